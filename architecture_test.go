@@ -52,12 +52,14 @@ var mayImport = map[string][]string{
 	"store/folder":         {"durable", "store/format"},
 	"store/wal":            {"durable", "store/format"},
 	"store/database":       {"durable", "footprint", "store/format", "store/folder", "store/wal"},
+	"deletion":             {"metric"},
 	"replica":              {"aggregate/blob", "config", "ratelog"}, // a table is an interface
+	"replica/natsbus":      {"config", "ratelog"},
 	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
 	"adapter/cluster":      {"config", "metric"},
 	"adapter/valuelist":    {"metric"},
 	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "adapter", "adapter/cluster"},
+	"cmd/sluice":           {"config", "metric", "deletion", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster"},
 	"cmd/sluice-loadtest":  {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
@@ -78,6 +80,7 @@ var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
 	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"github.com/nats-io/":          {"replica/natsbus"},
 	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push/otlphttp"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "loadtest"}, // loadtest: as the floor
 	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},

@@ -62,6 +62,8 @@ type series struct {
 	first  *byte
 	length uint32
 	born   uint32 // tick
+	// bornMillis are the milliseconds of that tick before the birth; 0 after a restart.
+	bornMillis uint32
 	// aliases counts the series' aliases. It is bounded, so that a client that keeps reordering its
 	// tags cannot fill memory. In a shadow, where no series has an alias, it is the state of the
 	// series at its origin.

@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"time"
+
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
@@ -203,18 +205,20 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	if e.Kind != s.Kind {
 		return lookup.Ref{}, metric.KindConflict
 	}
-	if refused := t.admission.Admit(lock.ObjectOf(e), e.Family.Key.Name, now.Tick); refused != metric.Applied {
+	labels := metric.TrustPackedLabels(f.Labels)
+	if refused := t.admission.Admit(lock.ObjectOf(e), e.Family.Key.Name, labels, now.Tick); refused != metric.Applied {
 		e.TidyLocked()
 		return lookup.Ref{}, refused
 	}
 	number, ok := t.blocks.take()
 	if !ok {
-		t.admission.Leave(lock.ObjectOf(e), e.Family.Key.Name)
+		t.admission.Leave(lock.ObjectOf(e), e.Family.Key.Name, labels)
 		e.TidyLocked()
 		return lookup.Ref{}, metric.OverLimit
 	}
 	b, place := t.blocks.of(number)
 	t.fill(b, place, newcomer{entry: e, labels: lock.Shared(&t.index.Hash, f.Labels), born: now.Tick, seen: now.Stamp()})
+	b.series[place].bornMillis = uint32(now.At % t.Clock.Tick / time.Millisecond)
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.Bound {
 		b.page.setTTL(place, metric.Forever)
@@ -230,7 +234,12 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 // admit reports whether MaxSeries and MaxBytes allow one more series. If MaxSeries does not, admit
 // makes the sweep evict an idle series.
 func (t *Table) admit() bool {
-	if t.live.Load() >= int64(t.config.MaxSeries) {
+	live := t.live.Load()
+	if t.beside != nil {
+		series, _ := t.beside()
+		live += int64(series)
+	}
+	if live >= int64(t.config.MaxSeries) {
 		t.waiting.Add(1)
 		return false
 	}
@@ -239,7 +248,12 @@ func (t *Table) admit() bool {
 
 // memoryLeft reports whether state without a fixed size may grow under MaxBytes.
 func (t *Table) memoryLeft() bool {
-	if t.BodyBytes.Load()+t.logBytes.Load()+t.nameBytes.Load()+t.aliases.Used.Load() < t.config.MaxBytes {
+	used := t.UsedBytes()
+	if t.beside != nil {
+		_, bytes := t.beside()
+		used += bytes
+	}
+	if used < t.config.MaxBytes {
 		return true
 	}
 	t.outOfMemory.Store(true)
@@ -263,7 +277,7 @@ type newcomer struct {
 // fill writes a new series into a free place.
 func (t *Table) fill(b *block, place uint32, n newcomer) {
 	s, c := &b.series[place], &b.page.cells[place]
-	s.entry, s.born = n.entry, n.born
+	s.entry, s.born, s.bornMillis = n.entry, n.born, 0
 	s.setLabels(n.labels)
 	b.page.kinds[place] = n.entry.Kind
 	b.page.ttls[place].Store(0)

@@ -48,6 +48,16 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 
 // bornLocked moves the birth of a series back to a dated sample, but no further than windows reach.
 func (b *block) bornLocked(n *window.Logs, place, tick uint32, now window.Moment) {
-	s := &b.series[place]
-	s.born = min(s.born, max(tick, now.Tick-min(now.Tick, n.Horizon)))
+	b.backdateLocked(place, max(tick, now.Tick-min(now.Tick, n.Horizon)))
+}
+
+// backdateLocked moves the birth of a series back to a tick. An earlier birth is saved again: the
+// limits of all replicas compare births, so each of them has to know the same one.
+func (b *block) backdateLocked(place, tick uint32) {
+	if tick >= b.series[place].born {
+		return
+	}
+	b.series[place].born = tick
+	b.unnamed.Mark(place)
+	b.renamed.Store(true)
 }

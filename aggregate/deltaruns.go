@@ -50,6 +50,9 @@ func (d *delta) appendNumberLocked(place uint32) {
 	b, p, c := d.b, &d.b.page.cells[place].History, kind.Of(d.b.page.kinds[place]).Coding()
 	own := b.markLocked(place)
 	habit := p.Habit(d.t.Logs, true)
+	if d.t.Replicated && b.page.kinds[place] == metric.Gauge {
+		d.noteStampLocked(place)
+	}
 	d.notes = p.Since(d.t.Logs, c, b.saved, habit, d.notes[:0])
 	common := commons{b.page.cells[place].State.Load(), uint32(len(d.notes) - 1), habit}
 	if r := &d.run; r.counted == 0 || own != d.before || common != r.commons || d.dst[r.counted] == longestRun {
@@ -102,6 +105,7 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	c := kind.CodingOf(r.b.page.kinds[place])
 	newest := c.Unpack(d.Uvarint())
 	r.Earlier(d, c, uint64(common.earlier))
+	r.step()
 	r.b.history.Lock()
 	defer r.b.history.Unlock()
 	if r.takesLocked(d, place, common.state); !r.took || d.Err != nil {
@@ -110,6 +114,7 @@ func (r *restorer) number(d *blob.Decoder, place uint32, common commons) {
 	cell := &r.b.page.cells[place]
 	r.RestoreEntries(d, c, &cell.History, r.mark.stamp, newest, common.habit)
 	kind.Of(r.b.page.kinds[place]).RestoreNumber(d, r.b.handle(place))
+	r.unstampedLocked(place)
 	r.tookLocked(d, place)
 }
 
@@ -149,5 +154,6 @@ func (r *restorer) unitNumber(d *blob.Decoder, place, state uint32, units []byte
 	kind := kind.Of(r.b.page.kinds[place])
 	r.UnitEntries(d, kind.Coding(), &r.b.page.cells[place].History, r.mark.stamp, rolled)
 	kind.RestoreNumber(d, r.b.handle(place))
+	r.unstampedLocked(place)
 	r.tookLocked(d, place)
 }

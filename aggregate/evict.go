@@ -140,7 +140,7 @@ func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone,
 	t.evicted.Add(1)
 	t.removals.note(s.entry, t.removalOf(b, place, why))
 	t.evictions.object = s.entry.Object()
-	t.admission.Leave(&t.evictions.object, s.entry.Family.Key.Name)
+	t.admission.Leave(&t.evictions.object, s.entry.Family.Key.Name, s.labels())
 	d := tombstone{Ref: r, cause: why, Remains: kind.Remains{Ended: now.Tick}}
 	if b.page.kinds[place] == metric.Counter {
 		d.Whole, d.Units = kind.Held(b.handle(place))

@@ -16,26 +16,20 @@ import (
 // series at several origins are twins, and read as one series. Without shadows, the table answers.
 type Merged struct {
 	own   *Table
-	peers atomic.Pointer[peers]
-}
-
-// peers are the other origins, in the order of their names.
-type peers struct {
-	all  []*peer
-	rank int // of the own origin among them
+	peers atomic.Pointer[[]*peer] // in the order of their names
+	rank  atomic.Int32
 }
 
 // peer is another origin, as answers need it.
 type peer struct {
-	table    *Table
-	timeline *window.Timeline
-	hidden   atomic.Pointer[hiding]
+	shadow *Shadow
+	hidden atomic.Pointer[hiding]
 }
 
-// hiding are the series of an epoch of a peer that were deleted here. They are hidden until the
+// hiding are the series of an epoch of a shadow that were deleted here. They are hidden until the
 // origin has deleted them too.
 type hiding struct {
-	epoch  uint64
+	table  *Table
 	series hiddenSeries
 }
 
@@ -53,16 +47,36 @@ func (h hiddenSeries) has(r lookup.Ref) bool {
 // NewMerged returns the answers of a table alone.
 func NewMerged(own *Table) *Merged {
 	m := &Merged{own: own}
-	m.peers.Store(new(peers))
+	m.peers.Store(new([]*peer))
 	return m
 }
 
-// setPeers replaces the other origins, ordered by name. rank is the number of names before the own
-// one: where origins tie, the order of the names decides, so all replicas decide alike.
-func (m *Merged) setPeers(all []*peer, rank int) { m.peers.Store(&peers{all, rank}) }
+// SetShadows replaces the shadows, in the order of their origins' names. One goroutine calls it.
+func (m *Merged) SetShadows(shadows []*Shadow) {
+	before, all := *m.peers.Load(), make([]*peer, len(shadows))
+	for i, s := range shadows {
+		if at := slices.IndexFunc(before, func(p *peer) bool { return p.shadow == s }); at >= 0 {
+			all[i] = before[at]
+		} else {
+			all[i] = &peer{shadow: s}
+		}
+	}
+	m.peers.Store(&all)
+	m.own.SetTwins(func(yield func(*Table, bool) bool) {
+		for i, p := range all {
+			if !yield(p.shadow.Table(), i < int(m.rank.Load())) {
+				return
+			}
+		}
+	})
+}
+
+// SetRank sets the number of shadows whose origins' names sort before the own name. Where origins
+// tie, the first name decides, so all replicas decide alike.
+func (m *Merged) SetRank(n int) { m.rank.Store(int32(n)) }
 
 // alone reports whether there is no other origin.
-func (m *Merged) alone() bool { return len(m.peers.Load().all) == 0 }
+func (m *Merged) alone() bool { return len(*m.peers.Load()) == 0 }
 
 // Zero is Table.Zero.
 func (m *Merged) Zero(asked metric.Expression) metric.Point { return m.own.Zero(asked) }
@@ -73,8 +87,8 @@ func (m *Merged) Listed(limit int) []metric.Discovered {
 	if m.alone() {
 		return all
 	}
-	for _, p := range m.peers.Load().all {
-		all = append(all, p.table.Listed(limit)...)
+	for _, p := range *m.peers.Load() {
+		all = append(all, p.shadow.Table().Listed(limit)...)
 	}
 	slices.SortFunc(all, func(a, b metric.Discovered) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
@@ -161,14 +175,20 @@ func (m *Merged) Delete(q metric.Query) (gone int) {
 	if m.alone() {
 		return m.own.Delete(q)
 	}
+	return m.deleteBorn(&q, time.Time{})
+}
+
+// deleteBorn is Delete for series that were born before a moment; zero: for all.
+func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	r := &mergedRead{sources: m.sources(), own: m.peers.Load().rank, evaluation: evaluation{match: q.MatchLabels}}
+	r := newMergedRead(m.sources())
+	r.match = q.MatchLabels
 	defer r.end()
-	r.find(&q, key)
+	r.find(q, key)
 	all := make([][]lookup.Ref, len(r.sources))
 	for parts := r.next(); len(parts) > 0; parts = r.next() {
 		for twins := range r.twinsOf(parts) {
-			if twins = r.selected(twins); len(twins) > 0 {
+			if twins = r.bornBefore(r.selected(twins), before); len(twins) > 0 {
 				gone++
 			}
 			for _, one := range twins {
@@ -180,20 +200,20 @@ func (m *Merged) Delete(q metric.Query) (gone int) {
 		if i == r.own {
 			m.own.evict(refs, deleted, m.own.Clock.Now())
 		} else if len(refs) > 0 {
-			r.sources[i].peer.hide(refs)
+			r.sources[i].peer.hide(r.sources[i].table, refs)
 		}
 	}
 	return gone
 }
 
-// hide hides more series, and forgets those that are gone.
-func (p *peer) hide(refs []lookup.Ref) {
+// hide hides more series of a table, and forgets those that are gone.
+func (p *peer) hide(t *Table, refs []lookup.Ref) {
 	for {
-		old, epoch := p.hidden.Load(), p.timeline.Epoch()
-		fresh := &hiding{epoch, hiddenSeries{}}
-		if old != nil && old.epoch == epoch {
+		old := p.hidden.Load()
+		fresh := &hiding{t, hiddenSeries{}}
+		if old != nil && old.table == t {
 			for r := range old.series {
-				if p.table.isLive(r) {
+				if t.isLive(r) {
 					fresh.series[r] = struct{}{}
 				}
 			}
@@ -207,9 +227,9 @@ func (p *peer) hide(refs []lookup.Ref) {
 	}
 }
 
-// hiddenNow returns the series that are hidden in the peer's epoch.
-func (p *peer) hiddenNow() hiddenSeries {
-	if h := p.hidden.Load(); h != nil && h.epoch == p.timeline.Epoch() {
+// hiddenIn returns the hidden series of a table.
+func (p *peer) hiddenIn(t *Table) hiddenSeries {
+	if h := p.hidden.Load(); h != nil && h.table == t {
 		return h.series
 	}
 	return nil
@@ -231,18 +251,30 @@ type source struct {
 
 // sources reads the clocks of all origins, in the order of their names.
 func (m *Merged) sources() []source {
-	peers := m.peers.Load()
-	all := make([]source, 0, len(peers.all)+1)
-	now := m.own.Clock.Now()
-	wall := time.Now()
-	for _, p := range peers.all {
-		s := source{table: p.table, peer: p, now: p.table.Clock.Now(), hidden: p.hiddenNow()}
-		s.course = p.timeline.Course(wall, p.table.Clock.Tick)
-		s.offset = float64(now.At-s.now.At) / float64(m.own.Clock.Tick)
-		all = append(all, s)
+	peers := *m.peers.Load()
+	all := make([]source, 0, len(peers)+1)
+	local, now := time.Now(), m.own.Clock.Now()
+	for i, p := range peers {
+		if i == int(m.rank.Load()) {
+			all = append(all, sourceOf(m.own, nil, local, now))
+		}
+		all = append(all, sourceOf(p.shadow.Table(), p, local, now))
 	}
-	own := source{table: m.own, now: now, course: m.own.Clock.Course(now)}
-	return slices.Insert(all, min(peers.rank, len(all)), own)
+	if len(all) == len(peers) {
+		all = append(all, sourceOf(m.own, nil, local, now))
+	}
+	return all
+}
+
+// sourceOf reads the clock of a table at a moment of the own clock.
+func sourceOf(t *Table, p *peer, local time.Time, own window.Moment) source {
+	s := source{table: t, peer: p, now: own}
+	if p != nil {
+		s.now, s.hidden = t.Clock.Now(), p.hiddenIn(t)
+		s.offset = float64(own.At-s.now.At) / float64(t.Clock.Tick)
+	}
+	s.course = t.Clock.Course(local, s.now)
+	return s
 }
 
 // mostEntries is an upper bound of the entries that a query selects.

@@ -41,10 +41,14 @@ type twin struct {
 	seen   int64  // date of the newest sample, in Unix nanoseconds
 }
 
+func newMergedRead(sources []source) *mergedRead {
+	return &mergedRead{sources: sources, own: slices.IndexFunc(sources, func(s source) bool { return s.peer == nil })}
+}
+
 // plan finds the entries of a query at all origins, and determines the kinds, the stat and the
 // window to read.
 func (m *Merged) plan(sources []source, q *metric.Query, key index.Key) (*mergedRead, error) {
-	r := &mergedRead{sources: sources, own: slices.IndexFunc(sources, func(s source) bool { return s.peer == nil })}
+	r := newMergedRead(sources)
 	r.find(q, key)
 	if !r.living() && q.Resource == "" && q.Namespace != "" {
 		r.release()
@@ -76,7 +80,7 @@ func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error 
 	r.evaluation, r.takes, r.at = *one, takes, r.own
 	for i := range r.sources {
 		s := &r.sources[i]
-		s.view = s.table.Spans[r.View.Index].View(r.View.Index, s.table.Clock.Tick, s.now)
+		s.view = s.table.viewOf(r.View.Span.Window, s.now)
 	}
 	return nil
 }
@@ -145,6 +149,7 @@ func (r *mergedRead) use(source int) {
 	}
 	s := &r.sources[source]
 	r.at, r.table, r.now, r.hidden = source, s.table, s.now, s.hidden
+	r.Rank = source
 	r.SetTable(&s.table.Env, s.view, s.now, s.offset)
 }
 

@@ -3,9 +3,12 @@ package aggregate
 import (
 	"fmt"
 	"math"
+	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	window2 "github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -16,8 +19,9 @@ type stream struct {
 	name string
 	// to returns the origin of the nth push, some time after the start.
 	to func(n int, at time.Duration) int
-	// dies is the time after which the other origin is dead; 0: never.
-	dies time.Duration
+	// dies is the time at which the other origin is killed, and back the time at which it has
+	// restarted; 0: never.
+	dies, back time.Duration
 }
 
 const (
@@ -32,6 +36,22 @@ var streams = []stream{
 	{name: "alternating by threes", to: func(n int, _ time.Duration) int { return n / 3 % 2 }},
 	{name: "moves here", to: func(_ int, at time.Duration) int { return after(at, warmUp, 1, 0) }},
 	{name: "moves there", to: func(_ int, at time.Duration) int { return after(at, warmUp, 0, 1) }},
+	{name: "moves when the other dies", dies: warmUp, to: func(_ int, at time.Duration) int { return after(at, warmUp, 1, 0) }},
+	{name: "moves 5 s after the other died", dies: warmUp, to: func(_ int, at time.Duration) int {
+		return after(at, warmUp, 1, after(at, warmUp+5*time.Second, nowhere, 0))
+	}},
+	{name: "stops when the other dies", dies: warmUp, to: func(_ int, at time.Duration) int { return after(at, warmUp, 1, nowhere) }},
+	{name: "alternated when the other died", dies: warmUp, to: func(n int, at time.Duration) int { return after(at, warmUp, n%2, 0) }},
+	{name: "waits for the other to restart", dies: warmUp, back: warmUp + 20*time.Second, to: func(_ int, at time.Duration) int {
+		return after(at, warmUp, 1, after(at, warmUp+20*time.Second, nowhere, 1))
+	}},
+	{name: "stays here when the other restarts", dies: warmUp, back: warmUp + 20*time.Second, to: func(_ int, at time.Duration) int {
+		return after(at, warmUp, 1, 0)
+	}},
+	{name: "comes back when the other restarts", dies: warmUp, back: warmUp + 20*time.Second, to: func(_ int, at time.Duration) int {
+		return after(at, warmUp, 1, after(at, warmUp+20*time.Second, 0, 1))
+	}},
+	{name: "is here while the other restarts", dies: warmUp, back: warmUp + 20*time.Second, to: func(int, time.Duration) int { return 0 }},
 }
 
 // after returns one of two origins: before and after a time.
@@ -68,6 +88,12 @@ func (r *replicas) play(s stream, interval time.Duration, kind string) {
 	time.Sleep(time.Second)
 	worst := map[string]float64{}
 	begun := time.Now()
+	if s.dies != 0 {
+		time.AfterFunc(s.dies-time.Millisecond, r.peers[0].kill)
+	}
+	if s.back != 0 {
+		time.AfterFunc(s.back-time.Millisecond, r.restart)
+	}
 	read := begun.Add(2*time.Minute + 10*time.Second)
 	for n := 0; time.Since(begun) < warmUp+settles; n++ {
 		if to := s.to(n, time.Since(begun)); to != nowhere {
@@ -76,12 +102,15 @@ func (r *replicas) play(s stream, interval time.Duration, kind string) {
 		next := begun.Add(time.Duration(n+1) * interval)
 		for ; read.Before(next); read = read.Add(107 * time.Millisecond) {
 			time.Sleep(time.Until(read))
-			r.observe(worst, interval, time.Since(begun))
+			synctest.Wait() // no flush is half applied
+			if at := time.Since(begun); s.name != "stops when the other dies" || at < s.dies+time.Minute {
+				r.observe(worst, interval, at)
+			}
 		}
 		time.Sleep(time.Until(next))
 	}
 	for _, asked := range []string{"10s", "1m"} {
-		r.t.Logf("%s: %+.1f %% at %.1f", asked, worst[asked], worst[asked+" at"])
+		r.t.Logf("rate:%s is off by %+.1f %% at %.1f s", asked, worst[asked], worst[asked+" at"])
 	}
 }
 
@@ -101,10 +130,15 @@ func (r *replicas) observe(worst map[string]float64, interval, at time.Duration)
 		if interval <= time.Second {
 			tolerance += 100 * interval.Seconds() / window.Seconds()
 		}
-		if at > warmUp && at < warmUp+time.Second {
+		if moved := at % (20 * time.Second); moved < time.Second {
 			tolerance += 100 * 0.5 / window.Seconds() // the flush that brings the first sample there
 		}
 		if math.Abs(off) > tolerance {
+			if os.Getenv("DBG") != "" {
+				window2.Debug = true
+				r.value("x:rate:" + name)
+				window2.Debug = false
+			}
 			r.t.Errorf("rate:%s is %v at %s", name, v, at)
 		}
 	}

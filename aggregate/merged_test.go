@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -28,20 +27,20 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 		r := &replicas{t: t}
 		for range n {
 			f := newFixture(t).running()
-			f.SetSeed = 1
+			f.SetSeed.Store(1)
 			r.tables = append(r.tables, f)
 			time.Sleep(377 * time.Millisecond) // so their ticks begin at different moments
 		}
 		r.Merged = NewMerged(r.tables[0].Table)
-		var all []*peer
+		var shadows []*Shadow
 		for i, f := range r.tables[1:] {
 			p := newTold(f)
 			r.peers = append(r.peers, p)
-			all = append(all, &p.peer)
+			shadows = append(shadows, p.Shadow)
 			time.Sleep(time.Duration(i*130) * time.Millisecond)
 			go p.run(ctx)
 		}
-		r.setPeers(all, 0)
+		r.SetShadows(shadows)
 		time.Sleep(2*time.Minute + 123*time.Millisecond)
 		test(r)
 		stop()
@@ -49,55 +48,81 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 	})
 }
 
-// told is another origin as it was at its last flush.
+// told is the shadow of another origin, as the replica package keeps it.
 type told struct {
-	peer
-	of   *fixture
-	at   time.Duration
-	dead bool // the origin was killed
+	*Shadow
+	of    *fixture
+	dead  bool     // the origin was killed
+	clock []byte   // of the last flush
+	names [][]byte // of the blocks, as of the last flush
+	state [][]byte
 }
 
 func newTold(f *fixture) *told {
-	c := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
-	if err := c.RestoreClock(f.AppendClock(nil)); err != nil {
+	s := NewShadow(DefaultConfig(), slog.New(slog.DiscardHandler))
+	if err := s.Begin(f.AppendClock(nil)); err != nil {
 		f.t.Fatal(err)
 	}
-	return &told{peer: peer{table: c, timeline: new(window.Timeline)}, of: f}
+	return &told{Shadow: s, of: f}
 }
 
 // run flushes twice a second.
 func (p *told) run(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
-		if p.dead {
-			continue
+		switch silent := time.Since(p.HeardAt()); {
+		case !p.dead:
+			p.flush()
+		case silent > time.Minute && silent <= time.Minute+500*time.Millisecond:
+			p.LetRun(time.Now())
 		}
-		p.of.Roll()
-		at := p.of.Clock.Now().At
-		for i := range p.of.Blocks() {
-			if delta := p.of.AppendDelta(nil, i); len(delta) > 0 {
-				if err := p.table.RestoreBlock(i, nil, nil, [][]byte{delta}); err != nil {
-					p.of.t.Error(err)
-				}
-			}
-		}
-		for _, one := range p.table.restored() {
-			if b, place := p.table.blocks.of(one.Number); b.series[place].entry.Family.Shard == nil {
-				p.table.fileRestored(one.Ref, p.table.Clock.Now())
-			}
-		}
-		p.timeline.Told(at, time.Now())
-		p.at = at
-		p.stand()
 	}
 }
 
-// stand sets the clock of the copy.
-func (p *told) stand() {
-	p.table.Clock.Offset += p.at - p.table.Clock.Now().At
+// kill stops the origin. What it received since the last flush is lost.
+func (p *told) kill() {
+	p.dead = true
+	p.of.w.Offline()
+}
+
+// restart starts the first peer again, from what it flushed last.
+func (r *replicas) restart() {
+	p := r.peers[0]
+	f := newFixture(r.t)
+	if err := f.RestoreClock(p.clock); err != nil {
+		r.t.Error(err)
+	}
+	for i, state := range p.state {
+		if err := f.RestoreBlock(i, p.names[i], state, nil); err != nil {
+			r.t.Error(err)
+		}
+	}
+	f.RestoreDone()
+	f.running()
+	for i, state := range p.state {
+		if err := p.ReplaceBlock(i, p.names[i], state); err != nil {
+			r.t.Error(err)
+		}
+	}
+	r.tables[1], p.of, p.dead = f, f, false
+}
+
+func (p *told) flush() {
+	p.of.Roll()
+	p.clock, p.names, p.state = p.of.AppendClock(nil), nil, nil
+	if err := p.Advance(p.clock, 0); err != nil {
+		p.of.t.Error(err)
+	}
+	for i := range p.of.Blocks() {
+		if delta := p.of.AppendDelta(nil, i); len(delta) > 0 {
+			if err := p.ApplyDelta(i, delta); err != nil {
+				p.of.t.Error(err)
+			}
+		}
+		p.names, p.state = append(p.names, p.of.AppendBlockNames(nil, i)), append(p.state, p.of.AppendState(nil, i))
+	}
 }
 
 func (r *replicas) ask(asked string) string {
-	r.stand()
 	points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 	if err != nil {
 		return err.Error()
@@ -109,13 +134,6 @@ func (r *replicas) ask(asked string) string {
 	return strings.Join(all, " ")
 }
 
-// stand stops the clocks of the copies where they were told.
-func (r *replicas) stand() {
-	for _, p := range r.peers {
-		p.stand()
-	}
-}
-
 func (r *replicas) want(asked, want string) {
 	r.t.Helper()
 	if got := r.ask(asked); got != want {
@@ -125,7 +143,6 @@ func (r *replicas) want(asked, want string) {
 
 func (r *replicas) value(asked string) float64 {
 	r.t.Helper()
-	r.stand()
 	points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
 	if err != nil || len(points) != 1 {
 		r.t.Fatalf("%s: %v, %v", asked, points, err)

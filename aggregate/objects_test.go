@@ -215,15 +215,17 @@ type ledger struct {
 	closed bool
 }
 
-func (l *ledger) Admit(o *metric.Object, name string, _ uint32) metric.Reason {
+func (l *ledger) Admit(o *metric.Object, name string, _ metric.Labels, _ uint32) metric.Reason {
 	if l.closed {
 		return metric.OverLimit
 	}
 	l.series[o.UID+name]++
 	return metric.Applied
 }
-func (l *ledger) Enter(o *metric.Object, name string, _ uint32) { l.series[o.UID+name]++ }
-func (l *ledger) Leave(o *metric.Object, name string) {
+func (l *ledger) Enter(o *metric.Object, name string, _ metric.Labels, _ uint32) {
+	l.series[o.UID+name]++
+}
+func (l *ledger) Leave(o *metric.Object, name string, _ metric.Labels) {
 	if l.series[o.UID+name]--; l.series[o.UID+name] == 0 {
 		delete(l.series, o.UID+name)
 	}

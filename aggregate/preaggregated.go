@@ -35,6 +35,9 @@ func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (refused metr
 	if b.page.cells[place].State.Load() != to.State {
 		return metric.Applied, false
 	}
+	if t.Replicated && s.Op == metric.Accumulate {
+		t.continueLocked(b, place)
+	}
 	now := t.Clock.Now()
 	tick := t.arrivalLocked(b, place, s, now)
 	if today := b.tickLocked(place, now); tick < today && b.page.cells[place].History.Stamp != 0 {
@@ -66,7 +69,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	}
 	tick := now.TickOf(then, t.Clock.Tick)
 	if b.page.cells[place].History.Stamp == 0 {
-		b.series[place].born = min(b.series[place].born, tick)
+		b.backdateLocked(place, tick)
 	}
 	return tick
 }

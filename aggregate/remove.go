@@ -11,19 +11,23 @@ import (
 // Delete removes the series that a query selects and returns their number. It ignores stat and
 // window. Unlike a read, it does not fall back to the cluster-wide metric.
 func (t *Table) Delete(q metric.Query) int {
-	var gone []lookup.Ref
+	return t.evict(t.selected(&q), deleted, t.Clock.Now())
+}
+
+// selected returns the live series that a query selects.
+func (t *Table) selected(q *metric.Query) (all []lookup.Ref) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	for _, one := range t.index.Find(key, &q, t.index.ScopeOf(key, &q), new(index.Buffer)) {
+	for _, one := range t.index.Find(key, q, t.index.ScopeOf(key, q), new(index.Buffer)) {
 		for _, r := range one.Series {
 			b, place := t.blocks.of(r.Number)
 			b.history.Lock()
 			if b.page.cells[place].State.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
-				gone = append(gone, r)
+				all = append(all, r)
 			}
 			b.history.Unlock()
 		}
 	}
-	return t.evict(gone, deleted, t.Clock.Now())
+	return all
 }
 
 // End removes the metric of an object that no longer exists, and returns the number of removed
@@ -45,9 +49,19 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 // Remove removes the external series of a metric that have exactly these label sets, and returns
 // their number. The cost does not depend on how many other series have the name.
 func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
+	return t.removeSeries(metric.Object{Namespace: namespace}, name, sets, deleted)
+}
+
+// ShedSeries evicts the series of a metric of an object that have exactly these label sets, and
+// returns their number.
+func (t *Table) ShedSeries(o metric.Object, name string, sets []metric.Labels) int {
+	return t.removeSeries(o, name, sets, overLimit)
+}
+
+func (t *Table) removeSeries(o metric.Object, name string, sets []metric.Labels, why cause) int {
 	var gone []lookup.Ref
 	for _, set := range sets {
-		form := index.Identity{Object: metric.Object{Namespace: namespace}, Name: name, Labels: set.Packed()}
+		form := index.Identity{Object: o, Name: name, Labels: set.Packed()}
 		form.Hash(&t.index.Hash)
 		shard := t.canon.Shard(form.Sum)
 		shard.Mu.Lock()
@@ -56,7 +70,7 @@ func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
 		}
 		shard.Mu.Unlock()
 	}
-	return t.evict(gone, deleted, t.Clock.Now())
+	return t.evict(gone, why, t.Clock.Now())
 }
 
 // seriesOf finds the entries of a metric of one object, matched by UID too.

@@ -24,7 +24,7 @@ func (t *Table) RestoreClock(data []byte) error {
 		return err
 	}
 	t.Clock.ResumeLifetime(saved.life)
-	t.SetSeed = saved.seed
+	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
 	t.Clock.Resume(saved.at, saved.tick())
 	return nil
@@ -50,8 +50,8 @@ func (s *savedClock) tick() time.Duration { return slices.Min(s.windows) / windo
 func readClock(data []byte) (s savedClock, err error) {
 	d := blob.Decoder{Rest: data}
 	s.version = d.Byte()
-	if d.Err == nil && (s.version < oldestFormat || s.version > formatVersion) {
-		return s, fmt.Errorf("table format %d is not known; this version reads %d to %d", s.version, oldestFormat, formatVersion)
+	if d.Err == nil && (s.version < oldestFormat || s.version > replicaFormat) {
+		return s, fmt.Errorf("table format %d is not known; this version reads %d to %d", s.version, oldestFormat, replicaFormat)
 	}
 	s.at, s.life.Wall = time.Duration(d.Uvarint()), time.Unix(0, d.Varint())
 	s.seed = d.Uint64()
@@ -103,6 +103,9 @@ type restorer struct {
 	now   window.Moment
 	took  bool // a restored series owns the last value read
 	mark  mark // of the last value read
+	// ordered is set if stamps of the gauges in runs follow.
+	ordered bool
+	stamp   uint64 // the last stamp read
 	kind.Restorer
 	live *liveReplay // nil: nobody reads the table yet
 }
@@ -161,7 +164,7 @@ func (r *restorer) delta(delta []byte) error {
 }
 
 func (r *restorer) replay(delta []byte) error {
-	r.mark = mark{} // AppendDelta begins with the zero mark too
+	r.mark, r.ordered, r.stamp = mark{}, false, 0 // AppendDelta begins with the zero mark too
 	var before nameReader
 	for d := (&blob.Decoder{Rest: delta}); len(d.Rest) > 0 || d.Err != nil; {
 		switch d.Byte() {
@@ -185,6 +188,10 @@ func (r *restorer) replay(delta []byte) error {
 			r.unitRun(d, false)
 		case recordUnitRunAlike:
 			r.unitRun(d, true)
+		case recordOrdered:
+			r.ordered = true
+		case recordStamps:
+			r.stamps(d)
 		default:
 			d.Fail()
 		}
@@ -196,7 +203,7 @@ func (r *restorer) replay(delta []byte) error {
 }
 
 // birth restores a series without a value. If the place holds the same series in the same
-// generation already, birth changes nothing.
+// generation already, birth at most moves its date back.
 func (r *restorer) birth(d *blob.Decoder, i birth) {
 	place, state, k, born, object, name := i.place, i.state, i.kind, i.born, i.object, i.name
 	labels, ok := metric.UnpackLabels(i.labels)
@@ -214,12 +221,12 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 	born = r.CurrentTick(born)
 	if r.stateOf(place) == state && form.Matches(one.entry, one.packed()) {
 		r.b.history.Lock()
-		one.born = min(one.born, born) // dated samples may have moved it back
+		one.born = min(one.born, born) // see block.backdateLocked
 		r.b.history.Unlock()
 		return
 	}
 	r.drop(place)
-	if r.live != nil && !r.live.admit(r.b, place, k) {
+	if r.live != nil && !r.live.admit(r.t, r.b, place, k) {
 		return
 	}
 	entry := looseEntry(form.Key(), object, k)
@@ -269,5 +276,6 @@ func (r *restorer) drop(place uint32) {
 		r.t.dropRestored(r.b, place)
 		return
 	}
+	r.step()
 	r.live.drop(r.t, lookup.Ref{Number: r.index<<kind.BlockBits | place, State: r.b.page.cells[place].State.Load()})
 }

@@ -91,7 +91,7 @@ func (t *Table) file(to lookup.Ref, announce bool) bool {
 	s.entry = filed
 	s.setLabels(lock.Shared(&t.index.Hash, s.packed()))
 	filed.AddLocked(to)
-	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.born)
+	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.labels(), s.born)
 	shard.AddLocked(form.Sum, to.Number+lookup.FirstNumber)
 	t.live.Add(1)
 	t.nameBytes.Add(s.nameBytes())

@@ -24,6 +24,7 @@ func (r *restorer) value(d *blob.Decoder, alike bool) {
 	if !alike {
 		r.mark = readMark(d)
 	}
+	r.step()
 	r.b.history.Lock()
 	defer r.b.history.Unlock()
 	if r.takesLocked(d, place, state); r.took && d.Err == nil {

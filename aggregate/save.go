@@ -13,8 +13,12 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
-// formatVersion is the version of all blobs. The clock's blob holds it.
-const formatVersion = 2
+// formatVersion is the version of all blobs. The clock's blob holds it. Replicas write
+// replicaFormat, so that a version that would lose their additions refuses the blobs.
+const (
+	formatVersion = 2
+	replicaFormat = 3
+)
 
 // Format 1 dates samples in Unix seconds of the wall clock and has no lifetime clock.
 const (
@@ -35,6 +39,9 @@ const (
 	recordNumbersAlike = 'M' // a run with the mark of the previous value
 	recordUnitRun      = 'n' // a run of older formats
 	recordUnitRunAlike = 'm' // a run of older formats with the mark of the previous value
+
+	recordOrdered = 'O' // numbers from here on have stamps at the end of the delta, see deltastamps.go
+	recordStamps  = 'S' // the stamps of gauges
 )
 
 // Blocks is the number of blocks of 1,024 series. It never decreases.
@@ -48,10 +55,10 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 // clock.
 func (t *Table) AppendClock(dst []byte) []byte {
 	now, machine := t.Clock.Now(), t.Clock.Uptime()
-	dst = append(dst, formatVersion)
+	dst = append(dst, t.format())
 	dst = binary.AppendUvarint(dst, uint64(now.At))
 	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
-	dst = binary.LittleEndian.AppendUint64(dst, t.SetSeed)
+	dst = binary.LittleEndian.AppendUint64(dst, t.SetSeed.Load())
 	dst = binary.AppendUvarint(dst, uint64(len(t.Spans)))
 	for _, s := range t.Spans {
 		dst = binary.AppendUvarint(dst, uint64(s.Window/time.Second))
@@ -59,6 +66,13 @@ func (t *Table) AppendClock(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(min(now.Life, window.LongestLife)))
 	dst = binary.AppendVarint(dst, now.Epoch.UnixNano())
 	return binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
+}
+
+func (t *Table) format() byte {
+	if t.Replicated {
+		return replicaFormat
+	}
+	return formatVersion
 }
 
 // AppendNames appends the identities of a block's series.
@@ -133,6 +147,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 		}
 	}
 	b.saved = now.Tick - min(now.Tick, 1)
+	d.appendStamps()
 	return d.dst
 }
 
@@ -144,6 +159,7 @@ type delta struct {
 	before mark // of the previous value
 	run    run
 	notes  []window.Entry // scratch space
+	stamps []stampNote    // of the gauges in runs
 }
 
 // prefetchNews prefetches the memory that births among 64 series are encoded from: the entries,

@@ -9,10 +9,13 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Shadow is a read-only copy of another origin's table (docs/adr/0049-replicas.md). It replays what
@@ -28,35 +31,41 @@ type Shadow struct {
 	log       *slog.Logger
 	admission Admission
 	observer  Observer
+	own       *Table // adopts news of twins; nil: none
 
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
-	table    atomic.Pointer[Table]
-	timeline window.Timeline
-	heard    atomic.Pointer[time.Time] // local time of the last Advance
+	table atomic.Pointer[Table]
+	heard atomic.Pointer[time.Time] // local time of the last Advance
+	// zero is the date of receiving time zero by the origin's own clock, in Unix nanoseconds.
+	zero atomic.Int64
 
 	// The fields below belong to the replaying goroutine.
 	held    int                 // places in use
-	refused int                 // births beyond MaxSeries
+	refused int                 // births beyond MaxSeries or MaxBytes
 	waiting map[uint32]struct{} // numbers of series that a younger one keeps out of the index
 	cursor  int                 // the block that was shrunk last
+	pace    pace
 }
 
-// ErrWindows is the error of an origin with other windows.
-var ErrWindows = errors.New("windows of origin and replica differ")
+// ErrWindows is the error of an origin whose windows a shadow cannot read beside those of its
+// replica, or that changed during an epoch.
+var ErrWindows = errors.New("windows differ")
 
 // NewShadow returns an empty shadow. MaxSeries and MaxBytes of the configuration bound its memory.
 func NewShadow(c Config, log *slog.Logger) *Shadow {
 	s := &Shadow{config: c, log: log, admission: unlimited{}, observer: noObserver{}}
 	s.heard.Store(&time.Time{})
-	s.table.Store(s.newTable(2*slices.Max(c.Windows), slices.Min(c.Windows)/window.TicksPerWindow))
+	s.table.Store(s.newTable(c.Windows))
 	return s
 }
 
-// newTable returns an empty table that follows a clock of these ticks, which reads at.
-func (s *Shadow) newTable(at, tick time.Duration) *Table {
-	t := New(s.config, nil, s.log)
-	t.Clock = window.NewToldClock(s.config.Windows, at, tick)
+// newTable returns an empty table for an origin with these windows.
+func (s *Shadow) newTable(windows []time.Duration) *Table {
+	c := s.config
+	c.Windows = windows
+	t := New(c, nil, s.log)
+	t.Clock, t.sameWindows = window.NewToldClock(windows), true
 	t.aliases = lookup.NewAliases(0)
 	t.admission, t.observer = s.admission, s.observer
 	return t
@@ -73,6 +82,10 @@ func (s *Shadow) SetObserver(o Observer) {
 	s.observer, s.Table().observer = o, o
 }
 
+// SetOwn sets the table that goes on with the running totals and gauges of clients that move here.
+// Call it before Begin.
+func (s *Shadow) SetOwn(own *Table) { s.own = own }
+
 // Table is the table of the current epoch, for readers. Its clock stands at what the origin said
 // last.
 func (s *Shadow) Table() *Table { return s.table.Load() }
@@ -84,30 +97,47 @@ func (s *Shadow) At() time.Duration { return s.Table().Clock.Now().At }
 func (s *Shadow) HeardAt() time.Time { return *s.heard.Load() }
 
 // Begin removes all series and starts an epoch of the origin whose clock is given (AppendClock).
+//
+// The shadow keeps the windows of its origin, which may have longer ones than the replica, or lack
+// some. The shortest must be equal, because it defines the tick; if not, the error is ErrWindows.
 func (s *Shadow) Begin(clock []byte) error {
-	saved, err := s.readClock(clock)
+	saved, err := readOriginClock(clock)
 	if err != nil {
 		return err
 	}
+	if here := slices.Min(s.config.Windows); saved.windows[0] != here {
+		return fmt.Errorf("%w: the shortest is %s at the origin, %s here", ErrWindows, metric.FormatWindow(saved.windows[0]), metric.FormatWindow(here))
+	}
 	s.End()
-	t := s.newTable(saved.at, saved.tick())
-	t.SetSeed = saved.seed
-	t.readsStateOf(saved.windows)
+	t := s.newTable(saved.windows)
+	s.hearSeed(t, saved.seed)
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
-	s.timeline.Reset()
 	return nil
 }
 
-func (s *Shadow) readClock(clock []byte) (savedClock, error) {
+// hearSeed follows the seed of the origin's sets.
+func (s *Shadow) hearSeed(t *Table, seed uint64) {
+	t.SetSeed.Store(seed)
+	if s.own != nil {
+		s.own.hearSeed(seed)
+	}
+}
+
+// readOriginClock reads the clock of an origin: one of this format, which has run for a while.
+func readOriginClock(clock []byte) (savedClock, error) {
 	saved, err := readClock(clock)
-	switch {
-	case err != nil:
+	if err != nil {
 		return saved, err
-	case saved.version == unixStamps:
+	}
+	if saved.version == unixStamps {
 		return saved, fmt.Errorf("table format %d is too old for a replica", saved.version)
-	case !slices.Equal(saved.windows, s.Table().Windows()):
-		return saved, fmt.Errorf("%w: %s there, %s here", ErrWindows, windowNames(saved.windows), windowNames(s.Table().Windows()))
+	}
+	var faults config.Faults
+	Config{Windows: saved.windows}.validateWindows(&faults)
+	if len(faults) > 0 || !slices.IsSorted(saved.windows) || saved.at < 2*slices.Max(saved.windows) {
+		return saved, fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
 	return saved, nil
 }
@@ -117,17 +147,24 @@ func (s *savedClock) moment(correction time.Duration) window.Moment {
 	return window.Moment{At: s.at, Wall: s.life.Wall.Add(correction), Life: s.life.Life, Epoch: time.Unix(0, s.life.Epoch).Add(correction)}
 }
 
+// zero is the date of receiving time zero, in Unix nanoseconds.
+func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at) }
+
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 	t := s.Table()
-	saved, err := s.readClock(clock)
+	saved, err := readOriginClock(clock)
 	if err != nil {
 		return err
 	}
+	if !slices.Equal(saved.windows, t.Windows()) {
+		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows, windowNames(saved.windows), windowNames(t.Windows()))
+	}
+	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(correction))
+	s.hearSeed(t, saved.seed)
 	now := time.Now()
 	s.heard.Store(&now)
-	s.timeline.Told(t.Clock.Now().At, now)
 	s.shrinkSome()
 	return nil
 }
@@ -136,7 +173,6 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 // Advance.
 func (s *Shadow) LetRun(since time.Time) {
 	s.Table().Clock.LetRun(since)
-	s.timeline.LetRun(since)
 }
 
 // Expired reports whether the lifetimes of all series have ended.
@@ -154,9 +190,6 @@ func (s *Shadow) Expired() bool {
 	return true
 }
 
-// Hold sets whether the origin stands still: nothing has come from it for a while. Advance ends it.
-func (s *Shadow) Hold(still bool) { s.timeline.StandStill(still) }
-
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {
 	t := s.Table()
@@ -165,7 +198,7 @@ func (s *Shadow) End() {
 		r.empty()
 	}
 	s.held, s.refused, s.waiting, s.cursor = 0, 0, nil, 0
-	s.table.Store(s.newTable(2*slices.Max(s.config.Windows), slices.Min(s.config.Windows)/window.TicksPerWindow))
+	s.table.Store(s.newTable(t.Windows()))
 }
 
 // ReplaceBlock makes a block equal to the origin's: names and state are the outputs of
@@ -192,7 +225,7 @@ func (s *Shadow) ApplyDelta(block int, delta []byte) error {
 // Series is the number of series.
 func (s *Shadow) Series() int { return s.Table().Series() }
 
-// Refused is the number of births that MaxSeries kept out since the epoch began.
+// Refused is the number of births that did not fit since the epoch began.
 func (s *Shadow) Refused() int { return s.refused }
 
 // Bytes is the memory of the shadow, estimated for the index.
@@ -214,7 +247,7 @@ func (s *Shadow) shrinkSome() {
 	if made == 0 {
 		return
 	}
-	now, pace := t.Clock.Now(), pace{time.Now()}
+	now := t.Clock.Now()
 	for range min(made, made/shrinkTurns+1) {
 		s.cursor = (s.cursor + 1) % made
 		b := t.blocks.at[s.cursor].Load()
@@ -223,7 +256,7 @@ func (s *Shadow) shrinkSome() {
 				t.shrink(b, place, now)
 			}
 			if place%64 == 0 {
-				pace.step()
+				s.pace.step()
 			}
 		}
 	}

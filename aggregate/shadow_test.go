@@ -271,3 +271,90 @@ func TestShadowReadersDuringReplay(t *testing.T) {
 		t.Errorf("shadow %s, origin %s", got, want)
 	}
 }
+
+// totals returns the totals of all counters of a table, by identity.
+func (f *fixture) totals() map[string]string {
+	all := map[string]string{}
+	for name := range 40 {
+		points, err := f.External(metric.Query{Namespace: "ns", Expression: metric.ParseExpression(fmt.Sprintf("m%d:total", name))})
+		if err != nil {
+			all[fmt.Sprint(name)] = uncaused(err.Error())
+		}
+		for _, p := range points {
+			all[fmt.Sprint(name, p.Labels)] = print(p.Value)
+		}
+	}
+	return all
+}
+
+// Blocks are copied and followed independently: their messages come in any order, and some are lost.
+// Series die and are born again in another block meanwhile, or as another kind. Once every block is
+// up to date, the shadow equals its origin.
+func TestShadowOfManyBlocks(t *testing.T) {
+	for seed := range uint64(hurry(6, 2)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 22))
+			f := newFixture(t).running()
+			time.Sleep(2*time.Minute + 123_400*time.Microsecond)
+			shadow := newFollower(t, f)
+			gap := map[int]bool{} // blocks of which a delta was lost
+			flush := func(lose bool) {
+				shadow.advance()
+				deltas := map[int][]byte{} // ranges in random order
+				for i := range f.Blocks() {
+					deltas[i] = f.AppendDelta(nil, i)
+				}
+				for i, delta := range deltas {
+					switch {
+					case lose && r.IntN(6) == 0:
+						gap[i] = true
+					case !gap[i]:
+						shadow.must(shadow.ApplyDelta(i, delta))
+					case !lose || r.IntN(2) == 0:
+						delete(gap, i)
+						state := f.AppendState(nil, i)
+						shadow.must(shadow.ReplaceBlock(i, f.AppendBlockNames(nil, i), state))
+					}
+				}
+			}
+			for round := range 12 {
+				for range 25 {
+					for range 150 {
+						kind := "c"
+						if r.IntN(40) == 0 {
+							kind = "g"
+						}
+						s := sample(fmt.Sprintf("m%d:%d|%s|#ns:ns,k:%d", r.IntN(40), 1+r.IntN(9), kind, r.IntN(100)))
+						s.TTL = time.Duration(2+r.IntN(30)) * time.Second
+						f.w.Online()
+						f.w.Apply(s) // a name of another kind is rejected
+						f.w.Offline()
+					}
+					if r.IntN(3) == 0 {
+						f.Delete(metric.Query{Namespace: "ns", Expression: metric.ParseExpression(fmt.Sprintf("m%d", r.IntN(40)))})
+					}
+					time.Sleep(time.Second)
+					flush(true)
+					shadow.sound(t)
+				}
+				flush(false)
+				flush(false)
+				want, got := f.totals(), shadow.reader().totals()
+				for name := range want {
+					if got[name] != want[name] {
+						t.Errorf("seed %d, round %d: %s is %q, want %q", seed, round, name, got[name], want[name])
+					}
+				}
+				if len(got) != len(want) || shadow.Series() != f.Series() || len(shadow.waiting) > 0 {
+					t.Fatalf("seed %d, round %d: %d totals, want %d; %d series, want %d; %d waiting", seed, round, len(got), len(want), shadow.Series(), f.Series(), len(shadow.waiting))
+				}
+				if t.Failed() {
+					t.FailNow()
+				}
+			}
+			if f.Blocks() < 2 {
+				t.Error("one block only")
+			}
+		})
+	}
+}

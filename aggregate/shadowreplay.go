@@ -23,7 +23,9 @@ type liveReplay struct {
 	whole  bool        // the values replace the values that are there
 	named  kind.Bitmap // places that the names of a whole block hold
 	fresh  []uint32    // places whose series got a value and is not filed
+	news   []uint32    // places whose values may concern the own table
 	died   bool        // whether a series was removed
+	steps  int         // see restorer.step
 }
 
 // ahead is the time by which a delta may be ahead of the clock that the shadow was told last: the
@@ -48,7 +50,11 @@ func (s *Shadow) replayer(block int, whole bool) (*restorer, error) {
 func (s *Shadow) finish(r *restorer, err error) error {
 	err = r.result(err)
 	for _, place := range r.live.fresh {
+		r.step()
 		s.settle(r.t, r.index<<kind.BlockBits|place)
+	}
+	if s.own != nil {
+		s.own.hear(r.t, r.index, r.live.news)
 	}
 	if r.live.died && len(s.waiting) > 0 {
 		for number := range s.waiting {
@@ -76,15 +82,34 @@ func (r *restorer) dropUnnamed() {
 
 // admit reports whether the shadow may hold one more series. If not, the place remembers the kind
 // only, by which later deltas are decoded.
-func (l *liveReplay) admit(b *block, place uint32, k metric.Kind) bool {
-	if l.shadow.held >= l.shadow.config.MaxSeries {
-		l.shadow.refused++
-		b.page.kinds[place] = k
-		return false
+func (l *liveReplay) admit(t *Table, b *block, place uint32, k metric.Kind) bool {
+	s := l.shadow
+	if s.held < s.config.MaxSeries && t.MayGrow() {
+		s.held++
+		return true
 	}
-	l.shadow.held++
-	return true
+	if s.refused++; s.refused == 1 {
+		s.log.Warn("a replica has more series than fit here; answers lack those beyond: raise max-series or max-bytes",
+			"series", s.held, "max_series", s.config.MaxSeries, "max_bytes", s.config.MaxBytes)
+	}
+	b.page.kinds[place] = k
+	return false
 }
+
+// step yields the processor now and then: a flush of another origin may change hundreds of thousands
+// of series here, and a receiver that shares the processor must be back before its socket's buffer
+// is full.
+func (r *restorer) step() {
+	if r.live == nil {
+		return
+	}
+	if r.live.steps++; r.live.steps%stepsPerLook == 0 {
+		r.live.shadow.pace.step()
+	}
+}
+
+// stepsPerLook is the number of series replayed between two looks at the clock.
+const stepsPerLook = 32
 
 // renewsLocked reports whether the value to be read is as new as the one that the series has. It
 // clears the value that the value of a whole block replaces.
@@ -115,6 +140,9 @@ func (r *restorer) acceptLocked(d *blob.Decoder, place uint32) {
 	}
 	if r.b.body(place) != nil {
 		kind.Of(r.b.page.kinds[place]).Weigh(&r.t.Env, r.b.handle(place))
+	}
+	if own := r.live.shadow.own; own != nil && kind.HasNews(&own.Env, r.b.handle(place), r.b.page.kinds[place]) {
+		r.live.news = append(r.live.news, place)
 	}
 	if !r.b.series[place].filed() {
 		r.live.fresh = append(r.live.fresh, place)
@@ -159,7 +187,7 @@ func (t *Table) unfile(b *block, place uint32, to lookup.Ref) {
 	lock := s.entry.Family.Shard
 	lock.Mu.Lock()
 	defer lock.Mu.Unlock()
-	t.admission.Leave(lock.ObjectOf(s.entry), s.entry.Family.Key.Name)
+	t.admission.Leave(lock.ObjectOf(s.entry), s.entry.Family.Key.Name, s.labels())
 	s.entry.RemoveLocked(1, t.isLive)
 }
 

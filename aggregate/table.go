@@ -1,8 +1,8 @@
 package aggregate
 
 import (
+	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,20 +25,22 @@ type Describer func(*metric.Sample, *metric.Description) metric.Reason
 // never waits and never calls the table. The strings outlive the call, the object does not.
 type Admission interface {
 	// Admit enters one more series of a metric of an object, born in a tick, or returns the reason
-	// of the rejection.
-	Admit(o *metric.Object, name string, born uint32) metric.Reason
+	// of the rejection. It does not keep the labels.
+	Admit(o *metric.Object, name string, labels metric.Labels, born uint32) metric.Reason
 	// Enter is Admit for a restored series, which cannot be rejected.
-	Enter(o *metric.Object, name string, born uint32)
+	Enter(o *metric.Object, name string, labels metric.Labels, born uint32)
 	// Leave reports that one series was removed.
-	Leave(o *metric.Object, name string)
+	Leave(o *metric.Object, name string, labels metric.Labels)
 }
 
 // unlimited admits every series.
 type unlimited struct{}
 
-func (unlimited) Admit(*metric.Object, string, uint32) metric.Reason { return metric.Applied }
-func (unlimited) Enter(*metric.Object, string, uint32)               {}
-func (unlimited) Leave(*metric.Object, string)                       {}
+func (unlimited) Admit(*metric.Object, string, metric.Labels, uint32) metric.Reason {
+	return metric.Applied
+}
+func (unlimited) Enter(*metric.Object, string, metric.Labels, uint32) {}
+func (unlimited) Leave(*metric.Object, string, metric.Labels)         {}
 
 // Table holds all live series.
 type Table struct {
@@ -55,6 +57,7 @@ type Table struct {
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
+	others   atomic.Pointer[iter.Seq2[*Table, bool]] // of other origins, see twins.go
 
 	// written are the windows that the restored state was saved with. sameWindows is set if they
 	// equal the table's.
@@ -70,6 +73,8 @@ type Table struct {
 	// outOfMemory is set when memory was refused.
 	waiting     atomic.Int64
 	outOfMemory atomic.Bool
+	// beside is the number of series, and the memory, of the shadows beside the table; nil: none.
+	beside func() (series int, bytes int64)
 	// retryEpoch increases when a rejected series may be accepted after all. Remembered rejections
 	// of earlier epochs are void.
 	retryEpoch atomic.Uint32
@@ -88,11 +93,15 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 	clock := window.NewClock(c.Windows)
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, SetSeed: rand.Uint64()},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, Replicated: c.Replicated},
 		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
+	t.SetSeed.Store(newSetSeed())
 	t.MayGrow = t.memoryLeft
+	if c.Replicated {
+		t.EachTwin = t.twinsOfGauge
+	}
 	t.farBytes = lookup.FarBytes
 	t.Logs = window.NewLogs(spans, t.growLogs)
 	t.Timers.Open(&t.Epochs, 2*maxBlocks*kind.BlockSeries) // each series has one at most
@@ -111,6 +120,11 @@ func (t *Table) growLogs(bytes int64) bool {
 
 // SetAdmission sets the admission of new series. Call it before any other method.
 func (t *Table) SetAdmission(a Admission) { t.admission = a }
+
+// CountAlso makes MaxSeries and MaxBytes include the shadows of other origins, whose series and
+// memory the function returns. Any goroutine calls it, with locks of the table held. Call CountAlso
+// before the table is used.
+func (t *Table) CountAlso(beside func() (series int, bytes int64)) { t.beside = beside }
 
 // RetryRejected makes the next samples of rejected series ask for admission again.
 func (t *Table) RetryRejected() { t.retryEpoch.Add(1) }

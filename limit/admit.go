@@ -19,6 +19,9 @@ func (r *Registry) freeSlotLocked(s *quota, limit metric.Limit, o *metric.Object
 	if s.fits(own, limit) {
 		return true
 	}
+	if s.foreign() > 0 && r.enforcing.Load() {
+		return r.fitsAfterVerdictLocked(s, own, limit, o, name)
+	}
 	if !r.enforcing.Load() || limit.Metrics == 0 || limit.Series == 0 ||
 		!r.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name) {
 		return false
@@ -48,12 +51,12 @@ func (r *Registry) namedByAutoscaler(s *quota, one *slot) bool {
 }
 
 // Admit counts one more series, or rejects it with a reason. This is where a new series meets its
-// limit. It keeps the strings.
-func (r *Registry) Admit(o *metric.Object, name string, born uint32) (refused metric.Reason) {
+// limit. It keeps the strings, except for the labels.
+func (r *Registry) Admit(o *metric.Object, name string, labels metric.Labels, born uint32) (refused metric.Reason) {
 	r.withQuota(quotaKeyOf(o), func(s *quota) {
-		if refused = r.admitLocked(s, o, name); refused == metric.Applied {
+		if refused = r.admitLocked(s, o, name, labels); refused == metric.Applied {
 			delete(s.rejected(), name)
-			s.enterSeries(o, name, born)
+			r.enterLocked(s, ownOrigin, o, name, labels, born)
 		}
 	})
 	return refused
@@ -62,17 +65,17 @@ func (r *Registry) Admit(o *metric.Object, name string, born uint32) (refused me
 // admitLocked decides about a series. It checks that the object lives under the lock that
 // ObjectGone takes: either the object is already dead here, or ObjectGone comes later and finds the
 // series.
-func (r *Registry) admitLocked(s *quota, o *metric.Object, name string) metric.Reason {
+func (r *Registry) admitLocked(s *quota, o *metric.Object, name string, labels metric.Labels) metric.Reason {
 	if !o.External() && !r.rules.Alive(*o) {
 		return metric.Identity
 	}
-	if s.key.namespace == "" {
+	if s.key.namespace == "" || r.hasTwinLocked(s, o, name, labels) {
 		return metric.Applied
 	}
 	if own := s.slot(name); own != nil && own.evicted {
 		return metric.OverLimit // until its evicted series are removed; then the next sample asks again
 	}
-	limit := s.key.limit(r.rules.Limits(s.key.namespace).OrDefault(r.config.limits()))
+	limit := r.limitOf(s.key)
 	if !r.freeSlotLocked(s, limit, o, name) {
 		r.rejectLocked(s, limit, o, name)
 		return metric.OverLimit
@@ -80,12 +83,18 @@ func (r *Registry) admitLocked(s *quota, o *metric.Object, name string) metric.R
 	return metric.Applied
 }
 
-// Enter counts a restored series without checking a limit. It keeps the strings.
-func (r *Registry) Enter(o *metric.Object, name string, born uint32) {
-	r.withQuota(quotaKeyOf(o), func(s *quota) { s.enterSeries(o, name, born) })
+// limitOf is the limit of a quota.
+func (r *Registry) limitOf(k quotaKey) metric.Limit {
+	return k.limit(r.rules.Limits(k.namespace).OrDefault(r.config.limits()))
+}
+
+// Enter counts a restored series without checking a limit. It keeps the strings, except for the
+// labels.
+func (r *Registry) Enter(o *metric.Object, name string, labels metric.Labels, born uint32) {
+	r.withQuota(quotaKeyOf(o), func(s *quota) { r.enterLocked(s, ownOrigin, o, name, labels, born) })
 }
 
 // Leave counts one series less.
-func (r *Registry) Leave(o *metric.Object, name string) {
-	r.withQuota(quotaKeyOf(o), func(s *quota) { s.leaveSeries(o, name) })
+func (r *Registry) Leave(o *metric.Object, name string, labels metric.Labels) {
+	r.withQuota(quotaKeyOf(o), func(s *quota) { r.leaveLocked(s, ownOrigin, o, name, labels) })
 }

@@ -14,6 +14,8 @@ type Config struct {
 	// its objects but pods.
 	NamespaceMetrics int
 	NamespaceSeries  int
+	// Origin is the name of this replica; empty: there are no others.
+	Origin string
 }
 
 // DefaultConfig admits five metrics per pod, as the first design of custom pod metrics in

@@ -8,12 +8,18 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Run executes queued removals and evicts idle metrics until ctx ends.
+// Run executes queued removals, evicts idle metrics and settles contests until ctx ends.
 func (r *Registry) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleInterval)
 	defer idle.Stop()
 	again := time.NewTicker(retryInterval)
 	defer again.Stop()
+	var settle <-chan time.Time // never, without other replicas
+	if r.config.Origin != "" {
+		ticker := time.NewTicker(settleInterval)
+		defer ticker.Stop()
+		settle = ticker.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -24,6 +30,8 @@ func (r *Registry) Run(ctx context.Context) error {
 			r.evictIdle()
 		case <-again.C:
 			r.retryRejected()
+		case now := <-settle:
+			r.settleDue(now)
 		}
 	}
 }
@@ -58,7 +66,7 @@ func (r *Registry) evictLocked(s *quota, one *slot, why string) {
 		for _, o := range objects {
 			r.table.Shed(o, name)
 		}
-		r.events.Event(subject(objects[0]), "MetricShed", why)
+		r.events.Event(subject(objects[0]), "MetricShed", name, why)
 	})
 }
 
@@ -145,7 +153,11 @@ func (r *Registry) enforceShard(shard *shard, concerns func(quotaKey) bool) {
 	for s := range shard.all() {
 		if k := s.key; k.namespace != "" && concerns(k) {
 			s.clearRejected() // the limit changed, so each rejected metric gets another Event
-			r.enforceLocked(s, k.limit(r.rules.Limits(k.namespace).OrDefault(r.config.limits())))
+			if limit := r.limitOf(k); s.foreign() == 0 {
+				r.enforceLocked(s, limit)
+			} else if s.exceeds(limit) {
+				r.contests.add(k)
+			}
 		}
 	}
 }

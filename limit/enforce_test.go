@@ -138,7 +138,7 @@ func TestNothingIsEvictedBeforeTheClusterIsSynced(t *testing.T) {
 	w := starting(small())
 	o := pod("web-1")
 	for i := range 5 {
-		w.registry.Enter(&o, fmt.Sprint("m", i), uint32(i+1))
+		w.registry.Enter(&o, fmt.Sprint("m", i), metric.Labels{}, uint32(i+1))
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.UnsetLimits().Namespace}

@@ -54,7 +54,10 @@ func (r *Registry) evictIdle() {
 				r.withQuota(c.key, func(s *quota) {
 					// A slot with the same name and start is the same one: a new one would be
 					// younger.
-					if one := s.slot(c.name); one != nil && one.since == c.since && !one.evicted {
+					if one := s.slot(c.name); one != nil && s.foreign() > 0 {
+						one.idle = true
+						r.table.RetryRejected()
+					} else if one != nil && one.since == c.since && !one.evicted {
 						r.evictLocked(s, one,
 							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
 								c.name, idleAfter))
@@ -77,6 +80,7 @@ func (r *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 		}
 		s.extras.idleWanted = false
 		for one := range s.taken() {
+			one.idle = false
 			if !one.evicted && !r.namedByAutoscaler(s, one) {
 				all = append(all, idleCandidate{key: s.key, name: one.name, since: one.since, objects: one.objects(s.key)})
 			}
@@ -87,9 +91,26 @@ func (r *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 
 func (r *Registry) isIdle(c idleCandidate) bool {
 	for _, o := range c.objects {
-		if r.table.Idle(o, c.name) <= idleAfter {
+		if !r.idleEverywhere(o, c.name) {
 			return false
 		}
 	}
 	return len(c.objects) > 0
+}
+
+// idleEverywhere reports whether no origin received a sample of a metric for idleAfter.
+func (r *Registry) idleEverywhere(o metric.Object, name string) bool {
+	others := r.others()
+	if len(others) == 0 {
+		return r.table.Idle(o, name) > idleAfter
+	}
+	idle := func(of Births) bool {
+		return len(of.AppendBirths(nil, o, name)) == 0 || of.Idle(o, name) > idleAfter
+	}
+	for _, g := range others {
+		if !idle(g.births) {
+			return false
+		}
+	}
+	return idle(r.table)
 }

@@ -28,7 +28,7 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		w := newWard(DefaultConfig())
 		for _, name := range names {
 			for i := range objects {
-				if w.registry.Admit(&objects[i], name, 1) != metric.Applied {
+				if w.registry.Admit(&objects[i], name, metric.Labels{}, 1) != metric.Applied {
 					t.Fatal("rejected")
 				}
 			}
@@ -40,7 +40,7 @@ func TestMemoryOfAPodsMetric(t *testing.T) {
 		}
 		for i := range objects {
 			for _, name := range names {
-				w.registry.Leave(&objects[i], name)
+				w.registry.Leave(&objects[i], name, metric.Labels{})
 			}
 		}
 		if n := w.scopes(); n != 0 {
@@ -63,11 +63,44 @@ func BenchmarkAdmitLeave(b *testing.B) {
 	w := newWard(DefaultConfig())
 	o := pod("web-1")
 	for i := range 4 {
-		w.registry.Admit(&o, fmt.Sprint("m", i), 1)
+		w.registry.Admit(&o, fmt.Sprint("m", i), metric.Labels{}, 1)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		w.registry.Admit(&o, "m4", 2)
-		w.registry.Leave(&o, "m4")
+		w.registry.Admit(&o, "m4", metric.Labels{}, 2)
+		w.registry.Leave(&o, "m4", metric.Labels{})
+	}
+}
+
+// With several replicas, a registry counts the series of all origins.
+func TestMemoryOfASeriesOfSeveralOrigins(t *testing.T) {
+	const pods, perPod = 20_000, 5
+	c := DefaultConfig()
+	each := func(origin string, others int) float64 {
+		c.Origin = origin
+		before := heap()
+		w := newWard(c)
+		var more []*Origin
+		for i := range others {
+			more = append(more, w.registry.Origin(fmt.Sprint("sluice-", i), w))
+		}
+		for i := range pods {
+			o := metric.Object{Resource: "pods", Namespace: "shop", Name: "web", UID: "1"}
+			o.Name = fmt.Sprint("web-", i)
+			for m := range perPod {
+				w.registry.Admit(&o, "requests", metric.NewLabels([]metric.Label{{Key: "code", Value: fmt.Sprint(m)}}), 1)
+				for _, g := range more {
+					g.Enter(&o, "requests", metric.NewLabels([]metric.Label{{Key: "code", Value: fmt.Sprint(m)}}), 1)
+				}
+			}
+		}
+		used := float64(heap()-before) / (pods * perPod)
+		runtime.KeepAlive(w)
+		return used
+	}
+	alone, one, three := each("", 0), each("sluice-a", 0), each("sluice-a", 2)
+	t.Logf("alone %.0f bytes a series; with replicas %.0f, of three origins %.0f", alone, one, three)
+	if three > alone+50 {
+		t.Errorf("%.0f bytes a series with three origins, alone %.0f", three, alone)
 	}
 }

@@ -60,7 +60,8 @@ type quotaExtras struct {
 	index *nameIndex
 	// rejected names the metrics that were rejected, so each gets one Event.
 	rejected   map[string]struct{}
-	idleWanted bool // a metric was rejected since the last search for idle slots
+	foreign    uint32 // series of other origins, twins included
+	idleWanted bool   // a metric was rejected since the last search for idle slots
 }
 
 // ensureExtras returns the extras, and makes them if necessary.

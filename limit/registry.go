@@ -29,16 +29,18 @@ type Rules interface {
 type Table interface {
 	// Shed removes a metric of an object that was evicted, End one whose object is gone.
 	Shed(o metric.Object, name string) int
+	// ShedSeries removes single series of a metric.
+	ShedSeries(o metric.Object, name string, sets []metric.Labels) int
 	End(o metric.Object, name string) int
-	// Idle returns the time since the metric's last sample.
-	Idle(o metric.Object, name string) time.Duration
+	Births
 	// RetryRejected lets rejected series ask again with their next sample.
 	RetryRejected()
 }
 
 // EventRecorder writes Events for people to read.
 type EventRecorder interface {
-	Event(o metric.Object, reason, message string)
+	// Event writes an Event about a metric of an object.
+	Event(o metric.Object, reason, name, message string)
 }
 
 // Registry counts the series of each quota and admits new ones. Any goroutine may call its methods.
@@ -52,6 +54,9 @@ type Registry struct {
 	shards    [64]shard
 	metrics   metrics
 	enforcing atomic.Bool // set once the cluster view is synced
+
+	origins  origins
+	contests contests
 
 	said ratelog.Limiter // rate limit of the log of rejections
 
@@ -103,6 +108,8 @@ func (r *Registry) withQuota(k quotaKey, f func(*quota)) {
 type shard struct {
 	mu     sync.Mutex
 	quotas map[uint64]*quota // quotas of one hash are a linked list
+	// holders are the origins of each series, by a hash of its identity; nil without other replicas.
+	holders map[uint64]originSet
 }
 
 func (s *shard) find(hash uint64, k quotaKey) *quota {

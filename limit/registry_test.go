@@ -53,9 +53,13 @@ func (w *ward) Limits(namespace string) metric.Limits {
 func (w *ward) NamedByAutoscaler(namespace, resource, name string) bool {
 	return w.asked[namespace+"/"+resource+"/"+name]
 }
-func (w *ward) Alive(o metric.Object) bool            { return !w.dead[o] }
-func (w *ward) Shed(o metric.Object, name string) int { return w.remove("shed", o, name) }
-func (w *ward) End(o metric.Object, name string) int  { return w.remove("end", o, name) }
+func (w *ward) Alive(o metric.Object) bool                            { return !w.dead[o] }
+func (w *ward) Shed(o metric.Object, name string) int                 { return w.remove("shed", o, name) }
+func (w *ward) End(o metric.Object, name string) int                  { return w.remove("end", o, name) }
+func (w *ward) ShedSeries(metric.Object, string, []metric.Labels) int { return 0 }
+func (w *ward) AppendBirths(dst []metric.Birth, _ metric.Object, _ string) []metric.Birth {
+	return dst
+}
 func (w *ward) remove(how string, o metric.Object, name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +68,7 @@ func (w *ward) remove(how string, o metric.Object, name string) int {
 	n := w.held[key]
 	delete(w.held, key)
 	for range n {
-		w.registry.Leave(&o, name)
+		w.registry.Leave(&o, name, metric.Labels{})
 	}
 	return n
 }
@@ -78,7 +82,7 @@ func (w *ward) RetryRejected() {
 	defer w.mu.Unlock()
 	w.retries++
 }
-func (w *ward) Event(o metric.Object, reason, message string) {
+func (w *ward) Event(o metric.Object, reason, _, message string) {
 	w.events = append(w.events, reason+" on "+o.String()+": "+message)
 }
 
@@ -86,7 +90,7 @@ func (w *ward) push(o metric.Object, name string) bool {
 	w.mu.Lock()
 	born := uint32(len(w.held) + 1)
 	w.mu.Unlock()
-	if w.registry.Admit(&o, name, born) != metric.Applied {
+	if w.registry.Admit(&o, name, metric.Labels{}, born) != metric.Applied {
 		return false
 	}
 	w.mu.Lock()
@@ -151,7 +155,7 @@ func TestSeriesOfAPodAreLimited(t *testing.T) {
 		t.Error("a ninth series was admitted")
 	}
 	o := pod("web-1")
-	w.registry.Leave(&o, "m0")
+	w.registry.Leave(&o, "m0", metric.Labels{})
 	if !w.push(pod("web-1"), "m7") {
 		t.Error("the slot of a removed series is not free")
 	}
@@ -278,7 +282,7 @@ func TestDeadObjectGetsNoSeries(t *testing.T) {
 	w.dead = map[metric.Object]bool{o: true, node: true}
 	w.registry.ObjectGone(o)
 	for _, one := range []metric.Object{o, node} {
-		if r := w.registry.Admit(&one, "hits", 1); r != metric.Identity {
+		if r := w.registry.Admit(&one, "hits", metric.Labels{}, 1); r != metric.Identity {
 			t.Errorf("%s: %v, want %v", one, r, metric.Identity)
 		}
 	}
@@ -321,7 +325,7 @@ func TestRestoredSlotsKeepTheirAge(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
 	for i, born := range []uint32{50, 10, 40, 20, 30, 60} { // more than the limit: restored series stay
-		w.registry.Enter(&o, fmt.Sprint("m", i), born)
+		w.registry.Enter(&o, fmt.Sprint("m", i), metric.Labels{}, born)
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
 	w.registry.Enforce()
@@ -344,8 +348,8 @@ func TestCountsUnderConcurrency(t *testing.T) {
 			o := metric.Object{Namespace: "shop"}
 			for i := range 3000 {
 				name := fmt.Sprint("m", (i*7+g)%40)
-				if w.registry.Admit(&o, name, uint32(i)) == metric.Applied {
-					w.registry.Leave(&o, name)
+				if w.registry.Admit(&o, name, metric.Labels{}, uint32(i)) == metric.Applied {
+					w.registry.Leave(&o, name, metric.Labels{})
 				}
 			}
 		})

@@ -32,7 +32,7 @@ func (r *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, 
 			r.logger.Info("a metric is over the limit", "metric", name, "object", about.String(), "reason",
 				message, "suppressed", suppressed)
 		}
-		r.events.Event(subject(about), "MetricRefused", message)
+		r.events.Event(subject(about), "MetricRefused", name, message)
 	})
 }
 
@@ -80,7 +80,7 @@ func (r *Registry) Explain(o metric.Object, name string) string {
 	if k.namespace == "" {
 		return "" // it has no limit
 	}
-	limit := k.limit(r.rules.Limits(k.namespace).OrDefault(r.config.limits()))
+	limit := r.limitOf(k)
 	shard, hash := r.shardOf(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

@@ -12,6 +12,8 @@ type slot struct {
 	series   uint32
 	// evicted: the slot was taken away. Its series are about to be removed, and no longer count.
 	evicted bool
+	// idle: with several replicas, the metric yields to one that would be rejected otherwise.
+	idle bool
 }
 
 // enter counts one more series of an object.

@@ -26,3 +26,10 @@ func (l Limit) or(defaults Limit) Limit {
 	}
 	return l
 }
+
+// Birth is a series of a metric of one object, and the date of its creation. Dates of several
+// origins can be compared if their machines' clocks agree.
+type Birth struct {
+	Labels Labels
+	At     int64 // Unix nanoseconds
+}

@@ -17,6 +17,9 @@ type Query struct {
 
 	// MatchLabels selects label sets before they are rolled up; nil selects all.
 	MatchLabels func(Labels) bool
+	// RequiredLabels are the labels that MatchLabels requires, if it requires nothing else: a
+	// deletion is told to other replicas with them. They are borrowed until the query is answered.
+	RequiredLabels []Label
 	// MatchObject selects objects; nil selects all. The adapter uses it for label selectors, and to
 	// leave out pods that no longer exist: of two objects of one name and different UIDs it selects
 	// at most one.

@@ -10,22 +10,24 @@ type Bus interface {
 	// Publish sends a message to all subscribers of a subject. It never waits for one, and does not
 	// retain the message.
 	Publish(subject string, message []byte) error
-	// Subscribe calls handle for each message of matching subjects, one call at a time. A "*"
-	// matches one part of a subject. The message is valid during the call.
+	// Subscribe calls handle for each message of matching subjects, one call at a time, in the
+	// order in which a replica sent them. A "*" matches one part of a subject, a ">" the rest. The
+	// message is valid during the call.
 	Subscribe(subject string, handle func(subject string, message []byte)) (cancel func(), err error)
 }
 
-// Subjects are "sluice.v1.<cluster>.<topic>.<name>", with the name of an origin. States end in the
-// name of the replica that asked for them, and answers to a question in the name of the replica
-// that answers.
+// The flow of an origin, "sluice.v1.<cluster>.flow.<origin>.<topic>", has one subscription, so that
+// its messages arrive in the order in which they were sent. The other subjects are "want.<origin>",
+// "state.<origin>.<replica that asked>" and "synced.<origin>.<replica that answers>".
 const (
-	topicDelta  = "delta"
-	topicBeat   = "beat"
-	topicWant   = "want"
-	topicState  = "state"
-	topicDoc    = "doc"
-	topicSync   = "sync"
-	topicSynced = "synced"
+	flowOf     = "flow"
+	wantOf     = "want"
+	stateOf    = "state"
+	syncedOf   = "synced"
+	topicDelta = "delta"
+	topicBeat  = "beat"
+	topicDoc   = "doc"
+	topicSync  = "sync"
 )
 
 const subjectPrefix = "sluice.v1."
@@ -35,9 +37,7 @@ type subjects struct{ prefix string }
 
 func newSubjects(cluster string) subjects { return subjects{subjectPrefix + cluster + "."} }
 
-func (s subjects) of(topic string, names ...string) string {
-	return s.prefix + topic + "." + strings.Join(names, ".")
-}
+func (s subjects) of(parts ...string) string { return s.prefix + strings.Join(parts, ".") }
 
 // originOf is the origin that a subject names.
 func (s subjects) originOf(subject string) string {
@@ -52,5 +52,5 @@ func (s subjects) originOf(subject string) string {
 
 // ofBlock is the subject of a block's deltas.
 func (s subjects) ofBlock(origin string, block int) string {
-	return s.of(topicDelta, origin, strconv.Itoa(block))
+	return s.of(flowOf, origin, topicDelta, strconv.Itoa(block))
 }

@@ -14,9 +14,10 @@
 //
 // An origin publishes a delta for each block that changed in a flush, then a heartbeat. Deltas of a
 // block are numbered within the incarnation. A follower collects deltas until the heartbeat of
-// their flush and applies all of them at once, so the clock of the shadow and its values belong
-// together. A heartbeat has a digest of all blocks' numbers. A follower that lacks a delta asks
-// for the whole block; one whose digest differs without a known gap asks for the list of numbers.
+// their flush and applies all of them at once, when none is missing, so the clock of the shadow and
+// its values belong together. A heartbeat has a digest of all blocks' numbers. A follower that lacks
+// a delta asks for the whole block. One whose digest differs without a known gap asks for the list
+// of numbers.
 //
 // # Invariants
 //

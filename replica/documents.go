@@ -1,7 +1,11 @@
 package replica
 
-// batchBytes is the size from which a batch of documents is closed.
-const batchBytes = maxPiece / 2
+// batchBytes is the size from which a batch of documents is closed. A document counts with its key,
+// its value and documentBytes.
+const (
+	batchBytes    = maxPiece / 2
+	documentBytes = 16
+)
 
 // publishDocuments sends the documents that changed since the last flush. It returns the number of
 // its messages.
@@ -18,7 +22,7 @@ func (r *Replica) publishDocuments() uint64 {
 	var buffer []byte
 	for i, batch := range batches {
 		m := documentsBody{seq: seq + uint64(i) + 1, docs: batch}
-		buffer = r.send(r.subjects.of(topicDoc, r.me.name), typeDocuments, m.append(nil), buffer)
+		buffer = r.send(r.subjects.of(flowOf, r.me.name, topicDoc), typeDocuments, m.append(nil), buffer)
 	}
 	return uint64(len(batches))
 }
@@ -36,7 +40,7 @@ func (r *Replica) sendDocuments(to string) {
 	var buffer []byte
 	m.batches = len(batches)
 	for m.batch, m.docs = range batches {
-		buffer = r.send(r.subjects.of(topicState, r.me.name, to), typeDocuments, m.append(nil), buffer)
+		buffer = r.send(r.subjects.of(stateOf, r.me.name, to), typeDocuments, m.append(nil), buffer)
 	}
 }
 
@@ -44,7 +48,7 @@ func (r *Replica) sendDocuments(to string) {
 func batchesOf(docs []Document) (batches [][]Document) {
 	from, bytes := 0, 0
 	for i := range docs {
-		if bytes += len(docs[i].Key) + len(docs[i].Value); bytes >= batchBytes {
+		if bytes += documentBytes + len(docs[i].Key) + len(docs[i].Value); bytes >= batchBytes {
 			batches, from, bytes = append(batches, docs[from:i+1]), i+1, 0
 		}
 	}

@@ -89,11 +89,14 @@ func (f *fabric) deliver() {
 	}
 }
 
-// matches is NATS' rule for "*".
+// matches is NATS' rule for "*" and ">".
 func matches(pattern, subject string) bool {
 	for {
 		want, patternRest, more := strings.Cut(pattern, ".")
 		have, subjectRest, longer := strings.Cut(subject, ".")
+		if want == ">" {
+			return true
+		}
 		if more != longer || want != "*" && want != have {
 			return false
 		}

@@ -21,8 +21,8 @@ type follower struct {
 	key   originKey
 	shown Shadow // visible to readers; origins.mu guards it
 
-	inbox    chan parcel
-	waiting  atomic.Int64 // bytes in the inbox
+	inbox    *inbox
+	progress atomic.Pointer[progress]
 	received atomic.Uint64
 	gaps     atomic.Uint64
 	resyncs  atomic.Uint64
@@ -40,23 +40,34 @@ type follower struct {
 	letters  letters
 	offset   offset
 	advanced time.Time // when the clock last advanced
-	ran      bool      // the shadow's clock runs since
+	ran      bool      // the visible shadow's clock runs since
 	checked  time.Time // when the end of a silent origin was last looked for
 }
 
 // restart is the state that begins anew with each incarnation.
 type restart struct {
-	incarnation                  uint64
-	began                        time.Time
-	beat                         beatBody // the newest that is applied; its clock is not kept
-	beats                        uint64   // the number of the newest
-	blocks                       []followedBlock
-	digest                       uint64 // of the blocks that are not lacking
-	lacking                      int    // blocks
-	complete                     bool   // as of the newest heartbeat
-	pending                      pending
-	docs                         followedDocuments
-	askedNumbers, askedDocuments time.Time
+	incarnation uint64
+	began       time.Time
+	beats       uint64   // the number of the newest heartbeat
+	newest      beatBody // that heartbeat, or an earlier one of the same flush
+	beat        beatBody // the heartbeat whose flush is applied
+
+	blocks  []followedBlock
+	digest  uint64 // of the blocks that are of this incarnation
+	lacking int    // blocks that lack a delta
+	arrived int    // blocks of these that have come whole
+	pending pending
+	// incomplete is the time since which the newest flush waits for what is missing; zero: it does
+	// not. partial is set when the wait is over: flushes are applied as they are until one is
+	// complete.
+	incomplete   time.Time
+	partial      bool
+	complete     bool // the shadow is equal to the origin as of the newest heartbeat
+	askedNumbers time.Time
+
+	docs           followedDocuments
+	askedDocuments time.Time
+	askedFlush     uint64 // the flush that the origin waits for; 0: none
 }
 
 // followedBlock is a block of the shadow.
@@ -64,27 +75,16 @@ type followedBlock struct {
 	has     bool   // the block is of this incarnation
 	seq     uint64 // its newest delta
 	lacks   bool   // a delta is missing: the block must be asked for
-	arrived bool   // a whole block waits for the next heartbeat
+	arrived bool   // it has come whole, and is pending
 	asked   time.Time
 	tries   int
 }
 
-// parcel is a message that was received.
-type parcel struct {
-	header
-	piece []byte
-}
-
-// inboxLength bounds the messages that wait for a follower, besides their bytes.
-const inboxLength = 8192
-
 func newFollower(r *Replica, key originKey) *follower {
-	f := &follower{r: r, key: key, closed: make(chan struct{})}
-	if !r.inline {
-		f.inbox = make(chan parcel, inboxLength)
-	}
+	f := &follower{r: r, key: key, inbox: newInbox(), closed: make(chan struct{})}
 	f.heard.Store(int64(r.now().Sub(r.started)))
 	f.advanced = r.now()
+	f.reportLocked()
 	return f
 }
 
@@ -97,9 +97,10 @@ func (f *follower) run() {
 		case <-f.closed:
 			f.end()
 			return
-		case p := <-f.inbox:
-			f.waiting.Add(-int64(len(p.piece)))
-			f.handle(&p, f.r.now())
+		case <-f.inbox.wake:
+			for _, p := range f.inbox.take() {
+				f.handle(&p, f.r.now())
+			}
 		case <-every.C:
 			f.step(f.r.now())
 		}
@@ -153,8 +154,8 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 	switch kind {
 	case typeDelta:
 		m, err := readDelta(body)
-		if err == nil && !f.pending.addDelta(&m) {
-			f.r.reject(reasonFlood, f.key.name, "a flush is too large; whole blocks will be asked for")
+		if err == nil {
+			f.addDeltaLocked(&m, now)
 		}
 		return err
 	case typeWhole:
@@ -178,7 +179,7 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 	case typeSync:
 		m, err := readSync(body)
 		if err == nil {
-			f.answerSyncLocked(&m)
+			f.noteSyncLocked(&m)
 		}
 		return err
 	}
@@ -209,12 +210,25 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	if !f.beginLocked(&m, now) {
 		return nil
 	}
-	if m.flush > f.beat.flush {
-		f.applyLocked(&m, now)
+	if m.flush >= f.newest.flush {
+		f.newest = m
 	}
-	f.compareLocked(&m, now)
+	f.tryLocked(now)
+	f.compareLocked(now)
 	f.askLocked(now)
+	f.reportLocked()
 	return nil
+}
+
+// progress is what readers of the status see while messages are being applied.
+type progress struct {
+	advanced time.Time
+	offset   time.Duration
+	complete bool
+}
+
+func (f *follower) reportLocked() {
+	f.progress.Store(&progress{f.advanced, f.offset.least(), f.complete})
 }
 
 // olderProcess notices that a process of an older incarnation still sends heartbeats.
@@ -246,7 +260,7 @@ func (f *follower) succeedsLocked(incarnation, number uint64, now time.Time) boo
 		return again
 	}
 	if again && now.Sub(f.began) > olderAfter {
-		f.r.reject(reasonName, f.key.name, "two processes have this name and the state of one data folder; the one that started later counts")
+		f.r.reject(reasonName, f.key.name, sameState)
 	}
 	return false
 }
@@ -293,17 +307,18 @@ func (f *follower) step(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	still := now.Sub(f.advanced)
-	if shown := f.r.origins.shows(f); shown != nil && still >= runsAfter && !f.ran {
+	shown := f.r.origins.shows(f)
+	if shown != nil && still >= runsAfter && !f.ran {
 		f.ran = true
 		shown.LetRun(now)
 	}
 	if f.silence(now) < standsAfter {
 		f.askLocked(now)
 	}
-	if f.silence(now) >= runsAfter && now.Sub(f.checked) >= runsAfter {
+	if still >= runsAfter && now.Sub(f.checked) >= runsAfter {
 		f.checked = now
-		if still >= endsAfter || expired(f.r.origins.shows(f)) {
-			f.r.log.Info("origin forgotten", "origin", f.key.name, "silent", f.silence(now).Round(time.Second))
+		if still >= endsAfter || expired(shown) {
+			f.r.log.Info("origin forgotten", "origin", f.key.name, "still", still.Round(time.Second))
 			f.r.origins.forget(f)
 		}
 	}

@@ -94,8 +94,8 @@ func readHeader(message []byte) (h header, piece []byte, err error) {
 	return h, d.Rest, nil
 }
 
-// maxBlocks bounds the number of a block: a table has 2^32 series at most.
-const maxBlocks = 1 << 22
+// maxBlocks bounds the number of a block. It is that of a table.
+const maxBlocks = 1 << 14
 
 func readBlock(d *blob.Decoder) int {
 	v := d.Uvarint()
@@ -227,25 +227,29 @@ func readWant(body []byte) (m wantBody, err error) {
 
 // wholeBody is a block as of its delta seq or later, and before the end of the next flush.
 type wholeBody struct {
-	block        int
-	seq          uint64 // 0: before the first delta of the incarnation
-	flush        uint64 // the newest flush that had ended
-	names, state []byte
+	block               int
+	seq                 uint64 // 0: before the first delta of the incarnation
+	flush               uint64 // the newest flush that had ended
+	clock, names, state []byte // the clock is not earlier than the state
 }
+
+func (m *wholeBody) bytes() int { return len(m.clock) + len(m.names) + len(m.state) }
 
 func (m *wholeBody) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(m.block))
 	dst = binary.AppendUvarint(dst, m.seq)
 	dst = binary.AppendUvarint(dst, m.flush)
-	dst = binary.AppendUvarint(dst, uint64(len(m.names)))
+	dst = binary.AppendUvarint(dst, uint64(len(m.clock)))
+	dst = binary.AppendUvarint(append(dst, m.clock...), uint64(len(m.names)))
 	return append(append(dst, m.names...), m.state...)
 }
 
 func readWhole(body []byte) (m wholeBody, err error) {
 	d := blob.Decoder{Rest: body}
 	m.block, m.seq, m.flush = readBlock(&d), d.Uvarint(), d.Uvarint()
+	m.clock = d.Bytes(d.Uvarint())
 	m.names = d.Bytes(d.Uvarint())
-	if d.Err != nil {
+	if d.Err != nil || len(m.clock) > longestClock {
 		return wholeBody{}, errDamaged
 	}
 	m.state = d.Rest
@@ -320,6 +324,10 @@ func readDocuments(body []byte) (m documentsBody, err error) {
 	}
 	m.batch, m.batches = int(batch), int(batches)
 	for d.More() {
+		if len(m.docs) > batchBytes/documentBytes {
+			d.Fail()
+			break
+		}
 		one := Document{Key: d.String(), Stamp: d.Varint()}
 		if d.Byte() != 0 {
 			one.Value = append([]byte{}, d.Bytes(d.Uvarint())...)

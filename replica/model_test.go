@@ -72,13 +72,14 @@ func (t *modelTable) AppendDelta(dst []byte, block int) []byte {
 
 // modelShadow is a shadow of a modelTable. It checks that values are never later than the clock.
 type modelShadow struct {
-	origin  string
-	begun   bool
-	ended   bool
-	at      uint64
-	windows byte
-	ran     bool
-	blocks  [][4]uint64
+	origin     string
+	begun      bool
+	ended      bool
+	at         uint64
+	windows    byte
+	ran        bool
+	correction time.Duration
+	blocks     [][4]uint64
 }
 
 var errModel = errors.New("model: cannot be read")
@@ -91,8 +92,9 @@ func (s *modelShadow) Begin(clock []byte) error {
 	return nil
 }
 
-func (s *modelShadow) Advance(clock []byte, _ time.Duration) error {
+func (s *modelShadow) Advance(clock []byte, correction time.Duration) error {
 	s.check()
+	s.correction = correction
 	if len(clock) != 9 || clock[8] != s.windows {
 		return errModel
 	}

@@ -8,7 +8,7 @@ import (
 
 // node is a process of a simulation: a table, its store and its replica.
 type node struct {
-	t       *testing.T
+	t       testing.TB
 	fabric  *fabric
 	name    string
 	skew    time.Duration // of the machine's clock
@@ -25,7 +25,7 @@ type node struct {
 	diskEpoch        []byte
 }
 
-func newNode(t *testing.T, f *fabric, name string) *node {
+func newNode(t testing.TB, f *fabric, name string) *node {
 	n := &node{t: t, fabric: f, name: name, log: slog.New(slog.DiscardHandler)}
 	n.start()
 	return n

@@ -21,9 +21,10 @@ type originKey struct {
 type origins struct {
 	r *Replica
 
-	mu      sync.Mutex // guards followers, the shown shadows and stopped
+	mu      sync.Mutex // guards all below but running, and which shadow each follower shows
 	all     map[originKey]*follower
 	stopped bool
+	first   time.Time // when the first follower was made
 	running sync.WaitGroup
 }
 
@@ -44,15 +45,7 @@ func (o *origins) deliver(h *header, piece []byte) {
 		f.handle(&p, o.r.now())
 		return
 	}
-	if f.waiting.Add(int64(len(piece))) > maxBody {
-		f.waiting.Add(-int64(len(piece)))
-		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
-		return
-	}
-	select {
-	case f.inbox <- p:
-	default:
-		f.waiting.Add(-int64(len(piece)))
+	if !f.inbox.put(p) {
 		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
 	}
 }
@@ -71,6 +64,9 @@ func (o *origins) of(h *header) (f, forgotten *follower) {
 			o.r.reject(reasonFlood, h.name, "there are too many origins")
 			return nil, nil
 		}
+	}
+	if o.first.IsZero() {
+		o.first = o.r.now()
 	}
 	f = newFollower(o.r, key)
 	o.all[key] = f

@@ -29,45 +29,66 @@ func (p *pending) addDelta(m *deltaBody) bool {
 	return true
 }
 
+// addWhole retains a whole block in place of an earlier one. It reports false if there is no room.
 func (p *pending) addWhole(m *wholeBody) bool {
-	if p.bytes+len(m.names)+len(m.state) > maxPending {
+	p.wholes = slices.DeleteFunc(p.wholes, func(before wholeBody) bool {
+		if before.block != m.block {
+			return false
+		}
+		p.bytes -= before.bytes()
+		return true
+	})
+	if p.bytes+m.bytes() > maxPending {
 		return false
 	}
-	p.bytes += len(m.names) + len(m.state)
+	p.bytes += m.bytes()
 	p.wholes = append(p.wholes, *m)
 	return true
 }
 
-// take removes and returns the changes that the heartbeat of a flush covers: deltas of it and of
-// earlier ones, by block and number, and whole blocks that were read before its end.
-func (p *pending) take(flush uint64) (deltas []deltaBody, wholes []wholeBody) {
+// sort sorts the deltas by block and number.
+func (p *pending) sort() {
+	slices.SortFunc(p.deltas, func(a, b deltaBody) int {
+		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.seq, b.seq))
+	})
+}
+
+// takeDeltas removes and returns the deltas of a flush and of earlier ones.
+func (p *pending) takeDeltas(flush uint64) (taken []deltaBody) {
 	p.deltas = slices.DeleteFunc(p.deltas, func(m deltaBody) bool {
 		if m.flush > flush {
 			return false
 		}
 		p.bytes -= len(m.delta)
-		deltas = append(deltas, m)
+		taken = append(taken, m)
 		return true
 	})
-	p.wholes = slices.DeleteFunc(p.wholes, func(m wholeBody) bool {
-		if m.flush >= flush {
-			return false
-		}
-		p.bytes -= len(m.names) + len(m.state)
-		wholes = append(wholes, m)
-		return true
-	})
-	slices.SortFunc(deltas, func(a, b deltaBody) int {
-		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.seq, b.seq))
-	})
-	return deltas, wholes
+	return taken
 }
 
-// newest is the highest number of a block among the deltas that wait; 0: none does.
+// takeWholes removes and returns the whole blocks that were read before a flush had ended.
+func (p *pending) takeWholes(before uint64) (taken []wholeBody) {
+	p.wholes = slices.DeleteFunc(p.wholes, func(m wholeBody) bool {
+		if m.flush >= before {
+			return false
+		}
+		p.bytes -= m.bytes()
+		taken = append(taken, m)
+		return true
+	})
+	return taken
+}
+
+// newest is the highest number of a block among the changes that wait; 0: none does.
 func (p *pending) newest(block int) (seq uint64) {
 	for i := range p.deltas {
 		if p.deltas[i].block == block {
 			seq = max(seq, p.deltas[i].seq)
+		}
+	}
+	for i := range p.wholes {
+		if p.wholes[i].block == block {
+			seq = max(seq, p.wholes[i].seq)
 		}
 	}
 	return seq

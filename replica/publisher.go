@@ -96,7 +96,7 @@ func (p *publisher) sendBeatLocked() {
 	p.beat.number++
 	p.beat.sent = p.r.wall()
 	p.beatAt = p.r.now()
-	p.scratch = p.r.send(p.r.subjects.of(topicBeat, p.r.me.name), typeBeat, p.beat.append(nil), p.scratch)
+	p.scratch = p.r.send(p.r.subjects.of(flowOf, p.r.me.name, topicBeat), typeBeat, p.beat.append(nil), p.scratch)
 }
 
 // step repeats the heartbeat if the flush in progress takes long.

@@ -7,27 +7,30 @@ import (
 const (
 	// maxOutstanding bounds the blocks that are asked for and have not arrived.
 	maxOutstanding = 32
-	// askAgain is the time after which a question is repeated. It doubles with each try, up to
-	// four times. For a block that could not be read it is sixteen times as long.
-	askAgain     = time.Second
-	lostTries    = 2
-	damagedTries = 4
+	// askAgain is the time after which a question is repeated for the first time. It doubles once,
+	// and is thirty-two times as long for a block that could not be read.
+	askAgain     = 500 * time.Millisecond
+	lostTries    = 1
+	damagedTries = 5
 )
 
-// compareLocked compares the shadow with the origin as of a heartbeat.
-func (f *follower) compareLocked(m *beatBody, now time.Time) {
-	if f.shadow == nil || m.flush != f.beat.flush {
+// compareLocked compares the shadow with the origin as of the newest heartbeat.
+func (f *follower) compareLocked(now time.Time) {
+	m := &f.newest
+	if f.shadow == nil || m.flush == 0 {
 		return
 	}
-	f.complete = f.lacking == 0 && f.digest == m.digest
+	f.complete = f.beat.flush == m.flush && f.lacking == 0 && f.digest == m.digest
+	defer f.reportLocked()
 	switch {
 	case f.complete:
 		f.joined.Store(true)
+		f.answerSyncLocked()
 		if before := f.r.origins.shows(f); before != f.shadow {
 			f.r.origins.show(f, f.shadow)
 			before.End()
 		}
-	case f.lacking == 0 && now.Sub(f.askedNumbers) >= beatEvery:
+	case f.lacking == f.arrived && now.Sub(f.askedNumbers) >= beatEvery:
 		f.askedNumbers = now
 		f.wantLocked(&wantBody{numbers: true})
 	}
@@ -40,8 +43,7 @@ func (f *follower) compareLocked(m *beatBody, now time.Time) {
 // compareNumbersLocked finds the blocks that lack a delta which no later one has shown.
 func (f *follower) compareNumbersLocked(seqs []uint64, now time.Time) {
 	for block := range min(len(f.blocks), len(seqs)) {
-		if b := &f.blocks[block]; !b.lacks && max(b.seq, f.pending.newest(block)) < seqs[block] {
-			f.gaps.Add(1)
+		if max(f.blocks[block].seq, f.pending.newest(block)) < seqs[block] {
 			f.lackLocked(block)
 		}
 	}
@@ -55,7 +57,7 @@ func (f *follower) askLocked(now time.Time) {
 	}
 	var m wantBody
 	outstanding := 0
-	for i := range f.blocks {
+	for i := range min(len(f.blocks), f.newest.blocks) {
 		b := &f.blocks[i]
 		switch {
 		case !b.lacks || b.arrived:
@@ -81,7 +83,7 @@ func (f *follower) askLocked(now time.Time) {
 
 func (f *follower) wantLocked(m *wantBody) {
 	m.of = sender{epoch: f.key.epoch, incarnation: f.incarnation}
-	f.r.send(f.r.subjects.of(topicWant, f.key.name), typeWant, m.append(nil), nil)
+	f.r.send(f.r.subjects.of(wantOf, f.key.name), typeWant, m.append(nil), nil)
 }
 
 // addWholeLocked keeps a whole block that was asked for.
@@ -94,6 +96,11 @@ func (f *follower) addWholeLocked(m *wholeBody, now time.Time) {
 		return
 	}
 	b.arrived = true
+	f.arrived++
+	if f.arrived == f.lacking && !f.partial {
+		f.tryLocked(now)
+		f.compareLocked(now)
+	}
 	f.askLocked(now)
 }
 
@@ -111,10 +118,18 @@ func (f *follower) applyDocumentsLocked(m *documentsBody) {
 	f.docs.enter(m)
 }
 
-// answerSyncLocked tells an origin that its flush is applied here.
-func (f *follower) answerSyncLocked(m *syncBody) {
-	if m.of.incarnation != f.incarnation || !f.complete || f.beat.flush < m.flush {
+// noteSyncLocked answers the question whether a flush is applied, at once or when it is.
+func (f *follower) noteSyncLocked(m *syncBody) {
+	f.askedFlush = max(f.askedFlush, m.flush)
+	f.answerSyncLocked()
+}
+
+// answerSyncLocked tells an origin that the flush that it asked for is applied here.
+func (f *follower) answerSyncLocked() {
+	if f.askedFlush == 0 || !f.complete || f.beat.flush < f.askedFlush {
 		return
 	}
-	f.r.send(f.r.subjects.of(topicSynced, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
+	f.askedFlush = 0
+	m := syncBody{of: sender{epoch: f.key.epoch, incarnation: f.incarnation}, flush: f.beat.flush}
+	f.r.send(f.r.subjects.of(syncedOf, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
 }

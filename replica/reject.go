@@ -56,6 +56,9 @@ func (r *Replica) rejectError(err error, origin string) {
 	r.reject(reason, origin, err.Error())
 }
 
+// sameState is the text for two processes with one epoch.
+const sameState = "two processes have this name and a copy of one data folder; the one that started later counts"
+
 // twinProcess notices another process with the name and the epoch of this one, which a copied data
 // folder makes.
 type twinProcess struct {
@@ -76,7 +79,7 @@ func (w *twinProcess) hear(r *Replica, h *header, piece []byte) {
 		return // late messages of the former process
 	}
 	w.heard, w.newer = r.now(), h.incarnation > r.me.incarnation
-	r.reject(reasonName, r.me.name, "another process has this name and the state of one data folder; the one that started later counts")
+	r.reject(reasonName, r.me.name, sameState)
 }
 
 // detail is the text for the state of readiness.

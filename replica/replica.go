@@ -97,18 +97,33 @@ func (r *Replica) step(now time.Time) {
 	}
 }
 
-// handOverTimeout bounds the wait for other replicas at the end.
-const handOverTimeout = 2 * time.Second
+const (
+	// handOverTimeout bounds the wait for other replicas at the end.
+	handOverTimeout = 2 * time.Second
+	// handOverFlush is the time between flushes meanwhile.
+	handOverFlush = 200 * time.Millisecond
+)
 
-// handOver waits until all live replicas have the newest flush, then leaves.
+// handOver waits until all live replicas have the newest state, then leaves. The store flushes no
+// more, so handOver does: a whole block that was asked for is applied with the flush after it.
 func (r *Replica) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverTimeout)
 	defer cancel()
 	newest, _ := r.publisher.flushes()
-	if err := r.syncs.confirm(ctx, newest); err != nil {
-		r.log.Warn("the last changes may not have reached all replicas", "error", err)
+	for {
+		one, end := context.WithTimeout(ctx, handOverFlush)
+		err := r.syncs.confirm(one, newest)
+		end()
+		if err != nil && ctx.Err() == nil {
+			r.publisher.flush()
+			continue
+		}
+		if err != nil {
+			r.log.Warn("the last changes may not have reached all replicas", "error", err)
+		}
+		r.publisher.leave()
+		return
 	}
-	r.publisher.leave()
 }
 
 // subscribe subscribes to all subjects of the cluster that are meant for this replica.
@@ -120,8 +135,8 @@ func (r *Replica) subscribe() (cancel func(), err error) {
 		}
 	}
 	for _, subject := range []string{
-		r.subjects.of(topicDelta, "*", "*"), r.subjects.of(topicBeat, "*"), r.subjects.of(topicDoc, "*"), r.subjects.of(topicSync, "*"),
-		r.subjects.of(topicState, "*", r.me.name), r.subjects.of(topicWant, r.me.name), r.subjects.of(topicSynced, r.me.name, "*"),
+		r.subjects.of(flowOf, ">"),
+		r.subjects.of(stateOf, "*", r.me.name), r.subjects.of(wantOf, r.me.name), r.subjects.of(syncedOf, r.me.name, "*"),
 	} {
 		one, err := r.parts.Bus.Subscribe(subject, r.receive)
 		if err != nil {
@@ -135,7 +150,8 @@ func (r *Replica) subscribe() (cancel func(), err error) {
 
 // send sends a body, in pieces if it is large. The buffer is scratch space, which it returns.
 func (r *Replica) send(subject string, kind messageType, body, buffer []byte) []byte {
-	h := header{kind: kind, sender: r.me, letter: r.publisher.letters.Add(1), pieces: max((len(body)+maxPiece-1)/maxPiece, 1)}
+	pieces := max((len(body)+maxPiece-1)/maxPiece, 1)
+	h := header{kind: kind, sender: r.me, letter: r.publisher.letters.Add(1), pieces: pieces}
 	if h.pieces > maxPieces {
 		r.reject(reasonSize, r.me.name, "a block exceeds 64 MiB and cannot be replicated")
 		return buffer

@@ -9,14 +9,14 @@ import (
 
 // world is a simulation of some processes.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	at    time.Time
 	rng   *rand.Rand
 	nodes []*node
 	*fabric
 }
 
-func newWorld(t *testing.T, seed uint64, names ...string) *world {
+func newWorld(t testing.TB, seed uint64, names ...string) *world {
 	w := &world{t: t, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), rng: rand.New(rand.NewPCG(seed, 1))}
 	w.fabric = newFabric(w.rng, func() time.Time { return w.at })
 	for _, name := range names {
@@ -147,5 +147,42 @@ func TestLostDiskKeepsWhatTheFormerEpochCounted(t *testing.T) {
 	w.run(2 * time.Second)
 	if got := w.nodes[1].total(); got != want+7 {
 		t.Errorf("b answers %d, want %d", got, want+7)
+	}
+}
+
+// A replica that starts isn't ready before it answers as the others do.
+func TestReadyOnceJoined(t *testing.T) {
+	w := newWorld(t, 6, "a", "c")
+	w.nodes[0].table.add(100, 0, 1)
+	w.nodes[1].table.add(0, 0, 1)
+	w.run(time.Second)
+	w.drop = 1 // the bus connects
+	b := newNode(t, w.fabric, "b")
+	w.nodes = append(w.nodes, b)
+	for i := range 100 {
+		w.run(100 * time.Millisecond)
+		if i == 30 {
+			w.drop = 0
+		}
+		if ready, _ := b.replica.Ready(); ready {
+			w.agree(2)
+			if i > 60 {
+				t.Errorf("ready after %d tenths of a second", i)
+			}
+			return
+		}
+	}
+	t.Error("not ready after ten seconds")
+}
+
+func TestReadyAlone(t *testing.T) {
+	w := newWorld(t, 7, "a")
+	w.run(firstWithin - 100*time.Millisecond)
+	if ready, _ := w.nodes[0].replica.Ready(); ready {
+		t.Error("ready before others can be heard")
+	}
+	w.run(100 * time.Millisecond)
+	if ready, detail := w.nodes[0].replica.Ready(); !ready || detail != "no other origin" {
+		t.Errorf("ready %v, %s", ready, detail)
 	}
 }

@@ -20,8 +20,8 @@ type server struct {
 	requesters []*requester // served in turn
 	turn       int
 
-	names, state, body, buffer []byte // scratch space of the serving goroutine
-	flood                      ratelog.Limiter
+	clock, names, state, body, buffer []byte // scratch space of the serving goroutine
+	flood                             ratelog.Limiter
 }
 
 // requester is a replica that asks.
@@ -151,7 +151,7 @@ func (s *server) run(ctx context.Context) {
 }
 
 func (s *server) send(a answer) {
-	to := s.r.subjects.of(topicState, s.r.me.name, a.to)
+	to := s.r.subjects.of(stateOf, s.r.me.name, a.to)
 	if a.numbers {
 		m := numbersBody{s.r.publisher.numbers()}
 		s.buffer = s.r.send(to, typeNumbers, m.append(nil), s.buffer)
@@ -181,7 +181,8 @@ func (s *server) sendBlock(to string, block int) {
 		}
 	}
 	s.names = s.r.parts.Table.AppendBlockNames(s.names[:0], block)
-	m.state, m.names = s.state, s.names
+	s.clock = s.r.parts.Table.AppendClock(s.clock[:0])
+	m.clock, m.state, m.names = s.clock, s.state, s.names
 	s.body = m.append(s.body[:0])
 	s.buffer = s.r.send(to, typeWhole, s.body, s.buffer)
 	for _, b := range []*[]byte{&s.names, &s.state, &s.body, &s.buffer} {

@@ -41,13 +41,13 @@ func (r *Replica) Origins() []OriginStatus {
 }
 
 func (f *follower) status(now time.Time) OriginStatus {
-	s := OriginStatus{Name: f.key.name, Left: f.left.Load(), Gaps: f.gaps.Load(), Resyncs: f.resyncs.Load(), Received: f.received.Load()}
+	s := OriginStatus{Name: f.key.name, Left: f.left.Load()}
+	s.Gaps, s.Resyncs, s.Received = f.gaps.Load(), f.resyncs.Load(), f.received.Load()
 	if shown := f.r.origins.shows(f); shown != nil {
 		s.Series, s.Bytes = shown.Series(), shown.Bytes()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s.Lag, s.Offset, s.Complete = now.Sub(f.advanced), f.offset.least(), f.complete
+	p := f.progress.Load()
+	s.Lag, s.Offset, s.Complete = now.Sub(p.advanced), p.offset, p.complete
 	s.StandingStill = s.Lag >= standsAfter
 	return s
 }
@@ -59,6 +59,13 @@ func (o *origins) shows(f *follower) Shadow {
 	return f.shown
 }
 
+// firstHeard is when another origin was heard for the first time; zero: never.
+func (o *origins) firstHeard() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.first
+}
+
 // has reports whether a follower has not been forgotten.
 func (o *origins) has(f *follower) bool {
 	o.mu.Lock()
@@ -67,15 +74,17 @@ func (o *origins) has(f *follower) bool {
 }
 
 const (
-	// hearsWithin is the time in which a starting replica hears of the others.
-	hearsWithin = 3 * beatEvery
+	// firstWithin is the time in which a starting replica hears of another one, if there is any: the
+	// bus may still be connecting. restWithin is the time after that in which it hears of all.
+	firstWithin = 5 * time.Second
+	restWithin  = 3 * beatEvery
 	// joinsWithin bounds the wait for their states.
 	joinsWithin = 30 * time.Second
 )
 
 // readiness is set once the states of all origins have arrived.
 type readiness struct {
-	mu    sync.Mutex
+	mu    sync.Mutex // guards ready
 	ready bool
 }
 
@@ -92,12 +101,17 @@ func (r *Replica) Ready() (bool, string) {
 }
 
 func (r *Replica) hasJoined(now time.Time) bool {
-	up := now.Sub(r.started)
-	if up < hearsWithin {
+	first := r.origins.firstHeard()
+	switch up := now.Sub(r.started); {
+	case up >= joinsWithin:
+		return true
+	case first.IsZero():
+		return up >= firstWithin
+	case now.Sub(first) < restWithin:
 		return false
 	}
 	for _, f := range r.origins.live(now) {
-		if !f.joined.Load() && up < joinsWithin {
+		if !f.joined.Load() {
 			return false
 		}
 	}

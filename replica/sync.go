@@ -52,7 +52,7 @@ func (s *syncs) confirm(ctx context.Context, flush uint64) error {
 			return nil
 		}
 		if ask {
-			s.r.send(s.r.subjects.of(topicSync, s.r.me.name), typeSync, m.append(nil), nil)
+			s.r.send(s.r.subjects.of(flowOf, s.r.me.name, topicSync), typeSync, m.append(nil), nil)
 		}
 		select {
 		case <-answered:

@@ -6,8 +6,10 @@ import (
 )
 
 // ResolveOwners moves the metrics of ReplicaSets to the workloads that own them, as soon as the
-// cluster view knows the owner. It is called every second.
+// cluster view knows the owner, and records other replicas' series whose pod has become known. It
+// is called every second.
 func (m *Tracker) ResolveOwners() {
+	m.retryUnknown()
 	m.mu.RLock()
 	unsettled := maps.Clone(m.unresolved)
 	m.mu.RUnlock()

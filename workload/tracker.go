@@ -42,6 +42,7 @@ type Tracker struct {
 	// unresolved are the records of ReplicaSets whose owner is not known yet.
 	unresolved map[string]struct{}
 	bytes      int64
+	unknown    []unknownPush
 }
 
 type metricName struct{ namespace, name string }
@@ -71,18 +72,24 @@ func New(pods Pods) *Tracker {
 // SeriesCreated records a new series. It implements aggregate.Observer. The strings outlive the
 // call, the object does not.
 func (m *Tracker) SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
+	m.record(o, name, kind, labels)
+}
+
+// record records a series. It reports false for a series of an unknown pod, and for one that does
+// not count.
+func (m *Tracker) record(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) bool {
 	if o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
-		return
+		return false
 	}
 	of, resolved, ok := m.pods.Workload(*o)
 	if !ok {
-		return
+		return false
 	}
 	m.mu.RLock()
 	known := m.records[of.UID].has(name, kind, labels)
 	m.mu.RUnlock()
 	if known {
-		return
+		return true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,6 +97,7 @@ func (m *Tracker) SeriesCreated(o *metric.Object, name string, kind metric.Kind,
 	if !resolved {
 		m.unresolved[of.UID] = struct{}{}
 	}
+	return true
 }
 
 func (r *record) has(name string, kind metric.Kind, labels metric.Labels) bool {

@@ -37,6 +37,8 @@ type Client struct {
 	rest       *rest.Config
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
+	// namespace is that of the pod of this process, or of the kubeconfig's context.
+	namespace string
 	// closeConnections closes all connections. Requests and watches on them fail at once and are
 	// retried on new ones.
 	closeConnections func()
@@ -45,7 +47,7 @@ type Client struct {
 // Connect reads the configuration of the API server. It does not connect yet: an unreachable API
 // server is not an error.
 func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
-	where, err := restConfig(cfg)
+	where, namespace, err := restConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -65,44 +67,51 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("make a metadata client for %s: %w", where.Host, err)
 	}
 	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
-	return &Client{rest: where, kubernetes: typed, metadata: objects,
+	return &Client{rest: where, kubernetes: typed, metadata: objects, namespace: namespace,
 		closeConnections: connections.CloseAll}, nil
 }
 
-func restConfig(cfg Config) (*rest.Config, error) {
+// restConfig returns the configuration of the API server, and the own namespace.
+func restConfig(cfg Config) (*rest.Config, string, error) {
 	if cfg.Kubeconfig != "" {
-		where, err := fromKubeconfig(cfg.Kubeconfig)
+		where, namespace, err := fromKubeconfig(cfg.Kubeconfig)
 		if err != nil {
-			return nil, fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
+			return nil, "", fmt.Errorf("kubeconfig %s: %w", cfg.Kubeconfig, err)
 		}
-		return where, nil
+		return where, namespace, nil
 	}
 	where, err := rest.InClusterConfig()
 	switch {
 	case errors.Is(err, rest.ErrNotInCluster):
-		return nil, errors.New("no cluster found: no kubeconfig is set, and this process does not run in a pod " +
+		return nil, "", errors.New("no cluster found: no kubeconfig is set, and this process does not run in a pod " +
 			"(KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set); set the path of a kubeconfig, or serve standalone")
 	case err != nil:
-		return nil, fmt.Errorf("no kubeconfig is set, and the service account of this pod cannot be used "+
+		return nil, "", fmt.Errorf("no kubeconfig is set, and the service account of this pod cannot be used "+
 			"(looked in /var/run/secrets/kubernetes.io/serviceaccount): %w", err)
 	}
-	return where, nil
+	return where, podNamespace(), nil
 }
 
 // fromKubeconfig reads a kubeconfig. A file that names no cluster is an error: client-go would
 // blame an environment variable that it does not read, or use the cluster of the pod instead.
-func fromKubeconfig(path string) (*rest.Config, error) {
+func fromKubeconfig(path string) (*rest.Config, string, error) {
 	file, err := clientcmd.LoadFromFile(path)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := namesCluster(file); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if err := clientcmd.ResolveLocalPaths(file); err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return clientcmd.NewDefaultClientConfig(*file, nil).ClientConfig()
+	chosen := clientcmd.NewDefaultClientConfig(*file, nil)
+	namespace, _, err := chosen.Namespace()
+	if err != nil {
+		return nil, "", err
+	}
+	where, err := chosen.ClientConfig()
+	return where, namespace, err
 }
 
 // namesCluster returns the first gap between a kubeconfig's current-context and the address of a

@@ -17,6 +17,8 @@ type Config struct {
 	// as in "deployments.apps". A series on such an object ends with it, and label selectors can
 	// pick it.
 	ObjectKinds []string
+	// Replica is the name of this process among several replicas; empty: it is the only one.
+	Replica string
 	// Version is Sluice's own, for the user agent "sluice/<version>".
 	Version string
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +31,15 @@ const (
 	eventTries         = 3
 )
 
+// queuedEvent is an Event to write. With several replicas, all of them see the cause of a common
+// Event, and the holder of the Lease writes it. Any other Event has a cause that one replica alone
+// may know, as a rejected push, so each replica writes what it knows. An Event that two of them
+// know has one name, and the API server accepts it once.
+type queuedEvent struct {
+	*corev1.Event
+	common bool
+}
+
 // events writes core/v1 Events, which requires the rights to create and patch "events". It never
 // blocks its caller: if the queue is full, Events are dropped and counted. (client-go's recorder
 // drops Events too, but does not count them, and tries each for minutes.)
@@ -36,7 +47,8 @@ type events struct {
 	client    kubernetes.Interface
 	resources *resources
 	logger    *slog.Logger
-	queue     chan *corev1.Event
+	queue     chan queuedEvent
+	lease     *lease        // nil: this is the only replica
 	pause     time.Duration // between attempts
 
 	mu      sync.Mutex
@@ -48,12 +60,13 @@ type events struct {
 func newEvents(client kubernetes.Interface, resources *resources, logger *slog.Logger) *events {
 	return &events{
 		client: client, resources: resources, logger: logger,
-		waiting: map[string]int{}, queue: make(chan *corev1.Event, eventQueueSize), pause: 2 * time.Second,
+		waiting: map[string]int{}, queue: make(chan queuedEvent, eventQueueSize), pause: 2 * time.Second,
 	}
 }
 
-// add queues an Event about an object.
-func (e *events) add(on metric.Object, reason, message string) {
+// add queues an Event about an object. about is its cause in short: Events of equal object, reason
+// and cause are one. common: see queuedEvent.
+func (e *events) add(on metric.Object, reason, about, message string, common bool) {
 	reference, ok := e.reference(on)
 	if !ok {
 		e.dropped.Add(1)
@@ -66,11 +79,15 @@ func (e *events) add(on metric.Object, reason, message string) {
 		return
 	}
 	e.waiting[on.Namespace]++
-	e.queue <- newEvent(reference, reason, message) // add is the only sender, so this never blocks
+	one := newEvent(reference, reason, message)
+	if e.lease != nil {
+		one.Name = sharedEventName(reference, reason, about)
+	}
+	e.queue <- queuedEvent{one, common} // add is the only sender, so this never blocks
 }
 
 // dequeued counts an Event that left the queue.
-func (e *events) dequeued(one *corev1.Event) {
+func (e *events) dequeued(one queuedEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	namespace := one.InvolvedObject.Namespace
@@ -128,18 +145,58 @@ func truncated(message string) string {
 	return message[:most-3] + "..."
 }
 
+// sharedEventName is the name that all replicas give to an Event.
+func sharedEventName(on corev1.ObjectReference, reason, about string) string {
+	sum := fnv.New64a()
+	for _, part := range []string{on.Kind, on.Namespace, string(on.UID), reason, about} {
+		sum.Write([]byte(part)) //nolint:errcheck // a hash never fails
+		sum.Write([]byte{0})    //nolint:errcheck // a hash never fails
+	}
+	return fmt.Sprintf("%s.%x", on.Name, sum.Sum64())
+}
+
 // run writes Events until the context ends.
 func (e *events) run(ctx context.Context) {
 	correlator := record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{})
+	var won <-chan struct{}
+	if e.lease != nil {
+		won = e.lease.won
+	}
+	var left []queuedEvent
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-won:
+			for _, one := range e.recent(left) {
+				e.write(ctx, correlator, one.Event)
+			}
+			left = nil
 		case one := <-e.queue:
 			e.dequeued(one)
-			e.write(ctx, correlator, one)
+			if one.common && e.lease != nil && !e.lease.holds.Load() {
+				left = e.leave(left, one)
+				continue
+			}
+			e.write(ctx, correlator, one.Event)
 		}
 	}
+}
+
+// leave leaves a common Event to the holder of the Lease. This replica writes it if it becomes the
+// holder soon: there may be no holder now, or one that is about to fail.
+func (e *events) leave(left []queuedEvent, one queuedEvent) []queuedEvent {
+	e.suppressed.Add(1)
+	if left = e.recent(left); len(left) == eventQueueSize {
+		left = slices.Delete(left, 0, 1)
+	}
+	return append(left, one)
+}
+
+// recent returns the Events that a former holder of the Lease may have failed to write.
+func (e *events) recent(left []queuedEvent) []queuedEvent {
+	old := time.Now().Add(-2 * e.lease.times.duration)
+	return slices.DeleteFunc(left, func(one queuedEvent) bool { return one.FirstTimestamp.Time.Before(old) })
 }
 
 func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, one *corev1.Event) {
@@ -153,6 +210,10 @@ func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, 
 		if written, err = e.writeOnce(ctx, result); err == nil {
 			correlator.UpdateState(written)
 			e.sent.Add(1)
+			return
+		}
+		if e.lease != nil && apierrors.IsAlreadyExists(err) {
+			e.suppressed.Add(1) // another replica wrote it, or this one before a restart
 			return
 		}
 		if status := apierrors.APIStatus(nil); errors.As(err, &status) {

@@ -149,12 +149,12 @@ func (l *limitRanges) reportFaults(r *limitRange) {
 		what := strings.Join(r.faults, "; ")
 		l.logger.Warn("a LimitRange is invalid; the previous value or the default applies",
 			"namespace", r.namespace, "name", r.name, "faults", what)
-		l.events.add(on, ReasonBadLimit, what+". The previous value or the default applies.")
+		l.events.add(on, ReasonBadLimit, what, what+". The previous value or the default applies.", true)
 	}
 	if r.misplacedFault != "" {
 		l.logger.Error("a LimitRange makes Kubernetes reject pods", "namespace", r.namespace, "name", r.name,
 			"fault", r.misplacedFault)
-		l.events.add(on, ReasonMisplacedLimit, r.misplacedFault)
+		l.events.add(on, ReasonMisplacedLimit, r.misplacedFault, r.misplacedFault, true)
 	}
 }
 

@@ -12,7 +12,9 @@ var (
 	unansweredDesc = prometheus.NewDesc("sluice_cluster_unanswered_seconds",
 		"Time since the API server stopped answering about a resource; 0: it answers.", []string{"resource"}, nil)
 	eventsDesc = prometheus.NewDesc("sluice_cluster_events_total",
-		"Kubernetes Events, by result: sent, suppressed (too many alike), dropped (could not be written).", []string{"result"}, nil)
+		"Kubernetes Events, by result: sent, suppressed (too many alike, or left to another replica), dropped (could not be written).", []string{"result"}, nil)
+	leaderDesc = prometheus.NewDesc("sluice_replica_events_leader",
+		"1 if this replica writes the Events about what all replicas see, else 0.", nil, nil)
 )
 
 // Register adds the view's metrics to a registry.
@@ -25,7 +27,7 @@ type viewMetrics struct{ view *View }
 
 // Describe implements prometheus.Collector.
 func (m viewMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, one := range []*prometheus.Desc{podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc} {
+	for _, one := range []*prometheus.Desc{podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc, leaderDesc} {
 		ch <- one
 	}
 }
@@ -52,6 +54,13 @@ func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
 	counter(eventsDesc, v.events.sent.Load(), "sent")
 	counter(eventsDesc, v.events.suppressed.Load(), "suppressed")
 	counter(eventsDesc, v.events.dropped.Load(), "dropped")
+	if v.events.lease != nil {
+		holds := 0.0
+		if v.events.lease.holds.Load() {
+			holds = 1
+		}
+		gauge(leaderDesc, holds)
+	}
 }
 
 func (v *View) allHealth() []*requestHealth {

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +58,7 @@ type apiServer struct {
 	// lists counts lists, streamed or not, by path.
 	lists  map[string]int
 	events []*corev1.Event
+	leases map[string]*coordinationv1.Lease // by path
 }
 
 // served is one resource.
@@ -215,6 +218,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.watch(w, r, of)
 	case of != nil:
 		s.list(w, r.URL.Path, of)
+	case strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/"):
+		s.lease(w, r)
 	case strings.HasSuffix(r.URL.Path, "/events") || strings.Contains(r.URL.Path, "/events/"):
 		s.takeEvent(w, r)
 	default:
@@ -331,9 +336,50 @@ func (s *apiServer) takeEvent(w http.ResponseWriter, r *http.Request) {
 	}
 	event.APIVersion, event.Kind = "v1", "Event"
 	s.mu.Lock()
+	if r.Method == http.MethodPost && slices.ContainsFunc(s.events, func(one *corev1.Event) bool { return one.Name == event.Name }) {
+		s.mu.Unlock()
+		s.refuse(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, "events already exists")
+		return
+	}
 	s.events = append(s.events, event)
 	s.mu.Unlock()
 	s.answer(w, http.StatusCreated, event)
+}
+
+// lease creates, reads and updates Leases.
+func (s *apiServer) lease(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	path := r.URL.Path
+	if r.Method == http.MethodPost {
+		path += "/" + leaseName
+	}
+	held := s.leases[path]
+	if r.Method != http.MethodGet {
+		body, _ := io.ReadAll(r.Body)
+		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+		next, ok := decoded.(*coordinationv1.Lease)
+		switch {
+		case err != nil || !ok:
+			s.refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "not a Lease")
+			return
+		case held != nil && held.ResourceVersion != next.ResourceVersion:
+			s.refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "the Lease was changed")
+			return
+		}
+		s.version++
+		next.ResourceVersion = strconv.Itoa(s.version)
+		if s.leases == nil {
+			s.leases = map[string]*coordinationv1.Lease{}
+		}
+		held, s.leases[path] = next, next
+	}
+	if held == nil {
+		s.refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "there is no Lease")
+		return
+	}
+	held.APIVersion, held.Kind = "coordination.k8s.io/v1", "Lease"
+	s.answer(w, http.StatusOK, held)
 }
 
 func (s *apiServer) discover(w http.ResponseWriter, path string) {

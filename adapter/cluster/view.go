@@ -64,6 +64,9 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 			minInterval: discoveryMinInterval, retryAfter: discoveryRetry,
 		},
 	}
+	if cfg.Replica != "" {
+		v.events.lease = newLease(client, cfg.Replica, logger)
+	}
 	v.probe = newHealthProbe(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
 	v.watchRequired(client, logger)
@@ -159,6 +162,9 @@ func (v *View) Run(ctx context.Context) error {
 		running.Go(func() { one.run(ctx) })
 	}
 	running.Go(func() { v.events.run(ctx) })
+	if v.events.lease != nil {
+		running.Go(func() { v.events.lease.run(ctx) })
+	}
 	running.Go(func() { v.probe.run(ctx) })
 	err := v.discoverer.run(ctx)
 	cancel()
@@ -226,10 +232,11 @@ func (v *View) NamedByAutoscaler(namespace, resource, name string) bool {
 	return v.autoscalers.names(namespace, namedMetric{resource, name})
 }
 
-// Event writes a Warning about an object, for people to read. It never blocks.
-func (v *View) Event(on metric.Object, reason, message string) {
+// Event writes a Warning about an object, for people to read. With several replicas, Events of equal
+// object, reason and metric are written once. It never blocks.
+func (v *View) Event(on metric.Object, reason, name, message string) {
 	if on.UID == "" {
 		on.UID, _, _ = v.Object(on.Resource, on.Namespace, on.Name) // "kubectl describe" finds Events by UID
 	}
-	v.events.add(on, reason, message)
+	v.events.add(on, reason, name, message, false)
 }

@@ -338,11 +338,11 @@ func TestEventsOverHTTP(t *testing.T) {
 	v := s.view(t)
 	v.waitSynced(t)
 	on := metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"}
-	v.Event(on, "MetricRefused", "no slot for x")
-	v.Event(on, "MetricRefused", "no slot for x")
+	v.Event(on, "MetricRefused", "x", "no slot for x")
+	v.Event(on, "MetricRefused", "x", "no slot for x")
 	s.put(podsPath, aPod("shop", "web-2", "u2"))
 	eventually(t, "web-2", func() bool { return v.PodWithUID("u2") != nil })
-	v.Event(metric.Object{Resource: "nowheres", Name: "x"}, "Reason", "of what nobody knows")
+	v.Event(metric.Object{Resource: "nowheres", Name: "x"}, "Reason", "", "of what nobody knows")
 	eventually(t, "two requests", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.events) == 2 })
 	s.mu.Lock()
 	first, again := s.events[0], s.events[1]
@@ -355,7 +355,7 @@ func TestEventsOverHTTP(t *testing.T) {
 	if again.Count != 2 {
 		t.Errorf("the second is counted %d, want the same Event with count 2", again.Count)
 	}
-	v.Event(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-2"}, "MetricRefused", "no slot for x")
+	v.Event(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-2"}, "MetricRefused", "x", "no slot for x")
 	eventually(t, "a third", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.events) == 3 })
 	if uid := s.events[2].InvolvedObject.UID; uid != "u2" {
 		t.Errorf("the UID is %q, want that of web-2", uid)
@@ -373,7 +373,7 @@ func TestEventsNeverBlock(t *testing.T) {
 	const namespaces = eventQueueSize / eventsPerNamespace
 	for i := range namespaces + 1 { // one more than the queue holds
 		for range eventsPerNamespace + 3 { // each namespace exceeds its share
-			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", strings.Repeat("x", 2000))
+			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", "", strings.Repeat("x", 2000))
 		}
 	}
 	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsPerNamespace+3 {

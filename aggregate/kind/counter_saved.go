@@ -12,7 +12,8 @@ import (
 const (
 	HasFraction = 1 << iota
 	hasRunning
-	InNanos // fractions are in billionths; up to the fourth format they were units of 2^-32
+	InNanos  // fractions are in billionths; up to the fourth format they were units of 2^-32
+	hasMoved // a replica's running total: what arrived elsewhere, and the number of pushes
 )
 
 func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []byte {
@@ -24,6 +25,9 @@ func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []b
 	}
 	if body != nil && body.running != nil {
 		has |= hasRunning | InNanos
+		if e.Replicated {
+			has |= hasMoved
+		}
 	}
 	dst = append(dst, has)
 	if has&HasFraction != 0 {
@@ -33,14 +37,18 @@ func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []b
 	if has&hasRunning != 0 {
 		dst = body.running.append(dst)
 	}
+	if has&hasMoved != 0 {
+		dst = body.running.appendMoves(body.running.elsewhere.append(dst))
+	}
 	return dst
 }
 
 func (r *running) append(dst []byte) []byte {
-	for _, one := range []Sum{r.client, r.remainder} {
-		dst = binary.AppendUvarint(binary.AppendVarint(dst, one.Whole), one.Fraction)
-	}
-	return r.origin.append(dst)
+	return r.origin.append(r.remainder.append(r.client.append(dst)))
+}
+
+func (s Sum) append(dst []byte) []byte {
+	return binary.AppendUvarint(binary.AppendVarint(dst, s.Whole), s.Fraction)
 }
 
 func (o *origin) append(dst []byte) []byte {
@@ -63,9 +71,13 @@ func (counterKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)
 	}
 	if has&hasRunning != 0 {
 		one := &running{client: read.sum(d), remainder: read.sum(d), origin: readOrigin(d)}
+		if has&hasMoved != 0 {
+			one.elsewhere = readSum(d)
+			one.readMoves(d)
+		}
 		h.makeBody(newFraction).running = one
 	}
-	if has > HasFraction|hasRunning|InNanos {
+	if has > HasFraction|hasRunning|InNanos|hasMoved || has&(hasRunning|hasMoved) == hasMoved {
 		d.Fail()
 	}
 }

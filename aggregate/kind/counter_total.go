@@ -11,12 +11,13 @@ import (
 // independent of the total's start and resets. Guarded by the history lock.
 //
 //   - R1 The stat total is the cell plus the remainder. It equals the client's total plus the
-//     additions of other clients.
+//     additions of other clients, less the part of the client's total that arrived elsewhere.
 //   - R2 While the lock is free, the newest entry, the remainder and the client's total are of the
 //     same push, so a restored series continues from there.
 type running struct {
 	client    Sum // the client's newest total
 	remainder Sum // the stat total minus the cell
+	elsewhere Sum // growth of the client's total that arrived at other replicas
 	origin
 }
 

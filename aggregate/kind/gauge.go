@@ -26,24 +26,33 @@ func (gaugeKind) check(s *metric.Sample) metric.Reason {
 
 func (gaugeKind) checkPreAggregated(*metric.Sample) metric.Reason { return metric.Malformed }
 
-func (gaugeKind) Create(_ *Env, h Series) { h.Cell.Value.Store(GaugeUnset) }
+func (gaugeKind) Create(e *Env, h Series) {
+	if e.Replicated {
+		h.stamp().Store(0)
+	}
+	h.Cell.Value.Store(GaugeUnset)
+}
 
 func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 	if refused := k.check(s); refused != metric.Applied {
 		return refused
 	}
 	n := s.Number()
+	if a.Replicated {
+		k.applyOrdered(a, h, s, n)
+		return metric.Applied
+	}
 	v, plain := n.AsFloat()
 	c, now := h.Cell, uint32(a.Now.Wall.Unix())
 	switch shift := s.Op == metric.Shift; {
 	case s.Timestamp > 0 && shift:
 		a.stampedGauge(h).shift(n, uint32(min(s.Timestamp, int64(now))))
 	case s.Timestamp > 0:
-		a.stampedGauge(h).assign(n, uint32(min(s.Timestamp, int64(now))))
+		a.stampedGauge(h).assign(n, uint32(min(s.Timestamp, int64(now))), 0)
 	case shift && !c.shift(n):
 		a.stampedGauge(h).shift(n, now)
 	case !shift && !(plain && c.assign(v)):
-		a.stampedGauge(h).assignNow(n, now)
+		a.stampedGauge(h).assignNow(n, now, 0)
 	}
 	return metric.Applied
 }
@@ -52,8 +61,12 @@ func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 // it. Only the writer that created the body moves the value; other writers yield until it is moved.
 func (a *Applier) stampedGauge(h Series) *stamped {
 	c := h.Cell
+	var twin *absolute
+	if a.Replicated && c.Value.Load() != GaugeMoved {
+		twin = a.newestTwin(h)
+	}
 	for c.Value.Load() != GaugeMoved {
-		mine := &Body{stamped: new(stamped)}
+		mine := &Body{stamped: a.newStamped()}
 		if h.makeBody(func() *Body { return mine }) != mine {
 			runtime.Gosched()
 			continue
@@ -65,6 +78,10 @@ func (a *Applier) stampedGauge(h Series) *stamped {
 				at = 0 // any timestamp is accepted
 			}
 			mine.stamped.begin(bits, at)
+			if a.Replicated {
+				mine.stamped.orders[0].store(h.plainOrder(bits))
+				mine.stamped.hear(twin)
+			}
 			if c.Value.CompareAndSwap(bits, GaugeMoved) {
 				return mine.stamped
 			}
@@ -94,9 +111,10 @@ func (gaugeKind) ShrinkLocked(e *Env, h Series, now uint32) {
 
 func (gaugeKind) Weigh(*Env, Series) {}
 
-func (gaugeKind) Inherit(_ *Env, from, to Series, _ Remains) bool {
-	if v, set := gaugeBits(from); set {
-		to.Cell.Value.CompareAndSwap(GaugeUnset, v)
+func (gaugeKind) Inherit(e *Env, from, to Series, _ Remains) bool {
+	v, set := gaugeBits(from)
+	if set && to.Cell.Value.CompareAndSwap(GaugeUnset, v) && e.Replicated {
+		raise(to.stamp(), from.orderLocked().at)
 	}
 	return true
 }
@@ -134,19 +152,31 @@ func (gaugeKind) value(r *Reader) (v float64, ok bool) {
 }
 
 func (gaugeKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []byte {
-	return appendStamped(h.Cell.History.Append(dst, e.Logs, window.FloatCoding, since), h.body())
+	return appendStamped(h.Cell.History.Append(dst, e.Logs, window.FloatCoding, since), e, h)
 }
 
 func (gaugeKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
 	r.History(d, window.FloatCoding, &h.Cell.History, stamp)
-	restoreGauge(d, h, d.Uint32())
+	head := d.Uvarint()
+	o := order{at: millisOf(window.LifeAt(h.Cell.Seen.Load()))}
+	if head&hasOrder != 0 {
+		o = readOrder(d)
+	}
+	if head >= 2*hasOrder {
+		d.Fail()
+	}
+	if d.Err != nil {
+		return
+	}
+	restoreGauge(d, r.Env, h, uint32(head))
 	exactGauge(d, h)
+	r.restoreOrder(h, o)
 }
 
-func (gaugeKind) RestoreNumber(d *blob.Decoder, h Series) { restoreGauge(d, h, 0) }
+func (gaugeKind) RestoreNumber(d *blob.Decoder, h Series) { restoreGauge(d, nil, h, 0) }
 
 // restoreGauge makes the newest entry of the history the value. at is its timestamp, or 0 for none.
-func restoreGauge(d *blob.Decoder, h Series, at uint32) {
+func restoreGauge(d *blob.Decoder, e *Env, h Series, at uint32) {
 	c := h.Cell
 	bits := c.History.Newest
 	if c.History.Stamp == 0 {
@@ -159,19 +189,30 @@ func restoreGauge(d *blob.Decoder, h Series, at uint32) {
 		c.Value.Store(bits)
 		return
 	}
-	body := h.makeBody(func() *Body { return &Body{stamped: new(stamped)} })
-	*body.stamped = stamped{}
+	body := h.makeBody(func() *Body { return &Body{stamped: e.newStamped()} })
 	body.stamped.begin(bits, at)
 	c.Value.Store(GaugeMoved)
 }
 
-// appendStamped appends the timestamp of a gauge's value, or 0 for none. If no float64 equals the
-// value, the newest history entry is inexact, so appendStamped appends the exact value too.
-func appendStamped(dst []byte, body *Body) []byte {
-	if body == nil {
-		return append(dst, 0)
+// hasOrder is the bit above a saved timestamp that announces the order of a replica's gauge.
+const hasOrder = 1 << 32
+
+// appendStamped appends the timestamp of a gauge's value, or 0 for none, and the order of a
+// replica's gauge. If no float64 equals the value, the newest history entry is inexact, so
+// appendStamped appends the exact value too.
+func appendStamped(dst []byte, e *Env, h Series) []byte {
+	body, head := h.body(), uint64(0)
+	if body != nil {
+		head = body.stamped.head.Load() >> 32
 	}
-	dst = binary.AppendUvarint(dst, body.stamped.head.Load()>>32)
+	if e.Replicated {
+		dst = h.orderLocked().append(binary.AppendUvarint(dst, head|hasOrder))
+	} else {
+		dst = binary.AppendUvarint(dst, head)
+	}
+	if body == nil {
+		return dst
+	}
 	n, _ := body.stamped.number()
 	whole, nano, exact := n.Decimal()
 	if _, plain := n.AsFloat(); plain || !exact {

@@ -27,6 +27,11 @@ type stamped struct {
 	head   atomic.Uint64 // timestamp in Unix seconds << 32 | count << 8 | slot
 	claims atomic.Uint32 // a bit for each claimed slot; the head's slot is claimed
 	slots  [stampedSlots]stampedSlot
+
+	// orders are the orders of the slots' values; nil without replicas. known is the newest
+	// assignment of another origin that this origin heard of; nil: none.
+	orders *[stampedSlots]orderSlot
+	known  atomic.Pointer[absolute]
 }
 
 // stampedSlot holds a number or GaugeUnset. If form has the bit decimalForm, word is the whole
@@ -88,16 +93,18 @@ func (g *stamped) load() (bits uint64) {
 	return math.Float64bits(n.Float64())
 }
 
-// assign sets the value at a timestamp. A late sample changes nothing.
-func (g *stamped) assign(n metric.Number, at uint32) {
+// assign sets the value at a timestamp. A late sample changes nothing. millis is the timestamp on
+// the lifetime clock; only replicas use it.
+func (g *stamped) assign(n metric.Number, at uint32, millis uint64) {
 	mine := g.claim()
 	for {
 		head := g.head.Load()
-		if at < uint32(head>>32) {
+		to, late := g.orderAt(head).assigned(millis)
+		if at < uint32(head>>32) || late {
 			g.release(mine)
 			return
 		}
-		if g.swing(head, mine, at, n) {
+		if g.swing(head, mine, at, n, to) {
 			return
 		}
 	}
@@ -105,11 +112,12 @@ func (g *stamped) assign(n metric.Number, at uint32) {
 
 // assignNow sets the value at the present time. It always succeeds, even after the wall clock was
 // set back.
-func (g *stamped) assignNow(n metric.Number, now uint32) {
+func (g *stamped) assignNow(n metric.Number, now uint32, millis uint64) {
 	mine := g.claim()
 	for {
 		head := g.head.Load()
-		if g.swing(head, mine, max(now, uint32(head>>32)), n) {
+		to := g.orderAt(head).assignedNow(millis, g.known.Load())
+		if g.swing(head, mine, max(now, uint32(head>>32)), n, to) {
 			return
 		}
 	}
@@ -123,7 +131,8 @@ func (g *stamped) shift(by metric.Number, at uint32) {
 		slot := &g.slots[head&0xff]
 		// If another writer replaces the head meanwhile, base may mix two values, but swing fails.
 		base, _ := slotNumber(slot.word.Load(), slot.form.Load())
-		if g.swing(head, mine, max(at, uint32(head>>32)), shifted(base, by)) {
+		to, base := g.orderAt(head).shifted(base, by, g.known.Load())
+		if g.swing(head, mine, max(at, uint32(head>>32)), shifted(base, by), to) {
 			return
 		}
 	}
@@ -131,8 +140,11 @@ func (g *stamped) shift(by metric.Number, at uint32) {
 
 // swing writes a value to the claimed slot, replaces head by it, and releases head's slot. It
 // returns false if the head has changed.
-func (g *stamped) swing(head uint64, mine int, at uint32, n metric.Number) bool {
+func (g *stamped) swing(head uint64, mine int, at uint32, n metric.Number, to order) bool {
 	g.slots[mine].store(n)
+	if g.orders != nil {
+		g.orders[mine].store(to)
+	}
 	count := (head>>8 + 1) & 0xff_ffff
 	if !g.head.CompareAndSwap(head, uint64(at)<<32|count<<8|uint64(mine)) {
 		return false

@@ -55,9 +55,9 @@ func TestStampedGaugeNeverGoesBack(t *testing.T) {
 			for at := range uint32(most) {
 				// The value is its timestamp; some come late.
 				late := at - min(at, uint32(r.IntN(50)))
-				g.assign(stampedValue(late), late)
+				g.assign(stampedValue(late), late, 0)
 			}
-			g.assign(stampedValue(most), most)
+			g.assign(stampedValue(most), most, 0)
 		})
 	}
 	writers.Wait()

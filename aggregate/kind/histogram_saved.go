@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -37,6 +36,9 @@ func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
 		bounds = len(p.last.bounds)
 	}
 	p.reserved = p.needs(bounds, len(p.quantiles))
+	if d.More() {
+		p.readMoves(d)
+	}
 }
 
 func readQuantiles(d *blob.Decoder) (all []metric.Quantile) {
@@ -116,13 +118,15 @@ func readCountable(d *blob.Decoder) float64 {
 	return v
 }
 
-// appendLocked appends the newest total and the slots of units from since on. They follow the
+// appendLocked appends the newest total and the slots of units from since on, and a replica's number
+// of pushes. They follow the
 // records of a timer, and only timers with histograms have them, so states of older versions stay
 // readable.
-func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
 	if p == nil {
 		return dst
 	}
+	spans := e.Spans
 	dst = p.origin.append(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
 	for _, one := range p.quantiles {
@@ -147,6 +151,9 @@ func (p *pushed) appendLocked(dst []byte, spans []window.Span, since uint32) []b
 				dst = slot.append(dst, p.last)
 			}
 		}
+	}
+	if e.Replicated {
+		dst = p.appendMoves(dst)
 	}
 	return dst
 }

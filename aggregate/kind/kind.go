@@ -128,6 +128,7 @@ type Reader struct {
 	Kind metric.Kind // of the series of the current object
 	Stat metric.Stat
 	View window.View
+	Rank int // of the origin that is read, among all origins' names
 
 	// MissingReason explains why a timer with samples lacks a value. It is empty if there are no
 	// samples.
@@ -154,13 +155,13 @@ type rollup struct {
 	Distribution *distribution     // timers
 	summaries    int               // number of timers with pushed quantiles
 	quantiles    []metric.Quantile // of the last such timer
-	members      *union            // sets
+	members      unions            // sets
 	gauges       gaugeStats        // gauges over a window
 }
 
 // Begin starts the evaluation of the next object.
 func (r *Reader) Begin() {
-	r.rollup = rollup{Distribution: r.Distribution, gauges: r.gauges}
+	r.rollup = rollup{Distribution: r.Distribution, gauges: r.gauges, members: r.members}
 	Of(r.Kind).begin(r)
 }
 

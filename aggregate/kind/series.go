@@ -17,8 +17,20 @@ type Env struct {
 	Clock  *window.Clock
 
 	// SetSeed seeds the hashes of set members. The store saves it, so that restored members match
-	// new ones.
-	SetSeed uint64
+	// new ones. former is the seed before it, if the table adopted another (set_seed.go).
+	SetSeed atomic.Uint64
+	former  atomic.Pointer[formerSeed]
+
+	// Replicated is set if other origins may have series of the same identity.
+	Replicated bool
+	// EachTwin calls f for the series of the same identity at other origins, under the lock of the
+	// twin's block.
+	EachTwin func(h Series, f func(twin Series, from Elsewhere))
+	// Moved is set once a replicated gauge has moved its value to a body: such gauges follow the
+	// assignments of other origins.
+	Moved atomic.Bool
+	// NewestStamp is the newest stamp of a gauge that was restored, or that other origins have.
+	NewestStamp atomic.Uint64
 
 	BodyBytes atomic.Int64 // memory of bodies that are weighed, such as timers and sets
 	// MayGrow reports whether state without a fixed size may grow.
@@ -99,6 +111,7 @@ type Body struct {
 	stamped  *stamped
 	Timer    *timer
 	Set      *set
+	former   atomic.Pointer[formerSet] // of a set, after the table adopted another seed
 
 	// Rewritten is set when a timer or set gets samples older than its newest entry. The next save
 	// must then replace the saved state. Guarded by the history lock.
@@ -110,6 +123,8 @@ type Body struct {
 // Bodies holds the bodies of a block. Its table is allocated when the first series needs a body.
 type Bodies struct {
 	all atomic.Pointer[[BlockSeries]atomic.Pointer[Body]]
+	// stamps are of the gauges of a replica (gauge_order.go); allocated for the first of them.
+	stamps atomic.Pointer[stamps]
 }
 
 func (b *Bodies) Of(place uint32) *Body {
@@ -133,6 +148,9 @@ func (b *Bodies) make(place uint32, f func() *Body) *Body {
 	all[place].CompareAndSwap(nil, f())
 	return all[place].Load()
 }
+
+// replace replaces the body of a series. Writers may use the former body until they are quiescent.
+func (b *Bodies) replace(place uint32, body *Body) { b.all.Load()[place].Store(body) }
 
 // Drop removes the body of a series.
 func (b *Bodies) Drop(place uint32) { b.all.Load()[place].Store(nil) }

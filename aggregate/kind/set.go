@@ -19,41 +19,51 @@ func (setKind) check(*metric.Sample) metric.Reason { return metric.Applied }
 func (setKind) checkPreAggregated(*metric.Sample) metric.Reason { return metric.Malformed }
 
 func (k setKind) Create(e *Env, h Series) {
-	h.makeBody(func() *Body { return &Body{Set: NewSet(e.Spans)} })
+	h.makeBody(func() *Body { return e.newSetBody() })
 	k.Weigh(e, h)
 }
 
 // memberHash returns the seeded hash of a sample's member.
-func (a *Applier) memberHash(s *metric.Sample) uint64 {
-	a.digest.ResetWithSeed(a.SetSeed)
+func (a *Applier) memberHash(s *metric.Sample, seed uint64) uint64 {
+	a.digest.ResetWithSeed(seed)
 	a.digest.Write(s.Member)
 	return a.digest.Sum64()
 }
 
 func (setKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 	body := h.body()
-	if !body.Set.Insert(a.memberHash(s), a.Now.Tick, Budget{a.Env, body}) {
+	if !body.Set.Insert(a.memberHash(s, body.Set.seed), a.Now.Tick, Budget{a.Env, body}) {
 		return metric.OverLimit
+	}
+	if former := body.former.Load(); former != nil {
+		former.Insert(a.memberHash(s, former.seed), a.Now.Tick, Budget{a.Env, body})
 	}
 	return metric.Applied
 }
 
 func (setKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
-	body, hash := h.body(), a.memberHash(s)
+	body := h.body()
 	body.Rewritten = true
-	if body.Set.Many.Load() == nil {
-		if !body.Set.Insert(hash, tick, Budget{a.Env, body}) {
+	for part := range body.setsLocked() {
+		if !a.insertDatedLocked(body, part, tick, a.memberHash(s, part.seed)) {
 			return metric.OverLimit
-		}
-	} else {
-		for i := range a.Spans {
-			if sp := &a.Spans[i]; sp.Keeps(tick, a.Now.Tick) {
-				body.Set.slotLocked(i, sp, sp.Unit(tick)).registers.insert(hash)
-			}
 		}
 	}
 	h.Cell.History.Stamp = max(h.Cell.History.Stamp, tick)
 	return metric.Applied
+}
+
+// insertDatedLocked adds a member's hash to an earlier tick. It returns false if there is no memory.
+func (a *Applier) insertDatedLocked(body *Body, to *set, tick uint32, hash uint64) bool {
+	if to.Many.Load() == nil {
+		return to.Insert(hash, tick, Budget{a.Env, body})
+	}
+	for i := range a.Spans {
+		if sp := &a.Spans[i]; sp.Keeps(tick, a.Now.Tick) {
+			to.slotLocked(i, sp, sp.Unit(tick)).registers.insert(hash)
+		}
+	}
+	return true
 }
 
 func (setKind) ApplyPreAggregatedLocked(*Applier, Series, uint32, *metric.Sample) metric.Reason {
@@ -61,45 +71,60 @@ func (setKind) ApplyPreAggregatedLocked(*Applier, Series, uint32, *metric.Sample
 }
 
 func (k setKind) RecordLocked(e *Env, h Series, tick uint32) {
-	set := h.body().Set
-	set.rollLocked(e.Spans, tick)
-	set.MergeLocked(&e.Epochs, e.oldestTick(tick))
-	set.renewLocked(e.oldestTick(tick))
+	e.followSeedLocked(h, tick)
+	for set := range h.body().setsLocked() {
+		set.rollLocked(e.Spans, tick)
+		set.MergeLocked(&e.Epochs, e.oldestTick(tick))
+		set.renewLocked(e.oldestTick(tick))
+	}
 	h.Cell.History.Stamp = tick
 	k.Weigh(e, h)
 }
 
 func (k setKind) ShrinkLocked(e *Env, h Series, now uint32) {
-	set := h.body().Set
-	if e.idleLocked(h, now) {
-		set.forgetLocked()
+	e.followSeedLocked(h, now)
+	for set := range h.body().setsLocked() {
+		if e.idleLocked(h, now) {
+			set.forgetLocked()
+		}
+		set.MergeLocked(&e.Epochs, e.oldestTick(now))
+		set.renewLocked(e.oldestTick(now))
 	}
-	set.MergeLocked(&e.Epochs, e.oldestTick(now))
-	set.renewLocked(e.oldestTick(now))
 	k.Weigh(e, h)
 	h.Cell.History.Shrink(e.Logs, window.WholeCoding, now)
 }
 
 func (setKind) Weigh(e *Env, h Series) {
-	body := h.body()
-	e.Weigh(body, body.Set.BytesLocked())
+	body, bytes := h.body(), int64(0)
+	for set := range body.setsLocked() {
+		bytes += set.BytesLocked()
+	}
+	e.Weigh(body, bytes)
 }
 
 func (setKind) Inherit(e *Env, from, to Series, at Remains) bool {
 	body := to.body()
-	from.body().Set.Exact.Load().Each(func(hash uint64, tick uint32) {
-		if tick >= at.Ended {
-			body.Set.Insert(hash, tick, Budget{e, body})
+	for late := range from.body().setsLocked() {
+		for heir := range body.setsLocked() {
+			if heir.seed == late.seed {
+				heir.inherit(late, at.Ended, Budget{e, body})
+			}
 		}
-	})
+	}
 	return true
 }
 
 func (setKind) TimestampLocked(Series) int64 { return 0 }
 
-func (setKind) begin(r *Reader) { r.members = newUnion() }
+func (setKind) begin(r *Reader) { r.members = r.members[:0] }
 
-func (setKind) ReadLocked(r *Reader, h Series) { h.body().Set.readLocked(r.members, r.View) }
+func (setKind) ReadLocked(r *Reader, h Series) {
+	body := h.body()
+	body.Set.readLocked(r.members.of(body.Set.seed), r.View)
+	if former := body.former.Load(); former != nil && r.View.FirstTick <= former.since {
+		former.readLocked(r.members.of(former.seed), r.View)
+	}
+}
 
 func (setKind) value(r *Reader) (v float64, ok bool) {
 	if r.Stat != metric.Unique {
@@ -110,17 +135,18 @@ func (setKind) value(r *Reader) (v float64, ok bool) {
 }
 
 func (setKind) SaveLocked(e *Env, dst []byte, h Series, _, sinceUnits uint32) []byte {
-	return h.body().Set.appendLocked(dst, e.Spans, sinceUnits)
+	return h.body().appendSetLocked(dst, e, sinceUnits)
 }
 
 func (setKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
-	h.body().Set.restore(d, r)
+	r.set(d, h)
 	h.Cell.History.Stamp = r.CurrentTick(stamp)
 }
 
 func (setKind) RestoreNumber(d *blob.Decoder, _ Series) { d.Fail() }
 
-func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32) []byte {
+// appendLocked appends the members from tick since on. flags stand above their number.
+func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32, flags uint64) []byte {
 	var list []byte
 	n := uint64(0)
 	s.Exact.Load().Each(func(hash uint64, tick uint32) {
@@ -130,7 +156,11 @@ func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32) []byte
 			n++
 		}
 	})
-	dst = append(binary.AppendUvarint(dst, n), list...)
+	dst = binary.AppendUvarint(dst, n|flags)
+	if flags&hasSeed != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, s.seed)
+	}
+	dst = append(dst, list...)
 	if s.Many.Load() == nil {
 		return append(dst, 0)
 	}
@@ -154,8 +184,8 @@ func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32) []byte
 	return dst
 }
 
-func (s *set) restore(d *blob.Decoder, r *Restorer) {
-	n := d.Uint32()
+// restore reads the n members that follow, and the registers.
+func (s *set) restore(d *blob.Decoder, r *Restorer, n uint32) {
 	if uint64(n)*9 > uint64(len(d.Rest)) {
 		d.Fail()
 		return

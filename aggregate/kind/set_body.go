@@ -15,6 +15,7 @@ import (
 // until their members are older than every window. So no table is converted to registers, and no
 // sample is lost between the two forms.
 type set struct {
+	seed  uint64 // of the members' hashes; immutable
 	Exact atomic.Pointer[members]
 	Many  atomic.Pointer[liveRegisters] // nil while exact
 
@@ -193,11 +194,33 @@ func (s *set) BytesLocked() int64 {
 
 // union counts the distinct members of many sets: exactly if all of them are exact.
 type union struct {
+	seed  uint64
 	exact map[uint64]struct{}
 	many  *registers // nil while exact
 }
 
-func newUnion() *union { return &union{exact: map[uint64]struct{}{}} }
+// unions has a union for each seed of the sets that were read. Hashes of different seeds cannot be
+// compared.
+type unions []*union
+
+// of returns the union of a seed.
+func (all *unions) of(seed uint64) *union {
+	for _, one := range *all {
+		if one.seed == seed {
+			return one
+		}
+	}
+	*all = append(*all, &union{seed: seed, exact: map[uint64]struct{}{}})
+	return (*all)[len(*all)-1]
+}
+
+// count returns the largest of the unions: members under different seeds are mostly the same ones.
+func (all unions) count() (most float64) {
+	for _, one := range all {
+		most = max(most, one.count())
+	}
+	return most
+}
 
 func (u *union) insert(hash uint64) {
 	if u.many != nil {

@@ -275,7 +275,7 @@ func percentilesOf(all []metric.Quantile) string {
 func (timerKind) SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte {
 	timer := h.body().Timer
 	dst = h.Cell.History.Append(append(dst, TimerCounted), e.Logs, window.WeightCoding, since)
-	return timer.pushed.appendLocked(timer.AppendLocked(dst, e.Spans, sinceUnits), e.Spans, sinceUnits)
+	return timer.pushed.appendLocked(timer.AppendLocked(dst, e.Spans, sinceUnits), e, sinceUnits)
 }
 
 func (timerKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -16,9 +17,9 @@ import (
 // twins gathers one series of several origins.
 type twins struct {
 	number window.Joined
-	levels []level       // of a gauge over the window
-	newest metric.Number // of a gauge
-	set    bool
+	levels []level // of a gauge over the window
+	gauges []GaugePart
+	totals []TotalPart
 }
 
 // level is a gauge's value from a position on.
@@ -38,7 +39,7 @@ func (r *Reader) BeginTwins() {
 	}
 	t := r.twins
 	t.number.Begin()
-	t.levels, t.set = t.levels[:0], false
+	t.levels, t.gauges, t.totals = t.levels[:0], t.gauges[:0], t.totals[:0]
 	if r.Kind == metric.Timer && r.Stat == metric.Sum {
 		r.Distribution.reset()
 	}
@@ -54,7 +55,7 @@ func (r *Reader) EndTwins() { Of(r.Kind).endTwins(r) }
 
 func (c counterKind) readTwinLocked(r *Reader, h Series, course *window.Course) {
 	if r.Stat == metric.Total {
-		c.ReadLocked(r, h)
+		r.twins.totals = append(r.twins.totals, TotalPartLocked(h, r.Now.Epoch.UnixMilli()))
 		return
 	}
 	n := &r.twins.number
@@ -72,6 +73,7 @@ func (c counterKind) readTwinLocked(r *Reader, h Series, course *window.Course) 
 
 func (counterKind) endTwins(r *Reader) {
 	if r.Stat == metric.Total {
+		r.plus(MergeTotals(r.twins.totals))
 		return
 	}
 	count, seconds := r.twins.number.Increase(&r.Meter, r.Stat == metric.Count)
@@ -126,11 +128,12 @@ func (k setKind) readTwinLocked(r *Reader, h Series, _ *window.Course) { k.ReadL
 func (setKind) endTwins(*Reader) {}
 
 func (gaugeKind) readTwinLocked(r *Reader, h Series, course *window.Course) {
-	v, set := gaugeValue(h)
+	part, set := GaugePartLocked(h)
 	if !set {
 		return
 	}
-	r.twins.newest, r.twins.set = v, true
+	part.Ahead, part.Rank = time.Duration(r.Now.Epoch.UnixNano()), r.Rank
+	r.twins.gauges = append(r.twins.gauges, part)
 	if !r.Stat.Windowed() {
 		return
 	}
@@ -147,9 +150,10 @@ func (gaugeKind) readTwinLocked(r *Reader, h Series, course *window.Course) {
 func (gaugeKind) endTwins(r *Reader) {
 	t := r.twins
 	switch {
-	case !t.set:
+	case len(t.gauges) == 0:
 	case !r.Stat.Windowed():
-		r.plus(t.newest)
+		n, _ := MergeGauges(t.gauges)
+		r.plus(n)
 	case len(t.levels) > 0:
 		slices.SortStableFunc(t.levels, func(a, b level) int { return cmp.Compare(a.at, b.at) })
 		r.gauges.addLevels(t.levels)

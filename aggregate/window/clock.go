@@ -28,6 +28,7 @@ type Clock struct {
 	resumed, down time.Duration
 	former        formerTicks
 	told          atomic.Pointer[toldMoment] // of a told clock, see told.go
+	timeline      *Timeline                  // of a told clock; nil: the clock is this process's own
 }
 
 // formerTicks describes the ticks of an earlier process: their length, and the shift of receiving
@@ -143,6 +144,16 @@ func (s *Span) Kept() int { return s.Slots - 1 }
 
 // FirstTick returns the first tick of a unit.
 func (s *Span) FirstTick(unit uint32) uint32 { return (unit - 1) * s.Stride }
+
+// AtOf returns the receiving time at an earlier wall clock time. The time while no process ran has
+// the receiving time at which the clock resumed.
+func (c *Clock) AtOf(m Moment, wall time.Time) time.Duration {
+	ago := max(m.Wall.Sub(wall), 0)
+	if up := m.At - c.resumed; c.down > 0 && ago > up {
+		ago = max(ago-c.down, up)
+	}
+	return max(m.At-ago, 0)
+}
 
 // TickOf returns the tick of an earlier wall clock time in this process.
 func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {

@@ -59,8 +59,9 @@ func (j *Joined) Origin(c *Course, born uint32) {
 // by the increase from one value to another.
 func (j *Joined) Add(all []Entry, before uint64, by func(from, to uint64) metric.Number) {
 	j.first = len(j.changes)
-	for _, one := range all {
+	for i, one := range all {
 		j.add(one, by(before, one.Value), false)
+		j.split(i > 0 && all[i-1].Tick == one.Tick-1)
 		before = one.Value
 	}
 }
@@ -88,11 +89,39 @@ func (j *Joined) add(one Entry, by metric.Number, part bool) {
 	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: one.Tick, origin: o, part: part})
 }
 
+// split splits the newest change if the origin was down within its tick. If the origin received the
+// number all the time, the parts share the increase by their lengths. Else it was one push: it counts
+// in the longer part.
+func (j *Joined) split(steady bool) {
+	c := &j.changes[len(j.changes)-1]
+	from, to, down := j.origins[c.origin].afterPause(c.tick)
+	if !down || to <= from {
+		return
+	}
+	share := (to - from) / (to - from + c.to - c.from)
+	if !steady {
+		if share > 0.5 {
+			c.from, c.to = from, to
+		}
+		return
+	}
+	later := *c
+	later.from, later.to = from, to
+	n := c.by.Float64() * share
+	if _, _, exact := c.by.Decimal(); exact {
+		n = math.Round(n)
+		later.by, c.by = metric.Int(int64(n)), c.by.Plus(metric.Int(-int64(n)))
+	} else {
+		later.by, c.by = metric.Float(n), metric.Float(c.by.Float64()-n)
+	}
+	j.changes = append(j.changes, later)
+}
+
 // Increase returns the increase in the meter's window, and the divisor for a rate. whole: the result
 // is rounded if that changes it by at most 1 %.
 func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, seconds float64) {
 	j.trim()
-	slices.SortStableFunc(j.changes, func(a, b joinedChange) int { return cmp.Compare(a.from, b.from) })
+	j.sort()
 	m.Cadence = cadence{}
 	j.leaveOutDowntime()
 	count, seconds, sure := j.increaseAsOf(0, m, whole)
@@ -102,7 +131,19 @@ func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, seconds fl
 			count, seconds = earlier, over
 		}
 	}
+	if Debug {
+		println("now", count.Float64(), seconds, "known", int(j.known()*1000), "interval", int(m.Cadence.Interval*1000), m.Cadence.Alike)
+		for _, c := range j.changes {
+			println(c.origin, int(c.from*1000), int(c.to*1000), int(c.by.Float64()))
+		}
+	}
 	return count, seconds
+}
+
+var Debug = false
+
+func (j *Joined) sort() {
+	slices.SortStableFunc(j.changes, func(a, b joinedChange) int { return cmp.Compare(a.from, b.from) })
 }
 
 // trim narrows the first and the last changes of each time in which an origin received the number
@@ -236,7 +277,7 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChang
 	}
 	n := int(math.Round(window / p.Interval))
 	if before := max(last-n, p.first); before-(last-n) <= 1 && before < last {
-		covered := math.Round((newest-j.changes[pushes[before]].from)/p.Interval) * p.Interval
+		covered := float64(last-before) * p.Interval
 		s := Stretch{scale: window / covered, Seconds: plain.Seconds, late: plain.From + p.Interval, early: plain.From - p.Interval}
 		if before > last-n {
 			s.early = s.late // the entries before were dropped
@@ -301,24 +342,57 @@ func (j *Joined) leaveOutDowntime() {
 
 // leaveOut leaves out the time in which an origin was down, if it received the number last.
 func (j *Joined) leaveOut(origin int, down, up float64) {
-	last := -1
+	last, next := -1, -1
 	for i := range j.changes {
-		if j.changes[i].from < down {
+		switch c := &j.changes[i]; {
+		case c.before(origin, down):
 			last = i
+		case next < 0:
+			next = i
 		}
 	}
 	if last < 0 || j.changes[last].origin != origin {
 		return
 	}
-	if next := last + 1; next < len(j.changes) {
-		up = min(up, max(j.changes[next].from, down))
+	if next >= 0 {
+		up = min(up, max(j.resumedAt(last, next), down))
 	}
-	for i := range j.changes[:last+1] {
-		j.changes[i].from += up - down
-		j.changes[i].to = min(j.changes[i].to, down) + up - down
+	if up <= down {
+		return
+	}
+	for i := range j.changes {
+		if c := &j.changes[i]; c.before(origin, down) {
+			c.from += up - down
+			c.to = min(c.to, down) + up - down
+		}
 	}
 	if j.born < down {
 		j.born += up - down
 	}
 	j.cuts = append(j.cuts, up-0.001)
+	j.sort()
+}
+
+// before reports whether a change was before an origin went down. A change of another origin in a
+// tick that had not ended counts as later.
+func (c *joinedChange) before(origin int, down float64) bool {
+	return c.to <= down || c.origin == origin && c.from < down
+}
+
+// resumedAt is the position at which a number was received again after a downtime. If the client
+// pushed all the time before, the first change after it is narrowed by the rate before.
+func (j *Joined) resumedAt(last, next int) float64 {
+	c := &j.changes[next]
+	for i := last; i >= 0; i-- {
+		before := &j.changes[i]
+		if before.origin == j.changes[last].origin && before.tick == j.changes[last].tick-2 {
+			if ticks := c.by.Float64() / before.by.Float64(); ticks > 0 {
+				return max(c.from, c.to-ticks)
+			}
+		}
+		if before.tick+2 < j.changes[last].tick && before.origin == j.changes[last].origin {
+			break
+		}
+	}
+	return c.from
 }

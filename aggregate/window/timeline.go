@@ -10,16 +10,15 @@ import (
 // stands still while the origin is down, so a timeline is a list of runs. Told is called with each
 // message of the origin, the other methods by any goroutine.
 type Timeline struct {
-	mu       sync.Mutex
-	runs     []run         // the oldest first
-	told     time.Duration // the origin's newest receiving time
-	standing bool
-	let      bool // LetRun: the origin's clock goes on without it
+	mu    sync.Mutex
+	runs  []run         // the oldest first
+	told  time.Duration // the origin's newest receiving time
+	heard time.Time     // the local time of the newest message
+	let   bool          // LetRun: the origin's clock goes on without it
 	// late counts the messages in a row that came later than the run expects, and lateFrom is the
 	// receiving time before the first of them.
 	late     int
 	lateFrom time.Duration
-	epoch    uint64 // counts calls of Reset
 }
 
 // run is a time in which the origin's clock advanced. zero is the local time of its receiving time
@@ -38,29 +37,16 @@ const (
 	// driftShare is the part of a message's delay by which a run's zero follows it: clocks drift.
 	driftShare = 64
 	mostRuns   = 16
+	// StandsAfter is the silence from which an origin stands still: it receives nothing.
+	StandsAfter = 2 * time.Second
 )
-
-// Reset forgets everything: the origin begins an epoch.
-func (t *Timeline) Reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.runs, t.told, t.standing, t.let, t.late = nil, 0, false, false, 0
-	t.epoch++
-}
-
-// Epoch counts the epochs of the origin.
-func (t *Timeline) Epoch() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.epoch
-}
 
 // Told takes the receiving time that the origin had just now.
 func (t *Timeline) Told(at time.Duration, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.told
-	t.told, t.standing, t.let = at, false, false
+	t.told, t.heard, t.let = at, now, false
 	zero := now.Add(-at)
 	for n := len(t.runs); n > 1 && t.runs[n-1].zero.Sub(zero) > leastPause; n-- {
 		t.runs = t.runs[:n-1] // that pause was none: the message was late
@@ -92,13 +78,6 @@ func (t *Timeline) appendRun(r run) {
 	t.runs = append(t.runs, r)
 }
 
-// StandStill sets whether the origin stands still: nothing has come from it for a while.
-func (t *Timeline) StandStill(still bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.standing = still
-}
-
 // LetRun ends the standstill of an origin that says nothing: its clock goes on from since.
 func (t *Timeline) LetRun(since time.Time) {
 	t.mu.Lock()
@@ -106,7 +85,7 @@ func (t *Timeline) LetRun(since time.Time) {
 	if t.let || len(t.runs) == 0 {
 		return
 	}
-	t.standing, t.let = false, true
+	t.let = true
 	t.appendRun(run{t.told, since.Add(-t.told)})
 }
 
@@ -122,11 +101,11 @@ type Course struct {
 // courseSpan is a run: the ticks from a receiving time on are at tick + shift.
 type courseSpan struct{ from, shift float64 }
 
-// Course returns the timeline as of a local time.
-func (t *Timeline) Course(now time.Time, tick time.Duration) Course {
+// course returns the timeline as of a local time.
+func (t *Timeline) course(now time.Time, tick time.Duration) Course {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Course{Standing: t.standing}
+	c := Course{Standing: !t.let && len(t.runs) > 0 && now.Sub(t.heard) >= StandsAfter}
 	for _, r := range t.runs {
 		c.spans = append(c.spans, courseSpan{float64(r.from) / float64(tick), float64(r.zero.Sub(now)) / float64(tick)})
 	}
@@ -136,8 +115,11 @@ func (t *Timeline) Course(now time.Time, tick time.Duration) Course {
 	return c
 }
 
-// Course returns the course of the clock itself, as of a moment.
-func (c *Clock) Course(now Moment) Course {
+// Course returns the course of a clock, as of a local time at which it reads a moment.
+func (c *Clock) Course(local time.Time, now Moment) Course {
+	if c.timeline != nil {
+		return c.timeline.course(local, c.Tick)
+	}
 	at := float64(now.At) / float64(c.Tick)
 	own := Course{spans: []courseSpan{{0, -at}}}
 	if down := float64(c.down) / float64(c.Tick); down > 0 {
@@ -155,7 +137,8 @@ func (c *Course) place(tick float64) int {
 	return at
 }
 
-// extent returns the positions of the begin and the end of a tick, as far as it has passed.
+// extent returns the positions of the begin and the end of a tick, as far as it has passed. If the
+// origin was down within the tick, it is the part before.
 func (c *Course) extent(tick uint32) (from, to float64) {
 	if len(c.spans) == 0 {
 		return c.Known, c.Known
@@ -165,8 +148,18 @@ func (c *Course) extent(tick uint32) (from, to float64) {
 	if at+1 < len(c.spans) {
 		end = min(end, c.spans[at+1].from)
 	}
-	from = begin + c.spans[at].shift
-	return min(from, c.Known), min(end+c.spans[at].shift, c.Known)
+	shift := c.spans[at].shift
+	return min(begin+shift, c.Known), min(end+shift, c.Known)
+}
+
+// afterPause returns the positions of the part of a tick after a pause within it.
+func (c *Course) afterPause(tick uint32) (from, to float64, paused bool) {
+	at := c.place(float64(tick)) + 1
+	if at >= len(c.spans) || c.spans[at].from >= float64(tick)+1 {
+		return 0, 0, false
+	}
+	shift := c.spans[at].shift
+	return min(c.spans[at].from+shift, c.Known), min(float64(tick)+1+shift, c.Known), true
 }
 
 // Middle returns the position of the middle of a tick.

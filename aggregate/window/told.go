@@ -12,12 +12,11 @@ type toldMoment struct {
 	runs time.Time // the local time from which on the clock runs; zero: it stands
 }
 
-// NewToldClock returns a clock that follows one with ticks of the given length, which reads the
-// receiving time at. Both clocks then differ by a fixed duration, if at all.
-func NewToldClock(windows []time.Duration, at, tick time.Duration) *Clock {
+// NewToldClock returns a clock that follows one of a process with these windows.
+func NewToldClock(windows []time.Duration) *Clock {
 	c := NewClock(windows)
-	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
-	c.Tell(Moment{At: at})
+	c.timeline = new(Timeline)
+	c.told.Store(&toldMoment{})
 	return c
 }
 
@@ -28,12 +27,12 @@ const mostBack = time.Minute
 // Tell sets the clock to a moment of the clock that it follows, and stops it there. It ignores
 // m.Tick.
 func (c *Clock) Tell(m Moment) {
-	m.At += c.former.shift
-	if before := c.told.Load(); before != nil && before.At-m.At <= mostBack {
+	if before := c.told.Load(); before.At-m.At <= mostBack {
 		m.At = max(m.At, before.At)
 	}
 	m.Tick = uint32(m.At / c.Tick)
 	c.told.Store(&toldMoment{Moment: m})
+	c.timeline.Told(m.At, time.Now())
 }
 
 // LetRun lets a told clock go on from where it stands, as if it had been told at a local time, until
@@ -42,6 +41,7 @@ func (c *Clock) LetRun(since time.Time) {
 	at := *c.told.Load()
 	at.runs = since
 	c.told.Store(&at)
+	c.timeline.LetRun(since)
 }
 
 func (m *toldMoment) now(tick time.Duration) Moment {

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/sluice-metrics/sluice/replica/natsbus"
 	"github.com/sluice-metrics/sluice/store"
 )
 
@@ -36,6 +37,7 @@ type serverConfig struct {
 	ignore     []string // patterns of metric names
 	table      aggregate.Config
 	store      store.Config
+	natsbus    natsbus.Config
 	api        adapter.Config
 	operations operations.Config
 
@@ -75,6 +77,7 @@ func defaultConfig() *serverConfig {
 		ignore:     limit.DefaultIgnored,
 		table:      aggregate.DefaultConfig(),
 		store:      defaultStore(),
+		natsbus:    natsbus.DefaultConfig(),
 		api:        adapter.DefaultConfig(),
 		operations: operations.DefaultConfig(),
 	}
@@ -91,6 +94,7 @@ func (c *serverConfig) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
 	c.push.Dialect = c.statsd.dialect
 	c.api.CertDir = c.store.Dir
+	c.table.Replicated = c.natsbus.Enabled()
 	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // one body, and the same body decompressed
 		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))
 }
@@ -179,7 +183,7 @@ func (c *serverConfig) validate(faults ...error) error {
 	}{
 		{"statsd", &c.receiver}, {"push", &c.push}, {"groups", &c.groups}, {"identity", &c.identity},
 		{"cluster", &c.cluster}, {"limit", &c.limit}, {"table", &c.table}, {"store", &c.store},
-		{"api", &c.api}, {"operations", &c.operations},
+		{"natsbus", &c.natsbus}, {"api", &c.api}, {"operations", &c.operations},
 	} {
 		for _, fault := range config.Split(stage.config.Validate()) {
 			worded, ok := c.word(stage.config, fault)

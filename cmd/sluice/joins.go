@@ -4,18 +4,22 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/store"
 	"github.com/sluice-metrics/sluice/workload"
 )
 
-// documents joins the documents that the store persists beside the table: groups, and in a cluster
-// the metrics that workloads have pushed. Keys of both are hashes of different texts. The first
-// byte of a workload's document identifies it.
+// documents joins the documents that the store persists beside the table: groups, in a cluster the
+// metrics that workloads have pushed, and of replicas their deletions and the epoch of the table. Keys
+// are hashes of different texts. The first byte of a document says what it is; groups have the others.
 type documents struct {
 	groups    *group.Groups
 	workloads *workload.Tracker // nil: standalone
+	deletions *deletion.Log     // nil: there are no other replicas
+	epoch     *replica.Epoch    // nil: there are no other replicas
 }
 
 // Changed implements store.Documents.
@@ -24,32 +28,58 @@ func (d documents) Changed(all bool) []store.DocumentKey {
 	for _, key := range d.groups.Changed(all) {
 		keys = append(keys, store.DocumentKey(key))
 	}
-	if d.workloads == nil {
-		return keys
+	if d.workloads != nil {
+		for _, key := range d.workloads.Changed(all) {
+			keys = append(keys, store.DocumentKey(key))
+		}
 	}
-	for _, key := range d.workloads.Changed(all) {
-		keys = append(keys, store.DocumentKey(key))
+	if d.deletions != nil {
+		for _, key := range d.deletions.Changed(all) {
+			keys = append(keys, store.DocumentKey(key))
+		}
+	}
+	if d.epoch != nil && d.epoch.Changed(all) {
+		keys = append(keys, replica.EpochKey)
 	}
 	return keys
 }
 
 // AppendDocument implements store.Documents.
 func (d documents) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bool) {
+	if d.epoch != nil && key == replica.EpochKey {
+		return d.epoch.AppendDocument(dst), true
+	}
 	if d.workloads != nil {
 		if dst, there := d.workloads.AppendDocument(dst, workload.Key(key)); there {
+			return dst, true
+		}
+	}
+	if d.deletions != nil {
+		if dst, there := d.deletions.AppendDocument(dst, deletion.Key(key)); there {
 			return dst, true
 		}
 	}
 	return d.groups.AppendDocument(dst, group.Hash(key))
 }
 
-// RestoreDocument implements store.Documents.
+// RestoreDocument implements store.Documents. Documents of parts that this process doesn't have are
+// skipped: the data folder may have been a cluster's or a replica's before.
 func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
 	switch {
+	case key == replica.EpochKey:
+		if d.epoch == nil {
+			return nil
+		}
+		return d.epoch.RestoreDocument(value)
+	case deletion.IsDocument(value):
+		if d.deletions == nil {
+			return nil
+		}
+		return d.deletions.RestoreDocument(deletion.Key(key), value)
 	case !workload.IsDocument(value):
 		return d.groups.RestoreDocument(group.Hash(key), value)
 	case d.workloads == nil:
-		return nil // the data folder was a cluster's before
+		return nil
 	}
 	return d.workloads.RestoreDocument(workload.Key(key), value)
 }

@@ -23,7 +23,7 @@ func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return fu
 // passes over what a cluster's has left.
 func TestDocumentsOfWorkloads(t *testing.T) {
 	groups := func() *group.Groups { return group.New(group.DefaultConfig(), groupTable{new(aggregate.Table)}) }
-	written := documents{groups(), workload.New(oneWorkload{})}
+	written := documents{groups: groups(), workloads: workload.New(oneWorkload{})}
 	written.workloads.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
 	keys := written.Changed(false)
 	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
@@ -33,7 +33,7 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	if !there {
 		t.Fatal("no document")
 	}
-	back := documents{groups(), workload.New(oneWorkload{})}
+	back := documents{groups: groups(), workloads: workload.New(oneWorkload{})}
 	if err := back.RestoreDocument(keys[0], value); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ func (c *serverConfig) listenAddresses() []listenAddress {
 		{"http-address", "tcp", c.push.Address},
 		{"api-address", "tcp", c.api.Address},
 		{"ops-address", "tcp", c.operations.Address},
+		{"replica-listen", "tcp", c.natsbus.ListenAddress()},
 	}
 }
 
@@ -71,6 +72,16 @@ func (c *serverConfig) pushFault(err error) error {
 		return c.listenFault("http-address", err)
 	}
 	worded, _ := c.word(&c.push, err)
+	return worded
+}
+
+// busFault is listenFault for the connections between replicas, which also read files.
+func (c *serverConfig) busFault(err error) error {
+	var network *net.OpError
+	if err == nil || errors.As(err, &network) {
+		return c.listenFault("replica-listen", err)
+	}
+	worded, _ := c.word(&c.natsbus, err)
 	return worded
 }
 

@@ -42,5 +42,8 @@ func (p *dataPath) register(context.Context) error {
 	if c := &p.cluster; c.view != nil {
 		faults = append(faults, c.view.Register(p.registry), c.limits.Register(p.registry), c.pending.Register(p.registry), c.workloads.Register(p.registry))
 	}
+	if r := &p.replication; r.bus != nil {
+		faults = append(faults, p.registry.Register(r.bus), p.registry.Register(r.replica))
+	}
 	return errors.Join(faults...)
 }

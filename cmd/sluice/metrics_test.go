@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -24,7 +25,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
 	atFirst := namesOf(t, p.registry)
 	useEverything(t, p)
-	all := both{p.registry, ofACluster(t, p.cfg.store.Dir)}
+	all := both{p.registry, both{ofACluster(t, p.cfg.store.Dir), ofReplicas(t)}}
 	table := metricsTable(t, all)
 
 	text, err := os.ReadFile(metricsFile)
@@ -90,10 +91,10 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	}
 	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
-	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", 1); r != metric.Identity {
+	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
 	}
-	if r := p.cluster.limits.Admit(&metric.Object{Namespace: "shop"}, "seen", 1); r != metric.OverLimit {
+	if r := p.cluster.limits.Admit(&metric.Object{Namespace: "shop"}, "seen", metric.Labels{}, 1); r != metric.OverLimit {
 		t.Errorf("a limit of no metrics: %v, want %v", r, metric.OverLimit)
 	}
 	if p.cluster.observer().SendersChanged(nil); !p.cluster.readmit.Load() {
@@ -108,6 +109,18 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 }
 
 // both shows what either has, once.
+// ofReplicas is the registry of a replica that has heard of another one.
+func ofReplicas(t *testing.T) prometheus.Gatherer {
+	t.Helper()
+	all := replicasOf(t, 2, secured(t)...)
+	for _, r := range all {
+		r.start()
+		r.count("jobs", 1)
+	}
+	reads(t, "jobs", 2, 10*time.Second, all...)
+	return all[0].registry
+}
+
 type both struct{ one, other prometheus.Gatherer }
 
 func (b both) Gather() ([]*dto.MetricFamily, error) {

@@ -62,6 +62,14 @@ func (p *dataPath) checks() []operations.Check {
 			return p.cluster.state()
 		}})
 	}
+	if p.cfg.natsbus.Enabled() {
+		checks = append(checks, operations.Check{Name: "replicas", State: func() (bool, string) {
+			if !p.progress.ready.Load() {
+				return false, ""
+			}
+			return p.replication.replica.Ready()
+		}})
+	}
 	return checks
 }
 

@@ -196,6 +196,36 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"min-free-disk", newSize(&c.store.MinFreeBytes),
 				"Free disk space below which nothing is persisted."},
 		}},
+		{"Replicas", []setting{
+			{"replica-peers", &words{&c.natsbus.Peers},
+				"Addresses (host:port) of all replicas; the own address may be among them. Each " +
+					"replica receives, and answers with the values of all; empty: one process."},
+			{"replica-name", &c.natsbus.Name,
+				"Name of this replica, of a-z, 0-9 and -. A restart keeps it, and no other replica " +
+					"has it; empty: the host's name."},
+			{"replica-listen", &c.natsbus.Listen,
+				"With replica-peers, the address (host:port) for connections of other replicas."},
+			{"replica-cluster", &c.natsbus.Cluster,
+				"Name that replicas of one Sluice have in common, of a-z, 0-9 and -. Replicas of " +
+					"another name are ignored."},
+			{"replica-tls-cert-file", &c.natsbus.CertFile,
+				"Certificate for the connections between replicas, in PEM, for servers and clients, " +
+					"reloaded when the file changes. It must name a host of replica-peers."},
+			{"replica-tls-key-file", &c.natsbus.KeyFile,
+				"Private key of replica-tls-cert-file, in PEM."},
+			{"replica-tls-ca-file", &c.natsbus.CAFile,
+				"Certificate authorities of the replicas' certificates, in PEM."},
+			{"replica-insecure", &c.natsbus.Insecure,
+				"Connect replicas without TLS, for tests on one machine: anyone who can connect to " +
+					"replica-listen can read and change all metrics."},
+			{"nats-url", &c.natsbus.URL,
+				"URL of a NATS of your own that connects the replicas, instead of replica-peers, as " +
+					"in tls://nats.example:4222; empty: replicas connect to each other."},
+			{"nats-creds-file", &c.natsbus.CredsFile,
+				"Credentials file for nats-url; empty: none."},
+			{"nats-ca-file", &c.natsbus.URLCAFile,
+				"Certificate authorities of nats-url, in PEM; empty: those of the system."},
+		}},
 		{"Operations and logging", []setting{
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},

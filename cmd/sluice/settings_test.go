@@ -122,18 +122,20 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"receiver.DrainTimeout": "internal", "receiver.Pending": "internal",
 		"push.Dialect": "made from dialect", "push.MaxBufferedBytes": "made from http-max-body",
 		"push.MaxHeaderBytes": "a protocol's limit", "push.MaxLineBytes": "a protocol's limit",
+		"limit.Origin":   "the name of the replica, from replica-name",
 		"push.MaxLabels": "a protocol's limit", "push.MaxLabelBytes": "a protocol's limit",
 		"push.ReadTimeout": "internal", "push.WriteTimeout": "internal", "push.IdleTimeout": "internal",
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
-		"cluster.Version": "the build's", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
-		"api.CertDir": "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
+		"cluster.Version": "the build's", "cluster.Replica": "from replica-name", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
+		"table.Replicated": "made from replica-peers and nats-url",
+		"api.CertDir":      "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
 		"api.AnyProxyName": "the API server has the safer setting",
 	}
 	c := defaultConfig()
 	c.bind(pflag.NewFlagSet("serve", pflag.ContinueOnError))
 	for name, stage := range map[string]validator{
 		"receiver": &c.receiver, "push": &c.push, "groups": &c.groups, "identity": &c.identity, "cluster": &c.cluster,
-		"limit": &c.limit, "table": &c.table, "store": &c.store, "api": &c.api, "operations": &c.operations,
+		"limit": &c.limit, "table": &c.table, "store": &c.store, "natsbus": &c.natsbus, "api": &c.api, "operations": &c.operations,
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(stage).Elem()) {
 			if field.Anonymous {

@@ -30,7 +30,12 @@ func (p *dataPath) stages() []stage {
 	if p.cluster.view != nil {
 		all = append(all, stage{"pending", p.cluster.pending.Run})
 	}
-	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore}, stage{"api", p.api.Run})
+	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore})
+	if r := &p.replication; r.bus != nil {
+		// The store's last flush is handed over, then the connections end.
+		all = append(all, stage{"replicas", r.replica.Run}, stage{"bus", r.bus.Run})
+	}
+	all = append(all, stage{"api", p.api.Run})
 	if p.cluster.view != nil {
 		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"cluster", p.runCluster})
 	}
@@ -71,6 +76,9 @@ func (p *dataPath) abandon() error {
 	}
 	if p.store != nil {
 		faults = append(faults, p.closeStore())
+	}
+	if p.replication.bus != nil {
+		faults = append(faults, p.replication.bus.Run(ended))
 	}
 	if p.operations != nil {
 		faults = append(faults, p.operations.run(ended))

@@ -48,16 +48,18 @@ type dataPath struct {
 	operations *earlyStage
 	opsAddr    net.Addr
 
-	cluster    clusterSide
-	resolver   *identity.Resolver
-	table      *aggregate.Table
-	ledger     *ledger.Ledger
-	statsd     *receiver.Server
-	store      *store.Store
-	groups     *group.Groups
-	push       *push.Server
-	api        *adapter.Server
-	kubeconfig string
+	cluster     clusterSide
+	replication replication
+	resolver    *identity.Resolver
+	table       *aggregate.Table
+	merged      *aggregate.Merged
+	ledger      *ledger.Ledger
+	statsd      *receiver.Server
+	store       *store.Store
+	groups      *group.Groups
+	push        *push.Server
+	api         *adapter.Server
+	kubeconfig  string
 }
 
 // errStopped: the context ended before all parts were made.
@@ -74,7 +76,9 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 		p.connect,
 		p.makeTable,
 		p.openStatsD,
+		p.openBus,
 		p.openStore,
+		p.openReplica,
 		p.openPush,
 		p.openAPI,
 		p.register,
@@ -113,8 +117,10 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
+	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
+	p.replicateDocuments()
 	return nil
 }
 
@@ -138,7 +144,10 @@ func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
-	parts := store.Parts{Table: p.table, Documents: documents{p.groups, p.cluster.workloads}, Logger: p.log}
+	parts := store.Parts{Table: p.table, Documents: p.storedDocuments(), Logger: p.log}
+	if p.replication.bus != nil {
+		parts.Publisher = &p.replication
+	}
 	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
@@ -150,9 +159,10 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     freshTable{p.table, p.statsd.Freshen},
+		Reader:     freshTable{p.merged, p.statsd.Freshen, p.replication.deletions},
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
+		Replicas:   p.syncedReplicas(),
 		Groups:     p.groups,
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),
@@ -173,7 +183,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: freshTable{p.table, p.statsd.Freshen}, Logger: p.log}
+	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen, p.replication.deletions}, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
 		parts.Workloads = p.cluster.workloads

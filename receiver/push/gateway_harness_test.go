@@ -23,7 +23,7 @@ type gateway struct{ *harness }
 // ask sends a request whose answer may be text.
 func (g gateway) ask(method, path, body string, headers ...string) (*http.Response, string) {
 	g.Helper()
-	req, err := http.NewRequest(method, g.url+path, strings.NewReader(body))
+	req, err := http.NewRequest(method, g.next()+path, strings.NewReader(body))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -39,6 +39,7 @@ func (g gateway) ask(method, path, body string, headers ...string) (*http.Respon
 	if err != nil {
 		g.Fatal(err)
 	}
+	g.exchange()
 	return res, string(text)
 }
 

@@ -3,6 +3,7 @@ package push
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -283,6 +284,19 @@ func (d *disk) Sync(ctx context.Context) error {
 	}
 }
 
+// others are Replicas.
+type others struct {
+	calls atomic.Int64
+	err   error
+}
+
+func (*others) Name() string { return "sluice-1" }
+
+func (o *others) SyncAll(context.Context) error {
+	o.calls.Add(1)
+	return o.err
+}
+
 type harness struct {
 	*testing.T
 	server *Server
@@ -292,6 +306,10 @@ type harness struct {
 	url    string
 	logs   *lockedBuffer
 	stop   func() // ends Run and waits for it
+
+	replica *harness // of startReplicas; nil: there is none
+	asked   int      // requests to both replicas
+	isOther bool     // the other replica, whose applied samples the first counts
 }
 
 type lockedBuffer struct {
@@ -348,17 +366,63 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	return h
 }
 
+// startReplicas runs two replicas that have one table, which stands for the merged answers. Requests
+// of a gateway go to both in turn.
+func startReplicas(t *testing.T, set ...func(*Config, *Parts)) *harness {
+	t.Helper()
+	first := start(t, append(set, func(_ *Config, p *Parts) { p.Groups.Replicate("sluice-0") })...)
+	first.replica = start(t, append(set, func(_ *Config, p *Parts) {
+		p.NewApplier, p.Reader, p.Syncer = first.table.newApplier, first.table, first.disk
+		p.Groups = group.New(group.DefaultConfig(), first.table)
+		p.Groups.Replicate("sluice-1")
+	})...)
+	first.replica.isOther = true
+	return first
+}
+
+// next is the URL of the replica whose turn it is.
+func (h *harness) next() string {
+	if h.asked++; h.replica != nil && h.asked%2 == 0 {
+		return h.replica.url
+	}
+	return h.url
+}
+
+// exchange hands the changes of each replica's groups to the other.
+func (h *harness) exchange() {
+	h.Helper()
+	if h.replica == nil {
+		return
+	}
+	one, other := h.groups.TakeShared(), h.replica.groups.TakeShared()
+	if err := errors.Join(h.groups.Apply(other), h.replica.groups.Apply(one)); err != nil {
+		h.Error(err)
+	}
+}
+
+// sweep ends groups at both replicas.
+func (h *harness) sweep(now time.Duration) {
+	h.groups.Sweep(now)
+	if h.replica != nil {
+		h.replica.groups.Sweep(now)
+	}
+}
+
 // law: what the ledger says was applied is what the table applied, and nothing is held after the
 // end.
 func (h *harness) law() {
 	h.Helper()
-	if got, want := h.server.Account().Applied(), uint64(h.table.count()); got != want {
+	got, want := h.server.Account().Applied(), uint64(h.table.count())
+	if h.replica != nil {
+		got += h.replica.server.Account().Applied()
+	}
+	if got != want && !h.isOther {
 		h.Errorf("the ledger has %d applied, the table %d", got, want)
 	}
 	if n := h.server.Reserved(); n != 0 {
 		h.Errorf("%d bytes of the budget were not given back", n)
 	}
-	if f, c := h.table.fresh.Load(), h.table.closed.Load(); f != c {
+	if f, c := h.table.fresh.Load(), h.table.closed.Load(); f != c && !h.isOther {
 		h.Errorf("%d Appliers were made, %d closed", f, c)
 	}
 }
@@ -430,7 +494,13 @@ func write(t testing.TB, w io.Writer, s string) {
 	}
 }
 
-func (h *harness) rejected(r metric.Reason) uint64 { return h.server.Account().Rejected(r) }
+func (h *harness) rejected(r metric.Reason) uint64 {
+	n := h.server.Account().Rejected(r)
+	if h.replica != nil {
+		n += h.replica.server.Account().Rejected(r)
+	}
+	return n
+}
 
 // golden holds text against a file of testdata; with UPDATE_GOLDEN=1 it writes the file.
 func golden(t *testing.T, name, text string) {

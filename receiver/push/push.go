@@ -26,6 +26,8 @@ type Parts struct {
 	Resources  httpserver.Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
 	Syncer httpserver.Syncer
+	// Replicas may be nil: there are no others, and ?sync=all is ?sync=true.
+	Replicas Replicas
 	// Groups keeps the groups of the Pushgateway protocol.
 	Groups *group.Groups
 	Ledger *ledger.Ledger
@@ -55,6 +57,9 @@ type Parts struct {
 	Alive func(metric.Object) bool
 }
 
+// Replicas are this process and the others that answer for it.
+type Replicas = httpserver.Replicas
+
 // SeriesCache is the line cache of an Applier. Appliers may lack it.
 type SeriesCache = httpserver.SeriesCache
 
@@ -74,7 +79,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
 	}, limits)
 	server, err := httpserver.New(limits, httpserver.Parts{
-		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Ledger: parts.Ledger,
+		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Replicas: parts.Replicas, Ledger: parts.Ledger,
 		Logger: parts.Logger, Worded: parts.Worded, Full: parts.Full, Senders: parts.Senders, Trust: parts.Trust,
 		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
 	}, withIndex(routes(cfg, parts, gateway)))

@@ -189,7 +189,7 @@ func TestRefusals(t *testing.T) {
 		{"PUT", pod + "m?label=a=" + strings.Repeat("x", 1025), "1", 400, "too_long", "1025", metric.TooLong},
 		{"PUT", pod + "m?label=" + strings.Repeat("x", 1025) + "=a", "1", 400, "too_long", "1025", metric.TooLong},
 		{"PUT", pod + "m?" + many[1:], "1", 400, "too_long", "64", metric.TooLong},
-		{"PUT", pod + "m?sync=yes", "1", 400, "malformed", "true or false", metric.Malformed},
+		{"PUT", pod + "m?sync=yes", "1", 400, "malformed", "true, all or false", metric.Malformed},
 		{"PUT", pod + "m?ttl=1h&ttl=2h", "1", 400, "malformed", "twice", metric.Malformed},
 		{"PUT", pod + "m?tll=1h", "1", 400, "malformed", "type, label, ttl, rate, sync", metric.Malformed},
 		{"PUT", pod + "m?label=a=%zz", "1", 400, "malformed", "hexadecimal", metric.Malformed},

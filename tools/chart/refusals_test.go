@@ -21,6 +21,7 @@ func TestRefusals(t *testing.T) {
 		{"nats.credsSecret=creds", []string{"nats.credsSecret", "nats.url is empty"}},
 		{"nats.caSecret=ca", []string{"nats.caSecret", "nats.url is empty"}},
 		{"nats.url=nats:4222", []string{"/nats/url"}},
+		{"nats.url=ws://nats:80", []string{"/nats/url"}},
 		{"nats.url=nats://user:word@nats:4222", []string{"/nats/url"}},
 		{"spread.nodes=never", []string{"/spread/nodes", "'preferred', 'required', 'any'"}},
 		{"replica=1", []string{"replica", "not allowed"}},

@@ -102,12 +102,21 @@ func TestReplicaCertificate(t *testing.T) {
 	if string(api.Data["ca.crt"]) == string(secret.Data["ca.crt"]) {
 		t.Error("the CA of the metrics APIs makes replicas, too")
 	}
-	template := only[*apps.StatefulSet](t, objects).Spec.Template.Spec
-	file := fileOf(t, objects)
-	for _, key := range []string{"cert", "key", "ca"} {
-		path := fmt.Sprint(file["replica-tls-"+key+"-file"])
-		if !mounts(template, path, "sluice-replica-tls") {
-			t.Errorf("replica-tls-%s-file is %s, which is not mounted", key, path)
+}
+
+// TestReplicaCertificateIsMounted: from the Secret of each source.
+func TestReplicaCertificateIsMounted(t *testing.T) {
+	for set, secret := range map[string]string{
+		"replicaTLS.source=generated":                             "sluice-replica-tls",
+		"replicaTLS.source=cert-manager":                          "sluice-replica-tls",
+		"replicaTLS.source=secret,replicaTLS.secret.name=replica": "replica",
+	} {
+		objects := strictly(t, mustRender(t, "", "replicas=2", set))
+		pod, file := only[*apps.StatefulSet](t, objects).Spec.Template.Spec, fileOf(t, objects)
+		for _, key := range []string{"cert", "key", "ca"} {
+			if path := fmt.Sprint(file["replica-tls-"+key+"-file"]); !mounts(pod, path, secret) {
+				t.Errorf("%s: replica-tls-%s-file is %s, which is not mounted from the Secret %s", set, key, path, secret)
+			}
 		}
 	}
 }
@@ -256,7 +265,7 @@ func TestReplicasAvoidEachOther(t *testing.T) {
 
 // TestNATSOfTheUser: nothing of the embedded one is there.
 func TestNATSOfTheUser(t *testing.T) {
-	text := mustRender(t, "", `nats.url=tls://a:4222\,tls://b:4333\,wss://c`, "nats.credsSecret=creds", "nats.caSecret=authority", "networkPolicy.enabled=true", "replicas=2")
+	text := mustRender(t, "", `nats.url=tls://a\,tls://b:4333\,nats://c:4444`, "nats.credsSecret=creds", "nats.caSecret=authority", "networkPolicy.enabled=true", "replicas=2")
 	for _, absent := range []string{"6222", "replica-tls", "replica-peers", "sluice-replica-0"} {
 		if strings.Contains(text, absent) {
 			t.Errorf("%s is there", absent)
@@ -264,7 +273,7 @@ func TestNATSOfTheUser(t *testing.T) {
 	}
 	objects := strictly(t, text)
 	file, pod := fileOf(t, objects), only[*apps.StatefulSet](t, objects).Spec.Template.Spec
-	if file["nats-url"] != "tls://a:4222,tls://b:4333,wss://c" || file["replica-cluster"] != "sluice-sluice" {
+	if file["nats-url"] != "tls://a,tls://b:4333,nats://c:4444" || file["replica-cluster"] != "sluice-sluice" {
 		t.Errorf("nats-url is %v, replica-cluster %v", file["nats-url"], file["replica-cluster"])
 	}
 	for path, secret := range map[string]string{fmt.Sprint(file["nats-creds-file"]): "creds", fmt.Sprint(file["nats-ca-file"]): "authority"} {
@@ -272,7 +281,7 @@ func TestNATSOfTheUser(t *testing.T) {
 			t.Errorf("%s is not mounted from the Secret %s", path, secret)
 		}
 	}
-	for _, port := range []string{"{port: 4222,", "{port: 4333,", "{port: 443,"} {
+	for _, port := range []string{"{port: 4222,", "{port: 4333,", "{port: 4444,"} {
 		if !strings.Contains(text, port) {
 			t.Errorf("the network policy has no egress to %s", port)
 		}

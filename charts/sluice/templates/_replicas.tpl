@@ -78,7 +78,7 @@
 {{- end -}}
 {{- if .Values.nats.url -}}
 {{- /* other releases may use the same NATS */ -}}
-{{- $_ := set $settings "replica-cluster" (printf "%s-%s" .Release.Namespace (include "sluice.fullname" .)) -}}
+{{- $_ := set $settings "replica-cluster" (printf "%s-%s" .Release.Namespace (include "sluice.fullname" .) | trunc 63 | trimSuffix "-") -}}
 {{- end -}}
 {{- toJson $settings -}}
 {{- end -}}

@@ -23,6 +23,7 @@ type PushAnswer struct {
 	Pending  int           `json:"pending,omitempty"`
 	Message  string        `json:"message,omitempty"`
 	Ignored  int           `json:"ignored,omitempty"`
+	Replica  string        `json:"replica,omitempty"`
 	Errors   []ErrorAnswer `json:"errors,omitempty"`
 	// ErrorsLeftOut is how many rejected samples Errors leaves out.
 	ErrorsLeftOut int `json:"errors_left_out,omitempty"`
@@ -39,11 +40,16 @@ type ErrorAnswer struct {
 
 // DeleteAnswer answers a deletion.
 type DeleteAnswer struct {
-	Deleted int `json:"deleted"`
+	Deleted int    `json:"deleted"`
+	Replica string `json:"replica,omitempty"`
 }
 
 // ReplyApplied writes the most frequent answer, n applied and none rejected, without encoding/json.
 func (x *Request) ReplyApplied(n int) {
+	if x.replica != "" {
+		x.Reply(fasthttp.StatusOK, PushAnswer{Applied: n, Replica: x.replica})
+		return
+	}
 	x.HTTP.SetStatusCode(fasthttp.StatusOK)
 	x.HTTP.SetContentType(ContentType)
 	x.Text = strconv.AppendInt(append(x.Text[:0], `{"applied":`...), int64(n), 10)

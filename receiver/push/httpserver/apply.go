@@ -37,7 +37,7 @@ func (x *Request) ReadQueryAndBody(may ParamSet) (p Params, body []byte, f *Faul
 }
 
 // Apply applies the samples of a Source and answers.
-func (x *Request) Apply(from Source, sync bool) {
+func (x *Request) Apply(from Source, sync Sync) {
 	t := x.ApplyAll(from)
 	x.conclude(&t, sync)
 }

@@ -1,14 +1,12 @@
 package httpserver
 
 import (
-	"context"
-
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
 )
 
 // ApplyOne applies the request's Sample and answers.
-func (x *Request) ApplyOne(sync bool) {
+func (x *Request) ApplyOne(sync Sync) {
 	x.Sample.Sender = x.Sender()
 	a := x.TakeApplier()
 	reason := a.Apply(&x.Sample)
@@ -22,9 +20,9 @@ func (x *Request) ApplyOne(sync bool) {
 		return
 	}
 	x.server.account.Count(metric.Applied)
-	if sync {
-		if f := x.Sync(); f != nil {
-			x.Reply(f.Status, PushAnswer{Error: f.Answer(), Applied: 1})
+	if sync != NoSync {
+		if f := x.Sync(sync); f != nil {
+			x.Reply(f.Status, PushAnswer{Error: f.Answer(), Applied: 1, Replica: x.Replica()})
 			return
 		}
 	}
@@ -81,29 +79,4 @@ func (s *Server) explain(sample *metric.Sample) string {
 		return "it is not known yet whose it is"
 	}
 	return s.trust.Explain(sample)
-}
-
-// Sync waits for the disk, also for requests in flight at shutdown.
-func (x *Request) Sync() *Fault {
-	s := x.server
-	ctx, cancel := context.WithTimeout(s.life, s.cfg.SyncTimeout)
-	defer cancel()
-	if err := s.syncer.Sync(ctx); err != nil {
-		return &Fault{
-			Status: fasthttp.StatusServiceUnavailable, Reason: "sync",
-			Message: "it was applied and is served, but it is not on disk: " + err.Error(),
-		}
-	}
-	return nil
-}
-
-// CheckSync rejects ?sync=true if nothing is stored.
-func (x *Request) CheckSync(sync bool) *Fault {
-	if !sync || x.server.syncer != nil {
-		return nil
-	}
-	return &Fault{
-		Status: fasthttp.StatusBadRequest, Reason: "sync", Uncounted: true,
-		Message: "sync is true, but this server stores nothing on disk; nothing was done",
-	}
 }

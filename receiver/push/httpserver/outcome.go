@@ -68,7 +68,7 @@ func (x *Request) Denial(t *Outcome) *Fault {
 
 // conclude answers a body of lines. Ignored samples are no error: the server's configuration
 // ignores them.
-func (x *Request) conclude(t *Outcome, sync bool) {
+func (x *Request) conclude(t *Outcome, sync Sync) {
 	status := fasthttp.StatusOK
 	f := x.Denial(t)
 	switch {
@@ -88,16 +88,17 @@ func (x *Request) conclude(t *Outcome, sync bool) {
 
 // ReplyOutcome answers with the counts of a body, and waits for the disk first if the client asked
 // for it.
-func (x *Request) ReplyOutcome(status int, t *Outcome, sync bool) {
+func (x *Request) ReplyOutcome(status int, t *Outcome, sync Sync) {
 	if t.Rejected > 0 {
 		first := t.Errors[0]
 		first.Message = fmt.Sprintf("%d of %d samples were rejected, %d stay applied; the first: %s", t.Rejected, t.Samples(), t.Applied, first.Message)
 		t.Error = &first
 	}
-	if sync && t.Applied > 0 {
-		if f := x.Sync(); f != nil {
+	if sync != NoSync && t.Applied > 0 {
+		if f := x.Sync(sync); f != nil {
 			status, t.Error = f.Status, f.Answer()
 		}
+		t.Replica = x.Replica()
 	}
 	x.Reply(status, t.PushAnswer)
 }

@@ -16,7 +16,7 @@ type Params struct {
 	Labels  []metric.Label
 	TTL     time.Duration // 0: none given
 	Rate    float64       // 0: none given
-	Sync    bool
+	Sync    Sync
 	Sum     bool
 	Dialect string
 }
@@ -142,15 +142,17 @@ func (s *Server) setParam(p *Params, bit ParamSet, value string) *Fault {
 		rate, f := parseRate([]byte(value))
 		p.Rate = rate
 		return f
-	case ParamSync, ParamSum:
+	case ParamSync:
+		sync, ok := ParseSync(value)
+		if !ok {
+			return BadRequest("sync is %q; must be true, all or false", value)
+		}
+		p.Sync = sync
+	case ParamSum:
 		if value != "true" && value != "false" {
-			return BadRequest("%s is %q; must be true or false", map[ParamSet]string{ParamSync: "sync", ParamSum: "sum"}[bit], value)
+			return BadRequest("sum is %q; must be true or false", value)
 		}
-		if bit == ParamSync {
-			p.Sync = value == "true"
-		} else {
-			p.Sum = value == "true"
-		}
+		p.Sum = value == "true"
 	case ParamDialect:
 		p.Dialect = value
 	}

@@ -26,6 +26,7 @@ type Request struct {
 	origin      receiver.SenderResolver
 	caller      caller
 	Path        Path
+	replica     string // set by Sync
 }
 
 // serve implements fasthttp.RequestHandler.

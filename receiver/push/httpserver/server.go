@@ -30,11 +30,6 @@ type Resources interface {
 	Canonical(resource string) (canonical string, namespaced bool, err error)
 }
 
-// Syncer waits until all samples applied before the call are on disk.
-type Syncer interface {
-	Sync(ctx context.Context) error
-}
-
 // Parts are the parts of Sluice that the server uses. push.Parts documents them.
 type Parts struct {
 	// NewApplier makes an Applier that is online.
@@ -42,8 +37,10 @@ type Parts struct {
 	Resources  Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
 	Syncer Syncer
-	Ledger *ledger.Ledger
-	Logger *slog.Logger
+	// Replicas may be nil: there are no others.
+	Replicas Replicas
+	Ledger   *ledger.Ledger
+	Logger   *slog.Logger
 	// Worded rewrites an error about a file in the words of the configuration; nil: errors name
 	// fields.
 	Worded func(error) error
@@ -86,6 +83,7 @@ type Server struct {
 	cfg           Config
 	resources     Resources
 	syncer        Syncer
+	replicas      Replicas      // nil: there are no others
 	stopping      chan struct{} // closed when Run begins to stop
 	account       *ledger.Account
 	senders       receiver.Senders
@@ -131,7 +129,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
 	}
 	s := &Server{
-		cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, Router: NewRouter(routes),
+		cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, replicas: parts.Replicas, Router: NewRouter(routes),
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},

@@ -57,16 +57,16 @@ func (h *Handler) remove(x *httpserver.Request) {
 		x.Fail(queryFault(metric.NotFoundf("no series of %q here to delete", x.Path.Metric)))
 		return
 	}
-	if q.sync {
-		if f := x.Sync(); f != nil {
+	if q.sync != httpserver.NoSync {
+		if f := x.Sync(q.sync); f != nil {
 			x.Reply(f.Status, struct {
 				Error *httpserver.ErrorAnswer `json:"error"`
 				httpserver.DeleteAnswer
-			}{f.Answer(), httpserver.DeleteAnswer{Deleted: n}})
+			}{f.Answer(), httpserver.DeleteAnswer{Deleted: n, Replica: x.Replica()}})
 			return
 		}
 	}
-	x.Reply(fasthttp.StatusOK, httpserver.DeleteAnswer{Deleted: n})
+	x.Reply(fasthttp.StatusOK, httpserver.DeleteAnswer{Deleted: n, Replica: x.Replica()})
 }
 
 // A Handler serves the paths of single metrics, and /v1/samples.
@@ -119,7 +119,8 @@ func (h *Handler) Routes() []*httpserver.Route {
 // asked is a query with the parameters that concern HTTP only.
 type asked struct {
 	metric.Query
-	sync, sum bool
+	sync httpserver.Sync
+	sum  bool
 }
 
 func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb metric.Verb) (asked, *httpserver.Fault) {
@@ -142,7 +143,7 @@ func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb met
 	}
 	return asked{sync: p.Sync, sum: p.Sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), MatchObject: h.alive,
+		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), RequiredLabels: p.Labels, MatchObject: h.alive,
 	}}, nil
 }
 

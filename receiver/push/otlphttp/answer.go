@@ -17,9 +17,9 @@ const maxToldOTLP = 5
 // configuration, count as accepted. The protocol forbids sending a part again, so rejected data
 // points are reported with status 200. Only if nothing was taken does the status say whether to try
 // again.
-func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync bool, e otlp.Encoding) {
-	if sync && t.Applied > 0 {
-		if f := x.Sync(); f != nil {
+func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync httpserver.Sync, e otlp.Encoding) {
+	if sync != httpserver.NoSync && t.Applied > 0 {
+		if f := x.Sync(sync); f != nil {
 			answerOTLP(x, f, e)
 			return
 		}

@@ -19,7 +19,7 @@ import (
 // Headers for what a Pushgateway's client cannot express otherwise.
 const (
 	ttlHeader  = "Sluice-TTL"  // the lifetime of the group: 1h, or forever
-	syncHeader = "Sluice-Sync" // true: the answer waits for the disk
+	syncHeader = "Sluice-Sync" // true: the answer waits for the disk; all: for every replica too
 	// unservedHeader of an answer names the metrics that are exposed but not served to autoscalers.
 	unservedHeader = "Sluice-Unserved"
 )
@@ -29,7 +29,7 @@ type groupPush struct {
 	key   group.Key
 	about metric.Object
 	ttl   time.Duration // 0: forever
-	sync  bool
+	sync  httpserver.Sync
 }
 
 // Config holds the settings of the protocol.
@@ -130,8 +130,10 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 	if len(outcome.Unserved) > 0 {
 		x.HTTP.Response.Header.Set(unservedHeader, unservedText(outcome.Unserved))
 	}
-	if to.sync {
-		if f := x.Sync(); f != nil {
+	if to.sync != httpserver.NoSync {
+		f := x.Sync(to.sync)
+		answer.Replica = x.Replica()
+		if f != nil {
 			answer.Error = f.Answer()
 			x.Reply(f.Status, answer)
 			return
@@ -209,8 +211,10 @@ func (h *Handler) deleteGroup(x *httpserver.Request) {
 		answer.Deleted = 1
 	}
 	status := fasthttp.StatusAccepted
-	if to.sync {
-		if f := x.Sync(); f != nil {
+	if to.sync != httpserver.NoSync {
+		f := x.Sync(to.sync)
+		answer.Replica = x.Replica()
+		if f != nil {
 			status, answer.Error = f.Status, f.Answer()
 		}
 	}
@@ -229,12 +233,12 @@ func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to 
 			return to, f
 		}
 	}
-	switch text := header.Peek(syncHeader); {
-	case len(text) == 0, string(text) == "false":
-	case string(text) == "true":
-		p.Sync = true
-	default:
-		return to, httpserver.BadRequest("%s is %q; must be true or false", syncHeader, httpserver.Clip(text))
+	if text := header.Peek(syncHeader); len(text) > 0 {
+		sync, ok := httpserver.ParseSync(string(text))
+		if !ok {
+			return to, httpserver.BadRequest("%s is %q; must be true, all or false", syncHeader, httpserver.Clip(text))
+		}
+		p.Sync = max(p.Sync, sync)
 	}
 	if f := x.CheckSync(p.Sync); f != nil {
 		return to, f

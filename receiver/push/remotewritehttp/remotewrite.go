@@ -195,7 +195,7 @@ func sayWritten(x *httpserver.Request, w written) {
 
 // conclude answers. A limit does not make the client try again: the limit is the same a minute
 // later, and a client that retries until it succeeds holds up everything behind.
-func conclude(x *httpserver.Request, t *httpserver.Outcome, sync bool) {
+func conclude(x *httpserver.Request, t *httpserver.Outcome, sync httpserver.Sync) {
 	status := fasthttp.StatusNoContent
 	f := x.Denial(t)
 	if t.Early > 0 {

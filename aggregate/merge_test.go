@@ -1,0 +1,164 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// merged returns the answers at replica i.
+func (r *fleet) merged(i int) *Merged {
+	m := NewMerged(r.origins[i].Table)
+	var all []*Shadow
+	for j := range r.origins {
+		if j != i {
+			all = append(all, r.shadow(j, i))
+		}
+	}
+	m.SetShadows(all)
+	m.SetRank(i)
+	return m
+}
+
+// asker answers queries.
+type asker interface {
+	Objects(metric.Query) ([]metric.Point, error)
+}
+
+// answer returns the value of pod a's metric.
+func answer(from asker, asked string) (metric.Number, error) {
+	p, err := from.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
+	if err != nil {
+		return metric.Number{}, err
+	}
+	return p[0].Value, nil
+}
+
+// feed makes samples of all kinds. Running totals are of one client each.
+type feed struct {
+	random *rand.Rand
+	client metric.Number
+	counts []float64
+}
+
+func (f *feed) next() *metric.Sample {
+	r := f.random
+	line := func(format string, args ...any) *metric.Sample {
+		return sample(fmt.Sprintf(format, args...) + "|#pod:a,ns:ns")
+	}
+	labelled := func(s *metric.Sample) *metric.Sample {
+		s.Tags = fmt.Appendf(nil, "pod:a,ns:ns,x:%d", r.IntN(3))
+		return s
+	}
+	switch r.IntN(9) {
+	case 0:
+		return labelled(line("c:%d|c", r.IntN(1000)))
+	case 1:
+		return labelled(line("f:%d.%09d|c", r.IntN(1000), r.IntN(1e9)))
+	case 2:
+		return labelled(line("t:%d|ms", 1+r.IntN(5000)))
+	case 3:
+		return labelled(line("s:%d|s", r.IntN(200)))
+	case 4:
+		return line("many:%d|s", r.IntN(100_000))
+	case 5:
+		return labelled(line("g:%d|g", r.Int64N(1<<60)))
+	case 6:
+		return labelled(line("h:%+d|g", r.IntN(2000)-1000))
+	case 7:
+		f.client = f.client.Plus(metric.Decimal(r.Int64N(100), r.Int64N(1e9)))
+		s := total("rc", 0)
+		setNumber(s, f.client)
+		return s
+	}
+	for i := range f.counts {
+		f.counts[i] += float64(r.IntN(5))
+	}
+	s := pushOf(metric.Accumulate, histogram([]float64{1, 2, 5}, append([]float64(nil), f.counts...), f.counts[1]))
+	s.Name = []byte("rh")
+	return s
+}
+
+// mergedStats are stats of all kinds, with the relative error that the merge may add. Windows of
+// counters are in merged_test.go.
+var mergedStats = map[string]float64{
+	"c:total": 0, "f:total": 0, "rc:total": 0, "g": 0, "h": 0,
+	"t:p50:1m": 0, "t:p95:1m": 0, "t:p99:10s": 0, "t:min:1m": 0, "t:max:1m": 0, "t:mean:1m": 1e-9,
+	"s:unique:10s": 0, "s:unique:1m": 0, "many:unique:10s": 0.06, "many:unique:1m": 0.15, // exact in small parts
+	"rh:p95:1m": 1e-9, "rh:max:1m": 0,
+}
+
+// Samples that are spread over several origins read as in one table that got all of them: exactly,
+// for every kind, with clients that move with each sample.
+func TestMergeOfEveryKind(t *testing.T) {
+	for seed := range uint64(hurry(12, 4)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t, 1+int(seed)%4)
+			c := r.origins[0].config
+			table := New(c, describeByPod, quiet())
+			all := &fixture{Table: table, t: t, w: table.NewWriter()}
+			table.SetSeed.Store(r.origins[0].SetSeed.Load())
+			for _, f := range r.origins {
+				f.SetSeed.Store(table.SetSeed.Load())
+			}
+			for _, f := range append(r.origins, all) {
+				f.push("warm:1|c|#pod:b,ns:ns") // the first roll of a block counts in the tick before
+			}
+			all.Roll()
+			r.exchange()
+			random := rand.New(rand.NewPCG(seed, 4))
+			f := &feed{random: random, counts: make([]float64, 4)}
+			for step := range 150 {
+				for range 1 + random.IntN(20) {
+					s := f.next()
+					for range 1 + len(s.Name)/4*30 {
+						all.apply(s)
+						r.origins[random.IntN(len(r.origins))].apply(s)
+						if s.Name[0] != 'm' {
+							break
+						}
+						s = sample(fmt.Sprintf("many:%d|s|#pod:a,ns:ns", random.IntN(100_000)))
+					}
+					if s.Op == metric.Accumulate || s.Kind == metric.Gauge {
+						time.Sleep(time.Millisecond)
+						r.exchange()
+					}
+				}
+				time.Sleep(time.Second - time.Duration(time.Now().UnixNano()%1e9))
+				all.Roll()
+				r.exchange()
+				if step > 10 && step%7 == 0 {
+					r.compare(all, fmt.Sprintf("seed %d, step %d", seed, step))
+				}
+			}
+		})
+	}
+}
+
+func (r *fleet) compare(all *fixture, when string) {
+	r.t.Helper()
+	for i := range r.origins {
+		m := r.merged(i)
+		for asked, off := range mergedStats {
+			want, err := answer(all, asked)
+			if err != nil {
+				continue
+			}
+			got, err := answer(m, asked)
+			if err != nil {
+				r.t.Fatalf("%s: %s at replica %d: %v", when, asked, i, err)
+			}
+			if got != want && math.Abs(got.Float64()-want.Float64()) > off*math.Abs(want.Float64()) {
+				r.t.Errorf("%s: %s at replica %d of %d is %s, want %s", when, asked, i, len(r.origins), got.Append(nil), want.Append(nil))
+			}
+		}
+	}
+	if r.t.Failed() {
+		r.t.FailNow()
+	}
+}

@@ -1,0 +1,140 @@
+package aggregate
+
+import (
+	"iter"
+	"unsafe"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// A client's next sample may arrive at another replica than the one before. Its running total and
+// its gauge go on there from the newest state that any origin has. The table looks for such twins
+// at other origins when a running total or a gauge with shifts begins, and hears of their changes
+// with each delta, never per sample.
+//
+// Lock order: a lock of the table may be held while the lock of another origin's table is taken,
+// never the other way round.
+
+// SetTwins sets the tables of the other origins, each with whether its origin's name sorts before the
+// own one. Any goroutine may call it at any time. The table ranges over them with a history lock
+// held.
+func (t *Table) SetTwins(others iter.Seq2[*Table, bool]) { t.others.Store(&others) }
+
+// eachOther yields the tables of the other origins.
+func (t *Table) eachOther(yield func(*Table, kind.Elsewhere) bool) {
+	others := t.others.Load()
+	if others == nil {
+		return
+	}
+	for from, first := range *others {
+		if !yield(from, kind.Elsewhere{Ahead: t.aheadOf(from), First: first}) {
+			return
+		}
+	}
+}
+
+// eachTwin calls f for each live series of an identity and kind at other origins, under the history
+// lock of the twin's block.
+func (t *Table) eachTwin(s *series, k metric.Kind, f func(twin kind.Series, from kind.Elsewhere)) {
+	for from, at := range t.eachOther {
+		form := from.identityOf(s)
+		from.withSeries(&form, k, func(b *block, place uint32) { f(b.handle(place), at) })
+	}
+}
+
+// withSeries calls f for the live series of an identity and kind, if there is one, under the history
+// lock of its block.
+func (t *Table) withSeries(f *index.Identity, k metric.Kind, do func(b *block, place uint32)) {
+	to, there := t.lookUp(f, k)
+	if !there {
+		return
+	}
+	b, place := t.blocks.of(to.Number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].State.Load() == to.State {
+		do(b, place)
+	}
+}
+
+// lookUp is filed for goroutines that are no writers.
+func (t *Table) lookUp(f *index.Identity, k metric.Kind) (lookup.Ref, bool) {
+	shard := t.canon.Shard(f.Sum)
+	shard.Mu.Lock()
+	defer shard.Mu.Unlock()
+	to, refused, there := t.filed(f, k)
+	return to, there && refused == metric.Applied
+}
+
+// twinsOfGauge is kind.Env.EachTwin for gauges.
+func (t *Table) twinsOfGauge(h kind.Series, f func(twin kind.Series, from kind.Elsewhere)) {
+	b := t.blocks.at[t.blocks.indexOf(h.Cell)].Load()
+	t.eachTwin(&b.series[h.Place], metric.Gauge, f)
+}
+
+// indexOf returns the index of the block that a cell belongs to.
+func (d *blocks) indexOf(c *kind.Cell) uint32 {
+	return uint32((uintptr(unsafe.Pointer(c)) - uintptr(d.pages.Base)) / uintptr(pageBytes))
+}
+
+// continueLocked makes a series whose first running total is about to come continue from its twins.
+func (t *Table) continueLocked(b *block, place uint32) {
+	h, k := b.handle(place), b.page.kinds[place]
+	if !kind.UnstartedLocked(h) {
+		return
+	}
+	var all []kind.News
+	t.eachTwin(&b.series[place], k, func(twin kind.Series, from kind.Elsewhere) {
+		if n, some := kind.NewsLocked(twin, k, from); some {
+			all = append(all, n)
+		}
+	})
+	for i := range all {
+		kind.AdoptLocked(&t.Env, h, &all[i], true)
+	}
+}
+
+// hear adopts the states of series at some places of another origin's block, if the own table has
+// their twins. Only the goroutine that changes that table calls it, after the change and without a
+// lock of that table.
+func (t *Table) hear(of *Table, block uint32, places []uint32) {
+	at := t.elsewhere(of)
+	t.RaiseStamp(of.NewestStamp.Load(), at.Ahead)
+	b := of.blocks.at[block].Load()
+	for _, place := range places {
+		t.hearOf(b, place, at)
+	}
+}
+
+// elsewhere describes another origin. One that is not among the others yet is taken to sort after
+// the own one.
+func (t *Table) elsewhere(of *Table) kind.Elsewhere {
+	for from, at := range t.eachOther {
+		if from == of {
+			return at
+		}
+	}
+	return kind.Elsewhere{Ahead: t.aheadOf(of)}
+}
+
+// aheadOf returns the milliseconds to add to stamps of another table.
+func (t *Table) aheadOf(of *Table) int64 {
+	return of.Clock.Now().Epoch.Sub(t.Clock.Now().Epoch).Milliseconds()
+}
+
+func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {
+	if b.series[place].entry == nil {
+		return
+	}
+	b.history.Lock()
+	n, some := kind.NewsLocked(b.handle(place), b.page.kinds[place], from)
+	form := t.identityOf(&b.series[place])
+	b.history.Unlock()
+	if !some {
+		return
+	}
+	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) { kind.AdoptLocked(&t.Env, own.handle(at), &n, false) })
+}

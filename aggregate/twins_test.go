@@ -1,0 +1,271 @@
+package aggregate
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// fleet are tables that receive samples of the same series, and what each knows of the others.
+type fleet struct {
+	t       testing.TB
+	origins []*fixture
+	disks   []*saved
+	shadows []map[int]*Shadow // by the origin that has them, then by the origin that they are of
+}
+
+func newFleet(t testing.TB, n int) *fleet {
+	return newFleetAfter(t, n, 6*time.Second) // the lifetime clocks differ, but no units of windows
+}
+
+// newReplica is newFixture for a replica.
+func newReplica(t testing.TB) *fixture {
+	c := DefaultConfig()
+	c.Replicated = true
+	table := New(c, describeByPod, quiet())
+	return &fixture{Table: table, t: t, w: table.NewWriter()}
+}
+
+// newFleetAfter makes origins that begin one after the other.
+func newFleetAfter(t testing.TB, n int, pause time.Duration) *fleet {
+	r := &fleet{t: t}
+	for range n {
+		r.origins = append(r.origins, newReplica(t))
+		r.disks = append(r.disks, newSaved())
+		time.Sleep(pause)
+	}
+	for _, f := range r.origins {
+		f.w.Offline()
+	}
+	return r
+}
+
+// exchange flushes all origins and brings their states to the others.
+func (r *fleet) exchange() {
+	for i, f := range r.origins {
+		r.disks[i].flush(f.Table, func(int) bool { return rand.IntN(4) == 0 })
+	}
+	for i := range r.origins {
+		for j := range r.origins {
+			if i != j {
+				r.replicate(j, i)
+			}
+		}
+	}
+}
+
+// replicate brings the state of an origin, as of its last flush, to another one's shadow of it: by
+// its newest delta, or whole.
+func (r *fleet) replicate(from, to int) {
+	fresh := to >= len(r.shadows) || r.shadows[to][from] == nil
+	s, disk := r.shadow(from, to), r.disks[from]
+	if err := s.Advance(disk.clock, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	for block := range r.origins[from].Blocks() {
+		err := error(nil)
+		if deltas := disk.deltas[block]; len(deltas) > 0 && !fresh && rand.IntN(4) > 0 {
+			err = s.ApplyDelta(block, deltas[len(deltas)-1])
+		} else {
+			err = s.ReplaceBlock(block, r.origins[from].AppendBlockNames(nil, block), r.origins[from].AppendState(nil, block))
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// shadow returns an origin's shadow at another one.
+func (r *fleet) shadow(of, at int) *Shadow {
+	for len(r.shadows) <= at {
+		r.shadows = append(r.shadows, map[int]*Shadow{})
+	}
+	all := r.shadows[at]
+	if all[of] == nil {
+		s := NewShadow(r.origins[of].config, quiet())
+		s.SetOwn(r.origins[at].Table)
+		if err := s.Begin(r.disks[of].clock); err != nil {
+			r.t.Fatal(err)
+		}
+		all[of] = s
+		r.origins[at].SetTwins(func(yield func(*Table, bool) bool) {
+			for _, of := range slices.Sorted(maps.Keys(all)) {
+				if !yield(all[of].Table(), of < at) {
+					return
+				}
+			}
+		})
+	}
+	return all[of]
+}
+
+func eachPlace(t *Table, f func(b *block, place uint32)) {
+	for i := range t.blocks.made.Load() {
+		b := t.blocks.at[i].Load()
+		for place := range uint32(kind.BlockSeries) {
+			if b.page.cells[place].State.Load()&kind.Live != 0 {
+				f(b, place)
+			}
+		}
+	}
+}
+
+// tables returns the table of every origin as replica i knows it.
+func (r *fleet) tables(i int) (all []*Table) {
+	for j := range r.origins {
+		if j == i {
+			all = append(all, r.origins[i].Table)
+		} else {
+			all = append(all, r.shadow(j, i).Table())
+		}
+	}
+	return all
+}
+
+// twinsOf calls f for each series of a metric's name.
+func twinsOf(all []*Table, name string, f func(t *Table, h kind.Series)) {
+	for _, t := range all {
+		eachPlace(t, func(b *block, place uint32) {
+			if b.series[place].entry.Family.Key.Name == name {
+				b.history.Lock()
+				defer b.history.Unlock()
+				f(t, b.handle(place))
+			}
+		})
+	}
+}
+
+// gauge returns the merged value of a gauge at replica i.
+func (r *fleet) gauge(i int, name string) metric.Number {
+	var parts []kind.GaugePart
+	own := r.origins[i].Table
+	twinsOf(r.tables(i), name, func(t *Table, h kind.Series) {
+		if p, set := kind.GaugePartLocked(h); set {
+			p.Ahead, p.Rank = time.Duration(own.aheadOf(t))*time.Millisecond, len(parts)
+			parts = append(parts, p)
+		}
+	})
+	n, _ := kind.MergeGauges(parts)
+	return n
+}
+
+// wantGauge checks the merged value at every replica.
+func (r *fleet) wantGauge(name string, want metric.Number) {
+	r.t.Helper()
+	for i := range r.origins {
+		if got := r.gauge(i, name); got != want {
+			r.t.Fatalf("%s at replica %d: %s, want %s", name, i, got.Append(nil), want.Append(nil))
+		}
+	}
+}
+
+// Shifts of a gauge at another origin follow its assignment (O1, O2), and without one they add up
+// (O3).
+func TestGaugesOfReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		a, b := r.origins[0], r.origins[1]
+		step := func(want int64) {
+			t.Helper()
+			time.Sleep(500 * time.Millisecond)
+			r.exchange()
+			r.wantGauge("g", metric.Int(want))
+		}
+		a.push("g:+5|g|#pod:a,ns:ns")
+		b.push("g:-2|g|#pod:a,ns:ns")
+		step(3)
+		a.push("g:100|g|#pod:a,ns:ns")
+		step(100)
+		b.push("g:+7|g|#pod:a,ns:ns")
+		a.push("g:+1|g|#pod:a,ns:ns")
+		step(108)
+		b.push("g:-8|g|#pod:a,ns:ns")
+		step(100)
+		b.push("g:50|g|#pod:a,ns:ns")
+		step(50)
+		a.push("g:+4|g|#pod:a,ns:ns")
+		step(54)
+		a.push(fmt.Sprintf("g:9|g|#pod:a,ns:ns|T%d", time.Now().Unix()-100))
+		step(54)
+		a.push("g:9007199254740993|g|#pod:a,ns:ns")
+		step(9007199254740993)
+		b.push("g:+2|g|#pod:a,ns:ns")
+		step(9007199254740995)
+	})
+}
+
+// A gauge moves between origins as if they were one table: assignments and shifts at random, with
+// news in between, clocks apart, restarts.
+func TestRandomGaugesOfReplicas(t *testing.T) {
+	for seed := range uint64(hurry(20, 5)) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			r := newFleet(t, 1+random.IntN(4))
+			want := metric.Int(0)
+			for range 40 {
+				f := r.origins[random.IntN(len(r.origins))]
+				v := metric.Decimal(random.Int64N(1<<54)-1<<53, random.Int64N(1e9))
+				s := sample("g:1|g|#pod:a,ns:ns")
+				whole, nano, _ := v.Decimal()
+				s.Whole, s.Fraction = whole, float64(nano)/1e9
+				if random.IntN(3) > 0 {
+					s.Op = metric.Shift
+					want = want.Plus(s.Number())
+				} else {
+					want = s.Number()
+				}
+				f.w.Online()
+				f.w.Apply(s)
+				f.w.Offline()
+				time.Sleep(time.Duration(1+random.IntN(600)) * time.Millisecond)
+				r.exchange()
+				r.wantGauge("g", want)
+				if random.IntN(8) == 0 {
+					r.restart(random.IntN(len(r.origins)))
+					r.wantGauge("g", want)
+				}
+			}
+		})
+	}
+}
+
+// restart replaces an origin by a process that restores its state.
+func (r *fleet) restart(i int) {
+	r.disks[i].flush(r.origins[i].Table, each)
+	table := New(r.origins[i].config, describeByPod, quiet())
+	if err := r.disks[i].into(table); err != nil {
+		r.t.Fatal(err)
+	}
+	r.origins[i] = &fixture{Table: table, t: r.t, w: table.NewWriter()}
+	r.origins[i].w.Offline()
+	if i < len(r.shadows) {
+		r.shadows[i] = map[int]*Shadow{}
+	}
+	r.exchange()
+}
+
+// A client that moves from an origin whose clock is ahead assigns the newest value all the same.
+func TestGaugesOfClocksApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		a, b := r.origins[0], r.origins[1]
+		now := a.Clock.Now()
+		a.Clock.Uptime = func() window.Uptime { return window.Uptime{} }
+		a.Clock.ResumeLifetime(window.SavedLife{Life: now.Life + 1900*time.Millisecond, Epoch: now.Epoch.UnixNano(), Wall: now.Wall})
+		a.push("g:1|g|#pod:a,ns:ns", "h:1|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns")
+		time.Sleep(500 * time.Millisecond)
+		r.exchange()
+		b.push("g:2|g|#pod:a,ns:ns", "h:5|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns")
+		r.exchange()
+		r.wantGauge("g", metric.Int(2))
+		r.wantGauge("h", metric.Int(6))
+	})
+}

@@ -1,0 +1,185 @@
+package aggregate
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// total returns the merged total of a counter at replica i, and the sum of the origins' totals.
+func (r *fleet) total(i int, name string) (merged, sum metric.Number) {
+	var parts []kind.TotalPart
+	twinsOf(r.tables(i), name, func(t *Table, h kind.Series) {
+		parts = append(parts, kind.TotalPartLocked(h, r.origins[i].aheadOf(t)))
+		sum = sum.Plus(parts[len(parts)-1].Total)
+	})
+	return kind.MergeTotals(parts), sum
+}
+
+// grown returns what all origins counted of a counter.
+func (r *fleet) grown(name string) metric.Number {
+	var all kind.Sum
+	var tables []*Table
+	for _, f := range r.origins {
+		tables = append(tables, f.Table)
+	}
+	twinsOf(tables, name, func(_ *Table, h kind.Series) { all.Add(kind.Held(h)) })
+	return metric.Decimal(all.Whole, int64(all.Fraction))
+}
+
+func (r *fleet) wantTotal(name string, want, grown metric.Number) {
+	r.t.Helper()
+	for i := range r.origins {
+		if merged, sum := r.total(i, name); merged != want || sum != want {
+			r.t.Fatalf("%s at replica %d: %s, sum of the origins' totals %s, want %s", name, i, merged.Append(nil), sum.Append(nil), want.Append(nil))
+		}
+	}
+	if got := r.grown(name); got != grown {
+		r.t.Fatalf("%s: %s were counted, want %s", name, got.Append(nil), grown.Append(nil))
+	}
+}
+
+// A client that moves continues its running total at another origin: no growth is counted twice or
+// lost, whatever moves, resets and additions by others there are, if the news came before the move.
+func TestRunningTotalsMove(t *testing.T) {
+	for seed := range uint64(hurry(40, 8)) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			r := newFleet(t, 1+random.IntN(4))
+			client, added, grown := metric.Decimal(random.Int64N(1e12), random.Int64N(1e9)), metric.Int(0), metric.Int(0)
+			start, first := int64(1), true
+			for range 40 {
+				f := r.origins[random.IntN(len(r.origins))]
+				by := metric.Decimal(random.Int64N(1000), random.Int64N(1e9))
+				switch random.IntN(8) {
+				case 0:
+					s := total("c", 0)
+					s.Op = metric.Add
+					setNumber(s, by)
+					f.apply(s)
+					added, grown = added.Plus(by), grown.Plus(by)
+				case 1: // the client starts anew
+					if whole, _, _ := client.Decimal(); seed&2 == 0 && whole < 1000 {
+						continue // a larger total is no reset
+					}
+					client, start = by, start+1
+					if !first {
+						grown = grown.Plus(by)
+					}
+					f.apply(f.runningTotal(client, seed, start))
+					first = false
+				default:
+					client = client.Plus(by)
+					if !first {
+						grown = grown.Plus(by)
+					}
+					f.apply(f.runningTotal(client, seed, start))
+					first = false
+				}
+				time.Sleep(time.Duration(1+random.IntN(5000)) * time.Millisecond)
+				r.exchange()
+				if random.IntN(8) == 0 {
+					r.restart(random.IntN(len(r.origins)))
+				}
+				if !first {
+					r.wantTotal("c", client.Plus(added), grown)
+				}
+			}
+		})
+	}
+}
+
+func setNumber(s *metric.Sample, n metric.Number) {
+	whole, nano, _ := n.Decimal()
+	s.Whole, s.Fraction = whole, float64(nano)/1e9
+}
+
+// runningTotal is a running total, in one of the forms of the protocols: with and without a timestamp and
+// a start time.
+func (f *fixture) runningTotal(client metric.Number, form uint64, start int64) *metric.Sample {
+	s := total("c", 0)
+	setNumber(s, client)
+	if form&1 != 0 {
+		s.Timestamp = time.Now().Unix()
+	}
+	if form&2 != 0 {
+		s.Started = start
+	}
+	return s
+}
+
+// A histogram that moves between origins counts each observation once.
+func TestRunningHistogramsMove(t *testing.T) {
+	for seed := range uint64(hurry(20, 4)) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 3))
+			r := newFleet(t, 2+random.IntN(3))
+			bounds, counts := []float64{1, 2, 5}, make([]float64, 4)
+			want := [4]float64{}
+			for i := range 30 {
+				if random.IntN(8) == 0 && slices.Min(counts) >= 10 {
+					clear(counts)
+				}
+				for j := range counts {
+					by := float64(random.IntN(9) + 1)
+					if counts[j] += by; i > 0 {
+						want[j] += by
+					}
+				}
+				h := histogram(bounds, append([]float64(nil), counts...), counts[1]*1.5)
+				r.origins[random.IntN(len(r.origins))].apply(pushOf(metric.Accumulate, h))
+				time.Sleep(time.Duration(1+random.IntN(1000)) * time.Millisecond)
+				r.exchange()
+				got := 0.0
+				for _, f := range r.origins {
+					if f.Series() > 0 {
+						got += f.value("t:count")
+					}
+				}
+				if sum := want[0] + want[1] + want[2] + want[3]; got != sum {
+					t.Fatalf("seed %d, push %d: %v observations, want %v", seed, i, got, sum)
+				}
+				if i == 15 {
+					r.restart(0)
+				}
+			}
+		})
+	}
+}
+
+// A total that arrives before the news of its last move is counted from what is known, but the
+// merged stat total is right.
+func TestTotalBeforeNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		a, b := r.origins[0], r.origins[1]
+		a.apply(total("c", 100), total("c", 150))
+		time.Sleep(5 * time.Second)
+		b.apply(total("c", 170))
+		r.exchange()
+		for i := range 2 {
+			if got, _ := r.total(i, "c"); got != metric.Int(170) {
+				t.Errorf("%d: %s", i, got.Append(nil))
+			}
+		}
+		time.Sleep(5 * time.Second)
+		a.apply(total("c", 190))
+		r.exchange()
+		time.Sleep(5 * time.Second)
+		b.apply(total("c", 200))
+		r.exchange()
+		for i := range 2 {
+			if got, _ := r.total(i, "c"); got != metric.Int(200) {
+				t.Errorf("%d: %s", i, got.Append(nil))
+			}
+		}
+		if got := r.grown("c"); got != metric.Int(50+20+10) {
+			t.Errorf("%s grown", got.Append(nil))
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// inTurn sends requests to servers in turn, each with sync=all.
+type inTurn struct {
+	t    *testing.T
+	all  []*testReplica
+	next int
+}
+
+func newInTurn(t *testing.T, n int, more ...string) *inTurn {
+	t.Helper()
+	all := replicasOf(t, n, append(more, "--replica-insecure")...)
+	for _, r := range all {
+		r.start()
+	}
+	r := &inTurn{t: t, all: all}
+	r.eventually("all replicas know each other", func() bool {
+		for _, one := range all {
+			if len(one.replication.replica.Origins()) < n-1 {
+				return false
+			}
+		}
+		return true
+	})
+	return r
+}
+
+func (r *inTurn) eventually(what string, is func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// send sends a request to the next server, and returns the answer.
+func (r *inTurn) send(status int, method, path, body string) string {
+	r.t.Helper()
+	to := r.all[r.next%len(r.all)]
+	r.next++
+	got, text := spokenAs(r.t, to.dataPath, method, path, body, "Sluice-Sync", "all")
+	if got != status {
+		r.t.Errorf("%s %s: %d %s, want %d", method, path, got, text, status)
+	}
+	return text
+}
+
+// pushed sends a change of a group.
+func (r *inTurn) pushed(status int, method, path, body string) {
+	r.t.Helper()
+	if text := r.send(status, method, path, body); status/100 == 2 && !strings.Contains(text, `"replica":"sluice-`) {
+		r.t.Errorf("%s %s: %s names no replica", method, path, text)
+	}
+}
+
+// exposes checks GET /metrics of every server, without times and comments.
+func (r *inTurn) exposes(lines ...string) {
+	r.t.Helper()
+	for _, one := range r.all {
+		var got []string
+		_, text := spoken(r.t, one.dataPath, "GET", "/metrics", "")
+		for line := range strings.Lines(text) {
+			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "push_") {
+				got = append(got, strings.TrimSpace(line))
+			}
+		}
+		if !slices.Equal(got, lines) {
+			r.t.Errorf("%s exposes\n%s\nwant\n%s", one.cfg.replica().Name, strings.Join(got, "\n"), strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// serves waits until every server reads a value; an empty value: none. It is a flush late where a
+// table loses series that another replica's push removed from a group.
+func (r *inTurn) serves(expression, want string) {
+	r.t.Helper()
+	var got []string
+	ok := func() bool {
+		got = got[:0]
+		for _, one := range r.all {
+			got = append(got, one.reading(expression))
+		}
+		return !slices.ContainsFunc(got, func(text string) bool { return text != want })
+	}
+	for end := time.Now().Add(5 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("%s reads %q, want %q", expression, got, want)
+		}
+	}
+}
+
+func (r *testReplica) reading(expression string) string {
+	r.t.Helper()
+	status, text := spoken(r.t, r.dataPath, "GET", "/v1/external/"+expression, "")
+	var answer struct {
+		Items []struct {
+			Value  json.Number
+			Labels map[string]string
+		}
+	}
+	if status != 200 {
+		return ""
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		r.t.Fatal(err)
+	}
+	var all []string
+	for _, one := range answer.Items {
+		delete(one.Labels, "instance")
+		all = append(all, fmt.Sprint(one.Labels, " ", one.Value))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// TestGroupsAtReplicas: a group is one group, whichever replica its pushes reach.
+func TestGroupsAtReplicas(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			r := newInTurn(t, n)
+			r.pushed(200, "PUT", "/metrics/job/a", "m 1\nn 2\n")
+			r.pushed(200, "PUT", "/metrics/job/a", "m 3\n")
+			r.exposes(`m{instance="",job="a"} 3`)
+			r.serves("m", "map[job:a] 3")
+			r.serves("n", "")
+			r.pushed(200, "POST", "/metrics/job/a", "# TYPE c counter\nc 10\n")
+			r.pushed(200, "POST", "/metrics/job/a", "# TYPE c counter\nc 15\n")
+			r.pushed(200, "POST", "/metrics/job/a", "# TYPE c counter\nc 17\n")
+			r.exposes(`c{instance="",job="a"} 17`, `m{instance="",job="a"} 3`)
+			r.serves("c:total", "map[job:a] 17")
+			r.send(400, "POST", "/metrics/job/a", "# TYPE c gauge\nc 17\n")
+			r.pushed(202, "DELETE", "/metrics/job/a", "")
+			r.exposes()
+			r.serves("m", "")
+			r.serves("c:total", "")
+			r.pushed(200, "PUT", "/metrics/job/a", "m 7\n")
+			r.exposes(`m{instance="",job="a"} 7`)
+			r.serves("m", "map[job:a] 7")
+		})
+	}
+}
+
+// TestDeletionsAtReplicas: DELETE removes a metric at every replica, and a value that is pushed again
+// lives, wherever.
+func TestDeletionsAtReplicas(t *testing.T) {
+	r := newInTurn(t, 2)
+	for range 2 {
+		r.send(200, "POST", "/v1/external/hits?sync=all", "2")
+		r.send(200, "PUT", "/v1/external/depth?label=q%3Da&sync=all", "4")
+		r.next++
+	}
+	r.send(200, "PUT", "/v1/external/depth?label=q%3Db&sync=all", "5")
+	r.serves("hits:total", "map[] 4")
+	r.serves("depth", "map[q:a] 4, map[q:b] 5")
+	r.send(200, "DELETE", "/v1/external/hits?sync=all", "")
+	r.send(200, "DELETE", "/v1/external/depth?label=q%3Da&sync=all", "")
+	r.serves("hits:total", "")
+	r.serves("depth", "map[q:b] 5")
+	r.send(200, "POST", "/v1/external/hits?sync=all", "1")
+	r.send(200, "POST", "/v1/external/hits?sync=all", "1")
+	r.serves("hits:total", "map[] 2")
+	r.send(404, "DELETE", "/v1/external/other?sync=all", "")
+}
+
+// TestDocumentsOfAReplicaThatWasAway: a replica that comes back has the groups of the others, and
+// loses what was deleted meanwhile.
+func TestDocumentsOfAReplicaThatWasAway(t *testing.T) {
+	r := newInTurn(t, 2)
+	away := r.all[1]
+	for _, method := range []string{"PUT", "POST"} { // to either
+		r.pushed(200, method, "/metrics/job/"+method, "m 1\n")
+		r.send(200, "PUT", "/v1/external/depth?label=by%3D"+method+"&sync=all", "4")
+		r.next++
+	}
+	r.send(200, "PUT", "/v1/external/stays?sync=all", "9")
+	away.end()
+	r.all = r.all[:1]
+	r.pushed(202, "DELETE", "/metrics/job/POST", "")
+	r.pushed(200, "PUT", "/metrics/job/new", "m 3\n")
+	r.send(200, "DELETE", "/v1/external/depth?sync=all", "")
+	away.start()
+	r.all = append(r.all, away)
+	r.serves("m", "map[job:PUT] 1, map[job:new] 3")
+	r.serves("depth", "")
+	r.serves("stays", "map[] 9")
+	r.exposes(`m{instance="",job="PUT"} 1`, `m{instance="",job="new"} 3`)
+}

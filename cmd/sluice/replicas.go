@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/deletion"
+	"github.com/sluice-metrics/sluice/receiver/push"
+	"github.com/sluice-metrics/sluice/replica"
+	"github.com/sluice-metrics/sluice/replica/natsbus"
+)
+
+// replication is the part of the path that exists with other replicas only. Without, all of it is
+// nil.
+//
+//	table ── store (flush) ── replica ── natsbus ◄──► other replicas
+//	   ▲                         │
+//	merged ◄──── shadows ◄───────┘
+type replication struct {
+	bus     *natsbus.Bus
+	epoch   *replica.Epoch // restored with the table
+	replica *replica.Replica
+	// deletions are those of all replicas.
+	deletions *deletion.Log
+}
+
+// replicateDocuments makes groups and deletions known to other replicas. It comes before the store
+// restores them.
+func (p *dataPath) replicateDocuments() {
+	if !p.cfg.natsbus.Enabled() {
+		return
+	}
+	name := p.cfg.replica().Name
+	p.groups.Replicate(name)
+	p.replication.deletions = deletion.New(name, p.merged, p.log)
+}
+
+// storedDocuments are the documents that the store persists.
+func (p *dataPath) storedDocuments() documents {
+	return documents{
+		groups: p.groups, workloads: p.cluster.workloads,
+		deletions: p.replication.deletions, epoch: p.replication.epoch,
+	}
+}
+
+// openBus connects to the other replicas. They need not be there.
+func (p *dataPath) openBus(ctx context.Context) (err error) {
+	if !p.cfg.natsbus.Enabled() {
+		return nil
+	}
+	p.replication.epoch = replica.NewEpoch()
+	p.replication.bus, err = natsbus.Open(ctx, p.cfg.natsbus, p.log)
+	return p.cfg.busFault(err)
+}
+
+// openReplica publishes the restored table and follows those of other replicas, once the stages run.
+func (p *dataPath) openReplica(context.Context) (err error) {
+	r := &p.replication
+	if r.bus == nil {
+		return nil
+	}
+	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
+		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
+		FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log,
+	})
+	return err
+}
+
+// sharedDocuments are the documents that replicas exchange.
+func (p *dataPath) sharedDocuments() *sharedDocuments {
+	return &sharedDocuments{
+		groups: p.groups, deletions: p.replication.deletions, flushSoon: p.store.FlushSoon, log: p.log,
+	}
+}
+
+// syncedReplicas wait for ?sync=all; nil: there are no other replicas.
+func (p *dataPath) syncedReplicas() push.Replicas {
+	if p.replication.replica == nil {
+		return nil
+	}
+	return replicaSync{p.replication.replica, p.cfg.replica().Name}
+}
+
+// replicaSync is this replica for pushes that wait for all others.
+type replicaSync struct {
+	*replica.Replica
+	name string
+}
+
+// Name implements push.Replicas.
+func (r replicaSync) Name() string { return r.name }
+
+// PublishDelta implements store.Publisher. The replica is made after the store, and before a flush.
+func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishDelta(block, delta) }
+
+// PublishFlush implements store.Publisher.
+func (r *replication) PublishFlush() { r.replica.PublishFlush() }
+
+// originShadow is a shadow for package replica.
+type originShadow struct{ *aggregate.Shadow }
+
+// newShadow returns an empty copy of another origin's table.
+func (p *dataPath) newShadow(string) replica.Shadow {
+	s := aggregate.NewShadow(p.cfg.table, p.log)
+	s.SetOwn(p.table)
+	return originShadow{s}
+}
+
+// Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
+func (originShadow) Hold(bool) {}
+
+// setShadows tells readers which shadows there are, in the order of their origins' names. rank is
+// the number of names before the own one.
+func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
+	shadows := make([]*aggregate.Shadow, len(all))
+	for i, one := range all {
+		shadows[i] = one.(originShadow).Shadow
+	}
+	p.merged.SetRank(rank)
+	p.merged.SetShadows(shadows)
+}
+
+// replica is the configuration of package replica.
+func (c *serverConfig) replica() replica.Config {
+	return replica.Config{Name: c.natsbus.ReplicaName(), Cluster: c.natsbus.Cluster}
+}

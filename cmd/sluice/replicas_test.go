@@ -1,0 +1,312 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// testReplica is one of several servers of a test. It can be stopped and started again.
+type testReplica struct {
+	*dataPath
+	t     *testing.T
+	dir   string
+	flags []string
+	stop  context.CancelFunc
+	done  chan error
+}
+
+func (r *testReplica) start() {
+	r.t.Helper()
+	cfg := parsed(r.t, r.dir, r.flags...)
+	ctx, cancel := context.WithCancel(context.Background())
+	p, err := wire(ctx, cfg, newLogger(os.Stderr, cfg.log))
+	if err != nil {
+		cancel()
+		r.t.Fatal(err)
+	}
+	r.dataPath, r.stop, r.done = p, cancel, make(chan error, 1)
+	go func() { r.done <- p.run(ctx) }()
+}
+
+// end stops the server in order, if it runs.
+func (r *testReplica) end() {
+	r.t.Helper()
+	if r.stop == nil {
+		return
+	}
+	r.stop()
+	r.stop = nil
+	if err := <-r.done; err != nil {
+		r.t.Error(err)
+	}
+}
+
+// loopbackAddresses were free a moment ago.
+func loopbackAddresses(t *testing.T, n int) []string {
+	t.Helper()
+	var all []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+// replicasOf makes n servers without starting them.
+func replicasOf(t *testing.T, n int, more ...string) []*testReplica {
+	t.Helper()
+	addresses := loopbackAddresses(t, n)
+	var all []*testReplica
+	for i, address := range addresses {
+		r := &testReplica{t: t, dir: t.TempDir()}
+		r.flags = append([]string{"--replica-name", fmt.Sprintf("sluice-%d", i), "--replica-listen", address,
+			"--replica-peers", strings.Join(addresses, ",")}, more...)
+		t.Cleanup(r.end)
+		all = append(all, r)
+	}
+	return all
+}
+
+// count adds to a counter.
+func (r *testReplica) count(name string, n int) {
+	r.t.Helper()
+	if status, body := spoken(r.t, r.dataPath, "POST", "/v1/statsd", fmt.Sprintf("%s:%d|c\n", name, n)); status/100 != 2 {
+		r.t.Fatalf("%d: %s", status, body)
+	}
+}
+
+// total reads the counter; -1: there is none.
+func (r *testReplica) total(name string) float64 {
+	r.t.Helper()
+	_, body := spoken(r.t, r.dataPath, "GET", "/v1/namespaces/default/external/"+name+":total", "")
+	var answer struct{ Items []struct{ Value float64 } }
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || len(answer.Items) != 1 {
+		return -1
+	}
+	return answer.Items[0].Value
+}
+
+// reads waits until all servers answer with a total.
+func reads(t *testing.T, name string, want float64, timeout time.Duration, all ...*testReplica) {
+	t.Helper()
+	var got []float64
+	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		got = got[:0]
+		for _, r := range all {
+			got = append(got, r.total(name))
+		}
+		if !slices.ContainsFunc(got, func(v float64) bool { return v != want }) {
+			return
+		}
+	}
+	t.Fatalf("after %v, %s reads %v, want %v", timeout, name, got, want)
+}
+
+func TestReplicasAnswerWithTheSum(t *testing.T) {
+	all := replicasOf(t, 2, "--replica-insecure")
+	for i, r := range all {
+		r.start()
+		r.count("jobs", i+1)
+	}
+	reads(t, "jobs", 3, 10*time.Second, all...)
+}
+
+// secured returns the flags of TLS between replicas, with the certificate that a server has made
+// for its metrics APIs on loopback.
+func secured(t *testing.T) []string {
+	t.Helper()
+	dir := started(t, t.TempDir()).cfg.store.Dir
+	return []string{"--replica-tls-cert-file", filepath.Join(dir, "tls.crt"),
+		"--replica-tls-key-file", filepath.Join(dir, "tls.key"), "--replica-tls-ca-file", filepath.Join(dir, "ca.crt")}
+}
+
+// ready waits for the line of the replicas in /readyz.
+func (r *testReplica) ready() {
+	r.t.Helper()
+	ready, detail := false, ""
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for _, check := range r.checks() {
+			if check.Name == "replicas" {
+				ready, detail = check.State()
+			}
+		}
+		if ready {
+			return
+		}
+	}
+	r.t.Fatalf("not ready: %s", detail)
+}
+
+// Three replicas over TLS: one joins late and is ready with the values of all, one ends in order and
+// takes nothing with it, and comes back with its own values from its disk.
+func TestReplicasComeAndGo(t *testing.T) {
+	all := replicasOf(t, 3, secured(t)...)
+	a, b, c := all[0], all[1], all[2]
+	a.start()
+	b.start()
+	a.count("jobs", 1)
+	b.count("jobs", 2)
+	reads(t, "jobs", 3, 10*time.Second, a, b)
+
+	c.start()
+	c.ready()
+	if got := c.total("jobs"); got != 3 {
+		t.Errorf("a late replica is ready and reads %v, want 3", got)
+	}
+	c.count("jobs", 4)
+	reads(t, "jobs", 7, 10*time.Second, all...)
+
+	b.count("jobs", 8) // not flushed yet
+	b.end()
+	for _, r := range []*testReplica{a, c} {
+		if got := r.total("jobs"); got != 15 {
+			t.Errorf("after the end of another replica %s reads %v, want 15", r.cfg.natsbus.Name, got)
+		}
+	}
+	b.start()
+	b.ready()
+	if got := b.total("jobs"); got != 15 {
+		t.Errorf("a replica that was restarted reads %v, want 15", got)
+	}
+	b.count("jobs", 16)
+	reads(t, "jobs", 31, 10*time.Second, all...)
+}
+
+// A process whose certificate another authority signed stays alone, and both sides go on.
+func TestReplicaOfAnotherAuthority(t *testing.T) {
+	all := replicasOf(t, 2, secured(t)...)
+	all[1].flags = append(all[1].flags, secured(t)...) // later flags win
+	for i, r := range all {
+		r.start()
+		r.count("jobs", i+1)
+	}
+	for i, r := range all {
+		r.ready()
+		reads(t, "jobs", float64(i+1), 5*time.Second, r)
+	}
+	time.Sleep(2 * time.Second)
+	for i, r := range all {
+		reads(t, "jobs", float64(i+1), time.Second, r)
+	}
+	if refused := valueOf(t, all[0].registry, "sluice_replica_refused_connections_total"); refused == 0 {
+		t.Error("no refused connection is counted")
+	}
+}
+
+// valueOf is the value of a metric without labels.
+func valueOf(t *testing.T, from prometheus.Gatherer, name string) float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			m := family.GetMetric()[0]
+			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// A replica that is killed leaves its values with the others.
+func TestKilledReplica(t *testing.T) {
+	all := replicasOf(t, 2, "--replica-insecure")
+	a, b := all[0], all[1]
+	a.start()
+	a.count("jobs", 1)
+	killed := startServingBy(t, exec.Command(os.Args[0], onFreePorts(b.dir, b.flags...)...))
+	body := strings.NewReader("jobs:2|c\n")
+	answer, err := http.Post(killed.at+"/v1/statsd?sync=true", "text/plain", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	reads(t, "jobs", 3, 10*time.Second, a)
+	if err := syscall.Kill(-killed.cmd.Process.Pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-killed.done
+	for range 20 {
+		if got := a.total("jobs"); got != 3 {
+			t.Fatalf("reads %v after another replica was killed, want 3", got)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	b.start()
+	b.ready()
+	b.count("jobs", 4)
+	reads(t, "jobs", 7, 10*time.Second, a, b)
+}
+
+// The store's last flush is handed over before the connections end, and the APIs answer meanwhile.
+func TestReplicasStopAfterTheStore(t *testing.T) {
+	r := replicasOf(t, 1, "--replica-insecure")[0]
+	r.start()
+	var names []string
+	for _, s := range r.stages() {
+		names = append(names, s.name)
+	}
+	if got := strings.Join(names, " "); !strings.Contains(got, "table store replicas bus api") {
+		t.Errorf("the stages stop in the order %s", got)
+	}
+}
+
+// Without other replicas there is nothing of them.
+func TestNoReplicas(t *testing.T) {
+	p := started(t, t.TempDir())
+	if p.replication != (replication{}) || p.cfg.table.Replicated {
+		t.Errorf("%+v, want nothing", p.replication)
+	}
+	for _, s := range p.stages() {
+		if s.name == "replicas" || s.name == "bus" {
+			t.Errorf("there is a stage %s", s.name)
+		}
+	}
+}
+
+func TestReplicaPortInUse(t *testing.T) {
+	r := replicasOf(t, 1, "--replica-insecure")[0]
+	r.start()
+	code, _, errs := called(t, onFreePorts(t.TempDir(), r.flags...)...)
+	if code != exitFailed || !strings.Contains(errs, "--replica-listen "+r.cfg.natsbus.Listen+" is in use") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+func TestFaultsOfReplicas(t *testing.T) {
+	for want, flags := range map[string][]string{
+		"--replica-peers is set without TLS; must have --replica-tls-cert-file, --replica-tls-key-file and --replica-tls-ca-file": {"--replica-peers", "a:6222"},
+		"--nats-url is set, and so is --replica-peers": {"--replica-peers", "a:6222", "--replica-insecure", "--nats-url", "nats://b:4222"},
+		"--replica-name is \"A\"":                      {"--replica-name", "A"},
+	} {
+		code, _, errs := called(t, onFreePorts(t.TempDir(), flags...)...)
+		if code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d: %s", flags, code, errs)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "missing.pem")
+	code, _, errs := called(t, onFreePorts(t.TempDir(), "--replica-peers", "a:6222", "--replica-listen", "127.0.0.1:0",
+		"--replica-tls-cert-file", missing, "--replica-tls-key-file", missing, "--replica-tls-ca-file", missing)...)
+	if code != exitFailed || !strings.Contains(errs, "--replica-tls-cert-file cannot be read") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}

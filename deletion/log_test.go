@@ -1,0 +1,189 @@
+package deletion
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// model is a Table that records what it was told to delete.
+type model struct{ deleted []string }
+
+func (m *model) DeleteBorn(q metric.Query, before time.Time) int {
+	labels := ""
+	if q.MatchLabels != nil {
+		a := metric.NewLabels([]metric.Label{{Key: "a", Value: "1"}})
+		ab := metric.NewLabels([]metric.Label{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}})
+		labels = fmt.Sprint(" ", q.MatchLabels(metric.Labels{}), q.MatchLabels(a), q.MatchLabels(ab))
+	}
+	m.deleted = append(m.deleted, fmt.Sprintf("%s/%s/%s %s before %s%s", q.Resource, q.Namespace, q.Object,
+		q.Expression.Name, before.UTC().Format(time.TimeOnly), labels))
+	return 1
+}
+
+func newLog(name string) (*Log, *model) {
+	m := &model{}
+	return New(name, m, slog.New(slog.NewTextHandler(io.Discard, nil))), m
+}
+
+func (m *model) wants(t *testing.T, want ...string) {
+	t.Helper()
+	if got := strings.Join(m.deleted, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("deleted:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+	m.deleted = nil
+}
+
+func mustApply(t *testing.T, l *Log, documents []Document) {
+	t.Helper()
+	if err := l.Apply(documents); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeletions: another replica deletes the same, once, with the corrected time, and tells a third.
+func TestDeletions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := newLog("a")
+		b, table := newLog("b")
+		a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "*", Name: "m"})
+		a.Add(&Selector{Name: "x", Labels: []metric.Label{{Key: "a", Value: "1"}}})
+		a.Add(&Selector{Name: "y", Labels: []metric.Label{{Key: "a", Value: "1"}}, Exact: true})
+		documents := a.TakeShared()
+		if again := a.TakeShared(); len(documents) != 3 || len(again) != 0 || len(a.AllShared()) != 3 {
+			t.Fatalf("%d deletions, then %d; want 3, then none", len(documents), len(again))
+		}
+		time.Sleep(time.Second)
+		for _, d := range documents {
+			if strings.Contains(string(d.Value), "shop") {
+				d.Stamp += 1000
+			}
+			mustApply(t, b, []Document{d, d})
+			switch value := string(d.Value); {
+			case strings.Contains(value, "shop"):
+				table.wants(t, "pods/shop/* m before 00:00:01")
+			case strings.Contains(value, "x"):
+				table.wants(t, "// x before 00:00:00 false true true")
+			default:
+				table.wants(t, "// y before 00:00:00 false true false")
+			}
+		}
+		if len(b.TakeShared()) != 0 {
+			t.Error("a deletion of another replica is told as an own one")
+		}
+		c, third := newLog("c")
+		mustApply(t, c, b.AllShared())
+		if len(third.deleted) != 3 {
+			t.Errorf("the third replica deleted %q", third.deleted)
+		}
+		mustApply(t, b, a.AllShared())
+		table.wants(t)
+		time.Sleep(time.Second)
+		a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "*", Name: "m"})
+		mustApply(t, b, a.TakeShared())
+		table.wants(t, "pods/shop/* m before 00:00:02")
+		if a.Len() != 3 || b.Len() != 3 {
+			t.Errorf("%d and %d deletions, want 3", a.Len(), b.Len())
+		}
+	})
+}
+
+// TestDeletionsEnd: a day later, deletions are forgotten, also by the store; older ones are ignored.
+func TestDeletionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, table := newLog("a")
+		a.Add(&Selector{Name: "m"})
+		old := a.TakeShared()
+		if n := len(a.Changed(false)); n != 1 {
+			t.Errorf("%d changed, want 1", n)
+		}
+		time.Sleep(life)
+		keys := a.Changed(false)
+		if len(keys) != 1 || a.Len() != 0 {
+			t.Errorf("%d changed, %d left", len(keys), a.Len())
+		}
+		if _, there := a.AppendDocument(nil, keys[0]); there {
+			t.Error("a deletion that is over has a document")
+		}
+		mustApply(t, a, old)
+		table.wants(t)
+	})
+}
+
+// TestDeletionsAreBounded: the oldest are forgotten first, and the log says so.
+func TestDeletionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		l := New("a", &model{}, slog.New(slog.NewTextHandler(&said, nil)))
+		first := Selector{Name: "first"}
+		l.Add(&first)
+		for i := range most + 2 {
+			if i%1000 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			l.Add(&Selector{Name: fmt.Sprint("m", i)})
+		}
+		if _, there := l.AppendDocument(nil, first.key()); there || l.Len() != most {
+			t.Errorf("%d deletions, the oldest: %v", l.Len(), there)
+		}
+		if n := strings.Count(said.String(), "forgotten early"); n != 1 {
+			t.Errorf("said %d times: %s", n, said.String())
+		}
+	})
+}
+
+// TestDeletionDocuments: what is restored is what was saved; damaged documents are errors.
+func TestDeletionDocuments(t *testing.T) {
+	a, _ := newLog("a")
+	a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "web", Name: "m", Labels: []metric.Label{{Key: "b", Value: "2"}, {Key: "a", Value: "1"}}})
+	b, table := newLog("a")
+	for _, key := range a.Changed(true) {
+		value, _ := a.AppendDocument(nil, key)
+		if !IsDocument(value) {
+			t.Error("is no document")
+		}
+		if err := b.RestoreDocument(key, value); err != nil {
+			t.Fatal(err)
+		}
+		if again, _ := b.AppendDocument(nil, key); !bytes.Equal(again, value) {
+			t.Errorf("%q, want %q", again, value)
+		}
+		for i := range value {
+			if b.RestoreDocument(key, value[:i]) == nil || b.Apply([]Document{{key, 1, value[:i]}}) == nil {
+				t.Errorf("%d of %d bytes were taken", i, len(value))
+			}
+		}
+		if b.RestoreDocument(Key{}, value) == nil || b.Apply([]Document{{Key{}, 1, value}}) == nil {
+			t.Error("another deletion's document was taken")
+		}
+	}
+	table.wants(t)
+}
+
+func FuzzDocument(f *testing.F) {
+	l, _ := newLog("a")
+	l.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "web", Name: "m", Labels: []metric.Label{{Key: "b", Value: "2"}}})
+	for _, d := range l.AllShared() {
+		f.Add(d.Value)
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		d, err := read(value)
+		if err != nil {
+			return
+		}
+		written := d.append(nil)
+		if again, err := read(written); err != nil || !bytes.Equal(again.append(nil), written) {
+			t.Errorf("%x of %x: %v", written, value, err)
+		}
+		if match := d.selector.Query().MatchLabels; match != nil {
+			match(metric.Labels{})
+		}
+	})
+}

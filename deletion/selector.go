@@ -1,0 +1,160 @@
+package deletion
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Selector selects series of one metric.
+type Selector struct {
+	Resource  string // canonical group-resource; empty: external
+	Namespace string
+	Object    string // the object's name; "*": all of them; empty for externals
+	Name      string // of the metric
+	// Labels are labels that the series have or, if Exact, all their labels.
+	Labels []metric.Label
+	Exact  bool
+}
+
+// Key identifies the deletions of one selector: a newer one replaces an older one.
+type Key [16]byte
+
+// key returns the key of a selector with sorted labels.
+func (s *Selector) key() (k Key) {
+	sum := sha256.Sum256(s.append(nil))
+	copy(k[:], sum[:])
+	return k
+}
+
+// clone returns the selector with strings of its own, and sorted labels.
+func (s *Selector) clone() Selector {
+	c := Selector{
+		Resource: strings.Clone(s.Resource), Namespace: strings.Clone(s.Namespace), Object: strings.Clone(s.Object),
+		Name: strings.Clone(s.Name), Exact: s.Exact, Labels: make([]metric.Label, len(s.Labels)),
+	}
+	for i, l := range s.Labels {
+		c.Labels[i] = metric.Label{Key: strings.Clone(l.Key), Value: strings.Clone(l.Value)}
+	}
+	slices.SortFunc(c.Labels, func(a, b metric.Label) int { return strings.Compare(a.Key, b.Key) })
+	return c
+}
+
+// Query returns the query that selects the same series.
+func (s *Selector) Query() metric.Query {
+	q := metric.Query{Resource: s.Resource, Namespace: s.Namespace, Object: s.Object, Expression: metric.Expression{Name: s.Name}}
+	switch {
+	case s.Exact:
+		all := metric.NewLabels(slices.Clone(s.Labels))
+		q.MatchLabels = func(labels metric.Labels) bool { return labels == all }
+	case len(s.Labels) > 0:
+		q.MatchLabels = func(labels metric.Labels) bool {
+			for _, l := range s.Labels {
+				if value, has := labels.Get(l.Key); !has || value != l.Value {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return q
+}
+
+// A document is documentMark, the selector, the stamp and the origin. Texts have their length before
+// them, and numbers are uvarints.
+const documentMark = 'D'
+
+// IsDocument reports whether a document of the store is a deletion's.
+func IsDocument(value []byte) bool { return len(value) > 0 && value[0] == documentMark }
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+}
+
+func (s *Selector) append(dst []byte) []byte {
+	for _, text := range []string{s.Resource, s.Namespace, s.Object, s.Name} {
+		dst = appendText(dst, text)
+	}
+	exact := uint64(0)
+	if s.Exact {
+		exact = 1
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.Labels))<<1|exact)
+	for _, l := range s.Labels {
+		dst = appendText(appendText(dst, l.Key), l.Value)
+	}
+	return dst
+}
+
+func (d *deletion) append(dst []byte) []byte {
+	dst = d.selector.append(append(dst, documentMark))
+	return appendText(binary.AppendUvarint(dst, uint64(d.stamp)), d.origin)
+}
+
+var errDocument = errors.New("invalid document of a deletion")
+
+// read decodes the output of append.
+func read(value []byte) (*deletion, error) {
+	if !IsDocument(value) {
+		return nil, errDocument
+	}
+	r := reader{rest: string(value[1:])}
+	d := &deletion{}
+	s := &d.selector
+	s.Resource, s.Namespace, s.Object, s.Name = r.text(), r.text(), r.text(), r.text()
+	n := r.number()
+	s.Exact = n&1 != 0
+	if n >>= 1; n > uint64(len(r.rest)/2) {
+		return nil, errDocument
+	}
+	for range n {
+		l := metric.Label{Key: r.text(), Value: r.text()}
+		if len(s.Labels) > 0 && l.Key <= s.Labels[len(s.Labels)-1].Key {
+			r.failed = true
+		}
+		s.Labels = append(s.Labels, l)
+	}
+	d.stamp, d.origin = int64(r.number()), r.text()
+	if r.failed || r.rest != "" || d.stamp <= 0 || d.stamp > latestStamp || s.Name == "" {
+		return nil, errDocument
+	}
+	if why := metric.CheckName(s.Name); why != metric.Applied {
+		return nil, fmt.Errorf("%w: its metric's name is invalid", errDocument)
+	}
+	return d, nil
+}
+
+// latestStamp is in the far future; times beyond it would overflow.
+const latestStamp = 1 << 53
+
+// reader reads texts and numbers; after a fault it reads zeros.
+type reader struct {
+	rest   string
+	failed bool
+}
+
+func (r *reader) number() uint64 {
+	n, size := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
+	if size <= 0 {
+		r.failed, r.rest = true, ""
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *reader) text() string {
+	n := r.number()
+	if n > uint64(len(r.rest)) {
+		r.failed, r.rest = true, ""
+		return ""
+	}
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text
+}

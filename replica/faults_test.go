@@ -1,0 +1,243 @@
+package replica
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// logTo makes a node that starts log to a buffer.
+func (n *node) logTo(out *bytes.Buffer) {
+	n.log = slog.New(slog.NewTextHandler(out, nil))
+	n.kill()
+	n.start()
+}
+
+func (w *world) rejected(n *node, reason string) uint64 {
+	return n.replica.count.rejected.counts[reason]
+}
+
+func TestAnotherProtocolVersionIsLeftAlone(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	var log bytes.Buffer
+	w.nodes[1].logTo(&log)
+	a := w.nodes[0].replica.me
+	message := (&header{kind: typeBeat, sender: a, pieces: 1}).append(nil)
+	message[0] = protocolVersion + 1
+	for range 50 {
+		w.nodes[1].port.subs[0].handle("sluice.v1.test.flow.a.beat", message)
+		w.run(100 * time.Millisecond)
+	}
+	if got := w.rejected(w.nodes[1], reasonVersion); got != 50 {
+		t.Errorf("%d rejected", got)
+	}
+	if n := strings.Count(log.String(), "reason=version"); n != 1 || !strings.Contains(log.String(), "origin=a") {
+		t.Errorf("logged %d times: %s", n, log.String())
+	}
+	w.push(w.nodes[0])
+	w.run(time.Second)
+	w.agree(w.applied())
+}
+
+func TestOtherWindowsAreLeftAlone(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	w.nodes[0].table.windows = 10 // the model refuses them
+	w.push(w.nodes[0])
+	w.run(3 * time.Second)
+	b := w.nodes[1]
+	if b.total() != 0 || w.rejected(b, reasonWindows) != 1 {
+		t.Errorf("total %d, %d rejected", b.total(), w.rejected(b, reasonWindows))
+	}
+	w.nodes[0].kill()
+	w.nodes[0].disk.windows = 0
+	w.nodes[0].start()
+	w.run(2 * time.Minute)
+	w.agree(w.applied())
+}
+
+// A restart with windows that the shadow cannot continue is no dip: the old shadow answers until
+// the new one is complete.
+func TestRestartWithOtherWindowsIsNoDip(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	for range 20 {
+		w.push(w.nodes[0])
+	}
+	w.run(2 * time.Second)
+	want := w.applied()
+	w.nodes[0].kill()
+	w.nodes[0].disk.windows = 3
+	w.nodes[0].start()
+	before := w.nodes[1].shown[0]
+	for range 300 {
+		w.run(10 * time.Millisecond)
+		w.agree(want)
+	}
+	if w.nodes[1].shown[0] == before || !before.(*modelShadow).ended {
+		t.Error("the shadow was not replaced")
+	}
+}
+
+// Two processes of one name and one data folder, which must not be: the later start counts, and
+// both say so.
+func TestTwoProcessesOfOneNameAndState(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	w.push(a)
+	w.run(2 * time.Second)
+	second := &node{t: t, fabric: w.fabric, name: "a", log: a.log, disk: a.disk, diskEpoch: a.diskEpoch}
+	second.start()
+	w.nodes = append(w.nodes, second)
+	for range 300 {
+		a.table.add(0, 0, 1000)
+		second.table.add(0, 1, 1)
+		w.run(100 * time.Millisecond)
+	}
+	w.run(time.Second)
+	if got, want := b.total(), second.table.total(); got != want {
+		t.Errorf("b answers %d, want the later start's %d", got, want)
+	}
+	if w.rejected(b, reasonName) == 0 {
+		t.Error("b does not say that two processes have one name")
+	}
+	for _, n := range []*node{a, second} {
+		if _, detail := n.replica.Ready(); !strings.Contains(detail, "another process") {
+			t.Errorf("detail: %s", detail)
+		}
+	}
+	second.kill()
+	w.run(30 * time.Second)
+	if got, want := b.total(), a.table.total(); got != want {
+		t.Errorf("b answers %d after the later start has ended, want %d", got, want)
+	}
+}
+
+// Two processes of one name with data folders of their own are two origins.
+func TestTwoProcessesOfOneName(t *testing.T) {
+	w := newWorld(t, 1, "a", "a", "b")
+	for range 30 {
+		w.push(w.nodes[0])
+		w.push(w.nodes[1])
+		w.run(100 * time.Millisecond)
+	}
+	w.run(2 * time.Second)
+	w.agree(w.applied())
+}
+
+func TestSilentOriginStandsStillThenRunsOutThenEnds(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	w.push(w.nodes[0])
+	w.run(2 * time.Second)
+	b := w.nodes[1]
+	shadow := b.shown[0].(*modelShadow)
+	w.nodes[0].kill()
+	w.run(50 * time.Second)
+	if _, detail := b.replica.Ready(); shadow.ran || !strings.Contains(detail, "stands still") {
+		t.Errorf("runs %v, %s", shadow.ran, detail)
+	}
+	w.run(15 * time.Second)
+	if !shadow.ran || b.total() != w.applied() {
+		t.Errorf("after a minute: runs %v, total %d", shadow.ran, b.total())
+	}
+	shadow.blocks = nil // all have expired
+	w.run(time.Minute)
+	if !shadow.ended || len(b.shown) != 0 || len(b.replica.Origins()) != 0 {
+		t.Errorf("ended %v, %d shadows, %v", shadow.ended, len(b.shown), b.replica.Origins())
+	}
+	w.nodes[0].start()
+	w.run(3 * time.Second)
+	w.agree(w.applied())
+}
+
+// A flood of questions costs a bounded number of answers.
+func TestFloodOfQuestions(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0].replica, w.nodes[1].replica
+	const blocks = 200
+	w.nodes[0].table.add(blocks-1, 0, 1)
+	w.run(2 * time.Second)
+	before := a.count.sent.Load()
+	m := wantBody{of: a.me, blocks: []int{maxBlocks - 1}, numbers: true}
+	for i := range blocks {
+		m.blocks = append(m.blocks, i, i)
+	}
+	m.blocks = m.blocks[:maxAsked]
+	for range 10_000 {
+		b.send(b.subjects.of(wantOf, "a"), typeWant, m.append(nil), nil)
+		w.run(10 * time.Millisecond)
+	}
+	const most = 4*blocks + leastBudget + 100*(blocks/8+leastRate) // answers in 100 s
+	if sent := a.count.sent.Load() - before; sent > 120*most {
+		t.Errorf("%d bytes are sent, for at most %d answers", sent, most)
+	}
+	if w.rejected(w.nodes[0], reasonFlood) == 0 {
+		t.Error("the flood is not counted")
+	}
+}
+
+func TestTooManyOrigins(t *testing.T) {
+	w := newWorld(t, 1, "b")
+	b := w.nodes[0].replica
+	beat := func(epoch uint64) {
+		h := header{kind: typeBeat, sender: sender{"a", epoch, 1}, pieces: 1}
+		m := beatBody{number: 1, flush: 1, clock: make([]byte, 9)}
+		b.receive("sluice.v1.test.flow.a.beat", append(h.append(nil), m.append(nil)...))
+	}
+	for i := range uint64(maxOrigins + 5) {
+		beat(i)
+	}
+	if n := len(b.origins.all); n != maxOrigins {
+		t.Errorf("%d origins", n)
+	}
+	if got := w.rejected(w.nodes[0], reasonFlood); got != 5 {
+		t.Errorf("%d rejected", got)
+	}
+	w.run(90 * time.Second) // silent, and forgotten because they are empty
+	beat(1000)
+	if n := len(b.origins.all); n != 1 {
+		t.Errorf("%d origins", n)
+	}
+}
+
+func TestClockOffset(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	w.nodes[0].skew = -time.Hour
+	var log bytes.Buffer
+	w.nodes[1].logTo(&log)
+	w.run(10 * time.Second)
+	shadow := w.nodes[1].shown[0].(*modelShadow)
+	if off := shadow.correction - time.Hour; off < 0 || off > 50*time.Millisecond {
+		t.Errorf("correction %v", shadow.correction)
+	}
+	if n := strings.Count(log.String(), "clocks of two replicas differ"); n != 1 {
+		t.Errorf("logged %d times: %s", n, log.String())
+	}
+	w.nodes[0].skew = time.Second // set right, or nearly
+	w.run(10 * time.Second)
+	if shadow.correction != 0 {
+		t.Errorf("correction %v", shadow.correction)
+	}
+	w.nodes[0].skew = -time.Minute // later than the least of the last minutes
+	w.run(10 * time.Second)
+	if off := shadow.correction - time.Minute; off < 0 || off > 50*time.Millisecond {
+		t.Errorf("correction %v", shadow.correction)
+	}
+}
+
+// Late messages don't move the estimate.
+func TestClockOffsetOfLateMessages(t *testing.T) {
+	var o offset
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 1000 {
+		late := time.Duration(0)
+		if i%4 > 0 {
+			late = 5 * time.Second
+		}
+		now = now.Add(500 * time.Millisecond)
+		o.add(now, time.Millisecond+late)
+		if got, _ := o.correct(); got != 0 {
+			t.Fatalf("message %d: correction %v", i, got)
+		}
+	}
+}

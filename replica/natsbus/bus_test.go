@@ -1,0 +1,378 @@
+package natsbus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// reserve returns loopback addresses that were free a moment ago.
+func reserve(t *testing.T, n int) []string {
+	t.Helper()
+	var all []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
+}
+
+// member is a replica of a test: a bus that collects what it receives.
+type member struct {
+	*Bus
+	t    *testing.T
+	stop context.CancelFunc
+	done chan error
+	log  *lockedBuffer
+
+	mu       sync.Mutex
+	received []string
+}
+
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func open(t *testing.T, cfg Config) *member {
+	t.Helper()
+	m := &member{t: t, done: make(chan error, 1), log: &lockedBuffer{}}
+	var err error
+	m.Bus, err = Open(t.Context(), cfg, slog.New(slog.NewTextHandler(m.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	go func() { m.done <- m.Run(ctx) }()
+	t.Cleanup(m.end)
+	if _, err := m.Subscribe("test.>", func(subject string, message []byte) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.received = append(m.received, subject+" "+string(message))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// end stops the member and waits for it; it may be called twice.
+func (m *member) end() {
+	m.stop()
+	select {
+	case err, first := <-m.done:
+		if err != nil {
+			m.t.Errorf("Run: %v", err)
+		}
+		if first {
+			close(m.done)
+		}
+	case <-time.After(10 * time.Second):
+		m.t.Error("Run did not return")
+	}
+}
+
+func (m *member) got(message string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.received, message)
+}
+
+func (m *member) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.received)
+}
+
+func eventually(t *testing.T, timeout time.Duration, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(timeout); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v: not yet: %s", timeout, what)
+		}
+	}
+}
+
+// hears waits until a message of one member arrives at the other; it publishes again until then,
+// since a message is sent at most once.
+func hears(t *testing.T, to, from *member, timeout time.Duration) {
+	t.Helper()
+	message := fmt.Sprintf("hello at %d", time.Now().UnixNano())
+	eventually(t, timeout, "a message arrives", func() bool {
+		_ = from.Publish("test.a", []byte(message))
+		return to.got("test.a " + message)
+	})
+}
+
+// never holds for a moment that nothing arrives.
+func never(t *testing.T, to, from *member) {
+	t.Helper()
+	before := to.count()
+	for range 30 {
+		_ = from.Publish("test.a", []byte("hello"))
+		time.Sleep(50 * time.Millisecond)
+	}
+	if to.count() != before {
+		t.Fatal("a message arrived")
+	}
+}
+
+// peers are configurations of n replicas with TLS; each has all as its peers, itself included.
+func peers(t *testing.T, n int, ca *authority) []Config {
+	t.Helper()
+	addresses := reserve(t, n)
+	var all []Config
+	for i, address := range addresses {
+		cfg := DefaultConfig()
+		cfg.Name, cfg.Listen, cfg.Peers = fmt.Sprintf("r%d", i), address, addresses
+		if ca == nil {
+			cfg.Insecure = true
+		} else {
+			cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.sign(t, t.TempDir(), leaf{})
+		}
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, cfg)
+	}
+	return all
+}
+
+func TestThreeReplicasHearEachOther(t *testing.T) {
+	configs := peers(t, 3, newAuthority(t))
+	var all []*member
+	for _, cfg := range configs {
+		all = append(all, open(t, cfg))
+	}
+	for i, from := range all {
+		for j, to := range all {
+			if i != j {
+				hears(t, to, from, 5*time.Second)
+			}
+		}
+	}
+	for i, m := range all {
+		if n := m.server.NumRemotes(); n != 2 {
+			t.Errorf("replica %d has %d connections, want 2", i, n)
+		}
+		if strings.Contains(m.log.String(), "level=ERROR") {
+			t.Errorf("replica %d: %s", i, m.log)
+		}
+	}
+}
+
+func TestOwnMessagesDoNotComeBack(t *testing.T) {
+	all := peers(t, 2, nil)
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, b, a, 5*time.Second)
+	if a.count() != 0 {
+		t.Errorf("received own messages: %v", a.received)
+	}
+}
+
+// Two processes with one name hear each other, so that package replica can name the mistake.
+func TestSameNameIsHeard(t *testing.T) {
+	all := peers(t, 2, nil)
+	all[1].Name = all[0].Name
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, b, a, 5*time.Second)
+	hears(t, a, b, 5*time.Second)
+}
+
+// Messages arrive in their order, with their bytes, up to the largest.
+func TestMessagesAreKeptApart(t *testing.T) {
+	all := peers(t, 2, newAuthority(t))
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, b, a, 5*time.Second)
+	message := make([]byte, 0, maxMessage)
+	var want []string
+	for i := range 200 {
+		message = fmt.Appendf(message[:0], "message %d", i)
+		if err := a.Publish(fmt.Sprintf("test.%d", i), message); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("test.%d message %d", i, i))
+	}
+	large := bytes.Repeat([]byte("x"), maxMessage)
+	if err := a.Publish("test.large", large); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "test.large "+string(large))
+	eventually(t, 10*time.Second, "the last message arrives", func() bool { return b.got(want[len(want)-1]) })
+	hellos := func(received string) bool { return strings.HasPrefix(received, "test.a ") }
+	if got := slices.DeleteFunc(b.received, hellos); !slices.Equal(got, want) {
+		t.Errorf("%d messages arrived, in another order or with other bytes; want %d", len(got), len(want))
+	}
+}
+
+func TestLastMessagesBeforeTheEndArrive(t *testing.T) {
+	for _, ca := range []*authority{nil, newAuthority(t)} {
+		all := peers(t, 2, ca)
+		a, b := open(t, all[0]), open(t, all[1])
+		hears(t, b, a, 5*time.Second)
+		before := b.count()
+		message := bytes.Repeat([]byte("x"), 20_000)
+		for range 1000 { // 20 MB
+			if err := a.Publish("test.last", message); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.end()
+		eventually(t, 5*time.Second, "all messages arrive", func() bool { return b.count() >= before+1000 })
+	}
+}
+
+func TestRestartedReplicaIsBackWithinTwoSeconds(t *testing.T) {
+	all := peers(t, 3, newAuthority(t))
+	a, b, c := open(t, all[0]), open(t, all[1]), open(t, all[2])
+	hears(t, a, b, 5*time.Second)
+	hears(t, a, c, 5*time.Second)
+	for range 3 {
+		b.end()
+		hears(t, a, c, time.Second)
+		b = open(t, all[1])
+		hears(t, a, b, 2*time.Second)
+		hears(t, b, a, 2*time.Second)
+		hears(t, b, c, 2*time.Second)
+	}
+}
+
+// A peer that is away costs one log line, and is found when it comes.
+func TestPeerThatIsAway(t *testing.T) {
+	all := peers(t, 2, newAuthority(t))
+	all[0].Peers = append([]string{"sluice-9.invalid:6222"}, all[0].Peers...)
+	a := open(t, all[0])
+	time.Sleep(3 * time.Second)
+	for _, name := range []string{"sluice-9.invalid", all[1].Listen} {
+		n := 0
+		for line := range strings.Lines(a.log.String()) {
+			if strings.Contains(line, name) {
+				n++
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d log lines about %s, want 1:\n%s", n, name, a.log)
+		}
+	}
+	hears(t, a, open(t, all[1]), 3*time.Second)
+}
+
+func TestPortInUse(t *testing.T) {
+	all := peers(t, 1, nil)
+	open(t, all[0])
+	_, err := Open(t.Context(), all[0], slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Fatalf("%v, want an error that names the cause", err)
+	}
+}
+
+// Clusters of other names, as of two releases behind one address, stay apart.
+func TestOtherClusterIsRefused(t *testing.T) {
+	all := peers(t, 2, nil)
+	all[1].Cluster = "other"
+	never(t, open(t, all[0]), open(t, all[1]))
+}
+
+// A handler that is too slow loses messages of its own subscription and of no other.
+func TestFlood(t *testing.T) {
+	all := peers(t, 2, nil)
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, b, a, 5*time.Second)
+	release := make(chan struct{})
+	cancel, err := b.Subscribe("flood", func(string, []byte) { <-release })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(release)
+	defer cancel()
+	message := bytes.Repeat([]byte("x"), 1<<20)
+	full := 0
+	for range 1000 {
+		if err := a.Publish("flood", message); errors.Is(err, errFull) {
+			full++
+			time.Sleep(time.Millisecond)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := a.dropped.Load(); got != uint64(full) {
+		t.Errorf("counted %d dropped messages, want %d", got, full)
+	}
+	hears(t, b, a, 10*time.Second) // another subscription
+	eventually(t, 5*time.Second, "the slow subscription is counted", func() bool { return b.slow.Load() > 0 })
+}
+
+// userServer is a NATS of the user.
+func userServer(t *testing.T, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, NoSystemAccount: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.Shutdown)
+	if !s.ReadyForConnections(5 * time.Second) {
+		t.Fatal("not ready")
+	}
+	return s
+}
+
+// The user's NATS may start after the replicas, and may go and come back.
+func TestUsersOwnNATS(t *testing.T) {
+	address := reserve(t, 1)[0]
+	port := netPort(t, address)
+	var all []*member
+	for i := range 2 {
+		cfg := DefaultConfig()
+		cfg.Name, cfg.URL = fmt.Sprintf("r%d", i), "nats://"+address
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, open(t, cfg))
+	}
+	if all[0].Addr() != nil {
+		t.Errorf("listens on %v, want no server of its own", all[0].Addr())
+	}
+	for range 2 {
+		s := userServer(t, port)
+		hears(t, all[0], all[1], 5*time.Second)
+		hears(t, all[1], all[0], 5*time.Second)
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+}
+
+func netPort(t *testing.T, address string) int {
+	t.Helper()
+	resolved, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resolved.Port
+}

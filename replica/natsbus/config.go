@@ -1,0 +1,139 @@
+package natsbus
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/config"
+)
+
+// Config names this replica and the others. With neither Peers nor URL there are no replicas.
+type Config struct {
+	Name    string // of this replica; empty: from the host's name
+	Cluster string // the replicas of one cluster hear each other
+
+	Peers  []string // host:port of every replica; this one's own may be among them
+	Listen string   // host:port for the other replicas
+
+	CertFile, KeyFile, CAFile string // PEM, of the connections between replicas
+	Insecure                  bool   // no TLS between replicas
+
+	URL       string // of the user's NATS, instead of Peers; several are separated by commas
+	CredsFile string // for URL
+	URLCAFile string // for URL; empty: the system's authorities
+}
+
+// DefaultConfig has no peers.
+func DefaultConfig() Config { return Config{Cluster: "sluice", Listen: ":6222"} }
+
+// Enabled reports whether there are other replicas.
+func (c Config) Enabled() bool { return len(c.Peers) > 0 || c.URL != "" }
+
+// ListenAddress is where the embedded server listens; empty: there is none.
+func (c Config) ListenAddress() string {
+	if len(c.Peers) == 0 {
+		return ""
+	}
+	return c.Listen
+}
+
+var (
+	notInName = regexp.MustCompile(`[^a-z0-9-]+`)
+	validName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+)
+
+// ReplicaName is Name or, if that is empty, the host's name with other characters as dashes.
+func (c Config) ReplicaName() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	name := strings.Trim(notInName.ReplaceAllString(strings.ToLower(host), "-"), "-")
+	return name[:min(len(name), 63)]
+}
+
+// Validate returns all faults at once.
+func (c Config) Validate() error {
+	var faults config.Faults
+	if c.Name != "" && !validName.MatchString(c.Name) {
+		faults.Add("Name", "is %q; must be 1 to 63 of a-z, 0-9 and -", c.Name)
+	} else if c.Enabled() && c.ReplicaName() == "" {
+		faults.Add("Name", "is empty, and so is the host's name; must be set")
+	}
+	if !validName.MatchString(c.Cluster) {
+		faults.Add("Cluster", "is %q; must be 1 to 63 of a-z, 0-9 and -", c.Cluster)
+	}
+	faults.AddUnlessHostPort("Listen", c.Listen, DefaultConfig().Listen)
+	c.validateURL(&faults)
+	c.validatePeers(&faults)
+	c.validateTLS(&faults)
+	return faults.Join()
+}
+
+func (c Config) validatePeers(faults *config.Faults) {
+	for _, peer := range c.Peers {
+		host, port, err := net.SplitHostPort(peer)
+		if err != nil || host == "" || port == "" || port == "0" {
+			faults.Add("Peers", "has %q; must be host:port, as in sluice-0.sluice-replicas:6222", peer)
+			return
+		}
+		faults.AddUnlessHostPort("Peers", peer, "sluice-0.sluice-replicas:6222")
+	}
+}
+
+func (c Config) validateTLS(faults *config.Faults) {
+	files := []struct {
+		field config.Field
+		path  string
+	}{{"CertFile", c.CertFile}, {"KeyFile", c.KeyFile}, {"CAFile", c.CAFile}}
+	given := 0
+	for _, file := range files {
+		if file.path != "" {
+			given++
+		}
+	}
+	switch {
+	case given > 0 && c.Insecure:
+		faults.Add("Insecure", "is true, and TLS files are set; must be one of them")
+	case given > 0 && given < len(files):
+		for _, file := range files {
+			if file.path == "" {
+				faults.Add(file.field, "is empty; must be set, since %s, %s and %s go together",
+					files[0].field, files[1].field, files[2].field)
+			}
+		}
+	case given == 0 && !c.Insecure && len(c.Peers) > 0:
+		faults.Add("Peers", "is set without TLS; must have %s, %s and %s",
+			files[0].field, files[1].field, files[2].field)
+	}
+}
+
+func (c Config) validateURL(faults *config.Faults) {
+	if c.URL == "" {
+		for _, file := range []struct {
+			field config.Field
+			path  string
+		}{{"CredsFile", c.CredsFile}, {"URLCAFile", c.URLCAFile}} {
+			if file.path != "" {
+				faults.Add(file.field, "is set without %s", config.Field("URL"))
+			}
+		}
+		return
+	}
+	if len(c.Peers) > 0 {
+		faults.Add("URL", "is set, and so is %s; must be one of them", config.Field("Peers"))
+	}
+	for _, one := range strings.Split(c.URL, ",") {
+		parsed, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || parsed.Host == "" || (parsed.Scheme != "nats" && parsed.Scheme != "tls") {
+			faults.Add("URL", "is not a URL of NATS; must be as in nats://nats.example:4222 or tls://…")
+			return
+		}
+	}
+}

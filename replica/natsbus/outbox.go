@@ -1,0 +1,108 @@
+package natsbus
+
+import (
+	"errors"
+	"sync"
+)
+
+const (
+	// outboxBytes bounds the messages that wait for the connection: some seconds of a busy
+	// replica.
+	outboxBytes = 32 << 20
+	// outboxKept bounds the memory that an empty outbox keeps.
+	outboxKept = 1 << 20
+)
+
+// errFull means that a message was dropped: NATS takes messages more slowly than they come.
+var errFull = errors.New("dropped: the connection to NATS is busy")
+
+// errClosed means that a message was dropped after the end.
+var errClosed = errors.New("dropped: the connection to NATS is closed")
+
+// letter is a message whose bytes end at end in a batch's data.
+type letter struct {
+	subject string
+	end     int
+}
+
+// batch is a number of messages, one after the other in data.
+type batch struct {
+	data    []byte
+	letters []letter
+}
+
+func (b *batch) reset() {
+	if cap(b.data) > outboxKept {
+		b.data = nil
+	}
+	clear(b.letters)
+	b.data, b.letters = b.data[:0], b.letters[:0]
+}
+
+// outbox stands between publishers, who must not wait, and the connection, whose writes may.
+// It has two batches: publishers fill one while the sender sends the other.
+type outbox struct {
+	mu      sync.Mutex
+	filling *batch
+	sending int // bytes that the sender has taken and not finished
+	closed  bool
+	wake    chan struct{} // of capacity 1
+}
+
+func newOutbox() *outbox {
+	return &outbox{filling: &batch{}, wake: make(chan struct{}, 1)}
+}
+
+// put appends a copy of the message.
+func (o *outbox) put(subject string, message []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return errClosed
+	}
+	if o.sending+len(o.filling.data)+len(message) > outboxBytes {
+		return errFull
+	}
+	o.filling.data = append(o.filling.data, message...)
+	o.filling.letters = append(o.filling.letters, letter{subject, len(o.filling.data)})
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// take exchanges the sent batch for the filled one.
+func (o *outbox) take(sent *batch) *batch {
+	sent.reset()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	filled := o.filling
+	o.filling, o.sending = sent, len(filled.data)
+	return filled
+}
+
+// close ends the loop of send after it has sent what is there.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.closed = true
+		close(o.wake)
+	}
+}
+
+// send calls publish with each message in order, until close.
+func (o *outbox) send(publish func(subject string, message []byte)) {
+	spare := &batch{}
+	for open := true; open; {
+		_, open = <-o.wake
+		spare = o.take(spare)
+		begin := 0
+		for _, one := range spare.letters {
+			publish(one.subject, spare.data[begin:one.end])
+			begin = one.end
+		}
+	}
+	o.take(spare)
+}

@@ -1,0 +1,88 @@
+package natsbus
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+)
+
+// put never waits, though the connection takes nothing: it keeps outboxBytes and drops the rest.
+func TestOutboxIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, release := newOutbox(), make(chan struct{})
+		sent, kept := 0, 0
+		go o.send(func(string, []byte) {
+			<-release
+			sent++
+		})
+		message := bytes.Repeat([]byte("x"), 1<<20)
+		_ = o.put("first", message)
+		synctest.Wait() // the first is being sent
+		for kept = 1; ; kept++ {
+			if err := o.put("more", message); errors.Is(err, errFull) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if kept != outboxBytes>>20 {
+			t.Errorf("kept %d MiB, want %d", kept, outboxBytes>>20)
+		}
+		close(release)
+		synctest.Wait()
+		if sent != kept {
+			t.Errorf("sent %d messages, want %d", sent, kept)
+		}
+		if cap(o.filling.data) > outboxKept {
+			t.Errorf("keeps %d bytes, want at most %d", cap(o.filling.data), outboxKept)
+		}
+		if err := o.put("again", message); err != nil {
+			t.Errorf("after the flood: %v", err)
+		}
+		o.close()
+	})
+}
+
+// Messages keep their order and bytes, and close sends what was put before.
+func TestOutboxKeepsOrder(t *testing.T) {
+	o, done := newOutbox(), make(chan []string)
+	go func() {
+		var got []string
+		o.send(func(subject string, message []byte) { got = append(got, subject+" "+string(message)) })
+		done <- got
+	}()
+	message := []byte{}
+	for i := range 1000 {
+		message = fmt.Append(message[:0], i)
+		if err := o.put("subject", message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.close()
+	o.close()
+	got := <-done
+	if len(got) != 1000 {
+		t.Fatalf("%d messages, want 1000", len(got))
+	}
+	for i, one := range got {
+		if want := fmt.Sprintf("subject %d", i); one != want {
+			t.Fatalf("message %d is %q, want %q", i, one, want)
+		}
+	}
+	if err := o.put("subject", message); !errors.Is(err, errClosed) {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	o, message := newOutbox(), bytes.Repeat([]byte("x"), 4<<10)
+	go o.send(func(string, []byte) {})
+	defer o.close()
+	b.ReportAllocs()
+	b.SetBytes(int64(len(message)))
+	for b.Loop() {
+		_ = o.put("subject", message)
+	}
+}

@@ -1,0 +1,139 @@
+package natsbus
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A replica hears nobody whose certificate is not that of a replica, and says why.
+func TestForeignCertificates(t *testing.T) {
+	ca := newAuthority(t)
+	for _, c := range []struct {
+		name string
+		by   *authority
+		leaf leaf
+		want string
+	}{
+		{"another authority", newAuthority(t), leaf{}, "unknown authority"},
+		{"another host", ca, leaf{host: "web.example"}, "must name a host of the peers"},
+		{"expired", ca, leaf{ended: true}, "has expired"},
+		{"for code", ca, leaf{usages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}, "incompatible key usage"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			all := peers(t, 2, ca)
+			all[1].CertFile, all[1].KeyFile, _ = c.by.sign(t, t.TempDir(), c.leaf)
+			a, b := open(t, all[0]), open(t, all[1])
+			never(t, a, b)
+			never(t, b, a)
+			eventually(t, 2*time.Second, "the refusal is logged", func() bool {
+				return strings.Contains(a.log.String(), c.want)
+			})
+			if a.secured.refused.Load() == 0 {
+				t.Error("no refused connection is counted")
+			}
+			if lines := strings.Count(a.log.String(), "\n"); lines > 6 {
+				t.Errorf("%d log lines:\n%s", lines, a.log)
+			}
+		})
+	}
+}
+
+// dialRoute begins a connection as another replica would, up to the upgrade to TLS.
+func dialRoute(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	return conn
+}
+
+func TestNoCertificate(t *testing.T) {
+	a := open(t, peers(t, 1, newAuthority(t))[0])
+	conn := tls.Client(dialRoute(t, a.Addr().String()), &tls.Config{InsecureSkipVerify: true})
+	if err := conn.Handshake(); err == nil { // with TLS 1.3 the client ends its part first
+		_, err = io.ReadAll(conn)
+		if err == nil {
+			t.Error("a client without a certificate was served")
+		}
+	}
+	eventually(t, 2*time.Second, "the refusal is counted", func() bool { return a.secured.refused.Load() == 1 })
+	if !strings.Contains(a.log.String(), errNoCertificate.Error()) {
+		t.Errorf("the log does not say why: %s", a.log)
+	}
+}
+
+// Neither a replica that speaks no TLS nor a client of NATS gets in.
+func TestPlainText(t *testing.T) {
+	all := peers(t, 2, newAuthority(t))
+	all[1].CertFile, all[1].KeyFile, all[1].CAFile, all[1].Insecure = "", "", "", true
+	a, b := open(t, all[0]), open(t, all[1])
+	never(t, a, b)
+	if conn, err := nats.Connect("nats://"+a.Addr().String(), nats.MaxReconnects(0)); err == nil {
+		conn.Close()
+		t.Error("a client of NATS got in")
+	}
+	conn := dialRoute(t, a.Addr().String())
+	if _, err := conn.Write([]byte("CONNECT {}\r\nPING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	answer, _ := io.ReadAll(conn)
+	if strings.Contains(string(answer), "INFO") || strings.Contains(string(answer), "PONG") {
+		t.Errorf("answered %q", answer)
+	}
+}
+
+// Both the certificate and the authority are replaced while the replicas run.
+func TestCertificatesAreReadAgain(t *testing.T) {
+	all := peers(t, 2, newAuthority(t))
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, a, b, 5*time.Second)
+	b.end()
+	next := newAuthority(t)
+	for _, cfg := range all {
+		replace(t, next, cfg)
+	}
+	time.Sleep(rereadAfter)
+	b = open(t, all[1])
+	hears(t, a, b, 3*time.Second)
+	if !strings.Contains(a.log.String(), "reloaded the certificate") {
+		t.Errorf("the log does not say that: %s", a.log)
+	}
+}
+
+// replace replaces the files of a configuration.
+func replace(t *testing.T, ca *authority, cfg Config) {
+	t.Helper()
+	dir := t.TempDir()
+	cert, key, authorities := ca.sign(t, dir, leaf{})
+	for _, file := range [][2]string{{cert, cfg.CertFile}, {key, cfg.KeyFile}, {authorities, cfg.CAFile}} {
+		if err := os.Rename(file[0], file[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A certificate that cannot be read leaves the last one in use.
+func TestDamagedCertificateFile(t *testing.T) {
+	all := peers(t, 2, newAuthority(t))
+	a := open(t, all[0])
+	if err := os.WriteFile(all[0].KeyFile, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(rereadAfter)
+	hears(t, a, open(t, all[1]), 3*time.Second)
+	if !strings.Contains(a.log.String(), "cannot reload the certificate") {
+		t.Errorf("the log does not say that: %s", a.log)
+	}
+}

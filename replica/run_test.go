@@ -1,0 +1,404 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// exchange is a bus whose subscriptions have a goroutine each, as those of NATS.
+type exchange struct {
+	mu   sync.Mutex
+	subs map[*queue]struct{}
+	lose func(from, subject string) bool // may be nil
+}
+
+type queue struct {
+	pattern string
+	in      chan queued
+}
+
+type queued struct {
+	subject string
+	message []byte
+}
+
+// endpoint is the bus of one replica.
+type endpoint struct {
+	*exchange
+	name string
+}
+
+func newExchange() *exchange { return &exchange{subs: map[*queue]struct{}{}} }
+
+func (e *endpoint) Subscribe(pattern string, handle func(string, []byte)) (func(), error) {
+	q := &queue{pattern, make(chan queued, 10_000)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for one := range q.in {
+			handle(one.subject, one.message)
+			clear(one.message) // it is valid during the call only
+		}
+	}()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.subs[q] = struct{}{}
+	return func() {
+		e.mu.Lock()
+		delete(e.subs, q)
+		close(q.in)
+		e.mu.Unlock()
+		<-done
+	}, nil
+}
+
+func (e *endpoint) Publish(subject string, message []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lose != nil && e.lose(e.name, subject) {
+		return nil
+	}
+	for q := range e.subs {
+		if matches(q.pattern, subject) {
+			q.in <- queued{subject, slices.Clone(message)}
+		}
+	}
+	return nil
+}
+
+// member is a replica with goroutines, over a modelTable that a lock guards.
+type member struct {
+	t       *testing.T
+	mu      sync.Mutex // guards table and shown
+	table   modelTable
+	docs    *fakeDocuments
+	shown   []Shadow
+	soon    chan struct{}
+	replica *Replica
+	ended   chan error
+	stop    context.CancelFunc
+}
+
+// lockedTable is a modelTable for several goroutines.
+type lockedTable struct{ *member }
+
+func (m lockedTable) Blocks() int { m.mu.Lock(); defer m.mu.Unlock(); return m.table.Blocks() }
+func (m lockedTable) AppendClock(dst []byte) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.table.AppendClock(dst)
+}
+func (m lockedTable) AppendState(dst []byte, block int) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.table.AppendState(dst, block)
+}
+func (m lockedTable) AppendBlockNames(dst []byte, block int) []byte {
+	return m.table.AppendBlockNames(dst, block)
+}
+
+// lockedShadow is a modelShadow that is read while it changes.
+type lockedShadow struct {
+	m *member
+	modelShadow
+}
+
+func (s *lockedShadow) ReplaceBlock(block int, names, state []byte) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.modelShadow.ReplaceBlock(block, names, state)
+}
+
+func (s *lockedShadow) ApplyDelta(block int, delta []byte) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.modelShadow.ApplyDelta(block, delta)
+}
+
+func join(t *testing.T, e *exchange, name string) *member {
+	m := &member{t: t, soon: make(chan struct{}, 1), ended: make(chan error, 1), docs: newFakeDocuments()}
+	m.table.at = 1
+	r, err := New(Config{Name: name, Cluster: "test"}, Parts{
+		Bus: &endpoint{e, name}, Table: lockedTable{m}, Documents: m.docs, Epoch: NewEpoch(), Logger: slog.New(slog.DiscardHandler),
+		NewShadow:  func(string) Shadow { return &lockedShadow{m: m} },
+		SetShadows: func(shown []Shadow, _ int) { m.mu.Lock(); defer m.mu.Unlock(); m.shown = shown },
+		FlushSoon: func() {
+			select {
+			case m.soon <- struct{}{}:
+			default:
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.replica = r
+	ctx, stop := context.WithCancel(t.Context())
+	flushed := make(chan struct{})
+	serving, end := context.WithCancel(t.Context())
+	m.stop = func() { stop(); <-flushed; end() }
+	go func() { defer close(flushed); m.flushLoop(ctx) }()
+	go func() { m.ended <- r.Run(serving) }()
+	return m
+}
+
+func (m *member) flushLoop(ctx context.Context) {
+	every := time.NewTicker(beatEvery)
+	defer every.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-every.C:
+		case <-m.soon:
+		case <-ctx.Done(): // the last flush
+		}
+		m.flush()
+	}
+}
+
+func (m *member) flush() {
+	m.mu.Lock()
+	m.table.at++
+	blocks := m.table.Blocks()
+	m.mu.Unlock()
+	for block := range blocks {
+		m.mu.Lock()
+		delta := m.table.AppendDelta(nil, block)
+		m.mu.Unlock()
+		if len(delta) > 0 {
+			m.replica.PublishDelta(block, delta)
+		}
+	}
+	m.replica.PublishFlush()
+}
+
+func (m *member) add(block int, n uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table.add(block, 0, n)
+}
+
+func (m *member) total() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := m.table.total()
+	for _, s := range m.shown {
+		sum += s.(*lockedShadow).total()
+	}
+	return sum
+}
+
+func (m *member) leave() {
+	m.t.Helper()
+	m.stop()
+	if err := <-m.ended; err != nil {
+		m.t.Error(err)
+	}
+}
+
+// fakeDocuments are documents whose newest stamp wins.
+type fakeDocuments struct {
+	mu      sync.Mutex
+	own     map[string]Document
+	changed []Document
+	applied map[string]Document // of all origins
+}
+
+func newFakeDocuments() *fakeDocuments {
+	return &fakeDocuments{own: map[string]Document{}, applied: map[string]Document{}}
+}
+
+func (d *fakeDocuments) put(one Document) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.own[one.Key] = one
+	d.changed = append(d.changed, one)
+	d.applyLocked(one)
+}
+
+func (d *fakeDocuments) applyLocked(one Document) {
+	if have, known := d.applied[one.Key]; !known || have.Stamp < one.Stamp {
+		d.applied[one.Key] = one
+	}
+}
+
+func (d *fakeDocuments) TakeChanged() []Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	taken := d.changed
+	d.changed = nil
+	return taken
+}
+
+func (d *fakeDocuments) All() []Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.own))
+}
+
+func (d *fakeDocuments) Apply(_ string, docs []Document) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, one := range docs {
+		d.applyLocked(one)
+	}
+}
+
+func (d *fakeDocuments) text(key string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return string(d.applied[key].Value)
+}
+
+func (d *fakeDocuments) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.applied)
+}
+
+func TestSyncAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange()
+		a, b, c := join(t, e, "a"), join(t, e, "b"), join(t, e, "c")
+		for i := range 7 {
+			a.add(i, 0)
+		}
+		time.Sleep(3 * time.Second)
+		for i := range uint64(20) {
+			a.add(int(i)%7, 1)
+			began := time.Now()
+			if err := a.replica.SyncAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 10*time.Millisecond {
+				t.Errorf("took %v", took)
+			}
+			if b.total() != i+1 || c.total() != i+1 {
+				t.Fatalf("b answers %d, c %d, want %d", b.total(), c.total(), i+1)
+			}
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond)
+		}
+		e.mu.Lock()
+		e.lose = func(from, _ string) bool { return from == "c" }
+		e.mu.Unlock()
+		a.add(0, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.replica.SyncAll(ctx); err == nil || !strings.Contains(err.Error(), "c did not confirm") {
+			t.Errorf("with a silent replica: %v", err)
+		}
+		time.Sleep(3 * time.Second)
+		if err := a.replica.SyncAll(t.Context()); err != nil {
+			t.Errorf("with a replica that stands still: %v", err)
+		}
+		for _, m := range []*member{c, b, a} {
+			m.leave()
+		}
+	})
+}
+
+// A clean end hands over everything: nothing of the last half second is missing.
+func TestHandOver(t *testing.T) {
+	for _, lost := range []string{"", topicDelta, topicBeat} {
+		t.Run("lost="+lost, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newExchange()
+				a, b := join(t, e, "a"), join(t, e, "b")
+				time.Sleep(2100 * time.Millisecond)
+				a.add(3, 17)
+				n := 0
+				e.mu.Lock()
+				e.lose = func(from, subject string) bool {
+					if lost == "" || n > 0 || !strings.Contains(subject, ".a."+lost) {
+						return false
+					}
+					n++
+					return true
+				}
+				e.mu.Unlock()
+				began := time.Now()
+				a.leave()
+				if took := time.Since(began); took > handOverTimeout {
+					t.Errorf("took %v", took)
+				}
+				time.Sleep(10 * time.Millisecond)
+				if got := b.total(); got != 17 {
+					t.Errorf("b answers %d, want 17", got)
+				}
+				if _, detail := b.replica.Ready(); detail != "1 origin, a ended 0s ago" {
+					t.Error(detail)
+				}
+				b.leave()
+			})
+		})
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange()
+		a, b := join(t, e, "a"), join(t, e, "b")
+		time.Sleep(2 * time.Second)
+		a.docs.put(Document{"k", 1, []byte("one")})
+		time.Sleep(time.Second)
+		if got := b.docs.text("k"); got != "one" {
+			t.Errorf("b has %q", got)
+		}
+		e.mu.Lock()
+		e.lose = func(_, subject string) bool { return strings.Contains(subject, topicDoc) }
+		e.mu.Unlock()
+		a.docs.put(Document{"k", 2, []byte("two")}) // lost: found by the heartbeat
+		time.Sleep(3 * time.Second)
+		if got := b.docs.text("k"); got != "two" {
+			t.Errorf("b has %q", got)
+		}
+		for i := range 100 {
+			a.docs.put(Document{fmt.Sprint(i), 3, make([]byte, 100_000)})
+		}
+		time.Sleep(3 * time.Second)
+		c := join(t, e, "c")
+		time.Sleep(3 * time.Second)
+		if got := c.docs.count(); got != 101 {
+			t.Errorf("c has %d documents", got)
+		}
+		for _, m := range []*member{c, b, a} {
+			m.leave()
+		}
+	})
+}
+
+// TestConcurrently runs everything at once, for the race detector.
+func TestConcurrently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange()
+		members := []*member{join(t, e, "a"), join(t, e, "b"), join(t, e, "c")}
+		var pushing sync.WaitGroup
+		for _, m := range members {
+			pushing.Go(func() {
+				for i := range 300 {
+					m.add(i%50, 1)
+					m.docs.put(Document{fmt.Sprint(i), int64(i), []byte{1}})
+					m.replica.Origins()
+					time.Sleep(17 * time.Millisecond)
+				}
+			})
+		}
+		pushing.Wait()
+		time.Sleep(3 * time.Second)
+		for _, m := range members {
+			if got := m.total(); got != 900 {
+				t.Errorf("%s answers %d", m.replica.me.name, got)
+			}
+		}
+		for _, m := range members {
+			m.leave()
+		}
+	})
+}
