@@ -22,9 +22,9 @@ RELEASE_URL       ?= https://github.com/sluice-metrics/sluice/releases/download/
 FUZZTIME ?= 10s
 
 # Packages with shared memory, for the race detector.
-RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./workload ./cmd/...
+RACE := ./aggregate/... ./connlimit ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./replica ./workload ./cmd/...
 
-.PHONY: build run check test unit binary loadtest e2e torture race guard bench figures bench-plot lint fuzz chart image release clean
+.PHONY: build run check test unit binary loadtest e2e torture simulate race guard bench figures bench-plot lint fuzz chart image release clean
 
 build:
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/sluice-loadtest
@@ -65,6 +65,12 @@ e2e: build
 # TORTURE=long make torture runs an hour. Tests that need loop devices are skipped without root.
 torture: build
 	$(E2E) -v -timeout $(if $(filter long,$(TORTURE)),6h,15m) ./torture
+
+# Replicas over a fabric with faults, by seed: about four minutes of processor time. A failure names
+# its seed: go test ./replica -run TestSimulation -seed N.
+SEEDS ?= 10000
+simulate:
+	go test -timeout 30m ./replica -run TestSimulation -seeds $(SEEDS)
 
 # A process under the race detector sleeps a second at its end; the store starts many.
 race:

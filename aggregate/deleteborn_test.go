@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,6 +77,50 @@ func TestMergedDeleteBorn(t *testing.T) {
 		points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("m:total")})
 		if err != nil || len(points) != 1 || points[0].Object.Name != "c" {
 			t.Errorf("%v %v, want c alone", points, err)
+		}
+	})
+}
+
+// TestHiddenUntilItsOriginKnows: a deleted series of an origin that cannot be reached stays hidden.
+// If the origin is heard and still has the series, it was pushed again there.
+func TestHiddenUntilItsOriginKnows(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[1].push("m:2|c|#pod:b,ns:ns")
+		time.Sleep(time.Second)
+		r.peers[0].dead = true
+		if n := r.Delete(allOf("m")); n != 1 {
+			t.Fatalf("deleted %d series, want 1", n)
+		}
+		for range 10 {
+			time.Sleep(10 * time.Second)
+			if got := r.ask("m:total"); !strings.HasPrefix(got, "no series") {
+				t.Fatalf("%s, want none", got)
+			}
+		}
+		r.peers[0].dead = false
+		time.Sleep(5 * time.Second)
+		r.want("m:total", "b=2")
+	})
+}
+
+// TestStaleElsewhere: a staleness marker for a series that another origin has is told to it, unless
+// the series has a newer value.
+func TestStaleElsewhere(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		own := r.tables[0]
+		var told []string
+		own.OnStaleElsewhere(func(o metric.Object, name string, labels metric.Labels) {
+			told = append(told, fmt.Sprintf("%s %s %v", o.Name, name, labels.Map()))
+		})
+		r.tables[1].push("m:2|g|#pod:b,ns:ns,l:x", fmt.Sprintf("n:2|g|#pod:b,ns:ns|T%d", time.Now().Unix()))
+		time.Sleep(time.Second)
+		own.push("own:1|g|#pod:b,ns:ns")
+		own.apply(&metric.Sample{Name: []byte("m"), Op: metric.MarkStale, Separator: ':', Tags: []byte("pod:b,ns:ns,l:x")})
+		own.apply(&metric.Sample{Name: []byte("m"), Op: metric.MarkStale, Separator: ':', Tags: []byte("pod:b,ns:ns,l:y")})
+		own.apply(&metric.Sample{Name: []byte("own"), Op: metric.MarkStale, Separator: ':', Tags: []byte("pod:b,ns:ns")})
+		own.apply(at(&metric.Sample{Name: []byte("n"), Op: metric.MarkStale, Separator: ':', Tags: []byte("pod:b,ns:ns")}, time.Minute))
+		if got, want := fmt.Sprint(told), "[b m map[l:x]]"; got != want {
+			t.Errorf("told %s, want %s", got, want)
 		}
 	})
 }

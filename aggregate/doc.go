@@ -43,6 +43,13 @@
 //   - The creator writes a series' identity before the cell's state publishes it. The identity is
 //     cleared under the history lock after every writer was quiescent (evict.go, reclaim.go).
 //
+// # Shadows
+//
+// A Shadow (shadow.go) is the table of another replica, copied by replaying what that replica saves.
+// It has no writers and no roller. One goroutine replays, and takes a block's history lock for each
+// series that it changes; the same lock guards the identity when a series dies. Merged answers from
+// the own table and the shadows together.
+//
 // # Invariants
 //
 // Each is named by a test; TestEveryInvariantHasATest checks that.

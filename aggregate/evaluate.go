@@ -22,7 +22,7 @@ type evaluation struct {
 	goneAt *Table
 	slow   slowPush
 	pace   *slowPushLog // warns of slow
-	hidden hiddenSeries // nil: none
+	hidden hiddenSeries
 
 	touched uint64 // a sum of the loads of touch, so that the compiler keeps them
 	read    int    // series read so far, to yield the processor now and then

@@ -30,18 +30,24 @@ type peer struct {
 // origin has deleted them too.
 type hiding struct {
 	table  *Table
-	series hiddenSeries
+	series map[lookup.Ref]time.Time
 }
 
-// hiddenSeries is a set of series. It never changes.
-type hiddenSeries map[lookup.Ref]struct{}
+// hiddenSeries are hidden until their origin was heard for hiddenFor after the deletion: it has
+// deleted them by then, or it has received newer samples of them.
+type hiddenSeries struct {
+	since map[lookup.Ref]time.Time // when they were deleted here; never changes
+	heard time.Time                // when the origin was last heard
+}
 
-func (h hiddenSeries) has(r lookup.Ref) bool {
-	if h == nil {
+const hiddenFor = 10 * time.Second
+
+func (h *hiddenSeries) has(r lookup.Ref) bool {
+	if h.since == nil {
 		return false
 	}
-	_, has := h[r]
-	return has
+	since, has := h.since[r]
+	return has && h.heard.Sub(since) < hiddenFor
 }
 
 // NewMerged returns the answers of a table alone.
@@ -122,6 +128,7 @@ func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
 	if q.Kind != nil {
 		*q.Kind = r.Kind
 	}
+	points = slices.Grow(points, r.mostFound())
 	matched := false
 	for parts := r.next(); len(parts) > 0; parts = r.next() {
 		k := r.kindOf(parts)
@@ -210,16 +217,16 @@ func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
 func (p *peer) hide(t *Table, refs []lookup.Ref) {
 	for {
 		old := p.hidden.Load()
-		fresh := &hiding{t, hiddenSeries{}}
+		fresh := &hiding{t, map[lookup.Ref]time.Time{}}
 		if old != nil && old.table == t {
-			for r := range old.series {
+			for r, since := range old.series {
 				if t.isLive(r) {
-					fresh.series[r] = struct{}{}
+					fresh.series[r] = since
 				}
 			}
 		}
 		for _, r := range refs {
-			fresh.series[r] = struct{}{}
+			fresh.series[r] = time.Now()
 		}
 		if p.hidden.CompareAndSwap(old, fresh) {
 			return
@@ -230,9 +237,9 @@ func (p *peer) hide(t *Table, refs []lookup.Ref) {
 // hiddenIn returns the hidden series of a table.
 func (p *peer) hiddenIn(t *Table) hiddenSeries {
 	if h := p.hidden.Load(); h != nil && h.table == t {
-		return h.series
+		return hiddenSeries{h.series, p.shadow.HeardAt()}
 	}
-	return nil
+	return hiddenSeries{}
 }
 
 // source is one origin's table during a read.
@@ -241,6 +248,7 @@ type source struct {
 	peer   *peer // nil: the own table
 	now    window.Moment
 	view   window.View
+	moved  window.View // if the origin stands still: for series that another one received since
 	course window.Course
 	offset float64 // ticks by which the own clock is ahead
 	hidden hiddenSeries

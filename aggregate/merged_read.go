@@ -81,6 +81,9 @@ func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error 
 	for i := range r.sources {
 		s := &r.sources[i]
 		s.view = s.table.viewOf(r.View.Span.Window, s.now)
+		if tick := s.table.Clock.Tick; s.course.Standing {
+			s.moved = s.table.viewOf(r.View.Span.Window, s.now.After(s.course.Silence(tick), tick))
+		}
 	}
 	return nil
 }
@@ -106,6 +109,14 @@ func (r *mergedRead) living() bool {
 
 func (r *mergedRead) empty() bool {
 	return !slices.ContainsFunc(r.sources, func(s source) bool { return len(s.found) > 0 })
+}
+
+// mostFound is the largest number of entries of an origin.
+func (r *mergedRead) mostFound() (n int) {
+	for i := range r.sources {
+		n = max(n, len(r.sources[i].found))
+	}
+	return n
 }
 
 func (r *mergedRead) tables() (all []*Table) {
@@ -350,11 +361,15 @@ func (r *mergedRead) addTwins(twins []twin) {
 	slices.SortStableFunc(twins, func(a, b twin) int { return cmp.Compare(a.seen, b.seen) })
 	r.BeginTwins()
 	series := r.Series
+	newest := twins[len(twins)-1].seen
 	for _, one := range twins {
 		r.use(one.source)
+		if s := &r.sources[one.source]; s.course.Standing && newest > s.now.Date().UnixNano() {
+			r.View, r.at = s.moved, -1
+		}
 		b, place := r.table.blocks.of(one.Number)
 		b.history.Lock()
-		r.addTwinLocked(one.Ref, b, place, r.Series == series)
+		r.addTwinLocked(one, b, place, r.Series == series)
 		b.history.Unlock()
 	}
 	r.use(r.own)
@@ -365,15 +380,15 @@ func (r *mergedRead) addTwins(twins []twin) {
 }
 
 // addTwinLocked adds a series of one origin. The first one counts the series.
-func (r *mergedRead) addTwinLocked(s lookup.Ref, b *block, place uint32, first bool) {
-	if !r.selectsLocked(s, b, place) {
+func (r *mergedRead) addTwinLocked(one twin, b *block, place uint32, first bool) {
+	if !r.selectsLocked(one.Ref, b, place) {
 		return
 	}
 	if first {
 		r.countSeries(b.series[place].labels())
 	}
 	r.recordLocked(b, place)
-	r.ReadTwinLocked(b.handle(place), &r.sources[r.at].course)
+	r.ReadTwinLocked(b.handle(place), &r.sources[one.source].course)
 }
 
 // warnOfTwins warns of a counter that is pushed too slowly for the window.

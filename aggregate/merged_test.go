@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -172,5 +173,106 @@ func TestMergedAddsWhatEachOriginCounted(t *testing.T) {
 		time.Sleep(70 * time.Second)
 		r.want("hits:total", "a=14 b=1 c=2.75")
 		r.want("hits:count", "a=0 b=0 c=0")
+	})
+}
+
+// Of a client that moved when its origin died, windows over bins and members hold what the new origin
+// received, as soon as the window began after the move.
+func TestMergedWindowsOfADeadOriginRunOut(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[1].push("lat:100|ms|#pod:a,ns:ns", "users:x|s|#pod:a,ns:ns", "lat:100|ms|#pod:b,ns:ns")
+		time.Sleep(time.Second)
+		r.peers[0].kill()
+		time.Sleep(5 * time.Second)
+		r.want("lat:max:10s", "a=100 b=100") // time stands still
+		r.tables[0].push("lat:5|ms|#pod:a,ns:ns", "users:y|s|#pod:a,ns:ns")
+		r.want("lat:max:10s", "a=100 b=100")
+		r.want("users:unique:10s", "a=2")
+		time.Sleep(8 * time.Second)
+		r.want("lat:max:10s", "a=5 b=100")
+		r.want("users:unique:10s", "a=1")
+		time.Sleep(2 * time.Minute)
+		r.want("lat:count", "a=0 b=0")
+	})
+}
+
+// A namespace's series answer before the cluster-wide ones, wherever they are.
+func TestMergedExternal(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		external := func(namespace, asked string) string {
+			points, err := r.External(metric.Query{Namespace: namespace, Expression: metric.ParseExpression(asked)})
+			if err != nil {
+				return err.Error()
+			}
+			var all []string
+			for _, p := range points {
+				all = append(all, fmt.Sprintf("%s %v", p.Labels, p.Value.Float64()))
+			}
+			slices.Sort(all)
+			return strings.Join(all, ", ")
+		}
+		r.tables[0].push("jobs:3|c|#q:1", "jobs:1|c|#q:2")
+		r.tables[1].push("jobs:4|c|#q:1", "jobs:7|c|#q:3", "lag:2|ms|#q:1", "lag:4|ms|#q:2")
+		r.tables[0].push("lag:6|ms|#q:1")
+		time.Sleep(time.Second)
+		if got, want := external("", "jobs:total"), "{q=1} 7, {q=2} 1, {q=3} 7"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if got, want := external("", "lag:mean"), "{} 4"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+// A deletion removes the own series and hides those of shadows until the origin has deleted them too.
+func TestMergedDelete(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].push("hits:3|c|#pod:a,ns:ns", "hits:1|c|#pod:b,ns:ns")
+		r.tables[1].push("hits:4|c|#pod:a,ns:ns", "hits:2|c|#pod:c,ns:ns")
+		time.Sleep(time.Second)
+		r.want("hits:total", "a=7 b=1 c=2")
+		if gone := r.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits")}); gone != 3 {
+			t.Errorf("deleted %d, want 3", gone)
+		}
+		r.want("hits:total", `no series of "hits" for pods in "ns"; last seen 1s ago, deleted`)
+		r.tables[1].push("hits:1|c|#pod:a,ns:ns") // before the origin hears of the deletion
+		time.Sleep(time.Second)
+		r.want("hits:total", `no series of "hits" for pods in "ns"; last seen 2s ago, deleted`)
+		r.tables[1].Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits")})
+		time.Sleep(time.Second)
+		r.tables[1].push("hits:5|c|#pod:a,ns:ns")
+		time.Sleep(time.Second)
+		r.want("hits:total", "a=5")
+	})
+}
+
+// The list of metrics is the union of all origins', within its limits.
+func TestMergedListed(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].push("b:1|c|#pod:a,ns:ns", "d:1|c|#pod:a,ns:ns", "y:1|c")
+		r.tables[1].push("a:1|c|#pod:a,ns:ns", "b:1|g|#pod:b,ns:ns", "x:1|c", "z:1|c")
+		time.Sleep(time.Second)
+		for limit, want := range map[int]string{9: "x y z pods/a pods/b pods/d", 2: "x y pods/a pods/b"} {
+			var names []string
+			for _, one := range r.Listed(limit) {
+				names = append(names, strings.TrimPrefix(one.Resource+"/"+one.Name, "/"))
+			}
+			if got := strings.Join(names, " "); got != want {
+				t.Errorf("limit %d: %s, want %s", limit, got, want)
+			}
+		}
+	})
+}
+
+// Origins may have an object's metric in different kinds: the older series decides at all of them.
+func TestMergedKinds(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[1].push("n:4|c|#pod:a,ns:ns", "n:4|c|#pod:b,ns:ns")
+		time.Sleep(5 * time.Second)
+		r.tables[0].push("n:9|g|#pod:a,ns:ns", "n:7|g|#pod:c,ns:ns")
+		time.Sleep(time.Second)
+		r.want("n:total", "a=4 b=4")
+		r.want("n:last", "c=7")
+		r.want("n:count", "a=4 b=4")
 	})
 }

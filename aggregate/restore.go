@@ -43,6 +43,7 @@ type savedClock struct {
 	life    window.SavedLife
 	seed    uint64 // of set members' hashes
 	windows []time.Duration
+	resumed uint32 // the tick in which the saved clock had resumed; 0: unknown
 }
 
 func (s *savedClock) tick() time.Duration { return slices.Min(s.windows) / window.TicksPerWindow }
@@ -64,6 +65,9 @@ func readClock(data []byte) (s savedClock, err error) {
 	} else {
 		s.life.Life, s.life.Epoch = time.Duration(d.Uvarint()), d.Varint()
 		s.life.Uptime = window.Uptime{Boot: d.String(), Up: time.Duration(d.Uvarint())}
+	}
+	if s.version == replicaFormat {
+		s.resumed = d.Uint32()
 	}
 	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 || s.life.Life > window.LongestLife || s.life.Up < 0 {
 		return s, fmt.Errorf("clock: %w", blob.ErrDamaged)

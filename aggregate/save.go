@@ -65,7 +65,11 @@ func (t *Table) AppendClock(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(min(now.Life, window.LongestLife)))
 	dst = binary.AppendVarint(dst, now.Epoch.UnixNano())
-	return binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
+	dst = binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
+	if t.config.Replicated {
+		dst = binary.AppendUvarint(dst, uint64(t.Clock.ResumedAt()))
+	}
+	return dst
 }
 
 func (t *Table) format() byte {

@@ -19,7 +19,7 @@ func newSetSeed() uint64 { return uint64(time.Now().Unix())<<32 | uint64(rand.Ui
 // hearSeed adopts the seed of another origin if it is less than the own one.
 func (t *Table) hearSeed(seed uint64) {
 	if seed < t.SetSeed.Load() {
-		t.AdoptSetSeed(seed)
+		t.adoptSeed(func(own uint64) bool { return seed < own }, seed)
 	}
 }
 
@@ -27,7 +27,14 @@ func (t *Table) hearSeed(seed uint64) {
 // sets can be united. Sets that exist keep their members (kind/set_seed.go). The next delta of each
 // block saves them.
 func (t *Table) AdoptSetSeed(seed uint64) {
-	if t.SetSeed.Load() == seed {
+	t.adoptSeed(func(own uint64) bool { return seed != own }, seed)
+}
+
+// adoptSeed adopts a seed if it is to replace the own one.
+func (t *Table) adoptSeed(replaces func(own uint64) bool, seed uint64) {
+	t.seedMu.Lock()
+	defer t.seedMu.Unlock()
+	if !replaces(t.SetSeed.Load()) {
 		return
 	}
 	now := t.Clock.Now()

@@ -52,8 +52,12 @@ func TestAdoptSetSeed(t *testing.T) {
 				for range 70 {
 					second()
 				}
-				f.AdoptSetSeed(3)
+				f.AdoptSetSeed(5)
+				f.AdoptSetSeed(4)
 				for i := range 130 {
+					if i == 8 || i == 20 {
+						f.AdoptSetSeed(uint64(100 + i))
+					}
 					second()
 					if i%30 == 5 {
 						r.disks[0].flush(f.Table, never)

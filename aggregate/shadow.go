@@ -106,12 +106,14 @@ func (s *Shadow) Begin(clock []byte) error {
 		return err
 	}
 	if here := slices.Min(s.config.Windows); saved.windows[0] != here {
-		return fmt.Errorf("%w: the shortest is %s at the origin, %s here", ErrWindows, metric.FormatWindow(saved.windows[0]), metric.FormatWindow(here))
+		return fmt.Errorf("%w: the shortest is %s at the origin, %s here", ErrWindows,
+			metric.FormatWindow(saved.windows[0]), metric.FormatWindow(here))
 	}
 	s.End()
 	t := s.newTable(saved.windows)
 	s.hearSeed(t, saved.seed)
 	s.zero.Store(saved.zero())
+	t.Clock.TellResumed(saved.resumed)
 	t.Clock.Tell(saved.moment(0))
 	s.table.Store(t)
 	return nil
@@ -144,7 +146,8 @@ func readOriginClock(clock []byte) (savedClock, error) {
 
 // moment is the moment at which a clock was saved, with its dates corrected.
 func (s *savedClock) moment(correction time.Duration) window.Moment {
-	return window.Moment{At: s.at, Wall: s.life.Wall.Add(correction), Life: s.life.Life, Epoch: time.Unix(0, s.life.Epoch).Add(correction)}
+	epoch := time.Unix(0, s.life.Epoch)
+	return window.Moment{At: s.at, Wall: s.life.Wall.Add(correction), Life: s.life.Life, Epoch: epoch.Add(correction)}
 }
 
 // zero is the date of receiving time zero, in Unix nanoseconds.
@@ -158,9 +161,11 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 		return err
 	}
 	if !slices.Equal(saved.windows, t.Windows()) {
-		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows, windowNames(saved.windows), windowNames(t.Windows()))
+		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows,
+			windowNames(saved.windows), windowNames(t.Windows()))
 	}
 	s.zero.Store(saved.zero())
+	t.Clock.TellResumed(saved.resumed)
 	t.Clock.Tell(saved.moment(correction))
 	s.hearSeed(t, saved.seed)
 	now := time.Now()
@@ -230,10 +235,12 @@ func (s *Shadow) Refused() int { return s.refused }
 
 // Bytes is the memory of the shadow, estimated for the index.
 func (s *Shadow) Bytes() int64 {
-	const perSeries = int64(unsafe.Sizeof(index.Entry{})) + int64(unsafe.Sizeof(lookup.Ref{})) + 2*(16+8) // slots of names and identities
+	const slots = 2 * (16 + 8) // of names and identities
+	const perSeries = int64(unsafe.Sizeof(index.Entry{})) + int64(unsafe.Sizeof(lookup.Ref{})) + slots
 	t := s.Table()
 	_, logs := t.Logs.Used()
-	return int64(t.Blocks()*kind.BlockSeries*placeBytes) + logs + t.BodyBytes.Load() + t.nameBytes.Load() + int64(t.Series())*perSeries
+	places := int64(t.Blocks() * kind.BlockSeries * placeBytes)
+	return places + logs + t.BodyBytes.Load() + t.nameBytes.Load() + int64(t.Series())*perSeries
 }
 
 // shrinkTurns is the number of calls of Advance over which one visit of all series is spread: a

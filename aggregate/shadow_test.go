@@ -13,6 +13,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// newOrigin is newFixture for a table that may be one of several replicas.
+func newOrigin(t testing.TB, replicated bool) *fixture {
+	c := DefaultConfig()
+	c.Replicated = replicated
+	table := New(c, describeByPod, quiet())
+	return &fixture{Table: table, t: t, w: table.NewWriter()}
+}
+
 // follower is a shadow that follows a fixture's table, and reads like a table of its own.
 type follower struct {
 	*Shadow
@@ -21,7 +29,7 @@ type follower struct {
 }
 
 func newFollower(t testing.TB, origin *fixture) *follower {
-	s := NewShadow(DefaultConfig(), quiet())
+	s := NewShadow(origin.config, quiet())
 	f := &follower{s, t, origin}
 	f.must(s.Begin(origin.AppendClock(nil)))
 	return f
@@ -142,7 +150,7 @@ func TestShadowFollows(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 21))
 					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
-					f := newFixture(t).running()
+					f := newOrigin(t, seed%2 == 1).running()
 					time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 					shadow := newFollower(t, f)
 					for i := range 120 {
@@ -355,6 +363,49 @@ func TestShadowOfManyBlocks(t *testing.T) {
 			if f.Blocks() < 2 {
 				t.Error("one block only")
 			}
+		})
+	}
+}
+
+// An origin that restarts goes on in the shadow that it had, block by block, and rates of clients
+// that push at intervals stay those of the origin.
+func TestShadowOfARestartedOrigin(t *testing.T) {
+	for seed := range uint64(hurry(4, 2)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 23))
+			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+			f, disk := newOrigin(t, true).running(), newSaved()
+			time.Sleep(2*time.Minute + 123_400*time.Microsecond)
+			shadow := newFollower(t, f)
+			work := func(seconds int) {
+				for i := range seconds {
+					if i%3 == 0 {
+						f.push("c:30|c|#pod:slow,ns:ns", "t:30|ms|#pod:slow,ns:ns")
+						f.traffic(r)
+						f.apply(p.next()...)
+					}
+					time.Sleep(time.Second)
+					shadow.advance()
+					for b := range f.Blocks() {
+						delta := f.AppendDelta(nil, b)
+						disk.deltas[b] = append(disk.deltas[b], delta)
+						shadow.must(shadow.ApplyDelta(b, delta))
+					}
+					shadow.compare(fmt.Sprintf("seed %d, second %d", seed, i))
+				}
+			}
+			work(40)
+			disk.clock = f.AppendClock(nil)
+			work(1) // not on disk
+			time.Sleep(time.Duration(r.IntN(40)) * time.Second)
+			f = newOrigin(t, true)
+			shadow.must(disk.into(f.Table))
+			shadow.origin = f.running()
+			time.Sleep(1500 * time.Millisecond)
+			shadow.copyAll()
+			shadow.follow(false)
+			shadow.compare(fmt.Sprintf("seed %d, after the restart", seed))
+			work(40)
 		})
 	}
 }

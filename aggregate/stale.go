@@ -3,6 +3,7 @@ package aggregate
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
@@ -22,10 +23,39 @@ func (w *Writer) markStale(s *metric.Sample) metric.Reason {
 	}
 	t := w.table
 	to, _, there := t.locate(&decided.identity)
-	if now := t.Clock.Now(); there && !t.outlives(to, s, now) {
+	if now := t.Clock.Now(); there {
+		if t.outlives(to, s, now) {
+			return metric.Applied
+		}
 		t.evict([]lookup.Ref{to}, markedStale, now)
 	}
+	if tell := t.staleElsewhere.Load(); tell != nil && t.isStaleElsewhere(&decided.identity, s) {
+		(*tell)(decided.identity.Object, decided.identity.Name, metric.TrustPackedLabels(decided.identity.Labels))
+	}
 	return metric.Applied
+}
+
+// OnStaleElsewhere sets the function that is called for a staleness marker whose series another
+// origin has: the client was another replica's before. Its arguments are borrowed.
+func (t *Table) OnStaleElsewhere(tell func(o metric.Object, name string, labels metric.Labels)) {
+	t.staleElsewhere.Store(&tell)
+}
+
+// isStaleElsewhere reports whether another origin has the series of a staleness marker, without a
+// newer value.
+func (t *Table) isStaleElsewhere(f *index.Identity, s *metric.Sample) bool {
+	for from := range t.eachOther {
+		form := *f
+		form.Hash(&from.index.Hash)
+		shard := from.canon.Shard(form.Sum)
+		shard.Mu.Lock()
+		to, _, there := from.locate(&form)
+		shard.Mu.Unlock()
+		if there && !from.outlives(to, s, from.Clock.Now()) {
+			return true
+		}
+	}
+	return false
 }
 
 // outlives reports whether a series has a value newer than a staleness marker.

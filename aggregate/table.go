@@ -58,6 +58,8 @@ type Table struct {
 	slow     slowPushLog
 	mixed    kindConflicts
 	others   atomic.Pointer[iter.Seq2[*Table, bool]] // of other origins, see twins.go
+	// staleElsewhere is told of staleness markers for series of other origins; nil: nobody is.
+	staleElsewhere atomic.Pointer[func(o metric.Object, name string, labels metric.Labels)]
 
 	// written are the windows that the restored state was saved with. sameWindows is set if they
 	// equal the table's.
@@ -81,6 +83,7 @@ type Table struct {
 
 	evictions evictions
 
+	seedMu  sync.Mutex // held while the table adopts another seed of sets
 	sumsMu  sync.Mutex // guards the fields below; locked after evictions.mu
 	writers []*Writer
 	closed  kind.Sum // additions by closed writers

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,5 +268,47 @@ func TestGaugesOfClocksApart(t *testing.T) {
 		r.exchange()
 		r.wantGauge("g", metric.Int(2))
 		r.wantGauge("h", metric.Int(6))
+	})
+}
+
+// A folder that a replica wrote is read by a table alone, and back.
+func TestReplicaState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newReplica(t)
+		random := rand.New(rand.NewPCG(3, 3))
+		p := &pushes{r: random, life: 1, counts: make([]float64, 4)}
+		for i := range 100 {
+			if i == 20 {
+				f.AdoptSetSeed(1)
+			}
+			f.churn(random, p)
+			time.Sleep(time.Second)
+		}
+		was := f
+		for _, next := range []*fixture{newFixture(t), newReplica(t)} {
+			disk := newSaved()
+			disk.flush(was.Table, each)
+			if disk.clock[0] != was.format() {
+				t.Errorf("format %d, want %d", disk.clock[0], was.format())
+			}
+			if err := disk.into(next.Table); err != nil {
+				t.Fatal(err)
+			}
+			want, got := strings.Split(f.all()+"\n"+f.answers(), "\n"), strings.Split(next.all()+"\n"+next.answers(), "\n")
+			for i := range want {
+				if got[i] != want[i] {
+					t.Errorf("replica %v reads %s, want %s", next.Replicated, got[i], want[i])
+				}
+			}
+			was = next
+		}
+		eachPlace(was.Table, func(b *block, place uint32) {
+			if b.page.kinds[place] != metric.Gauge {
+				return
+			}
+			if part, set := kind.GaugePartLocked(b.handle(place)); set && part.At == 0 {
+				t.Errorf("a gauge without a stamp")
+			}
+		})
 	})
 }

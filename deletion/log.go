@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -29,6 +30,8 @@ type Log struct {
 	origin string
 	table  Table
 	logger *slog.Logger
+
+	removals atomic.Uint64 // of series, by deletions of other replicas
 
 	mu       sync.Mutex
 	byKey    map[Key]*deletion // guarded by mu
@@ -134,7 +137,7 @@ func (l *Log) apply(key Key, d *deletion) {
 	}
 	l.mu.Unlock()
 	if news {
-		l.table.DeleteBorn(d.selector.Query(), time.UnixMilli(d.stamp))
+		l.removals.Add(uint64(l.table.DeleteBorn(d.selector.Query(), time.UnixMilli(d.stamp))))
 	}
 }
 
@@ -177,6 +180,9 @@ func (l *Log) pruneLocked(now time.Time) {
 		}
 	}
 }
+
+// Removals is the number of series that were deleted because of another replica.
+func (l *Log) Removals() uint64 { return l.removals.Load() }
 
 // Len is the number of deletions.
 func (l *Log) Len() int {

@@ -89,6 +89,9 @@ func TestDeletions(t *testing.T) {
 		a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "*", Name: "m"})
 		mustApply(t, b, a.TakeShared())
 		table.wants(t, "pods/shop/* m before 00:00:02")
+		if n := b.Removals(); n != 4 {
+			t.Errorf("%d series were deleted, want one for each deletion", n)
+		}
 		if a.Len() != 3 || b.Len() != 3 {
 			t.Errorf("%d and %d deletions, want 3", a.Len(), b.Len())
 		}
@@ -142,7 +145,10 @@ func TestDeletionsAreBounded(t *testing.T) {
 // TestDeletionDocuments: what is restored is what was saved; damaged documents are errors.
 func TestDeletionDocuments(t *testing.T) {
 	a, _ := newLog("a")
-	a.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "web", Name: "m", Labels: []metric.Label{{Key: "b", Value: "2"}, {Key: "a", Value: "1"}}})
+	a.Add(&Selector{
+		Resource: "pods", Namespace: "shop", Object: "web", Name: "m",
+		Labels: []metric.Label{{Key: "b", Value: "2"}, {Key: "a", Value: "1"}},
+	})
 	b, table := newLog("a")
 	for _, key := range a.Changed(true) {
 		value, _ := a.AppendDocument(nil, key)
@@ -169,7 +175,10 @@ func TestDeletionDocuments(t *testing.T) {
 
 func FuzzDocument(f *testing.F) {
 	l, _ := newLog("a")
-	l.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "web", Name: "m", Labels: []metric.Label{{Key: "b", Value: "2"}}})
+	l.Add(&Selector{
+		Resource: "pods", Namespace: "shop", Object: "web", Name: "m",
+		Labels: []metric.Label{{Key: "b", Value: "2"}},
+	})
 	for _, d := range l.AllShared() {
 		f.Add(d.Value)
 	}

@@ -47,7 +47,10 @@ func (s *Selector) clone() Selector {
 
 // Query returns the query that selects the same series.
 func (s *Selector) Query() metric.Query {
-	q := metric.Query{Resource: s.Resource, Namespace: s.Namespace, Object: s.Object, Expression: metric.Expression{Name: s.Name}}
+	q := metric.Query{
+		Resource: s.Resource, Namespace: s.Namespace, Object: s.Object,
+		Expression: metric.Expression{Name: s.Name},
+	}
 	switch {
 	case s.Exact:
 		all := metric.NewLabels(slices.Clone(s.Labels))

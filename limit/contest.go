@@ -138,7 +138,7 @@ func (r *Registry) claims(all []held) (claims []claim) {
 			claims = append(claims, claim{one.object, one.name, b.Labels, b.At, r.config.Origin, true})
 		}
 		for _, g := range others {
-			births = g.births.AppendBirths(births[:0], one.object, one.name)
+			births = r.counted(one, g, g.births.AppendBirths(births[:0], one.object, one.name))
 			for _, b := range births {
 				claims = append(claims, claim{one.object, one.name, b.Labels, b.At, g.name, false})
 			}
@@ -147,6 +147,17 @@ func (r *Registry) claims(all []held) (claims []claim) {
 	}
 	slices.SortFunc(claims, compareClaims)
 	return claims
+}
+
+// counted returns the births that are counted: not those that forget has left out.
+func (r *Registry) counted(one held, g *Origin, births []metric.Birth) []metric.Birth {
+	r.withQuota(quotaKeyOf(&one.object), func(s *quota) {
+		births = slices.DeleteFunc(births, func(b metric.Birth) bool {
+			holders, key := r.holdersLocked(s, &one.object, one.name, b.Labels)
+			return holders[key]&g.bit == 0
+		})
+	})
+	return births
 }
 
 // joinTwins keeps the oldest of the claims with the same labels, which are of one metric and one

@@ -102,7 +102,7 @@ func (r *Registry) ObjectGone(o metric.Object) {
 			name := one.name
 			for _, held := range one.objects(s.key) {
 				if held == o || whole {
-					ended = append(ended, func() { r.table.End(held, name) })
+					ended = append(ended, func() { r.table.End(held, name); r.forget(held, name) })
 				}
 			}
 		}

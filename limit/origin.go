@@ -61,7 +61,7 @@ func (r *Registry) Origin(name string, births Births) *Origin {
 	return g
 }
 
-// Close ends the counting of an origin. All of its series must have left.
+// Close ends the counting of an origin. All of its series must have left, and none may enter.
 func (g *Origin) Close() {
 	all := &g.registry.origins
 	all.mu.Lock()
@@ -101,6 +101,16 @@ func (g *Origin) Enter(o *metric.Object, name string, labels metric.Labels, _ ui
 // Leave implements aggregate.Admission.
 func (g *Origin) Leave(o *metric.Object, name string, labels metric.Labels) {
 	g.registry.withQuota(quotaKeyOf(o), func(s *quota) { g.registry.leaveLocked(s, g.bit, o, name, labels) })
+}
+
+// forget ends the counting of a metric of an object that no longer exists, at all other origins. They
+// remove its series themselves, but one of them may not be there any more.
+func (r *Registry) forget(o metric.Object, name string) {
+	for _, g := range r.others() {
+		for _, one := range g.births.AppendBirths(nil, o, name) {
+			g.Leave(&o, name, one.Labels)
+		}
+	}
 }
 
 // seriesKey is the identity of a series.

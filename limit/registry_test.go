@@ -291,9 +291,11 @@ func TestDeadObjectGetsNoSeries(t *testing.T) {
 	}
 }
 
-func (w *ward) scopes() (n int) {
-	for i := range w.registry.shards {
-		for range w.registry.shards[i].all() {
+func (w *ward) scopes() int { return w.registry.scopes() }
+
+func (r *Registry) scopes() (n int) {
+	for i := range r.shards {
+		for range r.shards[i].all() {
 			n++
 		}
 	}

@@ -358,14 +358,14 @@ func TestTheOldestOfSimultaneousBirthsStay(t *testing.T) {
 			first = order[0] // born a tick before the others, and not known to them yet
 		}
 		for i, at := range order {
-			w.replicas[at].push(seriesKey{pod("web-1"), "hits", labels(100 + at)})
+			w.replicas[at].push(seriesKey{pod("web-1"), "hits", labels(199 - at)})
 			if i == 0 && first == at {
 				w.now = w.now.Add(time.Second)
 			}
 		}
 		w.settle()
 		all := w.union()
-		if len(all) != 9 || !all[seriesKey{pod("web-1"), "hits", labels(100 + first)}] {
+		if len(all) != 9 || !all[seriesKey{pod("web-1"), "hits", labels(199 - first)}] {
 			t.Fatalf("seed %d: %d series are left, want 9 with that of %s", seed, len(all), w.replicas[first].name)
 		}
 		w.checkQuiet(t, seed)
@@ -393,6 +393,70 @@ func TestIdleMetricYieldsAtAllReplicas(t *testing.T) {
 	w.settle()
 	if all := w.union(); len(all) != 4 || !all[pushed] || all[seriesKey{pod("web-1"), "m1", metric.Labels{}}] {
 		t.Errorf("left: %v, want new instead of m1", all)
+	}
+	w.checkQuiet(t, 1)
+}
+
+// The slots of a deleted object are free, even if an origin that had its series is not there to
+// remove them. A later namespace of the name inherits nothing.
+func TestDeletedObjectLeavesNoSlotAtAnotherOrigin(t *testing.T) {
+	w := newWorld(1)
+	here, away := w.replicas[0], w.replicas[1]
+	ingress := metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main", UID: "1"}
+	for i := range 5 {
+		away.push(seriesKey{ingress, fmt.Sprint("m", i), metric.Labels{}})
+	}
+	w.settle()
+	external := seriesKey{metric.Object{Namespace: "shop"}, "new", metric.Labels{}}
+	if here.push(external) {
+		t.Fatal("a sixth metric was admitted")
+	}
+	here.registry.ObjectGone(ingress)
+	here.registry.runJobs()
+	if !here.push(external) {
+		t.Error("the slots of a deleted object are not free")
+	}
+	away.push(seriesKey{metric.Object{Namespace: "shop"}, "old", metric.Labels{}})
+	w.settle()
+	here.registry.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "2"})
+	here.registry.runJobs()
+	here.registry.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
+		if s.metrics != 0 || s.series != 0 {
+			t.Errorf("%d metrics and %d series are counted, want none", s.metrics, s.series)
+		}
+	})
+	for k := range away.own { // its news come at last
+		away.die(k)
+	}
+	w.settle()
+	if n := here.registry.scopes(); n != 0 {
+		t.Errorf("%d quotas are left", n)
+	}
+}
+
+// After a limit is lowered, whole metrics yield, the newest first, and none that an autoscaler names.
+func TestLoweredLimitCostsWholeMetrics(t *testing.T) {
+	w := newWorld(1)
+	for i, name := range []string{"old", "named", "new"} {
+		for at, r := range w.replicas {
+			labels := metric.NewLabels([]metric.Label{{Key: "l", Value: fmt.Sprint(at)}})
+			r.push(seriesKey{pod("web-1"), name, labels})
+		}
+		w.now = w.now.Add(time.Duration(i+1) * simultaneous)
+	}
+	w.settle()
+	for _, r := range w.replicas {
+		r.named = map[string]bool{"named": true}
+		r.limits.Pod = metric.Limit{Metrics: 4, Series: 8}
+		r.registry.LimitsChanged("shop")
+	}
+	w.settle()
+	left := map[string]int{}
+	for k := range w.union() {
+		left[k.name]++
+	}
+	if want := map[string]int{"old": 3, "named": 3}; !maps.Equal(left, want) {
+		t.Errorf("left: %v, want %v", left, want)
 	}
 	w.checkQuiet(t, 1)
 }

@@ -17,7 +17,7 @@ type modelTable struct {
 
 type modelBlock struct {
 	values  [4]uint64
-	changed bool
+	changed [4]bool
 }
 
 func (t *modelTable) add(block, place int, n uint64) {
@@ -25,7 +25,7 @@ func (t *modelTable) add(block, place int, n uint64) {
 		t.blocks = append(t.blocks, modelBlock{})
 	}
 	t.blocks[block].values[place] += n
-	t.blocks[block].changed = true
+	t.blocks[block].changed[place] = true
 }
 
 func (t *modelTable) total() (sum uint64) {
@@ -41,7 +41,7 @@ func (t *modelTable) clone() *modelTable {
 	c := *t
 	c.blocks = slices.Clone(t.blocks)
 	for i := range c.blocks {
-		c.blocks[i].changed = true
+		c.blocks[i].changed = [4]bool{}
 	}
 	return &c
 }
@@ -62,12 +62,20 @@ func (t *modelTable) AppendState(dst []byte, block int) []byte {
 
 func (t *modelTable) AppendBlockNames(dst []byte, _ int) []byte { return append(dst, "names"...) }
 
+// AppendDelta appends the values that changed, each with its place.
 func (t *modelTable) AppendDelta(dst []byte, block int) []byte {
-	if !t.blocks[block].changed {
+	b := &t.blocks[block]
+	if b.changed == [4]bool{} {
 		return dst
 	}
-	t.blocks[block].changed = false
-	return t.AppendState(dst, block)
+	dst = binary.BigEndian.AppendUint64(dst, t.at)
+	for place, changed := range b.changed {
+		if changed {
+			dst = binary.BigEndian.AppendUint64(append(dst, byte(place)), b.values[place])
+		}
+	}
+	b.changed = [4]bool{}
+	return dst
 }
 
 // modelShadow is a shadow of a modelTable. It checks that values are never later than the clock.
@@ -121,10 +129,14 @@ func (s *modelShadow) ReplaceBlock(block int, names, state []byte) error {
 		s.blocks[block] = [4]uint64{}
 		return nil
 	}
-	if string(names) != "names" {
+	if string(names) != "names" || len(state) != 40 {
 		return errModel
 	}
-	return s.set(block, state)
+	s.notLater(state)
+	for i := range 4 {
+		s.blocks[block][i] = binary.BigEndian.Uint64(state[8+8*i:])
+	}
+	return nil
 }
 
 func (s *modelShadow) ApplyDelta(block int, delta []byte) error {
@@ -132,20 +144,23 @@ func (s *modelShadow) ApplyDelta(block int, delta []byte) error {
 	if block >= len(s.blocks) {
 		return errModel
 	}
-	return s.set(block, delta)
-}
-
-func (s *modelShadow) set(block int, state []byte) error {
-	if len(state) != 40 {
+	if len(delta) < 8 || (len(delta)-8)%9 != 0 {
 		return errModel
 	}
-	if at := binary.BigEndian.Uint64(state); at > s.at {
-		panic(fmt.Sprintf("model: a value of %d is applied at %d", at, s.at))
-	}
-	for i := range 4 {
-		s.blocks[block][i] = binary.BigEndian.Uint64(state[8+8*i:])
+	s.notLater(delta)
+	for delta = delta[8:]; len(delta) > 0; delta = delta[9:] {
+		if delta[0] > 3 {
+			return errModel
+		}
+		s.blocks[block][delta[0]] = binary.BigEndian.Uint64(delta[1:])
 	}
 	return nil
+}
+
+func (s *modelShadow) notLater(blob []byte) {
+	if at := binary.BigEndian.Uint64(blob); at > s.at {
+		panic(fmt.Sprintf("model: a value of %d is applied at %d", at, s.at))
+	}
 }
 
 func (s *modelShadow) total() (sum uint64) {

@@ -186,3 +186,23 @@ func TestReadyAlone(t *testing.T) {
 		t.Errorf("ready %v, %s", ready, detail)
 	}
 }
+
+// A late answer to an earlier question doesn't set a block back.
+func TestLateWholeBlock(t *testing.T) {
+	w := newWorld(t, 8, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	a.table.add(0, 0, 5)
+	w.run(2 * time.Second)
+	seq, flush, _ := a.replica.publisher.numberOf(0)
+	late := wholeBody{block: 0, seq: seq, flush: flush, clock: a.table.AppendClock(nil), names: []byte("names")}
+	late.state = (&modelTable{blocks: make([]modelBlock, 1)}).AppendState(nil, 0) // before the first sample
+	f := b.replica.origins.sorted()[0]
+	f.lackLocked(0)
+	f.blocks[0].asked = w.at
+	h := header{kind: typeWhole, sender: a.replica.me, pieces: 1}
+	b.replica.receive(b.replica.subjects.of(stateOf, "a", "b"), append(h.append(nil), late.append(nil)...))
+	for range 300 {
+		w.run(10 * time.Millisecond)
+		w.agree(5)
+	}
+}

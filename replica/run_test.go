@@ -123,6 +123,24 @@ func (s *lockedShadow) ApplyDelta(block int, delta []byte) error {
 	return s.modelShadow.ApplyDelta(block, delta)
 }
 
+func (s *lockedShadow) Series() int {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.modelShadow.Series()
+}
+
+func (s *lockedShadow) Bytes() int64 {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.modelShadow.Bytes()
+}
+
+func (s *lockedShadow) Expired() bool {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	return s.modelShadow.Expired()
+}
+
 func join(t *testing.T, e *exchange, name string) *member {
 	m := &member{t: t, soon: make(chan struct{}, 1), ended: make(chan error, 1), docs: newFakeDocuments()}
 	m.table.at = 1

@@ -16,6 +16,7 @@ var (
 // eachSeed runs a simulation for the seeds that were asked for. A failure names its seed, with
 // which it can be repeated.
 func eachSeed(t *testing.T, run func(t *testing.T, seed uint64)) {
+	t.Parallel() // with the other simulations
 	first, last := uint64(1), uint64(*seeds)
 	if *oneSeed != 0 {
 		first, last = *oneSeed, *oneSeed

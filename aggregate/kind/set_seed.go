@@ -29,12 +29,15 @@ type formerSet struct {
 	since uint32 // tick from which on the set has the current seed
 }
 
-// AdoptSeed makes all sets change to a seed at their next record.
+// AdoptSeed makes all sets change to a seed at their next record. One goroutine at a time calls it.
+// If the seed before is as young, the one before that remains the former: its parts are complete.
 func (e *Env) AdoptSeed(seed uint64, tick uint32) {
-	if before := e.SetSeed.Load(); before != seed {
-		e.former.Store(&formerSeed{before, tick})
-		e.SetSeed.Store(seed)
+	former := e.SetSeed.Load()
+	if f := e.former.Load(); f != nil && f.since >= e.oldestTick(tick) {
+		former = f.seed
 	}
+	e.former.Store(&formerSeed{former, tick})
+	e.SetSeed.Store(seed)
 }
 
 // newSetBody returns the body of a new set. While other sets have a former part, so has this one.
@@ -66,19 +69,25 @@ func (body *Body) setsLocked() iter.Seq[*set] {
 // followSeedLocked makes a set change to the table's seed, and drops a former part that is older
 // than every window.
 func (e *Env) followSeedLocked(h Series, now uint32) {
-	body := h.body()
-	if former := body.former.Load(); former != nil && former.since < e.oldestTick(now) {
-		body.former.Store(nil)
+	body, complete := h.body(), h.body().Set
+	if former := body.former.Load(); former != nil {
+		complete = former.set
+		if former.since < e.oldestTick(now) {
+			body.former.Store(nil)
+			complete = body.Set
+		}
 	}
 	if seed := e.SetSeed.Load(); body.Set.seed != seed {
-		e.changeSeedLocked(h, seed, body.Set, now)
+		e.changeSeedLocked(h, seed, complete, now)
 	}
 }
 
 // changeSeedLocked gives a set a new part with a seed.
 func (e *Env) changeSeedLocked(h Series, seed uint64, former *set, since uint32) {
 	before, body := h.body(), &Body{Set: e.newSet(seed), Rewritten: true}
-	if former != nil {
+	if former != nil && former.seed == seed { // the table is back at it
+		body.Set = former
+	} else if former != nil {
 		body.former.Store(&formerSet{former, since})
 	}
 	h.Bodies.replace(h.Place, body)
@@ -137,6 +146,7 @@ func (r *Restorer) set(d *blob.Decoder, h Series) {
 	case former == nil || former.seed != seed:
 		former = &formerSet{r.newSet(seed), since}
 	}
+	former.since = max(former.since, since)
 	former.restore(d, r, n)
 	body.former.Store(former)
 }

@@ -23,7 +23,7 @@ type Clock struct {
 	epoch atomic.Int64
 	// Uptime returns the uptime of the machine. Tests replace it.
 	Uptime    func() Uptime
-	resumedAt uint32 // after a restart: the tick in which the clock resumed
+	resumedAt atomic.Uint32 // after a restart: the tick in which the clock resumed
 	// resumed is the receiving time at which the clock resumed, after it was down for so long.
 	resumed, down time.Duration
 	former        formerTicks
@@ -57,7 +57,8 @@ func (c *Clock) Resume(at, tick time.Duration) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
 	at = max(at, c.Offset)
 	c.Offset = at - time.Since(c.start)
-	c.resumedAt, c.resumed = uint32(at/c.Tick), at
+	c.resumed = at
+	c.resumedAt.Store(uint32(at / c.Tick))
 }
 
 // currentTick converts a tick of the earlier process. 0 remains 0, which means never.
@@ -160,3 +161,7 @@ func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {
 	ago := max(m.Wall.Sub(wall), 0)
 	return max(uint32((m.At-min(ago, m.At))/tick), beforeAll+1)
 }
+
+// ResumedAt is the tick in which the clock resumed after a restart of its process; 0 if there was
+// none.
+func (c *Clock) ResumedAt() uint32 { return c.resumedAt.Load() }

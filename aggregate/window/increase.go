@@ -95,7 +95,7 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	last := len(all) - 1
 	age := max(m.Now.At-time.Duration(born)*tick, m.Shortest)
 	plain := Stretch{From: now - window, scale: 1, Seconds: min(age, m.Window).Seconds()}
-	m.Cadence = cadenceOf(all, m.Clock.resumedAt)
+	m.Cadence = cadenceOf(all, m.Clock.ResumedAt())
 	p := m.Cadence
 	overdue := now-float64(all[last].Tick+1) > overdueAfter*p.Interval
 	if p.Alike == 0 || overdue || p.Interval*SlowShare > window*SlowSlack {

@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,9 +21,10 @@ type Joined struct {
 	changes []joinedChange
 	first   int // index of the first change of the origin that was added last
 	origins []*Course
-	born    float64   // position of the oldest birth
-	cuts    []float64 // positions where time was left out
-	pushes  []int     // scratch space of pushesUntil
+	born    float64        // position of the oldest birth
+	cuts    []float64      // positions where time was left out
+	pushes  []int          // scratch space of pushesUntil
+	scratch []joinedChange // scratch space of mergeInto
 	// fractions: some changes have no whole units.
 	fractions bool
 }
@@ -35,13 +35,14 @@ type joinedChange struct {
 	by       metric.Number
 	tick     uint32 // at its origin
 	origin   int
+	first    bool // of its origin
 	// part: an increase of the number's second part alone, which is no push.
 	part bool
 }
 
 // Begin starts with the next number.
 func (j *Joined) Begin() {
-	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], cuts: j.cuts[:0], pushes: j.pushes[:0], born: math.Inf(1)}
+	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], cuts: j.cuts[:0], pushes: j.pushes[:0], scratch: j.scratch[:0], born: math.Inf(1)}
 }
 
 // Origins is the number of origins added.
@@ -61,6 +62,7 @@ func (j *Joined) Add(all []Entry, before uint64, by func(from, to uint64) metric
 	j.first = len(j.changes)
 	for i, one := range all {
 		j.add(one, by(before, one.Value), false)
+		j.changes[len(j.changes)-1].first = i == 0
 		j.split(i > 0 && all[i-1].Tick == one.Tick-1)
 		before = one.Value
 	}
@@ -101,7 +103,7 @@ func (j *Joined) split(steady bool) {
 	share := (to - from) / (to - from + c.to - c.from)
 	if !steady {
 		if share > 0.5 {
-			c.from, c.to = from, to
+			c.from, c.to = to-1, to // as long as other changes, for the cadence
 		}
 		return
 	}
@@ -122,28 +124,58 @@ func (j *Joined) split(steady bool) {
 func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, seconds float64) {
 	j.trim()
 	j.sort()
+	j.guessFirst(-float64(m.Logs.Horizon - 1))
 	m.Cadence = cadence{}
 	j.leaveOutDowntime()
 	count, seconds, sure := j.increaseAsOf(0, m, whole)
 	if known := j.known(); known < 0 && !sure {
 		earlier, over, sure := j.increaseAsOf(known, m, whole)
-		if sure || math.Abs(earlier.Float64())*seconds > math.Abs(count.Float64())*over {
+		if sure || math.Abs(earlier.Float64()) >= math.Abs(count.Float64()) {
 			count, seconds = earlier, over
-		}
-	}
-	if Debug {
-		println("now", count.Float64(), seconds, "known", int(j.known()*1000), "interval", int(m.Cadence.Interval*1000), m.Cadence.Alike)
-		for _, c := range j.changes {
-			println(c.origin, int(c.from*1000), int(c.to*1000), int(c.by.Float64()))
 		}
 	}
 	return count, seconds
 }
 
-var Debug = false
+// guessFirst replaces an origin's first change by the next one if it is older than every window: when
+// the log was shortened, the first entry may stand for all before, or for none.
+func (j *Joined) guessFirst(oldest float64) {
+	for i := range j.changes[:max(len(j.changes)-1, 0)] {
+		if c := &j.changes[i]; c.first && c.from <= oldest {
+			c.by = j.changes[i+1].by
+		}
+	}
+}
 
+// sort orders the changes by position. Those of each origin are in order already.
 func (j *Joined) sort() {
-	slices.SortStableFunc(j.changes, func(a, b joinedChange) int { return cmp.Compare(a.from, b.from) })
+	all := j.changes
+	for end := 1; end < len(all); end++ {
+		if all[end].from >= all[end-1].from {
+			continue
+		}
+		begin := end
+		for end < len(all) && (end == begin || all[end].from >= all[end-1].from) {
+			end++
+		}
+		j.mergeInto(begin, end)
+		end--
+	}
+}
+
+// mergeInto merges the changes from begin to end, which are in order, with those before.
+func (j *Joined) mergeInto(begin, end int) {
+	j.scratch = append(j.scratch[:0], j.changes[begin:end]...)
+	to, a := end-1, begin-1
+	for b := len(j.scratch) - 1; b >= 0; to-- {
+		if a >= 0 && j.changes[a].from > j.scratch[b].from {
+			j.changes[to] = j.changes[a]
+			a--
+		} else {
+			j.changes[to] = j.scratch[b]
+			b--
+		}
+	}
 }
 
 // trim narrows the first and the last changes of each time in which an origin received the number
@@ -276,7 +308,7 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChang
 		end++
 	}
 	n := int(math.Round(window / p.Interval))
-	if before := max(last-n, p.first); before-(last-n) <= 1 && before < last {
+	if before := max(last-n, p.first); before == last-n || before == last-n+1 && j.changes[pushes[before]].from <= plain.From {
 		covered := float64(last-before) * p.Interval
 		s := Stretch{scale: window / covered, Seconds: plain.Seconds, late: plain.From + p.Interval, early: plain.From - p.Interval}
 		if before > last-n {
@@ -302,23 +334,25 @@ func (j *Joined) pushesUntil(now float64) []int {
 	return j.pushes
 }
 
-// joinedSpread is the least difference of intervals that count as equal: each of two positions may
-// be off by a tick, for the origins' ticks begin at different moments.
-const joinedSpread = 2
+// crossSpread is the least difference from the mean at which a pause between two origins counts as
+// another interval: the origins' ticks begin at different moments, so it is off by a tick.
+const crossSpread = 1.25
 
 // cadenceOf is the cadence of joined pushes.
 func (j *Joined) cadenceOf(pushes []int) (p cadence) {
 	p.first = len(pushes) - 1
 	low, high, sum := math.MaxFloat64, 0.0, 0.0
 	for ; p.first > 0; p.first-- {
-		from, to := j.changes[pushes[p.first-1]].from, j.changes[pushes[p.first]].from
-		if slices.ContainsFunc(j.cuts, func(cut float64) bool { return from <= cut && cut < to }) {
+		before, after := &j.changes[pushes[p.first-1]], &j.changes[pushes[p.first]]
+		if slices.ContainsFunc(j.cuts, func(cut float64) bool { return before.from <= cut && cut < after.from }) {
 			continue
 		}
-		pause := to - from
-		low, high = min(low, pause), max(high, pause)
+		pause := after.from - before.from
 		mean := (sum + pause) / float64(p.Alike+1)
-		if high-low > max(joinedSpread, mean*intervalSpread) {
+		if before.origin == after.origin {
+			low, high = min(low, pause), max(high, pause)
+		}
+		if high-low > max(1, mean*intervalSpread) || math.Abs(pause-mean) > max(crossSpread, mean*intervalSpread) {
 			break
 		}
 		sum += pause
@@ -357,20 +391,37 @@ func (j *Joined) leaveOut(origin int, down, up float64) {
 	if next >= 0 {
 		up = min(up, max(j.resumedAt(last, next), down))
 	}
-	if up <= down {
+	gap := up - max(down, j.dueAfter(last, origin, down))
+	if gap <= 0 {
 		return
 	}
 	for i := range j.changes {
 		if c := &j.changes[i]; c.before(origin, down) {
-			c.from += up - down
-			c.to = min(c.to, down) + up - down
+			c.from += gap
+			c.to = min(c.to, down) + gap
 		}
 	}
 	if j.born < down {
-		j.born += up - down
+		j.born += gap
 	}
 	j.cuts = append(j.cuts, up-0.001)
 	j.sort()
+}
+
+// dueAfter is the position at which the next push was due after the last one before a downtime. The
+// pause until then is none of the downtime.
+func (j *Joined) dueAfter(last, origin int, down float64) float64 {
+	const pauses = 4
+	first, n := last, 0
+	for i := last - 1; i >= 0 && n < pauses; i-- {
+		if j.changes[i].before(origin, down) {
+			first, n = i, n+1
+		}
+	}
+	if interval := (j.changes[last].from - j.changes[first].from) / float64(max(n, 1)); interval >= leastInterval {
+		return j.changes[last].from + interval
+	}
+	return down
 }
 
 // before reports whether a change was before an origin went down. A change of another origin in a

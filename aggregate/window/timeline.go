@@ -128,6 +128,11 @@ func (c *Clock) Course(local time.Time, now Moment) Course {
 	return own
 }
 
+// Silence is the time since the position up to which all is known.
+func (c *Course) Silence(tick time.Duration) time.Duration {
+	return time.Duration(-c.Known * float64(tick))
+}
+
 // place returns the run of a receiving time in ticks.
 func (c *Course) place(tick float64) int {
 	at := len(c.spans) - 1

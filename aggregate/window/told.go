@@ -35,6 +35,9 @@ func (c *Clock) Tell(m Moment) {
 	c.timeline.Told(m.At, time.Now())
 }
 
+// TellResumed sets the tick in which the clock that this one follows resumed.
+func (c *Clock) TellResumed(tick uint32) { c.resumedAt.Store(tick) }
+
 // LetRun lets a told clock go on from where it stands, as if it had been told at a local time, until
 // the next Tell. The time is a result of time.Now.
 func (c *Clock) LetRun(since time.Time) {

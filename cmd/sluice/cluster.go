@@ -164,6 +164,7 @@ func (p *dataPath) reconcile(ctx context.Context) {
 			gone := p.table.Prune(p.cluster.view.Alive)
 			p.cluster.limits.Enforce()
 			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
+			p.replication.shadows.replaySeries()
 			p.cluster.workloads.ResolveOwners()
 			p.cluster.reconciled.Store(true)
 			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)

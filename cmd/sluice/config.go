@@ -94,7 +94,10 @@ func (c *serverConfig) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
 	c.push.Dialect = c.statsd.dialect
 	c.api.CertDir = c.store.Dir
-	c.table.Replicated = c.natsbus.Enabled()
+	if c.natsbus.Enabled() {
+		c.table.Replicated = true
+		c.limit.Origin, c.cluster.Replica = c.natsbus.ReplicaName(), c.natsbus.ReplicaName()
+	}
 	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // one body, and the same body decompressed
 		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))
 }

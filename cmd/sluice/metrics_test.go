@@ -90,6 +90,7 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 		t.Fatal(err)
 	}
 	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token",
+		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", "127.0.0.1:1", "--replica-insecure",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
@@ -108,7 +109,6 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	return p.registry
 }
 
-// both shows what either has, once.
 // ofReplicas is the registry of a replica that has heard of another one.
 func ofReplicas(t *testing.T) prometheus.Gatherer {
 	t.Helper()
@@ -121,6 +121,7 @@ func ofReplicas(t *testing.T) prometheus.Gatherer {
 	return all[0].registry
 }
 
+// both shows what either has, once.
 type both struct{ one, other prometheus.Gatherer }
 
 func (b both) Gather() ([]*dto.MetricFamily, error) {

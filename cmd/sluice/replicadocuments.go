@@ -66,12 +66,13 @@ func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 			deletions = append(deletions, deletion.Document{Key: key, Stamp: one.Stamp, Value: one.Value})
 		}
 	}
+	before := d.groups.Removals() + d.deletions.Removals()
 	for _, err := range []error{d.groups.Apply(groups), d.deletions.Apply(deletions)} {
 		if err != nil {
 			d.warn(origin, err)
 		}
 	}
-	if len(all) > 0 {
+	if d.groups.Removals()+d.deletions.Removals() != before {
 		d.flushSoon()
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/deletion"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
@@ -20,19 +21,31 @@ type replication struct {
 	bus     *natsbus.Bus
 	epoch   *replica.Epoch // restored with the table
 	replica *replica.Replica
+	shadows *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
 }
 
-// replicateDocuments makes groups and deletions known to other replicas. It comes before the store
-// restores them.
-func (p *dataPath) replicateDocuments() {
+// replicate prepares groups and deletions for other replicas, before the store restores them.
+func (p *dataPath) replicate() {
 	if !p.cfg.natsbus.Enabled() {
 		return
 	}
 	name := p.cfg.replica().Name
 	p.groups.Replicate(name)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)
+	p.table.OnStaleElsewhere(p.deleteElsewhere)
+}
+
+// deleteElsewhere deletes a series that another replica has, because its client's staleness marker
+// came here.
+func (p *dataPath) deleteElsewhere(o metric.Object, name string, labels metric.Labels) {
+	stale := deletion.Selector{Resource: o.Resource, Namespace: o.Namespace, Object: o.Name, Name: name, Exact: true}
+	for key, value := range labels.All() {
+		stale.Labels = append(stale.Labels, metric.Label{Key: key, Value: value})
+	}
+	p.replication.deletions.Add(&stale)
+	p.merged.Delete(stale.Query())
 }
 
 // storedDocuments are the documents that the store persists.
@@ -96,21 +109,8 @@ func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishD
 // PublishFlush implements store.Publisher.
 func (r *replication) PublishFlush() { r.replica.PublishFlush() }
 
-// originShadow is a shadow for package replica.
-type originShadow struct{ *aggregate.Shadow }
-
-// newShadow returns an empty copy of another origin's table.
-func (p *dataPath) newShadow(string) replica.Shadow {
-	s := aggregate.NewShadow(p.cfg.table, p.log)
-	s.SetOwn(p.table)
-	return originShadow{s}
-}
-
-// Hold implements replica.Shadow. A shadow sees by itself that its origin stands still.
-func (originShadow) Hold(bool) {}
-
-// setShadows tells readers which shadows there are, in the order of their origins' names. rank is
-// the number of names before the own one.
+// setShadows tells readers and the own table which shadows there are, in the order of their origins'
+// names. rank is the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {

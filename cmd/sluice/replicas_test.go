@@ -273,8 +273,8 @@ func TestReplicasStopAfterTheStore(t *testing.T) {
 // Without other replicas there is nothing of them.
 func TestNoReplicas(t *testing.T) {
 	p := started(t, t.TempDir())
-	if p.replication != (replication{}) || p.cfg.table.Replicated {
-		t.Errorf("%+v, want nothing", p.replication)
+	if r := &p.replication; r.bus != nil || r.replica != nil || r.epoch != nil || r.deletions != nil || p.cfg.table.Replicated {
+		t.Error("there are parts of replicas")
 	}
 	for _, s := range p.stages() {
 		if s.name == "replicas" || s.name == "bus" {
@@ -304,9 +304,15 @@ func TestFaultsOfReplicas(t *testing.T) {
 		}
 	}
 	missing := filepath.Join(t.TempDir(), "missing.pem")
-	code, _, errs := called(t, onFreePorts(t.TempDir(), "--replica-peers", "a:6222", "--replica-listen", "127.0.0.1:0",
-		"--replica-tls-cert-file", missing, "--replica-tls-key-file", missing, "--replica-tls-ca-file", missing)...)
-	if code != exitFailed || !strings.Contains(errs, "--replica-tls-cert-file cannot be read") {
-		t.Errorf("exit code %d: %s", code, errs)
+	for setting, flags := range map[string][]string{
+		"replica-tls-cert-file": {"--replica-peers", "a:6222", "--replica-listen", "127.0.0.1:0",
+			"--replica-tls-key-file", missing, "--replica-tls-ca-file", missing},
+		"nats-creds-file": {"--nats-url", "nats://127.0.0.1:1"},
+		"nats-ca-file":    {"--nats-url", "tls://127.0.0.1:1"},
+	} {
+		code, _, errs := called(t, onFreePorts(t.TempDir(), append(flags, "--"+setting, missing)...)...)
+		if code != exitFailed || !strings.Contains(errs, "--"+setting+" cannot be read") {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
 	}
 }

@@ -126,7 +126,7 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"push.MaxLabels": "a protocol's limit", "push.MaxLabelBytes": "a protocol's limit",
 		"push.ReadTimeout": "internal", "push.WriteTimeout": "internal", "push.IdleTimeout": "internal",
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
-		"cluster.Version": "the build's", "cluster.Replica": "from replica-name", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
+		"cluster.Version": "the build's", "cluster.Replica": "made from replica-name", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
 		"table.Replicated": "made from replica-peers and nats-url",
 		"api.CertDir":      "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
 		"api.AnyProxyName": "the API server has the safer setting",

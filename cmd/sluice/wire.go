@@ -117,10 +117,11 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
+	p.countShadows()
 	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
-	p.replicateDocuments()
+	p.replicate()
 	return nil
 }
 

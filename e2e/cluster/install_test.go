@@ -145,6 +145,9 @@ func mounted(t *testing.T, objects []*unstructured.Unstructured) (flags []string
 			text, _, _ := unstructured.NestedString(object.Object, "data", "sluice.yaml")
 			flags = append(flags, "--config", write("sluice.yaml", text))
 		case "Secret":
+			if object.GetName() != "sluice-tls" { // that of replicas names hosts that this machine cannot resolve
+				continue
+			}
 			for flag, key := range map[string]string{"--api-cert-file": "tls.crt", "--api-key-file": "tls.key"} {
 				coded, _, _ := unstructured.NestedString(object.Object, "data", key)
 				text, err := base64.StdEncoding.DecodeString(coded)

@@ -65,7 +65,7 @@ func (c Clients) Get(ctx context.Context, path string) ([]byte, error) {
 // token has only the rights of the service account's roles.
 func (c *ControlPlane) ServiceAccountKubeconfig(t *testing.T, namespace, name string) string {
 	t.Helper()
-	path, err := c.files.kubeconfig(fmt.Sprintf("%s.%s", namespace, name), &clientcmdapi.AuthInfo{Token: c.Token(t, namespace, name)})
+	path, err := c.files.kubeconfig(fmt.Sprintf("%s.%s", namespace, name), namespace, &clientcmdapi.AuthInfo{Token: c.Token(t, namespace, name)})
 	if err != nil {
 		t.Fatal(err)
 	}

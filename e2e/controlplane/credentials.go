@@ -77,16 +77,17 @@ func (c *credentials) userKubeconfig(ca *authority, user string, groups ...strin
 	if err != nil {
 		return "", err
 	}
-	return c.kubeconfig(name, &clientcmdapi.AuthInfo{ClientCertificate: p.certificate, ClientKey: p.key})
+	return c.kubeconfig(name, "", &clientcmdapi.AuthInfo{ClientCertificate: p.certificate, ClientKey: p.key})
 }
 
-// kubeconfig writes a kubeconfig for the API server and returns the path.
-func (c *credentials) kubeconfig(name string, user *clientcmdapi.AuthInfo) (string, error) {
+// kubeconfig writes a kubeconfig for the API server and returns the path. namespace is that of the
+// user; empty: none.
+func (c *credentials) kubeconfig(name, namespace string, user *clientcmdapi.AuthInfo) (string, error) {
 	const cluster = "e2e"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[cluster] = &clientcmdapi.Cluster{Server: c.server, CertificateAuthority: c.ca}
 	config.AuthInfos[name] = user
-	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: name}
+	config.Contexts[cluster] = &clientcmdapi.Context{Cluster: cluster, AuthInfo: name, Namespace: namespace}
 	config.CurrentContext = cluster
 	path := filepath.Join(c.folder, name+".kubeconfig")
 	return path, clientcmd.WriteToFile(*config, path)

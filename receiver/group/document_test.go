@@ -124,6 +124,17 @@ func FuzzDocument(f *testing.F) {
 		value, _ := all.AppendDocument(nil, key)
 		f.Add(value)
 	}
+	replica := New(DefaultConfig(), all.table)
+	replica.Replicate("a")
+	for _, key := range all.Changed(true) {
+		value, _ := all.AppendDocument(nil, key)
+		if err := replica.RestoreDocument(key, value); err != nil {
+			f.Fatal(err)
+		}
+	}
+	for _, d := range replica.AllShared() {
+		f.Add(d.Value)
+	}
 	f.Add([]byte{documentVersion, 5}) // a text that came before the first
 	f.Fuzz(func(t *testing.T, value []byte) {
 		g, c, err := readDocument(value)

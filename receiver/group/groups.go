@@ -39,6 +39,7 @@ type Groups struct {
 	replication *replication
 
 	deleted, expired atomic.Uint64
+	removals         atomic.Uint64 // of series from the table
 }
 
 const shards = 256

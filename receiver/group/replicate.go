@@ -109,6 +109,9 @@ func (gs *Groups) Apply(documents []Document) error {
 	return first
 }
 
+// Removals counts how often series of a family left the table.
+func (gs *Groups) Removals() uint64 { return gs.removals.Load() }
+
 // errOverMemory: others' groups have as much memory as the groups here may have.
 var errOverMemory = errors.New("memory limit of other replicas' groups reached")
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -444,4 +445,53 @@ func TestLateDocuments(t *testing.T) {
 	tell(a, b)
 	b.mustApply(late)
 	b.exposes("m{instance=\"\",job=\"x\"} 2\nm{instance=\"\",job=\"y\"} 2")
+}
+
+// TestReplicasAtOnce: pushes, deletions, sweeps and documents of other replicas at the same time end
+// with the same groups everywhere.
+func TestReplicasAtOnce(t *testing.T) {
+	all := newReplicas(t, 3)
+	now := time.Now()
+	for _, f := range all {
+		f.replication.now = time.Now
+		f.table.lifetime = func() time.Duration { return time.Since(now) + time.Hour }
+	}
+	var running sync.WaitGroup
+	for i, f := range all {
+		running.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(i), 3))
+			families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte("m 1\nn{a=\"b\"} 2\n"))
+			for range 300 {
+				key := keyOf(fmt.Sprint("job=", random.IntN(3)))
+				switch random.IntN(6) {
+				case 0:
+					f.Delete(key)
+				case 1:
+					f.RecordFailure(key, metric.Object{}, 0, time.Now())
+				default:
+					some := families[random.IntN(2):]
+					f.Push(&Push{Key: key, Families: some, Replace: random.IntN(2) == 0, Now: time.Now(), Applier: f.table})
+				}
+			}
+		})
+		running.Go(func() {
+			for range 100 {
+				documents := f.TakeShared()
+				for _, other := range all {
+					if other != f {
+						_ = other.Apply(documents)
+					}
+				}
+				f.Sweep(f.table.Lifetime())
+				f.Changed(false)
+				f.All(nil)
+			}
+		})
+	}
+	running.Wait()
+	catchUp(t, all)
+	for _, f := range all {
+		f.balanced()
+		held(t, f)
+	}
 }

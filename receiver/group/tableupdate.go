@@ -249,6 +249,7 @@ func (gs *Groups) remove(about *metric.Object, f, but *family) bool {
 		return false
 	}
 	gs.table.Remove(*about, f.Name, sets)
+	gs.removals.Add(1)
 	return true
 }
 

@@ -22,7 +22,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -51,7 +51,7 @@ type leaf struct {
 }
 
 // sign writes certificate, key and authority to dir and returns their paths.
-func (a *authority) sign(t *testing.T, dir string, l leaf) (cert, key, ca string) {
+func (a *authority) sign(t testing.TB, dir string, l leaf) (cert, key, ca string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

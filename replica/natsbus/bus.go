@@ -50,7 +50,9 @@ func Open(_ context.Context, cfg Config, log *slog.Logger) (*Bus, error) {
 	b.complaints.Interval = logInterval
 	var err error
 	if cfg.URL != "" {
-		b.conn, err = nats.Connect(cfg.URL, b.options()...)
+		if err = cfg.readable(); err == nil {
+			b.conn, err = nats.Connect(cfg.URL, b.options()...)
+		}
 	} else if err = b.embed(); err == nil {
 		b.conn, err = nats.Connect("", append(b.options(), nats.InProcessServer(b.server))...)
 	}

@@ -3,6 +3,7 @@ package natsbus
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,7 +18,7 @@ import (
 )
 
 // reserve returns loopback addresses that were free a moment ago.
-func reserve(t *testing.T, n int) []string {
+func reserve(t testing.TB, n int) []string {
 	t.Helper()
 	var all []string
 	for range n {
@@ -144,7 +145,7 @@ func never(t *testing.T, to, from *member) {
 }
 
 // peers are configurations of n replicas with TLS; each has all as its peers, itself included.
-func peers(t *testing.T, n int, ca *authority) []Config {
+func peers(t testing.TB, n int, ca *authority) []Config {
 	t.Helper()
 	addresses := reserve(t, n)
 	var all []Config
@@ -329,9 +330,13 @@ func TestFlood(t *testing.T) {
 }
 
 // userServer is a NATS of the user.
-func userServer(t *testing.T, port int) *server.Server {
+func userServer(t *testing.T, port int, change ...func(*server.Options)) *server.Server {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, NoSystemAccount: true})
+	options := &server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, NoSystemAccount: true}
+	for _, c := range change {
+		c(options)
+	}
+	s, err := server.NewServer(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,6 +370,31 @@ func TestUsersOwnNATS(t *testing.T) {
 		hears(t, all[1], all[0], 5*time.Second)
 		s.Shutdown()
 		s.WaitForShutdown()
+	}
+}
+
+// The user's NATS is verified against nats-ca-file; of another authority, it is never spoken to.
+func TestUsersOwnNATSWithTLS(t *testing.T) {
+	ca := newAuthority(t)
+	certFile, keyFile, caFile := ca.sign(t, t.TempDir(), leaf{})
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := userServer(t, server.RANDOM_PORT, func(o *server.Options) {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	})
+	_, _, foreign := newAuthority(t).sign(t, t.TempDir(), leaf{})
+	var all []*member
+	for i, file := range []string{caFile, caFile, foreign} {
+		cfg := DefaultConfig()
+		cfg.Name, cfg.URL, cfg.URLCAFile = fmt.Sprintf("r%d", i), "tls://"+s.Addr().String(), file
+		all = append(all, open(t, cfg))
+	}
+	hears(t, all[0], all[1], 5*time.Second)
+	never(t, all[2], all[0])
+	if all[2].conn.IsConnected() {
+		t.Error("connected to a NATS of another authority")
 	}
 }
 

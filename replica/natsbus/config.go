@@ -137,3 +137,19 @@ func (c Config) validateURL(faults *config.Faults) {
 		}
 	}
 }
+
+// readable reports a file for URL that cannot be read. Each connection reads them again.
+func (c Config) readable() error {
+	for _, file := range []struct {
+		field config.Field
+		path  string
+	}{{"CredsFile", c.CredsFile}, {"URLCAFile", c.URLCAFile}} {
+		if file.path == "" {
+			continue
+		}
+		if _, err := os.ReadFile(file.path); err != nil {
+			return config.NewFault(file.field, "cannot be read: %w", err)
+		}
+	}
+	return nil
+}

@@ -109,8 +109,10 @@ func serverOptions(cfg Config, secured *certificates) (*server.Options, error) {
 			Name: cfg.Cluster, Host: host, Port: number,
 			NoAdvertise: true,
 			// All messages are of one account, whose messages share one connection of a pool.
-			PoolSize:     -1,
-			Compression:  server.CompressionOpts{Mode: server.CompressionOff},
+			PoolSize: -1,
+			// Also of messages that do not shrink: the other end reads in larger pieces, which
+			// halves the CPU time of a message.
+			Compression:  server.CompressionOpts{Mode: server.CompressionS2Fast},
 			PingInterval: pingInterval, MaxPingsOut: pingsUnanswered,
 			TLSTimeout: handshakeTimeout.Seconds(),
 		},

@@ -9,8 +9,6 @@ const (
 	// outboxBytes bounds the messages that wait for the connection: some seconds of a busy
 	// replica.
 	outboxBytes = 32 << 20
-	// outboxKept bounds the memory that an empty outbox keeps.
-	outboxKept = 1 << 20
 )
 
 // errFull means that a message was dropped: NATS takes messages more slowly than they come.
@@ -29,11 +27,14 @@ type letter struct {
 type batch struct {
 	data    []byte
 	letters []letter
+	peak    int // the most bytes of a recent batch; falls by 1/16 with each
 }
 
+// reset empties the batch. It keeps the memory that flushes need, and none of a flood.
 func (b *batch) reset() {
-	if cap(b.data) > outboxKept {
-		b.data = nil
+	b.peak = max(b.peak-b.peak/16, len(b.data))
+	if cap(b.data) > 4*b.peak {
+		b.data, b.letters = nil, nil
 	}
 	clear(b.letters)
 	b.data, b.letters = b.data[:0], b.letters[:0]

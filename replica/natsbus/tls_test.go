@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // A replica hears nobody whose certificate is not that of a replica, and says why.
@@ -110,6 +112,45 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	if !strings.Contains(a.log.String(), "reloaded the certificate") {
 		t.Errorf("the log does not say that: %s", a.log)
 	}
+}
+
+// A scrape reads the files again: there may be no handshake for months, and an alert looks at the
+// date.
+func TestExpiryFollowsTheFile(t *testing.T) {
+	cfg := peers(t, 1, newAuthority(t))[0]
+	a := open(t, cfg)
+	cert, key, ca := newAuthority(t).sign(t, t.TempDir(), leaf{ended: true})
+	for _, file := range [][2]string{{cert, cfg.CertFile}, {key, cfg.KeyFile}, {ca, cfg.CAFile}} {
+		if err := os.Rename(file[0], file[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(rereadAfter)
+	if left := time.Until(time.Unix(int64(gauge(t, a, expiresDesc)), 0)); left > 0 {
+		t.Errorf("the certificate expires in %v, want in the past", left)
+	}
+	if !strings.Contains(a.log.String(), "has expired") {
+		t.Errorf("the log does not say that: %s", a.log)
+	}
+}
+
+// gauge collects a gauge of the bus.
+func gauge(t *testing.T, m *member, desc *prometheus.Desc) float64 {
+	t.Helper()
+	ch := make(chan prometheus.Metric, 16)
+	m.Collect(ch)
+	close(ch)
+	for one := range ch {
+		if one.Desc() == desc {
+			var value dto.Metric
+			if err := one.Write(&value); err != nil {
+				t.Fatal(err)
+			}
+			return value.GetGauge().GetValue()
+		}
+	}
+	t.Fatal("not collected")
+	return 0
 }
 
 // replace replaces the files of a configuration.

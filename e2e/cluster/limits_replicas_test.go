@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/loopback"
+	"github.com/sluice-metrics/sluice/e2e/server"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Two replicas share the limits: of metrics that came in at both at the same moment as many stay as
+// fit. Each Event is written once. The rights are those that the chart gives.
+func TestReplicasShareLimits(t *testing.T) {
+	plane := controlplane.New(t, controlplane.DefaultConfig())
+	plane.Kubectl(t, "create", "namespace", "sluice")
+	_, others := split(render(t, "replicas.yaml"))
+	apply(t, plane, others)
+	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
+	var routes []string
+	for range 2 {
+		address, err := loopback.Free("tcp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = append(routes, address)
+	}
+	var both []*cluster
+	for i, route := range routes {
+		one := server.InCluster(t, kubeconfig, "--replica-name", fmt.Sprint("sluice-", i), "--replica-listen", route,
+			"--replica-peers", strings.Join(routes, ","), "--replica-insecure")
+		one.Start()
+		both = append(both, &cluster{ControlPlane: plane, sluice: one})
+	}
+	first, second := both[0], both[1]
+	within(t, 30*time.Second, func() error {
+		lease, err := plane.Kubernetes.CoordinationV1().Leases("sluice").Get(t.Context(), "sluice", metav1.GetOptions{})
+		if err == nil && (lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, "sluice-")) {
+			err = fmt.Errorf("the Lease is held by %v", lease.Spec.HolderIdentity)
+		}
+		return err
+	})
+	if held := first.sluice.Metrics()["sluice_replica_events_leader"] + second.sluice.Metrics()["sluice_replica_events_leader"]; held != 1 {
+		t.Errorf("%v replicas hold the Lease", held)
+	}
+
+	ns := first.Namespace(t, "shared")
+	address := addressOf(t, first.pod(t, ns, "one", "default"))
+	first.awaitSender(t, ns, "one")
+	path := func(name string) string { return "/v1/namespaces/" + ns + "/pods/one/" + name }
+	put := func(c *cluster, name string, want int) { c.push(t, address, http.MethodPut, path(name), "1", want) }
+	for i := range 4 {
+		put(both[i%2], fmt.Sprint("m", i), http.StatusOK)
+	}
+	time.Sleep(2 * time.Second) // both know all four
+	put(first, "of-first", http.StatusOK)
+	put(second, "of-second", http.StatusOK) // at the same moment: the first has not published yet
+	kept, evicted := "of-first", "of-second"
+	within(t, 10*time.Second, func() error {
+		shed := [2]float64{}
+		for i, c := range both {
+			shed[i] = c.sluice.Metrics()["sluice_limit_shed_metrics_total"]
+		}
+		switch shed {
+		case [2]float64{0, 1}:
+		case [2]float64{1, 0}: // births are dated to the second
+			kept, evicted = evicted, kept
+		default:
+			return fmt.Errorf("the replicas have evicted %v metrics, want 1 in sum", shed)
+		}
+		return nil
+	})
+	for _, c := range both {
+		put(c, evicted, http.StatusTooManyRequests)
+		put(c, "m0", http.StatusOK) // a twin takes no slot
+		put(c, kept, http.StatusOK)
+	}
+	first.wantEvent(t, ns, "one", `"`+evicted+`" is rejected`, "m0", "m1", "m2", "m3", kept)
+
+	first.Apply(t, ns, `
+apiVersion: v1
+kind: LimitRange
+metadata: {name: absurd}
+spec:
+  limits:
+  - {type: sluice.dev/Pod, max: {sluice.dev/metrics: "-1"}}
+`)
+	first.wantEvent(t, ns, "absurd", "sluice.dev/metrics", "-1")
+	time.Sleep(3 * time.Second)
+	events, err := plane.Kubernetes.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int32{}
+	for _, one := range events.Items {
+		if one.Source.Component == "sluice" {
+			times[one.Reason+" "+one.InvolvedObject.Name] += one.Count
+		}
+	}
+	if times["MetricRefused one"] != 1 || times["MetricShed one"] != 1 || times["BadPushedMetricsLimit absurd"] != 1 {
+		t.Errorf("Events: %v, want each of the three once", times)
+	}
+}
