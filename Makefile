@@ -59,7 +59,7 @@ binary: build
 # builds them and keeps them in the user's cache folder (or SLUICE_E2E_CACHE).
 e2e: build
 	cd e2e && go run ./prepare
-	$(E2E) -timeout 20m ./binaries ./child ./controlplane ./cluster
+	$(E2E) -timeout 30m ./binaries ./child ./controlplane ./replicas ./cluster
 
 # The binary under the faults of docs/reliability.md: three minutes on an idle machine.
 # TORTURE=long make torture runs an hour. Tests that need loop devices are skipped without root.

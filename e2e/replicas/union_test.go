@@ -25,7 +25,7 @@ func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 	}
 	wantTotals(t, m, want)
 	for i, s := range m { // the second way to read
-		resp, err := http.Get("http://" + s.HTTP + "/v1/namespaces/e2e/external/hits?stat=total")
+		resp, err := http.Get("http://" + s.HTTP + "/v1/external/hits:total")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestADeletionHoldsEverywhere(t *testing.T) {
 	send(t, m[0], "old:1|c")
 	send(t, m[1], "old:2|c\nkept:1|c")
 	wantTotals(t, m, map[string]float64{"old:total": 3, "kept:total": 1})
-	if status, body := request(t, http.MethodDelete, m[1], "/v1/namespaces/e2e/external/old", ""); status != http.StatusOK {
+	if status, body := request(t, http.MethodDelete, m[1], "/v1/external/old", ""); status != http.StatusOK {
 		t.Fatalf("DELETE: %d %s", status, body)
 	}
 	eventually(t, 10*time.Second, func() string {
