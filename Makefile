@@ -59,7 +59,7 @@ binary: build
 # builds them and keeps them in the user's cache folder (or SLUICE_E2E_CACHE).
 e2e: build
 	cd e2e && go run ./prepare
-	$(E2E) -timeout 20m ./binaries ./child ./controlplane ./cluster
+	$(E2E) -timeout 30m ./binaries ./child ./controlplane ./replicas ./cluster
 
 # The binary under the faults of docs/reliability.md: three minutes on an idle machine.
 # TORTURE=long make torture runs an hour. Tests that need loop devices are skipped without root.
@@ -92,7 +92,7 @@ bench: build
 RUNS  ?= 3
 RATES ?= 20000,100000,400000,max
 PEERS ?= loadtest/peers.yaml
-OTHERS = churn push-5k visible api-1k-pods api-150k-pods restart-750k idle persistence disk-stall-30s largest-cluster
+OTHERS = churn push-5k visible api-1k-pods api-150k-pods restart-750k idle persistence replicas-2 replica-join disk-stall-30s largest-cluster
 figures: build
 	@mkdir -p bin/figures
 	-./bin/sluice-loadtest all --runs $(RUNS) --rate $(RATES) --peers $(PEERS) -o json > bin/figures/lines.json

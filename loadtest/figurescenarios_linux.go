@@ -11,6 +11,8 @@ var figureScenarios = []Scenario{
 	restartScenario,
 	idleScenario,
 	persistenceScenario,
+	replicasScenario,
+	joinScenario,
 	stallScenario,
 	largestScenario,
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
@@ -20,6 +21,9 @@ import (
 type cluster struct {
 	*controlplane.ControlPlane
 	sluice *server.Server
+	// replicas are the servers that pods push to, if there are several; guarded by mu.
+	replicas []*server.Server
+	mu       sync.Mutex
 }
 
 // install applies the chart and starts the server as its StatefulSet would. It ends with the test.
@@ -43,7 +47,7 @@ func installInto(t *testing.T, plane *controlplane.ControlPlane) *cluster {
 	sluice.Start()
 	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
 		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io")
-	return &cluster{plane, sluice}
+	return &cluster{ControlPlane: plane, sluice: sluice}
 }
 
 // split tells the objects that lead the API server to the pod from all others.

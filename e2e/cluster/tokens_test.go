@@ -133,7 +133,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, namespace: away, name: server}]
 `)
 	wire, kubeconfig := cut(t, plane)
-	c := &cluster{plane, server.InCluster(t, kubeconfig, "--push-auth", "token")}
+	c := &cluster{ControlPlane: plane, sluice: server.InCluster(t, kubeconfig, "--push-auth", "token")}
 	c.sluice.Start()
 	known, fresh := c.tokenFor(t, "away", "batch", "sluice", nil), c.tokenFor(t, "away", "batch", "sluice", nil)
 	const path = "/v1/namespaces/away/external/depth"

@@ -23,7 +23,7 @@ func (c *cluster) sendFrom(t *testing.T, from netip.Addr, datagram string) {
 }
 
 func (c *cluster) trySendFrom(from netip.Addr, datagram string) error {
-	to, err := net.ResolveUDPAddr("udp", c.sluice.UDP)
+	to, err := net.ResolveUDPAddr("udp", c.endpointOf(from).UDP)
 	if err != nil {
 		return err
 	}

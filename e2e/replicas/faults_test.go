@@ -1,0 +1,172 @@
+package replicas
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// within is the share by which a rate may be off in a fault: less than the autoscaler's tolerance.
+const within = 0.09
+
+// A replica is killed under constant load and its clients go to the other. Nothing moves.
+func TestKillOne(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	l := startLoad(t, m)
+	time.Sleep(settled)
+	observe(t, 3*time.Second, 0, m...).steady(t, "before", 2, within)
+	m[0].Kill()
+	time.AfterFunc(time.Second, func() { l.leave(m[0], m[1]) })
+	observe(t, 30*time.Second, 0, m[1]).steady(t, "one is dead", 2, within)
+	m[0].Start()
+	m.joined(t, 1)
+	observe(t, 15*time.Second, perSecond, m...).steady(t, "it is back", 2, within)
+	l.end()
+	time.Sleep(2 * time.Second)
+	// At most a flush of what the killed one received is missing, and what was sent to it after.
+	lost := float64(l.sent()) - must(sum(m[0], "shared:total")())
+	if lost < 0 || lost > perSecond*2.5 {
+		t.Errorf("%v of %v samples are missing", lost, l.sent())
+	}
+	t.Logf("%v of %v samples are missing: a second was sent to nobody", lost, l.sent())
+	if a, b := must(sum(m[0], "shared:total")()), must(sum(m[1], "shared:total")()); a != b {
+		t.Errorf("the replicas have %v and %v", a, b)
+	}
+}
+
+// All replicas are upgraded, one after the other, and their clients move meanwhile.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	l := startLoad(t, m)
+	time.Sleep(settled)
+	for i := range m {
+		other := m[1-i]
+		l.leave(m[i], other) // an endpoint is removed before its pod ends
+		time.Sleep(200 * time.Millisecond)
+		m[i].Stop()
+		observe(t, 5*time.Second, 0, other).steady(t, fmt.Sprintf("replica %d is down", i), 2, within)
+		m[i].Start()
+		m.joined(t, 1)
+		observe(t, 8*time.Second, 0, m...).steady(t, fmt.Sprintf("replica %d is back", i), 2, within)
+	}
+	l.end()
+	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
+// A replica is frozen and goes on later. Its clients' datagrams wait in the kernel.
+func TestFreezeOne(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	l := startLoad(t, m)
+	time.Sleep(settled)
+	signal(t, m[0].PID(), syscall.SIGSTOP)
+	time.AfterFunc(500*time.Millisecond, func() { l.leave(m[0], m[1]) })
+	observe(t, 15*time.Second, 0, m[1]).steady(t, "one is frozen", 2, within)
+	signal(t, m[0].PID(), syscall.SIGCONT)
+	observe(t, 8*time.Second, 0, m[1]).steady(t, "it goes on", 2, within)
+	l.end()
+	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
+// The fabric is cut. Each replica answers with what it knows and says so.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	m, f := newFabric(t, 2)
+	m.start(t)
+	l := startLoad(t, m)
+	time.Sleep(settled)
+	f.cut.Store(true)
+	for _, s := range observedAfter(t, 12*time.Second, m) {
+		t.Log(s)
+	}
+	for i, s := range m {
+		if got := s.Metrics()[fmt.Sprintf(`sluice_replica_standing_still{origin="sluice-%d"}`, 1-i)]; got != 1 {
+			t.Errorf("replica %d says that the other stands still: %v, want 1", i, got)
+		}
+	}
+	f.cut.Store(false)
+	l.end()
+	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
+// observedAfter observes "jobs", whose items each come from one replica only, during a cut.
+func observedAfter(t *testing.T, during time.Duration, m mesh) (said []string) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+		for i, s := range m {
+			if got, err := sum(s, "jobs:rate:10s")(); err != nil || got < 2*perSecond*(1-within) || got > 2*perSecond*(1+within) {
+				said = append(said, fmt.Sprintf("replica %d reads %v (%v)", i, got, err))
+			}
+		}
+	}
+	if len(said) > 0 {
+		t.Errorf("the rate moved %d times", len(said))
+	}
+	return said
+}
+
+// Whatever the fabric does to messages, the totals are exact once it is quiet.
+func TestBadFabric(t *testing.T) {
+	t.Parallel()
+	m, f := newFabric(t, 3)
+	m.start(t)
+	l := startLoad(t, m)
+	f.faults.Store(&faults{drop: 0.2, double: 0.2, delay: 0.4, longest: 3 * time.Second})
+	time.Sleep(10 * time.Second)
+	f.cut.Store(true)
+	time.Sleep(4 * time.Second)
+	f.cut.Store(false)
+	time.Sleep(6 * time.Second)
+	l.end()
+	f.faults.Store(&faults{})
+	time.Sleep(time.Second)
+	want := 0.0
+	for _, s := range m {
+		want += applied(s) / 2 // of each client "jobs" and "shared"
+	}
+	if want != float64(l.sent()) {
+		t.Errorf("%v were applied of %v: the test's own datagrams were lost", want, l.sent())
+	}
+	wantTotals(t, m, map[string]float64{"jobs:total": want, "shared:total": want})
+}
+
+// A replica comes back without its disk: what it counted before is still in the others' answers.
+func TestDiskLost(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	l := startLoad(t, m)
+	time.Sleep(settled)
+	l.leave(m[0], m[1])
+	time.Sleep(1500 * time.Millisecond)
+	m[0].Kill()
+	if err := os.RemoveAll(m[0].DataDir()); err != nil {
+		t.Fatal(err)
+	}
+	observe(t, 3*time.Second, 0, m[1]).steady(t, "one is dead", 2, within)
+	m[0].Start()
+	observe(t, 10*time.Second, 0, m[1]).steady(t, "it is back without its data", 2, within)
+	l.end()
+	wantTotals(t, m[1:], map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
+func signal(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must(v float64, err error) float64 {
+	if err != nil {
+		return -1
+	}
+	return v
+}

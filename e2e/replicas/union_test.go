@@ -1,0 +1,178 @@
+package replicas
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+// What each of three replicas received is in the answers of all, for every kind.
+func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 3)
+	m.start(t)
+	for i, s := range m {
+		send(t, s, fmt.Sprintf("hits:%d|c|#path:/api\nusers:u%d|s\nusers:both|s\nlatency:%d|ms\ndepth:+%d|g", i+1, i, 100*(i+1), i+1))
+	}
+	want := map[string]float64{
+		"hits:total": 6, "users": 4, "latency:count": 3, "latency:min": 100, "latency:max": 300, "latency:mean": 200, "depth": 6,
+	}
+	wantTotals(t, m, want)
+	for i, s := range m { // the second way to read
+		resp, err := http.Get("http://" + s.HTTP + "/v1/external/hits:total")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if !strings.Contains(string(body), "6") {
+			t.Errorf("replica %d: %s %s, want 6", i, resp.Status, body)
+		}
+	}
+}
+
+// The newest value of a gauge counts, whichever replica got it.
+func TestTheNewestGaugeCounts(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	for i := range 20 {
+		send(t, m[i%2], fmt.Sprintf("level:%d|g", i))
+		time.Sleep(60 * time.Millisecond)
+	}
+	wantTotals(t, m, map[string]float64{"level": 19})
+	send(t, m[0], "level:+5|g")
+	wantTotals(t, m, map[string]float64{"level": 24})
+	time.Sleep(time.Second) // a replica knows the absolute value that a shift follows
+	send(t, m[0], "level:-2|g")
+	send(t, m[1], "level:+1|g")
+	wantTotals(t, m, map[string]float64{"level": 23})
+}
+
+// A deletion at one replica holds at all.
+func TestADeletionHoldsEverywhere(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	send(t, m[0], "old:1|c")
+	send(t, m[1], "old:2|c\nkept:1|c")
+	wantTotals(t, m, map[string]float64{"old:total": 3, "kept:total": 1})
+	if status, body := request(t, http.MethodDelete, m[1], "/v1/external/old", ""); status != http.StatusOK {
+		t.Fatalf("DELETE: %d %s", status, body)
+	}
+	eventually(t, 10*time.Second, func() string {
+		for i, s := range m {
+			if items, err := s.External("old:total"); err == nil {
+				return fmt.Sprintf("replica %d still has %v", i, items)
+			}
+		}
+		return ""
+	})
+	send(t, m[0], "old:7|c")
+	wantTotals(t, m, map[string]float64{"old:total": 7, "kept:total": 1})
+}
+
+// A Pushgateway group that moves between replicas is the newest push's, not the union's.
+func TestAGroupIsTheNewestPush(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	const group = "/metrics/job/import/namespace/e2e"
+	push := func(s *server.Server, method, body string, want int) {
+		t.Helper()
+		if status, text := request(t, method, s, group, body); status != want {
+			t.Fatalf("%s: %d %s", method, status, text)
+		}
+	}
+	push(m[0], http.MethodPut, "rows 10\ngone 1\n", http.StatusOK)
+	wantTotals(t, m, map[string]float64{"rows": 10, "gone": 1})
+	push(m[1], http.MethodPut, "rows 20\n", http.StatusOK)
+	wantTotals(t, m, map[string]float64{"rows": 20})
+	eventually(t, 10*time.Second, func() string {
+		for i, s := range m {
+			if items, err := s.External("gone"); err == nil {
+				return fmt.Sprintf("replica %d still has %v", i, items)
+			}
+		}
+		return ""
+	})
+	push(m[0], http.MethodDelete, "", http.StatusAccepted)
+	eventually(t, 10*time.Second, func() string {
+		for i, s := range m {
+			if items, err := s.External("rows"); err == nil {
+				return fmt.Sprintf("replica %d still has %v", i, items)
+			}
+		}
+		return ""
+	})
+}
+
+// A push with sync=all is at every replica when it is answered.
+func TestASyncedPushIsEverywhere(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 3)
+	m.start(t)
+	for i := range 10 {
+		status, body := request(t, http.MethodPut, m[i%3], "/v1/namespaces/e2e/external/synced?sync=all", fmt.Sprint(i))
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		for j, s := range m {
+			if got, err := sum(s, "synced")(); err != nil || got != float64(i) {
+				t.Errorf("replica %d reads %v (%v) right after %d was pushed to replica %d", j, got, err, i, i%3)
+			}
+		}
+	}
+}
+
+// A running total that its client pushes to another replica goes on from the last push.
+func TestARunningTotalMoves(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	const group = "/metrics/job/counter/namespace/e2e"
+	for i, total := range []int{100, 130, 130, 190, 250} {
+		status, body := request(t, http.MethodPut, m[i%2], group, fmt.Sprintf("# TYPE rows_total counter\nrows_total %d\n", total))
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, body)
+		}
+		wantTotals(t, m, map[string]float64{"rows_total:total": float64(total), "rows_total:count": float64(total - 100)})
+	}
+}
+
+func request(t *testing.T, method string, s *server.Server, path, body string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.HTTP+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	read, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(read)
+}
+
+// send sends StatsD lines to a replica.
+func send(t *testing.T, s *server.Server, lines string) {
+	t.Helper()
+	conn, err := net.Dial("udp", s.UDP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, lines); err != nil {
+		t.Fatal(err)
+	}
+}
