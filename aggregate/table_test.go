@@ -385,6 +385,7 @@ func TestExternal(t *testing.T) {
 func TestAnswersAreOfWhenTheirTurnCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t).running()
+		time.Sleep(123 * time.Millisecond) // off the ticks, as in start
 		work := func(seconds int) {
 			for range seconds {
 				f.push("jobs:1|c|#ns:shop", "jobs:1|c|#ns:shop,pod:a")

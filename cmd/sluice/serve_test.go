@@ -425,7 +425,7 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 			defer conn.Close()
 			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
 			text := ""
-			for range 100 {
+			for range 500 {
 				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line rejected") {
 					text = string(content)
 					break

@@ -69,7 +69,7 @@ func TestShutdownDelay(t *testing.T) {
 // awaitUnready waits until /readyz fails because the server is stopping.
 func (s *serving) awaitUnready() {
 	s.t.Helper()
-	for range 100 {
+	for range 1000 {
 		resp, err := http.Get(s.ops + "/readyz")
 		if err != nil {
 			s.t.Fatal(err)

@@ -36,7 +36,7 @@ func TestForeignCertificates(t *testing.T) {
 			a, b := open(t, all[0]), open(t, all[1])
 			never(t, a, b)
 			never(t, b, a)
-			eventually(t, 2*time.Second, "the refusal is logged", func() bool {
+			eventually(t, 10*time.Second, "the refusal is logged", func() bool {
 				return strings.Contains(a.log.String(), c.want)
 			})
 			if a.secured.refused.Load() == 0 {
@@ -70,7 +70,7 @@ func TestNoCertificate(t *testing.T) {
 			t.Error("a client without a certificate was served")
 		}
 	}
-	eventually(t, 2*time.Second, "the refusal is counted", func() bool { return a.secured.refused.Load() == 1 })
+	eventually(t, 10*time.Second, "the refusal is counted", func() bool { return a.secured.refused.Load() == 1 })
 	if !strings.Contains(a.log.String(), errNoCertificate.Error()) {
 		t.Errorf("the log does not say why: %s", a.log)
 	}
@@ -108,7 +108,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	}
 	time.Sleep(rereadAfter)
 	b = open(t, all[1])
-	hears(t, a, b, 3*time.Second)
+	hears(t, a, b, 10*time.Second)
 	if !strings.Contains(a.log.String(), "reloaded the certificate") {
 		t.Errorf("the log does not say that: %s", a.log)
 	}
@@ -173,7 +173,7 @@ func TestDamagedCertificateFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(rereadAfter)
-	hears(t, a, open(t, all[1]), 3*time.Second)
+	hears(t, a, open(t, all[1]), 10*time.Second)
 	if !strings.Contains(a.log.String(), "cannot reload the certificate") {
 		t.Errorf("the log does not say that: %s", a.log)
 	}
