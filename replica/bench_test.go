@@ -60,7 +60,7 @@ func benchReplica(b *testing.B, e *exchange, name string, table *aggregate.Table
 	c.MaxBytes = 4 << 30
 	var shadow *aggregate.Shadow
 	r, err := New(Config{Name: name, Cluster: "test"}, Parts{
-		Bus: &endpoint{e, name}, Table: table, Epoch: NewEpoch(), Logger: slog.New(slog.DiscardHandler), FlushSoon: func() {},
+		Bus: &endpoint{e, name}, Table: table, Epoch: NewEpoch(), Wall: time.Now, Logger: slog.New(slog.DiscardHandler), FlushSoon: func() {},
 		NewShadow: func(string) Shadow {
 			shadow = aggregate.NewShadow(c, slog.New(slog.DiscardHandler))
 			return shadow

@@ -112,6 +112,8 @@ type Parts struct {
 	SetShadows func(shadows []Shadow, rank int)
 	// FlushSoon makes the store flush at once.
 	FlushSoon func()
+	// Wall reads the machine's clock, which dates the table's samples.
+	Wall func() time.Time
 	// Epoch is the epoch that was restored with the table.
 	Epoch  *Epoch
 	Logger *slog.Logger

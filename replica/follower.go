@@ -206,7 +206,7 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	f.beats = m.number
 	f.heard.Store(int64(now.Sub(f.r.started)))
 	f.left.Store(m.leaving)
-	f.offset.add(now, time.Duration(f.r.wall()-m.sent))
+	f.offset.add(now, time.Duration(f.r.wall().UnixNano()-m.sent))
 	if !f.beginLocked(&m, now) {
 		return nil
 	}

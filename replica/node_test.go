@@ -55,7 +55,7 @@ func (n *node) start() {
 	r.inline = true
 	r.now = n.fabric.now
 	r.started = r.now()
-	r.wall = func() int64 { return n.fabric.now().Add(n.skew).UnixNano() }
+	r.wall = func() time.Time { return n.fabric.now().Add(n.skew) }
 	if _, err := r.subscribe(); err != nil {
 		n.t.Fatal(err)
 	}

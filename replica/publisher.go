@@ -94,7 +94,7 @@ func (p *publisher) flush() {
 // sendBeatLocked sends a heartbeat with the state after the newest flush.
 func (p *publisher) sendBeatLocked() {
 	p.beat.number++
-	p.beat.sent = p.r.wall()
+	p.beat.sent = p.r.wall().UnixNano()
 	p.beatAt = p.r.now()
 	p.scratch = p.r.send(p.r.subjects.of(flowOf, p.r.me.name, topicBeat), typeBeat, p.beat.append(nil), p.scratch)
 }

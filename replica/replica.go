@@ -27,7 +27,7 @@ type Replica struct {
 	// inline is set in simulations: no goroutine runs, and all work is done by receive and step.
 	inline bool
 	now    func() time.Time
-	wall   func() int64 // Unix nanoseconds of the machine's clock
+	wall   func() time.Time
 }
 
 // stepEvery is the time between two looks at what is overdue.
@@ -42,7 +42,7 @@ func New(cfg Config, parts Parts) (*Replica, error) {
 	r := &Replica{
 		cfg: cfg, parts: parts, log: parts.Logger, subjects: newSubjects(cfg.Cluster),
 		me:  sender{cfg.Name, epoch, incarnation},
-		now: time.Now, wall: func() int64 { return time.Now().UnixNano() },
+		now: time.Now, wall: parts.Wall,
 	}
 	r.started = r.now()
 	r.publisher.r, r.publisher.flushed = r, make(chan struct{})

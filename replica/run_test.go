@@ -145,7 +145,7 @@ func join(t *testing.T, e *exchange, name string) *member {
 	m := &member{t: t, soon: make(chan struct{}, 1), ended: make(chan error, 1), docs: newFakeDocuments()}
 	m.table.at = 1
 	r, err := New(Config{Name: name, Cluster: "test"}, Parts{
-		Bus: &endpoint{e, name}, Table: lockedTable{m}, Documents: m.docs, Epoch: NewEpoch(), Logger: slog.New(slog.DiscardHandler),
+		Bus: &endpoint{e, name}, Table: lockedTable{m}, Documents: m.docs, Epoch: NewEpoch(), Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
 		NewShadow:  func(string) Shadow { return &lockedShadow{m: m} },
 		SetShadows: func(shown []Shadow, _ int) { m.mu.Lock(); defer m.mu.Unlock(); m.shown = shown },
 		FlushSoon: func() {

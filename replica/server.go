@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // server sends whole blocks, numbers and documents of the own table to replicas that ask for them.
@@ -21,7 +19,6 @@ type server struct {
 	turn       int
 
 	clock, names, state, body, buffer []byte // scratch space of the serving goroutine
-	flood                             ratelog.Limiter
 }
 
 // requester is a replica that asks.

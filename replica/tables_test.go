@@ -59,7 +59,7 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 	p.writer = p.table.NewWriter()
 	p.port, p.merged = f.open(), aggregate.NewMerged(p.table)
 	r, err := New(Config{Name: p.name, Cluster: "test"}, Parts{
-		Bus: p.port, Table: p.table, Epoch: p.epoch, Logger: slog.New(slog.DiscardHandler),
+		Bus: p.port, Table: p.table, Epoch: p.epoch, Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
 		NewShadow: func(string) Shadow {
 			shadow := aggregate.NewShadow(simulatedConfig(), slog.New(slog.DiscardHandler))
 			shadow.SetOwn(p.table)

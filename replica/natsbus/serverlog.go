@@ -1,7 +1,6 @@
 package natsbus
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -57,7 +56,7 @@ func (l *serverLog) Errorf(format string, v ...any) { l.warn(fmt.Sprintf(format,
 
 // Fatalf implements server.Logger. It does not end the process, and expects the failure of noPort.
 func (l *serverLog) Fatalf(format string, v ...any) {
-	fault := errors.New(fmt.Sprintf(format, v...))
+	fault := fmt.Errorf(format, v...)
 	for _, arg := range v {
 		if cause, ok := arg.(error); ok {
 			fault = cause
