@@ -87,7 +87,7 @@ func TestHiddenUntilItsOriginKnows(t *testing.T) {
 	replicated(t, 2, func(r *replicas) {
 		r.tables[1].push("m:2|c|#pod:b,ns:ns")
 		time.Sleep(time.Second)
-		r.peers[0].dead = true
+		r.peers[0].silence(true)
 		if n := r.Delete(allOf("m")); n != 1 {
 			t.Fatalf("deleted %d series, want 1", n)
 		}
@@ -97,7 +97,7 @@ func TestHiddenUntilItsOriginKnows(t *testing.T) {
 				t.Fatalf("%s, want none", got)
 			}
 		}
-		r.peers[0].dead = false
+		r.peers[0].silence(false)
 		time.Sleep(5 * time.Second)
 		r.want("m:total", "b=2")
 	})

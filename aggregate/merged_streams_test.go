@@ -95,7 +95,7 @@ func (r *replicas) play(s stream, interval time.Duration, kind string) {
 	read := begun.Add(2*time.Minute + 10*time.Second)
 	for n := 0; time.Since(begun) < warmUp+settles; n++ {
 		if to := s.to(n, time.Since(begun)); to != nowhere {
-			r.tables[to].push(line)
+			r.push(to, line)
 		}
 		next := begun.Add(time.Duration(n+1) * interval)
 		for ; read.Before(next); read = read.Add(107 * time.Millisecond) {
@@ -110,6 +110,12 @@ func (r *replicas) play(s stream, interval time.Duration, kind string) {
 	for _, asked := range []string{"10s", "1m"} {
 		r.t.Logf("rate:%s is off by %+.1f %% at %.1f s", asked, worst[asked], worst[asked+" at"])
 	}
+}
+
+func (r *replicas) push(to int, line string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tables[to].push(line)
 }
 
 // observe reads the windows, and checks that they are right to 2 %.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ type replicas struct {
 	tables []*fixture
 	*Merged
 	peers []*told
+	mu    sync.Mutex // held while an origin receives, flushes, dies or restarts
 }
 
 // replicated runs a test with n origins in virtual time.
@@ -36,7 +38,7 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 		r.Merged = NewMerged(r.tables[0].Table)
 		var shadows []*Shadow
 		for i, f := range r.tables[1:] {
-			p := newTold(f)
+			p := newTold(f, &r.mu)
 			r.peers = append(r.peers, p)
 			shadows = append(shadows, p.Shadow)
 			time.Sleep(time.Duration(i*130) * time.Millisecond)
@@ -56,40 +58,53 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 type told struct {
 	*Shadow
 	of    *fixture
-	dead  bool     // the origin was killed
-	clock []byte   // of the last flush
-	names [][]byte // of the blocks, as of the last flush
+	mu    *sync.Mutex // guards all but the shadow
+	dead  bool        // the origin was killed
+	clock []byte      // of the last flush
+	names [][]byte    // of the blocks, as of the last flush
 	state [][]byte
 }
 
-func newTold(f *fixture) *told {
+func newTold(f *fixture, mu *sync.Mutex) *told {
 	s := NewShadow(DefaultConfig(), slog.New(slog.DiscardHandler))
 	if err := s.Begin(f.AppendClock(nil)); err != nil {
 		f.t.Fatal(err)
 	}
-	return &told{Shadow: s, of: f}
+	return &told{Shadow: s, of: f, mu: mu}
 }
 
 // run flushes twice a second.
 func (p *told) run(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
-		switch silent := time.Since(p.HeardAt()); {
-		case !p.dead:
-			p.flush()
-		case silent > time.Minute && silent <= time.Minute+500*time.Millisecond:
-			p.LetRun(time.Now())
-		}
+		p.step()
+	}
+}
+
+func (p *told) step() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch silent := time.Since(p.HeardAt()); {
+	case !p.dead:
+		p.flush()
+	case silent > time.Minute && silent <= time.Minute+500*time.Millisecond:
+		p.LetRun(time.Now())
 	}
 }
 
 // kill stops the origin. What it received since the last flush is lost.
-func (p *told) kill() {
-	p.dead = true
-	p.of.w.Offline()
+func (p *told) kill() { p.silence(true) }
+
+// silence sets whether the origin tells nothing more.
+func (p *told) silence(dead bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = dead
 }
 
 // restart starts the first peer again, from what it flushed last.
 func (r *replicas) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	p := r.peers[0]
 	f := newFixture(r.t)
 	f.Clock.Uptime = func() window.Uptime { return window.Uptime{} } // the machine's is not virtual
