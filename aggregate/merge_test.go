@@ -96,7 +96,7 @@ var mergedStats = map[string]float64{
 // Samples that are spread over several origins read as in one table that got all of them: exactly,
 // for every kind, with clients that move with each sample.
 func TestMergeOfEveryKind(t *testing.T) {
-	for seed := range uint64(hurry(12, 4)) {
+	for seed := range uint64(hurry(12, 2)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFleet(t, 1+int(seed)%4)
 			c := r.origins[0].config

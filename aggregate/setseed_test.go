@@ -27,6 +27,9 @@ func TestAdoptSetSeed(t *testing.T) {
 		off        float64
 	}{"small": {40, 0, 0}, "changing": {40, 7, 0}, "large": {4000, 0, 0.08}, "large, changing": {4000, 100, 0.08}} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && c.population > 1000 {
+				t.Skip("skipped: takes a minute under the race detector")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				r := newFleet(t, 1)
 				f, other := r.origins[0], newFixture(t)

@@ -146,7 +146,7 @@ func TestShadowFollows(t *testing.T) {
 		lost  int // one delta in so many is lost, and a whole block follows
 	}{{"deltas", false, 0, 0}, {"doubled deltas", true, 0, 0}, {"whole blocks too", false, 7, 0}, {"lost deltas", false, 0, 5}} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(hurry(5, 2)) {
+			for seed := range uint64(hurry(5, 1)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 21))
 					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
