@@ -18,25 +18,19 @@ func newSetSeed() uint64 { return uint64(time.Now().Unix())<<32 | uint64(rand.Ui
 
 // hearSeed adopts the seed of another origin if it is less than the own one.
 func (t *Table) hearSeed(seed uint64) {
-	if seed < t.SetSeed.Load() {
-		t.adoptSeed(func(own uint64) bool { return seed < own }, seed)
-	}
-}
-
-// AdoptSetSeed makes the table hash the members of sets with the seed of other replicas, so that
-// sets can be united. Sets that exist keep their members (kind/set_seed.go). The next delta of each
-// block saves them.
-func (t *Table) AdoptSetSeed(seed uint64) {
-	t.adoptSeed(func(own uint64) bool { return seed != own }, seed)
-}
-
-// adoptSeed adopts a seed if it is to replace the own one.
-func (t *Table) adoptSeed(replaces func(own uint64) bool, seed uint64) {
-	t.seedMu.Lock()
-	defer t.seedMu.Unlock()
-	if !replaces(t.SetSeed.Load()) {
+	if seed >= t.SetSeed.Load() {
 		return
 	}
+	t.seedMu.Lock()
+	defer t.seedMu.Unlock()
+	if seed < t.SetSeed.Load() {
+		t.adoptSeedLocked(seed)
+	}
+}
+
+// adoptSeedLocked makes the table hash the members of sets with another seed. Sets that exist keep
+// their members (kind/set_seed.go). The next delta of each block saves them.
+func (t *Table) adoptSeedLocked(seed uint64) {
 	now := t.Clock.Now()
 	t.AdoptSeed(seed, now.Tick)
 	for i := range t.blocks.made.Load() {

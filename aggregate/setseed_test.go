@@ -10,6 +10,15 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// AdoptSetSeed adopts any seed but the own one, as if it were that of other replicas.
+func (t *Table) AdoptSetSeed(seed uint64) {
+	t.seedMu.Lock()
+	defer t.seedMu.Unlock()
+	if seed != t.SetSeed.Load() {
+		t.adoptSeedLocked(seed)
+	}
+}
+
 // sees pushes some members of a set.
 func (f *fixture) sees(from, to int) {
 	f.t.Helper()

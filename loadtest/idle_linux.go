@@ -17,9 +17,9 @@ var idleScenario = Scenario{
 const idleRest = 25 * time.Second
 
 func measureIdle(ctx context.Context, m *measurement) (figures []Figure, err error) {
-	settle, during := idleRest, 10*time.Second
+	during := 10 * time.Second
 	if m.Short {
-		settle, during = time.Second, time.Second
+		during = time.Second
 	}
 	s, err := m.startServer(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func measureIdle(ctx context.Context, m *measurement) (figures []Figure, err err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
 	m.step("resting")
-	if err := rest(ctx, settle); err != nil {
+	if err := rest(ctx, idleRestOf(m)); err != nil {
 		return nil, err
 	}
 	before, err := readCPU(s.pid())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 )
@@ -26,21 +25,19 @@ var joinScenario = Scenario{
 
 type replicaSizes struct {
 	lines, changing int // per second
-	each            scenarioSeries
-	pods, reads     int
-	during          time.Duration
+	// known are the series of the load of lines, turns those of the load that changes each series in
+	// turn.
+	known, turns seriesSet
+	pods, reads  int
+	during       time.Duration
 }
-
-// scenarioSeries are the series of the load of lines, and of the load that changes each series in
-// turn.
-type scenarioSeries struct{ known, turns seriesSet }
 
 func replicaSizesOf(m *measurement) replicaSizes {
 	sizes := replicaSizes{lines: 400_000, changing: 75_000, pods: 1_000, reads: 1_000, during: 20 * time.Second,
-		each: scenarioSeries{newTaggedCounters(12, 2, 100, 5), newTaggedCounters(50, 5, 600, 5)}}
+		known: newTaggedCounters(12, 2, 100, 5), turns: newTaggedCounters(50, 5, 600, 5)}
 	if m.Short {
 		sizes = replicaSizes{lines: 20_000, changing: 6_000, pods: 100, reads: 50, during: 2 * time.Second,
-			each: scenarioSeries{newTaggedCounters(12, 2, 20, 2), newTaggedCounters(12, 2, 100, 5)}}
+			known: newTaggedCounters(12, 2, 20, 2), turns: newTaggedCounters(12, 2, 100, 5)}
 	}
 	if m.rate > 0 {
 		sizes.lines = m.rate
@@ -52,8 +49,8 @@ func measureReplicas(ctx context.Context, m *measurement) ([]Figure, error) {
 	sizes := replicaSizesOf(m)
 	m.note("receiving_cpu is the share of a processor of the replica that gets %d lines/s of %d series, single_cpu that of a server without a second replica. "+
 		"traffic is what a replica sends to the other while %d series change per second. Reads are of one metric of %d pods, each of which has pushed to both replicas.",
-		sizes.lines, sizes.each.known.series(), sizes.changing, sizes.pods)
-	known := Scenario{PerDatagram: 24, Seed: 41, series: sizes.each.known}
+		sizes.lines, sizes.known.series(), sizes.changing, sizes.pods)
+	known := Scenario{PerDatagram: 24, Seed: 41, series: sizes.known}
 	single, err := m.receive(ctx, sizes, known, 1)
 	if err != nil {
 		return nil, fmt.Errorf("a single server: %w", err)
@@ -69,7 +66,7 @@ func measureReplicas(ctx context.Context, m *measurement) ([]Figure, error) {
 		{Name: "other_cpu", Unit: "cores", Value: double.otherBusy},
 	}
 	sizes.lines = sizes.changing
-	changing, err := m.receive(ctx, sizes, Scenario{PerDatagram: 24, Seed: 42, series: sizes.each.turns}, 2)
+	changing, err := m.receive(ctx, sizes, Scenario{PerDatagram: 24, Seed: 42, series: sizes.turns}, 2)
 	if err != nil {
 		return nil, fmt.Errorf("changing series: %w", err)
 	}
@@ -212,7 +209,7 @@ func measureJoin(ctx context.Context, m *measurement) (_ []Figure, err error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := routeAddresses(2)
+	addresses, err := freeTCP(2)
 	if err != nil {
 		return nil, err
 	}
@@ -278,7 +275,7 @@ func idleRestOf(m *measurement) time.Duration {
 // startReplicas starts servers that are replicas of one another, without TLS. One server has no
 // replica.
 func (m *measurement) startReplicas(ctx context.Context, n int) (all []*server, err error) {
-	addresses, err := routeAddresses(n)
+	addresses, err := freeTCP(n)
 	if err != nil {
 		return nil, err
 	}
@@ -304,18 +301,6 @@ func (m *measurement) startReplicas(ctx context.Context, n int) (all []*server, 
 func replicaArgs(i int, addresses []string) []string {
 	return []string{"--replica-insecure", "--replica-name", fmt.Sprint("replica-", i), "--replica-listen", addresses[i],
 		"--replica-peers", strings.Join(addresses, ",")}
-}
-
-func routeAddresses(n int) (addresses []string, err error) {
-	for range n {
-		listener, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close() // close all listeners at the end, so that the ports differ
-		addresses = append(addresses, listener.Addr().String())
-	}
-	return addresses, nil
 }
 
 // joinTimeout bounds the time until a replica has the series of another.

@@ -109,15 +109,25 @@ func freePorts() (p ports, err error) {
 	}
 	defer conn.Close()
 	p.udp = loopback(conn.LocalAddr().(*net.UDPAddr).Port)
-	for _, into := range []*string{&p.http, &p.api, &p.ops} {
+	tcp, err := freeTCP(3)
+	if err != nil {
+		return ports{}, err
+	}
+	p.http, p.api, p.ops = tcp[0], tcp[1], tcp[2]
+	return p, nil
+}
+
+// freeTCP is freePorts for n addresses of TCP.
+func freeTCP(n int) (addresses []string, err error) {
+	for range n {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		if err != nil {
-			return ports{}, err
+			return nil, err
 		}
 		defer listener.Close() // close all listeners at the end, so that the ports differ
-		*into = listener.Addr().String()
+		addresses = append(addresses, listener.Addr().String())
 	}
-	return p, nil
+	return addresses, nil
 }
 
 func loopback(port int) netip.AddrPort {

@@ -177,6 +177,16 @@ func (p *process) total(name string) (sum int64) {
 
 var counted = []string{"a", "b", "c"}
 
+// startProcesses starts n origins.
+func startProcesses(t *testing.T, f *fabric, n int) (all []*process) {
+	for i := range n {
+		p := &process{name: fmt.Sprintf("origin-%d", i)}
+		startProcess(t, f, p)
+		all = append(all, p)
+	}
+	return all
+}
+
 // TestSimulationOfTables runs real tables and shadows. Once it is quiet, the sum of what all
 // origins counted is the merged total at each of them.
 func TestSimulationOfTables(t *testing.T) {
@@ -191,12 +201,7 @@ func TestSimulationOfTables(t *testing.T) {
 func simulateTables(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	f := newFabric(rng, time.Now)
-	var all []*process
-	for i := range 2 + rng.IntN(2) {
-		p := &process{name: fmt.Sprintf("origin-%d", i)}
-		startProcess(t, f, p)
-		all = append(all, p)
-	}
+	all := startProcesses(t, f, 2+rng.IntN(2))
 	f.drop, f.double, f.late = rng.Float64()*0.3, rng.Float64()*0.2, rng.Float64()*0.4
 	f.delay = time.Duration(1+rng.IntN(2000)) * time.Millisecond
 	floor := map[*process]int64{}
@@ -287,12 +292,7 @@ func TestSimulationOfRates(t *testing.T) {
 func simulateRates(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	f := newFabric(rng, time.Now)
-	var all []*process
-	for i := range 2 + rng.IntN(2) {
-		p := &process{name: fmt.Sprintf("origin-%d", i)}
-		startProcess(t, f, p)
-		all = append(all, p)
-	}
+	all := startProcesses(t, f, 2+rng.IntN(2))
 	f.drop, f.double, f.late = rng.Float64()*0.2, rng.Float64()*0.2, rng.Float64()*0.2
 	f.delay = time.Duration(1+rng.IntN(1000)) * time.Millisecond
 	down := map[*process]int{}

@@ -27,11 +27,14 @@ type replication struct {
 	deletions *deletion.Log
 }
 
-// replicate prepares groups and deletions for other replicas, before the store restores them.
+// replicate prepares table, groups and deletions for other replicas, before the store restores them.
+// The series of shadows count for max-series and max-bytes.
 func (p *dataPath) replicate() {
 	if !p.cfg.natsbus.Enabled() {
 		return
 	}
+	p.replication.shadows = new(shadowList)
+	p.table.CountAlso(p.replication.shadows.usage)
 	name := p.cfg.replica().Name
 	p.groups.Replicate(name)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)

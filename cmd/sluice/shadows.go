@@ -17,14 +17,6 @@ type originShadow struct {
 	counts *limit.Origin // nil: standalone
 }
 
-// countShadows makes max-series and max-bytes include the shadows.
-func (p *dataPath) countShadows() {
-	if p.cfg.natsbus.Enabled() {
-		p.replication.shadows = new(shadowList)
-		p.table.CountAlso(p.replication.shadows.usage)
-	}
-}
-
 // newShadow returns an empty copy of another origin's table. Its series count for the limits, and
 // their pods have pushed.
 func (p *dataPath) newShadow(name string) replica.Shadow {

@@ -117,7 +117,6 @@ func (p *dataPath) makeTable(context.Context) error {
 		}
 		return p.resolver.Describe(s, d)
 	}, p.log)
-	p.countShadows()
 	p.merged = aggregate.NewMerged(p.table)
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()

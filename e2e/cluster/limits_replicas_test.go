@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -21,18 +20,9 @@ func TestReplicasShareLimits(t *testing.T) {
 	_, others := split(render(t, "replicas.yaml"))
 	apply(t, plane, others)
 	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
-	var routes []string
-	for range 2 {
-		address, err := loopback.Free("tcp")
-		if err != nil {
-			t.Fatal(err)
-		}
-		routes = append(routes, address)
-	}
 	var both []*cluster
-	for i, route := range routes {
-		one := server.InCluster(t, kubeconfig, "--replica-name", fmt.Sprint("sluice-", i), "--replica-listen", route,
-			"--replica-peers", strings.Join(routes, ","), "--replica-insecure")
+	for _, flags := range server.ReplicaFlags(t, 2) {
+		one := server.InCluster(t, kubeconfig, flags...)
 		one.Start()
 		both = append(both, &cluster{ControlPlane: plane, sluice: one})
 	}

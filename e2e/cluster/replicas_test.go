@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
@@ -222,21 +220,11 @@ func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
 // pair prepares two servers as the chart's StatefulSet would, on loopback.
 func pair(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured) (both []*server.Server) {
 	t.Helper()
-	var routes []string
-	for range 2 {
-		address, err := loopback.Free("tcp")
-		if err != nil {
-			t.Fatal(err)
-		}
-		routes = append(routes, address)
-	}
 	flags := mounted(t, objects)
 	at := slices.Index(flags, "--config") // its certificates of replicas name hosts that this machine cannot resolve
 	flags = slices.Delete(flags, at, at+2)
-	for i, route := range routes {
-		own := append(slices.Clone(flags), "--replica-name", fmt.Sprint("sluice-", i), "--replica-listen", route,
-			"--replica-peers", strings.Join(routes, ","), "--replica-insecure")
-		both = append(both, server.InCluster(t, kubeconfig, own...))
+	for _, own := range server.ReplicaFlags(t, 2) {
+		both = append(both, server.InCluster(t, kubeconfig, slices.Concat(flags, own)...))
 	}
 	return both
 }

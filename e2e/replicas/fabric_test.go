@@ -110,7 +110,11 @@ func (f *fabric) pass(to *nats.Conn, message *nats.Msg) {
 	if f.chance() < is.drop {
 		return
 	}
-	for range 1 + b2i(f.chance() < is.double) {
+	copies := 1
+	if f.chance() < is.double {
+		copies = 2
+	}
+	for range copies {
 		copied := nats.NewMsg(message.Subject)
 		copied.Data = append([]byte(nil), message.Data...)
 		copied.Header.Set("Bridged", "1")
@@ -132,11 +136,4 @@ func (f *fabric) chance() float64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.random.Float64()
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -109,14 +109,10 @@ func newAuthority(t *testing.T) *authority {
 
 // issue writes a certificate for loopback and returns the files of certificate and key.
 func (ca *authority) issue(name string) (cert, key string) {
-	return ca.issueUntil(name, time.Now().Add(time.Hour))
-}
-
-func (ca *authority) issueUntil(name string, end time.Time) (cert, key string) {
 	ca.t.Helper()
 	der, private := ca.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name, "localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, NotAfter: end})
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, NotAfter: time.Now().Add(time.Hour)})
 	folder := ca.t.TempDir()
 	cert, key = filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	writePEM(ca.t, cert, "CERTIFICATE", der)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -64,17 +63,10 @@ func TestClockOfOneReplica(t *testing.T) {
 // clockReplicas starts two replicas, the second with a clock that is off.
 func clockReplicas(t *testing.T, off time.Duration) (right, wrong *clockMachine) {
 	t.Helper()
-	var routes []string
-	for range 2 {
-		address, err := loopback.Free("tcp")
-		must(t, err, "finding a port")
-		routes = append(routes, address)
-	}
-	binary := clockBinary(t)
+	binary, flags := clockBinary(t), server.ReplicaFlags(t, 2)
 	var both [2]*clockMachine
 	for i, ahead := range []time.Duration{0, off} {
-		c := &clockMachine{t, filepath.Join(t.TempDir(), "wall"), server.New(t, "--replica-insecure", "--replica-name", fmt.Sprint("sluice-", i),
-			"--replica-listen", routes[i], "--replica-peers", strings.Join(routes, ","))}
+		c := &clockMachine{t, filepath.Join(t.TempDir(), "wall"), server.New(t, flags[i]...)}
 		c.set(ahead)
 		c.Runs(binary, "SLUICE_TEST_WALL="+c.wall)
 		c.Start()
