@@ -20,70 +20,95 @@ const module = "github.com/sluice-metrics/sluice"
 // metric; stages do not know each other: who needs something of another stage declares the methods,
 // and cmd/sluice joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
-	"metric":               {},
-	"config":               {},
-	"connlimit":            {},
-	"ratelog":              {},
-	"durable":              {}, // it knows files only
-	"footprint":            {}, // it knows the process only
-	"operations":           {"connlimit", "ratelog", "config"},
-	"receiver/statsd":      {"metric", "config"},
-	"receiver/ledger":      {"metric"},
-	"receiver/pending":     {"metric", "config", "ratelog", "receiver/ledger"},
-	"receiver":             {"receiver/ledger", "receiver/pending", "metric", "connlimit", "ratelog", "receiver/statsd", "config"},
-	"receiver/buckets":     {"metric"},
-	"receiver/exposition":  {"metric", "receiver/buckets"},
-	"receiver/remotewrite": {"metric", "receiver/buckets"},
-	"receiver/otlp":        {"metric", "receiver/buckets"},
-	"receiver/credential":  {"metric", "connlimit", "config"},
-	"receiver/group":       {"metric", "receiver/buckets", "receiver/exposition", "config"},
-	"identity":             {"metric", "config"},
-	"limit":                {"metric", "ratelog", "config"},
-	"workload":             {"metric"},
-	"aggregate":            {"config", "metric", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
-	"aggregate/blob":       {}, // it knows bytes only
-	"aggregate/index":      {"metric", "aggregate/lookup", "aggregate/memory"},
-	"aggregate/kind":       {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
-	"aggregate/lookup":     {"metric", "aggregate/memory"},
-	"aggregate/memory":     {}, // it knows bytes only
-	"aggregate/window":     {"metric", "aggregate/blob", "aggregate/memory"},
-	"store":                {"config", "metric", "durable", "store/format", "store/folder", "store/wal", "store/database"},
-	"store/format":         {},
-	"store/folder":         {"durable", "store/format"},
-	"store/wal":            {"durable", "store/format"},
-	"store/database":       {"durable", "footprint", "store/format", "store/folder", "store/wal"},
-	"deletion":             {"metric"},
-	"replica":              {"aggregate/blob", "config", "ratelog"}, // a table is an interface
-	"replica/natsbus":      {"config", "ratelog"},
-	"adapter":              {"adapter/valuelist", "config", "metric", "connlimit", "durable"},
-	"adapter/cluster":      {"config", "metric"},
-	"adapter/valuelist":    {"metric"},
-	"loadtest":             {}, // it speaks the wire only
-	"cmd/sluice":           {"config", "metric", "deletion", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster"},
-	"cmd/sluice-loadtest":  {"loadtest"},
+	"metric":                         {},
+	"config":                         {},
+	"connlimit":                      {},
+	"ratelog":                        {},
+	"ratelog/logtest":                {}, // of tests
+	"smallest":                       {}, // it knows no item
+	"durable":                        {}, // it knows files only
+	"footprint":                      {}, // it knows the process only
+	"operations":                     {"connlimit", "ratelog", "config"},
+	"receiver/statsd":                {"metric", "config"},
+	"receiver/ledger":                {"metric"},
+	"receiver/pending":               {"inspect/record", "metric", "config", "ratelog", "receiver/ledger"},
+	"receiver":                       {"inspect/record", "receiver/ledger", "receiver/pending", "metric", "connlimit", "ratelog", "receiver/statsd", "config"},
+	"receiver/buckets":               {"metric"},
+	"receiver/exposition":            {"metric", "receiver/buckets"},
+	"receiver/remotewrite":           {"metric", "receiver/buckets"},
+	"receiver/otlp":                  {"metric", "receiver/buckets"},
+	"receiver/credential":            {"metric", "connlimit", "config"},
+	"receiver/group":                 {"metric", "ratelog", "receiver/buckets", "receiver/exposition", "config", "smallest"},
+	"identity":                       {"metric", "config"},
+	"limit":                          {"metric", "smallest", "ratelog", "config"},
+	"workload":                       {"metric"},
+	"reading":                        {"metric"},
+	"aggregate":                      {"config", "metric", "smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate/blob":                 {}, // it knows bytes only
+	"aggregate/index":                {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/kind":                 {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate/lookup":               {"metric", "aggregate/memory"},
+	"aggregate/memory":               {}, // it knows bytes only
+	"aggregate/window":               {"metric", "aggregate/blob", "aggregate/memory"},
+	"store":                          {"config", "metric", "durable", "store/format", "store/folder", "store/wal", "store/database"},
+	"store/format":                   {},
+	"store/folder":                   {"durable", "store/format"},
+	"store/wal":                      {"durable", "store/format"},
+	"store/database":                 {"durable", "footprint", "store/format", "store/folder", "store/wal"},
+	"deletion":                       {"metric", "ratelog"},
+	"inspect/record":                 {"inspect", "metric"},
+	"inspect":                        {"metric", "smallest"}, // documents; who serves or shows them imports it
+	"explain":                        {"inspect", "metric", "suggest"},
+	"suggest":                        {}, // it knows words only
+	"rule":                           {"metric", "suggest"},
+	"autoscaler":                     {"inspect", "metric"},
+	"policy":                         {"metric"},
+	"console":                        {"config", "connlimit", "explain", "inspect", "metric"},
+	"export/otlp":                    {"config", "export", "metric", "ratelog"},
+	"relay":                          {"config", "ratelog"},
+	"export":                         {"metric", "receiver/exposition"},
+	"replica":                        {"aggregate/blob", "config", "ratelog"}, // a table is an interface
+	"mutualtls":                      {"config", "ratelog"},
+	"mutualtls/testauthority":        {}, // of tests
+	"keda":                           {"config", "connlimit", "keda/externalscaler", "metric", "mutualtls", "ratelog", "suggest"},
+	"keda/externalscaler":            {},
+	"wake":                           {"config", "inspect", "metric"},
+	"replica/natsbus":                {"config", "mutualtls", "ratelog"},
+	"adapter":                        {"policy", "adapter/valuelist", "config", "inspect", "metric", "connlimit", "durable"},
+	"adapter/cluster":                {"config", "inspect", "metric"},
+	"adapter/valuelist":              {"metric"},
+	"loadtest":                       {"keda/externalscaler"}, // it speaks the wire only
+	"cmd/sluice":                     {"inspect/record", "config", "metric", "deletion", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "reading", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "keda", "inspect", "explain", "suggest", "autoscaler", "wake", "export", "export/otlp", "relay", "console", "policy", "receiver/credential", "rule", "cmd/sluice/client", "cmd/sluice/command"},
+	"cmd/sluice/client":              {"adapter", "adapter/cluster", "cmd/sluice/command", "config", "explain", "inspect", "keda", "metric", "receiver/statsd", "rule", "suggest"}, // grammars and documents, no stage
+	"cmd/sluice/command":             {"config", "metric", "suggest"},
+	"cmd/sluice/command/commandtest": {"cmd/sluice/command"}, // of tests
+	"cmd/sluice-loadtest":            {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
 	"receiver/push/body":            {},
 	"receiver/push/number":          {"metric"},
 	"receiver/push/listener":        {"config", "connlimit", "ratelog", "receiver", "receiver/credential"},
-	"receiver/push/httpserver":      {"config", "metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
-	"receiver/push/native":          {"metric", "receiver/push/httpserver", "receiver/push/number"},
+	"receiver/push/httpserver":      {"inspect/record", "policy", "config", "metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
+	"receiver/push/native":          {"inspect", "policy", "metric", "receiver/push/httpserver", "receiver/push/number"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
-	"receiver/push/pushgateway":     {"metric", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
+	"receiver/push/pushgateway":     {"metric", "policy", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
-	"receiver/push":                 {"config", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp"},
+	"receiver/push/serieshttp":      {"policy", "connlimit", "export", "metric", "receiver/exposition", "receiver/push/httpserver"},
+	"receiver/push":                 {"inspect/record", "policy", "config", "export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp"},
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
-	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "explain"}, // explain: quantities
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
+	"google.golang.org/grpc":       {"keda", "keda/externalscaler", "loadtest"},
+	"github.com/google/cel-go":     {"rule"},
 	"github.com/nats-io/":          {"replica/natsbus"},
-	"go.opentelemetry.io/":         {"receiver/otlp", "receiver/push/otlphttp"},
-	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "loadtest"}, // loadtest: as the floor
-	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice-loadtest"},
+	"go.opentelemetry.io/":         {"export/otlp", "receiver/otlp", "receiver/push/otlphttp"},
+	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp", "loadtest"}, // loadtest: as the floor
+	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice/client", "cmd/sluice/command", "cmd/sluice/command/commandtest", "cmd/sluice-loadtest"},
 }
 
 // listed is what "go list -json" says of a package.

@@ -50,6 +50,31 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
+// TestDecisionsNameWhatExists checks the decisions: each `package.Symbol` is declared, and each Go file
+// with its folder exists. A decision that is renamed in the code is renamed there.
+func TestDecisionsNameWhatExists(t *testing.T) {
+	tree := readTree(t)
+	names := 0
+	for _, decision := range glob(t, "docs/adr/*.md") {
+		for _, word := range quotedWord.FindAllStringSubmatch(readFile(t, decision), -1) {
+			name := word[1]
+			exists, inOurs := tree.files[name] != nil, strings.Contains(name, "/") && path.Ext(name) == ".go"
+			if symbol := symbolWord.FindStringSubmatch(name); symbol != nil && tree.packages[symbol[1]] != nil {
+				exists, inOurs = tree.packages[symbol[1]][symbol[2]], true
+			}
+			if !inOurs {
+				continue
+			}
+			if names++; !exists {
+				t.Errorf("%s: %s does not exist", decision, name)
+			}
+		}
+	}
+	if names < 20 {
+		t.Errorf("found %d names; the test does not see what it should", names)
+	}
+}
+
 // TestDocumentsLinkToFiles checks that relative links of all documents lead to files and headings.
 func TestDocumentsLinkToFiles(t *testing.T) {
 	links := 0

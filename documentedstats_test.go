@@ -70,3 +70,35 @@ func documentedRows(t *testing.T) (rows []string) {
 	}
 	return rows
 }
+
+// TestAdmissionKnowsTheStats: the CEL of the chart's admission parses and completes names as this
+// package does.
+func TestAdmissionKnowsTheStats(t *testing.T) {
+	text := readFile(t, "charts/sluice/templates/_admission.tpl")
+	quoted := func(stats []metric.Stat, prefix string) string {
+		var all []string
+		for _, s := range stats {
+			all = append(all, prefix+s.String())
+		}
+		return `"` + strings.Join(all, `" "`) + `"`
+	}
+	var defaults, unwindowed []metric.Stat
+	for _, k := range metric.Kinds() {
+		defaults = append(defaults, k.DefaultStat())
+	}
+	slices.Sort(defaults)
+	for _, s := range metric.Stats() {
+		if !s.Windowed() {
+			unwindowed = append(unwindowed, s)
+		}
+	}
+	instants := "[':total', ':last']"
+	if got := quoted(unwindowed, ":"); strings.NewReplacer(`" "`, `', '`, `"`, `'`).Replace(got) != instants[1:len(instants)-1] {
+		t.Errorf("stats without a window are %s; the chart knows %s", got, instants)
+	}
+	for _, want := range []string{"(list " + quoted(metric.Stats(), "") + ")", "list " + quoted(defaults, "") + " -", instants} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the chart's admission has no %s", want)
+		}
+	}
+}

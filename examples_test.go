@@ -15,6 +15,7 @@ import (
 	autoscaling "k8s.io/api/autoscaling/v2"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/rule"
 )
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
@@ -22,13 +23,20 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // TestExamplesAreValid parses every YAML example and every YAML block of the documents.
 // HorizontalPodAutoscalers have no unknown fields, a target, and metrics that can be asked for.
 func TestExamplesAreValid(t *testing.T) {
-	autoscalers := 0
+	autoscalers, rules := 0, 0
 	check := func(name, text string) {
 		t.Helper()
+		computed := map[string]bool{} // metrics of rules of the same file
 		for _, one := range yamlDocuments(t, name, text) {
+			if one["kind"] == rule.Kind || one["kind"] == rule.ClusterKind {
+				rules++
+				if err := ruleFaults(t, name, one, computed); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
 			if one["kind"] == "HorizontalPodAutoscaler" {
 				autoscalers++
-				for _, fault := range autoscalerFaults(one) {
+				for _, fault := range autoscalerFaults(one, computed) {
 					t.Errorf("%s: %s", name, fault)
 				}
 			}
@@ -42,9 +50,41 @@ func TestExamplesAreValid(t *testing.T) {
 			check(file, block[1])
 		}
 	}
-	if autoscalers < 9 {
-		t.Errorf("found %d autoscalers; the test does not see what it should", autoscalers)
+	if autoscalers < 9 || rules < 8 {
+		t.Errorf("found %d autoscalers and %d rules; the test does not see what it should", autoscalers, rules)
 	}
+}
+
+// targetFault: a sum is divided by the replicas (AverageValue). With Value, it would multiply them
+// at every sync. One object's percentile, mean or extreme is no sum, and falls when pods are added:
+// Value.
+func targetFault(of autoscaling.MetricSourceType, name string, target autoscaling.MetricTarget) string {
+	stat := metric.ParseExpression(name).Stat
+	if of == autoscaling.ObjectMetricSourceType && stat != metric.NoStat && !stat.Additive() {
+		if target.Type != autoscaling.ValueMetricType || target.Value == nil {
+			return "target of " + name + " is not a Value, and " + stat.String() + " is no sum"
+		}
+		return ""
+	}
+	if target.Type != autoscaling.AverageValueMetricType || target.AverageValue == nil {
+		return "target of " + name + " is not an AverageValue"
+	}
+	return ""
+}
+
+// ruleFaults are the faults of a rule, whose metric is added to computed.
+func ruleFaults(t *testing.T, name string, one map[string]any, computed map[string]bool) error {
+	t.Helper()
+	text, err := yaml.Marshal(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := rule.Parse(name, text)
+	if err != nil {
+		return err
+	}
+	computed[documents[0].Spec.Metric] = true
+	return rule.NewSet(documents, func(string) (func(metric.Labels) bool, error) { return nil, nil }, nil).Faults()
 }
 
 func TestAutoscalerFaults(t *testing.T) {
@@ -53,9 +93,11 @@ func TestAutoscalerFaults(t *testing.T) {
 		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1}}`,
 		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metrics: [{type: Pods}]}}`,
 		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metric: []}}`,
+		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metrics: [{type: Object, object: {describedObject: {kind: Service, name: web}, metric: {name: "a:rate:10s"}, target: {type: Value, value: "1"}}}]}}`,
+		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metrics: [{type: Object, object: {describedObject: {kind: Service, name: web}, metric: {name: "a:p95"}, target: {type: AverageValue, averageValue: "1"}}}]}}`,
 		`{spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 1, metrics: [{type: Pods, pods: {metric: {name: "a?"}, target: {type: AverageValue, averageValue: "1"}}}]}}`,
 	} {
-		if faults := autoscalerFaults(yamlDocuments(t, "case", text)[0]); len(faults) == 0 {
+		if faults := autoscalerFaults(yamlDocuments(t, "case", text)[0], nil); len(faults) == 0 {
 			t.Errorf("%s: no fault found", text)
 		}
 	}
@@ -140,7 +182,7 @@ func yamlDocuments(t *testing.T, name, text string) (all []map[string]any) {
 }
 
 // autoscalerFaults are the reasons why a manifest would not scale anything.
-func autoscalerFaults(manifest map[string]any) (faults []string) {
+func autoscalerFaults(manifest map[string]any, computed map[string]bool) (faults []string) {
 	text, err := json.Marshal(manifest)
 	if err != nil {
 		return []string{err.Error()}
@@ -171,8 +213,11 @@ func autoscalerFaults(manifest map[string]any) (faults []string) {
 		if reason := metric.CheckName(metric.ParseExpression(name).Name); reason != metric.Applied {
 			faults = append(faults, "metric name "+name+" is rejected: "+reason.String())
 		}
-		if target.Type != autoscaling.AverageValueMetricType || target.AverageValue == nil {
-			faults = append(faults, "target of "+name+" is not an AverageValue")
+		if computed[name] && target.Type == autoscaling.ValueMetricType && target.Value != nil {
+			continue // a ratio falls when pods are added
+		}
+		if fault := targetFault(m.Type, name, target); fault != "" {
+			faults = append(faults, fault)
 		}
 	}
 	return faults

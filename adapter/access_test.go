@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"k8s.io/client-go/rest"
 )
 
@@ -25,39 +25,21 @@ const (
 	ordersRight   = "list external.metrics.k8s.io/orders_waiting in shop"
 )
 
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.String()
-}
-
 // startDelegating runs a server that delegates to the control plane, ready or not.
-func startDelegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*api, *logged) {
+func startDelegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*api, *logtest.Buffer) {
 	t.Helper()
 	server, log := delegating(t, plane, options...)
 	return running(t, server), log
 }
 
-func delegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*Server, *logged) {
+func delegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*Server, *logtest.Buffer) {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	for _, change := range options {
 		change(&cfg)
 	}
-	log := new(logged)
+	log := new(logtest.Buffer)
 	server, err := New(cfg, Parts{
 		Source: shop(), Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})

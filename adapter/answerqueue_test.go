@@ -132,7 +132,7 @@ func TestLargeAnswersAreCollectedOneAtATime(t *testing.T) {
 func TestSlowReadersOfLargeAnswers(t *testing.T) {
 	const points = maxReserved * 2 / 5
 	s := &countingSource{}
-	a := start(t, s, func(c *Config) { c.RequestTimeout = 3 * time.Second })
+	a := start(t, s, func(c *Config) { c.RequestTimeout = 6 * time.Second })
 	for i := range 2 {
 		a.deaf(t, podsOf(points))
 		eventually(t, "it was gathered", func() bool { return int(s.gathered.Load()) == i+1 })
@@ -204,8 +204,10 @@ func TestMemoryOfManyLargeAnswers(t *testing.T) {
 		{"pretty", "application/json", 24, 10_000, 170 << 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer debug.SetGCPercent(debug.SetGCPercent(25)) // the server's own setting: the test is about live memory, not garbage
-			a := start(t, new(countingSource))
+			// The server's own setting: the test is about live memory, not garbage.
+			defer debug.SetGCPercent(debug.SetGCPercent(25))
+			// No answer is refused for its age.
+			a := start(t, new(countingSource), func(c *Config) { c.RequestTimeout = 5 * time.Minute })
 			peak, stop := make(chan uint64), make(chan struct{})
 			runtime.GC()
 			var before runtime.MemStats

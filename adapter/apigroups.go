@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"slices"
 
+	restful "github.com/emicklei/go-restful/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,18 +25,25 @@ type group struct {
 	versions []schema.GroupVersion // the preferred one first
 	list     func() []metav1.APIResource
 	install  func(*installer.MetricsAPIGroupVersion)
+	// routes adds the routes of a group that the metrics library does not serve; nil: install is
+	// set.
+	routes func(*restful.WebService)
 }
 
 // groupsOf returns the enabled groups.
-func groupsOf(cfg Config, source Source, known objects, counted Workloads) []group {
+func groupsOf(cfg Config, parts Parts, vain *vainQueries, asked *uses, rights operandRights) []group {
+	source, known := parts.Source, objectsOf(parts.Cluster)
 	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
+	if parts.Policies != nil {
+		names.hidden = parts.Policies.Hidden
+	}
 	var groups []group
 	if cfg.CustomMetrics {
 		groups = append(groups, group{
 			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
 			list:     names.custom,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &customStorage{source: source, objects: known, workloads: counted}
+				v.DynamicStorage = &customStorage{source: source, objects: known, vain: vain, uses: asked, rights: rights}
 				v.Handlers = &installer.CMHandlers{}
 				// The library adds conversions of the options to its scheme, where this codec finds
 				// them.
@@ -48,11 +56,14 @@ func groupsOf(cfg Config, source Source, known objects, counted Workloads) []gro
 			versions: []schema.GroupVersion{emv1beta1.SchemeGroupVersion},
 			list:     names.external,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &externalStorage{source: source}
+				v.DynamicStorage = &externalStorage{source: source, policies: parts.Policies, vain: vain, uses: asked, rights: rights}
 				v.Handlers = &installer.EMHandlers{}
 				v.ParameterCodec = metav1.ParameterCodec
 			},
 		})
+	}
+	if parts.Inspect != nil {
+		groups = append(groups, newInspection(parts.Inspect, parts.Policies, cfg.RequestTimeout/2).group())
 	}
 	return groups
 }
@@ -63,6 +74,12 @@ func (g group) register(server *genericapiserver.GenericAPIServer) error {
 	container := server.Handler.GoRestfulContainer
 	announced := metav1.APIGroup{Name: g.versions[0].Group}
 	for _, v := range g.versions {
+		announced.Versions = append(announced.Versions,
+			metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
+		if g.routes != nil {
+			container.Add(g.webService(v))
+			continue
+		}
 		version := installer.MetricsAPIGroupVersion{
 			APIGroupVersion: &genericapi.APIGroupVersion{
 				Root:            genericapiserver.APIGroupPrefix,
@@ -80,13 +97,20 @@ func (g group) register(server *genericapiserver.GenericAPIServer) error {
 		if err := version.InstallREST(container); err != nil {
 			return err
 		}
-		announced.Versions = append(announced.Versions,
-			metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.Version})
 	}
 	announced.PreferredVersion = announced.Versions[0]
 	server.DiscoveryGroupManager.AddGroup(announced)
 	container.Add(discovery.NewAPIGroupHandler(server.Serializer, announced).WebService())
 	return nil
+}
+
+// webService serves a version of a group with routes of its own.
+func (g group) webService(v schema.GroupVersion) *restful.WebService {
+	service := new(restful.WebService)
+	service.Path(genericapiserver.APIGroupPrefix + "/" + v.String())
+	discovery.NewAPIVersionHandler(cmserver.Codecs, v, discovery.APIResourceListerFunc(g.list)).AddToWebService(service)
+	g.routes(service)
+	return service
 }
 
 // newAggregatedDiscovery makes the aggregated discovery document of the groups.

@@ -96,6 +96,7 @@ func libraryDefinitions(reference openapicommon.ReferenceCallback) map[string]op
 	all := coreopenapi.GetOpenAPIDefinitions(reference)
 	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, emopenapi.GetOpenAPIDefinitions(reference))
+	maps.Copy(all, inspectDefinitions(reference))
 	return all
 }
 

@@ -21,9 +21,11 @@ var namespaces = schema.GroupResource{Resource: "namespaces"}
 // the library's storage, which answers a malformed metricLabelSelector with 500 and drops the
 // resourceVersion of a single object's answer.
 type customStorage struct {
-	source    Source
-	objects   objects
-	workloads Workloads // nil: no zeros
+	source  Source
+	objects objects
+	vain    *vainQueries // nil: nobody reads the log
+	uses    *uses        // nil: nobody asks who asked
+	rights  operandRights
 }
 
 // New implements rest.Storage.
@@ -64,7 +66,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		return nil, failed.status(err)
 	}
 	place := ticketOf(ctx)
-	points, err := s.objectPoints(metric.Query{
+	query := metric.Query{
 		Resource:       resource.resource.String(),
 		Namespace:      asked.namespace,
 		Object:         asked.object,
@@ -73,11 +75,17 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		MatchObject:    pick.Match,
 		ListObjects:    pick.List,
 		RemovedObjects: pick.Removed,
+		ReadyPods:      pick.ReadyPods,
 		Reserve:        place.buffer(ctx),
-	}, labelSelector(options))
+		MayRead:        s.rights.of(ctx),
+	}
+	points, err := s.source.Objects(query)
 	place.collected(points)
+	s.vain.note(ctx, vainKey{asked.namespace, query.Resource, asked.metric}, err)
+	err = failed.status(err)
+	s.uses.note(ctx, useKey{asked.namespace, query.Resource, asked.metric}, err)
 	if err != nil {
-		return nil, failed.status(err)
+		return nil, err
 	}
 	list, err := valuelist.NewCustom(valuelist.Custom{
 		Metric: asked.metric, Object: asked.object, Resource: resource.resource, Kind: resource.kind, Selector: shownSelector(selector),
@@ -88,24 +96,12 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	return list, nil
 }
 
-// labelSelector selects objects; nil: all.
-func labelSelector(options *metainternalversion.ListOptions) labels.Selector {
-	if options == nil {
-		return nil
-	}
-	return options.LabelSelector
-}
-
 func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	options, ok := extra.(*custom_metrics.MetricListOptions)
 	if !ok {
 		return nil, fmt.Errorf("options have type %T: the handler chain is broken", extra)
 	}
-	selector, err := labels.Parse(options.MetricLabelSelector)
-	if err != nil {
-		return nil, metric.InvalidQueryf("metricLabelSelector %.200q: %.400v", options.MetricLabelSelector, err)
-	}
-	return selector, nil
+	return selectorOf("metricLabelSelector", options.MetricLabelSelector)
 }
 
 // shownSelector is the selector in the answer, if a LabelSelector can express it.

@@ -23,6 +23,8 @@ type catalogue struct {
 	source  Source
 	objects objects
 	limit   int
+	// hidden reports whether nobody may read an external metric; nil: none is hidden.
+	hidden func(name string) bool
 }
 
 // custom lists {resource}/{metric}.
@@ -52,7 +54,7 @@ func customResource(resource objectKind, name string) metav1.APIResource {
 // external lists the names of external metrics.
 func (c catalogue) external() []metav1.APIResource {
 	list := c.list(func(one metric.Discovered) (metav1.APIResource, bool) {
-		return externalResource(one.Name), one.Resource == ""
+		return externalResource(one.Name), one.Resource == "" && (c.hidden == nil || !c.hidden(one.Name))
 	})
 	if len(list) == 0 {
 		list = append(list, externalResource(placeholder))

@@ -15,8 +15,8 @@
 // handlers: inflight.go limits requests, ready.go rejects early ones, answerqueue.go queues large
 // answers. access.go and frontproxy.go authenticate and authorize clients; pushaccounts.go does so
 // for HTTP pushes. custom.go and external.go answer queries: requestpath.go and selector.go parse
-// them, objects.go and resources.go find the objects, zerofill.go adds zeros, status.go makes the
-// errors, and package valuelist the answers. apigroups.go and discovery.go register the API groups.
+// them, objects.go and resources.go find the objects, status.go makes the errors, and package
+// valuelist the answers. apigroups.go and discovery.go register the API groups.
 //
 // # In a cluster
 //
@@ -24,9 +24,8 @@
 // single object by name ignores the labelSelector. A labelSelector for a kind that is not watched
 // is status 400.
 //
-// A ready pod without a series reads rate, count and unique 0 once another pod of its workload has
-// pushed the counter or set (docs/adr/0040): the pod that pushed may be the one that the autoscaler
-// removes.
+// The Source adds the zeros of pods that never counted (docs/adr/0040), and answers for workloads
+// and Services by their pods (docs/adr/0060): package reading.
 //
 // The cluster's API server authenticates and authorizes clients: tokens with TokenReview, rights
 // with SubjectAccessReview. Its front proxy is identified by a client certificate of the authority

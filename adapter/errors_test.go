@@ -116,6 +116,14 @@ func TestNotANumberIsAbsentFromAList(t *testing.T) {
 	}
 }
 
+// A question that the cluster view cannot answer yet is 503 with its reason, no server error.
+func TestNotReadyIsUnavailable(t *testing.T) {
+	err := target{name: "m"}.status(metric.NotReadyf("the pods of Services are not known yet"))
+	if codeOf(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "not known yet") {
+		t.Errorf("%d %v", codeOf(err), err)
+	}
+}
+
 func TestUnknownErrorIsInternal(t *testing.T) {
 	err := target{name: "m"}.status(errors.New("disk on fire"))
 	var s interface{ Status() metav1.Status }

@@ -15,7 +15,11 @@ import (
 
 // externalStorage answers external.metrics.k8s.io.
 type externalStorage struct {
-	source Source
+	source   Source
+	policies Policies
+	vain     *vainQueries // nil: nobody reads the log
+	uses     *uses        // nil: nobody asks who asked
+	rights   operandRights
 	// TableConvertor stays nil: answers are not tables, and the library only uses it if the scope
 	// allows tables.
 	rest.TableConvertor
@@ -44,16 +48,24 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if options != nil {
 		selector = options.LabelSelector
 	}
+	if err := failed.status(checkPolicies(s.policies, namespace, name, selector, readerOf(ctx))); err != nil {
+		s.uses.note(ctx, useKey{namespace, "", name}, err)
+		return nil, err
+	}
 	place := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace:   namespace,
 		Expression:  metric.ParseExpression(name),
 		MatchLabels: matching(selector),
 		Reserve:     place.buffer(ctx),
+		MayRead:     bothMayRead(s.rights.of(ctx), operandPolicies(s.policies, namespace, selector, readerOf(ctx))),
 	})
 	place.collected(points)
+	s.vain.note(ctx, vainKey{namespace, "", name}, err)
+	err = failed.status(err)
+	s.uses.note(ctx, useKey{namespace, "", name}, err)
 	if err != nil {
-		return nil, failed.status(err)
+		return nil, err
 	}
 	list, err := valuelist.NewExternal(namespace, name, points)
 	if err != nil {

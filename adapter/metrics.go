@@ -58,17 +58,22 @@ func (s *Server) Register(registerer prometheus.Registerer) error {
 	return nil
 }
 
-// instrument counts every answer, whichever handler gave it.
-func (m *metrics) instrument(next http.Handler, resolver request.RequestInfoResolver) http.Handler {
+// instrument counts every answer, whichever handler gave it, and remembers the last ones that the
+// API server asked for.
+func (m *metrics) instrument(next http.Handler, resolver request.RequestInfoResolver, asked *uses) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		verb, group := m.labels(r, resolver)
+		viaAPIServer := forwarded(r) // authentication removes the header
 		m.inFlight.Inc()
 		recorder := &statusRecorder{ResponseWriter: w, code: http.StatusOK}
 		defer func() {
 			m.inFlight.Dec()
 			m.requests.WithLabelValues(verb, group, strconv.Itoa(recorder.code)).Inc()
 			m.duration.WithLabelValues(verb, group).Observe(time.Since(start).Seconds())
+			if viaAPIServer {
+				asked.noteGroup(r.URL.Path, recorder.code)
+			}
 		}()
 		next.ServeHTTP(responsewriter.WrapForHTTP1Or2(recorder), r)
 	})

@@ -54,7 +54,7 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 		}
 		chain = s.requireReady(chain)
 		chain = rejectMalformed(chain)
-		chain = s.metrics.instrument(chain, c.RequestInfoResolver)
+		chain = s.metrics.instrument(chain, c.RequestInfoResolver, s.uses)
 		chain = writeTimeout(chain, 2*cfg.RequestTimeout)
 		return drainBody(chain)
 	}

@@ -1,45 +1,26 @@
 package adapter
 
 import (
-	"bytes"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"k8s.io/klog/v2"
 )
-
-// lines is a log for concurrent writers.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // A malformed query is the client's error: the answer names the parameter, and the error is counted
 // but not logged.
 func TestMalformedSelectorsAreTheClients(t *testing.T) {
 	a := start(t, shop())
-	log := new(lines)
+	log := new(logtest.Buffer)
 	routeKlog(slog.New(slog.NewTextHandler(log, nil)))
 	defer routeKlog(slog.New(slog.DiscardHandler))
 	for query, message := range map[string]string{

@@ -53,3 +53,8 @@ func (o objects) pick(kind objectKind, asked customRequest,
 	}
 	return pick, nil
 }
+
+// usePick makes a query select what the filter selects.
+func usePick(q *metric.Query, pick metric.ObjectFilter) {
+	q.MatchObject, q.ListObjects, q.RemovedObjects, q.ReadyPods = pick.Match, pick.List, pick.Removed, pick.ReadyPods
+}

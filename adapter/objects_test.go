@@ -45,13 +45,21 @@ func (c *town) Alive(object metric.Object) bool {
 	return lives || object.Resource != "pods"
 }
 
-func (c *town) ReadyPods(namespace string, selector labels.Selector) (iter.Seq2[metric.Object, metric.Workload], int) {
+func (c *town) ReadyPods(namespace string) (iter.Seq2[metric.Object, metric.Workload], int) {
+	return c.readyPods(namespace, labels.Everything())
+}
+
+func (c *town) PodOwners(resource, namespace, name string) ([]metric.PodOwner, error) {
+	return nil, nil
+}
+
+func (c *town) readyPods(namespace string, selector labels.Selector) (iter.Seq2[metric.Object, metric.Workload], int) {
 	return func(yield func(metric.Object, metric.Workload) bool) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for name, set := range c.pods {
 			o := pod(name)
-			if o.Namespace == namespace && !c.unready[name] && (selector == nil || selector.Matches(set)) && !yield(o, metric.Workload{UID: "web"}) {
+			if o.Namespace == namespace && !c.unready[name] && selector.Matches(set) && !yield(o, metric.Workload{UID: "web"}) {
 				return
 			}
 		}
@@ -69,7 +77,9 @@ func (c *town) SelectObjects(resource, namespace string, selector labels.Selecto
 	if resource != "pods" {
 		return metric.ObjectFilter{}, metric.InvalidQueryf("labelSelector %q: the labels of %s are not watched: see the setting object-kinds", selector, resource)
 	}
-	return metric.ObjectFilter{Match: func(object metric.Object) bool {
+	return metric.ObjectFilter{ReadyPods: func() (iter.Seq2[metric.Object, metric.Workload], int) {
+		return c.readyPods(namespace, selector)
+	}, Match: func(object metric.Object) bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		set, lives := c.pods[object.Name]

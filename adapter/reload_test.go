@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 )
 
 // insecure is a client that accepts any certificate, until the test ends.
@@ -55,7 +57,7 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 	broken.key = pairs[0].key
 
 	project(t, volume, "..2026_01", pairs[0])
-	log := new(logged)
+	log := new(logtest.Buffer)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
 	a := running(t, prepared(t, Parts{Logger: slog.New(slog.NewTextHandler(log, nil))}, anonymousAccess(), func(c *Config) {
 		c.CertFile, c.KeyFile = filepath.Join(volume, certFile), filepath.Join(volume, keyFile)

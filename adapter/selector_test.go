@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -85,14 +86,14 @@ func FuzzSanitize(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		got := sanitize(value)
+		got := metric.SelectorValue(value)
 		if faults := validation.IsValidLabelValue(got); len(faults) > 0 {
 			t.Fatalf("%q became %q: %v", value, got, faults)
 		}
 		if len(validation.IsValidLabelValue(value)) == 0 && got != value {
 			t.Fatalf("%q is legal and became %q", value, got)
 		}
-		if again := sanitize(got); again != got {
+		if again := metric.SelectorValue(got); again != got {
 			t.Fatalf("%q, then %q", got, again)
 		}
 	})

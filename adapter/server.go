@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-metrics/sluice/connlimit"
 	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 // Server serves the metrics APIs. New binds its address, Run serves.
@@ -23,7 +24,10 @@ type Server struct {
 	serving     chan struct{}           // closed when connections are accepted
 	readyChecks []func() (bool, string) // checked by Ready; nil: always ready
 	metrics     *metrics
+	vain        *vainQueries
+	uses        *uses
 	logger      *slog.Logger
+	certificate dynamiccertificates.CertKeyContentProvider
 }
 
 // New binds the address and prepares everything, so Run fails for no reason that could be known
@@ -54,7 +58,10 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := groupsOf(cfg, parts.Source, objectsOf(parts.Cluster), parts.Workloads)
+	vain := newVainQueries(parts.Logger)
+	asked := newUses()
+	groups := groupsOf(cfg, parts, vain, asked, operandRights{who.authorizer})
+	asked.serve(groups)
 	counts := newMetrics(groups)
 	listener, err := listen(cfg.Address, counts.refused)
 	if err != nil {
@@ -66,7 +73,10 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 		serving:     make(chan struct{}),
 		readyChecks: []func() (bool, string){parts.Ready, who.ready},
 		metrics:     counts,
+		vain:        vain,
+		uses:        asked,
 		logger:      parts.Logger,
+		certificate: certificate,
 	}
 	s.api, err = s.newAPIServer(cfg, groups, certificate)
 	if err != nil {

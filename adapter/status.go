@@ -28,8 +28,12 @@ func (t target) status(err error) error {
 		return refused
 	case errors.Is(err, metric.ErrNotFound), errors.Is(err, valuelist.ErrNotANumber):
 		return t.failure(http.StatusNotFound, metav1.StatusReasonNotFound, err)
+	case errors.Is(err, metric.ErrForbidden):
+		return t.failure(http.StatusForbidden, metav1.StatusReasonForbidden, err)
 	case errors.Is(err, metric.ErrInvalidQuery):
 		return t.failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err)
+	case errors.Is(err, metric.ErrNotReady):
+		return t.failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err)
 	case errors.Is(err, valuelist.ErrOverflow):
 		return t.invalid(err)
 	}

@@ -80,7 +80,7 @@ func BenchmarkObjects(b *testing.B) {
 	}
 }
 
-// What a roll takes of each timer, of some 40 bins a roll, and what the store's copy of it takes.
+// Measures a roll of timers with some 40 bins each, and the store's copy of them.
 func BenchmarkRollTimers(b *testing.B) {
 	const timers = 1000
 	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))

@@ -27,6 +27,10 @@ type block struct {
 	// guarded by history.
 	rolled   uint32
 	rolledAt time.Duration
+	// recorded counts, for each 64 places, how often samples of some of them were recorded, and how often
+	// their series ended: Watches learn from it of samples whose dirty bits they never saw. Written under
+	// history.
+	recorded [kind.BlockWords]atomic.Uint32
 	// saved is the tick from which on history entries are not saved yet. The store's goroutine owns
 	// it.
 	saved uint32
@@ -39,6 +43,7 @@ type block struct {
 	unsaved, unnamed kind.Bitmap
 	// renamed is set when a series is born or dies after the names of the block were saved.
 	renamed atomic.Bool
+	copied  bool // of a shadow; set before the first series
 }
 
 // page is the part of a block that writers, the roller and the store touch for every change. It has

@@ -18,14 +18,16 @@ type Config struct {
 	// ObjectTTL is the lifetime of an object's series after its last sample. It applies where no
 	// cluster reports whether the object exists.
 	ObjectTTL time.Duration
-	// MaxSeries bounds the series of the whole process: this table's and, see CountAlso, those of the
-	// shadows of other origins.
+	// MaxSeries bounds the series of the whole process: this table's and, see CountAlso, those of
+	// the shadows of other origins.
 	MaxSeries int
 	// MaxBytes bounds the memory of all state without a fixed size: names, labels, aliases, history
 	// logs, timers and sets. Above it, new series are rejected and existing ones cannot grow.
 	MaxBytes int64
-	// Replicated makes the table keep the order of gauges' values among replicas (kind/gauge_order.go)
-	// and save it.
+	// Histograms makes timers keep the totals of their buckets since their births, for exports.
+	Histograms bool
+	// Replicated makes the table keep the order of gauges' values among replicas
+	// (kind/gauge_order.go) and save it.
 	Replicated bool
 }
 

@@ -21,8 +21,8 @@ const (
 )
 
 // applyDescribed is the slow path, for samples without an alias. It describes the sample, finds or
-// creates the series by identity, and remembers the bytes, if any, as an alias. A sample with labels
-// (Fields) may have a line as well: its labels as on the wire.
+// creates the series by identity, and remembers the bytes, if any, as an alias. A sample with
+// labels (Fields) may have a line as well: its labels as on the wire.
 func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason {
 	if s.Op == metric.MarkStale {
 		return w.markStale(s)
@@ -79,6 +79,9 @@ func (t *Table) rememberRefusal(key *lookup.Key, r metric.Reason, epoch uint32) 
 		t.refusals.Add(1)
 	}
 }
+
+// Check checks a sample's value against its kind. It is the first check of a sample.
+func Check(s *metric.Sample) metric.Reason { return kind.Check(s) }
 
 // seek finds or creates the series of a sample.
 func (w *Writer) seek(s *metric.Sample) (lookup.Ref, metric.Reason) {
@@ -234,30 +237,49 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 // admit reports whether MaxSeries and MaxBytes allow one more series. If MaxSeries does not, admit
 // makes the sweep evict an idle series.
 func (t *Table) admit() bool {
-	live := t.live.Load()
-	if t.beside != nil {
-		series, _ := t.beside()
-		live += int64(series)
-	}
-	if live >= int64(t.config.MaxSeries) {
+	if t.heldSeries() >= t.config.MaxSeries {
 		t.waiting.Add(1)
 		return false
 	}
 	return t.MayGrow()
 }
 
+// heldSeries is the number of series that count against MaxSeries: those of shadows, too.
+func (t *Table) heldSeries() int {
+	held := int(t.live.Load())
+	if t.beside != nil {
+		series, _ := t.beside()
+		held += int(series)
+	}
+	return held
+}
+
+// Held returns what counts against MaxSeries and MaxBytes.
+func (t *Table) Held() (series int, bytes int64) { return t.heldSeries(), t.heldBytes() }
+
+// Full reports whether MaxSeries or MaxBytes would reject a new series. An idle series may end for
+// it.
+func (t *Table) Full() bool {
+	return t.heldSeries() >= t.config.MaxSeries || t.heldBytes() >= t.config.MaxBytes
+}
+
 // memoryLeft reports whether state without a fixed size may grow under MaxBytes.
 func (t *Table) memoryLeft() bool {
+	if t.heldBytes() < t.config.MaxBytes {
+		return true
+	}
+	t.outOfMemory.Store(true)
+	return false
+}
+
+// heldBytes is the memory that counts against MaxBytes: that of shadows, too.
+func (t *Table) heldBytes() int64 {
 	used := t.UsedBytes()
 	if t.beside != nil {
 		_, bytes := t.beside()
 		used += bytes
 	}
-	if used < t.config.MaxBytes {
-		return true
-	}
-	t.outOfMemory.Store(true)
-	return false
+	return used
 }
 
 // nameBytes is an upper bound of the memory of a series' strings: shared strings count for each

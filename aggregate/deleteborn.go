@@ -19,8 +19,8 @@ func (t *Table) DeleteBorn(q metric.Query, before time.Time) int {
 	return t.evict(old, deleted, now)
 }
 
-// DeleteBorn is Delete for series that were born before a moment. Series of other origins are hidden
-// until the origin has heard of the deletion.
+// DeleteBorn is Delete for series that were born before a moment. Series of other origins are
+// hidden until the origin has heard of the deletion.
 func (m *Merged) DeleteBorn(q metric.Query, before time.Time) int {
 	if m.alone() {
 		return m.own.DeleteBorn(q, before)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What the disk takes in, all day, is the deltas of counters that changed: one takes so many bytes,
-// and what they leave out is restored.
+// Most bytes written to disk are deltas of changed counters. A delta takes few bytes a counter, and
+// the parts that it leaves out are restored.
 func TestADeltaOfCountersIsSmall(t *testing.T) {
 	const counters, most = 500, 7
 	synctest.Test(t, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// BenchmarkGauges measures what a gauge costs a replica and a table alone: a sample, and a record of
-// a delta if all of 75,000 gauges changed.
+// BenchmarkGauges measures what a gauge costs a replica and a table alone: a sample, and a record
+// of a delta if all of 75,000 gauges changed.
 func BenchmarkGauges(b *testing.B) {
 	for name, replicated := range map[string]bool{"alone": false, "replica": true} {
 		c := DefaultConfig()

@@ -45,10 +45,10 @@
 //
 // # Shadows
 //
-// A Shadow (shadow.go) is the table of another replica, copied by replaying what that replica saves.
-// It has no writers and no roller. One goroutine replays, and takes a block's history lock for each
-// series that it changes; the same lock guards the identity when a series dies. Merged answers from
-// the own table and the shadows together.
+// A Shadow (shadow.go) is the table of another replica, copied by replaying what that replica
+// saves. It has no writers and no roller. One goroutine replays, and takes a block's history lock
+// for each series that it changes; the same lock guards the identity when a series dies. Merged
+// answers from the own table and the shadows together.
 //
 // # Invariants
 //

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What once was wrong, or could have been: each test failed before its mend.
+// Regression tests at the edges: each failed before its mend.
 
 func podQuery(name string) metric.Query {
 	return metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: name}}
@@ -774,8 +774,7 @@ func TestEdgeWarnedFillsUp(t *testing.T) {
 	}
 }
 
-// What comes late for an expired counter cannot overfill its successor, and is not lost from the
-// books either.
+// Late increments of an expired counter cannot overfill its successor, and stay in the accounting.
 func TestEdgeLateForAFullSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
@@ -31,6 +32,8 @@ type evaluation struct {
 	// The fields below are about the series of the current object.
 	newest time.Time     // arrival of the newest sample
 	shared metric.Labels // labels that all its series have in common
+
+	spans []float64 // of the rates of an external metric, by point
 }
 
 // perTouch is the number of entries that touch loads at once. Their memory fits into the
@@ -71,8 +74,27 @@ func (r *evaluation) add(s lookup.Ref) {
 	r.slow = slowPush{}
 	b, place := r.table.blocks.of(s.Number)
 	b.history.Lock()
-	r.addLocked(s, b, place)
+	if r.selectsLocked(s, b, place) {
+		r.addLocked(b, place)
+	}
 	b.history.Unlock()
+	r.added()
+}
+
+// addSelected is add for a series that was selected before, if it still lives.
+func (r *evaluation) addSelected(s lookup.Ref) {
+	r.slow = slowPush{}
+	b, place := r.table.blocks.of(s.Number)
+	b.history.Lock()
+	if b.page.cells[place].State.Load() == s.State {
+		r.addLocked(b, place)
+	}
+	b.history.Unlock()
+	r.added()
+}
+
+// added follows each series, after its lock was released.
+func (r *evaluation) added() {
 	if r.read++; r.read%index.EntriesPerHold == 0 {
 		runtime.Gosched() // lets other goroutines run during a large answer
 	}
@@ -81,10 +103,7 @@ func (r *evaluation) add(s lookup.Ref) {
 	}
 }
 
-func (r *evaluation) addLocked(s lookup.Ref, b *block, place uint32) {
-	if !r.selectsLocked(s, b, place) {
-		return
-	}
+func (r *evaluation) addLocked(b *block, place uint32) {
 	r.countSeries(b.series[place].labels())
 	r.recordLocked(b, place)
 	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
@@ -155,7 +174,22 @@ func (r *evaluation) external(points []metric.Point, one index.Found) (_ []metri
 		matched = r.Series > 0
 		points = r.appendPoint(points)
 	}
+	r.joinSpans(points)
 	return points, matched
+}
+
+// joinSpans gives the rates of the label sets of an external metric one divisor, so their sum is the
+// rate of all of them.
+func (r *evaluation) joinSpans(points []metric.Point) {
+	if len(r.spans) < 2 {
+		return
+	}
+	longest := slices.Max(r.spans)
+	for i, span := range r.spans {
+		if span < longest {
+			points[i].Value = metric.Computed(points[i].Value.Float64() * span / longest)
+		}
+	}
 }
 
 func (r *evaluation) appendPoint(points []metric.Point) []metric.Point {
@@ -164,6 +198,9 @@ func (r *evaluation) appendPoint(points []metric.Point) []metric.Point {
 		return points
 	}
 	p.Labels = r.shared
+	if r.Stat == metric.Rate {
+		r.spans = append(r.spans, r.Span())
+	}
 	return append(points, p)
 }
 

@@ -134,6 +134,7 @@ func (t *Table) turnDead(r lookup.Ref, why cause, now window.Moment) (tombstone,
 		return tombstone{}, nil
 	}
 	c.State.Store(r.State &^ kind.Live)
+	b.recorded[place/64].Add(1)
 	b.unnamed.Mark(place)
 	b.renamed.Store(true)
 	t.live.Add(-1)

@@ -80,12 +80,17 @@ const noEnd = math.MaxUint32
 
 // ttl returns the lifetime of a series after its last sample, or false if the series never expires.
 func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
-	switch own := b.page.ttls[place].Load(); {
-	case own == ttlForever:
+	return t.ttlOf(b.page.ttls[place].Load(), b.series[place].entry.External())
+}
+
+// ttlOf is ttl of a series with a pushed lifetime, as the page holds it.
+func (t *Table) ttlOf(pushed uint32, external bool) (time.Duration, bool) {
+	switch {
+	case pushed == ttlForever:
 		return 0, false
-	case own != 0:
-		return ttlDuration(own), true
-	case b.series[place].entry.External():
+	case pushed != 0:
+		return ttlDuration(pushed), true
+	case external:
 		return t.config.ExternalTTL, true
 	}
 	return t.config.ObjectTTL, true

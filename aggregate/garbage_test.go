@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What is read again and again is read into the same room.
+// Repeated reads use the same memory again.
 func TestReadsLeaveLittleGarbage(t *testing.T) {
 	f := inCluster(t)
 	var few []metric.Object

@@ -34,8 +34,8 @@ func (w *Writer) LookupLines(lines []metric.Line) {
 	}
 }
 
-// isCold reports whether the writer has waited lately. Meanwhile other work has replaced the series'
-// memory in the processor's caches, however few series there are.
+// isCold reports whether the writer has waited lately. Meanwhile other work has replaced the
+// series' memory in the processor's caches, however few series there are.
 func (w *Writer) isCold() bool { return w.awake < warmLines }
 
 // warmLines is how many lines a writer applies after a wait before the memory that they use is

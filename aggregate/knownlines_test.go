@@ -180,7 +180,7 @@ func TestKnownLinesAreTheirSenders(t *testing.T) {
 	}
 }
 
-// What a line led to may go: the next one begins a new series.
+// The series of a known line may be removed: the next such line creates a new series.
 func TestKnownLinesOfWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t).running()

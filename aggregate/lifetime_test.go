@@ -15,8 +15,8 @@ import (
 // on makes the uptimes of a machine's boot.
 func on(boot string, up time.Duration) window.Uptime { return window.Uptime{Boot: boot, Up: up} }
 
-// What lives on after an outage is told by how long the machine was up, whatever its wall clock
-// says; where it was booted since, by the wall clock, unless that cannot be right.
+// After an outage, lifetimes go on by the machine's uptime, whatever its wall clock says. If the
+// machine was booted meanwhile, they go on by the wall clock, unless that cannot be right.
 func TestOutages(t *testing.T) {
 	const hour, day = time.Hour, 24 * time.Hour
 	for _, c := range []struct {

@@ -81,6 +81,19 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 // tie, the first name decides, so all replicas decide alike.
 func (m *Merged) SetRank(n int) { m.rank.Store(int32(n)) }
 
+// First reports whether this process is the first, by the origins' names, of those that do not stand
+// still. What one of several replicas does, the first does.
+func (m *Merged) First() bool {
+	now := time.Now()
+	for i, p := range *m.peers.Load() {
+		t := p.shadow.Table()
+		if i < int(m.rank.Load()) && !t.Clock.Course(now, t.Clock.Now()).Standing {
+			return false
+		}
+	}
+	return true
+}
+
 // alone reports whether there is no other origin.
 func (m *Merged) alone() bool { return len(*m.peers.Load()) == 0 }
 
@@ -109,42 +122,12 @@ func (m *Merged) Listed(limit int) []metric.Discovered {
 	return slices.Concat(all[:min(external, limit)], all[external:min(external+limit, len(all))])
 }
 
-// Objects is Table.Objects over all origins.
+// Objects is Table.Objects over all origins. It also answers roll-ups.
 func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
-	if m.alone() {
+	if m.alone() && q.RollUp == nil {
 		return m.own.Objects(q)
 	}
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	sources := m.sources()
-	points, err := pointBuffer(&q, mostEntries(sources, key, &q))
-	if err != nil {
-		return nil, err
-	}
-	r, err := m.plan(sources, &q, key)
-	if err != nil {
-		return nil, err
-	}
-	defer r.end()
-	if q.Kind != nil {
-		*q.Kind = r.Kind
-	}
-	points = slices.Grow(points, r.mostFound())
-	matched := false
-	for parts := r.next(); len(parts) > 0; parts = r.next() {
-		k := r.kindOf(parts)
-		if !r.takes.has(k) {
-			continue
-		}
-		r.beginMerged(k)
-		r.addParts(ofKind(parts, k))
-		matched = matched || r.Series > 0
-		r.use(r.own)
-		if p, ok := r.point(); ok {
-			p.Object = parts[0].Entry.Object()
-			points = append(points, p)
-		}
-	}
-	return points, r.failure(&q, points, matched)
+	return m.Begin().Objects(q)
 }
 
 // External is Table.External over all origins.
@@ -152,28 +135,7 @@ func (m *Merged) External(q metric.Query) ([]metric.Point, error) {
 	if m.alone() {
 		return m.own.External(q)
 	}
-	q.Resource, q.Object = "", ""
-	key := index.Key{Namespace: q.Namespace, Name: q.Expression.Name}
-	sources := m.sources()
-	most := mostEntries(sources, key, &q)
-	if most == 0 {
-		most = mostEntries(sources, index.Key{Name: key.Name}, &q)
-	}
-	points, err := pointBuffer(&q, most)
-	if err != nil {
-		return nil, err
-	}
-	r, err := m.plan(sources, &q, key)
-	if err != nil {
-		return nil, err
-	}
-	defer r.end()
-	parts := r.next()
-	points, matched := r.externalParts(points, ofKind(parts, r.Kind))
-	for i := range points {
-		points[i].Object = parts[0].Entry.Object()
-	}
-	return points, r.failure(&q, points, matched)
+	return m.Begin().External(q)
 }
 
 // Delete removes the series that a query selects from the table, hides them in the shadows, and
@@ -194,8 +156,9 @@ func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
 	r.find(q, key)
 	all := make([][]lookup.Ref, len(r.sources))
 	for parts := r.next(); len(parts) > 0; parts = r.next() {
-		for twins := range r.twinsOf(parts) {
-			if twins = r.bornBefore(r.selected(twins), before); len(twins) > 0 {
+		r.gather(parts)
+		for twins := r.nextTwins(); len(twins) > 0; twins = r.nextTwins() {
+			if twins = r.bornBefore(twins, before); len(twins) > 0 {
 				gone++
 			}
 			for _, one := range twins {
@@ -286,9 +249,10 @@ func sourceOf(t *Table, p *peer, local time.Time, own window.Moment) source {
 }
 
 // mostEntries is an upper bound of the entries that a query selects.
-func mostEntries(sources []source, key index.Key, q *metric.Query) (n int) {
-	for i := range sources {
-		n += sources[i].table.index.ScopeOf(key, q).MaxEntries
+func (m *Merged) mostEntries(key index.Key, q *metric.Query) int {
+	n := m.own.index.ScopeOf(key, q).MaxEntries
+	for _, p := range *m.peers.Load() {
+		n += p.shadow.Table().index.ScopeOf(key, q).MaxEntries
 	}
 	return n
 }

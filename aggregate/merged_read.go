@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"cmp"
-	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,15 +16,18 @@ import (
 type mergedRead struct {
 	sources []source
 	own     int // index of the own table
-	at      int // index of the table that the evaluation reads from
+	at      int // index of the table that the evaluation reads from, or noSource
 	visited int
 
 	parts []part // of the current name
 	same  []part // of the current object
-	twins []twin // of the current object
+	twins []twin // of the current object, selected
+	rest  []twin // of twins: not returned yet
 
 	evaluation
 }
+
+const noSource = -1
 
 // part is an object's entry at one origin.
 type part struct {
@@ -42,7 +44,12 @@ type twin struct {
 }
 
 func newMergedRead(sources []source) *mergedRead {
-	return &mergedRead{sources: sources, own: slices.IndexFunc(sources, func(s source) bool { return s.peer == nil })}
+	return &mergedRead{sources: sources, own: ownSource(sources), at: noSource}
+}
+
+// ownSource returns the index of the own table.
+func ownSource(all []source) int {
+	return slices.IndexFunc(all, func(s source) bool { return s.peer == nil })
 }
 
 // plan finds the entries of a query at all origins, and determines the kinds, the stat and the
@@ -73,11 +80,17 @@ func (m *Merged) plan(sources []source, q *metric.Query, key index.Key) (*merged
 // evaluate starts the evaluation of a query whose entries were found.
 func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error {
 	k, takes := r.chooseKinds(own, q, key)
+	return r.evaluateKind(own, q, k, takes)
+}
+
+// evaluateKind starts the evaluation of series of given kinds.
+func (r *mergedRead) evaluateKind(own *Table, q *metric.Query, k metric.Kind, takes kindSet) error {
 	one, err := own.evaluationOf(q, k, r.sources[r.own].now)
 	if err != nil {
 		return err
 	}
 	r.evaluation, r.takes, r.at = *one, takes, r.own
+	r.Course = &r.sources[r.own].course
 	for i := range r.sources {
 		s := &r.sources[i]
 		s.view = s.table.viewOf(r.View.Span.Window, s.now)
@@ -162,6 +175,7 @@ func (r *mergedRead) use(source int) {
 	r.at, r.table, r.now, r.hidden = source, s.table, s.now, s.hidden
 	r.Rank = source
 	r.SetTable(&s.table.Env, s.view, s.now, s.offset)
+	r.Course = &s.course
 }
 
 // beginMerged starts the next object.
@@ -248,16 +262,37 @@ func (r *mergedRead) addParts(parts []part) {
 		}
 		return
 	}
-	for twins := range r.twinsOf(parts) {
-		r.addTwins(twins)
+	r.gather(parts)
+	for twins := r.nextTwins(); len(twins) > 0; twins = r.nextTwins() {
+		r.addTwins(twins, parts[0].Entry)
 	}
+}
+
+// objects appends the value of each object, and reports whether any series is live and matches.
+func (r *mergedRead) objects(points []metric.Point) (_ []metric.Point, matched bool) {
+	for parts := r.next(); len(parts) > 0; parts = r.next() {
+		k := r.kindOf(parts)
+		if !r.takes.has(k) {
+			continue
+		}
+		r.beginMerged(k)
+		r.addParts(ofKind(parts, k))
+		matched = matched || r.Series > 0
+		r.use(r.own)
+		if p, ok := r.point(); ok {
+			p.Object = parts[0].Entry.Object()
+			points = append(points, p)
+		}
+	}
+	return points, matched
 }
 
 // externalParts is external over all origins.
 func (r *mergedRead) externalParts(points []metric.Point, parts []part) (_ []metric.Point, matched bool) {
 	r.beginMerged(r.Kind)
-	for twins := range r.twinsOf(parts) {
-		r.addTwins(twins)
+	r.gather(parts)
+	for twins := r.nextTwins(); len(twins) > 0; twins = r.nextTwins() {
+		r.addTwins(twins, parts[0].Entry)
 		if !r.Stat.Additive() {
 			continue
 		}
@@ -271,6 +306,7 @@ func (r *mergedRead) externalParts(points []metric.Point, parts []part) (_ []met
 		r.use(r.own)
 		points = r.appendPoint(points)
 	}
+	r.joinSpans(points)
 	return points, matched
 }
 
@@ -278,84 +314,67 @@ func (r *mergedRead) externalParts(points []metric.Point, parts []part) (_ []met
 // sorting.
 const fewTwins = 8
 
-// twinsOf yields the series of an object, those of equal labels together.
-func (r *mergedRead) twinsOf(parts []part) iter.Seq[[]twin] {
+// gather selects the series of an object: those that live and match.
+func (r *mergedRead) gather(parts []part) {
 	r.twins = r.twins[:0]
 	for _, p := range parts {
+		r.use(p.source)
 		for _, s := range p.Series {
-			r.appendTwin(p.source, s)
+			r.appendTwin(s)
 		}
 	}
-	return func(yield func([]twin) bool) {
-		all := r.twins
-		if len(all) > fewTwins {
-			slices.SortStableFunc(all, func(a, b twin) int { return strings.Compare(a.labels, b.labels) })
-		}
-		for len(all) > 0 {
-			n := gatherTwins(all)
-			if !yield(all[:n]) {
-				return
-			}
-			all = all[n:]
-		}
+	if len(r.twins) > fewTwins {
+		slices.SortStableFunc(r.twins, func(a, b twin) int { return strings.Compare(a.labels, b.labels) })
 	}
+	r.rest = r.twins
 }
 
-// gatherTwins moves the twins of the first series behind it and returns their number.
-func gatherTwins(all []twin) int {
+// nextTwins returns the next gathered series of equal labels, one from each origin that has it; none
+// at the end.
+func (r *mergedRead) nextTwins() []twin {
+	if len(r.rest) == 0 {
+		return nil
+	}
+	n := joinTwins(r.rest, len(r.twins) > fewTwins)
+	same := r.rest[:n]
+	r.rest = r.rest[n:]
+	return same
+}
+
+// joinTwins moves the twins of the first series behind it and returns their number.
+func joinTwins(all []twin, sorted bool) int {
 	n := 1
 	for i := 1; i < len(all); i++ {
 		if all[i].labels == all[0].labels {
 			all[n], all[i] = all[i], all[n]
 			n++
-		} else if len(all) > fewTwins {
+		} else if sorted {
 			break
 		}
 	}
 	return n
 }
 
-// appendTwin appends a series of a source, if it lives.
-func (r *mergedRead) appendTwin(source int, s lookup.Ref) {
-	src := &r.sources[source]
-	b, place := src.table.blocks.of(s.Number)
+// appendTwin appends a series of the table in use, if it lives and matches.
+func (r *mergedRead) appendTwin(s lookup.Ref) {
+	b, place := r.table.blocks.of(s.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
-	c := &b.page.cells[place]
-	if c.State.Load() != s.State {
+	if !r.selectsLocked(s, b, place) {
 		return
 	}
-	seen := src.now.DateOf(c.Seen.Load())
-	if b.page.dirty.Has(place) {
-		seen = src.now.Date()
+	seen := r.now.Date()
+	if !b.page.dirty.Has(place) {
+		seen = r.now.DateOf(b.page.cells[place].Seen.Load())
 	}
-	r.twins = append(r.twins, twin{source, s, b.series[place].packed(), seen.UnixNano()})
+	r.twins = append(r.twins, twin{r.at, s, b.series[place].packed(), seen.UnixNano()})
 }
 
-// selected returns those twins that live and match.
-func (r *mergedRead) selected(twins []twin) []twin {
-	return slices.DeleteFunc(twins, func(one twin) bool {
-		s := &r.sources[one.source]
-		r.table, r.now, r.hidden, r.at = s.table, s.now, s.hidden, one.source
-		b, place := s.table.blocks.of(one.Number)
-		b.history.Lock()
-		defer b.history.Unlock()
-		return !r.selectsLocked(one.Ref, b, place)
-	})
-}
-
-// addTwins adds a series that several origins have.
-func (r *mergedRead) addTwins(twins []twin) {
-	if len(twins) > 1 {
-		twins = r.selected(twins)
-		r.at = -1
-	}
-	switch len(twins) {
-	case 0:
-		return
-	case 1:
+// addTwins adds a series that several origins may have, of an entry of one of them.
+func (r *mergedRead) addTwins(twins []twin, e *index.Entry) {
+	if len(twins) == 1 {
 		r.use(twins[0].source)
-		r.add(twins[0].Ref)
+		r.addSelected(twins[0].Ref)
 		return
 	}
 	slices.SortStableFunc(twins, func(a, b twin) int { return cmp.Compare(a.seen, b.seen) })
@@ -365,7 +384,7 @@ func (r *mergedRead) addTwins(twins []twin) {
 	for _, one := range twins {
 		r.use(one.source)
 		if s := &r.sources[one.source]; s.course.Standing && newest > s.now.Date().UnixNano() {
-			r.View, r.at = s.moved, -1
+			r.View, r.at = s.moved, noSource
 		}
 		b, place := r.table.blocks.of(one.Number)
 		b.history.Lock()
@@ -375,13 +394,13 @@ func (r *mergedRead) addTwins(twins []twin) {
 	r.use(r.own)
 	if r.Series > series {
 		r.EndTwins()
-		r.warnOfTwins(twins[0])
+		r.warnOfTwins(e)
 	}
 }
 
-// addTwinLocked adds a series of one origin. The first one counts the series.
+// addTwinLocked adds a series of one origin, if it still lives. The first one counts the series.
 func (r *mergedRead) addTwinLocked(one twin, b *block, place uint32, first bool) {
-	if !r.selectsLocked(one.Ref, b, place) {
+	if b.page.cells[place].State.Load() != one.State {
 		return
 	}
 	if first {
@@ -392,17 +411,12 @@ func (r *mergedRead) addTwinLocked(one twin, b *block, place uint32, first bool)
 }
 
 // warnOfTwins warns of a counter that is pushed too slowly for the window.
-func (r *mergedRead) warnOfTwins(one twin) {
+func (r *mergedRead) warnOfTwins(e *index.Entry) {
 	if r.Kind != metric.Counter || r.Stat != metric.Rate {
 		return
 	}
 	r.slow = slowPush{}
-	b, place := r.sources[one.source].table.blocks.of(one.Number)
-	b.history.Lock()
-	if b.page.cells[place].State.Load() == one.State {
-		r.checkPace(b.series[place].entry)
-	}
-	b.history.Unlock()
+	r.checkPace(e)
 	if r.slow.entry != nil {
 		r.pace.warn(&r.evaluation)
 	}

@@ -30,7 +30,7 @@ func replicated(t *testing.T, n int, test func(r *replicas)) {
 		ctx, stop := context.WithCancel(t.Context())
 		r := &replicas{t: t}
 		for range n {
-			f := newFixture(t).running()
+			f := newReplica(t).running()
 			f.SetSeed.Store(1)
 			r.tables = append(r.tables, f)
 			time.Sleep(377 * time.Millisecond) // so their ticks begin at different moments
@@ -106,7 +106,7 @@ func (r *replicas) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.peers[0]
-	f := newFixture(r.t)
+	f := newReplica(r.t)
 	f.Clock.Uptime = func() window.Uptime { return window.Uptime{} } // the machine's is not virtual
 	if err := f.RestoreClock(p.clock); err != nil {
 		r.t.Error(err)
@@ -262,6 +262,29 @@ func TestMergedDelete(t *testing.T) {
 		r.tables[1].push("hits:5|c|#pod:a,ns:ns")
 		time.Sleep(time.Second)
 		r.want("hits:total", "a=5")
+	})
+}
+
+// Of twins, only those that match and are not hidden are read: one of two, too.
+func TestMergedSelectsTwins(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		hits := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits:total")}
+		hits.MatchLabels = func(l metric.Labels) bool { code, _ := l.Get("code"); return code == "500" }
+		for _, f := range r.tables {
+			f.push("hits:1|c|#pod:a,ns:ns,code:200", "hits:2|c|#pod:a,ns:ns,code:500", "hits:3|c|#pod:a,ns:ns,code:503")
+		}
+		time.Sleep(time.Second)
+		r.want("hits:total", "a=12")
+		if points, err := r.Objects(hits); err != nil || len(points) != 1 || points[0].Value.Float64() != 4 {
+			t.Errorf("%v, %v; want 4", points, err)
+		}
+		if gone := r.Delete(hits); gone != 1 {
+			t.Errorf("deleted %d, want 1", gone)
+		}
+		r.want("hits:total", "a=8")
+		r.tables[0].push("hits:5|c|#pod:a,ns:ns,code:500")
+		time.Sleep(time.Second)
+		r.want("hits:total", "a=13")
 	})
 }
 

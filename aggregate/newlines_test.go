@@ -23,7 +23,7 @@ func recallNew(t *testing.T, w *Writer, texts ...string) []metric.Sample {
 	return next
 }
 
-// Whose a foretold sample is, is decided once: when it is foretold.
+// The object of an announced sample is decided once: when it is announced.
 func TestForetoldSamplesAreDecidedAboutOnce(t *testing.T) {
 	decided := 0
 	table := New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
@@ -73,7 +73,8 @@ func TestForetoldIsForgotten(t *testing.T) {
 	}
 }
 
-// What is refused as it stands is refused the same way when it was foretold, and makes no series.
+// A sample that is rejected unannounced is rejected for the same reason when it is announced, and
+// makes no series.
 func TestForetoldRefusals(t *testing.T) {
 	f := newFixture(t)
 	defer f.w.Close()

@@ -27,7 +27,7 @@ func TestNoArena(t *testing.T) {
 	runtime.KeepAlive(records)
 }
 
-// Where not even addresses could be had, lines are parsed each time.
+// Without address space for the line cache, each line is parsed.
 func TestNoAddresses(t *testing.T) {
 	f := newFixture(t)
 	f.aliases.Records.Memory = &memory.Arena{}

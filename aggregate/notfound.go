@@ -23,6 +23,8 @@ func absentIn(tables []*Table, q *metric.Query) error {
 		t, one = latestRemoval(tables, family, q.Object)
 	}
 	switch {
+	case q.RollUp != nil && anyIn(tables, family, "*") != nil:
+		return metric.NotFoundf("no series of %s: other pods have it, and none of these", describeAsked(q))
 	case q.MatchObject != nil && q.Object == "*" && anyIn(tables, family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
 	case one.why != "":
@@ -101,6 +103,8 @@ func describeAsked(q *metric.Query) string {
 	switch {
 	case q.Resource == "":
 		s += " among external metrics"
+	case q.RollUp != nil && q.RollUp.Object.Resource != q.Resource:
+		s += fmt.Sprintf(" for the %s of %s/%s", q.Resource, q.RollUp.Object.Resource, q.RollUp.Object.Name)
 	case q.Object == "*":
 		s += " for " + q.Resource
 	default:

@@ -289,8 +289,8 @@ func TestPendingIsNotRemembered(t *testing.T) {
 	}
 }
 
-// What was held is in the windows where it would be had it never been held: the rate of a new pod
-// neither spikes nor reads low.
+// Samples that were pending count at the time of their arrival: the rate of a new pod neither
+// spikes nor reads low.
 func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := inCluster(t).running()

@@ -26,7 +26,7 @@ func TestObserverHearsOfEachNewSeriesOnce(t *testing.T) {
 		t.Errorf("%q, want %q", told, want)
 	}
 
-	// What a restart brings back is told when it is asked for, without what is gone.
+	// ReplaySeries reports restored series, without removed ones.
 	f.Roll()
 	saved := newSaved()
 	saved.flush(f.Table, each)

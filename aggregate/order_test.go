@@ -185,8 +185,8 @@ func (c *town) read(t testing.TB, f *fixture) map[metric.Object]bool {
 	return all
 }
 
-// Who was taken once is not asked about again until he goes, and who is not taken is asked about
-// each time: he may come to be.
+// An object that was accepted once is not checked again until it is gone. A rejected object is
+// checked each time: it may exist later.
 func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
 	const n = index.OrderedFrom + 500
 	f, c, all := crowded(t, n)
@@ -264,7 +264,8 @@ func TestNobodyIsReadWhoWent(t *testing.T) {
 	readers.Wait()
 }
 
-// Who went while he was asked about, and another reading noticed meanwhile, is not noted as taken.
+// An object that is gone while it is checked, as another reader noticed meanwhile, is not
+// remembered as accepted.
 func TestWhoWentWhileAskedIsNotNoted(t *testing.T) {
 	f, c, all := crowded(t, index.OrderedFrom+100)
 	c.read(t, f) // makes the order

@@ -78,6 +78,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 // does.
 func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 	b.page.dirty[place/64].And(^(uint64(1) << (place % 64)))
+	b.recorded[place/64].Add(1)
 	t.rollSeriesLocked(b, place, tick)
 	b.page.cells[place].See(now)
 	b.unsaved.Mark(place)

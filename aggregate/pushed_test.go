@@ -157,7 +157,7 @@ func TestHistogramsRefused(t *testing.T) {
 	}
 }
 
-// What is handed in is the caller's: it is copied.
+// A pushed histogram is the caller's: the table copies it.
 func TestHistogramIsBorrowed(t *testing.T) {
 	start(t, func(f *fixture) {
 		h := histogram([]float64{1, 2}, []float64{0, 10, 0}, 15)
@@ -258,7 +258,7 @@ func randomBuckets(r *rand.Rand) (bounds, counts []float64) {
 	return bounds, counts
 }
 
-// Where the extremes are known the first bucket begins at the minimum, and the last one ends at the
+// If the extremes are known, the first bucket begins at the minimum, and the last one ends at the
 // maximum.
 func TestPercentilesWithKnownExtremes(t *testing.T) {
 	f := newFixture(t)

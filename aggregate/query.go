@@ -167,7 +167,7 @@ func (t *Table) evaluationOf(q *metric.Query, k metric.Kind, now window.Moment) 
 			q.Expression.String(), stat, metric.Expression{Name: q.Expression.Name, Stat: stat}.String())
 	}
 	if width == 0 {
-		width = t.defaultWindow()
+		width = t.DefaultWindow()
 	}
 	index := t.spanIndex(width)
 	r := &evaluation{table: t, now: now, match: q.MatchLabels, pace: &t.slow}

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What a number was before its oldest note is not 0 where notes are gone: its lifetime's total
+// Where history entries are missing, the value before the oldest one isn't 0: the total since birth
 // never counts in a window.
 
 // A timer that was idle for longer than every window gets a sample of the past, or a histogram that
@@ -64,7 +64,7 @@ func TestLongerWindowsAfterARestart(t *testing.T) {
 	})
 }
 
-// Where memory for notes was refused, before a restart and after it.
+// Memory for history entries is refused, before a restart and after it.
 func TestNotesGivenUpForLackOfMemory(t *testing.T) {
 	start(t, func(f *fixture) {
 		for range 200 {
@@ -133,7 +133,7 @@ func TestYoungRunningTotals(t *testing.T) {
 	})
 }
 
-// What was dated into the past and saved is there again after a kill, at its time.
+// Samples that were dated into the past and saved are restored after a kill, at their time.
 func TestDatedSamplesAreSaved(t *testing.T) {
 	start(t, func(f *fixture) {
 		disk := newSaved()

@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -26,7 +27,7 @@ func (t *Table) RestoreClock(data []byte) error {
 	t.Clock.ResumeLifetime(saved.life)
 	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
-	t.Clock.Resume(saved.at, saved.tick())
+	t.Clock.Resume(saved.at, saved.tick(), saved.pauses)
 	return nil
 }
 
@@ -43,7 +44,7 @@ type savedClock struct {
 	life    window.SavedLife
 	seed    uint64 // of set members' hashes
 	windows []time.Duration
-	resumed uint32 // the tick in which the saved clock had resumed; 0: unknown
+	pauses  []window.Pause
 }
 
 func (s *savedClock) tick() time.Duration { return slices.Min(s.windows) / window.TicksPerWindow }
@@ -66,8 +67,11 @@ func readClock(data []byte) (s savedClock, err error) {
 		s.life.Life, s.life.Epoch = time.Duration(d.Uvarint()), d.Varint()
 		s.life.Uptime = window.Uptime{Boot: d.String(), Up: time.Duration(d.Uvarint())}
 	}
-	if s.version == replicaFormat {
-		s.resumed = d.Uint32()
+	switch s.version {
+	case resumedAlone:
+		s.readResumed(&d)
+	case replicaFormat:
+		s.readPauses(&d)
 	}
 	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 || s.life.Life > window.LongestLife || s.life.Up < 0 {
 		return s, fmt.Errorf("clock: %w", blob.ErrDamaged)
@@ -76,6 +80,27 @@ func readClock(data []byte) (s savedClock, err error) {
 		return s, fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
 	return s, nil
+}
+
+// readResumed reads the tick in which the clock had resumed: a pause of unknown length.
+func (s *savedClock) readResumed(d *blob.Decoder) {
+	if tick := d.Uint32(); tick > 0 && len(s.windows) > 0 {
+		s.pauses = []window.Pause{{At: time.Duration(tick) * s.tick()}}
+	}
+}
+
+// readPauses reads the output of appendPauses.
+func (s *savedClock) readPauses(d *blob.Decoder) {
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		p := window.Pause{At: time.Duration(d.Uvarint()), Down: time.Duration(d.Uvarint())}
+		if len(s.pauses) == window.MostPauses || p.At < 0 || p.At > s.at || p.Down < 0 || p.Down > longestUp {
+			d.Fail()
+		}
+		s.pauses = append(s.pauses, p)
+	}
+	if !slices.IsSortedFunc(s.pauses, func(a, b window.Pause) int { return cmp.Compare(a.At, b.At) }) {
+		d.Fail()
+	}
 }
 
 // longestUp is the largest valid receiving time. Ticks of a tenth of a second fit into 32 bits for

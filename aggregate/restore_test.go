@@ -106,7 +106,7 @@ func TestRestoreGoesOn(t *testing.T) {
 		{"both", func(r *rand.Rand) func(int) bool { return func(int) bool { return r.IntN(30) == 0 } }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(4) {
+			for seed := range uint64(hurry(4, 2)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 1))
 					f, disk := newFixture(t).running(), newSaved()
@@ -278,7 +278,7 @@ func TestRestoreOfTwins(t *testing.T) {
 	}
 }
 
-// What has outlived its time while the process was down is not served.
+// A series that expired while the process was down is not served.
 func TestRestoreDropsTheStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
@@ -345,7 +345,7 @@ func TestRestoreClockRefusesAnotherFormat(t *testing.T) {
 	f := newFixture(t)
 	blob := f.AppendClock(nil)
 	blob[0] = 99
-	if err := f.RestoreClock(blob); err == nil || err.Error() != "table format 99 is not known; this version reads 1 to 3" {
+	if err := f.RestoreClock(blob); err == nil || err.Error() != "table format 99 is not known; this version reads 1 to 4" {
 		t.Error(err)
 	}
 	if err := f.RestoreClock(nil); err == nil {

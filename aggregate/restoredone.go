@@ -21,6 +21,7 @@ func (t *Table) RestoreDone() error {
 		t.fileRestored(one.Ref, now)
 	}
 	t.freePlaces()
+	t.Logs.Resumed(t.Clock)
 	return nil
 }
 

@@ -54,8 +54,8 @@ func (f *fixture) answers() string {
 	return strings.Join(out, "\n")
 }
 
-// Whatever the moment it was saved at, a restored table answers the same, and what its clients push
-// next counts as if nothing had happened.
+// A restored table answers the same, whatever the moment it was saved at. The next pushes of its
+// clients count as if nothing had happened.
 func TestRestorePushed(t *testing.T) {
 	for seed := range uint64(hurry(30, 6)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestRestorePushedWithOtherWindows(t *testing.T) {
 	})
 }
 
-// What the first format wrote, before anything was pushed, is read as it was then: testdata/format1
+// The first saved format, of before pushed totals, is read with its meaning then: testdata/format1
 // is of that code.
 func TestRestoreOfTheFirstFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -154,12 +154,12 @@ func TestRestoreOfTheFirstFormat(t *testing.T) {
 	})
 }
 
-// What the second format wrote is read as it was then: a record for each number that changed.
+// The second saved format is read with its meaning then: a record for each number that changed.
 func TestRestoreOfTheSecondFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { restoreFormat(t, "testdata/format2/") })
 }
 
-// What the third format wrote is read as it was then: births and a death in a delta, all strings
+// The third saved format is read with its meaning then: births and a death in a delta, all strings
 // spelled out.
 func TestRestoreOfTheThirdFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestRestoreOfTheThirdFormat(t *testing.T) {
 	})
 }
 
-// What the fourth format wrote is read as it was then: fractions of counters, and of running
+// The fourth saved format is read with its meaning then: fractions of counters, and of running
 // totals, in units of 2^-32.
 func TestRestoreOfTheFourthFormat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,8 @@ func (r *restorer) value(d *blob.Decoder, alike bool) {
 	}
 }
 
-// takesLocked sets took if a restored series owns the value, and gives that series the value's mark.
+// takesLocked sets took if a restored series owns the value, and gives that series the value's
+// mark.
 func (r *restorer) takesLocked(d *blob.Decoder, place, state uint32) {
 	if r.took = d.Err == nil && state&kind.Live != 0 && r.stateOf(place) == state; !r.took {
 		return

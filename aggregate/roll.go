@@ -106,7 +106,11 @@ func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 // values. A series with a sample in between is marked again and recorded twice, which is harmless.
 // The other order would miss that sample until the next one.
 func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
-	for set := b.page.dirty[word].Swap(0); set != 0; set &= set - 1 {
+	set := b.page.dirty[word].Swap(0)
+	if set != 0 {
+		b.recorded[word].Add(1)
+	}
+	for ; set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		c := &b.page.cells[place]
 		if c.State.Load()&kind.Live == 0 {

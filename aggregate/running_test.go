@@ -113,8 +113,8 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
-// What a sender kept while it could not reach us counts when it was taken: ten minutes' growth, all
-// at once, is no burst now.
+// A backlog counts at the time that its client dates it: ten minutes' growth, pushed all at once,
+// is no burst now.
 func TestAccumulateOfABacklog(t *testing.T) {
 	start(t, func(f *fixture) {
 		time.Sleep(30 * time.Minute)
@@ -354,7 +354,7 @@ func TestA2RunningTotals(t *testing.T) {
 	}
 }
 
-// What is pushed while its series goes begins a new one: it is no growth.
+// A total that is pushed while its series is removed begins a new series: it is no growth.
 func TestAccumulateAfterTheEnd(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.apply(total("c", 10), total("c", 15))

@@ -17,13 +17,15 @@ import (
 // replicaFormat, so that a version that would lose their additions refuses the blobs.
 const (
 	formatVersion = 2
-	replicaFormat = 3
+	replicaFormat = 4
 )
 
-// Format 1 dates samples in Unix seconds of the wall clock and has no lifetime clock.
+// Format 1 dates samples in Unix seconds of the wall clock and has no lifetime clock. Format 3 has
+// the tick of the last pause instead of all pauses.
 const (
 	oldestFormat = 1
 	unixStamps   = 1
+	resumedAlone = 3
 )
 
 // Record types of a delta. Replaying a delta's records in order is idempotent: the restored state
@@ -67,7 +69,16 @@ func (t *Table) AppendClock(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, now.Epoch.UnixNano())
 	dst = binary.AppendUvarint(blob.AppendString(dst, machine.Boot), uint64(machine.Up))
 	if t.config.Replicated {
-		dst = binary.AppendUvarint(dst, uint64(t.Clock.ResumedAt()))
+		dst = appendPauses(dst, t.Clock.Pauses())
+	}
+	return dst
+}
+
+// appendPauses appends the pauses of a clock. Replicas that start know them from here only.
+func appendPauses(dst []byte, all []window.Pause) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for _, p := range all {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(p.At)), uint64(p.Down))
 	}
 	return dst
 }
@@ -272,7 +283,7 @@ func (b *block) savableLocked(place uint32) bool {
 // appendOwnerLocked appends the series that a value belongs to: its place, and its state, because
 // places are reused.
 func (b *block) appendOwnerLocked(dst []byte, place uint32) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.page.cells[place].State.Load()))
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(place)), uint64(b.savedState(place)))
 }
 
 func (b *block) markLocked(place uint32) mark {

@@ -40,7 +40,7 @@ func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
 	one := &b.series[place]
 	e, key := one.entry, &one.entry.Family.Key
 	dst = binary.AppendUvarint(dst, uint64(place))
-	dst = binary.AppendUvarint(dst, uint64(b.page.cells[place].State.Load()))
+	dst = binary.AppendUvarint(dst, uint64(b.savedState(place)))
 	dst = append(dst, byte(e.Kind))
 	dst = binary.AppendUvarint(dst, uint64(one.born))
 	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.Resource), key.Namespace), key.Name)

@@ -55,8 +55,8 @@ func TestBirthsComeOutAsTheyWentIn(t *testing.T) {
 	}
 }
 
-// What a series of a pod takes in a delta when it is born, as the load test's are, its value with
-// it: half of its strings.
+// A new series of a pod, named as the load test names them, takes fewer bytes in a delta, its value
+// included, than two thirds of its strings.
 func TestBirthsAreShort(t *testing.T) {
 	f := newFixture(t)
 	for _, i := range rand.New(rand.NewPCG(5, 6)).Perm(750_000)[:kind.BlockSeries] {

@@ -85,8 +85,8 @@ func TestAdoptSetSeed(t *testing.T) {
 	}
 }
 
-// Sets of the same members at origins with different seeds are not counted twice; with one seed they
-// unite exactly.
+// Sets of the same members at origins with different seeds are not counted twice; with one seed
+// they unite exactly.
 func TestSetsOfReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFleet(t, 2)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -23,9 +24,9 @@ import (
 // series has the number that it has at its origin.
 //
 // One goroutine calls Begin, ReplaceBlock, ApplyDelta, Advance, LetRun and End. Readers read
-// meanwhile: they take the history lock of a block for one series at a time, and the replay holds it
-// while it changes one series. So a reader sees a value before a change or after it. A new series is
-// filed in the index after its first value.
+// meanwhile: they take the history lock of a block for one series at a time, and the replay holds
+// it while it changes one series. So a reader sees a value before a change or after it. A new
+// series is filed in the index after its first value.
 type Shadow struct {
 	config    Config
 	log       *slog.Logger
@@ -36,7 +37,7 @@ type Shadow struct {
 	// table is replaced at the beginning of an epoch. A reader that began before goes on with the
 	// former one, which is empty by then.
 	table atomic.Pointer[Table]
-	heard atomic.Pointer[time.Time] // local time of the last Advance
+	heard atomic.Pointer[time.Time] // local time at which the origin said its clock
 	// zero is the date of receiving time zero by the origin's own clock, in Unix nanoseconds.
 	zero atomic.Int64
 
@@ -46,6 +47,7 @@ type Shadow struct {
 	waiting map[uint32]struct{} // numbers of series that a younger one keeps out of the index
 	cursor  int                 // the block that was shrunk last
 	pace    pace
+	clock   []byte // the origin's, as of the receiving time that the shadow's clock was told
 }
 
 // ErrWindows is the error of an origin whose windows a shadow cannot read beside those of its
@@ -64,12 +66,14 @@ func NewShadow(c Config, log *slog.Logger) *Shadow {
 func (s *Shadow) newTable(windows []time.Duration) *Table {
 	c := s.config
 	c.Windows = windows
-	t := New(c, nil, s.log)
-	t.Clock, t.sameWindows = window.NewToldClock(windows), true
-	t.aliases = lookup.NewAliases(0)
+	t := newTable(c, nil, s.log, window.NewToldClock(windows), noAliases())
+	t.sameWindows = true
 	t.admission, t.observer = s.admission, s.observer
 	return t
 }
+
+// noAliases are those of all shadows: without writers, none is ever entered. They take 0.9 MB.
+var noAliases = sync.OnceValue(func() *lookup.Aliases { return lookup.NewAliases(0) })
 
 // SetAdmission sets what counts the series. A shadow enters each series and never asks whether it
 // may. Call it before any other method.
@@ -93,7 +97,8 @@ func (s *Shadow) Table() *Table { return s.table.Load() }
 // At is the receiving time that the shadow's clock reads.
 func (s *Shadow) At() time.Duration { return s.Table().Clock.Now().At }
 
-// HeardAt is the local time of the last Advance; zero if there was none.
+// HeardAt is the local time at which the origin said the clock of the last Advance; zero if there
+// was none.
 func (s *Shadow) HeardAt() time.Time { return *s.heard.Load() }
 
 // Begin removes all series and starts an epoch of the origin whose clock is given (AppendClock).
@@ -109,13 +114,13 @@ func (s *Shadow) Begin(clock []byte) error {
 		return fmt.Errorf("%w: the shortest is %s at the origin, %s here", ErrWindows,
 			metric.FormatWindow(saved.windows[0]), metric.FormatWindow(here))
 	}
-	s.End()
+	s.empty()
 	t := s.newTable(saved.windows)
 	s.hearSeed(t, saved.seed)
 	s.zero.Store(saved.zero())
-	t.Clock.TellResumed(saved.resumed)
-	t.Clock.Tell(saved.moment(0))
+	t.Clock.Tell(saved.moment(0), saved.pauses)
 	s.table.Store(t)
+	s.clock = append(s.clock[:0], clock...)
 	return nil
 }
 
@@ -155,6 +160,12 @@ func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at
 
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
+	return s.AdvanceOf(clock, correction, time.Now())
+}
+
+// AdvanceOf is Advance for a clock that the origin said at a local time in the past. Since then it
+// stands still.
+func (s *Shadow) AdvanceOf(clock []byte, correction time.Duration, local time.Time) error {
 	t := s.Table()
 	saved, err := readOriginClock(clock)
 	if err != nil {
@@ -165,11 +176,12 @@ func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
 			windowNames(saved.windows), windowNames(t.Windows()))
 	}
 	s.zero.Store(saved.zero())
-	t.Clock.TellResumed(saved.resumed)
-	t.Clock.Tell(saved.moment(correction))
+	t.Clock.TellOf(saved.moment(correction), saved.pauses, local)
+	if t.Clock.Now().At == saved.at {
+		s.clock = append(s.clock[:0], clock...)
+	}
 	s.hearSeed(t, saved.seed)
-	now := time.Now()
-	s.heard.Store(&now)
+	s.heard.Store(&local)
 	s.shrinkSome()
 	return nil
 }
@@ -197,13 +209,18 @@ func (s *Shadow) Expired() bool {
 
 // End removes all series and frees the memory of the current epoch.
 func (s *Shadow) End() {
+	s.empty()
+	s.table.Store(s.newTable(s.Table().Windows()))
+}
+
+// empty removes all series.
+func (s *Shadow) empty() {
 	t := s.Table()
 	for i := range t.Blocks() {
 		r, _ := s.replayer(i, false)
 		r.empty()
 	}
 	s.held, s.refused, s.waiting, s.cursor = 0, 0, nil, 0
-	s.table.Store(s.newTable(t.Windows()))
 }
 
 // ReplaceBlock makes a block equal to the origin's: names and state are the outputs of

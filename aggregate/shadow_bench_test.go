@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -171,5 +172,18 @@ func benchmarkMemory(b *testing.B, line string) {
 		b.ReportMetric(float64(residentBytes(b)-resident)/float64(c.series), "rss-B/series")
 		b.ReportMetric(float64(s.Bytes())/float64(c.series), "estimated-B/series")
 		runtime.KeepAlive(s)
+	}
+}
+
+// A starting replica makes a shadow for each origin that it hears of.
+func BenchmarkEmptyShadow(b *testing.B) {
+	clock := newFixture(b).AppendClock(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		s := NewShadow(DefaultConfig(), slog.New(slog.DiscardHandler))
+		if err := s.Begin(clock); err != nil {
+			b.Fatal(err)
+		}
+		s.End()
 	}
 }

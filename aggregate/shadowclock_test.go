@@ -1,11 +1,13 @@
 package aggregate
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -264,6 +266,25 @@ func TestShadowShrinks(t *testing.T) {
 		}
 		if own, there := shadow.Table().BodyBytes.Load(), f.BodyBytes.Load(); own > bodies*2/3 || own > there*5/4 {
 			t.Errorf("%d bytes of bodies while active, %d at rest; the origin has %d", bodies, own, there)
+		}
+	})
+}
+
+// Format 3 has the tick of the last pause instead of all pauses.
+func TestClockOfFormatThree(t *testing.T) {
+	start(t, func(f *fixture) {
+		r := newReplica(t)
+		clock := r.AppendClock(nil)
+		clock[0] = resumedAlone
+		at := r.Clock.Now().At
+		clock = binary.AppendUvarint(clock[:len(clock)-1], uint64(at/r.Clock.Tick))
+		saved, err := readClock(clock)
+		if want := (window.Pause{At: at / r.Clock.Tick * r.Clock.Tick}); err != nil || len(saved.pauses) != 1 || saved.pauses[0] != want {
+			t.Errorf("%v, %v, want %v", saved.pauses, err, want)
+		}
+		newFollower(t, r)
+		if err := New(DefaultConfig(), describeByPod, quiet()).RestoreClock(clock); err != nil {
+			t.Error(err)
 		}
 	})
 }

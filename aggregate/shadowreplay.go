@@ -42,6 +42,7 @@ func (s *Shadow) replayer(block int, whole bool) (*restorer, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.b.copied = true
 	r.live = &liveReplay{shadow: s, whole: whole}
 	return r, nil
 }
@@ -96,9 +97,9 @@ func (l *liveReplay) admit(t *Table, b *block, place uint32, k metric.Kind) bool
 	return false
 }
 
-// step yields the processor now and then: a flush of another origin may change hundreds of thousands
-// of series here, and a receiver that shares the processor must be back before its socket's buffer
-// is full.
+// step yields the processor now and then: a flush of another origin may change hundreds of
+// thousands of series here, and a receiver that shares the processor must be back before its
+// socket's buffer is full.
 func (r *restorer) step() {
 	if r.live == nil {
 		return
@@ -130,8 +131,8 @@ func (t *Table) clearValueLocked(b *block, place uint32) {
 	t.createValue(b, place)
 }
 
-// acceptLocked ends a value. If it is damaged, readers no longer find the series; the caller empties
-// the block.
+// acceptLocked ends a value. If it is damaged, readers no longer find the series; the caller
+// empties the block.
 func (r *restorer) acceptLocked(d *blob.Decoder, place uint32) {
 	if d.Err != nil {
 		c := &r.b.page.cells[place]

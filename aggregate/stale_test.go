@@ -30,7 +30,8 @@ func at(s *metric.Sample, ago time.Duration) *metric.Sample {
 
 const stale = `no series of %q for pods in "ns"; last seen 0s ago, when its client marked it stale`
 
-// Whatever kind a series is of, it is gone with the next read, and the next value begins a new one.
+// After a staleness marker, a series of any kind is absent from the next read, and the next value
+// begins a new one.
 func TestVanish(t *testing.T) {
 	lines := map[string]string{"c": "c:5|c|#pod:a,ns:ns", "f": "f:0.5|c|#pod:a,ns:ns", "g": "g:4|g|#pod:a,ns:ns",
 		"h": "h:4|g|#pod:a,ns:ns|T946684900", "t": "t:8|ms|#pod:a,ns:ns", "s": "s:x|s|#pod:a,ns:ns"}
@@ -68,7 +69,7 @@ func (t *Table) inLimbo() int {
 	return len(t.evictions.tombstones)
 }
 
-// What is not there needs nothing: no place, no limit's slot, no memory.
+// A staleness marker of an absent series takes nothing: no place, no slot of a limit, no memory.
 func TestVanishOfNothing(t *testing.T) {
 	f := inCluster(t)
 	from := senderOf("a", "1")
@@ -166,7 +167,8 @@ func TestVanishOfARunningTotal(t *testing.T) {
 	})
 }
 
-// What has vanished stays so after a restart, whatever of it was saved when.
+// A series that ended by a staleness marker stays absent after a restart, whatever of it was saved
+// when.
 func TestVanishAcrossARestart(t *testing.T) {
 	for name, checkpoint := range map[string]func(int) bool{"deltas": never, "checkpoints": each} {
 		t.Run(name, func(t *testing.T) {

@@ -93,11 +93,14 @@ type Table struct {
 
 // New makes an empty table. Its windows advance while Run runs.
 func New(c Config, describe Describer, log *slog.Logger) *Table {
-	clock := window.NewClock(c.Windows)
+	return newTable(c, describe, log, window.NewClock(c.Windows), lookup.NewAliases(c.MaxBytes/2))
+}
+
+func newTable(c Config, describe Describer, log *slog.Logger, clock *window.Clock, aliases *lookup.Aliases) *Table {
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, Replicated: c.Replicated},
-		aliases: lookup.NewAliases(c.MaxBytes / 2), blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, Replicated: c.Replicated, Histograms: c.Histograms},
+		aliases: aliases, blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
 	t.SetSeed.Store(newSetSeed())
@@ -142,9 +145,9 @@ func (t *Table) Windows() []time.Duration {
 // Series is the number of live series.
 func (t *Table) Series() int { return int(t.live.Load()) }
 
-// defaultWindow is the window of a query without one: a minute if the table keeps it, else the
+// DefaultWindow is the window of a query without one: a minute if the table keeps it, else the
 // longest window.
-func (t *Table) defaultWindow() time.Duration {
+func (t *Table) DefaultWindow() time.Duration {
 	if slices.Contains(t.config.Windows, time.Minute) {
 		return time.Minute
 	}

@@ -18,9 +18,9 @@ import (
 // Lock order: a lock of the table may be held while the lock of another origin's table is taken,
 // never the other way round.
 
-// SetTwins sets the tables of the other origins, each with whether its origin's name sorts before the
-// own one. Any goroutine may call it at any time. The table ranges over them with a history lock
-// held.
+// SetTwins sets the tables of the other origins, each with whether its origin's name sorts before
+// the own one. Any goroutine may call it at any time. The table ranges over them with a history
+// lock held.
 func (t *Table) SetTwins(others iter.Seq2[*Table, bool]) { t.others.Store(&others) }
 
 // eachOther yields the tables of the other origins.
@@ -45,8 +45,8 @@ func (t *Table) eachTwin(s *series, k metric.Kind, f func(twin kind.Series, from
 	}
 }
 
-// withSeries calls f for the live series of an identity and kind, if there is one, under the history
-// lock of its block.
+// withSeries calls f for the live series of an identity and kind, if there is one, under the
+// history lock of its block.
 func (t *Table) withSeries(f *index.Identity, k metric.Kind, do func(b *block, place uint32)) {
 	to, there := t.lookUp(f, k)
 	if !there {

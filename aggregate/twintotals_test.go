@@ -99,8 +99,8 @@ func setNumber(s *metric.Sample, n metric.Number) {
 	s.Whole, s.Fraction = whole, float64(nano)/1e9
 }
 
-// runningTotal is a running total, in one of the forms of the protocols: with and without a timestamp and
-// a start time.
+// runningTotal is a running total, in one of the forms of the protocols: with and without a
+// timestamp and a start time.
 func (f *fixture) runningTotal(client metric.Number, form uint64, start int64) *metric.Sample {
 	s := total("c", 0)
 	setNumber(s, client)
@@ -182,4 +182,57 @@ func TestTotalBeforeNews(t *testing.T) {
 			t.Errorf("%s grown", got.Append(nil))
 		}
 	})
+}
+
+// Two totals of a client that reached two origins at about the same time, each before the news of
+// the other one: the larger is the newer.
+func TestTotalsOfOneMoment(t *testing.T) {
+	for larger := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t, 3)
+			r.origins[0].apply(total("c", 100))
+			r.exchange()
+			r.origins[1-larger].apply(total("c", 150))
+			r.origins[larger].apply(total("c", 170))
+			for i, f := range r.origins[:2] {
+				r.disks[i].flush(f.Table, func(int) bool { return false })
+				r.replicate(i, 2)
+			}
+			if got, _ := r.total(2, "c"); got != metric.Int(170) {
+				t.Errorf("a third replica answers %s", got.Append(nil))
+			}
+			r.exchange()
+			r.origins[1-larger].apply(total("c", 190))
+			r.exchange()
+			for i := range r.origins {
+				if got, _ := r.total(i, "c"); got != metric.Int(190) {
+					t.Errorf("%d: %s", i, got.Append(nil))
+				}
+			}
+			if got := r.grown("c"); got != metric.Int(50+70+20) {
+				t.Errorf("%s grown", got.Append(nil))
+			}
+		})
+	}
+}
+
+// TestHistogramsOfOneMoment is TestTotalsOfOneMoment for histograms.
+func TestHistogramsOfOneMoment(t *testing.T) {
+	for larger := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t, 2)
+			push := func(origin int, count float64) {
+				r.origins[origin].apply(pushOf(metric.Accumulate, histogram([]float64{1}, []float64{count, 0}, count)))
+			}
+			push(0, 100)
+			r.exchange()
+			push(1-larger, 150)
+			push(larger, 170)
+			r.exchange()
+			push(1-larger, 190)
+			if got := r.origins[0].value("t:count") + r.origins[1].value("t:count"); got != 50+70+20 {
+				t.Errorf("%v observations", got)
+			}
+		})
+	}
 }

@@ -122,7 +122,7 @@ func TestAConstantStreamThatStops(t *testing.T) {
 	})
 }
 
-// What comes all at once is divided by no less than the window.
+// A burst is divided by no less than the window.
 func TestABurstReadsNoHigherThanItIs(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("x:0|c|#pod:a,ns:ns")
@@ -248,7 +248,8 @@ func TestLongWindowsAreKeptInSteps(t *testing.T) {
 	})
 }
 
-// What a client dates into the past counts then: against the sums of what is in each window.
+// Samples that a client dates into the past count then: compared with the sums of the samples in
+// each window.
 func TestDatedSamplesCountThen(t *testing.T) {
 	for _, kind := range []string{"c", "s", "ms"} {
 		for seed := range uint64(hurry(20, 5)) {

@@ -6,7 +6,7 @@
 // client that opens many connections therefore loses its own and cannot lock others out. Slots
 // limits anything else that is held for a while, such as requests in flight.
 //
-// Every listener but the datagram sockets uses it: operations and adapter through a Listener;
+// Every listener but the datagram sockets uses it: operations, adapter and keda through a Listener;
 // receiver and receiver/push, which accept connections in their own way, through a Limiter. It
 // never logs.
 package connlimit

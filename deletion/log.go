@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 const (
@@ -33,12 +36,13 @@ type Log struct {
 
 	removals atomic.Uint64 // of series, by deletions of other replicas
 
-	mu       sync.Mutex
-	byKey    map[Key]*deletion // guarded by mu
-	shared   map[Key]struct{}  // made here since the last TakeShared; guarded by mu
-	changed  map[Key]struct{}  // since the store's last call; guarded by mu
-	pruned   time.Time         // guarded by mu
-	loggedAt time.Time         // of deletions forgotten early; guarded by mu
+	early ratelog.Limiter // of deletions that are forgotten early
+
+	mu      sync.Mutex
+	byKey   map[Key]*deletion // guarded by mu
+	shared  map[Key]struct{}  // made here since the last TakeShared; guarded by mu
+	changed map[Key]struct{}  // since the store's last call; guarded by mu
+	pruned  time.Time         // guarded by mu
 }
 
 // A deletion is immutable.
@@ -55,7 +59,7 @@ func (d *deletion) before(o *deletion) bool {
 // New returns an empty Log of a replica.
 func New(origin string, table Table, logger *slog.Logger) *Log {
 	return &Log{
-		origin: origin, table: table, logger: logger,
+		origin: origin, table: table, logger: logger, early: ratelog.Limiter{Interval: time.Minute},
 		byKey: map[Key]*deletion{}, shared: map[Key]struct{}{}, changed: map[Key]struct{}{},
 	}
 }
@@ -141,6 +145,16 @@ func (l *Log) apply(key Key, d *deletion) {
 	}
 }
 
+// Repeat deletes again what was deleted: the table has got the series of an origin that is away.
+func (l *Log) Repeat() {
+	l.mu.Lock()
+	all := slices.Collect(maps.Values(l.byKey))
+	l.mu.Unlock()
+	for _, d := range all {
+		l.removals.Add(uint64(l.table.DeleteBorn(d.selector.Query(), time.UnixMilli(d.stamp))))
+	}
+}
+
 func (l *Log) setLocked(key Key, d *deletion) {
 	now := time.Now()
 	l.pruneLocked(now)
@@ -156,10 +170,9 @@ func (l *Log) setLocked(key Key, d *deletion) {
 		}
 	}
 	l.forgetLocked(oldest)
-	if now.Sub(l.loggedAt) >= time.Minute {
-		l.loggedAt = now
+	if suppressed, ok := l.early.Allow(); ok {
 		l.logger.Warn("deletions are forgotten early: a replica that is away may bring deleted series back",
-			"kept", most, "for", life)
+			"kept", most, "for", life, "suppressed", suppressed)
 	}
 }
 

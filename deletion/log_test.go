@@ -98,6 +98,17 @@ func TestDeletions(t *testing.T) {
 	})
 }
 
+// TestDeletionsAreRepeated: series that came from another replica meet the deletions of the day.
+func TestDeletionsAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, table := newLog("a")
+		l.Add(&Selector{Resource: "pods", Namespace: "shop", Object: "*", Name: "m"})
+		time.Sleep(time.Minute)
+		l.Repeat()
+		table.wants(t, "pods/shop/* m before 00:00:00")
+	})
+}
+
 // TestDeletionsEnd: a day later, deletions are forgotten, also by the store; older ones are ignored.
 func TestDeletionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

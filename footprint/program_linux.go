@@ -61,9 +61,9 @@ func (m mapping) advise(advice int) error {
 	return nil
 }
 
-// programMappings returns the mappings of the file at path, from the text of /proc/self/smaps, whose
-// every page is as in the file. A page that was written to would be lost: relocated constants of a
-// position-independent program, or the break point of a debugger. It reads no further than the
+// programMappings returns the mappings of the file at path, from the text of /proc/self/smaps,
+// whose every page is as in the file. A page that was written to would be lost: relocated constants
+// of a position-independent program, or the break point of a debugger. It reads no further than the
 // program's mappings: the kernel counts pages only as the text is read.
 func programMappings(smaps io.Reader, path string) ([]mapping, error) {
 	var found []mapping
@@ -88,7 +88,8 @@ func programMappings(smaps io.Reader, path string) ([]mapping, error) {
 	return found, lines.Err()
 }
 
-// parseHeader parses the line that begins a mapping: "400000-26d8000 r-xp 00000000 fe:00 123 /path".
+// parseHeader parses the line that begins a mapping: "400000-26d8000 r-xp 00000000 fe:00 123
+// /path".
 func parseHeader(line string) (m mapping, permissions, name string, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 5 {

@@ -14,8 +14,8 @@ const (
 	// restShare is the CPU time, as a share of one core, below which a process is at rest.
 	restShare = 0.05
 
-	// returnInterval is the least time between two returns. A collection of a large heap takes a tenth
-	// of a second, and loading program pages again a millisecond or two.
+	// returnInterval is the least time between two returns. A collection of a large heap takes a
+	// tenth of a second, and loading program pages again a millisecond or two.
 	returnInterval = time.Minute
 
 	// heapWorth is what a collection must bring.

@@ -1,7 +1,9 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -15,26 +17,49 @@ func (s *quota) fits(own *slot, limit metric.Limit) bool {
 // freeSlotLocked reports whether one more series of a metric fits. For a metric that an autoscaler
 // names, it evicts the newest metrics that none names.
 func (r *Registry) freeSlotLocked(s *quota, limit metric.Limit, o *metric.Object, name string) bool {
-	own := s.slot(name)
-	if s.fits(own, limit) {
-		return true
-	}
-	if s.foreign() > 0 && r.enforcing.Load() {
-		return r.fitsAfterVerdictLocked(s, own, limit, o, name)
-	}
-	if !r.enforcing.Load() || limit.Metrics == 0 || limit.Series == 0 ||
-		!r.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name) {
+	victims, fits := r.roomLocked(s, limit, o, name)
+	if !fits {
 		return false
 	}
-	for !s.fits(own, limit) {
-		victim := s.newest(func(one *slot) bool { return one != own && !r.namedByAutoscaler(s, one) })
-		if victim == nil {
-			return false
-		}
+	for _, victim := range victims {
 		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted for %q, which a HorizontalPodAutoscaler names",
 			victim.name, name))
 	}
+	if s.foreign() > 0 && !s.fits(s.slot(name), limit) {
+		r.contests.add(s.key)
+	}
 	return true
+}
+
+// roomLocked reports whether one more series of a metric fits once the victims are evicted. It
+// changes nothing.
+func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object, name string) (victims []*slot, fits bool) {
+	own := s.slot(name)
+	switch {
+	case s.fits(own, limit):
+		return nil, true
+	case !r.enforcing.Load():
+		return nil, false
+	case s.foreign() > 0:
+		return nil, r.fitsAfterVerdictLocked(s, own, limit, o, name)
+	case limit.Metrics == 0, limit.Series == 0, !r.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name):
+		return nil, false
+	}
+	for one := range s.taken() {
+		if one != own && !one.evicted && !r.namedByAutoscaler(s, one) {
+			victims = append(victims, one)
+		}
+	}
+	slices.Reverse(victims) // of equal age, the one that was taken later goes first
+	slices.SortStableFunc(victims, func(a, b *slot) int { return cmp.Compare(b.since, a.since) })
+	metrics, series := int64(s.metrics), int64(s.series)
+	for i, victim := range victims {
+		metrics, series = metrics-1, series-int64(victim.series)
+		if series < int64(limit.Series) && (own != nil || metrics < int64(limit.Metrics)) {
+			return victims[:i+1], true
+		}
+	}
+	return nil, false
 }
 
 // namedByAutoscaler reports whether an autoscaler names the slot's metric.
@@ -55,7 +80,7 @@ func (r *Registry) namedByAutoscaler(s *quota, one *slot) bool {
 func (r *Registry) Admit(o *metric.Object, name string, labels metric.Labels, born uint32) (refused metric.Reason) {
 	r.withQuota(quotaKeyOf(o), func(s *quota) {
 		if refused = r.admitLocked(s, o, name, labels); refused == metric.Applied {
-			delete(s.rejected(), name)
+			s.wasAdmitted(name)
 			r.enterLocked(s, ownOrigin, o, name, labels, born)
 		}
 	})
@@ -77,7 +102,7 @@ func (r *Registry) admitLocked(s *quota, o *metric.Object, name string, labels m
 	}
 	limit := r.limitOf(s.key)
 	if !r.freeSlotLocked(s, limit, o, name) {
-		r.rejectLocked(s, limit, o, name)
+		r.rejectLocked(s, limit, o, name, labels)
 		return metric.OverLimit
 	}
 	return metric.Applied

@@ -103,8 +103,8 @@ func (g *Origin) Leave(o *metric.Object, name string, labels metric.Labels) {
 	g.registry.withQuota(quotaKeyOf(o), func(s *quota) { g.registry.leaveLocked(s, g.bit, o, name, labels) })
 }
 
-// forget ends the counting of a metric of an object that no longer exists, at all other origins. They
-// remove its series themselves, but one of them may not be there any more.
+// forget ends the counting of a metric of an object that no longer exists, at all other origins.
+// They remove its series themselves, but one of them may not be there any more.
 func (r *Registry) forget(o metric.Object, name string) {
 	for _, g := range r.others() {
 		for _, one := range g.births.AppendBirths(nil, o, name) {
@@ -223,9 +223,5 @@ func (r *Registry) fitsAfterVerdictLocked(s *quota, own *slot, limit metric.Limi
 	if own == nil {
 		metrics++
 	}
-	if metrics > int64(limit.Metrics) || series >= int64(limit.Series) {
-		return false
-	}
-	r.contests.add(s.key)
-	return true
+	return metrics <= int64(limit.Metrics) && series < int64(limit.Series)
 }

@@ -60,6 +60,8 @@ type quotaExtras struct {
 	index *nameIndex
 	// rejected names the metrics that were rejected, so each gets one Event.
 	rejected   map[string]struct{}
+	unmet      *unmet // nil: nothing was rejected since the limit changed
+	refusals   uint64 // series that were rejected since the quota exists
 	foreign    uint32 // series of other origins, twins included
 	idleWanted bool   // a metric was rejected since the last search for idle slots
 }
@@ -83,7 +85,17 @@ func (s *quota) rejected() map[string]struct{} {
 // clearRejected forgets all rejections.
 func (s *quota) clearRejected() {
 	if s.extras != nil {
-		s.extras.rejected = nil
+		s.extras.rejected, s.extras.unmet = nil, nil
+	}
+}
+
+// wasAdmitted forgets the rejection of a metric.
+func (s *quota) wasAdmitted(name string) {
+	if len(s.rejected()) == 0 {
+		return
+	}
+	if delete(s.extras.rejected, name); len(s.extras.rejected) == 0 {
+		s.clearRejected()
 	}
 }
 
@@ -150,15 +162,4 @@ func (s *quota) newest(mayGo func(*slot) bool) *slot {
 		}
 	}
 	return found
-}
-
-// metricNames returns the names of the metrics that hold a slot.
-func (s *quota) metricNames() []string {
-	var names []string
-	for one := range s.taken() {
-		if !one.evicted {
-			names = append(names, one.name)
-		}
-	}
-	return names
 }

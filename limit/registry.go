@@ -108,7 +108,8 @@ func (r *Registry) withQuota(k quotaKey, f func(*quota)) {
 type shard struct {
 	mu     sync.Mutex
 	quotas map[uint64]*quota // quotas of one hash are a linked list
-	// holders are the origins of each series, by a hash of its identity; nil without other replicas.
+	// holders are the origins of each series, by a hash of its identity; nil without other
+	// replicas.
 	holders map[uint64]originSet
 }
 

@@ -434,7 +434,8 @@ func TestDeletedObjectLeavesNoSlotAtAnotherOrigin(t *testing.T) {
 	}
 }
 
-// After a limit is lowered, whole metrics yield, the newest first, and none that an autoscaler names.
+// After a limit is lowered, whole metrics yield, the newest first, and none that an autoscaler
+// names.
 func TestLoweredLimitCostsWholeMetrics(t *testing.T) {
 	w := newWorld(1)
 	for i, name := range []string{"old", "named", "new"} {

@@ -135,8 +135,9 @@ func (h *holdings) evict(one *holding) {
 	}
 }
 
-// ofMetrics evicts whole metrics, idle ones and then the newest first, until the rest is within the limit. As in one
-// process, too many series never evict a metric that an autoscaler names; too many metrics do.
+// ofMetrics evicts whole metrics, idle ones and then the newest first, until the rest is within the
+// limit. As in one process, too many series never evict a metric that an autoscaler names; too many
+// metrics do.
 func (v *verdict) ofMetrics() {
 	held := newHoldings(v)
 	for i := range v.claims {

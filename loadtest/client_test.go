@@ -39,3 +39,11 @@ func TestCountingSenderCountsLines(t *testing.T) {
 		t.Errorf("%d lines in %d datagrams: want 5 in 3", c.sent.lines(), c.sent.datagrams())
 	}
 }
+
+// datagrams returns the number of all datagrams.
+func (p packing) datagrams() (sum int64) {
+	for _, datagrams := range p {
+		sum += datagrams
+	}
+	return sum
+}

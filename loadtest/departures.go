@@ -3,7 +3,8 @@ package loadtest
 import "strings"
 
 // departures returns the flags by which a run differs from the standard run, which the aims apply
-// to. More lines than the default are no departure. A load of lines has aims of its own at each rate.
+// to. More lines than the default are no departure. A load of lines has aims of its own at each
+// rate.
 func (c Config) departures(s Scenario, rate int) (flags []string) {
 	for _, one := range []struct {
 		flag    string

@@ -3,7 +3,8 @@
 //
 // The package uses only the server's network interfaces: it starts the binary, sends StatsD over
 // loopback UDP or pushes over HTTP, and reads /metrics and the APIs. It shares no code with the
-// server. The command sluice-loadtest calls the package; the result is a table or JSON.
+// server, except the generated code of KEDA's protocol. The command sluice-loadtest calls the
+// package; the result is a table or JSON.
 //
 // A scenario (scenario.go) is a load of StatsD lines, or has a function that performs one run and
 // returns figures (figure.go). A run of a load starts the server, warms it up (every series once),

@@ -15,4 +15,5 @@ var figureScenarios = []Scenario{
 	joinScenario,
 	stallScenario,
 	largestScenario,
+	kedaScenario,
 }

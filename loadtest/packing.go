@@ -18,13 +18,6 @@ func (p packing) lines() (sum int64) {
 	return sum
 }
 
-func (p packing) datagrams() (sum int64) {
-	for _, datagrams := range p {
-		sum += datagrams
-	}
-	return sum
-}
-
 // lost returns the least and the most lines that a number of dropped datagrams had. Both are equal
 // if all datagrams have the same number of lines.
 func (p packing) lost(dropped int64) (least, most int64) {

@@ -13,7 +13,7 @@ import (
 var replicasScenario = Scenario{
 	Name: "replicas-2", About: "two replicas: CPU of the receiving one beside a single server's, traffic between them, reads of 1000 merged pods",
 	ShortAbout: "two replicas: CPU of the receiving one beside a single server's, traffic between them, reads of 100 merged pods",
-	measure:    measureReplicas,
+	TakesRate:  true, measure: measureReplicas,
 }
 
 // joinScenario measures the start of a second replica beside one with many series.
@@ -25,8 +25,8 @@ var joinScenario = Scenario{
 
 type replicaSizes struct {
 	lines, changing int // per second
-	// known are the series of the load of lines, turns those of the load that changes each series in
-	// turn.
+	// known are the series of the load of lines, turns those of the load that changes each series
+	// in turn.
 	known, turns seriesSet
 	pods, reads  int
 	during       time.Duration

@@ -114,8 +114,8 @@ func sluicePeer(t *testing.T, name string) Peer {
 	}
 }
 
-// Each server has an entry per scenario and rate, with the floors of the same run. A peer that fails
-// or is not installed stops no other.
+// Each server has an entry per scenario and rate, with the floors of the same run. A peer that
+// fails or is not installed stops no other.
 func TestPeersAndRates(t *testing.T) {
 	cfg := small(t, "plain-10k")
 	cfg.Rates = Rates{400_000, 800_000}

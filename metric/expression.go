@@ -93,3 +93,9 @@ func cutLast(s string) (head, tail string, ok bool) {
 	}
 	return s[:i], s[i+1:], true
 }
+
+// BareName is the name without stat and window, of a metric as the specification of an autoscaler names it:
+// there, "\|" may stand for "/".
+func BareName(asked string) string {
+	return ParseExpression(strings.ReplaceAll(asked, `\|`, "/")).Name
+}

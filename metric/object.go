@@ -31,4 +31,8 @@ func (o Object) String() string {
 
 // Workload is the controller of a pod: a StatefulSet, DaemonSet or Job. For a pod of a Deployment
 // it is the Deployment, not the ReplicaSet.
-type Workload struct{ Kind, Name, UID string }
+type Workload struct {
+	Kind, Name, UID string
+	// Group is the API group of the kind; empty if it is not known.
+	Group string
+}

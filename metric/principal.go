@@ -18,6 +18,27 @@ type Principal struct {
 	Rights Rights
 }
 
+// Reader is the user that reads, as the API server knows them. The zero Reader is nobody known, as
+// the other side of KEDA's protocol.
+type Reader struct {
+	User   string
+	Groups []string
+}
+
+// Reader is the user of the sender's credential, otherwise the service account of its pod.
+func (s *Sender) Reader() Reader {
+	switch {
+	case s == nil:
+	case s.Principal != nil:
+		return Reader{s.Principal.User, s.Principal.Groups}
+	case s.Pod != nil && s.Pod.ServiceAccount != "":
+		const accounts = "system:serviceaccounts"
+		return Reader{"system:serviceaccount:" + s.Pod.Namespace + ":" + s.Pod.ServiceAccount,
+			[]string{accounts, accounts + ":" + s.Pod.Namespace, "system:authenticated"}}
+	}
+	return Reader{}
+}
+
 // Check returns the decision about a right.
 func (a *Principal) Check(r Right) Decision {
 	if a.Rights == nil {

@@ -28,11 +28,21 @@ type Query struct {
 	// objects.
 	ListObjects    func(most int) (objects iter.Seq[Object], n int, ok bool)
 	RemovedObjects func(since uint64) (gone []Object, now uint64, ok bool)
+	// ReadyPods is ReadyPods of the ObjectFilter that selects the objects. Package reading uses it.
+	ReadyPods func() (ready iter.Seq2[Object, Workload], live int)
+
+	// RollUp, if not nil, makes all selected objects read as one.
+	RollUp *RollUp
 
 	// Reserve is called once, before points are gathered, with an upper bound of their number. It
 	// returns a buffer, whose content is overwritten, so that a frequent reader can reuse it. An
 	// error of Reserve is the query's error. Nil: the buffer is allocated.
 	Reserve func(points int) ([]Point, error)
+
+	// MayRead returns an error if the reader of an answer may not read another metric of the same
+	// objects, of which the answer is computed. selector selects its label sets, beside the query's
+	// own; empty: all. Nil: the reader may read all.
+	MayRead func(expression, selector string) error
 
 	// Kind, if not nil, is set to the kind of the series that answer. It is unchanged if there are
 	// none.
@@ -52,6 +62,10 @@ type ObjectFilter struct {
 	// not in the list is still selected. It returns false if the history does not reach back so
 	// far. Nil: unsupported.
 	Removed func(since uint64) (gone []Object, now uint64, ok bool)
+	// ReadyPods yields the selected pods that are ready and have a controller, with their
+	// workloads, in any order, and returns the number of selected pods, ready or not. Nil: all pods
+	// of the namespace are selected, or the objects are no pods.
+	ReadyPods func() (ready iter.Seq2[Object, Workload], live int)
 }
 
 // Point is one value of an answer.
@@ -65,6 +79,8 @@ type Point struct {
 	Time time.Time
 	// Window is the evaluated window; 0 for stats without one.
 	Window time.Duration
+	// Pods are those of a roll-up; zero: the point is no roll-up.
+	Pods PodCount
 }
 
 // Discovered is an existing metric, for API discovery.
@@ -82,6 +98,8 @@ var (
 	ErrNotReady = errors.New("not known yet")
 	// ErrInvalidQuery: the window is not kept, or the stat is not legal for the kind.
 	ErrInvalidQuery = errors.New("cannot be asked")
+	// ErrForbidden: a policy doesn't let this reader ask.
+	ErrForbidden = errors.New("forbidden")
 )
 
 // QueryError adds a message to one of the errors above.

@@ -73,7 +73,7 @@ func CheckName(name string) Reason {
 	if len(name) > MaxNameLength {
 		return TooLong
 	}
-	if strings.ContainsAny(name, "%?") || HasControl(name) || HasReservedSuffix(name) || !utf8.ValidString(name) {
+	if strings.ContainsAny(name, "%?") || hasControl(name) || HasReservedSuffix(name) || !utf8.ValidString(name) {
 		return BadName
 	}
 	return Applied
@@ -84,7 +84,7 @@ func CheckName(name string) Reason {
 // names.
 func CheckLabel(l Label) Reason {
 	switch {
-	case HasControl(l.Key), HasControl(l.Value):
+	case hasControl(l.Key), hasControl(l.Value):
 		return BadName
 	case !utf8.ValidString(l.Key), !utf8.ValidString(l.Value):
 		return Malformed
@@ -92,9 +92,9 @@ func CheckLabel(l Label) Reason {
 	return Applied
 }
 
-// HasControl reports whether text has a control character (C0, DEL, C1), which a terminal would
+// hasControl reports whether text has a control character (C0, DEL, C1), which a terminal would
 // interpret.
-func HasControl(text string) bool {
+func hasControl(text string) bool {
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		// U+0080 to U+009F are C2 80 to C2 9F. After C2, a lower byte is invalid UTF-8.

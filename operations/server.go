@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server answers /livez, /readyz and /metrics, and nothing else.
+// Server answers /livez, /readyz and /metrics, and at / with an index of them.
 type Server struct {
 	connections *connections
 	http        http.Server
@@ -32,6 +32,7 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
+			MaxHeaderBytes:    32 << 10,         // a bearer token of a scraper has some kB
 			ConnState:         stateChanged,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
@@ -63,11 +64,20 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the port if Run was never called.
-func (s *Server) Close() error { return s.connections.Close() }
+// index describes the port to people.
+const index = `Sluice: operations
+
+/livez     ok while the process runs
+/readyz    whether queries are answered, and what is missing
+/metrics   Sluice's own metrics, for Prometheus
+`
 
 func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte(index))
+	})
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = w.Write([]byte("ok\n"))

@@ -68,11 +68,27 @@ func TestPaths(t *testing.T) {
 		"/livez":   {200, "ok\n"},
 		"/readyz":  {200, "ready\n"},
 		"/metrics": {200, "sluice_test 42"},
-		"/":        {404, ""},
+		"/":        {200, "/metrics   Sluice's own metrics"},
 		"/debug":   {404, ""},
 	} {
 		if status, body := get(t, base+path, ""); status != want.status || !strings.Contains(body, want.body) {
 			t.Errorf("%s: %d %q, want %d with %q", path, status, body, want.status, want.body)
+		}
+	}
+}
+
+// Headers are bounded on every path, also where a request of anybody is answered.
+func TestOversizedHeadersAreRejected(t *testing.T) {
+	req, _ := http.NewRequest(http.MethodGet, serve(t)+"/", nil)
+	for _, token := range []struct{ bytes, want int }{{8 << 10, http.StatusOK}, {64 << 10, http.StatusRequestHeaderFieldsTooLarge}} {
+		req.Header.Set("Authorization", "Bearer "+strings.Repeat("x", token.bytes))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != token.want {
+			t.Errorf("a token of %d bytes: %s, want %d", token.bytes, resp.Status, token.want)
 		}
 	}
 }

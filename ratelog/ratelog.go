@@ -20,8 +20,8 @@ type Limiter struct {
 	suppressed atomic.Uint64
 }
 
-// Allow reports whether a message may be logged now and, if so, how many were suppressed since the
-// last one.
+// Allow reports whether a message may be logged now, and how many were suppressed since the last
+// one: this one included, if it may not.
 func (l *Limiter) Allow() (suppressed uint64, ok bool) {
 	interval := int64(l.Interval)
 	if interval == 0 {
@@ -31,8 +31,7 @@ func (l *Limiter) Allow() (suppressed uint64, ok bool) {
 	// A negative difference means that the wall clock was set back.
 	early := now-last >= 0 && now-last < interval
 	if early || !l.last.CompareAndSwap(last, now) {
-		l.suppressed.Add(1)
-		return 0, false
+		return l.suppressed.Add(1), false
 	}
 	return l.suppressed.Swap(0), true
 }

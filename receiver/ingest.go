@@ -24,6 +24,7 @@ type ingester struct {
 	account    *ledger.Account
 	rejections *rejectionLog
 	pending    *pending.Buffer // may be nil
+	relay      Relay           // may be nil
 	origin     SenderResolver
 	sender     *metric.Sender // of the lines that are added
 
@@ -108,6 +109,9 @@ func (in *ingester) applyLines(packet []byte) {
 }
 
 func (in *ingester) addLines(packet []byte) {
+	if in.relay != nil {
+		in.relay.Relay(packet)
+	}
 	for len(packet) > 0 {
 		line := packet
 		if end := bytes.IndexByte(packet, '\n'); end >= 0 {

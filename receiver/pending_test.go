@@ -14,7 +14,9 @@ import (
 
 // Without a pending buffer, a sample whose sender is unknown is rejected.
 func TestWithoutPendingBuffer(t *testing.T) {
-	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Explain = func(*metric.Sample) string { return "nobody knows 127.0.0.1" } })
+	f := bindParts(t, testConfig(udp(1)), func(p *Parts) {
+		p.Explain = func(metric.Reason, *metric.Sample) string { return "nobody knows 127.0.0.1" }
+	})
 	f.recorder.refuse = map[string]metric.Reason{"a": metric.Pending}
 	f.run()
 	f.send(f.dial(0), "a:1|c\nb:1|c")

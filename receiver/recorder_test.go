@@ -5,12 +5,12 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
@@ -148,31 +148,13 @@ func (r *recorder) allParked() bool {
 	return r.opened > 0 && r.parked == r.opened
 }
 
-// logged collects log lines.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // fixture is a server with what it writes to.
 type fixture struct {
 	t        *testing.T
 	server   *Server
 	recorder *recorder
 	ledger   *ledger.Ledger
-	log      *logged
+	log      *logtest.Buffer
 	cancel   context.CancelFunc
 	ended    chan struct{}
 }
@@ -193,7 +175,7 @@ func bind(t *testing.T, config Config) *fixture {
 // bindParts is bind, with parts besides.
 func bindParts(t *testing.T, config Config, set func(*Parts)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, recorder: newRecorder(), ledger: ledger.New(), log: &logged{}, ended: make(chan struct{})}
+	f := &fixture{t: t, recorder: newRecorder(), ledger: ledger.New(), log: &logtest.Buffer{}, ended: make(chan struct{})}
 	parts := Parts{NewApplier: f.recorder.newApplier, Ledger: f.ledger, Logger: slog.New(slog.NewTextHandler(f.log, nil))}
 	set(&parts)
 	var err error

@@ -1,9 +1,11 @@
 package receiver
 
 import (
+	"bytes"
 	"log/slog"
 	"net"
 
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -15,11 +17,13 @@ type rejectionLog struct {
 	logger      *slog.Logger
 	lines       [metric.NumReasons]ratelog.Limiter
 	connections ratelog.Limiter
-	explain     func(*metric.Sample) string // why a sample was rejected for its sender; may be nil
+	explain     func(metric.Reason, *metric.Sample) string // may be nil
+	receiver    string
+	record      *record.Rejections // may be nil
 }
 
 func newRejectionLog(logger *slog.Logger, receiver string) *rejectionLog {
-	return &rejectionLog{logger: logger.With("receiver", receiver)}
+	return &rejectionLog{logger: logger.With("receiver", receiver), receiver: receiver}
 }
 
 // rejected logs a rejected line with its fault and the fault's offset in the line. Lines that a
@@ -30,18 +34,37 @@ func (c *rejectionLog) rejected(fault statsd.Fault, offset int, line []byte, s *
 		return
 	}
 	suppressed, ok := c.lines[reason].Allow()
+	if weight := record.Weight(suppressed, ok); weight > 0 && c.record != nil {
+		c.remember(&fault, line, s, weight)
+	}
 	if !ok {
 		return
 	}
-	why := fault.Explain(line)
-	if reason == metric.Identity && c.explain != nil {
-		why = c.explain(s)
-	}
-	args := []any{"reason", reason.String(), "why", why, "offset", offset, "line", metric.Excerpt(line)}
+	args := []any{"reason", reason.String(), "why", c.why(&fault, line, s), "offset", offset, "line", metric.Excerpt(line)}
 	if s != nil && s.Sender != nil {
 		args = append(args, "from", s.Sender.String())
 	}
 	c.logger.Warn("line rejected", append(args, "suppressed", suppressed)...)
+}
+
+// why says what was wrong with a rejected line.
+func (c *rejectionLog) why(fault *statsd.Fault, line []byte, s *metric.Sample) string {
+	if c.explain != nil && s != nil {
+		if why := c.explain(fault.Reason, s); why != "" {
+			return why
+		}
+	}
+	return fault.Explain(line)
+}
+
+// remember records a rejected line, which stands for weight lines.
+func (c *rejectionLog) remember(fault *statsd.Fault, line []byte, s *metric.Sample, weight uint64) {
+	one := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line, Why: func() string { return c.why(fault, line, s) }}
+	one.Metric, _, _ = bytes.Cut(line, []byte{':'})
+	if s != nil {
+		one.Sender = s.Sender
+	}
+	c.record.Add(&one, weight)
 }
 
 func (c *rejectionLog) closed(peer net.Addr, why error) {

@@ -3,19 +3,22 @@ package receiver
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
 func TestComplaintsAreRateLimitedByReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &logged{}
+		log := &logtest.Buffer{}
 		c := newRejectionLog(slog.New(slog.NewTextHandler(log, nil)), "statsd_udp")
 		for range 5 {
 			c.rejected(statsd.Fault{Reason: metric.Malformed}, 4, []byte("foo:|g"), nil)
@@ -70,5 +73,74 @@ func TestComplaintsEscapeOnce(t *testing.T) {
 		if want := wants[name]; !strings.HasSuffix(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
 		}
+	}
+}
+
+// A flood of bad lines is recorded in samples: what a line costs with a record and without.
+func BenchmarkRejectedLines(b *testing.B) {
+	for name, kept := range map[string]*record.Rejections{"not recorded": nil, "recorded": record.NewRejections(record.NewSenders())} {
+		b.Run(name, func(b *testing.B) {
+			in := &ingester{
+				scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+				account:    ledger.New().Open("statsd_udp"),
+				rejections: newRejectionLog(slog.New(slog.DiscardHandler), "statsd_udp"),
+			}
+			in.rejections.record = kept
+			packet := []byte(strings.Repeat("http.requests.m7:x|c|#namespace:ns3,pod:web-12,code:201\n", 24))
+			for b.Loop() {
+				in.applyLines(packet)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(24*b.N), "ns/line")
+		})
+	}
+}
+
+func TestRejectedLinesAreRecorded(t *testing.T) {
+	kept := record.NewRejections(nil)
+	in := &ingester{
+		scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+		account:    ledger.New().Open("statsd_udp"),
+		rejections: newRejectionLog(slog.New(slog.DiscardHandler), "statsd_udp"),
+		sender:     &metric.Sender{Key: 1, Pod: &metric.Pod{Namespace: "shop", Name: "web-1"}},
+	}
+	in.rejections.record = kept
+	for range 3 {
+		in.applyLines([]byte("depth:x|g\nno_value"))
+	}
+	all := kept.All()
+	if len(all) != 2 || all[0].Metric != "no_value" || all[1].Metric != "depth" || all[1].Count != 3 || all[1].Sender != "web-1" ||
+		all[1].Receiver != "statsd_udp" || all[1].Message == "" || all[1].Example != "depth:x|g" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// The reason alone helps nobody: the record says which limit it was.
+func TestRejectedLinesAreExplained(t *testing.T) {
+	kept := record.NewRejections(nil)
+	r := newRecorder()
+	r.refuse = map[string]metric.Reason{"jobs": metric.OverLimit, "kinds": metric.KindConflict}
+	in := &ingester{
+		applier:    r.newApplier(),
+		scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+		account:    ledger.New().Open("statsd_udp"),
+		rejections: newRejectionLog(slog.New(slog.DiscardHandler), "statsd_udp"),
+	}
+	in.rejections.record = kept
+	in.rejections.explain = func(reason metric.Reason, s *metric.Sample) string {
+		if reason != metric.OverLimit {
+			return ""
+		}
+		return "the limit of pod web-1, asked for " + string(s.Name)
+	}
+	in.applyLines([]byte("jobs:1|c\nkinds:1|c\nbad"))
+	var got []string
+	for _, one := range kept.All() {
+		got = append(got, one.Metric+": "+one.Message)
+	}
+	want := []string{`bad: no ":" after the name; must be name:value|type`,
+		"kinds: the metric already exists with another kind; delete it first, or use another name",
+		"jobs: the limit of pod web-1, asked for jobs"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

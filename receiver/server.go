@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/pending"
@@ -50,8 +51,19 @@ type Parts struct {
 	Senders Senders
 	// Pending holds samples whose sender is unknown. Nil: they are rejected.
 	Pending *pending.Buffer
-	// Explain says why a sample was rejected for its sender; may be nil.
-	Explain func(*metric.Sample) string
+	// Relay gets all lines. Nil: nobody does.
+	Relay Relay
+	// Explain says why a sample was rejected; empty: the reason says all. It may be nil. It is called
+	// for few of the rejected samples.
+	Explain func(metric.Reason, *metric.Sample) string
+	// Rejections remembers rejected samples for lists; may be nil.
+	Rejections *record.Rejections
+}
+
+// Relay forwards lines to other servers.
+type Relay interface {
+	// Relay takes whole lines, or none, separated by newlines. It copies them and does not wait.
+	Relay(lines []byte)
 }
 
 // New binds all sockets, or none. From then on, data waits in the kernel's buffers for Run, and the
@@ -83,7 +95,7 @@ func bindError(l Listener, err error) error {
 func (s *Server) bind(l Listener) error {
 	if s.rejections[l.receiver()] == nil {
 		s.rejections[l.receiver()] = newRejectionLog(s.logger, l.receiver())
-		s.rejections[l.receiver()].explain = s.parts.Explain
+		s.rejections[l.receiver()].explain, s.rejections[l.receiver()].record = s.parts.Explain, s.parts.Rejections
 	}
 	switch l.Network {
 	case "udp", "unixgram":
@@ -116,7 +128,7 @@ func listenStream(l Listener) (streamListener, error) {
 		}
 	}
 	var config net.ListenConfig
-	if l.ReadBuffer > 0 { // set before listening: accepted connections inherit it
+	if l.ReadBuffer > 0 {
 		config.Control = func(_, _ string, raw syscall.RawConn) (err error) { // set before listening: accepted connections inherit it
 			controlErr := raw.Control(func(fd uintptr) {
 				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, l.ReadBuffer)
@@ -167,6 +179,7 @@ func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
 		account:    account,
 		rejections: s.rejections[l.receiver()],
 		pending:    s.parts.Pending,
+		relay:      s.parts.Relay,
 		origin:     SenderResolver{Senders: s.parts.Senders},
 	}
 	in.lineCache, _ = in.applier.(LineCache)

@@ -235,7 +235,8 @@ func TestStopClosesOpenStreams(t *testing.T) {
 	}
 }
 
-// Who is accepted while stopping is read to what had arrived, not waited for.
+// A connection that is accepted while stopping is read up to the data that had arrived, and not
+// waited for.
 func TestAcceptedWhileStopping(t *testing.T) {
 	f := bind(t, testConfig(tcp))
 	f.send(f.dial(0), "a:1|c\n")

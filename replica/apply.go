@@ -162,10 +162,7 @@ func (f *follower) advanceLocked(m *beatBody, wholes []wholeBody, correction tim
 // is complete.
 func (f *follower) replaceLocked(err error, newest beatBody, now time.Time) {
 	f.r.log.Info("the state of an origin is read anew", "origin", f.key.name, "reason", err)
-	if f.r.origins.shows(f) != f.shadow {
-		f.shadow.End()
-	}
-	f.shadow, f.blocks = nil, nil
+	f.dropShadowLocked()
 	f.restartLocked(f.incarnation, now)
 	f.beats = newest.number
 	f.beginLocked(&newest, now)
@@ -177,6 +174,7 @@ func (f *follower) growLocked(count int) {
 		f.blocks = append(f.blocks, followedBlock{lacks: true})
 		f.lacking++
 	}
+	f.size.Store(int64(len(f.blocks)))
 }
 
 // cutLocked removes the blocks that a restarted origin has no longer.
@@ -189,6 +187,7 @@ func (f *follower) cutLocked(count int) {
 		_ = f.shadow.ReplaceBlock(i, nil, nil)
 	}
 	f.blocks = f.blocks[:count]
+	f.size.Store(int64(count))
 }
 
 // digest is the block's part of the digest.
@@ -217,6 +216,7 @@ func (f *follower) applyWholeLocked(m *wholeBody) {
 	}
 	f.resyncs.Add(1)
 	f.hasLocked(m.block, m.seq)
+	b.letter = m.letter
 }
 
 func (f *follower) applyDeltaLocked(m *deltaBody) {
@@ -277,6 +277,7 @@ func (f *follower) damagedLocked(block int, err error) {
 	f.r.reject(reasonDamaged, f.key.name, err.Error())
 	f.lackLocked(block)
 	f.digest -= b.digest(block)
-	b.has, b.seq, b.asked, b.tries = false, 0, f.r.now(), damagedTries
+	b.has, b.seq, b.letter, b.former = false, 0, 0, version{}
+	b.asked, b.tries = f.r.now(), damagedTries
 	f.partial = true // the others don't wait for it
 }

@@ -28,6 +28,7 @@ const (
 	topicBeat  = "beat"
 	topicDoc   = "doc"
 	topicSync  = "sync"
+	topicRelay = "relay"
 )
 
 const subjectPrefix = "sluice.v1."

@@ -15,9 +15,6 @@ type Config struct {
 	Cluster string
 }
 
-// DefaultConfig has no name.
-func DefaultConfig() Config { return Config{Cluster: "sluice"} }
-
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults config.Faults
@@ -54,7 +51,7 @@ type Table interface {
 	AppendBlockNames(dst []byte, block int) []byte
 }
 
-// Shadow is a copy of another origin's table. One goroutine calls its methods, except Expired,
+// Shadow is a copy of another origin's table. Its methods are called one at a time, except Expired,
 // Series and Bytes, which any goroutine may call.
 type Shadow interface {
 	// Begin empties the shadow and continues from an origin's clock. It is an error if the clock's
@@ -68,8 +65,18 @@ type Shadow interface {
 	// correction is added to the origin's dates. It is an error if the clock's windows differ from
 	// those that the shadow began with.
 	Advance(clock []byte, correction time.Duration) error
+	// AdvanceOf is Advance for a clock that the origin said at a local time in the past, and nothing
+	// since.
+	AdvanceOf(clock []byte, correction time.Duration, local time.Time) error
 	// LetRun makes the clock go on from a local time, until the next Advance.
 	LetRun(since time.Time)
+	// Blocks is the number of blocks.
+	Blocks() int
+	// AppendClock appends the clock that the origin said last.
+	AppendClock(dst []byte) []byte
+	// AppendState and AppendBlockNames append a block as the origin's table does.
+	AppendState(dst []byte, block int) []byte
+	AppendBlockNames(dst []byte, block int) []byte
 	// End removes all series. Nothing else is called afterwards.
 	End()
 	// Expired reports whether the lifetimes of all series are over.
@@ -110,6 +117,8 @@ type Parts struct {
 	// SetShadows tells readers the shadows that they merge, in the order of their origins' names.
 	// rank is the number of those that precede the own name.
 	SetShadows func(shadows []Shadow, rank int)
+	// Relayed is called after the state of a silent origin came from another replica. It may be nil.
+	Relayed func()
 	// FlushSoon makes the store flush at once.
 	FlushSoon func()
 	// Wall reads the machine's clock, which dates the table's samples.

@@ -2,7 +2,8 @@
 // shadow of each other's state (docs/adr/0049). It follows the store, whose flushes it publishes,
 // and precedes the table's readers, which see the shadows.
 //
-// It never counts, stores or forwards anybody else's state, and never stands on the path of a line.
+// It never counts or stores anybody else's state, forwards it only while its origin is away, and
+// never stands on the path of a line.
 //
 // # Terms
 //
@@ -18,6 +19,9 @@
 // its values belong together. A heartbeat has a digest of all blocks' numbers. A follower that lacks
 // a delta asks for the whole block. One whose digest differs without a known gap asks for the list
 // of numbers.
+//
+// A replica that has a shadow of an origin that is away relays it to replicas that lack it, or a
+// part of it (docs/adr/0053). Each block has a version, whose order is that of its contents.
 //
 // # Invariants
 //

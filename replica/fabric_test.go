@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"cmp"
 	"container/heap"
+	"hash/crc32"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,20 +15,29 @@ import (
 type fabric struct {
 	rng   *rand.Rand
 	now   func() time.Time
+	began time.Time
 	queue mail
 	count int
+	sum   uint32 // of all messages that were delivered
 	ports []*port
 	cut   map[[2]*port]bool
 
 	// Faults of each message: the probabilities of loss, doubling and delay, and the longest delay.
 	drop, double, late float64
 	delay              time.Duration
+
+	forged bool // messages may be anything
 }
 
 const transit = time.Millisecond
 
 func newFabric(rng *rand.Rand, now func() time.Time) *fabric {
-	return &fabric{rng: rng, now: now, cut: map[[2]*port]bool{}}
+	return &fabric{rng: rng, now: now, began: now(), cut: map[[2]*port]bool{}}
+}
+
+// newEpoch is NewEpoch by the seed.
+func (f *fabric) newEpoch() *Epoch {
+	return &Epoch{id: f.rng.Uint64(), incarnation: uint64(f.now().UnixNano())}
 }
 
 // port is the bus of one process.
@@ -36,7 +48,8 @@ type port struct {
 }
 
 type subscription struct {
-	pattern string
+	literal string // the pattern up to its first wildcard
+	rest    string
 	handle  func(string, []byte)
 }
 
@@ -47,17 +60,22 @@ func (f *fabric) open() *port {
 }
 
 // close ends a process: what is on its way to it is lost.
-func (p *port) close() { p.closed, p.subs = true, nil }
+func (p *port) close() {
+	p.closed, p.subs = true, nil
+	p.fabric.ports = slices.DeleteFunc(p.fabric.ports, func(one *port) bool { return one == p })
+}
 
 func (p *port) Subscribe(pattern string, handle func(string, []byte)) (func(), error) {
-	p.subs = append(p.subs, subscription{pattern, handle})
+	at := strings.IndexAny(pattern+"*", "*>")
+	p.subs = append(p.subs, subscription{pattern[:at], pattern[at:], handle})
 	return func() { p.subs = nil }, nil
 }
 
 func (p *port) Publish(subject string, message []byte) error {
 	f := p.fabric
+	message = slices.Clone(message)
 	for _, to := range f.ports {
-		if to.closed || f.cut[[2]*port{p, to}] || f.rng.Float64() < f.drop {
+		if f.rng.Float64() < f.drop || len(f.cut) > 0 && f.cut[[2]*port{p, to}] {
 			continue
 		}
 		f.post(to, subject, message)
@@ -74,15 +92,24 @@ func (f *fabric) post(to *port, subject string, message []byte) {
 		at = at.Add(time.Duration(f.rng.Int64N(int64(f.delay))))
 	}
 	f.count++
-	heap.Push(&f.queue, posted{at, f.count, to, subject, append([]byte{}, message...)})
+	heap.Push(&f.queue, &posted{at, f.count, to, subject, message})
+}
+
+// nextAt is when the next message is due, or a later moment if none is due before that.
+func (f *fabric) nextAt(later time.Time) time.Time {
+	if len(f.queue) > 0 && f.queue[0].at.Before(later) {
+		return f.queue[0].at
+	}
+	return later
 }
 
 // deliver delivers what is due, and what the receivers then send if that is due as well.
 func (f *fabric) deliver() {
 	for len(f.queue) > 0 && !f.queue[0].at.After(f.now()) {
-		one := heap.Pop(&f.queue).(posted)
+		one := heap.Pop(&f.queue).(*posted)
+		f.sum = crc32.Update(f.sum+uint32(one.at.UnixNano()), crc32.IEEETable, one.message)
 		for _, s := range one.to.subs {
-			if matches(s.pattern, one.subject) {
+			if rest, ok := strings.CutPrefix(one.subject, s.literal); ok && matches(s.rest, rest) {
 				s.handle(one.subject, one.message)
 			}
 		}
@@ -116,14 +143,14 @@ type posted struct {
 	message []byte
 }
 
-type mail []posted
+type mail []*posted
 
 func (m mail) Len() int { return len(m) }
 func (m mail) Less(i, j int) bool {
-	return m[i].at.Before(m[j].at) || m[i].at.Equal(m[j].at) && m[i].order < m[j].order
+	return cmp.Or(m[i].at.Compare(m[j].at), m[i].order-m[j].order) < 0
 }
 func (m mail) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
-func (m *mail) Push(x any)   { *m = append(*m, x.(posted)) }
+func (m *mail) Push(x any)   { *m = append(*m, x.(*posted)) }
 func (m *mail) Pop() any {
 	last := (*m)[len(*m)-1]
 	*m = (*m)[:len(*m)-1]

@@ -79,6 +79,28 @@ func TestRestartWithOtherWindowsIsNoDip(t *testing.T) {
 	}
 }
 
+// An origin that comes back with an older state may have fewer blocks. A delta that is lost then is
+// found as any other.
+func TestRestartWithFewerBlocks(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a := w.nodes[0]
+	a.table.add(3, 0, 1)
+	w.run(2 * time.Second)
+	older := a.disk
+	a.table.add(5, 0, 1)
+	w.run(2 * time.Second)
+	a.kill()
+	a.disk = older
+	a.start()
+	w.run(300 * time.Millisecond)
+	a.table.add(0, 0, 6)
+	w.drop = 1
+	a.replica.PublishDelta(0, a.table.AppendDelta(nil, 0))
+	w.drop = 0
+	w.run(5 * time.Second)
+	w.agree(w.applied())
+}
+
 // Two processes of one name and one data folder, which must not be: the later start counts, and
 // both say so.
 func TestTwoProcessesOfOneNameAndState(t *testing.T) {
@@ -113,16 +135,55 @@ func TestTwoProcessesOfOneNameAndState(t *testing.T) {
 	}
 }
 
-// Two processes of one name with data folders of their own are two origins.
+// Two processes of one name with data folders of their own are two origins, and both say so; three
+// do too.
 func TestTwoProcessesOfOneName(t *testing.T) {
-	w := newWorld(t, 1, "a", "a", "b")
-	for range 30 {
+	w := newWorld(t, 1, "a", "a", "a", "b")
+	var log bytes.Buffer
+	w.nodes[1].logTo(&log)
+	for range 150 {
 		w.push(w.nodes[0])
 		w.push(w.nodes[1])
 		w.run(100 * time.Millisecond)
 	}
 	w.run(2 * time.Second)
 	w.agree(w.applied())
+	for _, n := range w.nodes[:3] {
+		if _, detail := n.replica.Ready(); w.rejected(n, reasonName) == 0 || !strings.Contains(detail, "data of its own") {
+			t.Errorf("%d rejected; detail: %s", w.rejected(n, reasonName), detail)
+		}
+	}
+	if n := strings.Count(log.String(), "reason=name"); n != 1 || !strings.Contains(log.String(), "origin=a") {
+		t.Errorf("logged %d times: %s", n, log.String())
+	}
+	w.nodes[1].kill()
+	w.nodes[2].kill()
+	w.run(65 * time.Second)
+	if _, detail := w.nodes[0].replica.Ready(); strings.Contains(detail, "another process") {
+		t.Errorf("a minute after the others have ended: %s", detail)
+	}
+}
+
+// The former epoch of a process that lost its disk is no other process, though others relay it, and its
+// last heartbeats may be late.
+func TestLostDiskIsNoOtherProcess(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a := w.nodes[0]
+	w.push(a)
+	w.run(5 * time.Second)
+	former := header{kind: typeBeat, sender: a.replica.me, pieces: 1}
+	a.kill()
+	a.disk = nil
+	a.start()
+	for number := range uint64(5) {
+		w.run(time.Second)
+		m := beatBody{number: 100 + number, flush: 1, clock: a.table.AppendClock(nil)}
+		a.replica.receive("sluice.v1.test.flow.a.beat", append(former.append(nil), m.append(nil)...))
+	}
+	w.run(time.Minute)
+	if _, detail := a.replica.Ready(); w.rejected(a, reasonName) > 0 || strings.Contains(detail, "another process") {
+		t.Errorf("%d rejected; detail: %s", w.rejected(a, reasonName), detail)
+	}
 }
 
 func TestSilentOriginStandsStillThenRunsOutThenEnds(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 )
 
 const (
@@ -29,8 +31,16 @@ type follower struct {
 	heard    atomic.Int64 // when the newest heartbeat arrived: nanoseconds since the replica's start
 	left     atomic.Bool  // the process has said that it ends
 	joined   atomic.Bool  // the shadow has been complete
-	closing  sync.Once
-	closed   chan struct{}
+	size     atomic.Int64 // blocks
+	// succeeded: another epoch of this name was heard since the newest heartbeat.
+	succeeded atomic.Bool
+	// announced: the origin has answered which silent origins it has a shadow of.
+	announced atomic.Bool
+	// relaying: another replica is to send the state of this origin.
+	relaying atomic.Bool
+
+	closing sync.Once
+	closed  chan struct{}
 
 	mu       sync.Mutex // guards all below
 	shadow   Shadow     // that changes are applied to
@@ -42,6 +52,8 @@ type follower struct {
 	advanced time.Time // when the clock last advanced
 	ran      bool      // the visible shadow's clock runs since
 	checked  time.Time // when the end of a silent origin was last looked for
+	pull     *pull     // nil: the state does not come from another replica
+	unread   time.Time // when the state of another replica could not be read; zero: it could
 }
 
 // restart is the state that begins anew with each incarnation.
@@ -64,6 +76,7 @@ type restart struct {
 	partial      bool
 	complete     bool // the shadow is equal to the origin as of the newest heartbeat
 	askedNumbers time.Time
+	askedSilent  time.Time
 
 	docs           followedDocuments
 	askedDocuments time.Time
@@ -72,10 +85,12 @@ type restart struct {
 
 // followedBlock is a block of the shadow.
 type followedBlock struct {
-	has     bool   // the block is of this incarnation
-	seq     uint64 // its newest delta
-	lacks   bool   // a delta is missing: the block must be asked for
-	arrived bool   // it has come whole, and is pending
+	has     bool    // the block is of this incarnation
+	seq     uint64  // its newest delta
+	letter  uint64  // see version
+	former  version // of the content, if the block is not of this incarnation
+	lacks   bool    // a delta is missing: the block must be asked for
+	arrived bool    // it has come whole, and is pending
 	asked   time.Time
 	tries   int
 }
@@ -90,21 +105,40 @@ func newFollower(r *Replica, key originKey) *follower {
 
 // run handles messages until close.
 func (f *follower) run() {
-	every := time.NewTicker(stepEvery)
-	defer every.Stop()
+	stepped := f.r.now()
+	look := time.NewTimer(stepEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-f.closed:
+			f.mu.Lock()
 			f.end()
+			f.mu.Unlock()
 			return
 		case <-f.inbox.wake:
 			for _, p := range f.inbox.take() {
 				f.handle(&p, f.r.now())
 			}
-		case <-every.C:
-			f.step(f.r.now())
+		case <-look.C:
 		}
+		if now := f.r.now(); now.Sub(stepped) >= stepEvery {
+			f.step(now)
+			stepped = now
+		}
+		look.Reset(f.nextStep())
 	}
+}
+
+// nextStep is the time until the next look at what is overdue. While nothing is missing, each
+// heartbeat comes before it, and a silent origin is not urgent: a timer of its own would wake the
+// process as often as all else that an idle replica does.
+func (f *follower) nextStep() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pull == nil && (f.complete || !f.live(f.r.now())) {
+		return beatEvery + stepEvery
+	}
+	return stepEvery
 }
 
 // close ends the follower. If it is forgotten, its shadow is removed.
@@ -127,6 +161,7 @@ func (f *follower) end() {
 	if f.shadow != nil && f.shadow != shown {
 		f.shadow.End()
 	}
+	f.shadow = nil
 }
 
 // silence is the time since the last heartbeat.
@@ -134,15 +169,20 @@ func (f *follower) silence(now time.Time) time.Duration {
 	return now.Sub(f.r.started) - time.Duration(f.heard.Load())
 }
 
+// live reports whether the origin is heard, and has not said that it ends.
+func (f *follower) live(now time.Time) bool { return f.silence(now) < standsAfter && !f.left.Load() }
+
 func (f *follower) handle(p *parcel, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var err error
 	if p.kind == typeBeat {
 		err = f.handleBeatLocked(p, now)
+	} else if p.name != f.key.name || p.epoch != f.key.epoch {
+		err = f.handleRelayLocked(p, now)
 	} else if p.incarnation == f.incarnation && f.shadow != nil {
 		if body, complete := f.letters.join(&p.header, p.piece); complete {
-			err = f.handleBodyLocked(p.kind, body, now)
+			err = f.handleBodyLocked(p, body, now)
 		}
 	}
 	if err != nil {
@@ -150,8 +190,8 @@ func (f *follower) handle(p *parcel, now time.Time) {
 	}
 }
 
-func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time) error {
-	switch kind {
+func (f *follower) handleBodyLocked(p *parcel, body []byte, now time.Time) error {
+	switch p.kind {
 	case typeDelta:
 		m, err := readDelta(body)
 		if err == nil {
@@ -160,7 +200,7 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 		return err
 	case typeWhole:
 		m, err := readWhole(body)
-		if err == nil {
+		if m.letter = p.letter; err == nil {
 			f.addWholeLocked(&m, now)
 		}
 		return err
@@ -182,6 +222,13 @@ func (f *follower) handleBodyLocked(kind messageType, body []byte, now time.Time
 			f.noteSyncLocked(&m)
 		}
 		return err
+	case typeRelay:
+		return f.announcedLocked(p, body)
+	case typeVersions, typeRelayed:
+		d := blob.Decoder{Rest: body}
+		key := readKey(&d)
+		f.passLocked(p, key, body)
+		return d.Err
 	}
 	return errDamaged
 }
@@ -203,9 +250,14 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	if m.number <= f.beats {
 		return nil // late, or doubled
 	}
+	if f.beats > 0 && f.key.name == f.r.me.name {
+		f.r.namesake.hearOther(f.r)
+	}
 	f.beats = m.number
 	f.heard.Store(int64(now.Sub(f.r.started)))
 	f.left.Store(m.leaving)
+	f.succeeded.Store(false)
+	f.endPullByOriginLocked()
 	f.offset.add(now, time.Duration(f.r.wall().UnixNano()-m.sent))
 	if !f.beginLocked(&m, now) {
 		return nil
@@ -271,10 +323,10 @@ func (f *follower) restartLocked(incarnation uint64, now time.Time) {
 		f.r.log.Info("origin restarted", "origin", f.key.name)
 	}
 	blocks := f.blocks
-	f.restart = restart{incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks)}
 	for i := range blocks {
-		blocks[i] = followedBlock{lacks: true}
+		blocks[i] = followedBlock{lacks: true, former: f.versionLocked(i)}
 	}
+	f.restart = restart{incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks)}
 	f.letters = letters{}
 }
 
@@ -308,10 +360,10 @@ func (f *follower) step(now time.Time) {
 	defer f.mu.Unlock()
 	still := now.Sub(f.advanced)
 	shown := f.r.origins.shows(f)
-	if shown != nil && still >= runsAfter && !f.ran {
-		f.ran = true
-		shown.LetRun(now)
+	if shown != nil && !f.ran {
+		f.letRunLocked(shown, now)
 	}
+	f.pullLocked(now)
 	if f.silence(now) < standsAfter {
 		f.askLocked(now)
 	}
@@ -319,8 +371,24 @@ func (f *follower) step(now time.Time) {
 		f.checked = now
 		if still >= endsAfter || expired(shown) {
 			f.r.log.Info("origin forgotten", "origin", f.key.name, "still", still.Round(time.Second))
-			f.r.origins.forget(f)
+			f.forgetLocked(shown)
 		}
+	}
+}
+
+func (f *follower) forgetLocked(shown Shadow) {
+	if shown != nil {
+		f.r.origins.end(f)
+	} else {
+		f.r.origins.forget(f)
+	}
+}
+
+// letRunLocked makes the clock of a shadow go on if its origin has been silent for long enough.
+func (f *follower) letRunLocked(shadow Shadow, now time.Time) {
+	if now.Sub(f.advanced) >= runsAfter {
+		f.ran = true
+		shadow.LetRun(f.advanced.Add(runsAfter))
 	}
 }
 

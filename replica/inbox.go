@@ -1,6 +1,9 @@
 package replica
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // inbox holds the messages that wait for a follower's goroutine. It is bounded in bytes.
 type inbox struct {
@@ -14,7 +17,8 @@ type inbox struct {
 // parcel is a message that was received.
 type parcel struct {
 	header
-	piece []byte
+	piece  []byte
+	offset time.Duration // local clock minus the sender's; of messages about silent origins
 }
 
 const (

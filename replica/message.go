@@ -37,6 +37,10 @@ const (
 	typeDocuments
 	typeSync
 	typeSynced
+	typeRelay
+	typeWantRelay
+	typeVersions
+	typeRelayed
 )
 
 var (
@@ -83,7 +87,7 @@ func readHeader(message []byte) (h header, piece []byte, err error) {
 	h.letter = d.Uvarint()
 	index, count := d.Uvarint(), d.Uvarint()
 	valid := d.Err == nil && len(name) <= longestName && index < count && count <= maxPieces && len(d.Rest) <= maxPiece &&
-		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeSynced
+		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeRelayed
 	if !valid {
 		return h, nil, errDamaged
 	}
@@ -180,18 +184,20 @@ func readBeat(body []byte) (m beatBody, err error) {
 	return m, nil
 }
 
-// wantBody asks an incarnation of an origin for whole blocks, for the numbers of all blocks, or for
-// its documents.
+// wantBody asks an incarnation of an origin for whole blocks, for the numbers of all blocks, for its
+// documents, or for the silent origins that it has a shadow of.
 type wantBody struct {
 	of        sender // without a name
 	numbers   bool
 	documents bool
+	silent    bool // asks for the announcement of silent origins
 	blocks    []int
 }
 
 const (
 	flagNumbers   = 1
 	flagDocuments = 2
+	flagSilent    = 4
 	// maxAsked bounds the blocks that one message asks for.
 	maxAsked = 256
 )
@@ -199,7 +205,7 @@ const (
 func (m *wantBody) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, m.of.epoch)
 	dst = binary.LittleEndian.AppendUint64(dst, m.of.incarnation)
-	dst = append(dst, bit(m.numbers, flagNumbers)|bit(m.documents, flagDocuments))
+	dst = append(dst, bit(m.numbers, flagNumbers)|bit(m.documents, flagDocuments)|bit(m.silent, flagSilent))
 	dst = binary.AppendUvarint(dst, uint64(len(m.blocks)))
 	for _, b := range m.blocks {
 		dst = binary.AppendUvarint(dst, uint64(b))
@@ -207,18 +213,24 @@ func (m *wantBody) append(dst []byte) []byte {
 	return dst
 }
 
-func readWant(body []byte) (m wantBody, err error) {
-	d := blob.Decoder{Rest: body}
-	m.of.epoch, m.of.incarnation = d.Uint64(), d.Uint64()
-	flags := d.Byte()
-	m.numbers, m.documents = flags&flagNumbers != 0, flags&flagDocuments != 0
+// readAsked reads the numbers of the blocks that are asked for.
+func readAsked(d *blob.Decoder) (blocks []int) {
 	n := d.Uvarint()
 	if n > maxAsked {
 		d.Fail()
 	}
 	for ; n > 0 && d.Err == nil; n-- {
-		m.blocks = append(m.blocks, readBlock(&d))
+		blocks = append(blocks, readBlock(d))
 	}
+	return blocks
+}
+
+func readWant(body []byte) (m wantBody, err error) {
+	d := blob.Decoder{Rest: body}
+	m.of.epoch, m.of.incarnation = d.Uint64(), d.Uint64()
+	flags := d.Byte()
+	m.numbers, m.documents, m.silent = flags&flagNumbers != 0, flags&flagDocuments != 0, flags&flagSilent != 0
+	m.blocks = readAsked(&d)
 	if d.Err != nil || len(d.Rest) > 0 {
 		return wantBody{}, errDamaged
 	}
@@ -231,6 +243,7 @@ type wholeBody struct {
 	seq                 uint64 // 0: before the first delta of the incarnation
 	flush               uint64 // the newest flush that had ended
 	clock, names, state []byte // the clock is not earlier than the state
+	letter              uint64 // of the message; not in the body
 }
 
 func (m *wholeBody) bytes() int { return len(m.clock) + len(m.names) + len(m.state) }

@@ -9,17 +9,26 @@ import (
 
 var aSender = sender{name: "origin-1", epoch: 7, incarnation: 9}
 
+var aSilentOrigin = silentOrigin{
+	key: originKey{"origin-2", 5}, incarnation: 7, beats: 8, flush: 9, left: true, still: time.Minute, offset: -time.Second,
+	digest: 1 << 60, clock: []byte("clock"),
+}
+
 // samples are bodies of each type.
 func bodies() map[messageType][]byte {
 	return map[messageType][]byte{
 		typeDelta:     (&deltaBody{block: 3, seq: 9, flush: 70, first: true, delta: []byte("changes")}).append(nil),
 		typeBeat:      (&beatBody{number: 4, sent: -5, flush: 6, blocks: 7, digest: 8, documents: 9, leaving: true, clock: []byte("clock")}).append(nil),
-		typeWant:      (&wantBody{of: sender{"", 1, 2}, numbers: true, documents: true, blocks: []int{5, 4000}}).append(nil),
+		typeWant:      (&wantBody{of: sender{"", 1, 2}, numbers: true, documents: true, silent: true, blocks: []int{5, 4000}}).append(nil),
 		typeWhole:     (&wholeBody{block: 5, seq: 1, flush: 2, clock: []byte("clock"), names: []byte("names"), state: []byte("state")}).append(nil),
 		typeNumbers:   (&numbersBody{seqs: []uint64{1, 0, 1 << 40}}).append(nil),
 		typeDocuments: (&documentsBody{seq: 3, batch: 1, batches: 2, docs: []Document{{"a", 5, []byte("x")}, {"b", -1, nil}, {"c", 0, []byte{}}}}).append(nil),
 		typeSync:      (&syncBody{of: sender{"", 1, 2}, flush: 3}).append(nil),
 		typeSynced:    (&syncBody{of: sender{"", 1, 2}, flush: 3}).append(nil),
+		typeRelay:     (&relayBody{true, []silentOrigin{aSilentOrigin, aSilentOrigin}}).append(nil),
+		typeWantRelay: (&wantRelayBody{key: aSilentOrigin.key, versions: true, blocks: []int{5, 4000}}).append(nil),
+		typeVersions:  (&versionsBody{aSilentOrigin, []version{{7, 3, 1 << 30}, {}, {2, 0, 0}}}).append(nil),
+		typeRelayed:   (&relayedBody{aSilentOrigin.key, 3, version{7, 3, 9}, []byte("clock"), []byte("names"), []byte("state")}).append(nil),
 	}
 }
 
@@ -43,6 +52,18 @@ func again(kind messageType, body []byte) ([]byte, error) {
 		return m.append(nil), err
 	case typeDocuments:
 		m, err := readDocuments(body)
+		return m.append(nil), err
+	case typeRelay:
+		m, err := readRelay(body)
+		return m.append(nil), err
+	case typeWantRelay:
+		m, err := readWantRelay(body)
+		return m.append(nil), err
+	case typeVersions:
+		m, err := readVersions(body)
+		return m.append(nil), err
+	case typeRelayed:
+		m, err := readRelayed(body)
 		return m.append(nil), err
 	default:
 		m, err := readSync(body)
@@ -110,7 +131,7 @@ func FuzzBodies(f *testing.F) {
 		f.Add(byte(kind), body)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
-		k := typeDelta + messageType(kind)%typeSynced
+		k := typeDelta + messageType(kind)%typeRelayed
 		first, err := again(k, body)
 		if err != nil {
 			return
@@ -129,15 +150,20 @@ func FuzzReplica(f *testing.F) {
 			f.Add(byte(kind), append(h.append(nil)[18:], body...))
 		}
 	}
+	future := bytes.Repeat([]byte{0xff}, 8)
+	for n := range uint64(100) { // one of them follows the last delta
+		f.Add(byte(typeRelayed), (&deltaBody{block: 1, seq: n / 10, flush: n % 10, delta: future}).append(nil))
+	}
 	f.Fuzz(func(t *testing.T, kind byte, rest []byte) {
 		w := newWorld(t, 1, "a", "b")
+		w.forged = true
 		for range 20 {
 			w.push(w.nodes[0])
 			w.run(100 * time.Millisecond)
 		}
 		b := w.nodes[1].replica
 		from := w.nodes[0].replica.me
-		message := (&header{kind: typeDelta + messageType(kind)%typeSynced, sender: from, pieces: 1}).append(nil)
+		message := (&header{kind: typeDelta + messageType(kind)%typeRelayed, sender: from, pieces: 1}).append(nil)
 		for _, forged := range [][]byte{append(message, rest...), append(message[:18:18], rest...), rest} {
 			for _, topic := range []string{flowOf, wantOf, stateOf, syncedOf} {
 				b.receive(b.subjects.of(topic, "a", "b"), forged)

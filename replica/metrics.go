@@ -36,7 +36,7 @@ var (
 	resyncsDesc = prometheus.NewDesc("sluice_replica_resyncs_total",
 		"Whole blocks of an origin that were applied.", []string{"origin"}, nil)
 	rejectedDesc = prometheus.NewDesc("sluice_replica_rejected_total",
-		"Messages rejected, and origins that cannot be followed, by reason.", []string{"reason"}, nil)
+		"Messages rejected, origins that cannot be followed, and names that two processes have, by reason.", []string{"reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -56,10 +56,14 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	all := byName(r.Origins())
-	gauge(originsDesc, float64(len(all)))
+	others := 0
 	for _, one := range all {
 		gauge(seriesDesc, float64(one.Series), one.Name)
 		gauge(bytesDesc, float64(one.Bytes), one.Name)
+		if one.Name == r.me.name {
+			continue // the state of the own former epoch, which no longer moves
+		}
+		others++
 		gauge(lagDesc, one.Lag.Seconds(), one.Name)
 		standing := 0.0
 		if one.StandingStill {
@@ -71,6 +75,7 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 		counter(gapsDesc, one.Gaps, one.Name)
 		counter(resyncsDesc, one.Resyncs, one.Name)
 	}
+	gauge(originsDesc, float64(others))
 	counter(sentDesc, r.count.sent.Load())
 	j := &r.count.rejected
 	j.mu.Lock()

@@ -33,7 +33,7 @@ func newNode(t testing.TB, f *fabric, name string) *node {
 
 // start starts the process from its disk.
 func (n *node) start() {
-	n.table, n.epoch = &modelTable{at: 1}, NewEpoch()
+	n.table, n.epoch = &modelTable{at: 1}, n.fabric.newEpoch()
 	if n.disk != nil {
 		n.table = n.disk.clone()
 		if err := n.epoch.RestoreDocument(n.diskEpoch); err != nil {
@@ -44,7 +44,7 @@ func (n *node) start() {
 	n.port, n.shown = n.fabric.open(), nil
 	parts := Parts{
 		Bus: n.port, Table: n.table, Epoch: n.epoch, Logger: n.log,
-		NewShadow:  func(origin string) Shadow { return &modelShadow{origin: origin} },
+		NewShadow:  func(origin string) Shadow { return &modelShadow{origin: origin, forged: n.fabric.forged} },
 		SetShadows: func(shown []Shadow, _ int) { n.shown = shown },
 		FlushSoon:  func() { n.nextRun = time.Time{} },
 	}

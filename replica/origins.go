@@ -25,10 +25,14 @@ type origins struct {
 	all     map[originKey]*follower
 	stopped bool
 	first   time.Time // when the first follower was made
+	// ended are the epochs that were forgotten here. Another replica may still relay them.
+	ended   map[originKey]struct{}
 	running sync.WaitGroup
 }
 
-func (o *origins) init(r *Replica) { o.r, o.all = r, map[originKey]*follower{} }
+func (o *origins) init(r *Replica) {
+	o.r, o.all, o.ended = r, map[originKey]*follower{}, map[originKey]struct{}{}
+}
 
 // deliver passes a message to the follower of its epoch. A heartbeat makes a new follower.
 func (o *origins) deliver(h *header, piece []byte) {
@@ -40,13 +44,17 @@ func (o *origins) deliver(h *header, piece []byte) {
 		return
 	}
 	f.received.Add(uint64(len(piece)))
-	p := parcel{*h, slices.Clone(piece)}
+	o.hand(f, parcel{header: *h, piece: slices.Clone(piece)})
+}
+
+// hand gives a message to a follower.
+func (o *origins) hand(f *follower, p parcel) {
 	if o.r.inline {
 		f.handle(&p, o.r.now())
 		return
 	}
 	if !f.inbox.put(p) {
-		o.r.reject(reasonFlood, h.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
+		o.r.reject(reasonFlood, p.name, "messages arrive faster than they can be applied; whole blocks will be asked for")
 	}
 }
 
@@ -61,7 +69,7 @@ func (o *origins) of(h *header) (f, forgotten *follower) {
 	}
 	if len(o.all) >= maxOrigins {
 		if forgotten = o.makeRoomLocked(); forgotten == nil {
-			o.r.reject(reasonFlood, h.name, "there are too many origins")
+			o.r.reject(reasonFlood, h.name, tooManyOrigins)
 			return nil, nil
 		}
 	}
@@ -69,11 +77,46 @@ func (o *origins) of(h *header) (f, forgotten *follower) {
 		o.first = o.r.now()
 	}
 	f = newFollower(o.r, key)
-	o.all[key] = f
+	o.addLocked(f)
+	delete(o.ended, key)
+	return f, forgotten
+}
+
+// succeed notes that a process has another epoch than before.
+func (o *origins) succeed(key originKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.all {
+		if f.key.name == key.name && f.key != key {
+			f.succeeded.Store(true)
+		}
+	}
+}
+
+const tooManyOrigins = "there are too many origins"
+
+func (o *origins) addLocked(f *follower) {
+	o.all[f.key] = f
 	if !o.r.inline {
 		o.running.Go(f.run)
 	}
-	return f, forgotten
+}
+
+// find returns the follower of an epoch, or nil.
+func (o *origins) find(key originKey) *follower {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all[key]
+}
+
+// blocks is the number of blocks of all shadows.
+func (o *origins) blocks() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.all {
+		n += int(f.size.Load())
+	}
+	return n
 }
 
 // makeRoomLocked removes the follower of the epoch that was silent for the longest time.
@@ -105,6 +148,20 @@ func (o *origins) forget(f *follower) {
 	if known {
 		f.close()
 	}
+}
+
+// maxEnded bounds the forgotten epochs that are remembered.
+const maxEnded = 4 * maxOrigins
+
+// end forgets an origin that has nothing left to answer with. Nobody relays it to here again.
+func (o *origins) end(f *follower) {
+	o.mu.Lock()
+	if len(o.ended) >= maxEnded {
+		clear(o.ended)
+	}
+	o.ended[f.key] = struct{}{}
+	o.mu.Unlock()
+	o.forget(f)
 }
 
 // show makes a follower's shadow visible in place of the one that it showed before, which it
@@ -154,7 +211,7 @@ func (o *origins) sortedLocked() []*follower {
 
 // live returns the followers of origins that are heard.
 func (o *origins) live(now time.Time) []*follower {
-	return slices.DeleteFunc(o.sorted(), func(f *follower) bool { return f.silence(now) >= standsAfter || f.left.Load() })
+	return slices.DeleteFunc(o.sorted(), func(f *follower) bool { return !f.live(now) })
 }
 
 // stop ends all goroutines. The shadows stay, because answers may still be under way.

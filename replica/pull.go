@@ -21,23 +21,49 @@ func (f *follower) compareLocked(now time.Time) {
 		return
 	}
 	f.complete = f.beat.flush == m.flush && f.lacking == 0 && f.digest == m.digest
+	lacksDocuments := f.r.parts.Documents != nil && f.docs.lacks(m.documents)
 	defer f.reportLocked()
 	switch {
 	case f.complete:
-		f.joined.Store(true)
+		if !lacksDocuments { // without them, deleted series would be answered
+			f.joined.Store(true)
+		}
 		f.answerSyncLocked()
 		if before := f.r.origins.shows(f); before != f.shadow {
 			f.r.origins.show(f, f.shadow)
-			before.End()
+			if before != nil { // it is nil while a state that other replicas pass on is incomplete
+				before.End()
+			}
 		}
-	case f.lacking == f.arrived && now.Sub(f.askedNumbers) >= beatEvery:
+	case f.awaitedLocked() == 0 && now.Sub(f.askedNumbers) >= beatEvery:
 		f.askedNumbers = now
 		f.wantLocked(&wantBody{numbers: true})
 	}
-	if f.r.parts.Documents != nil && f.docs.lacks(m.documents) && now.Sub(f.askedDocuments) >= askAgain {
+	f.askSilentLocked(now)
+	if lacksDocuments && now.Sub(f.askedDocuments) >= askAgain {
 		f.askedDocuments = now
 		f.wantLocked(&wantBody{documents: true})
 	}
+}
+
+// askSilentLocked asks for the first announcement of silent origins.
+func (f *follower) askSilentLocked(now time.Time) {
+	if !f.announced.Load() && now.Sub(f.askedSilent) >= askAgain {
+		f.askedSilent = now
+		f.wantLocked(&wantBody{silent: true})
+	}
+}
+
+// awaitedLocked is the number of blocks that lack a delta and have not arrived. Blocks that a
+// restarted origin has no longer don't come.
+func (f *follower) awaitedLocked() int {
+	awaited := f.lacking - f.arrived
+	for i := f.newest.blocks; i < len(f.blocks); i++ {
+		if f.blocks[i].lacks && !f.blocks[i].arrived {
+			awaited--
+		}
+	}
+	return awaited
 }
 
 // compareNumbersLocked finds the blocks that lack a delta which no later one has shown.
@@ -97,7 +123,7 @@ func (f *follower) addWholeLocked(m *wholeBody, now time.Time) {
 	}
 	b.arrived = true
 	f.arrived++
-	if f.arrived == f.lacking && !f.partial {
+	if f.awaitedLocked() == 0 && !f.partial {
 		f.tryLocked(now)
 		f.compareLocked(now)
 	}

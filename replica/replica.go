@@ -19,9 +19,10 @@ type Replica struct {
 	publisher publisher
 	server    server
 	origins   origins
+	relay     relay
 	syncs     syncs
 	count     counters
-	twin      twinProcess
+	namesake  namesake
 	ready     readiness
 
 	// inline is set in simulations: no goroutine runs, and all work is done by receive and step.
@@ -73,8 +74,9 @@ func (r *Replica) Run(ctx context.Context) error {
 	return nil
 }
 
+// stepLoop looks twice in the time of a heartbeat: each look wakes an idle process.
 func (r *Replica) stepLoop(ctx context.Context) {
-	every := time.NewTicker(stepEvery)
+	every := time.NewTicker(beatEvery / 2)
 	defer every.Stop()
 	for {
 		select {
@@ -82,6 +84,7 @@ func (r *Replica) stepLoop(ctx context.Context) {
 			return
 		case <-every.C:
 			r.publisher.step(r.now())
+			r.relayStep(r.now())
 		}
 	}
 }
@@ -89,6 +92,7 @@ func (r *Replica) stepLoop(ctx context.Context) {
 // step does in a simulation what goroutines do otherwise.
 func (r *Replica) step(now time.Time) {
 	r.publisher.step(now)
+	r.relayStep(now)
 	for a, ok := r.server.next(now); ok; a, ok = r.server.next(now) {
 		r.server.send(a)
 	}
@@ -175,13 +179,15 @@ func (r *Replica) receive(subject string, message []byte) {
 	}
 	if h.name == r.me.name && h.epoch == r.me.epoch {
 		if h.kind == typeBeat {
-			r.twin.hear(r, &h, piece)
+			r.namesake.hearSame(r, &h, piece)
 		}
 		return
 	}
 	switch h.kind {
 	case typeWant:
 		r.receiveWant(&h, piece)
+	case typeWantRelay:
+		r.receiveWantRelay(&h, piece)
 	case typeSynced:
 		if m, err := readSync(piece); err == nil {
 			r.syncs.answer(&h, &m)
@@ -204,6 +210,9 @@ func (r *Replica) receiveWant(h *header, piece []byte) {
 		return
 	}
 	if m.of.epoch == r.me.epoch && m.of.incarnation == r.me.incarnation {
+		if m.silent {
+			r.origins.succeed(originKey{h.name, h.epoch})
+		}
 		r.server.ask(h.name, &m)
 	}
 }

@@ -17,6 +17,7 @@ type server struct {
 	mu         sync.Mutex
 	requesters []*requester // served in turn
 	turn       int
+	delayed    bool // a requester waits for its budget
 
 	clock, names, state, body, buffer []byte // scratch space of the serving goroutine
 }
@@ -26,6 +27,8 @@ type requester struct {
 	name      string
 	blocks    []int
 	queued    map[int]struct{} // blocks
+	silent    bool
+	relayed   []relayedBlock
 	numbers   bool
 	documents bool
 	budget    float64 // answers that it may get at once
@@ -34,13 +37,15 @@ type requester struct {
 
 const maxRequesters = maxOrigins
 
-// The budget of a requester: every block four times, then an eighth of all blocks per second.
+// The budget of a requester: every block four times, then an eighth of all blocks per second. The
+// blocks of shadows count too.
 const (
 	leastBudget = 256
 	leastRate   = 64
 )
 
-func (s *server) budget(blocks int) (most, perSecond float64) {
+func (s *server) budget() (most, perSecond float64) {
+	blocks := s.r.parts.Table.Blocks() + s.r.origins.blocks()
 	return float64(4*blocks + leastBudget), float64(blocks/8 + leastRate)
 }
 
@@ -50,7 +55,7 @@ func (s *server) ask(from string, m *wantBody) {
 	defer s.mu.Unlock()
 	one := s.requesterLocked(from)
 	if one == nil {
-		s.r.reject(reasonFlood, from, "too many replicas ask for blocks")
+		s.r.reject(reasonFlood, from, tooManyAsk)
 		return
 	}
 	blocks := s.r.parts.Table.Blocks()
@@ -62,6 +67,13 @@ func (s *server) ask(from string, m *wantBody) {
 	}
 	one.numbers = one.numbers || m.numbers
 	one.documents = one.documents || m.documents
+	one.silent = one.silent || m.silent
+	s.wakeUp()
+}
+
+const tooManyAsk = "too many replicas ask for blocks"
+
+func (s *server) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -77,7 +89,7 @@ func (s *server) requesterLocked(name string) *requester {
 	if len(s.requesters) >= maxRequesters {
 		return nil
 	}
-	most, _ := s.budget(s.r.parts.Table.Blocks())
+	most, _ := s.budget()
 	one := &requester{name: name, queued: map[int]struct{}{}, budget: most, since: s.r.now()}
 	s.requesters = append(s.requesters, one)
 	return one
@@ -88,46 +100,56 @@ type answer struct {
 	to                 string
 	block              int // -1: none
 	numbers, documents bool
+	silent             bool
+	relayed            relayedBlock // of nil: none
 }
 
 // next takes the next request that its replica's budget allows.
 func (s *server) next(now time.Time) (a answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.delayed = false
 	for range s.requesters {
 		s.turn = (s.turn + 1) % len(s.requesters)
 		one := s.requesters[s.turn]
-		if len(one.blocks) == 0 && !one.numbers && !one.documents {
+		if one.idle() {
 			continue
 		}
 		s.refillLocked(one, now)
 		if one.budget < 1 {
+			s.delayed = true
 			s.r.reject(reasonFlood, one.name, "the replica asks for more blocks than a follower needs; the answers are delayed")
 			continue
 		}
 		one.budget--
-		a = answer{to: one.name, block: -1, numbers: one.numbers, documents: one.documents}
-		one.numbers, one.documents = false, false
+		a = answer{to: one.name, block: -1, numbers: one.numbers, documents: one.documents, silent: one.silent}
+		one.numbers, one.documents, one.silent = false, false, false
 		if len(one.blocks) > 0 {
 			a.block = one.blocks[0]
 			one.blocks = one.blocks[1:]
 			delete(one.queued, a.block)
+		} else if len(one.relayed) > 0 {
+			a.relayed = one.relayed[0]
+			one.relayed = one.relayed[1:]
 		}
 		return a, true
 	}
 	return answer{}, false
 }
 
+// idle reports whether a requester waits for nothing.
+func (one *requester) idle() bool {
+	return len(one.blocks) == 0 && len(one.relayed) == 0 && !one.numbers && !one.documents && !one.silent
+}
+
 func (s *server) refillLocked(one *requester, now time.Time) {
-	most, perSecond := s.budget(s.r.parts.Table.Blocks())
+	most, perSecond := s.budget()
 	one.budget = min(one.budget+now.Sub(one.since).Seconds()*perSecond, most)
 	one.since = now
 }
 
 // run serves until ctx ends. After each answer it rests for as long as the answer took.
 func (s *server) run(ctx context.Context) {
-	every := time.NewTicker(stepEvery)
-	defer every.Stop()
 	for {
 		began := s.r.now()
 		if a, ok := s.next(began); ok {
@@ -142,9 +164,19 @@ func (s *server) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.wake:
-		case <-every.C:
+		case <-s.retry():
 		}
 	}
+}
+
+// retry returns a channel for the next look at requests that wait for a budget; nil if none does.
+func (s *server) retry() <-chan time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.delayed {
+		return nil
+	}
+	return time.After(stepEvery)
 }
 
 func (s *server) send(a answer) {
@@ -156,8 +188,15 @@ func (s *server) send(a answer) {
 	if a.documents {
 		s.r.sendDocuments(a.to)
 	}
+	if a.silent {
+		m := relayBody{asked: true, all: s.r.silentOrigins(s.r.now())}
+		s.buffer = s.r.send(to, typeRelay, m.append(nil), s.buffer)
+	}
 	if a.block >= 0 {
 		s.sendBlock(to, a.block)
+	}
+	if a.relayed.of != nil {
+		s.sendRelayed(to, a.relayed)
 	}
 }
 
@@ -182,6 +221,11 @@ func (s *server) sendBlock(to string, block int) {
 	m.clock, m.state, m.names = s.clock, s.state, s.names
 	s.body = m.append(s.body[:0])
 	s.buffer = s.r.send(to, typeWhole, s.body, s.buffer)
+	s.trim()
+}
+
+// trim frees scratch space that a large block took.
+func (s *server) trim() {
 	for _, b := range []*[]byte{&s.names, &s.state, &s.body, &s.buffer} {
 		if cap(*b) > keptBuffer {
 			*b = nil

@@ -3,28 +3,67 @@ package replica
 import (
 	"flag"
 	"fmt"
-	"maps"
+	"runtime"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 var (
-	seeds   = flag.Int("seeds", 200, "seeds that each simulation runs")
-	oneSeed = flag.Uint64("seed", 0, "the only seed to run; 0: seeds 1 to -seeds")
+	seeds     = flag.Uint64("seeds", 200, "number of seeds that each simulation runs")
+	firstSeed = flag.Uint64("first", 1, "the first seed")
+	oneSeed   = flag.Uint64("seed", 0, "the only seed to run; 0: all of -seeds")
 )
 
-// eachSeed runs a simulation for the seeds that were asked for. A failure names its seed, with
-// which it can be repeated.
-func eachSeed(t *testing.T, run func(t *testing.T, seed uint64)) {
+// eachSeed runs a simulation for the seeds that were asked for, or for one of every some of them, on
+// all processors. A failure names its seed and the command that repeats it.
+func eachSeed(t *testing.T, every uint64, run func(t *testing.T, seed uint64)) {
 	t.Parallel() // with the other simulations
-	first, last := uint64(1), uint64(*seeds)
 	if *oneSeed != 0 {
-		first, last = *oneSeed, *oneSeed
+		runSeed(t, *oneSeed, run)
+		return
 	}
-	for seed := first; seed <= last; seed++ {
-		if ok := t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { run(t, seed) }); !ok {
-			return
-		}
+	if testing.Short() {
+		every *= 8
+	}
+	most := *seeds / every
+	var taken atomic.Uint64
+	for worker := range runtime.GOMAXPROCS(0) {
+		t.Run(fmt.Sprint("worker=", worker), func(t *testing.T) {
+			t.Parallel()
+			for n := taken.Add(1); n <= most; n = taken.Add(1) {
+				if !runSeed(t, *firstSeed+n-1, run) {
+					taken.Add(most) // the others stop, too
+				}
+			}
+		})
+	}
+}
+
+func runSeed(t *testing.T, seed uint64, run func(t *testing.T, seed uint64)) bool {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { run(t, seed) }) {
+		return true
+	}
+	t.Errorf("to repeat it: go test ./replica -run '^%s$' -seed %d", name, seed)
+	return false
+}
+
+// A seed is the same run each time, to the byte.
+func TestSeedsRepeat(t *testing.T) {
+	for name, run := range map[string]func(*testing.T, uint64) *fabric{"protocol": simulate, "tables": simulateTables} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				var sums [2]uint32
+				for i := range sums {
+					sums[i] = run(t, seed).sum
+				}
+				if sums[0] != sums[1] {
+					t.Errorf("seed %d delivers other messages when it is repeated", seed)
+				}
+			}
+		})
 	}
 }
 
@@ -39,22 +78,25 @@ type chaos struct {
 }
 
 func TestSimulation(t *testing.T) {
-	eachSeed(t, func(t *testing.T, seed uint64) {
-		c := &chaos{tables: map[originKey]*modelTable{}, epochs: map[*node]originKey{},
-			held: map[*node]map[originKey]uint64{}, lost: map[originKey]uint64{}}
-		c.world = newWorld(t, seed)
-		for i := range 2 + c.rng.IntN(3) {
-			n := newNode(t, c.fabric, fmt.Sprintf("origin-%d", i))
-			n.skew = time.Duration(c.rng.IntN(3)-1) * time.Hour
-			c.nodes = append(c.nodes, n)
-			c.started(n)
-		}
-		for range 3 {
-			c.trouble()
-			c.calm()
-			c.exact()
-		}
-	})
+	eachSeed(t, 1, func(t *testing.T, seed uint64) { simulate(t, seed) })
+}
+
+func simulate(t *testing.T, seed uint64) *fabric {
+	c := &chaos{tables: map[originKey]*modelTable{}, epochs: map[*node]originKey{},
+		held: map[*node]map[originKey]uint64{}, lost: map[originKey]uint64{}}
+	c.world = newWorld(t, seed)
+	for i := range 2 + c.rng.IntN(3) {
+		n := newNode(t, c.fabric, fmt.Sprintf("origin-%d", i))
+		n.skew = time.Duration(c.rng.IntN(3)-1) * time.Hour
+		c.nodes = append(c.nodes, n)
+		c.started(n)
+	}
+	for range 3 {
+		c.trouble()
+		c.calm()
+		c.exact()
+	}
+	return c.fabric
 }
 
 // started notes the epoch of a process.
@@ -126,24 +168,30 @@ func (c *chaos) check() {
 		if n.replica == nil {
 			continue
 		}
-		before := c.held[n]
-		now := map[originKey]uint64{}
-		for _, f := range n.replica.origins.sorted() {
+		held, all := c.held[n], n.replica.origins.all
+		for key, f := range all {
 			if f.shown == nil {
 				continue
 			}
-			now[f.key] = f.shown.(*modelShadow).total()
-			if most := c.tables[f.key].total() + c.lost[f.key]; now[f.key] > most {
-				c.t.Fatalf("%s: %v counts %d of %d", n.name, f.key, now[f.key], most)
+			now := f.shown.(*modelShadow).total()
+			if most := c.tables[key].total() + c.lost[key]; now > most {
+				c.t.Fatalf("%s: %v counts %d of %d", n.name, key, now, most)
+			}
+			c.fell(n, key, now)
+			held[key] = max(held[key], now)
+		}
+		for key := range held {
+			if f := all[key]; f == nil || f.shown == nil {
+				c.fell(n, key, 0)
 			}
 		}
-		for key, total := range before {
-			if now[key]+c.lost[key] < total {
-				c.t.Fatalf("%s: %v fell from %d to %d; lost %d", n.name, key, total, now[key], c.lost[key])
-			}
-			now[key] = max(now[key], total)
-		}
-		c.held[n] = now
+	}
+}
+
+// fell fails if an epoch counts less than it did at a replica, and its origin did not lose that.
+func (c *chaos) fell(n *node, key originKey, now uint64) {
+	if before := c.held[n][key]; now+c.lost[key] < before {
+		c.t.Fatalf("%s: %v fell from %d to %d; lost %d", n.name, key, before, now, c.lost[key])
 	}
 }
 
@@ -162,10 +210,13 @@ func (c *chaos) calm() {
 	}
 }
 
-// exact checks that each shadow of a living epoch equals the table, and that nobody has forgotten
-// any.
+// exact checks that each shadow of a living epoch equals the table, that nobody has forgotten any, and
+// that each name has one process.
 func (c *chaos) exact() {
 	for _, n := range c.nodes {
+		if c.rejected(n, reasonName) > 0 {
+			c.t.Fatalf("%s takes a process that has ended for another one of its name", n.name)
+		}
 		for _, other := range c.nodes {
 			if other == n {
 				continue
@@ -192,7 +243,7 @@ func (c *chaos) exact() {
 				c.t.Fatalf("%s: %s is at %d of %d, complete %v", n.name, other.name, shadow.at, other.table.at, f.complete)
 			}
 		}
-		for key, total := range maps.All(c.held[n]) {
+		for key, total := range c.held[n] {
 			if f := n.replica.origins.all[key]; f == nil && total > 0 && c.at.Sub(n.replica.started) < endsAfter {
 				c.t.Fatalf("%s forgot %v", n.name, key)
 			}

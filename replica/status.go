@@ -29,12 +29,14 @@ func (r *Replica) Origins() []OriginStatus {
 	all := r.origins.sorted()
 	newest := map[string]int64{}
 	for _, f := range all {
-		newest[f.key.name] = max(newest[f.key.name], f.heard.Load())
+		if heard, known := newest[f.key.name]; !known || heard < f.heard.Load() {
+			newest[f.key.name] = f.heard.Load()
+		}
 	}
 	var out []OriginStatus
 	for _, f := range all {
 		one := f.status(now)
-		one.Former = f.heard.Load() < newest[f.key.name] && one.StandingStill
+		one.Former = one.StandingStill && (f.heard.Load() < newest[f.key.name] || f.key.name == r.me.name)
 		out = append(out, one)
 	}
 	return out
@@ -78,6 +80,9 @@ const (
 	// bus may still be connecting. restWithin is the time after that in which it hears of all.
 	firstWithin = 5 * time.Second
 	restWithin  = 3 * beatEvery
+	// missedFor is the silence after which a starting replica no longer waits for an origin that it
+	// has heard.
+	missedFor = 10 * time.Second
 	// joinsWithin bounds the wait for their states.
 	joinsWithin = 30 * time.Second
 )
@@ -88,8 +93,8 @@ type readiness struct {
 	ready bool
 }
 
-// Ready reports whether the state of every origin that was heard of has arrived, or the wait for it
-// is over. It stays true then. The detail names origins that stand still.
+// Ready reports whether the state of every origin that was heard of has arrived, also of those that
+// other replicas relay, or the wait for it is over. It stays true then. The detail names origins that stand still.
 func (r *Replica) Ready() (bool, string) {
 	now := r.now()
 	r.ready.mu.Lock()
@@ -110,8 +115,15 @@ func (r *Replica) hasJoined(now time.Time) bool {
 	case now.Sub(first) < restWithin:
 		return false
 	}
-	for _, f := range r.origins.live(now) {
-		if !f.joined.Load() {
+	for _, f := range r.origins.sorted() {
+		if f.away(now) && f.relaying.Load() {
+			return false
+		}
+		if f.live(now) && (!f.joined.Load() || !f.announced.Load()) {
+			return false
+		}
+		// Some lost heartbeats don't mean that it is away: nobody would pass on its state.
+		if !f.joined.Load() && f.received.Load() > 0 && !f.left.Load() && f.silence(now) < missedFor {
 			return false
 		}
 	}
@@ -141,8 +153,8 @@ func (r *Replica) detail(now time.Time) string {
 			texts = append(texts, fmt.Sprintf("%s is being read", one.Name))
 		}
 	}
-	if twin := r.twin.detail(now); twin != "" {
-		texts = append(texts, twin)
+	if seen := r.namesake.seen(now); seen != "" {
+		texts = append(texts, seen)
 	}
 	return strings.Join(texts, ", ")
 }

@@ -81,6 +81,13 @@ func ChildMain() (code int, isChild bool) { return database.ChildMain() }
 // nothing, and Open checks again.
 func CheckFolder(dir string) error { return folder.Check(dir) }
 
+// ReadReplicaName returns the name of the replica whose data the folder holds; empty: the folder
+// names none.
+func ReadReplicaName(dir string) (string, error) { return folder.ReadReplicaName(dir) }
+
+// WriteReplicaName records the name of the replica that counts in the data folder from now on.
+func (s *Store) WriteReplicaName(name string) error { return s.folder.WriteReplicaName(name) }
+
 // Open locks the data folder and restores the table from it. A database that can't be trusted is
 // renamed and a new one created; Detail and the log say so. An error means that the folder can't be
 // used as it is: folder.ErrForeign, folder.ErrInUse, format.ErrVersion, one of the file system, or

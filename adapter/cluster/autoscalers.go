@@ -1,16 +1,15 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/sluice-metrics/sluice/metric"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"github.com/sluice-metrics/sluice/inspect"
 )
 
-// autoscalers indexes the metrics that the autoscalers of each namespace name. One goroutine
-// writes.
+// autoscalers holds the autoscalers of all namespaces, and indexes the metrics that they name. One
+// goroutine writes.
 type autoscalers struct {
 	observer *Observer
 
@@ -23,6 +22,22 @@ type autoscalers struct {
 func newAutoscalers(observer *Observer) *autoscalers {
 	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{},
 		counts: map[string]map[namedMetric]int{}}
+}
+
+// list returns the documents of a namespace's autoscalers (empty: of all), sorted by namespace and
+// name.
+func (a *autoscalers) list(namespace string) (all []*inspect.Autoscaler) {
+	a.mu.RLock()
+	for key, one := range a.named {
+		if namespace == "" || key.namespace == namespace {
+			all = append(all, one.document)
+		}
+	}
+	a.mu.RUnlock()
+	slices.SortFunc(all, func(a, b *inspect.Autoscaler) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // names reports whether an autoscaler of the namespace names the metric.
@@ -40,12 +55,13 @@ func (a *autoscalers) drop(namespace, name string) { a.replaceOne(objectName{nam
 func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 	a.mu.Lock()
 	var before, after []namedMetric
-	if was := a.named[key]; was != nil {
-		before = was.metrics
+	var was, is *inspect.Autoscaler
+	if one := a.named[key]; one != nil {
+		before, was = one.metrics, one.document
 	}
 	delete(a.named, key)
 	if now != nil {
-		after, a.named[key] = now.metrics, now
+		after, is, a.named[key] = now.metrics, now.document, now
 	}
 	counts := a.counts[key.namespace]
 	if counts == nil {
@@ -71,6 +87,7 @@ func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 	if changed {
 		a.observer.autoscalersChanged(key.namespace)
 	}
+	a.observer.wakeChanged(key.namespace, key.name, was, is)
 }
 
 func (a *autoscalers) replace(all []*autoscaler) {
@@ -92,60 +109,4 @@ func (a *autoscalers) replace(all []*autoscaler) {
 	for _, key := range gone {
 		a.drop(key.namespace, key.name)
 	}
-}
-
-// onObjects stands for any resource except pods in a namedMetric.
-const onObjects = "*"
-
-// namedMetric is a metric that an autoscaler names: of pods, of another object, or (empty resource)
-// an external one.
-type namedMetric struct{ resource, name string }
-
-// autoscaler is the part of a HorizontalPodAutoscaler that is kept.
-type autoscaler struct {
-	namespace, name string
-	metrics         []namedMetric // without duplicates
-}
-
-func newAutoscaler(from any) (*autoscaler, bool) {
-	of, ok := from.(*autoscalingv2.HorizontalPodAutoscaler)
-	if !ok {
-		return nil, false
-	}
-	short := &autoscaler{namespace: of.Namespace, name: of.Name}
-	for i := range of.Spec.Metrics {
-		if one, ok := metricNamedBy(of.Namespace, &of.Spec.Metrics[i]); ok &&
-			!slices.Contains(short.metrics, one) {
-			short.metrics = append(short.metrics, one)
-		}
-	}
-	return short, true
-}
-
-// metricNamedBy reads a metric of an autoscaler's spec. Resource and container metrics are not
-// Sluice's.
-func metricNamedBy(namespace string, spec *autoscalingv2.MetricSpec) (namedMetric, bool) {
-	switch {
-	case spec.Pods != nil:
-		return namedMetric{podResource, bareName(spec.Pods.Metric.Name)}, true
-	case spec.External != nil:
-		return namedMetric{"", bareName(spec.External.Metric.Name)}, true
-	case spec.Object != nil:
-		switch of := spec.Object.DescribedObject; of.Kind {
-		case "Pod":
-			return namedMetric{podResource, bareName(spec.Object.Metric.Name)}, true
-		case "Namespace":
-			if of.Name != namespace {
-				return namedMetric{}, false // an autoscaler has no effect on another namespace's limits
-			}
-		}
-		return namedMetric{onObjects, bareName(spec.Object.Metric.Name)}, true
-	}
-	return namedMetric{}, false
-}
-
-// bareName removes stat and window from a metric's name in a spec, where "\|" may stand for "/"
-// (external metrics API proposal).
-func bareName(name string) string {
-	return metric.ParseExpression(strings.ReplaceAll(name, `\|`, "/")).Name
 }

@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/inspect"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
@@ -29,6 +31,7 @@ func TestWhatAnAutoscalerAsks(t *testing.T) {
 		{"external", externalMetric("queue_depth:max"), []namedMetric{{"", "queue_depth"}}},
 		{"slash", externalMetric(`queue\|orders:max:1m`), []namedMetric{{"", "queue/orders"}}},
 		{"an Ingress", objectMetric("Ingress", "main", "requests"), []namedMetric{{onObjects, "requests"}}},
+		{"a Deployment, rolled up or not", objectMetric("Deployment", "web", "requests"), []namedMetric{{onObjects, "requests"}, {"pods", "requests"}}},
 		{"a Pod as an object", objectMetric("Pod", "a", "requests"), []namedMetric{{"pods", "requests"}}},
 		{"its own Namespace", objectMetric("Namespace", "shop", "requests"), []namedMetric{{onObjects, "requests"}}},
 		{"another Namespace", objectMetric("Namespace", "bank", "requests"), nil},
@@ -85,5 +88,39 @@ func TestAskedBySeveralAutoscalers(t *testing.T) {
 		if got := v.NamedByAutoscaler(c.namespace, c.resource, c.name); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
+	}
+}
+
+// Autoscalers with the annotation sluice.dev/wake are reported at each change of any part.
+func TestWakeIsObserved(t *testing.T) {
+	var heard []string
+	a := newAutoscalers(&Observer{WakeChanged: func(namespace, name string, now *inspect.Autoscaler) {
+		is := "gone"
+		if now != nil {
+			is = fmt.Sprint(now.Wake.Annotation, now.DesiredReplicas)
+		}
+		heard = append(heard, namespace+"/"+name+" "+is)
+	}})
+	put := func(annotation string, desired int32) {
+		of := anAutoscaler("shop", "a", externalMetric("x"))
+		of.Status.DesiredReplicas = desired
+		if annotation != "" {
+			of.Annotations = map[string]string{inspect.WakeAnnotation: annotation}
+		}
+		a.put(mustAsk(t, of))
+	}
+	put("", 0)
+	put("true", 1)
+	put("true", 0)
+	put("", 0)
+	put("", 1)
+	put("true", 0)
+	a.drop("shop", "a")
+	a.drop("shop", "a")
+	put("true", 0)
+	a.replace(nil)
+	want := []string{"shop/a true1", "shop/a true0", "shop/a gone", "shop/a true0", "shop/a gone", "shop/a true0", "shop/a gone"}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard %q, want %q", heard, want)
 	}
 }

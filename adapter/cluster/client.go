@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -37,6 +38,7 @@ type Client struct {
 	rest       *rest.Config
 	kubernetes kubernetes.Interface
 	metadata   metadata.Interface
+	dynamic    dynamic.Interface // custom resources
 	// namespace is that of the pod of this process, or of the kubeconfig's context.
 	namespace string
 	// closeConnections closes all connections. Requests and watches on them fail at once and are
@@ -66,8 +68,12 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a metadata client for %s: %w", where.Host, err)
 	}
+	custom, err := dynamic.NewForConfig(where)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of custom resources for %s: %w", where.Host, err)
+	}
 	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
-	return &Client{rest: where, kubernetes: typed, metadata: objects, namespace: namespace,
+	return &Client{rest: where, kubernetes: typed, metadata: objects, dynamic: custom, namespace: namespace,
 		closeConnections: connections.CloseAll}, nil
 }
 
@@ -138,6 +144,3 @@ func namesCluster(file *clientcmdapi.Config) error {
 
 // REST returns a copy of the client configuration.
 func (c *Client) REST() *rest.Config { return rest.CopyConfig(c.rest) }
-
-// Kubernetes returns the typed client, for delegated authentication and authorization.
-func (c *Client) Kubernetes() kubernetes.Interface { return c.kubernetes }

@@ -19,6 +19,8 @@ type Config struct {
 	ObjectKinds []string
 	// Replica is the name of this process among several replicas; empty: it is the only one.
 	Replica string
+	// Replicas is the name that all replicas of one Sluice have in common, and that of their Lease.
+	Replicas string
 	// Version is Sluice's own, for the user agent "sluice/<version>".
 	Version string
 }

@@ -84,7 +84,7 @@ func TestUserAgent(t *testing.T) {
 	}))
 	defer s.Close()
 	client := (&apiServer{at: s.Listener.Addr().String()}).client(t, &Config{Version: "1.2.3"})
-	client.Kubernetes().CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{}) //nolint:errcheck // there is no server
+	client.kubernetes.CoreV1().Pods("a").Get(t.Context(), "b", metav1.GetOptions{}) //nolint:errcheck // there is no server
 	if got := <-agents; got != "sluice/1.2.3" {
 		t.Errorf("the user agent is %q", got)
 	}

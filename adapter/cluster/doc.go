@@ -4,11 +4,13 @@
 // its packages and cmd import k8s.io.
 //
 // The view serves identity (Sender, PodNamed, PodWithUID, PodWithContainer, Object, Canonical),
-// limit (Limits, NamedByAutoscaler, Event) and the metrics APIs (Alive, SelectObjects,
-// FindResource). None of these methods waits for the network: an unknown object is answered as
-// unknown, and a goroutine of the view asks for it.
+// limit (Limits, NamedByAutoscaler, Event), workload (Workload, Owner), reading (PodOwners, ReadyPods)
+// and the metrics APIs (Alive, SelectObjects, FindResource). None of these methods waits for the
+// network: an unknown object is answered as unknown, and a goroutine of the view asks for it.
 //
-// The package decides nothing about a sample, and writes nothing to the cluster except Events.
+// The package decides nothing about a sample. It writes four things to the cluster: Events
+// (events.go), the Lease of the replica that writes common Events (lease.go), the statuses of Sluice's
+// custom objects (customstatus.go), and the first replica of a target at zero (firstreplica.go).
 //
 // # Outages
 //
@@ -28,7 +30,8 @@
 // # Files
 //
 // view.go starts everything. A reflectorStore (reflectorstore.go) fills an index: pods.go,
-// objects.go, limitranges.go, autoscalers.go, replicasets.go. addresses.go maps addresses to
-// senders; lookup.go and workloads.go answer the queries; healthprobe.go, backoff.go and outage.go
-// deal with an API server that does not answer.
+// objects.go, limitranges.go, autoscalers.go, replicasets.go, endpointslices.go, customobjects.go.
+// addresses.go maps addresses to senders; lookup.go, workloads.go, podowners.go and targets.go answer
+// the queries; observer.go reports changes; healthprobe.go, backoff.go and outage.go deal with an API
+// server that does not answer.
 package cluster

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,9 +65,17 @@ func newEvents(client kubernetes.Interface, resources *resources, logger *slog.L
 	}
 }
 
-// add queues an Event about an object. about is its cause in short: Events of equal object, reason
-// and cause are one. common: see queuedEvent.
-func (e *events) add(on metric.Object, reason, about, message string, common bool) {
+// news is the content of an Event.
+type news struct {
+	reason, message string
+	// about is the cause in short: Events of equal object, reason and cause are one.
+	about  string
+	normal bool // not a warning
+	common bool // see queuedEvent
+}
+
+// add queues an Event about an object.
+func (e *events) add(on metric.Object, what news) {
 	reference, ok := e.reference(on)
 	if !ok {
 		e.dropped.Add(1)
@@ -79,11 +88,11 @@ func (e *events) add(on metric.Object, reason, about, message string, common boo
 		return
 	}
 	e.waiting[on.Namespace]++
-	one := newEvent(reference, reason, message)
+	one := newEvent(reference, what)
 	if e.lease != nil {
-		one.Name = sharedEventName(reference, reason, about)
+		one.Name = sharedEventName(reference, what.reason, what.about)
 	}
-	e.queue <- queuedEvent{one, common} // add is the only sender, so this never blocks
+	e.queue <- queuedEvent{one, what.common} // add is the only sender, so this never blocks
 }
 
 // dequeued counts an Event that left the queue.
@@ -96,7 +105,8 @@ func (e *events) dequeued(one queuedEvent) {
 	}
 }
 
-// reference returns the object reference of an Event. Pods and LimitRanges need no discovery.
+// reference returns the object reference of an Event. Pods, LimitRanges and autoscalers need no
+// discovery.
 func (e *events) reference(on metric.Object) (corev1.ObjectReference, bool) {
 	reference := corev1.ObjectReference{APIVersion: "v1", Namespace: on.Namespace, Name: on.Name,
 		UID: types.UID(on.UID)}
@@ -105,6 +115,8 @@ func (e *events) reference(on metric.Object) (corev1.ObjectReference, bool) {
 		reference.Kind = "Pod"
 	case limitRangeResource:
 		reference.Kind = "LimitRange"
+	case autoscalerResource:
+		reference.APIVersion, reference.Kind = "autoscaling/v2", "HorizontalPodAutoscaler"
 	default:
 		one, err := e.resources.find(on.Resource)
 		if err != nil {
@@ -115,8 +127,11 @@ func (e *events) reference(on metric.Object) (corev1.ObjectReference, bool) {
 	return reference, true
 }
 
-func newEvent(on corev1.ObjectReference, reason, message string) *corev1.Event {
-	now := metav1.Now()
+func newEvent(on corev1.ObjectReference, what news) *corev1.Event {
+	now, sort := metav1.Now(), corev1.EventTypeWarning
+	if what.normal {
+		sort = corev1.EventTypeNormal
+	}
 	namespace := on.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // for Events on objects outside of namespaces
@@ -125,12 +140,12 @@ func newEvent(on corev1.ObjectReference, reason, message string) *corev1.Event {
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", on.Name, now.UnixNano()),
 			Namespace: namespace},
 		InvolvedObject:      on,
-		Reason:              reason,
-		Message:             truncated(message),
+		Reason:              what.reason,
+		Message:             truncated(what.message),
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,
-		Type:                corev1.EventTypeWarning,
+		Type:                sort,
 		Source:              corev1.EventSource{Component: "sluice"},
 		ReportingController: "sluice",
 	}
@@ -242,4 +257,27 @@ func (e *events) writeOnce(ctx context.Context, what *record.EventCorrelateResul
 	fresh := what.Event.DeepCopy()
 	fresh.ResourceVersion = ""
 	return client.Create(ctx, fresh, metav1.CreateOptions{})
+}
+
+// Event writes a Warning about an object, for people to read. With several replicas, Events of equal
+// object, reason and metric are written once. It never blocks.
+func (v *View) Event(on metric.Object, reason, name, message string) {
+	if on.UID == "" {
+		on.UID, _, _ = v.Object(on.Resource, on.Namespace, on.Name) // "kubectl describe" finds Events by UID
+	}
+	v.events.add(on, news{reason: reason, about: name, message: message})
+}
+
+// WakeEvent writes an Event about an autoscaler whose cause this replica alone may know. about is the
+// cause in short. It never blocks.
+func (v *View) WakeEvent(on *inspect.Autoscaler, warning bool, reason, about, message string) {
+	v.events.add(metric.Object{Resource: autoscalerResource, Namespace: on.Namespace, Name: on.Name, UID: on.UID},
+		news{reason: reason, about: about, message: message, normal: !warning})
+}
+
+// AutoscalerEvent writes an Event about an autoscaler. about is its cause in short. With several
+// replicas, all of which see the cause, one of them writes. It never blocks.
+func (v *View) AutoscalerEvent(on *inspect.Autoscaler, warning bool, reason, about, message string) {
+	v.events.add(metric.Object{Resource: autoscalerResource, Namespace: on.Namespace, Name: on.Name, UID: on.UID},
+		news{reason: reason, about: about, message: message, normal: !warning, common: true})
 }

@@ -58,7 +58,7 @@ func TestFrozenServerIsAnOutage(t *testing.T) {
 	if !ok || !strings.Contains(detail, "no answer about API resources, pods,") {
 		t.Errorf("synced: %v, %q", ok, detail)
 	}
-	if n := v.logs.count("the API server does not respond"); n != 1 {
+	if n := v.logs.Count("the API server does not respond"); n != 1 {
 		t.Errorf("logged %d times, want once", n)
 	}
 	if !v.Alive(metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"}) {

@@ -16,9 +16,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaseName is the name of the Lease in the namespace of the replicas.
-const leaseName = "sluice"
-
 // leaseTimes are longer than client-go's usual ones (15 s, 10 s, 2 s): an Event may wait for a
 // minute, and each renewal is a write to etcd.
 type leaseTimes struct{ duration, renewDeadline, retry time.Duration }
@@ -28,24 +25,25 @@ var usualLeaseTimes = leaseTimes{duration: time.Minute, renewDeadline: 40 * time
 // lease elects one of several replicas. The holder writes the Events about what all of them see.
 // Nothing else depends on it.
 type lease struct {
-	client              kubernetes.Interface
-	namespace, identity string
-	times               leaseTimes
-	logger              *slog.Logger
-	holds               atomic.Bool
-	won                 chan struct{} // gets a value when the Lease was acquired
+	client          kubernetes.Interface
+	namespace, name string
+	identity        string // of this replica
+	times           leaseTimes
+	logger          *slog.Logger
+	holds           atomic.Bool
+	won             chan struct{} // gets a value when the Lease was acquired
 }
 
-func newLease(client *Client, identity string, logger *slog.Logger) *lease {
-	return &lease{client: client.kubernetes, namespace: client.namespace, identity: identity, times: usualLeaseTimes,
-		logger: logger, won: make(chan struct{}, 1)}
+func newLease(client *Client, cfg Config, logger *slog.Logger) *lease {
+	return &lease{client: client.kubernetes, namespace: client.namespace, name: cfg.Replicas, identity: cfg.Replica,
+		times: usualLeaseTimes, logger: logger, won: make(chan struct{}, 1)}
 }
 
 // run takes part in the election until the context ends. A holder releases the Lease then.
 func (l *lease) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := l.elect(ctx); err != nil {
-			l.logger.Error("no Events about LimitRanges are written: cannot take part in the election of a replica",
+			l.logger.Error("no Events about LimitRanges and autoscalers are written: cannot take part in the election of a replica",
 				"err", err)
 			return
 		}
@@ -57,20 +55,20 @@ func (l *lease) run(ctx context.Context) {
 func (l *lease) elect(ctx context.Context) error {
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: l.namespace, Name: leaseName},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: l.namespace, Name: l.name},
 			Client:     l.client.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: l.identity},
 		},
 		LeaseDuration: l.times.duration, RenewDeadline: l.times.renewDeadline, RetryPeriod: l.times.retry,
 		ReleaseOnCancel: true,
-		Name:            leaseName,
+		Name:            l.name,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: l.acquired,
 			OnStoppedLeading: func() { l.holds.Store(false) },
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("lease %s/%s: %w", l.namespace, leaseName, err)
+		return fmt.Errorf("lease %s/%s: %w", l.namespace, l.name, err)
 	}
 	elector.Run(ctx)
 	return nil

@@ -6,14 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/metric"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
+
+// testReplicas is the name of the replicas of a test, and of their Lease.
+const testReplicas = "west"
 
 // replica runs the view of one of several replicas, with a Lease of a second.
 func (s *apiServer) replica(t *testing.T, name string) (v *View, stop func()) {
 	t.Helper()
-	cfg := Config{Replica: name}
+	cfg := Config{Replica: name, Replicas: testReplicas}
 	v, err := NewView(s.client(t, &cfg), cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -91,4 +96,27 @@ func TestHolderWithoutAPIServerStopsWriting(t *testing.T) {
 	eventually(t, "the end of the term", func() bool { return !v.events.lease.holds.Load() })
 	s.start(s.at)
 	eventually(t, "another term", v.events.lease.holds.Load)
+}
+
+// All replicas see that an autoscaler lacks a metric; the holder of the Lease writes the Event.
+func TestReplicasWriteEventsOnAutoscalersOnce(t *testing.T) {
+	s := newAPIServer(t)
+	first, _ := s.replica(t, "sluice-0")
+	eventually(t, "a holder", first.events.lease.holds.Load)
+	second, _ := s.replica(t, "sluice-1")
+	on := &inspect.Autoscaler{Namespace: "shop", Name: "web", UID: "h1"}
+	for _, v := range []*View{second, first} {
+		v.AutoscalerEvent(on, true, "MetricMissing", "Pods hits 1", "no value")
+		v.AutoscalerEvent(on, false, "MetricAvailable", "Pods hits 1", "a value")
+	}
+	s.wantEvents(t, 2)
+	eventually(t, "what the second left", func() bool { return second.events.suppressed.Load() == 2 })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	want := corev1.ObjectReference{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler", Namespace: "shop", Name: "web", UID: "h1"}
+	for i, sort := range []string{corev1.EventTypeWarning, corev1.EventTypeNormal} {
+		if e := s.events[i]; e.InvolvedObject != want || e.Type != sort || e.Namespace != "shop" {
+			t.Errorf("Event %+v, want a %s on %+v", e, sort, want)
+		}
+	}
 }

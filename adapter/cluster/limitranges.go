@@ -50,6 +50,24 @@ func (l *limitRanges) limits(namespace string) metric.Limits {
 	return metric.UnsetLimits()
 }
 
+// sources returns the names of the namespace's LimitRanges that set a limit of pods, or of the
+// namespace, sorted.
+func (l *limitRanges) sources(namespace string, ofPods bool) (names []string) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for name, one := range l.byNamespace[namespace] {
+		set := one.limits.Namespace
+		if ofPods {
+			set = one.limits.Pod
+		}
+		if set.Metrics != metric.Unset || set.Series != metric.Unset {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 func (l *limitRanges) put(now *limitRange) {
 	l.mu.Lock()
 	was := l.byNamespace[now.namespace][now.name]
@@ -149,12 +167,14 @@ func (l *limitRanges) reportFaults(r *limitRange) {
 		what := strings.Join(r.faults, "; ")
 		l.logger.Warn("a LimitRange is invalid; the previous value or the default applies",
 			"namespace", r.namespace, "name", r.name, "faults", what)
-		l.events.add(on, ReasonBadLimit, what, what+". The previous value or the default applies.", true)
+		l.events.add(on, news{reason: ReasonBadLimit, about: what, common: true,
+			message: what + ". The previous value or the default applies."})
 	}
 	if r.misplacedFault != "" {
 		l.logger.Error("a LimitRange makes Kubernetes reject pods", "namespace", r.namespace, "name", r.name,
 			"fault", r.misplacedFault)
-		l.events.add(on, ReasonMisplacedLimit, r.misplacedFault, r.misplacedFault, true)
+		l.events.add(on, news{reason: ReasonMisplacedLimit, about: r.misplacedFault, common: true,
+			message: r.misplacedFault})
 	}
 }
 

@@ -85,6 +85,7 @@ func (v *View) SelectObjects(resource, namespace string, selector labels.Selecto
 	}}
 	if resource == podResource && namespace != "" {
 		pick.List = func(most int) (iter.Seq[metric.Object], int, bool) { return v.podsMatching(namespace, selector, most) }
+		pick.ReadyPods = func() (iter.Seq2[metric.Object, metric.Workload], int) { return v.readyPods(namespace, selector) }
 	}
 	return pick, nil
 }

@@ -71,5 +71,11 @@ func (v *View) allHealth() []*requestHealth {
 	for _, one := range v.watchedKinds() {
 		all = append(all, one.health)
 	}
+	if v.endpoints.isWanted() {
+		all = append(all, v.endpoints.health)
+	}
+	for _, one := range v.custom {
+		all = append(all, one.watch.health)
+	}
 	return all
 }

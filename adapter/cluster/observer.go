@@ -3,6 +3,7 @@ package cluster
 import (
 	"net/netip"
 
+	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -21,6 +22,9 @@ type Observer struct {
 	LimitsChanged func(namespace string)
 	// AutoscalersChanged: the autoscalers of the namespace name other metrics.
 	AutoscalersChanged func(namespace string)
+	// WakeChanged: an autoscaler with the annotation sluice.dev/wake appeared or changed; now nil:
+	// it was deleted, or has the annotation no longer.
+	WakeChanged func(namespace, name string, now *inspect.Autoscaler)
 	// ResourcesChanged: the answers of Canonical and FindResource may have changed.
 	ResourcesChanged func()
 }
@@ -52,6 +56,16 @@ func (o *Observer) limitsChanged(namespace string) {
 func (o *Observer) autoscalersChanged(namespace string) {
 	if o.AutoscalersChanged != nil {
 		o.AutoscalersChanged(namespace)
+	}
+}
+
+// wakeChanged is told of the documents of an autoscaler before and after; nil: there is none.
+func (o *Observer) wakeChanged(namespace, name string, before, after *inspect.Autoscaler) {
+	if after != nil && after.Wake == nil {
+		after = nil
+	}
+	if o.WakeChanged != nil && (after != nil || before != nil && before.Wake != nil) {
+		o.WakeChanged(namespace, name, after)
 	}
 }
 

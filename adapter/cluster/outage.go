@@ -23,6 +23,7 @@ type requestHealth struct {
 	remedy   string // what allows a forbidden request
 	logger   *slog.Logger
 	probe    *healthProbe // probes the server between requests; nil: no probe
+	once     bool         // a lasting failure is logged once
 
 	mu     sync.Mutex
 	since  time.Time // first failure of the current outage; zero: none
@@ -43,7 +44,7 @@ func (a *requestHealth) recordFailure(err error) {
 	}
 	changed := a.last == nil || apierrors.ReasonForError(err) != apierrors.ReasonForError(a.last)
 	a.last = err
-	if !changed && now.Sub(a.logged) < logAgainAfter {
+	if !changed && (a.once || now.Sub(a.logged) < logAgainAfter) {
 		return
 	}
 	a.logged = now

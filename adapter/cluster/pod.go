@@ -29,6 +29,8 @@ type pod struct {
 	finished bool
 	// ready: the pod passes its readiness checks and is not being deleted.
 	ready bool
+	// controllerPosition is the pod's position in the controller index. The lock of pods guards it.
+	controllerPosition uint32
 	// controller owns the pod, usually a ReplicaSet; the zero Handle: none.
 	controller unique.Handle[metric.Workload]
 	labels     labelSet

@@ -18,7 +18,8 @@ type pods struct {
 	mu             sync.RWMutex
 	byKey          map[string]map[string]*pod // by namespace and name
 	byLabel        map[string]labelIndex      // by namespace
-	uidIndex       map[string]*pod
+	byController   map[string]controllerIndex // by namespace
+	uidIndex       map[uidKey]*pod
 	containerIndex map[containerID]*pod
 	// nodeAddresses counts the pods on the node of an address.
 	nodeAddresses map[netip.Addr]int
@@ -34,7 +35,8 @@ func newPods(observer *Observer) *pods {
 		addresses:      newAddresses(),
 		byKey:          map[string]map[string]*pod{},
 		byLabel:        map[string]labelIndex{},
-		uidIndex:       map[string]*pod{},
+		byController:   map[string]controllerIndex{},
+		uidIndex:       map[uidKey]*pod{},
 		containerIndex: map[containerID]*pod{},
 		nodeAddresses:  map[netip.Addr]int{},
 		contested:      map[netip.Addr][]*pod{},
@@ -75,9 +77,9 @@ func (p *pods) replace(all []*pod) {
 
 // missingFrom returns the known pods that are not in the list.
 func (p *pods) missingFrom(all []*pod) (gone []*pod) {
-	listed := make(map[string]bool, len(all))
+	listed := make(map[uidKey]bool, len(all))
 	for _, one := range all {
-		listed[one.UID] = true
+		listed[newUIDKey(one.UID)] = true
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -166,7 +168,7 @@ func (p *pods) claimantsLocked(address netip.Addr) []*pod {
 		return several
 	}
 	if s := p.addresses.load(address); s != nil && s.Pod != nil {
-		return []*pod{p.uidIndex[s.Pod.UID]}
+		return []*pod{p.uidIndex[newUIDKey(s.Pod.UID)]}
 	}
 	return nil
 }
@@ -202,10 +204,12 @@ func (p *pods) indexLocked(one *pod) {
 	}
 	if p.byKey[one.Namespace] == nil {
 		p.byKey[one.Namespace], p.byLabel[one.Namespace] = map[string]*pod{}, labelIndex{}
+		p.byController[one.Namespace] = controllerIndex{}
 	}
 	p.byKey[one.Namespace][one.Name] = one
 	p.byLabel[one.Namespace].add(one)
-	p.uidIndex[one.UID] = one
+	p.byController[one.Namespace].add(one)
+	p.uidIndex[newUIDKey(one.UID)] = one
 	for _, id := range one.containers {
 		p.containerIndex[id] = one
 	}
@@ -222,11 +226,13 @@ func (p *pods) unindexLocked(one *pod) {
 	}
 	delete(p.byKey[one.Namespace], one.Name)
 	p.byLabel[one.Namespace].remove(one)
+	p.byController[one.Namespace].remove(one)
 	if len(p.byKey[one.Namespace]) == 0 {
 		delete(p.byKey, one.Namespace)
 		delete(p.byLabel, one.Namespace)
+		delete(p.byController, one.Namespace)
 	}
-	delete(p.uidIndex, one.UID)
+	delete(p.uidIndex, newUIDKey(one.UID))
 	for _, id := range one.containers {
 		if p.containerIndex[id] == one {
 			delete(p.containerIndex, id)
@@ -264,7 +270,7 @@ func (p *pods) matching(namespace string, selector labels.Selector, most int) (a
 func (p *pods) byUID(uid string) *pod {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.uidIndex[uid]
+	return p.uidIndex[newUIDKey(uid)]
 }
 
 func (p *pods) byContainer(id string) *pod {

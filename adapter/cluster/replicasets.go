@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"sync"
 	"unique"
@@ -78,33 +79,70 @@ func controllerOf(object metav1.Object) (none unique.Handle[metric.Workload]) {
 		return none
 	}
 	// Without the clones, the Handle would keep the whole decoded message alive.
+	group := ""
+	if before, _, versioned := strings.Cut(owner.APIVersion, "/"); versioned {
+		group = strings.Clone(before)
+	}
 	return unique.Make(metric.Workload{Kind: strings.Clone(owner.Kind), Name: strings.Clone(owner.Name),
-		UID: strings.Clone(string(owner.UID))})
+		UID: strings.Clone(string(owner.UID)), Group: group})
 }
 
 // replicaSets indexes the owners of ReplicaSets. One goroutine writes.
 type replicaSets struct {
 	mu     sync.RWMutex
 	owners map[uidKey]unique.Handle[metric.Workload]
+	// owned holds the ReplicaSets of each owner.
+	owned map[uidKey][]uidKey
 }
 
 func newReplicaSets() *replicaSets {
-	return &replicaSets{owners: map[uidKey]unique.Handle[metric.Workload]{}}
+	return &replicaSets{owners: map[uidKey]unique.Handle[metric.Workload]{}, owned: map[uidKey][]uidKey{}}
 }
 
 func (r *replicaSets) put(one replicaSet) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, known := r.owners[one.uid]
+	if known && was == one.owner {
+		return
+	}
+	r.disownLocked(one.uid, was)
 	r.owners[one.uid] = one.owner
-	r.mu.Unlock()
+	if one.owner != (unique.Handle[metric.Workload]{}) {
+		owner := newUIDKey(one.owner.Value().UID)
+		r.owned[owner] = append(r.owned[owner], one.uid)
+	}
+}
+
+// disownLocked removes a ReplicaSet from those of its owner.
+func (r *replicaSets) disownLocked(uid uidKey, owner unique.Handle[metric.Workload]) {
+	if owner == (unique.Handle[metric.Workload]{}) {
+		return
+	}
+	key := newUIDKey(owner.Value().UID)
+	rest := r.owned[key]
+	if i := slices.Index(rest, uid); i >= 0 {
+		rest = slices.Delete(rest, i, i+1)
+	}
+	if r.owned[key] = rest; len(rest) == 0 {
+		delete(r.owned, key)
+	}
+}
+
+// ownedBy returns the ReplicaSets of an owner.
+func (r *replicaSets) ownedBy(owner uidKey) []uidKey {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clone(r.owned[owner])
 }
 
 func (r *replicaSets) replace(all []replicaSet) {
-	owners := make(map[uidKey]unique.Handle[metric.Workload], len(all))
+	fresh := newReplicaSets()
 	for _, one := range all {
-		owners[one.uid] = one.owner
+		fresh.put(one)
 	}
 	r.mu.Lock()
-	r.owners = owners
+	r.owners, r.owned = fresh.owners, fresh.owned
 	r.mu.Unlock()
 }
 
@@ -113,6 +151,7 @@ func (r *replicaSets) drop(string, string) {}
 
 func (r *replicaSets) dropUID(uid uidKey) {
 	r.mu.Lock()
+	r.disownLocked(uid, r.owners[uid])
 	delete(r.owners, uid)
 	r.mu.Unlock()
 }
@@ -123,8 +162,13 @@ func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, resolved
 	if of.Kind != replicaSetKind {
 		return of, true
 	}
+	return r.ownerOf(of, newUIDKey(of.UID))
+}
+
+// ownerOf is owner for a ReplicaSet with its key.
+func (r *replicaSets) ownerOf(of metric.Workload, uid uidKey) (owner metric.Workload, resolved bool) {
 	r.mu.RLock()
-	held, known := r.owners[newUIDKey(of.UID)]
+	held, known := r.owners[uid]
 	r.mu.RUnlock()
 	if !known || held == (unique.Handle[metric.Workload]{}) {
 		return of, known

@@ -21,6 +21,8 @@ type resourceWatch struct {
 	store    cache.ReflectorStore
 	health   *requestHealth
 	backoff  wait.Backoff
+	// mayBeMissing: that the server has no such resource is no failure.
+	mayBeMissing bool
 }
 
 // run watches until the context ends, or until the API server has no such resource; it returns true
@@ -69,7 +71,7 @@ func (w *resourceWatch) Watch(options metav1.ListOptions) (watch.Interface, erro
 
 func (w *resourceWatch) record(ctx context.Context, err error) {
 	switch {
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, w.mayBeMissing && apierrors.IsNotFound(err):
 	case err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 		w.health.recordSuccess()
 	default:

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -352,7 +353,7 @@ func (s *apiServer) lease(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	path := r.URL.Path
 	if r.Method == http.MethodPost {
-		path += "/" + leaseName
+		path += "/" + testReplicas
 	}
 	held := s.leases[path]
 	if r.Method != http.MethodGet {
@@ -437,7 +438,7 @@ type viewed struct {
 	*View
 	*apiServer
 	told *told
-	logs *logText
+	logs *logtest.Buffer
 }
 
 // view runs a view of the server, with short backoffs, until the test ends.
@@ -450,7 +451,7 @@ func (s *apiServer) view(t *testing.T, kinds ...string) *viewed {
 // viewThat is view with a preparation before Run.
 func (s *apiServer) viewThat(t *testing.T, prepare func(*View), kinds ...string) *viewed {
 	cfg := Config{ObjectKinds: kinds}
-	logs := &logText{}
+	logs := &logtest.Buffer{}
 	v, err := NewView(s.client(t, &cfg), cfg, slog.New(slog.NewTextHandler(logs, nil)))
 	if err != nil {
 		t.Fatal(err)
@@ -489,22 +490,4 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 	t.Fatalf("never came: %s", what)
-}
-
-// logText records the log.
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), what)
 }

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 )
 
 // View is the cluster view. It answers from memory; any goroutine may call its methods.
@@ -29,6 +31,11 @@ type View struct {
 	kinds           []*kindWatch
 	replicaSets     *replicaSets
 	replicaSetWatch *kindWatch // finds the owners of ReplicaSets
+	endpoints       *endpointWatch
+	custom          []*CustomObjects
+	dynamic         dynamic.Interface
+	discovery       rest.Interface
+	logger          *slog.Logger
 	events          *events
 	discoverer      *discoverer
 	probe           *healthProbe
@@ -56,6 +63,9 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 		pods:        newPods(observer),
 		autoscalers: newAutoscalers(observer),
 		replicaSets: newReplicaSets(),
+		dynamic:     client.dynamic,
+		discovery:   client.kubernetes.Discovery().RESTClient(),
+		logger:      logger,
 		events:      newEvents(client.kubernetes, resources, logger),
 		discoverer: &discoverer{
 			rest: client.rest, resources: resources, observer: observer,
@@ -65,7 +75,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 		},
 	}
 	if cfg.Replica != "" {
-		v.events.lease = newLease(client, cfg.Replica, logger)
+		v.events.lease = newLease(client, cfg, logger)
 	}
 	v.probe = newHealthProbe(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
@@ -80,6 +90,8 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	mirror := newReplicaSetStore(v.replicaSets)
 	v.replicaSetWatch = newKindWatch(replicaSetResource, v, client, logger)
 	v.replicaSetWatch.store, v.replicaSetWatch.listed = mirror, mirror.listed.Load
+	v.endpoints = newEndpointWatch(client, logger)
+	v.endpoints.health.probe = v.probe
 	for _, one := range v.allHealth() {
 		one.probe = v.probe
 	}
@@ -161,6 +173,10 @@ func (v *View) Run(ctx context.Context) error {
 	for _, one := range v.watchedKinds() {
 		running.Go(func() { one.run(ctx) })
 	}
+	running.Go(func() { v.endpoints.run(ctx) })
+	for _, one := range v.custom {
+		running.Go(func() { one.run(ctx) })
+	}
 	running.Go(func() { v.events.run(ctx) })
 	if v.events.lease != nil {
 		running.Go(func() { v.events.lease.run(ctx) })
@@ -192,6 +208,11 @@ func (v *View) Synced() (bool, string) {
 			details = append(details, one.resource+" is not watched")
 		}
 	}
+	for _, one := range v.custom {
+		if !one.Known() {
+			waits = append(waits, one.watch.health.resource)
+		}
+	}
 	details = append(details, outageTexts(v.allHealth())...)
 	if len(waits) > 0 {
 		details = slices.Insert(details, 0, "waiting for "+strings.Join(waits, ", "))
@@ -221,6 +242,12 @@ func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.prefetch(addr
 // Limits returns the lowest limits that the namespace's LimitRanges set; metric.Unset: none.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }
 
+// LimitSources returns the names of the LimitRanges that set the limit of the namespace's pods, or
+// of the namespace.
+func (v *View) LimitSources(namespace string, ofPods bool) []string {
+	return v.limits.sources(namespace, ofPods)
+}
+
 // NamedByAutoscaler reports whether an autoscaler of the namespace names the metric, by its bare
 // name, for objects of the resource; empty resource: as an external metric. An autoscaler names a
 // kind, whose resource may be unknown. So Object metrics are only divided into those of pods and of
@@ -230,13 +257,4 @@ func (v *View) NamedByAutoscaler(namespace, resource, name string) bool {
 		resource = onObjects
 	}
 	return v.autoscalers.names(namespace, namedMetric{resource, name})
-}
-
-// Event writes a Warning about an object, for people to read. With several replicas, Events of equal
-// object, reason and metric are written once. It never blocks.
-func (v *View) Event(on metric.Object, reason, name, message string) {
-	if on.UID == "" {
-		on.UID, _, _ = v.Object(on.Resource, on.Namespace, on.Name) // "kubectl describe" finds Events by UID
-	}
-	v.events.add(on, reason, name, message, false)
 }

@@ -119,7 +119,7 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	if _, detail := v.Synced(); strings.Contains(detail, "http") {
 		t.Errorf("a URL is no cause: %s", detail)
 	}
-	for _, line := range strings.Split(v.logs.text.String(), "\n") {
+	for _, line := range strings.Split(v.logs.String(), "\n") {
 		if strings.Contains(line, "does not answer") && strings.Contains(line, "http") {
 			t.Errorf("logged with a URL: %s", line)
 		}
@@ -133,8 +133,8 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 	if _, _, err := v.Canonical("pod"); err != nil {
 		t.Errorf("the resources are forgotten: %v", err)
 	}
-	eventually(t, "that it is logged", func() bool { return v.logs.count("does not answer") > 0 })
-	if n := v.logs.count("does not answer"); n > 5 {
+	eventually(t, "that it is logged", func() bool { return v.logs.Count("does not answer") > 0 })
+	if n := v.logs.Count("does not answer"); n > 5 {
 		t.Errorf("logged %d times, want once for each resource", n)
 	}
 	registry := prometheus.NewRegistry()
@@ -175,8 +175,8 @@ func TestForbiddenIsSaidClearly(t *testing.T) {
 		ok, detail := v.Synced()
 		return !ok && strings.Contains(detail, "waiting for pods; no answer about pods") && strings.Contains(detail, "forbidden")
 	})
-	if v.logs.count(`resources [\"pods\"], verbs [list, watch]`) != 1 {
-		t.Errorf("the log does not say once which rule is missing: %s", v.logs.text.String())
+	if v.logs.Count(`resources [\"pods\"], verbs [list, watch]`) != 1 {
+		t.Errorf("the log does not say once which rule is missing: %s", v.logs.String())
 	}
 	s.forbid(podsPath, false)
 	v.waitSynced(t)
@@ -203,8 +203,8 @@ func TestKindThatComesLater(t *testing.T) {
 	if _, _, watched := v.Object("widgets.example.com", "shop", "w"); watched {
 		t.Error("what the server does not have is watched")
 	}
-	if v.logs.count("objects of this kind are not watched") != 1 {
-		t.Errorf("not said once: %s", v.logs.text.String())
+	if v.logs.Count("objects of this kind are not watched") != 1 {
+		t.Errorf("not said once: %s", v.logs.String())
 	}
 	if _, err := v.SelectObjects("widgets.example.com", "shop", labels.Everything()); err == nil {
 		t.Error("picks objects that are not known")
@@ -222,8 +222,8 @@ func TestKindByAnotherName(t *testing.T) {
 	s.serve(deploymentsPath, "Deployment")
 	v := s.view(t, "deployments")
 	v.waitSynced(t)
-	if _, detail := v.Synced(); detail != "deployments is not watched" || v.logs.count("the canonical name is deployments.apps") != 1 {
-		t.Errorf("the detail is %q, the log %s", detail, v.logs.text.String())
+	if _, detail := v.Synced(); detail != "deployments is not watched" || v.logs.Count("the canonical name is deployments.apps") != 1 {
+		t.Errorf("the detail is %q, the log %s", detail, v.logs.String())
 	}
 }
 
@@ -409,8 +409,8 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	event = s.events[1]
 	s.mu.Unlock()
 	for _, part := range []string{"type sluice.dev/Foo is unknown", "sluice.dev/foo under type sluice.dev/Pod is unknown"} {
-		if event.Reason != ReasonBadLimit || !strings.Contains(event.Message, part) || v.logs.count(part) != 1 {
-			t.Errorf("the Event is %+v and the log %s, want %q in both", event, v.logs.text.String(), part)
+		if event.Reason != ReasonBadLimit || !strings.Contains(event.Message, part) || v.logs.Count(part) != 1 {
+			t.Errorf("the Event is %+v and the log %s, want %q in both", event, v.logs.String(), part)
 		}
 	}
 	before := s.listed(limitsPath)
@@ -419,7 +419,7 @@ func TestBadLimitRangeOverHTTP(t *testing.T) {
 	if got := v.Limits("shop").Pod; got != (metric.Limit{Metrics: metric.Unset, Series: 10}) {
 		t.Errorf("the limit is %+v", got)
 	}
-	if n := v.logs.count("a LimitRange is invalid"); n != 2 {
+	if n := v.logs.Count("a LimitRange is invalid"); n != 2 {
 		t.Errorf("logged %d times, want once for each LimitRange", n)
 	}
 }

@@ -29,7 +29,7 @@ func (v *View) Workload(o metric.Object) (of metric.Workload, resolved, ok bool)
 }
 
 func (v *View) workloadOf(p *pod) (of metric.Workload, resolved, ok bool) {
-	if p.controller == (unique.Handle[metric.Workload]{}) {
+	if !p.controlled() {
 		return metric.Workload{}, false, false
 	}
 	of, resolved = v.replicaSets.owner(p.controller.Value())
@@ -53,15 +53,24 @@ func (v *View) Workloads() iter.Seq[metric.Workload] {
 	}
 }
 
-// ReadyPods returns the ready pods of a namespace that the selector matches (nil: all), in any
-// order, with their workloads, without pods that have no controller. live is the number of matching
-// pods, ready or not.
-func (v *View) ReadyPods(namespace string,
+// ReadyPods returns the ready pods of a namespace, in any order, with their workloads, without pods
+// that have no controller. live is the number of pods, ready or not.
+func (v *View) ReadyPods(namespace string) (all iter.Seq2[metric.Object, metric.Workload], live int) {
+	return v.readyPods(namespace, labels.Everything())
+}
+
+// readyPods is ReadyPods for the pods that the selector matches.
+func (v *View) readyPods(namespace string,
 	selector labels.Selector) (all iter.Seq2[metric.Object, metric.Workload], live int) {
 	ready, live := v.pods.ready(namespace, selector)
+	return v.withWorkloads(slices.Values(ready)), live
+}
+
+// withWorkloads yields pods that have a controller, with their workloads.
+func (v *View) withWorkloads(pods iter.Seq[*pod]) iter.Seq2[metric.Object, metric.Workload] {
 	return func(yield func(metric.Object, metric.Workload) bool) {
 		workloads := map[unique.Handle[metric.Workload]]metric.Workload{}
-		for _, one := range ready {
+		for one := range pods {
 			of, known := workloads[one.controller]
 			if !known {
 				of, _, _ = v.workloadOf(one)
@@ -71,7 +80,7 @@ func (v *View) ReadyPods(namespace string,
 				return
 			}
 		}
-	}, live
+	}
 }
 
 // ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has
@@ -90,20 +99,17 @@ func (p *pods) controllers() map[unique.Handle[metric.Workload]]struct{} {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	all := map[unique.Handle[metric.Workload]]struct{}{}
-	for _, one := range p.uidIndex {
-		if one.controller != (unique.Handle[metric.Workload]{}) {
-			all[one.controller] = struct{}{}
+	for _, namespace := range p.byController {
+		for _, list := range namespace {
+			all[list[0].controller] = struct{}{}
 		}
 	}
 	return all
 }
 
-// ready returns the ready pods of a namespace that the selector matches (nil: all), and the number
-// of matching pods, ready or not.
+// ready returns the ready pods of a namespace that the selector matches, and the number of matching
+// pods, ready or not.
 func (p *pods) ready(namespace string, selector labels.Selector) (all []*pod, live int) {
-	if selector == nil {
-		selector = labels.Everything()
-	}
 	all, ok := p.matching(namespace, selector, noBound-1)
 	if !ok {
 		p.mu.RLock()

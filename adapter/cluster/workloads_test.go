@@ -43,7 +43,7 @@ func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seq, live := v.ReadyPods("shop", parsed)
+	seq, live := v.readyPods("shop", parsed)
 	for o, of := range seq {
 		all = append(all, fmt.Sprintf("%s=%s/%s", o.Name, of.Kind, of.Name))
 		if single, same, ok := v.ReadyPod("shop", o.Name); !ok || single != o || same != of {

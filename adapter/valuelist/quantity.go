@@ -48,6 +48,15 @@ func quantityOf(n metric.Number) (resource.Quantity, error) {
 	return scaled(whole, nano, 1000, resource.Milli), nil
 }
 
+// Quantity returns a number as Kubernetes writes it ("1500m"), or the error of a list that has it.
+func Quantity(n metric.Number) (string, error) {
+	q, err := quantityOf(n)
+	if err != nil {
+		return "", err
+	}
+	return q.String(), nil
+}
+
 // scaled is a number at a scale that has units per 1.
 func scaled(whole int64, nano int32, units int64, scale resource.Scale) resource.Quantity {
 	part := math.Round(float64(nano) * float64(units) / metric.Nanos)

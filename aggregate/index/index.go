@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
@@ -18,6 +19,8 @@ type Index struct {
 	Shards [64]Shard
 	List   listing
 	orders orders
+	// births count the series that were added to any family.
+	births atomic.Uint32
 }
 
 type Shard struct {
@@ -26,6 +29,9 @@ type Shard struct {
 	Families map[uint64]*Family // by the hash of the key; families of equal hash are linked by next
 	object   metric.Object      // scratch space for the result of ObjectOf
 	sets     [64]string         // cache of packed labels, by their hash; see Shared
+	// births count the series that were added, by the hash of their family; see Births.
+	births [64]atomic.Uint32
+	total  *atomic.Uint32 // the index's births
 }
 
 type Key struct{ Resource, Namespace, Name string }
@@ -71,7 +77,7 @@ func (e *Entry) External() bool { return e.Family.Key.Resource == "" }
 func New() *Index {
 	x := &Index{Hash: lookup.NewHash()}
 	for i := range x.Shards {
-		x.Shards[i].hash, x.Shards[i].Families = &x.Hash, map[uint64]*Family{}
+		x.Shards[i].hash, x.Shards[i].Families, x.Shards[i].total = &x.Hash, map[uint64]*Family{}, &x.births
 	}
 	return x
 }
@@ -86,6 +92,19 @@ func (f *Family) named(name string) *Entry { return f.Entries.find(f.hashOf(name
 func (x *Index) ShardOfKey(k Key) (*Shard, uint64) {
 	hash := k.sum(&x.Hash)
 	return &x.Shards[hash%uint64(len(x.Shards))], hash
+}
+
+// Births counts the series that were added to a family. Several families may share a count.
+func (x *Index) Births(k Key) *atomic.Uint32 {
+	shard, hash := x.ShardOfKey(k)
+	return shard.birthsOf(hash)
+}
+
+// AllBirths counts the series that were added to any family: after its Births.
+func (x *Index) AllBirths() uint32 { return x.births.Load() }
+
+func (s *Shard) birthsOf(hash uint64) *atomic.Uint32 {
+	return &s.births[hash>>16%uint64(len(s.births))]
 }
 
 // Family finds a family by its key and the key's hash. It returns nil if there is none.
@@ -191,7 +210,11 @@ func (s *Shard) removeLocked(gone *Family) {
 	}
 }
 
-func (e *Entry) AddLocked(r lookup.Ref) { e.Series = append(e.Series, r) }
+func (e *Entry) AddLocked(r lookup.Ref) {
+	e.Series = append(e.Series, r)
+	e.Family.Shard.birthsOf(e.Family.hash).Add(1)
+	e.Family.Shard.total.Add(1)
+}
 
 // RemoveLocked counts n more series of the entry as dead. Dead series stay in the list, where
 // readers skip them, until they are half of it. So removing a large entry's series one by one costs

@@ -82,3 +82,31 @@ func (f *firstNames) add(one metric.Discovered) {
 func compareNames(a, b metric.Discovered) int {
 	return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 }
+
+// AppendFamilies appends the families that match.
+func (x *Index) AppendFamilies(dst []metric.Family, match func(*metric.Family) bool) []metric.Family {
+	for i := range x.Shards {
+		dst = x.Shards[i].appendFamilies(dst, match)
+	}
+	return dst
+}
+
+func (s *Shard) appendFamilies(dst []metric.Family, match func(*metric.Family) bool) []metric.Family {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	seen := 0
+	for f := range s.Each() {
+		one := metric.Family{Resource: f.Key.Resource, Namespace: f.Key.Namespace, Name: f.Key.Name}
+		for k, n := range f.kinds {
+			if n > 0 {
+				one.Kinds |= metric.KindSetOf(metric.Kind(k))
+			}
+		}
+		if match(&one) {
+			dst = append(dst, one)
+		}
+		seen++
+		s.Yield(seen)
+	}
+	return dst
+}

@@ -42,8 +42,8 @@ func TestNamesAreThoseOfAMap(t *testing.T) {
 	}
 }
 
-// Who goes over the names lets others change them, and the table grow: what stays is yielded once,
-// as it is by then.
+// Names may change, and the table may grow, while a reader iterates: each name that stays is
+// yielded once, in its state by then.
 func TestNamesChangeWhileTheyAreYielded(t *testing.T) {
 	const before = 100
 	hash := func(i int) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }

@@ -134,7 +134,7 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 	case metric.Count:
 		r.plus(count)
 	case metric.Rate:
-		r.plus(metric.Computed(count.Float64() / s.Seconds))
+		r.plusRate(count, &s)
 	default:
 		r.unsupportedStat = true
 	}

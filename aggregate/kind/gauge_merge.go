@@ -35,9 +35,9 @@ func (p *GaugePart) life() time.Duration { return time.Duration(p.At)*time.Milli
 func (p *GaugePart) assigned() bool { return p.At != 0 && p.Follows == 0 }
 
 // MergeGauges returns the value of a gauge from its states at several origins: the newest
-// assignment, of equals the one of the least rank, with the shifts of its own origin, and the shifts
-// that followed it at the others. newest is the index of that assignment's part, or
-// -1 without parts.
+// assignment, of equals the one of the least rank, with the shifts of its own origin, and the
+// shifts that followed it at the others. newest is the index of that assignment's part, or -1
+// without parts.
 //
 // Without an assignment, the sum of all shifts is the value. If the assignment that shifts follow
 // was lost with its origin, its value as known to the newest part stands for it.

@@ -75,7 +75,8 @@ func raise(at *atomic.Uint64, to uint64) {
 	}
 }
 
-// RaiseStamp raises NewestStamp to a stamp of another origin. ahead is added to it, in milliseconds.
+// RaiseStamp raises NewestStamp to a stamp of another origin. ahead is added to it, in
+// milliseconds.
 func (e *Env) RaiseStamp(at uint64, ahead int64) {
 	raise(&e.NewestStamp, uint64(max(int64(at)+ahead, 0)))
 }
@@ -99,8 +100,8 @@ func (e *Env) newStamped() *stamped {
 
 // millisNow returns the stamp of an assignment at the present time. It is later than all stamps
 // that the table has heard of, so a client that moves from an origin whose clock is ahead still
-// assigns the newest value (a hybrid logical clock, Kulkarni et al. 2014). Stamps beyond the reach of
-// clocks are ignored: they are damaged, or an origin's clock is being corrected.
+// assigns the newest value (a hybrid logical clock, Kulkarni et al. 2014). Stamps beyond the reach
+// of clocks are ignored: they are damaged, or an origin's clock is being corrected.
 func (a *Applier) millisNow() uint64 {
 	millis := millisOf(a.Now.Life)
 	if heard := a.NewestStamp.Load(); heard >= millis && heard < millis+farAhead {

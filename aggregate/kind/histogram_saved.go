@@ -118,10 +118,9 @@ func readCountable(d *blob.Decoder) float64 {
 	return v
 }
 
-// appendLocked appends the newest total and the slots of units from since on, and a replica's number
-// of pushes. They follow the
-// records of a timer, and only timers with histograms have them, so states of older versions stay
-// readable.
+// appendLocked appends the newest total and the slots of units from since on, and a replica's
+// number of pushes. They follow the records of a timer, and only timers with histograms have them,
+// so states of older versions stay readable.
 func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
 	if p == nil {
 		return dst

@@ -130,6 +130,9 @@ type Reader struct {
 	View window.View
 	Rank int // of the origin that is read, among all origins' names
 
+	// WithBuckets makes timers add the totals of their buckets.
+	WithBuckets bool
+
 	// MissingReason explains why a timer with samples lacks a value. It is empty if there are no
 	// samples.
 	MissingReason string
@@ -148,20 +151,26 @@ type Reader struct {
 // rollup combines the series read so far.
 type rollup struct {
 	Series int           // number of series
-	total  metric.Number // of additive stats
+	total  metric.Number // of additive stats; of a rate, the count
 	some   bool          // whether total holds anything
+	span   float64       // of a rate: the longest span of the series, in seconds
+	over   float64       // of a rate: the divisor of total, in seconds: of several series, span
+	rates  metric.Number // of a rate: those of the objects before, in a roll-up of objects
 	// partial is set if a part of the total is unknown.
 	partial      bool
 	Distribution *distribution     // timers
 	summaries    int               // number of timers with pushed quantiles
 	quantiles    []metric.Quantile // of the last such timer
+	observed     float64           // observations of timers since their births
+	sum          float64           // of these observations; NaN: unknown
+	buckets      bucketTotals      // of timers, if WithBuckets is set
 	members      unions            // sets
 	gauges       gaugeStats        // gauges over a window
 }
 
 // Begin starts the evaluation of the next object.
 func (r *Reader) Begin() {
-	r.rollup = rollup{Distribution: r.Distribution, gauges: r.gauges, members: r.members}
+	r.rollup = rollup{Distribution: r.Distribution, buckets: r.buckets, gauges: r.gauges, members: r.members}
 	Of(r.Kind).begin(r)
 }
 
@@ -175,12 +184,56 @@ func (r *Reader) End() {
 
 func (r *Reader) plus(n metric.Number) { r.total, r.some = r.total.Plus(n), true }
 
+// plusRate adds a series to a rate. The label sets of an object have one divisor, the longest span of
+// them: while a label set did not exist yet, the object's samples had others. The count of an only label
+// set isn't scaled, so all replicas compute the same bits.
+func (r *Reader) plusRate(count metric.Number, s *window.Stretch) {
+	if r.span == 0 {
+		r.plus(count)
+		r.span, r.over = s.Span, s.Seconds
+		return
+	}
+	r.total = scaled(r.total, r.over, r.span)
+	r.plus(scaled(count, s.Seconds, s.Span))
+	r.span = max(r.span, s.Span)
+	r.over = r.span
+}
+
+// scaled is a count over other seconds.
+func scaled(count metric.Number, from, to float64) metric.Number {
+	if from == to {
+		return count
+	}
+	return metric.Computed(count.Float64() * to / from)
+}
+
+// Span is the longest part of the window in which a series read has existed, in seconds.
+func (r *Reader) Span() float64 { return r.span }
+
+// EndObject ends the series of one object in a roll-up of several. The objects' rates add up: one that
+// began later had no samples before, whatever the others had.
+func (r *Reader) EndObject() {
+	if r.Stat == metric.Rate && r.some {
+		r.rates, r.total, r.span, r.over = r.rate(), metric.Number{}, 0, 0
+	}
+}
+
+// rate is the rate of all series read.
+func (r *Reader) rate() metric.Number {
+	if r.span == 0 {
+		return r.rates
+	}
+	return r.rates.Plus(metric.Computed(r.total.Float64() / r.over))
+}
+
 // Value returns the stat of all series read, or false if it has no value, such as the mean of no
 // observations.
 func (r *Reader) Value() (metric.Number, bool) {
 	switch {
 	case r.Series == 0, r.partial:
 		return metric.Number{}, false
+	case r.some && r.Stat == metric.Rate:
+		return r.rate(), true
 	case r.some:
 		return r.total, true
 	}

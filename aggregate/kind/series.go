@@ -21,6 +21,8 @@ type Env struct {
 	SetSeed atomic.Uint64
 	former  atomic.Pointer[formerSeed]
 
+	// Histograms makes timers keep the totals of their buckets.
+	Histograms bool
 	// Replicated is set if other origins may have series of the same identity.
 	Replicated bool
 	// EachTwin calls f for the series of the same identity at other origins, under the lock of the

@@ -53,7 +53,8 @@ func (setKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sam
 	return metric.Applied
 }
 
-// insertDatedLocked adds a member's hash to an earlier tick. It returns false if there is no memory.
+// insertDatedLocked adds a member's hash to an earlier tick. It returns false if there is no
+// memory.
 func (a *Applier) insertDatedLocked(body *Body, to *set, tick uint32, hash uint64) bool {
 	if to.Many.Load() == nil {
 		return to.Insert(hash, tick, Budget{a.Env, body})

@@ -66,6 +66,7 @@ func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric
 	d.add(BinOf(s.Float()), weight)
 	d.extend(s.Float()*s.Weight(), s.Float(), s.Float())
 	body, history := h.body(), &h.Cell.History
+	body.Timer.countLocked(a.Env, d)
 	body.Timer.enterLocked(a.Spans, tick, d)
 	history.ShiftWeight(a.Logs, tick, float64(weight)/WeightUnits, *h.Born)
 	body.Rewritten = true
@@ -76,6 +77,7 @@ func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric
 
 // ApplyPreAggregatedLocked adds a histogram to a tick.
 func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
+	tick = h.Cell.History.TickOf(a.Logs, tick) // of the bins as of their weight
 	body := h.body()
 	p := body.Timer.pushed
 	if p == nil {
@@ -90,6 +92,7 @@ func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *
 	body.Timer.pushed = p
 	g, buckets := p.takeLocked(s, a.Now)
 	if g.count > 0 {
+		body.Timer.countPushedLocked(a.Env, g, buckets)
 		for i := range a.Spans {
 			sp := &a.Spans[i]
 			if !sp.Keeps(tick, a.Now.Tick) {
@@ -110,7 +113,8 @@ func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *
 }
 
 func (k timerKind) RecordLocked(e *Env, h Series, tick uint32) {
-	weight := h.body().Timer.rollLocked(&e.Timers, h.Cell, e.Spans, tick)
+	tick = h.Cell.History.TickOf(e.Logs, tick) // of the bins as of their weight
+	weight := h.body().Timer.rollLocked(e, h.Cell, tick)
 	h.Cell.History.AddWeight(e.Logs, tick, float64(weight)/WeightUnits)
 	k.Weigh(e, h)
 }
@@ -144,6 +148,7 @@ func (timerKind) begin(r *Reader) {
 		r.Distribution = distributions.Get().(*distribution)
 	}
 	r.Distribution.reset()
+	r.buckets.reset()
 }
 
 // ReadLocked reads additive stats from the history, as for a counter, and other stats from the
@@ -151,6 +156,11 @@ func (timerKind) begin(r *Reader) {
 func (timerKind) ReadLocked(r *Reader, h Series) {
 	timer := h.body().Timer
 	if !r.Stat.Additive() {
+		r.observed += math.Float64frombits(h.Cell.History.Newest)
+		r.sum += timer.sum
+		if r.WithBuckets && timer.buckets != nil {
+			r.buckets.merge(timer.buckets)
+		}
 		timer.readLocked(r.Distribution, r.Spans, r.View)
 		if timer.pushed != nil && len(timer.pushed.quantiles) > 0 {
 			r.summaries++
@@ -174,7 +184,7 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 	case metric.Count:
 		r.plus(metric.Computed(count))
 	case metric.Rate:
-		r.plus(metric.Computed(count / s.Seconds))
+		r.plusRate(metric.Float(count), &s)
 	case metric.Sum:
 		r.addSumLocked(timer, count)
 	default:
@@ -274,12 +284,17 @@ func percentilesOf(all []metric.Quantile) string {
 
 func (timerKind) SaveLocked(e *Env, dst []byte, h Series, since, sinceUnits uint32) []byte {
 	timer := h.body().Timer
+	if timer.buckets != nil {
+		dst = timer.buckets.append(append(dst, timerBucketed))
+	}
+	dst = blob.AppendFloat(append(dst, timerSummed), timer.sum)
 	dst = h.Cell.History.Append(append(dst, TimerCounted), e.Logs, window.WeightCoding, since)
 	return timer.pushed.appendLocked(timer.AppendLocked(dst, e.Spans, sinceUnits), e, sinceUnits)
 }
 
 func (timerKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
 	timer, history := h.body().Timer, &h.Cell.History
+	timer.restoreTotals(d, r.Histograms)
 	counted := len(d.Rest) > 0 && d.Rest[0] == TimerCounted
 	if counted {
 		d.Byte()

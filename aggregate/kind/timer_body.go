@@ -21,6 +21,11 @@ type timer struct {
 	folded uint32
 	// pushed is the state of pushed histograms; nil: none. Guarded by the history lock.
 	pushed *pushed
+	// sum is the sum of all observations that the history counts, for exports; NaN: a client did
+	// not say a part of it. Guarded by the history lock.
+	sum float64
+	// buckets are the totals of the buckets; nil: none are kept. Guarded by the history lock.
+	buckets *bucketTotals
 }
 
 // observe counts a value with a weight in the hot half. It returns false if there is no memory.

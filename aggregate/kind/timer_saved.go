@@ -171,7 +171,27 @@ const (
 	formLatest
 	// TimerCounted: the history of the weight, then formWhole or formLatest.
 	TimerCounted
+	// timerSummed: the sum of all observations, then TimerCounted.
+	timerSummed
+	// timerBucketed: the totals of the buckets, then timerSummed.
+	timerBucketed
 )
+
+// restoreTotals reads the totals since the birth, if the state has them.
+func (t *timer) restoreTotals(d *blob.Decoder, buckets bool) {
+	if len(d.Rest) > 0 && d.Rest[0] == timerBucketed {
+		d.Byte()
+		if b := readBucketTotals(d); buckets {
+			t.buckets = b
+		}
+	}
+	if len(d.Rest) > 0 && d.Rest[0] == timerSummed {
+		d.Byte()
+		if t.sum = d.Float(); math.IsInf(t.sum, 0) {
+			d.Fail()
+		}
+	}
+}
 
 // AppendLocked appends the records from tick since on.
 func (t *timer) AppendLocked(dst []byte, spans []window.Span, since uint32) []byte {

@@ -7,12 +7,13 @@ import (
 )
 
 // rollLocked records the observations since the last roll in a tick and returns their weight.
-func (t *timer) rollLocked(lives *timerLives, c *Cell, spans []window.Span, tick uint32) (weight uint64) {
+func (t *timer) rollLocked(e *Env, c *Cell, tick uint32) (weight uint64) {
 	fresh := distributions.Get().(*distribution)
 	fresh.reset()
-	t.takeLocked(lives, c, fresh)
+	t.takeLocked(&e.Timers, c, fresh)
 	if weight = fresh.Total; weight != 0 {
-		t.recordTickLocked(spans, tick, fresh)
+		t.countLocked(e, fresh)
+		t.recordTickLocked(e.Spans, tick, fresh)
 	}
 	distributions.Put(fresh)
 	return weight
@@ -94,7 +95,7 @@ func (t *timer) Weight(live *TimerLive) int64 {
 		full  = slots * (recordHead + timerBins/4)
 	)
 	n := int64(unsafe.Sizeof(timer{})) + max(t.unitBytes(), 2*slotsBytes+full)
-	return n + t.liveBytes(live, leafBytes) + t.pushed.weight()
+	return n + t.liveBytes(live, leafBytes) + t.pushed.weight() + t.buckets.bytes()
 }
 
 // recordHead is the number of bytes before a record's bins if no value is a whole number.
@@ -130,7 +131,7 @@ func (t *timer) forgetLocked() {
 
 // BytesLocked returns the current memory of the timer.
 func (t *timer) BytesLocked(live *TimerLive) int64 {
-	n := int64(unsafe.Sizeof(timer{})) + t.unitBytes() + t.liveBytes(live, 2*leafBins*8)
+	n := int64(unsafe.Sizeof(timer{})) + t.unitBytes() + t.liveBytes(live, 2*leafBins*8) + t.buckets.bytes()
 	if t.pushed != nil {
 		n += t.pushed.bytes()
 	}

@@ -65,7 +65,7 @@ func (c counterKind) readTwinLocked(r *Reader, h Series, course *window.Course) 
 		return
 	}
 	before := r.Env.Logs.Before(r.Entries[0], *h.Born)
-	n.Add(r.Entries, before, func(from, to uint64) metric.Number { return metric.Int(int64(to - from)) })
+	n.Add(r.Entries, h.Cell.History.Singles(r.Env.Logs), before, func(from, to uint64) metric.Number { return metric.Int(int64(to - from)) })
 	if fractions, before := r.fractionsLocked(h); fractions != nil {
 		n.AddPart(fractions, before, func(from, to uint64) metric.Number { return metric.Decimal(0, int64(to-from)) })
 	}
@@ -76,12 +76,12 @@ func (counterKind) endTwins(r *Reader) {
 		r.plus(MergeTotals(r.twins.totals))
 		return
 	}
-	count, seconds := r.twins.number.Increase(&r.Meter, r.Stat == metric.Count)
+	count, s := r.twins.number.Increase(&r.Meter, r.Stat == metric.Count)
 	switch r.Stat {
 	case metric.Count:
 		r.plus(count)
 	case metric.Rate:
-		r.plus(metric.Computed(count.Float64() / seconds))
+		r.plusRate(count, &s)
 	default:
 		r.unsupportedStat = true
 	}
@@ -97,7 +97,7 @@ func (k timerKind) readTwinLocked(r *Reader, h Series, course *window.Course) {
 	r.Entries = h.Cell.History.Read(r.Env.Logs, window.WeightCoding, r.Entries[:0])
 	if len(r.Entries) > 0 {
 		before := r.Env.Logs.Before(r.Entries[0], *h.Born)
-		n.Add(r.Entries, before, func(from, to uint64) metric.Number {
+		n.Add(r.Entries, h.Cell.History.Singles(r.Env.Logs), before, func(from, to uint64) metric.Number {
 			return metric.Float(math.Float64frombits(to) - math.Float64frombits(from))
 		})
 	}
@@ -110,12 +110,12 @@ func (timerKind) endTwins(r *Reader) {
 	if !r.Stat.Additive() {
 		return
 	}
-	n, seconds := r.twins.number.Increase(&r.Meter, r.Stat == metric.Count)
+	n, s := r.twins.number.Increase(&r.Meter, r.Stat == metric.Count)
 	switch count := n.Float64(); r.Stat {
 	case metric.Count:
 		r.plus(metric.Computed(count))
 	case metric.Rate:
-		r.plus(metric.Computed(count / seconds))
+		r.plusRate(n, &s)
 	case metric.Sum:
 		r.addSum(count)
 	default:

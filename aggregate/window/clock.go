@@ -22,13 +22,13 @@ type Clock struct {
 	// when the machine's clock is set.
 	epoch atomic.Int64
 	// Uptime returns the uptime of the machine. Tests replace it.
-	Uptime    func() Uptime
-	resumedAt atomic.Uint32 // after a restart: the tick in which the clock resumed
-	// resumed is the receiving time at which the clock resumed, after it was down for so long.
-	resumed, down time.Duration
-	former        formerTicks
-	told          atomic.Pointer[toldMoment] // of a told clock, see told.go
-	timeline      *Timeline                  // of a told clock; nil: the clock is this process's own
+	Uptime   func() Uptime
+	down     time.Duration // the last outage, until Resume makes it a pause
+	reach    time.Duration // receiving time that windows may reach back
+	pauses   atomic.Pointer[pauses]
+	former   formerTicks
+	told     atomic.Pointer[toldMoment] // of a told clock, see told.go
+	timeline *Timeline                  // of a told clock; nil: the clock is this process's own
 }
 
 // formerTicks describes the ticks of an earlier process: their length, and the shift of receiving
@@ -41,7 +41,9 @@ type formerTicks struct {
 // NewClock returns a clock that starts now.
 func NewClock(windows []time.Duration) *Clock {
 	tick := slices.Min(windows) / TicksPerWindow
-	c := &Clock{Tick: tick, start: time.Now(), Offset: 2 * slices.Max(windows), Uptime: machineUptime}
+	reach := 2 * slices.Max(windows)
+	c := &Clock{Tick: tick, start: time.Now(), Offset: reach, reach: reach, Uptime: machineUptime}
+	c.pauses.Store(new(pauses))
 	life := SavedLife{Wall: wallOf(c.start)}
 	life.Begin()
 	c.lived = life.Life
@@ -52,13 +54,17 @@ func NewClock(windows []time.Duration) *Clock {
 // beforeAll is a tick before every window.
 const beforeAll = 1
 
-// Resume continues from the receiving time of an earlier process, whose ticks had this length.
-func (c *Clock) Resume(at, tick time.Duration) {
+// Resume continues from the receiving time of an earlier process, whose ticks had this length, and
+// which knew of these pauses.
+func (c *Clock) Resume(at, tick time.Duration, earlier []Pause) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
+	earlier = slices.Clone(earlier)
+	for i := range earlier {
+		earlier[i].At += c.former.shift
+	}
 	at = max(at, c.Offset)
 	c.Offset = at - time.Since(c.start)
-	c.resumed = at
-	c.resumedAt.Store(uint32(at / c.Tick))
+	c.pause(earlier, Pause{at, c.down})
 }
 
 // currentTick converts a tick of the earlier process. 0 remains 0, which means never.
@@ -150,8 +156,10 @@ func (s *Span) FirstTick(unit uint32) uint32 { return (unit - 1) * s.Stride }
 // the receiving time at which the clock resumed.
 func (c *Clock) AtOf(m Moment, wall time.Time) time.Duration {
 	ago := max(m.Wall.Sub(wall), 0)
-	if up := m.At - c.resumed; c.down > 0 && ago > up {
-		ago = max(ago-c.down, up)
+	for _, p := range slices.Backward(c.Pauses()) {
+		if up := m.At - p.At; ago > up {
+			ago = max(ago-p.Down, up)
+		}
 	}
 	return max(m.At-ago, 0)
 }
@@ -161,7 +169,3 @@ func (m Moment) TickOf(wall time.Time, tick time.Duration) uint32 {
 	ago := max(m.Wall.Sub(wall), 0)
 	return max(uint32((m.At-min(ago, m.At))/tick), beforeAll+1)
 }
-
-// ResumedAt is the tick in which the clock resumed after a restart of its process; 0 if there was
-// none.
-func (c *Clock) ResumedAt() uint32 { return c.resumedAt.Load() }

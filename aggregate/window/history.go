@@ -15,7 +15,13 @@ type History struct {
 
 // Record records the value at the end of a tick. Ticks never decrease. A gauge that is set to its
 // current value gets no entry.
+//
+// The tick in which a process resumed began before it was down. A single push after a downtime of a
+// tick or more gets its entry in the next tick, so it isn't taken for one before, nor added to it.
 func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
+	if c != FloatCoding {
+		tick = p.TickOf(n, tick)
+	}
 	tick = max(tick, p.Stamp)
 	switch {
 	case p.Stamp == 0, p.log == 0 && p.Stamp == tick, c == FloatCoding && v == p.Newest:
@@ -29,6 +35,29 @@ func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 		p.appendStep(n, c, tick, v)
 	}
 	p.Newest, p.Stamp = v, tick
+}
+
+// TickOf is the tick in which Record records a number.
+func (p *History) TickOf(n *Logs, tick uint32) uint32 {
+	if tick == n.resumed && !p.steady(n, tick) {
+		return tick + 1
+	}
+	return tick
+}
+
+// steady reports whether a number changed in each of the newest ticks before one.
+func (p *History) steady(n *Logs, tick uint32) bool {
+	if p.log == 0 {
+		return false
+	}
+	head := n.head(p.log)
+	if tick > head.stamp+1 || head.before == 0 {
+		return false
+	}
+	steps := head.steps()[:head.end]
+	pause, _, _ := decodeStep(steps[head.last:])
+	earlier, _, _ := decodeStep(steps[head.last-uint16(head.before):])
+	return pause == 1 && earlier == 1
 }
 
 // AddWeight records further observations of a timer. A timer's history has the weight of all
@@ -149,7 +178,7 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 		return
 	}
 	if p.log == 0 || int(n.head(p.log).class) != class {
-		single, shifted := p.singles(n), p.log != 0 && n.head(p.log).shifted
+		single, shifted := p.Singles(n), p.log != 0 && n.head(p.log).shifted
 		log := n.alloc(class)
 		if log == 0 && p.log != 0 && len(steps) > len(n.head(p.log).steps()) {
 			p.cutLog(n, c, all)
@@ -206,9 +235,9 @@ func (p *History) rewrite(n *Logs, c Coding, all []Entry, now uint32) {
 	}
 }
 
-// singles returns how many of the newest entries in a row changed only once in their tick, as for a
+// Singles returns how many of the newest entries in a row changed only once in their tick, as for a
 // client that pushes every tick.
-func (p *History) singles(n *Logs) uint8 {
+func (p *History) Singles(n *Logs) uint8 {
 	if p.log == 0 {
 		return mostSingle
 	}

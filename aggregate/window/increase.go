@@ -27,6 +27,9 @@ type Stretch struct {
 	// stream that only looks regular is at most one push.
 	late, early float64
 	Seconds     float64 // divisor of the increase for a rate
+	// Span is the part of the window in which the series has existed, in seconds; at least the shortest
+	// window. Unlike Seconds, it has the time in which an origin was down.
+	Span float64
 }
 
 const (
@@ -38,7 +41,7 @@ const (
 	// ticks.
 	SlowSlack = 1.05
 	// leastInterval is the interval, in ticks, from which changes count as single pushes. Closer
-	// changes count only if History.singles confirms it.
+	// changes count only if History.Singles confirms it.
 	leastInterval = 1.5
 	// intervalSpread is the relative difference up to which intervals count as equal, because
 	// clients sleep inexactly.
@@ -52,14 +55,14 @@ type cadence struct {
 	first    int // index of the entry at the beginning of the first of them
 }
 
-// cadenceOf measures the interval of the newest changes. It skips a pause in which the process was
+// cadenceOf measures the interval of the newest changes. It skips those in which the process was
 // down.
-func cadenceOf(all []Entry, resumed uint32) (p cadence) {
+func cadenceOf(all []Entry, down *pauses) (p cadence) {
 	p.first = len(all) - 1
 	low, high, sum := math.MaxFloat64, 0.0, 0.0
 	for ; p.first > 0; p.first-- {
 		from, to := all[p.first-1].Tick, all[p.first].Tick
-		if from <= resumed && resumed < to {
+		if _, has := down.within(from, to); has {
 			continue
 		}
 		pause := float64(to - from)
@@ -75,6 +78,21 @@ func cadenceOf(all []Entry, resumed uint32) (p cadence) {
 	return p
 }
 
+// leastAlike is the number of similar pauses in a row that make an interval for people.
+const leastAlike = 3
+
+// Interval is the interval of the newest changes of a number, in ticks; 0: there are too few of them, or
+// they are irregular.
+func Interval(p *History, c Coding, logs *Logs, clock *Clock) float64 {
+	if p.Stamp == 0 {
+		return 0
+	}
+	if found := cadenceOf(p.Read(logs, c, nil), clock.pauses.Load()); found.Alike >= leastAlike {
+		return found.Interval
+	}
+	return 0
+}
+
 // Meter computes the increase in a window for one number at a time.
 type Meter struct {
 	Logs     *Logs
@@ -82,6 +100,8 @@ type Meter struct {
 	Now      Moment
 	Window   time.Duration
 	Shortest time.Duration // the shortest window that the table keeps
+	// Course is that of the number's origin, if others are read beside it; nil: there is one origin.
+	Course *Course
 
 	Entries []Entry // of the current number; scratch space
 	Cadence cadence // of the current number
@@ -93,11 +113,13 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 	tick := m.Clock.Tick
 	now, window := float64(m.Now.At)/float64(tick), float64(m.Window)/float64(tick)
 	last := len(all) - 1
-	age := max(m.Now.At-time.Duration(born)*tick, m.Shortest)
-	plain := Stretch{From: now - window, scale: 1, Seconds: min(age, m.Window).Seconds()}
-	m.Cadence = cadenceOf(all, m.Clock.ResumedAt())
+	covered := m.covered(born)
+	span := m.existed(born, covered)
+	plain := Stretch{From: now - window, scale: 1, Seconds: covered, Span: span}
+	down := m.Clock.pauses.Load()
+	m.Cadence = cadenceOf(all, down)
 	p := m.Cadence
-	overdue := now-float64(all[last].Tick+1) > overdueAfter*p.Interval
+	overdue := now-float64(down.last(all[last].Tick)+1) > overdueAfter*p.Interval
 	if p.Alike == 0 || overdue || p.Interval*SlowShare > window*SlowSlack {
 		return plain
 	}
@@ -106,9 +128,20 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 		return plain
 	}
 	if before := last - pushes; before >= p.first {
-		covered := math.Round(float64(all[last].Tick-all[before].Tick)/p.Interval) * p.Interval
-		return Stretch{From: float64(all[before].Tick + 1), scale: window / covered, Seconds: plain.Seconds,
+		s := Stretch{From: float64(all[before].Tick + 1), Seconds: covered, Span: span,
 			late: plain.From + p.Interval, early: plain.From - p.Interval}
+		measured := math.Round(float64(all[last].Tick-all[before].Tick)/p.Interval) * p.Interval
+		if out, has := down.within(all[before].Tick, all[last].Tick); has {
+			// In receiving time, the pause is shorter by the downtime, or longer by a push that was lost.
+			measured = float64(pushes) * p.Interval
+			s.late, s.early = s.late+min(float64(out)/float64(tick), p.Interval), s.early-p.Interval
+		} else if _, has := down.within(all[last].Tick, m.Now.Tick+1); has {
+			// The last push before may be lost, and the next one is not due for an interval.
+			resumed := down.all[len(down.all)-1].At
+			s.early -= min(float64(m.Now.At-resumed)/float64(tick), p.Interval)
+		}
+		s.scale = window / measured
+		return s
 	}
 	if young := p.first == 0 && p.Alike >= 2 && all[0].Tick <= born+1; young {
 		pushes := len(all)
@@ -116,10 +149,33 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
 			pushes-- // the first push only started the total
 		}
 		gathered := time.Duration(float64(pushes) * p.Interval * float64(tick))
-		return Stretch{From: 0, scale: 1, Seconds: max(gathered, m.Shortest).Seconds()}
+		return Stretch{From: 0, scale: 1, Seconds: max(gathered, m.Shortest).Seconds(), Span: span}
 	}
 	return plain
 }
+
+// covered is Stretch.Seconds of a series whose window is not measured from push to push.
+func (m *Meter) covered(born uint32) float64 {
+	return m.span(m.Now.At - time.Duration(born)*m.Clock.Tick)
+}
+
+// existed is Stretch.Span of a series. An origin's own time stands still while it is down; the label sets
+// of an object that different origins counted have the reader's time in common. In whole milliseconds all
+// readers know it alike; without a downtime it is the time that was covered.
+func (m *Meter) existed(born uint32, covered float64) float64 {
+	if m.Course == nil {
+		return covered
+	}
+	at, _ := m.Course.extent(born)
+	span := m.span(time.Duration(-at * float64(m.Clock.Tick)).Round(time.Millisecond))
+	if math.Abs(span-covered) < time.Millisecond.Seconds() {
+		return covered
+	}
+	return span
+}
+
+// span is the part of the window that an age covers, in seconds; at least the shortest window.
+func (m *Meter) span(age time.Duration) float64 { return min(max(age, m.Shortest), m.Window).Seconds() }
 
 // beginning returns the newest entry whose tick begins before the window, and the share of that
 // tick in the window. It returns -1 if the window includes all entries.
@@ -154,10 +210,10 @@ func Wholes(v uint64) int64 { return int64(v) }
 func (m *Meter) Read(p *History, c Coding, born uint32) (s Stretch, before uint64, ok bool) {
 	m.Entries, m.Cadence = m.Entries[:0], cadence{}
 	if p.Stamp == 0 {
-		return Stretch{scale: 1, Seconds: m.Window.Seconds()}, 0, false
+		return Stretch{scale: 1, Seconds: m.Window.Seconds(), Span: m.existed(born, m.covered(born))}, 0, false
 	}
 	m.Entries = p.Read(m.Logs, c, m.Entries)
-	return m.stretch(m.Entries, p.singles(m.Logs), born), m.Logs.Before(m.Entries[0], born), true
+	return m.stretch(m.Entries, p.Singles(m.Logs), born), m.Logs.Before(m.Entries[0], born), true
 }
 
 // Scaled scales the increase n in the stretch to the window. since returns the increase since a

@@ -15,16 +15,18 @@ import (
 // What an origin received in the last half second may not be here yet. So the number is read as of
 // the last moment that all origins have told of, and as of now; the larger increase counts.
 //
-// Time in which an origin was down is no time for a number that it received last. It ends when the
-// origin is back, or when another origin receives the number.
+// Time in which an origin was down is no time for a number that it received lately. It ends when
+// another origin receives the number, or, after the origin is back, with the next push.
 type Joined struct {
-	changes []joinedChange
-	first   int // index of the first change of the origin that was added last
-	origins []*Course
-	born    float64        // position of the oldest birth
-	cuts    []float64      // positions where time was left out
-	pushes  []int          // scratch space of pushesUntil
-	scratch []joinedChange // scratch space of mergeInto
+	changes   []joinedChange
+	first     int // index of the first change of the origin that was added last
+	origins   []*Course
+	born      float64        // position of the oldest birth, less the time that was left out
+	begun     float64        // position of the oldest birth
+	downtimes []downtime     // scratch space of leaveOutDowntime
+	pushes    []int          // scratch space of pushesUntil
+	reached   []int          // scratch space of intervalAtOrigins
+	scratch   []joinedChange // scratch space of mergeInto
 	// fractions: some changes have no whole units.
 	fractions bool
 }
@@ -36,34 +38,44 @@ type joinedChange struct {
 	tick     uint32 // at its origin
 	origin   int
 	first    bool // of its origin
+	// cut: entries of its origin before it were dropped, so its increase is unknown.
+	cut bool
 	// part: an increase of the number's second part alone, which is no push.
 	part bool
+	// single: the number changed once in the tick, as far as the roller saw.
+	single bool
+	// loose: it may have been in the tick before too (History.Record).
+	loose bool
+	// resumes: time was left out before it.
+	resumes bool
 }
 
 // Begin starts with the next number.
 func (j *Joined) Begin() {
-	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], cuts: j.cuts[:0], pushes: j.pushes[:0], scratch: j.scratch[:0], born: math.Inf(1)}
+	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], downtimes: j.downtimes[:0], pushes: j.pushes[:0], reached: j.reached[:0], scratch: j.scratch[:0], born: math.Inf(1), begun: math.Inf(1)}
 }
-
-// Origins is the number of origins added.
-func (j *Joined) Origins() int { return len(j.origins) }
 
 // Origin adds an origin. The following calls of Add are about it. born is the tick of the series'
 // birth there.
 func (j *Joined) Origin(c *Course, born uint32) {
 	j.origins = append(j.origins, c)
 	at, _ := c.extent(born)
-	j.born = min(j.born, at)
+	j.born, j.begun = min(j.born, at), min(j.begun, at)
 }
 
-// Add adds the entries of the number at the origin. before is the value before the first entry, and
-// by the increase from one value to another.
-func (j *Joined) Add(all []Entry, before uint64, by func(from, to uint64) metric.Number) {
+// Add adds the entries of the number at the origin. single is the number of newest entries that
+// changed once in their tick (History.Singles), before the value before the first entry, and by the
+// increase from one value to another.
+func (j *Joined) Add(all []Entry, single uint8, before uint64, by func(from, to uint64) metric.Number) {
 	j.first = len(j.changes)
 	for i, one := range all {
 		j.add(one, by(before, one.Value), false)
-		j.changes[len(j.changes)-1].first = i == 0
-		j.split(i > 0 && all[i-1].Tick == one.Tick-1)
+		c := &j.changes[len(j.changes)-1]
+		c.first, c.cut = i == 0, i == 0 && before == one.Value
+		c.single = single == mostSingle || i >= len(all)-int(single)
+		if i > 1 && all[i-1].Tick == one.Tick-1 && all[i-2].Tick == one.Tick-2 && j.goesOn(all[i:]) {
+			j.split()
+		}
 		before = one.Value
 	}
 }
@@ -88,25 +100,34 @@ func (j *Joined) AddPart(all []Entry, before uint64, by func(from, to uint64) me
 func (j *Joined) add(one Entry, by metric.Number, part bool) {
 	o := len(j.origins) - 1
 	from, to := j.origins[o].extent(one.Tick)
-	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: one.Tick, origin: o, part: part})
+	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: one.Tick, origin: o, part: part, loose: j.origins[o].resumedIn(one.Tick - 1)})
 }
 
-// split splits the newest change if the origin was down within its tick. If the origin received the
-// number all the time, the parts share the increase by their lengths. Else it was one push: it counts
-// in the longer part.
-func (j *Joined) split(steady bool) {
+// goesOn reports whether a number that changed in each tick changes in the next one too, or may yet.
+func (j *Joined) goesOn(all []Entry) bool {
+	if len(all) > 1 {
+		return all[1].Tick == all[0].Tick+1
+	}
+	c := j.origins[len(j.origins)-1]
+	_, to := c.extent(all[0].Tick + 1)
+	return to == c.Known
+}
+
+// split splits the newest change if the origin was down within its tick. Its client pushes all the
+// time, so the parts share the increase by their lengths. A push a tick was in the longer part.
+func (j *Joined) split() {
 	c := &j.changes[len(j.changes)-1]
 	from, to, down := j.origins[c.origin].afterPause(c.tick)
 	if !down || to <= from {
 		return
 	}
-	share := (to - from) / (to - from + c.to - c.from)
-	if !steady {
-		if share > 0.5 {
-			c.from, c.to = to-1, to // as long as other changes, for the cadence
+	if c.single && j.changes[len(j.changes)-2].single {
+		if to-from > c.to-c.from {
+			c.from, c.to = from, to
 		}
 		return
 	}
+	share := (to - from) / (to - from + c.to - c.from)
 	later := *c
 	later.from, later.to = from, to
 	n := c.by.Float64() * share
@@ -119,22 +140,24 @@ func (j *Joined) split(steady bool) {
 	j.changes = append(j.changes, later)
 }
 
-// Increase returns the increase in the meter's window, and the divisor for a rate. whole: the result
+// Increase returns the increase in the meter's window, and the stretch, for a rate. whole: the result
 // is rounded if that changes it by at most 1 %.
-func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, seconds float64) {
+func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, s Stretch) {
 	j.trim()
 	j.sort()
 	j.guessFirst(-float64(m.Logs.Horizon - 1))
 	m.Cadence = cadence{}
 	j.leaveOutDowntime()
-	count, seconds, sure := j.increaseAsOf(0, m, whole)
-	if known := j.known(); known < 0 && !sure {
-		earlier, over, sure := j.increaseAsOf(known, m, whole)
-		if sure || math.Abs(earlier.Float64()) >= math.Abs(count.Float64()) {
-			count, seconds = earlier, over
-		}
+	count, s, sure := j.increaseAsOf(0, m, whole)
+	known := j.known()
+	if known == 0 || sure && m.Cadence.Interval >= leastInterval {
+		return count, s
 	}
-	return count, seconds
+	earlier, over, surer := j.increaseAsOf(known, m, whole)
+	if surer && !sure || surer == sure && math.Abs(earlier.Float64()) >= math.Abs(count.Float64()) {
+		return earlier, over
+	}
+	return count, s
 }
 
 // guessFirst replaces an origin's first change by the next one if it is older than every window: when
@@ -185,7 +208,7 @@ func (j *Joined) mergeInto(begin, end int) {
 func (j *Joined) trim() {
 	for at := 0; at < len(j.changes); {
 		end := at + 1
-		for end < len(j.changes) && j.changes[end].origin == j.changes[at].origin && j.changes[end].tick == j.changes[end-1].tick+1 {
+		for end < len(j.changes) && j.changes[end].follows(&j.changes[end-1]) {
 			end++
 		}
 		if run := j.changes[at:end]; len(run) >= leastRun {
@@ -198,6 +221,12 @@ func (j *Joined) trim() {
 	}
 }
 
+// follows reports whether a change is in the tick after another one at its origin, which was not down
+// in between.
+func (c *joinedChange) follows(o *joinedChange) bool {
+	return c.origin == o.origin && c.tick == o.tick+1 && c.from <= o.to
+}
+
 const (
 	// leastRun is the number of changes in adjacent ticks from which an origin received all the time.
 	leastRun = 4
@@ -207,7 +236,10 @@ const (
 
 // trimFirst places the first two changes before the third, at its rate.
 func trimFirst(run []joinedChange) {
-	rate := run[2].by.Float64()
+	if run[0].cut {
+		return
+	}
+	rate := meanOf(run[2 : len(run)-1])
 	a, b := run[0].by.Float64()/rate, run[1].by.Float64()/rate
 	if a >= 0 && b >= 0 && a+b <= mostTrimmed {
 		run[1].from = run[1].to - b
@@ -215,10 +247,26 @@ func trimFirst(run []joinedChange) {
 	}
 }
 
+// meanOf is the mean increase of the first of some changes, mostMean at most.
+func meanOf(all []joinedChange) float64 {
+	all = all[:min(len(all), mostMean)]
+	if len(all) == 0 {
+		return 0
+	}
+	sum := 0.0
+	for i := range all {
+		sum += all[i].by.Float64()
+	}
+	return sum / float64(len(all))
+}
+
+// mostMean is the number of changes that make a mean: the number of pushes in a tick may change.
+const mostMean = 10
+
 // trimLast places the last two changes after the third to last, at its rate.
 func trimLast(run []joinedChange, known float64) {
 	n := len(run)
-	rate := run[n-3].by.Float64()
+	rate := meanOf(run[max(n-2-mostMean, 1) : n-2])
 	a, b := run[n-2].by.Float64()/rate, run[n-1].by.Float64()/rate
 	if a >= 0 && b >= 0 && a+b <= mostTrimmed {
 		run[n-2].to = min(run[n-2].from+a, known)
@@ -237,19 +285,19 @@ func (j *Joined) known() (at float64) {
 }
 
 // increaseAsOf is Increase as of a position. sure is set if it was measured from push to push.
-func (j *Joined) increaseAsOf(now float64, m *Meter, whole bool) (n metric.Number, seconds float64, sure bool) {
+func (j *Joined) increaseAsOf(now float64, m *Meter, whole bool) (n metric.Number, s Stretch, sure bool) {
 	s, pushed := j.stretch(now, m)
 	if pushed == nil {
-		return j.between(s.From, now), s.Seconds, false
+		return j.between(s.From, now), s, false
 	}
 	for i := range pushed {
 		n = n.Plus(pushed[i].by)
 	}
 	if s.early == s.late {
-		return metric.Computed(n.Float64() * s.scale), s.Seconds, true
+		return metric.Computed(n.Float64() * s.scale), s, true
 	}
 	since := func(from float64) float64 { return j.between(from, now).Float64() }
-	return s.Scaled(n, whole && !j.fractions, since), s.Seconds, true
+	return s.Scaled(n, whole && !j.fractions, since), s, true
 }
 
 // between is the increase between two positions.
@@ -289,8 +337,9 @@ func (c *joinedChange) share(from, to float64) float64 {
 func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChange) {
 	tick := m.Clock.Tick
 	window := float64(m.Window) / float64(tick)
-	age := max(time.Duration(min(now-j.born, window)*float64(tick)), m.Shortest)
-	plain := Stretch{From: now - window, scale: 1, Seconds: min(age, m.Window).Seconds()}
+	since := func(birth float64) float64 { return m.span(time.Duration(min(now-birth, window) * float64(tick))) }
+	covered, span := since(j.born), since(j.begun)
+	plain := Stretch{From: now - window, scale: 1, Seconds: covered, Span: span}
 	pushes := j.pushesUntil(now)
 	if len(pushes) == 0 {
 		return plain, nil
@@ -300,7 +349,7 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChang
 	last := len(pushes) - 1
 	newest := j.changes[pushes[last]].from
 	overdue := now-(newest+1) > overdueAfter*p.Interval
-	if p.Alike == 0 || overdue || p.Interval < leastInterval || p.Interval*SlowShare > window*SlowSlack {
+	if p.Alike == 0 || overdue || p.Interval*SlowShare > window*SlowSlack {
 		return plain, nil
 	}
 	end := pushes[last] + 1
@@ -308,19 +357,31 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChang
 		end++
 	}
 	n := int(math.Round(window / p.Interval))
-	if before := max(last-n, p.first); before == last-n || before == last-n+1 && j.changes[pushes[before]].from <= plain.From {
-		covered := float64(last-before) * p.Interval
-		s := Stretch{scale: window / covered, Seconds: plain.Seconds, late: plain.From + p.Interval, early: plain.From - p.Interval}
+	before := max(last-n, p.first)
+	if p.Interval < leastInterval && (p.Interval < leastPushATick || !j.single(pushes[before+1:])) {
+		return plain, nil
+	}
+	if before == last-n || before == last-n+1 && j.changes[pushes[before]].from <= plain.From {
+		measured := float64(last-before) * p.Interval
+		s := Stretch{scale: window / measured, Seconds: covered, Span: span, late: plain.From + p.Interval, early: plain.From - p.Interval}
 		if before > last-n {
 			s.early = s.late // the entries before were dropped
+		} else if j.resumesWithin(pushes[before]+1, pushes[last]) {
+			// The time that was left out is off by a part of an interval.
+			s.late, s.early = s.late+p.Interval, s.early-p.Interval
 		}
 		return s, j.changes[pushes[before]+1 : end]
 	}
 	if young := p.first == 0 && p.Alike >= 2 && j.changes[0].from <= j.born+1; young {
 		gathered := time.Duration(float64(len(pushes)) * p.Interval * float64(tick))
-		return Stretch{scale: 1, Seconds: max(gathered, m.Shortest).Seconds()}, j.changes[:end]
+		return Stretch{scale: 1, Seconds: max(gathered, m.Shortest).Seconds(), Span: span}, j.changes[:end]
 	}
 	return plain, nil
+}
+
+// single reports whether each of some changes is a single push.
+func (j *Joined) single(pushes []int) bool {
+	return !slices.ContainsFunc(pushes, func(i int) bool { return !j.changes[i].single })
 }
 
 // pushesUntil returns the indices of the changes that were complete at a position.
@@ -344,7 +405,10 @@ func (j *Joined) cadenceOf(pushes []int) (p cadence) {
 	low, high, sum := math.MaxFloat64, 0.0, 0.0
 	for ; p.first > 0; p.first-- {
 		before, after := &j.changes[pushes[p.first-1]], &j.changes[pushes[p.first]]
-		if slices.ContainsFunc(j.cuts, func(cut float64) bool { return before.from <= cut && cut < after.from }) {
+		if after.cut {
+			break
+		}
+		if before.loose || after.loose || j.resumesWithin(pushes[p.first-1]+1, pushes[p.first]) {
 			continue
 		}
 		pause := after.from - before.from
@@ -359,91 +423,37 @@ func (j *Joined) cadenceOf(pushes []int) (p cadence) {
 		p.Alike++
 		p.Interval = mean
 	}
+	if at := j.intervalAtOrigins(pushes[p.first:]); at > 0 {
+		p.Interval = at
+	}
 	return p
 }
 
-// leaveOutDowntime moves changes before an origin's downtime forward.
-func (j *Joined) leaveOutDowntime() {
-	for i, c := range j.origins {
-		for k := 1; k < len(c.spans); k++ {
-			j.leaveOut(i, c.spans[k].from+c.spans[k-1].shift, c.spans[k].from+c.spans[k].shift)
+// intervalAtOrigins is the mean interval of pushes, measured between pushes to one origin, since the
+// origins' ticks begin at different moments; 0: there are none.
+func (j *Joined) intervalAtOrigins(pushes []int) float64 {
+	j.reached = slices.Grow(j.reached[:0], len(j.origins))[:len(j.origins)]
+	clear(j.reached)
+	ticks, steps, since := 0.0, 0, 0
+	for i := range pushes {
+		c := &j.changes[pushes[i]]
+		if i > 0 && (c.loose || j.changes[pushes[i-1]].loose || j.resumesWithin(pushes[i-1]+1, pushes[i])) {
+			since = i // a pause that isn't measured
 		}
-		if c.Standing {
-			j.leaveOut(i, c.Known, 0)
+		last := &j.reached[c.origin]
+		if *last > since {
+			ticks += c.from - j.changes[pushes[*last-1]].from
+			steps += i - (*last - 1)
 		}
+		*last = i + 1
 	}
+	if steps == 0 {
+		return 0
+	}
+	return ticks / float64(steps)
 }
 
-// leaveOut leaves out the time in which an origin was down, if it received the number last.
-func (j *Joined) leaveOut(origin int, down, up float64) {
-	last, next := -1, -1
-	for i := range j.changes {
-		switch c := &j.changes[i]; {
-		case c.before(origin, down):
-			last = i
-		case next < 0:
-			next = i
-		}
-	}
-	if last < 0 || j.changes[last].origin != origin {
-		return
-	}
-	if next >= 0 {
-		up = min(up, max(j.resumedAt(last, next), down))
-	}
-	gap := up - max(down, j.dueAfter(last, origin, down))
-	if gap <= 0 {
-		return
-	}
-	for i := range j.changes {
-		if c := &j.changes[i]; c.before(origin, down) {
-			c.from += gap
-			c.to = min(c.to, down) + gap
-		}
-	}
-	if j.born < down {
-		j.born += gap
-	}
-	j.cuts = append(j.cuts, up-0.001)
-	j.sort()
-}
-
-// dueAfter is the position at which the next push was due after the last one before a downtime. The
-// pause until then is none of the downtime.
-func (j *Joined) dueAfter(last, origin int, down float64) float64 {
-	const pauses = 4
-	first, n := last, 0
-	for i := last - 1; i >= 0 && n < pauses; i-- {
-		if j.changes[i].before(origin, down) {
-			first, n = i, n+1
-		}
-	}
-	if interval := (j.changes[last].from - j.changes[first].from) / float64(max(n, 1)); interval >= leastInterval {
-		return j.changes[last].from + interval
-	}
-	return down
-}
-
-// before reports whether a change was before an origin went down. A change of another origin in a
-// tick that had not ended counts as later.
-func (c *joinedChange) before(origin int, down float64) bool {
-	return c.to <= down || c.origin == origin && c.from < down
-}
-
-// resumedAt is the position at which a number was received again after a downtime. If the client
-// pushed all the time before, the first change after it is narrowed by the rate before.
-func (j *Joined) resumedAt(last, next int) float64 {
-	c := &j.changes[next]
-	for i := last; i >= 0; i-- {
-		before := &j.changes[i]
-		if before.origin == j.changes[last].origin && before.tick == j.changes[last].tick-2 {
-			if ticks := c.by.Float64() / before.by.Float64(); ticks > 0 {
-				return max(c.from, c.to-ticks)
-			}
-		}
-		if before.tick+2 < j.changes[last].tick && before.origin == j.changes[last].origin {
-			break
-		}
-	}
-	return c.from
+// resumesWithin reports whether time was left out before a change from one index to another.
+func (j *Joined) resumesWithin(from, to int) bool {
+	return slices.ContainsFunc(j.changes[from:to+1], func(c joinedChange) bool { return c.resumes })
 }

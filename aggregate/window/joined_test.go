@@ -29,3 +29,23 @@ func TestJoinedSort(t *testing.T) {
 		}
 	}
 }
+
+// Changes on both sides of a downtime are no time in which the origin received all the time, though their
+// ticks are adjacent.
+func TestJoinedRunEndsAtADowntime(t *testing.T) {
+	before := joinedChange{from: 3, to: 3.4, tick: 8}
+	for _, c := range []struct {
+		name  string
+		after joinedChange
+		want  bool
+	}{
+		{"the next tick", joinedChange{from: 3.4, to: 4.4, tick: 9}, true},
+		{"after a downtime", joinedChange{from: 23, to: 24, tick: 9}, false},
+		{"a tick later", joinedChange{from: 3.4, to: 4.4, tick: 10}, false},
+		{"another origin", joinedChange{from: 3.4, to: 4.4, tick: 9, origin: 1}, false},
+	} {
+		if got := c.after.follows(&before); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 // holder of the series' history lock.
 type Logs struct {
 	Horizon uint32       // in ticks; no query needs older entries
+	resumed uint32       // the tick in which the process resumed; 0: none
 	birth   uint32       // the most ticks between a series' birth and its first entry
 	coarser []resolution // of older entries of counters and timers
 	grow    func(bytes int64) bool
@@ -89,6 +90,15 @@ func NewLogs(windows []Span, grow func(bytes int64) bool) *Logs {
 		}
 	}
 	return n
+}
+
+// Resumed says that the process resumed, in the newest tick of a clock's pauses, if it was down for a
+// tick or more. Histories are restored before.
+func (n *Logs) Resumed(c *Clock) {
+	p := c.pauses.Load()
+	if newest := len(p.all) - 1; newest >= 0 && p.all[newest].Down >= c.Tick {
+		n.resumed = p.ticks[newest]
+	}
 }
 
 // resolutionOf returns the number of ticks that one entry covers at an age.

@@ -78,7 +78,7 @@ func (r *Reader) singleAfter(p *History, habit uint8, tick uint32) uint8 {
 	if p.log != 0 {
 		before = r.Logs.head(p.log).stamp
 	}
-	row := int(p.singles(r.Logs))
+	row := int(p.Singles(r.Logs))
 	for _, back := range r.steps {
 		if r.CurrentTick(tick) > before {
 			row++

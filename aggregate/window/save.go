@@ -56,7 +56,7 @@ const habitShifted = 0x80
 // Habit returns the habit to save. A delta calls it once per history, which clears the shifted
 // mark.
 func (p *History) Habit(n *Logs, delta bool) (habit uint8) {
-	habit = p.singles(n)
+	habit = p.Singles(n)
 	if !delta {
 		return habit
 	}

@@ -15,6 +15,8 @@ type Timeline struct {
 	told  time.Duration // the origin's newest receiving time
 	heard time.Time     // the local time of the newest message
 	let   bool          // LetRun: the origin's clock goes on without it
+	// resumed is the receiving time of the newest pause that the origin told of.
+	resumed time.Duration
 	// late counts the messages in a row that came later than the run expects, and lateFrom is the
 	// receiving time before the first of them.
 	late     int
@@ -26,6 +28,7 @@ type Timeline struct {
 type run struct {
 	from time.Duration
 	zero time.Time
+	sure bool // the origin told of the pause before it
 }
 
 const (
@@ -41,33 +44,57 @@ const (
 	StandsAfter = 2 * time.Second
 )
 
-// Told takes the receiving time that the origin had just now.
-func (t *Timeline) Told(at time.Duration, now time.Time) {
+// Told takes the receiving time that the origin had just now, and its pauses.
+func (t *Timeline) Told(at time.Duration, all []Pause, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.told
+	if t.let {
+		t.runs = t.runs[:len(t.runs)-1]
+	}
 	t.told, t.heard, t.let = at, now, false
 	zero := now.Add(-at)
-	for n := len(t.runs); n > 1 && t.runs[n-1].zero.Sub(zero) > leastPause; n-- {
+	t.takePauses(all, zero)
+	for n := len(t.runs); n > 1 && !t.runs[n-1].sure && t.runs[n-1].zero.Sub(zero) > leastPause; n-- {
 		t.runs = t.runs[:n-1] // that pause was none: the message was late
 	}
-	if len(t.runs) == 0 {
-		t.runs = append(t.runs, run{zero: zero})
-		return
-	}
-	last := &t.runs[len(t.runs)-1]
-	delay := zero.Sub(last.zero)
+	delay := zero.Sub(t.runs[len(t.runs)-1].zero)
 	if delay <= leastPause {
 		t.late = 0
-		last.zero = last.zero.Add(min(delay, delay/driftShare))
+		t.shift(min(delay, delay/driftShare))
 		return
 	}
 	if t.late++; t.late == 1 {
 		t.lateFrom = before
 	}
 	if delay >= surePause || t.late >= latePause {
-		t.appendRun(run{t.lateFrom, zero})
+		t.appendRun(run{from: t.lateFrom, zero: zero})
 		t.late = 0
+	}
+}
+
+// takePauses takes those pauses that the timeline doesn't know yet.
+func (t *Timeline) takePauses(all []Pause, zero time.Time) {
+	for len(all) > 0 && all[0].At <= t.resumed {
+		all = all[1:]
+	}
+	for _, p := range all {
+		zero = zero.Add(-p.Down)
+	}
+	if len(t.runs) == 0 {
+		t.runs = append(t.runs, run{zero: zero})
+	}
+	for _, p := range all {
+		zero = zero.Add(p.Down)
+		t.appendRun(run{from: p.At, zero: zero, sure: true})
+		t.resumed = p.At
+	}
+}
+
+// shift moves all runs.
+func (t *Timeline) shift(by time.Duration) {
+	for i := range t.runs {
+		t.runs[i].zero = t.runs[i].zero.Add(by)
 	}
 }
 
@@ -86,7 +113,7 @@ func (t *Timeline) LetRun(since time.Time) {
 		return
 	}
 	t.let = true
-	t.appendRun(run{t.told, since.Add(-t.told)})
+	t.appendRun(run{from: t.told, zero: since.Add(-t.told)})
 }
 
 // Course is a timeline as of one moment: positions in ticks, 0 is that moment.
@@ -96,6 +123,7 @@ type Course struct {
 	// receives nothing since then.
 	Known    float64
 	Standing bool
+	let      bool // nothing was received since the last span began
 }
 
 // courseSpan is a run: the ticks from a receiving time on are at tick + shift.
@@ -105,7 +133,7 @@ type courseSpan struct{ from, shift float64 }
 func (t *Timeline) course(now time.Time, tick time.Duration) Course {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Course{Standing: !t.let && len(t.runs) > 0 && now.Sub(t.heard) >= StandsAfter}
+	c := Course{let: t.let, Standing: !t.let && len(t.runs) > 0 && now.Sub(t.heard) >= StandsAfter}
 	for _, r := range t.runs {
 		c.spans = append(c.spans, courseSpan{float64(r.from) / float64(tick), float64(r.zero.Sub(now)) / float64(tick)})
 	}
@@ -121,10 +149,16 @@ func (c *Clock) Course(local time.Time, now Moment) Course {
 		return c.timeline.course(local, c.Tick)
 	}
 	at := float64(now.At) / float64(c.Tick)
-	own := Course{spans: []courseSpan{{0, -at}}}
-	if down := float64(c.down) / float64(c.Tick); down > 0 {
-		own.spans = []courseSpan{{0, -at - down}, {float64(c.resumed) / float64(c.Tick), -at}}
+	own, shift := Course{}, -at
+	for _, p := range slices.Backward(c.Pauses()) {
+		if now.At-p.At > c.reach {
+			break
+		}
+		own.spans = append(own.spans, courseSpan{float64(p.At) / float64(c.Tick), shift})
+		shift -= float64(p.Down) / float64(c.Tick)
 	}
+	own.spans = append(own.spans, courseSpan{0, shift})
+	slices.Reverse(own.spans)
 	return own
 }
 
@@ -160,11 +194,21 @@ func (c *Course) extent(tick uint32) (from, to float64) {
 // afterPause returns the positions of the part of a tick after a pause within it.
 func (c *Course) afterPause(tick uint32) (from, to float64, paused bool) {
 	at := c.place(float64(tick)) + 1
-	if at >= len(c.spans) || c.spans[at].from >= float64(tick)+1 {
+	if at >= len(c.spans) || c.let && at == len(c.spans)-1 || c.spans[at].from >= float64(tick)+1 {
 		return 0, 0, false
 	}
 	shift := c.spans[at].shift
 	return min(c.spans[at].from+shift, c.Known), min(float64(tick)+1+shift, c.Known), true
+}
+
+// resumedIn reports whether the origin resumed in a tick.
+func (c *Course) resumedIn(tick uint32) bool {
+	for _, s := range c.spans[min(1, len(c.spans)):] {
+		if s.from >= float64(tick) && s.from < float64(tick)+1 {
+			return true
+		}
+	}
+	return false
 }
 
 // Middle returns the position of the middle of a tick.

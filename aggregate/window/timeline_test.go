@@ -11,6 +11,8 @@ type toldTimeline struct {
 	Timeline
 	now time.Time
 	at  time.Duration
+	// pauses are those that the origin tells of.
+	pauses []Pause
 }
 
 func newToldTimeline() *toldTimeline {
@@ -21,7 +23,7 @@ func newToldTimeline() *toldTimeline {
 func (t *toldTimeline) hears(messages int, late time.Duration) {
 	for range messages {
 		t.now, t.at = t.now.Add(500*time.Millisecond), t.at+500*time.Millisecond
-		t.Told(t.at, t.now.Add(late))
+		t.Told(t.at, t.pauses, t.now.Add(late))
 	}
 }
 

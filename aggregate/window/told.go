@@ -25,18 +25,19 @@ func NewToldClock(windows []time.Duration) *Clock {
 const mostBack = time.Minute
 
 // Tell sets the clock to a moment of the clock that it follows, and stops it there. It ignores
-// m.Tick.
-func (c *Clock) Tell(m Moment) {
+// m.Tick. all are the pauses of that clock.
+func (c *Clock) Tell(m Moment, all []Pause) { c.TellOf(m, all, time.Now()) }
+
+// TellOf is Tell for a moment that the clock read at a local time in the past.
+func (c *Clock) TellOf(m Moment, all []Pause, local time.Time) {
+	c.pauses.Store(pausesOf(all, c.Tick))
 	if before := c.told.Load(); before.At-m.At <= mostBack {
 		m.At = max(m.At, before.At)
 	}
 	m.Tick = uint32(m.At / c.Tick)
 	c.told.Store(&toldMoment{Moment: m})
-	c.timeline.Told(m.At, time.Now())
+	c.timeline.Told(m.At, all, local)
 }
-
-// TellResumed sets the tick in which the clock that this one follows resumed.
-func (c *Clock) TellResumed(tick uint32) { c.resumedAt.Store(tick) }
 
 // LetRun lets a told clock go on from where it stands, as if it had been told at a local time, until
 // the next Tell. The time is a result of time.Now.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 )
 
 // banner names the ports, with commands that work as printed in any shell on this machine.
@@ -21,6 +22,10 @@ func (p *dataPath) banner() string {
 	fmt.Fprintf(&b, "  read   metrics API  https://%s   (kubeconfig: %s)\n", api, p.kubeconfig)
 	fmt.Fprintf(&b, "  watch  operations   http://%s/readyz and /metrics\n", reachable(p.opsAddr))
 
+	if p.console != nil {
+		fmt.Fprintf(&b, "         console      http://%s\n", reachable(p.console.Addr()))
+	}
+
 	b.WriteString("\nTry it in another terminal. Push:\n\n")
 	if udp := p.udpAddress(); udp != "" {
 		host, port, _ := net.SplitHostPort(udp)
@@ -30,8 +35,8 @@ func (p *dataPath) banner() string {
 	fmt.Fprintf(&b, "  %s -X PUT -d 42 %s/v1/namespaces/shop/deployments.apps/web/queue_depth\n", curl, http)
 
 	b.WriteString("\nRead what an autoscaler reads:\n\n")
-	requests := externalAPI + "/namespaces/shop/http_requests:count"
-	depth := customAPI + "/namespaces/shop/deployments.apps/web/queue_depth"
+	requests := client.ExternalAPI + "/namespaces/shop/http_requests:count"
+	depth := client.CustomAPI + "/namespaces/shop/deployments.apps/web/queue_depth"
 	fmt.Fprintf(&b, "  curl --cacert %s https://%s%s\n", filepath.Join(p.cfg.store.Dir, caName), api, requests)
 	fmt.Fprintf(&b, "  kubectl --kubeconfig %s get --raw %s\n", p.kubeconfig, depth)
 	fmt.Fprintf(&b, "  %s get --kubeconfig %s -n shop external http_requests:count\n\n", binary(), p.kubeconfig)

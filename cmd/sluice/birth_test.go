@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What a series costs that nobody has seen, from its bytes to its place in the table, as wired,
-// without sockets and store: CPU time, the least of all rounds.
+// Measures a new series, from its bytes to its place in the table, as wired, without sockets and
+// store: CPU time, the least of all rounds.
 func BenchmarkBirth(b *testing.B) {
 	const series = 750_000
 	var packets [][]byte

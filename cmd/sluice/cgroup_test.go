@@ -63,7 +63,8 @@ func TestCgroupMemoryLimit(t *testing.T) {
 	}
 }
 
-// What is not set fits the limit, in all; what is set stays, and nothing grows beyond its default.
+// Bounds that are not set fit the memory limit together. Bounds that are set stay, and none grows
+// beyond its default.
 func TestMemoryBoundsFitTheLimit(t *testing.T) {
 	nothingSet := func(string) bool { return false }
 	for _, limit := range []int64{16 << 20, 128 << 20, 512 << 20, 2 << 30, 8 << 30} {

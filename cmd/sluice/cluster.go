@@ -9,11 +9,14 @@ import (
 	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/autoscaler"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/pending"
+	"github.com/sluice-metrics/sluice/wake"
 	"github.com/sluice-metrics/sluice/workload"
 	"golang.org/x/sync/errgroup"
 )
@@ -25,8 +28,17 @@ type clusterSide struct {
 	view    *cluster.View
 	limits  *limit.Registry
 	pending *pending.Buffer
+	// refusals writes Events about samples that are rejected for identity.
+	refusals *identity.Refusals
 	// workloads remembers what the pods of each workload have pushed.
 	workloads *workload.Tracker
+	// autoscalers reads what autoscalers get.
+	autoscalers *autoscaler.Watcher
+	// waker sets first replicas, by means of firstReplicas; nil: off.
+	waker         *wake.Waker
+	firstReplicas *cluster.FirstReplicas
+	// policies restrict who may read external metrics.
+	policies *policies
 	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
 	// reconciled is set once the restored table is reconciled with the cluster view: responses are
@@ -44,7 +56,10 @@ func (p *dataPath) connect(context.Context) (err error) {
 	if p.cluster.client, err = cluster.Connect(c, p.log); err != nil {
 		return err
 	}
-	p.cluster.view, err = cluster.NewView(p.cluster.client, c, p.log)
+	if p.cluster.view, err = cluster.NewView(p.cluster.client, c, p.log); err != nil || !p.cfg.wake.Enabled {
+		return err
+	}
+	p.cluster.firstReplicas, err = cluster.NewFirstReplicas(p.cluster.client, p.cluster.view)
 	return err
 }
 
@@ -56,6 +71,15 @@ func (p *dataPath) identify() *identity.Resolver {
 	return identity.New(p.cfg.identity, adapter.NewResources(), nil)
 }
 
+// describe returns the describer of samples; in a cluster it writes Events about rejected ones.
+func (p *dataPath) describe() aggregate.Describer {
+	if p.cluster.view == nil {
+		return p.resolver.Describe
+	}
+	p.cluster.refusals = identity.NewRefusals(p.resolver, p.cluster.view)
+	return p.cluster.refusals.Describe
+}
+
 // The receiver finds SenderPrefetcher by a type assertion, which would fail silently.
 var _ receiver.SenderPrefetcher = (*cluster.View)(nil)
 
@@ -65,13 +89,18 @@ func (p *dataPath) joinCluster() {
 	if c.view == nil {
 		return
 	}
-	c.limits = limit.New(p.cfg.limit, c.view, p.table, c.view, p.log)
+	c.limits = limit.New(p.cfg.limit, limitRules{c.view, p.rules}, p.table, c.view, p.log)
 	p.table.SetAdmission(c.limits)
 	c.workloads = workload.New(c.view)
 	p.table.SetObserver(c.workloads)
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
-		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.resolver.Explain, Blind: c.view.Outage,
+		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
 	})
+	c.policies = p.watchPolicies()
+	c.autoscalers = p.watchAutoscalers()
+	c.waker = p.wakeTargets()
+	p.rules.changed = c.rulesChanged
+	p.watchRules()
 	c.view.Observe(c.observer())
 }
 
@@ -90,20 +119,47 @@ func (t trust) ExplainLimit(s *metric.Sample) string {
 	return t.limits.Explain(about.Object, metric.Borrow(s.Name))
 }
 
+// whyRejected says why a sample was rejected for its sender or for a limit, in the words of the Event
+// and of the answer to HTTP clients. It decides anew, so it is for records and log lines.
+func (p *dataPath) whyRejected(reason metric.Reason, s *metric.Sample) string {
+	switch {
+	case reason == metric.Identity:
+		return p.resolver.Explain(s)
+	case reason != metric.OverLimit:
+		return ""
+	case p.cluster.limits == nil:
+		return "new series over a limit: " + p.cfg.seriesBounds()
+	}
+	if why := (trust{p.resolver, p.cluster.limits}).ExplainLimit(s); why != "" {
+		return why
+	}
+	return "new series over a limit that has room again, or of the process: " + p.cfg.seriesBounds()
+}
+
 // observer reacts to changes in the cluster.
 func (c *clusterSide) observer() cluster.Observer {
 	readmit := func() { c.readmit.Store(true) }
-	return cluster.Observer{
+	o := cluster.Observer{
 		SendersChanged: func(addresses []netip.Addr) {
 			c.pending.Known(addresses...)
 			readmit() // a claim by an unknown container is ignored, so its lines may have been rejected
 		},
-		ObjectGone:         c.limits.ObjectGone,
-		LimitsChanged:      c.limits.LimitsChanged,
-		AutoscalersChanged: c.limits.AutoscalersChanged,
-		ObjectAdded:        readmit,
-		ResourcesChanged:   readmit,
+		ObjectGone: func(o metric.Object) {
+			c.limits.ObjectGone(o)
+			c.refusals.ObjectGone(o)
+		},
+		LimitsChanged: c.limits.LimitsChanged,
+		AutoscalersChanged: func(namespace string) {
+			c.limits.AutoscalersChanged(namespace)
+			c.autoscalers.Changed()
+		},
+		ObjectAdded:      readmit,
+		ResourcesChanged: readmit,
 	}
+	if c.waker != nil {
+		o.WakeChanged = c.waker.Changed
+	}
+	return o
 }
 
 // reconcilePoll is the interval of checks for a synced view.

@@ -10,16 +10,22 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/console"
+	"github.com/sluice-metrics/sluice/export/otlp"
 	"github.com/sluice-metrics/sluice/identity"
+	"github.com/sluice-metrics/sluice/keda"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/operations"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/sluice-metrics/sluice/relay"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
 	"github.com/sluice-metrics/sluice/store"
+	"github.com/sluice-metrics/sluice/wake"
 )
 
 // serverConfig is the configuration of "sluice serve": those of the stages, and what belongs to
@@ -38,9 +44,15 @@ type serverConfig struct {
 	table      aggregate.Config
 	store      store.Config
 	natsbus    natsbus.Config
+	relay      relay.Config
+	otlp       otlp.Config
 	api        adapter.Config
 	operations operations.Config
+	console    console.Config
+	keda       keda.Config
+	wake       wake.Config
 
+	rulesFile     string
 	shutdownDelay time.Duration
 
 	names   map[any]string    // names of settings, by pointer to the field that a setting sets
@@ -78,8 +90,12 @@ func defaultConfig() *serverConfig {
 		table:      aggregate.DefaultConfig(),
 		store:      defaultStore(),
 		natsbus:    natsbus.DefaultConfig(),
+		relay:      relay.DefaultConfig(),
+		otlp:       otlp.DefaultConfig(),
 		api:        adapter.DefaultConfig(),
 		operations: operations.DefaultConfig(),
+		keda:       keda.DefaultConfig(),
+		wake:       wake.DefaultConfig(),
 	}
 }
 
@@ -94,12 +110,19 @@ func (c *serverConfig) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
 	c.push.Dialect = c.statsd.dialect
 	c.api.CertDir = c.store.Dir
+	c.console.Standalone = c.standalone
 	if c.natsbus.Enabled() {
 		c.table.Replicated = true
-		c.limit.Origin, c.cluster.Replica = c.natsbus.ReplicaName(), c.natsbus.ReplicaName()
+		c.cluster.Replicas = c.natsbus.Cluster
+		c.shareReplicaName()
 	}
 	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, // one body, and the same body decompressed
 		int64(c.push.MaxBodyBytes)+int64(max(c.push.MaxBodyBytes, c.push.MaxDecompressedBytes)))
+}
+
+// shareReplicaName sets the fields of other stages that follow from the replica's name.
+func (c *serverConfig) shareReplicaName() {
+	c.limit.Origin, c.cluster.Replica = c.natsbus.ReplicaName(), c.natsbus.ReplicaName()
 }
 
 // groupBounds bounds the groups. Without a cluster, namespaces have no shares.
@@ -158,9 +181,9 @@ func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 func (c *serverConfig) validate(faults ...error) error {
 	known := faulty(faults)
 	for _, fault := range faults {
-		var unknown *unknownFlag
-		if errors.As(fault, &unknown) && unknown.nearest != "" {
-			known[unknown.nearest] = true
+		var unknown *command.UnknownFlag
+		if errors.As(fault, &unknown) && unknown.Nearest != "" {
+			known[unknown.Nearest] = true
 		}
 	}
 	if !c.standalone && c.cluster.Kubeconfig == "" && !inPod() &&
@@ -174,6 +197,9 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.push.Auth == push.AuthToken {
 		own = append(own, c.fault("push-auth", "is token, which needs a cluster to check tokens; must be none with --standalone"))
 	}
+	if c.standalone && c.wake.Enabled {
+		own = append(own, c.fault("wake", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
+	}
 	if c.shutdownDelay < 0 {
 		own = append(own, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
 	}
@@ -186,7 +212,8 @@ func (c *serverConfig) validate(faults ...error) error {
 	}{
 		{"statsd", &c.receiver}, {"push", &c.push}, {"groups", &c.groups}, {"identity", &c.identity},
 		{"cluster", &c.cluster}, {"limit", &c.limit}, {"table", &c.table}, {"store", &c.store},
-		{"natsbus", &c.natsbus}, {"api", &c.api}, {"operations", &c.operations},
+		{"natsbus", &c.natsbus}, {"relay", &c.relay}, {"otlp", &c.otlp}, {"api", &c.api}, {"operations", &c.operations},
+		{"console", &c.console}, {"keda", &c.keda}, {"wake", &c.wake},
 	} {
 		for _, fault := range config.Split(stage.config.Validate()) {
 			worded, ok := c.word(stage.config, fault)
@@ -203,7 +230,7 @@ func (c *serverConfig) validate(faults ...error) error {
 		}
 		said[fault.Error()] = true
 	}
-	return usage(faults...)
+	return command.Usage(faults...)
 }
 
 // warnings lists settings that are valid and rarely intended.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 )
@@ -21,7 +22,7 @@ var notInFile = map[string]bool{"config": true, "help": true, "print-example-con
 // line keeps its value.
 func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]string, faults []error) {
 	broken := func(where, text string) (map[string]string, []error) {
-		return nil, []error{&settingFault{"config", where + ":", text}}
+		return nil, []error{&command.SettingFault{Name: "config", Written: where + ":", Text: text}}
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -61,7 +62,7 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 		as := fmt.Sprintf("%s:%d: %s", path, key.Line, key.Value)
 		given := flag.Changed
 		if err := setFromFile(flag, value); err != nil {
-			faults = append(faults, &settingFault{flag.Name, as, err.Error()})
+			faults = append(faults, &command.SettingFault{Name: flag.Name, Written: as, Text: err.Error()})
 		} else if !given {
 			written[flag.Name] = as
 		}
@@ -70,12 +71,12 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 }
 
 // newUnknownSetting is the fault of an unknown key, with the nearest setting.
-func newUnknownSetting(where, key string, flags *pflag.FlagSet) *unknownFlag {
-	u := &unknownFlag{fmt.Sprintf("%s: unknown setting %q", where, key), nearestFlag(key, flags)}
-	if u.nearest == "" || notInFile[u.nearest] {
-		u.text += "; 'sluice serve --print-example-config' lists all"
+func newUnknownSetting(where, key string, flags *pflag.FlagSet) *command.UnknownFlag {
+	u := &command.UnknownFlag{Text: fmt.Sprintf("%s: unknown setting %q", where, key), Nearest: command.NearestFlag(key, flags)}
+	if u.Nearest == "" || notInFile[u.Nearest] {
+		u.Text += "; 'sluice serve --print-example-config' lists all"
 	} else {
-		u.text += fmt.Sprintf("; did you mean %q?", u.nearest)
+		u.Text += fmt.Sprintf("; did you mean %q?", u.Nearest)
 	}
 	return u
 }
@@ -112,7 +113,7 @@ func setFromFile(flag *pflag.Flag, value *yaml.Node) error {
 	if err != nil || flag.Changed {
 		return err
 	}
-	return set(flag, text)
+	return command.Set(flag, text)
 }
 
 var errNotScalar = errors.New("is not one value; must be one value, or a list of values")
@@ -146,9 +147,9 @@ func exampleConfig() string {
 	for _, group := range c.settingGroups() {
 		fmt.Fprintf(&b, "\n# --- %s ---\n", group.heading)
 		for _, s := range group.settings {
-			b.WriteString("\n" + wrap(s.help, "# ", 100))
-			if choice, ok := s.variable.(*choice); ok {
-				fmt.Fprintf(&b, "# One of %s.\n", oneOf(choice.words))
+			b.WriteString("\n" + command.Wrap(s.help, "# ", 100))
+			if choice, ok := s.variable.(*command.Choice); ok {
+				fmt.Fprintf(&b, "# One of %s.\n", command.OneOf(choice.Words))
 			}
 			fmt.Fprintf(&b, "# %s: %s\n", s.name, yamlDefault(flags.Lookup(s.name)))
 		}
@@ -158,23 +159,9 @@ func exampleConfig() string {
 
 // yamlDefault is the default of a flag as a YAML scalar.
 func yamlDefault(flag *pflag.Flag) string {
-	value := shortDuration(flag)
+	value := command.ShortDuration(flag)
 	if value == "" || strings.HasPrefix(value, ":") {
 		return fmt.Sprintf("%q", value)
-	}
-	return value
-}
-
-// shortDuration is the default of a flag; of a duration "24h" rather than "24h0m0s".
-func shortDuration(flag *pflag.Flag) string {
-	value := flag.DefValue
-	if flag.Value.Type() == "duration" && len(value) > 2 {
-		if short, ok := strings.CutSuffix(value, "m0s"); ok {
-			value = short + "m"
-		}
-		if short, ok := strings.CutSuffix(value, "h0m"); ok {
-			value = short + "h"
-		}
 	}
 	return value
 }

@@ -8,9 +8,12 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/client"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 )
 
 // A client's text comes back cut, with its length, in answers, errors and logs.
@@ -18,7 +21,7 @@ func TestLongTextIsNotEchoed(t *testing.T) {
 	const mostEchoed = 3 << 10
 	const lineOf = 60_000 // within a line's limit
 	long := strings.Repeat("x", 900_000)
-	var log syncedText
+	var log logtest.Buffer
 	p := startedWith(t, t.TempDir(), slog.New(slog.NewTextHandler(&log, nil)))
 	cut := "... ("
 	for name, c := range map[string]struct {
@@ -68,8 +71,8 @@ func TestLongTextIsNotEchoed(t *testing.T) {
 		}
 	}
 	api := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	for _, path := range []string{externalAPI + "/namespaces/a/" + long, customAPI + "/namespaces/a/pods/*/" + long, customAPI + "/namespaces/a/pods/" + long + "/b", customAPI + "/namespaces/" + long + "/pods/*/b",
-		customAPI + "/namespaces/a/" + long + "/*/b", externalAPI + "/namespaces/a/b?labelSelector=" + long + "%3D%3D", externalAPI + "/namespaces/a/b?labelSelector=%21%21" + long, externalAPI + "/namespaces/a/b:" + long} {
+	for _, path := range []string{client.ExternalAPI + "/namespaces/a/" + long, client.CustomAPI + "/namespaces/a/pods/*/" + long, client.CustomAPI + "/namespaces/a/pods/" + long + "/b", client.CustomAPI + "/namespaces/" + long + "/pods/*/b",
+		client.CustomAPI + "/namespaces/a/" + long + "/*/b", client.ExternalAPI + "/namespaces/a/b?labelSelector=" + long + "%3D%3D", client.ExternalAPI + "/namespaces/a/b?labelSelector=%21%21" + long, client.ExternalAPI + "/namespaces/a/b:" + long} {
 		res, err := api.Get("https://" + p.api.Addr().String() + path)
 		if err != nil {
 			t.Fatal(err)
@@ -99,26 +102,8 @@ func TestLongTextIsNotEchoed(t *testing.T) {
 		{"push", long}, {"get", long}, {"get", "-n", long, "external", "a"}, {long}, {"serve", "--" + long}, {"serve", "--windows", long}, {"serve", "--statsd-udp", long}, {"serve", "--max-bytes", long}, {"serve", long},
 	} {
 		code, out, errs := called(t, args...)
-		if len(out)+len(errs) > mostEchoed || code == exitOK {
+		if len(out)+len(errs) > mostEchoed || code == command.ExitOK {
 			t.Errorf("sluice %.60v: code %d, %d bytes: %.300s", args, code, len(out)+len(errs), errs)
 		}
 	}
-}
-
-// syncedText is a log that may be read while it is written.
-type syncedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *syncedText) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *syncedText) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }

@@ -7,25 +7,15 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/config"
-	"github.com/spf13/pflag"
 )
-
-// settingFault is the fault of one setting. Its message begins with the setting as the user wrote
-// it: "--max-series", "-n", or "sluice.yaml:3: max-series".
-type settingFault struct {
-	name    string // without dashes
-	written string
-	text    string
-}
-
-func (f *settingFault) Error() string { return f.written + " " + f.text }
 
 // faultySetting is the name of the setting that an error is about; empty: none.
 func faultySetting(err error) string {
-	var fault *settingFault
+	var fault *command.SettingFault
 	if errors.As(err, &fault) {
-		return fault.name
+		return fault.Name
 	}
 	return ""
 }
@@ -41,38 +31,12 @@ func faulty(errs []error) map[string]bool {
 	return names
 }
 
-// set gives a flag a value. An invalid one leaves the flag as it was: pflag's own types would turn
-// to 0, which may be a second fault. The error continues the name of the setting.
-func set(flag *pflag.Flag, value string) error {
-	before := flag.Value.String()
-	err := flag.Value.Set(value)
-	if err == nil {
-		return nil
-	}
-	_ = flag.Value.Set(before)
-	if errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("is %q, which is too large", value)
-	}
-	if text, ok := mustBe[flag.Value.Type()]; ok {
-		return fmt.Errorf("is %q; must be %s", value, text)
-	}
-	return fmt.Errorf("is %q; %w", value, err)
-}
-
-// mustBe describes the values of pflag's own types.
-var mustBe = map[string]string{
-	"int":      "a whole number",
-	"float64":  "a number",
-	"bool":     "true or false",
-	"duration": "a duration, as in 90s, 10m or 24h (units are ms, s, m and h)",
-}
-
 // validator is a stage's configuration.
 type validator interface{ Validate() error }
 
 // fault is the fault of a setting, which it names as the user wrote it.
-func (c *serverConfig) fault(name, format string, args ...any) *settingFault {
-	return &settingFault{name, c.as(name), fmt.Sprintf(format, args...)}
+func (c *serverConfig) fault(name, format string, args ...any) *command.SettingFault {
+	return &command.SettingFault{Name: name, Written: c.as(name), Text: fmt.Sprintf(format, args...)}
 }
 
 // as is the name of a setting as the user wrote it.

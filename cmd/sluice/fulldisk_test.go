@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 )
 
 // A server starts on an empty data folder whose disk is full, says what it does without, and
@@ -61,7 +63,7 @@ func TestEmptyFolderOnAFullDisk(t *testing.T) {
 		if got := s.ask(http.MethodGet, s.at+depth, ""); !strings.Contains(got, "7") {
 			t.Errorf("what was pushed on the full disk is not there: %s", got)
 		}
-		for _, name := range []string{"SLUICE", kubeconfigName, caName} {
+		for _, name := range []string{"SLUICE", client.KubeconfigName, caName} {
 			if stat, err := os.Stat(filepath.Join(dir, name)); err != nil || stat.Size() == 0 {
 				t.Errorf("%s is empty or missing: %v", name, err)
 			}

@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
@@ -19,14 +22,7 @@ const exampleFile = "../../sluice.example.yaml"
 // called runs one command line and returns what it did.
 func called(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
-	return calledWith(t, "", args...)
-}
-
-func calledWith(t *testing.T, input string, args ...string) (code int, out, errs string) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	code = run(context.Background(), args, streams{in: strings.NewReader(input), out: &stdout, err: &stderr})
-	return code, stdout.String(), stderr.String()
+	return commandtest.Run(newSluice(), "", args...)
 }
 
 // held compares with a golden file, or writes it.
@@ -49,14 +45,16 @@ func held(t *testing.T, file, got string) {
 
 func TestHelp(t *testing.T) {
 	for name, args := range map[string][]string{
-		"help":       {"--help"},
-		"serve_help": {"serve", "--help"},
-		"push_help":  {"push", "--help"},
-		"get_help":   {"get", "-h"},
+		"help":         {"--help"},
+		"serve_help":   {"serve", "--help"},
+		"push_help":    {"push", "--help"},
+		"get_help":     {"get", "-h"},
+		"list_help":    {"list", "--help"},
+		"explain_help": {"explain", "--help"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := called(t, args...)
-			if code != exitOK || errs != "" {
+			if code != command.ExitOK || errs != "" {
 				t.Errorf("exit code %d, errors %q: want 0 and none", code, errs)
 			}
 			held(t, filepath.Join("testdata", name+".txt"), out)
@@ -66,7 +64,7 @@ func TestHelp(t *testing.T) {
 
 func TestExampleConfig(t *testing.T) {
 	code, out, errs := called(t, "serve", "--print-example-config")
-	if code != exitOK || errs != "" {
+	if code != command.ExitOK || errs != "" {
 		t.Errorf("exit code %d, errors %q: want 0 and none", code, errs)
 	}
 	held(t, exampleFile, out)
@@ -101,29 +99,40 @@ func TestExampleConfigUncommentedIsTheDefault(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	code, _, errs := called(t, "server")
-	if code != exitUsage || !strings.Contains(errs, `unknown command "server"; did you mean "serve"?`) {
-		t.Errorf("exit code %d, %q: want %d and a suggestion", code, errs, exitUsage)
+	if code != command.ExitUsage || !strings.Contains(errs, `unknown command "server"; did you mean "serve"?`) {
+		t.Errorf("exit code %d, %q: want %d and a suggestion", code, errs, command.ExitUsage)
 	}
 }
 
 func TestHelpOfACommand(t *testing.T) {
 	_, want, _ := called(t, "serve", "--help")
-	if code, out, errs := called(t, "help", "serve"); code != exitOK || out != want || errs != "" {
+	if code, out, errs := called(t, "help", "serve"); code != command.ExitOK || out != want || errs != "" {
 		t.Errorf("exit code %d, %q %q: want what serve --help prints", code, out, errs)
 	}
 	_, want, _ = called(t, "--help")
-	if code, out, errs := called(t, "help"); code != exitOK || out != want || errs != "" {
+	if code, out, errs := called(t, "help"); code != command.ExitOK || out != want || errs != "" {
 		t.Errorf("exit code %d, %q %q: want what --help prints", code, out, errs)
 	}
 	code, out, errs := called(t, "help", "nope")
-	if code != exitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of completion, get, `) {
-		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, exitUsage)
+	if code != command.ExitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of completion, explain, get, `) {
+		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, command.ExitUsage)
 	}
+	_, want, _ = called(t, "rule")
+	for _, args := range [][]string{{"rule", "--help"}, {"rule", "-h"}, {"help", "rule"}} {
+		if code, out, errs := called(t, args...); code != command.ExitOK || out != want || errs != "" {
+			t.Errorf("%v: exit code %d, %q %q: want what rule prints", args, code, out, errs)
+		}
+	}
+	code, out, errs = called(t, "rule", "tset", "--what")
+	if code != command.ExitUsage || out != "" {
+		t.Errorf("exit code %d, %q: want %d and no help", code, out, command.ExitUsage)
+	}
+	commandtest.WantLines(t, errs, `unknown command "tset"; did you mean "test"?`, "unknown flag --what")
 	code, out, errs = called(t, "help", "serve", "extra", "--what")
-	if code != exitUsage || out != "" {
-		t.Errorf("exit code %d, %q: want %d and no help", code, out, exitUsage)
+	if code != command.ExitUsage || out != "" {
+		t.Errorf("exit code %d, %q: want %d and no help", code, out, command.ExitUsage)
 	}
-	wantLines(t, errs, `unexpected argument "extra"`, "unknown flag --what")
+	commandtest.WantLines(t, errs, `unexpected argument "extra"`, "unknown flag --what")
 }
 
 // full is a disk without room.
@@ -131,37 +140,37 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// What is written to a file that has no room was not written.
+// A file without room for the output is an error.
 func TestPrintingFails(t *testing.T) {
 	for _, args := range [][]string{{"serve", "--print-example-config"}, {"version"}} {
 		var errs strings.Builder
-		code := run(context.Background(), args, streams{in: strings.NewReader(""), out: full{}, err: &errs})
-		if code != exitFailed || !strings.Contains(errs.String(), "no space left") {
-			t.Errorf("%v: exit code %d, %q: want %d and why", args, code, errs.String(), exitFailed)
+		code := run(context.Background(), args, command.Streams{In: strings.NewReader(""), Out: full{}, Err: &errs})
+		if code != command.ExitFailed || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: exit code %d, %q: want %d and why", args, code, errs.String(), command.ExitFailed)
 		}
 	}
-	if code, out, _ := called(t, "serve", "--print-example-config", "extra"); code != exitUsage || out != "" {
-		t.Errorf("exit code %d, %.40q: want %d and no file", code, out, exitUsage)
+	if code, out, _ := called(t, "serve", "--print-example-config", "extra"); code != command.ExitUsage || out != "" {
+		t.Errorf("exit code %d, %.40q: want %d and no file", code, out, command.ExitUsage)
 	}
 }
 
 func TestVersionIsAFlagToo(t *testing.T) {
 	_, want, _ := called(t, "version")
-	if code, out, errs := called(t, "--version"); code != exitOK || out != want || !strings.HasPrefix(out, "sluice ") {
+	if code, out, errs := called(t, "--version"); code != command.ExitOK || out != want || !strings.HasPrefix(out, "sluice ") {
 		t.Errorf("exit code %d, %q %q: want %q", code, out, errs, want)
 	}
 }
 
 // Help fits the terminal, at any width that is usable.
 func TestHelpFitsTheTerminal(t *testing.T) {
-	root := newRoot(streams{})
+	root := newSluice()
 	for _, width := range []int{60, 80, 120} {
-		for _, command := range root.Commands() {
-			examples := strings.Count(command.Example, "\n") + 1
-			for _, line := range strings.Split(helpText(command, width), "\n") {
-				if words := strings.Fields(line); utf8.RuneCountInString(line) > width && len(words) > 1 && !strings.Contains(command.Long, line) {
+		for _, one := range root.Commands() {
+			examples := strings.Count(one.Example, "\n") + 1
+			for _, line := range strings.Split(command.HelpText(one, width), "\n") {
+				if words := strings.Fields(line); utf8.RuneCountInString(line) > width && len(words) > 1 && !strings.Contains(one.Long, line) {
 					if examples--; examples < 0 {
-						t.Errorf("%s at %d columns: %s", command.Name(), width, line)
+						t.Errorf("%s at %d columns: %s", one.Name(), width, line)
 					}
 				}
 			}

@@ -86,7 +86,7 @@ type guardedPath struct {
 func newPath(tb testing.TB) (*guardedPath, *aggregate.Table) {
 	cfg := defaultConfig()
 	cfg.standalone = true
-	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(rulebook)}
 	if err := p.makeTable(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

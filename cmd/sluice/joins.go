@@ -13,8 +13,9 @@ import (
 )
 
 // documents joins the documents that the store persists beside the table: groups, in a cluster the
-// metrics that workloads have pushed, and of replicas their deletions and the epoch of the table. Keys
-// are hashes of different texts. The first byte of a document says what it is; groups have the others.
+// metrics that workloads have pushed, and of replicas their deletions and the epoch of the table.
+// Keys are hashes of different texts. The first byte of a document says what it is; groups have the
+// others.
 type documents struct {
 	groups    *group.Groups
 	workloads *workload.Tracker // nil: standalone

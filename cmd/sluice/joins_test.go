@@ -19,8 +19,8 @@ func (oneWorkload) Workload(metric.Object) (metric.Workload, bool, bool) {
 func (oneWorkload) Owner(of metric.Workload) (metric.Workload, bool) { return of, true }
 func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return func(func(metric.Workload) bool) {} }
 
-// What workloads have pushed is kept beside the groups, each for its own; a standalone server
-// passes over what a cluster's has left.
+// Documents of workloads are kept beside those of groups. A standalone server skips those that a
+// cluster's server has left.
 func TestDocumentsOfWorkloads(t *testing.T) {
 	groups := func() *group.Groups { return group.New(group.DefaultConfig(), groupTable{new(aggregate.Table)}) }
 	written := documents{groups: groups(), workloads: workload.New(oneWorkload{})}

@@ -9,17 +9,15 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 	"github.com/sluice-metrics/sluice/durable"
 	"k8s.io/client-go/tools/clientcmd"
+
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// kubeconfigName is the file in the data folder by which kubectl and "sluice get" reach a
-// standalone Sluice. caName is the file with the adapter's certificate authority.
-const (
-	kubeconfigName = "kubeconfig"
-	caName         = "ca.crt"
-)
+// caName is the file in the data folder with the adapter's certificate authority.
+const caName = "ca.crt"
 
 // anyToken keeps kubectl from asking for a password. A standalone server ignores it.
 const anyToken = "anybody"
@@ -41,7 +39,7 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 		Contexts:       map[string]*clientcmdapi.Context{"sluice": {Cluster: "sluice", AuthInfo: "anybody"}},
 		CurrentContext: "sluice",
 	}
-	path := filepath.Join(dir, kubeconfigName)
+	path := filepath.Join(dir, client.KubeconfigName)
 	text, err := clientcmd.Write(content)
 	if err == nil {
 		err = renewFile(path, text)
@@ -62,7 +60,7 @@ func (p *dataPath) keepKubeconfig() (err error) {
 	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
 	if durable.IsFull(err) || ca != "" && errors.Is(err, fs.ErrNotExist) { // the adapter could not keep its certificate
 		p.log.Warn("the kubeconfig was not written, and \"sluice get\" and kubectl need it: free disk space, then restart", "error", err)
-		p.kubeconfig = filepath.Join(p.cfg.store.Dir, kubeconfigName)
+		p.kubeconfig = filepath.Join(p.cfg.store.Dir, client.KubeconfigName)
 		return nil
 	}
 	return err

@@ -21,6 +21,7 @@ func (c *serverConfig) listenAddresses() []listenAddress {
 		{"http-address", "tcp", c.push.Address},
 		{"api-address", "tcp", c.api.Address},
 		{"ops-address", "tcp", c.operations.Address},
+		{"console-address", "tcp", c.console.Address},
 		{"replica-listen", "tcp", c.natsbus.ListenAddress()},
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"os"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/client"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/store"
+	"github.com/spf13/cobra"
 )
 
 func main() {
@@ -12,5 +15,15 @@ func main() {
 	if code, isChild := store.ChildMain(); isChild {
 		os.Exit(code)
 	}
-	os.Exit(run(context.Background(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	os.Exit(run(context.Background(), os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}
+
+// run executes one command line and returns the process's exit code.
+func run(ctx context.Context, args []string, std command.Streams) int {
+	return command.Execute(ctx, newSluice(), args, std)
+}
+
+func newSluice() *cobra.Command {
+	all := append([]*cobra.Command{newServe()}, client.Commands()...)
+	return command.NewRoot(versionLine(), append(all, newVersion())...)
 }

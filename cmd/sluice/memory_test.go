@@ -21,9 +21,9 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// What a counter with three tags takes in the server's process, and where: SLUICE_MEMORY=750000 (or
-// another number of series) go test ./cmd/sluice -run TestMemoryOfASeries -v. Ten million take
-// minutes and 5 GiB. The store is not in it.
+// Measures the memory of a counter with three tags in the server's process, and where it is:
+// SLUICE_MEMORY=750000 (or another number of series) go test ./cmd/sluice -run TestMemoryOfASeries
+// -v. Ten million take minutes and 5 GiB. The store is not in it.
 func TestMemoryOfASeries(t *testing.T) {
 	series, err := strconv.Atoi(os.Getenv("SLUICE_MEMORY"))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestMemoryOfASeries(t *testing.T) {
 	cfg := defaultConfig()
 	cfg.standalone = true
 	cfg.table.MaxSeries, cfg.table.MaxBytes = max(cfg.table.MaxSeries, series), max(cfg.table.MaxBytes, int64(series)*512)
-	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler)}
+	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(rulebook)}
 	if err := p.makeTable(t.Context()); err != nil {
 		t.Fatal(err)
 	}

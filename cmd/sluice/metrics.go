@@ -40,7 +40,23 @@ func (p *dataPath) register(context.Context) error {
 		p.api.Register(p.registry),
 	}
 	if c := &p.cluster; c.view != nil {
-		faults = append(faults, c.view.Register(p.registry), c.limits.Register(p.registry), c.pending.Register(p.registry), c.workloads.Register(p.registry))
+		faults = append(faults, c.view.Register(p.registry), c.limits.Register(p.registry), c.pending.Register(p.registry), c.workloads.Register(p.registry),
+			p.registry.Register(c.autoscalers))
+	}
+	if p.cluster.waker != nil {
+		faults = append(faults, p.registry.Register(p.cluster.waker.Collector()))
+	}
+	if p.keda != nil {
+		faults = append(faults, p.registry.Register(p.keda))
+	}
+	if p.console != nil {
+		faults = append(faults, p.console.Register(p.registry))
+	}
+	if p.relay != nil {
+		faults = append(faults, p.registry.Register(p.relay))
+	}
+	if p.otlp != nil {
+		faults = append(faults, p.registry.Register(p.otlp))
 	}
 	if r := &p.replication; r.bus != nil {
 		faults = append(faults, p.registry.Register(r.bus), p.registry.Register(r.replica))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +11,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+
 	dto "github.com/prometheus/client_model/go"
+	"github.com/sluice-metrics/sluice/autoscaler"
+	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -25,7 +30,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	p := started(t, t.TempDir(), "--statsd-unix", t.TempDir()+"/stream")
 	atFirst := namesOf(t, p.registry)
 	useEverything(t, p)
-	all := both{p.registry, both{ofACluster(t, p.cfg.store.Dir), ofReplicas(t)}}
+	all := both{p.registry, both{ofACluster(t, p.cfg.store.Dir), both{ofReplicas(t), both{ofAutoscalers(t), ofExports(t, p.cfg.store.Dir)}}}}
 	table := metricsTable(t, all)
 
 	text, err := os.ReadFile(metricsFile)
@@ -67,13 +72,13 @@ func namesOf(t *testing.T, gatherer prometheus.Gatherer) []string {
 // useEverything makes a server show the metrics that appear with their first use.
 func useEverything(t *testing.T, p *dataPath) {
 	t.Helper()
-	if code, _, errs := called(t, "push", "--statsd", p.udpAddress(), "seen:1|c", "lost:1|c"); code != exitOK {
+	if code, _, errs := called(t, "push", "--statsd", p.udpAddress(), "seen:1|c", "lost:1|c"); code != command.ExitOK {
 		t.Fatal(errs)
 	}
-	if code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--counter", "pushed", "1", "--sync"); code != exitOK {
+	if code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--counter", "pushed", "1", "--sync"); code != command.ExitOK {
 		t.Fatal(errs)
 	}
-	if code, _, errs := called(t, "get", "--kubeconfig", p.kubeconfig, "external", "pushed"); code != exitOK {
+	if code, _, errs := called(t, "get", "--kubeconfig", p.kubeconfig, "external", "pushed"); code != command.ExitOK {
 		t.Fatal(errs)
 	}
 }
@@ -90,7 +95,7 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 		t.Fatal(err)
 	}
 	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token",
-		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", "127.0.0.1:1", "--replica-insecure",
+		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", "127.0.0.1:1", "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
@@ -119,6 +124,51 @@ func ofReplicas(t *testing.T) prometheus.Gatherer {
 	}
 	reads(t, "jobs", 2, 10*time.Second, all...)
 	return all[0].registry
+}
+
+func ofExports(t *testing.T, certificates string) prometheus.Gatherer {
+	t.Helper()
+	certificate := filepath.Join(certificates, "tls.crt")
+	return started(t, t.TempDir(), "--relay-to", "127.0.0.1:1", "--export-otlp", "http://127.0.0.1:1/v1/metrics",
+		"--keda-address", "127.0.0.1:0", "--keda-client-names", "keda", "--keda-tls-cert-file", certificate,
+		"--keda-tls-key-file", filepath.Join(certificates, "tls.key"), "--keda-tls-client-ca-file", certificate).registry
+}
+
+// ofAutoscalers is the registry of a watcher of one autoscaler.
+func ofAutoscalers(t *testing.T) prometheus.Gatherer {
+	t.Helper()
+	w := autoscaler.New(autoscaler.Parts{
+		List: func(string) []*inspect.Autoscaler {
+			return []*inspect.Autoscaler{{Namespace: "shop", Name: "web", Metrics: []inspect.AutoscalerMetric{{Source: "External", Name: "jobs"}}}}
+		},
+		Begin:    func() autoscaler.Reader { return constantReader{} },
+		Ready:    func() bool { return true },
+		External: true,
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	w.Changed()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w)
+	for range 100 {
+		if len(namesOf(t, registry)) > 0 {
+			return registry
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("the watcher of autoscalers has no metrics")
+	return nil
+}
+
+// constantReader reads 1 for each metric of an autoscaler.
+type constantReader struct{}
+
+func (constantReader) HeldBack(*inspect.Autoscaler) []autoscaler.Held { return nil }
+
+func (constantReader) Read(*inspect.Autoscaler, *inspect.AutoscalerMetric) (autoscaler.Reading, error) {
+	return autoscaler.Reading{Sum: metric.Int(1), Values: 1}, nil
 }
 
 // both shows what either has, once.

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/client"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
 
 func fileOf(t *testing.T, text string) string {
@@ -33,23 +36,23 @@ func TestPushOverTLSWithAPassword(t *testing.T) {
 		code  int
 		says  string
 	}{
-		"file":           {"", []string{"--ca-file", ca, "--user-file", good}, exitOK, "applied 1 to external a"},
-		"environment":    {"warehouse:open sesame", []string{"--ca-file", ca}, exitOK, "applied 1"},
-		"file first":     {"warehouse:open sesame", []string{"--ca-file", ca, "--user-file", bad}, exitFailed, "name or password is wrong (credentials)"},
-		"nobody":         {"", []string{"--ca-file", ca}, exitFailed, "this server asks for a name and a password"},
-		"no authority":   {"", []string{"--user-file", good}, exitFailed, "shows a certificate that no authority known here vouches for; must have --ca-file"},
-		"any":            {"", []string{"--insecure-skip-tls-verify", "--user-file", good}, exitOK, "applied 1"},
-		"no CA file":     {"", []string{"--ca-file", good}, exitFailed, "holds no certificate; must"},
-		"no such file":   {"", []string{"--user-file", "/nowhere"}, exitFailed, "--user-file: open /nowhere"},
-		"no password":    {"", []string{"--user-file", fileOf(t, "warehouse")}, exitFailed, "must be name:password"},
-		"bad variable":   {"warehouse", nil, exitFailed, "$SLUICE_PUSH_USER: must be name:password"},
-		"an empty file":  {"", []string{"--token-file", fileOf(t, "\n")}, exitFailed, "must be one line"},
-		"two of them":    {"", []string{"--token-file", good, "--user-file", good}, exitUsage, "--token-file and --user-file are set; must be one"},
-		"half a pair":    {"", []string{"--cert-file", cert}, exitUsage, "must be both or neither"},
-		"no certificate": {"", []string{"--cert-file", good, "--key-file", key}, exitFailed, "--cert-file " + good},
+		"file":           {"", []string{"--ca-file", ca, "--user-file", good}, command.ExitOK, "applied 1 to external a"},
+		"environment":    {"warehouse:open sesame", []string{"--ca-file", ca}, command.ExitOK, "applied 1"},
+		"file first":     {"warehouse:open sesame", []string{"--ca-file", ca, "--user-file", bad}, command.ExitFailed, "name or password is wrong (credentials)"},
+		"nobody":         {"", []string{"--ca-file", ca}, command.ExitFailed, "this server asks for a name and a password"},
+		"no authority":   {"", []string{"--user-file", good}, command.ExitFailed, "shows a certificate that no authority known here vouches for; must have --ca-file"},
+		"any":            {"", []string{"--insecure-skip-tls-verify", "--user-file", good}, command.ExitOK, "applied 1"},
+		"no CA file":     {"", []string{"--ca-file", good}, command.ExitFailed, "holds no certificate; must"},
+		"no such file":   {"", []string{"--user-file", "/nowhere"}, command.ExitFailed, "--user-file: open /nowhere"},
+		"no password":    {"", []string{"--user-file", fileOf(t, "warehouse")}, command.ExitFailed, "must be name:password"},
+		"bad variable":   {"warehouse", nil, command.ExitFailed, "$SLUICE_PUSH_USER: must be name:password"},
+		"an empty file":  {"", []string{"--token-file", fileOf(t, "\n")}, command.ExitFailed, "must be one line"},
+		"two of them":    {"", []string{"--token-file", good, "--user-file", good}, command.ExitUsage, "--token-file and --user-file are set; must be one"},
+		"half a pair":    {"", []string{"--cert-file", cert}, command.ExitUsage, "must be both or neither"},
+		"no certificate": {"", []string{"--cert-file", good, "--key-file", key}, command.ExitFailed, "--cert-file " + good},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(userVariable, c.user)
+			t.Setenv(client.UserVariable, c.user)
 			code, out, errs := called(t, append([]string{"push", "--http", "https://" + address, "--counter", "a", "1"}, c.flags...)...)
 			if code != c.code || !strings.Contains(out+errs, c.says) {
 				t.Errorf("%d %s%s; want %d %s", code, out, errs, c.code, c.says)
@@ -57,7 +60,7 @@ func TestPushOverTLSWithAPassword(t *testing.T) {
 		})
 	}
 	code, _, errs := called(t, "push", "a:1|c", "--token-file", good)
-	if code != exitUsage || !strings.Contains(errs, "--token-file is for pushes over HTTP") {
+	if code != command.ExitUsage || !strings.Contains(errs, "--token-file is for pushes over HTTP") {
 		t.Errorf("a StatsD line with a token: %d %s", code, errs)
 	}
 }
@@ -72,17 +75,16 @@ func TestPushShowsTokenAndCertificate(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"applied":1,"refused":0}`))
 	}))
-	config, err := (&credentials{certFile: cert, keyFile: key}).tls()
+	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.ClientAuth = tls.RequireAnyClientCert
-	s.TLS = config
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}
 	s.StartTLS()
 	defer s.Close()
-	t.Setenv(userVariable, "somebody:else") // a token goes before
+	t.Setenv(client.UserVariable, "somebody:else") // a token goes before
 	code, _, errs := called(t, "push", "--http", s.URL, "--insecure-skip-tls-verify", "--token-file", fileOf(t, "abc\n"), "--cert-file", cert, "--key-file", key, "--gauge", "a", "1")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Errorf("%d %s", code, errs)
 	}
 }

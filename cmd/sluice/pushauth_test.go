@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
 
 const ofWarehouse = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb3dJgCvlTW\n"
@@ -46,13 +48,13 @@ func TestPushFaultsNameTheirFlags(t *testing.T) {
 		{[]string{"--push-auth", "basic"}, `--push-auth is "basic"; must be none or token`},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), c.flags...)...)
-		if code == exitOK || !strings.Contains(errs, c.says) {
+		if code == command.ExitOK || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: %d %s, want %s", c.flags, code, errs, c.says)
 		}
 	}
 }
 
-// What is wrong with a file that is read again names the flag, as at the start.
+// A fault of a file that is read again names the flag, as at the start.
 func TestFilesReadAgainNameTheirFlags(t *testing.T) {
 	dir := t.TempDir()
 	passwords, cert, key, said := filepath.Join(dir, "passwords"), filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "log")

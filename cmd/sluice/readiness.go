@@ -79,5 +79,9 @@ func (p *dataPath) listening() []string {
 	for i, addr := range p.statsd.Addrs() {
 		all = append(all, p.cfg.receiver.Listeners[i].Network+" "+addr.String())
 	}
-	return append(all, "http "+p.push.Addr().String(), "api "+p.api.Addr().String())
+	all = append(all, "http "+p.push.Addr().String(), "api "+p.api.Addr().String())
+	if p.console != nil {
+		all = append(all, "console "+p.console.Addr().String())
+	}
+	return all
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/replica"
 )
 
-// sharedDocuments joins the documents that replicas exchange: groups and deletions. The first byte of
-// a key says which.
+// sharedDocuments joins the documents that replicas exchange: groups and deletions. The first byte
+// of a key says which.
 type sharedDocuments struct {
 	groups    *group.Groups
 	deletions *deletion.Log

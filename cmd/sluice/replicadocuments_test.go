@@ -150,8 +150,8 @@ func TestGroupsAtReplicas(t *testing.T) {
 	}
 }
 
-// TestDeletionsAtReplicas: DELETE removes a metric at every replica, and a value that is pushed again
-// lives, wherever.
+// TestDeletionsAtReplicas: DELETE removes a metric at every replica, and a value that is pushed
+// again lives, wherever.
 func TestDeletionsAtReplicas(t *testing.T) {
 	r := newInTurn(t, 2)
 	for range 2 {

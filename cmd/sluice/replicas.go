@@ -25,10 +25,12 @@ type replication struct {
 	shadows *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
+	// storedName is the name of the replica that counted the data folder's data; empty: unknown.
+	storedName string
 }
 
-// replicate prepares table, groups and deletions for other replicas, before the store restores them.
-// The series of shadows count for max-series and max-bytes.
+// replicate prepares table, groups and deletions for other replicas, before the store restores
+// them. The series of shadows count for max-series and max-bytes.
 func (p *dataPath) replicate() {
 	if !p.cfg.natsbus.Enabled() {
 		return
@@ -36,7 +38,7 @@ func (p *dataPath) replicate() {
 	p.replication.shadows = new(shadowList)
 	p.table.CountAlso(p.replication.shadows.usage)
 	name := p.cfg.replica().Name
-	p.groups.Replicate(name)
+	p.groups.Replicate(name, p.log)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)
 	p.table.OnStaleElsewhere(p.deleteElsewhere)
 }
@@ -70,7 +72,8 @@ func (p *dataPath) openBus(ctx context.Context) (err error) {
 	return p.cfg.busFault(err)
 }
 
-// openReplica publishes the restored table and follows those of other replicas, once the stages run.
+// openReplica publishes the restored table and follows those of other replicas, once the stages
+// run.
 func (p *dataPath) openReplica(context.Context) (err error) {
 	r := &p.replication
 	if r.bus == nil {
@@ -78,7 +81,7 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	}
 	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
-		FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
+		Relayed: r.deletions.Repeat, FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
 	})
 	return err
 }
@@ -113,8 +116,8 @@ func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishD
 // PublishFlush implements store.Publisher.
 func (r *replication) PublishFlush() { r.replica.PublishFlush() }
 
-// setShadows tells readers and the own table which shadows there are, in the order of their origins'
-// names. rank is the number of names before the own one.
+// setShadows tells readers and the own table which shadows there are, in the order of their
+// origins' names. rank is the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
 	for i, one := range all {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
 
 // testReplica is one of several servers of a test. It can be stopped and started again.
@@ -287,7 +288,7 @@ func TestReplicaPortInUse(t *testing.T) {
 	r := replicasOf(t, 1, "--replica-insecure")[0]
 	r.start()
 	code, _, errs := called(t, onFreePorts(t.TempDir(), r.flags...)...)
-	if code != exitFailed || !strings.Contains(errs, "--replica-listen "+r.cfg.natsbus.Listen+" is in use") {
+	if code != command.ExitFailed || !strings.Contains(errs, "--replica-listen "+r.cfg.natsbus.Listen+" is in use") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -299,7 +300,7 @@ func TestFaultsOfReplicas(t *testing.T) {
 		"--replica-name is \"A\"":                      {"--replica-name", "A"},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), flags...)...)
-		if code != exitUsage || !strings.Contains(errs, want) {
+		if code != command.ExitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit code %d: %s", flags, code, errs)
 		}
 	}
@@ -311,7 +312,7 @@ func TestFaultsOfReplicas(t *testing.T) {
 		"nats-ca-file":    {"--nats-url", "tls://127.0.0.1:1"},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), append(flags, "--"+setting, missing)...)...)
-		if code != exitFailed || !strings.Contains(errs, "--"+setting+" cannot be read") {
+		if code != command.ExitFailed || !strings.Contains(errs, "--"+setting+" cannot be read") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/spf13/cobra"
 )
 
@@ -27,10 +28,10 @@ func newServe() *cobra.Command {
 		Short:   "Run the server",
 		Long:    serveLong,
 		Example: "  sluice serve --standalone --data-dir ./data\n  sluice serve --config /etc/sluice/sluice.yaml\n  sluice serve --kubeconfig ~/.kube/config --data-dir ./data",
-		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
-			faults = append(faults, noneOf(args)...)
+		RunE: command.WithArguments(func(cmd *cobra.Command, args []string, faults []error) error {
+			faults = append(faults, command.NoneOf(args)...)
 			if printExample {
-				if err := usage(faults...); err != nil {
+				if err := command.Usage(faults...); err != nil {
 					return err
 				}
 				_, err := fmt.Fprint(cmd.OutOrStdout(), exampleConfig())
@@ -50,7 +51,7 @@ func newServe() *cobra.Command {
 			return serve(cmd, cfg)
 		}),
 	}
-	underHeading(cmd.Flags(), "Configuration file", func() {
+	command.UnderHeading(cmd.Flags(), "Configuration file", func() {
 		cmd.Flags().StringVar(&file, "config", "", "YAML file of settings.")
 		cmd.Flags().BoolVar(&printExample, "print-example-config", false, "Print a configuration file with every setting at its default, and exit.")
 	})

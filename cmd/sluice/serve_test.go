@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
 	"github.com/sluice-metrics/sluice/store"
 	"github.com/spf13/pflag"
 )
@@ -34,32 +36,13 @@ func onFreePorts(dir string, more ...string) []string {
 		"--http-address", "127.0.0.1:0", "--api-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0", "--log-level", "error"}, more...)
 }
 
-// wantLines wants exactly these beginnings of lines among the errors, in any order, and a last line
-// with a hint.
-func wantLines(t *testing.T, errs string, want ...string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSpace(errs), "\n")
-	if !strings.HasPrefix(lines[len(lines)-1], "see 'sluice ") {
-		t.Errorf("the last line is %q, want a hint where help is", lines[len(lines)-1])
-	}
-	lines = lines[:len(lines)-1]
-	for _, w := range want {
-		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, w) }) {
-			t.Errorf("no line with %q", w)
-		}
-	}
-	if len(lines) != len(want) || t.Failed() {
-		t.Errorf("%d faults, want %d:\n%s", len(lines), len(want), errs)
-	}
-}
-
 func TestServeNamesEveryFault(t *testing.T) {
 	code, out, errs := called(t, "serve", "--bogus", "x", "--max-series", "-5", "--windows", "10x", "--statsd-udp", "nowhere",
 		"--http-max-body=lots", "-z", "--external-ttl", "never", "--log-format", "xml", "--ops-address", "8080", "extra", "--api-address")
-	if code != exitUsage || out != "" {
-		t.Errorf("exit code %d and output %q, want %d and none", code, out, exitUsage)
+	if code != command.ExitUsage || out != "" {
+		t.Errorf("exit code %d and output %q, want %d and none", code, out, command.ExitUsage)
 	}
-	wantLines(t, errs,
+	commandtest.WantLines(t, errs,
 		"unknown flag --bogus", "unknown flag -z", "--windows", "--http-max-body", "--external-ttl", "--api-address is without a value",
 		`"extra"`, "no cluster: ", "nowhere", "--max-series is -5; must be from 1 to", "--log-format", "ops-address")
 }
@@ -71,7 +54,7 @@ func TestBrokenCertificateIsNamed(t *testing.T) {
 	}
 	for _, file := range []string{junk, filepath.Join(t.TempDir(), "missing.crt")} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), "--api-cert-file", file, "--api-key-file", file)...)
-		if code != exitFailed || !strings.Contains(errs, "--api-cert-file "+file) || !strings.Contains(errs, "PEM") {
+		if code != command.ExitFailed || !strings.Contains(errs, "--api-cert-file "+file) || !strings.Contains(errs, "PEM") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	}
@@ -79,16 +62,16 @@ func TestBrokenCertificateIsNamed(t *testing.T) {
 
 func TestServeWantsAClusterOrNone(t *testing.T) {
 	code, _, errs := called(t, "serve")
-	if code != exitUsage {
-		t.Errorf("exit code %d, want %d", code, exitUsage)
+	if code != command.ExitUsage {
+		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
 	}
-	wantLines(t, errs, "must have --kubeconfig, or --standalone")
+	commandtest.WantLines(t, errs, "must have --kubeconfig, or --standalone")
 	code, _, errs = called(t, "serve", "--standalone", "--kubeconfig", "x", "--trust=none", "--trusted-forwarders=10.0.0.0/40,a/b,foo",
 		"--external-writers=everybody", "--object-kinds=pods", "--pod-metrics=-1", "--ignore=*", "--statsd-about=me")
-	if code != exitUsage {
-		t.Errorf("exit code %d, want %d", code, exitUsage)
+	if code != command.ExitUsage {
+		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
 	}
-	wantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders has \"10.0.0.0/40\"", "--trusted-forwarders has \"foo\"", "--external-writers has \"everybody\"",
+	commandtest.WantLines(t, errs, "--kubeconfig", "--trust", "--trusted-forwarders has \"10.0.0.0/40\"", "--trusted-forwarders has \"foo\"", "--external-writers has \"everybody\"",
 		"--object-kinds has \"pods\"", "--pod-metrics", "--ignore", "--statsd-about")
 }
 
@@ -99,10 +82,10 @@ func TestConfigFileNamesEveryFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, _, errs := called(t, "serve", "--config", file)
-	if code != exitUsage {
-		t.Errorf("exit code %d, want %d", code, exitUsage)
+	if code != command.ExitUsage {
+		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
 	}
-	wantLines(t, errs, file+`:2: unknown setting "max-serie"`, file+":3: max-series", file+":4: windows",
+	commandtest.WantLines(t, errs, file+`:2: unknown setting "max-serie"`, file+":3: max-series", file+":4: windows",
 		file+":6: log-format is already set in line 5", file+`:7: unknown setting "help"`, file+":8: external-ttl is 0s; must be at least")
 }
 
@@ -148,11 +131,11 @@ func TestFaultsInTheFileAreToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _, errs := called(t, "serve", "--config", file)
-		wantLines(t, errs, "sluice serve: "+file+want)
+		commandtest.WantLines(t, errs, "sluice serve: "+file+want)
 	}
 }
 
-// Whatever a stage finds wrong is told with the flag, and in one tone.
+// Every fault that a stage finds names the flag, in one tone.
 func TestFaultsOfStagesNameFlags(t *testing.T) {
 	args := map[string]string{
 		"--max-series": "-1", "--max-bytes": "1", "--external-ttl": "0s", "--object-ttl": "0s", "--windows": "7s,10s",
@@ -168,7 +151,7 @@ func TestFaultsOfStagesNameFlags(t *testing.T) {
 		line, want = append(line, flag+"="+value), append(want, "sluice serve: "+flag)
 	}
 	_, _, errs := called(t, line...)
-	wantLines(t, errs, want...)
+	commandtest.WantLines(t, errs, want...)
 	for _, field := range []string{"address \"", "Listeners", "maxB", "MaxB", "Interval", "Bytes"} {
 		if strings.Contains(errs, field) {
 			t.Errorf("%q is among the faults:\n%s", field, errs)
@@ -191,7 +174,7 @@ func TestFlagsGoBeforeTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := newServe().Flags()
-	if _, faults := readArguments(flags, []string{"--max-series", "9"}); len(faults) > 0 {
+	if _, faults := command.ReadArguments(flags, []string{"--max-series", "9"}); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	if _, faults := readConfigFile(file, flags); len(faults) > 0 {
@@ -215,7 +198,8 @@ func TestShortLifetimesAreWarnedOf(t *testing.T) {
 	}
 }
 
-// What stops a start at run time is told in one line, and nothing is left running or locked.
+// A fault that stops a start at run time is reported in one line, and nothing is left running or
+// locked.
 func TestStartFaults(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -262,8 +246,8 @@ func TestStartFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := called(t, c.args...)
-			if code != exitFailed || out != "" {
-				t.Errorf("exit code %d and output %q, want %d and none", code, out, exitFailed)
+			if code != command.ExitFailed || out != "" {
+				t.Errorf("exit code %d and output %q, want %d and none", code, out, command.ExitFailed)
 			}
 			lines := strings.Split(strings.TrimSpace(errs), "\n")
 			last := lines[len(lines)-1]
@@ -299,8 +283,8 @@ func TestEveryBusyPortIsNamed(t *testing.T) {
 	args = append(args, "--statsd-udp", taken.LocalAddr().String())
 	want = append(want, "--statsd-udp "+taken.LocalAddr().String()+" is in use")
 	code, _, errs := called(t, args...)
-	if code != exitFailed || strings.Count(errs, "is in use") != len(want) {
-		t.Errorf("exit code %d, want %d and %d ports:\n%s", code, exitFailed, len(want), errs)
+	if code != command.ExitFailed || strings.Count(errs, "is in use") != len(want) {
+		t.Errorf("exit code %d, want %d and %d ports:\n%s", code, command.ExitFailed, len(want), errs)
 	}
 	for _, want := range want {
 		wantIn(t, errs, want)
@@ -314,8 +298,8 @@ func TestFailedStartLetsGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if code, _, _ := called(t, onFreePorts(dir, "--api-address", taken.Addr().String())...); code != exitFailed {
-		t.Fatalf("exit code %d, want %d", code, exitFailed)
+	if code, _, _ := called(t, onFreePorts(dir, "--api-address", taken.Addr().String())...); code != command.ExitFailed {
+		t.Fatalf("exit code %d, want %d", code, command.ExitFailed)
 	}
 	_ = taken.Close()
 	p := started(t, dir)
@@ -329,7 +313,7 @@ func TestStartSaysWhatWasRestored(t *testing.T) {
 	dir := t.TempDir()
 	t.Run("first", func(t *testing.T) {
 		p := started(t, dir)
-		if code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "5", "--sync"); code != exitOK {
+		if code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "5", "--sync"); code != command.ExitOK {
 			t.Fatal(errs)
 		}
 	})
@@ -354,7 +338,7 @@ func parsed(t *testing.T, dir string, more ...string) *serverConfig {
 	t.Helper()
 	cfg, flags := defaultConfig(), pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	cfg.bind(flags)
-	if _, faults := readArguments(flags, onFreePorts(dir, more...)[1:]); len(faults) > 0 {
+	if _, faults := command.ReadArguments(flags, onFreePorts(dir, more...)[1:]); len(faults) > 0 {
 		t.Fatal(faults)
 	}
 	cfg.complete()

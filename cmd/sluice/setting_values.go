@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding"
 	"errors"
-	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +12,7 @@ import (
 )
 
 // targeted is a flag's value that sets a variable of another type.
-type targeted interface{ target() any }
+type targeted interface{ Target() any }
 
 // durations is a flag of comma-separated durations. A value replaces the list.
 type durations struct{ list *[]time.Duration }
@@ -45,7 +42,7 @@ func (d *durations) String() string {
 // Type implements pflag.Value.
 func (d *durations) Type() string { return "durations" }
 
-func (d *durations) target() any { return d.list }
+func (d *durations) Target() any { return d.list }
 
 // words is a flag of comma-separated words. A value replaces the list, an empty one empties it.
 type words struct{ list *[]string }
@@ -67,7 +64,7 @@ func (w *words) String() string { return strings.Join(*w.list, ",") }
 // Type implements pflag.Value.
 func (w *words) Type() string { return "list" }
 
-func (w *words) target() any { return w.list }
+func (w *words) Target() any { return w.list }
 
 // size is a flag of a number of bytes: "512", "64KiB", "256MiB", "2GiB".
 type size[N int | int64 | uint64] struct{ bytes *N }
@@ -103,82 +100,4 @@ func (s *size[N]) String() string { return config.Bytes(*s.bytes).String() }
 // Type implements pflag.Value.
 func (s *size[N]) Type() string { return "size" }
 
-func (s *size[N]) target() any { return s.bytes }
-
-// choice is a flag that takes one of a few words. Its variable is a string, or a type that converts
-// itself to and from text.
-type choice struct {
-	variable any
-	words    []string
-}
-
-// Set implements pflag.Value.
-func (c *choice) Set(s string) error {
-	word := strings.ToLower(s)
-	if !slices.Contains(c.words, word) {
-		return fmt.Errorf("must be %s%s", oneOf(c.words), didYouMean(word, c.words))
-	}
-	if variable, ok := c.variable.(*string); ok {
-		*variable = word
-		return nil
-	}
-	return c.variable.(encoding.TextUnmarshaler).UnmarshalText([]byte(word))
-}
-
-func (c *choice) String() string {
-	if variable, ok := c.variable.(*string); ok {
-		return *variable
-	}
-	text, err := c.variable.(encoding.TextMarshaler).MarshalText()
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(string(text))
-}
-
-// Type implements pflag.Value.
-func (c *choice) Type() string { return strings.Join(c.words, "|") }
-
-func (c *choice) target() any { return c.variable }
-
-// oneOf lists alternatives: "a, b or c".
-func oneOf(words []string) string {
-	last := len(words) - 1
-	if last == 0 {
-		return words[0]
-	}
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-// lifetime is a flag of a series' lifetime: a duration of at least 1s, or "forever". 0: not given.
-type lifetime time.Duration
-
-var errLifetime = errors.New("must be a duration of at least 1s, as in 90s, 10m or 24h, or forever")
-
-// Set implements pflag.Value.
-func (l *lifetime) Set(s string) error {
-	if s == "forever" {
-		*l = lifetime(metric.Forever)
-		return nil
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < time.Second {
-		return errLifetime
-	}
-	*l = lifetime(d)
-	return nil
-}
-
-func (l *lifetime) String() string {
-	switch d := time.Duration(*l); d {
-	case 0:
-		return ""
-	case metric.Forever:
-		return "forever"
-	default:
-		return d.String()
-	}
-}
-
-// Type implements pflag.Value.
-func (l *lifetime) Type() string { return "duration|forever" }
+func (s *size[N]) Target() any { return s.bytes }

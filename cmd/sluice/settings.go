@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/push"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/spf13/pflag"
 )
 
@@ -46,9 +48,9 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Path of a Unix datagram socket for StatsD; empty: off."},
 			{"statsd-unix", &c.statsd.unix,
 				"Path of a Unix stream socket for StatsD lines or DogStatsD packets; empty: off."},
-			{"dialect", &choice{&c.statsd.dialect, dialects},
+			{"dialect", command.NewChoice(&c.statsd.dialect, dialects),
 				"Dialect of StatsD lines, on every listener and in pushes to /v1/statsd."},
-			{"statsd-about", &choice{&c.statsd.about, abouts},
+			{"statsd-about", command.NewChoice(&c.statsd.about, abouts),
 				"In a cluster, the object of StatsD lines that name none: sender is the pod that " +
 					"sent them, external is no object."},
 			{"statsd-udp-sockets", &c.statsd.udpSockets,
@@ -65,6 +67,33 @@ func (c *serverConfig) settingGroups() []settingGroup {
 					"statsd-max-connections."},
 			{"statsd-idle-timeout", &c.receiver.IdleTimeout,
 				"Time without data after which a StatsD connection is closed; 0: never."},
+		}},
+		{"Export", []setting{
+			{"relay-to", &words{&c.relay.Targets},
+				"Addresses (udp://host:port or tcp://host:port) of StatsD servers that get all lines " +
+					"of the StatsD listeners as they came; empty: off."},
+			{"relay-queue", newSize(&c.relay.QueueBytes),
+				"Limit of the lines that wait for each server of relay-to; lines beyond it are " +
+					"dropped and counted."},
+			{"export-histograms", &c.table.Histograms,
+				"Keep the buckets of timers since their births, so that /metrics/series?timers=histogram " +
+					"has native histograms. Takes some 200 bytes per timer, in memory and on disk."},
+			{"export-otlp", &c.otlp.URL,
+				"URL of an OpenTelemetry Collector that gets all live series over OTLP/HTTP, as in " +
+					"http://collector:4318/v1/metrics; empty: off."},
+			{"export-otlp-ca-file", &c.otlp.CAFile,
+				"Certificate authorities of export-otlp, in PEM, reloaded when the file changes; empty: " +
+					"those of the system."},
+			{"export-otlp-client-cert-file", &c.otlp.CertFile,
+				"Certificate that export-otlp is shown, in PEM, reloaded when the file changes; empty: " +
+					"none."},
+			{"export-otlp-client-key-file", &c.otlp.KeyFile,
+				"Private key of export-otlp-client-cert-file, in PEM."},
+			{"export-otlp-headers-file", &c.otlp.HeadersFile,
+				"Headers of each request to export-otlp, reloaded when the file changes. Written as in " +
+					"OTEL_EXPORTER_OTLP_HEADERS: authorization=Bearer%20TOKEN,other=VALUE. Empty: none."},
+			{"export-otlp-interval", &c.otlp.Interval,
+				"Time between two exports to export-otlp."},
 		}},
 		{"HTTP push", []setting{
 			{"http-address", &c.push.Address,
@@ -96,7 +125,7 @@ func (c *serverConfig) settingGroups() []settingGroup {
 					"the object are always read and need not be named."},
 		}},
 		{"Credentials of HTTP push", []setting{
-			{"push-auth", &choice{&c.push.Auth, pushAuths},
+			{"push-auth", command.NewChoice(&c.push.Auth, pushAuths),
 				"In a cluster, whether HTTP push accepts the bearer tokens of service accounts " +
 					"(token), or knows senders by their address alone (none)."},
 			{"push-token-audience", &c.push.TokenAudience,
@@ -116,7 +145,7 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"push-tls-client-ca-file", &c.push.TLSClientCAFile,
 				"Certificate authorities for the client certificates of HTTP push, in PEM; empty: " +
 					"clients are not asked for a certificate."},
-			{"push-tls-client-auth", &choice{&c.push.TLSClientAuth, clientAuths},
+			{"push-tls-client-auth", command.NewChoice(&c.push.TLSClientAuth, clientAuths),
 				"With push-tls-client-ca-file, whether clients may show a certificate (request) " +
 					"or must (require)."},
 		}},
@@ -138,8 +167,13 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Limit of requests to the metrics APIs that are served at once. Requests with large " +
 					"answers may use half of it."},
 		}},
+		{"Rules", []setting{
+			{"rules-file", &c.rulesFile,
+				"YAML file of MetricRules and ClusterMetricRules, which compute metrics from others; read " +
+					"again when it changes; empty: none. In a cluster, they hold beside the cluster's."},
+		}},
 		{"Identity and trust", []setting{
-			{"trust", &choice{&c.identity.Trust, trustModes},
+			{"trust", command.NewChoice(&c.identity.Trust, trustModes),
 				"In a cluster, which claims are believed. open: all. namespace: a pod may speak " +
 					"of itself, and of objects and external metrics of its own namespace. strict: a " +
 					"pod may speak of itself only."},
@@ -201,13 +235,13 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Addresses (host:port) of all replicas; the own address may be among them. Each " +
 					"replica receives, and answers with the values of all; empty: one process."},
 			{"replica-name", &c.natsbus.Name,
-				"Name of this replica, of a-z, 0-9 and -. A restart keeps it, and no other replica " +
-					"has it; empty: the host's name."},
+				"Name of this replica, of a-z, 0-9 and -. It belongs to the data in data-dir, and no other " +
+					"replica has it; empty: the name in data-dir, at the first start the host's."},
 			{"replica-listen", &c.natsbus.Listen,
 				"With replica-peers, the address (host:port) for connections of other replicas."},
 			{"replica-cluster", &c.natsbus.Cluster,
 				"Name that replicas of one Sluice have in common, of a-z, 0-9 and -. Replicas of " +
-					"another name are ignored."},
+					"another name are ignored. In a cluster it is also the name of their Lease."},
 			{"replica-tls-cert-file", &c.natsbus.CertFile,
 				"Certificate for the connections between replicas, in PEM, for servers and clients, " +
 					"reloaded when the file changes. It must name a host of replica-peers."},
@@ -226,15 +260,45 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"nats-ca-file", &c.natsbus.URLCAFile,
 				"Certificate authorities of nats-url, in PEM; empty: those of the system."},
 		}},
+		{"KEDA", []setting{
+			{"keda-address", &c.keda.Address,
+				"Address (host:port) for KEDA's external scaler protocol (gRPC), usually :9095; empty: " +
+					"off."},
+			{"keda-tls-cert-file", &c.keda.CertFile,
+				"Certificate of keda-address, in PEM, reloaded when the file changes."},
+			{"keda-tls-key-file", &c.keda.KeyFile,
+				"Private key of keda-tls-cert-file, in PEM."},
+			{"keda-tls-client-ca-file", &c.keda.CAFile,
+				"Certificate authorities of the certificate that KEDA shows, in PEM."},
+			{"keda-client-names", &words{&c.keda.ClientNames},
+				"Host names of which KEDA's certificate must have one."},
+			{"keda-insecure", &c.keda.Insecure,
+				"Serve keda-address without TLS: anyone who can connect to it can read the metrics of " +
+					"all namespaces."},
+		}},
+		{"Scaling from zero", []setting{
+			{"wake", &c.wake.Enabled,
+				"In a cluster, set the first replica of the target of an autoscaler with the annotation " +
+					"sluice.dev/wake: \"true\", at the push that makes a metric of it positive. Needs the right to " +
+					"patch the scale subresource of targets."},
+			{"wake-cooldown", &c.wake.Cooldown,
+				"With wake, the shortest time between two wakes of one target. Meanwhile its autoscaler alone " +
+					"scales it."},
+		}},
 		{"Operations and logging", []setting{
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},
+			{"console-address", &c.console.Address,
+				"Address (host:port) for the console, web pages that show autoscalers, metrics and " +
+					"rejections, usually 127.0.0.1:9096; empty: off. On a loopback address anyone who can " +
+					"connect can read. On another one, in a cluster only, requests show a token, over TLS " +
+					"with the certificate of the metrics APIs."},
 			{"shutdown-delay", &c.shutdownDelay,
 				"Time between the signal to stop and the stop. Meanwhile /readyz fails and all " +
 					"else goes on, so that load balancers lead elsewhere; a second signal ends it."},
-			{"log-level", &choice{&c.log.level, levels},
+			{"log-level", command.NewChoice(&c.log.level, levels),
 				"Lowest level that is logged."},
-			{"log-format", &choice{&c.log.format, formats},
+			{"log-format", command.NewChoice(&c.log.format, formats),
 				"Format of the log."},
 		}},
 	}
@@ -246,7 +310,7 @@ const aboutSender = "sender"
 // The allowed values of settings that take one of a few words. A test holds those of other
 // packages' types to what the types accept.
 var (
-	dialects    = []string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
+	dialects    = statsd.DialectNames()
 	abouts      = []string{aboutSender, receiver.AboutExternal}
 	pushAuths   = []string{push.AuthNone, push.AuthToken}
 	clientAuths = []string{push.ClientAuthRequest, push.ClientAuthRequire}
@@ -260,7 +324,7 @@ func (c *serverConfig) bind(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	c.names = map[any]string{}
 	for _, group := range c.settingGroups() {
-		underHeading(flags, group.heading, func() {
+		command.UnderHeading(flags, group.heading, func() {
 			for _, s := range group.settings {
 				bindFlag(flags, s)
 				c.names[s.field()] = s.name
@@ -272,7 +336,7 @@ func (c *serverConfig) bind(flags *pflag.FlagSet) {
 // field is a pointer to the field that a setting sets.
 func (s setting) field() any {
 	if value, ok := s.variable.(targeted); ok {
-		return value.target()
+		return value.Target()
 	}
 	return s.variable
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -42,8 +43,8 @@ func schemaOfSettings(t *testing.T) string {
 	for _, group := range defaultConfig().settingGroups() {
 		for _, s := range group.settings {
 			rule := `"$ref": "#/$defs/setting"`
-			if choice, ok := s.variable.(*choice); ok {
-				words, err := json.Marshal(choice.words)
+			if choice, ok := s.variable.(*command.Choice); ok {
+				words, err := json.Marshal(choice.Words)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,11 +64,11 @@ func schemaOfSettings(t *testing.T) string {
 func TestChoicesAreComplete(t *testing.T) {
 	for _, group := range defaultConfig().settingGroups() {
 		for _, s := range group.settings {
-			choice, ok := s.variable.(*choice)
+			choice, ok := s.variable.(*command.Choice)
 			if !ok {
 				continue
 			}
-			for _, word := range choice.words {
+			for _, word := range choice.Words {
 				if err := choice.Set(word); err != nil || choice.String() != word {
 					t.Errorf("%s: %s is read back as %s (%v)", s.name, word, choice, err)
 				}
@@ -126,7 +127,7 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"push.MaxLabels": "a protocol's limit", "push.MaxLabelBytes": "a protocol's limit",
 		"push.ReadTimeout": "internal", "push.WriteTimeout": "internal", "push.IdleTimeout": "internal",
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
-		"cluster.Version": "the build's", "cluster.Replica": "made from replica-name", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
+		"cluster.Version": "the build's", "cluster.Replica": "made from replica-name", "cluster.Replicas": "made from replica-cluster", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
 		"table.Replicated": "made from replica-peers and nats-url",
 		"api.CertDir":      "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
 		"api.AnyProxyName": "the API server has the safer setting",

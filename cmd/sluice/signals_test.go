@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
 
 // A serving is this binary as a server in a process of its own.
@@ -113,9 +115,9 @@ func TestStopDuringTheStart(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		var out, errs strings.Builder
-		code := run(ctx, onFreePorts(dir, "--log-level=info"), streams{in: strings.NewReader(""), out: &out, err: &errs})
-		if code != exitOK || out.Len() > 0 || !strings.Contains(errs.String(), "stopped before the start was complete") {
-			t.Errorf("data folder %s: exit code %d, output %q, want %d and none:\n%s", folder, code, out.String(), exitOK, errs.String())
+		code := run(ctx, onFreePorts(dir, "--log-level=info"), command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+		if code != command.ExitOK || out.Len() > 0 || !strings.Contains(errs.String(), "stopped before the start was complete") {
+			t.Errorf("data folder %s: exit code %d, output %q, want %d and none:\n%s", folder, code, out.String(), command.ExitOK, errs.String())
 		}
 		server := startServing(t, dir) // the folder and the ports are free
 		server.signal(syscall.SIGTERM)
@@ -123,8 +125,8 @@ func TestStopDuringTheStart(t *testing.T) {
 	}
 }
 
-// Who closes the terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and what
-// it acknowledged is there again.
+// A closing terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and
+// acknowledged values are restored.
 func TestHangUpLosesNothing(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("skipped: SIGHUP is ignored here, as under nohup, and a server leaves it so")

@@ -27,6 +27,12 @@ func (p *dataPath) run(ctx context.Context) error {
 // stages lists the running parts in the order in which they stop, which is that of the data.
 func (p *dataPath) stages() []stage {
 	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
+	if p.relay != nil {
+		all = append(all, stage{"relay", p.relay.Run})
+	}
+	if p.otlp != nil {
+		all = append(all, stage{"export", p.otlp.Run})
+	}
 	if p.cluster.view != nil {
 		all = append(all, stage{"pending", p.cluster.pending.Run})
 	}
@@ -35,9 +41,19 @@ func (p *dataPath) stages() []stage {
 		// The store's last flush is handed over, then the connections end.
 		all = append(all, stage{"replicas", r.replica.Run}, stage{"bus", r.bus.Run})
 	}
-	all = append(all, stage{"api", p.api.Run})
+	all = append(all, stage{"api", p.api.Run}, stage{"rules", p.rules.run})
+	if p.keda != nil {
+		all = append(all, stage{"keda", p.keda.Run})
+	}
+	if p.cluster.waker != nil {
+		all = append(all, stage{"wake", p.cluster.waker.Run})
+	}
 	if p.cluster.view != nil {
-		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"cluster", p.runCluster})
+		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"autoscalers", p.cluster.autoscalers.Run},
+			stage{"cluster", p.runCluster})
+	}
+	if p.console != nil {
+		all = append(all, stage{"console", p.console.Run})
 	}
 	return append(all, stage{"footprint", footprint.Run}, stage{"operations", p.operations.run})
 }
@@ -79,6 +95,12 @@ func (p *dataPath) abandon() error {
 	}
 	if p.replication.bus != nil {
 		faults = append(faults, p.replication.bus.Run(ended))
+	}
+	if p.keda != nil {
+		p.keda.Close()
+	}
+	if p.console != nil {
+		faults = append(faults, p.console.Close())
 	}
 	if p.operations != nil {
 		faults = append(faults, p.operations.run(ended))

@@ -3,19 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
-)
 
-func TestNearest(t *testing.T) {
-	settings := []string{"max-series", "max-bytes", "statsd-udp", "statsd-tcp", "http-address", "api-address", "trust", "windows", "log-format"}
-	for word, want := range map[string]string{
-		"max-serie": "max-series", "maxseries": "max-series", "windws": "windows", "trsut": "trust", "format": "log-format",
-		"log": "log-format", "http": "http-address", "statsd": "", "address": "", "xyz": "", "": "", "t": "",
-	} {
-		if got := nearest(word, settings); got != want {
-			t.Errorf("nearest to %q is %q, want %q", word, got, want)
-		}
-	}
-}
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+)
 
 func TestSuggestions(t *testing.T) {
 	for _, c := range []struct {
@@ -35,29 +25,10 @@ func TestSuggestions(t *testing.T) {
 		{[]string{"push", "--gauge", "q", "1", "--object", "svc"}, `--object is "svc"; must be <resource>/<name>, as in services/web`},
 	} {
 		code, _, errs := called(t, c.args...)
-		if code != exitUsage {
-			t.Errorf("%v: exit code %d, want %d", c.args, code, exitUsage)
+		if code != command.ExitUsage {
+			t.Errorf("%v: exit code %d, want %d", c.args, code, command.ExitUsage)
 		}
 		wantIn(t, errs, c.says)
-	}
-}
-
-func TestShortNames(t *testing.T) {
-	for what, want := range map[string]string{
-		"po/web-1":   "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/pods/web-1/m",
-		"deploy/web": "/apis/custom.metrics.k8s.io/v1beta2/namespaces/default/deployments.apps/web/m",
-		"no/n1":      "/apis/custom.metrics.k8s.io/v1beta2/nodes/n1/m",
-		"ns/shop":    "/apis/custom.metrics.k8s.io/v1beta2/namespaces/shop/metrics/m",
-	} {
-		got, err := asked{what: what, metric: "m"}.path()
-		if err != nil || got != want {
-			t.Errorf("%s: %s (%v), want %s", what, got, err, want)
-		}
-	}
-	for short, long := range shortNames {
-		if k := kindOf(short); !k.known || k.canonical != long {
-			t.Errorf("%s is %+v, want %s", short, k, long)
-		}
 	}
 }
 
@@ -77,15 +48,19 @@ func TestCompletion(t *testing.T) {
 		{[]string{"get", ""}, []string{"external\n", "pods/\n", "deployments.apps/\n"}},
 	} {
 		code, out, errs := called(t, append([]string{"__complete"}, c.args...)...)
-		if code != exitOK {
+		if code != command.ExitOK {
 			t.Errorf("%v: exit code %d: %s", c.args, code, errs)
 		}
 		for _, want := range c.want {
 			wantIn(t, out, want)
 		}
 	}
+	code, out, errs := called(t, "completion", "nushell")
+	if code != command.ExitUsage || out != "" || !strings.Contains(errs, `unknown command "nushell"; must be one of bash, fish, powershell, zsh`) {
+		t.Errorf("nushell: exit code %d, %q %q; want %d and the shells that there are", code, out, errs, command.ExitUsage)
+	}
 	for _, shell := range []string{"bash", "zsh", "fish"} {
-		if code, out, errs := called(t, "completion", shell); code != exitOK || len(out) < 1000 {
+		if code, out, errs := called(t, "completion", shell); code != command.ExitOK || len(out) < 1000 {
 			t.Errorf("%s: exit code %d, %d bytes, %s", shell, code, len(out), errs)
 		}
 	}

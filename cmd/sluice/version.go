@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/spf13/cobra"
 )
 
@@ -12,8 +13,8 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		RunE: reading(func(cmd *cobra.Command, args []string, faults []error) error {
-			if err := usage(append(faults, noneOf(args)...)...); err != nil {
+		RunE: command.WithArguments(func(cmd *cobra.Command, args []string, faults []error) error {
+			if err := command.Usage(append(faults, command.NoneOf(args)...)...); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine())

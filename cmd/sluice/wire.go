@@ -10,7 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/console"
+	"github.com/sluice-metrics/sluice/export/otlp"
 	"github.com/sluice-metrics/sluice/identity"
+	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/keda"
 	"github.com/sluice-metrics/sluice/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/operations"
@@ -18,6 +22,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
+	"github.com/sluice-metrics/sluice/relay"
 	"github.com/sluice-metrics/sluice/store"
 )
 
@@ -50,15 +55,23 @@ type dataPath struct {
 
 	cluster     clusterSide
 	replication replication
+	rules       *rulebook
 	resolver    *identity.Resolver
+	senders     *record.Senders
+	pushers     *record.Pushers
+	rejections  *record.Rejections
 	table       *aggregate.Table
 	merged      *aggregate.Merged
 	ledger      *ledger.Ledger
+	relay       *relay.Relay   // nil: off
+	otlp        *otlp.Exporter // nil: off
 	statsd      *receiver.Server
 	store       *store.Store
 	groups      *group.Groups
 	push        *push.Server
 	api         *adapter.Server
+	console     *console.Server // nil: off
+	keda        *keda.Server    // nil: off
 	kubeconfig  string
 }
 
@@ -71,16 +84,21 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 	p := &dataPath{cfg: cfg, log: log, registry: newRegistry(), ledger: ledger.New()}
 	for _, step := range []func(context.Context) error{
 		p.checkDataFolder,
+		p.nameReplica,
 		p.checkCertificate,
 		p.openOperations,
+		p.readRules,
 		p.connect,
 		p.makeTable,
 		p.openStatsD,
 		p.openBus,
 		p.openStore,
+		p.keepReplicaName,
 		p.openReplica,
 		p.openPush,
 		p.openAPI,
+		p.openKEDA,
+		p.openConsole,
 		p.register,
 	} {
 		if err := step(ctx); err != nil {
@@ -105,19 +123,36 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 	return server.Register(p.registry)
 }
 
+// readRules reads rules-file, before anything else can fail for a longer time.
+func (p *dataPath) readRules(context.Context) (err error) {
+	p.rules, err = newRulebook(p.cfg.rulesFile, p.log)
+	return err
+}
+
 func (p *dataPath) makeTable(context.Context) error {
 	ignored, err := limit.ParsePatterns(p.cfg.ignore)
 	if err != nil {
 		return err
 	}
 	p.resolver = p.identify()
+	p.senders = record.NewSenders()
+	p.pushers = record.NewPushers()
+	p.rejections = record.NewRejections(p.senders)
+	describe := p.describe()
 	p.table = aggregate.New(p.cfg.table, func(s *metric.Sample, d *metric.Description) metric.Reason {
+		p.senders.HeardLine(s.Sender)
 		if ignored.Match(metric.Borrow(s.Name)) {
 			return metric.Ignored
 		}
-		return p.resolver.Describe(s, d)
+		reason := describe(s, d)
+		if reason == metric.Applied {
+			p.pushers.Pushed(s.Sender, d.Object.Namespace, s.Name)
+			p.senders.Described(s.Sender, &d.Object)
+		}
+		return reason
 	}, p.log)
 	p.merged = aggregate.NewMerged(p.table)
+	p.rules.pushed, p.rules.anyPushed = p.pushedSomewhere, p.merged.Pushed
 	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
 	p.joinCluster()
 	p.replicate()
@@ -125,9 +160,15 @@ func (p *dataPath) makeTable(context.Context) error {
 }
 
 func (p *dataPath) openStatsD(context.Context) (err error) {
-	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log, Explain: p.resolver.Explain}
+	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log, Explain: p.whyRejected, Rejections: p.rejections}
 	if p.cluster.view != nil {
 		parts.Senders, parts.Pending = p.cluster.view, p.cluster.pending
+	}
+	if p.cfg.relay.Enabled() {
+		if p.relay, err = relay.New(p.cfg.relay, p.log); err != nil {
+			return err
+		}
+		parts.Relay = p.relay
 	}
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
@@ -159,7 +200,10 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     freshTable{p.merged, p.statsd.Freshen, p.replication.deletions},
+		Reader:     pushReader{p.readerOf(p.fresh()), p.fresh()},
+		Series:     p.exportSource(),
+		Lister:     p.inspection(),
+		Histograms: p.cfg.table.Histograms,
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
 		Replicas:   p.syncedReplicas(),
@@ -169,13 +213,21 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Worded:     p.cfg.pushFault,
 		Ledger:     p.ledger,
 		Logger:     p.log,
+		Record:     p.senders,
+		Rejections: p.rejections,
 	}
 	if view := p.cluster.view; view != nil {
 		parts.Resources, parts.Senders, parts.Alive = view, view, view.Alive
 		parts.Trust, parts.Pending = trust{p.resolver, p.cluster.limits}, p.cluster.pending
-		parts.Pods = view
+		parts.Pods, parts.Policies, parts.Requirements = view, p.cluster.policies, adapter.Requirements
 		if parts.Authority, err = adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience); err != nil {
 			return err
+		}
+	}
+	if p.cfg.otlp.Enabled() {
+		if p.otlp, err = otlp.New(p.cfg.otlp, parts.Series, p.merged.First, p.log); err != nil {
+			worded, _ := p.cfg.word(&p.cfg.otlp, err)
+			return worded
 		}
 	}
 	p.push, err = push.New(p.cfg.push, parts)
@@ -183,10 +235,10 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: freshTable{p.merged, p.statsd.Freshen, p.replication.deletions}, Logger: p.log}
+	parts := adapter.Parts{Source: p.readerOf(p.fresh()), Inspect: p.inspection(), Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
-		parts.Workloads = p.cluster.workloads
+		parts.Policies = p.cluster.policies
 	}
 	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {
 		return p.cfg.listenFault("api-address", err)

@@ -2,6 +2,7 @@ package binaries
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// What the binaries call themselves has to follow the module that they are built from.
+// The version that a binary reports follows the module that it is built from.
 func TestVersionIsThatOfTheModule(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join("..", "kubernetes", "go.mod"))
 	if err != nil {
@@ -24,6 +25,28 @@ func TestVersionIsThatOfTheModule(t *testing.T) {
 		if strings.Contains(line, " => ") && !strings.HasSuffix(line, " "+libraries+"\n") {
 			t.Errorf("kubernetes/go.mod: %q: want %s", strings.TrimSpace(line), libraries)
 		}
+	}
+}
+
+func TestVersionOfKEDAIsThatOfTheModule(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("..", "kedacore", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "\tgithub.com/kedacore/keda/v2 " + KEDAVersion + " "; !strings.Contains(string(content), want) {
+		t.Errorf("kedacore/go.mod does not say %q: want KEDAVersion and it to agree", strings.TrimSpace(want))
+	}
+}
+
+// Without a build there is an error that says what to do, and nothing is built.
+func TestCachedKEDAIsNotBuilt(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv(cacheVariable, folder)
+	if _, err := CachedKEDA(t.Context()); !errors.Is(err, ErrNotBuilt) || !strings.Contains(err.Error(), "make keda") {
+		t.Errorf("error is %v, want ErrNotBuilt", err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("%v is left (%v)", left, err)
 	}
 }
 

@@ -2,7 +2,10 @@
 // module proxy and caches them outside the checkout, so only the first run of the end-to-end tests
 // builds them.
 //
-// The modules beside this package, etcd and kubernetes, name the binaries and pin every version.
-// The package downloads no binary and uses none that is installed: results would depend on the
-// machine.
+// Few tests need KEDA's operator and adapter, which take almost as long: they are built only if
+// asked for (BuildKEDA), and tests use them if they are there (CachedKEDA).
+//
+// The modules beside this package, etcd, kubernetes and kedacore, name the binaries and pin every
+// version. The package downloads no binary and uses none that is installed: results would depend on
+// the machine.
 package binaries

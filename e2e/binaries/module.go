@@ -31,9 +31,24 @@ func modules() []module {
 	}
 }
 
+func keda() module {
+	return module{folder: "kedacore", about: "KEDA's operator and adapter", pattern: "tool",
+		ldflags: "-s -w -X github.com/kedacore/keda/v2/version.Version=" + KEDAVersion}
+}
+
 func majorMinor(version string) (major, minor string) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	return parts[0], parts[1]
+}
+
+// cached returns the folder in the cache, which may not exist yet.
+func (m module) cached(source string) (string, error) {
+	key, err := m.key(source)
+	if err != nil {
+		return "", err
+	}
+	cache, err := cacheFolder()
+	return filepath.Join(cache, m.folder+"-"+key), err
 }
 
 // build returns the folder that holds the module's binaries.
@@ -48,15 +63,10 @@ func (m module) build(ctx context.Context, report func(string)) (string, error) 
 // buildFrom keeps a folder in the cache per key. A folder gets its name after its last file is
 // written, so it is complete.
 func (m module) buildFrom(ctx context.Context, source string, report func(string)) (string, error) {
-	key, err := m.key(source)
+	built, err := m.cached(source)
 	if err != nil {
 		return "", err
 	}
-	cache, err := cacheFolder()
-	if err != nil {
-		return "", err
-	}
-	built := filepath.Join(cache, m.folder+"-"+key)
 	if exists(built) {
 		return built, nil
 	}

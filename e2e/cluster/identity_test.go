@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What a pod sends before its address is in the API is its own all the same, and nobody's until
-// then.
+// Samples that a pod sends before its address is in the API are credited to it later, and to nobody
+// until then.
 func creditsFirstDatagrams(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "early")
 	release := c.Kubelet.Hold(ns)
@@ -44,7 +44,7 @@ func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
 	} else if !strings.Contains(err.Error(), "hits") {
 		t.Errorf("the message does not say what is missing: %v", err)
 	}
-	// What still comes from the address is held, and is nobody's: the next holder is not there yet.
+	// Samples that still come from the address are pending: its next holder does not exist yet.
 	c.sendFrom(t, address, "ghost:666|g\nhits:666|c")
 	time.Sleep(4 * time.Second) // more than clocks may differ by
 	for _, name := range []string{"other", "web-0"} {
@@ -76,7 +76,7 @@ func (c *cluster) deletePod(t *testing.T, namespace, name string) {
 		}
 		return nil
 	})
-	// What the API server has told, Sluice hears a moment later: it watches.
+	// The watch brings the change a moment later.
 	time.Sleep(watchDelay)
 }
 
@@ -125,7 +125,8 @@ func believesNoStranger(t *testing.T, c *cluster) {
 	if refused := c.sluice.Metrics()[`sluice_samples_rejected_total{reason="identity",receiver="statsd_udp"}`] - before; refused < float64(len(claims)) {
 		t.Errorf("%v samples were refused for identity, want the %d claims", refused, len(claims))
 	}
-	// What did not exist when it was first spoken of is believed as soon as it does.
+	c.wantEvent(t, ns, "me", `metric "load" is rejected`, "may only describe")
+	// A claim of an object that did not exist is believed once the object exists.
 	c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
 	c.Apply(t, ns, "apiVersion: v1\nkind: Service\nmetadata: {name: late}\nspec: {ports: [{port: 80}]}\n")
 	within(t, 10*time.Second, func() error {

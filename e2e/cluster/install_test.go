@@ -34,19 +34,25 @@ func install(t *testing.T) *cluster {
 
 func installInto(t *testing.T, plane *controlplane.ControlPlane) *cluster {
 	t.Helper()
+	return installWith(t, plane, "values.yaml")
+}
+
+func installWith(t *testing.T, plane *controlplane.ControlPlane, values string) *cluster {
+	t.Helper()
 	plane.Kubectl(t, "create", "namespace", "sluice")
-	objects := render(t, "values.yaml")
+	objects := render(t, values)
 	toHere, others := split(objects)
 	apply(t, plane, others)
 	flags := mounted(t, objects)
 	sluice := server.InCluster(t, plane.ServiceAccountKubeconfig(t, "sluice", "sluice"), flags...)
+	sluice.WithConsole()
 	for _, object := range toHere {
 		redirect(t, object, sluice.API)
 	}
 	apply(t, plane, toHere)
 	sluice.Start()
 	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
-		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io")
+		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io", "apiservice/v1alpha1.inspect.sluice.dev")
 	return &cluster{ControlPlane: plane, sluice: sluice}
 }
 

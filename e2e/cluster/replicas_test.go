@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,37 +91,62 @@ func (s *service) add(endpoint string) {
 // endpointDelay is how long a Service leads to a replica that has died.
 const endpointDelay = time.Second
 
-// movesOf watches an autoscaler every 200 ms until stop is closed, and reports each change of the
-// replicas that it wants and each time that it is without its metric.
-func (c *cluster) movesOf(t *testing.T, namespace, name string, stop <-chan struct{}) (moves []string) {
+// watched is what was seen of an autoscaler.
+type watched struct {
+	moves []string // changes of the replicas that it wants
+	// without are the times at which it lacked its metric, by message.
+	without []lack
+}
+
+// lack is a time at which an autoscaler lacked its metric.
+type lack struct {
+	from, to time.Time
+	message  string
+}
+
+// watch looks at an autoscaler every 200 ms until stop is closed.
+func (c *cluster) watch(t *testing.T, namespace, name string, stop <-chan struct{}) (w watched) {
 	t.Helper()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	wanted, known := int32(0), false
-	without := ""
 	for {
 		select {
 		case <-stop:
-			return moves
+			return w
 		case <-tick.C:
 		}
 		hpa, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Error(err)
-			return moves
+			return w
 		}
 		if now := hpa.Status.DesiredReplicas; known && now != wanted {
-			moves = append(moves, fmt.Sprintf("%s: %d replicas wanted, then %d", time.Now().Format("15:04:05.0"), wanted, now))
+			w.moves = append(w.moves, fmt.Sprintf("%s: %d replicas wanted, then %d", clock(time.Now()), wanted, now))
 		}
 		wanted, known = hpa.Status.DesiredReplicas, true
 		for _, condition := range hpa.Status.Conditions {
-			if condition.Type == autoscaling.ScalingActive && condition.Status != core.ConditionTrue && condition.Message != without {
-				without = condition.Message
-				moves = append(moves, time.Now().Format("15:04:05.0")+": "+without)
+			if condition.Type == autoscaling.ScalingActive && condition.Status != core.ConditionTrue {
+				w.lacks(condition.Message)
 			}
 		}
 	}
 }
+
+func (w *watched) lacks(message string) {
+	now := time.Now()
+	if n := len(w.without); n > 0 && w.without[n-1].message == message && now.Sub(w.without[n-1].to) < time.Second {
+		w.without[n-1].to = now
+		return
+	}
+	w.without = append(w.without, lack{now, now, message})
+}
+
+func (l lack) String() string {
+	return fmt.Sprintf("without its metric from %s to %s: %s", clock(l.from), clock(l.to), l.message)
+}
+
+func clock(t time.Time) string { return t.Format("15:04:05.0") }
 
 // endpointOf returns the server that a pod's datagrams go to: the same one while it is an endpoint,
 // as connection tracking does it.
@@ -141,13 +167,29 @@ func (c *cluster) lead(to ...*server.Server) {
 	c.replicas = to
 }
 
-// watchFor is how long autoscalers are watched after each fault.
-const watchFor = 75 * time.Second
+const (
+	// backFor and upgradedFor are how long autoscalers are watched after a replica is back.
+	backFor, upgradedFor = 25 * time.Second, 15 * time.Second
+	// deadNodeDelay is how long Services lead to the pods of a node that has died.
+	deadNodeDelay = 45 * time.Second
+	// longestLack is how long kube-apiserver may keep a connection that nobody answers: its health
+	// check takes 45 s, and an autoscaler asks every few seconds.
+	longestLack = 60 * time.Second
+)
 
-// Two replicas serve autoscalers of several kinds. One is killed, comes back, and both are upgraded
-// one after the other. No autoscaler wants another number of replicas, and none is without its
-// metric.
-func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
+// replicated is a cluster whose metrics two replicas serve, with an autoscaler of pods and one of
+// an external metric.
+type replicated struct {
+	*cluster
+	both           []*server.Server
+	api            *service
+	pods, external string // namespaces of the autoscalers "web" and "worker"
+}
+
+// newReplicated returns when both autoscalers want more than one replica. The API server's
+// connections are to the first replica: the second one becomes an endpoint after them.
+func newReplicated(t *testing.T) *replicated {
+	t.Helper()
 	plane := controlplane.New(t, controlplane.DefaultConfig())
 	plane.Kubectl(t, "create", "namespace", "sluice")
 	objects := render(t, "replicas.yaml")
@@ -155,7 +197,7 @@ func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
 	apply(t, plane, others)
 	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
 	both := pair(t, kubeconfig, objects)
-	api := newService(t, both[0].API, both[1].API)
+	api := newService(t, both[0].API)
 	for _, object := range toHere {
 		redirect(t, object, api.listener.Addr().String())
 	}
@@ -165,66 +207,150 @@ func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
 	}
 	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
 		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io")
-	c := &cluster{ControlPlane: plane, sluice: both[0]}
+	c := &replicated{cluster: &cluster{ControlPlane: plane, sluice: both[0]}, both: both, api: api}
 	c.lead(both...)
 
-	pods, external := c.Namespace(t, "pods"), c.Namespace(t, "external")
-	c.Apply(t, pods, example(t, "hpa-pods.yaml", pods))
-	c.AwaitPods(t, pods, "app=web", 1)
-	c.startLoad(t, pods, "app=web", 35, requests)
-	c.Apply(t, external, deployment("worker"), example(t, "hpa-external.yaml", external))
-	batch := addressOf(t, c.pod(t, external, "batch", "default"))
-	c.push(t, batch, http.MethodPut, "/v1/namespaces/"+external+"/external/queue_depth?label=queue=mail&sync=all", "30", http.StatusOK)
-	c.wantReplicas(t, pods, "web", 4, 90*time.Second)
-	c.wantReplicas(t, external, "worker", 3, 60*time.Second)
-	c.steady(t, pods, "web", 4, 12*time.Second)
-
-	stop := make(chan struct{})
-	var watching sync.WaitGroup
-	for namespace, name := range map[string]string{pods: "web", external: "worker"} {
-		watching.Go(func() {
-			for _, move := range c.movesOf(t, namespace, name, stop) {
-				t.Errorf("autoscaler %s: %s", name, move)
-			}
-		})
-	}
-	t.Logf("%s killed", time.Now().Format("15:04:05.0"))
-	both[0].Kill()
-	time.AfterFunc(endpointDelay, func() {
-		api.remove(both[0].API)
-		c.lead(both[1])
-	})
-	time.Sleep(watchFor)
-	t.Logf("%s back", time.Now().Format("15:04:05.0"))
-	both[0].Start()
-	api.add(both[0].API)
-	c.lead(both...)
-	time.Sleep(watchFor / 3)
-	for i, one := range both {
-		other := both[1-i]
-		t.Logf("%s upgrade of %d", time.Now().Format("15:04:05.0"), i)
-		api.remove(one.API)
-		c.lead(other)
-		time.Sleep(endpointDelay)
-		one.Stop()
-		time.Sleep(5 * time.Second)
-		one.Start()
-		api.add(one.API)
-		c.lead(both...)
-		time.Sleep(watchFor / 5)
-	}
-	close(stop)
-	watching.Wait()
+	c.pods, c.external = c.Namespace(t, "pods"), c.Namespace(t, "external")
+	c.Apply(t, c.pods, example(t, "hpa-pods.yaml", c.pods))
+	c.AwaitPods(t, c.pods, "app=web", 1)
+	c.startLoad(t, c.pods, "app=web", 35, requests)
+	c.Apply(t, c.external, deployment("worker"), example(t, "hpa-external.yaml", c.external))
+	batch := addressOf(t, c.pod(t, c.external, "batch", "default"))
+	c.push(t, batch, http.MethodPut, "/v1/namespaces/"+c.external+"/external/queue_depth?label=queue=mail&sync=all", "30", http.StatusOK)
+	c.wantReplicas(t, c.pods, "web", 4, 90*time.Second)
+	c.wantReplicas(t, c.external, "worker", 3, 60*time.Second)
+	c.steady(t, c.pods, "web", 4, 12*time.Second)
+	api.add(both[1].API)
+	return c
 }
 
-// pair prepares two servers as the chart's StatefulSet would, on loopback.
-func pair(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured) (both []*server.Server) {
+// watchDuring watches both autoscalers. Neither may want another number of replicas.
+func (c *replicated) watchDuring(t *testing.T, fault func()) (all map[string]watched) {
+	t.Helper()
+	all = map[string]watched{}
+	stop := make(chan struct{})
+	var watching sync.WaitGroup
+	var mu sync.Mutex // guards all
+	for namespace, name := range map[string]string{c.pods: "web", c.external: "worker"} {
+		watching.Go(func() {
+			w := c.watch(t, namespace, name, stop)
+			mu.Lock()
+			defer mu.Unlock()
+			all[name] = w
+		})
+	}
+	fault()
+	close(stop)
+	watching.Wait()
+	for name, w := range all {
+		for _, move := range w.moves {
+			t.Errorf("autoscaler %s: %s", name, move)
+		}
+	}
+	return all
+}
+
+// Two replicas serve autoscalers of several kinds. The one that the API server asks is killed,
+// comes back, and both are upgraded one after the other. No autoscaler wants another number of
+// replicas, and none is without its metric.
+func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
+	c := newReplicated(t)
+	all := c.watchDuring(t, func() {
+		t.Logf("%s killed", clock(time.Now()))
+		c.both[0].Kill()
+		time.AfterFunc(endpointDelay, func() { c.leaves(c.both[0], c.both[1]) })
+		time.Sleep(server.ShortOrLong(75*time.Second, 5*time.Minute))
+		t.Logf("%s back", clock(time.Now()))
+		c.both[0].Start()
+		c.joins(c.both[0])
+		time.Sleep(backFor)
+		for i, one := range c.both {
+			t.Logf("%s upgrade of %d", clock(time.Now()), i)
+			c.leaves(one, c.both[1-i])
+			time.Sleep(endpointDelay)
+			one.Stop()
+			time.Sleep(5 * time.Second)
+			one.Start()
+			c.joins(one)
+			time.Sleep(upgradedFor)
+		}
+	})
+	for name, w := range all {
+		for _, one := range w.without {
+			t.Errorf("autoscaler %s is %v", name, one)
+		}
+	}
+}
+
+// The node of the replica that the API server asks dies: nothing closes its connections, and
+// Services lead there for a while. Reads fail for as long as the API server keeps the connection,
+// and autoscalers keep their numbers of replicas.
+func TestAutoscalersHoldWhenANodeDies(t *testing.T) {
+	if !server.Long {
+		t.Skip("skipped: it takes seven minutes; TORTURE=long runs it")
+	}
+	c := newReplicated(t)
+	dead, alive := c.both[0], c.both[1]
+	all := c.watchDuring(t, func() {
+		t.Logf("%s the node dies", clock(time.Now()))
+		if err := syscall.Kill(dead.PID(), syscall.SIGSTOP); err != nil { // ends no connection and answers none
+			t.Fatal(err)
+		}
+		died := time.Now()
+		time.AfterFunc(deadNodeDelay, func() { c.leaves(dead, alive) })
+		failures, last := c.readUntil(t, died.Add(5*time.Minute))
+		if failures == 0 || last.Sub(died) > longestLack {
+			t.Errorf("%d reads failed, the last one %v after the death; want some, within %v", failures, last.Sub(died), longestLack)
+		}
+		t.Logf("%d reads failed, the last one %v after the death", failures, last.Sub(died))
+		t.Logf("%s its replica is back elsewhere", clock(time.Now()))
+		dead.Kill()
+		dead.Start()
+		c.joins(dead)
+		time.Sleep(backFor)
+	})
+	for name, w := range all {
+		for _, one := range w.without {
+			t.Logf("autoscaler %s is %v", name, one)
+		}
+		if n := len(w.without); n > 0 && w.without[n-1].to.Sub(w.without[0].from) > longestLack {
+			t.Errorf("autoscaler %s is without its metric for %v", name, w.without[n-1].to.Sub(w.without[0].from))
+		}
+	}
+}
+
+// readUntil reads the external metric through the API server every second, and returns how often
+// that failed and when the last failed read ended.
+func (c *replicated) readUntil(t *testing.T, end time.Time) (failures int, last time.Time) {
+	t.Helper()
+	path := "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + c.external + "/queue_depth"
+	for ; time.Now().Before(end); time.Sleep(time.Second) {
+		if err := c.Kubernetes.Discovery().RESTClient().Get().AbsPath(path).Timeout(2 * time.Second).Do(t.Context()).Error(); err != nil {
+			failures, last = failures+1, time.Now()
+		}
+	}
+	return failures, last
+}
+
+// leaves moves the clients and new connections of one replica to the other, joins undoes it.
+func (c *replicated) leaves(one, other *server.Server) {
+	c.api.remove(one.API)
+	c.lead(other)
+}
+
+func (c *replicated) joins(one *server.Server) {
+	c.api.add(one.API)
+	c.lead(c.both...)
+}
+
+// pair prepares two servers as the chart's StatefulSet would, on loopback, with more flags.
+func pair(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured, more ...string) (both []*server.Server) {
 	t.Helper()
 	flags := mounted(t, objects)
 	at := slices.Index(flags, "--config") // its certificates of replicas name hosts that this machine cannot resolve
 	flags = slices.Delete(flags, at, at+2)
 	for _, own := range server.ReplicaFlags(t, 2) {
-		both = append(both, server.InCluster(t, kubeconfig, slices.Concat(flags, own)...))
+		both = append(both, server.InCluster(t, kubeconfig, slices.Concat(flags, own, more)...))
 	}
 	return both
 }

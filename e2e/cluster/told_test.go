@@ -25,7 +25,7 @@ func forgetsAFinishedPod(t *testing.T, c *cluster) {
 	}
 }
 
-// What can be no limit is reported on the LimitRange, and so is a type that makes Kubernetes refuse
+// An invalid limit is reported on its LimitRange, and so is a type that makes Kubernetes refuse
 // pods.
 func reportsBadLimitRanges(t *testing.T, c *cluster) {
 	ns, wrong := c.Namespace(t, "badlimits"), c.Namespace(t, "wrongtype")

@@ -168,7 +168,7 @@ func TestDeletedNamespaceGoes(t *testing.T) {
 	}
 }
 
-// What a failed test shows has to be there.
+// The logs that a failed test shows exist.
 func TestLogsAreKept(t *testing.T) {
 	c := Shared(t)
 	logs := c.logTails()

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sluice-metrics/sluice/e2e/certificate"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -26,7 +27,7 @@ type credentials struct {
 	folder, server string
 
 	ca, frontProxyCA         string
-	serving, frontProxy      pair
+	serving, frontProxy      certificate.Pair
 	admin, controllerManager string // kubeconfigs
 	serviceAccounts          struct{ public, key string }
 }
@@ -36,18 +37,18 @@ func makeCredentials(folder, server string) (credentials, error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return c, err
 	}
-	ca, err := newAuthority(folder, "ca")
+	ca, err := certificate.New(folder, "ca")
 	if err != nil {
 		return c, err
 	}
-	frontProxyCA, err := newAuthority(folder, "front-proxy-ca")
+	frontProxyCA, err := certificate.New(folder, "front-proxy-ca")
 	if err != nil {
 		return c, err
 	}
-	c.ca, c.frontProxyCA = ca.path, frontProxyCA.path
+	c.ca, c.frontProxyCA = ca.Path, frontProxyCA.Path
 	var faults [5]error
-	c.serving, faults[0] = ca.forServer("serving")
-	c.frontProxy, faults[1] = frontProxyCA.forClient("front-proxy", frontProxyName)
+	c.serving, faults[0] = forServer(ca, "serving")
+	c.frontProxy, faults[1] = forClient(frontProxyCA, "front-proxy", frontProxyName)
 	c.admin, faults[2] = c.userKubeconfig(ca, "admin", "system:masters")
 	c.controllerManager, faults[3] = c.userKubeconfig(ca, "system:kube-controller-manager")
 	faults[4] = c.makeServiceAccountKey()
@@ -63,21 +64,21 @@ func (c *credentials) makeServiceAccountKey() error {
 	if err != nil {
 		return err
 	}
-	if c.serviceAccounts.key, err = writeKey(c.folder, "service-accounts.key", key); err != nil {
+	if c.serviceAccounts.key, err = certificate.WriteKey(c.folder, "service-accounts.key", key); err != nil {
 		return err
 	}
-	c.serviceAccounts.public, err = writePEM(c.folder, "service-accounts.pub", "PUBLIC KEY", public)
+	c.serviceAccounts.public, err = certificate.WritePEM(c.folder, "service-accounts.pub", "PUBLIC KEY", public)
 	return err
 }
 
 // userKubeconfig issues a client certificate and writes a kubeconfig with that certificate.
-func (c *credentials) userKubeconfig(ca *authority, user string, groups ...string) (string, error) {
+func (c *credentials) userKubeconfig(ca *certificate.Authority, user string, groups ...string) (string, error) {
 	name := filepath.Base(user)
-	p, err := ca.forClient(name, user, groups...)
+	p, err := forClient(ca, name, user, groups...)
 	if err != nil {
 		return "", err
 	}
-	return c.kubeconfig(name, "", &clientcmdapi.AuthInfo{ClientCertificate: p.certificate, ClientKey: p.key})
+	return c.kubeconfig(name, "", &clientcmdapi.AuthInfo{ClientCertificate: p.Certificate, ClientKey: p.Key})
 }
 
 // kubeconfig writes a kubeconfig for the API server and returns the path. namespace is that of the

@@ -31,10 +31,10 @@ func (c *ControlPlane) etcdFlags() []string {
 
 func (c *ControlPlane) apiServerFlags() []string {
 	host, port := splitPort(c.ports.apiServer)
-	return []string{
+	return append(c.featureGates(), []string{
 		"--etcd-servers=http://" + c.ports.etcd,
 		"--bind-address=" + host, "--advertise-address=" + host, "--secure-port=" + port,
-		"--tls-cert-file=" + c.files.serving.certificate, "--tls-private-key-file=" + c.files.serving.key,
+		"--tls-cert-file=" + c.files.serving.Certificate, "--tls-private-key-file=" + c.files.serving.Key,
 		"--cert-dir=" + c.folder,
 		"--client-ca-file=" + c.files.ca,
 		"--authorization-mode=RBAC",
@@ -48,20 +48,27 @@ func (c *ControlPlane) apiServerFlags() []string {
 		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + c.files.frontProxy.certificate, "--proxy-client-key-file=" + c.files.frontProxy.key,
+		"--proxy-client-cert-file=" + c.files.frontProxy.Certificate, "--proxy-client-key-file=" + c.files.frontProxy.Key,
 
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.files.serviceAccounts.public,
 		"--service-account-signing-key-file=" + c.files.serviceAccounts.key,
+	}...)
+}
+
+func (c *ControlPlane) featureGates() []string {
+	if c.cfg.FeatureGates == "" {
+		return nil
 	}
+	return []string{"--feature-gates=" + c.cfg.FeatureGates}
 }
 
 func (c *ControlPlane) controllerManagerFlags() []string {
 	host, port := splitPort(c.ports.controllerManager)
-	return []string{
+	return append(c.featureGates(), []string{
 		"--kubeconfig=" + c.files.controllerManager,
 		"--bind-address=" + host, "--secure-port=" + port,
-		"--tls-cert-file=" + c.files.serving.certificate, "--tls-private-key-file=" + c.files.serving.key,
+		"--tls-cert-file=" + c.files.serving.Certificate, "--tls-private-key-file=" + c.files.serving.Key,
 		"--leader-elect=false",
 		"--controllers=" + strings.Join(controllers, ","),
 		"--use-service-account-credentials", // so that the autoscaler has the same user as in a cluster
@@ -69,5 +76,5 @@ func (c *ControlPlane) controllerManagerFlags() []string {
 		"--root-ca-file=" + c.files.ca,
 		"--horizontal-pod-autoscaler-sync-period=" + c.cfg.HPASync.String(),
 		"--horizontal-pod-autoscaler-downscale-stabilization=" + c.cfg.DownscaleStabilization.String(),
-	}
+	}...)
 }

@@ -31,12 +31,28 @@ func (c *ControlPlane) TryKubectl(t *testing.T, args ...string) (string, error) 
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), kubectlTimeout) // cleanups may call it
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.binaries.Kubectl, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig, "KUBECACHEDIR="+filepath.Join(c.folder, "kubectl"), "KUBECTL_KUBERC=false")
+	return c.runKubectl(exec.CommandContext(ctx, c.binaries.Kubectl, args...), "kubectl "+strings.Join(args, " "))
+}
+
+// Shell runs a command line that calls kubectl, as somebody would who copied it.
+func (c *ControlPlane) Shell(t *testing.T, line string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), kubectlTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", `kubectl() { "$KUBECTL" "$@"; }`+"\n"+line)
+	cmd.Env = []string{"KUBECTL=" + c.binaries.Kubectl}
+	if _, err := c.runKubectl(cmd, line); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *ControlPlane) runKubectl(cmd *exec.Cmd, line string) (string, error) {
+	cmd.Env = append(append(os.Environ(), cmd.Env...), "KUBECONFIG="+c.Kubeconfig,
+		"KUBECACHEDIR="+filepath.Join(c.folder, "kubectl"), "KUBECTL_KUBERC=false")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("%s: %w: %s", line, err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }

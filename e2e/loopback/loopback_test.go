@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is handed out can be listened on, is nobody else's, and is not where the system puts
-// connections.
+// A free address can be listened on, is handed out once, and is outside of the range that the
+// system uses for connections.
 func TestFree(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 {

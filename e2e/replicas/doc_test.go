@@ -1,6 +1,9 @@
 // Package replicas runs several real binaries as replicas of one another and ends, freezes, cuts off
 // and confuses them. The servers are standalone: what a control plane makes of their answers is in
 // package cluster.
+//
+// The short form is the default. TORTURE=long lets faults last for five minutes. TestSilentNode needs
+// root and is skipped without it.
 package replicas
 
 import (

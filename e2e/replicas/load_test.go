@@ -3,6 +3,7 @@ package replicas
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"strings"
@@ -151,6 +152,13 @@ func (o observed) note(metric string, read func() (float64, error)) {
 		return
 	}
 	r.low, r.high = math.Min(r.low, v), math.Max(r.high, v)
+}
+
+// of returns the readings of one counter.
+func (o observed) of(counter string) observed {
+	some := maps.Clone(o)
+	maps.DeleteFunc(some, func(metric string, _ *reading) bool { return !strings.HasPrefix(metric, counter) })
+	return some
 }
 
 // steady requires that every rate is the clients' within a share.

@@ -1,21 +1,15 @@
 package replicas
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/e2e/certificate"
 	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
@@ -38,11 +32,15 @@ func newMesh(t *testing.T, n int) mesh {
 	return m
 }
 
-func meshFlags(ca *authority, name, listen string, peers []string) []string {
-	cert, key := ca.issue(name)
+func meshFlags(ca authority, name, listen string, peers []string) []string {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		ca.t.Fatal(err)
+	}
+	own := ca.issue(name, net.ParseIP(host))
 	return []string{
 		"--replica-name", name, "--replica-listen", listen, "--replica-peers", strings.Join(peers, ","),
-		"--replica-tls-cert-file", cert, "--replica-tls-key-file", key, "--replica-tls-ca-file", ca.file,
+		"--replica-tls-cert-file", own.Certificate, "--replica-tls-key-file", own.Key, "--replica-tls-ca-file", ca.Path,
 	}
 }
 
@@ -91,70 +89,33 @@ func freePort(t *testing.T) string {
 
 // authority issues the certificates of a mesh.
 type authority struct {
-	t    *testing.T
-	file string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	*certificate.Authority
+	t *testing.T
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t *testing.T) authority {
 	t.Helper()
-	ca := &authority{t: t, file: filepath.Join(t.TempDir(), "ca.crt")}
-	der, key := ca.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "replicas"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotAfter: time.Now().Add(time.Hour)})
-	ca.cert, ca.key = mustParse(t, der), key
-	writePEM(t, ca.file, "CERTIFICATE", der)
-	return ca
-}
-
-// issue writes a certificate for loopback and returns the files of certificate and key.
-func (ca *authority) issue(name string) (cert, key string) {
-	ca.t.Helper()
-	der, private := ca.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name, "localhost"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, NotAfter: time.Now().Add(time.Hour)})
-	folder := ca.t.TempDir()
-	cert, key = filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
-	writePEM(ca.t, cert, "CERTIFICATE", der)
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	writePEM(ca.t, key, "PRIVATE KEY", secret)
-	return cert, key
-}
-
-// sign signs with the authority's key, or, for the authority itself, with the new key.
-func (ca *authority) sign(template *x509.Certificate) (der []byte, key *ecdsa.PrivateKey) {
-	ca.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	template.SerialNumber, template.NotBefore = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Hour)
-	parent, signer := ca.cert, ca.key
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err = x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
-	return der, key
-}
-
-func mustParse(t *testing.T, der []byte) *x509.Certificate {
-	t.Helper()
-	cert, err := x509.ParseCertificate(der)
+	ca, err := certificate.New(t.TempDir(), "ca")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cert
+	return authority{ca, t}
 }
 
-func writePEM(t *testing.T, path, kind string, der []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
+// issue writes a certificate of a replica at an address.
+func (ca authority) issue(name string, at net.IP) certificate.Pair {
+	ca.t.Helper()
+	return ca.issueAs(name, &x509.Certificate{DNSNames: []string{name}, IPAddresses: []net.IP{at}})
+}
+
+// issueAs is issue for a certificate that need not be a replica's.
+func (ca authority) issueAs(name string, template *x509.Certificate) certificate.Pair {
+	ca.t.Helper()
+	template.Subject = pkix.Name{CommonName: name}
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	pair, err := ca.Issue(name, template)
+	if err != nil {
+		ca.t.Fatal(err)
 	}
+	return pair
 }

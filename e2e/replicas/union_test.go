@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// What each of three replicas received is in the answers of all, for every kind.
+// Samples that each of three replicas received are in the answers of all, for every kind.
 func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, 3)
@@ -128,6 +128,57 @@ func TestASyncedPushIsEverywhere(t *testing.T) {
 				t.Errorf("replica %d reads %v (%v) right after %d was pushed to replica %d", j, got, err, i, i%3)
 			}
 		}
+	}
+}
+
+// A deletion with sync=all holds at every replica when it is answered, wherever the series were. Series
+// that left a group are gone from /metrics then. From other answers they go when their replica has published the removal.
+func TestASyncedDeletionIsEverywhere(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 3)
+	m.start(t)
+	for i := range 4 {
+		for _, s := range m {
+			pushSynced(t, http.MethodPost, s, "/v1/namespaces/e2e/external/old", "2")
+		}
+		wantTotals(t, m, map[string]float64{"old:total": 6})
+		pushSynced(t, http.MethodDelete, m[i%3], "/v1/namespaces/e2e/external/old", "")
+		for j, s := range m {
+			if items, err := s.External("old:total"); err == nil {
+				t.Errorf("replica %d reads %v right after replica %d deleted it", j, items, i%3)
+			}
+		}
+		const group = "/metrics/job/import/namespace/e2e"
+		pushSynced(t, http.MethodPut, m[i%3], group, "rows 10\ngone 1\n")
+		pushSynced(t, http.MethodPut, m[(i+1)%3], group, "rows 20\n")
+		began, late := time.Now(), false
+		for j, s := range m {
+			if got, err := sum(s, "rows")(); err != nil || got != 20 {
+				t.Errorf("replica %d reads rows %v (%v), want 20", j, got, err)
+			}
+			if _, page := request(t, http.MethodGet, s, "/metrics", ""); strings.Contains(page, "gone{") {
+				t.Errorf("replica %d still lists what left the group:\n%s", j, page)
+			}
+			_, err := s.External("gone")
+			late = late || err == nil
+		}
+		eventually(t, 5*time.Second, func() string {
+			for j, s := range m {
+				if items, err := s.External("gone"); err == nil {
+					return fmt.Sprintf("replica %d still has %v", j, items)
+				}
+			}
+			return ""
+		})
+		t.Logf("series that left a group: read after the answer %v, gone after %v", late, time.Since(began).Round(time.Millisecond))
+	}
+}
+
+// pushSynced sends a request with sync=all.
+func pushSynced(t *testing.T, method string, s *server.Server, path, body string) {
+	t.Helper()
+	if status, text := request(t, method, s, path+"?sync=all", body); status/100 != 2 {
+		t.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -55,22 +56,29 @@ type Server struct {
 
 	UDP, TCP, HTTP, API, Ops string // host:port
 	Unixgram, Unix           string // paths
+	Console                  string // host:port; empty: off
 }
 
 // New prepares a standalone server on free ports with folders of its own. Start starts the server;
 // the end of the test ends it.
 func New(t *testing.T, flags ...string) *Server {
 	t.Helper()
-	return prepare(t, append([]string{"--standalone"}, flags...))
+	return NewAt(t, "127.0.0.1", flags...)
+}
+
+// NewAt is New for a server with another address than loopback.
+func NewAt(t *testing.T, host string, flags ...string) *Server {
+	t.Helper()
+	return prepare(t, host, append([]string{"--standalone"}, flags...))
 }
 
 // InCluster is New for a server that watches a cluster with the rights of a kubeconfig.
 func InCluster(t *testing.T, kubeconfig string, flags ...string) *Server {
 	t.Helper()
-	return prepare(t, append([]string{"--kubeconfig", kubeconfig}, flags...))
+	return prepare(t, "127.0.0.1", append([]string{"--kubeconfig", kubeconfig}, flags...))
 }
 
-func prepare(t *testing.T, flags []string) *Server {
+func prepare(t *testing.T, host string, flags []string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sluice") // short: a socket's path has at most 107 bytes
 	if err != nil {
@@ -78,14 +86,15 @@ func prepare(t *testing.T, flags []string) *Server {
 	}
 	s := &Server{
 		t: t, dir: dir,
-		UDP: freePort(t, "udp"), TCP: freePort(t, "tcp"), HTTP: freePort(t, "tcp"),
-		API: freePort(t, "tcp"), Ops: freePort(t, "tcp"),
+		UDP: at(t, host, "udp"), TCP: at(t, host, "tcp"), HTTP: at(t, host, "tcp"),
+		API: at(t, host, "tcp"), Ops: at(t, host, "tcp"),
 		Unixgram: filepath.Join(dir, "gram"), Unix: filepath.Join(dir, "stream"),
 	}
 	s.args = append([]string{
 		"serve", "--data-dir", s.DataDir(),
 		"--statsd-udp", s.UDP, "--statsd-tcp", s.TCP, "--statsd-unixgram", s.Unixgram, "--statsd-unix", s.Unix,
 		"--http-address", s.HTTP, "--api-address", s.API, "--ops-address", s.Ops,
+		"--console-address", "", // the chart's is the same for all
 	}, flags...)
 	t.Cleanup(func() {
 		s.Kill()
@@ -135,8 +144,30 @@ func freePort(t *testing.T, network string) string {
 	return address
 }
 
+// at returns an address of a host with a port that is free on loopback.
+func at(t *testing.T, host, network string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(freePort(t, network))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort(host, port)
+}
+
 // Runs makes Start run another binary with additional environment variables.
 func (s *Server) Runs(binary string, env ...string) { s.binary, s.env = binary, env }
+
+// Add adds flags to those of the next start. Of two values of one flag the later one counts.
+func (s *Server) Add(flags ...string) { s.args = append(s.args, flags...) }
+
+// WithConsole makes Start open the console, on loopback.
+func (s *Server) WithConsole() { s.WithConsoleAt("127.0.0.1") }
+
+// WithConsoleAt makes Start open the console at an address of this machine.
+func (s *Server) WithConsoleAt(host string) {
+	s.Console = at(s.t, host, "tcp")
+	s.args = append(s.args, "--console-address", s.Console)
+}
 
 // Start runs the binary and waits until it is ready.
 func (s *Server) Start() {

@@ -32,7 +32,7 @@ func TestBombs(t *testing.T) {
 	var good int64
 	for _, b := range bombs {
 		var senders sync.WaitGroup
-		for range size(4, 64) {
+		for range server.ShortOrLong(4, 64) {
 			senders.Go(func() {
 				if fault := b.send(s); fault != "" {
 					t.Errorf("%s: %s", b.name, fault)
@@ -61,7 +61,7 @@ func TestBombs(t *testing.T) {
 	if s.PID() != pid || s.Sum("depth") != 1 {
 		t.Error("the server is another one, or has forgotten what it held")
 	}
-	figure(t, "%d bombs, %d at a time: each refused, at most %d MiB more memory, each good push after one taken", len(bombs), size(4, 64), grown/mebibyte)
+	figure(t, "%d bombs, %d at a time: each refused, at most %d MiB more memory, each good push after one taken", len(bombs), server.ShortOrLong(4, 64), grown/mebibyte)
 }
 
 // A bomb sends one request and returns what was wrong with the answer, empty for nothing.

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// The clock of one of two replicas is an hour off. Rates are right at both, samples have the dates of
-// the machine that answers, and the newest gauge counts.
+// The clock of one of two replicas is an hour off. Rates are right at both, samples have the dates
+// of the machine that answers, and the newest gauge counts.
 func TestClockOfOneReplica(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(off.String(), func(t *testing.T) {

@@ -57,7 +57,7 @@ var crashes = []crash{
 		mend: func(t *testing.T, s *server.Server) {
 			s.Launch()
 			for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-				checks, err := readiness(s)
+				checks, err := s.Checks()
 				if err == nil && (checks["start"].Ready || strings.Contains(checks["start"].Detail, "restoring")) {
 					break
 				}
@@ -91,7 +91,7 @@ func TestCrash(t *testing.T) {
 	s.Start()
 	fill(t, s, others)
 	var books crashBooks
-	rounds := size(12, 200)
+	rounds := server.ShortOrLong(12, 200)
 	for round := range rounds {
 		crash := crashes[round%len(crashes)]
 		// A push with ?sync=true flushes everything, so only StatsD totals alone show how far they

@@ -29,7 +29,7 @@ func TestFullDisk(t *testing.T) {
 	books := newLineBooks(t, s)
 	books.send(100)
 	s.PutSynced("e2e", "depth", 1)
-	rounds := size(2, 20)
+	rounds := server.ShortOrLong(2, 20)
 	for range rounds {
 		giveBack := disk.fillUp(8 << 20)
 		books.eventuallyOff("the disk is full")
@@ -68,7 +68,7 @@ func TestFrozenDisk(t *testing.T) {
 	books := newLineBooks(t, s)
 	books.send(100)
 	s.PutSynced("e2e", "depth", 1)
-	rounds := size(1, 10)
+	rounds := server.ShortOrLong(1, 10)
 	for range rounds {
 		thaw := beneath.freeze()
 		books.send(100)
@@ -76,7 +76,7 @@ func TestFrozenDisk(t *testing.T) {
 		go func() { acknowledged <- push(s, http.MethodPut, "depth?sync=true", 2) }()
 		eventually(t, time.Minute, func() string {
 			books.sendLabels(200) // what is written anew has to wait first
-			checks, err := readiness(s)
+			checks, err := s.Checks()
 			if says := checks["store"]; err != nil || !says.Ready || !strings.HasPrefix(says.Detail, "the disk does not keep up") {
 				return fmt.Sprintf("the disk stands still, but /readyz says %+v (%v)", says, err)
 			}
@@ -141,7 +141,7 @@ func (b *lineBooks) check(when string) {
 func (b *lineBooks) eventuallyOff(because string) {
 	b.t.Helper()
 	eventually(b.t, time.Minute, func() string {
-		checks, err := readiness(b.s)
+		checks, err := b.s.Checks()
 		says := checks["store"]
 		if err != nil || !says.Ready || !strings.HasPrefix(says.Detail, "not persisting") || b.s.Metrics()["sluice_store_persisting"] != 0 {
 			return fmt.Sprintf("%s, but /readyz says %+v (%v)", because, says, err)

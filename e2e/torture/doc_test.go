@@ -25,17 +25,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// isLong says whether the long form was requested.
-var isLong = os.Getenv("TORTURE") == "long"
-
-// size is a number of the short form, or of the long one.
-func size[T any](short, long T) T {
-	if isLong {
-		return long
-	}
-	return short
-}
-
 // figure prints the result of a test, for the table of docs/reliability.md.
 func figure(t *testing.T, format string, args ...any) {
 	t.Helper()

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // TestFailingDisk makes the disk fail under load: new blocks can't be written. Lines are accepted
@@ -35,14 +37,14 @@ func TestFailingDisk(t *testing.T) {
 	books := newLineBooks(t, s)
 	books.send(100)
 	s.PutSynced("e2e", "depth", 1)
-	rounds := size(2, 20)
+	rounds := server.ShortOrLong(2, 20)
 	for round := range rounds {
 		run(t, "fstrim", disk.path)
 		giveBack := beneath.fillUp(0)
 		eventually(t, time.Minute, func() string { // more and more of the disk is written to, until it fails
 			books.sendLabels(2000)
 			_ = push(s, http.MethodPut, "depth?sync=true", -1)
-			checks, err := readiness(s)
+			checks, err := s.Checks()
 			if says := checks["store"]; err != nil || !says.Ready || !strings.HasPrefix(says.Detail, "not persisting") {
 				return fmt.Sprintf("the disk fails, but /readyz says %+v (%v)", says, err)
 			}

@@ -90,7 +90,7 @@ func damages(t *testing.T, path string) []damage {
 	must(t, err, "read %s", path)
 	held := len(bytes.TrimRight(content, "\x00")) // logs are given their room ahead
 	all := []damage{{"missing", os.Remove}}
-	places := size(3, 40)
+	places := server.ShortOrLong(3, 40)
 	seen := map[int]bool{}
 	for i := range places {
 		at := max(0, held-1) * i / (places - 1)

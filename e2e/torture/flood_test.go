@@ -35,10 +35,10 @@ func TestFloodOfSeries(t *testing.T) {
 	var others sync.WaitGroup
 	others.Go(func() { known.sendUntil(ctx) })
 
-	first := size(500_000, 5_000_000)
+	first := server.ShortOrLong(500_000, 5_000_000)
 	hostile := sendNewSeries(t, s, 0, first)
 	atCap := peakMemory(t, s)
-	total := size(2_000_000, 50_000_000)
+	total := server.ShortOrLong(2_000_000, 50_000_000)
 	hostile += sendNewSeries(t, s, first, total)
 	peak := peakMemory(t, s)
 	cancel()

@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -39,39 +38,9 @@ func push(s *server.Server, method, metric string, value int64) error {
 	return err
 }
 
-// check is one line of /readyz.
-type check struct {
-	Name   string
-	Ready  bool
-	Detail string
-}
-
-// readiness reads the checks of /readyz.
-func readiness(s *server.Server) (map[string]check, error) {
-	req, err := http.NewRequest(http.MethodGet, "http://"+s.Ops+"/readyz", nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	var all struct{ Checks []check }
-	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
-		return nil, err
-	}
-	named := map[string]check{}
-	for _, c := range all.Checks {
-		named[c.Name] = c
-	}
-	return named, nil
-}
-
 // storeSays is the line of /readyz about persistence.
 func storeSays(s *server.Server) string {
-	checks, err := readiness(s)
+	checks, err := s.Checks()
 	if err != nil {
 		return "no answer: " + err.Error()
 	}

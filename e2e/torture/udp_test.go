@@ -30,7 +30,7 @@ func TestUDPOverload(t *testing.T) {
 	flood.settle()
 	for _, times := range []float64{2, 10} {
 		before, sent := flood.taken(), flood.sent
-		took := flood.send(size(3*time.Second, time.Minute), times*capacity)
+		took := flood.send(server.ShortOrLong(3*time.Second, time.Minute), times*capacity)
 		taken, offered := (flood.taken()-before)/took.Seconds(), float64(flood.sent-sent)/took.Seconds()
 		flood.settle()
 		figure(t, "UDP at %.0f× of %.0f lines/s: %.1f× were sent, %.0f%% of the datagrams dropped; sent = received + dropped and received = applied + rejected, exactly",

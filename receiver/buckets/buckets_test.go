@@ -94,8 +94,7 @@ func TestNativeTooMany(t *testing.T) {
 	}
 }
 
-// Whatever a client says its scale and indices are, the buckets are the table's, and hold what it
-// counted.
+// The buckets are the table's, and hold the client's counts, whatever scale and indices it sends.
 func TestNativeOfAnySchema(t *testing.T) {
 	for _, schema := range []int32{math.MinInt32, -100, -32, -11, -10, -4, 0, 8, 20, 21, 31, 63, 64, math.MaxInt32} {
 		for _, offset := range []int32{math.MinInt32, -5000, -1, 0, 1, 5000, math.MaxInt32 - 100} {

@@ -42,6 +42,22 @@ func ParseEscaping(s string) (Escaping, bool) {
 	return Underscores, false
 }
 
+// EscapeName escapes the name of a metric.
+func EscapeName(name string, e Escaping) string {
+	if e == AllowUTF8 || e == Underscores && isLegacy(name, letter|colon) {
+		return name
+	}
+	return model.EscapeName(name, escapings[e].scheme)
+}
+
+// EscapeKey escapes the key of a label. It has no colon, which only a metric's name may have.
+func EscapeKey(key string, e Escaping) string {
+	if e == AllowUTF8 || e == Underscores && isLegacy(key, letter) {
+		return key
+	}
+	return strings.ReplaceAll(model.EscapeName(key, escapings[e].scheme), ":", "_")
+}
+
 // Escape returns the family with escaped names, or the family itself if there is nothing to escape.
 // If two labels of a metric get the same name, the first is kept.
 func Escape(f *Family, e Escaping) *Family {
@@ -49,7 +65,7 @@ func Escape(f *Family, e Escaping) *Family {
 		return f
 	}
 	escaped := *f
-	escaped.Name = model.EscapeName(f.Name, escapings[e].scheme)
+	escaped.Name = EscapeName(f.Name, e)
 	escaped.Metrics = slices.Clone(f.Metrics)
 	for i := range escaped.Metrics {
 		m := &escaped.Metrics[i]
@@ -72,7 +88,7 @@ func isPlain(f *Family) bool {
 func escapeLabels(labels []metric.Label, e Escaping) []metric.Label {
 	escaped := make([]metric.Label, 0, len(labels))
 	for _, l := range labels {
-		l.Key = strings.ReplaceAll(model.EscapeName(l.Key, escapings[e].scheme), ":", "_") // which only a metric's name may hold
+		l.Key = EscapeKey(l.Key, e)
 		if !slices.ContainsFunc(escaped, func(other metric.Label) bool { return other.Key == l.Key }) {
 			escaped = append(escaped, l)
 		}

@@ -49,6 +49,20 @@ func Append(dst []byte, format Format, families ...Family) []byte {
 	return w.dst
 }
 
+// AppendMore appends further metrics of the family that was appended last, so that a large family
+// needs no memory as a whole. In Protobuf it is another message of the family's name: Prometheus
+// reads message by message.
+func AppendMore(dst []byte, format Format, f *Family) []byte {
+	if format == Protobuf {
+		return Append(dst, format, *f)
+	}
+	w := writer{dst: dst, format: format}
+	for i := range f.Metrics {
+		w.metric(f, &f.Metrics[i])
+	}
+	return w.dst
+}
+
 // AppendEnd appends the end of a page: OpenMetrics considers a text without it truncated.
 func AppendEnd(dst []byte, format Format) []byte {
 	if format == OpenMetrics {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/smallest"
 )
 
 // Group is a snapshot of one group. It is immutable.
@@ -52,6 +54,53 @@ func (gs *Groups) All(may func(about metric.Object) bool) []Group {
 		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Labels.Packed(), b.Key.Labels.Packed()))
 	})
 	return all
+}
+
+// Part selects a page of the groups.
+type Part struct {
+	Namespace string // empty: all
+	Job       string // empty: all
+	After     Key    // of the last group of the page before; zero: the first page
+	Most      int    // groups, at least 1
+}
+
+// Listed returns a page of the groups, sorted by namespace, job and labels. more reports whether
+// there are others. It locks as All does.
+func (gs *Groups) Listed(p Part) (page []Group, more bool) {
+	first, now := smallest.Of(p.Most, compareGroups), gs.table.Lifetime()
+	after := Group{Key: p.After}
+	for i := range gs.shards {
+		for _, g := range gs.shards[i].all() {
+			c := g.contents.Load()
+			if c == nil || c.expired(now) || p.Namespace != "" && p.Namespace != g.key.Namespace ||
+				p.Job != "" && p.Job != g.key.job() {
+				continue
+			}
+			one := Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c}
+			if p.After == (Key{}) || compareGroups(&one, &after) > 0 {
+				first.Add(one)
+			}
+		}
+	}
+	return first.Sorted()
+}
+
+func compareGroups(a, b *Group) int {
+	return cmp.Or(strings.Compare(a.Key.Namespace, b.Key.Namespace), strings.Compare(a.Key.job(), b.Key.job()),
+		strings.Compare(a.Key.Labels.Packed(), b.Key.Labels.Packed()))
+}
+
+func (k *Key) job() string {
+	job, _ := k.Labels.Get("job")
+	return job
+}
+
+// Size is the number of families and of series of the group.
+func (g *Group) Size() (families, series int) {
+	for f := range g.Families() {
+		series += len(f.Metrics)
+	}
+	return len(g.contents.families), series
 }
 
 func timeOf(nanoseconds int64) time.Time {

@@ -3,8 +3,11 @@ package group
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 	"unsafe"
+
+	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // A Document is the state of one group, or of its deletion, as replicas exchange it.
@@ -18,14 +21,16 @@ type Document struct {
 
 // replication is the state that only replicas have.
 type replication struct {
-	name string
-	now  func() time.Time
+	name   string
+	now    func() time.Time
+	logger *slog.Logger
+	early  ratelog.Limiter // of deletions that are forgotten early
 }
 
 // Replicate makes this process one of several replicas, with a name of its own. Call it before any
 // other method.
-func (gs *Groups) Replicate(name string) {
-	gs.replication = &replication{name: name, now: time.Now}
+func (gs *Groups) Replicate(name string, logger *slog.Logger) {
+	gs.replication = &replication{name: name, now: time.Now, logger: logger, early: ratelog.Limiter{Interval: time.Minute}}
 	for i := range gs.shards {
 		gs.shards[i].shared = map[Hash]struct{}{}
 		gs.shards[i].tombstones = map[Hash]version{}
@@ -86,7 +91,7 @@ func (gs *Groups) AllShared() (all []Document) {
 func (gs *Groups) appendShared(all []Document, h Hash) []Document {
 	if g := gs.lockExisting(h); g != nil {
 		defer g.mu.Unlock()
-		if c := g.contents.Load(); c != nil {
+		if c := g.contents.Load(); c != nil && !c.expired(gs.table.Lifetime()) {
 			all = append(all, Document{h, c.versions.newest().stamp, appendDocument(nil, g, c)})
 		}
 		return all
@@ -206,14 +211,15 @@ func (gs *Groups) joinLocked(g *group, other *contents) {
 	if own == nil {
 		own = &contents{versions: &versions{ended: gs.tombstone(g.hash)}}
 	}
-	next, gone := join(own, other)
+	now := gs.table.Lifetime()
+	next, gone := join(own.unexpired(now), other.unexpired(now))
 	switch {
 	case before != nil && next.versions.equal(before.versions):
 		return
 	case gone:
 		gs.buryLocked(g, next.versions.ended)
 		return
-	case next.expired(gs.table.Lifetime()):
+	case next.expired(now):
 		gs.removeLocked(g)
 		return
 	}

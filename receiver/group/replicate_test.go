@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ func newReplicas(t *testing.T, n int) []*fixture {
 	for i := range all {
 		all[i] = newFixture(t)
 		all[i].now = time.Now()
-		all[i].Replicate(string(rune('a' + i)))
+		all[i].Replicate(string(rune('a'+i)), slog.New(slog.DiscardHandler))
 		all[i].replication.now = func() time.Time { return all[i].now }
 	}
 	return all
@@ -181,6 +182,57 @@ func TestReplicatedTTL(t *testing.T) {
 	}
 }
 
+// TestExpiredFamiliesStayAway: a group has expired and was pushed again. A replica that was away, and
+// what it sends, bring nothing of the expired group back.
+func TestExpiredFamiliesStayAway(t *testing.T) {
+	all := newReplicas(t, 2)
+	a, b := all[0], all[1]
+	families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte("m 1\n"))
+	if _, r := b.Push(&Push{Key: keyOf("job=x"), Families: families, TTL: time.Minute, Now: b.now, Applier: b.table}); r != nil {
+		t.Fatal(r.Message)
+	}
+	tell(b, a)
+	late := b.AllShared()
+	for _, f := range all {
+		f.now = f.now.Add(time.Minute)
+	}
+	a.Sweep(a.table.Lifetime())
+	at(all, a, "POST", "job=x", "n 2\n")
+	a.mustApply(late)
+	a.exposes(`n{instance="",job="x"} 2`)
+	if n := len(b.AllShared()); n != 0 {
+		t.Errorf("%d expired groups are shared", n)
+	}
+	tell(a, b)
+	b.exposes(`n{instance="",job="x"} 2`)
+	b.serves("")
+	catchUp(t, all)
+	a.balanced()
+	b.balanced()
+}
+
+// TestExpiredGroupReplaces: a PUT and a deletion hold at other replicas, though the group that they
+// left has expired before it arrives.
+func TestExpiredGroupReplaces(t *testing.T) {
+	all := newReplicas(t, 2)
+	a, b := all[0], all[1]
+	at(all, a, "POST", "job=x", "m 1\n")
+	tell(a, b)
+	b.now = b.now.Add(time.Second)
+	if _, r := b.Push(&Push{Key: keyOf("job=x"), Replace: true, TTL: time.Minute, Now: b.now, Applier: b.table}); r != nil {
+		t.Fatal(r.Message)
+	}
+	late := b.TakeShared()
+	for _, f := range all {
+		f.now = f.now.Add(2 * time.Minute)
+	}
+	at(all, a, "POST", "job=x", "n 2\n")
+	a.mustApply(late)
+	a.exposes(`n{instance="",job="x"} 2`)
+	a.serves(`n{instance=,job=x} gauge 2`)
+	a.balanced()
+}
+
 // TestClocksOfReplicas: a push that knows of another one is newer, whatever the clocks say; and
 // times of a replica whose clock is far off are corrected.
 func TestClocksOfReplicas(t *testing.T) {
@@ -209,6 +261,8 @@ func TestClocksOfReplicas(t *testing.T) {
 // TestTombstonesAreBounded: the oldest deletions are forgotten first, and all after a day.
 func TestTombstonesAreBounded(t *testing.T) {
 	f := newReplicas(t, 1)[0]
+	var said strings.Builder
+	f.replication.logger = slog.New(slog.NewTextHandler(&said, nil))
 	s := &f.shards[0]
 	now := time.Now()
 	for i := range maxTombstones + 10 {
@@ -216,6 +270,9 @@ func TestTombstonesAreBounded(t *testing.T) {
 	}
 	if n := len(s.tombstones); n != maxTombstones || f.tombstone(Hash{}).stamp == 0 {
 		t.Errorf("%d tombstones, want %d, the newest", n, maxTombstones)
+	}
+	if n := strings.Count(said.String(), "forgotten early"); n != 1 {
+		t.Errorf("the log says %d times that deletions are forgotten early, want once:\n%s", n, said.String())
 	}
 	f.Changed(false)
 	s.forgetOld(now.Add(tombstoneLife + time.Millisecond))
@@ -340,7 +397,7 @@ func restarted(t *testing.T, f *fixture) *fixture {
 	t.Helper()
 	again := &fixture{T: t, Groups: New(f.config, f.table), table: f.table, now: f.now}
 	f.table.lifetime = func() time.Duration { return time.Duration(again.now.UnixNano()) }
-	again.Replicate(f.replication.name)
+	again.Replicate(f.replication.name, f.replication.logger)
 	again.replication.now = func() time.Time { return again.now }
 	for _, key := range f.Changed(true) {
 		value, there := f.AppendDocument(nil, key)

@@ -49,6 +49,10 @@ func (gs *Groups) setTombstone(h Hash, ended version) {
 		}
 	}
 	s.forgetLocked(oldest)
+	if suppressed, ok := gs.replication.early.Allow(); ok {
+		gs.replication.logger.Warn("deletions of groups are forgotten early: a replica that is away may bring deleted groups back",
+			"kept", shards*maxTombstones, "for", tombstoneLife, "suppressed", suppressed)
+	}
 }
 
 func (gs *Groups) dropTombstone(h Hash) {

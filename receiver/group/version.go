@@ -3,6 +3,7 @@ package group
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // In replicas, each keeps all groups whole, and each change of a group has a version. Groups are
@@ -85,6 +86,15 @@ func (c *contents) familyVersion(name string) version {
 		}
 	}
 	return version{}
+}
+
+// unexpired is the contents as a join may use them. A group that has expired has no families, though
+// no sweep has removed it yet; the PUT and the deletion that it knows of still hold.
+func (c *contents) unexpired(now time.Duration) *contents {
+	if !c.expired(now) {
+		return c
+	}
+	return &contents{versions: &versions{replaced: c.versions.replaced, ended: c.versions.ended}}
 }
 
 // join joins the contents of a group at two replicas. Neither changes; gone means that nothing is

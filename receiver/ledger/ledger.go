@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -160,36 +162,58 @@ func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
-func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+// Figures are the sums of a receiver's accounts.
+type Figures struct {
+	Receiver                   string
+	Received, Applied, Pending uint64
+	Rejected                   [metric.NumReasons]uint64
+	Packets, Bytes             uint64
+	// Datagrams is set if the kernel may drop datagrams at its sockets.
+	Datagrams   bool
+	KernelDrops uint64
+}
+
+// Figures returns the sums of each receiver, sorted by name.
+func (l *Ledger) Figures() []Figures {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for name, accounts := range l.accounts {
-		var received, applied, pending, packets, bytes, drops uint64
-		var rejected [metric.NumReasons]uint64
-		var datagrams bool
-		for _, a := range accounts {
-			received += a.Received()
-			applied += a.Applied()
-			pending += a.Pending()
-			packets += a.packets.Load()
-			bytes += a.bytes.Load()
-			drops += a.kernelDrops.Load()
-			datagrams = datagrams || a.datagrams
-			for i := range rejected {
-				rejected[i] += a.Rejected(metric.Reason(i))
-			}
+	var all []Figures
+	for _, name := range slices.Sorted(maps.Keys(l.accounts)) {
+		f := Figures{Receiver: name}
+		for _, a := range l.accounts[name] {
+			f.add(a)
 		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func (f *Figures) add(a *Account) {
+	f.Received += a.Received()
+	f.Applied += a.Applied()
+	f.Pending += a.Pending()
+	f.Packets += a.packets.Load()
+	f.Bytes += a.bytes.Load()
+	f.KernelDrops += a.kernelDrops.Load()
+	f.Datagrams = f.Datagrams || a.datagrams
+	for i := range f.Rejected {
+		f.Rejected[i] += a.Rejected(metric.Reason(i))
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+	for _, f := range l.Figures() {
 		for _, r := range metric.Reasons() {
-			ch <- counter(rejectedDesc, rejected[r], name, r.String())
+			ch <- counter(rejectedDesc, f.Rejected[r], f.Receiver, r.String())
 		}
-		ch <- counter(receivedDesc, received, name)
-		ch <- counter(appliedDesc, applied, name)
-		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(pending), name)
-		ch <- counter(packetsDesc, packets, name)
-		ch <- counter(bytesDesc, bytes, name)
-		if datagrams {
-			ch <- counter(dropsDesc, drops, name)
+		ch <- counter(receivedDesc, f.Received, f.Receiver)
+		ch <- counter(appliedDesc, f.Applied, f.Receiver)
+		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(f.Pending), f.Receiver)
+		ch <- counter(packetsDesc, f.Packets, f.Receiver)
+		ch <- counter(bytesDesc, f.Bytes, f.Receiver)
+		if f.Datagrams {
+			ch <- counter(dropsDesc, f.KernelDrops, f.Receiver)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -44,8 +45,11 @@ type Parts struct {
 	NewApplier func() Applier
 	Senders    Senders
 	Logger     *slog.Logger
-	// Explain says why a sample was rejected for its sender; may be nil.
-	Explain func(*metric.Sample) string
+	// Explain says why a sample was rejected; empty: the reason says all. It may be nil. It is
+	// called for few of the rejected samples.
+	Explain func(metric.Reason, *metric.Sample) string
+	// Rejections remembers rejected samples for lists; may be nil.
+	Rejections *record.Rejections
 	// Blind reports whether the cluster view lacks the API server, since when and why. Nil: never.
 	Blind func() (since time.Time, why string, blind bool)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
@@ -84,7 +85,7 @@ type fixture struct {
 	table   *fakeTable
 	senders *directory
 	account *ledger.Account
-	log     *logged
+	log     *logtest.Buffer
 	stop    func()
 }
 
@@ -97,7 +98,7 @@ func newFixture(t *testing.T, set ...func(*Config)) *fixture {
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w := &fixture{t: t, table: &fakeTable{}, senders: &directory{}, account: ledger.New().Open("statsd_udp"), log: &logged{}}
+	w := &fixture{t: t, table: &fakeTable{}, senders: &directory{}, account: ledger.New().Open("statsd_udp"), log: &logtest.Buffer{}}
 	w.buffer = New(c, Parts{
 		NewApplier: func() Applier { return w.table }, Senders: w.senders, Logger: slog.New(slog.NewTextHandler(w.log, nil)),
 	})
@@ -471,7 +472,7 @@ func TestPendingDefaultHoldsFiveSeconds(t *testing.T) {
 	})
 }
 
-// Whose sender becomes known just after its samples were judged, while they are not back yet, is
+// Samples whose sender becomes known while they are tried, before they are back in the buffer, are
 // tried again at once.
 func TestPendingKnownWhileTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -669,21 +670,4 @@ func (d *directory) enter(address, pod string, key uint64) {
 		Key: key, Address: netip.MustParseAddr(address), Known: true,
 		Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod},
 	}
-}
-
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

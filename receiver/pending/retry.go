@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -193,38 +194,57 @@ func (r *retrier) apply(line *heldLine, c *cell, who *metric.Sender) metric.Reas
 	return reason
 }
 
+// recordedAs is the receiver of rejected pending samples in lists: which one received them is not
+// kept.
+const recordedAs = "pending"
+
 // logRejected logs a pending sample that was rejected.
 func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 	suppressed, ok := p.rejectLog[reason].Allow()
+	why := func() string {
+		if p.parts.Explain == nil {
+			return ""
+		}
+		return p.parts.Explain(reason, s)
+	}
+	if weight := record.Weight(suppressed, ok); weight > 0 {
+		p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: s.Sender, Reason: reason, Metric: s.Name, Why: why}, weight)
+	}
 	if !ok {
 		return
 	}
-	why := ""
-	if reason == metric.Identity && p.parts.Explain != nil {
-		why = p.parts.Explain(s)
-	}
-	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", why, "metric", metric.Excerpt(s.Name),
+	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", why(), "metric", metric.Excerpt(s.Name),
 		"from", s.Sender.String(), "suppressed", suppressed)
+}
+
+const expiredRemedy = "avoid source NAT and proxies between pod and Sluice, or add the address to trusted-forwarders"
+
+// whyExpired says why samples were rejected whose sender did not become known.
+func (r *retrier) whyExpired() string {
+	if r.blind != "" {
+		return "the sender did not become known: " + r.blind
+	}
+	return fmt.Sprintf("the sender did not become known within %s: %s", r.pending.config.MaxAge, expiredRemedy)
 }
 
 // rejectExpired counts and logs samples whose sender did not become known in time.
 func (r *retrier) rejectExpired(h *heldSender, samples int) {
 	p := r.pending
 	p.expired.Add(uint64(samples))
-	suppressed, ok := p.expiredLog.Allow()
-	if !ok {
-		return
-	}
 	from := &h.sender
 	if h.unnamed {
 		from = nil
+	}
+	p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: from, Reason: metric.Identity, Why: r.whyExpired}, uint64(samples))
+	suppressed, ok := p.expiredLog.Allow()
+	if !ok {
+		return
 	}
 	said := []any{"from", from.String(), "samples", samples}
 	if r.blind != "" {
 		said = append(said, "why", r.blind)
 	} else {
-		said = append(said, "held", p.config.MaxAge,
-			"remedy", "avoid source NAT and proxies between pod and Sluice, or add the address to trusted-forwarders")
+		said = append(said, "held", p.config.MaxAge, "remedy", expiredRemedy)
 	}
 	p.parts.Logger.Warn("pending samples rejected: their sender did not become known",
 		append(said, "suppressed", suppressed)...)

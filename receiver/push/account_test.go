@@ -166,7 +166,7 @@ var asShop = []string{"Authorization", "Bearer shops"}
 
 const forbidden = `samples.sluice.dev is forbidden: User \"system:serviceaccount:shop:till\" cannot `
 
-// What a token opens, and what is said where it does not.
+// The objects that a token may push, and the answers about those that it may not.
 func TestTokens(t *testing.T) {
 	h, c := startTown(t)
 	c.rights[metric.Right{Verb: metric.Create, Namespace: "mill"}] = true
@@ -242,8 +242,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// What OpenTelemetry and a Prometheus send is held to the same rights as lines, and answered as
-// those protocols have it.
+// Rights hold for OTLP and remote write as for lines, and the answers follow those protocols.
 func TestTokensOfOtherProtocols(t *testing.T) {
 	for _, one := range []struct {
 		name    string
@@ -294,8 +293,8 @@ func TestTokensOfOtherProtocols(t *testing.T) {
 	}
 }
 
-// Who shows a token that is bound to a pod is that pod: one instance. All others may be many, which
-// service.instance.id tells apart.
+// A token that is bound to a pod identifies that pod: one instance. Any other token may have many
+// instances, which service.instance.id tells apart.
 func TestTokensOfInstances(t *testing.T) {
 	h, c := startTown(t)
 	c.rights[metric.Right{Verb: metric.Create, Namespace: "bank"}] = true
@@ -358,7 +357,7 @@ func TestRightsComeAndGo(t *testing.T) {
 	h.wants(403, forbidden, "POST", "/v1/statsd", "x:1|c\n", asShop...)
 }
 
-// Where the API server cannot be asked, 503 and never 401 or 403.
+// If the API server does not answer, the status is 503 and never 401 or 403.
 func TestAuthorityAway(t *testing.T) {
 	h, c := startTown(t)
 	h.wants(200, "", "PUT", "/v1/namespaces/shop/external/a", "1", asShop...)
@@ -485,7 +484,7 @@ func TestPasswordsInACluster(t *testing.T) {
 	}
 }
 
-// Who is held for its address is told that it could have shown a credential.
+// The answer to a sender that is pending for its address says that a credential would do.
 func TestPendingHint(t *testing.T) {
 	h, _ := startTown(t)
 	h.wants(202, `it may be a pod's address; no credential was sent; want a bearer token`, "PUT", "/v1/namespaces/inn/external/a", "1")

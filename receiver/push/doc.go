@@ -11,6 +11,7 @@
 //	POST                    /v1/statsd                                       StatsD lines
 //	POST                    /v1/metrics                                      OpenTelemetry's OTLP
 //	POST                    /api/v1/write                                    Prometheus remote write
+//	GET                     /metrics/series                                  all series, for Prometheus
 //	GET                     /openapi.json                                    all of this, for machines
 //
 // Clients are before it; behind its interfaces are the table (receiver.Applier, native.Reader), the

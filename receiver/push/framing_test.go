@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a request says of its body's length is believed only if it says one thing. After an answer
-// with closes, nothing else is read from the connection: what follows may be somebody's body.
+// A body's length is believed only if all headers agree on it. After an answer with closes, nothing
+// else is read from the connection: the following bytes may be somebody's body.
 func TestFraming(t *testing.T) {
 	const put, next = "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\n", "GET /-/healthy HTTP/1.1\r\nHost: a\r\n\r\n"
 	for name, c := range map[string]struct {
@@ -60,7 +60,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// What is wrong with a request that is not HTTP is said in words of ours.
+// A fault of a request that is not HTTP is reported in Sluice's words.
 func TestFramingFaultsAreNamed(t *testing.T) {
 	const put = "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\n"
 	for request, want := range map[string]string{

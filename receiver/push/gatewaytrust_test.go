@@ -95,7 +95,7 @@ func TestGroupsObeyTrust(t *testing.T) {
 	}
 }
 
-// Who pushes before the cluster has told whose the address is, waits for that a moment.
+// A push whose sender's address the cluster view does not know waits a moment for it.
 func TestGroupsWaitForTheirSender(t *testing.T) {
 	g, k := startShop(t)
 	k.known.Store(false)
@@ -119,7 +119,7 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 	}
 }
 
-// What the table says of the sender's right is the push's fault, and of no group.
+// A rejection by the table for the sender's rights is a fault of the push, and of no group.
 func TestGroupRefusedByTheTable(t *testing.T) {
 	g, _ := startShop(t)
 	g.table.refuse["no"], g.table.refuse["later"] = metric.Identity, metric.Pending

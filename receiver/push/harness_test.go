@@ -1,7 +1,6 @@
 package push
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -190,6 +190,9 @@ func (t *table) Objects(q metric.Query) ([]metric.Point, error)  { return t.read
 func (t *table) External(q metric.Query) ([]metric.Point, error) { return t.read(q) }
 
 func (t *table) read(q metric.Query) ([]metric.Point, error) {
+	if q.Expression.Name == "unready" {
+		return nil, metric.NotReadyf("the pods of Services are not known yet")
+	}
 	if q.Expression.Window == 13*time.Second {
 		return nil, metric.InvalidQueryf("no window of 13s is kept: 10s, 1m are")
 	}
@@ -197,6 +200,9 @@ func (t *table) read(q metric.Query) ([]metric.Point, error) {
 	for _, k := range t.matching(q) {
 		e := t.series[k]
 		p := metric.Point{Object: k.object, Labels: k.labels, Value: metric.Int(e.whole), Time: tableTime, Window: q.Expression.Window}
+		if k.object.Resource == "services" {
+			p.Pods = metric.PodCount{With: 2, Of: 3} // as if it were rolled up
+		}
 		if e.rest != 0 {
 			p.Value = metric.Float(float64(e.whole) + e.rest)
 		}
@@ -304,7 +310,7 @@ type harness struct {
 	disk   *disk
 	groups *group.Groups
 	url    string
-	logs   *lockedBuffer
+	logs   *logtest.Buffer
 	stop   func() // ends Run and waits for it
 
 	replica *harness // of startReplicas; nil: there is none
@@ -312,31 +318,14 @@ type harness struct {
 	isOther bool     // the other replica, whose applied samples the first counts
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // start runs a server on loopback for the test's time.
 func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	t.Helper()
-	h := &harness{T: t, table: newTable(), disk: &disk{}, logs: &lockedBuffer{}}
+	h := &harness{T: t, table: newTable(), disk: &disk{}, logs: &logtest.Buffer{}}
 	cfg := DefaultConfig()
 	cfg.Address, cfg.AllowedHosts = "127.0.0.1:0", []string{"a"} // the Host of requests that are written by hand
 	parts := Parts{
-		NewApplier: h.table.newApplier, Reader: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
+		NewApplier: h.table.newApplier, Reader: h.table, Series: h.table, Resources: cluster{}, Syncer: h.disk, Full: "--max-series 7",
 		Groups: group.New(group.DefaultConfig(), h.table),
 		Ledger: ledger.New(), Logger: slog.New(slog.NewTextHandler(h.logs, nil)),
 	}
@@ -366,15 +355,15 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	return h
 }
 
-// startReplicas runs two replicas that have one table, which stands for the merged answers. Requests
-// of a gateway go to both in turn.
+// startReplicas runs two replicas that have one table, which stands for the merged answers.
+// Requests of a gateway go to both in turn.
 func startReplicas(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	t.Helper()
-	first := start(t, append(set, func(_ *Config, p *Parts) { p.Groups.Replicate("sluice-0") })...)
+	first := start(t, append(set, func(_ *Config, p *Parts) { p.Groups.Replicate("sluice-0", slog.New(slog.DiscardHandler)) })...)
 	first.replica = start(t, append(set, func(_ *Config, p *Parts) {
 		p.NewApplier, p.Reader, p.Syncer = first.table.newApplier, first.table, first.disk
 		p.Groups = group.New(group.DefaultConfig(), first.table)
-		p.Groups.Replicate("sluice-1")
+		p.Groups.Replicate("sluice-1", slog.New(slog.DiscardHandler))
 	})...)
 	first.replica.isOther = true
 	return first

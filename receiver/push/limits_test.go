@@ -67,7 +67,7 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-// What a body decompresses to has a limit of its own, above that of the wire or below.
+// A decompressed body has a limit of its own, above or below that of the wire.
 func TestDecompressedBodyOverItsLimit(t *testing.T) {
 	for _, c := range []struct {
 		wire, plain, lines, status int
@@ -233,7 +233,7 @@ func TestChunkedBodyWithItsEnd(t *testing.T) {
 	}
 }
 
-// What is left of a body that was not read is not the next request.
+// The rest of a body that was not read is not the next request.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
 	inner := "PUT /v1/external/smuggled HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1"
 	for _, outer := range []string{

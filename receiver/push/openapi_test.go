@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/pushgateway"
+	"github.com/sluice-metrics/sluice/receiver/push/serieshttp"
 )
 
 // apiDocument is what the tests read of the document. That it is a sound document, and that answers
@@ -45,7 +46,7 @@ type apiParameter struct {
 // document is what every server serves: no setting changes it.
 func document() []byte {
 	cfg := DefaultConfig()
-	return describeRoutes(withIndex(routes(cfg, Parts{}, pushgateway.New(nil, pushgateway.Config{}, cfg.Config))))
+	return describeRoutes(withIndex(routes(cfg, Parts{}, pushgateway.New(nil, pushgateway.Config{}, cfg.Config), serieshttp.New(nil, false, nil))))
 }
 
 func readOpenAPI(t *testing.T) *apiDocument {

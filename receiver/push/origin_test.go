@@ -79,7 +79,7 @@ func TestWebPages(t *testing.T) {
 	}
 }
 
-// Who shows a credential may come from wherever.
+// A request with a credential may come from any origin.
 func TestWebPageWithCredential(t *testing.T) {
 	h := start(t, func(c *Config, _ *Parts) { c.BasicAuthFile = passwordFile(t, "anna", "open sesame") })
 	const basic = "Authorization: Basic YW5uYTpvcGVuIHNlc2FtZQ=="

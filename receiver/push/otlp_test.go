@@ -174,7 +174,7 @@ func TestOTLPVanishes(t *testing.T) {
 	}
 }
 
-// What was refused is told with status 200; what was held counts as taken.
+// Rejected points are reported with status 200, and pending points count as accepted.
 func TestOTLPPartialSuccess(t *testing.T) {
 	for _, e := range otlpEncodings {
 		h, _ := startTrusting(t, 1)
@@ -201,7 +201,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	}
 }
 
-// Where nothing was taken for what the sender may, the status says so.
+// If all points are rejected for the sender's rights, the status says so.
 func TestOTLPRefusedWhole(t *testing.T) {
 	for _, e := range otlpEncodings {
 		h, _ := startTrusting(t, 0)

@@ -1,10 +1,15 @@
 package push
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -15,6 +20,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push/otlphttp"
 	"github.com/sluice-metrics/sluice/receiver/push/pushgateway"
 	"github.com/sluice-metrics/sluice/receiver/push/remotewritehttp"
+	"github.com/sluice-metrics/sluice/receiver/push/serieshttp"
 	"github.com/sluice-metrics/sluice/receiver/push/statsdhttp"
 )
 
@@ -28,6 +34,12 @@ type Parts struct {
 	Syncer httpserver.Syncer
 	// Replicas may be nil: there are no others, and ?sync=all is ?sync=true.
 	Replicas Replicas
+	// Lister lists metrics, for GET /v1/namespaces; nil: nothing is listed.
+	Lister native.Lister
+	// Series reads all series, for GET /metrics/series.
+	Series export.Source
+	// Histograms reports whether Series has the buckets of timers.
+	Histograms bool
 	// Groups keeps the groups of the Pushgateway protocol.
 	Groups *group.Groups
 	Ledger *ledger.Ledger
@@ -49,16 +61,27 @@ type Parts struct {
 	Trust httpserver.Trust
 	// Authority says which account a token names, and what accounts were granted.
 	Authority credential.Authority
+	// Policies say which external metrics a reader may have, beyond its rights.
+	Policies policy.Checker
+	// Requirements parses the selectors of operands that rules have. It is set if Policies is.
+	Requirements func(selector string) ([]policy.Requirement, error)
 	// Pods knows the pods that tokens are bound to.
 	Pods httpserver.Pods
 	// Pending holds the samples that are neither applied nor rejected yet.
 	Pending *pending.Buffer
 	// Alive reports whether an object's values may be read.
 	Alive func(metric.Object) bool
+
+	// Record and Rejections remember senders and rejected samples for lists; may be nil.
+	Record     *record.Senders
+	Rejections *record.Rejections
 }
 
 // Replicas are this process and the others that answer for it.
 type Replicas = httpserver.Replicas
+
+// Computer is a Reader of metrics that rules compute. Readers may lack it.
+type Computer = native.Computer
 
 // SeriesCache is the line cache of an Applier. Appliers may lack it.
 type SeriesCache = httpserver.SeriesCache
@@ -67,6 +90,12 @@ type SeriesCache = httpserver.SeriesCache
 type Server struct {
 	*httpserver.Server
 	gateway *pushgateway.Handler
+	series  *serieshttp.Handler
+}
+
+// Register registers the metrics of the server and its protocols.
+func (s *Server) Register(r prometheus.Registerer) error {
+	return errors.Join(s.Server.Register(r), r.Register(s.series))
 }
 
 // New binds the address. The caller must call Run, if only with a context that has ended.
@@ -77,27 +106,32 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	limits := cfg.Config
 	gateway := pushgateway.New(parts.Groups, pushgateway.Config{
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
+		Policies: parts.Policies,
 	}, limits)
+	series := serieshttp.New(parts.Series, parts.Histograms, parts.Policies)
 	server, err := httpserver.New(limits, httpserver.Parts{
 		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Replicas: parts.Replicas, Ledger: parts.Ledger,
 		Logger: parts.Logger, Worded: parts.Worded, Full: parts.Full, Senders: parts.Senders, Trust: parts.Trust,
 		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
-	}, withIndex(routes(cfg, parts, gateway)))
+		Record: parts.Record, Rejections: parts.Rejections,
+	}, withIndex(routes(cfg, parts, gateway, series)))
 	if err != nil {
 		return nil, err
 	}
-	return &Server{server, gateway}, nil
+	return &Server{server, gateway, series}, nil
 }
 
 // routes returns the routes of all protocols. To add a protocol, add a line here.
-func routes(cfg Config, parts Parts, gateway *pushgateway.Handler) (all []*httpserver.Route) {
+func routes(cfg Config, parts Parts, gateway *pushgateway.Handler, series *serieshttp.Handler) (all []*httpserver.Route) {
 	limits := cfg.Config
 	for _, protocol := range []interface{ Routes() []*httpserver.Route }{
-		native.New(parts.Reader, parts.Alive),
+		native.New(parts.Reader, parts.Alive, parts.Policies, parts.Requirements),
 		statsdhttp.New(cfg.Dialect),
 		remotewritehttp.New(limits),
 		otlphttp.New(limits, cfg.OTLPResourceAttributes),
 		gateway,
+		series,
+		native.NewLists(parts.Lister, parts.Policies),
 	} {
 		all = append(all, protocol.Routes()...)
 	}

@@ -12,6 +12,7 @@ func TestReadBack(t *testing.T) {
 		{"PUT", "/v1/namespaces/shop/pods/web-2/queue", "1.25"},
 		{"PUT", "/v1/namespaces/shop/external/depth?label=queue=mail", "3"},
 		{"PUT", "/v1/namespaces/shop/external/depth?label=queue=sms%26%3C&label=zone=a", "-1e30"},
+		{"PUT", "/v1/namespaces/shop/services/front/queue", "12"},
 		{"PUT", "/v1/namespaces/shop/metrics/open", "5"},
 		{"PUT", "/v1/nodes/a.example.com/open", "6"},
 		{"PUT", "/v1/external/open", "7"},
@@ -24,6 +25,7 @@ func TestReadBack(t *testing.T) {
 		{"read_object.json", "/v1/namespaces/shop/pods/web-1/queue"},
 		{"read_object_max_10s.json", "/v1/namespaces/shop/pods/web-1/queue:max:10s"},
 		{"read_all_objects.json", "/v1/namespaces/shop/pods/*/queue"},
+		{"read_rollup.json", "/v1/namespaces/shop/services/front/queue"},
 		{"read_external.json", "/v1/namespaces/shop/external/depth"},
 		{"read_external_one.json", "/v1/namespaces/shop/external/depth?label=queue=mail"},
 		{"read_namespace.json", "/v1/namespaces/shop/metrics/open"},
@@ -42,6 +44,16 @@ func TestReadBack(t *testing.T) {
 	}
 	if res, text := h.send("HEAD", "/v1/external/open", nil); res.StatusCode != 200 || text != "" {
 		t.Error(res.StatusCode, text)
+	}
+}
+
+// A read of an object that the cluster view doesn't know yet is answered with 503: the client tries
+// again.
+func TestReadNotReady(t *testing.T) {
+	h := start(t)
+	res, answer := h.send("GET", "/v1/namespaces/shop/services/front/unready", nil)
+	if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(answer, "not known yet") {
+		t.Errorf("%d %s; want 503 with Retry-After", res.StatusCode, answer)
 	}
 }
 

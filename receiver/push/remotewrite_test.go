@@ -160,8 +160,8 @@ func TestRemoteWriteNegotiation(t *testing.T) {
 	}
 }
 
-// What is good stays written; the answer says the first fault and how many there were, and nobody
-// is told to come again for what can never be.
+// Valid samples stay applied. The answer has the first fault and the number of faults, and asks for
+// no retry that cannot succeed.
 func TestRemoteWritePartial(t *testing.T) {
 	g := gateway{start(t)}
 	g.table.refuse["limit"], g.table.refuse["no"], g.table.refuse["ignored"] = metric.OverLimit, metric.Identity, metric.Ignored
@@ -180,8 +180,8 @@ func TestRemoteWritePartial(t *testing.T) {
 	}
 }
 
-// What waits for its sender is written; where no more can wait, the sender is asked to come again,
-// and its totals count once.
+// Pending samples count as written. If no more can be held, the client is asked to retry, and its
+// totals count once.
 func TestRemoteWritePending(t *testing.T) {
 	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
 	body := remote2(remoteSeries{"soon", counterType, 1}, remoteSeries{"a", counterType, 1})

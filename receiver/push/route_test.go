@@ -18,7 +18,7 @@ const (
 )
 
 func seriesRoutes() ([]*httpserver.Route, *httpserver.Router) {
-	routes := withIndex(append(native.New(nil, nil).Routes(), statsdhttp.New(0).Routes()...))
+	routes := withIndex(append(native.New(nil, nil, nil, nil).Routes(), statsdhttp.New(0).Routes()...))
 	return routes, httpserver.NewRouter(routes)
 }
 
@@ -73,7 +73,7 @@ func TestParseRouteRefuses(t *testing.T) {
 
 func many(n int) string { return strings.Repeat("m", n) }
 
-// Whatever the path, it is refused with a client's status, or every piece of it is in the route.
+// A path is rejected with a client's status, or each of its segments is in the route.
 func FuzzRoute(f *testing.F) {
 	for _, s := range []string{"/v1/namespaces/s/pods/p/m", "/v1/external/a%2Fb", `/v1/nodes/a/m\|n`, "//", "/v1/..", "/%", "/v1/namespaces/s/metrics/m"} {
 		f.Add(s)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What a client dates comes to the table as it is dated, whichever protocol brought it; a gauge of
-// more than 5 minutes ago is refused.
+// A client's timestamp reaches the table, whichever protocol brought it; a gauge that is older than
+// 5 minutes is rejected.
 func TestTimestamps(t *testing.T) {
 	now := time.Now()
 	for name, send := range map[string]func(g gateway, at time.Time) int{

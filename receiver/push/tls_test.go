@@ -164,7 +164,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Who speaks plain HTTP to the TLS port is told so.
+// A client that speaks plain HTTP to the TLS port gets an answer that says so.
 func TestPlainHTTPToTLS(t *testing.T) {
 	h := start(t, newAuthority(t).encrypted)
 	for _, first := range []string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "POST /v1/statsd HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\na:1", "DELETE /v1/external/a HTTP/1.1\r\nHost: a\r\n\r\n"} {

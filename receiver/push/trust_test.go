@@ -87,7 +87,7 @@ func TestRefusalsAreExplained(t *testing.T) {
 	}
 }
 
-// Who pushes is whoever has the connection's other end: a header is anybody's to write.
+// The sender is the other end of the connection: anybody can write a header.
 func TestForwardedHeadersSayNothing(t *testing.T) {
 	h, _ := startTrusting(t, 0)
 	headers := []string{"X-Forwarded-For", "10.0.0.1", "Forwarded", "for=10.0.0.2", "X-Real-IP", "10.0.0.3", "True-Client-IP", "10.0.0.4"}
@@ -139,7 +139,7 @@ func TestReadingObeysTrust(t *testing.T) {
 	}
 }
 
-// What is no longer alive is not read.
+// An object that is no longer alive is not read.
 func TestReadingLeavesOutTheDead(t *testing.T) {
 	alive := func(o metric.Object) bool { return o.Name == "web-1" }
 	var got func(metric.Object) bool
@@ -163,8 +163,7 @@ func (s spying) Objects(q metric.Query) ([]metric.Point, error) {
 	return s.Reader.Objects(q)
 }
 
-// What is pending is held and answered with 202; the books balance, and what is settled later is
-// counted then.
+// Pending samples are answered with 202. The accounting holds, and each counts once it is decided.
 func TestPendingPush(t *testing.T) {
 	h, room := startTrusting(t, 10)
 	h.table.refuse["later"], h.table.refuse["no"] = metric.Pending, metric.Identity

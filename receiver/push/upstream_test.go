@@ -45,8 +45,8 @@ func TestExposedNamesAreEscaped(t *testing.T) {
 	}
 }
 
-// What a Pushgateway's parser cannot read does not make the group fail; what its storage refuses
-// does. (Tried on 1.11.)
+// A body that a Pushgateway's parser cannot read does not mark the group as failed; one that its
+// storage rejects does. (Tried on 1.11.)
 func TestFailuresAsUpstream(t *testing.T) {
 	for body, fails := range map[string]bool{
 		"# TYPE x gauge\n# TYPE x gauge\nx 1\n": false,

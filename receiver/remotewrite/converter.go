@@ -22,8 +22,8 @@ type Converter struct {
 	// Sample is the result of Next. It is borrowed until the next call, and the caller may change
 	// it.
 	Sample metric.Sample
-	// Known is the index of Sample's line in the Cache's last LookupLines: Sample has no name and no
-	// labels, because its series is known. It is -1 if the series was read.
+	// Known is the index of Sample's line in the Cache's last LookupLines: Sample has no name and
+	// no labels, because its series is known. It is -1 if the series was read.
 	Known int
 	// Fault replaces Sample if it has a Reason.
 	Fault Fault

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Whatever comes, every element of it comes out once: made a sample of, alone or with others,
-// refused, or superseded. And what comes out can be handed to the table.
+// Every element of a body comes out once: as a sample, alone or joined with others, rejected, or
+// superseded. Each sample can be handed to the table.
 func FuzzFeed(f *testing.F) {
 	all := append(classic("h", HistogramType, 1, 2, 3, 4), summary("s", NoType, 1, 2, 3, 4)...)
 	all = append(all, one{labels: []string{"x", "a", "b"}, kind: CounterType, samples: at(1, nan, stale, 3), exemplars: 1},

@@ -2,6 +2,7 @@ package statsd
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
@@ -20,6 +21,9 @@ const (
 )
 
 var dialectNames = [...]string{"statsd", "dogstatsd", "influx", "librato", "signalfx"}
+
+// DialectNames are the names of the dialects, in their order.
+func DialectNames() []string { return slices.Clone(dialectNames[:]) }
 
 func (d Dialect) String() string {
 	if int(d) < len(dialectNames) {

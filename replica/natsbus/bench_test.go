@@ -7,13 +7,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
 
 // BenchmarkMessage sends messages of 4 KiB to another replica over TLS, as many as a busy replica's
 // flushes make: 733 in half a second. cpu-µs/msg is the CPU time of both replicas.
 func BenchmarkMessage(b *testing.B) {
 	const perFlush = 733
-	all := peers(b, 2, newAuthority(b))
+	all := peers(b, 2, testauthority.New(b))
 	var buses [2]*Bus
 	for i, cfg := range all {
 		bus, err := Open(b.Context(), cfg, slog.New(slog.DiscardHandler))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/sluice-metrics/sluice/mutualtls"
 	"github.com/sluice-metrics/sluice/ratelog"
 )
 
@@ -30,8 +31,8 @@ const (
 type Bus struct {
 	cfg     Config
 	log     *slog.Logger
-	secured *certificates  // nil: no TLS between replicas
-	server  *server.Server // nil: the user's NATS
+	secured *mutualtls.Certificates // nil: no TLS between replicas
+	server  *server.Server          // nil: the user's NATS
 	conn    *nats.Conn
 
 	outbox   *outbox
@@ -73,6 +74,23 @@ func (b *Bus) embed() (err error) {
 	}
 	b.server, err = startServer(b.cfg, b.secured, b.log)
 	return err
+}
+
+// newCertificates reads the files of the connections between replicas; nil: no TLS. One rule holds
+// for both ends, since replicas are equals.
+func newCertificates(cfg Config, log *slog.Logger) (*mutualtls.Certificates, error) {
+	if cfg.CertFile == "" {
+		return nil, nil
+	}
+	c := mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Wanted: "a host of the peers", Which: "between replicas"}
+	for _, peer := range cfg.Peers {
+		host, _, err := net.SplitHostPort(peer)
+		if err != nil {
+			return nil, err
+		}
+		c.Names = append(c.Names, host)
+	}
+	return mutualtls.New(c, log)
 }
 
 func (b *Bus) options() []nats.Option {

@@ -45,6 +45,9 @@ var (
 	validName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 )
 
+// ValidName reports whether a replica, or a cluster of replicas, may have this name.
+func ValidName(name string) bool { return validName.MatchString(name) }
+
 // ReplicaName is Name or, if that is empty, the host's name with other characters as dashes.
 func (c Config) ReplicaName() string {
 	if c.Name != "" {
@@ -61,19 +64,39 @@ func (c Config) ReplicaName() string {
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults config.Faults
-	if c.Name != "" && !validName.MatchString(c.Name) {
+	if c.Name != "" && !ValidName(c.Name) {
 		faults.Add("Name", "is %q; must be 1 to 63 of a-z, 0-9 and -", c.Name)
 	} else if c.Enabled() && c.ReplicaName() == "" {
 		faults.Add("Name", "is empty, and so is the host's name; must be set")
 	}
-	if !validName.MatchString(c.Cluster) {
+	if !ValidName(c.Cluster) {
 		faults.Add("Cluster", "is %q; must be 1 to 63 of a-z, 0-9 and -", c.Cluster)
 	}
 	faults.AddUnlessHostPort("Listen", c.Listen, DefaultConfig().Listen)
 	c.validateURL(&faults)
 	c.validatePeers(&faults)
 	c.validateTLS(&faults)
+	c.validateAlone(&faults)
 	return faults.Join()
+}
+
+// validateAlone rejects settings of a replica that names no others: it would answer with a part of the sum.
+func (c Config) validateAlone(faults *config.Faults) {
+	if c.Enabled() {
+		return
+	}
+	for _, one := range []struct {
+		field config.Field
+		set   bool
+	}{
+		{"Name", c.Name != ""}, {"Listen", c.Listen != DefaultConfig().Listen},
+		{"CertFile", c.CertFile != ""}, {"KeyFile", c.KeyFile != ""}, {"CAFile", c.CAFile != ""}, {"Insecure", c.Insecure},
+	} {
+		if one.set {
+			faults.Add(one.field, "is set without other replicas; must have %s or %s", config.Field("Peers"), config.Field("URL"))
+			return
+		}
+	}
 }
 
 func (c Config) validatePeers(faults *config.Faults) {

@@ -29,6 +29,9 @@ func TestValidate(t *testing.T) {
 		{"insecure with TLS", func(c *Config) { c.Insecure = true }, "Insecure is true"},
 		{"peers and URL", func(c *Config) { c.URL = "nats://a:4222" }, "URL is set, and so is Peers"},
 		{"no URL", func(c *Config) { *c = DefaultConfig(); c.URL = "a:4222" }, "URL is not a URL"},
+		{"name alone", func(c *Config) { *c = DefaultConfig(); c.Name = "a" }, "Name is set without other replicas; must have Peers or URL"},
+		{"listen alone", func(c *Config) { *c = DefaultConfig(); c.Listen = "10.0.0.1:6222" }, "Listen is set without other replicas"},
+		{"certificate alone", func(c *Config) { c.Peers = nil }, "CertFile is set without other replicas"},
 		{"credentials without URL", func(c *Config) { c.CredsFile = "x" }, "CredsFile is set without URL"},
 	} {
 		cfg := secured

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/sluice-metrics/sluice/mutualtls"
 )
 
 const (
@@ -49,7 +50,7 @@ func isNoPort(err error) bool {
 }
 
 // startServer starts a NATS server that listens for other replicas only.
-func startServer(cfg Config, secured *certificates, log *slog.Logger) (*server.Server, error) {
+func startServer(cfg Config, secured *mutualtls.Certificates, log *slog.Logger) (*server.Server, error) {
 	options, err := serverOptions(cfg, secured)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func startServer(cfg Config, secured *certificates, log *slog.Logger) (*server.S
 	}
 }
 
-func serverOptions(cfg Config, secured *certificates) (*server.Options, error) {
+func serverOptions(cfg Config, secured *mutualtls.Certificates) (*server.Options, error) {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func serverOptions(cfg Config, secured *certificates) (*server.Options, error) {
 		},
 	}
 	if secured != nil {
-		options.Cluster.TLSConfig = secured.tlsConfig()
+		options.Cluster.TLSConfig = secured.TLS()
 	}
 	for _, peer := range cfg.Peers {
 		options.Routes = append(options.Routes, &url.URL{Scheme: "nats-route", Host: peer})

@@ -40,7 +40,7 @@ func (b *Bus) Collect(ch chan<- prometheus.Metric) {
 	if b.secured == nil {
 		return
 	}
-	b.secured.latest() // there may be no handshake for months
-	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(b.secured.refused.Load()))
-	ch <- prometheus.MustNewConstMetric(expiresDesc, prometheus.GaugeValue, float64(b.secured.expires.Load()))
+	b.secured.Look() // there may be no handshake for months
+	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(b.secured.Refused()))
+	ch <- prometheus.MustNewConstMetric(expiresDesc, prometheus.GaugeValue, float64(b.secured.Expires()))
 }

@@ -13,33 +13,35 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/sluice-metrics/sluice/mutualtls"
+	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
 
 // A replica hears nobody whose certificate is not that of a replica, and says why.
 func TestForeignCertificates(t *testing.T) {
-	ca := newAuthority(t)
+	ca := testauthority.New(t)
 	for _, c := range []struct {
 		name string
-		by   *authority
-		leaf leaf
+		by   *testauthority.Authority
+		leaf testauthority.Leaf
 		want string
 	}{
-		{"another authority", newAuthority(t), leaf{}, "unknown authority"},
-		{"another host", ca, leaf{host: "web.example"}, "must name a host of the peers"},
-		{"expired", ca, leaf{ended: true}, "has expired"},
-		{"for code", ca, leaf{usages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}, "incompatible key usage"},
+		{"another authority", testauthority.New(t), testauthority.Leaf{}, "unknown authority"},
+		{"another host", ca, testauthority.Leaf{Host: "web.example"}, "must name a host of the peers"},
+		{"expired", ca, testauthority.Leaf{Ended: true}, "has expired"},
+		{"for code", ca, testauthority.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}, "incompatible key usage"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			all := peers(t, 2, ca)
-			all[1].CertFile, all[1].KeyFile, _ = c.by.sign(t, t.TempDir(), c.leaf)
+			all[1].CertFile, all[1].KeyFile, _ = c.by.Sign(t, t.TempDir(), c.leaf)
 			a, b := open(t, all[0]), open(t, all[1])
 			never(t, a, b)
 			never(t, b, a)
 			eventually(t, 10*time.Second, "the refusal is logged", func() bool {
 				return strings.Contains(a.log.String(), c.want)
 			})
-			if a.secured.refused.Load() == 0 {
+			if a.secured.Refused() == 0 {
 				t.Error("no refused connection is counted")
 			}
 			if lines := strings.Count(a.log.String(), "\n"); lines > 6 {
@@ -62,7 +64,7 @@ func dialRoute(t *testing.T, address string) net.Conn {
 }
 
 func TestNoCertificate(t *testing.T) {
-	a := open(t, peers(t, 1, newAuthority(t))[0])
+	a := open(t, peers(t, 1, testauthority.New(t))[0])
 	conn := tls.Client(dialRoute(t, a.Addr().String()), &tls.Config{InsecureSkipVerify: true})
 	if err := conn.Handshake(); err == nil { // with TLS 1.3 the client ends its part first
 		_, err = io.ReadAll(conn)
@@ -70,15 +72,15 @@ func TestNoCertificate(t *testing.T) {
 			t.Error("a client without a certificate was served")
 		}
 	}
-	eventually(t, 10*time.Second, "the refusal is counted", func() bool { return a.secured.refused.Load() == 1 })
-	if !strings.Contains(a.log.String(), errNoCertificate.Error()) {
+	eventually(t, 10*time.Second, "the refusal is counted", func() bool { return a.secured.Refused() == 1 })
+	if !strings.Contains(a.log.String(), mutualtls.ErrNoCertificate.Error()) {
 		t.Errorf("the log does not say why: %s", a.log)
 	}
 }
 
 // Neither a replica that speaks no TLS nor a client of NATS gets in.
 func TestPlainText(t *testing.T) {
-	all := peers(t, 2, newAuthority(t))
+	all := peers(t, 2, testauthority.New(t))
 	all[1].CertFile, all[1].KeyFile, all[1].CAFile, all[1].Insecure = "", "", "", true
 	a, b := open(t, all[0]), open(t, all[1])
 	never(t, a, b)
@@ -98,15 +100,15 @@ func TestPlainText(t *testing.T) {
 
 // Both the certificate and the authority are replaced while the replicas run.
 func TestCertificatesAreReadAgain(t *testing.T) {
-	all := peers(t, 2, newAuthority(t))
+	all := peers(t, 2, testauthority.New(t))
 	a, b := open(t, all[0]), open(t, all[1])
 	hears(t, a, b, 5*time.Second)
 	b.end()
-	next := newAuthority(t)
+	next := testauthority.New(t)
 	for _, cfg := range all {
 		replace(t, next, cfg)
 	}
-	time.Sleep(rereadAfter)
+	time.Sleep(mutualtls.RereadAfter)
 	b = open(t, all[1])
 	hears(t, a, b, 10*time.Second)
 	if !strings.Contains(a.log.String(), "reloaded the certificate") {
@@ -117,15 +119,15 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 // A scrape reads the files again: there may be no handshake for months, and an alert looks at the
 // date.
 func TestExpiryFollowsTheFile(t *testing.T) {
-	cfg := peers(t, 1, newAuthority(t))[0]
+	cfg := peers(t, 1, testauthority.New(t))[0]
 	a := open(t, cfg)
-	cert, key, ca := newAuthority(t).sign(t, t.TempDir(), leaf{ended: true})
+	cert, key, ca := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{Ended: true})
 	for _, file := range [][2]string{{cert, cfg.CertFile}, {key, cfg.KeyFile}, {ca, cfg.CAFile}} {
 		if err := os.Rename(file[0], file[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(rereadAfter)
+	time.Sleep(mutualtls.RereadAfter)
 	if left := time.Until(time.Unix(int64(gauge(t, a, expiresDesc)), 0)); left > 0 {
 		t.Errorf("the certificate expires in %v, want in the past", left)
 	}
@@ -154,10 +156,10 @@ func gauge(t *testing.T, m *member, desc *prometheus.Desc) float64 {
 }
 
 // replace replaces the files of a configuration.
-func replace(t *testing.T, ca *authority, cfg Config) {
+func replace(t *testing.T, ca *testauthority.Authority, cfg Config) {
 	t.Helper()
 	dir := t.TempDir()
-	cert, key, authorities := ca.sign(t, dir, leaf{})
+	cert, key, authorities := ca.Sign(t, dir, testauthority.Leaf{})
 	for _, file := range [][2]string{{cert, cfg.CertFile}, {key, cfg.KeyFile}, {authorities, cfg.CAFile}} {
 		if err := os.Rename(file[0], file[1]); err != nil {
 			t.Fatal(err)
@@ -167,12 +169,12 @@ func replace(t *testing.T, ca *authority, cfg Config) {
 
 // A certificate that cannot be read leaves the last one in use.
 func TestDamagedCertificateFile(t *testing.T) {
-	all := peers(t, 2, newAuthority(t))
+	all := peers(t, 2, testauthority.New(t))
 	a := open(t, all[0])
 	if err := os.WriteFile(all[0].KeyFile, []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(rereadAfter)
+	time.Sleep(mutualtls.RereadAfter)
 	hears(t, a, open(t, all[1]), 10*time.Second)
 	if !strings.Contains(a.log.String(), "cannot reload the certificate") {
 		t.Errorf("the log does not say that: %s", a.log)

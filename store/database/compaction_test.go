@@ -8,8 +8,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// TestCompaction: when level zero has enough tables, they are moved into the last level, and commits
-// go on meanwhile.
+// TestCompaction: when level zero has enough tables, they are moved into the last level, and
+// commits go on meanwhile.
 func TestCompaction(t *testing.T) {
 	db := openSmall(t)
 	fillTables(t, db, 4*processLevelZero)
@@ -25,8 +25,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestCompactionEndsWithItsTables: a table that was made during a compaction waits for the next one,
-// so it doesn't cause a rewrite of the whole database for itself.
+// TestCompactionEndsWithItsTables: a table that was made during a compaction waits for the next
+// one, so it doesn't cause a rewrite of the whole database for itself.
 func TestCompactionEndsWithItsTables(t *testing.T) {
 	log := newCompactionLog()
 	db := openSmallWith(t, func(options badger.Options) badger.Options { return options.WithLogger(log) })
@@ -58,7 +58,8 @@ func (l *compactionLog) Infof(format string, _ ...any) {
 	}
 }
 
-// TestLargeDatabase: a level between the first and the last that became too large is compacted, too.
+// TestLargeDatabase: a level between the first and the last that became too large is compacted,
+// too.
 func TestLargeDatabase(t *testing.T) {
 	db := openSmallWith(t, func(options badger.Options) badger.Options {
 		return options.WithBaseLevelSize(4 * smallTableBytes).WithNumLevelZeroTables(2)
@@ -84,8 +85,8 @@ func TestLargeDatabase(t *testing.T) {
 	})
 }
 
-// TestManyTables: writes never wait for a compaction, however many tables level zero has. When such a
-// database is opened again, it is compacted.
+// TestManyTables: writes never wait for a compaction, however many tables level zero has. When such
+// a database is opened again, it is compacted.
 func TestManyTables(t *testing.T) {
 	db := openSmall(t)
 	db.maintenance.stop() // no compaction

@@ -156,9 +156,9 @@ func openLocal(options badger.Options, logger *slog.Logger) (*Local, error) {
 // lockWait bounds the wait for Badger's lock.
 const lockWait = 2 * time.Second
 
-// openUnlocked opens a database and waits while it is locked. The data folder's own lock keeps other
-// servers away. But a child that this process has just forked has copies of all descriptors until
-// its exec, and with one of them the lock of a database that was closed meanwhile.
+// openUnlocked opens a database and waits while it is locked. The data folder's own lock keeps
+// other servers away. But a child that this process has just forked has copies of all descriptors
+// until its exec, and with one of them the lock of a database that was closed meanwhile.
 func openUnlocked(options badger.Options) (*badger.DB, error) {
 	for deadline := time.Now().Add(lockWait); ; time.Sleep(5 * time.Millisecond) {
 		db, err := badger.Open(options)

@@ -20,6 +20,7 @@ const (
 	DatabaseName = "badger"
 	ProbeName    = "trial"   // scratch copy of the database that the probe opens
 	RestoreName  = "OPENING" // number of restores in a row that the process died in
+	ReplicaName  = "REPLICA" // name of the replica that counted the data; missing: it had no replicas
 )
 
 // Errors of a data folder. Nothing in it was touched.

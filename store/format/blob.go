@@ -64,7 +64,7 @@ func (r *Reader) Head(key []byte) (h Header, value []byte, found bool, err error
 
 // Blob decodes an entry and, if its sequence is above a bound, reads and verifies its value.
 func (r *Reader) Blob(key, entry []byte, above Sequence) (h Header, value []byte, err error) {
-	h, value, err = ParseHeader(entry)
+	h, value, err = parseHeader(entry)
 	if err != nil || h.Seq <= above {
 		return h, nil, err
 	}

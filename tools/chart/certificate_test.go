@@ -22,8 +22,8 @@ func TestGeneratedCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	apis := apiServices(objects)
-	if len(apis) != 3 {
-		t.Fatalf("%d APIServices: want three", len(apis))
+	if len(apis) != 4 {
+		t.Fatalf("%d APIServices: want four", len(apis))
 	}
 	for _, api := range apis {
 		if !bytes.Equal(api.Spec.CABundle, secret.Data["ca.crt"]) {

@@ -25,6 +25,11 @@ var kindsOf = map[string][]meta.APIResource{
 	"apps/v1":                   {{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}},
 	"apiregistration.k8s.io/v1": {{Name: "apiservices", Kind: "APIService"}},
 	"policy/v1":                 {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true}},
+	"apiextensions.k8s.io/v1":   {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
+	"admissionregistration.k8s.io/v1": {
+		{Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"},
+		{Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding"},
+	},
 	"rbac.authorization.k8s.io/v1": {
 		{Name: "clusterroles", Kind: "ClusterRole"},
 		{Name: "clusterrolebindings", Kind: "ClusterRoleBinding"},
@@ -156,6 +161,11 @@ func TestGroupOfAnotherProduct(t *testing.T) {
 			name: "a release of the same name in another namespace",
 			has:  apiService(custom1, "other", "sluice-api", "sluice"),
 			says: []string{"Helm release other/sluice", "customMetrics.enabled=false"},
+		},
+		{
+			name: "custom belongs to prometheus-adapter, and is served without being registered",
+			has:  apiService(custom1, "monitoring", "prometheus-adapter", "adapter"),
+			args: "--set customMetrics.register=false",
 		},
 		{name: "it is ours: an upgrade", has: apiService(custom1, "sluice", "sluice-api", "sluice")},
 		{name: "it is ours, from before a change of its name", has: apiService(custom1, "sluice", "metrics-api", "sluice")},

@@ -35,7 +35,7 @@ func known(t *testing.T) map[string][]string {
 }
 
 // ofAScrape are the labels that a scrape adds.
-var ofAScrape = []string{"job", "instance", "namespace", "pod", "service"}
+var ofAScrape = []string{"cluster", "job", "instance", "namespace", "exported_namespace", "pod", "service"}
 
 // badNames says which metrics and labels of an expression do not exist, or that it is none.
 func badNames(metrics map[string][]string, expr string) (faults []string) {
@@ -96,7 +96,15 @@ func TestAlertsAreOfMetricsThatExist(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(read(t, folder+"/alerts.yaml")), &rules); err != nil {
 		t.Fatal(err)
 	}
+	runbooks := sections(t)
 	for _, rule := range rules {
+		if _, ok := runbooks[rule.Alert]; !ok {
+			t.Errorf("docs/runbooks.md has no section %s", rule.Alert)
+		}
+		delete(runbooks, rule.Alert)
+		if url := rule.Annotations["runbook_url"]; url != runbookPage+"#"+strings.ToLower(rule.Alert) {
+			t.Errorf("runbook_url of %s is %s", rule.Alert, url)
+		}
 		for _, fault := range badNames(metrics, rule.Expr.String()) {
 			t.Errorf("%s: %s", rule.Alert, fault)
 		}
@@ -106,36 +114,109 @@ func TestAlertsAreOfMetricsThatExist(t *testing.T) {
 			}
 		}
 	}
+	for alert := range runbooks {
+		t.Errorf("docs/runbooks.md has a section %s, and there is no such alert", alert)
+	}
 	rule := only[*monitoring.PrometheusRule](t, strictly(t, mustRender(t, "", "prometheusRule.enabled=true")))
 	if got := len(rule.Spec.Groups[0].Rules); len(rules) < 5 || got != len(rules) {
 		t.Errorf("%d of %d alerts were rendered: want all, and some", got, len(rules))
 	}
 }
 
-func TestDashboardIsOfMetricsThatExist(t *testing.T) {
-	metrics := known(t)
-	var dashboard struct {
-		Title  string
-		Panels []struct {
-			ID      int
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
+// runbookPage is the address of the page that the alerts lead to.
+const runbookPage = "https://github.com/sluice-metrics/sluice/blob/main/docs/runbooks.md"
+
+// sections are those of docs/runbooks.md, each with all that a runbook says.
+func sections(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, section := range strings.Split(read(t, "../../docs/runbooks.md"), "\n## ")[1:] {
+		alert, text, _ := strings.Cut(section, "\n")
+		for _, part := range []string{"**Meaning.**", "**Look at.**", "**Remedy.**"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("docs/runbooks.md: %s has no %s", alert, part)
+			}
+		}
+		found[alert] = text
+	}
+	return found
+}
+
+// TestRunbooksOfTheUser: the alerts lead to the page of the values.
+func TestRunbooksOfTheUser(t *testing.T) {
+	rule := only[*monitoring.PrometheusRule](t, strictly(t, mustRender(t, "", "prometheusRule.enabled=true,prometheusRule.runbookURL=https://wiki.example/sluice")))
+	for _, alert := range rule.Spec.Groups[0].Rules {
+		if url := alert.Annotations["runbook_url"]; url != "https://wiki.example/sluice#"+strings.ToLower(alert.Alert) {
+			t.Errorf("runbook_url of %s is %s", alert.Alert, url)
 		}
 	}
+}
+
+var metricName = regexp.MustCompile(`\b(sluice|process)_[a-z_]+`)
+
+// panels are those of the dashboard.
+type panels []struct {
+	ID      int
+	Type    string
+	Title   string
+	Targets []struct{ Expr, LegendFormat string }
+}
+
+func readPanels(t *testing.T) panels {
+	t.Helper()
+	var dashboard struct{ Panels panels }
 	if err := json.Unmarshal([]byte(read(t, folder+"/dashboards/sluice.json")), &dashboard); err != nil {
 		t.Fatal(err)
 	}
 	if len(dashboard.Panels) < 10 {
-		t.Errorf("%d panels: the test does not see what it should", len(dashboard.Panels))
+		t.Fatalf("%d panels: the test does not see what it should", len(dashboard.Panels))
 	}
+	return dashboard.Panels
+}
+
+// shownNowhere are the metrics that need neither panel nor alert, each with the reason.
+var shownNowhere = map[string]string{}
+
+// TestEveryMetricHasAUse: a metric that nobody is shown is a cost without a use.
+func TestEveryMetricHasAUse(t *testing.T) {
+	texts := []string{read(t, folder+"/alerts.yaml")}
+	for _, panel := range readPanels(t) {
+		for _, target := range panel.Targets {
+			texts = append(texts, target.Expr)
+		}
+	}
+	used := map[string]bool{}
+	for _, name := range metricName.FindAllString(strings.Join(texts, "\n"), -1) {
+		used[strings.TrimSuffix(name, "_bucket")] = true
+	}
+	for _, row := range described.FindAllStringSubmatch(read(t, "../../METRICS.md"), -1) {
+		switch reason, listed := shownNowhere[row[1]]; {
+		case !used[row[1]] && !listed:
+			t.Errorf("%s is in no panel and no alert", row[1])
+		case used[row[1]] && listed:
+			t.Errorf("%s is shown, and listed as not shown (%s)", row[1], reason)
+		}
+	}
+}
+
+func TestDashboardIsOfMetricsThatExist(t *testing.T) {
+	metrics := known(t)
 	ids := map[int]bool{}
-	for _, panel := range dashboard.Panels {
+	for _, panel := range readPanels(t) {
 		if ids[panel.ID] {
 			t.Errorf("%s: another panel has the number %d", panel.Title, panel.ID)
 		}
 		ids[panel.ID] = true
+		if len(panel.Targets) == 0 && panel.Type != "row" {
+			t.Errorf("%s shows nothing", panel.Title)
+		}
 		for _, target := range panel.Targets {
-			for _, fault := range badNames(metrics, target.Expr) {
+			const chosen = `cluster=~"$cluster",job=~"$job"`
+			if strings.Count(target.Expr, chosen) != len(metricName.FindAllString(target.Expr, -1)) {
+				t.Errorf("%s: not every metric is of the clusters and jobs that are chosen: %s", panel.Title, target.Expr)
+			}
+			plain := strings.NewReplacer(chosen+",", "", chosen, "").Replace(target.Expr)
+			for _, fault := range badNames(metrics, plain) {
 				t.Errorf("%s: %s", panel.Title, fault)
 			}
 		}

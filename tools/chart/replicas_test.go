@@ -14,6 +14,7 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	disruption "k8s.io/api/policy/v1"
+	rbac "k8s.io/api/rbac/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -192,8 +193,9 @@ func TestSecondReplicaRestartsNobody(t *testing.T) {
 	}
 }
 
-// TestWhereTrafficGoes: with one replica pushes reach it before it is ready. With several they reach
-// those that are ready: a node that is gone leaves its pod behind, unready, for minutes or for ever.
+// TestWhereTrafficGoes: with one replica pushes reach it before it is ready. With several they
+// reach those that are ready: a node that is gone leaves its pod behind, unready, for minutes or
+// for ever.
 func TestWhereTrafficGoes(t *testing.T) {
 	for set, early := range map[string]bool{"replicas=1": true, "replication.enabled=true": true, "replicas=2": false, "replicas=2,nats.url=tls://nats:4222": false} {
 		objects := strictly(t, mustRender(t, "", set))
@@ -288,16 +290,49 @@ func TestNATSOfTheUser(t *testing.T) {
 	}
 }
 
+// TestReleasesHaveTheirOwnLease: the replicas of each release have a name in common, and may use
+// the Lease of that name. The default release's is the program's default.
+func TestReleasesHaveTheirOwnLease(t *testing.T) {
+	for _, c := range []struct {
+		release string
+		set     []string
+		want    string
+	}{
+		{"sluice", nil, "sluice"},
+		{"west", nil, "west"},
+		{"west", []string{"config.replica-cluster=mine"}, "mine"},
+		{"west", []string{"nats.url=tls://a:4222"}, "sluice-west"},
+	} {
+		objects := strictly(t, mustRender(t, "", append(c.set, "replicas=2", "fullnameOverride="+c.release)...))
+		var settings map[string]any
+		if err := yaml.UnmarshalStrict([]byte(byName[*core.ConfigMap](t, objects, c.release).Data["sluice.yaml"]), &settings); err != nil {
+			t.Fatal(err)
+		}
+		name, set := settings["replica-cluster"]
+		if c.want == "sluice" == set || set && name != c.want {
+			t.Errorf("%s %v: replica-cluster is %v, want %s", c.release, c.set, name, c.want)
+		}
+		if names := byName[*rbac.Role](t, objects, c.release+"-lease").Rules[0].ResourceNames; !slices.Equal(names, []string{c.want}) {
+			t.Errorf("%s %v: the Role is for the Leases %v, want %s", c.release, c.set, names, c.want)
+		}
+	}
+}
+
 // running is the StatefulSet of a release that is installed.
 func running(replicas int32, args ...string) map[string]any {
-	return map[string]any{"/apis/apps/v1/namespaces/sluice/statefulsets/sluice": apps.StatefulSet{
+	return map[string]any{"/apis/apps/v1/namespaces/sluice/statefulsets/sluice": runningSet(replicas, args...)}
+}
+
+func runningSet(replicas int32, args ...string) apps.StatefulSet {
+	return apps.StatefulSet{
 		TypeMeta:   meta.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
 		ObjectMeta: marked("sluice", "sluice", "sluice"),
 		Spec: apps.StatefulSetSpec{
-			Replicas: &replicas,
-			Template: core.PodTemplateSpec{Spec: core.PodSpec{Containers: []core.Container{{Name: "sluice", Args: args}}}},
+			Replicas:             &replicas,
+			Template:             core.PodTemplateSpec{Spec: core.PodSpec{Containers: []core.Container{{Name: "sluice", Args: args}}}},
+			VolumeClaimTemplates: []core.PersistentVolumeClaim{{ObjectMeta: meta.ObjectMeta{Name: "data"}}},
 		},
-	}}
+	}
 }
 
 // TestUpgradesInTwoSteps: a replica that shares its state and one that does not never answer

@@ -1,5 +1,5 @@
 // Notices writes the licence texts of everything that is linked into sluice on the given platforms:
-// the Go standard library and every module.
+// the Go standard library, every module, and the console's uPlot.
 //
 //	go run ./notices -source .. -out FILE linux/amd64 darwin/arm64
 //
@@ -41,6 +41,8 @@ func run(source, out string, platforms []string) error {
 			return err
 		}
 	}
+	// The console's plots are a file of the repository, not a module.
+	folders["uPlot"] = map[string]bool{filepath.Join(source, "console", "assets"): true}
 	text, err := notices(folders)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ func TestNoticesNameEveryModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"\nGo\n", "\ngithub.com/dgraph-io/badger/v4 v", "\nk8s.io/client-go v", "Apache License", "The Go Authors"} {
+	for _, want := range []string{"\nGo\n", "\ngithub.com/dgraph-io/badger/v4 v", "\nk8s.io/client-go v", "\nuPlot\n", "Leon Sorokin", "Apache License", "The Go Authors"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in the notices", want)
 		}

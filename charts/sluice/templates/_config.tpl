@@ -1,29 +1,24 @@
-{{- /* The file of "sluice serve --config": the settings of the chart, then .Values.config unchanged. */ -}}
-{{- define "sluice.config" -}}
-{{- $own := dict
-  "standalone" false
-  "data-dir" "/data/sluice"
-  "statsd-udp" ":8125"
-  "statsd-tcp" ":8125"
-  "http-address" ":9091"
-  "api-address" ":6443"
-  "ops-address" ":8080"
-  "api-cert-file" "/etc/sluice/tls/tls.crt"
-  "api-key-file" "/etc/sluice/tls/tls.key"
-  "api-custom-metrics" .Values.customMetrics.enabled
-  "api-external-metrics" .Values.externalMetrics.enabled
-  "object-kinds" .Values.objectKinds -}}
+{{- /* Settings that the chart makes itself, as JSON: each with what its error says instead of it. */ -}}
+{{- define "sluice.ownSettings" -}}
+{{- $reasons := dict -}}
+{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "object-kinds" -}}
+{{- $_ := set $reasons . "the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" -}}
+{{- end -}}
+{{- $_ := set $reasons "api-address" "the chart sets it; must be left out: set api.port" -}}
+{{- $_ := set $reasons "ops-address" "the chart sets it; must be left out: set operations.port" -}}
 {{- $files := dict
   "push-tls-cert-file" "push.tlsSecret"
   "push-tls-key-file" "push.tlsSecret"
   "push-tls-client-ca-file" "push.clientCASecret"
   "push-basic-auth-file" "push.basicAuthSecret"
+  "export-otlp-ca-file" "exportOTLP.caSecret"
+  "export-otlp-client-cert-file" "exportOTLP.clientSecret"
+  "export-otlp-client-key-file" "exportOTLP.clientSecret"
+  "export-otlp-headers-file" "exportOTLP.headersSecret"
   "nats-creds-file" "nats.credsSecret"
   "nats-ca-file" "nats.caSecret" -}}
 {{- range $setting, $value := $files -}}
-{{- if hasKey $.Values.config $setting -}}
-{{- fail (printf "config.%s: the chart mounts this file; must be left out, and %s must be the name of a Secret" $setting $value) -}}
-{{- end -}}
+{{- $_ := set $reasons $setting (printf "the chart mounts this file; must be left out, and %s must be the name of a Secret" $value) -}}
 {{- end -}}
 {{- $values := dict
   "replica-name" "each pod has a name of its own"
@@ -35,9 +30,48 @@
   "replica-insecure" "whoever reaches the port could read and forge all metrics; set replicaTLS"
   "nats-url" "set nats.url" -}}
 {{- range $setting, $instead := $values -}}
-{{- if hasKey $.Values.config $setting -}}
-{{- fail (printf "config.%s: the chart makes replicas; must be left out: %s" $setting $instead) -}}
+{{- $_ := set $reasons $setting (printf "the chart makes replicas; must be left out: %s" $instead) -}}
 {{- end -}}
+{{- $_ := set $reasons "wake" "the chart sets it, because a ClusterRole must agree with it; must be left out: set wake.enabled" -}}
+{{- range $setting := list "keda-address" "keda-tls-cert-file" "keda-tls-key-file" "keda-tls-client-ca-file" -}}
+{{- $_ := set $reasons $setting "the chart makes Services and certificates of KEDA's port; must be left out: set keda.enabled and keda.tls" -}}
+{{- end -}}
+{{- $_ := set $reasons "keda-client-names" "the chart makes KEDA's client certificate; must be left out: set keda.clientNames" -}}
+{{- $_ := set $reasons "keda-insecure" "whoever reaches the port could read the metrics of every namespace; must be left out: set keda.enabled and keda.tls" -}}
+{{- $_ := set $reasons "kubeconfig" "a pod uses its service account, and no kubeconfig file is mounted; must be left out" -}}
+{{- toJson $reasons -}}
+{{- end -}}
+
+{{- /* The file of "sluice serve --config": the settings of the chart, then .Values.config unchanged. */ -}}
+{{- define "sluice.config" -}}
+{{- $reasons := include "sluice.ownSettings" . | fromJson -}}
+{{- range $setting, $value := .Values.config -}}
+{{- with get $reasons $setting -}}
+{{- fail (printf "config.%s: %s" $setting .) -}}
+{{- end -}}
+{{- end -}}
+{{- $own := dict
+  "standalone" false
+  "data-dir" "/data/sluice"
+  "statsd-udp" ":8125"
+  "statsd-tcp" ":8125"
+  "http-address" ":9091"
+  "api-address" (printf ":%d" (int .Values.api.port))
+  "ops-address" (printf ":%d" (int .Values.operations.port))
+  "api-cert-file" "/etc/sluice/tls/tls.crt"
+  "api-key-file" "/etc/sluice/tls/tls.key"
+  "api-custom-metrics" .Values.customMetrics.enabled
+  "api-external-metrics" .Values.externalMetrics.enabled
+  "object-kinds" .Values.objectKinds -}}
+{{- $console := dict -}}
+{{- if include "sluice.console" . -}}
+{{- $_ := set $console "console-address" "127.0.0.1:9096" -}}
+{{- end -}}
+{{- if and (get .Values.config "console-address") (not .Values.console.enabled) -}}
+{{- fail "config.console-address: is set, and console.enabled is false; must be left out, or console.enabled true" -}}
+{{- end -}}
+{{- if .Values.wake.enabled -}}
+{{- $_ := set $own "wake" true -}}
 {{- end -}}
 {{- with .Values.push -}}
 {{- if .tlsSecret -}}
@@ -53,9 +87,25 @@
 {{- $_ := set $own "push-basic-auth-file" "/etc/sluice/push-basic-auth/auth" -}}
 {{- end -}}
 {{- end -}}
-{{- range $setting, $value := .Values.config -}}
-{{- if hasKey $own $setting -}}
-{{- fail (printf "config.%s: the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" $setting) -}}
+{{- with .Values.exportOTLP -}}
+{{- if .caSecret -}}
+{{- $_ := set $own "export-otlp-ca-file" "/etc/sluice/otlp-ca/ca.crt" -}}
+{{- end -}}
+{{- if .clientSecret -}}
+{{- $_ := set $own "export-otlp-client-cert-file" "/etc/sluice/otlp-client/tls.crt" -}}
+{{- $_ := set $own "export-otlp-client-key-file" "/etc/sluice/otlp-client/tls.key" -}}
+{{- end -}}
+{{- if .headersSecret -}}
+{{- $_ := set $own "export-otlp-headers-file" "/etc/sluice/otlp-headers/headers" -}}
+{{- end -}}
+{{- $url := toString (default "" (get $.Values.config "export-otlp")) -}}
+{{- range $name, $secret := . -}}
+{{- if and $secret (not $url) -}}
+{{- fail (printf "exportOTLP.%s: is set, and config.export-otlp is empty; config.export-otlp must be the URL of a Collector, or exportOTLP.%s empty" $name $name) -}}
+{{- end -}}
+{{- if and $secret (ne $name "headersSecret") (not (hasPrefix "https://" $url)) -}}
+{{- fail (printf "exportOTLP.%s: is set, and config.export-otlp is %s; must be https://…: without TLS nobody shows a certificate" $name $url) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $i, $kind := .Values.objectKinds -}}
@@ -63,5 +113,5 @@
 {{- fail (printf "at '/objectKinds/%d': pods are always watched; must be left out" $i) -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml (merge $own (include "sluice.replicaSettings" . | fromJson) .Values.config (include "sluice.replicaDefaults" . | fromJson)) -}}
+{{- toYaml (merge $own (include "sluice.kedaSettings" . | fromJson) (include "sluice.replicaSettings" . | fromJson) .Values.config $console (include "sluice.replicaDefaults" . | fromJson)) -}}
 {{- end -}}

@@ -7,12 +7,19 @@
 {{- if and .loadBalancerSourceRanges (ne .type "LoadBalancer") -}}
 {{- fail (printf "service.ingest.loadBalancerSourceRanges: the API server refuses them for type %s; service.ingest.type must be LoadBalancer. To bound who may push inside the cluster, set networkPolicy.pushFrom" .type) -}}
 {{- end -}}
+{{- if and .loadBalancerClass (ne .type "LoadBalancer") -}}
+{{- fail (printf "service.ingest.loadBalancerClass: the API server refuses it for type %s; service.ingest.type must be LoadBalancer, or loadBalancerClass empty" .type) -}}
+{{- end -}}
+{{- if and .nodePorts (eq .type "ClusterIP") -}}
+{{- fail "service.ingest.nodePorts: the API server refuses them for type ClusterIP; service.ingest.type must be NodePort or LoadBalancer, or nodePorts empty" -}}
+{{- end -}}
+{{- $tcp := index .nodePorts "statsd-tcp" -}}
+{{- if and $tcp (eq (toString $tcp) (toString (index .nodePorts "http-push"))) -}}
+{{- fail (printf "service.ingest.nodePorts: statsd-tcp and http-push are both %v, and both are TCP; must differ" $tcp) -}}
+{{- end -}}
 {{- end -}}
 {{- if and (eq (toString (index .Values.config "push-tls-client-auth")) "require") (not .Values.push.clientCASecret) -}}
 {{- fail "config.push-tls-client-auth: require needs an authority to check client certificates against; push.clientCASecret must name a Secret (and push.tlsSecret one too)" -}}
-{{- end -}}
-{{- if hasKey .Values.config "kubeconfig" -}}
-{{- fail "config.kubeconfig: a pod uses its service account, and no kubeconfig file is mounted; must be left out" -}}
 {{- end -}}
 {{- range .Values.objectKinds -}}
 {{- $version := regexFind "^[^.]+[.]v[0-9]+((alpha|beta)[0-9]+)?([.]|$)" . -}}
@@ -23,6 +30,9 @@
 {{- fail (printf "objectKinds: %s names the version %s; must be %s: a kind is watched in whichever version is served" . $version (ternary (printf "%s.%s" $resource $group) $resource (ne $group ""))) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.wake.enabled (not .Values.wake.kinds) -}}
+{{- fail "wake.kinds: is empty, and wake.enabled is true; must name a kind, as in deployments.apps: Sluice could wake nothing" -}}
+{{- end -}}
 {{- range $i, $mount := .Values.extraVolumeMounts -}}
 {{- $path := clean $mount.mountPath -}}
 {{- range $own := list "/data" "/etc/sluice" -}}
@@ -31,7 +41,88 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- include "sluice.podRefusals" . -}}
+{{- include "sluice.outsideRefusals" . -}}
+{{- include "sluice.volumeRefusals" . -}}
 {{- include "sluice.replicaRefusals" . -}}
+{{- include "sluice.kedaRefusals" . -}}
+{{- end -}}
+
+{{- /* Ports, network, arguments and environment of the pod. */ -}}
+{{- define "sluice.podRefusals" -}}
+{{- $ports := dict "8125" "StatsD" "9091" "HTTP push" "9096" "the console" "6222" "the replicas" -}}
+{{- if .Values.keda.enabled -}}
+{{- $_ := set $ports "9095" "KEDA" -}}
+{{- end -}}
+{{- range $name, $port := dict "api.port" .Values.api.port "operations.port" .Values.operations.port -}}
+{{- with get $ports (toString $port) -}}
+{{- fail (printf "%s: is %v, the port of %s; must be another one" $name $port .) -}}
+{{- end -}}
+{{- $_ := set $ports (toString $port) $name -}}
+{{- if and $.Values.hostNetwork (eq (int $port) 10250) -}}
+{{- fail (printf "%s: is 10250, and hostNetwork is true; must be another one: on the node's network, it is the kubelet's" $name) -}}
+{{- end -}}
+{{- if and $.Values.hostNetwork (lt (int $port) 1024) -}}
+{{- fail (printf "%s: is %v, and hostNetwork is true; must be 1024 or more: on the node's network, only root opens a lower one" $name $port) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.hostNetwork .Values.networkPolicy.enabled -}}
+{{- fail "networkPolicy.enabled: is true, and hostNetwork is true; must be false: network policies don't apply to pods on the node's network, so the policy would protect nothing" -}}
+{{- end -}}
+{{- range $setting := list "relay-to" "export-otlp" -}}
+{{- if and $.Values.networkPolicy.enabled (get $.Values.config $setting) (not $.Values.networkPolicy.extraEgress) -}}
+{{- fail (printf "config.%s: is set, and networkPolicy.enabled is true; networkPolicy.extraEgress must let Sluice reach the server, because the policy drops all other egress" $setting) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (not .Values.hostNetwork) (eq .Values.dnsPolicy "ClusterFirstWithHostNet") -}}
+{{- fail "dnsPolicy: ClusterFirstWithHostNet is for hostNetwork; hostNetwork must be true, or dnsPolicy empty" -}}
+{{- end -}}
+{{- if and (eq .Values.dnsPolicy "None") (not .Values.dnsConfig.nameservers) -}}
+{{- fail "dnsPolicy: None needs dnsConfig.nameservers, and the list is empty; must have one server" -}}
+{{- end -}}
+{{- $own := include "sluice.ownSettings" . | fromJson -}}
+{{- $_ := set $own "config" "the chart mounts the file; must be left out: put settings into the value config" -}}
+{{- range $i, $arg := .Values.extraArgs -}}
+{{- $flag := regexFind "^--?[^=]+" $arg | trimAll "-" -}}
+{{- with get $own $flag -}}
+{{- fail (printf "extraArgs[%d]: %s: %s" $i $arg .) -}}
+{{- end -}}
+{{- if hasKey $.Values.config $flag -}}
+{{- fail (printf "extraArgs[%d]: %s overrides config.%s; must be in one place only" $i $arg $flag) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Ways into the pod from outside of the cluster, and of the Prometheus operator. */ -}}
+{{- define "sluice.outsideRefusals" -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts: is empty, and ingress.enabled is true; must have a name: without one, every host of the controller would lead to Sluice" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.parentRefs: is empty, and httpRoute.enabled is true; must name a Gateway: no Gateway would take the route" -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled -}}
+{{- fail "podMonitor.enabled: is true, and serviceMonitor.enabled is true; one must be false: each metric would be scraped twice, and every sum doubled" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.volumeRefusals" -}}
+{{- with .Values.persistence.existingClaim -}}
+{{- if not $.Values.persistence.enabled -}}
+{{- fail "persistence.existingClaim: is set, and persistence.enabled is false; must be empty, or persistence.enabled true" -}}
+{{- end -}}
+{{- if gt (int $.Values.replicas) 1 -}}
+{{- fail (printf "persistence.existingClaim: is set, and replicas is %v; must be empty: each replica needs a volume of its own" $.Values.replicas) -}}
+{{- end -}}
+{{- end -}}
+{{- $running := lookup "apps/v1" "StatefulSet" (include "sluice.namespace" .) (include "sluice.fullname" .) -}}
+{{- if $running -}}
+{{- $had := gt (len (dig "spec" "volumeClaimTemplates" (list) $running)) 0 -}}
+{{- $has := eq "true" (include "sluice.claims" .) -}}
+{{- if ne $had $has -}}
+{{- fail (printf "persistence: the running StatefulSet %s claims of its own, and these values %s; a StatefulSet cannot be changed in that: delete it first, which leaves the pod running: kubectl -n %s delete statefulset %s --cascade=orphan" (ternary "has" "has no" $had) (ternary "want them" "want none" $has) (include "sluice.namespace" .) (include "sluice.fullname" .)) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "sluice.replicaRefusals" -}}
@@ -59,7 +150,7 @@ From one replica to several, and back, takes two upgrades. In one, a replica tha
 same time, each with a part of the sum. Needs a look into the cluster, which "helm template" does not have.
 */ -}}
 {{- define "sluice.stepRefusals" -}}
-{{- $running := lookup "apps/v1" "StatefulSet" .Release.Namespace (include "sluice.fullname" .) -}}
+{{- $running := lookup "apps/v1" "StatefulSet" (include "sluice.namespace" .) (include "sluice.fullname" .) -}}
 {{- if $running -}}
 {{- $shares := false -}}
 {{- range dig "spec" "template" "spec" "containers" (list) $running -}}

@@ -24,7 +24,7 @@
 {{- define "sluice.replicaHosts" -}}
 {{- $hosts := list -}}
 {{- range until 5 -}}
-{{- $hosts = append $hosts (printf "%s.%s.svc" (include "sluice.replicaService" (dict "root" $ "ordinal" .)) $.Release.Namespace) -}}
+{{- $hosts = append $hosts (printf "%s.%s.svc" (include "sluice.replicaService" (dict "root" $ "ordinal" .)) (include "sluice.namespace" $)) -}}
 {{- end -}}
 {{- toJson $hosts -}}
 {{- end -}}
@@ -76,11 +76,20 @@
 {{- /* longer than three failed readiness probes: UDP flows leave a pod once it is not ready */ -}}
 {{- $_ := set $settings "shutdown-delay" "10s" -}}
 {{- end -}}
+{{- $name := include "sluice.fullname" . -}}
 {{- if .Values.nats.url -}}
 {{- /* other releases may use the same NATS */ -}}
-{{- $_ := set $settings "replica-cluster" (printf "%s-%s" .Release.Namespace (include "sluice.fullname" .) | trunc 63 | trimSuffix "-") -}}
+{{- $name = printf "%s-%s" (include "sluice.namespace" .) $name -}}
+{{- end -}}
+{{- if and (include "sluice.replicated" .) (ne $name "sluice") -}}
+{{- $_ := set $settings "replica-cluster" ($name | trunc 63 | trimSuffix "-") -}}
 {{- end -}}
 {{- toJson $settings -}}
+{{- end -}}
+
+{{- /* The name that the replicas have in common, and that of their Lease. */ -}}
+{{- define "sluice.replicaCluster" -}}
+{{- merge (dict) .Values.config (include "sluice.replicaDefaults" . | fromJson) (dict "replica-cluster" "sluice") | dig "replica-cluster" "" -}}
 {{- end -}}
 
 {{- /* The pod's affinity: the user's, and that replicas avoid each other's nodes unless the user says how pods repel. */ -}}

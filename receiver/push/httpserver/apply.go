@@ -80,7 +80,7 @@ func (x *Request) EndBatch(t *Outcome, a *PooledApplier) {
 // applied with the Applier that ApplySample returns.
 func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, from Source) *PooledApplier {
 	if s.Timestamp != 0 && s.Outdated(time.Now()) {
-		x.RejectSample(t, outdated(s), from)
+		x.rejectNamed(t, outdated(s), from, s.Name)
 		return a
 	}
 	s.Sender = t.Sender
@@ -103,13 +103,13 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 	case reason == metric.Applied:
 		t.Applied++
 	case !needs.IsZero():
-		x.RejectSample(t, x.unasked(s), from)
+		x.rejectNamed(t, x.unasked(s), from, s.Name)
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
 	case reason == metric.Pending || len(t.Errors) < MaxErrors: // early samples are counted apart, however many
-		x.RejectSample(t, x.Rejection(reason, s), from)
+		x.rejectNamed(t, x.Rejection(reason, s), from, s.Name)
 	default: // the answer does not show why
-		x.RejectSample(t, rejection(reason, s), from)
+		x.rejectNamed(t, rejection(reason, s), from, s.Name)
 	}
 	return a
 }

@@ -36,11 +36,20 @@ func Rejected(r metric.Reason, format string, args ...any) *Fault {
 	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r, Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
 }
 
-// NotYet makes the fault of a request that may be allowed once its sender is known.
+// NotYet makes the fault of a request that waits for the cluster view: for its sender, or for what
+// it reads.
 func NotYet(format string, args ...any) *Fault {
 	f := Rejected(metric.Identity, format, args...)
 	f.Status, f.Reason, f.retryAfter = fasthttp.StatusServiceUnavailable, metric.Pending.String(), true
 	return f
+}
+
+// TooBusy makes the fault of a request that can be repeated in a moment.
+func TooBusy(format string, args ...any) *Fault {
+	return &Fault{
+		Status: fasthttp.StatusTooManyRequests, Reason: "busy", Uncounted: true, retryAfter: true,
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 // Waits reports whether the fault may be gone soon, once more of the cluster is known.

@@ -19,8 +19,12 @@ type Outcome struct {
 }
 
 // RejectSample counts one rejected sample in the answer and in the accounts.
-func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) {
+func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) { x.rejectNamed(t, f, from, nil) }
+
+// rejectNamed is RejectSample with the name of the metric.
+func (x *Request) rejectNamed(t *Outcome, f *Fault, from Source, name []byte) {
 	x.server.account.Count(f.Counted)
+	x.recordRejected(f.Counted, name, f.Message, 1)
 	switch f.Counted {
 	case metric.Ignored:
 		t.Ignored++

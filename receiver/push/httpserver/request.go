@@ -27,6 +27,7 @@ type Request struct {
 	caller      caller
 	Path        Path
 	replica     string // set by Sync
+	unchecked   metric.Sender
 }
 
 // serve implements fasthttp.RequestHandler.
@@ -142,14 +143,14 @@ func (x *Request) Target(namespace, resource, name string) (metric.Object, *Faul
 	return x.server.target(namespace, resource, name)
 }
 
-// TakeApplier takes an Applier.
-func (x *Request) TakeApplier() *PooledApplier { return x.server.appliers.take(x.HTTP.ConnID()) }
+// TakeApplier takes an Applier for a sender that pushes.
+func (x *Request) TakeApplier() *PooledApplier {
+	x.heard()
+	return x.server.appliers.take(x.HTTP.ConnID())
+}
 
 // GiveApplier returns an Applier at the end of a batch.
 func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.HTTP.ConnID(), a) }
-
-// Count counts a sample that was not applied.
-func (x *Request) Count(r metric.Reason) { x.server.account.Count(r) }
 
 // CountBatch counts applied samples.
 func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
@@ -59,6 +60,10 @@ type Parts struct {
 	Pods Pods
 	// Pending holds the samples that are neither applied nor rejected yet.
 	Pending *pending.Buffer
+
+	// Record and Rejections remember senders and rejected samples for lists; may be nil.
+	Record     *record.Senders
+	Rejections *record.Rejections
 }
 
 // Trust decides which objects a sender may push, read and delete. Pushed samples reach it behind
@@ -103,6 +108,7 @@ type Server struct {
 	listener *listener.Listener
 	appliers *appliers
 	budget   body.Budget
+	recorder recorder
 	requests sync.Pool // of *Request
 	metrics  *metrics
 
@@ -133,6 +139,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
+		recorder: recorder{senders: parts.Record, rejections: parts.Rejections},
 		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),

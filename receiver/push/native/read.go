@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"
 )
@@ -16,6 +18,10 @@ func (h *Handler) read(x *httpserver.Request) {
 	q, f := h.query(x, httpserver.ParamLabel|httpserver.ParamSum, metric.Get)
 	if f != nil {
 		x.Fail(f)
+		return
+	}
+	if err := h.allowed(x, &q); err != nil {
+		x.Fail(queryFault(err))
 		return
 	}
 	points, err := h.points(q)
@@ -40,6 +46,29 @@ func (h *Handler) read(x *httpserver.Request) {
 		answer.Items[i] = newItem(&q, &points[i])
 	}
 	x.Reply(fasthttp.StatusOK, answer)
+}
+
+// allowed asks the policies about an external metric.
+func (h *Handler) allowed(x *httpserver.Request, q *asked) error {
+	if h.policies == nil || q.Resource != "" {
+		return nil
+	}
+	request := policy.Request{Namespace: q.Namespace, Expression: q.Expression, Reader: x.Sender().Reader()}
+	q.MayRead = func(expression, selector string) error {
+		of := request
+		of.Expression = metric.ParseExpression(expression)
+		more, err := h.requirements(selector)
+		if err != nil {
+			return err
+		}
+		of.Selector = slices.Concat(request.Selector, more)
+		return h.policies.Check(of)
+	}
+	for _, l := range q.RequiredLabels {
+		request.Selector = append(request.Selector, policy.Requirement{Key: l.Key, Operator: policy.In,
+			Values: []string{metric.SelectorValue(l.Value)}})
+	}
+	return h.policies.Check(request)
 }
 
 // remove answers a DELETE.
@@ -71,8 +100,11 @@ func (h *Handler) remove(x *httpserver.Request) {
 
 // A Handler serves the paths of single metrics, and /v1/samples.
 type Handler struct {
-	reader Reader
-	alive  func(metric.Object) bool
+	reader   Reader
+	alive    func(metric.Object) bool
+	policies policy.Checker
+	// requirements parses the selectors of operands that rules have.
+	requirements func(selector string) ([]policy.Requirement, error)
 }
 
 // Reader reads and deletes series. Errors are metric.ErrNotFound or metric.ErrInvalidQuery.
@@ -84,9 +116,18 @@ type Reader interface {
 	Delete(metric.Query) int
 }
 
-// New makes the handler. alive reports whether an object's values may be read; nil: all may.
-func New(reader Reader, alive func(metric.Object) bool) *Handler {
-	return &Handler{reader, alive}
+// New makes the handler. alive reports whether an object's values may be read; nil: all may. Without
+// policies every reader may ask for what its rights allow; with them, requirements parses the
+// selectors of operands that rules have.
+func New(reader Reader, alive func(metric.Object) bool, policies policy.Checker,
+	requirements func(selector string) ([]policy.Requirement, error)) *Handler {
+	return &Handler{reader, alive, policies, requirements}
+}
+
+// Computer is a Reader of metrics that rules compute.
+type Computer interface {
+	// Computes reports whether a rule computes the metric of a query, so values don't add up.
+	Computes(metric.Query) bool
 }
 
 // Routes returns the routes of the protocol.
@@ -168,6 +209,7 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 	one := points[0]
 	for _, p := range points[1:] {
 		one.Value, one.Labels = one.Value.Plus(p.Value), sharedLabels(one.Labels, p.Labels)
+		one.Pods.With, one.Pods.Of = one.Pods.With+p.Pods.With, one.Pods.Of+p.Pods.Of
 		if p.Time.After(one.Time) {
 			one.Time = p.Time
 		}
@@ -181,7 +223,10 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 // adds reports whether the values of the stat add up. The bare name is the last value without a
 // window, otherwise the rate if the metric is a counter. Only a counter has a total.
 func (h *Handler) adds(q *asked, points []metric.Point) bool {
+	computer, rules := h.reader.(Computer)
 	switch {
+	case rules && computer.Computes(q.Query):
+		return false
 	case q.Expression.Stat != metric.NoStat:
 		return q.Expression.Stat.Additive()
 	case points[0].Window == 0 || q.Resource == "": // External adds the series of its own accord
@@ -215,12 +260,17 @@ func finite(points []metric.Point) []metric.Point {
 }
 
 func queryFault(err error) *httpserver.Fault {
+	if errors.Is(err, metric.ErrNotReady) {
+		return httpserver.NotYet("%v", err)
+	}
 	f := &httpserver.Fault{Status: fasthttp.StatusInternalServerError, Reason: "internal", Message: err.Error()}
 	switch {
 	case errors.Is(err, metric.ErrNotFound):
 		f.Status, f.Reason = fasthttp.StatusNotFound, "not_found"
 	case errors.Is(err, metric.ErrInvalidQuery):
 		f.Status, f.Reason = fasthttp.StatusBadRequest, "asked"
+	case errors.Is(err, metric.ErrForbidden):
+		f.Status, f.Reason = fasthttp.StatusForbidden, "policy"
 	}
 	return f
 }
@@ -238,6 +288,9 @@ func newItem(q *asked, p *metric.Point) item {
 	}
 	if p.Window != 0 {
 		it.Window = metric.FormatWindow(p.Window)
+	}
+	if p.Pods.Of > 0 {
+		it.Pods = &podCount{p.Pods.With, p.Pods.Of}
 	}
 	return it
 }
@@ -269,6 +322,13 @@ type item struct {
 	Value     json.Number       `json:"value"`
 	Timestamp string            `json:"timestamp"`
 	Window    string            `json:"window,omitempty"`
+	Pods      *podCount         `json:"pods,omitempty"`
+}
+
+// podCount counts the pods behind a roll-up: with a value, and all live ones.
+type podCount struct {
+	With int32 `json:"with"`
+	Of   int32 `json:"of"`
 }
 
 type objectAnswer struct {

@@ -55,7 +55,7 @@ func words(t *httpserver.Outcome) string {
 // failOTLP answers a request that was rejected whole, before a data point was read.
 func failOTLP(x *httpserver.Request, f *httpserver.Fault, e otlp.Encoding) {
 	if !f.Uncounted {
-		x.Count(f.Counted)
+		x.CountRejected(f.Counted, "", f.Message, 1)
 	}
 	answerOTLP(x, f, e)
 }

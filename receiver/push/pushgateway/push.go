@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
@@ -42,6 +43,8 @@ type Config struct {
 	AdminWipe bool
 	// Build describes the build, for GET /api/v1/status.
 	Build map[string]string
+	// Policies restrict who may read series of external metrics, beyond the rights. Nil: nothing more.
+	Policies policy.Checker
 }
 
 // A Handler serves the paths of a Pushgateway.
@@ -123,9 +126,8 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 	x.CountBatch(outcome.Applied)
 	for reason, n := range outcome.Rejected {
 		answer.Rejected += n
-		for range n {
-			x.Count(metric.Reason(reason))
-		}
+		reason := metric.Reason(reason)
+		x.CountRejected(reason, nameOf(outcome.Unserved, reason), unservedText(outcome.Unserved), n)
 	}
 	if len(outcome.Unserved) > 0 {
 		x.HTTP.Response.Header.Set(unservedHeader, unservedText(outcome.Unserved))
@@ -157,13 +159,21 @@ func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families 
 	}
 	n := 0
 	for i := range families {
-		for range families[i].Metrics {
-			x.Count(f.Counted)
-			n++
-		}
+		n += len(families[i].Metrics)
 	}
+	x.CountRejected(f.Counted, "", f.Message, n)
 	x.FailHeaders(f)
 	x.Reply(f.Status, httpserver.PushAnswer{Error: f.Answer(), Rejected: n})
+}
+
+// nameOf returns the first metric that was rejected for a reason.
+func nameOf(all []group.Unserved, reason metric.Reason) string {
+	for _, one := range all {
+		if one.Reason == reason {
+			return one.Name
+		}
+	}
+	return ""
 }
 
 // maxUnservedText bounds a header.

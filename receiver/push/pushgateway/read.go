@@ -14,7 +14,7 @@ import (
 
 // expose answers GET /metrics with the groups that the sender may read.
 func (h *Handler) expose(x *httpserver.Request) {
-	format, escaping := negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
+	format, escaping := exposition.Negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
 	groups, f := h.readableGroups(x)
 	if f != nil {
 		x.Fail(f)

@@ -2,16 +2,32 @@ package pushgateway
 
 import (
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-// readableGroups returns the groups that the sender may read.
+// readableGroups returns the groups that the sender may read, without the series of external metrics that
+// policies keep from it.
 func (h *Handler) readableGroups(x *httpserver.Request) ([]group.Group, *httpserver.Fault) {
 	if f := h.askAboutGroups(x, metric.Get); f != nil {
 		return nil, f
 	}
-	return h.groups.All(h.mayGroups(x, metric.Get)), nil
+	all := h.groups.All(h.mayGroups(x, metric.Get))
+	if h.config.Policies == nil {
+		return all, nil
+	}
+	may := policy.Leave{Policies: h.config.Policies, Reader: x.Sender().Reader()}
+	for i := range all {
+		if g := &all[i]; g.Object.External() {
+			g.Restrict(
+				func(name string, k metric.Kind) bool { return may.MayReadKind(g.Object.Namespace, name, k) },
+				func(name string, k metric.Kind, labels metric.Labels) bool {
+					return may.MayHaveKind(g.Object.Namespace, name, k, labels.Selectable)
+				})
+		}
+	}
+	return all, nil
 }
 
 // mayGroups returns a test of which groups the sender may read or delete. It decides once per

@@ -152,9 +152,7 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 	}
 	w.add(converter.Superseded)
 	w.add(converter.Held)
-	for range converter.Lost {
-		x.Count(metric.Malformed)
-	}
+	x.CountRejected(metric.Malformed, "", "parts of a histogram are missing", converter.Lost)
 	t.Applied += converter.Superseded.Samples
 	x.EndBatch(&t, a)
 	return t, w

@@ -1,0 +1,210 @@
+package cluster
+
+import (
+	"strconv"
+
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Bounds of a document. The API server bounds a whole object only, by 1.5 MiB.
+const (
+	maxDocumentMetrics    = 100
+	maxDocumentConditions = 16 // with messages as long as those of Events
+	maxDocumentPolicies   = 16 // of one direction
+	maxWakeAnnotation     = 32 // bytes; "true" is the only one that does anything
+)
+
+// AutoscalerDocument copies the parts of an autoscaler that lists, explanations and the console
+// show. The document is never changed: an update makes another.
+func AutoscalerDocument(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
+	spec, status := &of.Spec, &of.Status
+	d := &inspect.Autoscaler{
+		Namespace: of.Namespace, Name: of.Name, UID: string(of.UID), Created: of.CreationTimestamp.UTC(),
+		TargetAPIVersion: common(spec.ScaleTargetRef.APIVersion), TargetKind: common(spec.ScaleTargetRef.Kind),
+		TargetName: spec.ScaleTargetRef.Name, ScaledObject: scaledObjectOf(of),
+		MinReplicas: 1, MaxReplicas: spec.MaxReplicas,
+		CurrentReplicas: status.CurrentReplicas, DesiredReplicas: status.DesiredReplicas,
+	}
+	if spec.MinReplicas != nil {
+		d.MinReplicas = *spec.MinReplicas
+	}
+	if status.LastScaleTime != nil {
+		d.LastScaleTime = status.LastScaleTime.UTC()
+	}
+	if n := min(len(spec.Metrics), maxDocumentMetrics); n > 0 {
+		d.Metrics = make([]inspect.AutoscalerMetric, n)
+	}
+	for i := range d.Metrics {
+		m := &d.Metrics[i]
+		var target autoscalingv2.MetricTarget
+		*m, target = metricDocument(&spec.Metrics[i])
+		m.TargetType, m.Target = common(string(target.Type)), targetQuantity(&target)
+		m.Current = currentQuantity(status.CurrentMetrics, i, m)
+	}
+	d.Conditions = conditionDocuments(status.Conditions)
+	if spec.Behavior != nil {
+		d.ScaleUp, d.ScaleDown = rulesDocument(spec.Behavior.ScaleUp), rulesDocument(spec.Behavior.ScaleDown)
+	}
+	if value, is := of.Annotations[inspect.WakeAnnotation]; is {
+		d.Wake = &inspect.Wake{Annotation: metric.Truncate(common(value), maxWakeAnnotation)}
+	}
+	return d
+}
+
+// scaledObjectOf returns the name of the ScaledObject of KEDA that controls an autoscaler.
+func scaledObjectOf(of *autoscalingv2.HorizontalPodAutoscaler) string {
+	if owner := metav1.GetControllerOfNoCopy(of); owner != nil && owner.Kind == "ScaledObject" {
+		return owner.Name
+	}
+	return ""
+}
+
+// metricDocument converts a metric of a spec, without the quantities of its target.
+func metricDocument(spec *autoscalingv2.MetricSpec) (m inspect.AutoscalerMetric, target autoscalingv2.MetricTarget) {
+	m.Source = common(string(spec.Type))
+	switch {
+	case spec.Pods != nil:
+		m.Name, m.Selector, target = spec.Pods.Metric.Name, selectorText(spec.Pods.Metric.Selector), spec.Pods.Target
+	case spec.External != nil:
+		m.Name, m.Selector, target = spec.External.Metric.Name, selectorText(spec.External.Metric.Selector), spec.External.Target
+	case spec.Object != nil:
+		on := spec.Object.DescribedObject
+		m.ObjectAPIVersion, m.ObjectKind, m.ObjectName = common(on.APIVersion), common(on.Kind), on.Name
+		m.Name, m.Selector, target = spec.Object.Metric.Name, selectorText(spec.Object.Metric.Selector), spec.Object.Target
+	case spec.Resource != nil:
+		m.Name, target = common(string(spec.Resource.Name)), spec.Resource.Target
+	case spec.ContainerResource != nil:
+		m.Name, m.Container = common(string(spec.ContainerResource.Name)), spec.ContainerResource.Container
+		target = spec.ContainerResource.Target
+	}
+	return m, target
+}
+
+// selectorText prints a selector as kubectl does; empty: all series.
+func selectorText(of *metav1.LabelSelector) string {
+	if of == nil {
+		return ""
+	}
+	selector, err := metav1.LabelSelectorAsSelector(of)
+	if err != nil {
+		return metav1.FormatLabelSelector(of) // "<error>"
+	}
+	return selector.String()
+}
+
+func targetQuantity(of *autoscalingv2.MetricTarget) string {
+	switch {
+	case of.Type == autoscalingv2.AverageValueMetricType && of.AverageValue != nil:
+		return of.AverageValue.String()
+	case of.Type == autoscalingv2.UtilizationMetricType && of.AverageUtilization != nil:
+		return strconv.Itoa(int(*of.AverageUtilization))
+	case of.Value != nil:
+		return of.Value.String()
+	}
+	return ""
+}
+
+// currentQuantity returns the current value of the i-th metric of the spec. The controller writes
+// the status in the order of the spec, with an empty entry for a metric that it could not read.
+func currentQuantity(all []autoscalingv2.MetricStatus, i int, m *inspect.AutoscalerMetric) string {
+	if i >= len(all) {
+		return ""
+	}
+	name, current := statusOf(&all[i])
+	if current == nil || name != m.Name || string(all[i].Type) != m.Source {
+		return ""
+	}
+	switch m.TargetType {
+	case string(autoscalingv2.AverageValueMetricType):
+		return quantityText(current.AverageValue)
+	case string(autoscalingv2.UtilizationMetricType):
+		if current.AverageUtilization == nil {
+			return ""
+		}
+		return strconv.Itoa(int(*current.AverageUtilization))
+	}
+	return quantityText(current.Value)
+}
+
+func quantityText(of *quantity.Quantity) string {
+	if of == nil {
+		return ""
+	}
+	return of.String()
+}
+
+func statusOf(of *autoscalingv2.MetricStatus) (name string, current *autoscalingv2.MetricValueStatus) {
+	switch {
+	case of.Pods != nil:
+		return of.Pods.Metric.Name, &of.Pods.Current
+	case of.External != nil:
+		return of.External.Metric.Name, &of.External.Current
+	case of.Object != nil:
+		return of.Object.Metric.Name, &of.Object.Current
+	case of.Resource != nil:
+		return string(of.Resource.Name), &of.Resource.Current
+	case of.ContainerResource != nil:
+		return string(of.ContainerResource.Name), &of.ContainerResource.Current
+	}
+	return "", nil
+}
+
+func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []inspect.AutoscalerCondition {
+	if len(all) == 0 {
+		return nil
+	}
+	list := make([]inspect.AutoscalerCondition, min(len(all), maxDocumentConditions))
+	for i := range list {
+		one := &all[i]
+		list[i] = inspect.AutoscalerCondition{Type: common(string(one.Type)), Status: common(string(one.Status)),
+			Reason: common(one.Reason), Message: common(truncated(one.Message)),
+			Since: one.LastTransitionTime.UTC()}
+	}
+	return list
+}
+
+func rulesDocument(of *autoscalingv2.HPAScalingRules) *inspect.ScalingRules {
+	if of == nil {
+		return nil
+	}
+	rules := &inspect.ScalingRules{StabilizationWindowSeconds: of.StabilizationWindowSeconds,
+		Tolerance: quantityText(of.Tolerance)}
+	if of.SelectPolicy != nil {
+		rules.SelectPolicy = common(string(*of.SelectPolicy))
+	}
+	for _, one := range of.Policies[:min(len(of.Policies), maxDocumentPolicies)] {
+		rules.Policies = append(rules.Policies, inspect.ScalingPolicy{Type: common(string(one.Type)), Value: one.Value,
+			PeriodSeconds: one.PeriodSeconds})
+	}
+	return rules
+}
+
+// common returns the one copy of a text that most autoscalers have, or the text itself.
+func common(text string) string {
+	if one, ok := commonTexts[text]; ok {
+		return one
+	}
+	return text
+}
+
+var commonTexts = func() map[string]string {
+	all := map[string]string{}
+	for _, text := range []string{
+		"v1", "apps/v1", "Deployment", "StatefulSet", "Service", "Ingress", "networking.k8s.io/v1", "Namespace", "Pod",
+		"Pods", "Object", "External", "Resource", "ContainerResource", "cpu", "memory", "Value", "AverageValue", "Utilization",
+		"AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero", "true", "True", "False", "Unknown", "Max", "Min", "Disabled", "Percent",
+		"ReadyForNewScale", "SucceededRescale", "ScaleDownStabilized", "ScaleUpStabilized", "ValidMetricFound",
+		"DesiredWithinRange", "TooFewReplicas", "TooManyReplicas", "ScalingDisabled",
+		"FailedGetPodsMetric", "FailedGetObjectMetric", "FailedGetExternalMetric",
+		"recommended size matches current size", "the desired count is within the acceptable range",
+		"the desired replica count is less than the minimum replica count",
+		"the desired replica count is more than the maximum replica count",
+	} {
+		all[text] = text
+	}
+	return all
+}()

@@ -1,0 +1,258 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+func parsed(text string) *quantity.Quantity {
+	q := quantity.MustParse(text)
+	return &q
+}
+
+// fullAutoscaler has every sort of metric, a status and a behaviour.
+func fullAutoscaler() *autoscalingv2.HorizontalPodAutoscaler {
+	two, controller, percent, disabled := int32(2), true, int32(80), autoscalingv2.DisabledPolicySelect
+	created := metav1.NewTime(time.Date(2026, 3, 14, 13, 0, 0, 0, time.FixedZone("CET", 3600)))
+	average := autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: parsed("10")}
+	value := autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: parsed("1500m")}
+	queue := &metav1.LabelSelector{MatchLabels: map[string]string{"queue": "eu"}, MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{"gold", "silver"}}}}
+	ingress := autoscalingv2.CrossVersionObjectReference{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: "main"}
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u", CreationTimestamp: created,
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ScaledObject", Name: "web-scaler", Controller: &controller}}},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+			MinReplicas:    &two, MaxReplicas: 9,
+			Metrics: []autoscalingv2.MetricSpec{
+				{Type: "Pods", Pods: &autoscalingv2.PodsMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: "requests:rate:10s"}, Target: average}},
+				{Type: "Object", Object: &autoscalingv2.ObjectMetricSource{DescribedObject: ingress, Metric: autoscalingv2.MetricIdentifier{Name: "hits"}, Target: value}},
+				{Type: "External", External: &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: `queue\|orders`, Selector: queue}, Target: value}},
+				{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu", Target: autoscalingv2.MetricTarget{Type: "Utilization", AverageUtilization: &percent}}},
+				{Type: "ContainerResource", ContainerResource: &autoscalingv2.ContainerResourceMetricSource{Name: "memory", Container: "app", Target: average}},
+			},
+			Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{
+				ScaleUp: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: &two, Tolerance: parsed("50m"),
+					Policies: []autoscalingv2.HPAScalingPolicy{{Type: "Pods", Value: 4, PeriodSeconds: 60}}},
+				ScaleDown: &autoscalingv2.HPAScalingRules{SelectPolicy: &disabled},
+			},
+		},
+		Status: autoscalingv2.HorizontalPodAutoscalerStatus{
+			CurrentReplicas: 3, DesiredReplicas: 4, LastScaleTime: &created,
+			CurrentMetrics: []autoscalingv2.MetricStatus{
+				{Type: "Pods", Pods: &autoscalingv2.PodsMetricStatus{Metric: autoscalingv2.MetricIdentifier{Name: "requests:rate:10s"},
+					Current: autoscalingv2.MetricValueStatus{AverageValue: parsed("12500m")}}},
+				{}, // the controller could not read it
+				{Type: "External", External: &autoscalingv2.ExternalMetricStatus{Metric: autoscalingv2.MetricIdentifier{Name: "another"},
+					Current: autoscalingv2.MetricValueStatus{Value: parsed("1")}}}, // of an older spec
+				{Type: "Resource", Resource: &autoscalingv2.ResourceMetricStatus{Name: "cpu", Current: autoscalingv2.MetricValueStatus{AverageUtilization: &percent}}},
+			},
+			Conditions: []autoscalingv2.HorizontalPodAutoscalerCondition{{Type: "ScalingActive", Status: "False",
+				Reason: "FailedGetObjectMetric", Message: strings.Repeat("x", 5000), LastTransitionTime: created}},
+		},
+	}
+}
+
+func TestDocumentOfAnAutoscaler(t *testing.T) {
+	d := AutoscalerDocument(fullAutoscaler())
+	if n := len(d.Conditions[0].Message); n != 1024 {
+		t.Errorf("a message of %d bytes", n)
+	}
+	d.Conditions[0].Message = "x"
+	got, err := json.MarshalIndent(d, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{
+ "namespace": "shop",
+ "name": "web",
+ "uid": "u",
+ "created": "2026-03-14T12:00:00Z",
+ "targetAPIVersion": "apps/v1",
+ "targetKind": "Deployment",
+ "targetName": "web",
+ "scaledObject": "web-scaler",
+ "minReplicas": 2,
+ "maxReplicas": 9,
+ "currentReplicas": 3,
+ "desiredReplicas": 4,
+ "lastScaleTime": "2026-03-14T12:00:00Z",
+ "metrics": [
+  {"source": "Pods", "name": "requests:rate:10s", "targetType": "AverageValue", "target": "10", "current": "12500m"},
+  {"source": "Object", "name": "hits", "objectAPIVersion": "networking.k8s.io/v1", "objectKind": "Ingress", "objectName": "main", "targetType": "Value", "target": "1500m"},
+  {"source": "External", "name": "queue\\|orders", "selector": "queue=eu,tier in (gold,silver)", "targetType": "Value", "target": "1500m"},
+  {"source": "Resource", "name": "cpu", "targetType": "Utilization", "target": "80", "current": "80"},
+  {"source": "ContainerResource", "name": "memory", "container": "app", "targetType": "AverageValue", "target": "10"}
+ ],
+ "conditions": [{"type": "ScalingActive", "status": "False", "reason": "FailedGetObjectMetric", "message": "x", "since": "2026-03-14T12:00:00Z"}],
+ "scaleUp": {"stabilizationWindowSeconds": 2, "policies": [{"type": "Pods", "value": 4, "periodSeconds": 60}], "tolerance": "50m"},
+ "scaleDown": {"selectPolicy": "Disabled"}
+}`
+	if plain(t, string(got)) != plain(t, want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if bare := AutoscalerDocument(anAutoscaler("shop", "a")); bare.MinReplicas != 1 || bare.Metrics != nil || bare.ScaleUp != nil {
+		t.Errorf("of an empty spec: %+v", bare)
+	}
+}
+
+// plain formats JSON without its order and white space, and without the fields of Sluice's answers.
+func plain(t *testing.T, text string) string {
+	t.Helper()
+	var of map[string]any
+	if err := json.Unmarshal([]byte(text), &of); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range of["metrics"].([]any) {
+		delete(m.(map[string]any), "asked")
+		delete(m.(map[string]any), "missing")
+	}
+	out, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// A document is bounded, however large its autoscaler is.
+func TestDocumentOfAHugeAutoscaler(t *testing.T) {
+	of := fullAutoscaler()
+	for range 5000 {
+		of.Spec.Metrics = append(of.Spec.Metrics, podsMetric("x"))
+		of.Status.Conditions = append(of.Status.Conditions, of.Status.Conditions[0])
+		of.Spec.Behavior.ScaleUp.Policies = append(of.Spec.Behavior.ScaleUp.Policies, of.Spec.Behavior.ScaleUp.Policies[0])
+	}
+	d := AutoscalerDocument(of)
+	if len(d.Metrics) != maxDocumentMetrics || len(d.Conditions) != maxDocumentConditions || len(d.ScaleUp.Policies) != maxDocumentPolicies {
+		t.Errorf("%d metrics, %d conditions, %d policies", len(d.Metrics), len(d.Conditions), len(d.ScaleUp.Policies))
+	}
+}
+
+// realAutoscaler is the n-th autoscaler of a large cluster, as decoded from the API: two metrics,
+// three conditions, a behaviour.
+func realAutoscaler(t testing.TB, n int) *autoscalingv2.HorizontalPodAutoscaler {
+	of := fullAutoscaler()
+	of.Namespace, of.Name, of.UID = fmt.Sprintf("team-%d", n/10), fmt.Sprintf("service-%d", n), uuid.NewUUID()
+	of.OwnerReferences, of.Spec.ScaleTargetRef.Name = nil, of.Name
+	of.Spec.Metrics, of.Status.CurrentMetrics = of.Spec.Metrics[:2], of.Status.CurrentMetrics[:2]
+	for i, c := range []autoscalingv2.HorizontalPodAutoscalerCondition{
+		{Type: "AbleToScale", Status: "True", Reason: "ReadyForNewScale", Message: "recommended size matches current size"},
+		{Type: "ScalingActive", Status: "True", Reason: "ValidMetricFound", Message: "the HPA was able to successfully calculate a replica count from pods metric requests:rate:10s"},
+		{Type: "ScalingLimited", Status: "False", Reason: "DesiredWithinRange", Message: "the desired count is within the acceptable range"},
+	} {
+		of.Status.Conditions = append(of.Status.Conditions[:i], c)
+	}
+	wire, err := of.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded := &autoscalingv2.HorizontalPodAutoscaler{}
+	if err := decoded.Unmarshal(wire); err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}
+
+// An autoscaler takes at most 2 KiB, so the 3,000 of a large cluster take 6 MB; updates of the
+// status, every 15 s, accumulate nothing.
+func TestMemoryOfAnAutoscaler(t *testing.T) {
+	const many = 3000
+	before := heap()
+	a := newAutoscalers(&Observer{})
+	for range 2 {
+		for i := range many {
+			one, _ := newAutoscaler(realAutoscaler(t, i))
+			a.put(one)
+		}
+	}
+	each := float64(heap()-before) / many
+	t.Logf("%.0f bytes an autoscaler", each)
+	if each > 2048 || len(a.list("")) != many {
+		t.Errorf("%.0f bytes an autoscaler, %d of them; want at most 2 KiB", each, len(a.named))
+	}
+	runtime.KeepAlive(a)
+}
+
+func BenchmarkAutoscalerUpdate(b *testing.B) {
+	of := realAutoscaler(b, 1)
+	a := newAutoscalers(&Observer{})
+	b.ReportAllocs()
+	for b.Loop() {
+		one, _ := newAutoscaler(of)
+		a.put(one)
+	}
+}
+
+func TestListOfAutoscalers(t *testing.T) {
+	a := newAutoscalers(&Observer{})
+	v := &View{autoscalers: a}
+	for _, key := range []objectName{{"shop", "b"}, {"bank", "z"}, {"shop", "a"}} {
+		a.put(mustAsk(t, anAutoscaler(key.namespace, key.name, podsMetric("x"))))
+	}
+	names := func(namespace string) (all []string) {
+		for _, one := range v.Autoscalers(namespace) {
+			all = append(all, one.Namespace+"/"+one.Name)
+		}
+		return all
+	}
+	if got := fmt.Sprint(names(""), names("shop"), names("none")); got != "[bank/z shop/a shop/b] [shop/a shop/b] []" {
+		t.Error(got)
+	}
+	a.drop("shop", "a")
+	if got := fmt.Sprint(names("")); got != "[bank/z shop/b]" {
+		t.Error(got)
+	}
+}
+
+func TestPodsOfATarget(t *testing.T) {
+	const rs, old = "6f9619ff-8b86-4011-b42d-00c04fc964ff", "6f9619ff-8b86-4011-b42d-00c04fc96400"
+	v := &View{pods: newPods(&Observer{}), replicaSets: newReplicaSets()}
+	for _, uid := range []types.UID{rs, old} {
+		one, _ := newReplicaSet(aReplicaSet("web-"+string(uid[34:]), string(uid), ownedBy("Deployment", "web", "d")...))
+		v.replicaSets.put(one)
+	}
+	for name, one := range map[string][3]string{
+		"web-ff-a": {"ReplicaSet", "web-ff", rs}, "web-ff-b": {"ReplicaSet", "web-ff", rs}, "web-00-a": {"ReplicaSet", "web-00", old},
+		"db-0": {"StatefulSet", "db", "s"},
+	} {
+		p := podOfController(name, one[0], one[1], one[2])
+		if name == "web-ff-b" {
+			p.Status.Conditions = nil
+		}
+		v.pods.put(newPod(p))
+	}
+	v.pods.put(newPod(aPod("shop", "alone", "u-alone")))
+	for _, c := range []struct {
+		kind, name  string
+		live, ready int
+	}{
+		{"Deployment", "web", 3, 2}, {"ReplicaSet", "web-ff", 2, 1}, {"StatefulSet", "db", 1, 1}, {"Deployment", "db", 0, 0}, {"", "", 0, 0},
+	} {
+		all, ready, n := v.Targets().TargetPods("shop", c.kind, c.name)
+		live, workloads := 0, 0
+		for o := range all {
+			if live++; o.UID == "" {
+				t.Errorf("%s has no UID", o.Name)
+			}
+		}
+		for _, of := range ready {
+			if workloads++; of.UID == "" {
+				t.Errorf("%s/%s: no workload", c.kind, c.name)
+			}
+		}
+		if live != c.live || n != c.live || workloads != c.ready {
+			t.Errorf("%s/%s: %d live (%d said), %d ready; want %d and %d", c.kind, c.name, live, n, workloads, c.live, c.ready)
+		}
+	}
+}

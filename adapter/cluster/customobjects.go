@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// customVersion is that of all custom resources of Sluice.
+var customVersion = schema.GroupVersion{Group: "sluice.dev", Version: "v1alpha1"}
+
+// CustomObject is an object of a custom resource. It is immutable.
+type CustomObject struct {
+	Namespace, Name, UID string
+	Generation           int64
+	Created              time.Time
+	Spec, Status         json.RawMessage // null: none
+}
+
+// CustomObjects watches one custom resource of Sluice. A resource that is not installed has no objects.
+// Those of one that this process may not read are unknown. Neither delays anything.
+type CustomObjects struct {
+	resource string // plural
+	watch    *resourceWatch
+	statuses *customStatuses
+	changed  func([]*CustomObject)
+	logger   *slog.Logger
+	retry    time.Duration
+	// discover asks the API server for the names of the custom resources that are installed.
+	discover func(context.Context) ([]string, error)
+	// state changes after changed was called with the objects of the new state.
+	state atomic.Pointer[customState]
+
+	mu    sync.Mutex
+	named map[objectName]*CustomObject
+}
+
+// customState is what this process knows of a custom resource. Nil: the API server has not answered.
+type customState struct {
+	listed bool // the objects were read; otherwise there are none
+	// unreadable says which right is missing. Empty: none.
+	unreadable string
+}
+
+var (
+	customListed       = &customState{listed: true}
+	customNotInstalled = &customState{}
+)
+
+// WatchCustom watches a custom resource of Sluice. After each change, changed gets all objects, sorted
+// by namespace and name; an object that is unchanged is the same pointer. It must be called before Run.
+func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *CustomObjects {
+	client := v.dynamic.Resource(customVersion.WithResource(resource))
+	group := schema.GroupResource{Group: customVersion.Group, Resource: resource}
+	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, retry: missingKindRetry, discover: v.installed,
+		statuses: newCustomStatuses(client, v.events.lease, v.logger), named: map[objectName]*CustomObject{}}
+	c.watch = &resourceWatch{
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, options)
+			return list, c.absence(ctx, err)
+		},
+		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := client.Watch(ctx, options)
+			return events, c.absence(ctx, err)
+		},
+		expected: &unstructured.Unstructured{}, backoff: backoff, mayBeMissing: true,
+		store:  &reflectorStore[*CustomObject]{index: c, convert: convertCustom},
+		health: &requestHealth{resource: group.String(), remedy: remedyFor(group), logger: v.logger, probe: v.probe, once: true},
+	}
+	v.custom = append(v.custom, c)
+	return c
+}
+
+// absence makes a forbidden request one of a missing resource, if the resource is not installed: the API
+// server decides about rights before it looks for the resource. Once listed, the known objects stay in
+// use when the right is lost.
+func (c *CustomObjects) absence(ctx context.Context, err error) error {
+	if state := c.state.Load(); !apierrors.IsForbidden(err) || state != nil && state.listed {
+		return err
+	}
+	installed, failure := c.discover(ctx)
+	switch {
+	case failure == nil && !slices.Contains(installed, c.resource):
+		return apierrors.NewNotFound(customVersion.WithResource(c.resource).GroupResource(), "")
+	case failure == nil || apierrors.IsForbidden(failure):
+		c.state.Store(&customState{unreadable: fmt.Sprintf("%s; needed: %s", cause(err), c.watch.health.remedy)})
+	}
+	return err
+}
+
+// installed asks for the custom resources of Sluice that the API server has. Every account may.
+func (v *View) installed(ctx context.Context) ([]string, error) {
+	found := metav1.APIResourceList{}
+	err := v.discovery.Get().AbsPath("/apis/" + customVersion.String()).Do(ctx).Into(&found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	names := make([]string, len(found.APIResources))
+	for i := range found.APIResources {
+		names[i] = found.APIResources[i].Name
+	}
+	return names, err
+}
+
+// run watches until the context ends.
+func (c *CustomObjects) run(ctx context.Context) {
+	var reporting sync.WaitGroup
+	reporting.Go(func() { c.statuses.run(ctx) })
+	for ctx.Err() == nil && c.watch.run(ctx) {
+		c.watch.health.reset()
+		c.replaceBy(nil, customNotInstalled)
+		sleep(ctx, c.retry, nil)
+	}
+	reporting.Wait()
+}
+
+// Known reports whether changed was called with the objects that the cluster has, or will not be soon:
+// see Unreadable.
+func (c *CustomObjects) Known() bool { return c.state.Load() != nil }
+
+// Unreadable says which right this process lacks to know the objects. Empty: they are known, or may be
+// soon.
+func (c *CustomObjects) Unreadable() string {
+	if state := c.state.Load(); state != nil {
+		return state.unreadable
+	}
+	return ""
+}
+
+func convertCustom(from any) (*CustomObject, bool) {
+	of, ok := from.(*unstructured.Unstructured)
+	if !ok {
+		return nil, false
+	}
+	c := &CustomObject{Namespace: of.GetNamespace(), Name: of.GetName(), UID: string(of.GetUID()),
+		Generation: of.GetGeneration(), Created: of.GetCreationTimestamp().Time}
+	var errSpec, errStatus error
+	c.Spec, errSpec = json.Marshal(of.Object["spec"])
+	c.Status, errStatus = json.Marshal(of.Object["status"])
+	return c, errSpec == nil && errStatus == nil
+}
+
+func (c *CustomObjects) put(now *CustomObject) {
+	c.mu.Lock()
+	c.named[objectName{now.Namespace, now.Name}] = now
+	c.mu.Unlock()
+	c.tell()
+}
+
+func (c *CustomObjects) drop(namespace, name string) {
+	c.mu.Lock()
+	delete(c.named, objectName{namespace, name})
+	c.mu.Unlock()
+	c.tell()
+}
+
+func (c *CustomObjects) replace(all []*CustomObject) { c.replaceBy(all, customListed) }
+
+// replaceBy replaces the objects, with those of a state. It logs that there is no such resource.
+func (c *CustomObjects) replaceBy(all []*CustomObject, state *customState) {
+	c.mu.Lock()
+	clear(c.named)
+	for _, one := range all {
+		c.named[objectName{one.Namespace, one.Name}] = one
+	}
+	c.mu.Unlock()
+	c.tell()
+	if was := c.state.Swap(state); state == customNotInstalled && was != state {
+		c.logger.Info("a custom resource is not used: the API server does not have it; retrying every minute",
+			"resource", c.watch.health.resource)
+	}
+}
+
+// tell calls changed. One goroutine calls it.
+func (c *CustomObjects) tell() {
+	all := c.list()
+	c.statuses.refresh(all)
+	c.changed(all)
+}
+
+func (c *CustomObjects) list() []*CustomObject {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]*CustomObject, 0, len(c.named))
+	for _, one := range c.named {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *CustomObject) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Report sets the status that an object should have. It is written soon if the object has another
+// one, by one of several replicas. The latest status counts; it never blocks.
+func (c *CustomObjects) Report(of *CustomObject, status CustomStatus) { c.statuses.put(of, status) }

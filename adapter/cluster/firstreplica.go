@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/inspect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// Rate limit of requests that set a first replica. They have one of their own: a thousand
+// autoscalers may wake at once, and watches and Events go on.
+const (
+	scalesPerSecond = 50
+	scalesAtOnce    = 50
+)
+
+// The ways in which the API server does not set a first replica. An error that is none of them may
+// be gone at the next attempt.
+var (
+	ErrHasReplicas = errors.New("the target has replicas")
+	ErrForbidden   = errors.New("no right to scale the target")
+	ErrNoTarget    = errors.New("there is no such target")
+	ErrRefused     = errors.New("the API server refuses to scale the target")
+	ErrConflict    = errors.New("others change the target")
+)
+
+// FirstReplicas sets the first replica of scaled objects.
+type FirstReplicas struct {
+	view *View
+	rest rest.Interface
+}
+
+// NewFirstReplicas uses the resources that the view knows.
+func NewFirstReplicas(client *Client, view *View) (*FirstReplicas, error) {
+	config := client.REST()
+	config.QPS, config.Burst = scalesPerSecond, scalesAtOnce
+	own, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of scale subresources: %w", err)
+	}
+	return &FirstReplicas{view: view, rest: own.RESTClient()}, nil
+}
+
+// A patch (RFC 6902) of the scale subresource that applies only at 0 replicas, so several replicas
+// of Sluice and the autoscaler's controller can't undo each other's change. An API server leaves
+// the field out where it is 0, which is null to "test". The second spelling is for one that writes
+// it.
+var firstReplicaPatches = [...]string{
+	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`,
+	`[{"op":"test","path":"/spec/replicas","value":0},{"op":"add","path":"/spec/replicas","value":1}]`,
+}
+
+// doesNotApply is apiserver's message about a patch whose "test" does not hold. A policy that
+// denies the change may answer with the same code, and has a message of its own.
+const doesNotApply = "the server rejected our request due to an error in our request"
+
+// Set sets the replicas of an autoscaler's target from 0 to 1. Its one right is to patch the scale
+// subresource.
+func (f *FirstReplicas) Set(ctx context.Context, a *inspect.Autoscaler) error {
+	path, err := f.path(a)
+	if err != nil {
+		return err
+	}
+	for _, patch := range firstReplicaPatches {
+		err = f.rest.Patch(types.JSONPatchType).AbsPath(path).MaxRetries(0).
+			SetHeader("Accept", "application/json").Body([]byte(patch)).Do(ctx).Error()
+		if err = f.fault(a, err); !errors.Is(err, ErrHasReplicas) {
+			return err
+		}
+	}
+	return err
+}
+
+// path is the path of the target's scale subresource.
+func (f *FirstReplicas) path(a *inspect.Autoscaler) (string, error) {
+	version, err := schema.ParseGroupVersion(a.TargetAPIVersion)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoTarget, err)
+	}
+	spelling := a.TargetKind
+	if version.Group != "" {
+		spelling += "." + version.Group
+	}
+	one, err := f.view.resources.find(spelling)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoTarget, err)
+	}
+	root := "/apis/" + one.kind.GroupVersion().String()
+	if one.kind.Group == "" {
+		root = "/api/" + one.kind.Version
+	}
+	return strings.Join([]string{root, "namespaces", a.Namespace, one.resource.Resource, a.TargetName, "scale"}, "/"), nil
+}
+
+// fault sorts the error of a patch.
+func (f *FirstReplicas) fault(a *inspect.Autoscaler, err error) error {
+	status := apierrors.APIStatus(nil)
+	if err == nil || !errors.As(err, &status) {
+		return err
+	}
+	switch code := status.Status().Code; {
+	case code == http.StatusUnprocessableEntity && status.Status().Message == doesNotApply:
+		return ErrHasReplicas
+	case code == http.StatusForbidden && apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource"):
+		return fmt.Errorf("%w: the right to patch the scale subresource of %s is missing (chart: wake.kinds): %s",
+			ErrForbidden, a.TargetKind, cause(err))
+	case code == http.StatusNotFound:
+		return fmt.Errorf("%w: %s", ErrNoTarget, cause(err))
+	case code == http.StatusConflict:
+		return fmt.Errorf("%w: %s", ErrConflict, cause(err))
+	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrRefused, cause(err))
+}

@@ -1,0 +1,119 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"github.com/sluice-metrics/sluice/inspect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
+)
+
+// inspection serves the API group inspect.sluice.dev: lists of what this process holds, in pages
+// (docs/adr/0054). The chain of handlers authenticates, authorizes and bounds its requests like
+// those of the metrics APIs.
+type inspection struct {
+	source   inspect.Source
+	policies Policies
+	// scans bounds the pages that are made at once: each visits the whole index.
+	scans   chan struct{}
+	timeout time.Duration // longest wait for scans
+}
+
+// maxScans is the number of pages that are made at once.
+const maxScans = 2
+
+var inspectVersion = schema.GroupVersion{Group: inspect.Group, Version: inspect.Version}
+
+func newInspection(source inspect.Source, policies Policies, timeout time.Duration) *inspection {
+	return &inspection{source, policies, make(chan struct{}, maxScans), timeout}
+}
+
+func (n *inspection) group() group {
+	return group{versions: []schema.GroupVersion{inspectVersion}, list: inspectResources, routes: n.routes}
+}
+
+// inspectResources is the discovery of the group.
+func inspectResources() (all []metav1.APIResource) {
+	for _, one := range inspect.Resources {
+		verbs := metav1.Verbs{"list"}
+		if hasDetail(one.Name) {
+			verbs = metav1.Verbs{"get", "list"}
+		}
+		all = append(all, metav1.APIResource{Name: one.Name, SingularName: one.Singular, Namespaced: true,
+			Kind: one.Kind, Verbs: verbs})
+	}
+	return all
+}
+
+// hasDetail reports whether single documents of a resource can be requested by name.
+func hasDetail(resource string) bool { return resource == "metrics" || resource == "autoscalers" }
+
+// routes adds the paths of all lists, in a namespace and over all, and of the documents by name.
+func (n *inspection) routes(service *restful.WebService) {
+	for _, one := range inspect.Resources {
+		add := func(scope, operation string) {
+			route := service.GET(scope+one.Name).To(n.handler(one)).
+				Doc(one.Doc).Operation("list"+operation).Produces("application/json").
+				Param(service.QueryParameter("limit", fmt.Sprintf("Items of the page: %d by default, at most %d.",
+					inspect.DefaultMost, inspect.MaxMost)).DataType("integer")).
+				Param(service.QueryParameter("continue", "The token of the page before, metadata.continue.").DataType("string")).
+				Returns(http.StatusOK, "OK", listModels[one.Name])
+			service.Route(withNamespace(service, route, scope))
+		}
+		add("/", one.Kind+"ForAllNamespaces")
+		add("/namespaces/{namespace}/", "Namespaced"+one.Kind)
+	}
+	n.detailRoutes(service, "metrics", inspect.MetricDetail{}, n.metricDetail)
+	n.detailRoutes(service, "autoscalers", inspect.Autoscaler{}, n.autoscaler)
+}
+
+// withNamespace describes the path parameter of a namespaced route.
+func withNamespace(service *restful.WebService, route *restful.RouteBuilder, scope string) *restful.RouteBuilder {
+	if strings.Contains(scope, "{namespace}") {
+		route.Param(service.PathParameter("namespace", "The namespace of the items.").DataType("string"))
+	}
+	return route
+}
+
+func (n *inspection) detailRoutes(service *restful.WebService, resource string, model any, answer detail) {
+	one, _ := inspect.ResourceNamed(resource)
+	for scope, operation := range map[string]string{"/": "InAllNamespaces", "/namespaces/{namespace}/": "Namespaced"} {
+		route := service.GET(scope+resource+"/{name}").To(n.detailHandler(resource, answer)).
+			Doc("One name: "+one.Doc).Operation("get"+operation+one.Kind).Produces("application/json").
+			Param(service.PathParameter("name", `The name; "/" is written "\|".`).DataType("string")).
+			Returns(http.StatusOK, "OK", model)
+		service.Route(withNamespace(service, route, scope))
+	}
+}
+
+// begin waits for the right to make a page. The returned function gives it back.
+func (n *inspection) begin(ctx context.Context) (end func(), err error) {
+	timer := time.NewTimer(n.timeout)
+	defer timer.Stop()
+	select {
+	case n.scans <- struct{}{}:
+		return func() { <-n.scans }, nil
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d lists are being made, which is the limit, and this one waited for %s; retry later",
+		maxScans, n.timeout), retryAfterSeconds)
+}
+
+// fail answers with a Status.
+func fail(w http.ResponseWriter, r *http.Request, resource string, err error) {
+	about := target{resource: schema.GroupResource{Group: inspect.Group, Resource: resource}}
+	if info, ok := request.RequestInfoFrom(r.Context()); ok {
+		about.name = info.Name
+	}
+	responsewriters.ErrorNegotiated(about.status(err), cmserver.Codecs, inspectVersion, w, r)
+}

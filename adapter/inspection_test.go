@@ -1,0 +1,275 @@
+package adapter
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/inspect"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// catalog is an inspect.Source with the documents of a test.
+type catalog struct {
+	metrics     []inspect.Metric
+	autoscalers []inspect.Autoscaler
+	unknown     error         // of policies
+	entered     chan struct{} // if set, Metrics sends to it, and then receives from blocked
+	blocked     chan struct{}
+}
+
+func (c *catalog) Metrics(q inspect.Query) inspect.Page[inspect.Metric] {
+	if c.entered != nil {
+		c.entered <- struct{}{}
+		<-c.blocked
+	}
+	return inspect.Paged(q, c.metrics, func(m *inspect.Metric) (string, string, inspect.Key) {
+		return m.Namespace, m.Name, inspect.Key{m.Namespace, m.Name, m.Resource}
+	})
+}
+
+func (c *catalog) Series(namespace, resource, name string, most int) (all []inspect.Series) {
+	for i := range most + 5 {
+		if len(all) < most {
+			all = append(all, inspect.Series{Object: inspect.Reference{Resource: resource, Namespace: namespace, Name: fmt.Sprint("o", i)}, Value: "1.5"})
+		}
+	}
+	return all
+}
+
+func (c *catalog) Objects(inspect.Query) inspect.Page[inspect.Object] {
+	return inspect.Page[inspect.Object]{Items: []inspect.Object{{Reference: inspect.Reference{Resource: "pods", Namespace: "shop", Name: "web-1"}, Series: 3}}}
+}
+func (c *catalog) MetricSenders(namespace, name string) []inspect.MetricSender {
+	return []inspect.MetricSender{{Metric: namespace, Namespace: "shop", Name: "pusher-of-" + name, Sort: "pod"}}
+}
+func (c *catalog) Windows() []string                                            { return []string{"10s", "1m"} }
+func (c *catalog) Senders(inspect.Query) (p inspect.Page[inspect.Sender])       { return p }
+func (c *catalog) Rejections(inspect.Query) (p inspect.Page[inspect.Rejection]) { return p }
+func (c *catalog) Groups(inspect.Query) (p inspect.Page[inspect.PushedGroup])   { return p }
+func (c *catalog) Limits(inspect.Query) (p inspect.Page[inspect.Limit])         { return p }
+func (c *catalog) Rules(inspect.Query) (p inspect.Page[inspect.Rule])           { return p }
+func (c *catalog) Policies(inspect.Query) (p inspect.Page[inspect.Policy])      { return p }
+func (c *catalog) UnknownPolicies() error                                       { return c.unknown }
+func (c *catalog) Autoscalers(q inspect.Query) inspect.Page[inspect.Autoscaler] {
+	return inspect.Paged(q, c.autoscalers, func(a *inspect.Autoscaler) (string, string, inspect.Key) { return a.Namespace, a.Name, a.Key() })
+}
+
+const inspectPath = "/apis/inspect.sluice.dev/v1alpha1"
+
+// inspected runs a server with the lists.
+func inspected(t *testing.T, c *catalog, options ...func(*Config)) *api {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	for _, change := range options {
+		change(&cfg)
+	}
+	server, err := New(cfg, Parts{Source: shop(), Inspect: c, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := running(t, server)
+	a.waitReady(t)
+	return a
+}
+
+func manyMetrics(n int) *catalog {
+	c := &catalog{}
+	for i := range n {
+		c.metrics = append(c.metrics, inspect.Metric{Namespace: fmt.Sprintf("ns%d", i%2), Name: fmt.Sprintf("m%04d", i), Resource: "pods",
+			Kind: "counter", Objects: 1, Series: 2, LastSample: time.Unix(1, 0).UTC()})
+	}
+	return c
+}
+
+type metricPage struct {
+	Kind, APIVersion string
+	Metadata         inspect.ListMeta
+	Items            []struct {
+		Metadata inspect.Meta
+		inspect.Metric
+	}
+}
+
+func TestListsComeInPages(t *testing.T) {
+	a := inspected(t, manyMetrics(1203))
+	for path, want := range map[string]int{"/metrics": 1203, "/namespaces/ns1/metrics": 601, "/namespaces/none/metrics": 0} {
+		n, last := 0, ""
+		for token, pages := "", 0; ; pages++ {
+			resp, body := a.get(t, inspectPath+path+"?limit=100&continue="+token, "")
+			var page metricPage
+			if err := json.Unmarshal(body, &page); err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %s %v\n%s", path, resp.Status, err, body)
+			}
+			if page.Kind != "MetricList" || page.APIVersion != "inspect.sluice.dev/v1alpha1" || len(page.Items) > 100 || pages > 20 {
+				t.Fatalf("%s: %s %s with %d items", path, page.Kind, page.APIVersion, len(page.Items))
+			}
+			for _, one := range page.Items {
+				if one.Metadata.Name != one.Name || one.Metadata.Namespace != one.Namespace || one.Namespace+one.Name <= last {
+					t.Fatalf("%+v after %s", one, last)
+				}
+				last = one.Namespace + one.Name
+				n++
+			}
+			if token = page.Metadata.Continue; token == "" {
+				break
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d metrics, want %d", path, n, want)
+		}
+	}
+	_, body := a.get(t, inspectPath+"/metrics", "")
+	var page metricPage
+	if err := json.Unmarshal(body, &page); err != nil || len(page.Items) != inspect.DefaultMost {
+		t.Errorf("%d items without a limit, want %d (%v)", len(page.Items), inspect.DefaultMost, err)
+	}
+}
+
+func TestInvalidListsAreStatuses(t *testing.T) {
+	a := inspected(t, manyMetrics(3))
+	foreign := inspect.Key{"ns0", "x"}.Token("objects")
+	for path, want := range map[string]int{
+		"/metrics?limit=x":                            400,
+		"/metrics?limit=-1":                           400,
+		"/metrics?continue=x":                         400,
+		"/metrics?continue=" + foreign:                400,
+		"/metrics?continue=" + strings.Repeat("A", 9): 400,
+		"/metrics?labelSelector=a%3Db":                400,
+		"/metrics?fieldSelector=metadata.name%3Da":    400,
+		"/metrics?watch=true":                         400,
+		"/namespaces/ns0/metrics/none":                404,
+		"/namespaces/ns0/metrics/m0000/status":        404,
+		"/namespaces/ns0/objects/web-1":               404,
+		"/namespaces/ns0/nothing":                     404,
+		"/autoscalers/none":                           404,
+	} {
+		resp, body := a.get(t, inspectPath+path, "")
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d\n%s", path, resp.Status, want, body)
+			continue
+		}
+		if s := status(t, body); s.Message == "" {
+			t.Errorf("%s: no message", path)
+		}
+	}
+	if resp, body := a.get(t, inspectPath+"/metrics", "application/vnd.kubernetes.protobuf"); resp.StatusCode != http.StatusNotAcceptable {
+		t.Errorf("protobuf: %s %s", resp.Status, body)
+	}
+	if resp, _ := a.do(t, http.MethodDelete, inspectPath+"/metrics", ""); resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("DELETE: %s", resp.Status)
+	}
+}
+
+func TestOneMetricIsDescribed(t *testing.T) {
+	c := &catalog{metrics: []inspect.Metric{{Namespace: "shop", Name: "a/b", Resource: "pods"}, {Namespace: "shop", Name: "a/b"}, {Namespace: "bank", Name: "a/b"}}}
+	a := inspected(t, c)
+	for path, want := range map[string]int{"/namespaces/shop/metrics/a%5C%7Cb": 2, `/metrics/a\|b`: 3} {
+		_, body := a.get(t, inspectPath+path, "")
+		var d struct {
+			Kind     string
+			Metadata inspect.Meta
+			inspect.MetricDetail
+		}
+		if err := json.Unmarshal(body, &d); err != nil || d.Kind != "MetricDetail" || len(d.Metrics) != want || len(d.Series) != want*inspect.DetailSeries ||
+			len(d.Senders) != 1 || !strings.HasPrefix(d.Senders[0].Name, "pusher-of-") || len(d.Windows) != 2 {
+			t.Errorf("%s: %s with %d metrics and %d series, want %d metrics (%v)\n%.300s", path, d.Kind, len(d.Metrics), len(d.Series), want, err, body)
+		}
+	}
+}
+
+func TestOneAutoscalerIsDescribed(t *testing.T) {
+	a := inspected(t, &catalog{autoscalers: []inspect.Autoscaler{{Namespace: "shop", Name: "web", TargetName: "w"}, {Namespace: "bank", Name: "web"}}})
+	_, body := a.get(t, inspectPath+"/namespaces/shop/autoscalers/web", "")
+	var one struct {
+		Kind, APIVersion string
+		inspect.Autoscaler
+	}
+	if err := json.Unmarshal(body, &one); err != nil || one.Kind != "Autoscaler" || one.APIVersion == "" || one.TargetName != "w" {
+		t.Errorf("%v %s", err, body)
+	}
+	if resp, _ := a.get(t, inspectPath+"/autoscalers/web", ""); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("of two namespaces: %s", resp.Status)
+	}
+}
+
+func TestListsAreTablesForKubectl(t *testing.T) {
+	a := inspected(t, manyMetrics(2))
+	const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	for path, rows := range map[string]int{"/metrics": 2, "/namespaces/ns1/metrics/m0001": 1} {
+		_, body := a.get(t, inspectPath+path, asTable)
+		var table metav1.Table
+		if err := json.Unmarshal(body, &table); err != nil || table.Kind != "Table" || len(table.Rows) != rows {
+			t.Fatalf("%s: %v\n%s", path, err, body)
+		}
+		for _, row := range table.Rows {
+			if len(row.Cells) != len(table.ColumnDefinitions) || !strings.Contains(string(row.Object.Raw), `"PartialObjectMetadata"`) {
+				t.Errorf("%s: %v %s", path, row.Cells, row.Object.Raw)
+			}
+		}
+	}
+	_, body := a.get(t, inspectPath+"/metrics?includeObject=Object", asTable)
+	if !strings.Contains(string(body), `"kind":"Metric"`) {
+		t.Errorf("with whole objects:\n%s", body)
+	}
+}
+
+func TestListsAreDiscovered(t *testing.T) {
+	a := inspected(t, manyMetrics(1))
+	for path, accept := range map[string]string{inspectPath: "", "/apis": "", "/apis?": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"} {
+		if _, body := a.get(t, path, accept); !strings.Contains(string(body), "inspect.sluice.dev") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	_, body := a.get(t, "/openapi/v3"+inspectPath, "")
+	for _, want := range []string{`"dev.sluice.inspect.v1alpha1.MetricList"`, `"/apis/inspect.sluice.dev/v1alpha1/namespaces/{namespace}/rejections"`, `"lastSample"`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("the OpenAPI document lacks %s:\n%.500s", want, body)
+		}
+	}
+	for _, one := range inspect.Resources {
+		if resp, body := a.get(t, inspectPath+"/"+one.Name, ""); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"kind":"`+one.Kind+`List"`) {
+			t.Errorf("%s: %s %s", one.Name, resp.Status, body)
+		}
+	}
+	without := start(t, shop())
+	if resp, _ := without.get(t, inspectPath, ""); resp.StatusCode != http.StatusNotFound {
+		t.Errorf("without a source: %s", resp.Status)
+	}
+}
+
+// No more than maxScans pages are made at once; the next ones wait, and are told to retry.
+func TestListsAtOnceAreBounded(t *testing.T) {
+	c := manyMetrics(1)
+	c.entered, c.blocked = make(chan struct{}, 10), make(chan struct{})
+	a := inspected(t, c, func(cfg *Config) { cfg.RequestTimeout = time.Second })
+	done := make(chan struct{})
+	for range maxScans {
+		go func() {
+			resp, err := a.client.Get(a.url + inspectPath + "/metrics")
+			if err == nil {
+				_ = resp.Body.Close()
+			}
+			done <- struct{}{}
+		}()
+	}
+	for range maxScans {
+		<-c.entered
+	}
+	resp, body := a.get(t, inspectPath+"/metrics", "")
+	if resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("beyond the limit: %s\n%s", resp.Status, body)
+	}
+	close(c.blocked)
+	for range maxScans {
+		<-done
+	}
+	if resp, _ := a.get(t, inspectPath+"/metrics", ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("afterwards: %s", resp.Status)
+	}
+}

@@ -1,0 +1,227 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	restful "github.com/emicklei/go-restful/v3"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// documents is a page, whatever its documents are.
+type documents struct {
+	items []inspect.Document
+	next  inspect.Key
+}
+
+type pageOf func(inspect.Query) documents
+
+// pages are the lists by resource.
+func pages(source inspect.Source) map[string]pageOf {
+	return map[string]pageOf{
+		"metrics":     asDocuments(source.Metrics),
+		"objects":     asDocuments(source.Objects),
+		"senders":     asDocuments(source.Senders),
+		"rejections":  asDocuments(source.Rejections),
+		"groups":      asDocuments(source.Groups),
+		"limituses":   asDocuments(source.Limits),
+		"autoscalers": asDocuments(source.Autoscalers),
+		"rules":       asDocuments(source.Rules),
+		"policies":    asDocuments(source.Policies),
+	}
+}
+
+// asDocuments makes a list of one type a list of documents.
+func asDocuments[T any, P interface {
+	*T
+	inspect.Document
+}](list func(inspect.Query) inspect.Page[T]) pageOf {
+	return func(q inspect.Query) documents {
+		page := list(q)
+		all := documents{make([]inspect.Document, len(page.Items)), page.Next}
+		for i := range page.Items {
+			all.items[i] = P(&page.Items[i])
+		}
+		return all
+	}
+}
+
+// handler answers requests for a list.
+func (n *inspection) handler(of inspect.Resource) restful.RouteFunction {
+	return func(req *restful.Request, resp *restful.Response) {
+		w, r := resp.ResponseWriter, req.Request
+		q, form, err := parseList(r, of.Name)
+		if err == nil && of.Name == "policies" {
+			err = n.source.UnknownPolicies()
+		}
+		if err != nil {
+			fail(w, r, of.Name, err)
+			return
+		}
+		end, err := n.begin(r.Context())
+		if err != nil {
+			fail(w, r, of.Name, err)
+			return
+		}
+		found := pages(n.readable(r.Context()))[of.Name](q)
+		end()
+		writeJSON(w, form.list(of, found, time.Now()))
+	}
+}
+
+// detail answers a request for one name; an empty namespace: in all.
+type detail func(ctx context.Context, namespace, name string) (inspect.Document, error)
+
+func (n *inspection) detailHandler(resource string, answer detail) restful.RouteFunction {
+	of, _ := inspect.ResourceNamed(resource)
+	return func(req *restful.Request, resp *restful.Response) {
+		w, r := resp.ResponseWriter, req.Request
+		info, err := infoOf(r)
+		var form form
+		if err == nil {
+			form, err = formOf(r)
+		}
+		if err == nil && (info.Subresource != "" || len(info.Parts) > 2) {
+			err = metric.NotFoundf("path %q does not exist", info.Path)
+		}
+		if err != nil {
+			fail(w, r, resource, err)
+			return
+		}
+		end, err := n.begin(r.Context())
+		if err != nil {
+			fail(w, r, resource, err)
+			return
+		}
+		one, err := answer(r.Context(), info.Namespace, unescape(info.Name))
+		end()
+		if err != nil {
+			fail(w, r, resource, err)
+			return
+		}
+		writeJSON(w, form.one(of, one, time.Now()))
+	}
+}
+
+// maxDetailSeries bounds the series of a MetricDetail over all its metrics.
+const maxDetailSeries = 1000
+
+// readable is the source, without the values that policies keep from the reader.
+func (n *inspection) readable(ctx context.Context) inspect.Source {
+	return inspect.Restrict(n.source, policy.Leave{Policies: n.policies, Reader: readerOf(ctx)})
+}
+
+func (n *inspection) metricDetail(ctx context.Context, namespace, name string) (inspect.Document, error) {
+	source := n.readable(ctx)
+	d := &inspect.MetricDetail{Metrics: source.Metrics(inspect.Query{Namespace: namespace, Name: name}).Items,
+		Series: []inspect.Series{}, Senders: source.MetricSenders(namespace, name), Windows: source.Windows()}
+	for i := range d.Metrics {
+		if m := &d.Metrics[i]; len(d.Series) < maxDetailSeries {
+			d.Series = append(d.Series, source.Series(m.Namespace, m.Resource, m.Name, inspect.DetailSeries)...)
+		}
+	}
+	if len(d.Metrics) == 0 {
+		return nil, metric.NotFoundf("there is no metric %q%s", name, inNamespace(namespace))
+	}
+	return d, nil
+}
+
+func (n *inspection) autoscaler(_ context.Context, namespace, name string) (inspect.Document, error) {
+	found := n.source.Autoscalers(inspect.Query{Namespace: namespace, Name: name, Most: 2}).Items
+	switch len(found) {
+	case 0:
+		return nil, metric.NotFoundf("there is no HorizontalPodAutoscaler %q%s", name, inNamespace(namespace))
+	case 1:
+		return &found[0], nil
+	}
+	return nil, metric.InvalidQueryf("several namespaces have a HorizontalPodAutoscaler %q; must be requested as namespaces/{namespace}/autoscalers/%s",
+		name, name)
+}
+
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in namespace %q", namespace)
+}
+
+// parseList reads the query and the form of the answer.
+func parseList(r *http.Request, resource string) (q inspect.Query, as form, err error) {
+	info, err := infoOf(r)
+	if err != nil {
+		return q, as, err
+	}
+	if as, err = formOf(r); err != nil {
+		return q, as, err
+	}
+	values := r.URL.Query()
+	q.Namespace = info.Namespace
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 {
+			return q, as, metric.InvalidQueryf("limit is %q; must be a number from 0 to %d", text, inspect.MaxMost)
+		}
+		q.Most = int(min(n, inspect.MaxMost))
+	}
+	if q.After, err = inspect.ParseToken(resource, values.Get("continue")); err != nil {
+		return q, as, metric.InvalidQueryf("continue %.100q %v; must be metadata.continue of a page of %s",
+			values.Get("continue"), err, resource)
+	}
+	return q, as, nil
+}
+
+// infoOf returns the parsed path of a request for lists, and rejects what lists cannot do.
+func infoOf(r *http.Request) (*request.RequestInfo, error) {
+	info, ok := request.RequestInfoFrom(r.Context())
+	if !ok {
+		return nil, fmt.Errorf("the request has no path information: the handler chain is broken")
+	}
+	values := r.URL.Query()
+	if watch, _ := strconv.ParseBool(values.Get("watch")); watch || info.Verb == "watch" {
+		return nil, metric.InvalidQueryf("%s cannot be watched; repeat the request instead", info.Resource)
+	}
+	for _, selector := range []string{"labelSelector", "fieldSelector"} {
+		if values.Get(selector) != "" {
+			return nil, metric.InvalidQueryf("%s is not supported for %s; filter the answer instead", selector, info.Resource)
+		}
+	}
+	return info, nil
+}
+
+// form is the form of an answer: Kubernetes' table if table is set.
+type form struct {
+	table bool
+	// object is the parameter includeObject of tables: "None", "Metadata" or "Object".
+	object string
+}
+
+// formOf reads the Accept header.
+func formOf(r *http.Request) (form, error) {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if accept == "" {
+		return form{}, nil
+	}
+	for clause := range strings.SplitSeq(accept, ",") {
+		media, parameters, _ := strings.Cut(strings.TrimSpace(clause), ";")
+		switch {
+		case media != "application/json" && media != "*/*" && media != "application/*":
+		case strings.Contains(parameters, "as=Table") && strings.Contains(parameters, "v=v1beta1"):
+		case strings.Contains(parameters, "as=Table"):
+			return form{true, r.URL.Query().Get("includeObject")}, nil
+		case !strings.Contains(parameters, "as="):
+			return form{}, nil
+		}
+	}
+	return form{}, notAcceptable
+}
+
+var notAcceptable = target{}.failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+	fmt.Errorf("only application/json is served, also with as=Table;v=v1;g=meta.k8s.io"))

@@ -1,0 +1,118 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/filters"
+)
+
+// operandRights asks whether the client of a request may read another metric of the same objects.
+// The API server has authorized the metric that the path names; if a rule computes it, its operands
+// need the same right, under their own names. So a rule gives nobody a value that its reader could
+// not read already.
+type operandRights struct{ authorizer authorizer.Authorizer }
+
+// of returns the metric.Query's MayRead of a request; nil: everybody may read all.
+func (r operandRights) of(ctx context.Context) func(expression, selector string) error {
+	if r.authorizer == nil {
+		return nil
+	}
+	return func(expression, _ string) error { return r.check(ctx, escape(expression)) }
+}
+
+func (r operandRights) check(ctx context.Context, name string) error {
+	asked, err := filters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return fmt.Errorf("right to %q: %w", name, err)
+	}
+	of := authorizer.AttributesRecord{
+		User: asked.GetUser(), Verb: asked.GetVerb(), Namespace: asked.GetNamespace(), APIGroup: asked.GetAPIGroup(),
+		APIVersion: asked.GetAPIVersion(), Resource: asked.GetResource(), Subresource: asked.GetSubresource(),
+		Name: asked.GetName(), ResourceRequest: true, Path: asked.GetPath(),
+	}
+	// An object's metric is a subresource, a namespace's metric a name, an external metric a
+	// resource. The library has rewritten the path of a namespace's metric since it was authorized.
+	switch {
+	case of.Resource == namespaces.Resource && of.Subresource != "":
+		of.Resource, of.Namespace, of.Name, of.Subresource = "metrics", of.Name, name, ""
+	case of.Subresource != "":
+		of.Subresource = name
+	default:
+		of.Resource = name
+	}
+	decision, reason, err := r.authorizer.Authorize(ctx, of)
+	if err == nil && decision == authorizer.DecisionAllow {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("right to %q, of which the metric is computed: %w", name, err)
+	}
+	what := of.Resource
+	if of.Subresource != "" {
+		what += "/" + of.Subresource
+	}
+	if reason != "" {
+		reason = ": " + reason
+	}
+	failed := target{resource: schema.GroupResource{Group: of.APIGroup, Resource: what}, name: of.Name}
+	return failed.failure(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Errorf(
+		"user %q cannot %s %s in API group %q in the namespace %q, and the metric is computed of it by a rule%s",
+		userName(of), of.Verb, metric.Truncate(what, metric.MaxQuoted), of.APIGroup, of.Namespace, reason))
+}
+
+func userName(of authorizer.AttributesRecord) string {
+	if of.User == nil {
+		return ""
+	}
+	return of.User.GetName()
+}
+
+// operandPolicies asks the policies about each operand of an external metric that a rule computes.
+// The selector is the reader's own, beside which the rule may have another one. Nil: there are no
+// policies.
+func operandPolicies(policies Policies, namespace string, selector labels.Selector, reader metric.Reader) func(expression, more string) error {
+	if policies == nil {
+		return nil
+	}
+	return func(expression, more string) error {
+		of, err := selectorOf("selector", more)
+		if err != nil {
+			return err
+		}
+		return policies.Check(policy.Request{Namespace: namespace, Expression: metric.ParseExpression(expression),
+			Selector: append(requirementsOf(selector), requirementsOf(of)...), Reader: reader})
+	}
+}
+
+// bothMayRead asks first, then second; each may be nil.
+func bothMayRead(first, second func(expression, selector string) error) func(expression, selector string) error {
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
+	}
+	return func(expression, selector string) error {
+		if err := first(expression, selector); err != nil {
+			return err
+		}
+		return second(expression, selector)
+	}
+}
+
+// Requirements are the requirements of a selector of label sets, in the words of policies.
+func Requirements(text string) ([]policy.Requirement, error) {
+	selector, err := selectorOf("selector", text)
+	if err != nil {
+		return nil, err
+	}
+	return requirementsOf(selector), nil
+}

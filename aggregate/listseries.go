@@ -1,0 +1,189 @@
+package aggregate
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/index"
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/smallest"
+)
+
+// SeriesSummary is one series of a metric.
+type SeriesSummary struct {
+	Object metric.Object
+	Labels metric.Labels
+	Kind   metric.Kind
+	// Value is that of the bare name. HasValue is false if there is none, such as the mean of no
+	// samples.
+	Value      metric.Number
+	HasValue   bool
+	LastSample time.Time // to a tick
+	// Interval is the time between the newest changes; 0: there are too few, or they are irregular.
+	Interval time.Duration
+}
+
+// SomeSeries returns at most most series of a metric, those of the first objects in the order of
+// their names. Of an object with many series it returns some.
+func (m *Merged) SomeSeries(of Place, most int) (list []SeriesSummary) {
+	q := metric.Query{Resource: of.Resource, Namespace: of.Namespace, Object: "*",
+		Expression: metric.Expression{Name: of.Name}}
+	key := index.Key(of)
+	r := newMergedRead(m.sources())
+	defer r.end()
+	r.findSome(key, most)
+	for parts := r.next(); len(parts) > 0 && len(list) < most; parts = r.next() {
+		k := r.kindOf(parts)
+		if parts = ofKind(parts, k); len(parts) == 0 || r.beginKind(m.own, &q, k) != nil {
+			continue
+		}
+		list = r.appendSeries(list, r.fewSeries(parts, most), most)
+	}
+	return list
+}
+
+// Has reports whether an object has a metric at any origin, by its kind (metric.NoKind: it has
+// not), and whether the metric has a live series with these labels, which are sorted.
+func (m *Merged) Has(o *metric.Object, name string, labels []metric.Label) (kind metric.Kind, series bool) {
+	key, packed := index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, string(metric.AppendLabels(nil, labels))
+	same := metric.ObjectFilter{Match: func(one metric.Object) bool { return one.UID == o.UID }}
+	buffer, sources := index.BufferFor(0), m.sources()
+	defer buffer.Release()
+	for i := range sources {
+		s := &sources[i]
+		for _, one := range s.table.index.FindObject(key, o.Name, same, buffer) {
+			for _, ref := range one.Series {
+				if have, live := s.labelsOf(ref, one.Entry); live {
+					kind, series = one.Entry.Kind, series || have == packed
+				}
+			}
+		}
+	}
+	return kind, series
+}
+
+// findSome finds the entries of the first objects, at most most.
+func (r *mergedRead) findSome(key index.Key, most int) {
+	first, buffer := smallest.Of(most, func(a, b *string) int { return strings.Compare(*a, *b) }), index.BufferFor(0)
+	for i := range r.sources {
+		s := &r.sources[i]
+		s.table.index.WalkEntries(key, buffer, func(some []index.Found) {
+			for _, one := range some {
+				if first.Takes(one.Entry.Name) && s.anyLive(one) {
+					first.Add(one.Entry.Name)
+				}
+			}
+		})
+	}
+	names, _ := first.Sorted()
+	everyone := metric.ObjectFilter{Match: func(metric.Object) bool { return true }}
+	for i := range r.sources {
+		s := &r.sources[i]
+		for _, name := range names {
+			s.found = append(s.found, s.table.index.FindObject(key, name, everyone, buffer)...)
+		}
+	}
+	buffer.Release()
+}
+
+func (s *source) anyLive(one index.Found) bool {
+	return slices.ContainsFunc(one.Series, func(ref lookup.Ref) bool {
+		_, live := s.lastSeen(ref, one.Entry.External())
+		return live
+	})
+}
+
+// beginKind starts the evaluation of the bare name of a kind.
+func (r *mergedRead) beginKind(own *Table, q *metric.Query, k metric.Kind) error {
+	if r.table != nil && r.Kind == k {
+		return nil
+	}
+	if r.table != nil {
+		r.evaluation.end()
+	}
+	return r.evaluateKind(own, q, k, 1<<k)
+}
+
+// fewSeries drops most of the series of an object that has many: it keeps the first of one origin,
+// and their twins.
+func (r *mergedRead) fewSeries(parts []part, most int) []part {
+	if !slices.ContainsFunc(parts, func(p part) bool { return len(p.Series) > most }) {
+		return parts
+	}
+	chosen := map[string]bool{}
+	few := make([]part, len(parts))
+	for i, p := range parts {
+		few[i] = part{p.source, index.Found{Entry: p.Entry}}
+		for _, ref := range p.Series {
+			labels, live := r.sources[p.source].labelsOf(ref, p.Entry)
+			if live && i == 0 && len(chosen) < most {
+				chosen[labels] = true
+			}
+			if live && chosen[labels] {
+				few[i].Series = append(few[i].Series, ref)
+			}
+			if len(parts) == 1 && len(chosen) == most {
+				break
+			}
+		}
+	}
+	return few
+}
+
+// labelsOf returns the packed labels of a series, or false if it is not live.
+func (s *source) labelsOf(ref lookup.Ref, e *index.Entry) (string, bool) {
+	if _, live := s.lastSeen(ref, e.External()); !live {
+		return "", false
+	}
+	b, place := s.table.blocks.of(ref.Number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].State.Load() != ref.State {
+		return "", false
+	}
+	return b.series[place].packed(), true
+}
+
+// appendSeries appends the series of an object with their values, up to most.
+func (r *mergedRead) appendSeries(list []SeriesSummary, parts []part, most int) []SeriesSummary {
+	r.gather(parts)
+	for twins := r.nextTwins(); len(twins) > 0 && len(list) < most; twins = r.nextTwins() {
+		one := SeriesSummary{Object: parts[0].Entry.Object(), Kind: r.Kind, LastSample: newestOf(twins)}
+		r.beginMerged(r.Kind)
+		r.addTwins(twins, parts[0].Entry)
+		if r.Series == 0 {
+			continue
+		}
+		r.use(r.own)
+		p, ok := r.point()
+		one.Labels, one.Value, one.HasValue = r.shared, p.Value, ok
+		one.Interval = r.sources[twins[len(twins)-1].source].intervalOf(twins[len(twins)-1].Ref, r.Kind)
+		list = append(list, one)
+	}
+	return list
+}
+
+// intervalOf is the interval of the newest changes of a series; 0: unknown.
+func (s *source) intervalOf(ref lookup.Ref, k metric.Kind) time.Duration {
+	t := s.table
+	b, place := t.blocks.of(ref.Number)
+	b.history.Lock()
+	defer b.history.Unlock()
+	if b.page.cells[place].State.Load() != ref.State {
+		return 0
+	}
+	ticks := window.Interval(&b.page.cells[place].History, kind.Of(k).Coding(), t.Logs, t.Clock)
+	return time.Duration(ticks * float64(t.Clock.Tick))
+}
+
+func newestOf(twins []twin) time.Time {
+	newest := twins[0].seen
+	for _, one := range twins {
+		newest = max(newest, one.seen)
+	}
+	return time.Unix(0, newest)
+}

@@ -1,0 +1,247 @@
+package aggregate
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// oneWatch is a Watch that is asked.
+type oneWatch struct {
+	*Watch
+	changed bool
+}
+
+func watching(m *Merged, q metric.Query) *oneWatch { return watchingAmong(m.NewWatches(), q) }
+
+func watchingAmong(all *Watches, q metric.Query) *oneWatch {
+	w := &oneWatch{}
+	w.Watch = all.Watch(q, func() { w.changed = true })
+	return w
+}
+
+// Changed looks, and finds what began, as a reader does.
+func (w *oneWatch) Changed() bool {
+	w.changed = false
+	w.watches.Look()
+	if w.changed {
+		w.Follow()
+	}
+	return w.changed
+}
+
+// Each kind of sample is noticed, and nothing else is once the roller has recorded it.
+func TestWatchNoticesSamples(t *testing.T) {
+	for _, sample := range []string{"1|c", "0.5|c", "5|g", "+1|g", "12|ms", "alice|s"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			w := watching(NewMerged(f.Table), metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "q"}})
+			if w.Changed() {
+				t.Fatal("changed before the first sample")
+			}
+			for i := range 4 {
+				f.push("q:" + sample + "|#pod:a,ns:ns")
+				if !w.Changed() {
+					t.Errorf("%s: sample %d was not noticed", sample, i)
+				}
+				untouched(t, f.Table, w, sample)
+			}
+			f.push("other:1|c|#pod:a,ns:ns")
+			f.push("q:1|c|#pod:b,ns:ns")
+			if w.Changed(); w.Changed() {
+				t.Errorf("%s: a sample of another series was noticed twice", sample)
+			}
+		})
+	}
+}
+
+// untouched rolls until a sample is recorded.
+func untouched(t *testing.T, table *Table, w *oneWatch, line string) {
+	t.Helper()
+	for range 4 {
+		time.Sleep(time.Second)
+		table.Roll()
+		w.Changed()
+	}
+	if w.Changed() {
+		t.Errorf("%s: noticed without a sample", line)
+	}
+}
+
+// A sample that the roller records before the next look is noticed, too, in the tick of another sample
+// or not.
+func TestWatchNoticesRecordedSamples(t *testing.T) {
+	for _, sample := range []string{"1|c", "0.5|c", "+1|g", "12|ms", "%d|ms", "name%d|s"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			push := func(i int) { f.push("q:" + strings.ReplaceAll(sample, "%d", strconv.Itoa(i)) + "|#pod:a,ns:ns") }
+			push(0)
+			w := watching(NewMerged(f.Table), metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "q"}})
+			untouched(t, f.Table, w, sample)
+			for i := range 8 {
+				push(i + 1)
+				f.Roll()
+				if !w.Changed() {
+					t.Errorf("%s: sample %d was not noticed", sample, i)
+				}
+				w.Changed()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// An external metric without a resource may be of the query's namespace, or of none.
+func TestWatchNoticesExternals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		w := watching(NewMerged(f.Table), metric.Query{Namespace: "ns", Object: "ignored", Expression: metric.Expression{Name: "q"}})
+		for _, line := range []string{"q:1|g", "q:1|g|#ns:ns", "q:2|g", "q:2|g|#ns:ns", "q:1|g|#ns:ns,queue:mail"} {
+			f.push(line)
+			if !w.Changed() {
+				t.Errorf("%s was not noticed", line)
+			}
+			untouched(t, f.Table, w, line)
+		}
+		f.push("q:1|g|#ns:other")
+		if w.Changed(); w.Changed() {
+			t.Error("a series of another namespace was noticed twice")
+		}
+	})
+}
+
+// A series that ends and begins again is noticed: each change is one that a reader sees.
+func TestWatchNoticesAnEndAndABeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t).running()
+		m := NewMerged(f.Table)
+		q := metric.Query{Namespace: "ns", Expression: metric.Expression{Name: "q"}}
+		f.push("q:1|g|#ns:ns")
+		w := watching(m, q)
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			for w.Changed() {
+			}
+			if gone := m.Delete(q); gone != 1 {
+				t.Fatalf("%d series were deleted", gone)
+			}
+			if !w.Changed() {
+				t.Error("the end was not noticed")
+			}
+			time.Sleep(5 * time.Second)
+			for w.Changed() {
+			}
+			f.push("q:1|g|#ns:ns")
+			if !w.Changed() {
+				t.Error("the new beginning was not noticed")
+			}
+		}
+	})
+}
+
+// Another origin's samples are noticed with each of its flushes.
+func TestWatchNoticesOtherOrigins(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		w := watching(r.Merged, metric.Query{Namespace: "ns", Expression: metric.Expression{Name: "q"}})
+		w.Changed()
+		r.tables[1].push("q:1|g|#ns:ns")
+		for began := time.Now(); !w.Changed(); time.Sleep(20 * time.Millisecond) {
+			if time.Since(began) > time.Second {
+				t.Fatal("the sample of the other origin was not noticed")
+			}
+		}
+	})
+}
+
+// A watch of more series than it may look at notices those within its bound, and every new one.
+func TestWatchIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for i := range mostWatched + 100 {
+			f.push(fmt.Sprintf("q:1|g|#ns:ns,n:%d", i))
+		}
+		w := watching(NewMerged(f.Table), metric.Query{Namespace: "ns", Expression: metric.Expression{Name: "q"}})
+		if w.series != mostWatched {
+			t.Errorf("%d series are watched, want %d", w.series, mostWatched)
+		}
+		w.Changed()
+		f.push("q:1|g|#ns:ns,n:new")
+		if !w.Changed() {
+			t.Error("a new series was not noticed")
+		}
+	})
+}
+
+// A reader that reads only what is noticed ends with the last value, however writers, the roller and
+// looks meet.
+func TestWatchMissesNoLastValue(t *testing.T) {
+	f := newFixture(t)
+	m := NewMerged(f.Table)
+	q := metric.Query{Namespace: "ns", Expression: metric.ParseExpression("q:total")}
+	w := watching(m, q)
+	stop, rolled := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(rolled)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				f.Roll()
+			}
+		}
+	}()
+	const pushes = 500
+	pushed := make(chan struct{})
+	go func() {
+		defer close(pushed)
+		for range pushes {
+			f.push("q:1|c|#ns:ns")
+			time.Sleep(100 * time.Microsecond)
+		}
+	}()
+	last := 0.0
+	read := func() {
+		if w.Changed() {
+			if points, err := m.External(q); err == nil {
+				last = points[0].Value.Float64()
+			}
+		}
+	}
+	for done := false; !done; read() {
+		select {
+		case <-pushed:
+			done = true
+		case <-time.After(time.Millisecond): // the roller records samples between two looks
+		}
+	}
+	time.Sleep(10 * time.Millisecond)
+	read()
+	close(stop)
+	<-rolled
+	if last != pushes {
+		t.Errorf("the last value read is %v, want %d", last, pushes)
+	}
+}
+
+// A running total is recorded as it arrives, so its dirty bit is never seen.
+func TestWatchNoticesRunningTotals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.apply(total("q", 10))
+		w := watching(NewMerged(f.Table), metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "q"}})
+		untouched(t, f.Table, w, "a running total")
+		for i := range 4 {
+			f.apply(total("q", float64(11+i)))
+			if !w.Changed() {
+				t.Errorf("running total %d was not noticed", i)
+			}
+			w.Changed()
+		}
+	})
+}

@@ -1,0 +1,220 @@
+package aggregate
+
+import (
+	"math/bits"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Watches looks at the series of many queries at once, without reading values. Nothing is added to the
+// path of a sample. A look is two atomic loads for each word of 64 places in which a series is watched,
+// however many watch it. One goroutine uses it.
+type Watches struct {
+	merged *Merged
+	all    map[*Watch]struct{}
+
+	families []watchedFamily
+	births   uint32 // of all families, at the last look
+	ended    int    // watches with entries in families
+
+	words []watchedWord
+	about []wordWatches          // of words, in their order
+	at    map[*atomic.Uint32]int // the index of a word, by its count
+	// entries of watches in about, and those that are stale.
+	entries, stale int
+
+	heard map[*Shadow]time.Time
+}
+
+// watchedWord is what a look reads of 64 places. A sample marks its series as dirty until the roller has
+// recorded it, and the roller counts that. It counts 64 series together: a neighbour that is pushed to all
+// the time costs a reading per roll.
+type watchedWord struct {
+	recorded *atomic.Uint32
+	dirty    *atomic.Uint64
+	mask     uint64 // of the places that are watched
+	seen     uint32 // the last count of recordings
+}
+
+// wordWatches is the rest of a watchedWord.
+type wordWatches struct {
+	block   *block
+	first   uint32 // place
+	entries []wordEntry
+	states  [64]uint32 // of the series in the places of the mask
+}
+
+// wordEntry is a Watch of some places.
+type wordEntry struct {
+	watch *Watch
+	mask  uint64
+	round uint32
+}
+
+func (e *wordEntry) stale() bool { return e.round != e.watch.round }
+
+// NewWatches makes Watches without a Watch.
+func (m *Merged) NewWatches() *Watches {
+	return &Watches{merged: m, all: map[*Watch]struct{}{}, at: map[*atomic.Uint32]int{}}
+}
+
+// Look calls the function of each Watch whose series may have changed, begun or ended since the last call.
+// Of another replica's series it does so with each flush. The functions must not use the Watches.
+func (w *Watches) Look() {
+	w.tidy()
+	if w.heardNews() {
+		for one := range w.all {
+			one.changed()
+		}
+	}
+	w.lookAtBirths()
+	for i := range w.words {
+		word := &w.words[i]
+		if recorded := word.recorded.Load(); recorded != word.seen {
+			word.seen = recorded
+			w.wordChanged(i)
+		} else if set := word.dirty.Load() & word.mask; set != 0 {
+			w.placesChanged(i, set)
+		}
+	}
+}
+
+// lookAtBirths looks at each family if a series began in any.
+func (w *Watches) lookAtBirths() {
+	births := w.merged.own.index.AllBirths()
+	if births == w.births {
+		return
+	}
+	w.births = births
+	for i := range w.families {
+		f := &w.families[i]
+		if births := f.births.Load(); births != f.seen {
+			f.seen = births
+			f.watch.behind = true
+			f.watch.changed()
+		}
+	}
+}
+
+// wordChanged tells all watches of a word, and forgets the places whose series ended.
+func (w *Watches) wordChanged(i int) {
+	about := &w.about[i]
+	for j := range about.entries {
+		if e := &about.entries[j]; !e.stale() && e.mask != 0 {
+			e.watch.changed()
+		}
+	}
+	for set := w.words[i].mask; set != 0; set &= set - 1 {
+		at := bits.TrailingZeros64(set)
+		if about.block.page.cells[about.first+uint32(at)].State.Load() != about.states[at] {
+			w.clear(i, 1<<at)
+		}
+	}
+}
+
+// clear forgets places of a word.
+func (w *Watches) clear(i int, places uint64) {
+	w.words[i].mask &^= places
+	for j := range w.about[i].entries {
+		w.about[i].entries[j].mask &^= places
+	}
+}
+
+// placesChanged tells the watches of some places of a word. Places that are watched no more leave the mask.
+func (w *Watches) placesChanged(i int, places uint64) {
+	mask := uint64(0)
+	for j := range w.about[i].entries {
+		e := &w.about[i].entries[j]
+		if e.stale() {
+			continue
+		}
+		mask |= e.mask
+		if e.mask&places != 0 {
+			e.watch.changed()
+		}
+	}
+	w.words[i].mask = mask
+}
+
+// add has a Watch told of the series in a place. All places of one round are added without those of
+// another Watch in between.
+func (w *Watches) add(one *Watch, b *block, place, state uint32) {
+	i, bit := w.word(b, place), uint64(1)<<(place%64)
+	about := &w.about[i]
+	if w.words[i].mask&bit != 0 && about.states[place%64] != state {
+		w.succeeded(i, bit)
+	}
+	about.states[place%64] = state
+	w.words[i].mask |= bit
+	if last := len(about.entries) - 1; last >= 0 && about.entries[last].watch == one && !about.entries[last].stale() {
+		about.entries[last].mask |= bit
+		return
+	}
+	about.entries = append(about.entries, wordEntry{watch: one, mask: bit, round: one.round})
+	one.entries++
+	w.entries++
+}
+
+// succeeded tells the watches of a place that another series has it, and forgets it.
+func (w *Watches) succeeded(i int, bit uint64) {
+	w.placesChanged(i, bit)
+	w.clear(i, bit)
+}
+
+// word returns the index of the word of a place.
+func (w *Watches) word(b *block, place uint32) int {
+	recorded := &b.recorded[place/64]
+	i, there := w.at[recorded]
+	if !there {
+		i = len(w.words)
+		w.at[recorded] = i
+		w.words = append(w.words, watchedWord{recorded: recorded, dirty: &b.page.dirty[place/64], seen: recorded.Load()})
+		w.about = append(w.about, wordWatches{block: b, first: place &^ 63})
+	}
+	return i
+}
+
+// tidy removes stale entries once they are half of all.
+func (w *Watches) tidy() {
+	if 2*w.ended > len(w.all) {
+		w.families = slices.DeleteFunc(w.families, func(f watchedFamily) bool { return f.watch.keys == nil })
+		w.ended = 0
+	}
+	if 2*w.stale <= w.entries {
+		return
+	}
+	clear(w.at)
+	words, about := w.words, w.about
+	w.words, w.about, w.entries, w.stale = words[:0], about[:0], 0, 0
+	for i := range words {
+		of := &about[i]
+		of.entries = slices.DeleteFunc(of.entries, func(e wordEntry) bool { return e.stale() })
+		if len(of.entries) > 0 {
+			w.at[words[i].recorded] = len(w.words)
+			w.words, w.about = append(w.words, words[i]), append(w.about, *of)
+			w.entries += len(of.entries)
+		}
+	}
+	clear(words[len(w.words):])
+	clear(about[len(w.about):])
+}
+
+// heardNews reports whether another origin has sent its state.
+func (w *Watches) heardNews() (news bool) {
+	if w.merged.alone() {
+		return false
+	}
+	if w.heard == nil {
+		w.heard = map[*Shadow]time.Time{}
+	}
+	for _, p := range *w.merged.peers.Load() {
+		if at := p.shadow.HeardAt(); !at.Equal(w.heard[p.shadow]) {
+			w.heard[p.shadow], news = at, true
+		}
+	}
+	if len(w.heard) > 2*len(*w.merged.peers.Load()) {
+		clear(w.heard)
+	}
+	return news
+}

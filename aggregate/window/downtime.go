@@ -1,0 +1,201 @@
+package window
+
+import (
+	"cmp"
+	"slices"
+)
+
+// downtime is a time in which an origin received nothing.
+type downtime struct {
+	origin   int
+	from, to float64
+}
+
+// leaveOutDowntime moves changes before the downtimes of origins forward, the oldest first.
+func (j *Joined) leaveOutDowntime() {
+	j.downtimes = j.downtimes[:0]
+	for i, c := range j.origins {
+		for k := 1; k < len(c.spans); k++ {
+			j.downtimes = append(j.downtimes, downtime{i, c.spans[k].from + c.spans[k-1].shift, c.spans[k].from + c.spans[k].shift})
+		}
+		if c.Standing {
+			j.downtimes = append(j.downtimes, downtime{i, c.Known, 0})
+		}
+	}
+	slices.SortFunc(j.downtimes, func(a, b downtime) int { return cmp.Compare(a.from, b.from) })
+	for _, d := range j.downtimes {
+		j.leaveOut(d)
+	}
+}
+
+// leaveOut leaves out the time in which an origin was down, if it received the number lately. Of a
+// client that pushes at an interval, the pause over the downtime becomes one interval.
+func (j *Joined) leaveOut(d downtime) {
+	last, next := -1, -1
+	for i := range j.changes {
+		switch c := &j.changes[i]; {
+		case c.before(d.origin, d.from):
+			last = i
+		case next < 0:
+			next = i
+		}
+	}
+	if last < 0 || !j.receivedLately(last, d) {
+		return
+	}
+	interval, cut := j.intervalUntil(last, d), d.from
+	if leastPushATick <= interval && interval < leastInterval {
+		last, next, cut = j.lastPush(last, next, interval, d)
+	}
+	gap := j.gap(last, next, interval, downtime{d.origin, cut, d.to})
+	if gap <= 0 {
+		return
+	}
+	for i := range j.changes {
+		if c := &j.changes[i]; next < 0 || i < next || c.before(d.origin, d.from) {
+			c.from += gap
+			c.to = min(c.to, cut) + gap
+		}
+	}
+	if j.born < d.from {
+		j.born += gap
+	}
+	if next >= 0 {
+		j.changes[next].resumes = true
+	}
+	j.sort()
+}
+
+// gap is the time to leave out. The downtime cuts a client's interval at any moment, so the next push
+// is due within an interval after it.
+func (j *Joined) gap(last, next int, interval float64, d downtime) float64 {
+	if interval < leastInterval {
+		return j.resumed(last, next, d) - d.from
+	}
+	to := min(d.to+interval, 0)
+	if next >= 0 {
+		to = min(to, j.changes[next].from)
+	}
+	return to - max(d.from, j.changes[last].from+interval)
+}
+
+// leastPushATick is the least interval, in ticks, at which a number may be pushed once a tick. One
+// that two origins receive in each tick changes twice as often.
+const leastPushATick = 0.9
+
+// lastPush returns the last change before a downtime, the next one, and the position at which the
+// number ended, of a number that may be pushed once a tick. Such a push stands for all of its tick,
+// whether the origin was down for the rest of it or not.
+func (j *Joined) lastPush(last, next int, interval float64, d downtime) (_, _ int, ended float64) {
+	for next >= 0 && j.resumedAt(last, next) < d.from {
+		for last = next; next < len(j.changes) && (next <= last || j.changes[next].before(d.origin, d.from)); {
+			next++
+		}
+		if next == len(j.changes) {
+			next = -1
+		}
+	}
+	ended = j.endOf(last, interval)
+	return last, next, min(max(ended, d.from-1), d.from+1, d.to)
+}
+
+// endOf is the position at which a number ended that was pushed once a tick, or all the time: the last
+// changes last as long as they would at the rate before. A roll may count samples in the tick before,
+// so these are two if they are adjacent.
+func (j *Joined) endOf(last int, interval float64) float64 {
+	c := &j.changes[last]
+	before := j.beforeAtOrigin(last)
+	if before < 0 {
+		return c.from + interval
+	}
+	b, n := &j.changes[before], c.by.Float64()
+	if a := j.beforeAtOrigin(before); a >= 0 && c.tick == b.tick+1 && b.tick == j.changes[a].tick+1 {
+		if n = (b.by.Float64() + n) / j.rateBefore(last); n >= 0 {
+			return max(b.from+min(n, 2), c.from)
+		}
+	}
+	if n /= b.by.Float64(); n >= 0 {
+		return c.from + min(n, 1)*interval
+	}
+	return c.from + interval
+}
+
+// beforeAtOrigin returns the index of the change before one at its origin, or -1.
+func (j *Joined) beforeAtOrigin(at int) int {
+	for i := at - 1; i >= 0; i-- {
+		if j.changes[i].origin == j.changes[at].origin {
+			return i
+		}
+	}
+	return -1
+}
+
+// lately is the number of changes among which an origin that goes down must have one.
+const lately = 4
+
+// receivedLately reports whether an origin received one of the last changes before it went down.
+func (j *Joined) receivedLately(last int, d downtime) bool {
+	for i, n := last, 0; i >= 0 && n < lately; i-- {
+		if c := &j.changes[i]; c.before(d.origin, d.from) {
+			if c.origin == d.origin {
+				return true
+			}
+			n++
+		}
+	}
+	return false
+}
+
+// intervalUntil is the interval of the pushes before a downtime.
+func (j *Joined) intervalUntil(last int, d downtime) float64 {
+	j.pushes = j.pushes[:0]
+	for i := range last + 1 {
+		if c := &j.changes[i]; !c.part && c.before(d.origin, d.from) {
+			j.pushes = append(j.pushes, i)
+		}
+	}
+	if len(j.pushes) == 0 {
+		return 0
+	}
+	return j.cadenceOf(j.pushes).Interval
+}
+
+// before reports whether a change was before an origin went down. A change of another origin in a
+// tick that had not ended counts as later.
+func (c *joinedChange) before(origin int, down float64) bool {
+	return c.to <= down || c.origin == origin && c.from < down
+}
+
+// resumed is the position at which a number was received again after a downtime. If the client
+// pushed all the time before, the first change after it is narrowed by the rate before.
+func (j *Joined) resumed(last, next int, d downtime) float64 {
+	if next < 0 {
+		return d.to
+	}
+	return min(d.to, max(j.resumedAt(last, next), d.from))
+}
+
+func (j *Joined) resumedAt(last, next int) float64 {
+	c := &j.changes[next]
+	if rate := j.rateBefore(last); rate > 0 && c.by.Float64() > 0 {
+		return max(c.from, c.to-c.by.Float64()/rate)
+	}
+	return c.from
+}
+
+// rateBefore is the mean increase of an origin in adjacent ticks up to the second before a change; 0:
+// there is none.
+func (j *Joined) rateBefore(last int) float64 {
+	var all [mostMean]joinedChange
+	n, tick := 0, j.changes[last].tick-2
+	for i := last - 1; i >= 0 && n < mostMean; i-- {
+		switch c := &j.changes[i]; {
+		case c.origin != j.changes[last].origin || c.tick > tick:
+		case c.tick < tick:
+			return meanOf(all[:n])
+		default:
+			all[n], tick, n = *c, tick-1, n+1
+		}
+	}
+	return meanOf(all[:n])
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/autoscaler"
+	"github.com/sluice-metrics/sluice/explain"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/suggest"
+)
+
+// watchAutoscalers makes the watcher of what autoscalers get. It reads the table without asking the
+// sockets for the datagrams that they still gather: a round is no answer, and would wake them.
+func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
+	view := p.cluster.view
+	reader := adapter.NewAutoscalerReader(adapter.Parts{Source: p.readerOf(mergedTable{p.merged}), Cluster: view, Policies: p.cluster.policies})
+	return autoscaler.New(autoscaler.Parts{
+		List: view.Autoscalers,
+		Begin: func() autoscaler.Reader {
+			return &autoscalerReader{from: reader, targets: view.Targets(), recorded: p.rejections,
+				limits: inspection{limits: p.cluster.limits, limitSources: view.LimitSources}}
+		},
+		Ready: func() bool {
+			ready, _ := p.cluster.state()
+			return ready
+		},
+		Quantity: adapter.Quantity,
+		Hint:     p.hint,
+		Events:   view,
+		Logger:   p.log,
+		Custom:   p.cfg.api.CustomMetrics, External: p.cfg.api.ExternalMetrics,
+	})
+}
+
+// autoscalerReader reads in one round.
+type autoscalerReader struct {
+	from     *adapter.AutoscalerReader
+	targets  *cluster.Targets
+	recorded *record.Rejections
+	limits   inspection // of limits alone
+	// rejections are those of this round by namespace, once they are needed. limited are the metrics of
+	// which a limit lately rejected series.
+	rejections map[string][]inspect.Rejection
+	limited    map[namespacedName]bool
+}
+
+type namespacedName struct{ namespace, name string }
+
+// HeldBack implements autoscaler.Reader. The rejections are this replica's: what another one rejected
+// counts as not pushed here.
+func (r *autoscalerReader) HeldBack(a *inspect.Autoscaler) []autoscaler.Held {
+	r.readRejections()
+	target := targetOf(a, r.from, r.targets)
+	facts := &explain.Facts{Now: time.Now(), Autoscaler: *a, Scale: scaleOf(a, len(target.Pods)),
+		Pods: target.Pods, Readings: target.Readings, Rejections: r.rejections[a.Namespace]}
+	if slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return r.isLimited(a.Namespace, m.Name) }) {
+		facts.Limits = r.limits.Limits(inspect.Query{Namespace: a.Namespace, Most: inspect.MaxMost}).Items
+	}
+	all := explain.HeldBack(facts)
+	out := make([]autoscaler.Held, len(all))
+	for i, one := range all {
+		out[i] = autoscaler.Held(one)
+	}
+	return out
+}
+
+// scaleOf is the scale of a target whose autoscaler's controller has not written the status yet; nil:
+// the status says it.
+func scaleOf(a *inspect.Autoscaler, pods int) *explain.Scale {
+	if a.CurrentReplicas != 0 || pods == 0 {
+		return nil
+	}
+	return &explain.Scale{SpecReplicas: int32(pods), StatusReplicas: int32(pods)}
+}
+
+// Read implements autoscaler.Reader.
+func (r *autoscalerReader) Read(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (autoscaler.Reading, error) {
+	r.readRejections()
+	reading, err := r.from.Of(a, m, r.targets)
+	return autoscaler.Reading{Sum: reading.Sum, Values: reading.Values, Pods: reading.Pods,
+		Rejected: r.isLimited(a.Namespace, m.Name)}, err
+}
+
+// isLimited reports whether a limit lately rejected series of a metric, as an autoscaler names it.
+func (r *autoscalerReader) isLimited(namespace, name string) bool {
+	return len(r.limited) > 0 && r.limited[namespacedName{namespace, metric.BareName(name)}]
+}
+
+// readRejections reads the rejections once in a round.
+func (r *autoscalerReader) readRejections() {
+	if r.rejections != nil {
+		return
+	}
+	r.rejections, r.limited = map[string][]inspect.Rejection{}, map[namespacedName]bool{}
+	now := time.Now()
+	for _, one := range r.recorded.All() {
+		r.rejections[one.Namespace] = append(r.rejections[one.Namespace], one)
+		if explain.RejectsSeries(&one, now) {
+			r.limited[namespacedName{one.Namespace, one.Metric}] = true
+		}
+	}
+}
+
+// maxHintNames bounds the names of a namespace among which a hint looks.
+const maxHintNames = 500
+
+// hint returns a sentence on what the name of a missing metric may have meant: another sort of
+// object, or a name like it.
+func (p *dataPath) hint(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) string {
+	bare, source := metric.BareName(m.Name), m.Source
+	if m.ObjectKind == "Pod" {
+		source = inspect.SourcePods
+	}
+	list, _, _ := p.merged.Metrics(aggregate.Part{Namespace: a.Namespace, Most: maxHintNames})
+	var alike, others []string
+	for _, one := range list {
+		if sourceOf(one.Resource) == source {
+			alike = append(alike, one.Name)
+		} else if one.Name == bare {
+			others = append(others, ofResource(one.Resource))
+		}
+	}
+	if slices.Contains(alike, bare) {
+		return "" // of other objects, or with other labels
+	}
+	if len(others) > 0 {
+		return fmt.Sprintf("It is pushed here %s.", strings.Join(others, " and "))
+	}
+	if near := suggest.Nearest(bare, alike); near != "" {
+		return fmt.Sprintf("Did you mean %q?", near)
+	}
+	return ""
+}
+
+// ofResource says what a metric of a resource describes.
+func ofResource(resource string) string {
+	if resource == "" {
+		return "as an external metric"
+	}
+	return "as a metric of " + resource
+}

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/explain"
+	"github.com/sluice-metrics/sluice/suggest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Somebody on call may not know the namespace of an autoscaler, nor how it is asked about.
+
+const autoscalersPath = "/apis/autoscaling/v2/horizontalpodautoscalers"
+
+// autoscalersNamed returns the namespaces that have an autoscaler of a name, as far as the user may
+// list all: the gatherer's own first.
+func (g *gatherer) autoscalersNamed(name string) (namespaces []string, err error) {
+	list, err := fetch[metav1.PartialObjectMetadataList](g.ctx, g.api, autoscalersPath+query("fieldSelector", "metadata.name="+name))
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if one := &list.Items[i]; one.Name == name {
+			namespaces = append(namespaces, one.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	if i := slices.Index(namespaces, g.namespace); i > 0 {
+		namespaces = slices.Insert(slices.Delete(namespaces, i, i+1), 0, g.namespace)
+	}
+	return namespaces, nil
+}
+
+// noAutoscaler is the error of an autoscaler that is not in the namespace: it says where one of the
+// name is.
+func (g *gatherer) noAutoscaler(name string) error {
+	namespaces, err := g.autoscalersNamed(name)
+	switch near := g.autoscalerNear(name); {
+	case len(namespaces) > 0:
+		return fmt.Errorf("there is no HorizontalPodAutoscaler %s in %s; there is one in %s: %s", name, g.namespace,
+			someOf(namespaces), explainCommand(namespaces[0], "hpa/"+name))
+	case near != "":
+		return fmt.Errorf("there is no HorizontalPodAutoscaler %s in %s; did you mean %s? %s", name, g.namespace, near,
+			explainCommand(g.namespace, "hpa/"+near))
+	case is(err, http.StatusForbidden):
+		return fmt.Errorf("there is no HorizontalPodAutoscaler %s in %s; you may not list those of all namespaces. Name another: %s",
+			name, g.namespace, explainCommand("NAMESPACE", "hpa/"+name))
+	case err != nil:
+		return fmt.Errorf("there is no HorizontalPodAutoscaler %s in %s: %w", name, g.namespace, err)
+	}
+	return fmt.Errorf("there is no HorizontalPodAutoscaler %s in any namespace: kubectl get hpa -A", name)
+}
+
+// autoscalerNear is the name of an autoscaler of the namespace that is spelt alike; empty: none is.
+func (g *gatherer) autoscalerNear(name string) string {
+	list, err := fetch[metav1.PartialObjectMetadataList](g.ctx, g.api, "/apis/autoscaling/v2"+g.inNamespace()+"horizontalpodautoscalers")
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return suggest.Nearest(name, names)
+}
+
+// hintAtAutoscaler says that a name which is no metric is that of an autoscaler; empty: it isn't.
+func (g *gatherer) hintAtAutoscaler(name string) string {
+	var namespaces []string
+	if _, err := g.api.get(g.ctx, "/apis/autoscaling/v2"+g.inNamespace()+"horizontalpodautoscalers/"+escaped(name)); err == nil {
+		namespaces = []string{g.namespace}
+	} else if namespaces, err = g.autoscalersNamed(name); err != nil || len(namespaces) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is a HorizontalPodAutoscaler in %s: %s", name, someOf(namespaces), explainCommand(namespaces[0], "hpa/"+name))
+}
+
+// someOf joins some of the names.
+func someOf(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	if n := len(names) - 1; n > 0 {
+		return strings.Join(names[:n], ", ") + " and " + names[n]
+	}
+	return strings.Join(names, "")
+}
+
+func explainCommand(namespace, what string) string {
+	if namespace == "" {
+		return "sluice explain " + explain.Word(what)
+	}
+	return "sluice explain -n " + namespace + " " + explain.Word(what)
+}
+
+// checkSubject returns a fault of the arguments of explain. kubectl's "hpa web" is written hpa/web.
+func (o *explainOptions) checkSubject(args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	if len(args) == 2 {
+		if kind := subjectKind(args[0]); kind != "" {
+			return fmt.Errorf("%s; must be one, as in: %s", command.CountArguments(2), explainCommand(o.namespace, kind+"/"+args[1]))
+		}
+	}
+	return errors.New(command.CountArguments(len(args)) + "; must be one: hpa/NAME, scaledobject/NAME or METRIC")
+}
+
+// subjectKind is "hpa" or "scaledobject", by any name that kubectl knows; empty: neither.
+func subjectKind(text string) string {
+	switch strings.ToLower(text) {
+	case "hpa", "hpas", "horizontalpodautoscaler", "horizontalpodautoscalers", "horizontalpodautoscalers.autoscaling":
+		return "hpa"
+	case "scaledobject", "scaledobjects", "so", "scaledobjects.keda.sh":
+		return "scaledobject"
+	}
+	return ""
+}

@@ -1,0 +1,133 @@
+package client
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/explain"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// pushed reads what Sluice has: rejections, and for metrics without a value, names and label sets.
+func (g *gatherer) pushed() {
+	g.facts.Sets = make([][]inspect.Series, len(g.facts.Autoscaler.Metrics))
+	rejected, err := pages[inspect.Rejection](g, "rejections", g.namespace)
+	if err != nil {
+		g.unknown("what is pushed and what is rejected", err)
+		if is(err, http.StatusForbidden) {
+			of, _ := inspect.ResourceNamed("rejections")
+			last := &g.facts.Unknown[len(g.facts.Unknown)-1]
+			*last += "; " + (&listOptions{namespace: g.namespace}).rightTo(of, err.Error())
+		}
+		return
+	}
+	g.facts.Rejections = rejected
+	g.limits()
+	var here []inspect.Metric
+	for i := range g.facts.Autoscaler.Metrics {
+		m := &g.facts.Autoscaler.Metrics[i]
+		if !g.facts.Readings[i].Asked || len(g.facts.Readings[i].Values) > 0 {
+			continue
+		}
+		if here == nil {
+			if here, err = pages[inspect.Metric](g, "metrics", g.namespace); err != nil {
+				g.unknown("which metrics there are", err)
+				return
+			}
+			g.facts.Metrics = []inspect.Metric{}
+		}
+		g.facts.Metrics = append(g.facts.Metrics, g.named(metric.ParseExpression(unescaped(m.Name)).Name, here)...)
+		if detail, err := g.detail(m.Name); err == nil && m.Selector != "" {
+			g.facts.Sets[i] = detail.Series
+		}
+	}
+}
+
+// mostListed bounds the names that are looked at.
+const mostListed = 20000
+
+// named returns the metrics of a name in all namespaces, and all other metrics that the namespace may
+// read: those that are listed here, and those that have no namespace. It notes who pushes the name.
+func (g *gatherer) named(name string, here []inspect.Metric) []inspect.Metric {
+	all := []inspect.Metric{}
+	detail, err := fetch[inspect.MetricDetail](g.ctx, g.api, inspectPath("metrics", "")+"/"+escaped(name))
+	switch {
+	case err == nil:
+		all = append(all, detail.Metrics...)
+		g.facts.Senders = append(g.facts.Senders, detail.Senders...)
+	case !isAbsent(err):
+		if !slices.Contains(g.facts.Unknown, otherNamespaces) {
+			g.facts.Unknown = append(g.facts.Unknown, otherNamespaces)
+		}
+		if detail, err := g.detail(name); err == nil {
+			all = append(all, detail.Metrics...)
+			g.facts.Senders = append(g.facts.Senders, detail.Senders...)
+		}
+	}
+	// The list of all is ordered by namespace, so metrics without one come first.
+	first, err := fetch[inspect.List[inspect.Metric]](g.ctx, g.api, inspectPath("metrics", "")+query("limit", "500"))
+	if err != nil {
+		first = &inspect.List[inspect.Metric]{}
+	}
+	for _, list := range [][]inspect.Metric{here, first.Items} {
+		for i := range list {
+			if one := &list[i]; one.Name != name && (one.Namespace == "" || one.Namespace == g.namespace) {
+				all = append(all, *one)
+			}
+		}
+	}
+	return all
+}
+
+// metric gathers all that is known about a name.
+func (g *gatherer) metric(name string) (*explain.MetricFacts, error) {
+	f := &explain.MetricFacts{Namespace: g.namespace, Name: name}
+	here, err := pages[inspect.Metric](g, "metrics", g.namespace)
+	if err != nil {
+		of, _ := inspect.ResourceNamed("metrics")
+		return nil, (&listOptions{namespace: g.namespace}).explain(of, err)
+	}
+	f.Metrics = g.named(name, here)
+	f.Senders = g.facts.Senders
+	if detail, err := g.detail(name); err == nil {
+		f.Series, f.Windows = detail.Series, detail.Windows
+	}
+	rejected, err := pages[inspect.Rejection](g, "rejections", g.namespace)
+	if err == nil {
+		f.Rejections = rejected
+	} else {
+		g.unknown("what was rejected", err)
+	}
+	all := g.rules()
+	if f.Rule = ruleOf(name, all); f.Rule != nil {
+		g.operandsAnywhere(f.Rule, all)
+	}
+	f.Unknown = g.facts.Unknown
+	return f, nil
+}
+
+const otherNamespaces = "metrics of other namespaces: you lack the right to list metrics." + inspect.Group + " in all namespaces"
+
+// detail reads a metric, given as an autoscaler spells it.
+func (g *gatherer) detail(name string) (*inspect.MetricDetail, error) {
+	bare := metric.ParseExpression(unescaped(name)).Name
+	return fetch[inspect.MetricDetail](g.ctx, g.api, inspectPath("metrics", g.namespace)+"/"+escaped(bare))
+}
+
+// In paths and in the specs of autoscalers, "\|" stands for the "/" of a name.
+func unescaped(name string) string { return strings.ReplaceAll(name, `\|`, "/") }
+
+func inPath(name string) string { return strings.ReplaceAll(name, "/", `\|`) }
+
+func escaped(name string) string { return url.PathEscape(inPath(name)) }
+
+func inspectPath(resource, namespace string) string {
+	path := "/apis/" + inspect.GroupVersion + "/"
+	if namespace != "" {
+		path += "namespaces/" + url.PathEscape(namespace) + "/"
+	}
+	return path + resource
+}

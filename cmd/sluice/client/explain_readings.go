@@ -1,0 +1,128 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/explain"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// readings asks the metrics APIs what the controller asks.
+func (g *gatherer) readings(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	g.facts.Readings = make([]explain.Reading, len(hpa.Spec.Metrics))
+	g.rightsNeeded = make([]explain.Right, len(hpa.Spec.Metrics))
+	for i := range hpa.Spec.Metrics {
+		q, err := g.questionOf(&hpa.Spec.Metrics[i])
+		if err != nil {
+			g.unknown(g.facts.Autoscaler.Metrics[i].Name, err)
+		}
+		if q.path != "" {
+			g.facts.Readings[i], g.rightsNeeded[i] = g.reading(q), q.right
+		}
+	}
+	g.countPods()
+}
+
+// question is what the controller asks about a metric.
+type question struct {
+	path     string // empty: it is not of the APIs that Sluice serves
+	resource string // group-resource of the object; empty: external
+	right    explain.Right
+}
+
+func (g *gatherer) questionOf(m *autoscalingv2.MetricSpec) (question, error) {
+	switch {
+	case m.Pods != nil:
+		if g.selector == nil {
+			return question{}, errors.New("not asked, because the target's pods are unknown")
+		}
+		name := m.Pods.Metric.Name
+		selectors := query("labelSelector", g.selector.String(), "metricLabelSelector", selectorOf(&m.Pods.Metric))
+		return question{
+			path:     CustomAPI + g.inNamespace() + "pods/*/" + url.PathEscape(name) + selectors,
+			resource: "pods",
+			right:    explain.Right{Verb: "get", Group: explain.CustomGroup, Resource: "pods/" + name},
+		}, nil
+	case m.External != nil:
+		name := m.External.Metric.Name
+		return question{
+			path:  ExternalAPI + g.inNamespace() + url.PathEscape(name) + query("labelSelector", selectorOf(&m.External.Metric)),
+			right: explain.Right{Verb: "list", Group: explain.ExternalGroup, Resource: name},
+		}, nil
+	case m.Object != nil:
+		return g.questionOfObject(&m.Object.DescribedObject, &m.Object.Metric)
+	}
+	return question{}, nil
+}
+
+func (g *gatherer) questionOfObject(of *autoscalingv2.CrossVersionObjectReference,
+	m *autoscalingv2.MetricIdentifier) (question, error) {
+	selector, name := query("metricLabelSelector", selectorOf(m)), url.PathEscape(m.Name)
+	if of.Kind == "Namespace" {
+		return question{
+			path:     CustomAPI + "/namespaces/" + url.PathEscape(of.Name) + "/metrics/" + name + selector,
+			resource: "namespaces",
+			right:    explain.Right{Verb: "get", Group: explain.CustomGroup, Resource: "metrics/" + m.Name},
+		}, nil
+	}
+	version, err := schema.ParseGroupVersion(of.APIVersion)
+	if err != nil {
+		return question{}, err
+	}
+	resource, err := g.resourceOf(version, of.Kind)
+	if err != nil {
+		return question{}, err
+	}
+	if version.Group != "" {
+		resource += "." + version.Group
+	}
+	return question{
+		path:     CustomAPI + g.inNamespace() + resource + "/" + url.PathEscape(of.Name) + "/" + name + selector,
+		resource: resource,
+		right:    explain.Right{Verb: "get", Group: explain.CustomGroup, Resource: resource + "/" + m.Name},
+	}, nil
+}
+
+// selectorOf is the selector that the controller sends; empty: none.
+func selectorOf(m *autoscalingv2.MetricIdentifier) string {
+	if m.Selector == nil {
+		return ""
+	}
+	selector, err := metav1.LabelSelectorAsSelector(m.Selector)
+	if err != nil {
+		return "" // the API server validates selectors
+	}
+	return selector.String()
+}
+
+func (g *gatherer) reading(q question) explain.Reading {
+	values, err := g.api.read(g.ctx, q.path)
+	out := explain.Reading{Asked: true, Resource: q.resource}
+	if err != nil {
+		out.Fault = err.Error()
+		var refused *refusal
+		if errors.As(err, &refused) {
+			out.Code = refused.code
+		}
+		if out.Code == http.StatusNotFound && strings.Contains(out.Fault, "page not found") {
+			out.Fault = "the server could not find the requested resource" // as client-go has it
+		}
+		return out
+	}
+	for _, v := range values {
+		object := strings.TrimPrefix(v.about, "pod/")
+		if object == noLabels {
+			object = explain.NoLabels
+		}
+		out.Values = append(out.Values, explain.Value{Object: object, Milli: v.milli(), Text: v.print(), Time: v.at})
+	}
+	if len(values) == 0 {
+		out.Code, out.Fault = http.StatusNotFound, "the answer has no values"
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// getOptions is the question of get, and how to answer it.
+type getOptions struct {
+	api       apiOptions
+	namespace string
+	labels    string // selector of the metric's label sets
+	objects   string // selector of the objects' Kubernetes labels
+	output    string
+	watch     bool
+	interval  time.Duration
+}
+
+const getLong = `Get reads one metric through the standard metrics APIs, as the Horizontal Pod Autoscaler does.
+
+WHAT is <resource>/<name>, as in pods/web-1, pods/*, deployments.apps/web or namespaces/shop, or "external". kubectl's short names work, as in deploy/web. METRIC is name[:stat][:window], as in http_requests, http_requests:count:10s or latency:p95.
+
+VALUE has six significant digits unless it is a whole number; -o wide and -o json print it exactly. AGE is the age of the newest sample. A windowed value has none, because its timestamp is the window's end. Control characters in labels and names are printed as \n or \x1b; -o json prints the response unchanged.
+
+--watch waits until there is a value. On a terminal it draws a plot, and "q" ends it; elsewhere it prints a row per value and read, and with -o json a line of JSON per read.`
+
+const getExample = `  sluice get external http_requests
+  sluice get -n shop 'pods/*' http_requests:rate:10s
+  sluice get -n shop external jobs_done -l queue=mail -o json
+  sluice get -n shop deploy/web latency:p95 --watch`
+
+func newGet() *cobra.Command {
+	o := getOptions{output: "table"}
+	cmd := &cobra.Command{
+		Use:     "get WHAT METRIC",
+		Short:   "Read a metric through the metrics API",
+		Long:    getLong,
+		Example: getExample,
+		RunE: command.WithArguments(func(cmd *cobra.Command, args []string, faults []error) error {
+			o.api.dataDirSet = cmd.Flags().Changed("data-dir")
+			if cmd.Flags().Changed("interval") && !o.watch {
+				faults = append(faults, errors.New("--interval is set without --watch; must be both or neither"))
+			}
+			q, err := o.asked(args)
+			if err := command.Usage(append(faults, err, o.validate())...); err != nil {
+				return err
+			}
+			return withRight(withSuggestion(runGet(cmd, o, q), args[0]))
+		}),
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	command.UnderHeading(flags, "Question", func() {
+		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace to read from; empty: that of the kubeconfig's context, or \"default\". Cluster-scoped objects have none.")
+		flags.StringVarP(&o.labels, "labels", "l", "", "Selector of the metric's label sets, as in queue=mail,zone!=b.")
+		flags.StringVar(&o.objects, "selector", "", "Selector of the objects by their own Kubernetes labels, as in app=web.")
+	})
+	command.UnderHeading(flags, "Output", func() {
+		flags.VarP(command.NewChoice(&o.output, []string{"table", "wide", "json"}), "output", "o", "Format of the output.")
+		flags.BoolVarP(&o.watch, "watch", "w", false, "Read repeatedly: draws a plot on a terminal, prints rows elsewhere.")
+		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two reads.")
+	})
+	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
+	cmd.ValidArgsFunction = completeKinds
+	return cmd
+}
+
+func (o *getOptions) validate() error {
+	var faults []error
+	if o.watch && o.interval < 100*time.Millisecond {
+		faults = append(faults, fmt.Errorf("--interval is %v; must be at least 100ms", o.interval))
+	}
+	for _, selector := range []struct{ flag, is string }{{"--labels", o.labels}, {"--selector", o.objects}} {
+		if _, err := labels.Parse(selector.is); err != nil {
+			faults = append(faults, fmt.Errorf("%s is %q; must be a selector, as in queue=mail,zone!=b: %w", selector.flag, selector.is, err))
+		}
+	}
+	return command.Usage(append(faults, o.api.validate())...)
+}
+
+// asked is the question that the arguments make, without the namespace of a kubeconfig's context.
+func (o *getOptions) asked(args []string) (asked, error) {
+	if len(args) != 2 {
+		example := "external http_requests"
+		if len(args) == 3 && kindOf(args[0]).known { // "get deploy web METRIC", as kubectl has it
+			example = kindOf(args[0]).canonical + "/" + args[1] + " " + args[2]
+		}
+		return asked{}, fmt.Errorf("%s; must be WHAT and METRIC, as in: sluice get %s", command.CountArguments(len(args)), example)
+	}
+	q := asked{namespace: o.namespace, what: args[0], metric: args[1], labels: o.labels, objects: o.objects}
+	_, err := q.path()
+	return q, err
+}
+
+// withSuggestion adds, where a server knows no such resource, the nearest one.
+func withSuggestion(err error, what string) error {
+	resource, _, _ := strings.Cut(what, "/")
+	if isAbsent(err) && what != "external" {
+		if text := suggestKind(resource); text != "" {
+			return fmt.Errorf("%w%s", err, text)
+		}
+	}
+	return err
+}
+
+// metricsReader is the ClusterRole of the chart that allows reading metrics.
+const metricsReader = "sluice-reader"
+
+// withRight adds, where RBAC denies a metric, the command that grants the right. A policy's denial is meant.
+func withRight(err error) error {
+	var refused *refusal
+	if !errors.As(err, &refused) || refused.code != http.StatusForbidden || !forbiddenUser.MatchString(refused.message) {
+		return err
+	}
+	binding := "clusterrolebinding metrics-reader"
+	if found := forbiddenNamespace.FindStringSubmatch(refused.message); found != nil {
+		binding = "rolebinding metrics-reader -n " + found[1]
+	}
+	return fmt.Errorf("%w\nto allow it: kubectl create %s --clusterrole=%s %s", err, binding, metricsReader, subjectOf(refused.message))
+}
+
+// forbiddenNamespace finds the namespace in the API server's message.
+var forbiddenNamespace = regexp.MustCompile(`in the namespace "([^"]*)"`)
+
+func runGet(cmd *cobra.Command, o getOptions, q asked) error {
+	api, err := o.api.connect()
+	if err != nil {
+		return err
+	}
+	q.namespace = cmp.Or(q.namespace, api.namespace)
+	path, err := q.path()
+	if err != nil {
+		return err
+	}
+	if o.watch {
+		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM) // the terminal must be restored
+		defer release()
+		if o.output == "json" {
+			return watchJSON(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), o.interval, func(ctx context.Context) ([]byte, error) {
+				return api.get(ctx, path)
+			})
+		}
+		return watch(ctx, cmd.OutOrStdout(), o.interval, func(ctx context.Context) ([]measured, error) {
+			return api.read(ctx, path)
+		})
+	}
+	if o.output == "json" {
+		body, err := api.get(cmd.Context(), path)
+		if err != nil {
+			return err
+		}
+		return printJSON(cmd, body)
+	}
+	values, err := api.read(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	return printTable(cmd.OutOrStdout(), values, o.output == "wide", time.Now())
+}
+
+// printJSON prints the API's response, indented.
+func printJSON(cmd *cobra.Command, body []byte) error {
+	raw := json.RawMessage(body)
+	indented, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		return fmt.Errorf("the response is not JSON: %w", err)
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
+	return err
+}

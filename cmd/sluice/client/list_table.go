@@ -1,0 +1,214 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"golang.org/x/term"
+)
+
+// columnNames are the columns of a list; with all namespaces, NAMESPACE is the first.
+func (o *listOptions) columnNames(of inspect.Resource) (names []string) {
+	if o.namespace == "" {
+		names = append(names, "NAMESPACE")
+	}
+	for _, column := range of.Columns {
+		if !column.Wide || o.output == "wide" {
+			names = append(names, column.Name)
+		}
+	}
+	return names
+}
+
+// cells are the values of a document's columns.
+func (o *listOptions) cells(of inspect.Resource, one inspect.Document, now time.Time) (cells []string) {
+	if o.namespace == "" {
+		namespace := one.Meta().Namespace
+		if namespace == "" {
+			namespace = "-"
+		}
+		cells = append(cells, namespace)
+	}
+	for i, cell := range one.Cells(now) {
+		if cell = metric.Visible(cell); i < of.Identity && o.output != "wide" {
+			cell = narrow(cell)
+		}
+		if !of.Columns[i].Wide || o.output == "wide" {
+			cells = append(cells, cell)
+		}
+	}
+	return cells
+}
+
+// widest bounds the characters of names: a pusher's long one would push the other columns of all rows out
+// of sight. -o wide has it whole.
+const widest = 80
+
+// narrow shortens a name to its beginning and its end.
+func narrow(cell string) string {
+	all := []rune(cell)
+	if len(all) <= widest {
+		return cell
+	}
+	return string(all[:widest/2]) + "…" + string(all[len(all)-widest/2+1:])
+}
+
+// print prints a table as kubectl does.
+func (o *listOptions) print(out io.Writer, of inspect.Resource, all []inspect.Document, now time.Time) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(out, o.nothing(of))
+		return err
+	}
+	newestFirst(all)
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, strings.Join(o.columnNames(of), "\t"))
+	for _, one := range all {
+		fmt.Fprintln(table, strings.Join(o.cells(of, one, now), "\t"))
+	}
+	return table.Flush()
+}
+
+// newestFirst sorts rejections for people, who look for what happened last.
+func newestFirst(all []inspect.Document) {
+	slices.SortStableFunc(all, func(a, b inspect.Document) int {
+		first, isRejection := a.(*inspect.Rejection)
+		if !isRejection {
+			return 0
+		}
+		return b.(*inspect.Rejection).Last.Compare(first.Last)
+	})
+}
+
+// nothing says that a list is empty.
+func (o *listOptions) nothing(of inspect.Resource) string {
+	text := "no " + strings.NewReplacer("autoscalers", "HorizontalPodAutoscalers", "limituses", "limits").Replace(of.Name)
+	if o.namespace != "" {
+		text += " in namespace " + o.namespace
+	}
+	return text
+}
+
+// listShower shows one reading of a list, or its error.
+type listShower func(now time.Time, all listed, err error) error
+
+// shower redraws a terminal that can move its cursor, and prints what changed elsewhere.
+func (o *listOptions) shower(out io.Writer, of inspect.Resource) listShower {
+	encode := map[string]func(listed) error{
+		"json": func(all listed) error { return all.printLine(out, of) },
+		"yaml": func(all listed) error {
+			fmt.Fprintln(out, "---")
+			return all.printYAML(out, of)
+		},
+	}[o.output]
+	if encode != nil {
+		return func(now time.Time, all listed, err error) error {
+			if err != nil {
+				return err
+			}
+			return encode(all)
+		}
+	}
+	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+		fmt.Fprint(out, clearScreen)
+		return func(now time.Time, all listed, err error) error {
+			var text strings.Builder
+			if err != nil {
+				fmt.Fprintln(&text, because(err))
+			} else if err := o.print(&text, of, all.documents, now); err != nil {
+				return err
+			}
+			width, height := command.TerminalSize(term.GetSize(int(file.Fd())))
+			_, err = fmt.Fprint(out, toTop+fitted(text.String(), width, height)+clearRest)
+			return err
+		}
+	}
+	return o.changes(out, of)
+}
+
+// fitted cuts a text to the size of a terminal. It clears the rest of each line. A longer line would wrap,
+// and the rows below it would scroll the first ones out of sight.
+func fitted(text string, width, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		if of := []rune(line); len(of) > width {
+			lines[i] = string(of[:max(width-1, 0)]) + "…"
+		}
+	}
+	if len(lines) >= height {
+		left := len(lines) - height + 2
+		lines = append(lines[:max(height-2, 0)], fmt.Sprintf("… %d more", left))
+	}
+	return strings.Join(lines, clearLine+"\n") + clearLine + "\n"
+}
+
+const clearLine = "\x1b[K"
+
+// changes prints the rows that are new or changed, and the names of those that are gone, with the
+// time. An age alone is no change.
+func (o *listOptions) changes(out io.Writer, of inspect.Resource) listShower {
+	rows, before := alignedRows{out: out}, map[string]string(nil)
+	return func(now time.Time, all listed, err error) error {
+		stamp := now.Format(time.TimeOnly)
+		if err != nil {
+			return rows.print([][]string{{stamp, metric.Visible(because(err))}})
+		}
+		var changed [][]string
+		if before == nil {
+			changed = append(changed, append([]string{"TIME"}, o.columnNames(of)...))
+		}
+		after := map[string]string{}
+		for _, one := range all.documents {
+			meta, fixed := one.Meta(), one.Cells(time.Time{}) // at the beginning of time all ages are 0
+			key := strings.TrimPrefix(meta.Namespace+"/", "/") + strings.Join(fixed[:of.Identity], " ")
+			shown := o.cells(of, one, time.Time{})
+			if after[key] = strings.Join(shown, "\t"); before[key] != after[key] {
+				changed = append(changed, append([]string{stamp}, o.cells(of, one, now)...))
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(before)) {
+			if _, stays := after[key]; !stays {
+				changed = append(changed, []string{stamp, metric.Visible(key) + " is gone"})
+			}
+		}
+		before = after
+		return rows.print(changed)
+	}
+}
+
+// alignedRows prints rows whose columns are aligned as far as the widths are known so far: rows are
+// printed before the next ones exist.
+type alignedRows struct {
+	out    io.Writer
+	widths []int
+}
+
+// print prints rows. The last cell of each is not padded.
+func (a *alignedRows) print(rows [][]string) error {
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			if i == len(a.widths) {
+				a.widths = append(a.widths, 0)
+			}
+			a.widths[i] = max(a.widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var text strings.Builder
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			text.WriteString(cell + strings.Repeat(" ", a.widths[i]-utf8.RuneCountInString(cell)+3))
+		}
+		text.WriteString(row[len(row)-1] + "\n")
+	}
+	_, err := io.WriteString(a.out, text.String())
+	return err
+}

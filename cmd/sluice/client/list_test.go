@@ -1,0 +1,293 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
+	"github.com/sluice-metrics/sluice/inspect"
+)
+
+// answering is a server of the API that answers each path as a test says, and a kubeconfig for it.
+func answering(t *testing.T, answer http.HandlerFunc) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: a
+contexts:
+- {name: a, context: {cluster: c, namespace: team}}
+- {name: b, context: {cluster: c}}
+clusters:
+- {name: c, cluster: {server: %q}}
+`, server.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestListUsesTheContextsNamespace(t *testing.T) {
+	asked := ""
+	file := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, inspectAPI) { // an empty list asks for its namespace, too
+			asked = r.URL.Path
+		}
+		fmt.Fprint(w, `{"items":[]}`)
+	})
+	for args, want := range map[string]string{
+		"":            "/namespaces/team/metrics",
+		"-n shop":     "/namespaces/shop/metrics",
+		"-A":          "/metrics",
+		"--context b": "/metrics",
+	} {
+		if code, _, errs := called(t, append([]string{"list", "metrics", "--kubeconfig", file}, strings.Fields(args)...)...); code != command.ExitOK {
+			t.Errorf("%s: exit code %d: %s", args, code, errs)
+		}
+		if asked != inspectAPI+want {
+			t.Errorf("%s asks %s, want %s", args, asked, want)
+		}
+	}
+}
+
+func TestListFollowsPages(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		n, next := len(r.URL.Query().Get("continue")), ""
+		if n < 3 {
+			next = strings.Repeat("c", n+1)
+		}
+		fmt.Fprintf(w, `{"metadata":{"continue":%q},"items":[{"name":"m%d","namespace":"team"}]}`, next, n)
+	})
+	if code, out, errs := called(t, "list", "--kubeconfig", file); code != command.ExitOK || strings.Count(out, "\n") != 5 || !commandtest.ContainsAll(out, []string{"m0", "m3"}) {
+		t.Errorf("exit code %d: %s\n%s", code, errs, out)
+	}
+}
+
+// A fault in the list is the exit code 1, and the first one is named.
+func TestListOfSomethingWrongFails(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"name":"ok","namespace":"team","targetKind":"Deployment","targetName":"ok","metrics":[{"name":"a","target":"5","value":"4"}]},
+			{"name":"web","namespace":"team","targetKind":"Deployment","targetName":"web","metrics":[{"name":"jobs","target":"5","missing":true,"why":"never pushed"}]}]}`)
+	})
+	code, out, errs := called(t, "list", "hpas", "--kubeconfig", file, "-o", "wide")
+	if code != command.ExitFailed || !strings.Contains(errs, "1 of 2 autoscalers have a fault; the first: team/web: metric jobs is missing: never pushed; why, and what mends it: sluice explain -n team hpa/web") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if !commandtest.ContainsAll(out, []string{"deployment/ok", "a 4/5", "jobs missing/5", "WHY"}) {
+		t.Errorf("%s", out)
+	}
+}
+
+// A list of a namespace that doesn't exist fails, and names the one that may be meant. An empty one
+// doesn't, nor one that the user may not see.
+func TestListOfANamespaceThatDoesNotExistFails(t *testing.T) {
+	seen := http.StatusNotFound
+	file := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/namespaces":
+			fmt.Fprint(w, `{"items":[{"metadata":{"name":"default"}},{"metadata":{"name":"shop"}}]}`)
+		case "/api/v1/namespaces/shpo":
+			w.WriteHeader(seen)
+			fmt.Fprint(w, `{"kind":"Status","message":"says the API server","details":{"name":"shpo","kind":"namespaces"}}`)
+		default:
+			fmt.Fprint(w, `{"items":[]}`)
+		}
+	})
+	for _, output := range []string{"table", "json", "yaml"} {
+		code, out, errs := called(t, "list", "refused", "-n", "shpo", "--kubeconfig", file, "-o", output)
+		if code != command.ExitFailed || out != "" || !strings.Contains(errs, `namespace "shpo" does not exist; did you mean "shop"`) {
+			t.Errorf("%s: exit code %d, %q, %q", output, code, out, errs)
+		}
+	}
+	for _, seen = range []int{http.StatusOK, http.StatusForbidden} {
+		if code, out, errs := called(t, "list", "refused", "-n", "shpo", "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, "no rejections in namespace shpo") {
+			t.Errorf("seen with %d: exit code %d, %q, %q", seen, code, out, errs)
+		}
+	}
+}
+
+func TestListAsYAML(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"metadata":{"name":"a"},"name":"12","count":7,"ok":true,"example":"x: |\n# \u0001 \u003cb\u003e","labels":{"b":"true","a":""},"none":[]}]}`)
+	})
+	want := `kind: RejectionList
+apiVersion: inspect.sluice.dev/v1alpha1
+metadata: {}
+items:
+  - metadata:
+      name: a
+    name: "12"
+    count: 7
+    ok: true
+    example: "x: |\n# \x01 <b>"
+    labels:
+      b: "true"
+      a: ""
+    none: []
+`
+	if code, out, errs := called(t, "list", "refused", "--kubeconfig", file, "-o", "yaml"); code != command.ExitOK || out != want {
+		t.Errorf("exit code %d: %s\n%s, want\n%s", code, errs, out, want)
+	}
+}
+
+// A line apart from the rows says what each column counts, and since when.
+func TestListSaysWhatIsCounted(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"of":{"resource":"pods","name":"web-1"},"reason":"limit","name":"web-1","rejected":3}]}`)
+	})
+	for list, parts := range map[string][2]string{
+		"limits":  {"REJECTED SERIES", "since it started or since"},
+		"refused": {"SAMPLES", "since FIRST"},
+		"senders": {"REJECTED SAMPLES", "started"},
+	} {
+		if code, out, errs := called(t, "list", list, "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, parts[0]) || !strings.Contains(errs, parts[1]) {
+			t.Errorf("%s: exit code %d\n%s\n%s", list, code, out, errs)
+		}
+		if _, _, errs := called(t, "list", list, "--kubeconfig", file, "-o", "json"); errs != "" {
+			t.Errorf("%s in JSON: %s", list, errs)
+		}
+	}
+}
+
+func TestListSaysWhichRightIsMissing(t *testing.T) {
+	user := "jane"
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"kind":"Status","message":"metrics.inspect.sluice.dev is forbidden: User \"%s\" cannot list resource"}`, user)
+	})
+	code, _, errs := called(t, "list", "--kubeconfig", file)
+	if code != command.ExitFailed || !strings.Contains(errs, "kubectl create rolebinding sluice-inspect-reader -n team --clusterrole=sluice-inspect-reader --user=jane") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	user = "system:serviceaccount:ops:robot"
+	if _, _, errs = called(t, "list", "-A", "--kubeconfig", file); !strings.Contains(errs, "clusterrolebinding sluice-inspect-reader --clusterrole=sluice-inspect-reader --serviceaccount=ops:robot") ||
+		!strings.Contains(errs, "sluice list metrics -n NAMESPACE") {
+		t.Errorf("all namespaces: %s", errs)
+	}
+}
+
+// Sluice itself says what it lacks; a registration of the API doesn't help.
+func TestListSaysThatPoliciesAreUnknown(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"kind":"Status","message":"it may not read the policies","details":{"group":"inspect.sluice.dev","kind":"policies"}}`)
+	})
+	if code, _, errs := called(t, "list", "policies", "--kubeconfig", file); code != command.ExitFailed || !strings.Contains(errs, "may not read the policies") || strings.Contains(errs, "apiservice") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+func TestRejectionsAreListedNewestFirst(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"metric":"old","reason":"limit","last":"2026-01-01T00:00:00Z"},{"metric":"new","reason":"limit","last":"2026-01-02T00:00:00Z"}]}`)
+	})
+	_, out, _ := called(t, "list", "refused", "--kubeconfig", file)
+	if strings.Index(out, "new ") > strings.Index(out, "old ") {
+		t.Errorf("%s, want the newest first", out)
+	}
+}
+
+func TestListFaults(t *testing.T) {
+	code, _, errs := called(t, "list", "metricss", "x", "-n", "a", "-A", "--interval", "1s", "-o", "xml")
+	if code != command.ExitUsage {
+		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
+	}
+	commandtest.WantLines(t, errs, `did you mean "metrics"`, "--all-namespaces and --namespace", "--interval", "-o is")
+}
+
+// In a pipe, a watched list prints its rows once, then those that change or go.
+func TestAWatchedListPrintsChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		o := listOptions{output: "table", namespace: "shop"}
+		of, _ := inspect.ResourceNamed("metrics")
+		show := o.shower(&out, of)
+		read := func(all ...inspect.Document) {
+			t.Helper()
+			if err := show(time.Now(), listed{documents: all}, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+		}
+		sampled := time.Now()
+		read(&inspect.Metric{Name: "a", Kind: "counter", Series: 1, LastSample: sampled}, &inspect.Metric{Name: "long_name", Kind: "gauge", Series: 1, LastSample: sampled})
+		read(&inspect.Metric{Name: "a", Kind: "counter", Series: 1, LastSample: sampled, Value: "7"}, &inspect.Metric{Name: "long_name", Kind: "gauge", Series: 2, LastSample: sampled})
+		read(&inspect.Metric{Name: "a", Kind: "counter", Series: 1, LastSample: sampled})
+		want := `TIME       NAME        OF         KIND      OBJECTS   SERIES   LAST SAMPLE   READ BY
+00:00:00   a           external   counter   -         1        0s            -
+00:00:00   long_name   external   gauge     -         1        0s            -
+00:00:02   long_name   external   gauge     -         2        2s            -
+00:00:04   long_name external is gone
+`
+		if got := out.String(); got != want {
+			t.Errorf("%s, want\n%s", got, want)
+		}
+	})
+}
+
+func TestAListFitsTheTerminal(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"a\nb\nc\nd\n", "a\x1b[K\nb\x1b[K\n… 2 more\x1b[K\n"},
+		{"a\nb\n", "a\x1b[K\nb\x1b[K\n"},
+		{"twelve bytes\nthirteen byte\n", "twelve bytes\x1b[K\nthirteen by…\x1b[K\n"},
+		{"ä ü ö ß … é\n", "ä ü ö ß … é\x1b[K\n"},
+	} {
+		if got := fitted(c.text, 12, 4); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestTheDefaultIsKubectlsKubeconfig(t *testing.T) {
+	t.Setenv("KUBECONFIG", "")
+	o := apiOptions{dataDir: t.TempDir()}
+	if _, err := o.kubeconfigs(); err != nil && !strings.Contains(err.Error(), ".kube") {
+		t.Errorf("%v, want kubectl's own kubeconfig", err)
+	}
+}
+
+// A pusher's long name doesn't push the other columns of all rows out of sight; -o wide has it whole.
+func TestALongNameLeavesATableNarrow(t *testing.T) {
+	long := "begin" + strings.Repeat("x", 400) + "\u202e\x1b[31mend"
+	of, _ := inspect.ResourceNamed("metrics")
+	all := []inspect.Document{&inspect.Metric{Namespace: "shop", Name: long, Kind: "gauge", Series: 1}, &inspect.Metric{Namespace: "shop", Name: "a", Kind: "gauge", Series: 1}}
+	for output, want := range map[string]string{"table": "31mend", "wide": strings.Repeat("x", 400)} {
+		var out strings.Builder
+		if err := (&listOptions{output: output, namespace: "shop"}).print(&out, of, all, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if narrow := utf8.RuneCountInString(lines[0]) < 160; narrow != (output == "table") || strings.ContainsAny(out.String(), "\x1b\u202e") || !strings.Contains(lines[1], "beginx") || !strings.Contains(lines[1], want) {
+			t.Errorf("%s, with %q:\n%q", output, want, out.String())
+		}
+	}
+}
+
+func TestAWideListOfLimitsNamesTheHolders(t *testing.T) {
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[{"of":{"resource":"pods","name":"web-1"},"metrics":4,"series":85,"maxMetrics":4,"maxSeries":100,"rejected":3,"wantedMetrics":9,"wantedSeries":90,"holders":[{"metric":"hits","series":80,"autoscaler":true},{"metric":"mails","series":3}]}]}`)
+	})
+	if _, out, errs := called(t, "list", "limits", "--kubeconfig", file, "-o", "wide"); !commandtest.ContainsAll(out, []string{"HELD BY", "hits 80 (autoscaler), mails 3 and 2 more", "WANTED", "9 metrics\n"}) {
+		t.Errorf("limits: %s\n%s", out, errs)
+	}
+}
+
+// Users may name the list as kubectl names the kinds.
+func TestNamesOfTheListOfPolicies(t *testing.T) {
+	for _, name := range []string{"policies", "policy", "externalmetricpolicies", "externalmetricpolicy", "emp", "cemp", "clusterexternalmetricpolicies"} {
+		if of, err := listNamed([]string{name}); err != nil || of.Name != "policies" {
+			t.Errorf("%s: %s %v", name, of.Name, err)
+		}
+	}
+}

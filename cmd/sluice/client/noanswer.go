@@ -1,0 +1,83 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+// connectPatience bounds the connecting to a server.
+const connectPatience = 3 * time.Second
+
+func dialer() *net.Dialer { return &net.Dialer{Timeout: connectPatience} }
+
+// unreachable is the error of a request without a response.
+type unreachable struct {
+	text string
+	err  error
+}
+
+func (u *unreachable) Error() string { return u.text }
+func (u *unreachable) Unwrap() error { return u.err }
+
+// noAnswer describes the error of a request without a response. Port is the setting of "sluice
+// serve" that names the expected port.
+func noAnswer(base, port string, err error) error {
+	var record tls.RecordHeaderError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var lookup *net.DNSError
+	var wire *net.OpError
+	text := ""
+	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text = fmt.Sprintf("nothing listens on %s: is `sluice serve` running?", base)
+	case errors.As(err, &lookup):
+		text = fmt.Sprintf("%s: unknown host %s", base, lookup.Name)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		text = fmt.Sprintf("%s does not answer: is `sluice serve` running there, and can this machine reach it?", base)
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		text = fmt.Sprintf("%s does not speak TLS; must be the port of --%s", base, port)
+	case errors.As(err, &authority):
+		voucher, wanted := "the kubeconfig does not vouch for", "the kubeconfig of that server"
+		if port == "http-address" {
+			voucher, wanted = "no authority known here vouches for", "--ca-file with its authority"
+		}
+		text = fmt.Sprintf("%s shows a certificate that %s; must have %s, or --insecure-skip-tls-verify", base, voucher, wanted)
+	case errors.As(err, &host):
+		text = fmt.Sprintf("%s shows a certificate of another host: %s", base, host.Error())
+	case errors.As(err, &wire):
+		text = fmt.Sprintf("%s: %s", base, wire.Err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		text = fmt.Sprintf("%s closed the connection without a response; must be the port of --%s", base, port)
+	default:
+		text = fmt.Sprintf("%s gives an invalid response (%s); must be the port of --%s", base, rootOf(err), port)
+	}
+	return &unreachable{text, err}
+}
+
+func isTimeout(err error) bool {
+	var slow net.Error
+	return errors.As(err, &slow) && slow.Timeout()
+}
+
+// rootOf is the innermost error, without the address that its wrappers repeat.
+func rootOf(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

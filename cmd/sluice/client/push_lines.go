@@ -1,0 +1,188 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/spf13/cobra"
+)
+
+// packetBytes bounds a datagram: it fits into an Ethernet frame.
+const packetBytes = 1432
+
+// pushLines sends the lines given as arguments, once all are checked, or streams standard input.
+func pushLines(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
+	faults = append(faults, o.onlyOverHTTP(cmd)...)
+	var address config.Faults
+	address.AddUnlessHostPort("--statsd", o.statsd, "127.0.0.1:8125")
+	faults = append(faults, address...)
+	if len(args) == 0 {
+		faults = append(faults, errNothingToPush)
+	}
+	check := newChecker(o.dialect)
+	fromInput := slices.Equal(args, []string{"-"})
+	if !fromInput {
+		faults = append(faults, check.all(args)...)
+	}
+	if err := command.Usage(faults...); err != nil {
+		return err
+	}
+	out, err := dialLines(o.statsd)
+	if err != nil {
+		return err
+	}
+	defer out.conn.Close()
+	if fromInput {
+		return pushInput(cmd, check, out)
+	}
+	for _, line := range args {
+		out.add([]byte(line))
+	}
+	return out.finish(cmd.OutOrStdout())
+}
+
+// all checks lines of which all or none are sent.
+func (c *checker) all(lines []string) []error {
+	var faults []error
+	for _, line := range lines {
+		if err := c.line([]byte(line)); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if bad := len(faults); bad > 0 && len(lines) > 1 {
+		faults = append(faults, fmt.Errorf("nothing was sent: %s of %d cannot be", countLines(bad), len(lines)))
+	} else if bad > 0 {
+		faults = append(faults, errors.New("nothing was sent"))
+	}
+	return faults
+}
+
+// checker reads lines as the server does.
+type checker struct{ scanner *statsd.Scanner }
+
+func newChecker(dialect statsd.Dialect) *checker {
+	options := statsd.DefaultOptions()
+	options.Dialect = dialect
+	return &checker{statsd.NewScanner(options)}
+}
+
+// line returns the first fault of a line, with its position.
+func (c *checker) line(line []byte) error {
+	c.scanner.Reset(line)
+	found := false
+	for c.scanner.Next() {
+		found = true
+		if f := c.scanner.Fault; f.Reason != metric.Applied {
+			return fmt.Errorf("%s: %s (%s, at byte %d)", quote(line), f.Explain(c.scanner.Line()), f.Reason, f.Offset)
+		}
+		if err := checkName(line, string(c.scanner.Sample.Name)); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("%s: empty line", quote(line))
+	}
+	return nil
+}
+
+// checkName rejects the names that the server rejects: no reader could ask for them.
+func checkName(line []byte, name string) error {
+	reason := metric.CheckName(name)
+	switch {
+	case reason == metric.Applied:
+		return nil
+	case reason == metric.TooLong:
+		return fmt.Errorf("%s: the name has %d bytes; must have at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
+	case metric.HasReservedSuffix(name):
+		return fmt.Errorf("%s: the name ends in a stat or a window, so readers would ask for %q; must be another name (%s)",
+			quote(line), metric.ParseExpression(name).Name, reason)
+	}
+	return fmt.Errorf(`%s: no metrics API can ask for the name; must be without "%%", "?" and control characters, and not ".", "..", "status" or "finalize" (%s)`, quote(line), reason)
+}
+
+// quotedBytes bounds the part of a line that its fault quotes.
+const quotedBytes = 200
+
+func quote(line []byte) string {
+	if len(line) > quotedBytes {
+		return fmt.Sprintf("%q…", line[:quotedBytes])
+	}
+	return fmt.Sprintf("%q", line)
+}
+
+// lineSender packs lines into datagrams.
+type lineSender struct {
+	conn   net.Conn
+	packet []byte
+	lines  int
+	err    error // the first one
+}
+
+func dialLines(address string) (*lineSender, error) {
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--statsd: %w", err)
+	}
+	return &lineSender{conn: conn}, nil
+}
+
+func (s *lineSender) add(line []byte) {
+	if len(s.packet) > 0 && len(s.packet)+1+len(line) > packetBytes {
+		s.flush()
+	}
+	if len(s.packet) > 0 {
+		s.packet = append(s.packet, '\n')
+	}
+	s.packet = append(s.packet, line...)
+	s.lines++
+}
+
+func (s *lineSender) flush() {
+	if len(s.packet) == 0 {
+		return
+	}
+	if _, err := s.conn.Write(s.packet); err != nil && s.err == nil {
+		s.err = err
+	}
+	s.packet = s.packet[:0]
+}
+
+// refusalWait is how long the kernel may take to report that a local port is closed.
+const refusalWait = 20 * time.Millisecond
+
+// finish sends the rest and prints the number of lines. It fails for a port that the network
+// reports as closed.
+func (s *lineSender) finish(out io.Writer) error {
+	s.flush()
+	if s.err == nil {
+		_ = s.conn.SetReadDeadline(time.Now().Add(refusalWait))
+		var one [1]byte
+		if _, err := s.conn.Read(one[:]); errors.Is(err, syscall.ECONNREFUSED) {
+			s.err = err
+		}
+	}
+	if errors.Is(s.err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing listens on %s (udp)", s.conn.RemoteAddr())
+	}
+	if s.err != nil {
+		return fmt.Errorf("%s: %w", s.conn.RemoteAddr(), s.err)
+	}
+	fmt.Fprintf(out, "sent %s to %s\n", countLines(s.lines), s.conn.RemoteAddr())
+	return nil
+}
+
+func countLines(n int) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", n)
+}

@@ -1,0 +1,92 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of every subcommand.
+const (
+	ExitOK     = 0
+	ExitFailed = 1 // the command line was valid, its work failed
+	ExitUsage  = 2 // a flag, an argument or a setting is invalid
+)
+
+// Streams are where a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// mostOfAnError bounds the printed bytes of one error: an argument may be a whole file by mistake,
+// and errors quote arguments.
+const mostOfAnError = 2 << 10
+
+// Execute executes one command line and returns the process's exit code. It writes errors to std.Err.
+func Execute(ctx context.Context, root *cobra.Command, args []string, std Streams) int {
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
+	root.SetArgs(args)
+	refuseUnknownShells(root) // cobra's command keeps the output that the root has at this moment
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		letCobraReadFlags(root)
+	}
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	code, hint := ExitFailed, ""
+	var faults *usageFaults
+	if errors.As(err, &faults) {
+		code, hint = ExitUsage, fmt.Sprintf("see '%s --help'\n", command.CommandPath())
+	}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		fmt.Fprintf(std.Err, "%s: %s\n", command.CommandPath(), metric.Truncate(line, mostOfAnError))
+	}
+	fmt.Fprint(std.Err, hint)
+	return code
+}
+
+// NewRoot is the command "sluice", with these commands below it.
+func NewRoot(version string, commands ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "Pushed metrics for Kubernetes autoscaling",
+		Long: `Sluice turns pushed metrics into Kubernetes autoscaling: applications push StatsD, batch jobs push
+over HTTP, and the Horizontal Pod Autoscaler reads the standard metrics APIs.
+
+Installed as "kubectl-sluice" in the PATH, it is a plugin of kubectl: kubectl sluice list.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return Usage(UnknownCommand(cmd, args[0]))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	if isPlugin(os.Args[0]) {
+		asPlugin(root)
+	}
+	root.Version = version
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpFunc(printHelp)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
+	help := newHelp()
+	root.SetHelpCommand(help)
+	for _, command := range append(commands, help) {
+		command.DisableFlagParsing = true
+		command.InitDefaultHelpFlag()
+		root.AddCommand(command)
+	}
+	return root
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/console"
+	"github.com/sluice-metrics/sluice/explain"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/credential"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// openConsole opens the console, if it is configured.
+func (p *dataPath) openConsole(context.Context) (err error) {
+	cfg := p.cfg.console
+	if !cfg.Enabled() {
+		return nil
+	}
+	trial := trial{path: p}
+	http, _ := p.pushURL()
+	parts := console.Parts{
+		Source: p.inspection(), Try: trial.lines, Health: p.health,
+		PushUDP: p.udpAddress(), PushHTTP: http, Logger: p.log,
+	}
+	if p.cluster.view != nil {
+		reader := consoleReader{p}
+		parts.Readable = p.cluster.policies.readable
+		parts.Target, parts.Begin, parts.Groups = reader.target, reader.begin, reader.groups
+		if parts.Access, err = p.consoleAccess(); err != nil {
+			return err
+		}
+		parts.TLS = p.api.TLS()
+	}
+	p.console, err = console.New(cfg, parts)
+	return p.cfg.listenFault("console-address", err)
+}
+
+// consoleAccess asks the API server about tokens and rights, as HTTP push does.
+func (p *dataPath) consoleAccess() (console.Access, error) {
+	accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience)
+	if err != nil {
+		return nil, err
+	}
+	asks, err := credential.NewAuthenticator(credential.Config{Tokens: true}, accounts, p.log)
+	return consoleAccess{asks}, err
+}
+
+// consoleAccess implements console.Access.
+type consoleAccess struct{ asks *credential.Authenticator }
+
+// Who implements console.Access. An answer is at most ten seconds old.
+func (c consoleAccess) Who(ctx context.Context, from netip.Prefix, token string) (*metric.Principal, error) {
+	who, err := c.asks.Token(ctx, from, token)
+	switch {
+	case errors.Is(err, credential.ErrUnavailable):
+		return nil, errors.Join(console.ErrUnavailable, err)
+	case err != nil:
+		return nil, err
+	}
+	return &who.Principal, nil
+}
+
+// May implements console.Access.
+func (c consoleAccess) May(ctx context.Context, who *metric.Principal, right metric.Right) (bool, error) {
+	if known, ok := who.Rights.(*credential.Principal); ok {
+		if err := c.asks.CheckRights(ctx, known, right); err != nil {
+			return false, errors.Join(console.ErrUnavailable, err)
+		}
+	}
+	return who.Check(right) == metric.Allowed, nil
+}
+
+// consoleReader reads what autoscalers get, for the console.
+type consoleReader struct{ *dataPath }
+
+func (r consoleReader) newReader() *adapter.AutoscalerReader {
+	return adapter.NewAutoscalerReader(adapter.Parts{Source: r.readerOf(mergedTable{r.merged}), Cluster: r.cluster.view, Policies: r.cluster.policies})
+}
+
+// begin returns a reader of the values that targets are compared with.
+func (r consoleReader) begin() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
+	reader, targets := r.newReader(), r.cluster.view.Targets()
+	return func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (float64, bool) {
+		got, err := reader.Of(a, m, targets)
+		value := got.Sum.Float64()
+		if m.Source == inspect.SourcePods {
+			value /= float64(max(got.Values, 1))
+		}
+		return value, err == nil
+	}
+}
+
+// target returns the pods of an autoscaler's target, and the answers to its metrics.
+func (r consoleReader) target(a *inspect.Autoscaler) (t console.Target) {
+	reader := r.newReader()
+	t = targetOf(a, reader, r.cluster.view.Targets())
+	t.Asked = make([]console.Use, len(a.Metrics))
+	for i := range a.Metrics {
+		m := &a.Metrics[i]
+		t.Asked[i] = console.Use(r.api.ControllerUse(a.Namespace, reader.ResourceOf(m), m.Name))
+	}
+	return t
+}
+
+// targetOf returns the pods of an autoscaler's target, and the answers to the metrics that Sluice is
+// asked for.
+func targetOf(a *inspect.Autoscaler, reader *adapter.AutoscalerReader, targets *cluster.Targets) (t console.Target) {
+	for _, one := range targets.PodStates(a.Namespace, a.TargetKind, a.TargetName) {
+		t.Pods = append(t.Pods, explain.Pod{Name: one.Name, Phase: "Running", Ready: one.Ready, Started: one.Created})
+	}
+	t.Readings = make([]explain.Reading, len(a.Metrics))
+	for i := range a.Metrics {
+		m, reading := &a.Metrics[i], &t.Readings[i]
+		if !m.Asked {
+			continue
+		}
+		reading.Asked = true
+		_, err := reader.Each(a, m, targets, func(one *metric.Point) {
+			reading.Values = append(reading.Values, explainedValue(one))
+		})
+		if err != nil {
+			reading.Values, reading.Code, reading.Fault = nil, statusOf(err), err.Error()
+		}
+	}
+	return t
+}
+
+// groups are the API groups, and when the API server last asked for them.
+func (r consoleReader) groups() (all []console.GroupUse) {
+	for _, one := range r.api.GroupUses() {
+		all = append(all, console.GroupUse{Group: one.Group, Last: console.Use(one.Last), Succeeded: one.Succeeded})
+	}
+	return all
+}
+
+func explainedValue(one *metric.Point) explain.Value {
+	v := explain.Value{Object: one.Object.Name, Text: adapter.Quantity(one.Value), Time: one.Time, Pods: one.Pods}
+	if one.Object.External() {
+		if v.Object = explain.NoLabels; one.Labels.Len() > 0 {
+			v.Object = strings.TrimSuffix(strings.TrimPrefix(one.Labels.String(), "{"), "}")
+		}
+	}
+	if q, err := resource.ParseQuantity(v.Text); err == nil {
+		v.Milli = q.MilliValue()
+	}
+	return v
+}
+
+// statusOf is the HTTP status with which the metrics APIs answer an error.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, metric.ErrInvalidQuery):
+		return http.StatusBadRequest
+	case errors.Is(err, metric.ErrForbidden):
+		return http.StatusForbidden
+	case errors.Is(err, metric.ErrNotReady):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusNotFound
+}
+
+// health is the state of the process, for the console.
+func (p *dataPath) health() console.Health {
+	h := console.Health{Version: sluice.Version, Series: p.table.Series(),
+		MaxSeries: p.cfg.table.MaxSeries, MaxBytes: p.cfg.table.MaxBytes}
+	h.HeldSeries, h.HeldBytes = p.table.Held()
+	for _, f := range p.ledger.Figures() {
+		one := console.Receiver{Name: f.Receiver, Received: f.Received, Applied: f.Applied, Pending: f.Pending,
+			Datagrams: f.Datagrams, KernelDrops: f.KernelDrops}
+		for _, reason := range metric.Reasons() {
+			if n := f.Rejected[reason]; n > 0 {
+				one.Rejected = append(one.Rejected, console.Count{Reason: reason.String(), Number: n})
+			}
+		}
+		h.Receivers = append(h.Receivers, one)
+	}
+	for _, c := range p.checks() {
+		ready, detail := c.State()
+		h.Checks = append(h.Checks, console.Check{Name: c.Name, Ready: ready, Detail: detail})
+	}
+	return h
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func TestConsoleShowsWhatWasPushed(t *testing.T) {
+	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
+	if code, _, errs := called(t, "push", "--statsd", p.udpAddress(), "seen:1|c|#sluice_object:external/shop"); code != command.ExitOK {
+		t.Fatal(errs)
+	}
+	for path, want := range map[string]string{
+		"/metrics": ">seen<", "/metric?namespace=shop&name=seen": "A counter with 1 series", "/health": "holds", "/": ">seen<",
+		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "is a counter already",
+	} {
+		resp, err := http.Get("http://" + p.console.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %s, without %q (%v):\n%s", path, resp.Status, want, err, body)
+		}
+	}
+	if text := p.banner(); !strings.Contains(text, "console      http://127.0.0.1:") {
+		t.Errorf("the banner names no console:\n%s", text)
+	}
+}
+
+// A metric that a policy denies isn't taken for one that was never pushed.
+func TestStatusOfDenial(t *testing.T) {
+	for is, want := range map[error]int{metric.ErrForbidden: 403, metric.ErrNotReady: 503, metric.ErrInvalidQuery: 400, metric.ErrNotFound: 404} {
+		if got := statusOf(&metric.QueryError{Is: is}); got != want {
+			t.Errorf("%v: %d, want %d", is, got, want)
+		}
+	}
+}
+
+// A trial says of each line what a push of it does, and applies nothing.
+func TestTrial(t *testing.T) {
+	p := started(t, t.TempDir())
+	lines := []struct{ line, reason, has string }{
+		{"a:1|c", "applied", "adds 1"}, {"a:1|c|@0.1", "applied", "adds 1 × 10"}, {"g:-3|g", "applied", "shifts it by -3"}, {"t:12|ms", "applied", "observes 12"},
+		{"s:bob|s", "applied", "the member bob"}, {"a 1|c", "malformed", "must be name:value|type"}, {"a:x|c", "malformed", "is no number"},
+		{"a%:1|c", "name", "no Kubernetes API"}, {"a:1|c|@7", "rate", ""}, {"_e{1,1}:a|b", "unsupported", "events"},
+		{"datadog.dogstatsd.client.metrics:1|c", "ignored", "ignore"}, {"old:1|g|T1", "outdated", "5 minutes"}, {"a:1|c|#sluice_object:nonsense/x/y", "identity", "invalid"},
+		{"gone:1|c|#pod:web-1,namespace:shop", "applied", "web-1"},
+	}
+	for _, c := range lines {
+		all := trial{p}.lines([]byte(c.line), "")
+		if len(all) != 1 {
+			t.Fatalf("%q: %+v", c.line, all)
+		}
+		if one := all[0]; one.Reason != c.reason || !strings.Contains(one.Why+one.Value+one.Of, c.has) {
+			t.Errorf("%q: %+v; want %s with %q", c.line, one, c.reason, c.has)
+		}
+	}
+	if n := p.table.Series(); n != 0 {
+		t.Fatalf("trials made %d series", n)
+	}
+	for _, c := range lines { // the same verdicts as those of a push
+		resp, err := http.Post("http://"+p.push.Addr().String()+"/v1/statsd", "text/plain", strings.NewReader(c.line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		applied, want := resp.StatusCode == http.StatusOK, c.reason == "applied" || c.reason == "ignored"
+		if applied != want || !applied && !strings.Contains(string(body), `"`+c.reason+`"`) {
+			t.Errorf("%q: a push says %s %s", c.line, resp.Status, body)
+		}
+	}
+}
+
+// awayFromAPIServer is a server of a cluster whose API server can't be reached. The loopback address is a
+// trusted forwarder.
+func awayFromAPIServer(t *testing.T, args ...string) *dataPath {
+	t.Helper()
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n" +
+		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return started(t, filepath.Join(dir, "data"), append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
+		"--trusted-forwarders", "127.0.0.1/32"}, args...)...)
+}
+
+// A trial judges as the server does for the sender: its rights, and the limits of new series too, not
+// of new metrics alone. It changes nothing.
+func TestTrialAsTheServerWouldJudge(t *testing.T) {
+	p := awayFromAPIServer(t, "--namespace-metrics", "2", "--namespace-series", "2")
+	push := func(line string) {
+		conn, err := net.Dial("udp", p.udpAddress())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, line)
+	}
+	push("jobs:1|c|#queue:a,sluice_object:external/shop")
+	push("jobs:1|c|#queue:b,sluice_object:external/shop")
+	for end := time.Now().Add(10 * time.Second); p.table.Series() < 2 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	const claim = ",sluice_object:external/shop"
+	for _, c := range []struct{ line, sender, reason, has string }{
+		{"jobs:1|c|#queue:a" + claim, "127.0.0.1", "applied", "next read"},
+		{"jobs:1|c|#queue:c" + claim, "127.0.0.1", "limit", "2 series"},
+		{"mails:1|c|#queue:a" + claim, "127.0.0.1", "limit", "2 series"},
+		{"mails:1|c|#queue:a,sluice_object:external/bank", "127.0.0.1", "applied", "next read"},
+		{"jobs:1|g|#queue:a" + claim, "127.0.0.1", "kind_conflict", "is a counter already"},
+		{"jobs:1|c|#queue:a" + claim, "10.9.9.9", "pending", "not known"},
+		{"jobs:1|c|#queue:a" + claim, "", "identity", "trusted forwarder"},
+		{"jobs:1|c|#queue:a" + claim, "jane", "pending", "kubectl auth can-i create samples.sluice.dev -n shop --as=jane"},
+		{"jobs:1|c|#queue:a" + claim, "shop/web-1", "identity", "there is no pod shop/web-1"},
+	} {
+		one := trial{p}.lines([]byte(c.line), c.sender)[0]
+		if one.Reason != c.reason || !strings.Contains(one.Why, c.has) {
+			t.Errorf("%s from %q: %s: %s; want %s with %q", c.line, c.sender, one.Reason, one.Why, c.reason, c.has)
+		}
+	}
+	if n := p.table.Series(); n != 2 {
+		t.Errorf("after trials there are %d series", n)
+	}
+	if uses := p.inspection().Limits(inspect.Query{}).Items; len(uses) != 1 || uses[0].Rejected != 0 {
+		t.Errorf("trials count as rejections: %+v", uses)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+)
+
+func TestExplainAMetric(t *testing.T) {
+	p := started(t, t.TempDir())
+	if status, body := spoken(t, p, "POST", "/v1/namespaces/shop/pods/web-1/http_requests", "3"); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	for name, c := range map[string]struct {
+		code int
+		says string
+	}{
+		"http_requests": {command.ExitOK, "http_requests is a counter on pods in shop: 1 series of 1 object"},
+		"http_request":  {command.ExitFailed, "http_request was never pushed in shop, or has expired; did you mean http_requests?"},
+	} {
+		code, out, _ := called(t, "explain", name, "-n", "shop", "--kubeconfig", p.kubeconfig)
+		const readAs = "  read as http_requests (rate); other stats: count, total; windows: 10s, 1m, as in http_requests:rate:10s\n"
+		if code != c.code || !strings.Contains(out, c.says) || strings.Contains(out, readAs) != (code == command.ExitOK) {
+			t.Errorf("%s: exit code %d, want %d and %q in\n%s", name, code, c.code, c.says, out)
+		}
+	}
+}
+
+// An operand of a name that a rename gives is read where the pushed metric is.
+func TestExplainARenamedOperand(t *testing.T) {
+	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules+`---
+apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: work, namespace: shop}
+spec:
+  metric: work_left
+  let: {done: jobs_per_second}
+  value: done - 5.0
+`))
+	if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/external/jobs_total", "60"); code >= 300 {
+		t.Fatal(code, text)
+	}
+	code, out, errs := called(t, "explain", "work_left", "-n", "shop", "--kubeconfig", p.kubeconfig)
+	if code != command.ExitOK || !strings.Contains(out, "done = jobs_per_second: 60 (external)") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
+
+// The metric of a rule is explained by its operands on whatever they are pushed, and is wrong if one of
+// them is absent. A renamed metric is explained by the pushed one.
+func TestExplainNamesTheRuleOfAMetric(t *testing.T) {
+	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules))
+	push := func(path, value string) {
+		t.Helper()
+		if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/"+path, value); code >= 300 {
+			t.Fatal(code, text)
+		}
+	}
+	explain := func(code int, name string, wants ...string) {
+		t.Helper()
+		got, out, errs := called(t, "explain", name, "-n", "shop", "--kubeconfig", p.kubeconfig)
+		for _, want := range wants {
+			if got != code || !strings.Contains(out+errs, want) {
+				t.Errorf("%s: %d, want %d with %q:\n%s%s", name, got, code, want, out, errs)
+			}
+		}
+	}
+	push("pods/web-1/busy_workers", "3")
+	push("external/hits_total", "60")
+	explain(command.ExitFailed, "busy_ratio", "computed by metricrule/busy in shop: total > 0.0 ? busy / total : 0.0",
+		"busy = busy_workers: 3 (pods/web-1)", "total = total_workers:last: absent: total_workers was never pushed in shop", "busy_ratio has no value in shop")
+	push("pods/web-1/total_workers", "4")
+	explain(command.ExitOK, "busy_ratio", "total = total_workers:last: 4 (pods/web-1)")
+	explain(command.ExitOK, "hits_per_second", "hits_per_second is a name that clustermetricrule/per-second gives to hits_total", "hits_total: 60 (external)")
+	explain(command.ExitFailed, "nothing", "nothing was never pushed in shop")
+}

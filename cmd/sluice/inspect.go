@@ -1,0 +1,394 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/receiver/group"
+)
+
+// inspection joins the parts that know what this process holds. It implements inspect.Source.
+type inspection struct {
+	merged  *aggregate.Merged
+	freshen func() // applies the datagrams that the sockets still gather
+	groups  *group.Groups
+	// senders, pushers and rejections are those of this replica.
+	senders    *record.Senders
+	pushers    *record.Pushers
+	windows    []time.Duration
+	rejections *record.Rejections
+	// limits and limitSources are nil standalone.
+	limits       *limit.Registry
+	limitSources func(namespace string, ofPods bool) []string
+	// autoscalers returns those of a namespace; empty: of all. Nil: there are none.
+	autoscalers func(namespace string) []inspect.Autoscaler
+	rules       *rulebook
+	// policies returns those of the cluster. Nil: there are none.
+	policies func() []*policy.Policy
+	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
+	unknownPolicies func() error
+}
+
+func (p *dataPath) inspection() inspection {
+	i := inspection{merged: p.merged, freshen: p.statsd.Freshen, groups: p.groups, senders: p.senders,
+		pushers: p.pushers, windows: p.cfg.table.Windows, rejections: p.rejections, rules: p.rules}
+	if p.cluster.view != nil {
+		i.limits, i.limitSources = p.cluster.limits, p.cluster.view.LimitSources
+		i.autoscalers = p.autoscalerDocuments
+		i.policies, i.unknownPolicies = p.cluster.policies.set.Policies, p.cluster.policies.unknown
+	}
+	return i
+}
+
+// autoscalerDocuments returns the autoscalers of a namespace (empty: of all), with what Sluice makes of
+// them.
+func (p *dataPath) autoscalerDocuments(namespace string) []inspect.Autoscaler {
+	all := p.cluster.autoscalers.Autoscalers(namespace)
+	for i := range all {
+		all[i].Wake = p.wakeDocument(&all[i])
+	}
+	return all
+}
+
+// part is the part of a list of the table. Its places are the first three strings of keys.
+func part(q inspect.Query, placeOf func(inspect.Key) aggregate.Place) aggregate.Part {
+	return aggregate.Part{Namespace: q.Namespace, Name: q.Name, After: placeOf(q.After), Most: q.Limit()}
+}
+
+// Keys of lists of the table.
+func metricPlace(k inspect.Key) aggregate.Place {
+	return aggregate.Place{Namespace: k[0], Name: k[1], Resource: k[2]}
+}
+
+func metricKey(p aggregate.Place) inspect.Key { return inspect.Key{p.Namespace, p.Name, p.Resource} }
+
+func objectPlace(k inspect.Key) aggregate.Place {
+	return aggregate.Place{Namespace: k[0], Resource: k[1], Name: k[2]}
+}
+
+func objectKey(p aggregate.Place) inspect.Key { return inspect.Key{p.Namespace, p.Resource, p.Name} }
+
+// Metrics implements inspect.Source.
+func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric]) {
+	i.freshen()
+	list, last, more := i.merged.Metrics(part(q, metricPlace))
+	if more {
+		page.Next = metricKey(last)
+	}
+	readers := i.readers(q.Namespace)
+	page.Items = make([]inspect.Metric, len(list))
+	for n, one := range list {
+		page.Items[n] = inspect.Metric{
+			Namespace: one.Namespace, Name: one.Name, Resource: one.Resource, Kind: one.Kind.String(),
+			Objects: one.Objects, Series: one.Series, LastSample: one.LastSample.UTC(),
+			ReadBy:    readers[metricRead{one.Namespace, one.Name, sourceOf(one.Resource)}],
+			LabelKeys: one.LabelKeys,
+		}
+		if one.Series == 1 {
+			page.Items[n].Value = i.value(one.Place)
+		}
+	}
+	return page
+}
+
+// value is that of a metric with a single series; empty: it has none.
+func (i inspection) value(of aggregate.Place) string {
+	for _, one := range i.merged.SomeSeries(of, 1) {
+		if one.HasValue {
+			return string(one.Value.Append(nil))
+		}
+	}
+	return ""
+}
+
+// Namespaces implements native.Lister.
+func (i inspection) Namespaces(q inspect.Query) (page inspect.Page[string]) {
+	i.freshen()
+	list, more := i.merged.Namespaces(q.After[0], q.Limit())
+	if page.Items = list; more && len(list) > 0 {
+		page.Next = inspect.Key{list[len(list)-1]}
+	}
+	return page
+}
+
+// metricRead is a metric that an autoscaler reads, by its bare name. An autoscaler names a kind, whose
+// resource may be unknown, so metrics of objects are only divided into those of pods and of others.
+type metricRead struct{ namespace, name, source string }
+
+func sourceOf(resource string) string {
+	switch resource {
+	case "":
+		return inspect.SourceExternal
+	case "pods":
+		return inspect.SourcePods
+	}
+	return inspect.SourceObject
+}
+
+// readers returns the autoscalers that name each metric, as "namespace/name".
+func (i inspection) readers(namespace string) map[metricRead][]string {
+	if i.autoscalers == nil {
+		return nil
+	}
+	readers := map[metricRead][]string{}
+	for _, a := range i.autoscalers(namespace) {
+		for _, m := range a.Metrics {
+			of := metricRead{a.Namespace, metric.BareName(m.Name), m.Source}
+			if m.Source == inspect.SourceObject && (m.ObjectKind == "Pod" || m.Pods > 0) {
+				of.source = inspect.SourcePods // of a pod, or rolled up from pods
+			}
+			name := a.Namespace + "/" + a.Name
+			for _, pushed := range i.rules.readsOf(a.Namespace, of.name) {
+				if of.name = pushed; !slices.Contains(readers[of], name) {
+					readers[of] = append(readers[of], name)
+				}
+			}
+		}
+	}
+	return readers
+}
+
+// Series implements inspect.Source.
+func (i inspection) Series(namespace, resource, name string, most int) []inspect.Series {
+	i.freshen()
+	list := i.merged.SomeSeries(aggregate.Place{Resource: resource, Namespace: namespace, Name: name}, most)
+	all := make([]inspect.Series, len(list))
+	for n, one := range list {
+		all[n] = inspect.Series{
+			Object:     inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace, Name: one.Object.Name},
+			LastSample: one.LastSample.UTC(), Interval: one.Interval.Seconds(),
+		}
+		if one.Labels.Len() > 0 {
+			all[n].Labels = one.Labels.Map()
+		}
+		if one.HasValue {
+			all[n].Value = string(one.Value.Append(nil))
+		}
+	}
+	return all
+}
+
+// MetricSenders implements inspect.Source.
+func (i inspection) MetricSenders(namespace, name string) []inspect.MetricSender {
+	return i.pushers.Of(namespace, name)
+}
+
+// Windows implements inspect.Source.
+func (i inspection) Windows() []string {
+	all := make([]string, len(i.windows))
+	for n, w := range slices.Sorted(slices.Values(i.windows)) {
+		all[n] = metric.FormatWindow(w)
+	}
+	return all
+}
+
+// Objects implements inspect.Source.
+func (i inspection) Objects(q inspect.Query) (page inspect.Page[inspect.Object]) {
+	i.freshen()
+	list, last, more := i.merged.ObjectsWithSeries(part(q, objectPlace))
+	if more {
+		page.Next = objectKey(last)
+	}
+	page.Items = make([]inspect.Object, len(list))
+	for n, one := range list {
+		page.Items[n] = inspect.Object{Reference: inspect.Reference(one.Place), Metrics: one.Metrics,
+			Series: one.Series, LastSample: one.LastSample.UTC(), MetricNames: one.MetricNames}
+	}
+	return page
+}
+
+// Senders implements inspect.Source. The table says how many series a pod has, and when it was last
+// heard: known lines are not recorded.
+func (i inspection) Senders(q inspect.Query) inspect.Page[inspect.Sender] {
+	page := inspect.Paged(q, i.senders.All(), func(s *record.Sender) (namespace, name string, key inspect.Key) {
+		return s.Namespace, s.Name, s.Key()
+	})
+	pods := make([]aggregate.Place, len(page.Items))
+	for n, one := range page.Items {
+		if one.Sort == record.OfPod {
+			pods[n] = aggregate.Place{Resource: "pods", Namespace: one.Namespace, Name: one.Name}
+		}
+	}
+	i.freshen()
+	listed := make([]listedSender, len(page.Items))
+	for n, have := range i.merged.ObjectSummaries(pods) {
+		listed[n].Sender = page.Items[n]
+		listed[n].Series = have.Series
+		listed[n].heard(have.LastSample)
+	}
+	i.addPushed(listed)
+	out := inspect.Page[inspect.Sender]{Items: make([]inspect.Sender, len(listed)), Next: page.Next}
+	for n := range listed {
+		out.Items[n] = listed[n].document(time.Now())
+	}
+	return out
+}
+
+// listedSender is a sender with what is known of the external metrics that it pushes.
+type listedSender struct {
+	record.Sender
+	remembered bool      // one of them is known
+	shared     time.Time // newest sample of those that others push as well
+}
+
+func (s *listedSender) heard(at time.Time) {
+	if at.After(s.LastHeard) {
+		s.LastHeard = at.UTC()
+	}
+}
+
+// pushes notes an external metric of the sender. Of several senders it isn't known whose the newest sample
+// is.
+func (s *listedSender) pushes(external *aggregate.MetricSummary, alone bool) {
+	s.Series += external.Series
+	s.remembered = s.remembered || external.Series > 0
+	if alone {
+		s.heard(external.LastSample)
+	} else if external.LastSample.After(s.shared) {
+		s.shared = external.LastSample
+	}
+}
+
+// document is that of the sender. Its known lines may be of metrics of other objects, or of external
+// metrics that the record has of others only: then it may have been heard just now. The requests of an
+// account are each noted.
+func (s *listedSender) document(now time.Time) inspect.Sender {
+	out := s.Sender.Sender
+	if s.Sort == record.OfAccount {
+		return out
+	}
+	maybe := s.shared
+	if s.Forwards || s.External && !s.remembered {
+		maybe = now
+	}
+	if maybe.After(s.LastHeard) {
+		out.MaybeHeard = maybe.UTC()
+	}
+	return out
+}
+
+// addPushed adds what senders push: the names, and the series of external metrics.
+func (i inspection) addPushed(senders []listedSender) {
+	at := make(map[inspect.Key]*listedSender, len(senders))
+	for n := range senders {
+		at[senders[n].Key()] = &senders[n]
+	}
+	var places []aggregate.Place
+	var pushers [][]*listedSender // by place
+	var sole []bool
+	i.pushers.Each(func(namespace, name string, all []inspect.MetricSender) {
+		var listed []*listedSender
+		for _, one := range all {
+			if s := at[inspect.Key{one.Namespace, one.Name, one.Sort}]; s != nil {
+				s.Metrics, listed = append(s.Metrics, name), append(listed, s)
+			}
+		}
+		if len(listed) > 0 {
+			places = append(places, aggregate.Place{Namespace: namespace, Name: name})
+			pushers, sole = append(pushers, listed), append(sole, len(all) == 1)
+		}
+	})
+	for n, external := range i.merged.MetricSummaries(places) {
+		for _, s := range pushers[n] {
+			s.pushes(&external, sole[n])
+		}
+	}
+	for n := range senders {
+		s := &senders[n]
+		slices.Sort(s.Metrics)
+		s.Metrics = slices.Compact(s.Metrics)
+		s.Metrics = s.Metrics[:min(len(s.Metrics), inspect.SenderMetrics)]
+	}
+}
+
+// Rejections implements inspect.Source.
+func (i inspection) Rejections(q inspect.Query) inspect.Page[inspect.Rejection] {
+	return inspect.Paged(q, i.rejections.All(), func(r *inspect.Rejection) (namespace, name string, key inspect.Key) {
+		return r.Namespace, r.Metric, r.Key()
+	})
+}
+
+// Groups implements inspect.Source.
+func (i inspection) Groups(q inspect.Query) (page inspect.Page[inspect.PushedGroup]) {
+	part := group.Part{Namespace: q.Namespace, Job: q.Name, Most: q.Limit()}
+	if labels, ok := metric.UnpackLabels(q.After[2]); ok {
+		part.After = group.Key{Namespace: q.After[0], Labels: labels}
+	}
+	list, more := i.groups.Listed(part)
+	page.Items = make([]inspect.PushedGroup, len(list))
+	for n := range list {
+		page.Items[n] = pushedGroup(&list[n])
+	}
+	if n := len(list); more && n > 0 {
+		last := list[n-1].Key
+		page.Next = inspect.Key{last.Namespace, page.Items[n-1].Job, last.Labels.Packed()}
+	}
+	return page
+}
+
+func pushedGroup(g *group.Group) inspect.PushedGroup {
+	one := inspect.PushedGroup{Namespace: g.Key.Namespace, Labels: g.Key.Labels.Map(), LastPush: g.Pushed.UTC()}
+	one.Job = one.Labels["job"]
+	delete(one.Labels, "job")
+	one.Families, one.Series = g.Size()
+	if g.Failed.After(g.Pushed) {
+		one.LastFailure = g.Failed.UTC()
+	}
+	return one
+}
+
+// Limits implements inspect.Source. Standalone there are none.
+func (i inspection) Limits(q inspect.Query) (page inspect.Page[inspect.Limit]) {
+	if i.limits == nil {
+		return page
+	}
+	part := limit.Part{Namespace: q.Namespace, Name: q.Name, Most: q.Limit(), Fullest: q.Fullest}
+	if k := q.After; k != (inspect.Key{}) {
+		part.After = metric.Object{Resource: k[1], Namespace: k[0], Name: k[2], UID: k[3]}
+	}
+	list, more := i.limits.Uses(part)
+	page.Items = make([]inspect.Limit, len(list))
+	for n, one := range list {
+		page.Items[n] = i.limit(one)
+	}
+	if n := len(list); more && n > 0 && !q.Fullest {
+		last := list[n-1].Object
+		page.Next = inspect.Key{last.Namespace, last.Resource, last.Name, last.UID}
+	}
+	return page
+}
+
+func (i inspection) limit(one limit.Use) inspect.Limit {
+	namespace, ofPods := one.Object.Name, false
+	if one.Object.Resource == "pods" {
+		namespace, ofPods = one.Object.Namespace, true
+	}
+	out := inspect.Limit{
+		Of:      inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace, Name: one.Object.Name},
+		Metrics: one.Metrics, MaxMetrics: one.Limit.Metrics, Series: one.Series, MaxSeries: one.Limit.Series,
+		Source: strings.Join(i.limitSources(namespace, ofPods), ","), Rejected: one.Rejected,
+		WantedMetrics: one.WantedMetrics, WantedSeries: one.WantedSeries,
+	}
+	for _, holder := range one.Holders {
+		out.Holders = append(out.Holders, inspect.Holder(holder))
+	}
+	return out
+}
+
+// Autoscalers implements inspect.Source.
+func (i inspection) Autoscalers(q inspect.Query) (page inspect.Page[inspect.Autoscaler]) {
+	if i.autoscalers == nil {
+		return page
+	}
+	describe := func(a *inspect.Autoscaler) (namespace, name string, key inspect.Key) {
+		return a.Namespace, a.Name, a.Key()
+	}
+	return inspect.Paged(q, i.autoscalers(q.Namespace), describe)
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/rule"
+)
+
+// clusterRules keeps the rules equal to the objects of both kinds in the cluster, and reports what
+// became of them in their statuses and in Events.
+type clusterRules struct {
+	book  *rulebook
+	event func(on metric.Object, reason, about, message string)
+	// shown are the values that everybody may see who may read the rule; nil: all.
+	shown inspect.Readable
+
+	applying sync.Mutex // held from a look at the objects of both kinds until their rules hold
+
+	mu    sync.Mutex // guards the rest
+	kinds [2]*ruleKind
+	told  map[string]string    // faults in Events, by UID
+	value map[string]ruleValue // in statuses, by UID
+	// renewed is when values were taken over into statuses last.
+	renewed time.Time
+}
+
+// ruleKind is one kind of objects. Its CustomObjects call changed.
+type ruleKind struct {
+	resource string // plural
+	report   func(*cluster.CustomObject, cluster.CustomStatus)
+	known    map[string]*cluster.CustomObject // by UID
+}
+
+// ruleValue is the last value in a status.
+type ruleValue struct {
+	fields map[string]string
+	set    time.Time
+}
+
+// Bounds of the writes of statuses for their values alone: of one rule, and of all rules in a review.
+const (
+	ruleValueEvery  = time.Minute
+	sameValueEvery  = 10 * time.Minute // for the time alone
+	mostValueWrites = int(rulesReview / time.Second)
+)
+
+// watchRules watches both kinds.
+func (p *dataPath) watchRules() {
+	all := &clusterRules{book: p.rules, event: p.cluster.view.Event, told: map[string]string{}, value: map[string]ruleValue{}}
+	for i, resource := range []string{"metricrules", "clustermetricrules"} {
+		one := &ruleKind{resource: resource}
+		all.kinds[i] = one
+		one.report = p.cluster.view.WatchCustom(resource, func(now []*cluster.CustomObject) { all.changed(one, now) }).Report
+	}
+	if p.cluster.policies != nil {
+		all.shown = policy.Unseen{Policies: p.cluster.policies}
+	}
+	p.rules.review = all.report
+}
+
+// changed compiles the rules that are new.
+func (c *clusterRules) changed(kind *ruleKind, now []*cluster.CustomObject) {
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	c.mu.Lock()
+	same := len(now) == len(kind.known)
+	known := make(map[string]*cluster.CustomObject, len(now))
+	for _, one := range now {
+		before := kind.known[one.UID]
+		same = same && before != nil && before.Generation == one.Generation
+		known[one.UID] = one
+	}
+	kind.known = known
+	if same { // a status is no change
+		c.mu.Unlock()
+		return
+	}
+	var all []rule.Document
+	for _, k := range c.kinds {
+		for _, one := range k.known {
+			all = append(all, ruleDocument(one))
+		}
+	}
+	c.mu.Unlock()
+	c.book.SetClusterRules(all)
+}
+
+// ruleDocument reads an object. A spec that cannot be read is a fault of the rule.
+func ruleDocument(of *cluster.CustomObject) rule.Document {
+	d := rule.Document{Namespace: of.Namespace, Name: of.Name, UID: of.UID, Generation: of.Generation, Created: of.Created}
+	decoder := json.NewDecoder(bytes.NewReader(of.Spec))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d.Spec); err != nil {
+		d.Fault = fmt.Sprintf("spec: %v", err)
+	}
+	return d
+}
+
+// report says what became of each rule.
+func (c *clusterRules) report(set *rule.Set, hidden map[string]string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.renewValues(set.Verdicts())
+	there, refused := map[string]bool{}, 0
+	for _, v := range set.Verdicts() {
+		if uid := v.Document.UID; uid != "" {
+			there[uid] = true
+			refused = c.reportOne(&v, hidden[uid], refused)
+		}
+	}
+	if refused > mostRefusedLogged {
+		c.book.log.Warn("more rules are refused; see sluice list rules -A", "rules", refused-mostRefusedLogged)
+	}
+	for uid := range c.told {
+		if !there[uid] {
+			delete(c.told, uid)
+		}
+	}
+	for uid := range c.value {
+		if !there[uid] {
+			delete(c.value, uid)
+		}
+	}
+}
+
+// mostRefusedLogged is the number of refused rules that one report logs.
+const mostRefusedLogged = 20
+
+// reportOne reports on one rule. hidden says where its metric is pushed. refused is the
+// number of rules that this report found refused so far; the result includes this one.
+func (c *clusterRules) reportOne(v *rule.Verdict, hidden string, refused int) int {
+	kind := c.kinds[0]
+	if v.Document.Namespace == "" {
+		kind = c.kinds[1]
+	}
+	of := kind.known[v.Document.UID]
+	if of == nil {
+		return refused // it is deleted
+	}
+	condition := cluster.Condition{Type: "Accepted", True: true, Reason: string(v.Reason), Message: "the rule holds"}
+	switch {
+	case v.Fault != "":
+		condition = cluster.Condition{Type: "Accepted", Reason: string(v.Reason), Message: v.Fault}
+	case hidden != "":
+		condition = cluster.Condition{Type: "Accepted", Reason: inspect.RulePushed, Message: hidden}
+	}
+	if !condition.True && c.told[of.UID] != condition.Message {
+		if refused++; refused <= mostRefusedLogged {
+			c.book.log.Warn("a rule is refused", "rule", v.Document.String(), "reason", condition.Reason, "fault", condition.Message)
+		}
+		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
+			"RuleRefused", condition.Reason+condition.Message, condition.Message)
+	}
+	c.told[of.UID] = ""
+	if !condition.True {
+		c.told[of.UID] = condition.Message
+	}
+	kind.report(of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fields(v)})
+	return refused
+}
+
+// fields are those of the last value. A value that a policy may keep from somebody is not in them, and
+// what was written of one before is removed.
+func (c *clusterRules) fields(v *rule.Verdict) map[string]string {
+	uid := v.Document.UID
+	if v.Rule == nil {
+		delete(c.value, uid)
+		return nil
+	}
+	if v.Rule.Last() != nil && !c.mayShowValue(v) {
+		delete(c.value, uid)
+		return noRuleValue
+	}
+	return c.value[uid].fields
+}
+
+func (c *clusterRules) mayShowValue(v *rule.Verdict) bool {
+	if c.shown == nil {
+		return true
+	}
+	listed := ruleListed(v)
+	return listed.MayShowValue(c.shown)
+}
+
+// renewValues takes over the newest values of some rules: of those whose statuses are due, the ones that
+// were written longest ago. Every rule has its turn, and the API server gets one write a second at most.
+func (c *clusterRules) renewValues(verdicts []rule.Verdict) {
+	if time.Since(c.renewed) < rulesReview/2 {
+		return
+	}
+	type due struct {
+		uid  string
+		was  time.Time
+		last *rule.Value
+	}
+	var all []due
+	for i := range verdicts {
+		uid, r := verdicts[i].Document.UID, verdicts[i].Rule
+		if uid == "" || r == nil {
+			continue
+		}
+		if last := r.Last(); last != nil && c.value[uid].isDue(last) && c.mayShowValue(&verdicts[i]) {
+			all = append(all, due{uid, c.value[uid].set, last})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b due) int { return a.was.Compare(b.was) })
+	for _, one := range all[:min(len(all), mostValueWrites)] {
+		c.renewed = time.Now()
+		c.value[one.uid] = ruleValue{set: c.renewed, fields: valueFields(one.last)}
+	}
+}
+
+// isDue reports whether the status is to be written for a newer value alone.
+func (v ruleValue) isDue(last *rule.Value) bool {
+	age := time.Since(v.set)
+	if age < ruleValueEvery || age >= sameValueEvery {
+		return age >= ruleValueEvery
+	}
+	now := valueFields(last)
+	return v.fields["lastValue"] != now["lastValue"] || v.fields["lastValueOf"] != now["lastValueOf"]
+}
+
+// valueFields are the fields of a status about a value.
+func valueFields(last *rule.Value) map[string]string {
+	return map[string]string{"lastValue": string(last.Number.Append(nil)),
+		"lastValueOf": describeObject(&last.Object), "lastValueTime": last.Time.UTC().Format(time.RFC3339)}
+}
+
+// noRuleValue removes the last value from a status.
+var noRuleValue = map[string]string{"lastValue": "", "lastValueOf": "", "lastValueTime": ""}
+
+// describeObject names an object as readers do: pods/web-1, or external.
+func describeObject(o *metric.Object) string {
+	text := "external"
+	if !o.External() {
+		text = o.Resource + "/" + o.Name
+	}
+	if o.Namespace != "" {
+		text += " in " + o.Namespace
+	}
+	return text
+}

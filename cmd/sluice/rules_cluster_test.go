@@ -1,0 +1,260 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/rule"
+)
+
+// reported is the joint of a cluster's rules with the statuses and Events that it made.
+type reported struct {
+	*clusterRules
+	statuses map[string]cluster.CustomStatus // by name
+	events   []string
+	pushed   string // a name that is pushed
+	rebuilds int
+}
+
+func newReported(t *testing.T) *reported {
+	t.Helper()
+	book, err := newRulebook("", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reported{statuses: map[string]cluster.CustomStatus{}}
+	r.clusterRules = &clusterRules{book: book, told: map[string]string{}, value: map[string]ruleValue{},
+		event: func(on metric.Object, reason, _, message string) {
+			r.events = append(r.events, on.Resource+"/"+on.Name+" "+reason+": "+message)
+		}}
+	for i, resource := range []string{"metricrules", "clustermetricrules"} {
+		r.kinds[i] = &ruleKind{resource: resource, report: func(of *cluster.CustomObject, status cluster.CustomStatus) {
+			r.statuses[of.Name] = status
+		}}
+	}
+	book.review, book.changed = r.clusterRules.report, func() { r.rebuilds++ }
+	book.anyPushed = func(names map[string]bool) map[string]bool {
+		return map[string]bool{r.pushed: names[r.pushed]}
+	}
+	book.pushed = func(_, name string) string {
+		if name != r.pushed {
+			t.Errorf("all metrics are looked at for %q, which is not pushed", name)
+		}
+		return "as a metric of pods"
+	}
+	return r
+}
+
+// changed tells of objects, and looks for pushed metrics as the goroutine of rulebook.run does.
+func (r *reported) changed(kind *ruleKind, now []*cluster.CustomObject) {
+	r.clusterRules.changed(kind, now)
+	r.book.lookForPushed()
+}
+
+// object is a rule whose metric is value of x.
+func object(namespace, name, metric, value string) *cluster.CustomObject {
+	spec, _ := json.Marshal(map[string]any{"metric": metric, "let": map[string]string{"x": "pushed"}, "value": value}) //nolint:errchkjson // strings
+	return &cluster.CustomObject{Namespace: namespace, Name: name, UID: "u-" + namespace + name, Generation: 1, Created: time.Unix(1e9, 0), Spec: spec}
+}
+
+func (r *reported) want(t *testing.T, name string, accepted bool, reason, fragment string) {
+	t.Helper()
+	conditions := r.statuses[name].Conditions
+	if len(conditions) != 1 || conditions[0].Type != "Accepted" || conditions[0].True != accepted || conditions[0].Reason != reason ||
+		!strings.Contains(conditions[0].Message, fragment) {
+		t.Errorf("%s: %+v, want %t %s %q", name, conditions, accepted, reason, fragment)
+	}
+}
+
+// Each rule's status says what became of it. A fault is one Event until it changes.
+func TestRulesOfTheCluster(t *testing.T) {
+	r := newReported(t)
+	good, bad := object("shop", "good", "twice", "2.0 * x"), object("shop", "bad", "half", "x / 2")
+	odd := object("", "odd", "m", "x")
+	odd.Spec = json.RawMessage(`{"metric": 7}`)
+	hidden := object("shop", "hidden", "shown", "x")
+	r.pushed = "shown"
+	r.changed(r.kinds[0], []*cluster.CustomObject{good, bad, hidden})
+	r.changed(r.kinds[1], []*cluster.CustomObject{odd})
+	r.want(t, "good", true, "Accepted", "the rule holds")
+	r.want(t, "bad", false, "Invalid", "2.0, not 2")
+	r.want(t, "odd", false, "Invalid", "cannot unmarshal number")
+	r.want(t, "hidden", false, "Pushed", `"shown" is pushed as a metric of pods`)
+	if r.book.Set().Rule("shop", "twice") == nil || len(r.events) != 3 {
+		t.Errorf("events: %q", r.events)
+	}
+	r.book.lookForPushed()
+	again := *bad
+	again.Status = json.RawMessage(`{}`) // as the API server tells of a status that was written
+	r.changed(r.kinds[0], []*cluster.CustomObject{good, &again, hidden})
+	if len(r.events) != 3 || r.rebuilds != 2 {
+		t.Errorf("%d events, %d rebuilds", len(r.events), r.rebuilds)
+	}
+	mended := object("shop", "bad", "half", "x / 2.0")
+	mended.Generation, r.pushed = 2, ""
+	r.changed(r.kinds[0], []*cluster.CustomObject{good, mended, hidden})
+	r.want(t, "bad", true, "Accepted", "")
+	r.want(t, "hidden", true, "Accepted", "")
+	r.changed(r.kinds[0], nil)
+	if r.book.Set().Rule("shop", "twice") != nil || len(r.told) != 1 {
+		t.Errorf("a deleted rule holds, or is remembered: %v", r.told)
+	}
+}
+
+// A thousand broken rules have a status and an Event each, and few lines in the log.
+func TestAThousandBrokenRules(t *testing.T) {
+	r := newReported(t)
+	var log strings.Builder
+	r.book.log = slog.New(slog.NewTextHandler(&log, nil))
+	var all []*cluster.CustomObject
+	for i := range 1000 {
+		all = append(all, object("shop", fmt.Sprint("r", i), fmt.Sprint("m", i), "y / 2"))
+	}
+	r.changed(r.kinds[0], all)
+	r.changed(r.kinds[0], all)
+	if n := strings.Count(log.String(), "\n"); len(r.statuses) != 1000 || len(r.events) != 1000 || n != mostRefusedLogged+1 ||
+		!strings.Contains(log.String(), "rules=980") {
+		t.Errorf("%d statuses, %d Events, %d lines: %.300s", len(r.statuses), len(r.events), n, log.String())
+	}
+	r.want(t, "r999", false, "Invalid", "undeclared reference to 'y'")
+}
+
+// Statuses that are written for their values alone are few, however many rules are read, and each rule has
+// its turn.
+func TestFewStatusesAreWrittenForValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReported(t)
+		const rules = 1000
+		var all []*cluster.CustomObject
+		for i := range rules {
+			all = append(all, object(fmt.Sprint("ns-", i/200), fmt.Sprint("r", i), fmt.Sprint("m", i), "x"))
+		}
+		writes, shown := 0, map[string]string{}
+		r.kinds[0].report = func(of *cluster.CustomObject, status cluster.CustomStatus) {
+			if text := fmt.Sprint(status.Fields); shown[of.Name] != text && text != "map[]" {
+				writes++
+				shown[of.Name] = text
+			}
+		}
+		r.changed(r.kinds[0], all)
+		run := func(minutes int, value func(i int) float64) {
+			writes = 0
+			for i := range minutes * 6 {
+				if i%6 == 0 {
+					readAll(t, r.book.Set(), all, value(i))
+				}
+				time.Sleep(rulesReview)
+				r.book.lookForPushed()
+			}
+		}
+		run(20, func(i int) float64 { return float64(i) })
+		if writes > 20*60 || len(shown) != rules {
+			t.Errorf("%d writes of %d rules in 20 minutes", writes, len(shown))
+		}
+		t.Logf("%d rules whose values change: %.2f writes/s", rules, float64(writes)/20/60)
+		all = all[:50]
+		r.changed(r.kinds[0], all)
+		run(20, func(int) float64 { return 7 })
+		if writes > 50*4 {
+			t.Errorf("%d writes of %d unchanged values in 20 minutes", writes, len(all))
+		}
+		t.Logf("%d rules whose values stay: %.2f writes/s", len(all), float64(writes)/20/60)
+	})
+}
+
+// readAll reads the metric of each rule.
+func readAll(t *testing.T, set *rule.Set, all []*cluster.CustomObject, value float64) {
+	t.Helper()
+	read := func(q metric.Query) ([]metric.Point, error) {
+		if q.Expression.Name != "pushed" {
+			return nil, metric.NotFoundf("none")
+		}
+		return []metric.Point{{Object: metric.Object{Namespace: q.Namespace}, Value: metric.Float(value)}}, nil
+	}
+	for _, one := range all {
+		q := metric.Query{Namespace: one.Namespace, Expression: metric.Expression{Name: "m" + one.Name[1:]}}
+		if _, err := set.Points(q, read, func() rule.Read { return read }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A value that a reader got is in the status, and is not written more often than once a minute.
+func TestTheLastValueOfARule(t *testing.T) {
+	p := started(t, t.TempDir())
+	r := newReported(t)
+	r.book.pushed = nil
+	rules := &dataPath{rules: r.book} // the server's own has started already
+	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
+	for _, value := range []string{"3", "4"} {
+		if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/external/pushed", value); code >= 300 {
+			t.Fatal(code, text)
+		}
+		if _, err := rules.readerOf(p.fresh()).External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
+			t.Fatal(err)
+		}
+		r.clusterRules.report(r.book.Set(), nil)
+		if f := r.statuses["good"].Fields; f["lastValue"] != "6" || f["lastValueOf"] != "external in shop" || f["lastValueTime"] == "" {
+			t.Errorf("%v", f)
+		}
+	}
+}
+
+// The watch tells of each status that is written. That is no change of the rules.
+func BenchmarkStatusOfARule(b *testing.B) {
+	book, err := newRulebook("", slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := &clusterRules{book: book}
+	c.kinds = [2]*ruleKind{{resource: "metricrules"}, {resource: "clustermetricrules"}}
+	var all []*cluster.CustomObject
+	for i := range 1000 {
+		all = append(all, object(fmt.Sprint("ns-", i/200), fmt.Sprint("r", i), fmt.Sprint("m", i), "x"))
+	}
+	c.changed(c.kinds[0], all)
+	for b.Loop() {
+		c.changed(c.kinds[0], all)
+	}
+}
+
+// The status of a rule is for all who may read the rule, so it has no value that a policy may keep from
+// some of them: of the rule's name, or of an operand.
+func TestPoliciesOfTheLastValue(t *testing.T) {
+	p := started(t, t.TempDir())
+	r := newReported(t)
+	r.book.pushed = nil
+	policies, kinds := newWatched()
+	r.shown = policy.Unseen{Policies: policies}
+	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
+	if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/external/pushed", "3"); code >= 300 {
+		t.Fatal(code, text)
+	}
+	if _, err := (&dataPath{rules: r.book}).readerOf(p.fresh()).External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		of, metric, want string
+		unreadable       string
+	}{
+		{"shop", "other", "6", ""}, {"shop", "pushed", "", ""}, {"shop", "twice", "", ""}, {"", "push.*", "", ""}, {"bank", "pushed", "6", ""},
+		{"shop", "other", "", "no right"},
+	} {
+		kinds[0].unreadable = one.unreadable
+		policies.set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: one.of, Name: "p"}, policy.Spec{
+			Subjects: []policy.Subject{{Kind: "User", Name: "joe"}}, Rules: []policy.Rule{{Metric: one.metric, Selector: &policy.Selector{}}}})})
+		r.renewed = time.Time{} // no write of a value came a moment ago
+		r.clusterRules.report(r.book.Set(), nil)
+		if got := r.statuses["good"].Fields["lastValue"]; got != one.want {
+			t.Errorf("%+v: %q", one, got)
+		}
+	}
+}

@@ -1,0 +1,394 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/keda"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/rule"
+)
+
+const busyRules = `apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: busy, namespace: shop}
+spec:
+  metric: busy_ratio
+  let: {busy: busy_workers, total: "total_workers:last"}
+  value: "total > 0.0 ? busy / total : 0.0"
+---
+apiVersion: sluice.dev/v1alpha1
+kind: ClusterMetricRule
+metadata: {name: per-second}
+spec:
+  rename: {from: "(.*)_total", to: "${1}_per_second"}
+`
+
+func rulesFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A rule's metric is read by every way that a pushed one is: the metrics APIs, their discovery, HTTP
+// and KEDA.
+func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
+	file := rulesFile(t, busyRules)
+	p := started(t, t.TempDir(), "--rules-file", file)
+	for path, value := range map[string]string{
+		"pods/web-1/busy_workers": "3", "pods/web-1/total_workers": "4", "external/busy_workers": "1", "external/total_workers": "2", "pods/web-2/busy_workers": "9",
+	} {
+		if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/"+path, value); code >= 300 {
+			t.Fatal(code, text)
+		}
+	}
+	if code, text := spoken(t, p, "POST", "/v1/namespaces/shop/external/hits_total", "60"); code >= 300 {
+		t.Fatal(code, text)
+	}
+	get := func(want string, args ...string) {
+		t.Helper()
+		code, out, errs := called(t, append([]string{"get", "--kubeconfig", p.kubeconfig, "-n", "shop"}, args...)...)
+		if !strings.Contains(out+errs, want) || (code == command.ExitOK) == strings.HasPrefix(want, "no series") {
+			t.Errorf("%v: %d %s %s; want %s", args, code, out, errs, want)
+		}
+	}
+	get("0.75", "pods/*", "busy_ratio")
+	get("0.75", "pods/web-1", "busy_ratio")
+	get("no series", "pods/web-2", "busy_ratio")
+	get("0.5", "external", "busy_ratio")
+	get("hits_per_second", "external", "hits_per_second:total")
+	for path, want := range map[string]string{"pods/web-1/busy_ratio": `"value":0.75`, "external/busy_ratio": `"value":0.5`, "external/hits_per_second:total": `"value":60`} {
+		if code, text := spoken(t, p, "GET", "/v1/namespaces/shop/"+path, ""); code != 200 || !strings.Contains(strings.ReplaceAll(text, " ", ""), want) {
+			t.Errorf("%s: %d %s, want %s", path, code, text, want)
+		}
+	}
+	if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/pods/web-3/busy_workers", "1"); code >= 300 {
+		t.Fatal(code, text)
+	}
+	if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/pods/web-3/total_workers", "2"); code >= 300 {
+		t.Fatal(code, text)
+	}
+	if code, text := spoken(t, p, "GET", "/v1/namespaces/shop/pods/*/busy_ratio?sum=true", ""); code != 400 {
+		t.Errorf("ratios were added up: %d %s", code, text)
+	}
+	var listed []string
+	for _, one := range p.readerOf(p.fresh()).Listed(100) {
+		listed = append(listed, one.Resource+"/"+one.Name)
+	}
+	if all := strings.Join(listed, " "); !strings.Contains(all, "pods/busy_ratio") || !strings.Contains(all, "/hits_per_second") {
+		t.Errorf("listed: %s", all)
+	}
+	get("0.5", "external", "busy_ratio")
+	code, out, errs := called(t, "list", "rules", "-A", "--kubeconfig", p.kubeconfig)
+	if code != command.ExitOK {
+		t.Errorf("list rules: %d %s", code, errs)
+	}
+	for _, want := range []string{"busy_workers, total_workers:last", "0.5", "external", "Accepted", "(.*)_total", "${1}_per_second"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("list rules lacks %q:\n%s", want, out)
+		}
+	}
+	for name, c := range map[string]struct {
+		code int
+		says string
+	}{
+		"busy_ratio": {command.ExitOK, "busy_ratio is computed by metricrule/busy in shop: total > 0.0 ? busy / total : 0.0\n" +
+			"  from busy_workers, total_workers:last\n  read as busy_ratio, without a stat and a window\n"},
+		"hits_per_second": {command.ExitOK, "hits_per_second is a name that clustermetricrule/per-second gives to hits_total\n"},
+		"jobs_per_second": {command.ExitFailed, "gives to jobs_total\n  no value, because these have no series in shop: jobs_total\n"},
+	} {
+		if code, out, errs := called(t, "explain", name, "-n", "shop", "--kubeconfig", p.kubeconfig); code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("explain %s: %d %s%s", name, code, out, errs)
+		}
+	}
+	if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/external/busy_ratio", "1"); code >= 300 {
+		t.Fatal(code, text)
+	}
+	p.rules.lookSoon()
+	for range 500 { // at most ten seconds
+		if strings.Contains(fmt.Sprint(p.rules.listed()), inspect.RulePushed) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if code, out, _ := called(t, "list", "rules", "-n", "shop", "--kubeconfig", p.kubeconfig); code != command.ExitFailed || !strings.Contains(out, "Pushed") {
+		t.Errorf("list rules of a pushed metric: %d %s", code, out)
+	}
+	if code, out, errs := called(t, "explain", "busy_ratio", "-n", "shop", "--kubeconfig", p.kubeconfig); code != command.ExitOK ||
+		!strings.Contains(out, "A metric of that name is pushed, and answers where it exists:\nbusy_ratio is a gauge") {
+		t.Errorf("explain a pushed metric of a rule's name: %d %s%s", code, out, errs)
+	}
+	code, out, errs = called(t, "rule", "test", file, "--kubeconfig", p.kubeconfig, "--of", "pods/*")
+	if code != command.ExitOK || !strings.Contains(out, "pod/web-1") || !strings.Contains(out, "0.75") {
+		t.Errorf("rule test: %d %s %s", code, out, errs)
+	}
+}
+
+// KEDA's trigger wakes for a sample of an operand, and never adds up ratios.
+func TestATriggerOfARule(t *testing.T) {
+	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules), "--keda-address", "127.0.0.1:0", "--keda-insecure")
+	push := func(path, value string) {
+		t.Helper()
+		if code, text := spoken(t, p, "PUT", "/v1/namespaces/shop/"+path, value); code >= 300 {
+			t.Fatal(code, text)
+		}
+	}
+	source := p.triggers()
+	asked, err := source.Ask(keda.Question{Namespace: "shop", Metric: "busy_ratio", Object: keda.External})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := changesOf(t, source, asked)
+	changed()
+	if changed() {
+		t.Error("changed without a sample")
+	}
+	push("external/busy_workers", "3")
+	push("external/total_workers", "4")
+	if !changed() {
+		t.Error("not changed by an operand")
+	}
+	if v, err := asked.Value(); err != nil || v != 0.75 {
+		t.Errorf("%v %v", v, err)
+	}
+	for _, pod := range []string{"web-1", "web-2"} {
+		push("pods/"+pod+"/busy_workers", "3")
+		push("pods/"+pod+"/total_workers", "4")
+	}
+	asked, err = source.Ask(keda.Question{Namespace: "shop", Metric: "busy_ratio", Object: keda.Pods})
+	if err != nil {
+		t.Fatal(err)
+	}
+	push("pods/web-2/busy_workers", "1")
+	if v, err := asked.Value(); err != nil || v != 0.5 {
+		t.Errorf("%v %v: must be the ratio of sums", v, err)
+	}
+}
+
+// rules-file is read again when it changes; a file with a fault changes nothing.
+func TestRulesFileIsReadAgain(t *testing.T) {
+	file := rulesFile(t, busyRules)
+	var log strings.Builder
+	b, err := newRulebook(file, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := 0
+	b.changed = func() { changes++ }
+	write := func(text string, at int) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stamp := time.Now().Add(time.Duration(at) * time.Minute)
+		if err := os.Chtimes(file, stamp, stamp); err != nil {
+			t.Fatal(err)
+		}
+		b.reread()
+	}
+	b.reread()
+	before := b.Set().Rule("shop", "busy_ratio")
+	if before == nil || changes > 0 {
+		t.Fatalf("%v, %d changes", before, changes)
+	}
+	write(strings.ReplaceAll(busyRules, "busy / total", "busy / totl"), 1)
+	if b.Set().Rule("shop", "busy_ratio") != before || changes > 0 || !strings.Contains(log.String(), "rules-file is invalid") {
+		t.Errorf("a fault changed the rules: %s", &log)
+	}
+	write(strings.ReplaceAll(busyRules, "busy_ratio", "busy_share"), 2)
+	if b.Set().Rule("shop", "busy_ratio") != nil || b.Set().Rule("shop", "busy_share") == nil || changes != 1 {
+		t.Errorf("the change was not read: %d changes", changes)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	b.reread()
+	if b.Set().Rule("shop", "busy_share") == nil {
+		t.Error("the rules ended with their file")
+	}
+	if _, err := newRulebook(file, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a missing file is no fault at the start")
+	}
+}
+
+// manifests are rules among other objects, as kubectl prints a part of them.
+const manifests = `apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+---
+apiVersion: sluice.dev/v1alpha1
+kind: ExternalMetricPolicy
+metadata: {name: all}
+spec: {rules: []}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: sluice.dev/v1alpha1
+  kind: MetricRule
+  metadata:
+    name: busy
+    namespace: shop
+    uid: 5a7b
+    creationTimestamp: "2026-01-01T00:00:00Z"
+    generation: 1
+    managedFields: [{manager: kubectl}]
+  spec:
+    metric: busy_ratio
+    let: {busy: busy_workers, total: "total_workers:last"}
+    value: busy / total
+  status: {observedGeneration: 1}
+- apiVersion: sluice.dev/v1alpha1
+  kind: ClusterMetricRule
+  metadata: {name: per-second}
+  spec:
+    rename: {from: "(.*)_total", to: "${1}_per_second"}
+- apiVersion: sluice.dev/v1alpha1
+  kind: MetricRule
+  metadata: {name: work, namespace: shop}
+  spec:
+    metric: work_left
+    let: {done: jobs_per_second}
+    value: done - 5.0
+- apiVersion: v1
+  kind: Service
+  metadata: {name: web}
+`
+
+func TestRuleTest(t *testing.T) {
+	file := rulesFile(t, busyRules)
+	for _, c := range []struct {
+		code int
+		want string
+		args []string
+	}{
+		{command.ExitOK, "metricrule/busy in shop", []string{file}},
+		{command.ExitOK, "0.75", []string{file, "--value", "busy_workers=3", "--value", "total_workers:last=4"}},
+		{command.ExitFailed, "operand total has no value", []string{file, "--value", "busy_workers=3"}},
+		{command.ExitFailed, "undeclared reference to 'totl'", []string{rulesFile(t, strings.ReplaceAll(busyRules, "busy / total", "busy / totl"))}},
+		{command.ExitFailed, "4: spec.metrc is unknown", []string{rulesFile(t, "apiVersion: sluice.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: a}\nspec: {metrc: x}\n")}},
+		{command.ExitFailed, "undeclared reference to 'totl'", []string{rulesFile(t, "kind: MetricRule\n---\n"+strings.ReplaceAll(busyRules, "busy / total", "busy / totl"))}},
+		{command.ExitUsage, "must be METRIC=NUMBER", []string{file, "--value", "busy"}},
+		{command.ExitUsage, "must be METRIC=NUMBER", []string{file, "--value", "busy=NaN"}},
+		{command.ExitUsage, `--value sets "busy_workers" twice`, []string{file, "--value", "busy_workers=3", "--value", "busy_workers=4"}},
+		{command.ExitOK, "hits_per_second:count  hits_total:count  60", []string{file, "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "hits_total:count=60"}},
+		{command.ExitOK, "valid; renames none of the metrics of --value", []string{file, "--value", "busy_workers=3", "--value", "total_workers=4"}},
+		{command.ExitOK, "0.75", []string{rulesFile(t, manifests), "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "jobs_total=7"}},
+		{command.ExitOK, "work_left        external    2", []string{rulesFile(t, manifests), "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "jobs_total=7"}},
+		{command.ExitOK, "rules.yaml:39: skipped a Service of v1", []string{rulesFile(t, manifests)}},
+		{command.ExitFailed, "has no rules; must have a MetricRule", []string{rulesFile(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")}},
+		{command.ExitFailed, `kind is "MetricsRule"`, []string{rulesFile(t, "apiVersion: sluice.dev/v1alpha1\nkind: MetricsRule\nmetadata: {name: web}\n")}},
+		{command.ExitFailed, `apiVersion is "sluce.dev/v1alpha1"`, []string{rulesFile(t, "apiVersion: sluce.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: web}\n")}},
+		{command.ExitFailed, "kind is \"List\"; its items are a text; must be a list", []string{rulesFile(t, "apiVersion: v1\nkind: List\nitems: x\n")}},
+		{command.ExitUsage, "--of and --value are both set", []string{file, "--value", "busy=1", "--of", "external"}},
+		{command.ExitUsage, "must be one file", nil},
+		{command.ExitUsage, `--of: WHAT is "pod"`, []string{file, "--of", "pod"}},
+		{command.ExitOK, "rule-ratio.yaml:16: skipped a HorizontalPodAutoscaler of autoscaling/v2", []string{"../../examples/rule-ratio.yaml"}},
+		{command.ExitOK, "metricrule/busy in shop", []string{"../../examples/rule-ratio.yaml"}},
+		{command.ExitOK, "clustermetricrule/per-second", []string{"../../examples/rule-rename.yaml"}},
+		{command.ExitFailed, "hpa-pods.yaml has no rules", []string{"../../examples/hpa-pods.yaml"}},
+		{command.ExitFailed, "has no rules; must have a MetricRule", []string{rulesFile(t, "# later\n")}},
+	} {
+		code, out, errs := called(t, append([]string{"rule", "test"}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%v: %d %s %s; want %d with %q", c.args, code, out, errs, c.code, c.want)
+		}
+	}
+}
+
+// A trigger watches the metric itself, and what it is computed of.
+func TestWatchesOfAMetric(t *testing.T) {
+	b, err := newRulebook(rulesFile(t, busyRules), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	merged := aggregate.NewMerged(aggregate.New(aggregate.DefaultConfig(), nil, slog.New(slog.DiscardHandler)))
+	for name, want := range map[string]int{"busy_ratio": 3, "busy_workers": 1, "hits_per_second": 2} {
+		q := metric.Query{Namespace: "shop", Expression: metric.ParseExpression(name)}
+		if got := len(b.watches(merged.NewWatches(), q, func() {})); got != want {
+			t.Errorf("%s has %d watches, want %d", name, got, want)
+		}
+	}
+}
+
+// A pushed metric of a rule's name is found at the start, after each change of the rules, and ten seconds
+// after it is pushed, by one goroutine.
+func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
+	file := rulesFile(t, busyRules)
+	synctest.Test(t, func(t *testing.T) {
+		b, err := newRulebook(file, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pushed atomic.Value
+		var looks atomic.Int32
+		pushed.Store("busy_ratio")
+		b.pushed = func(_, name string) string {
+			if name != pushed.Load() {
+				return ""
+			}
+			return "of pods"
+		}
+		b.anyPushed = func(names map[string]bool) map[string]bool {
+			looks.Add(1)
+			return names
+		}
+		state := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			for _, one := range b.listed() {
+				if one.Name == "busy" && one.State != want {
+					t.Errorf("%s after %d looks; want %s", one.State, looks.Load(), want)
+				}
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = b.run(ctx) }()
+		state(inspect.RulePushed)
+		pushed.Store("other")
+		b.SetClusterRules([]rule.Document{{Name: "of-cluster", Namespace: "shop", Spec: rule.Spec{Metric: "other", Let: map[string]string{"x": "y"}, Value: "x"}}})
+		state("Accepted")
+		pushed.Store("busy_ratio")
+		time.Sleep(11 * time.Second)
+		state(inspect.RulePushed)
+		if n := looks.Load(); n != 3 {
+			t.Errorf("%d looks", n)
+		}
+		stop()
+		<-done
+	})
+}
+
+// A metric that several operands read, with selectors of their own, is listed once.
+func TestAListedRuleNamesEachMetricOnce(t *testing.T) {
+	b, err := newRulebook(rulesFile(t, `apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: apdex, namespace: shop}
+spec:
+  metric: apdex
+  let: {satisfied: requests, all: requests, past: "requests:count:10s"}
+  selectors: {satisfied: zone=satisfied}
+  value: satisfied / all + past
+`), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if listed := b.listed(); len(listed) != 1 || strings.Join(listed[0].From, " ") != "requests requests:count:10s" {
+		t.Errorf("%+v", listed)
+	}
+}

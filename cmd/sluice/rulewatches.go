@@ -1,0 +1,76 @@
+package main
+
+import (
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/rule"
+)
+
+// answerWatches notice that answers may have changed. One goroutine uses them and each answerWatch.
+type answerWatches struct {
+	book   *rulebook
+	series *aggregate.Watches
+	of     *rule.Set // at the last look
+	all    map[*answerWatch]struct{}
+}
+
+func newAnswerWatches(book *rulebook, merged *aggregate.Merged) *answerWatches {
+	return &answerWatches{book: book, series: merged.NewWatches(), of: book.Set(), all: map[*answerWatch]struct{}{}}
+}
+
+// Look calls the function of each answer that may have changed since the last call. The functions must not
+// use the answerWatches.
+func (w *answerWatches) Look() {
+	if now := w.book.Set(); now != w.of {
+		w.of = now
+		for one := range w.all {
+			one.changed()
+		}
+	}
+	w.series.Look()
+}
+
+// watch watches the answer to a query. The query is asked for before the first reading, and when the rules
+// are others.
+func (w *answerWatches) watch(query func() (metric.Query, error), changed func()) *answerWatch {
+	one := &answerWatch{among: w, query: query, changed: changed}
+	w.all[one] = struct{}{}
+	return one
+}
+
+// answerWatch watches all pushed metrics that an answer is read from.
+type answerWatch struct {
+	among   *answerWatches
+	query   func() (metric.Query, error)
+	changed func()
+	metrics []*aggregate.Watch
+	of      *rule.Set // by which there are metrics
+}
+
+// follow is called before each reading. It finds what is to be watched since the last one.
+func (o *answerWatch) follow() {
+	if now := o.among.book.Set(); o.metrics == nil || now != o.of {
+		o.forget()
+		if query, err := o.query(); err == nil {
+			o.metrics, o.of = o.among.book.watches(o.among.series, query, o.changed), now
+		}
+	}
+	for _, one := range o.metrics {
+		one.Follow()
+	}
+}
+
+func (o *answerWatch) forget() {
+	for _, one := range o.metrics {
+		one.End()
+	}
+	o.metrics, o.of = nil, nil
+}
+
+// end ends the watch. A nil answerWatch has ended.
+func (o *answerWatch) end() {
+	if o != nil {
+		o.forget()
+		delete(o.among.all, o)
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/wake"
+)
+
+// wakeTargets makes the waker of targets at zero, if it is on.
+func (p *dataPath) wakeTargets() *wake.Waker {
+	if !p.cfg.wake.Enabled {
+		return nil
+	}
+	view := p.cluster.view
+	reader := adapter.NewAutoscalerReader(adapter.Parts{Source: p.readerOf(mergedTable{p.merged}), Cluster: view, Policies: p.cluster.policies})
+	return wake.New(p.cfg.wake, wake.Parts{
+		Source: zeroSource{reader, newAnswerWatches(p.rules, p.merged), p.cfg.api.CustomMetrics, p.cfg.api.ExternalMetrics},
+		Scale: func(ctx context.Context, a *inspect.Autoscaler) (wake.Outcome, error) {
+			return outcomeOf(p.cluster.firstReplicas.Set(ctx, a))
+		},
+		Ready:    p.valuesComplete,
+		Quantity: adapter.Quantity,
+		Events:   view,
+		Logger:   p.log,
+	})
+}
+
+// valuesComplete reports whether the metrics APIs would answer, with what other replicas have received.
+func (p *dataPath) valuesComplete() bool {
+	if ready, _ := p.answers(); !ready {
+		return false
+	}
+	if p.replication.replica == nil {
+		return true
+	}
+	ready, _ := p.replication.replica.Ready()
+	return ready
+}
+
+// outcomeOf sorts the answer to an attempt to set a first replica.
+func outcomeOf(err error) (wake.Outcome, error) {
+	for _, one := range []struct {
+		err error
+		is  wake.Outcome
+	}{
+		{cluster.ErrHasReplicas, wake.Awake}, {cluster.ErrForbidden, wake.Forbidden}, {cluster.ErrNoTarget, wake.Gone},
+		{cluster.ErrConflict, wake.Conflict}, {cluster.ErrRefused, wake.Refused},
+	} {
+		if errors.Is(err, one.err) {
+			return one.is, err
+		}
+	}
+	if err != nil {
+		return wake.Silent, err
+	}
+	return wake.Woken, nil
+}
+
+// zeroSource implements wake.Source.
+type zeroSource struct {
+	reader           *adapter.AutoscalerReader
+	watches          *answerWatches
+	custom, external bool // which metrics APIs are served
+}
+
+// Look implements wake.Source.
+func (s zeroSource) Look() { s.watches.Look() }
+
+// Ask implements wake.Source. A metric of an API that this Sluice does not serve is another server's.
+func (s zeroSource) Ask(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (wake.Asked, error) {
+	if m.Source == "External" && !s.external {
+		return nil, errors.New("this Sluice does not serve external.metrics.k8s.io")
+	}
+	if m.Source == "Object" && !s.custom {
+		return nil, errors.New("this Sluice does not serve custom.metrics.k8s.io")
+	}
+	if _, err := s.reader.Series(a, m); err != nil {
+		return nil, err
+	}
+	return &zeroMetric{from: s, of: a, metric: m}, nil
+}
+
+// zeroMetric implements wake.Asked.
+type zeroMetric struct {
+	from   zeroSource
+	of     *inspect.Autoscaler
+	metric *inspect.AutoscalerMetric
+	watch  *answerWatch // nil: not watched
+}
+
+// Value implements wake.Asked. It has no targets: pods of a target are of no use at zero.
+func (z *zeroMetric) Value() (metric.Number, error) {
+	if z.watch != nil {
+		z.watch.follow()
+	}
+	reading, err := z.from.reader.Of(z.of, z.metric, nil)
+	return reading.Sum, err
+}
+
+// Watch implements wake.Asked.
+func (z *zeroMetric) Watch(changed func()) {
+	z.watch = z.from.watches.watch(func() (metric.Query, error) { return z.from.reader.Series(z.of, z.metric) }, changed)
+}
+
+// Unwatch implements wake.Asked.
+func (z *zeroMetric) Unwatch() {
+	z.watch.end()
+	z.watch = nil
+}
+
+// wakeDocument is what Sluice makes of an autoscaler's annotation; nil: it has none.
+func (p *dataPath) wakeDocument(a *inspect.Autoscaler) *inspect.Wake {
+	switch {
+	case a.Wake == nil:
+		return nil
+	case p.cluster.waker != nil:
+		return p.cluster.waker.Describe(a)
+	}
+	return &inspect.Wake{Annotation: a.Wake.Annotation, State: inspect.WakeOff, Why: "this Sluice runs without the setting wake (chart: wake.enabled)"}
+}

@@ -1,0 +1,142 @@
+// Follows the stream of a page: replaces what has changed, and draws plots.
+"use strict";
+(() => {
+  const main = document.getElementById("content");
+  const state = document.getElementById("state");
+  const plots = new Map();
+
+  // sync makes a node's children like another's, and keeps nodes that are alike: so focus, selection
+  // and scroll positions stay. Plots are drawn here and kept as they are.
+  function sync(to, from) {
+    const now = [...to.childNodes], wanted = [...from.childNodes];
+    wanted.forEach((node, i) => {
+      const old = now[i];
+      if (!old) to.append(document.importNode(node, true));
+      else if (old.nodeType !== node.nodeType || old.nodeName !== node.nodeName || old.id !== node.id)
+        old.replaceWith(document.importNode(node, true));
+      else if (node.nodeType !== Node.ELEMENT_NODE) {
+        if (old.data !== node.data) old.data = node.data;
+      } else if (!("keep" in old.dataset) || old.dataset.labels !== node.dataset.labels || old.dataset.target !== node.dataset.target) {
+        const redraw = "keep" in old.dataset;
+        attributes(old, node);
+        if (redraw) { forget(old.dataset.plot); old.replaceChildren(...[...node.childNodes].map((n) => document.importNode(n, true))); }
+        else sync(old, node);
+      }
+    });
+    now.slice(wanted.length).forEach((node) => node.remove());
+  }
+
+  function attributes(to, from) {
+    for (const { name } of [...to.attributes]) {
+      if (!from.hasAttribute(name) && !(to.nodeName === "DETAILS" && name === "open")) to.removeAttribute(name);
+    }
+    for (const { name, value } of from.attributes) {
+      if (to.nodeName === "DETAILS" && name === "open") continue; // the reader's own
+      if (to.getAttribute(name) !== value) to.setAttribute(name, value);
+    }
+  }
+
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (v) => v == null ? "" : Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3)
+    ? v.toExponential(1) : String(Math.round(v * 1e3) / 1e3);
+
+  function draw(figure, held) {
+    const labels = figure.dataset.labels.split("\n"), stepped = figure.dataset.stepped;
+    const series = [{}, ...labels.map((label, i) => ({
+      label, stroke: color("--k" + i), width: 2, spanGaps: true, points: { show: false },
+      paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+    }))];
+    if (figure.dataset.target !== undefined)
+      series.push({ label: "target", stroke: color("--target"), width: 1.5, dash: [6, 4], points: { show: false } });
+    const clock = (_, all) => all.map((s) => new Date(s * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }));
+    const axis = { stroke: color("--dim"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line"), width: 1 } };
+    held.chart?.destroy();
+    held.chart = new uPlot({
+      width: figure.clientWidth - 18, height: stepped ? 150 : 200, legend: { show: false }, cursor: { show: false }, padding: [8, 26, 0, 0], // room for half of the last label
+      scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => { low = Math.min(0, low ?? 0); high = Math.max(high ?? 1, low + 1e-9); return [low, high + (high - low) * .1]; } } },
+      axes: [{ ...axis, size: 32, space: 90, values: clock }, { ...axis, size: 56, values: (_, all) => all.map(short), incrs: stepped ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined }],
+      series,
+    }, data(figure, held), figure);
+    figure.classList.add("drawn");
+    const canvas = figure.querySelector("canvas");
+    canvas.setAttribute("role", "img");
+    describe(figure, held);
+  }
+
+  function data(figure, held) {
+    const all = [held.seconds, ...held.rows];
+    if (figure.dataset.target !== undefined) all.push(held.seconds.map(() => Number(figure.dataset.target)));
+    return all;
+  }
+
+  // describe says the newest values to those who don't see the plot.
+  function describe(figure, held) {
+    const labels = figure.dataset.labels.split("\n");
+    const text = labels.map((label, i) => label + " " + (short(held.rows[i]?.at(-1)) || "unknown")).join(", ");
+    figure.querySelector("canvas")?.setAttribute("aria-label",
+      "Last ten minutes; now " + text + (figure.dataset.target !== undefined ? ", target " + figure.dataset.target : ""));
+  }
+
+  function forget(id) {
+    plots.get(id)?.chart?.destroy();
+    const held = plots.get(id);
+    if (held) held.chart = null;
+  }
+
+  function plot({ id, last, rows }) {
+    const span = 600;
+    let held = plots.get(id);
+    if (!held || held.rows.length !== rows.length) plots.set(id, held = { seconds: [], rows: rows.map(() => []) });
+    const n = rows[0]?.length ?? 0;
+    for (let i = 0; i < n; i++) {
+      const second = last - (n - 1 - i);
+      if (held.seconds.length ? second <= held.seconds.at(-1) : rows.every((row) => row[i] == null)) continue;
+      held.seconds.push(second);
+      rows.forEach((row, r) => held.rows[r].push(row[i]));
+    }
+    for (const list of [held.seconds, ...held.rows]) list.splice(0, Math.max(0, list.length - span));
+    const figure = document.getElementById("plot-" + id);
+    if (!figure) return;
+    if (!held.rows.some((row) => row.some((v) => v != null))) { // axes would be made up
+      const waiting = figure.querySelector(".waiting");
+      if (waiting) waiting.textContent = "There was no value yet.";
+      return;
+    }
+    if (!held.chart || !figure.contains(held.chart.root)) draw(figure, held);
+    else { held.chart.setData(data(figure, held)); describe(figure, held); }
+  }
+
+  function redraw() {
+    for (const [id, held] of plots) {
+      const figure = document.getElementById("plot-" + id);
+      if (figure && held.chart) draw(figure, held);
+    }
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  addEventListener("resize", redraw);
+
+  if (!main.dataset.live || !window.EventSource) return;
+  let source;
+  function say(text) { if (state.textContent !== text) state.textContent = text; }
+  function open() {
+    source = new EventSource(main.dataset.live);
+    source.onopen = () => say("Live");
+    const mine = source;
+    source.onerror = () => {
+      say("Connection lost; the page may be out of date");
+      // A browser gives up after an answer that is no stream, as of a server that is starting.
+      if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (source === mine && !document.hidden) open(); }, 15000);
+    };
+    source.addEventListener("content", (event) => {
+      sync(main, new DOMParser().parseFromString(JSON.parse(event.data), "text/html").body);
+      for (const [id, held] of plots) if (held.chart && !document.contains(held.chart.root)) held.chart = null;
+    });
+    source.addEventListener("plot", (event) => plot(JSON.parse(event.data)));
+    source.addEventListener("end", (event) => { source.close(); say("Ended: " + event.data); });
+  }
+  // A page that nobody sees follows nothing.
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) { source?.close(); source = null; } else if (!source) open();
+  });
+  if (!document.hidden) open();
+})();

@@ -1,0 +1,122 @@
+package console
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/inspect"
+)
+
+// countingHistory is a history of a source whose looks are counted.
+func countingHistory(autoscalers int) (*history, *fakeSource, *atomic.Int64, *atomic.Int64) {
+	f, series, reads := &fakeSource{}, new(atomic.Int64), new(atomic.Int64)
+	for i := range autoscalers {
+		f.autoscalers = append(f.autoscalers, inspect.Autoscaler{Namespace: "shop", Name: "web-" + strconv.Itoa(i), CurrentReplicas: 2,
+			Metrics: []inspect.AutoscalerMetric{{Source: "External", Name: "jobs", TargetType: "AverageValue", Target: "5", Asked: true}}})
+	}
+	f.series = func(string, string, string, int) []inspect.Series {
+		return []inspect.Series{{Object: inspect.Reference{Name: "web"}, Value: strconv.FormatInt(series.Add(1), 10)}}
+	}
+	h := newHistory(f, func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
+		return func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) { reads.Add(1); return 12, true }
+	})
+	return h, f, series, reads
+}
+
+// Nothing is read while nobody looks and no autoscaler names a metric.
+func TestNothingIsSampledInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, series, reads := countingHistory(0)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { h.run(ctx); close(done) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if series.Load() != 0 || reads.Load() != 0 || h.size() != 0 {
+			t.Errorf("%d series, %d metrics read, %d rows", series.Load(), reads.Load(), h.size())
+		}
+		of := subject{namespace: "shop", resource: "pods", name: "jobs"}
+		h.watch(of, time.Now())
+		time.Sleep(5500 * time.Millisecond)
+		synctest.Wait()
+		if series.Load() < 5 || series.Load() > 7 {
+			t.Errorf("%d looks in five seconds", series.Load())
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if series.Load() > 62 || h.size() != 0 {
+			t.Errorf("%d looks, %d rows after the page was left", series.Load(), h.size())
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestAutoscalersAreRecorded(t *testing.T) {
+	h, f, _, _ := countingHistory(2)
+	second := int64(1_800_000_000)
+	for i := range int64(700) {
+		if i == 300 { // a pause
+			continue
+		}
+		f.autoscalers[0].CurrentReplicas = int32(2 + i%2)
+		h.round(time.Unix(second+i, 0))
+	}
+	last, rows := h.read(subject{autoscaler: true, namespace: "shop", name: "web-0"}, []string{"0", rowReplicas, "nothing"}, span)
+	if last != second+699 || len(rows[0]) != span {
+		t.Fatalf("%d values up to %d", len(rows[0]), last-second)
+	}
+	for i, value := range rows[0] {
+		at := int64(100 + i)
+		switch replicas := float64(2 + at%2); {
+		case at == 300 && !math.IsNaN(value):
+			t.Errorf("a value %v of a second without one", value)
+		case at != 300 && (value != 12/replicas || rows[1][i] != replicas):
+			t.Fatalf("second %d: %v per replica of %v; want %v", at, value, rows[1][i], 12/replicas)
+		case !math.IsNaN(rows[2][i]):
+			t.Errorf("a value of a row that there is not")
+		}
+	}
+}
+
+// Memory is bounded whatever is named and looked at; pages come before autoscalers that nobody looks at.
+func TestTheHistoryIsBounded(t *testing.T) {
+	h, _, _, _ := countingHistory(1000)
+	now := time.Unix(1_800_000_000, 0)
+	h.round(now)
+	if n := h.size(); n > maxRows-pageRows || n < 3*200 {
+		t.Errorf("%d rows of autoscalers", n)
+	}
+	shown := subject{autoscaler: true, namespace: "shop", name: "web-999"}
+	h.watch(shown, now)
+	for i := range 2000 {
+		h.watch(subject{namespace: "shop", name: strconv.Itoa(i)}, now)
+	}
+	h.round(now.Add(time.Second))
+	if n := h.size(); n > maxRows {
+		t.Errorf("%d rows", n)
+	}
+	if last, _ := h.read(shown, []string{"0"}, 1); last == 0 {
+		t.Error("an autoscaler whose page is open is not recorded")
+	}
+	h.round(now.Add(2 * linger))
+	if n := h.size(); n > maxRows-pageRows {
+		t.Errorf("%d rows once the pages are left", n)
+	}
+}
+
+func TestShortNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"9966666667n": "9.96667", "30200m": "30.2", "5400m": "5.4", "1m": "0.001", "12": "12", "2k": "2k", "1Gi": "1Gi",
+		"2.644651234567": "2.64465", "": "", "none": "none",
+	} {
+		if got := short(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

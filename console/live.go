@@ -1,0 +1,125 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	// recheck is the longest interval at which content is made again, with the rights of that moment.
+	recheck = 30 * time.Second
+	// plotEvery is the interval of new values of plots.
+	plotEvery = time.Second
+	// renderDuty bounds the share of a core that the following of one page takes.
+	renderDuty = 20
+)
+
+// stream sends server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html):
+// "content" is the page's content, when it has changed; "plot" values of a plot.
+type stream struct {
+	server *Server
+	w      http.ResponseWriter
+	page   *page
+	sent   []byte           // the last content
+	plots  []plot           // of the last content
+	last   map[string]int64 // second of the newest sent value of each plot
+}
+
+// follow serves the stream of a page. Each part of it is made with the rights of the moment.
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
+	if s.streams.Add(1) > maxStreams {
+		s.streams.Add(-1)
+		http.Error(w, fmt.Sprintf("%d pages follow changes, and no more may", maxStreams), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.streams.Add(-1)
+	ctx, c, q := r.Context(), credentialOf(r), r.URL.Query()
+	one := stream{server: s, w: w, page: p, last: map[string]int64{}}
+	if _, err := s.admit(ctx, c, p.scope(q)); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(plotEvery)
+	defer tick.Stop()
+	for due := (time.Time{}); ; {
+		now := time.Now()
+		if !now.Before(due) {
+			content, plots, err := s.render(ctx, c, q, p)
+			if err != nil {
+				_ = one.send("end", []byte(err.Error()))
+				return
+			}
+			one.plots = plots
+			due = now.Add(min(max(p.every, renderDuty*time.Since(now)), recheck))
+			if one.content(content) != nil {
+				return
+			}
+		}
+		if one.values() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.ended:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// content sends the content if it has changed, else a comment, which shows that the client is there.
+func (s *stream) content(now []byte) error {
+	if bytes.Equal(now, s.sent) {
+		return s.write([]byte(":\n\n"))
+	}
+	s.sent = now
+	text, err := json.Marshal(string(now))
+	if err != nil {
+		return err
+	}
+	return s.send("content", text)
+}
+
+// values sends new values of the plots: all that are kept at first.
+func (s *stream) values() error {
+	for i := range s.plots {
+		p := &s.plots[i]
+		seconds := span
+		m, ok := p.values(s.server.history, 1)
+		if !ok || m.Last == s.last[p.ID] {
+			continue
+		}
+		if before := s.last[p.ID]; before != 0 {
+			seconds = int(min(m.Last-before, span))
+		}
+		m, _ = p.values(s.server.history, seconds)
+		s.last[p.ID] = m.Last
+		text, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		if err := s.send("plot", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends an event of one line.
+func (s *stream) send(event string, data []byte) error {
+	return s.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, bytes.ReplaceAll(data, []byte("\n"), []byte(" "))))
+}
+
+func (s *stream) write(text []byte) error {
+	control := http.NewResponseController(s.w)
+	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if _, err := s.w.Write(text); err != nil {
+		return err
+	}
+	return control.Flush()
+}

@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/sluice-metrics/sluice/e2e/browser"
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+// The console shows a broken autoscaler on top, and why it is broken; and of one that works its
+// values against the target, over time.
+func showsAutoscalersInABrowser(t *testing.T, c *cluster) {
+	b := browser.New(t)
+	good, bad := c.Namespace(t, "shop"), c.Namespace(t, "billing")
+	c.Apply(t, good, example(t, "hpa-pods.yaml", good))
+	c.Apply(t, bad, strings.ReplaceAll(example(t, "hpa-pods.yaml", bad), "http_requests", "http_reqests"))
+	address := addressOf(t, c.AwaitPods(t, good, "app=web", 1)[0])
+	c.repeat(t, address, func() string { return "http_requests:3|c" })
+	c.sendFrom(t, addressOf(t, c.AwaitPods(t, bad, "app=web", 1)[0]), "http_requests:1|c")
+	root := "http://" + c.sluice.Console
+
+	b.Open(root + "/autoscalers")
+	b.Await(`[...document.querySelectorAll("tr.broken")].some((row) => row.innerText.includes("` + bad + `/"))`)
+	b.Await(`[...document.querySelectorAll("tbody tr")].some((row) => row.innerText.includes("` + good + `/") && row.innerText.includes("works"))`)
+	if !browser.Evaluate[bool](b, `document.querySelector("tbody tr").className === "broken"`) {
+		t.Error("the first row is no broken autoscaler")
+	}
+	b.Await(`[...document.querySelectorAll("tbody tr")].some((row) => row.innerText.includes("` + good + `/") && !row.innerText.includes("0 of"))`)
+	b.Screen(1200, 380, "light")
+	b.Picture("autoscalers")
+	b.Screen(1200, 900, "light")
+
+	b.Do(chromedp.Click(`//tr[.//bdi[text()="` + bad + `/"]]//a`))
+	b.Await(`document.querySelector(".finding")?.innerText.includes("http_requests")`)
+	b.Picture("broken")
+
+	b.Open(root + "/autoscaler?namespace=" + good + "&name=web")
+	b.Await(`document.querySelectorAll("figure.drawn").length === 2 && document.body.innerText.includes("Arithmetic")`)
+	b.Await(`document.querySelector("#plot-metric0 canvas").getAttribute("aria-label").includes("target 10")`)
+	if os.Getenv("SLUICE_PICTURES") != "" {
+		b.Screen(1200, 1150, "light")
+		time.Sleep(90 * time.Second)
+		b.Picture("autoscaler")
+	}
+	b.Await(`document.body.innerText.includes("controller asked this replica for it")`)
+	if text := browser.Evaluate[string](b, "document.body.innerText"); strings.Contains(text, "has not asked this replica") {
+		t.Errorf("the controller's questions are not seen:\n%s", text)
+	}
+
+	for _, name := range []string{"cache_hits", "cache_misses", "db_queries", "logins", "mails", "retries"} {
+		c.sendFrom(t, address, name+":1|c")
+	}
+	b.Screen(1200, 560, "light")
+	b.Open(root + "/limits?namespace=" + good)
+	b.Await(`["used up", "http_requests", "autoscaler", "wanted: 7 metrics"].every((text) => document.body.innerText.includes(text))`)
+	b.Picture("limits")
+	b.Open(root + "/health")
+	b.Await(`[...document.querySelectorAll("tr")].some((row) => row.innerText.includes("custom.metrics.k8s.io") && row.innerText.includes("200"))`)
+	if said := b.Said(); len(said) > 0 {
+		t.Error(said)
+	}
+}
+
+// On an address that isn't loopback, a page needs a token and the right to its namespace; a page
+// that is open ends with the right.
+func TestTheConsoleAsksForTokens(t *testing.T) {
+	plane := controlplane.Shared(t)
+	plane.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: seen}\n")
+	plane.Apply(t, "seen", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: reader}\n", `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: server}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: seen}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, namespace: seen, name: server}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: [sluice.dev], resources: [samples], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
+`)
+	c := &cluster{ControlPlane: plane, sluice: server.InCluster(t, plane.ServiceAccountKubeconfig(t, "seen", "server"))}
+	c.sluice.WithConsoleAt("0.0.0.0")
+	c.sluice.Start()
+	reader, foreign := c.tokenFor(t, "seen", "reader", "sluice", nil), c.tokenFor(t, "seen", "reader", "other", nil)
+	_, port, _ := net.SplitHostPort(c.sluice.Console)
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	open := func(token, path string) *http.Response {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+port+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.SetBasicAuth("anyone", token)
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = answer.Body.Close() })
+		return answer
+	}
+	for _, one := range []struct {
+		token, path string
+		want        int
+	}{
+		{"", "/metrics?namespace=seen", 401}, {"forged", "/metrics?namespace=seen", 401}, {foreign, "/metrics?namespace=seen", 401},
+		{reader, "/metrics?namespace=seen", 200}, {reader, "/metrics?namespace=default", 403}, {reader, "/metrics", 403}, {reader, "/health", 403},
+	} {
+		if got := open(one.token, one.path); got.StatusCode != one.want {
+			t.Errorf("%s: %s, want %d", one.path, got.Status, one.want)
+		}
+	}
+
+	stream := open(reader, "/live/metrics?namespace=seen")
+	plane.Kubectl(t, "--namespace", "seen", "delete", "rolebinding", "reader")
+	ended := make(chan error, 1)
+	go func() {
+		for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
+			if lines.Text() == "event: end" {
+				ended <- nil
+				return
+			}
+		}
+		ended <- fmt.Errorf("the stream broke off")
+	}()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the stream goes on without the right")
+	}
+}

@@ -1,0 +1,225 @@
+package console
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/sluice-metrics/sluice/e2e/browser"
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	server.Remove()
+	os.Exit(code)
+}
+
+// payloads would run if a page took them for markup.
+var payloads = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `<svg onload=alert(1)>`, `' onfocus='alert(1)' autofocus='`,
+	`</textarea><script>alert(1)</script>`, `javascript:alert(1)`, "\u202egnp.exe", "طلبات",
+}
+
+// started is a server with a console, with metrics whose names and labels are hostile.
+func started(t *testing.T) (*server.Server, string) {
+	t.Helper()
+	s := server.New(t)
+	s.WithConsole()
+	s.Start()
+	push(t, s, "shop")
+	return s, "http://" + s.Console
+}
+
+// push sends StatsD lines once.
+func push(t *testing.T, s *server.Server, namespace string) {
+	t.Helper()
+	var lines strings.Builder
+	for i, code := range []string{"200", "404", "500"} {
+		fmt.Fprintf(&lines, "http_requests:%d|c|#code:%s,sluice_object:external/%s\n", 5-i, code, namespace)
+	}
+	fmt.Fprintf(&lines, "queue_depth:42|g|#sluice_object:deployments.apps/web,namespace:%s\nbad line\n", namespace)
+	for _, p := range payloads {
+		if !strings.ContainsAny(p, ":|") {
+			fmt.Fprintf(&lines, "%s:1|c|#sluice_object:external/%s\n", p, namespace)
+		}
+		fmt.Fprintf(&lines, "labelled:1|c|#x:%s,sluice_object:external/%s\n%s\n", strings.ReplaceAll(p, ",", ""), namespace, p)
+	}
+	resp, err := http.Post("http://"+s.HTTP+"/v1/statsd", "text/plain", strings.NewReader(lines.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusBadRequest {
+		t.Fatalf("push: %s %s", resp.Status, text)
+	}
+}
+
+// pages are the addresses of all pages of a standalone server.
+func pages() []string {
+	all := []string{"/metrics", "/refused", "/limits", "/rules", "/try", "/health", "/autoscalers", "/metric?namespace=shop&name=http_requests", "/metric?namespace=shop&name=labelled"}
+	for _, p := range payloads {
+		q := url.QueryEscape(p)
+		all = append(all, "/metric?namespace=shop&name="+q, "/try?line="+q, "/metrics?filter="+q, "/refused?namespace="+q)
+	}
+	return all
+}
+
+func TestNoPayloadRuns(t *testing.T) {
+	b := browser.New(t)
+	_, root := started(t)
+	for _, path := range pages() {
+		b.Open(root + path)
+		b.Await(`!document.getElementById("content").dataset.live || document.getElementById("state").textContent === "Live"`)
+		if said := b.Said(); len(said) > 0 {
+			t.Errorf("%s: %q", path, said)
+		}
+		if n := browser.Evaluate[int](b, `document.querySelectorAll("main script, main img, main svg[onload], [onfocus], [onerror], [style]:not(figure *)").length`); n != 0 {
+			t.Errorf("%s: %d elements of a payload", path, n)
+		}
+	}
+}
+
+// An inline script doesn't run even if markup could be forged.
+func TestThePolicyStopsInlineScript(t *testing.T) {
+	b := browser.New(t)
+	_, root := started(t)
+	b.Open(root + "/metrics")
+	b.Said()
+	b.Do(chromedp.Evaluate(`{ const s = document.createElement("script"); s.textContent = "document.title = 'run'"; document.body.append(s); }`, nil))
+	if title := browser.Evaluate[string](b, "document.title"); title == "run" {
+		t.Error("an inline script ran")
+	}
+	if said := strings.Join(b.Said(), "\n"); !strings.Contains(said, "Content Security Policy") {
+		t.Errorf("the browser said %q", said)
+	}
+}
+
+func TestAPageFollowsItsMetric(t *testing.T) {
+	b := browser.New(t)
+	s, root := started(t)
+	b.Open(root + "/metric?namespace=shop&name=http_requests")
+	b.Await(`document.querySelector("figure.drawn canvas")?.getAttribute("aria-label")?.includes("code=200")`)
+	b.Do(chromedp.Focus(".crumbs a"))
+	resp, err := http.Post("http://"+s.HTTP+"/v1/statsd", "text/plain", strings.NewReader("http_requests:1|c|#code:999,sluice_object:external/shop\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	b.Await(`document.querySelector("table").innerText.includes("code=999")`)
+	if focused := browser.Evaluate[string](b, "document.activeElement.textContent"); focused != "Metrics" {
+		t.Errorf("after a change, the focus is on %q", focused)
+	}
+	if said := b.Said(); len(said) > 0 {
+		t.Error(said)
+	}
+}
+
+// The tabulator reaches everything, in the order of the page.
+func TestKeyboard(t *testing.T) {
+	b := browser.New(t)
+	_, root := started(t)
+	b.Open(root + "/metrics")
+	var order []string
+	for range 11 {
+		b.Do(chromedp.KeyEvent(kb.Tab))
+		order = append(order, browser.Evaluate[string](b, `(document.activeElement.textContent || document.activeElement.name).trim()`))
+		if width := browser.Evaluate[string](b, "getComputedStyle(document.activeElement).outlineWidth"); width == "0px" {
+			t.Errorf("the focus on %q isn't seen", order[len(order)-1])
+		}
+	}
+	want := []string{"Skip to the content", "Sluice", "Metrics", "Refused", "Limits", "Rules", "Try a line", "Health", "namespace", "filter", "Show"}
+	if !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
+	}
+	b.Open(root + "/try")
+	b.Do(chromedp.Focus("#line"), chromedp.KeyEvent("http_requests:1|c"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	b.Await(`document.querySelector("article")?.innerText.includes("applied")`)
+}
+
+// On a phone, no page is wider than the screen; and text has enough contrast in both schemes.
+func TestScreens(t *testing.T) {
+	b := browser.New(t)
+	s, root := started(t)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{390, 1200} {
+			b.Screen(width, 844, scheme)
+			for _, path := range pages() {
+				b.Open(root + path)
+				if wide := browser.Evaluate[int64](b, "document.documentElement.scrollWidth"); wide > width {
+					t.Errorf("%s is %d wide on a screen of %d", path, wide, width)
+				}
+			}
+			for _, pair := range []string{"--text --ground", "--dim --ground", "--dim --raised", "--link --ground", "--bad --bad-ground", "--good --good-ground", "--warn --warn-ground"} {
+				if ratio := browser.Evaluate[float64](b, fmt.Sprintf(contrast, pair)); ratio < 4.5 {
+					t.Errorf("%s: %s have a contrast of %.1f; must be 4.5 (WCAG 2, 1.4.3)", scheme, pair, ratio)
+				}
+			}
+		}
+	}
+	b.Screen(1200, 720, "light")
+	b.Open(root + "/metric?namespace=shop&name=http_requests")
+	for range 20 * boolInt(os.Getenv("SLUICE_PICTURES") != "") {
+		push(t, s, "shop")
+		time.Sleep(time.Second)
+	}
+	b.Await(`!!document.querySelector("figure.drawn")`)
+	b.Picture("metric")
+	b.Screen(1200, 720, "dark")
+	b.Open(root + "/health")
+	b.Picture("health")
+	b.Screen(390, 844, "light")
+	b.Open(root + "/metrics")
+	b.Picture("phone")
+	b.Screen(1200, 640, "light")
+	b.Open(root + "/try?line=" + url.QueryEscape("http_requests:1|c|@0.1|#code:200,sluice_object:external/shop\nlatency 12|ms"))
+	b.Picture("try")
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// contrast is the contrast of two colours of the style (WCAG 2, relative luminance).
+const contrast = `(() => {
+	const [a, b] = "%s".split(" ").map((name) => {
+		const c = document.createElement("canvas").getContext("2d");
+		c.fillStyle = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+		const [r, g, bl] = [1, 3, 5].map((i) => parseInt(c.fillStyle.slice(i, i + 2), 16) / 255).map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+		return .2126 * r + .7152 * g + .0722 * bl;
+	});
+	return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+})()`
+
+// A page whose stream was refused, as while the server starts, follows changes later without being loaded
+// again.
+func TestAPageFollowsOnceItIsAdmitted(t *testing.T) {
+	b := browser.New(t)
+	_, root := started(t)
+	const most = 64
+	var streams []io.Closer
+	for range most {
+		resp, err := http.Get(root + "/live/health")
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatal(resp, err)
+		}
+		streams = append(streams, resp.Body)
+	}
+	b.Open(root + "/health")
+	b.Await(`document.getElementById("state").textContent.includes("Connection lost")`)
+	for _, one := range streams {
+		_ = one.Close()
+	}
+	b.Await(`document.getElementById("state").textContent === "Live"`)
+}

@@ -1,0 +1,2 @@
+// Package console tests the pages of the console in a browser.
+package console

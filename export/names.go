@@ -1,0 +1,206 @@
+package export
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// part is the series of one kind in a family of the table.
+type part struct {
+	base   string // the exposed name, without the suffix
+	total  bool   // the exposed name ends in "_total"
+	kind   metric.Kind
+	family *metric.Family
+}
+
+const total = "_total"
+
+func (p *part) name() string {
+	if p.total {
+		return p.base + total
+	}
+	return p.base
+}
+
+// types are the exposed types of kinds.
+func (o *Options) typeOf(k metric.Kind) exposition.Type {
+	switch k {
+	case metric.Counter:
+		return exposition.CounterType
+	case metric.Timer:
+		if o.Timers == Histograms {
+			return exposition.HistogramType
+		}
+		return exposition.SummaryType
+	}
+	return exposition.GaugeType
+}
+
+// newPart names the series of one kind.
+func (o *Options) newPart(f *metric.Family, k metric.Kind) part {
+	p := part{base: f.Name, kind: k, family: f}
+	if !utf8.ValidString(p.base) {
+		p.base = strings.ToValidUTF8(p.base, "\uFFFD")
+	}
+	if o.Naming == StatsDExporter {
+		p.base = statsdName(p.base)
+	}
+	counter := k == metric.Counter && o.Naming == Prometheus
+	if counter && o.escapesUnderscores() && !strings.HasSuffix(p.base, total) {
+		p.base += total
+	}
+	p.base, p.total = strings.CutSuffix(exposition.EscapeName(p.base, o.Escaping), total)
+	if p.total = p.total || counter; p.base == "" {
+		p.base, p.total = total, false
+	}
+	return p
+}
+
+// escapesUnderscores reports whether the escaping changes the "_" of a suffix.
+func (o *Options) escapesUnderscores() bool {
+	return o.Escaping == exposition.Dots || o.Escaping == exposition.Values
+}
+
+// statsdName escapes a name as statsd_exporter does: "_" replaces each other character, and stands
+// before a leading digit.
+func statsdName(name string) string {
+	if name == "" {
+		return name
+	}
+	escaped := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == ':' {
+			return c
+		}
+		return '_'
+	}, name)
+	if escaped[0] >= '0' && escaped[0] <= '9' {
+		return "_" + escaped
+	}
+	return escaped
+}
+
+// names are all parts, sorted by exposed name.
+type names struct {
+	options *Options
+	all     []part
+}
+
+// newNames names families so that the page is valid: each exposed name has one type, and no name is
+// that of another family's samples. Where kinds compete for a name, the first in the order of kinds
+// has it, and the others have their kind at the end. What competes then too is left out.
+func newNames(o *Options, families []metric.Family) (n names, leftOut int) {
+	n = names{o, make([]part, 0, len(families))}
+	for i := range families {
+		for _, k := range metric.Kinds() {
+			if families[i].Kinds.Has(k) {
+				n.all = append(n.all, o.newPart(&families[i], k))
+			}
+		}
+	}
+	n.sort()
+	if n.rename() {
+		n.sort()
+	}
+	before := len(n.all)
+	n.dropOtherTypes()
+	n.dropSamples()
+	return n, before - len(n.all)
+}
+
+func (n *names) sort() {
+	slices.SortFunc(n.all, func(a, b part) int {
+		return cmp.Or(compareNames(&a, &b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.family.Name, b.family.Name),
+			cmp.Compare(a.family.Namespace, b.family.Namespace), cmp.Compare(a.family.Resource, b.family.Resource))
+	})
+}
+
+func compareNames(a, b *part) int {
+	if c := cmp.Compare(a.base, b.base); c != 0 || a.total == b.total {
+		return c
+	}
+	if a.total {
+		return 1
+	}
+	return -1
+}
+
+// groups calls f for the parts of each exposed name.
+func (n *names) groups(f func([]part)) {
+	for rest := n.all; len(rest) > 0; {
+		end := 1
+		for end < len(rest) && compareNames(&rest[0], &rest[end]) == 0 {
+			end++
+		}
+		f(rest[:end])
+		rest = rest[end:]
+	}
+}
+
+// otherType reports whether a part has another type than the first of its name.
+func (n *names) otherType(group []part, p *part) bool {
+	return n.options.typeOf(p.kind) != n.options.typeOf(group[0].kind)
+}
+
+func (n *names) rename() (renamed bool) {
+	n.groups(func(group []part) {
+		for i := range group {
+			if p := &group[i]; n.otherType(group, p) {
+				p.base, p.total = p.name()+"_"+p.kind.String(), false
+				renamed = true
+			}
+		}
+	})
+	return renamed
+}
+
+func (n *names) dropOtherTypes() {
+	kept := n.all[:0]
+	n.groups(func(group []part) {
+		first := group[0]
+		for i := range group {
+			if n.options.typeOf(group[i].kind) == n.options.typeOf(first.kind) {
+				kept = append(kept, group[i])
+			}
+		}
+	})
+	n.all = kept
+}
+
+// dropSamples leaves out names such as "a_count" beside the timer "a".
+func (n *names) dropSamples() {
+	drop := map[*metric.Family]metric.KindSet{} // rare
+	n.groups(func(group []part) {
+		if _, clash := exposition.SampleOwner(group[0].name(), n.find); clash {
+			for _, p := range group {
+				drop[p.family] |= metric.KindSetOf(p.kind)
+			}
+		}
+	})
+	if len(drop) > 0 {
+		n.all = slices.DeleteFunc(n.all, func(p part) bool { return drop[p.family].Has(p.kind) })
+	}
+}
+
+// find returns the type of an exposed name.
+func (n *names) find(name string) (exposition.Type, bool) {
+	want := part{base: name}
+	want.base, want.total = strings.CutSuffix(name, total)
+	i := sort.Search(len(n.all), func(i int) bool { return compareNames(&n.all[i], &want) >= 0 })
+	if i == len(n.all) || compareNames(&n.all[i], &want) != 0 {
+		return 0, false
+	}
+	return n.options.typeOf(n.all[i].kind), true
+}
+
+// has reports whether a name without "_total" is exposed.
+func (n *names) has(base string) bool {
+	want := part{base: base}
+	i := sort.Search(len(n.all), func(i int) bool { return compareNames(&n.all[i], &want) >= 0 })
+	return i < len(n.all) && compareNames(&n.all[i], &want) == 0
+}

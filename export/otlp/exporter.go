@@ -1,0 +1,177 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/ratelog"
+)
+
+const (
+	// pointsAtOnce are the series of a request.
+	pointsAtOnce = 500
+	sendTimeout  = 10 * time.Second
+	// tries is how often a request is sent that the Collector asks to repeat.
+	tries      = 3
+	retryAfter = time.Second
+)
+
+// Exporter exports all series. One goroutine runs it.
+type Exporter struct {
+	config Config
+	source export.Source
+	// first reports whether this replica exports: of several, one does.
+	first    func() bool
+	access   credentials
+	log      *slog.Logger
+	failures ratelog.Limiter
+
+	zipped bytes.Buffer
+
+	sent, lost atomic.Uint64 // series
+}
+
+// New makes an Exporter of a valid Config. It reads the files, and fails if it can't.
+func New(c Config, source export.Source, first func() bool, log *slog.Logger) (*Exporter, error) {
+	e := &Exporter{
+		config: c, source: source, first: first, log: log, access: credentials{config: c},
+		failures: ratelog.Limiter{Interval: time.Minute},
+	}
+	return e, e.access.load()
+}
+
+// Run exports at each interval until ctx ends.
+func (e *Exporter) Run(ctx context.Context) error {
+	ticker := time.NewTicker(e.config.Interval)
+	defer ticker.Stop()
+	defer func() { e.access.client.CloseIdleConnections() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			if e.first() {
+				e.export(ctx)
+			}
+		}
+	}
+}
+
+// export sends all series, in requests one after the other. An interval's series that are not sent
+// when the next one begins are late, not lost: the ticker skips.
+func (e *Exporter) export(ctx context.Context) {
+	if err := e.access.load(); err != nil {
+		if suppressed, ok := e.failures.Allow(); ok {
+			e.log.Error("cannot reload the credentials of the export to the OpenTelemetry Collector", "error", err, "suppressed", suppressed)
+		}
+	}
+	families := e.source.Families(func(*metric.Family) bool { return true })
+	reader, b := e.source.Reader(), newBatch()
+	flush := func() {
+		if b.points > 0 {
+			e.deliver(ctx, b)
+			b = newBatch()
+		}
+	}
+	for i := range families {
+		for _, k := range metric.Kinds() {
+			if !families[i].Kinds.Has(k) {
+				continue
+			}
+			reader.Series(&families[i], k, func(s *metric.LiveSeries) bool {
+				if b.add(&families[i], k, s, time.Now()); b.points == pointsAtOnce {
+					flush()
+				}
+				return ctx.Err() == nil
+			})
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+	flush()
+}
+
+// deliver sends a request and counts its series.
+func (e *Exporter) deliver(ctx context.Context, b *batch) {
+	err := e.encode(b)
+	for try := 0; err == nil && try < tries; try++ {
+		var again bool
+		if again, err = e.post(ctx); err == nil {
+			e.sent.Add(uint64(b.points))
+			return
+		}
+		if !again || try == tries-1 || !sleep(ctx, retryAfter<<try) {
+			break
+		}
+		err = nil
+	}
+	e.lost.Add(uint64(b.points))
+	if suppressed, ok := e.failures.Allow(); ok && ctx.Err() == nil {
+		e.log.Warn("cannot export series to the OpenTelemetry Collector", "url", e.config.URL, "error", err, "series", b.points, "suppressed", suppressed)
+	}
+}
+
+func (e *Exporter) encode(b *batch) error {
+	plain, err := b.request.MarshalProto()
+	if err != nil {
+		return err
+	}
+	e.zipped.Reset()
+	w, err := gzip.NewWriterLevel(&e.zipped, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if _, err = w.Write(plain); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// post sends the encoded request. again: the Collector asks to repeat it, or could not be reached.
+func (e *Exporter) post(ctx context.Context) (again bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.config.URL, bytes.NewReader(e.zipped.Bytes()))
+	if err != nil {
+		return false, err
+	}
+	request.Header = e.access.headers.Clone()
+	request.Header.Set("Content-Type", "application/x-protobuf")
+	request.Header.Set("Content-Encoding", "gzip")
+	request.Header.Set("User-Agent", "sluice")
+	answer, err := e.access.client.Do(request)
+	if err != nil {
+		return true, err
+	}
+	defer answer.Body.Close()
+	_, _ = io.CopyN(io.Discard, answer.Body, mostAnswer) // so that the connection can be used again
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return false, nil
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		again = true
+	}
+	return again, fmt.Errorf("the Collector answers %s", answer.Status)
+}
+
+const mostAnswer = 64 << 10
+
+// sleep returns false if ctx ends.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

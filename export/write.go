@@ -1,0 +1,135 @@
+package export
+
+import (
+	"io"
+	"math"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+const (
+	// metricsAtOnce are converted, then written.
+	metricsAtOnce = 256
+	// pieceBytes are written at once, at least.
+	pieceBytes = 32 << 10
+)
+
+// writer writes a page, family by family.
+type writer struct {
+	to      io.Writer
+	options *Options
+	names   *names
+	reader  Reader
+	seen    *seen
+	written Written
+	err     error // of to
+
+	family    exposition.Family // its next metrics
+	begun     bool              // the family has been written in part
+	set       []metric.Label    // of one metric
+	labels    []metric.Label    // of the family's metrics
+	summaries []exposition.Summary
+	quantiles []exposition.Quantile
+	text      []byte
+}
+
+// group writes the series of one exposed name.
+func (w *writer) group(group []part) {
+	w.family = exposition.Family{Name: group[0].name(), Type: w.options.typeOf(group[0].kind), Metrics: w.family.Metrics[:0]}
+	if group[0].total && w.options.Format == exposition.OpenMetrics && w.names.has(group[0].base) {
+		w.family.Type = exposition.UntypedType // there the counter would have the name of another family
+	}
+	clear(w.seen.sets)
+	w.begun = false
+	for i := range group {
+		p := &group[i]
+		scale := 1.0
+		if p.kind == metric.Timer && matchesAny(w.options.Seconds, p.family.Name) {
+			scale = 1e-3
+		}
+		readable := w.options.Readable
+		if !p.family.External() {
+			readable = nil
+		}
+		w.reader.Series(p.family, p.kind, func(s *metric.LiveSeries) bool {
+			if readable == nil || readable(p.family, p.kind, s.Labels) {
+				w.add(s, p.kind, scale)
+			}
+			return w.err == nil
+		})
+		if w.err != nil {
+			return
+		}
+	}
+	w.appendMetrics()
+}
+
+// add adds a series to the family.
+func (w *writer) add(s *metric.LiveSeries, k metric.Kind, scale float64) {
+	w.set = w.options.appendPushed(appendObject(w.set[:0], &s.Object), s.Labels, k)
+	if !w.seen.add(w.set) {
+		w.written.LeftOut++
+		return
+	}
+	first := len(w.labels)
+	w.labels = append(w.labels, w.set...)
+	labels := w.labels[first:len(w.labels):len(w.labels)]
+	w.written.Series++
+	m := exposition.Metric{Labels: labels}
+	switch {
+	case k != metric.Timer:
+		m.Value = s.Value.Float64()
+	case w.options.Timers == Histograms:
+		m.Histogram = histogram(&s.Buckets, scale)
+	default:
+		m.Summary = w.summary(&s.Summary, scale)
+	}
+	w.family.Metrics = append(w.family.Metrics, m)
+	if len(w.family.Metrics) == metricsAtOnce {
+		w.appendMetrics()
+	}
+}
+
+func (w *writer) summary(s *metric.Summary, scale float64) *exposition.Summary {
+	if cap(w.summaries) == 0 {
+		w.summaries = make([]exposition.Summary, 0, metricsAtOnce)
+	}
+	first := len(w.quantiles)
+	for _, q := range s.Quantiles {
+		w.quantiles = append(w.quantiles, exposition.Quantile{Quantile: q.Q, Value: scaled(q.Value, scale)})
+	}
+	w.summaries = append(w.summaries, exposition.Summary{Count: s.Count, Sum: scaled(s.Sum, scale), Quantiles: w.quantiles[first:len(w.quantiles):len(w.quantiles)]})
+	return &w.summaries[len(w.summaries)-1]
+}
+
+// scaled converts milliseconds to seconds, so that 12 ms are 0.012 s.
+func scaled(v, scale float64) float64 {
+	if scale == 1 || math.IsInf(v, 0) {
+		return v
+	}
+	return v / 1000
+}
+
+// appendMetrics writes the converted metrics.
+func (w *writer) appendMetrics() {
+	if len(w.family.Metrics) == 0 {
+		return
+	}
+	if w.begun {
+		w.text = exposition.AppendMore(w.text, w.options.Format, &w.family)
+	} else {
+		w.text = exposition.Append(w.text, w.options.Format, w.family)
+	}
+	w.begun = true
+	w.family.Metrics, w.labels = w.family.Metrics[:0], w.labels[:0]
+	w.summaries, w.quantiles = w.summaries[:0], w.quantiles[:0]
+	if len(w.text) >= pieceBytes {
+		w.flush()
+	}
+}
+
+func (w *writer) flush() {
+	_, w.err = w.to.Write(w.text)
+	w.text = w.text[:0]
+}

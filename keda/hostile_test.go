@@ -1,0 +1,251 @@
+package keda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+
+	"github.com/sluice-metrics/sluice/keda/externalscaler"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	headers "google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+)
+
+// wantAnswers checks that another client is served.
+func (s *served) wantAnswers(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := s.IsActive(ctx, ref("absent", "0")); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// Metadata and headers beyond their limits are refused, and cost no more than that.
+func TestLargeRequestsAreRefused(t *testing.T) {
+	s := serve(t)
+	_, err := s.IsActive(t.Context(), ref("selector", strings.Repeat("x", 1<<20)))
+	wantCode(t, err, codes.ResourceExhausted, "larger than max")
+	stream, err := s.StreamIsActive(t.Context(), ref("selector", strings.Repeat("x", 1<<20)))
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	wantCode(t, err, codes.ResourceExhausted, "larger than max")
+	_, err = s.IsActive(t.Context(), ref("selector", "a in ("+strings.Repeat("x,", mostText/2)+"x)"))
+	wantCode(t, err, codes.InvalidArgument, "selector has 4104 bytes; must have 4096 at most")
+	ctx := headers.AppendToOutgoingContext(t.Context(), "x-long", strings.Repeat("x", 2*maxHeader))
+	if _, err := s.IsActive(ctx, ref("absent", "0")); err == nil {
+		t.Error("a header of 64 KiB was accepted")
+	}
+	s.wantAnswers(t)
+}
+
+// The message about wrong metadata is short, and shows control characters.
+func TestMessagesAreBounded(t *testing.T) {
+	s := serve(t)
+	wrong := map[string]string{"ev\nil\x1b[2J": "", strings.Repeat("k", 2000): ""}
+	for i := range 3000 {
+		wrong[fmt.Sprint("key", i)] = ""
+	}
+	_, err := s.IsActive(t.Context(), &externalscaler.ScaledObjectRef{Namespace: "shop", ScalerMetadata: wrong})
+	wantCode(t, err, codes.InvalidArgument, "and 2995 more")
+	_, err = s.IsActive(t.Context(), ref("ev\nil\x1b[2J", "", "object", strings.Repeat("\x00", 4000), "target", "\r\n"))
+	wantCode(t, err, codes.InvalidArgument, `ev\nil\x1b[2J is unknown`)
+	if text := err.Error(); len(text) > 4096 || strings.ContainsFunc(text, unicode.IsControl) {
+		t.Errorf("%d bytes: %q", len(text), text)
+	}
+}
+
+func FuzzTrigger(f *testing.F) {
+	f.Add("shop", "metric", "jobs:last", "target", "10")
+	f.Add("", "object", "a/b", "podSelector", "\x00")
+	f.Fuzz(func(t *testing.T, namespace, key1, value1, key2, value2 string) {
+		one, err := parseTrigger(namespace, map[string]string{key1: value1, key2: value2})
+		if err != nil && len(err.Error()) > 16<<10 {
+			t.Errorf("a message of %d bytes", len(err.Error()))
+		}
+		if name := one.metricName(); len(name) > 200 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+			t.Errorf("name %q", name)
+		}
+	})
+}
+
+// A metric without a letter that KEDA takes has a name all the same: "s0-" would be none.
+func TestEveryMetricHasAName(t *testing.T) {
+	s := serve(t)
+	spec, err := s.GetMetricSpec(t.Context(), ref("metric", "___"))
+	if err != nil || spec.GetMetricSpecs()[0].GetMetricName() == "" {
+		t.Errorf("%v %v", spec, err)
+	}
+}
+
+// Connections that never send anything take the places of their address only, and for ten seconds.
+func TestSilentConnectionsAreBounded(t *testing.T) {
+	s := serve(t)
+	address := s.conn.Target()
+	var silent []net.Conn
+	defer func() {
+		for _, conn := range silent {
+			_ = conn.Close()
+		}
+	}()
+	dial := func() net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, conn)
+		return conn
+	}
+	for range maxConnectionsEach {
+		dial()
+	}
+	wantClosed(t, dial(), 5*time.Second)
+	wantClosed(t, silent[0], connectTimeout+5*time.Second)
+	s.wantAnswers(t)
+}
+
+// wantClosed reads until the other end closes the connection.
+func wantClosed(t *testing.T, conn net.Conn, within time.Duration) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(within))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) || err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the connection is open after %s", within)
+	}
+}
+
+// Calls whose callers have gone leave nothing behind, and keep nobody waiting.
+func TestCancelledCallsLeaveNothing(t *testing.T) {
+	s := serve(t)
+	var calls sync.WaitGroup
+	for range 32 {
+		calls.Go(func() {
+			for range 100 {
+				ctx, cancel := context.WithCancel(t.Context())
+				go cancel()
+				_, _ = s.IsActive(ctx, ref())
+				stream, err := s.StreamIsActive(ctx, ref())
+				if err == nil {
+					_, _ = stream.Recv()
+				}
+			}
+		})
+	}
+	calls.Wait()
+	s.wantAnswers(t)
+	for deadline := time.Now().Add(10 * time.Second); s.open.Load() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d triggers are watched", s.open.Load())
+		}
+	}
+}
+
+// A call whose caller has gone doesn't wait for a reading that hangs.
+func TestACancelledCallEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Millisecond, cancel)
+		began, hangs := time.Now(), make(chan struct{})
+		_, err := newPatience().unary(ctx, nil, nil, func(context.Context, any) (any, error) { <-hangs; return nil, nil })
+		wantCode(t, err, codes.Canceled, "")
+		if took := time.Since(began); took > 10*time.Millisecond {
+			t.Errorf("the call took %s", took)
+		}
+		close(hangs)
+	})
+}
+
+// A stream beyond the limit is an error, so the operator doesn't wait for it.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	c := newCounters()
+	opened := 0
+	open := func(any, grpc.ServerStream) error { opened++; return nil }
+	c.open.Store(mostStreams - 1)
+	if err := c.bounded(nil, nil, open); err != nil || opened != 1 {
+		t.Errorf("the last stream: %v", err)
+	}
+	c.open.Store(mostStreams)
+	wantCode(t, c.bounded(nil, nil, open), codes.ResourceExhausted, "streams are open (the limit)")
+	if opened != 1 || c.open.Load() != mostStreams {
+		t.Errorf("%d streams were opened, %d are counted", opened, c.open.Load())
+	}
+}
+
+// deafClient opens streams, and takes nothing that the server sends on them.
+func deafClient(t *testing.T, address string, streams int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	frames := http2.NewFramer(conn, conn)
+	if err := frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		t.Fatal(err)
+	}
+	message, err := proto.Marshal(ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
+	for i := range streams {
+		var block strings.Builder
+		header := hpack.NewEncoder(&block)
+		for _, field := range [][2]string{
+			{":method", "POST"}, {":scheme", "http"}, {":path", externalscaler.ExternalScaler_StreamIsActive_FullMethodName},
+			{":authority", address}, {"content-type", "application/grpc"}, {"te", "trailers"},
+		} {
+			_ = header.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+		}
+		id := uint32(2*i + 1)
+		if err := errors.Join(
+			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte(block.String()), EndHeaders: true}),
+			frames.WriteData(id, true, body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A client that reads nothing keeps neither the watcher nor the end of the process waiting.
+func TestSlowReadersDelayNobody(t *testing.T) {
+	s := serve(t)
+	s.set(0)
+	deafClient(t, s.conn.Target(), 200)
+	for deadline := time.Now().Add(5 * time.Second); s.open.Load() < 200; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams", s.open.Load())
+		}
+	}
+	got, _ := s.received(t)
+	wantNext(t, got, false, time.Second)
+	for range 20 {
+		s.set(1)
+		wantNext(t, got, true, 2*time.Second)
+		s.set(0)
+		wantFalseAtLast(t, got)
+	}
+	began := time.Now()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+	s.ended = nil
+	if took := time.Since(began); took > stopPatience+time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+}

@@ -1,0 +1,483 @@
+package keda
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// oneMetric is a Source with one value; NaN: the metric is absent.
+type oneMetric struct {
+	mu      sync.Mutex
+	value   float64
+	changes atomic.Uint64
+	asked   atomic.Pointer[Question]
+	reads   atomic.Uint64
+	open    atomic.Int64 // watches
+
+	// The fields below belong to the goroutine that looks.
+	seen    uint64
+	watched map[*oneAsked]bool
+}
+
+func (o *oneMetric) set(v float64) {
+	o.mu.Lock()
+	o.value = v
+	o.mu.Unlock()
+	o.changes.Add(1)
+}
+
+func (o *oneMetric) Ask(q Question) (Asked, error) {
+	o.asked.Store(&q)
+	switch q.Metric {
+	case "invalid":
+		return nil, metric.InvalidQueryf("invalid")
+	case "denied":
+		return nil, &metric.QueryError{Is: metric.ErrForbidden, Message: "denied by a policy"}
+	}
+	return &oneAsked{oneMetric: o}, nil
+}
+
+func (o *oneMetric) Look() {
+	if now := o.changes.Load(); now != o.seen {
+		o.seen = now
+		for one := range o.watched {
+			one.changed()
+		}
+	}
+}
+
+type oneAsked struct {
+	*oneMetric
+	changed func()
+}
+
+func (o *oneAsked) Watch(changed func()) {
+	o.changed = changed
+	o.watched[o] = true
+	o.open.Add(1)
+}
+
+func (o *oneAsked) Unwatch() {
+	delete(o.watched, o)
+	o.open.Add(-1)
+}
+
+func (o *oneAsked) Value() (float64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reads.Add(1)
+	if math.IsNaN(o.value) {
+		return 0, metric.NotFoundf("no series")
+	}
+	return o.value, nil
+}
+
+// served is a server with a client.
+type served struct {
+	*oneMetric
+	externalscaler.ExternalScalerClient
+	conn  *grpc.ClientConn
+	stop  context.CancelFunc
+	ended chan error
+	ready atomic.Bool
+}
+
+func serve(t *testing.T) *served {
+	t.Helper()
+	t.Parallel()
+	s := &served{oneMetric: &oneMetric{value: math.NaN(), watched: map[*oneAsked]bool{}}, ended: make(chan error, 1)}
+	s.ready.Store(true)
+	server, err := Listen(Config{Address: "127.0.0.1:0", Insecure: true}, Parts{
+		Source: s.oneMetric, Ready: func() (bool, string) { return s.ready.Load(), "restoring the store" }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	go func() { s.ended <- server.Run(ctx) }()
+	if s.conn, err = grpc.NewClient(server.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		t.Fatal(err)
+	}
+	s.ExternalScalerClient = externalscaler.NewExternalScalerClient(s.conn)
+	t.Cleanup(func() {
+		stop()
+		_ = s.conn.Close()
+		if s.ended != nil {
+			<-s.ended
+		}
+	})
+	return s
+}
+
+func ref(metadata ...string) *externalscaler.ScaledObjectRef {
+	r := &externalscaler.ScaledObjectRef{Name: "worker", Namespace: "shop", ScalerMetadata: map[string]string{"metric": "jobs:last", "target": "2.5"}}
+	for i := 0; i < len(metadata); i += 2 {
+		r.ScalerMetadata[metadata[i]] = metadata[i+1]
+	}
+	return r
+}
+
+func wantCode(t *testing.T, err error, code codes.Code, fragment string) {
+	t.Helper()
+	if status.Code(err) != code || !strings.Contains(err.Error(), fragment) {
+		t.Errorf("%v; want %s with %q", err, code, fragment)
+	}
+}
+
+// A specification is of the metadata alone: it never fails for a metric that nobody has pushed.
+func TestSpecificationNeedsNoValue(t *testing.T) {
+	s := serve(t)
+	spec, err := s.GetMetricSpec(t.Context(), ref())
+	if err != nil || len(spec.GetMetricSpecs()) != 1 {
+		t.Fatalf("%v %v", spec, err)
+	}
+	one := spec.GetMetricSpecs()[0]
+	if one.GetMetricName() != "jobs-last" || one.GetTargetSizeFloat() != 2.5 || one.GetTargetSize() != 3 {
+		t.Errorf("%v", one)
+	}
+	s.ready.Store(false) // before the store is restored
+	if again, err := s.GetMetricSpec(t.Context(), ref()); err != nil || again.GetMetricSpecs()[0].GetMetricName() != one.GetMetricName() {
+		t.Errorf("before the start is over: %v %v", again, err)
+	}
+	stream, err := s.StreamMetricSpec(t.Context(), ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := stream.Recv(); err != nil || first.GetMetricSpecs()[0].GetMetricName() != one.GetMetricName() {
+		t.Errorf("the stream begins with %v %v", first, err)
+	}
+}
+
+// KEDA logs the error of a specification and shows that of a value. So a trigger with wrong metadata has
+// a specification, and its value is an error that names the faults.
+func TestWrongMetadataIsAnErrorOfTheValue(t *testing.T) {
+	s := serve(t)
+	s.set(1)
+	wrong := ref("target", "none", "metirc", "jobs")
+	delete(wrong.ScalerMetadata, "metric")
+	spec, err := s.GetMetricSpec(t.Context(), wrong)
+	if err != nil || len(spec.GetMetricSpecs()) != 1 {
+		t.Fatalf("%v %v", spec, err)
+	}
+	if one := spec.GetMetricSpecs()[0]; one.GetMetricName() == "" || one.GetTargetSizeFloat() <= 0 {
+		t.Errorf("%v: must have a name and a target", one)
+	}
+	for _, fragment := range []string{`target is "none"`, "metric is missing", `did you mean "metric"?`} {
+		_, err = s.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: wrong})
+		wantCode(t, err, codes.InvalidArgument, fragment)
+		_, err = s.IsActive(t.Context(), wrong)
+		wantCode(t, err, codes.InvalidArgument, fragment)
+	}
+}
+
+// The operator's calls have no deadline, and one that does not return keeps it from scaling on pushes.
+func TestAnswersTakeASecondAtMost(t *testing.T) {
+	s := serve(t)
+	s.mu.Lock() // Value waits
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := s.IsActive(ctx, ref())
+	wantCode(t, err, codes.Unavailable, "no answer within 1s")
+	_, err = s.GetMetrics(ctx, &externalscaler.GetMetricsRequest{ScaledObjectRef: ref()})
+	wantCode(t, err, codes.Unavailable, "no answer within 1s")
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("two answers took %s", took)
+	}
+}
+
+// Answers that hang do not pile up.
+func TestHangingAnswersAreBounded(t *testing.T) {
+	s := serve(t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var refused atomic.Uint64
+	var calls sync.WaitGroup
+	for range mostAnswering + 10 {
+		calls.Go(func() {
+			if _, err := s.IsActive(ctx, ref()); err != nil && strings.Contains(err.Error(), "answers are under way") {
+				refused.Add(1)
+			}
+		})
+	}
+	calls.Wait()
+	if refused.Load() < 10 {
+		t.Errorf("%d requests were refused at once, want at least 10", refused.Load())
+	}
+}
+
+// The operator adds up what it gets, so there is one value, and it is finite and not below 0.
+func TestMetricsAreOneValue(t *testing.T) {
+	s := serve(t)
+	get := func(metadata ...string) (*externalscaler.MetricValue, error) {
+		answer, err := s.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref(metadata...), MetricName: "jobs-last"})
+		if err != nil {
+			return nil, err
+		}
+		if len(answer.GetMetricValues()) != 1 {
+			t.Fatalf("%d values", len(answer.GetMetricValues()))
+		}
+		return answer.GetMetricValues()[0], nil
+	}
+	_, err := get()
+	wantCode(t, err, codes.NotFound, `absent: "0"`)
+	if v, err := get("absent", "0"); err != nil || v.GetMetricValueFloat() != 0 {
+		t.Errorf("absent: %v %v", v, err)
+	}
+	for value, want := range map[float64]float64{7.5: 7.5, -3: 0, math.Inf(1): 0} {
+		s.set(value)
+		if v, err := get(); err != nil || v.GetMetricValueFloat() != want || v.GetMetricName() != "jobs-last" {
+			t.Errorf("%v: %v %v", value, v, err)
+		}
+	}
+	if q := s.asked.Load(); q.Namespace != "shop" || q.Metric != "jobs:last" || q.Object != External {
+		t.Errorf("asked %+v", q)
+	}
+	_, err = get("metric", "invalid")
+	wantCode(t, err, codes.InvalidArgument, "invalid")
+	_, err = get("metric", "denied", "absent", "0")
+	wantCode(t, err, codes.PermissionDenied, "denied by a policy")
+}
+
+// "Don't know" is an error, never false.
+func TestIsActive(t *testing.T) {
+	s := serve(t)
+	_, err := s.IsActive(t.Context(), ref())
+	wantCode(t, err, codes.NotFound, "")
+	s.ready.Store(false)
+	_, err = s.IsActive(t.Context(), ref("absent", "0"))
+	wantCode(t, err, codes.Unavailable, "restoring the store")
+	s.ready.Store(true)
+	for value, want := range map[float64]bool{0: false, 3: false, 3.5: true} {
+		s.set(value)
+		if answer, err := s.IsActive(t.Context(), ref("activation", "3")); err != nil || answer.GetResult() != want {
+			t.Errorf("%v: %v %v, want %t", value, answer, err, want)
+		}
+	}
+}
+
+// received passes on what a stream sends; it is closed when the stream ends.
+func (s *served) received(t *testing.T, metadata ...string) (<-chan bool, func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	stream, err := s.StreamIsActive(ctx, ref(metadata...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan bool, 64)
+	var end error
+	go func() {
+		defer close(got)
+		for {
+			one, err := stream.Recv()
+			if err != nil {
+				end = err
+				return
+			}
+			got <- one.GetResult()
+		}
+	}()
+	return got, func() error { return end }
+}
+
+func wantNext(t *testing.T, got <-chan bool, want bool, within time.Duration) {
+	t.Helper()
+	select {
+	case one, ok := <-got:
+		if !ok || one != want {
+			t.Errorf("got %t (open: %t), want %t", one, ok, want)
+		}
+	case <-time.After(within):
+		t.Errorf("nothing within %s, want %t", within, want)
+	}
+}
+
+// The stream says the state at once, each crossing soon after its sample, and true again while it
+// lasts.
+func TestStreamIsActive(t *testing.T) {
+	s := serve(t)
+	s.set(0)
+	got, _ := s.received(t, "activation", "5")
+	wantNext(t, got, false, time.Second)
+	s.set(4) // no crossing
+	time.Sleep(100 * time.Millisecond)
+	began := time.Now()
+	s.set(6)
+	wantNext(t, got, true, time.Second)
+	t.Logf("a crossing was on the stream after %s", time.Since(began))
+	wantNext(t, got, true, repeatEvery+3*time.Second) // repeated
+	s.set(1)
+	wantFalseAtLast(t, got)
+}
+
+// wantFalseAtLast skips repetitions that are under way.
+func wantFalseAtLast(t *testing.T, got <-chan bool) {
+	t.Helper()
+	for late := time.After(3 * time.Second); ; {
+		select {
+		case active, open := <-got:
+			if !open || !active {
+				return
+			}
+		case <-late:
+			t.Error("false was not said")
+			return
+		}
+	}
+}
+
+// An operator drops the news if it has not noticed yet that the last replica has gone, or if another
+// controller wrote the workload meanwhile. So the news is repeated soon after a crossing, and ever more
+// seldom: each repetition costs the operator a request.
+func TestNewsIsRepeated(t *testing.T) {
+	s := serve(t)
+	s.set(0)
+	got, _ := s.received(t)
+	wantNext(t, got, false, time.Second)
+	s.set(1)
+	wantNext(t, got, true, time.Second)
+	for _, pause := range []time.Duration{250, 500, 1000, 2000, 4000, 5000} {
+		pause *= time.Millisecond
+		select {
+		case one := <-got:
+			t.Errorf("a further %t came less than %s after the one before it", one, pause)
+		case <-time.After(pause - 200*time.Millisecond):
+		}
+		wantNext(t, got, true, 700*time.Millisecond)
+	}
+}
+
+// A trigger whose value changes all the time is told of at most as often as it is read.
+func TestFlappingIsBounded(t *testing.T) {
+	s := serve(t)
+	s.set(0)
+	got, _ := s.received(t)
+	wantNext(t, got, false, time.Second)
+	for range 250 {
+		s.set(1)
+		time.Sleep(5 * time.Millisecond)
+		s.set(0)
+		time.Sleep(5 * time.Millisecond)
+	}
+	trues := 0
+	for len(got) > 0 {
+		if <-got {
+			trues++
+		}
+	}
+	if trues > 10 { // 2.5 s: each second a crossing and two repetitions
+		t.Errorf("the stream said true %d times", trues)
+	}
+}
+
+// A metric that is absent is neither active nor an error on the stream: it waits for a sample.
+func TestStreamWaitsForTheFirstSample(t *testing.T) {
+	s := serve(t)
+	got, _ := s.received(t)
+	select {
+	case one := <-got:
+		t.Errorf("got %t", one)
+	case <-time.After(200 * time.Millisecond):
+	}
+	s.set(1)
+	wantNext(t, got, true, time.Second)
+}
+
+// A stream that is opened before the start is over waits: an error would make the operator wait longer
+// each time.
+func TestStreamWaitsForTheStart(t *testing.T) {
+	s := serve(t)
+	s.set(1)
+	s.ready.Store(false)
+	got, end := s.received(t, "absent", "0")
+	select {
+	case one, open := <-got:
+		t.Fatalf("got %t (open: %t, %v)", one, open, end())
+	case <-time.After(300 * time.Millisecond):
+	}
+	s.ready.Store(true)
+	wantNext(t, got, true, time.Second)
+}
+
+// The operator has two streams per trigger on one connection.
+func TestAConnectionHasManyStreams(t *testing.T) {
+	s := serve(t)
+	s.set(1)
+	began := time.Now()
+	for i := range 1000 {
+		got, end := s.received(t)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Fatalf("%d streams were opened in %s", i, took)
+		}
+		select {
+		case one, open := <-got:
+			if !one || !open {
+				t.Fatalf("stream %d: %t (open: %t, %v)", i, one, open, end())
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("stream %d: nothing", i)
+		}
+	}
+}
+
+// Streams end without an error when the process stops: the operator then connects again at once.
+func TestStreamsEndWithTheServer(t *testing.T) {
+	s := serve(t)
+	s.set(1)
+	got, end := s.received(t)
+	wantNext(t, got, true, time.Second)
+	began := time.Now()
+	s.stop()
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+	s.ended = nil
+	for range got {
+	}
+	if err := end(); err == nil || err.Error() != "EOF" {
+		t.Errorf("the stream ended with %v, want EOF", err)
+	}
+	if took := time.Since(began); took > stopPatience {
+		t.Errorf("the stop took %s", took)
+	}
+}
+
+func TestHealth(t *testing.T) {
+	s := serve(t)
+	answer, err := grpc_health_v1.NewHealthClient(s.conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("%v %v", answer, err)
+	}
+}
+
+// An idle trigger is read once every readIdle, however often it is looked at.
+func TestIdleTriggersAreNotRead(t *testing.T) {
+	s := serve(t)
+	s.set(0)
+	got, _ := s.received(t)
+	wantNext(t, got, false, time.Second)
+	before := s.reads.Load()
+	time.Sleep(2 * time.Second)
+	if reads := s.reads.Load() - before; reads > 1 {
+		t.Errorf("%d reads", reads)
+	}
+}

@@ -1,0 +1,246 @@
+package keda
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// lookEvery is the time between two looks at all triggers. A look is two atomic loads for up to 64 neighbouring
+// series, so that a sample is noticed within lookEvery, at no cost on its path.
+const lookEvery = 25 * time.Millisecond
+
+// watcher notices that triggers become active. One goroutine, run, looks at all of them; it sleeps
+// while there are none.
+type watcher struct {
+	source   Source
+	stopping chan struct{} // closed when the process stops
+	stop     sync.Once
+	wake     chan struct{}
+
+	mu              sync.Mutex // guards the rest, up to the next comment
+	begun, finished []*watched // since run has looked
+	open            int
+
+	// The fields below belong to run.
+	queue queue
+}
+
+func newWatcher(source Source) *watcher {
+	return &watcher{source: source, stopping: make(chan struct{}), wake: make(chan struct{}, 1)}
+}
+
+// watched is the trigger of one stream.
+type watched struct {
+	asked        Asked
+	activation   float64
+	absentIsZero bool
+	// news holds the newest activation that the stream has not sent.
+	news chan bool
+
+	// The fields below belong to watcher.run.
+	place   int // in the queue
+	looked  bool
+	active  bool
+	changed bool          // since it was read
+	next    time.Time     // when the trigger is looked at
+	repeat  time.Time     // when the next true is due
+	pause   time.Duration // the time from that one to the one after it
+	due     time.Time     // when the value is read again without a change
+	read    time.Time     // when the last reading began
+	cost    time.Duration // of a reading; see rest
+}
+
+// The value of a trigger is read without a change, too: a mean or a minimum may rise as old samples
+// leave the window, and objects may get labels that a selector selects.
+const (
+	readActive = time.Second
+	readIdle   = 15 * time.Second
+)
+
+// A true is sent again, because the operator loses one that comes before it has written the status of the
+// ScaledObject, before it has noticed that the last replica has gone, or while another controller writes
+// the workload. The first repetition follows repeatSoon after the crossing, each later one after twice the
+// pause before it, up to repeatEvery.
+const (
+	repeatSoon  = 250 * time.Millisecond
+	repeatEvery = 5 * time.Second
+)
+
+func (w *watcher) add(t *trigger, asked Asked) *watched {
+	one := &watched{asked: asked, activation: t.activation, absentIsZero: t.absentIsZero, news: make(chan bool, 1)}
+	w.mu.Lock()
+	w.begun = append(w.begun, one)
+	w.open++
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return one
+}
+
+func (w *watcher) remove(one *watched) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finished = append(w.finished, one)
+	w.open--
+}
+
+func (w *watcher) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
+// run looks at all triggers until ctx ends, then ends all streams.
+func (w *watcher) run(ctx context.Context) {
+	defer w.stop.Do(func() { close(w.stopping) })
+	every := time.NewTicker(lookEvery)
+	defer every.Stop()
+	for {
+		w.follow()
+		tick, wake := every.C, w.wake
+		if all := w.lookAtDue(); !all {
+			wake = nil // many streams that begin don't keep the goroutine busy either
+		}
+		if len(w.queue) == 0 {
+			tick = nil
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
+		case <-tick:
+			w.source.Look()
+		}
+	}
+}
+
+// follow adopts streams that began, and forgets those that ended.
+func (w *watcher) follow() {
+	w.mu.Lock()
+	begun, finished := w.begun, w.finished
+	w.begun, w.finished = nil, nil
+	w.mu.Unlock()
+	for _, one := range begun {
+		one.asked.Watch(func() { w.told(one) })
+		heap.Push(&w.queue, one)
+	}
+	for _, one := range finished {
+		one.asked.Unwatch()
+		heap.Remove(&w.queue, one.place)
+	}
+}
+
+// told has a trigger read soon, since its value may have changed. While it is active, only the next reading,
+// a second later, may say otherwise. A trigger that takes long to read waits for longer, so that it leaves
+// time for the others.
+func (w *watcher) told(one *watched) {
+	if one.active || one.changed {
+		return
+	}
+	one.changed = true
+	if at := one.read.Add(one.rest()); at.Before(one.next) {
+		one.next = at
+		heap.Fix(&w.queue, one.place)
+	}
+}
+
+const (
+	restFactor = 10 // so a trigger's readings take a tenth of a processor at most
+	// mostReading bounds the time of the readings that follow one look: a fifth of a processor.
+	mostReading = lookEvery / 5
+)
+
+// rest is the time between two readings that leaves time for other triggers. Some readings take long because
+// other processes have the processor. So the cost falls to the last reading's at once, and rises only by the
+// fourfold with each.
+func (o *watched) rest() time.Duration { return min(restFactor*o.cost, readIdle) }
+
+func (o *watched) costAfter(took time.Duration) time.Duration { return min(took, 4*o.cost+leastCost) }
+
+const leastCost = 50 * time.Microsecond
+
+// lookAtDue looks at the triggers that are due, the longest due first. It returns false if there are too many
+// for one look.
+func (w *watcher) lookAtDue() (all bool) {
+	began := time.Now()
+	for now := began; len(w.queue) > 0 && !now.Before(w.queue[0].next); now = time.Now() {
+		if now.Sub(began) > mostReading {
+			return false
+		}
+		one := w.queue[0]
+		one.look(now)
+		heap.Fix(&w.queue, one.place) // a reading may have told others
+	}
+	return true
+}
+
+// look reads the value if that is due, and tells the stream of a crossing.
+func (o *watched) look(now time.Time) {
+	if o.changed || !now.Before(o.due) {
+		again := o.readAt(now)
+		o.read, o.cost = now, o.costAfter(time.Since(now))
+		o.due = now.Add(max(again, o.rest()))
+	} else {
+		o.repeatActive(now)
+	}
+	switch o.next = o.due; {
+	case o.changed: // during the reading
+		o.next = now.Add(o.rest())
+	case o.active && o.repeat.Before(o.due):
+		o.next = o.repeat
+	}
+}
+
+// readAt reads the value. It returns the time after which that is done again without a change.
+func (o *watched) readAt(now time.Time) (again time.Duration) {
+	o.changed = false
+	value, err := o.asked.Value()
+	if errors.Is(err, metric.ErrNotFound) && o.absentIsZero {
+		value, err = 0, nil
+	}
+	if err != nil { // unknown, which is neither true nor false
+		o.looked, o.active = true, false
+		return readIdle
+	}
+	crossed, active := !o.looked || o.active != (value > o.activation), value > o.activation
+	o.looked, o.active = true, active
+	switch {
+	case crossed && active:
+		o.repeat, o.pause = now, repeatSoon
+		o.repeatActive(now)
+	case crossed:
+		o.tell(false)
+	case active:
+		o.repeatActive(now)
+	}
+	if active {
+		return readActive
+	}
+	return readIdle
+}
+
+// repeatActive says true if that is due.
+func (o *watched) repeatActive(now time.Time) {
+	if now.Before(o.repeat) {
+		return
+	}
+	o.tell(true)
+	o.repeat = now.Add(o.pause)
+	o.pause = min(2*o.pause, repeatEvery)
+}
+
+// tell replaces what the stream has not sent yet.
+func (o *watched) tell(active bool) {
+	select {
+	case <-o.news:
+	default:
+	}
+	o.news <- active
+}

@@ -1,0 +1,189 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Limits of a policy. Kubernetes checks the first three when a policy is written.
+const (
+	maxRules      = 64
+	maxPattern    = 128 // bytes
+	maxSubjects   = 64
+	maxPatternRun = 2_000 // instructions of a compiled pattern: "(a{100}){10}" is short and large
+)
+
+// Meta names a policy.
+type Meta struct {
+	Namespace, Name string // a cluster's policy has no namespace
+	Created         time.Time
+}
+
+// A Policy is a compiled policy. It is immutable.
+type Policy struct {
+	Meta
+	// Faults of the spec, by field. A rule with a fault denies the metrics that it matches, and all
+	// if its expression cannot be read.
+	Faults   []string
+	subjects []Subject
+	rules    []rule
+}
+
+type rule struct {
+	metric  string         // the expression as it was written
+	pattern *regexp.Regexp // nil: cannot be read, matches everything
+	fault   string
+	deny    bool
+	allowed constraint
+	text    string // of the selector
+}
+
+// Compile compiles a spec. It never fails: a policy with faults denies instead of opening.
+func Compile(meta Meta, spec Spec) *Policy {
+	p := &Policy{Meta: meta, subjects: spec.Subjects}
+	if len(spec.Rules) == 0 { // perhaps the field is misspelt
+		return p.closed("rules", "is empty; must have 1 to %d rules", maxRules)
+	}
+	if len(spec.Rules) > maxRules {
+		return p.closed("rules", "has %d rules; must have at most %d", len(spec.Rules), maxRules)
+	}
+	p.checkSubjects()
+	for i, r := range spec.Rules {
+		p.rules = append(p.rules, p.compile(fmt.Sprintf("rules[%d]", i), r))
+	}
+	return p
+}
+
+// Unreadable is a policy whose spec could not be decoded. It denies everything to everybody.
+func Unreadable(meta Meta, err error) *Policy {
+	return (&Policy{Meta: meta}).closed("spec", "cannot be read: %v", err)
+}
+
+// String is the policy's kind and name, as kubectl takes them.
+func (p *Policy) String() string {
+	if p.Namespace == "" {
+		return "clusterexternalmetricpolicy/" + p.Name
+	}
+	return "externalmetricpolicy/" + p.Name + " in the namespace " + p.Namespace
+}
+
+func (p *Policy) fault(field, format string, args ...any) string {
+	text := field + " " + fmt.Sprintf(format, args...)
+	p.Faults = append(p.Faults, text)
+	return text
+}
+
+// closed is the policy with a fault for which it denies every metric to everybody.
+func (p *Policy) closed(field, format string, args ...any) *Policy {
+	out := &Policy{Meta: p.Meta, Faults: slices.Clone(p.Faults)}
+	out.rules = []rule{{fault: out.fault(field, format, args...)}}
+	return out
+}
+
+// checkSubjects makes a policy with a faulty subject one for all readers.
+func (p *Policy) checkSubjects() {
+	if len(p.subjects) > maxSubjects {
+		p.fault("subjects", "has %d subjects; must have at most %d", len(p.subjects), maxSubjects)
+		p.subjects = nil
+		return
+	}
+	for i, s := range p.subjects {
+		field := fmt.Sprintf("subjects[%d]", i)
+		switch {
+		case s.Kind != "User" && s.Kind != "Group" && s.Kind != "ServiceAccount":
+			p.fault(field+".kind", "is %q; must be User, Group or ServiceAccount", s.Kind)
+		case s.Name == "":
+			p.fault(field+".name", "is empty; must name the %s", s.Kind)
+		case s.Kind == "ServiceAccount" && s.Namespace == "":
+			p.fault(field+".namespace", "is empty; must name the namespace of the ServiceAccount")
+		default:
+			continue
+		}
+		p.subjects = nil
+		return
+	}
+}
+
+func (p *Policy) compile(field string, r Rule) rule {
+	out := rule{metric: r.Metric, deny: r.Deny}
+	out.pattern, out.fault = p.pattern(field+".metric", r.Metric)
+	switch {
+	case out.fault != "":
+	case r.Deny && r.Selector != nil:
+		out.fault = p.fault(field, "has a selector and deny; must have one of them")
+	case !r.Deny && r.Selector == nil:
+		out.fault = p.fault(field, "has neither a selector nor deny: true; must have one of them")
+	case r.Selector != nil:
+		out.fault = p.checkSelector(field+".selector", r.Selector)
+		out.allowed, out.text = constraintOf(r.Selector.requirements()), r.Selector.String()
+	}
+	return out
+}
+
+func (p *Policy) pattern(field, text string) (*regexp.Regexp, string) {
+	if text == "" || len(text) > maxPattern {
+		return nil, p.fault(field, "has %d bytes; must have 1 to %d", len(text), maxPattern)
+	}
+	// An expression by itself: "a)|(b" is none, though it would be within brackets.
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, p.fault(field, "is %q; must be an RE2 expression: %v", text, err)
+	}
+	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxPatternRun {
+		return nil, p.fault(field, "is %q, which repeats too much; must have at most %d instructions", text, maxPatternRun)
+	}
+	return regexp.MustCompile("^(?:" + text + ")$"), ""
+}
+
+func (p *Policy) checkSelector(field string, s *Selector) string {
+	for i, r := range s.MatchExpressions {
+		at := fmt.Sprintf("%s.matchExpressions[%d]", field, i)
+		switch r.Operator {
+		case In, NotIn:
+			if len(r.Values) == 0 {
+				return p.fault(at+".values", "is empty; must have a value for the operator %s", r.Operator)
+			}
+		case Exists, DoesNotExist:
+			if len(r.Values) > 0 {
+				return p.fault(at+".values", "has %d values; must be empty for the operator %s", len(r.Values), r.Operator)
+			}
+		default:
+			return p.fault(at+".operator", "is %q; must be In, NotIn, Exists or DoesNotExist", string(r.Operator))
+		}
+	}
+	for _, r := range s.requirements() {
+		for _, value := range r.Values {
+			if metric.SelectorValue(value) != value {
+				return p.fault(field, "has the value %q, which no selector can have; must be %q", value, metric.SelectorValue(value))
+			}
+		}
+	}
+	return ""
+}
+
+// String is the selector as kubectl writes one.
+func (s *Selector) String() string {
+	var parts []string
+	for _, r := range s.requirements() {
+		list := strings.Join(r.Values, ",")
+		switch {
+		case r.Operator == In && len(r.Values) == 1:
+			parts = append(parts, r.Key+"="+list)
+		case r.Operator == In:
+			parts = append(parts, r.Key+" in ("+list+")")
+		case r.Operator == NotIn:
+			parts = append(parts, r.Key+" notin ("+list+")")
+		case r.Operator == Exists:
+			parts = append(parts, r.Key)
+		default:
+			parts = append(parts, "!"+r.Key)
+		}
+	}
+	return strings.Join(parts, ",")
+}

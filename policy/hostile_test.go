@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// slowRules are as many as a policy may have, of slow expressions that match nothing.
+var slowRules = sync.OnceValue(func() *Policy {
+	spec := Spec{}
+	for j := range maxRules {
+		spec.Rules = append(spec.Rules, deny(fmt.Sprintf("(x+x+)+y|(a|aa)+b%d|.*.*.*=", j)))
+	}
+	return Compile(Meta{}, spec)
+})
+
+// slow is a policy of slow rules.
+func slow(namespace, name string, created int64) *Policy {
+	p := *slowRules()
+	p.Meta = Meta{Namespace: namespace, Name: name, Created: time.Unix(created, 0)}
+	return &p
+}
+
+// A reader that waits to match a name is answered by the policies of that moment, and readers of former
+// policies don't match beside those of the present ones.
+func TestWaitingReadersTakeTheNewestPolicies(t *testing.T) {
+	set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
+	set.matching.Lock()
+	var waiting sync.WaitGroup
+	answers := make([]string, 2)
+	waiting.Go(func() { answers[0] = set.ask("shop", "a", "", metric.Reader{}) })
+	waiting.Go(func() { answers[1] = set.ask("shop", "b", "", metric.Reader{}) })
+	time.Sleep(50 * time.Millisecond)
+	set.Replace([]*Policy{Compile(Meta{Name: "q"}, Spec{Rules: []Rule{deny("b")}})})
+	set.matching.Unlock()
+	waiting.Wait()
+	if answers[0] != "allowed" || answers[1] != "q 0" {
+		t.Errorf("answers %q", answers)
+	}
+}
+
+// A change in a namespace drops the verdicts of that namespace, one of the cluster's policies all. Of
+// unchanged policies above the bound the closed ones stay, too.
+func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
+	cluster := Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("gone")}})
+	shop, bank := Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("a")}}), Compile(Meta{Namespace: "bank", Name: "p"}, Spec{Rules: []Rule{deny("a")}})
+	var many []*Policy
+	for i := range maxRulesTogether/maxRules + 2 {
+		many = append(many, slow("large", fmt.Sprint("p", i), int64(i)))
+	}
+	with := func(more ...*Policy) []*Policy { return slices.Concat(many, more) }
+	set := setOf(with(cluster, shop, bank)...)
+	ask := func() {
+		for _, namespace := range []string{"shop", "bank", "none", "large"} {
+			set.ask(namespace, "a", "", metric.Reader{})
+		}
+	}
+	kept := func() (names []string) {
+		g := set.current.Load()
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for q := range g.verdicts {
+			names = append(names, q.namespace)
+		}
+		slices.Sort(names)
+		return names
+	}
+	ask()
+	other := Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("b")}})
+	for _, one := range []struct {
+		says     string
+		policies []*Policy
+		kept     string
+	}{
+		{"nothing changed", with(cluster, shop, bank), "bank large none shop"},
+		{"another policy of shop", with(bank, other, cluster), "bank large none"},
+		{"another policy of the cluster", with(other, bank, Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("c")}})), ""},
+		{"the first of none", with(other, bank, Compile(Meta{Namespace: "none", Name: "p"}, Spec{Rules: []Rule{deny("a")}})), ""},
+	} {
+		ask()
+		set.Replace(one.policies)
+		if got := strings.Join(kept(), " "); got != one.kept {
+			t.Errorf("%s: kept %q, want %q", one.says, got, one.kept)
+		}
+	}
+	ask()
+	set.Replace(with(other, bank))
+	if got := strings.Join(kept(), " "); got != "bank large shop" {
+		t.Errorf("the last of none: kept %q", got)
+	}
+	if got := set.ask("none", "a", "", metric.Reader{}) + set.ask("shop", "b", "", metric.Reader{}) + set.ask("large", "z", "", metric.Reader{}); got != "allowedp 0p16 0" {
+		t.Errorf("then %s", got)
+	}
+}
+
+// A verdict has no more than what decides: the first denial for everybody.
+func TestAVerdictEndsAtADenial(t *testing.T) {
+	var all []*Policy
+	for i := range 1000 {
+		all = append(all, slow("shop", fmt.Sprintf("p%04d", i), int64(i)))
+	}
+	set := setOf(all...)
+	if got := set.ask("shop", "a", "", metric.Reader{}); got != "p0016 0" {
+		t.Errorf("%s, want the first policy above the bound", got)
+	}
+	if hits := set.current.Load().verdicts[question{"shop", "a"}].hits; len(hits) != 1 {
+		t.Errorf("the verdict has %d rules, want 1", len(hits))
+	}
+	joe := Compile(Meta{Namespace: "bank", Name: "joes"}, Spec{Subjects: []Subject{{"User", "joe", ""}}, Rules: []Rule{deny("a")}})
+	set.Replace([]*Policy{joe, Compile(Meta{Namespace: "bank", Name: "other"}, Spec{Rules: []Rule{deny("a")}})})
+	if got := set.ask("bank", "a", "", metric.Reader{User: "joe"}) + set.ask("bank", "a", "", metric.Reader{User: "jane"}); got != "joes 0other 0" {
+		t.Errorf("after a denial for one reader: %s", got)
+	}
+}
+
+// While policies change, fifty readers of names that nobody asked for before never read what is denied
+// throughout, and always read what is allowed throughout.
+func TestChangesOpenAndCloseNothingElse(t *testing.T) {
+	var fixed []*Policy
+	for i := range 1000 { // 64,000 rules; those of a namespace are bounded
+		fixed = append(fixed, slow(fmt.Sprint("tenant", i%100), fmt.Sprint("p", i), int64(i)))
+	}
+	fixed = append(fixed, Compile(Meta{Name: "cluster"}, Spec{Rules: []Rule{deny("secret.*")}}),
+		Compile(Meta{Namespace: "shop", Name: "shop"}, Spec{Rules: []Rule{only("jobs.*", "queue", "mail")}}))
+	set := setOf(fixed...)
+	var ended atomic.Bool
+	var readers sync.WaitGroup
+	var reads atomic.Int64
+	for i := range 50 {
+		readers.Go(func() {
+			for n := 0; !ended.Load(); n++ {
+				reads.Add(1)
+				name := fmt.Sprint(i, "_", n)
+				for _, one := range [][3]string{{"secret" + name, "", "cluster 0"}, {"jobs" + name, "", "shop 0"}, {"jobs" + name, "queue=mail", "allowed"}, {"open" + name, "", "allowed"}} {
+					if got := set.ask("shop", one[0], one[1], metric.Reader{}); got != one[2] {
+						t.Errorf("%v: %s", one, got)
+						return
+					}
+				}
+			}
+		})
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		flapping := Compile(Meta{Namespace: "shop", Name: "flapping", Created: time.Unix(1e9, 0)}, Spec{Rules: []Rule{deny("flapping.*")}})
+		set.Replace(append(slices.Clone(fixed), flapping))
+		if got := set.ask("shop", "flapping", "", metric.Reader{}); got != "flapping 0" {
+			t.Errorf("a new policy: %s", got)
+		}
+		set.Replace(fixed)
+		if got := set.ask("shop", "flapping", "", metric.Reader{}); got != "allowed" {
+			t.Errorf("a policy that is gone: %s", got)
+		}
+	}
+	ended.Store(true)
+	readers.Wait()
+	t.Logf("%d rounds of readers", reads.Load())
+}

@@ -1,0 +1,96 @@
+package policy
+
+import "github.com/sluice-metrics/sluice/metric"
+
+// A Checker decides about requests for external metrics and about series: a Set, or what stands before
+// one.
+type Checker interface {
+	// Check returns nil, or the error for the reader.
+	Check(Request) error
+	// MayHave reports whether a reader may have one series. lookup returns a label's value as selectors
+	// spell it.
+	MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool
+	// Governs reports whether a policy says anything about a metric in a namespace, to whomever; about any
+	// metric, if the expression is the zero one.
+	Governs(namespace string, e metric.Expression) bool
+}
+
+// Leave is what one reader may have, for lists of metrics. It implements inspect.Readable. Without
+// policies it is everything.
+type Leave struct {
+	Policies Checker // nil: none
+	Reader   metric.Reader
+}
+
+// MayReadAll reports whether the reader may ask for all series of a metric.
+func (l Leave) MayReadAll(namespace, expression string) bool {
+	return l.Policies == nil ||
+		l.Policies.Check(Request{Namespace: namespace, Expression: metric.ParseExpression(expression), Reader: l.Reader}) == nil
+}
+
+// MayHave reports whether the reader may have one series of a metric, by its bare name.
+func (l Leave) MayHave(namespace, name string, label func(key string) (string, bool)) bool {
+	return l.Policies == nil || l.Policies.MayHave(namespace, metric.Expression{Name: name}, label, l.Reader)
+}
+
+// Unrestricted reports whether no policy counts in a namespace.
+func (l Leave) Unrestricted(namespace string) bool {
+	return l.Policies == nil || !l.Policies.Governs(namespace, metric.Expression{})
+}
+
+// MayHaveKind reports whether the reader may have one series of a kind as expositions show it: a counter's
+// total, a gauge's last value, and the rest with every stat.
+func (l Leave) MayHaveKind(namespace, name string, k metric.Kind, label func(key string) (string, bool)) bool {
+	return l.eachStat(k, func(stat metric.Stat) bool {
+		return l.Policies.MayHave(namespace, metric.Expression{Name: name, Stat: stat}, label, l.Reader)
+	})
+}
+
+// MayReadKind reports whether the reader may have all series of a metric of a kind as expositions show it.
+func (l Leave) MayReadKind(namespace, name string, k metric.Kind) bool {
+	return l.eachStat(k, func(stat metric.Stat) bool {
+		return l.Policies.Check(Request{Namespace: namespace, Expression: metric.Expression{Name: name, Stat: stat}, Reader: l.Reader}) == nil
+	})
+}
+
+func (l Leave) eachStat(k metric.Kind, may func(metric.Stat) bool) bool {
+	if l.Policies == nil {
+		return true
+	}
+	for _, stat := range exposedStats(k) {
+		if !may(stat) {
+			return false
+		}
+	}
+	return true
+}
+
+// exposedStats are the stats of a series that expositions have. A timer has several.
+func exposedStats(k metric.Kind) []metric.Stat {
+	switch k {
+	case metric.Counter:
+		return []metric.Stat{metric.Total}
+	case metric.Gauge:
+		return []metric.Stat{metric.Last}
+	}
+	return k.Stats()
+}
+
+// Unseen is the leave of nobody in particular, for what many may see, such as the status of an object: it
+// has nothing that a policy says anything about.
+type Unseen struct{ Policies Checker }
+
+// MayReadAll reports whether no policy says anything about a metric.
+func (u Unseen) MayReadAll(namespace, expression string) bool {
+	return u.Policies == nil || !u.Policies.Governs(namespace, metric.ParseExpression(expression))
+}
+
+// MayHave is MayReadAll of a bare name.
+func (u Unseen) MayHave(namespace, name string, _ func(key string) (string, bool)) bool {
+	return u.MayReadAll(namespace, name)
+}
+
+// Unrestricted reports whether no policy counts in a namespace.
+func (u Unseen) Unrestricted(namespace string) bool {
+	return Leave{Policies: u.Policies}.Unrestricted(namespace)
+}

@@ -1,0 +1,382 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// A Request asks for an external metric.
+type Request struct {
+	Namespace  string
+	Expression metric.Expression
+	// Selector has the requirements of the request's own selector.
+	Selector []Requirement
+	Reader   metric.Reader
+}
+
+// Denial is the error of a request that a policy doesn't allow. It names the policy and its rule.
+type Denial struct {
+	Policy *Policy
+	Rule   int // index
+	text   string
+}
+
+func (d *Denial) Error() string { return d.text }
+
+// Unwrap makes a Denial metric.ErrForbidden.
+func (d *Denial) Unwrap() error { return metric.ErrForbidden }
+
+// maxRulesTogether bounds the rules of all policies of a namespace, and of the cluster's: a name that
+// nobody asked for before is matched with each of them. The rules of newer policies above it deny
+// every metric.
+const maxRulesTogether = 1024
+
+// A Set holds the policies of a cluster. Any goroutine may use it. Without policies a check is one
+// atomic load.
+type Set struct {
+	window   time.Duration // of a metric that is asked for without one
+	current  atomic.Pointer[generation]
+	matching sync.Mutex // one name at a time: expressions must not take all processors
+}
+
+// New makes an empty set. window is the window of a metric that is asked for without one.
+func New(window time.Duration) *Set { return &Set{window: window} }
+
+// Replace replaces all policies. Verdicts stay for namespaces where the same policies count as before, so
+// writing policies in one namespace costs no reader of another.
+func (s *Set) Replace(policies []*Policy) {
+	if len(policies) == 0 {
+		s.current.Store(nil)
+		return
+	}
+	g := &generation{window: s.window, given: map[string][]*Policy{}, byNamespace: map[string][]*Policy{}, verdicts: map[question]verdict{}}
+	for _, p := range policies {
+		g.given[p.Namespace] = append(g.given[p.Namespace], p)
+	}
+	before := s.current.Load()
+	for namespace, list := range g.given {
+		slices.SortFunc(list, age)
+		if g.byNamespace[namespace] = slices.Clone(list); before.same(g, namespace) {
+			g.byNamespace[namespace] = before.byNamespace[namespace]
+		} else {
+			closeAbove(maxRulesTogether, g.byNamespace[namespace])
+		}
+	}
+	before.handOver(g)
+	s.current.Store(g)
+}
+
+// same reports whether a namespace (empty: the cluster) has the same policies in the next generation.
+func (g *generation) same(next *generation, namespace string) bool {
+	return g != nil && slices.Equal(g.given[namespace], next.given[namespace])
+}
+
+// handOver copies the verdicts that are the same in the next generation.
+func (g *generation) handOver(next *generation) {
+	if !g.same(next, "") {
+		return
+	}
+	same := map[string]bool{}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for q, v := range g.verdicts {
+		if _, compared := same[q.namespace]; !compared {
+			same[q.namespace] = g.same(next, q.namespace)
+		}
+		if same[q.namespace] {
+			next.verdicts[q] = v
+		}
+	}
+}
+
+// closeAbove replaces the newest policies of a namespace, above a number of rules.
+func closeAbove(most int, list []*Policy) {
+	for i, p := range list {
+		if most -= len(p.rules); most < 0 {
+			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", maxRulesTogether)
+		}
+	}
+}
+
+func age(a, b *Policy) int { return cmp.Or(a.Created.Compare(b.Created), order(a, b)) }
+
+func order(a, b *Policy) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Check returns nil if each policy of the namespace and of the cluster allows the request,
+// otherwise a *Denial.
+func (s *Set) Check(r Request) error {
+	g := s.current.Load()
+	if g == nil {
+		return nil
+	}
+	asked := sync.OnceValue(func() constraint { return constraintOf(r.Selector) })
+	for _, h := range s.verdict(g, r.Namespace, r.Expression).hits {
+		if !h.policy.concerns(r.Reader) {
+			continue
+		}
+		if rule := h.rule(); rule.denies() || !asked().within(rule.allowed) {
+			return h.denial(r)
+		}
+	}
+	return nil
+}
+
+// MayHave reports whether a reader may get one series of a metric: whether they could ask for it by
+// all of its labels. lookup returns the value of a label as selectors spell it.
+func (s *Set) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool {
+	g := s.current.Load()
+	if g == nil {
+		return true
+	}
+	for _, h := range s.verdict(g, namespace, e).hits {
+		if h.policy.concerns(reader) && (h.rule().denies() || !h.rule().allowed.has(lookup)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Governs reports whether a rule of a policy matches a metric in a namespace, for whichever readers; for
+// the zero expression, whether there are policies that count there.
+func (s *Set) Governs(namespace string, e metric.Expression) bool {
+	g := s.current.Load()
+	switch {
+	case g == nil:
+		return false
+	case e == (metric.Expression{}):
+		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0
+	}
+	return len(s.verdict(g, namespace, e).hits) > 0
+}
+
+// Hidden reports whether the cluster's policies deny a metric to everybody in every namespace, so
+// that discovery doesn't list it.
+func (s *Set) Hidden(name string) bool {
+	g := s.current.Load()
+	if g == nil {
+		return false
+	}
+	return s.verdict(g, "", metric.Expression{Name: name}).hidden
+}
+
+// Policies are all policies, those of the cluster first, then by namespace and name.
+func (s *Set) Policies() []*Policy {
+	g := s.current.Load()
+	if g == nil {
+		return nil
+	}
+	var all []*Policy
+	for _, list := range g.byNamespace {
+		all = append(all, list...)
+	}
+	slices.SortFunc(all, order)
+	return all
+}
+
+// generation is the policies between two changes. It remembers which rules the names that were
+// asked for hit, because expressions are slow beside a read.
+type generation struct {
+	window time.Duration
+	// given are the policies by namespace, the oldest first; byNamespace those in force. Both are immutable.
+	given, byNamespace map[string][]*Policy
+
+	mu       sync.Mutex
+	verdicts map[question]verdict
+}
+
+type question struct{ namespace, expression string }
+
+// maxVerdicts bounds the memory of names that somebody invents.
+const maxVerdicts = 4096
+
+// hit is the first rule of a policy that matches a metric.
+type hit struct {
+	policy *Policy
+	index  int
+}
+
+// verdict is what the policies say about a name, whoever asks with whatever selector.
+type verdict struct {
+	hits   []hit
+	hidden bool // a policy of the cluster denies it to everybody
+}
+
+// remembered returns the verdict about a name that was asked for before.
+func (g *generation) remembered(q question) (verdict, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v, known := g.verdicts[q]
+	return v, known
+}
+
+func (h hit) rule() *rule { return &h.policy.rules[h.index] }
+
+// verdict matches a name that was not asked for since the policies changed. Who waited for that is answered
+// by the policies of the moment: otherwise each change would add readers that match by former ones.
+func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
+	q := question{namespace, e.String()}
+	if v, known := g.remembered(q); known {
+		return v
+	}
+	s.matching.Lock()
+	defer s.matching.Unlock()
+	if g = s.current.Load(); g == nil {
+		return verdict{}
+	}
+	v, known := g.remembered(q)
+	if known { // by a goroutine that asked at the same time
+		return v
+	}
+	v = g.match(namespace, spellingsOf(e, g.window))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.verdicts) >= maxVerdicts {
+		clear(g.verdicts)
+	}
+	g.verdicts[q] = v
+	return v
+}
+
+// match asks the policies about the spellings of a name, until one denies the metric to everybody: no later
+// one changes that.
+func (g *generation) match(namespace string, names spellings) (v verdict) {
+	denied := false
+	for _, p := range g.byNamespace[""] {
+		if denied && v.hidden {
+			return v
+		}
+		first := p.first(names)
+		v.hidden = v.hidden || len(p.subjects) == 0 && !slices.ContainsFunc(first, func(i int) bool { return i < 0 || !p.rules[i].denies() })
+		denied = denied || v.add(p, first)
+	}
+	if namespace == "" {
+		return v
+	}
+	for _, p := range g.byNamespace[namespace] {
+		if denied {
+			break
+		}
+		denied = v.add(p, p.first(names))
+	}
+	return v
+}
+
+// add adds a policy's rules, each once, and reports whether they deny the metric to everybody.
+func (v *verdict) add(p *Policy, first []int) (denied bool) {
+	slices.Sort(first)
+	for _, i := range slices.Compact(first) {
+		if i >= 0 {
+			v.hits = append(v.hits, hit{p, i})
+			denied = denied || len(p.subjects) == 0 && p.rules[i].denies()
+		}
+	}
+	return denied
+}
+
+// first returns the index of the policy's first rule for each group of names; -1: none. Expressions are
+// slow, so each is tried on each name once.
+func (p *Policy) first(names spellings) []int {
+	first := make([]int, len(names.groups))
+	for n := range first {
+		first[n] = -1
+	}
+	for i := range p.rules {
+		if !slices.Contains(first, -1) {
+			break
+		}
+		all := p.rules[i].matches(names.shared)
+		for n, group := range names.groups {
+			if first[n] < 0 && (all || p.rules[i].matches(group)) {
+				first[n] = i
+			}
+		}
+	}
+	return first
+}
+
+func (r *rule) matches(names []string) bool {
+	return r.pattern == nil || slices.ContainsFunc(names, r.pattern.MatchString)
+}
+
+// spellings are the names that ask for the same values: the bare name, the one that was asked for,
+// and the one with the defaults written out. A metric's kind decides its default stat, so a name
+// without a stat has a group of names for each kind, and each group's first rule must allow it:
+// otherwise a rule that allows one stat would open another by the bare name.
+type spellings struct {
+	shared []string   // by all groups
+	groups [][]string // beside the shared ones
+}
+
+func spellingsOf(e metric.Expression, window time.Duration) (all spellings) {
+	all.shared = spelled([]string{e.Name}, e, window)
+	if e.Stat != metric.NoStat {
+		all.groups = [][]string{nil}
+		return all
+	}
+	for _, k := range metric.Kinds() {
+		full := e
+		full.Stat = k.DefaultStat()
+		all.groups = append(all.groups, spelled(nil, full, window))
+	}
+	return all
+}
+
+// spelled appends the spellings with and without the default window.
+func spelled(names []string, e metric.Expression, window time.Duration) []string {
+	if name := e.String(); !slices.Contains(names, name) {
+		names = append(names, name)
+	}
+	switch other := e; {
+	case e.Window == 0 && e.Stat.Windowed():
+		other.Window = window
+		names = append(names, other.String())
+	case e.Window == window:
+		other.Window = 0
+		names = append(names, other.String())
+	}
+	return names
+}
+
+// denies reports whether the rule denies whatever it matches.
+func (r *rule) denies() bool { return r.deny || r.fault != "" }
+
+func (p *Policy) concerns(r metric.Reader) bool {
+	return len(p.subjects) == 0 || slices.ContainsFunc(p.subjects, func(s Subject) bool {
+		switch s.Kind {
+		case "User":
+			return s.Name == r.User
+		case "Group":
+			return slices.Contains(r.Groups, s.Name)
+		}
+		return r.User == "system:serviceaccount:"+s.Namespace+":"+s.Name
+	})
+}
+
+func (h hit) denial(r Request) *Denial {
+	d := &Denial{Policy: h.policy, Rule: h.index}
+	rule := h.rule()
+	reason := fmt.Sprintf("is denied by rules[%d] of %s", h.index, h.policy)
+	switch {
+	case rule.fault != "":
+		reason += ", which has a fault: " + rule.fault
+	case !rule.deny:
+		reason = fmt.Sprintf("must be asked for with a selector within %q, by rules[%d] of %s", rule.text, h.index, h.policy)
+	}
+	d.text = fmt.Sprintf("the external metric %q %s", r.Expression.String(), reason)
+	return d
+}
+
+// Denied returns the denial of an error.
+func Denied(err error) (*Denial, bool) {
+	var d *Denial
+	return d, errors.As(err, &d)
+}

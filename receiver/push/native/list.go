@@ -1,0 +1,200 @@
+package native
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
+
+// Lister lists what can be read.
+type Lister interface {
+	// Namespaces lists the namespaces that have metrics.
+	Namespaces(inspect.Query) inspect.Page[string]
+	Metrics(inspect.Query) inspect.Page[inspect.Metric]
+	// Series returns some series of a metric on objects of a resource (empty: external), at most most.
+	Series(namespace, resource, name string, most int) []inspect.Series
+}
+
+// Lists serves the paths above metrics.
+type Lists struct {
+	lister   Lister
+	policies policy.Checker
+}
+
+// NewLists makes the handler. Without a lister (nil) nothing is listed. Without policies each value that is
+// listed may be read.
+func NewLists(lister Lister, policies policy.Checker) *Lists { return &Lists{lister, policies} }
+
+// matchList reads /v1/namespaces and /v1/namespaces/{namespace}, also with a "/" at the end.
+func matchList(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
+	if n := len(path); n > 1 && path[n-1] == '/' {
+		path = path[:n-1]
+	}
+	var segments httpserver.Segments
+	n, f := segments.Cut(path)
+	if f != nil || n != 2 && n != 3 || segments[0] != "v1" || segments[1] != "namespaces" {
+		return false, nil // another route names the fault
+	}
+	*p = httpserver.Path{Namespace: segments[2]}
+	return true, nil
+}
+
+// list answers a GET of a path above metrics.
+func (h *Lists) list(x *httpserver.Request) {
+	name := "namespaces"
+	if x.Path.Namespace != "" {
+		name = "metrics"
+	}
+	q, f := listQuery(x, name)
+	if f == nil && h.lister == nil {
+		f = queryFault(metric.NotFoundf("nothing is listed here"))
+	}
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	if name == "namespaces" {
+		h.listNamespaces(x, q)
+	} else {
+		h.listMetrics(x, q)
+	}
+}
+
+// listQuery reads the parameters of a list.
+func listQuery(x *httpserver.Request, name string) (q inspect.Query, f *httpserver.Fault) {
+	q.Namespace = x.Path.Namespace
+	if q.Namespace != "" {
+		f = httpserver.CheckNamespace(q.Namespace)
+	}
+	for rawKey, rawValue := range x.HTTP.URI().QueryArgs().All() {
+		key, value := string(rawKey), string(rawValue)
+		var err error
+		switch {
+		case f != nil:
+		case key == "limit":
+			if q.Most, err = strconv.Atoi(value); err != nil || q.Most < 1 || q.Most > inspect.MaxMost {
+				f = httpserver.BadRequest("limit is %q; must be a number from 1 to %d", value, inspect.MaxMost)
+			}
+		case key == "continue":
+			if q.After, err = inspect.ParseToken(name, value); err != nil {
+				f = httpserver.BadRequest("continue %q %v; must be that of the page before", value, err)
+			}
+		default:
+			f = httpserver.BadRequest("the parameter %q is unknown: this request takes limit, continue", key)
+		}
+	}
+	if f != nil {
+		f.Uncounted = true
+	}
+	return q, f
+}
+
+type namespacesAnswer struct {
+	Namespaces []namespaceAnswer `json:"namespaces"`
+	Continue   string            `json:"continue,omitempty"`
+}
+
+type namespaceAnswer struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// listNamespaces answers with the namespaces that have metrics and that the sender may read.
+func (h *Lists) listNamespaces(x *httpserver.Request, q inspect.Query) {
+	if x.ChecksTrust() && x.HasAccount() { // one question instead of one for each namespace
+		if f := x.Ask(metric.Right{Verb: metric.Get}); f != nil {
+			x.Fail(f)
+			return
+		}
+	}
+	page := h.lister.Namespaces(q)
+	answer := namespacesAnswer{Namespaces: []namespaceAnswer{}, Continue: page.Next.Token("namespaces")}
+	for _, namespace := range page.Items {
+		if mayList(x, namespace) {
+			answer.Namespaces = append(answer.Namespaces, namespaceAnswer{namespace, "/v1/namespaces/" + namespace})
+		}
+	}
+	x.Reply(fasthttp.StatusOK, answer)
+}
+
+// mayList reports whether the sender may read the metrics of a namespace. It asks the API server
+// about a few namespaces of a request; beyond, the sender needs the right at the cluster scope.
+func mayList(x *httpserver.Request, namespace string) bool {
+	if !x.ChecksTrust() {
+		return true
+	}
+	about := metric.Object{Namespace: namespace}
+	reason, _ := x.MayNow(metric.Get, about)
+	return reason == metric.Applied || reason == metric.Pending && x.HasAccount() && x.May(metric.Get, about) == nil
+}
+
+type metricsAnswer struct {
+	Metrics  []metricAnswer `json:"metrics"`
+	Continue string         `json:"continue,omitempty"`
+}
+
+// metricAnswer is a metric with the path that reads it.
+type metricAnswer struct {
+	inspect.Metric
+	Path string `json:"path"`
+}
+
+// listMetrics answers with the metrics of a namespace.
+func (h *Lists) listMetrics(x *httpserver.Request, q inspect.Query) {
+	if f := x.May(metric.Get, metric.Object{Namespace: q.Namespace}); f != nil {
+		x.Fail(f)
+		return
+	}
+	page := h.lister.Metrics(q)
+	inspect.HideValues(page.Items, policy.Leave{Policies: h.policies, Reader: x.Sender().Reader()}, h.lister.Series)
+	answer := metricsAnswer{Metrics: []metricAnswer{}, Continue: page.Next.Token("metrics")}
+	for _, one := range page.Items {
+		if mayReadAll(x, &one) {
+			answer.Metrics = append(answer.Metrics, metricAnswer{one, pathOf(&one)})
+		}
+	}
+	x.Reply(fasthttp.StatusOK, answer)
+}
+
+// mayReadAll reports whether the sender may read a metric of all objects.
+func mayReadAll(x *httpserver.Request, m *inspect.Metric) bool {
+	if !x.ChecksTrust() || m.Resource == "" {
+		return true
+	}
+	reason, _ := x.MayNow(metric.Get, metric.Object{Resource: m.Resource, Namespace: m.Namespace,
+		Name: httpserver.AllObjects})
+	return reason == metric.Applied
+}
+
+// pathOf is the path that reads a metric, of all objects that have it.
+func pathOf(m *inspect.Metric) string {
+	path := "/v1/namespaces/" + m.Namespace
+	if m.Resource == "" {
+		return path + "/external/" + url.PathEscape(m.Name)
+	}
+	return path + "/" + m.Resource + "/" + httpserver.AllObjects + "/" + url.PathEscape(m.Name)
+}
+
+// Routes returns the route of the lists.
+func (h *Lists) Routes() []*httpserver.Route {
+	return []*httpserver.Route{{
+		Match: matchList, Get: h.list, Index: []string{"/v1/namespaces", "/v1/namespaces/{namespace}"}, Tag: "metrics",
+		Operations: []httpserver.Operation{
+			{
+				Method: "GET", Path: "/v1/namespaces", ID: "listNamespaces",
+				Summary: "Lists the namespaces that have metrics and that the sender may read",
+				Params:  "listLimit listContinue", Answers: "200:Namespaces 404:NotFound",
+			},
+			{
+				Method: "GET", Path: "/v1/namespaces/{namespace}", ID: "listMetrics",
+				Summary: "Lists the metrics of a namespace that the sender may read",
+				Params:  "namespace listLimit listContinue", Answers: "200:Metrics 404:NotFound",
+			},
+		},
+	}}
+}

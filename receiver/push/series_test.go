@@ -1,0 +1,178 @@
+package push
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Families implements export.Source.
+func (t *table) Families(match func(*metric.Family) bool) (all []metric.Family) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k, e := range t.series {
+		one := metric.Family{Resource: k.object.Resource, Namespace: k.object.Namespace, Name: k.name, Kinds: metric.KindSetOf(e.kind)}
+		if match(&one) && !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// Reader implements export.Source.
+func (t *table) Reader() export.Reader { return t }
+
+// Series implements export.Reader.
+func (t *table) Series(f *metric.Family, k metric.Kind, yield func(*metric.LiveSeries) bool) {
+	q := metric.Query{Resource: f.Resource, Namespace: f.Namespace, Object: "*", Expression: metric.Expression{Name: f.Name}}
+	for _, key := range t.matching(q) {
+		if e := t.series[key]; e.kind == k && !yield(&metric.LiveSeries{Object: key.object, Labels: key.labels, Value: metric.Int(e.whole)}) {
+			return
+		}
+	}
+}
+
+// page returns the page of all series.
+func (g gateway) page(query string, headers ...string) string {
+	_, text := g.ask("GET", "/metrics/series"+query, "", headers...)
+	return text
+}
+
+func (g gateway) head() int {
+	res, _ := g.ask("HEAD", "/metrics/series", "")
+	return res.StatusCode
+}
+
+func TestSeriesPage(t *testing.T) {
+	h := gateway{start(t)}
+	h.wants(200, "", "POST", "/v1/namespaces/shop/pods/web-1/hits?label=code=200", "3")
+	h.wants(200, "", "PUT", "/v1/namespaces/mail/external/queue.depth", "7")
+	for query, want := range map[string]string{
+		"":                                 "# TYPE hits_total counter\nhits_total{namespace=\"shop\",pod=\"web-1\",code=\"200\"} 3\n# TYPE queue_depth gauge\nqueue_depth{namespace=\"mail\"} 7\n",
+		"?match=&namespace=":               "# TYPE hits_total counter\nhits_total{namespace=\"shop\",pod=\"web-1\",code=\"200\"} 3\n# TYPE queue_depth gauge\nqueue_depth{namespace=\"mail\"} 7\n",
+		"?match=h*&match=x&timers=summary": "# TYPE hits_total counter\nhits_total{namespace=\"shop\",pod=\"web-1\",code=\"200\"} 3\n",
+		"?namespace=mail":                  "# TYPE queue_depth gauge\nqueue_depth{namespace=\"mail\"} 7\n",
+		"?naming=statsd_exporter&match=h*": "# TYPE hits counter\nhits{namespace=\"shop\",pod=\"web-1\",code=\"200\"} 3\n",
+		"?match=nothing":                   "",
+	} {
+		if text := h.page(query); text != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", query, text, want)
+		}
+	}
+	h.wants(400, `naming is \"x\"; must be prometheus or statsd_exporter`, "GET", "/metrics/series?naming=x", "")
+	h.wants(400, `timers is \"x\"; must be summary or histogram`, "GET", "/metrics/series?timers=x", "")
+	h.wants(400, `timers=histogram needs the setting export-histograms`, "GET", "/metrics/series?timers=histogram", "")
+	h.wants(400, `the parameter \"z\" is unknown`, "GET", "/metrics/series?z=1", "")
+	h.wants(400, "more than 64 times", "GET", "/metrics/series?"+strings.Repeat("match=a&", 65), "")
+	h.wants(405, "", "POST", "/metrics/series", "")
+}
+
+func TestSeriesPageNegotiates(t *testing.T) {
+	h := start(t)
+	h.wants(200, "", "POST", "/v1/namespaces/shop/external/a.hits", "3")
+	for _, c := range []struct{ accept, coding, contentType, has string }{
+		{"", "", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", "a_hits_total{"},
+		{"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8", "gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=allow-utf-8", "{\"a.hits_total\",namespace=\"shop\"} 3.0\n# EOF\n"},
+		{"text/plain;escaping=values", "gzip;q=0", "text/plain; version=0.0.4; charset=utf-8; escaping=values", "U__a_2e_hits__total{"},
+		{"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;escaping=dots", "br, gzip",
+			"application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited; escaping=dots", "a_dot_hits__total"},
+	} {
+		req, _ := http.NewRequest("GET", h.url+"/metrics/series", nil)
+		req.Header.Set("Accept", c.accept)
+		req.Header.Set("Accept-Encoding", c.coding)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := io.Reader(res.Body)
+		if wants := strings.Contains(c.coding, "gzip") && !strings.Contains(c.coding, "q=0"); wants != (res.Header.Get("Content-Encoding") == "gzip") {
+			t.Errorf("%q: Content-Encoding %q", c.coding, res.Header.Get("Content-Encoding"))
+		} else if wants {
+			if body, err = gzip.NewReader(res.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := io.ReadAll(body)
+		res.Body.Close()
+		if err != nil || res.Header.Get("Content-Type") != c.contentType || !strings.Contains(string(text), c.has) {
+			t.Errorf("%v %s\n%s", err, res.Header.Get("Content-Type"), text)
+		}
+	}
+}
+
+// A sender gets the series that it may read, and an error if it may read none of those asked for.
+func TestSeriesPageObeysTrust(t *testing.T) {
+	g, k := startShop(t)
+	for _, namespace := range []string{"shop", "bank"} {
+		g.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Counter, whole: 1}
+	}
+	g.wants(200, "m_total{namespace=\"shop\"} 1\n", "GET", "/metrics/series", "")
+	if text := g.page(""); strings.Contains(text, "bank") {
+		t.Errorf("it tells of bank: %s", text)
+	}
+	g.harness.wants(403, "keeper may speak of shop only", "GET", "/metrics/series?namespace=bank", "")
+	k.known.Store(false)
+	g.harness.wants(503, "not known yet", "GET", "/metrics/series", "")
+}
+
+// An account gets the series of the namespaces that it has the right to read.
+func TestSeriesPageOfAccounts(t *testing.T) {
+	h, c := startTown(t)
+	for _, namespace := range []string{"bank", "mill", "shop", "inn"} {
+		h.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+	}
+	c.rights[metric.Right{Verb: metric.Get, Namespace: "mill"}] = true
+	if got, want := (gateway{h}).page("", asShop...), "# TYPE m gauge\nm{namespace=\"mill\"} 1\nm{namespace=\"shop\"} 1\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if n := len(c.asked); n != 4 {
+		t.Errorf("asked %v", c.asked)
+	}
+	h.wants(403, forbidden+`get resource`, "GET", "/metrics/series?namespace=bank", "", asShop...)
+	h.wants(401, "no credential was sent", "GET", "/metrics/series?namespace=bank", "")
+	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
+	if got := (gateway{h}).page("", "Authorization", "Bearer bound"); strings.Count(got, "m{") != 4 {
+		t.Error(got)
+	}
+}
+
+// A scraper that stops reading holds its page no longer than WriteTimeout, and two such pages
+// reject a third.
+func TestSeriesPagesAtOnce(t *testing.T) {
+	h := gateway{start(t, func(c *Config, _ *Parts) { c.WriteTimeout = 5 * time.Second })}
+	long := strings.Repeat("x", 1000)
+	for i := range 20000 { // more than the buffers of a connection hold
+		h.table.series[key{metric.Object{Namespace: "shop"}, "m", metric.NewLabels([]metric.Label{{Key: "i", Value: fmt.Sprint(i, long)}})}] = &entry{kind: metric.Gauge}
+	}
+	for range 2 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /metrics/series HTTP/1.1\r\nHost: a\r\n\r\n")
+		// Only a page that has begun holds its place.
+		if line, err := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+			t.Fatalf("a page is answered with %q, %v", line, err)
+		}
+	}
+	if status := h.head(); status != 429 {
+		t.Fatalf("a third page is answered with %d", status)
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	for status := 429; status != 200; time.Sleep(50 * time.Millisecond) {
+		if status = h.head(); time.Now().After(deadline) {
+			t.Fatalf("a page after those of dead scrapers is answered with %d", status)
+		}
+	}
+}

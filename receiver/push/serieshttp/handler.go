@@ -1,0 +1,140 @@
+package serieshttp
+
+import (
+	"bufio"
+	"bytes"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
+
+// pagesAtOnce bounds the pages that are written at once. A page takes a processor for seconds where
+// there are a million series.
+const pagesAtOnce = 2
+
+// A Handler serves the page of all series.
+type Handler struct {
+	source export.Source
+	// histograms reports whether the source keeps the buckets of timers.
+	histograms bool
+	policies   policy.Checker
+	slots      *connlimit.Slots
+	gzips      sync.Pool
+
+	complete, aborted, rejected, leftOut atomic.Uint64
+}
+
+// New makes the handler. histograms reports whether the source keeps the buckets of timers. Without
+// policies every reader gets what its rights allow.
+func New(source export.Source, histograms bool, policies policy.Checker) *Handler {
+	h := &Handler{source: source, histograms: histograms, policies: policies, slots: connlimit.NewSlots(pagesAtOnce, 0)}
+	h.gzips.New = func() any {
+		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+		return w
+	}
+	return h
+}
+
+// Routes returns the routes of the protocol.
+func (h *Handler) Routes() []*httpserver.Route {
+	return []*httpserver.Route{{
+		Paths: []string{"/metrics/series"}, Index: []string{"/metrics/series"}, Get: h.expose,
+		Tag: "metrics", Operations: []httpserver.Operation{{
+			Method: "GET", Path: "/metrics/series", ID: "exposeSeries",
+			Summary: "All live series that the sender may read, as an exposition for Prometheus",
+			Description: "Counters are totals, gauges their last values, sets the number of members in the default window, timers " +
+				"summaries. Labels name the namespace and the object. 429: other pages are being written.",
+			Params: "seriesMatch seriesNamespace seriesTimers seriesNaming seriesSeconds accept", Answers: "200:Exposition",
+		}},
+	}}
+}
+
+// expose answers with the page.
+func (h *Handler) expose(x *httpserver.Request) {
+	options, f := readOptions(x)
+	if f == nil && options.Timers == export.Histograms && !h.histograms {
+		f = httpserver.BadRequest("timers=histogram needs the setting export-histograms, which is off")
+	}
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	if h.slots.Acquire(netip.Prefix{}) != nil {
+		h.rejected.Add(1)
+		x.Fail(tooMany())
+		return
+	}
+	options.Readable = h.readable(x)
+	page := export.NewPage(h.source, options)
+	if f = restrict(x, page); f != nil || x.HTTP.IsHead() {
+		h.slots.Release(netip.Prefix{})
+	}
+	if f != nil {
+		x.Fail(f)
+		return
+	}
+	x.HTTP.SetContentType(options.Format.ContentType() + "; escaping=" + options.Escaping.String())
+	x.HTTP.Response.Header.Set(fasthttp.HeaderVary, "Accept, Accept-Encoding")
+	zipped := acceptsGzip(x.HTTP.Request.Header.Peek(fasthttp.HeaderAcceptEncoding))
+	if zipped {
+		x.HTTP.Response.Header.Set(fasthttp.HeaderContentEncoding, "gzip")
+	}
+	if x.HTTP.IsHead() { // fasthttp would close the stream unread
+		return
+	}
+	// The page is written after the request has returned to its pool, so it must not use it. A
+	// scraper that reads slowly is cut off by the server's WriteTimeout.
+	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer h.slots.Release(netip.Prefix{})
+		h.write(w, page, zipped)
+	})
+}
+
+func (h *Handler) write(w *bufio.Writer, page *export.Page, zipped bool) {
+	var written export.Written
+	var err error
+	if zipped {
+		zip := h.gzips.Get().(*gzip.Writer)
+		defer h.gzips.Put(zip)
+		zip.Reset(w)
+		if written, err = page.Write(zip); err == nil {
+			err = zip.Close()
+		}
+	} else {
+		written, err = page.Write(w)
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		h.aborted.Add(1)
+		return
+	}
+	h.complete.Add(1)
+	h.leftOut.Store(uint64(written.LeftOut))
+}
+
+func tooMany() *httpserver.Fault {
+	return httpserver.TooBusy("%d pages of all series are being written; try again in a moment", pagesAtOnce)
+}
+
+// acceptsGzip reports whether an Accept-Encoding header has gzip, with a quality above 0.
+func acceptsGzip(header []byte) bool {
+	for len(header) > 0 {
+		var one []byte
+		one, header, _ = bytes.Cut(header, []byte{','})
+		coding, params, _ := bytes.Cut(one, []byte{';'})
+		if bytes.EqualFold(bytes.TrimSpace(coding), []byte("gzip")) {
+			return exposition.Quality(string(params)) > 0
+		}
+	}
+	return false
+}

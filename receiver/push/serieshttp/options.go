@@ -1,0 +1,65 @@
+package serieshttp
+
+import (
+	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/valyala/fasthttp"
+)
+
+// maxPatterns bounds the values of each parameter of a request.
+const maxPatterns = 64
+
+// readOptions reads the query and the Accept header. A parameter without a value counts as missing.
+func readOptions(x *httpserver.Request) (o export.Options, f *httpserver.Fault) {
+	o.Format, o.Escaping = exposition.Negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
+	secondsGiven := false
+	for rawKey, rawValue := range x.HTTP.URI().QueryArgs().All() {
+		key := string(rawKey)
+		secondsGiven = secondsGiven || key == "seconds"
+		if f = setOption(&o, key, string(rawValue)); f != nil {
+			return o, f
+		}
+	}
+	if o.Naming == export.StatsDExporter && !secondsGiven {
+		o.Seconds = []string{"*"}
+	}
+	return o, nil
+}
+
+func setOption(o *export.Options, key, value string) *httpserver.Fault {
+	var err error
+	switch key {
+	case "match":
+		return add(&o.Match, key, value)
+	case "namespace":
+		return add(&o.Namespaces, key, value)
+	case "seconds":
+		return add(&o.Seconds, key, value)
+	case "timers":
+		if value != "" {
+			o.Timers, err = export.ParseTimers(value)
+		}
+	case "naming":
+		if value != "" {
+			o.Naming, err = export.ParseNaming(value)
+		}
+	default:
+		return httpserver.BadRequest("the parameter %q is unknown: this request takes match, namespace, timers, naming, seconds", key)
+	}
+	if err != nil {
+		return httpserver.BadRequest("%v", err)
+	}
+	return nil
+}
+
+func add(to *[]string, key, value string) *httpserver.Fault {
+	if value == "" {
+		return nil
+	}
+	if len(*to) == maxPatterns {
+		return httpserver.BadRequest("the parameter %q appears more than %d times", key, maxPatterns)
+	}
+	*to = append(*to, value)
+	return nil
+}

@@ -1,0 +1,250 @@
+package replica
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/deletion"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// process is a process of a simulation with a real table, a store in memory and real shadows. It
+// lives in a bubble of virtual time, and one goroutine does all of its work.
+type process struct {
+	t       *testing.T
+	fabric  *fabric
+	name    string
+	config  aggregate.Config
+	table   *aggregate.Table
+	writer  *aggregate.Writer
+	epoch   *Epoch
+	replica *Replica
+	port    *port
+	merged  *aggregate.Merged
+	flushed int
+	disk    *disk
+	samples []simulated // that the table has
+	deleted *deletion.Log
+}
+
+// disk is what the store holds.
+type disk struct {
+	clock, epoch []byte
+	names, state [][]byte
+	deltas       [][][]byte
+	samples      int                     // that it includes
+	deleted      map[deletion.Key][]byte // deletions
+}
+
+// describe makes each sample describe the pod that its name ends in.
+func describe(s *metric.Sample, d *metric.Description) metric.Reason {
+	d.Object = metric.Object{Resource: "pods", Namespace: "ns", Name: "p" + string(s.Tags)}
+	return metric.Applied
+}
+
+// replicated is the configuration of a table among others.
+func replicated(windows ...time.Duration) aggregate.Config {
+	c := aggregate.DefaultConfig()
+	c.Windows, c.Replicated = windows, true
+	return c
+}
+
+func startProcess(t *testing.T, f *fabric, p *process) {
+	p.t, p.fabric = t, f
+	p.table, p.epoch = aggregate.New(p.config, describe, slog.New(slog.DiscardHandler)), f.newEpoch()
+	p.table.SetSeed.Store(uint64(time.Now().Unix())<<32 | uint64(f.rng.Uint32()))
+	p.table.Clock.Uptime = func() window.Uptime { return window.Uptime{Boot: "virtual", Up: time.Since(f.began)} }
+	p.merged = aggregate.NewMerged(p.table)
+	p.deleted = deletion.New(p.name, p.merged, slog.New(slog.DiscardHandler))
+	if d := p.disk; d != nil {
+		p.restore(d)
+	}
+	p.writer, p.port = p.table.NewWriter(), f.open()
+	r, err := New(Config{Name: p.name, Cluster: "test"}, Parts{
+		Bus: p.port, Table: p.table, Documents: simulatedDocuments{p.deleted}, Epoch: p.epoch, Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
+		NewShadow: func(string) Shadow {
+			shadow := aggregate.NewShadow(p.config, slog.New(slog.DiscardHandler))
+			shadow.SetOwn(p.table)
+			return shadow
+		},
+		SetShadows: func(shown []Shadow, rank int) {
+			var shadows []*aggregate.Shadow
+			for _, s := range shown {
+				shadows = append(shadows, s.(*aggregate.Shadow))
+			}
+			p.merged.SetRank(rank)
+			p.merged.SetShadows(shadows)
+		},
+		Relayed: p.deleted.Repeat, FlushSoon: func() {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.inline = true
+	if _, err := r.subscribe(); err != nil {
+		t.Fatal(err)
+	}
+	p.replica = r
+}
+
+func (p *process) restore(d *disk) {
+	if err := p.epoch.RestoreDocument(d.epoch); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.table.RestoreClock(d.clock); err != nil {
+		p.t.Fatal(err)
+	}
+	for i := range d.deltas {
+		if err := p.table.RestoreBlock(i, d.names[i], d.state[i], d.deltas[i]); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	if err := p.table.RestoreDone(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.samples = p.samples[:d.samples]
+	for key, value := range d.deleted {
+		if err := p.deleted.RestoreDocument(key, value); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// simulatedDocuments are the deletions.
+type simulatedDocuments struct{ *deletion.Log }
+
+func (d simulatedDocuments) TakeChanged() []Document { return documentsOf(d.TakeShared()) }
+func (d simulatedDocuments) All() []Document         { return documentsOf(d.AllShared()) }
+
+func documentsOf(deleted []deletion.Document) (all []Document) {
+	for _, one := range deleted {
+		all = append(all, Document{Key: string(one.Key[:]), Stamp: one.Stamp, Value: one.Value})
+	}
+	slices.SortFunc(all, func(a, b Document) int { return strings.Compare(a.Key, b.Key) })
+	return all
+}
+
+func (d simulatedDocuments) Apply(_ string, docs []Document) {
+	for _, one := range docs {
+		_ = d.Log.Apply([]deletion.Document{{Key: deletion.Key([]byte(one.Key)), Stamp: one.Stamp, Value: one.Value}})
+	}
+}
+
+func (p *process) kill() {
+	p.port.close()
+	p.replica = nil
+}
+
+// flush flushes to the disk and to the fabric.
+func (p *process) flush() {
+	d := p.disk
+	if d == nil {
+		d = &disk{deleted: map[deletion.Key][]byte{}}
+		p.disk = d
+	}
+	p.flushed++
+	for block := range p.table.Blocks() {
+		if block >= len(d.deltas) {
+			d.names, d.state, d.deltas = append(d.names, nil), append(d.state, nil), append(d.deltas, nil)
+		}
+		if delta := p.table.AppendDelta(nil, block); len(delta) > 0 {
+			p.replica.PublishDelta(block, delta)
+			d.deltas[block] = append(d.deltas[block], delta)
+		}
+		if p.flushed%20 == 0 {
+			d.state[block] = p.table.AppendState(nil, block)
+			d.names[block] = p.table.AppendNames(nil, block)
+			d.deltas[block] = nil
+		}
+	}
+	p.replica.PublishFlush()
+	d.clock, d.epoch = p.table.AppendClock(nil), p.epoch.AppendDocument(nil)
+	d.samples = len(p.samples)
+	for _, key := range p.deleted.Changed(false) {
+		if value, has := p.deleted.AppendDocument(nil, key); has {
+			d.deleted[key] = value
+		} else {
+			delete(d.deleted, key)
+		}
+	}
+}
+
+// push applies a sample.
+func (p *process) push(s simulated) {
+	s.apply(p.t, p.writer)
+	p.samples = append(p.samples, s)
+}
+
+// lost is what a process that was killed has not flushed of a metric.
+func (p *process) lost(name string) (sum int64) {
+	for _, s := range p.samples[p.disk.samples:] {
+		if s.name == name {
+			sum += s.whole
+		}
+	}
+	return sum
+}
+
+// read returns the merged values of a metric, by pod. It is empty if there is none.
+func (p *process) read(expression string) map[string]metric.Number {
+	return readFrom(p.merged, expression)
+}
+
+func readFrom(m *aggregate.Merged, expression string) map[string]metric.Number {
+	points, _ := m.Objects(ofPods(expression))
+	values := map[string]metric.Number{}
+	for _, one := range points {
+		values[one.Object.Name] = one.Value
+	}
+	return values
+}
+
+func ofPods(expression string) metric.Query {
+	return metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(expression)}
+}
+
+// total is the merged total of a metric over all pods.
+func (p *process) total(name string) (sum int64) {
+	for pod, value := range p.read(name + ":total") {
+		n, ok := value.Int64()
+		if !ok {
+			p.t.Fatalf("%s of %s: %v is no whole number", name, pod, value)
+		}
+		sum += n
+	}
+	return sum
+}
+
+// startProcesses starts n origins.
+func startProcesses(t *testing.T, f *fabric, c aggregate.Config, n int) (all []*process) {
+	for i := range n {
+		p := &process{name: fmt.Sprintf("origin-%d", i), config: c}
+		startProcess(t, f, p)
+		all = append(all, p)
+	}
+	return all
+}
+
+// passTables lets a tenth of a second pass.
+func passTables(f *fabric, all []*process, tick int) {
+	for end := time.Now().Add(stepEvery); time.Now().Before(end); {
+		wait := time.Until(f.nextAt(end))
+		time.Sleep(max(grain, (wait + grain - 1).Truncate(grain)))
+		f.deliver()
+	}
+	for i, p := range all {
+		if p.replica == nil {
+			continue
+		}
+		if (tick+i)%5 == 0 {
+			p.flush()
+		}
+		p.replica.step(time.Now())
+	}
+}

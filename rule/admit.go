@@ -1,0 +1,177 @@
+package rule
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Verdict says whether a rule holds.
+type Verdict struct {
+	Document *Document
+	Rule     *Rule // nil: it is refused
+	Reason   Reason
+	Fault    string // empty: it holds
+}
+
+// Reason says in one word why a rule is refused.
+type Reason string
+
+// The reasons.
+const (
+	Accepted Reason = "Accepted"
+	Invalid  Reason = "Invalid"      // it does not compile
+	Conflict Reason = "Conflict"     // an older rule has the metric
+	OfRules  Reason = "RuleOfRules"  // an operand is the metric of a rule
+	TooMany  Reason = "TooManyRules" // the namespace has too many
+)
+
+// Bounds of the rules of a namespace, and of those of the cluster.
+const (
+	maxRules   = 200
+	maxRenames = 16
+)
+
+// NewSet compiles documents and checks them against each other. It keeps compiled rules of before,
+// which may be nil, if their documents did not change.
+//
+// The cluster's rules are admitted first, then those of namespaces, the oldest first. Each is checked
+// against the rules that hold already. So of two rules that exclude each other the younger one is
+// refused, and no rule ends because somebody wrote another; a refused rule refuses none.
+func NewSet(documents []Document, selector ParseSelector, before *Set) *Set {
+	documents = slices.Clone(documents)
+	slices.SortStableFunc(documents, func(a, b Document) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)*sign(!a.Created.IsZero()))
+	})
+	a := admission{
+		Set:      &Set{named: map[place]*Rule{}, renames: map[string][]*Rule{}, readBy: map[place][]*Rule{}, verdicts: make([]Verdict, len(documents))},
+		selector: selector, old: before.compiled(), numbers: map[string]int{},
+	}
+	for _, ofCluster := range []bool{true, false} {
+		for i := range documents {
+			if d := &documents[i]; (d.Namespace == "") == ofCluster {
+				a.verdicts[i] = a.admit(d)
+			}
+		}
+	}
+	return a.Set
+}
+
+// sign is 1 or 0: rules of a file keep the order of the file.
+func sign(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// compiled are the rules of a set by their documents' identity.
+func (s *Set) compiled() map[place]*Rule {
+	all := map[place]*Rule{}
+	if s == nil {
+		return all
+	}
+	for i := range s.verdicts {
+		if v := &s.verdicts[i]; v.Rule != nil {
+			all[place{v.Document.Namespace, v.Document.Name}] = v.Rule
+		}
+	}
+	return all
+}
+
+// admission fills a set.
+type admission struct {
+	*Set
+	selector ParseSelector
+	old      map[place]*Rule
+	numbers  map[string]int // of valid rules, by namespace
+}
+
+// admit decides about a document. If its rule holds, it is entered.
+func (a *admission) admit(d *Document) Verdict {
+	r := a.old[place{d.Namespace, d.Name}]
+	if r == nil || !r.Document.same(d) {
+		var err error
+		if r, err = Compile(*d, a.selector); err != nil {
+			return Verdict{Document: d, Reason: Invalid, Fault: oneLine(err)}
+		}
+	}
+	if why, fault := a.excluded(d, r); fault != "" {
+		return Verdict{Document: d, Reason: why, Fault: fault}
+	}
+	a.enter(r)
+	return Verdict{Document: d, Rule: r, Reason: Accepted}
+}
+
+// excluded says why a rule cannot hold beside those that hold; the fault is empty if it can.
+func (a *admission) excluded(d *Document, r *Rule) (why Reason, fault string) {
+	if a.numbers[d.Namespace]++; a.numbers[d.Namespace] > maxRules {
+		return TooMany, fmt.Sprintf("%s has %d older rules, which is the limit", scope(d.Namespace), maxRules)
+	}
+	if r.rename != nil {
+		if len(a.renames[d.Namespace]) == maxRenames {
+			return TooMany, fmt.Sprintf("%s has %d older rules that rename, which is the limit", scope(d.Namespace), maxRenames)
+		}
+		return Accepted, ""
+	}
+	if first := a.named[place{d.Namespace, r.Metric()}]; first != nil {
+		return Conflict, fmt.Sprintf("the metric %q is computed by %s, which is older; must be another metric", r.Metric(), &first.Document)
+	}
+	for i := range r.operands {
+		o := &r.operands[i]
+		if of := a.at(d.Namespace, o.metric.Name); of != nil {
+			return OfRules, fmt.Sprintf("let.%s is %q, which %s computes; must be a pushed metric: there are no rules of rules, so repeat its expression here",
+				o.Name, o.Metric, &of.Document)
+		}
+	}
+	if of := a.readBy[place{d.Namespace, r.Metric()}]; len(of) > 0 {
+		return OfRules, fmt.Sprintf("the metric %q is an operand of %s, which is older; must be another metric: there are no rules of rules",
+			r.Metric(), &of[0].Document)
+	}
+	return Accepted, ""
+}
+
+// enter adds a rule that holds.
+func (a *admission) enter(r *Rule) {
+	in := r.Document.Namespace
+	if r.rename != nil {
+		a.renames[in] = append(a.renames[in], r)
+		return
+	}
+	a.named[place{in, r.Metric()}] = r
+	for i := range r.operands {
+		key := place{in, r.operands[i].metric.Name}
+		if !slices.Contains(a.readBy[key], r) {
+			a.readBy[key] = append(a.readBy[key], r)
+		}
+	}
+}
+
+// same reports whether a document compiles to the same rule.
+func (d *Document) same(other *Document) bool {
+	if d.UID != other.UID || d.Fault != other.Fault {
+		return false
+	}
+	if d.UID != "" {
+		return d.Generation == other.Generation
+	}
+	return fmt.Sprintf("%+v", d.Spec.flat()) == fmt.Sprintf("%+v", other.Spec.flat())
+}
+
+// flat is the spec without pointers, for comparing.
+func (s *Spec) flat() any {
+	renames := Rename{}
+	if s.Rename != nil {
+		renames = *s.Rename
+	}
+	return []any{s.Metric, s.Let, s.Selectors, s.Value, s.Rename != nil, renames}
+}
+
+func scope(namespace string) string {
+	if namespace == "" {
+		return "the cluster"
+	}
+	return fmt.Sprintf("the namespace %q", metric.Truncate(namespace, maxName))
+}

@@ -1,0 +1,243 @@
+package rule
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Read reads pushed metrics: of objects sorted by their names, or of a namespace's externals.
+type Read func(metric.Query) ([]metric.Point, error)
+
+// Points answers a query. A pushed metric of the name answers first: it is never hidden. If there is
+// none, the rule of that name computes the answer, or the metric that a rename stands for answers.
+// Without rules of the name this is read. begin returns a read that answers all queries as of the
+// moment of the first one.
+func (s *Set) Points(q metric.Query, read Read, begin func() Read) ([]metric.Point, error) {
+	if s.Empty() {
+		return read(q)
+	}
+	if r := s.at(namespaceOf(&q), q.Expression.Name); r != nil {
+		return s.compute(r, q, read, begin)
+	}
+	return s.pushed(q, "", read)
+}
+
+// pushed reads a pushed metric or, if there is none of the name, the one that a rename gives the name
+// to. selector is that of an operand.
+func (s *Set) pushed(q metric.Query, selector string, read Read) ([]metric.Point, error) {
+	points, err := read(q)
+	if len(s.renames) == 0 || err == nil || !errors.Is(err, metric.ErrNotFound) {
+		return points, err
+	}
+	name, r := s.pushedName(namespaceOf(&q), q.Expression.Name)
+	if r == nil {
+		return points, err
+	}
+	asked := q
+	asked.Expression.Name = name
+	if err := mayRead(&q, asked.Expression.String(), selector); err != nil {
+		return nil, err
+	}
+	if points, err = read(asked); err == nil {
+		r.note(points)
+	}
+	return points, err
+}
+
+// namespaceOf is the namespace whose rules hold for a query. Namespaces themselves are in none.
+func namespaceOf(q *metric.Query) string {
+	if q.Resource == "namespaces" && q.Object != "*" {
+		return q.Object
+	}
+	return q.Namespace
+}
+
+// compute computes the answer of a rule, unless the metric is pushed.
+func (s *Set) compute(r *Rule, q metric.Query, read Read, begin func() Read) ([]metric.Point, error) {
+	asked := q
+	asked.Reserve = nil // of the answer's points
+	if points, err := read(asked); err == nil || !errors.Is(err, metric.ErrNotFound) {
+		return points, err
+	}
+	if q.Expression.Stat != metric.NoStat || q.Expression.Window != 0 {
+		return nil, metric.InvalidQueryf("%q is computed by %s; must be asked for as %q: its operands have stats and windows of their own",
+			q.Expression.String(), &r.Document, r.Metric())
+	}
+	readOne, first := begin(), true
+	points, err := r.Compute(q.Resource == "", func(o *Operand) ([]metric.Point, error) {
+		if err := mayRead(&q, o.Metric, o.Selector); err != nil {
+			return nil, err
+		}
+		of := o.query(&q, first)
+		first = false
+		return s.pushed(of, o.Selector, readOne)
+	})
+	if err == nil {
+		r.note(points)
+	}
+	return points, err
+}
+
+// mayRead asks whether the reader of a query may read a pushed metric.
+func mayRead(q *metric.Query, expression, selector string) error {
+	if q.MayRead == nil {
+		return nil
+	}
+	return q.MayRead(expression, selector)
+}
+
+// Compute computes the rule of its operands, which are read in their order: values of objects, or
+// the series of external metrics. The points of the first operand become those of the answer.
+func (r *Rule) Compute(external bool, read func(*Operand) ([]metric.Point, error)) ([]metric.Point, error) {
+	parts := make([][]metric.Point, len(r.operands))
+	for i := range r.operands {
+		o := &r.operands[i]
+		var err error
+		if parts[i], err = read(o); err != nil {
+			return nil, r.without(o, err)
+		}
+		if !external && !slices.IsSortedFunc(parts[i], byObject) {
+			slices.SortFunc(parts[i], byObject)
+		}
+	}
+	if external {
+		parts = sums(parts)
+	}
+	return r.combine(parts)
+}
+
+// query is the query of an operand. The first one fills the buffer of the answer.
+func (o *Operand) query(q *metric.Query, first bool) metric.Query {
+	of := *q
+	of.Expression, of.Kind, of.RequiredLabels = o.metric, nil, nil
+	if !first {
+		of.Reserve = nil
+	}
+	switch asked := q.MatchLabels; {
+	case o.match == nil:
+	case asked == nil:
+		of.MatchLabels = o.match
+	default:
+		of.MatchLabels = func(set metric.Labels) bool { return asked(set) && o.match(set) }
+	}
+	return of
+}
+
+// without is the error of an operand that has no value.
+func (r *Rule) without(o *Operand, err error) error {
+	switch {
+	case errors.Is(err, metric.ErrNotFound):
+		return metric.NotFoundf("%q is computed by %s, and its operand %s has no value: %v", r.Metric(), &r.Document, o.Name, err)
+	case errors.Is(err, metric.ErrInvalidQuery):
+		return metric.InvalidQueryf("%q is computed by %s, and its operand %s is invalid: %v", r.Metric(), &r.Document, o.Name, err)
+	}
+	return err
+}
+
+func byObject(a, b metric.Point) int {
+	if order := strings.Compare(a.Object.Name, b.Object.Name); order != 0 {
+		return order
+	}
+	return strings.Compare(a.Object.UID, b.Object.UID)
+}
+
+// sums adds up the series of each operand of an external metric, as their reader would: a ratio is
+// one of sums.
+func sums(parts [][]metric.Point) [][]metric.Point {
+	for i, points := range parts {
+		one := points[0]
+		for _, p := range points[1:] {
+			one.Value, one.Labels = one.Value.Plus(p.Value), one.Labels.Intersection(p.Labels)
+			joinTimes(&one, &p)
+		}
+		points[0] = one
+		parts[i] = points[:1]
+	}
+	return parts
+}
+
+// combine computes a value for each object that has all operands. Its points are those of the first
+// operand.
+func (r *Rule) combine(parts [][]metric.Point) ([]metric.Point, error) {
+	var reason error // why an object has no value
+	all, rest := parts[0], parts[1:]
+	values, kept := make([]float64, len(parts)), all[:0]
+	for _, p := range all {
+		values[0] = p.Value.Float64()
+		if !r.gather(&p, rest, values[1:]) {
+			continue
+		}
+		v, err := r.value.evaluate(values)
+		if err != nil {
+			reason = err
+			continue
+		}
+		p.Value = metric.Computed(v)
+		kept = append(kept, p)
+	}
+	clear(all[len(kept):])
+	if len(kept) > 0 {
+		return kept, nil
+	}
+	if reason != nil {
+		return nil, metric.NotFoundf("%q is computed by %s, and has no value: %v", r.Metric(), &r.Document, reason)
+	}
+	return nil, metric.NotFoundf("%q is computed by %s, and no object has all of its operands: %s", r.Metric(), &r.Document,
+		strings.Join(r.Reads(), ", "))
+}
+
+// gather finds the values of the other operands for the object of a point, and joins their times. It
+// cuts off the objects that come before.
+func (r *Rule) gather(p *metric.Point, rest [][]metric.Point, values []float64) bool {
+	found := true
+	for i, points := range rest {
+		for len(points) > 0 && byObject(points[0], *p) < 0 {
+			points = points[1:]
+		}
+		rest[i] = points
+		if len(points) == 0 || byObject(points[0], *p) != 0 {
+			found = false
+			continue
+		}
+		values[i] = points[0].Value.Float64()
+		joinTimes(p, &points[0])
+		if p.Object.External() {
+			p.Labels = p.Labels.Intersection(points[0].Labels)
+		}
+	}
+	return found
+}
+
+// joinTimes makes a point as old as the older one, and its window the longer one.
+func joinTimes(p *metric.Point, other *metric.Point) {
+	if other.Time.Before(p.Time) {
+		p.Time = other.Time
+	}
+	p.Window = max(p.Window, other.Window)
+}
+
+// lastValue is the newest answer of a rule.
+type lastValue struct{ at atomic.Pointer[Value] }
+
+// Value is a value that a rule had.
+type Value struct {
+	Object metric.Object // of the first point
+	Number metric.Number
+	Time   time.Time // of the answer
+	Points int       // number of objects, or of series, in the answer
+}
+
+// note remembers an answer.
+func (r *Rule) note(points []metric.Point) {
+	if len(points) > 0 {
+		r.last.at.Store(&Value{points[0].Object, points[0].Value, time.Now(), len(points)})
+	}
+}
+
+// Last returns the newest answer to any reader; nil: there was none since the start.
+func (r *Rule) Last() *Value { return r.last.at.Load() }

@@ -1,0 +1,309 @@
+package chart
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistration "k8s.io/api/admissionregistration/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/admission"
+	admissioncel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// checked is a ValidatingAdmissionPolicy as the API server compiles it.
+type checked struct {
+	policy     *admissionregistration.ValidatingAdmissionPolicy
+	conditions admissioncel.ConditionEvaluator
+	verdict    admissioncel.ConditionEvaluator
+	messages   admissioncel.ConditionEvaluator
+}
+
+// admissionPolicies are the chart's, by name, compiled as a version of Kubernetes would compile new
+// ones.
+func admissionPolicies(t *testing.T, minor uint) map[string]checked {
+	t.Helper()
+	all := map[string]checked{}
+	for _, object := range strictly(t, mustRender(t, "", "keda.enabled=true", "admission.authors=true")) {
+		if policy, ok := object.(*admissionregistration.ValidatingAdmissionPolicy); ok {
+			all[policy.Name] = compileAdmission(t, policy, minor)
+		}
+	}
+	if len(all) != 6 {
+		t.Errorf("%d ValidatingAdmissionPolicies; want 6", len(all))
+	}
+	return all
+}
+
+func compileAdmission(t *testing.T, policy *admissionregistration.ValidatingAdmissionPolicy, minor uint) checked {
+	t.Helper()
+	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, minor)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := admissioncel.OptionalVariableDeclarations{HasParams: policy.Spec.ParamKind != nil, HasAuthorizer: true}
+	for i := range policy.Spec.Variables {
+		one := &policy.Spec.Variables[i]
+		result := compiler.CompileAndStoreVariable(&validating.Variable{Name: one.Name, Expression: one.Expression}, options, environment.NewExpressions)
+		if result.Error != nil {
+			t.Errorf("%s: 1.%d: variable %s: %v", policy.Name, minor, one.Name, result.Error)
+		}
+	}
+	var conditions, validations, messages []admissioncel.ExpressionAccessor
+	for _, one := range policy.Spec.MatchConditions {
+		conditions = append(conditions, &validating.ValidationCondition{Expression: one.Expression})
+	}
+	for _, one := range policy.Spec.Validations {
+		validations = append(validations, &validating.ValidationCondition{Expression: one.Expression})
+		if one.MessageExpression != "" {
+			messages = append(messages, &validating.MessageExpressionCondition{MessageExpression: one.MessageExpression})
+		}
+	}
+	withoutAuthorizer := options
+	withoutAuthorizer.HasAuthorizer = false
+	c := checked{policy,
+		compiler.CompileCondition(conditions, options, environment.NewExpressions),
+		compiler.CompileCondition(validations, options, environment.NewExpressions),
+		compiler.CompileCondition(messages, withoutAuthorizer, environment.NewExpressions)}
+	for _, part := range []admissioncel.ConditionEvaluator{c.conditions, c.verdict, c.messages} {
+		for _, err := range part.CompilationErrors() {
+			t.Errorf("%s: 1.%d: %v", policy.Name, minor, err)
+		}
+	}
+	return c
+}
+
+// TestAdmissionCompiles: every version that has ValidatingAdmissionPolicies takes those of the
+// chart.
+func TestAdmissionCompiles(t *testing.T) {
+	for minor := uint(30); minor <= 36; minor++ {
+		admissionPolicies(t, minor)
+	}
+}
+
+// admissionRequest is the writing of an autoscaler.
+type admissionRequest struct {
+	object, old, params map[string]any
+	user                user.DefaultInfo
+	may                 func(resource string) bool
+}
+
+// judge returns what the API server would answer; empty: admitted. cost is of the verdict and of
+// the messages, which the API server computes for every request.
+func (c checked) judge(t *testing.T, r admissionRequest) (says string, cost int64) {
+	t.Helper()
+	kind := schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}
+	resource := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
+	if c.policy.Spec.MatchConstraints.ResourceRules[0].APIGroups[0] == "keda.sh" {
+		kind = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
+		resource = schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
+	}
+	object := &unstructured.Unstructured{Object: r.object}
+	var old runtime.Object
+	operation := admission.Create
+	if r.old != nil {
+		old, operation = &unstructured.Unstructured{Object: r.old}, admission.Update
+	}
+	attributes := admission.NewAttributesRecord(object, old, kind, "shop", "web", resource, "", operation, nil, false, &r.user)
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind, VersionedObject: object, VersionedOldObject: old}
+	request := admissioncel.CreateAdmissionRequest(attributes, meta.GroupVersionResource(resource), meta.GroupVersionKind(kind))
+	bindings := admissioncel.OptionalVariableBindings{Authorizer: authorizer.AuthorizerFunc(
+		func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if r.may != nil && r.may(a.GetResource()) && a.GetAPIGroup() == "external.metrics.k8s.io" && a.GetVerb() == "list" && a.GetNamespace() == "shop" {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		})}
+	if r.params != nil {
+		bindings.VersionedParams = &unstructured.Unstructured{Object: r.params}
+	}
+	matches, _, err := c.conditions.ForInput(t.Context(), versioned, request, bindings, nil, celconfig.RuntimeCELCostBudgetMatchConditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range matches {
+		if one.Error != nil {
+			return one.Error.Error(), 0
+		}
+		if one.EvalResult.Value() != true {
+			return "", 0
+		}
+	}
+	results, left, err := c.verdict.ForInput(t.Context(), versioned, request, bindings, nil, celconfig.RuntimeCELCostBudget)
+	if err != nil {
+		return err.Error(), celconfig.RuntimeCELCostBudget
+	}
+	bindings.Authorizer = nil
+	messages, remaining, err := c.messages.ForInput(t.Context(), versioned, request, bindings, nil, left)
+	if err != nil {
+		return err.Error(), celconfig.RuntimeCELCostBudget
+	}
+	at := 0
+	for i, one := range results {
+		message := c.policy.Spec.Validations[i].Message
+		if c.policy.Spec.Validations[i].MessageExpression != "" {
+			if messages[at].Error == nil {
+				message = fmt.Sprint(messages[at].EvalResult.Value())
+			}
+			at++
+		}
+		switch {
+		case says != "":
+		case one.Error != nil:
+			says = one.Error.Error()
+		case one.EvalResult.Value() != true:
+			says = message
+		}
+	}
+	return says, celconfig.RuntimeCELCostBudget - remaining
+}
+
+// autoscaler asks for external metrics; selectors are those of Kubernetes.
+func autoscaler(metrics ...map[string]any) map[string]any {
+	var list []any
+	for _, one := range metrics {
+		list = append(list, map[string]any{"type": "External", "external": map[string]any{"metric": one, "target": map[string]any{"type": "Value", "value": "1"}}})
+	}
+	return map[string]any{"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{"metrics": list}}
+}
+
+func policyObject(rules ...map[string]any) map[string]any {
+	var list []any
+	for _, one := range rules {
+		list = append(list, one)
+	}
+	return map[string]any{"metadata": map[string]any{"name": "guard", "namespace": "shop"}, "spec": map[string]any{"rules": list}}
+}
+
+// TestAdmissionFitsTheBudget: the largest policy and an autoscaler with twenty metrics stay within
+// the API server's budget.
+func TestAdmissionFitsTheBudget(t *testing.T) {
+	c := admissionPolicies(t, 30)["sluice-policies"]
+	var rules, metrics []map[string]any
+	for i := range 64 {
+		pattern := fmt.Sprintf("team%02d[.]%s", i, strings.Repeat("[a-y]", 22))
+		rules = append(rules, map[string]any{"metric": pattern, "deny": true})
+	}
+	for i := range 20 {
+		metrics = append(metrics, map[string]any{"name": fmt.Sprintf("metric%02d.%s", i, strings.Repeat("a", 50))})
+	}
+	for _, n := range []int{1, 20} {
+		says, cost := c.judge(t, admissionRequest{object: autoscaler(metrics[:n]...), params: policyObject(rules...)})
+		if says != "" {
+			t.Errorf("%d metrics: %s", n, says)
+		}
+		t.Logf("%d metrics and 64 rules cost %d of %d units", n, cost, celconfig.RuntimeCELCostBudget)
+	}
+	few := policyObject(map[string]any{"metric": "secret[.].*", "deny": true}, map[string]any{"metric": "queue_.*", "selector": mail})
+	_, cost := c.judge(t, admissionRequest{object: autoscaler(map[string]any{"name": "queue_depth", "selector": mail}), params: few})
+	t.Logf("one metric and two rules cost %d units", cost)
+	tooMany := make([]map[string]any, 65)
+	for i := range tooMany {
+		tooMany[i] = map[string]any{"name": "a"}
+	}
+	if says, _ := c.judge(t, admissionRequest{object: autoscaler(tooMany...), params: few}); !strings.Contains(says, "more than 64") {
+		t.Errorf("65 metrics: %q", says)
+	}
+}
+
+// mail selects one label set.
+var mail = map[string]any{"matchLabels": map[string]any{"queue": "mail"}}
+
+// TestAuthorsFitTheBudget: a check of rights is dear, so the number of metrics is bounded for
+// authors who may not read all.
+func TestAuthorsFitTheBudget(t *testing.T) {
+	c := admissionPolicies(t, 30)["sluice-authors"]
+	for _, one := range []struct {
+		metrics int
+		may     func(string) bool
+		says    string
+	}{
+		{24, func(name string) bool { return name != "*" }, ""},
+		{25, func(name string) bool { return name != "*" }, "more than 24"},
+		{40, func(string) bool { return true }, ""},
+		{24, func(name string) bool { return name != "*" && name != "m23" }, "jane may not read the external metric m22 or m23 in the namespace shop"},
+		{1, func(string) bool { return false }, "jane may not read the external metric m0 in"},
+	} {
+		var metrics []map[string]any
+		for i := range one.metrics {
+			metrics = append(metrics, map[string]any{"name": fmt.Sprintf("m%d", i)})
+		}
+		says, cost := c.judge(t, admissionRequest{object: autoscaler(metrics...), may: one.may, user: user.DefaultInfo{Name: "jane"}})
+		if (says == "") != (one.says == "") || !strings.Contains(says, one.says) {
+			t.Errorf("%d metrics: %q; want %q", one.metrics, says, one.says)
+		}
+		t.Logf("%d metrics cost %d units", one.metrics, cost)
+	}
+}
+
+// scaledObject has one trigger.
+func scaledObject(metadata map[string]any) map[string]any {
+	return map[string]any{"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{
+		"triggers": []any{map[string]any{"type": "external-push", "metadata": metadata}}}}
+}
+
+// TestAdmissionOfScaledObjects: triggers with Sluice's address are checked as metrics of
+// autoscalers are, as far as CEL reads their selectors.
+func TestAdmissionOfScaledObjects(t *testing.T) {
+	all := admissionPolicies(t, 30)
+	guard := policyObject(map[string]any{"metric": "secret.*", "deny": true}, map[string]any{"metric": "jobs", "selector": mail})
+	const ours = "dns:///sluice-keda.sluice.svc:9095"
+	for _, one := range []struct {
+		address, metric, selector, object string
+		rejected, unread                  bool
+	}{
+		{ours, "secret.keys", "", "", true, true},
+		{"sluice-keda.sluice:9095", "secret.keys", "", "", true, true},
+		{"dns:///sluice-keda-headless.sluice.svc.cluster.local:9095", "secret.keys", "", "external", true, true},
+		{"dns:///sluice-keda-other.sluice.svc:9095", "secret.keys", "", "", false, false},
+		{"dns:///scaler.example:9095", "secret.keys", "", "", false, false},
+		{ours, "secret.keys", "", "deployments.apps/web", false, false},
+		{ours, "jobs", "queue=mail", "", false, true},
+		{ours, "jobs", " queue == mail , zone ", "", false, true},
+		{ours, "jobs", "queue=video", "", true, true},
+		{ours, "jobs", "queue!=video", "", true, true},
+		{ours, "jobs", "!queue", "", true, true},
+		{ours, "jobs", "", "", true, true},
+		{ours, "jobs", "queue in (mail, video)", "", false, true}, // left to the server
+		{ours, "other", "", "", false, true},
+	} {
+		metadata := map[string]any{"scalerAddress": one.address, "metric": one.metric}
+		if one.selector != "" {
+			metadata["selector"] = one.selector
+		}
+		if one.object != "" {
+			metadata["object"] = one.object
+		}
+		request := admissionRequest{object: scaledObject(metadata), params: guard}
+		if says, _ := all["sluice-policies-keda"].judge(t, request); (says != "") != one.rejected || strings.Contains(says, "error") {
+			t.Errorf("%v: %q; want rejected %v", metadata, says, one.rejected)
+		}
+		request.params = nil
+		if says, _ := all["sluice-authors-keda"].judge(t, request); (says != "") != one.unread || strings.Contains(says, "error") {
+			t.Errorf("%v by an author without rights: %q; want rejected %v", metadata, says, one.unread)
+		}
+	}
+}
+
+// TestDefaultWindowOfTheChart: admission spells metrics with the server's default window.
+func TestDefaultWindowOfTheChart(t *testing.T) {
+	for windows, want := range map[string]string{"": "':1m'", "10s\\,1m\\,5m": "':1m'", "{10s,5m,90s}": "':5m'", "{10s,90s}": "':90s'", "{2h,60m}": "':2h'", "24h": "':1d'"} {
+		var set []string
+		if windows != "" {
+			set = append(set, "config.windows="+windows)
+		}
+		if text := mustRender(t, "", set...); !strings.Contains(text, "== "+want+" ?") {
+			t.Errorf("windows %s: no expression with %s", windows, want)
+		}
+	}
+}
