@@ -294,6 +294,14 @@ func (d *disk) Sync(ctx context.Context) error {
 type others struct {
 	calls atomic.Int64
 	err   error
+	heard func() error // HearDocuments; may be nil
+}
+
+func (o *others) HearDocuments(context.Context) error {
+	if o.heard == nil {
+		return nil
+	}
+	return o.heard()
 }
 
 func (*others) Name() string { return "sluice-1" }
