@@ -69,7 +69,7 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 	p.table.Clock.Uptime = func() window.Uptime { return window.Uptime{Boot: "virtual", Up: time.Since(f.began)} }
 	p.merged = aggregate.NewMerged(p.table)
 	p.deleted = deletion.New(p.name, p.merged, slog.New(slog.DiscardHandler))
-	p.groups = group.New(group.DefaultConfig(), groupTable{p.table})
+	p.groups = group.New(group.DefaultConfig(), p.merged)
 	p.groups.Replicate(p.name, slog.New(slog.DiscardHandler))
 	if d := p.disk; d != nil {
 		p.restore(d)

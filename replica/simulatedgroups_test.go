@@ -2,22 +2,16 @@ package replica
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 )
-
-// groupTable is the table for groups, which here describe nothing.
-type groupTable struct{ *aggregate.Table }
-
-func (g groupTable) Remove(o metric.Object, name string, sets []metric.Labels) {
-	g.Table.Remove(o.Namespace, name, sets)
-}
 
 const (
 	simulatedGroups   = 2
@@ -221,4 +215,58 @@ func TestNewestStates(t *testing.T) {
 			t.Errorf("%+v is %+v, want %+v", c.shown, got, c.want)
 		}
 	}
+}
+
+// A replica that is away has series of a group that is changed or deleted meanwhile. No reader of another
+// replica gets them, from the change on.
+func TestSeriesThatLeaveAGroupWhileAReplicaIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(rand.New(rand.NewPCG(1, 2)), time.Now)
+		all := startProcesses(t, f, replicated(10*time.Second, time.Minute), 3)
+		tick := 0
+		pass := func(n int) {
+			for range n {
+				passTables(f, all, tick)
+				tick++
+			}
+		}
+		key := func(n int) group.Key {
+			return group.Key{Labels: metric.NewLabels([]metric.Label{{Key: "job", Value: fmt.Sprint(n)}})}
+		}
+		wants := func(when string, want [simulatedGroups][2]int64) {
+			t.Helper()
+			for _, p := range all {
+				if p.replica == nil {
+					continue
+				}
+				if got := p.served(0); got != want {
+					t.Errorf("%s: %s serves %v, want %v", when, p.name, got, want)
+				}
+			}
+		}
+		both, first := [simulatedFamilies]byte{3}, [simulatedFamilies]byte{1}
+		pass(20)
+		all[1].pushGroup(key(0), true, both, 5)
+		all[1].pushGroup(key(1), true, both, 6)
+		pass(20)
+		wants("all are there", [simulatedGroups][2]int64{{5, 5}, {6, 6}})
+		all[1].kill()
+		pass(5)
+		all[0].pushGroup(key(0), true, first, 7)
+		all[0].groups.Delete(key(1))
+		if got, want := all[0].served(0), ([simulatedGroups][2]int64{{7, 0}, {}}); got != want {
+			t.Errorf("at once, the replica that was asked serves %v, want %v", got, want)
+		}
+		pass(10)
+		for range 30 {
+			wants("origin-1 is away", [simulatedGroups][2]int64{{7, 0}, {}})
+			pass(10)
+		}
+		startProcess(t, f, all[1])
+		pass(100)
+		wants("origin-1 is back", [simulatedGroups][2]int64{{7, 0}, {}})
+		all[1].pushGroup(key(1), true, both, 8)
+		pass(20)
+		wants("pushed again", [simulatedGroups][2]int64{{7, 0}, {8, 8}})
+	})
 }

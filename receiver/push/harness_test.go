@@ -233,6 +233,9 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 }
 
+// Hide implements group.Table.
+func (t *table) Hide(metric.Object, string, []metric.Labels) {}
+
 // Lifetime implements group.Table.
 func (t *table) Lifetime() time.Duration { return time.Since(testsBegan) }
 
