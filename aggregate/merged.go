@@ -26,30 +26,6 @@ type peer struct {
 	hidden atomic.Pointer[hiding]
 }
 
-// hiding are the series of an epoch of a shadow that were deleted here. They are hidden until the
-// origin has deleted them too.
-type hiding struct {
-	table  *Table
-	series map[lookup.Ref]time.Time
-}
-
-// hiddenSeries are hidden until their origin was heard for hiddenFor after the deletion: it has
-// deleted them by then, or it has received newer samples of them.
-type hiddenSeries struct {
-	since map[lookup.Ref]time.Time // when they were deleted here; never changes
-	heard time.Time                // when the origin was last heard
-}
-
-const hiddenFor = 10 * time.Second
-
-func (h *hiddenSeries) has(r lookup.Ref) bool {
-	if h.since == nil {
-		return false
-	}
-	since, has := h.since[r]
-	return has && h.heard.Sub(since) < hiddenFor
-}
-
 // NewMerged returns the answers of a table alone.
 func NewMerged(own *Table) *Merged {
 	m := &Merged{own: own}
@@ -170,39 +146,10 @@ func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
 		if i == r.own {
 			m.own.evict(refs, deleted, m.own.Clock.Now())
 		} else if len(refs) > 0 {
-			r.sources[i].peer.hide(r.sources[i].table, refs)
+			r.sources[i].peer.hide(r.sources[i].table, refs, hiddenFor)
 		}
 	}
 	return gone
-}
-
-// hide hides more series of a table, and forgets those that are gone.
-func (p *peer) hide(t *Table, refs []lookup.Ref) {
-	for {
-		old := p.hidden.Load()
-		fresh := &hiding{t, map[lookup.Ref]time.Time{}}
-		if old != nil && old.table == t {
-			for r, since := range old.series {
-				if t.isLive(r) {
-					fresh.series[r] = since
-				}
-			}
-		}
-		for _, r := range refs {
-			fresh.series[r] = time.Now()
-		}
-		if p.hidden.CompareAndSwap(old, fresh) {
-			return
-		}
-	}
-}
-
-// hiddenIn returns the hidden series of a table.
-func (p *peer) hiddenIn(t *Table) hiddenSeries {
-	if h := p.hidden.Load(); h != nil && h.table == t {
-		return hiddenSeries{h.series, p.shadow.HeardAt()}
-	}
-	return hiddenSeries{}
 }
 
 // source is one origin's table during a read.

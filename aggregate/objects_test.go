@@ -368,10 +368,10 @@ func TestRemoveTakesExactlyWhatIsNamed(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c", "x:1|c|#a:1", "x:1|c|#a:1,b:2", "x:1|c|#a:1,ns:shop", "y:1|g|#a:1")
 	sets := []metric.Labels{metric.NewLabels([]metric.Label{{Key: "a", Value: "1"}}), metric.NewLabels([]metric.Label{{Key: "none", Value: "1"}})}
-	if n := f.Remove("", "x", sets); n != 1 {
+	if n := f.Remove(metric.Object{}, "x", sets); n != 1 {
 		t.Errorf("%d removed, want 1", n)
 	}
-	if n := f.Remove("", "y", sets); n != 1 {
+	if n := f.Remove(metric.Object{}, "y", sets); n != 1 {
 		t.Errorf("%d gauges removed, want 1", n)
 	}
 	if got := f.Series(); got != 3 {

@@ -46,31 +46,48 @@ func (t *Table) remove(o metric.Object, name string, why cause) int {
 	return t.evict(gone, why, t.Clock.Now())
 }
 
-// Remove removes the external series of a metric that have exactly these label sets, and returns
-// their number. The cost does not depend on how many other series have the name.
-func (t *Table) Remove(namespace, name string, sets []metric.Labels) int {
-	return t.removeSeries(metric.Object{Namespace: namespace}, name, sets, deleted)
+// Remove removes the series of a metric of an object that have exactly these label sets, and returns
+// their number. The cost does not depend on how many other external series have the name. The UID of an
+// object doesn't matter.
+func (t *Table) Remove(o metric.Object, name string, sets []metric.Labels) int {
+	return t.evict(t.withLabels(o, name, sets), deleted, t.Clock.Now())
+}
+
+// withLabels finds the series of a metric of an object that have exactly these label sets.
+func (t *Table) withLabels(o metric.Object, name string, sets []metric.Labels) []lookup.Ref {
+	if o.External() {
+		return t.exactly(o, name, sets)
+	}
+	// Groups know no UID, so the labels of all series of the object are compared; they are few.
+	these := make(map[metric.Labels]struct{}, len(sets))
+	for _, set := range sets {
+		these[set] = struct{}{}
+	}
+	return t.selected(&metric.Query{
+		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name, Expression: metric.Expression{Name: name},
+		MatchLabels: func(have metric.Labels) bool { _, ok := these[have]; return ok },
+	})
 }
 
 // ShedSeries evicts the series of a metric of an object that have exactly these label sets, and
 // returns their number.
 func (t *Table) ShedSeries(o metric.Object, name string, sets []metric.Labels) int {
-	return t.removeSeries(o, name, sets, overLimit)
+	return t.evict(t.exactly(o, name, sets), overLimit, t.Clock.Now())
 }
 
-func (t *Table) removeSeries(o metric.Object, name string, sets []metric.Labels, why cause) int {
-	var gone []lookup.Ref
+// exactly finds the series of an object with its UID.
+func (t *Table) exactly(o metric.Object, name string, sets []metric.Labels) (found []lookup.Ref) {
 	for _, set := range sets {
 		form := index.Identity{Object: o, Name: name, Labels: set.Packed()}
 		form.Hash(&t.index.Hash)
 		shard := t.canon.Shard(form.Sum)
 		shard.Mu.Lock()
 		if to, _, there := t.locate(&form); there {
-			gone = append(gone, to)
+			found = append(found, to)
 		}
 		shard.Mu.Unlock()
 	}
-	return t.evict(gone, why, t.Clock.Now())
+	return found
 }
 
 // seriesOf finds the entries of a metric of one object, matched by UID too.

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/group"
 )
 
 // process is a process of a simulation with a real table, a store in memory and real shadows. It
@@ -31,6 +32,7 @@ type process struct {
 	disk    *disk
 	samples []simulated // that the table has
 	deleted *deletion.Log
+	groups  *group.Groups
 }
 
 // disk is what the store holds.
@@ -40,10 +42,15 @@ type disk struct {
 	deltas       [][][]byte
 	samples      int                     // that it includes
 	deleted      map[deletion.Key][]byte // deletions
+	groups       map[group.Hash][]byte
 }
 
-// describe makes each sample describe the pod that its name ends in.
+// describe makes each sample describe the pod that its name ends in. Samples of groups are external.
 func describe(s *metric.Sample, d *metric.Description) metric.Reason {
+	if s.Object != nil {
+		d.Object, d.Labels = *s.Object, metric.SortLabels(s.AppendLabels(d.Labels[:0]))
+		return metric.Applied
+	}
 	d.Object = metric.Object{Resource: "pods", Namespace: "ns", Name: "p" + string(s.Tags)}
 	return metric.Applied
 }
@@ -62,12 +69,14 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 	p.table.Clock.Uptime = func() window.Uptime { return window.Uptime{Boot: "virtual", Up: time.Since(f.began)} }
 	p.merged = aggregate.NewMerged(p.table)
 	p.deleted = deletion.New(p.name, p.merged, slog.New(slog.DiscardHandler))
+	p.groups = group.New(group.DefaultConfig(), p.merged)
+	p.groups.Replicate(p.name, slog.New(slog.DiscardHandler))
 	if d := p.disk; d != nil {
 		p.restore(d)
 	}
 	p.writer, p.port = p.table.NewWriter(), f.open()
 	r, err := New(Config{Name: p.name, Cluster: "test"}, Parts{
-		Bus: p.port, Table: p.table, Documents: simulatedDocuments{p.deleted}, Epoch: p.epoch, Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Bus: p.port, Table: p.table, Documents: simulatedDocuments{p}, Epoch: p.epoch, Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
 		NewShadow: func(string) Shadow {
 			shadow := aggregate.NewShadow(p.config, slog.New(slog.DiscardHandler))
 			shadow.SetOwn(p.table)
@@ -114,17 +123,30 @@ func (p *process) restore(d *disk) {
 			p.t.Fatal(err)
 		}
 	}
+	for key, value := range d.groups {
+		if err := p.groups.RestoreDocument(key, value); err != nil {
+			p.t.Fatal(err)
+		}
+	}
 }
 
-// simulatedDocuments are the deletions.
-type simulatedDocuments struct{ *deletion.Log }
+// simulatedDocuments are the deletions and the groups. The first byte of a key says which.
+type simulatedDocuments struct{ *process }
 
-func (d simulatedDocuments) TakeChanged() []Document { return documentsOf(d.TakeShared()) }
-func (d simulatedDocuments) All() []Document         { return documentsOf(d.AllShared()) }
+func (d simulatedDocuments) TakeChanged() []Document {
+	return documentsOf(d.deleted.TakeShared(), d.groups.TakeShared())
+}
 
-func documentsOf(deleted []deletion.Document) (all []Document) {
+func (d simulatedDocuments) All() []Document {
+	return documentsOf(d.deleted.AllShared(), d.groups.AllShared())
+}
+
+func documentsOf(deleted []deletion.Document, groups []group.Document) (all []Document) {
 	for _, one := range deleted {
-		all = append(all, Document{Key: string(one.Key[:]), Stamp: one.Stamp, Value: one.Value})
+		all = append(all, Document{Key: "d" + string(one.Key[:]), Stamp: one.Stamp, Value: one.Value})
+	}
+	for _, one := range groups {
+		all = append(all, Document{Key: "g" + string(one.Key[:]), Stamp: one.Stamp, Value: one.Value})
 	}
 	slices.SortFunc(all, func(a, b Document) int { return strings.Compare(a.Key, b.Key) })
 	return all
@@ -132,7 +154,16 @@ func documentsOf(deleted []deletion.Document) (all []Document) {
 
 func (d simulatedDocuments) Apply(_ string, docs []Document) {
 	for _, one := range docs {
-		_ = d.Log.Apply([]deletion.Document{{Key: deletion.Key([]byte(one.Key)), Stamp: one.Stamp, Value: one.Value}})
+		var err error
+		switch key := []byte(one.Key[1:]); one.Key[0] {
+		case 'd':
+			err = d.deleted.Apply([]deletion.Document{{Key: deletion.Key(key), Stamp: one.Stamp, Value: one.Value}})
+		case 'g':
+			err = d.groups.Apply([]group.Document{{Key: group.Hash(key), Stamp: one.Stamp, Value: one.Value}})
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
 	}
 }
 
@@ -145,7 +176,7 @@ func (p *process) kill() {
 func (p *process) flush() {
 	d := p.disk
 	if d == nil {
-		d = &disk{deleted: map[deletion.Key][]byte{}}
+		d = &disk{deleted: map[deletion.Key][]byte{}, groups: map[group.Hash][]byte{}}
 		p.disk = d
 	}
 	p.flushed++
@@ -171,6 +202,13 @@ func (p *process) flush() {
 			d.deleted[key] = value
 		} else {
 			delete(d.deleted, key)
+		}
+	}
+	for _, key := range p.groups.Changed(false) {
+		if value, has := p.groups.AppendDocument(nil, key); has {
+			d.groups[key] = value
+		} else {
+			delete(d.groups, key)
 		}
 	}
 }

@@ -392,6 +392,80 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
+// Documents that another replica had are here after HearDocuments, whatever the moment between two
+// flushes, and also if their message is lost.
+func TestHearDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange()
+		a, b, c := join(t, e, "a"), join(t, e, "b"), join(t, e, "c")
+		time.Sleep(3 * time.Second)
+		lost := 0
+		e.mu.Lock()
+		e.lose = func(_, subject string) bool {
+			if !strings.Contains(subject, topicDoc) {
+				return false
+			}
+			lost++
+			return lost%3 == 0
+		}
+		e.mu.Unlock()
+		for i := range int64(20) {
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond)
+			text := fmt.Sprint(i)
+			b.docs.put(Document{"b", i + 1, []byte(text)})
+			c.docs.put(Document{"c", i + 1, []byte(text)})
+			began := time.Now()
+			if err := a.replica.HearDocuments(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if got := a.docs.text("b") + " " + a.docs.text("c"); got != text+" "+text {
+				t.Fatalf("a has %s, want %s of both", got, text)
+			}
+		}
+		if lost < 10 {
+			t.Errorf("%d messages of documents: the test does not see what it should", lost)
+		}
+		e.mu.Lock()
+		e.lose = func(from, subject string) bool { return from == "c" && !strings.Contains(subject, topicBeat) }
+		e.mu.Unlock()
+		c.docs.put(Document{"c", 100, []byte("unheard")})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := a.replica.HearDocuments(ctx); err == nil || !strings.Contains(err.Error(), "c did not confirm") {
+			t.Errorf("with a replica that does not answer: %v", err)
+		}
+		e.mu.Lock()
+		e.lose = func(from, subject string) bool {
+			return from == "c" && strings.Contains(subject, topicDoc) || strings.Contains(subject, ".state.c.")
+		}
+		e.mu.Unlock()
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := a.replica.HearDocuments(ctx); err == nil || !strings.Contains(err.Error(), "the documents of c did not arrive") {
+			t.Errorf("without the documents of a replica: %v", err)
+		}
+		e.mu.Lock()
+		silent := false
+		e.lose = func(from, subject string) bool {
+			lost := from == "c" && silent
+			silent = silent || from == "c" && strings.Contains(subject, "."+syncedOf+".")
+			return lost
+		}
+		e.mu.Unlock()
+		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if err := a.replica.HearDocuments(ctx); err != nil || !silent {
+			t.Errorf("with a replica that ends behind its answer: %v, silent %v", err, silent)
+		}
+		for _, m := range []*member{c, b, a} {
+			m.leave()
+		}
+	})
+}
+
 // TestConcurrently runs everything at once, for the race detector.
 func TestConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -83,3 +83,53 @@ func union(t *testing.T, all []*process) *aggregate.Merged {
 	}
 	return aggregate.NewMerged(one)
 }
+
+// sums are numbers by expression and pod.
+type sums map[string]map[string]float64
+
+func (s sums) of(expression string) map[string]float64 {
+	if s[expression] == nil {
+		s[expression] = map[string]float64{}
+	}
+	return s[expression]
+}
+
+// summed returns what follows from the samples of all processes without any table: sums, extremes, the
+// number of different members, and the newest value of a gauge.
+func summed(all []*process) sums {
+	type member struct {
+		pod  int
+		name string
+	}
+	of, members, newest := sums{}, map[member]bool{}, map[int]int{}
+	for _, p := range all {
+		for _, s := range p.samples {
+			pod, value := podName(s.pod), float64(s.whole)
+			switch s.name {
+			case "a", "b", "c":
+				of.of(s.name + ":total")[pod] += value
+			case "shifted":
+				of.of("shifted:last")[pod] += value
+			case "level":
+				if s.order > newest[s.pod] {
+					newest[s.pod] = s.order
+					of.of("level:last")[pod] = value
+				}
+			case "lat":
+				of.of("lat:count:1h")[pod]++
+				of.of("lat:sum:1h")[pod] += value
+				least, most := of.of("lat:min:1h"), of.of("lat:max:1h")
+				if before, known := least[pod]; !known || value < before {
+					least[pod] = value
+				}
+				most[pod] = max(most[pod], value)
+			case "users":
+				if one := (member{s.pod, s.member}); !members[one] {
+					members[one] = true
+					of.of("users:unique:1h")[pod]++
+				}
+			}
+		}
+	}
+	return of
+}

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -63,6 +64,60 @@ func (s *syncs) confirm(ctx context.Context, flush uint64) error {
 			return fmt.Errorf("replica: %s did not confirm the change: %w", strings.Join(missing, ", "), ctx.Err())
 		}
 	}
+}
+
+// HearDocuments returns when the documents that live replicas had before the call are applied here. Its
+// error names the replicas that were not heard.
+func (r *Replica) HearDocuments(ctx context.Context) error {
+	// The answers are sent after the call, so the heartbeats behind them are, too. The flush of the first
+	// may have passed a document before the call. The one after it has not.
+	if err := r.SyncAll(ctx); err != nil {
+		return err
+	}
+	var waited []heardDocuments
+	for _, f := range r.origins.live(r.now()) {
+		waited = append(waited, f.documentsAfter(2))
+	}
+	every := time.NewTicker(syncEvery)
+	defer every.Stop()
+	for {
+		waited = slices.DeleteFunc(waited, func(h heardDocuments) bool { return h.has() || !h.f.live(r.now()) })
+		if len(waited) == 0 {
+			return nil
+		}
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			var names []string
+			for _, h := range waited {
+				names = append(names, h.f.key.name)
+			}
+			return fmt.Errorf("replica: the documents of %s did not arrive: %w", strings.Join(names, ", "), ctx.Err())
+		}
+	}
+}
+
+// heardDocuments are the documents of an origin up to a flush.
+type heardDocuments struct {
+	f           *follower
+	incarnation uint64
+	flush       uint64
+}
+
+// documentsAfter are the documents up to a number of flushes after the newest.
+func (f *follower) documentsAfter(flushes uint64) heardDocuments {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return heardDocuments{f, f.incarnation, f.newest.flush + flushes}
+}
+
+// has reports whether the documents are applied. Those of a process that has ended meanwhile are on its
+// disk, so its next process has sent them.
+func (h *heardDocuments) has() bool {
+	f := h.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return (f.newest.flush >= h.flush || f.incarnation != h.incarnation) && !f.docs.lacks(f.newest.documents)
 }
 
 // missing names the live replicas that have not confirmed a flush.

@@ -24,7 +24,8 @@ func simulateTables(t *testing.T, seed uint64) (f *fabric) {
 	synctest.Test(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		f = newFabric(rng, time.Now)
-		r := &tables{t: t, rng: rng, fabric: f, doomed: map[int]int64{}, highest: map[*process]int64{}}
+		r := &tables{t: t, rng: rng, fabric: f, doomed: map[int]int64{}, highest: map[*process]int64{},
+			groups: newGroupHistories()}
 		r.all = startProcesses(t, f, replicated(10*time.Second, time.Hour), 2+rng.IntN(2)) // an hour holds all of it
 		r.pass(30)                                                                         // until all hash members with one seed
 		r.begin()
@@ -51,6 +52,7 @@ type tables struct {
 	clients  [3]int64       // running totals of clients that each push to any process
 	doomed   map[int]int64  // totals of the metric that is deleted, by pod
 	deleted  *deletedSeries // in this trouble; nil: none
+	groups   groupHistories
 
 	highest map[*process]int64 // total of a
 	lost    int64              // of a, by kills
@@ -162,6 +164,9 @@ func (r *tables) pushSome(i int) {
 	if pod := r.rng.IntN(30); pod < len(r.clients) {
 		r.accumulate(p, pod, int64(r.rng.IntN(20)))
 	}
+	if r.rng.IntN(8) == 0 {
+		r.changeGroup(p)
+	}
 }
 
 func (r *tables) kill(p *process) {
@@ -169,6 +174,7 @@ func (r *tables) kill(p *process) {
 	// Followers may have read a whole block after the last flush, and keep it until p is back.
 	r.lost += p.lost("a")
 	delete(r.highest, p)
+	r.groups.killed(p)
 	if d := r.deleted; d != nil && d.by == p && p.flushed < d.flushed {
 		d.lost = true
 	}
@@ -232,6 +238,7 @@ func (r *tables) check() {
 			}
 		}
 	}
+	r.checkSums()
 	r.agree("free:last")
 	clients := map[string]int64{}
 	for pod := range r.clients {
@@ -239,6 +246,24 @@ func (r *tables) check() {
 	}
 	r.equal("client:total", clients)
 	r.checkDoomed()
+	r.checkGroups()
+}
+
+// checkSums compares all replicas with the sums of the samples.
+func (r *tables) checkSums() {
+	for expression, want := range summed(r.all) {
+		numbers := map[string]metric.Number{}
+		for pod, n := range want {
+			numbers[pod] = metric.Float(n)
+		}
+		for _, p := range r.all {
+			got := p.read(expression)
+			same := func(a, b metric.Number) bool { return a.Float64() == b.Float64() }
+			if !maps.EqualFunc(got, numbers, same) {
+				r.wrong(p, expression, got, numbers)
+			}
+		}
+	}
 }
 
 // checkDoomed checks that what was deleted is gone everywhere, unless the deletion was lost: then it

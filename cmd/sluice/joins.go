@@ -1,11 +1,7 @@
 package main
 
 import (
-	"time"
-
-	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/deletion"
-	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/store"
@@ -84,31 +80,3 @@ func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
 	}
 	return d.workloads.RestoreDocument(workload.Key(key), value)
 }
-
-// groupTable is the table for groups: it removes series by their exact labels.
-type groupTable struct{ table *aggregate.Table }
-
-// Remove implements group.Table.
-func (g groupTable) Remove(o metric.Object, name string, sets []metric.Labels) {
-	if o.External() {
-		g.table.Remove(o.Namespace, name, sets)
-		return
-	}
-	// The UID of an object is not known here, so Delete matches the labels of all its series; they
-	// are few.
-	match := func(have metric.Labels) bool { return have == sets[0] }
-	if len(sets) > 1 {
-		these := make(map[metric.Labels]struct{}, len(sets))
-		for _, set := range sets {
-			these[set] = struct{}{}
-		}
-		match = func(have metric.Labels) bool { _, ok := these[have]; return ok }
-	}
-	g.table.Delete(metric.Query{
-		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Expression: metric.Expression{Name: name}, MatchLabels: match,
-	})
-}
-
-// Lifetime implements group.Table.
-func (g groupTable) Lifetime() time.Duration { return g.table.Lifetime() }

@@ -22,7 +22,9 @@ func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return fu
 // Documents of workloads are kept beside those of groups. A standalone server skips those that a
 // cluster's server has left.
 func TestDocumentsOfWorkloads(t *testing.T) {
-	groups := func() *group.Groups { return group.New(group.DefaultConfig(), groupTable{new(aggregate.Table)}) }
+	groups := func() *group.Groups {
+		return group.New(group.DefaultConfig(), aggregate.NewMerged(new(aggregate.Table)))
+	}
 	written := documents{groups: groups(), workloads: workload.New(oneWorkload{})}
 	written.workloads.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
 	keys := written.Changed(false)

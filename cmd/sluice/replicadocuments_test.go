@@ -172,6 +172,24 @@ func TestDeletionsAtReplicas(t *testing.T) {
 	r.send(404, "DELETE", "/v1/external/other?sync=all", "")
 }
 
+// TestWipeAtReplicas: a wipe deletes groups that another replica has not published yet.
+func TestWipeAtReplicas(t *testing.T) {
+	r := newInTurn(t, 2, "--http-admin-wipe")
+	for i := range 4 {
+		for n := range 3 {
+			if status, text := spoken(t, r.all[1].dataPath, "PUT", fmt.Sprintf("/metrics/job/%d", n), "m 1\n"); status != 200 {
+				t.Fatal(status, text)
+			}
+		}
+		status, text := spoken(t, r.all[0].dataPath, "PUT", "/api/v1/admin/wipe", "")
+		if status != 202 || !strings.Contains(text, `"deleted":3`) {
+			t.Errorf("wipe %d: %d %s", i, status, text)
+		}
+		r.serves("m", "")
+		r.exposes()
+	}
+}
+
 // TestDocumentsOfAReplicaThatWasAway: a replica that comes back has the groups of the others, and
 // loses what was deleted meanwhile.
 func TestDocumentsOfAReplicaThatWasAway(t *testing.T) {

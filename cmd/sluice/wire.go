@@ -153,7 +153,7 @@ func (p *dataPath) makeTable(context.Context) error {
 	}, p.log)
 	p.merged = aggregate.NewMerged(p.table)
 	p.rules.pushed, p.rules.anyPushed = p.pushedSomewhere, p.merged.Pushed
-	p.groups = group.New(p.cfg.groupBounds(), groupTable{p.table})
+	p.groups = group.New(p.cfg.groupBounds(), p.merged)
 	p.joinCluster()
 	p.replicate()
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -18,7 +19,7 @@ import (
 func TestKnownGroupAllocates(t *testing.T) {
 	const body = "# TYPE a_total counter\na_total{s=\"x\"} %d\n# TYPE b gauge\nb %d\n# TYPE c gauge\nc{s=\"x\"} 12.75\n"
 	table := benchTable()
-	gs := group.New(group.DefaultConfig(), exactly{table})
+	gs := group.New(group.DefaultConfig(), aggregate.NewMerged(table))
 	w := table.NewWriter()
 	defer w.Close()
 	reader, key, text, value := exposition.NewTextReader(exposition.DefaultOptions()), keyNumber(1), []byte(nil), 1000

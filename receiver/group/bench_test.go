@@ -13,13 +13,6 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/group"
 )
 
-// exactly is cmd/sluice's way to the table.
-type exactly struct{ *aggregate.Table }
-
-func (e exactly) Remove(o metric.Object, name string, sets []metric.Labels) {
-	e.Table.Remove(o.Namespace, name, sets)
-}
-
 func benchTable() *aggregate.Table {
 	c := aggregate.DefaultConfig()
 	c.MaxSeries, c.MaxBytes = 2_000_000, 4<<30
@@ -51,7 +44,7 @@ func BenchmarkPush(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint("groups=", n), func(b *testing.B) {
 			table := benchTable()
-			gs := group.New(group.DefaultConfig(), exactly{table})
+			gs := group.New(group.DefaultConfig(), aggregate.NewMerged(table))
 			w := table.NewWriter()
 			defer w.Close()
 			reader := exposition.NewTextReader(exposition.DefaultOptions())
@@ -94,7 +87,7 @@ func BenchmarkDelete(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint("groups=", n), func(b *testing.B) {
 			table := benchTable()
-			gs := group.New(group.DefaultConfig(), exactly{table})
+			gs := group.New(group.DefaultConfig(), aggregate.NewMerged(table))
 			w := table.NewWriter()
 			defer w.Close()
 			families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read(fmt.Appendf(nil, benchBody, 1, 1))

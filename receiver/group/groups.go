@@ -22,6 +22,8 @@ type Applier interface {
 type Table interface {
 	// Remove removes the series of an object with the name and one of the label sets.
 	Remove(o metric.Object, name string, sets []metric.Labels)
+	// Hide hides such series that other replicas have, until those have heard that they were removed.
+	Hide(o metric.Object, name string, sets []metric.Labels)
 	// Lifetime is a clock that is never set and that continues after a restart: TTLs are measured
 	// by it.
 	Lifetime() time.Duration
@@ -224,6 +226,7 @@ func (gs *Groups) removeLocked(g *group) {
 		for _, f := range c.families {
 			gs.remove(&g.about, f, nil)
 		}
+		gs.hideRemoved(&g.about, c, nil)
 	}
 	g.removed = true
 	s := gs.shard(g.hash)

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog"
 )
 
@@ -248,6 +249,7 @@ func (gs *Groups) updateTable(g *group, own, next *contents) {
 		}
 		gs.remove(&g.about, old, f)
 	}
+	gs.hideRemoved(&g.about, own, next)
 	for _, f := range next.families {
 		old := own.find(f.Name)
 		if f == old {
@@ -261,6 +263,34 @@ func (gs *Groups) updateTable(g *group, own, next *contents) {
 			if j := match.indexOf(i); j < 0 || !old.served(j) {
 				f.setUnserved(i)
 			}
+		}
+	}
+}
+
+// hideRemoved hides the series that are no longer a group's where other replicas have them: a replica that
+// is away doesn't hear of it. next is nil for a group that was deleted or has expired.
+func (gs *Groups) hideRemoved(about *metric.Object, before, next *contents) {
+	if gs.replication == nil || before == nil {
+		return
+	}
+	var one sampleBuilder
+	for _, old := range before.families {
+		f := next.find(old.Name)
+		if f == old {
+			continue
+		}
+		if f != nil && kindOf(f.Type) != kindOf(old.Type) {
+			f = nil
+		}
+		match := matchLabels(old, f)
+		var sets []metric.Labels
+		for i := range old.Metrics {
+			if match.indexOf(i) < 0 {
+				sets = append(sets, one.labelSet(about, old, i))
+			}
+		}
+		if len(sets) > 0 {
+			gs.table.Hide(*about, old.Name, sets)
 		}
 	}
 }

@@ -81,6 +81,8 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 }
 
+func (t *table) Hide(metric.Object, string, []metric.Labels) {}
+
 func (t *table) Lifetime() time.Duration { return t.lifetime() }
 
 // String is what is served, a line each.

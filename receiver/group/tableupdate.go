@@ -64,6 +64,7 @@ func (a *tableUpdate) run() *Rejection {
 			}
 		}
 	}
+	a.groups.hideRemoved(a.about, a.before, a.next)
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 type tableOnly struct{ *aggregate.Table }
 
 func (tableOnly) Remove(metric.Object, string, []metric.Labels) {}
+func (tableOnly) Hide(metric.Object, string, []metric.Labels)   {}
 
 // A push over loopback, to 5,000 groups in turn, as the real table takes it. The client is in the
 // same process.

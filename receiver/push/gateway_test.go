@@ -2,6 +2,7 @@ package push
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -452,6 +453,22 @@ func TestWipe(t *testing.T) {
 	g.wants(200, "", "PUT", "/metrics/job/1", "x 1\n", "Sluice-TTL", "forever")
 	g.wants(202, `"deleted":3`, "PUT", "/api/v1/admin/wipe", "")
 	g.wants(405, "", "GET", "/api/v1/admin/wipe", "")
+	g.exposes()
+}
+
+// With other replicas, a wipe first waits for their groups. It deletes what it knows if one is not heard.
+func TestWipeHearsReplicas(t *testing.T) {
+	replicas := &others{}
+	var g gateway
+	replicas.heard = func() error { // a group of another replica arrives
+		g.wants(200, "", "PUT", "/metrics/job/late", "x 1\n")
+		return replicas.err
+	}
+	g = gateway{start(t, func(c *Config, p *Parts) { c.AdminWipe, p.Replicas = true, replicas })}
+	g.wants(200, "", "PUT", "/metrics/job/known", "x 1\n")
+	g.wants(202, `"deleted":2`, "PUT", "/api/v1/admin/wipe", "")
+	replicas.err = errors.New("sluice-0 was not heard")
+	g.wants(503, "1 groups were deleted, but not all replicas were heard; wipe again: sluice-0 was not heard", "PUT", "/api/v1/admin/wipe", "")
 	g.exposes()
 }
 

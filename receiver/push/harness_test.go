@@ -233,6 +233,9 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 }
 
+// Hide implements group.Table.
+func (t *table) Hide(metric.Object, string, []metric.Labels) {}
+
 // Lifetime implements group.Table.
 func (t *table) Lifetime() time.Duration { return time.Since(testsBegan) }
 
@@ -294,6 +297,14 @@ func (d *disk) Sync(ctx context.Context) error {
 type others struct {
 	calls atomic.Int64
 	err   error
+	heard func() error // HearDocuments; may be nil
+}
+
+func (o *others) HearDocuments(context.Context) error {
+	if o.heard == nil {
+		return nil
+	}
+	return o.heard()
 }
 
 func (*others) Name() string { return "sluice-1" }

@@ -40,6 +40,9 @@ type Replicas interface {
 	// SyncAll waits until every live replica has all that was applied here before the call. The
 	// error names those that have not answered.
 	SyncAll(ctx context.Context) error
+	// HearDocuments waits until this replica has the groups and deletions that every live replica had
+	// before the call. The error names those that were not heard.
+	HearDocuments(ctx context.Context) error
 }
 
 // Sync waits for the disk and, for SyncAll, for the replicas, also for requests in flight at
@@ -67,6 +70,18 @@ func (x *Request) Sync(sync Sync) *Fault {
 		return unsynced("it is on disk here, but not at every replica: " + err.Error())
 	}
 	return nil
+}
+
+// HearReplicas waits for the groups and deletions of the other replicas. The error names those that were
+// not heard.
+func (x *Request) HearReplicas() error {
+	s := x.server
+	if s.replicas == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.life, s.cfg.SyncTimeout)
+	defer cancel()
+	return s.replicas.HearDocuments(ctx)
 }
 
 // replicaHeader of an answer names the replica that took a push. Answers in JSON name it too.

@@ -2,6 +2,7 @@ package pushgateway
 
 import (
 	"bufio"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -47,7 +48,8 @@ func stream(x *httpserver.Request, write func(*bufio.Writer) error) {
 }
 
 // wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If
-// credentials are checked, it requires the right to delete at the cluster scope.
+// credentials are checked, it requires the right to delete at the cluster scope. It first waits for groups
+// that were pushed to other replicas. Those of a replica that is not heard stay.
 func (h *Handler) wipe(x *httpserver.Request) {
 	if x.ChecksCredentials() {
 		if f := x.May(metric.Delete, metric.Object{}); f != nil {
@@ -55,7 +57,15 @@ func (h *Handler) wipe(x *httpserver.Request) {
 			return
 		}
 	}
+	unheard := x.HearReplicas()
 	n := h.groups.Wipe(h.mayGroups(x, metric.Delete))
+	if unheard != nil {
+		x.Fail(&httpserver.Fault{
+			Status: fasthttp.StatusServiceUnavailable, Reason: "sync", Uncounted: true,
+			Message: fmt.Sprintf("%d groups were deleted, but not all replicas were heard; wipe again: %s", n, unheard),
+		})
+		return
+	}
 	x.Reply(fasthttp.StatusAccepted, httpserver.DeleteAnswer{Deleted: n})
 }
 
