@@ -90,10 +90,11 @@ func (o *oneAsked) Value() (float64, error) {
 type served struct {
 	*oneMetric
 	externalscaler.ExternalScalerClient
-	conn  *grpc.ClientConn
-	stop  context.CancelFunc
-	ended chan error
-	ready atomic.Bool
+	conn   *grpc.ClientConn
+	server *Server
+	stop   context.CancelFunc
+	ended  chan error
+	ready  atomic.Bool
 }
 
 func serve(t *testing.T) *served {
@@ -108,7 +109,7 @@ func serve(t *testing.T) *served {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s.stop = stop
+	s.server, s.stop = server, stop
 	go func() { s.ended <- server.Run(ctx) }()
 	if s.conn, err = grpc.NewClient(server.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
