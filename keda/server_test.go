@@ -421,6 +421,15 @@ func TestStreamWaitsForTheFirstSample(t *testing.T) {
 	wantNext(t, got, true, time.Second)
 }
 
+// A metric that is absent reads 0 with absent: "0", which the stream says at once.
+func TestStreamOfAnAbsentMetricReadsZero(t *testing.T) {
+	s := serve(t)
+	got, _ := s.received(t, "absent", "0")
+	wantNext(t, got, false, 5*time.Second)
+	s.set(1)
+	wantNext(t, got, true, 5*time.Second)
+}
+
 // A stream that is opened before the start is over waits: an error would make the operator wait longer
 // each time.
 func TestStreamWaitsForTheStart(t *testing.T) {
