@@ -57,7 +57,8 @@ binary: build
 
 # The binary in a real control plane: etcd, kube-apiserver and kube-controller-manager. The first run
 # builds them and keeps them in the user's cache folder (or SLUICE_E2E_CACHE). TORTURE=long make e2e
-# watches faults of replicas for five minutes each.
+# watches faults of replicas for five minutes each. KUBERNETES=1.37.1 make e2e takes another version of
+# Kubernetes than the default (e2e/binaries/kubernetes.go).
 e2e: build
 	cd e2e && go run ./prepare
 	$(E2E) -timeout $(if $(filter long,$(TORTURE)),90m,30m) ./binaries ./child ./controlplane ./replicas ./cluster

@@ -15,12 +15,12 @@ var deniedBy = regexp.MustCompile(`the external metric "[^"]*" (?:is denied|must
 func (f *Facts) ofPolicies() (out []Finding) {
 	if c := f.condition("ScalingActive"); c != nil && c.Status == "False" {
 		if m := deniedBy.FindStringSubmatch(c.Message); m != nil {
-			return []Finding{f.ofPolicy("", m, "a policy denies the HPA controller a metric: "+m[0])}
+			return []Finding{ofPolicy("", m, "a policy denies the HPA controller a metric: "+m[0])}
 		}
 	}
 	for i := range f.Autoscaler.Metrics {
 		if m := f.deniedByPolicy(i); m != nil {
-			one := f.ofPolicy(f.Autoscaler.Metrics[i].Name, m, "a policy denies you this metric, so what the controller gets is unknown: "+m[0])
+			one := ofPolicy(f.Autoscaler.Metrics[i].Name, m, "a policy denies you this metric, so what the controller gets is unknown: "+m[0])
 			one.Warning = true
 			out = append(out, one)
 		}
@@ -36,7 +36,7 @@ func (f *Facts) deniedByPolicy(i int) []string {
 	return nil
 }
 
-func (f *Facts) ofPolicy(of string, m []string, text string) Finding {
+func ofPolicy(of string, m []string, text string) Finding {
 	selector, rule, policy, in := m[1], m[2], m[3], ""
 	if m[4] != "" {
 		in = " -n " + m[4]

@@ -202,7 +202,7 @@ func (q *TriggerQuestion) words() string {
 	case "namespace":
 		text += " of the namespace"
 	case "pods":
-		text += " of pods, added up"
+		text += " of pods, rolled up"
 		if q.PodSelector != "" {
 			text += ", with " + q.PodSelector
 		}

@@ -80,10 +80,28 @@ func (f *ScaledObjectFacts) ofTrigger(i int, r *TriggerReport) *Finding {
 	case r.Fault == "":
 		return nil
 	default:
-		out.Cause, out.Text = KEDA, "KEDA's adapter has no value: "+heart(r.Fault)
-		out.Remedy = []string{operatorLog}
+		f.ofRefusal(r, out)
 	}
 	return out
+}
+
+// ofRefusal says why Sluice refuses a trigger whose metadata is well formed. KEDA's Event has its words.
+func (f *ScaledObjectFacts) ofRefusal(r *TriggerReport, out *Finding) {
+	if denied := deniedBy.FindStringSubmatch(f.said(r, "code = PermissionDenied")); denied != nil {
+		of, edit := ofPolicy(out.Metric, denied, "a policy denies the trigger its metric: "+denied[0]), out.Remedy
+		if denied[1] != "" {
+			of.Remedy = append(of.Remedy[:1], fmt.Sprintf("In the trigger: a selector within %q", denied[1]))
+			of.Remedy = append(of.Remedy, edit...)
+		}
+		*out = of
+		return
+	}
+	if invalid := f.said(r, "code = InvalidArgument"); invalid != "" && !strings.Contains(invalid, "metadata of the trigger") { // those are mended since
+		out.Cause, out.Text = TriggerMetadata, "Sluice refuses what the trigger asks for: "+heart(invalid)
+		return
+	}
+	out.Cause, out.Text = KEDA, "KEDA's adapter has no value: "+heart(r.Fault)
+	out.Remedy = []string{operatorLog}
 }
 
 const operatorLog = "kubectl logs -n keda deployment/keda-operator --since=10m | grep -i external"

@@ -122,6 +122,26 @@ var provokedScaledObjects = []struct {
 	{"scaledobject-other-error", KEDA, func(f *ScaledObjectFacts) {
 		refusedWith(f, "unable to fetch metrics from external metrics API: the adapter is away")
 	}},
+	{"scaledobject-policy", RightMissing, func(f *ScaledObjectFacts) {
+		refusedWith(f, "rpc error: code = Unknown desc = error when getting metric values metric:s0-jobs-waiting-last encountered error")
+		event(f, `rpc error: code = PermissionDenied desc = the external metric "jobs_waiting:last" is denied by rules[0] of externalmetricpolicy/guard in the namespace shop`)
+	}},
+	{"scaledobject-policy-selector", RightMissing, func(f *ScaledObjectFacts) {
+		refusedWith(f, `rpc error: code = PermissionDenied desc = the external metric "jobs_waiting:last" must be asked for with a selector within "queue=sms", by rules[1] of clusterexternalmetricpolicy/all`)
+	}},
+	{"scaledobject-question", TriggerMetadata, func(f *ScaledObjectFacts) {
+		f.Triggers[0].Asks.Metric = "jobs_waiting:p95"
+		refusedWith(f, "rpc error: code = Unknown desc = error when getting metric values metric:s0-jobs-waiting-p95 encountered error")
+		event(f, `rpc error: code = InvalidArgument desc = metric "jobs_waiting" is a gauge and has no stat "p95"; must be one of last, mean, min, max`)
+	}},
+	{"scaledobject-mended", KEDA, func(f *ScaledObjectFacts) {
+		refusedWith(f, "rpc error: code = Unknown desc = error when getting metric values metric:s0-jobs-waiting-last encountered error")
+		event(f, "rpc error: code = InvalidArgument desc = metadata of the trigger: metric is missing")
+	}},
+	{"scaledobject-pods", "", func(f *ScaledObjectFacts) {
+		f.Triggers[0].Asks = TriggerQuestion{Metric: "http_requests:rate:10s", Object: "pods", PodSelector: "app=web", Target: 10}
+		f.MinReplicas = 1
+	}},
 	{"scaledobject-own-right", RightMissing, func(f *ScaledObjectFacts) {
 		f.Autoscaler.Readings = []Reading{{Asked: true, Code: 403, Fault: `User "jane" cannot list resource "s0-jobs-waiting-last"`}}
 	}},

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	headers "google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 )
@@ -183,8 +184,14 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// deafClient opens streams, and takes nothing that the server sends on them.
-func deafClient(t *testing.T, address string, streams int) {
+// rawClient speaks frames.
+type rawClient struct {
+	*http2.Framer
+	conn    net.Conn
+	streams uint32
+}
+
+func dialRaw(t *testing.T, address string, settings ...http2.Setting) *rawClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -194,30 +201,154 @@ func deafClient(t *testing.T, address string, streams int) {
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
-	frames := http2.NewFramer(conn, conn)
-	if err := frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+	c := &rawClient{Framer: http2.NewFramer(conn, conn), conn: conn}
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	if err := c.WriteSettings(settings...); err != nil {
 		t.Fatal(err)
 	}
-	message, err := proto.Marshal(ref())
+	return c
+}
+
+// open sends the headers of a call, and the given bytes of its message.
+func (c *rawClient) open(t *testing.T, method string, body []byte, end bool) (id uint32) {
+	t.Helper()
+	var block strings.Builder
+	header := hpack.NewEncoder(&block)
+	for _, field := range [][2]string{
+		{":method", "POST"}, {":scheme", "http"}, {":path", method},
+		{":authority", "sluice"}, {"content-type", "application/grpc"}, {"te", "trailers"},
+	} {
+		_ = header.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+	}
+	id = 2*c.streams + 1
+	c.streams++
+	err := c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte(block.String()), EndHeaders: true})
+	if len(body) > 0 {
+		err = errors.Join(err, c.WriteData(id, end, body))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := append([]byte{0, 0, 0, 0, byte(len(message))}, message...)
-	for i := range streams {
-		var block strings.Builder
-		header := hpack.NewEncoder(&block)
-		for _, field := range [][2]string{
-			{":method", "POST"}, {":scheme", "http"}, {":path", externalscaler.ExternalScaler_StreamIsActive_FullMethodName},
-			{":authority", address}, {"content-type", "application/grpc"}, {"te", "trailers"},
-		} {
-			_ = header.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
+	return id
+}
+
+// ended reads until so many calls have ended, and returns their gRPC status codes.
+func (c *rawClient) ended(t *testing.T, calls int, within time.Duration) map[uint32]string {
+	t.Helper()
+	_ = c.conn.SetReadDeadline(time.Now().Add(within))
+	got := map[uint32]string{}
+	for len(got) < calls {
+		frame, err := c.ReadFrame()
+		if err != nil {
+			t.Fatalf("%d of %d calls have ended after %s: %v", len(got), calls, within, err)
 		}
-		id := uint32(2*i + 1)
-		if err := errors.Join(
-			frames.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte(block.String()), EndHeaders: true}),
-			frames.WriteData(id, true, body)); err != nil {
-			t.Fatal(err)
+		if headers, is := frame.(*http2.MetaHeadersFrame); is && headers.StreamEnded() {
+			for _, field := range headers.RegularFields() {
+				if field.Name == "grpc-status" {
+					got[headers.StreamID] = field.Value
+				}
+			}
 		}
+	}
+	return got
+}
+
+// message is a request on the wire.
+func message(t *testing.T) []byte {
+	t.Helper()
+	text, err := proto.Marshal(ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]byte{0, 0, 0, 0, byte(len(text))}, text...)
+}
+
+// deafClient opens streams, and takes nothing that the server sends on them.
+func deafClient(t *testing.T, address string, streams int) {
+	t.Helper()
+	c := dialRaw(t, address, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	for range streams {
+		c.open(t, externalscaler.ExternalScaler_StreamIsActive_FullMethodName, message(t), true)
+	}
+}
+
+// A call of headers alone, or of half a message, ends after callPatience, and its goroutine with it.
+func TestCallsWithoutAMessageEnd(t *testing.T) {
+	s := serve(t)
+	c := dialRaw(t, s.conn.Target())
+	half := message(t)
+	half = half[:len(half)/2]
+	began, calls := time.Now(), 0
+	for _, method := range []string{
+		externalscaler.ExternalScaler_IsActive_FullMethodName, externalscaler.ExternalScaler_GetMetricSpec_FullMethodName,
+		externalscaler.ExternalScaler_GetMetrics_FullMethodName, grpc_health_v1.Health_Check_FullMethodName,
+	} {
+		c.open(t, method, nil, false)
+		c.open(t, method, half, false)
+		calls += 2
+	}
+	for id, code := range c.ended(t, calls, callPatience+20*time.Second) {
+		if code != fmt.Sprint(int(codes.DeadlineExceeded)) {
+			t.Errorf("the call of stream %d ended with code %s", id, code)
+		}
+	}
+	if took := time.Since(began); took < callPatience {
+		t.Errorf("the calls ended after %s", took)
+	}
+	s.wantAnswers(t)
+	s.wantNoCalls(t)
+}
+
+// wantNoCalls waits until no unary call is counted.
+func (s *served) wantNoCalls(t *testing.T) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); s.server.patience.calls.Load() != 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d calls are counted", s.server.patience.calls.Load())
+		}
+	}
+}
+
+// Beyond mostCalls, calls without a message end soon; those with one are answered.
+func TestCallsWithoutAMessageAreBounded(t *testing.T) {
+	s := serve(t)
+	s.server.patience.calls.Store(mostCalls)
+	defer s.server.patience.calls.Store(0)
+	c := dialRaw(t, s.conn.Target())
+	began := time.Now()
+	silent := c.open(t, externalscaler.ExternalScaler_IsActive_FullMethodName, nil, false)
+	if code := c.ended(t, 1, 20*time.Second)[silent]; code != fmt.Sprint(int(codes.DeadlineExceeded)) {
+		t.Errorf("the call ended with code %q", code)
+	}
+	if took := time.Since(began); took >= callPatience {
+		t.Errorf("the call ended after %s", took)
+	}
+	s.wantAnswers(t)
+}
+
+// A stream counts from its headers on, and has no deadline.
+func TestStreamsWithoutAMessageCount(t *testing.T) {
+	s := serve(t)
+	s.set(1)
+	c := dialRaw(t, s.conn.Target())
+	methods := []string{
+		externalscaler.ExternalScaler_StreamIsActive_FullMethodName, externalscaler.ExternalScaler_StreamMetricSpec_FullMethodName,
+		grpc_health_v1.Health_Watch_FullMethodName,
+	}
+	for _, method := range methods {
+		c.open(t, method, nil, false)
+	}
+	for deadline := time.Now().Add(20 * time.Second); s.server.count.open.Load() != int64(len(methods)); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams are counted", s.server.count.open.Load())
+		}
+	}
+	got, _ := s.received(t)
+	for began := time.Now(); time.Since(began) < callPatience+time.Second; { // repeated for longer than a call may take
+		wantNext(t, got, true, repeatEvery+3*time.Second)
+	}
+	if open := s.server.count.open.Load(); open != int64(len(methods))+1 {
+		t.Errorf("%d streams are open", open)
 	}
 }
 

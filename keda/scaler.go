@@ -214,6 +214,6 @@ func finite(v float64) float64 {
 	return v
 }
 
-// whole is a value for KEDA before 2.16, which knows whole numbers only: rounded up, as the
+// whole is a value for KEDA before 2.17, which knows whole numbers only: rounded up, as the
 // autoscaler rounds.
 func whole(v float64) int64 { return int64(min(math.Ceil(v), math.MaxInt64/2)) }

@@ -38,6 +38,7 @@ type Server struct {
 	secured  *mutualtls.Certificates // nil: plain text
 	watcher  *watcher
 	count    *counters
+	patience *patience
 	log      *slog.Logger
 	full     ratelog.Limiter // of the log about connections
 }
@@ -62,12 +63,12 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("keda: %w", err)
 	}
-	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), log: parts.Logger, health: health.NewServer()}
+	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), log: parts.Logger, health: health.NewServer()}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connectTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
-		grpc.ChainUnaryInterceptor(s.count.unary, newPatience().unary), grpc.StreamInterceptor(s.count.stream),
+		grpc.InTapHandle(s.patience.tap), grpc.ChainUnaryInterceptor(s.count.unary, s.patience.unary), grpc.StreamInterceptor(s.count.stream),
 	}
 	if !cfg.Insecure {
 		var err error

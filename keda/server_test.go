@@ -2,6 +2,8 @@ package keda
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"math"
 	"strings"
@@ -90,10 +92,11 @@ func (o *oneAsked) Value() (float64, error) {
 type served struct {
 	*oneMetric
 	externalscaler.ExternalScalerClient
-	conn  *grpc.ClientConn
-	stop  context.CancelFunc
-	ended chan error
-	ready atomic.Bool
+	conn   *grpc.ClientConn
+	server *Server
+	stop   context.CancelFunc
+	ended  chan error
+	ready  atomic.Bool
 }
 
 func serve(t *testing.T) *served {
@@ -108,7 +111,7 @@ func serve(t *testing.T) *served {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s.stop = stop
+	s.server, s.stop = server, stop
 	go func() { s.ended <- server.Run(ctx) }()
 	if s.conn, err = grpc.NewClient(server.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
 		t.Fatal(err)
@@ -244,9 +247,12 @@ func TestMetricsAreOneValue(t *testing.T) {
 	}
 	for value, want := range map[float64]float64{7.5: 7.5, -3: 0, math.Inf(1): 0} {
 		s.set(value)
-		if v, err := get(); err != nil || v.GetMetricValueFloat() != want || v.GetMetricName() != "jobs-last" {
+		if v, err := get(); err != nil || v.GetMetricValueFloat() != want || v.GetMetricValue() != int64(math.Ceil(want)) || v.GetMetricName() != "jobs-last" {
 			t.Errorf("%v: %v %v", value, v, err)
 		}
+	}
+	if v := finite(math.NaN()); v != 0 {
+		t.Errorf("NaN: %v", v)
 	}
 	if q := s.asked.Load(); q.Namespace != "shop" || q.Metric != "jobs:last" || q.Object != External {
 		t.Errorf("asked %+v", q)
@@ -255,6 +261,19 @@ func TestMetricsAreOneValue(t *testing.T) {
 	wantCode(t, err, codes.InvalidArgument, "invalid")
 	_, err = get("metric", "denied", "absent", "0")
 	wantCode(t, err, codes.PermissionDenied, "denied by a policy")
+}
+
+// Until the store is restored and the cluster is read, no value is known: not even that a metric is absent.
+func TestNoValueBeforeTheStart(t *testing.T) {
+	s := serve(t)
+	s.ready.Store(false)
+	for range 2 { // absent, then with a value
+		_, err := s.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref("absent", "0")})
+		wantCode(t, err, codes.Unavailable, "restoring the store")
+		_, err = s.IsActive(t.Context(), ref("absent", "0"))
+		wantCode(t, err, codes.Unavailable, "restoring the store")
+		s.set(7)
+	}
 }
 
 // "Don't know" is an error, never false.
@@ -402,6 +421,15 @@ func TestStreamWaitsForTheFirstSample(t *testing.T) {
 	wantNext(t, got, true, time.Second)
 }
 
+// A metric that is absent reads 0 with absent: "0", which the stream says at once.
+func TestStreamOfAnAbsentMetricReadsZero(t *testing.T) {
+	s := serve(t)
+	got, _ := s.received(t, "absent", "0")
+	wantNext(t, got, false, 5*time.Second)
+	s.set(1)
+	wantNext(t, got, true, 5*time.Second)
+}
+
 // A stream that is opened before the start is over waits: an error would make the operator wait longer
 // each time.
 func TestStreamWaitsForTheStart(t *testing.T) {
@@ -439,12 +467,25 @@ func TestAConnectionHasManyStreams(t *testing.T) {
 	}
 }
 
-// Streams end without an error when the process stops: the operator then connects again at once.
+// All streams end without an error when the process stops: the operator then connects again at once, and
+// not after a wait that doubles.
 func TestStreamsEndWithTheServer(t *testing.T) {
 	s := serve(t)
 	s.set(1)
 	got, end := s.received(t)
 	wantNext(t, got, true, time.Second)
+	spec, err := s.StreamMetricSpec(t.Context(), ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := spec.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	s.ready.Store(false)
+	waiting, endOfWaiting := s.received(t) // for the start
+	for s.server.count.open.Load() < 3 {
+		time.Sleep(10 * time.Millisecond)
+	}
 	began := time.Now()
 	s.stop()
 	if err := <-s.ended; err != nil {
@@ -453,8 +494,13 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	s.ended = nil
 	for range got {
 	}
-	if err := end(); err == nil || err.Error() != "EOF" {
-		t.Errorf("the stream ended with %v, want EOF", err)
+	for range waiting {
+	}
+	_, endOfSpec := spec.Recv()
+	for name, err := range map[string]error{"StreamIsActive": end(), "StreamIsActive before the start": endOfWaiting(), "StreamMetricSpec": endOfSpec} {
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("%s ended with %v, want EOF", name, err)
+		}
 	}
 	if took := time.Since(began); took > stopPatience {
 		t.Errorf("the stop took %s", took)

@@ -111,6 +111,34 @@ func TestSlowTriggersLeaveTime(t *testing.T) {
 	})
 }
 
+// A sample that activates an idle trigger is news for its stream within 50 ms, whenever it comes.
+func TestACrossingIsNoticedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowMetrics()
+		w := newWatcher(s)
+		asked, _ := s.Ask(Question{Metric: "jobs"})
+		one := w.add(&trigger{}, asked)
+		done := make(chan struct{})
+		ctx, stop := context.WithCancel(t.Context())
+		go func() { defer close(done); w.run(ctx) }()
+		<-one.news
+		for i := range 20 {
+			time.Sleep(time.Minute + time.Duration(i)*time.Millisecond)
+			began := time.Now()
+			s.set(func() { s.values["jobs"] = 1 })
+			if active := <-one.news; !active || time.Since(began) > 50*time.Millisecond {
+				t.Errorf("active %t after %s", active, time.Since(began))
+			}
+			s.set(func() { s.values["jobs"] = 0 })
+			for active := true; active; {
+				active = <-one.news
+			}
+		}
+		stop()
+		<-done
+	})
+}
+
 // A stream that ends before run has looked at it, and one that is open, leave nothing behind.
 func TestStreamsThatEndAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -56,6 +56,39 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 	}
 }
 
+// A trigger's value is the sum of the label sets that its selector selects, of its namespace alone. KEDA adds up
+// what it gets, so there is one value.
+func TestTriggersAddUpLabelSets(t *testing.T) {
+	p := started(t, t.TempDir())
+	for path, value := range map[string]string{
+		"shop/external/jobs?label=queue=mail": "3", "shop/external/jobs?label=queue=print": "5.5", "billing/external/jobs": "100",
+	} {
+		if code, text := spoken(t, p, "PUT", "/v1/namespaces/"+path, value); code >= 300 {
+			t.Fatal(code, text)
+		}
+	}
+	value := func(q keda.Question) (float64, error) {
+		asked, err := p.triggers().Ask(q)
+		if err != nil {
+			return 0, err
+		}
+		return asked.Value()
+	}
+	for selector, want := range map[string]float64{"": 8.5, "queue=mail": 3, "queue in (mail,print)": 8.5} {
+		if got, err := value(keda.Question{Namespace: "shop", Metric: "jobs:last", Object: keda.External, Selector: selector}); err != nil || got != want {
+			t.Errorf("%q: %v (%v), want %v", selector, got, err, want)
+		}
+	}
+	for name, q := range map[string]keda.Question{
+		"another namespace": {Namespace: "empty", Metric: "jobs:last", Object: keda.External},
+		"another queue":     {Namespace: "shop", Metric: "jobs:last", Object: keda.External, Selector: "queue=sms"},
+	} {
+		if got, err := value(q); !errors.Is(err, metric.ErrNotFound) {
+			t.Errorf("%s: %v (%v), want ErrNotFound", name, got, err)
+		}
+	}
+}
+
 // changesOf watches a trigger. The function that it returns looks, and reports whether the trigger changed.
 func changesOf(t *testing.T, source keda.Source, asked keda.Asked) func() bool {
 	t.Helper()

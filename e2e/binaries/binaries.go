@@ -7,10 +7,6 @@ import (
 	"sync"
 )
 
-// KubernetesVersion is the version that the binaries report: that of k8s.io/kubernetes in
-// kubernetes/go.mod, which "go build" does not record. Clients reject a server without a version.
-const KubernetesVersion = "v1.36.3"
-
 // Paths are the paths of the binaries.
 type Paths struct {
 	Etcd, APIServer, ControllerManager, Kubectl string
@@ -28,19 +24,20 @@ func Build(ctx context.Context, report func(string)) (Paths, error) {
 	if report == nil {
 		report = func(string) {}
 	}
-	folders := map[string]string{}
-	for _, m := range modules() {
-		folder, err := m.build(ctx, report)
-		if err != nil {
+	kubernetes, err := kubernetes(KubernetesVersion)
+	if err != nil {
+		return Paths{}, err
+	}
+	folders := [2]string{}
+	for i, m := range []module{etcd(), kubernetes} {
+		if folders[i], err = m.build(ctx, report); err != nil {
 			return Paths{}, fmt.Errorf("module %s: %w", m.folder, err)
 		}
-		folders[m.folder] = folder
 	}
-	in := func(module, name string) string { return filepath.Join(folders[module], name) }
 	return Paths{
-		Etcd:              in("etcd", "etcd"),
-		APIServer:         in("kubernetes", "kube-apiserver"),
-		ControllerManager: in("kubernetes", "kube-controller-manager"),
-		Kubectl:           in("kubernetes", "kubectl"),
+		Etcd:              filepath.Join(folders[0], "etcd"),
+		APIServer:         filepath.Join(folders[1], "kube-apiserver"),
+		ControllerManager: filepath.Join(folders[1], "kube-controller-manager"),
+		Kubectl:           filepath.Join(folders[1], "kubectl"),
 	}, nil
 }

@@ -13,17 +13,39 @@ import (
 
 // The version that a binary reports follows the module that it is built from.
 func TestVersionIsThatOfTheModule(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("..", "kubernetes", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
+	for version, folder := range kubernetesFolders {
+		content, err := os.ReadFile(filepath.Join("..", folder, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "\tk8s.io/kubernetes " + version + " "; !strings.Contains(string(content), want) {
+			t.Errorf("%s/go.mod does not say %q: want kubernetesFolders and it to agree", folder, strings.TrimSpace(want))
+		}
+		libraries, replaced := "v0"+strings.TrimPrefix(version, "v1"), 0
+		for line := range strings.Lines(string(content)) {
+			if !strings.Contains(line, " => ") {
+				continue
+			}
+			if replaced++; !strings.HasSuffix(line, " "+libraries+"\n") {
+				t.Errorf("%s/go.mod: %q: want %s", folder, strings.TrimSpace(line), libraries)
+			}
+		}
+		if replaced < 20 {
+			t.Errorf("%s/go.mod replaces %d libraries; the test does not see what it should", folder, replaced)
+		}
 	}
-	if want := "\tk8s.io/kubernetes " + KubernetesVersion + " "; !strings.Contains(string(content), want) {
-		t.Errorf("kubernetes/go.mod does not say %q: want KubernetesVersion and it to agree", strings.TrimSpace(want))
+}
+
+// The version of the binaries is part of their module's key, so each has a folder in the cache. One that
+// there is no module for is an error that names the others.
+func TestKubernetesVersions(t *testing.T) {
+	one, err := kubernetes("v1.37.1")
+	if err != nil || one.folder != "kubernetes-1.37" || !strings.HasSuffix(one.ldflags, ".gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37") {
+		t.Errorf("%+v, %v", one, err)
 	}
-	libraries := "v0" + strings.TrimPrefix(KubernetesVersion, "v1")
-	for line := range strings.Lines(string(content)) {
-		if strings.Contains(line, " => ") && !strings.HasSuffix(line, " "+libraries+"\n") {
-			t.Errorf("kubernetes/go.mod: %q: want %s", strings.TrimSpace(line), libraries)
+	for _, version := range []string{"v1.35.0", "v", "vnewest"} {
+		if _, err := kubernetes(version); err == nil || !strings.Contains(err.Error(), "must be one of v1.36.3, v1.37.1") {
+			t.Errorf("%s: %v", version, err)
 		}
 	}
 }

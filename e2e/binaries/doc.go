@@ -6,6 +6,6 @@
 // asked for (BuildKEDA), and tests use them if they are there (CachedKEDA).
 //
 // The modules beside this package, etcd, kubernetes and kedacore, name the binaries and pin every
-// version. The package downloads no binary and uses none that is installed: results would depend on
-// the machine.
+// version; the environment variable KUBERNETES chooses the module of another version of Kubernetes. The
+// package downloads no binary and uses none that is installed: results would depend on the machine.
 package binaries

@@ -21,24 +21,11 @@ type module struct {
 	ldflags string
 }
 
-func modules() []module {
-	const version = "-X k8s.io/component-base/version."
-	major, minor := majorMinor(KubernetesVersion)
-	return []module{
-		{folder: "etcd", about: "etcd", pattern: ".", ldflags: "-s -w"},
-		{folder: "kubernetes", about: "kube-apiserver, kube-controller-manager and kubectl", pattern: "tool", ldflags: "-s -w " +
-			version + "gitVersion=" + KubernetesVersion + " " + version + "gitMajor=" + major + " " + version + "gitMinor=" + minor},
-	}
-}
+func etcd() module { return module{folder: "etcd", about: "etcd", pattern: ".", ldflags: "-s -w"} }
 
 func keda() module {
 	return module{folder: "kedacore", about: "KEDA's operator and adapter", pattern: "tool",
 		ldflags: "-s -w -X github.com/kedacore/keda/v2/version.Version=" + KEDAVersion}
-}
-
-func majorMinor(version string) (major, minor string) {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	return parts[0], parts[1]
 }
 
 // cached returns the folder in the cache, which may not exist yet.
