@@ -39,7 +39,10 @@ func (s *Set) ask(namespace, name, selector string, reader metric.Reader) string
 	if !errors.Is(err, metric.ErrForbidden) {
 		return "another error: " + err.Error()
 	}
-	d, _ := Denied(err)
+	var d *Denial
+	if !errors.As(err, &d) {
+		return "no Denial: " + err.Error()
+	}
 	return fmt.Sprintf("%s %d", d.Policy.Name, d.Rule)
 }
 

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
@@ -404,10 +403,4 @@ func (h hit) denial(r Request) *Denial {
 	}
 	d.text = fmt.Sprintf("the external metric %q %s", r.Expression.String(), reason)
 	return d
-}
-
-// Denied returns the denial of an error.
-func Denied(err error) (*Denial, bool) {
-	var d *Denial
-	return d, errors.As(err, &d)
 }
