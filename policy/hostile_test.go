@@ -102,8 +102,8 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 	}
 }
 
-// A name is matched with the cluster's policies once for all namespaces. A namespace without policies of its own
-// has no verdicts of its own, and where no policy counts there are none.
+// A name is matched with the cluster's policies once for all namespaces. A namespace without
+// policies of its own has no verdicts of its own, and where no policy counts there are none.
 func TestTheClusterIsAskedOnceForAllNamespaces(t *testing.T) {
 	cluster := Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("secret")}})
 	shop := Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}})

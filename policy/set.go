@@ -44,8 +44,9 @@ type Set struct {
 	window   time.Duration // of a metric that is asked for without one
 	current  atomic.Pointer[generation]
 	matching sync.Mutex // one name at a time: expressions must not take all processors
-	// turns are locked before matching, by namespace: of each, one reader waits for matching, so the slow
-	// expressions of one namespace don't keep the readers of another waiting for all of its names.
+	// turns are locked before matching, by namespace: of each, one reader waits for matching, so
+	// the slow expressions of one namespace don't keep the readers of another waiting for all of
+	// its names.
 	turns [64]sync.Mutex
 }
 
@@ -220,8 +221,8 @@ type verdict struct {
 	denied bool // a rule denies it to everybody
 }
 
-// remembered returns the verdict about a name that was asked for before. Where no policy counts, every verdict
-// is known.
+// remembered returns the verdict about a name that was asked for before. Where no policy counts,
+// every verdict is known.
 func (g *generation) remembered(q question) (verdict, bool) {
 	if len(g.byNamespace[q.namespace]) == 0 {
 		return verdict{}, true
@@ -243,8 +244,8 @@ func (g *generation) remember(q question, v verdict) {
 
 func (h hit) rule() *rule { return &h.policy.rules[h.index] }
 
-// question returns what a metric is remembered by. Namespaces without policies of their own share the
-// cluster's verdict.
+// question returns what a metric is remembered by. Namespaces without policies of their own share
+// the cluster's verdict.
 func (g *generation) question(namespace string, e metric.Expression) question {
 	if len(g.byNamespace[namespace]) == 0 {
 		namespace = ""
@@ -252,8 +253,9 @@ func (g *generation) question(namespace string, e metric.Expression) question {
 	return question{namespace, e}
 }
 
-// verdict matches a name that was not asked for since the policies changed. Who waited for that is answered
-// by the policies of the moment: otherwise each change would add readers that match by former ones.
+// verdict matches a name that was not asked for since the policies changed. Who waited for that is
+// answered by the policies of the moment: otherwise each change would add readers that match by
+// former ones.
 func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
 	q := g.question(namespace, e)
 	if v, known := g.remembered(q); known {
@@ -270,8 +272,8 @@ func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verd
 	return g.match(g.question(namespace, e), spellingsOf(e, g.window))
 }
 
-// match asks the policies about the spellings of a name, unless a goroutine did that a moment ago. Those of the
-// cluster are asked once for all namespaces.
+// match asks the policies about the spellings of a name, unless a goroutine did that a moment ago.
+// Those of the cluster are asked once for all namespaces.
 func (g *generation) match(q question, names spellings) verdict {
 	v, known := g.remembered(q)
 	if known {
@@ -295,8 +297,8 @@ func (g *generation) match(q question, names spellings) verdict {
 	return v
 }
 
-// hides reports whether a policy denies a metric to everybody, whatever its kind. first are the rules of its
-// groups of names.
+// hides reports whether a policy denies a metric to everybody, whatever its kind. first are the
+// rules of its groups of names.
 func (p *Policy) hides(first []int) bool {
 	return len(p.subjects) == 0 && !slices.ContainsFunc(first, func(i int) bool { return i < 0 || !p.rules[i].denies() })
 }

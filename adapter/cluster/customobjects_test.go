@@ -174,8 +174,8 @@ func TestCustomResourceIsNotInstalled(t *testing.T) {
 	}
 }
 
-// A resource that is installed later is watched some seconds later. Until then, discovery is asked once for all
-// missing resources, and each of them is asked for once a minute.
+// A resource that is installed later is watched some seconds later. Until then, discovery is asked
+// once for all missing resources, and each of them is asked for once a minute.
 func TestCustomResourceIsInstalledLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCustomWorld(aPolicy("shop", "a", "x"))

@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// installedKindsInterval is the interval at which discovery is asked for missing custom resources: a policy
-// should count soon after its kind was installed.
+// installedKindsInterval is the interval at which discovery is asked for missing custom resources:
+// a policy should count soon after its kind was installed.
 const installedKindsInterval = 5 * time.Second
 
-// installedKinds asks the API server which custom resources of Sluice are installed. Every account may ask, and
-// the answer is small.
+// installedKinds asks the API server which custom resources of Sluice are installed. Every account
+// may ask, and the answer is small.
 type installedKinds struct {
 	discover func(context.Context) ([]string, error)
 

@@ -7,8 +7,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// customKinds are the objects of a custom kind of namespaces and of its twin of the cluster, each read into
-// a T once per generation. What became of them is reported in their statuses and in Events.
+// customKinds are the objects of a custom kind of namespaces and of its twin of the cluster, each
+// read into a T once per generation. What became of them is reported in their statuses and in
+// Events.
 type customKinds[T any] struct {
 	kinds [2]*customKind[T]
 	read  func(*cluster.CustomObject) T
@@ -89,12 +90,14 @@ func (c *customKinds[T]) takeOver(kind *customKind[T], now []*cluster.CustomObje
 	return all, true
 }
 
-// isNewFaultLocked reports whether an Event has not yet told of a condition. A true one is no fault.
+// isNewFaultLocked reports whether an Event has not yet told of a condition. A true one is no
+// fault.
 func (c *customKinds[T]) isNewFaultLocked(of *cluster.CustomObject, condition *cluster.Condition) bool {
 	return !condition.True && c.told[of.UID] != condition.Message
 }
 
-// reportLocked sets the status of an object. A new fault is an Event, too: about tells Events apart.
+// reportLocked sets the status of an object. A new fault is an Event, too: about tells Events
+// apart.
 func (c *customKinds[T]) reportLocked(kind *customKind[T], of *cluster.CustomObject, status cluster.CustomStatus, reason, about string) {
 	condition := &status.Conditions[0]
 	if c.isNewFaultLocked(of, condition) {

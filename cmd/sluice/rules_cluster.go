@@ -121,8 +121,8 @@ func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused 
 	return refused
 }
 
-// fieldsLocked are those of the last value. A value that a policy may keep from somebody is not in them, and
-// what was written of one before is removed.
+// fieldsLocked are those of the last value. A value that a policy may keep from somebody is not in
+// them, and what was written of one before is removed.
 func (c *clusterRules) fieldsLocked(v *rule.Verdict) map[string]string {
 	uid := v.Document.UID
 	if v.Rule == nil {
@@ -144,8 +144,9 @@ func (c *clusterRules) mayShowValue(v *rule.Verdict) bool {
 	return listed.MayShowValue(c.shown)
 }
 
-// renewValuesLocked takes over the newest values of some rules: of those whose statuses are due, the ones that
-// were written longest ago. Every rule has its turn, and the API server gets one write a second at most.
+// renewValuesLocked takes over the newest values of some rules: of those whose statuses are due,
+// the ones that were written longest ago. Every rule has its turn, and the API server gets one
+// write a second at most.
 func (c *clusterRules) renewValuesLocked(verdicts []rule.Verdict) {
 	if time.Since(c.renewed) < rulesReview/2 {
 		return

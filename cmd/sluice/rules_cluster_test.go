@@ -104,7 +104,9 @@ func TestRulesOfTheCluster(t *testing.T) {
 	}
 	mended := object("shop", "bad", "half", "x / 2.0")
 	mended.Generation, r.pushed = 2, ""
-	r.changed(r.kinds[0], []*cluster.CustomObject{good, mended, hidden})
+	worse := object("shop", "worse", "third", "x / 3")
+	r.changed(r.kinds[0], []*cluster.CustomObject{good, mended, hidden, worse})
+	r.want(t, "worse", false, "Invalid", "")
 	r.want(t, "bad", true, "Accepted", "")
 	r.want(t, "hidden", true, "Accepted", "")
 	r.changed(r.kinds[0], nil)
