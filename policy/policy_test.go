@@ -323,3 +323,15 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	})
 }
+
+// A read that no policy touches costs an atomic load.
+func TestACheckWithoutPoliciesAllocatesNothing(t *testing.T) {
+	set, ask := New(time.Minute), Request{Namespace: "shop", Expression: metric.ParseExpression("jobs:last"), Selector: of("queue=mail")}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := set.Check(ask); err != nil {
+			t.Error(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
