@@ -155,8 +155,7 @@ type Limit struct {
 	// the limit last changed; 0: nothing was. WantedSeries is estimated, to a few percent.
 	WantedMetrics int `json:"wantedMetrics,omitempty"`
 	WantedSeries  int `json:"wantedSeries,omitempty"`
-	// Holders are the metrics that hold the slots, those with the most series first; at most
-	// MaxHolders.
+	// Holders are the metrics that hold the slots, those with the most series first; of many, some.
 	Holders []Holder `json:"holders,omitempty"`
 }
 
@@ -167,9 +166,6 @@ type Holder struct {
 	// Autoscaler is set if an autoscaler of the namespace names the metric.
 	Autoscaler bool `json:"autoscaler,omitempty"`
 }
-
-// MaxHolders bounds the listed holders of a limit.
-const MaxHolders = 10
 
 // Rule is a rule that computes a metric from others, or gives pushed metrics another name.
 type Rule struct {

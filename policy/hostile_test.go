@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +69,7 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		for q := range g.verdicts {
-			names = append(names, q.namespace)
+			names = append(names, cmp.Or(q.namespace, "(cluster)")) // sorted before names
 		}
 		slices.Sort(names)
 		return names
@@ -79,8 +81,8 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 		policies []*Policy
 		kept     string
 	}{
-		{"nothing changed", with(cluster, shop, bank), "bank large none shop"},
-		{"another policy of shop", with(bank, other, cluster), "bank large none"},
+		{"nothing changed", with(cluster, shop, bank), "(cluster) bank large shop"}, // the cluster's is that of none
+		{"another policy of shop", with(bank, other, cluster), "(cluster) bank large"},
 		{"another policy of the cluster", with(other, bank, Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("c")}})), ""},
 		{"the first of none", with(other, bank, Compile(Meta{Namespace: "none", Name: "p"}, Spec{Rules: []Rule{deny("a")}})), ""},
 	} {
@@ -100,6 +102,107 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 	}
 }
 
+// A name is matched with the cluster's policies once for all namespaces. A namespace without
+// policies of its own has no verdicts of its own, and where no policy counts there are none.
+func TestTheClusterIsAskedOnceForAllNamespaces(t *testing.T) {
+	cluster := Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("secret")}})
+	shop := Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}})
+	set := setOf(cluster, shop)
+	g := set.current.Load()
+	for _, namespace := range []string{"bank", "none", ""} {
+		if got := set.ask(namespace, "secret", "", metric.Reader{}); got != "all 0" {
+			t.Errorf("in %q: %s", namespace, got)
+		}
+	}
+	if len(g.verdicts) != 1 {
+		t.Errorf("%d verdicts, want that of the cluster", len(g.verdicts))
+	}
+	g.verdicts[question{"", metric.Expression{Name: "secret"}}] = verdict{} // as if the cluster said nothing
+	if got := set.ask("shop", "secret", "", metric.Reader{}); got != "allowed" {
+		t.Errorf("%s: the cluster's rules were matched again", got)
+	}
+	set.Replace([]*Policy{shop})
+	if g = set.current.Load(); set.ask("bank", "jobs", "", metric.Reader{}) != "allowed" || len(g.verdicts) != 0 {
+		t.Errorf("%d verdicts where no policy counts", len(g.verdicts))
+	}
+	set.matching.Lock()
+	defer set.matching.Unlock()
+	if got := set.ask("bank", "other", "", metric.Reader{}); got != "allowed" { // it waits for nobody
+		t.Error(got)
+	}
+}
+
+// A reader waits for one name of another namespace at most, not for all that its readers invent.
+func TestNamespacesTakeTurns(t *testing.T) {
+	set := setOf(slow("noisy", "slow", 1), Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}}))
+	const noisy = 90
+	var ended atomic.Int64
+	var readers sync.WaitGroup
+	set.matching.Lock()
+	for i := range noisy {
+		readers.Go(func() {
+			set.ask("noisy", fmt.Sprint(strings.Repeat("x", 100), i), "", metric.Reader{})
+			ended.Add(1)
+		})
+	}
+	time.Sleep(100 * time.Millisecond) // most of them wait; if fewer do, the test sees less
+	var before int64
+	readers.Go(func() {
+		if got := set.ask("shop", "jobs", "", metric.Reader{}); got != "ours 0" {
+			t.Error(got)
+		}
+		before = ended.Load()
+	})
+	time.Sleep(100 * time.Millisecond)
+	set.matching.Unlock()
+	readers.Wait()
+	if before > noisy/3 {
+		t.Errorf("a reader of another namespace waited for %d of %d names", before, noisy)
+	}
+}
+
+// The verdict of many policies is that of each one by itself, whatever was asked before.
+func TestPoliciesTogetherAllowWhatEachAllows(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	pick := func(list ...string) string { return list[random.IntN(len(list))] }
+	said := map[string]int{}
+	for range 300 {
+		var all []*Policy
+		for i := range 1 + random.IntN(6) {
+			spec := Spec{}
+			for range 1 + random.IntN(3) {
+				pattern := pick("a", "b", "a.*", ".*:last", "[^:]*", "b:mean:1m")
+				if spec.Rules = append(spec.Rules, deny(pattern)); random.IntN(3) > 0 {
+					spec.Rules[len(spec.Rules)-1] = only(pattern, "x", "y")
+				}
+			}
+			if random.IntN(3) == 0 {
+				spec.Subjects = []Subject{{"User", pick("joe", "jane"), ""}}
+			}
+			all = append(all, Compile(Meta{pick("", "shop", "bank"), fmt.Sprint("p", i), time.Unix(int64(i), 0)}, spec))
+		}
+		set := setOf(all...)
+		for range 40 {
+			namespace, name, selector := pick("shop", "bank", "none"), pick("a", "a:last", "b", "b:mean", "ab", "c"), pick("", "x=y")
+			reader := metric.Reader{User: pick("joe", "jane", "jim")}
+			want := "allowed"
+			for _, one := range all {
+				if setOf(one).ask(namespace, name, selector, reader) != "allowed" {
+					want = "denied"
+				}
+			}
+			set.Hidden(name)
+			got := set.ask(namespace, name, selector, reader)
+			if said[want]++; (got == "allowed") != (want == "allowed") {
+				t.Fatalf("%s %s {%s} by %s: %s, want %s", namespace, name, selector, reader.User, got, want)
+			}
+		}
+	}
+	if said["allowed"] < 500 || said["denied"] < 500 {
+		t.Errorf("the cases say little: %v", said)
+	}
+}
+
 // A verdict has no more than what decides: the first denial for everybody.
 func TestAVerdictEndsAtADenial(t *testing.T) {
 	var all []*Policy
@@ -110,7 +213,7 @@ func TestAVerdictEndsAtADenial(t *testing.T) {
 	if got := set.ask("shop", "a", "", metric.Reader{}); got != "p0016 0" {
 		t.Errorf("%s, want the first policy above the bound", got)
 	}
-	if hits := set.current.Load().verdicts[question{"shop", "a"}].hits; len(hits) != 1 {
+	if hits := set.current.Load().verdicts[question{"shop", metric.Expression{Name: "a"}}].hits; len(hits) != 1 {
 		t.Errorf("the verdict has %d rules, want 1", len(hits))
 	}
 	joe := Compile(Meta{Namespace: "bank", Name: "joes"}, Spec{Subjects: []Subject{{"User", "joe", ""}}, Rules: []Rule{deny("a")}})

@@ -39,7 +39,10 @@ func (s *Set) ask(namespace, name, selector string, reader metric.Reader) string
 	if !errors.Is(err, metric.ErrForbidden) {
 		return "another error: " + err.Error()
 	}
-	d, _ := Denied(err)
+	var d *Denial
+	if !errors.As(err, &d) {
+		return "no Denial: " + err.Error()
+	}
 	return fmt.Sprintf("%s %d", d.Policy.Name, d.Rule)
 }
 
@@ -215,9 +218,10 @@ func TestHidden(t *testing.T) {
 		Compile(Meta{Namespace: "", Name: "c"}, Spec{Rules: []Rule{deny("secret"), only("jobs", "queue", "mail")}}),
 		Compile(Meta{Namespace: "", Name: "d"}, Spec{Subjects: []Subject{{"User", "joe", ""}}, Rules: []Rule{deny("joes")}}),
 		Compile(Meta{Namespace: "shop", Name: "s"}, Spec{Rules: []Rule{deny("shops")}}),
-		Compile(Meta{Name: "e"}, Spec{Rules: []Rule{deny("work:rate")}}),
+		Compile(Meta{Name: "e"}, Spec{Rules: []Rule{deny("work:rate"), deny("half:rate")}}),
+		Compile(Meta{Name: "f"}, Spec{Rules: []Rule{deny("half.*")}}), // after a denial of one stat
 	)
-	for name, want := range map[string]bool{"secret": true, "work": false, "jobs": false, "joes": false, "shops": false} {
+	for name, want := range map[string]bool{"secret": true, "half": true, "work": false, "jobs": false, "joes": false, "shops": false} {
 		if got := set.Hidden(name); got != want {
 			t.Errorf("%s: hidden %v", name, got)
 		}
@@ -284,7 +288,7 @@ func TestOneMatchesForAll(t *testing.T) {
 	waiting.Go(func() { answer = set.ask("shop", "a", "", metric.Reader{}) })
 	time.Sleep(50 * time.Millisecond) // it has not found the name; if it is later, it finds the hits below
 	g.mu.Lock()
-	g.verdicts[question{"shop", "a"}] = verdict{}
+	g.verdicts[question{"", metric.Expression{Name: "a"}}] = verdict{}
 	g.mu.Unlock()
 	set.matching.Unlock()
 	waiting.Wait()
@@ -318,4 +322,16 @@ func BenchmarkCheck(b *testing.B) {
 			}
 		}
 	})
+}
+
+// A read that no policy touches costs an atomic load.
+func TestACheckWithoutPoliciesAllocatesNothing(t *testing.T) {
+	set, ask := New(time.Minute), Request{Namespace: "shop", Expression: metric.ParseExpression("jobs:last"), Selector: of("queue=mail")}
+	if n := testing.AllocsPerRun(100, func() {
+		if err := set.Check(ask); err != nil {
+			t.Error(err)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

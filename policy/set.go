@@ -2,8 +2,8 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,7 +44,13 @@ type Set struct {
 	window   time.Duration // of a metric that is asked for without one
 	current  atomic.Pointer[generation]
 	matching sync.Mutex // one name at a time: expressions must not take all processors
+	// turns are locked before matching, by namespace: of each, one reader waits for matching, so
+	// the slow expressions of one namespace don't keep the readers of another waiting for all of
+	// its names.
+	turns [64]sync.Mutex
 }
+
+var turnSeed = maphash.MakeSeed()
 
 // New makes an empty set. window is the window of a metric that is asked for without one.
 func New(window time.Duration) *Set { return &Set{window: window} }
@@ -193,7 +199,11 @@ type generation struct {
 	verdicts map[question]verdict
 }
 
-type question struct{ namespace, expression string }
+// question is a metric in a namespace.
+type question struct {
+	namespace  string
+	expression metric.Expression
+}
 
 // maxVerdicts bounds the memory of names that somebody invents.
 const maxVerdicts = 4096
@@ -207,79 +217,101 @@ type hit struct {
 // verdict is what the policies say about a name, whoever asks with whatever selector.
 type verdict struct {
 	hits   []hit
-	hidden bool // a policy of the cluster denies it to everybody
+	hidden bool // a policy of the cluster denies it to everybody, whatever its kind
+	denied bool // a rule denies it to everybody
 }
 
-// remembered returns the verdict about a name that was asked for before.
+// remembered returns the verdict about a name that was asked for before. Where no policy counts,
+// every verdict is known.
 func (g *generation) remembered(q question) (verdict, bool) {
+	if len(g.byNamespace[q.namespace]) == 0 {
+		return verdict{}, true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v, known := g.verdicts[q]
 	return v, known
 }
 
-func (h hit) rule() *rule { return &h.policy.rules[h.index] }
-
-// verdict matches a name that was not asked for since the policies changed. Who waited for that is answered
-// by the policies of the moment: otherwise each change would add readers that match by former ones.
-func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
-	q := question{namespace, e.String()}
-	if v, known := g.remembered(q); known {
-		return v
-	}
-	s.matching.Lock()
-	defer s.matching.Unlock()
-	if g = s.current.Load(); g == nil {
-		return verdict{}
-	}
-	v, known := g.remembered(q)
-	if known { // by a goroutine that asked at the same time
-		return v
-	}
-	v = g.match(namespace, spellingsOf(e, g.window))
+func (g *generation) remember(q question, v verdict) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.verdicts) >= maxVerdicts {
 		clear(g.verdicts)
 	}
 	g.verdicts[q] = v
-	return v
 }
 
-// match asks the policies about the spellings of a name, until one denies the metric to everybody: no later
-// one changes that.
-func (g *generation) match(namespace string, names spellings) (v verdict) {
-	denied := false
-	for _, p := range g.byNamespace[""] {
-		if denied && v.hidden {
-			return v
-		}
-		first := p.first(names)
-		v.hidden = v.hidden || len(p.subjects) == 0 && !slices.ContainsFunc(first, func(i int) bool { return i < 0 || !p.rules[i].denies() })
-		denied = denied || v.add(p, first)
+func (h hit) rule() *rule { return &h.policy.rules[h.index] }
+
+// question returns what a metric is remembered by. Namespaces without policies of their own share
+// the cluster's verdict.
+func (g *generation) question(namespace string, e metric.Expression) question {
+	if len(g.byNamespace[namespace]) == 0 {
+		namespace = ""
 	}
-	if namespace == "" {
+	return question{namespace, e}
+}
+
+// verdict matches a name that was not asked for since the policies changed. Who waited for that is
+// answered by the policies of the moment: otherwise each change would add readers that match by
+// former ones.
+func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
+	q := g.question(namespace, e)
+	if v, known := g.remembered(q); known {
 		return v
 	}
-	for _, p := range g.byNamespace[namespace] {
-		if denied {
-			break
-		}
-		denied = v.add(p, p.first(names))
+	turn := &s.turns[maphash.String(turnSeed, q.namespace)%uint64(len(s.turns))]
+	turn.Lock()
+	defer turn.Unlock()
+	s.matching.Lock()
+	defer s.matching.Unlock()
+	if g = s.current.Load(); g == nil {
+		return verdict{}
 	}
+	return g.match(g.question(namespace, e), spellingsOf(e, g.window))
+}
+
+// match asks the policies about the spellings of a name, unless a goroutine did that a moment ago.
+// Those of the cluster are asked once for all namespaces.
+func (g *generation) match(q question, names spellings) verdict {
+	v, known := g.remembered(q)
+	if known {
+		return v
+	}
+	if q.namespace != "" && len(g.byNamespace[""]) > 0 {
+		v = g.match(question{"", q.expression}, names)
+		v.hits = slices.Clip(v.hits) // shared with other namespaces
+	}
+	for _, p := range g.byNamespace[q.namespace] {
+		if v.denied && (v.hidden || q.namespace != "") {
+			break // no later policy changes that
+		}
+		first := p.first(names)
+		if q.namespace == "" {
+			v.hidden = v.hidden || p.hides(first)
+		}
+		v.add(p, first)
+	}
+	g.remember(q, v)
 	return v
 }
 
-// add adds a policy's rules, each once, and reports whether they deny the metric to everybody.
-func (v *verdict) add(p *Policy, first []int) (denied bool) {
+// hides reports whether a policy denies a metric to everybody, whatever its kind. first are the
+// rules of its groups of names.
+func (p *Policy) hides(first []int) bool {
+	return len(p.subjects) == 0 && !slices.ContainsFunc(first, func(i int) bool { return i < 0 || !p.rules[i].denies() })
+}
+
+// add adds a policy's rules, each once.
+func (v *verdict) add(p *Policy, first []int) {
 	slices.Sort(first)
 	for _, i := range slices.Compact(first) {
 		if i >= 0 {
 			v.hits = append(v.hits, hit{p, i})
-			denied = denied || len(p.subjects) == 0 && p.rules[i].denies()
+			v.denied = v.denied || len(p.subjects) == 0 && p.rules[i].denies()
 		}
 	}
-	return denied
 }
 
 // first returns the index of the policy's first rule for each group of names; -1: none. Expressions are
@@ -373,10 +405,4 @@ func (h hit) denial(r Request) *Denial {
 	}
 	d.text = fmt.Sprintf("the external metric %q %s", r.Expression.String(), reason)
 	return d
-}
-
-// Denied returns the denial of an error.
-func Denied(err error) (*Denial, bool) {
-	var d *Denial
-	return d, errors.As(err, &d)
 }

@@ -271,6 +271,24 @@ func TestLast(t *testing.T) {
 	}
 }
 
+// A read that no rule touches allocates what it does without rules.
+func TestAReadWithoutARuleAllocatesNothingMore(t *testing.T) {
+	p := newPushed(t, issues)
+	p.push(pod("web-1"), metric.Gauge, "depth", 3)
+	allocated := func() float64 {
+		return testing.AllocsPerRun(100, func() {
+			if _, err := p.reader.Objects(ask("pods", "web-1", "depth")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	with := allocated()
+	p.rules.Replace(nil)
+	if without := allocated(); with > without {
+		t.Errorf("%v allocations with rules, %v without", with, without)
+	}
+}
+
 // A read that no rule touches costs what it costs without rules. Compare "none" with "rules".
 func BenchmarkReadWithoutARule(b *testing.B) {
 	for _, one := range []struct{ name, file string }{{"none", ""}, {"rules", busy}} {

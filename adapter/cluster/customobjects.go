@@ -38,9 +38,7 @@ type CustomObjects struct {
 	statuses *customStatuses
 	changed  func([]*CustomObject)
 	logger   *slog.Logger
-	retry    time.Duration
-	// discover asks the API server for the names of the custom resources that are installed.
-	discover func(context.Context) ([]string, error)
+	kinds    *installedKinds
 	// state changes after changed was called with the objects of the new state.
 	state atomic.Pointer[customState]
 
@@ -65,7 +63,7 @@ var (
 func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *CustomObjects {
 	client := v.dynamic.Resource(customVersion.WithResource(resource))
 	group := schema.GroupResource{Group: customVersion.Group, Resource: resource}
-	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, retry: missingKindRetry, discover: v.installed,
+	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, kinds: v.installedKinds,
 		statuses: newCustomStatuses(client, v.events.lease, v.logger), named: map[objectName]*CustomObject{}}
 	c.watch = &resourceWatch{
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -91,7 +89,7 @@ func (c *CustomObjects) absence(ctx context.Context, err error) error {
 	if state := c.state.Load(); !apierrors.IsForbidden(err) || state != nil && state.listed {
 		return err
 	}
-	installed, failure := c.discover(ctx)
+	installed, failure := c.kinds.discover(ctx)
 	switch {
 	case failure == nil && !slices.Contains(installed, c.resource):
 		return apierrors.NewNotFound(customVersion.WithResource(c.resource).GroupResource(), "")
@@ -101,20 +99,6 @@ func (c *CustomObjects) absence(ctx context.Context, err error) error {
 	return err
 }
 
-// installed asks for the custom resources of Sluice that the API server has. Every account may.
-func (v *View) installed(ctx context.Context) ([]string, error) {
-	found := metav1.APIResourceList{}
-	err := v.discovery.Get().AbsPath("/apis/" + customVersion.String()).Do(ctx).Into(&found)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	names := make([]string, len(found.APIResources))
-	for i := range found.APIResources {
-		names[i] = found.APIResources[i].Name
-	}
-	return names, err
-}
-
 // run watches until the context ends.
 func (c *CustomObjects) run(ctx context.Context) {
 	var reporting sync.WaitGroup
@@ -122,7 +106,7 @@ func (c *CustomObjects) run(ctx context.Context) {
 	for ctx.Err() == nil && c.watch.run(ctx) {
 		c.watch.health.reset()
 		c.replaceBy(nil, customNotInstalled)
-		sleep(ctx, c.retry, nil)
+		c.kinds.await(ctx, c.resource, missingKindRetry)
 	}
 	reporting.Wait()
 }
@@ -179,7 +163,7 @@ func (c *CustomObjects) replaceBy(all []*CustomObject, state *customState) {
 	c.mu.Unlock()
 	c.tell()
 	if was := c.state.Swap(state); state == customNotInstalled && was != state {
-		c.logger.Info("a custom resource is not used: the API server does not have it; retrying every minute",
+		c.logger.Info("a custom resource is not used: the API server does not have it; looking for it every few seconds",
 			"resource", c.watch.health.resource)
 	}
 }

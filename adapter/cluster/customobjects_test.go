@@ -27,6 +27,9 @@ import (
 
 const policies = "externalmetricpolicies"
 
+// otherResources are Sluice's other custom resources.
+var otherResources = []string{"clusterexternalmetricpolicies", "metricrules", "clustermetricrules"}
+
 func aPolicy(namespace, name, metric string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": customVersion.String(), "kind": "ExternalMetricPolicy",
@@ -45,13 +48,17 @@ type customWorld struct {
 	refusal   error    // of all requests
 	installed []string // in discovery
 	silence   error    // of discovery
+	asked     int      // requests of discovery
 	watches   []watch.Interface
 	all       []*CustomObject
 }
 
 func newCustomWorld(objects ...runtime.Object) *customWorld {
-	w := &customWorld{client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{customVersion.WithResource(policies): "ExternalMetricPolicyList"}, objects...)}
+	kinds := map[schema.GroupVersionResource]string{customVersion.WithResource(policies): "ExternalMetricPolicyList"}
+	for _, resource := range otherResources {
+		kinds[customVersion.WithResource(resource)] = "List"
+	}
+	w := &customWorld{client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds, objects...)}
 	w.client.PrependReactor("*", "*", func(ktesting.Action) (bool, runtime.Object, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -71,16 +78,17 @@ func newCustomWorld(objects ...runtime.Object) *customWorld {
 		return true, events, err
 	})
 	w.view = &View{observer: &Observer{}, resources: newResources(), dynamic: w.client, logger: quiet, events: &events{}}
+	w.view.installedKinds = &installedKinds{discover: func(context.Context) ([]string, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.asked++
+		return w.installed, w.silence
+	}}
 	w.objects = w.view.WatchCustom(policies, func(all []*CustomObject) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.all = all
 	})
-	w.objects.discover = func(context.Context) ([]string, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.installed, w.silence
-	}
 	return w
 }
 
@@ -123,10 +131,12 @@ func (w *customWorld) want(t *testing.T, names ...string) {
 	}
 }
 
-func (w *customWorld) run(t *testing.T) {
+func (w *customWorld) run(t *testing.T) { w.runAlso(t, w.objects) }
+
+func (w *customWorld) runAlso(t *testing.T, objects *CustomObjects) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { w.objects.run(ctx) })
+	running.Go(func() { objects.run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	synctest.Wait()
 }
@@ -162,6 +172,39 @@ func TestCustomResourceIsNotInstalled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A resource that is installed later is watched some seconds later. Until then, discovery is asked
+// once for all missing resources, and each of them is asked for once a minute.
+func TestCustomResourceIsInstalledLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCustomWorld(aPolicy("shop", "a", "x"))
+		others := []*CustomObjects{}
+		for _, resource := range otherResources {
+			others = append(others, w.view.WatchCustom(resource, func([]*CustomObject) {}))
+		}
+		w.refuse(apierrors.NewNotFound(group, ""))
+		for _, one := range others {
+			w.runAlso(t, one)
+		}
+		w.run(t)
+		const absent = 10*time.Minute + 10*time.Second
+		time.Sleep(absent)
+		w.mu.Lock()
+		asked := w.asked
+		w.mu.Unlock()
+		if most := int(absent / installedKindsInterval); asked > most || asked < most-10 {
+			t.Errorf("discovery was asked %d times, want %d", asked, most)
+		}
+		if n, most := len(w.client.Actions()), 4*2*11; n > most { // a streamed list, and a list
+			t.Errorf("%d requests of missing resources, want at most %d", n, most)
+		}
+		w.mu.Lock()
+		w.installed, w.refusal = []string{policies}, nil
+		w.mu.Unlock()
+		time.Sleep(installedKindsInterval + time.Second)
+		w.want(t, "shop/a")
+	})
 }
 
 // The objects of an installed resource are unknown without the right to read them: the text names it,

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 )
 
 // View is the cluster view. It answers from memory; any goroutine may call its methods.
@@ -33,8 +32,8 @@ type View struct {
 	replicaSetWatch *kindWatch // finds the owners of ReplicaSets
 	endpoints       *endpointWatch
 	custom          []*CustomObjects
+	installedKinds  *installedKinds
 	dynamic         dynamic.Interface
-	discovery       rest.Interface
 	logger          *slog.Logger
 	events          *events
 	discoverer      *discoverer
@@ -58,15 +57,15 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	}
 	observer, resources := &Observer{}, newResources()
 	v := &View{
-		observer:    observer,
-		resources:   resources,
-		pods:        newPods(observer),
-		autoscalers: newAutoscalers(observer),
-		replicaSets: newReplicaSets(),
-		dynamic:     client.dynamic,
-		discovery:   client.kubernetes.Discovery().RESTClient(),
-		logger:      logger,
-		events:      newEvents(client.kubernetes, resources, logger),
+		observer:       observer,
+		resources:      resources,
+		pods:           newPods(observer),
+		autoscalers:    newAutoscalers(observer),
+		replicaSets:    newReplicaSets(),
+		dynamic:        client.dynamic,
+		installedKinds: newInstalledKinds(client.kubernetes.Discovery().RESTClient()),
+		logger:         logger,
+		events:         newEvents(client.kubernetes, resources, logger),
 		discoverer: &discoverer{
 			rest: client.rest, resources: resources, observer: observer,
 			health: &requestHealth{resource: "API resources",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/inspect"
@@ -13,45 +12,22 @@ import (
 )
 
 // policies keeps the set of policies equal to the objects of both kinds in the cluster, and reports
-// their faults in their statuses and in Events.
+// their faults.
 type policies struct {
-	set   *policy.Set
-	event func(on metric.Object, reason, about, message string)
-
-	mu    sync.Mutex
-	kinds [2]*policyKind
-	told  map[string]string // faults in Events, by UID
+	*customKinds[*policy.Policy]
+	set *policy.Set
 }
 
-// policyKind is one kind of objects. Its CustomObjects call changed.
-type policyKind struct {
-	resource string // plural
-	objects  policyObjects
-	known    map[string]knownPolicy // by UID
-}
-
-// knownPolicy is a compiled object.
-type knownPolicy struct {
-	object *cluster.CustomObject
-	policy *policy.Policy
-}
-
-// policyObjects are the part of cluster.CustomObjects that policies need.
-type policyObjects interface {
-	Known() bool
-	Unreadable() string
-	Report(*cluster.CustomObject, cluster.CustomStatus)
+func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *policies {
+	p := &policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies", event), set: set}
+	p.read, p.apply = compilePolicy, p.replace
+	return p
 }
 
 // watchPolicies watches both kinds.
 func (p *dataPath) watchPolicies() *policies {
-	view := p.cluster.view
-	all := &policies{set: policy.New(p.table.DefaultWindow()), event: view.Event, told: map[string]string{}}
-	for i, resource := range []string{"externalmetricpolicies", "clusterexternalmetricpolicies"} {
-		one := &policyKind{resource: resource}
-		all.kinds[i] = one
-		one.objects = view.WatchCustom(resource, func(now []*cluster.CustomObject) { all.changed(one, now) })
-	}
+	all := newPolicies(policy.New(p.table.DefaultWindow()), p.cluster.view.Event)
+	all.watch(p.cluster.view)
 	return all
 }
 
@@ -100,53 +76,21 @@ func (p *policies) readable(reader metric.Reader) inspect.Readable {
 	return policy.Leave{Policies: p, Reader: reader}
 }
 
-// changed compiles the policies that are new. A status is no change: it leaves the set with its verdicts.
-func (p *policies) changed(kind *policyKind, now []*cluster.CustomObject) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	same := len(now) == len(kind.known)
-	known := make(map[string]knownPolicy, len(now))
-	for _, object := range now {
-		one := kind.known[object.UID]
-		if one.object == nil || one.object.Generation != object.Generation {
-			one.policy, same = compilePolicy(object), false
-		}
-		one.object = object
-		known[object.UID] = one
-	}
-	if kind.known = known; same {
-		return
-	}
-	p.told = p.stillTold()
-	var every []*policy.Policy
-	for _, k := range p.kinds {
-		for _, one := range k.known {
-			every = append(every, one.policy)
-		}
-	}
-	p.set.Replace(every)
+// replace replaces the set, and reports on each policy: new ones may put others above a bound.
+func (p *policies) replace(all []*policy.Policy) {
+	p.set.Replace(all)
 	faults := map[policy.Meta][]string{}
 	for _, one := range p.set.Policies() {
 		faults[one.Meta] = one.Faults
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetLocked()
 	for _, k := range p.kinds {
 		for _, one := range k.known {
-			p.report(k, one.object, faults[one.policy.Meta])
+			p.reportPolicyLocked(k, one.object, faults[one.read.Meta])
 		}
 	}
-}
-
-// stillTold drops what was told of policies that are gone.
-func (p *policies) stillTold() map[string]string {
-	told := map[string]string{}
-	for _, k := range p.kinds {
-		for uid := range k.known {
-			if text, ok := p.told[uid]; ok {
-				told[uid] = text
-			}
-		}
-	}
-	return told
 }
 
 // compilePolicy compiles an object. One whose spec cannot be decoded denies everything.
@@ -159,17 +103,12 @@ func compilePolicy(of *cluster.CustomObject) *policy.Policy {
 	return policy.Compile(meta, spec)
 }
 
-// report says whether a policy is as its author meant it.
-func (p *policies) report(kind *policyKind, of *cluster.CustomObject, faults []string) {
+// reportPolicyLocked says whether a policy is as its author meant it.
+func (p *policies) reportPolicyLocked(kind *customKind[*policy.Policy], of *cluster.CustomObject, faults []string) {
 	condition := cluster.Condition{Type: "Accepted", True: true, Reason: "Compiled", Message: "the policy is in force"}
 	if len(faults) > 0 {
 		condition = cluster.Condition{Type: "Accepted", Reason: "Faulty",
 			Message: fmt.Sprintf("what the policy names is denied until this is mended: %s", strings.Join(faults, "; "))}
 	}
-	if !condition.True && p.told[of.UID] != condition.Message {
-		p.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
-			"FaultyPolicy", fmt.Sprint(of.Generation), condition.Message)
-	}
-	p.told[of.UID] = condition.Message
-	kind.objects.Report(of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}})
+	p.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}}, "FaultyPolicy", fmt.Sprint(of.Generation))
 }

@@ -28,8 +28,9 @@ func (w *watchedKind) Report(*cluster.CustomObject, cluster.CustomStatus) { w.re
 // newWatched are policies of both kinds, the cluster's last.
 func newWatched() (*policies, [2]*watchedKind) {
 	kinds := [2]*watchedKind{{known: true}, {known: true}}
-	return &policies{set: policy.New(time.Minute), told: map[string]string{}, event: func(metric.Object, string, string, string) {},
-		kinds: [2]*policyKind{{resource: "externalmetricpolicies", objects: kinds[0]}, {resource: "clusterexternalmetricpolicies", objects: kinds[1]}}}, kinds
+	p := newPolicies(policy.New(time.Minute), func(metric.Object, string, string, string) {})
+	p.kinds[0].objects, p.kinds[1].objects = kinds[0], kinds[1]
+	return p, kinds
 }
 
 // policyObject is a policy as the API server tells of it.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
@@ -16,28 +15,23 @@ import (
 )
 
 // clusterRules keeps the rules equal to the objects of both kinds in the cluster, and reports what
-// became of them in their statuses and in Events.
+// became of them, with their last values.
 type clusterRules struct {
-	book  *rulebook
-	event func(on metric.Object, reason, about, message string)
+	*customKinds[rule.Document] // whose lock guards the rest, too
+	book                        *rulebook
 	// shown are the values that everybody may see who may read the rule; nil: all.
 	shown inspect.Readable
 
-	applying sync.Mutex // held from a look at the objects of both kinds until their rules hold
-
-	mu    sync.Mutex // guards the rest
-	kinds [2]*ruleKind
-	told  map[string]string    // faults in Events, by UID
 	value map[string]ruleValue // in statuses, by UID
 	// renewed is when values were taken over into statuses last.
 	renewed time.Time
 }
 
-// ruleKind is one kind of objects. Its CustomObjects call changed.
-type ruleKind struct {
-	resource string // plural
-	report   func(*cluster.CustomObject, cluster.CustomStatus)
-	known    map[string]*cluster.CustomObject // by UID
+func newClusterRules(book *rulebook, event func(on metric.Object, reason, about, message string)) *clusterRules {
+	c := &clusterRules{customKinds: newCustomKinds[rule.Document]("metricrules", "clustermetricrules", event),
+		book: book, value: map[string]ruleValue{}}
+	c.read, c.apply, book.review = ruleDocument, book.SetClusterRules, c.report
+	return c
 }
 
 // ruleValue is the last value in a status.
@@ -55,43 +49,11 @@ const (
 
 // watchRules watches both kinds.
 func (p *dataPath) watchRules() {
-	all := &clusterRules{book: p.rules, event: p.cluster.view.Event, told: map[string]string{}, value: map[string]ruleValue{}}
-	for i, resource := range []string{"metricrules", "clustermetricrules"} {
-		one := &ruleKind{resource: resource}
-		all.kinds[i] = one
-		one.report = p.cluster.view.WatchCustom(resource, func(now []*cluster.CustomObject) { all.changed(one, now) }).Report
-	}
+	all := newClusterRules(p.rules, p.cluster.view.Event)
 	if p.cluster.policies != nil {
 		all.shown = policy.Unseen{Policies: p.cluster.policies}
 	}
-	p.rules.review = all.report
-}
-
-// changed compiles the rules that are new.
-func (c *clusterRules) changed(kind *ruleKind, now []*cluster.CustomObject) {
-	c.applying.Lock()
-	defer c.applying.Unlock()
-	c.mu.Lock()
-	same := len(now) == len(kind.known)
-	known := make(map[string]*cluster.CustomObject, len(now))
-	for _, one := range now {
-		before := kind.known[one.UID]
-		same = same && before != nil && before.Generation == one.Generation
-		known[one.UID] = one
-	}
-	kind.known = known
-	if same { // a status is no change
-		c.mu.Unlock()
-		return
-	}
-	var all []rule.Document
-	for _, k := range c.kinds {
-		for _, one := range k.known {
-			all = append(all, ruleDocument(one))
-		}
-	}
-	c.mu.Unlock()
-	c.book.SetClusterRules(all)
+	all.watch(p.cluster.view)
 }
 
 // ruleDocument reads an object. A spec that cannot be read is a fault of the rule.
@@ -109,22 +71,18 @@ func ruleDocument(of *cluster.CustomObject) rule.Document {
 func (c *clusterRules) report(set *rule.Set, hidden map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.renewValues(set.Verdicts())
+	c.renewValuesLocked(set.Verdicts())
 	there, refused := map[string]bool{}, 0
 	for _, v := range set.Verdicts() {
 		if uid := v.Document.UID; uid != "" {
 			there[uid] = true
-			refused = c.reportOne(&v, hidden[uid], refused)
+			refused = c.reportRuleLocked(&v, hidden[uid], refused)
 		}
 	}
 	if refused > mostRefusedLogged {
 		c.book.log.Warn("more rules are refused; see sluice list rules -A", "rules", refused-mostRefusedLogged)
 	}
-	for uid := range c.told {
-		if !there[uid] {
-			delete(c.told, uid)
-		}
-	}
+	c.forgetLocked()
 	for uid := range c.value {
 		if !there[uid] {
 			delete(c.value, uid)
@@ -135,14 +93,14 @@ func (c *clusterRules) report(set *rule.Set, hidden map[string]string) {
 // mostRefusedLogged is the number of refused rules that one report logs.
 const mostRefusedLogged = 20
 
-// reportOne reports on one rule. hidden says where its metric is pushed. refused is the
+// reportRuleLocked reports on one rule. hidden says where its metric is pushed. refused is the
 // number of rules that this report found refused so far; the result includes this one.
-func (c *clusterRules) reportOne(v *rule.Verdict, hidden string, refused int) int {
+func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused int) int {
 	kind := c.kinds[0]
 	if v.Document.Namespace == "" {
 		kind = c.kinds[1]
 	}
-	of := kind.known[v.Document.UID]
+	of := kind.known[v.Document.UID].object
 	if of == nil {
 		return refused // it is deleted
 	}
@@ -153,24 +111,19 @@ func (c *clusterRules) reportOne(v *rule.Verdict, hidden string, refused int) in
 	case hidden != "":
 		condition = cluster.Condition{Type: "Accepted", Reason: inspect.RulePushed, Message: hidden}
 	}
-	if !condition.True && c.told[of.UID] != condition.Message {
+	if c.isNewFaultLocked(of, &condition) {
 		if refused++; refused <= mostRefusedLogged {
 			c.book.log.Warn("a rule is refused", "rule", v.Document.String(), "reason", condition.Reason, "fault", condition.Message)
 		}
-		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
-			"RuleRefused", condition.Reason+condition.Message, condition.Message)
 	}
-	c.told[of.UID] = ""
-	if !condition.True {
-		c.told[of.UID] = condition.Message
-	}
-	kind.report(of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fields(v)})
+	c.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fieldsLocked(v)},
+		"RuleRefused", condition.Reason+condition.Message)
 	return refused
 }
 
-// fields are those of the last value. A value that a policy may keep from somebody is not in them, and
-// what was written of one before is removed.
-func (c *clusterRules) fields(v *rule.Verdict) map[string]string {
+// fieldsLocked are those of the last value. A value that a policy may keep from somebody is not in
+// them, and what was written of one before is removed.
+func (c *clusterRules) fieldsLocked(v *rule.Verdict) map[string]string {
 	uid := v.Document.UID
 	if v.Rule == nil {
 		delete(c.value, uid)
@@ -191,9 +144,10 @@ func (c *clusterRules) mayShowValue(v *rule.Verdict) bool {
 	return listed.MayShowValue(c.shown)
 }
 
-// renewValues takes over the newest values of some rules: of those whose statuses are due, the ones that
-// were written longest ago. Every rule has its turn, and the API server gets one write a second at most.
-func (c *clusterRules) renewValues(verdicts []rule.Verdict) {
+// renewValuesLocked takes over the newest values of some rules: of those whose statuses are due,
+// the ones that were written longest ago. Every rule has its turn, and the API server gets one
+// write a second at most.
+func (c *clusterRules) renewValuesLocked(verdicts []rule.Verdict) {
 	if time.Since(c.renewed) < rulesReview/2 {
 		return
 	}

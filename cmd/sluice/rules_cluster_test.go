@@ -24,6 +24,13 @@ type reported struct {
 	rebuilds int
 }
 
+// reportFunc gets the statuses of objects that are known.
+type reportFunc func(*cluster.CustomObject, cluster.CustomStatus)
+
+func (reportFunc) Known() bool                                                    { return true }
+func (reportFunc) Unreadable() string                                             { return "" }
+func (f reportFunc) Report(of *cluster.CustomObject, status cluster.CustomStatus) { f(of, status) }
+
 func newReported(t *testing.T) *reported {
 	t.Helper()
 	book, err := newRulebook("", slog.New(slog.DiscardHandler))
@@ -31,16 +38,13 @@ func newReported(t *testing.T) *reported {
 		t.Fatal(err)
 	}
 	r := &reported{statuses: map[string]cluster.CustomStatus{}}
-	r.clusterRules = &clusterRules{book: book, told: map[string]string{}, value: map[string]ruleValue{},
-		event: func(on metric.Object, reason, _, message string) {
-			r.events = append(r.events, on.Resource+"/"+on.Name+" "+reason+": "+message)
-		}}
-	for i, resource := range []string{"metricrules", "clustermetricrules"} {
-		r.kinds[i] = &ruleKind{resource: resource, report: func(of *cluster.CustomObject, status cluster.CustomStatus) {
-			r.statuses[of.Name] = status
-		}}
+	r.clusterRules = newClusterRules(book, func(on metric.Object, reason, _, message string) {
+		r.events = append(r.events, on.Resource+"/"+on.Name+" "+reason+": "+message)
+	})
+	for _, kind := range r.kinds {
+		kind.objects = reportFunc(func(of *cluster.CustomObject, status cluster.CustomStatus) { r.statuses[of.Name] = status })
 	}
-	book.review, book.changed = r.clusterRules.report, func() { r.rebuilds++ }
+	book.changed = func() { r.rebuilds++ }
 	book.anyPushed = func(names map[string]bool) map[string]bool {
 		return map[string]bool{r.pushed: names[r.pushed]}
 	}
@@ -54,7 +58,7 @@ func newReported(t *testing.T) *reported {
 }
 
 // changed tells of objects, and looks for pushed metrics as the goroutine of rulebook.run does.
-func (r *reported) changed(kind *ruleKind, now []*cluster.CustomObject) {
+func (r *reported) changed(kind *customKind[rule.Document], now []*cluster.CustomObject) {
 	r.clusterRules.changed(kind, now)
 	r.book.lookForPushed()
 }
@@ -100,7 +104,9 @@ func TestRulesOfTheCluster(t *testing.T) {
 	}
 	mended := object("shop", "bad", "half", "x / 2.0")
 	mended.Generation, r.pushed = 2, ""
-	r.changed(r.kinds[0], []*cluster.CustomObject{good, mended, hidden})
+	worse := object("shop", "worse", "third", "x / 3")
+	r.changed(r.kinds[0], []*cluster.CustomObject{good, mended, hidden, worse})
+	r.want(t, "worse", false, "Invalid", "")
 	r.want(t, "bad", true, "Accepted", "")
 	r.want(t, "hidden", true, "Accepted", "")
 	r.changed(r.kinds[0], nil)
@@ -138,12 +144,12 @@ func TestFewStatusesAreWrittenForValues(t *testing.T) {
 			all = append(all, object(fmt.Sprint("ns-", i/200), fmt.Sprint("r", i), fmt.Sprint("m", i), "x"))
 		}
 		writes, shown := 0, map[string]string{}
-		r.kinds[0].report = func(of *cluster.CustomObject, status cluster.CustomStatus) {
+		r.kinds[0].objects = reportFunc(func(of *cluster.CustomObject, status cluster.CustomStatus) {
 			if text := fmt.Sprint(status.Fields); shown[of.Name] != text && text != "map[]" {
 				writes++
 				shown[of.Name] = text
 			}
-		}
+		})
 		r.changed(r.kinds[0], all)
 		run := func(minutes int, value func(i int) float64) {
 			writes = 0
@@ -214,8 +220,7 @@ func BenchmarkStatusOfARule(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c := &clusterRules{book: book}
-	c.kinds = [2]*ruleKind{{resource: "metricrules"}, {resource: "clustermetricrules"}}
+	c := newClusterRules(book, nil)
 	var all []*cluster.CustomObject
 	for i := range 1000 {
 		all = append(all, object(fmt.Sprint("ns-", i/200), fmt.Sprint("r", i), fmt.Sprint("m", i), "x"))

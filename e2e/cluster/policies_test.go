@@ -44,7 +44,9 @@ var policyTests = []struct {
 	{"AtClusterLevel", policyOfCluster},
 	{"InvalidOnesAreRejected", policyInvalid},
 	{"FaultyOnesDeny", policyFaulty},
+	{"WithoutTheRight", policyUnreadable},
 	{"WithoutTheKinds", policyMissing},
+	{"KindsInstalledLater", policyInstalledLater},
 }
 
 func TestPolicies(t *testing.T) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/reading"
 	"github.com/sluice-metrics/sluice/rule"
 )
 
@@ -73,4 +75,32 @@ func (o *answerWatch) end() {
 		o.forget()
 		delete(o.among.all, o)
 	}
+}
+
+// watches are the watches of a query: of the metric, of the operands if a rule computes it, and of
+// the pods' metrics if they may be rolled up.
+func (b *rulebook) watches(among *aggregate.Watches, q metric.Query, changed func()) (all []*aggregate.Watch) {
+	for _, expression := range b.Set().Pushed(q) {
+		of := q
+		of.Expression = expression
+		all = append(all, among.Watch(of, changed))
+		if reading.MayRollUp(&of) {
+			of.Resource, of.Object = "pods", adapter.AllObjects
+			all = append(all, among.Watch(of, changed))
+		}
+	}
+	return all
+}
+
+// readsOf are the bare names of the pushed metrics that a name may be read from: its own, and those of
+// a rule's operands.
+func (b *rulebook) readsOf(namespace, name string) []string {
+	if b == nil {
+		return []string{name}
+	}
+	var all []string
+	for _, one := range b.Set().Pushed(metric.Query{Namespace: namespace, Expression: metric.Expression{Name: name}}) {
+		all = append(all, one.Name)
+	}
+	return all
 }

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"sync"
+
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// customKinds are the objects of a custom kind of namespaces and of its twin of the cluster, each
+// read into a T once per generation. What became of them is reported in their statuses and in
+// Events.
+type customKinds[T any] struct {
+	kinds [2]*customKind[T]
+	read  func(*cluster.CustomObject) T
+	// apply is called after each change of specs, with all objects of both kinds.
+	apply func(all []T)
+	event func(on metric.Object, reason, about, message string)
+
+	applying sync.Mutex // held from a look at the objects of both kinds until they are applied
+
+	mu   sync.Mutex        // guards the rest, and what is known of each kind
+	told map[string]string // faults in Events, by UID
+}
+
+// customKind is one of both kinds.
+type customKind[T any] struct {
+	resource string // plural
+	objects  customObjects
+	known    map[string]customObject[T] // by UID
+}
+
+// customObject is an object as it was read.
+type customObject[T any] struct {
+	object *cluster.CustomObject
+	read   T
+}
+
+// customObjects are the part of cluster.CustomObjects that customKinds need.
+type customObjects interface {
+	Known() bool
+	Unreadable() string
+	Report(*cluster.CustomObject, cluster.CustomStatus)
+}
+
+// newCustomKinds knows no object. Resources are plurals: of namespaces, of the cluster.
+func newCustomKinds[T any](ofNamespaces, ofCluster string, event func(on metric.Object, reason, about, message string)) *customKinds[T] {
+	return &customKinds[T]{event: event, told: map[string]string{},
+		kinds: [2]*customKind[T]{{resource: ofNamespaces}, {resource: ofCluster}}}
+}
+
+// watch watches both kinds.
+func (c *customKinds[T]) watch(view *cluster.View) {
+	for _, kind := range c.kinds {
+		kind.objects = view.WatchCustom(kind.resource, func(now []*cluster.CustomObject) { c.changed(kind, now) })
+	}
+}
+
+// changed takes over the objects of a kind. A status is no change.
+func (c *customKinds[T]) changed(kind *customKind[T], now []*cluster.CustomObject) {
+	c.applying.Lock()
+	defer c.applying.Unlock()
+	if all, changed := c.takeOver(kind, now); changed {
+		c.apply(all)
+	}
+}
+
+// takeOver returns all objects of both kinds if one of them is new, has another spec or is gone.
+func (c *customKinds[T]) takeOver(kind *customKind[T], now []*cluster.CustomObject) (all []T, changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed = len(now) != len(kind.known)
+	known := make(map[string]customObject[T], len(now))
+	for _, object := range now {
+		one := kind.known[object.UID]
+		if one.object == nil || one.object.Generation != object.Generation {
+			one.read, changed = c.read(object), true
+		}
+		one.object = object
+		known[object.UID] = one
+	}
+	if kind.known = known; !changed {
+		return nil, false
+	}
+	for _, k := range c.kinds {
+		for _, one := range k.known {
+			all = append(all, one.read)
+		}
+	}
+	return all, true
+}
+
+// isNewFaultLocked reports whether an Event has not yet told of a condition. A true one is no
+// fault.
+func (c *customKinds[T]) isNewFaultLocked(of *cluster.CustomObject, condition *cluster.Condition) bool {
+	return !condition.True && c.told[of.UID] != condition.Message
+}
+
+// reportLocked sets the status of an object. A new fault is an Event, too: about tells Events
+// apart.
+func (c *customKinds[T]) reportLocked(kind *customKind[T], of *cluster.CustomObject, status cluster.CustomStatus, reason, about string) {
+	condition := &status.Conditions[0]
+	if c.isNewFaultLocked(of, condition) {
+		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
+			reason, about, condition.Message)
+	}
+	delete(c.told, of.UID)
+	if !condition.True {
+		c.told[of.UID] = condition.Message
+	}
+	kind.objects.Report(of, status)
+}
+
+// forgetLocked drops what was told of objects that are gone.
+func (c *customKinds[T]) forgetLocked() {
+	for uid := range c.told {
+		if !c.isKnownLocked(uid) {
+			delete(c.told, uid)
+		}
+	}
+}
+
+func (c *customKinds[T]) isKnownLocked(uid string) bool {
+	for _, k := range c.kinds {
+		if _, known := k.known[uid]; known {
+			return true
+		}
+	}
+	return false
+}
