@@ -73,10 +73,11 @@ func (t *Table) KindOf(o *metric.Object, name string) metric.Kind {
 	same := metric.ObjectFilter{Match: func(one metric.Object) bool { return one.UID == o.UID }}
 	buffer := index.BufferFor(0)
 	defer buffer.Release()
-	for _, one := range t.index.FindObject(key, o.Name, same, buffer) {
-		return one.Entry.Kind
+	found := t.index.FindObject(key, o.Name, same, buffer)
+	if len(found) == 0 {
+		return metric.NoKind
 	}
-	return metric.NoKind
+	return found[0].Entry.Kind
 }
 
 // findSome finds the entries of the first objects, at most most.
