@@ -66,6 +66,20 @@ func (m *Merged) Has(o *metric.Object, name string, labels []metric.Label) (kind
 	return kind, series
 }
 
+// KindOf returns the kind of a metric of an object in this table, which rejects samples of other kinds;
+// metric.NoKind: the object has no such metric. It takes no lock of histories, so writers may call it.
+func (t *Table) KindOf(o *metric.Object, name string) metric.Kind {
+	key := index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}
+	same := metric.ObjectFilter{Match: func(one metric.Object) bool { return one.UID == o.UID }}
+	buffer := index.BufferFor(0)
+	defer buffer.Release()
+	found := t.index.FindObject(key, o.Name, same, buffer)
+	if len(found) == 0 {
+		return metric.NoKind
+	}
+	return found[0].Entry.Kind
+}
+
 // findSome finds the entries of the first objects, at most most.
 func (r *mergedRead) findSome(key index.Key, most int) {
 	first, buffer := smallest.Of(most, func(a, b *string) int { return strings.Compare(*a, *b) }), index.BufferFor(0)

@@ -440,6 +440,11 @@ func TestKindConflict(t *testing.T) {
 		f.refuses("x:3|g|#pod:a,ns:ns", metric.KindConflict)
 		f.refuses("x:3|g|#pod:a,ns:ns", metric.KindConflict) // remembered
 		f.refuses("x:3|ms|#pod:a,ns:ns,k:v", metric.KindConflict)
+		for pod, want := range map[string]metric.Kind{"a": metric.Counter, "b": metric.Gauge, "c": metric.NoKind} {
+			if got := f.Table.KindOf(&metric.Object{Resource: "pods", Namespace: "ns", Name: pod}, "x"); got != want {
+				t.Errorf("x of %s is a %v, want %v", pod, got, want)
+			}
+		}
 		if n := f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x")}); n != 1 {
 			t.Errorf("deleted %d, want 1", n)
 		}

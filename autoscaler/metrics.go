@@ -12,13 +12,20 @@ var (
 	missingDesc = prometheus.NewDesc("sluice_autoscaler_metric_missing",
 		"1 if Sluice has no value for a metric that a HorizontalPodAutoscaler names, else 0; absent if another server is asked.",
 		[]string{"namespace", "hpa", "metric"}, nil)
+	heldBackDesc = prometheus.NewDesc("sluice_autoscaler_metric_held_back",
+		"1 if pods that lack a value of a Pods metric, or whose series a limit rejects, change or may change what a HorizontalPodAutoscaler decides, else 0; absent while it is missing.",
+		[]string{"namespace", "hpa", "metric"}, nil)
 	valueDesc = prometheus.NewDesc("sluice_autoscaler_metric_value",
 		"Value of a metric that a HorizontalPodAutoscaler names: the mean of the pods that have one, or the sum of the series; absent while it is missing.",
 		[]string{"namespace", "hpa", "metric"}, nil)
 )
 
 // Describe implements prometheus.Collector.
-func (w *Watcher) Describe(ch chan<- *prometheus.Desc) { ch <- missingDesc; ch <- valueDesc }
+func (w *Watcher) Describe(ch chan<- *prometheus.Desc) {
+	ch <- missingDesc
+	ch <- heldBackDesc
+	ch <- valueDesc
+}
 
 // Collect implements prometheus.Collector. The values are those of the last round.
 func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
@@ -42,9 +49,19 @@ func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 				continue
 			}
 			send(missingDesc, 0, key.namespace, key.name, label)
+			if one.document.Metrics[i].Source == "Pods" { // no other is read from each pod
+				send(heldBackDesc, indicator(s.hold.lasts()), key.namespace, key.name, label)
+			}
 			send(valueDesc, s.value.Float64(), key.namespace, key.name, label)
 		}
 	}
+}
+
+func indicator(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
 }
 
 // maxLabel is the longest label, in bytes: the API server does not bound a metric's name.

@@ -300,23 +300,31 @@ func TestWhoIsNotAsked(t *testing.T) {
 }
 
 func TestMetricsOfAutoscalers(t *testing.T) {
-	s := newTown(hpa("web", pods("here"), pods("gone"), external("q", "queue=a"), external("q", "queue=b"), external("q", "queue=a"),
+	s := newTown(hpa("web", pods("here"), pods("slow"), pods("gone"), external("q", "queue=a"), external("q", "queue=b"), external("q", "queue=a"),
 		inspect.AutoscalerMetric{Source: "Resource", Name: "cpu"}, external("External q {queue=b}", "")))
 	s.values["here"] = Reading{Sum: metric.Int(3), Values: 2, Pods: 2}
+	s.values["slow"] = Reading{Sum: metric.Int(3), Values: 2, Pods: 3}
+	s.held = []Held{{}, {Why: "1 of 3 pods without a value"}}
 	s.values["q"] = Reading{Sum: metric.Int(5), Values: 1}
 	s.round(time.Now())
 	want := `
+# HELP sluice_autoscaler_metric_held_back 1 if pods that lack a value of a Pods metric, or whose series a limit rejects, change or may change what a HorizontalPodAutoscaler decides, else 0; absent while it is missing.
+# TYPE sluice_autoscaler_metric_held_back gauge
+sluice_autoscaler_metric_held_back{hpa="web",metric="here",namespace="shop"} 0
+sluice_autoscaler_metric_held_back{hpa="web",metric="slow",namespace="shop"} 1
 # HELP sluice_autoscaler_metric_missing 1 if Sluice has no value for a metric that a HorizontalPodAutoscaler names, else 0; absent if another server is asked.
 # TYPE sluice_autoscaler_metric_missing gauge
 sluice_autoscaler_metric_missing{hpa="web",metric="External q {queue=a}",namespace="shop"} 0
 sluice_autoscaler_metric_missing{hpa="web",metric="External q {queue=b}",namespace="shop"} 0
 sluice_autoscaler_metric_missing{hpa="web",metric="gone",namespace="shop"} 1
 sluice_autoscaler_metric_missing{hpa="web",metric="here",namespace="shop"} 0
+sluice_autoscaler_metric_missing{hpa="web",metric="slow",namespace="shop"} 0
 # HELP sluice_autoscaler_metric_value Value of a metric that a HorizontalPodAutoscaler names: the mean of the pods that have one, or the sum of the series; absent while it is missing.
 # TYPE sluice_autoscaler_metric_value gauge
 sluice_autoscaler_metric_value{hpa="web",metric="External q {queue=a}",namespace="shop"} 5
 sluice_autoscaler_metric_value{hpa="web",metric="External q {queue=b}",namespace="shop"} 5
 sluice_autoscaler_metric_value{hpa="web",metric="here",namespace="shop"} 1.5
+sluice_autoscaler_metric_value{hpa="web",metric="slow",namespace="shop"} 1.5
 `
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s)

@@ -79,3 +79,13 @@ func (k Kind) Stats() []Stat {
 
 // Has reports whether a stat is legal for the kind.
 func (k Kind) Has(s Stat) bool { return slices.Contains(k.Stats(), s) }
+
+// Conflict says why a sample of another kind is rejected, and the remedy. NoKind: the kind that is
+// there is not known.
+func (k Kind) Conflict(pushed Kind) string {
+	there := "a " + k.String()
+	if k == NoKind {
+		there = "of another kind"
+	}
+	return "is already " + there + "; cannot push it as a " + pushed.String() + ": delete it first, or use another name"
+}

@@ -138,7 +138,7 @@ func TestRejectedLinesAreExplained(t *testing.T) {
 		got = append(got, one.Metric+": "+one.Message)
 	}
 	want := []string{`bad: no ":" after the name; must be name:value|type`,
-		"kinds: the metric already exists with another kind; delete it first, or use another name",
+		"kinds: the metric is already of another kind; delete it first, or use another name",
 		"jobs: the limit of pod web-1, asked for jobs"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -119,12 +120,17 @@ func (t trust) ExplainLimit(s *metric.Sample) string {
 	return t.limits.Explain(about.Object, metric.Borrow(s.Name))
 }
 
-// whyRejected says why a sample was rejected for its sender or for a limit, in the words of the Event
+// whyRejected says why a sample was rejected for its sender, its kind or a limit, in the words of the Event
 // and of the answer to HTTP clients. It decides anew, so it is for records and log lines.
 func (p *dataPath) whyRejected(reason metric.Reason, s *metric.Sample) string {
 	switch {
 	case reason == metric.Identity:
 		return p.resolver.Explain(s)
+	case reason == metric.KindConflict:
+		if there := p.kindOf(s); there != metric.NoKind {
+			return strconv.Quote(metric.Truncate(string(s.Name), maxShownName)) + " " + there.Conflict(s.Kind)
+		}
+		return ""
 	case reason != metric.OverLimit:
 		return ""
 	case p.cluster.limits == nil:
@@ -134,6 +140,22 @@ func (p *dataPath) whyRejected(reason metric.Reason, s *metric.Sample) string {
 		return why
 	}
 	return "new series over a limit that has room again, or of the process: " + p.cfg.seriesBounds()
+}
+
+// maxShownName is the longest name of a metric in a message.
+const maxShownName = 256
+
+// kindOf returns the kind of the series that conflicts with a sample; metric.NoKind: there is none
+// any more.
+func (p *dataPath) kindOf(s *metric.Sample) metric.Kind {
+	var about metric.Description
+	if p.resolver.Describe(s, &about) != metric.Applied {
+		return metric.NoKind
+	}
+	if there := p.table.KindOf(&about.Object, metric.Borrow(s.Name)); there != s.Kind {
+		return there
+	}
+	return metric.NoKind
 }
 
 // observer reacts to changes in the cluster.

@@ -23,7 +23,7 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/metrics": ">seen<", "/metric?namespace=shop&name=seen": "A counter with 1 series", "/health": "holds", "/": ">seen<",
-		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "is a counter already",
+		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "it is already a counter; cannot push it as a gauge",
 	} {
 		resp, err := http.Get("http://" + p.console.Addr().String() + path)
 		if err != nil {
@@ -122,7 +122,7 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 		{"jobs:1|c|#queue:c" + claim, "127.0.0.1", "limit", "2 series"},
 		{"mails:1|c|#queue:a" + claim, "127.0.0.1", "limit", "2 series"},
 		{"mails:1|c|#queue:a,sluice_object:external/bank", "127.0.0.1", "applied", "next read"},
-		{"jobs:1|g|#queue:a" + claim, "127.0.0.1", "kind_conflict", "is a counter already"},
+		{"jobs:1|g|#queue:a" + claim, "127.0.0.1", "kind_conflict", "it is already a counter; cannot push it as a gauge"},
 		{"jobs:1|c|#queue:a" + claim, "10.9.9.9", "pending", "not known"},
 		{"jobs:1|c|#queue:a" + claim, "", "identity", "trusted forwarder"},
 		{"jobs:1|c|#queue:a" + claim, "jane", "pending", "kubectl auth can-i create samples.sluice.dev -n shop --as=jane"},

@@ -114,7 +114,7 @@ func (t trial) admission(s *metric.Sample, d *metric.Description, one *console.O
 	one.New, one.NewSeries = kind == metric.NoKind, !known
 	switch {
 	case !one.New && kind != s.Kind:
-		return metric.KindConflict, "is a " + kind.String() + " already; cannot push it as a " + s.Kind.String() + " while it lives"
+		return metric.KindConflict, "it " + kind.Conflict(s.Kind)
 	case known:
 		return metric.Applied, ""
 	case t.path.table.Full():

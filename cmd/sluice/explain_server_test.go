@@ -28,6 +28,28 @@ func TestExplainAMetric(t *testing.T) {
 	}
 }
 
+// A metric that is in no namespace is explained in full from every namespace: its windows, its series and
+// what rejects it.
+func TestExplainAMetricOfNoNamespace(t *testing.T) {
+	p := started(t, t.TempDir())
+	if status, body := spoken(t, p, "PUT", "/v1/external/depth?label=queue=mail", "3"); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	if status, body := spoken(t, p, "POST", "/v1/external/depth?type=counter", "1"); status != http.StatusConflict {
+		t.Fatal(status, body)
+	}
+	code, out, errs := called(t, "explain", "depth", "-n", "shop", "--kubeconfig", p.kubeconfig)
+	if code != command.ExitOK || errs != "" {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"depth is a gauge as an external metric of no namespace: 1 series", "; windows: 10s, 1m, as in depth:mean:10s\n", "queue=mail",
+		`(kind_conflict), 0s ago: "depth" of "external" is already a gauge; cannot push it as a counter`} {
+		if !strings.Contains(strings.ReplaceAll(out, ", 1s ago", ", 0s ago"), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
 // An operand of a name that a rename gives is read where the pushed metric is.
 func TestExplainARenamedOperand(t *testing.T) {
 	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules+`---

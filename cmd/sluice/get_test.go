@@ -130,6 +130,24 @@ func TestGetSaysThatItMayNotLook(t *testing.T) {
 	}
 }
 
+// With a kubeconfig of a cluster, the API server is what could not be reached, and not Sluice.
+func TestNoAnswerOfACluster(t *testing.T) {
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = gone.Close()
+	kubeconfig := fileOf(t, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://"+gone.Addr().String()+"\"}}]\n"+
+		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n")
+	want := "nothing listens on https://" + gone.Addr().String() + ", the API server in the kubeconfig: is its cluster running, and is this the right context?"
+	for _, args := range [][]string{{"get", "external", "m"}, {"list"}, {"explain", "m", "-n", "shop"}} {
+		code, _, errs := called(t, append(args, "--kubeconfig", kubeconfig)...)
+		if code != command.ExitFailed || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit code %d, %q: want %d and %q", args, code, errs, command.ExitFailed, want)
+		}
+	}
+}
+
 // A server without an answer is reported in words, whatever listens on the port.
 func TestNoAnswer(t *testing.T) {
 	p := started(t, t.TempDir())

@@ -19,9 +19,6 @@ import (
 // caName is the file in the data folder with the adapter's certificate authority.
 const caName = "ca.crt"
 
-// anyToken keeps kubectl from asking for a password. A standalone server ignores it.
-const anyToken = "anybody"
-
 // writeKubeconfig writes the kubeconfig for an API at this address and returns its path. Clients
 // trust the authority in caFile; if it is empty, those of the system.
 func writeKubeconfig(dir, address, caFile string) (string, error) {
@@ -35,7 +32,7 @@ func writeKubeconfig(dir, address, caFile string) (string, error) {
 	}
 	content := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"sluice": cluster},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"anybody": {Token: anyToken}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"anybody": {Token: client.AnyToken}},
 		Contexts:       map[string]*clientcmdapi.Context{"sluice": {Cluster: "sluice", AuthInfo: "anybody"}},
 		CurrentContext: "sluice",
 	}

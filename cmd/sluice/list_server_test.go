@@ -45,8 +45,9 @@ shop        http_requests   pods       counter   2         2        0s          
 	for what, want := range map[string][]string{
 		"objects -n shop": {"pods/web-1", "pods/web-2"},
 		"groups":          {"backup", "instance=a"},
-		"limits":          {"no limits"},
-		"hpas -n shop":    {"no HorizontalPodAutoscalers in namespace shop"},
+		"limits":          {"no limits: this Sluice runs standalone, "},
+		"hpas -n shop":    {"no HorizontalPodAutoscalers in namespace shop: this Sluice runs standalone, and they exist in a cluster only (of a cluster: --kubeconfig)"},
+		"rules":           {"no rules\n"},
 		"metric -n none":  {"no metrics in namespace none"},
 	} {
 		if out := list(strings.Fields(what)...); !commandtest.ContainsAll(out, want) {

@@ -139,11 +139,11 @@ func ofAutoscalers(t *testing.T) prometheus.Gatherer {
 	t.Helper()
 	w := autoscaler.New(autoscaler.Parts{
 		List: func(string) []*inspect.Autoscaler {
-			return []*inspect.Autoscaler{{Namespace: "shop", Name: "web", Metrics: []inspect.AutoscalerMetric{{Source: "External", Name: "jobs"}}}}
+			return []*inspect.Autoscaler{{Namespace: "shop", Name: "web", Metrics: []inspect.AutoscalerMetric{{Source: "External", Name: "jobs"}, {Source: "Pods", Name: "busy"}}}}
 		},
 		Begin:    func() autoscaler.Reader { return constantReader{} },
 		Ready:    func() bool { return true },
-		External: true,
+		External: true, Custom: true,
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -55,8 +55,8 @@ func (p *dataPath) checkCertificate(context.Context) error {
 		return nil
 	}
 	if _, err := tls.LoadX509KeyPair(file, key); err != nil {
-		return fmt.Errorf("%s %s, %s %s: %w; must be a certificate and its key, in PEM",
-			p.cfg.as("api-cert-file"), file, p.cfg.as("api-key-file"), key, err)
+		return p.cfg.fault("api-cert-file", "%s, %s %s: %v; must be a certificate and its key, in PEM",
+			file, p.cfg.as("api-key-file"), key, err)
 	}
 	return nil
 }

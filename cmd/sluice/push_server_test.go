@@ -55,7 +55,7 @@ func TestPushTellsWhatTheServerRefuses(t *testing.T) {
 		{[]string{"--gauge", "depth", "1", "-n", "Sh op"}, command.ExitUsage, `"Sh op" is not a namespace`},
 		{[]string{"--set", "users", ""}, command.ExitUsage, "(malformed)"},
 		{[]string{"--gauge", "depth", "1", "--object", "widgets.example.com/x"}, command.ExitFailed, `no resource "widgets.example.com"`},
-		{[]string{"--counter", "q", "1"}, command.ExitFailed, "(kind_conflict)"},
+		{[]string{"--counter", "q", "1"}, command.ExitFailed, `"q" of "external" is already a gauge; cannot push it as a counter: delete it first, or use another name (kind_conflict)`},
 	} {
 		code, errs := push(c.args...)
 		if code != c.code || !strings.Contains(errs, c.want) {

@@ -48,7 +48,7 @@ func TestPushFaultsNameTheirFlags(t *testing.T) {
 		{[]string{"--push-auth", "basic"}, `--push-auth is "basic"; must be none or token`},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), c.flags...)...)
-		if code == command.ExitOK || !strings.Contains(errs, c.says) {
+		if code != command.ExitUsage || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: %d %s, want %s", c.flags, code, errs, c.says)
 		}
 	}

@@ -312,7 +312,7 @@ func TestFaultsOfReplicas(t *testing.T) {
 		"nats-ca-file":    {"--nats-url", "tls://127.0.0.1:1"},
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), append(flags, "--"+setting, missing)...)...)
-		if code != command.ExitFailed || !strings.Contains(errs, "--"+setting+" cannot be read") {
+		if code != command.ExitUsage || !strings.Contains(errs, "--"+setting+" cannot be read") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
 	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/keda"
 	"github.com/sluice-metrics/sluice/metric"
@@ -390,5 +391,26 @@ spec:
 	}
 	if listed := b.listed(); len(listed) != 1 || strings.Join(listed[0].From, " ") != "requests requests:count:10s" {
 		t.Errorf("%+v", listed)
+	}
+}
+
+// "-" is standard input, so that rules of a cluster can be tested.
+func TestRuleTestReadsStandardInput(t *testing.T) {
+	text, err := os.ReadFile("../../examples/rule-ratio.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for input, want := range map[string]struct {
+		code int
+		says string
+	}{
+		string(text): {command.ExitOK, "metricrule/busy in shop"},
+		"":           {command.ExitFailed, "standard input has no rules"},
+		"kind: Metricrule\napiVersion: sluice.dev/v1alpha1\n": {command.ExitFailed, "standard input"},
+	} {
+		code, out, errs := commandtest.Run(newSluice(), input, "rule", "test", "-")
+		if code != want.code || !strings.Contains(out+errs, want.says) {
+			t.Errorf("%q: %d %s %s; want %d with %q", input, code, out, errs, want.code, want.says)
+		}
 	}
 }

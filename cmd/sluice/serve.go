@@ -75,6 +75,9 @@ func serve(cmd *cobra.Command, cfg *serverConfig) error {
 		log.Info(err.Error())
 		return nil
 	}
+	if faultySetting(err) != "" { // the file that a setting names
+		return command.Usage(err)
+	}
 	if err != nil {
 		return err
 	}

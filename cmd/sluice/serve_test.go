@@ -54,7 +54,7 @@ func TestBrokenCertificateIsNamed(t *testing.T) {
 	}
 	for _, file := range []string{junk, filepath.Join(t.TempDir(), "missing.crt")} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), "--api-cert-file", file, "--api-key-file", file)...)
-		if code != command.ExitFailed || !strings.Contains(errs, "--api-cert-file "+file) || !strings.Contains(errs, "PEM") {
+		if code != command.ExitUsage || !strings.Contains(errs, "--api-cert-file "+file) || !strings.Contains(errs, "PEM") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,21 @@ func TestARejectionRecordsItsLimit(t *testing.T) {
 	if from := p.inspection().MetricSenders("shop", "jobs"); len(from) != 1 || from[0].Name != "127.0.0.1" || from[0].Sort != "address" {
 		t.Errorf("senders of jobs: %+v", from)
 	}
+	fmt.Fprint(conn, "jobs:1|g|#sluice_object:external/shop")
+	const conflict = `"jobs" is already a counter; cannot push it as a gauge: delete it first, or use another name`
+	for end := time.Now().Add(time.Minute); !saysConflict(all, conflict) && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		all = p.inspection().Rejections(inspect.Query{}).Items
+	}
+	if !saysConflict(all, conflict) {
+		t.Errorf("%+v, want\n%s", all, conflict)
+	}
 	if standalone := started(t, t.TempDir()).whyRejected(metric.OverLimit, nil); !strings.Contains(standalone, "--max-series is") {
 		t.Errorf("standalone: %s", standalone)
 	}
+}
+
+func saysConflict(all []inspect.Rejection, message string) bool {
+	return slices.ContainsFunc(all, func(one inspect.Rejection) bool {
+		return one.Reason == "kind_conflict" && one.Message == message
+	})
 }

@@ -210,6 +210,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Groups:     p.groups,
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),
+		KindOf:     p.kindOf,
 		Worded:     p.cfg.pushFault,
 		Ledger:     p.ledger,
 		Logger:     p.log,

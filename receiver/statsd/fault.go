@@ -132,7 +132,7 @@ func explainReason(r metric.Reason) string {
 	case metric.TooLong:
 		return "the line, its name, a tag or the number of tags is over its limit"
 	case metric.KindConflict:
-		return "the metric already exists with another kind; delete it first, or use another name"
+		return "the metric is already of another kind; delete it first, or use another name"
 	case metric.Identity:
 		return "the sender may not push metrics of this object, or the object is ambiguous"
 	case metric.OverLimit:

@@ -103,6 +103,16 @@ var alertCases = []alertCase{
 		silent: input{"sluice_autoscaler_metric_missing" + of(`hpa="web"`, `metric="busy"`, `exported_namespace="shop"`): "1x30 0x5 1x4 0x20"},
 	},
 	{
+		alert:  "SluiceAutoscalerHeldBack",
+		labels: ofRelease("hpa", "web", "metric", "busy", "exported_namespace", "shop"),
+		annotations: map[string]string{
+			"summary":     "Pods without a value of busy hold the autoscaler web back",
+			"description": "It is in namespace shop. Pods that\npush nothing, or whose series a limit rejects, change or may change what it decides. The Event MetricHeldBack on it names them.",
+		},
+		firing: input{"sluice_autoscaler_metric_held_back" + of(`hpa="web"`, `metric="busy"`, `exported_namespace="shop"`): steady},
+		silent: input{"sluice_autoscaler_metric_held_back" + of(`hpa="web"`, `metric="busy"`, `exported_namespace="shop"`): "1x20 0x5 1x14 0x20"},
+	},
+	{
 		alert: "SluiceSlowPushers", labels: target(),
 		firing: input{"sluice_slow_pusher_reads_total" + of(): "0+1x90"}, silent: input{"sluice_slow_pusher_reads_total" + of(): "5x90"},
 	},

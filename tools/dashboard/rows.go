@@ -60,8 +60,16 @@ var rows = []row{
 			queries: []query{
 				{byNamespace("max", "namespace, hpa, metric", "sluice_autoscaler_metric_missing"),
 					"{{namespace}}/{{hpa}} {{metric}}"}}},
+		{title: "Autoscalers held back by pods",
+			about: "Pods that push nothing, or whose series a limit rejects, change or may change what the " +
+				"autoscaler decides. The Event MetricHeldBack on it names them.",
+			look:  states,
+			words: []word{{"0", "free", "green"}, {"1", "held back", "orange"}},
+			queries: []query{
+				{byNamespace("max", "namespace, hpa, metric", "sluice_autoscaler_metric_held_back"),
+					"{{namespace}}/{{hpa}} {{metric}}"}}},
 		{title: "Values that autoscalers read",
-			about: "The mean of the pods that have a value, or the sum of the series.",
+			about: "The mean of the pods that have a value, or the sum of the series.", width: 24,
 			queries: []query{
 				{byNamespace("max", "namespace, hpa, metric", "sluice_autoscaler_metric_value"),
 					"{{namespace}}/{{hpa}} {{metric}}"}}},

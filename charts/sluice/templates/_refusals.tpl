@@ -33,6 +33,16 @@
 {{- if and .Values.wake.enabled (not .Values.wake.kinds) -}}
 {{- fail "wake.kinds: is empty, and wake.enabled is true; must name a kind, as in deployments.apps: Sluice could wake nothing" -}}
 {{- end -}}
+{{- range .Values.wake.kinds -}}
+{{- $resource := first (splitList "." .) -}}
+{{- $group := trimPrefix $resource . | trimPrefix "." -}}
+{{- if and (eq $group "") (ne $resource "replicationcontrollers") -}}
+{{- fail (printf "wake.kinds: %s names no API group; must be resource.group with the resource in the plural, as in deployments.apps" .) -}}
+{{- end -}}
+{{- if and (eq $group "apps") (not (has $resource (list "deployments" "replicasets" "statefulsets"))) -}}
+{{- fail (printf "wake.kinds: %s cannot be scaled; must be deployments.apps, replicasets.apps or statefulsets.apps" .) -}}
+{{- end -}}
+{{- end -}}
 {{- range $i, $mount := .Values.extraVolumeMounts -}}
 {{- $path := clean $mount.mountPath -}}
 {{- range $own := list "/data" "/etc/sluice" -}}

@@ -28,6 +28,10 @@ import (
 // KubeconfigName is the file in the data folder by which kubectl and the clients reach a standalone Sluice.
 const KubeconfigName = "kubeconfig"
 
+// AnyToken is the token in that file, which keeps kubectl from asking for a password. A standalone
+// server ignores it. It tells such a file from a cluster's.
+const AnyToken = "anybody"
+
 // apiOptions name the server of a metrics API.
 type apiOptions struct {
 	kubeconfig string
@@ -67,9 +71,11 @@ func checkTimeout(wait time.Duration) error {
 
 // metricsAPI is a connection to a metrics API.
 type metricsAPI struct {
-	base      string
-	namespace string // of the kubeconfig's context; empty: it has none
-	client    *http.Client
+	base       string
+	port       string // that is asked, for noAnswer
+	namespace  string // of the kubeconfig's context; empty: it has none
+	standalone bool   // a standalone Sluice answers, by its kubeconfig
+	client     *http.Client
 }
 
 func (o *apiOptions) connect() (*metricsAPI, error) {
@@ -84,7 +90,12 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", cfg.Host, err)
 	}
-	return &metricsAPI{base: strings.TrimSuffix(cfg.Host, "/"), namespace: namespace, client: client}, nil
+	api := &metricsAPI{base: strings.TrimSuffix(cfg.Host, "/"), port: "api-address", namespace: namespace, client: client}
+	api.standalone = cfg.BearerToken == AnyToken
+	if o.server == "" && !api.standalone {
+		api.port = kubernetesAPI
+	}
+	return api, nil
 }
 
 // restConfig reads the applicable kubeconfig and overrides it by flags. With --server and
@@ -218,12 +229,12 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	req.Header.Set("Accept", "application/json")
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return nil, noAnswer(a.base, "api-address", err)
+		return nil, noAnswer(a.base, a.port, err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, noAnswer(a.base, "api-address", err)
+		return nil, noAnswer(a.base, a.port, err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return body, nil

@@ -95,9 +95,10 @@ func (g *gatherer) metric(name string) (*explain.MetricFacts, error) {
 	if detail, err := g.detail(name); err == nil {
 		f.Series, f.Windows = detail.Series, detail.Windows
 	}
+	g.inNoNamespace(name, f)
 	rejected, err := pages[inspect.Rejection](g, "rejections", g.namespace)
 	if err == nil {
-		f.Rejections = rejected
+		f.Rejections = append(f.Rejections, rejected...)
 	} else {
 		g.unknown("what was rejected", err)
 	}
@@ -107,6 +108,34 @@ func (g *gatherer) metric(name string) (*explain.MetricFacts, error) {
 	}
 	f.Unknown = g.facts.Unknown
 	return f, nil
+}
+
+// inNoNamespace adds the series and rejections of a name that are in no namespace: those of metrics that
+// all namespaces may read, and of senders that are in none, as standalone. Without the right to list all
+// namespaces it adds none, which named has noted.
+func (g *gatherer) inNoNamespace(name string, f *explain.MetricFacts) {
+	isHere := func(m inspect.Metric) bool { return m.Name == name && m.Namespace == "" }
+	if slices.ContainsFunc(f.Metrics, isHere) {
+		detail, err := fetch[inspect.MetricDetail](g.ctx, g.api, inspectPath("metrics", "")+"/"+escaped(name))
+		if err == nil {
+			f.Windows = detail.Windows
+			for _, one := range detail.Series {
+				if one.Object.Namespace == "" {
+					f.Series = append(f.Series, one)
+				}
+			}
+		}
+	}
+	// Rejections are sorted by namespace, so those without one come first.
+	first, err := fetch[inspect.List[inspect.Rejection]](g.ctx, g.api, inspectPath("rejections", "")+query("limit", "500"))
+	if err != nil {
+		return
+	}
+	for _, one := range first.Items {
+		if one.Namespace == "" {
+			f.Rejections = append(f.Rejections, one)
+		}
+	}
 }
 
 const otherNamespaces = "metrics of other namespaces: you lack the right to list metrics." + inspect.Group + " in all namespaces"

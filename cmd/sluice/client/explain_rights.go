@@ -97,12 +97,12 @@ func (a *metricsAPI) post(ctx context.Context, path string, body []byte) ([]byte
 	req.Header.Set("Accept", "application/json")
 	resp, err := a.client.Do(req)
 	if err != nil {
-		return nil, noAnswer(a.base, "api-address", err)
+		return nil, noAnswer(a.base, a.port, err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, noAnswer(a.base, "api-address", err)
+		return nil, noAnswer(a.base, a.port, err)
 	}
 	if resp.StatusCode == http.StatusCreated {
 		return answer, nil

@@ -25,7 +25,9 @@ type listOptions struct {
 	all       bool
 	output    string
 	watch     bool
-	interval  time.Duration
+	// standalone: the server has no cluster.
+	standalone bool
+	interval   time.Duration
 }
 
 const listLong = `List shows what Sluice holds: metrics, the objects that have them, who pushes, what was refused, groups, the use of limits, and the HorizontalPodAutoscalers with Sluice's answer for each of their metrics. It reads the API group inspect.sluice.dev with the rights of the kubeconfig's user.
@@ -97,7 +99,7 @@ func newList() *cobra.Command {
 	})
 	command.UnderHeading(flags, "Output", func() {
 		flags.VarP(command.NewChoice(&o.output, []string{"table", "wide", "json", "yaml"}), "output", "o", "Format of the output.")
-		flags.BoolVarP(&o.watch, "watch", "w", false, "List repeatedly: redraws a terminal, prints what changed elsewhere.")
+		flags.BoolVarP(&o.watch, "watch", "w", false, "List repeatedly: redraws a terminal, prints what changed elsewhere. Ctrl-C ends it.")
 		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two lists.")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
@@ -146,6 +148,7 @@ func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
 	if err != nil {
 		return err
 	}
+	o.standalone = api.standalone
 	if o.namespace == "" && !o.all {
 		o.namespace = api.namespace
 	}

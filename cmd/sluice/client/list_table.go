@@ -89,11 +89,17 @@ func newestFirst(all []inspect.Document) {
 	})
 }
 
+// clusterOnly are the lists of which a standalone Sluice has nothing.
+var clusterOnly = map[string]bool{"autoscalers": true, "limituses": true, "policies": true}
+
 // nothing says that a list is empty.
 func (o *listOptions) nothing(of inspect.Resource) string {
 	text := "no " + strings.NewReplacer("autoscalers", "HorizontalPodAutoscalers", "limituses", "limits").Replace(of.Name)
 	if o.namespace != "" {
 		text += " in namespace " + o.namespace
+	}
+	if o.standalone && clusterOnly[of.Name] {
+		text += ": this Sluice runs standalone, and they exist in a cluster only (of a cluster: --kubeconfig)"
 	}
 	return text
 }

@@ -28,40 +28,52 @@ type unreachable struct {
 func (u *unreachable) Error() string { return u.text }
 func (u *unreachable) Unwrap() error { return u.err }
 
+// kubernetesAPI is the port of a cluster's API server, which no setting of Sluice names.
+const kubernetesAPI = ""
+
 // noAnswer describes the error of a request without a response. Port is the setting of "sluice
-// serve" that names the expected port.
+// serve" that names the expected port, or kubernetesAPI.
 func noAnswer(base, port string, err error) error {
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var lookup *net.DNSError
 	var wire *net.OpError
-	text := ""
+	text, wanted := "", "must be the port of --"+port
+	if port == kubernetesAPI {
+		wanted = "must be the API server of a cluster"
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, syscall.ECONNREFUSED) && port == kubernetesAPI:
+		text = fmt.Sprintf("nothing listens on %s, the API server in the kubeconfig: is its cluster running, and is this the right context?", base)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = fmt.Sprintf("nothing listens on %s: is `sluice serve` running?", base)
 	case errors.As(err, &lookup):
 		text = fmt.Sprintf("%s: unknown host %s", base, lookup.Name)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), isTimeout(err):
+		if port == kubernetesAPI {
+			text = fmt.Sprintf("%s, the API server in the kubeconfig, does not answer: is its cluster running, and can this machine reach it?", base)
+			break
+		}
 		text = fmt.Sprintf("%s does not answer: is `sluice serve` running there, and can this machine reach it?", base)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		text = fmt.Sprintf("%s does not speak TLS; must be the port of --%s", base, port)
+		text = fmt.Sprintf("%s does not speak TLS; %s", base, wanted)
 	case errors.As(err, &authority):
-		voucher, wanted := "the kubeconfig does not vouch for", "the kubeconfig of that server"
+		voucher, remedy := "the kubeconfig does not vouch for", "the kubeconfig of that server"
 		if port == "http-address" {
-			voucher, wanted = "no authority known here vouches for", "--ca-file with its authority"
+			voucher, remedy = "no authority known here vouches for", "--ca-file with its authority"
 		}
-		text = fmt.Sprintf("%s shows a certificate that %s; must have %s, or --insecure-skip-tls-verify", base, voucher, wanted)
+		text = fmt.Sprintf("%s shows a certificate that %s; must have %s, or --insecure-skip-tls-verify", base, voucher, remedy)
 	case errors.As(err, &host):
 		text = fmt.Sprintf("%s shows a certificate of another host: %s", base, host.Error())
 	case errors.As(err, &wire):
 		text = fmt.Sprintf("%s: %s", base, wire.Err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		text = fmt.Sprintf("%s closed the connection without a response; must be the port of --%s", base, port)
+		text = fmt.Sprintf("%s closed the connection without a response; %s", base, wanted)
 	default:
-		text = fmt.Sprintf("%s gives an invalid response (%s); must be the port of --%s", base, rootOf(err), port)
+		text = fmt.Sprintf("%s gives an invalid response (%s); %s", base, rootOf(err), wanted)
 	}
 	return &unreachable{text, err}
 }

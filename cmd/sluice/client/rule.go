@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -21,7 +22,7 @@ import (
 
 const ruleTestLong = `Test checks a file of MetricRules and ClusterMetricRules, and computes them.
 
-FILE is as "kubectl apply" takes it, or as "kubectl get -o yaml" prints it: documents of other API groups are skipped. Without --value and --of, test only checks the file. With --value it computes each rule from the given values, and shows which of them a rename gives another name; with --of it reads the operands from a running server, which need not know the rules: through the metrics APIs, as the Horizontal Pod Autoscaler does.
+FILE is as "kubectl apply" takes it, or as "kubectl get -o yaml" prints it: documents of other API groups are skipped. "-" is standard input. Without --value and --of, test only checks the file. With --value it computes each rule from the given values, and shows which of them a rename gives another name; with --of it reads the operands from a running server, which need not know the rules: through the metrics APIs, as the Horizontal Pod Autoscaler does.
 
 WHAT is as in "sluice get": <resource>/<name>, as in pods/* or deployments.apps/web, or "external".
 
@@ -30,7 +31,8 @@ The exit code is 1 if a rule is refused, or has no value where one was asked for
 const ruleTestExample = `  sluice rule test rules.yaml
   sluice rule test rules.yaml --value busy_workers=3 --value total_workers:last=4
   sluice rule test renames.yaml --value http_requests_total=60
-  sluice rule test rules.yaml -n shop --of 'pods/*'`
+  sluice rule test rules.yaml -n shop --of 'pods/*'
+  kubectl get metricrules -n shop -o yaml | sluice rule test -`
 
 // newRule makes the command of rules.
 func newRule() *cobra.Command {
@@ -74,7 +76,7 @@ func newRuleTest() *cobra.Command {
 			values, more := o.pasted()
 			faults = append(faults, more...)
 			if len(args) != 1 {
-				faults = append(faults, fmt.Errorf("%s; must be one file, as in: sluice rule test rules.yaml", command.CountArguments(len(args))))
+				faults = append(faults, fmt.Errorf("%s; must be one file, or - for standard input, as in: sluice rule test rules.yaml", command.CountArguments(len(args))))
 			}
 			if o.of != "" && len(values) > 0 {
 				faults = append(faults, errors.New("--of and --value are both set; must be one of them"))
@@ -121,7 +123,7 @@ func (o *ruleTest) pasted() (map[string]float64, []error) {
 }
 
 func (o *ruleTest) run(cmd *cobra.Command, file string, values map[string]float64) error {
-	text, err := os.ReadFile(file)
+	text, file, err := readFile(cmd, file)
 	if err != nil {
 		return err
 	}
@@ -158,6 +160,19 @@ func (o *ruleTest) run(cmd *cobra.Command, file string, values map[string]float6
 		return fmt.Errorf("refused or without a value: %d of %d rules", failed, len(set.Verdicts()))
 	}
 	return nil
+}
+
+// readFile reads a file, or standard input ("-"), and returns the name for messages.
+func readFile(cmd *cobra.Command, file string) (text []byte, name string, err error) {
+	if file != "-" {
+		text, err = os.ReadFile(file)
+		return text, file, err
+	}
+	const input = "standard input"
+	if text, err = io.ReadAll(cmd.InOrStdin()); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", input, err)
+	}
+	return text, input, nil
 }
 
 // show prints the rows of a rule, and reports whether all is well.

@@ -49,6 +49,8 @@ func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
 	switch {
 	case r == metric.OverLimit:
 		return x.overLimit(s)
+	case r == metric.KindConflict:
+		return x.kindConflict(s)
 	case trust == nil:
 	case r == metric.Pending && !x.lacks(r, s).IsZero():
 		return x.unasked(s)
@@ -58,6 +60,15 @@ func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
 		return x.forbidden(r, x.server.explain(s), trust.Needs(s))
 	}
 	return rejection(r, s)
+}
+
+// kindConflict names both kinds.
+func (x *Request) kindConflict(s *metric.Sample) *Fault {
+	there := metric.NoKind
+	if x.server.kindOf != nil {
+		there = x.server.kindOf(s)
+	}
+	return Rejected(metric.KindConflict, "%s %s", subjectOf(s), there.Conflict(s.Kind))
 }
 
 // overLimit names the limit that a new series exceeds.

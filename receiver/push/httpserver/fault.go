@@ -112,13 +112,10 @@ func StatusOf(r metric.Reason) int {
 
 // rejection words why the table rejected a well-formed sample.
 func rejection(r metric.Reason, s *metric.Sample) *Fault {
-	subject := fmt.Sprintf("%q", Clip(s.Name))
-	if s.Object != nil {
-		subject += " of " + fmt.Sprintf("%q", s.Object.String())
-	}
+	subject := subjectOf(s)
 	switch r {
 	case metric.KindConflict:
-		return Rejected(r, "%s is already of another kind; cannot push it as a %s: delete it first, or use another name", subject, s.Kind)
+		return Rejected(r, "%s %s", subject, metric.NoKind.Conflict(s.Kind))
 	case metric.OverLimit:
 		return Rejected(r, "%s would be a new series, and the series limit is reached", subject)
 	case metric.Pending:
@@ -136,6 +133,15 @@ func rejection(r metric.Reason, s *metric.Sample) *Fault {
 		return Rejected(r, "%s was refused for its value: %s", subject, bounds(s))
 	}
 	return Rejected(r, "%s was refused: %s", subject, r)
+}
+
+// subjectOf names the metric of a sample, and its object.
+func subjectOf(s *metric.Sample) string {
+	subject := fmt.Sprintf("%q", Clip(s.Name))
+	if s.Object != nil {
+		subject += " of " + fmt.Sprintf("%q", s.Object.String())
+	}
+	return subject
 }
 
 // outdated words the rejection of a gauge with an old timestamp.

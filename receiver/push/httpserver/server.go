@@ -47,6 +47,9 @@ type Parts struct {
 	Worded func(error) error
 	// Full names the setting that limits series where no limit of Trust does; may be empty.
 	Full string
+	// KindOf returns the kind of the series that conflicts with a sample (metric.NoKind: there is none any
+	// more). It may be nil.
+	KindOf func(*metric.Sample) metric.Kind
 
 	// The fields below are nil if senders are not checked, as without a cluster.
 
@@ -95,7 +98,8 @@ type Server struct {
 	trust         Trust
 	pods          Pods
 	full          string
-	Authenticator *credential.Authenticator // nil: no credentials are checked
+	kindOf        func(*metric.Sample) metric.Kind // may be nil
+	Authenticator *credential.Authenticator        // nil: no credentials are checked
 	// challenges are sent to clients without a credential.
 	challenges   []string
 	pending      *pending.Buffer
@@ -140,7 +144,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
 		recorder: recorder{senders: parts.Record, rejections: parts.Rejections},
-		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
+		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
