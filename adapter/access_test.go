@@ -233,7 +233,7 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 func TestAPIServerAwayLater(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens["of-reader"], plane.rights["reader"] = "reader", []string{requestsRight}
-	a, _ := startDelegating(t, plane, func(c *Config) { c.RequestTimeout = time.Second })
+	a, _ := startDelegating(t, plane, func(c *Config) { c.RequestTimeout = 4 * time.Second })
 	a.waitReady(t)
 	ask := func() (resp *http.Response, status metav1.Status) {
 		for range 10 { // a loaded machine may need longer than RequestTimeout
