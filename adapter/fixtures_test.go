@@ -59,13 +59,13 @@ func running(t testing.TB, server *Server) *api {
 	return &api{Server: server, url: "https://" + server.Addr().String(), client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       20 * time.Second,
+		Timeout:       time.Minute,
 	}}
 }
 
 func (a *api) waitReady(t testing.TB) {
 	t.Helper()
-	for range 200 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if resp, err := a.client.Get(a.url + "/readyz"); err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
@@ -157,7 +157,7 @@ func prepared(t testing.TB, parts Parts, who access, options ...func(*Config)) *
 
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it did not come to that: %s", what)
 		}

@@ -26,7 +26,7 @@ import (
 // wantAnswers checks that another client is served.
 func (s *served) wantAnswers(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), late)
 	defer cancel()
 	if _, err := s.IsActive(ctx, ref("absent", "0")); err != nil {
 		t.Errorf("afterwards: %v", err)
@@ -112,17 +112,17 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	for range maxConnectionsEach {
 		dial()
 	}
-	wantClosed(t, dial(), 5*time.Second)
-	wantClosed(t, silent[0], connectTimeout+5*time.Second)
+	wantClosed(t, dial())
+	wantClosed(t, silent[0])
 	s.wantAnswers(t)
 }
 
 // wantClosed reads until the other end closes the connection.
-func wantClosed(t *testing.T, conn net.Conn, within time.Duration) {
+func wantClosed(t *testing.T, conn net.Conn) {
 	t.Helper()
-	_ = conn.SetReadDeadline(time.Now().Add(within))
+	_ = conn.SetReadDeadline(time.Now().Add(late))
 	if _, err := io.Copy(io.Discard, conn); errors.Is(err, context.DeadlineExceeded) || err != nil && strings.Contains(err.Error(), "timeout") {
-		t.Errorf("the connection is open after %s", within)
+		t.Errorf("the connection is open after %s", late)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestCancelledCallsLeaveNothing(t *testing.T) {
 	}
 	calls.Wait()
 	s.wantAnswers(t)
-	for deadline := time.Now().Add(10 * time.Second); s.open.Load() > 0; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(late); s.open.Load() > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d triggers are watched", s.open.Load())
 		}
@@ -345,7 +345,7 @@ func TestStreamsWithoutAMessageCount(t *testing.T) {
 	}
 	got, _ := s.received(t)
 	for began := time.Now(); time.Since(began) < callPatience+time.Second; { // repeated for longer than a call may take
-		wantNext(t, got, true, repeatEvery+3*time.Second)
+		wantNext(t, got, true)
 	}
 	if open := s.server.count.open.Load(); open != int64(len(methods))+1 {
 		t.Errorf("%d streams are open", open)
@@ -357,16 +357,16 @@ func TestSlowReadersDelayNobody(t *testing.T) {
 	s := serve(t)
 	s.set(0)
 	deafClient(t, s.conn.Target(), 200)
-	for deadline := time.Now().Add(5 * time.Second); s.open.Load() < 200; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(late); s.open.Load() < 200; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d streams", s.open.Load())
 		}
 	}
 	got, _ := s.received(t)
-	wantNext(t, got, false, time.Second)
+	wantNext(t, got, false)
 	for range 20 {
 		s.set(1)
-		wantNext(t, got, true, 2*time.Second)
+		wantNext(t, got, true)
 		s.set(0)
 		wantFalseAtLast(t, got)
 	}
@@ -376,7 +376,7 @@ func TestSlowReadersDelayNobody(t *testing.T) {
 		t.Error(err)
 	}
 	s.ended = nil
-	if took := time.Since(began); took > stopPatience+time.Second {
+	if took := time.Since(began); took > stopPatience+late {
 		t.Errorf("the stop took %s", took)
 	}
 }

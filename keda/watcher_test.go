@@ -219,3 +219,74 @@ func TestAStreamMayTakeNothing(t *testing.T) {
 		<-done
 	})
 }
+
+// watchOne runs a watcher with one stream of a metric that begins at 0.
+func watchOne(t *testing.T) (s *slowMetrics, news <-chan bool, stop func()) {
+	s = newSlowMetrics()
+	w := newWatcher(s)
+	asked, _ := s.Ask(Question{Metric: "m"})
+	one := w.add(&trigger{}, asked)
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { defer close(done); w.run(ctx) }()
+	if <-one.news {
+		t.Error("active at 0")
+	}
+	return s, one.news, func() { cancel(); <-done }
+}
+
+// An operator drops the news if it has not noticed yet that the last replica has gone, or if another
+// controller wrote the workload meanwhile. So the news is repeated soon after a crossing, and ever more
+// seldom: each repetition costs the operator a request.
+func TestNewsIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, news, stop := watchOne(t)
+		defer stop()
+		time.Sleep(time.Second)
+		last := time.Now()
+		s.set(func() { s.values["m"] = 1 })
+		for i, pause := range []time.Duration{0, 250, 500, 1000, 2000, 4000, 5000, 5000} {
+			pause *= time.Millisecond
+			active, after := <-news, time.Since(last)
+			// A look late, and as much early after an announcement that was a look late.
+			if !active || after < pause-lookEvery || after > pause+2*lookEvery {
+				t.Errorf("announcement %d: %t, %s after the one before it, want %s", i, active, after, pause)
+			}
+			last = time.Now()
+		}
+		s.set(func() { s.values["m"] = 0 })
+		for <-news {
+		}
+		if after := time.Since(last); after > readActive+2*lookEvery {
+			t.Errorf("false was said after %s", after)
+		}
+	})
+}
+
+// A trigger whose value changes all the time is told of at most as often as it is read.
+func TestFlappingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, news, stop := watchOne(t)
+		defer stop()
+		trues, over := 0, time.After(2500*time.Millisecond)
+		flap := time.NewTicker(5 * time.Millisecond)
+		for value := 1.0; ; {
+			select {
+			case active := <-news:
+				if active {
+					trues++
+				}
+				continue
+			case <-flap.C:
+				s.set(func() { s.values["m"] = value })
+				value = 1 - value
+				continue
+			case <-over:
+			}
+			break
+		}
+		if trues == 0 || trues > 10 { // each second a crossing and two repetitions
+			t.Errorf("the stream said true %d times", trues)
+		}
+	})
+}

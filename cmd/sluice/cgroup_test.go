@@ -176,7 +176,7 @@ func TestFloodInACgroup(t *testing.T) {
 	_, said := inACgroup(t, 128<<20, append(onFreePorts(t.TempDir()), "--statsd-tcp", ports[0], "--ops-address", ports[1])...)
 	go func() { _, _ = io.Copy(io.Discard, said) }()
 	var conn net.Conn
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		var err error
 		if conn, err = net.Dial("tcp", ports[0]); err == nil {
 			break
@@ -192,7 +192,7 @@ func TestFloodInACgroup(t *testing.T) {
 	if err := errors.Join(flood.Flush(), conn.Close()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		taken, refused := 0, 0
 		if res, err := http.Get("http://" + ports[1] + "/metrics"); err == nil {
 			body, _ := io.ReadAll(res.Body)

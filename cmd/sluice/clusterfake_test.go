@@ -107,7 +107,7 @@ func startedIn(t *testing.T, c *fakeCluster, args ...string) *dataPath {
 	}
 	p := started(t, filepath.Join(dir, "data"), append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
 		"--trusted-forwarders", "127.0.0.1/32"}, args...)...)
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if ready, why := p.cluster.state(); ready {
 			return p
 		} else if time.Now().After(end) {

@@ -114,7 +114,7 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 	}
 	push("jobs:1|c|#queue:a,sluice_object:external/shop")
 	push("jobs:1|c|#queue:b,sluice_object:external/shop")
-	for end := time.Now().Add(10 * time.Second); p.table.Series() < 2 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); p.table.Series() < 2 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 	const claim = ",sluice_object:external/shop"
 	for _, c := range []struct{ line, sender, reason, has string }{

@@ -39,7 +39,7 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 	}
 	changed := changesOf(t, source, asked)
 	await := func(want bool) (came bool) {
-		for range 500 {
+		for range 5000 {
 			if changed() == want {
 				return true
 			}

@@ -82,7 +82,7 @@ func TestSendersOfExternalMetricsAreListed(t *testing.T) {
 	}
 	await := func(what string, is func(inspect.Sender) bool) (one inspect.Sender) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			if one = sender(); is(one) {
 				return one
 			}
@@ -102,13 +102,9 @@ func TestSendersOfExternalMetricsAreListed(t *testing.T) {
 	before := sender().LastHeard
 	time.Sleep(1100 * time.Millisecond)
 	push()
-	time.Sleep(500 * time.Millisecond)
-	got := sender()
+	got := await("perhaps heard again", func(s inspect.Sender) bool { return s.MaybeHeard.Sub(before) > time.Second })
 	if got.LastHeard.After(before) {
 		t.Errorf("a metric of two senders was heard from one of them: %v after %v", got.LastHeard, before)
-	}
-	if got.MaybeHeard.Sub(before) < time.Second {
-		t.Errorf("it may have been heard %v, and was %v: nothing says that it still pushes", got.MaybeHeard, got.LastHeard)
 	}
 	for n := range inspect.MetricSenders { // they displace it
 		p.pushers.Pushed(&metric.Sender{Key: 8 + uint64(n), Address: netip.AddrFrom4([4]byte{10, 0, 0, byte(8 + n)})}, "shop", []byte("jobs"))
@@ -117,7 +113,8 @@ func TestSendersOfExternalMetricsAreListed(t *testing.T) {
 		p.pushers.Pushed(&metric.Sender{Key: 99, Address: netip.MustParseAddr("10.0.0.99")}, "shop", []byte("jobs"))
 		p.pushers.Pushed(&metric.Sender{Key: 98, Address: netip.MustParseAddr("10.0.0.98")}, "shop", []byte("jobs"))
 	}
-	if got := sender(); slices.Contains(got.Metrics, "jobs") || time.Since(got.MaybeHeard) > time.Second {
+	asked := time.Now()
+	if got := sender(); slices.Contains(got.Metrics, "jobs") || asked.Sub(got.MaybeHeard) > time.Second {
 		t.Errorf("one of many senders, which isn't remembered, may have been heard now: %+v", got)
 	}
 }

@@ -122,7 +122,7 @@ func ofReplicas(t *testing.T) prometheus.Gatherer {
 		r.start()
 		r.count("jobs", 1)
 	}
-	reads(t, "jobs", 2, 10*time.Second, all...)
+	reads(t, "jobs", 2, time.Minute, all...)
 	return all[0].registry
 }
 
@@ -152,7 +152,7 @@ func ofAutoscalers(t *testing.T) prometheus.Gatherer {
 	w.Changed()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(w)
-	for range 100 {
+	for range 1000 {
 		if len(namesOf(t, registry)) > 0 {
 			return registry
 		}

@@ -84,7 +84,7 @@ func TestFilesReadAgainNameTheirFlags(t *testing.T) {
 		}
 	}
 	wants, text := []string{"--push-basic-auth-file " + passwords, "--push-tls-cert-file " + cert}, ""
-	for range 100 { // they are looked at every 5 s
+	for range 600 { // they are looked at every 5 s
 		content, _ := os.ReadFile(said)
 		if text = string(content); strings.Contains(text, "passwords that were") && strings.Contains(text, "certificate that was") {
 			break

@@ -20,7 +20,7 @@ func pair(t *testing.T) (runs, stopped *testReplica) {
 		r.start()
 		r.count("jobs", 25)
 	}
-	reads(t, "jobs", 50, 10*time.Second, all...)
+	reads(t, "jobs", 50, time.Minute, all...)
 	all[1].end()
 	return all[0], all[1]
 }
@@ -43,7 +43,7 @@ func TestReplicaKeepsTheNameOfItsData(t *testing.T) {
 	}
 	b.ready()
 	b.count("jobs", 1)
-	reads(t, "jobs", 51, 5*time.Second, a, b)
+	reads(t, "jobs", 51, time.Minute, a, b)
 	if got := len(a.replication.replica.Origins()); got != 1 {
 		t.Errorf("the other replica knows %d origins, want 1", got)
 	}
@@ -71,7 +71,7 @@ func TestReplicaWithDataOfAnother(t *testing.T) {
 	reads(t, "jobs", 50, time.Second, a)
 	b.as("sluice-1").start()
 	b.ready()
-	reads(t, "jobs", 50, 5*time.Second, a, b)
+	reads(t, "jobs", 50, time.Minute, a, b)
 }
 
 // A folder without series is free for any name: a second origin counts nothing twice.
@@ -103,7 +103,7 @@ func TestDataWithoutAReplicaName(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.as("other").start()
-			reads(t, "jobs", 3, 5*time.Second, r)
+			reads(t, "jobs", 3, time.Minute, r)
 			r.end()
 			r.as("").start()
 			if got := r.cfg.replica().Name; got != "other" {

@@ -120,7 +120,7 @@ func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 		t.Fatal(code, text)
 	}
 	p.rules.lookSoon()
-	for range 500 { // at most ten seconds
+	for range 3000 { // at most a minute
 		if strings.Contains(fmt.Sprint(p.rules.listed()), inspect.RulePushed) {
 			break
 		}

@@ -409,7 +409,7 @@ func TestRefusedClaimsAreExplained(t *testing.T) {
 			defer conn.Close()
 			_, _ = fmt.Fprintf(conn, "m:1|c|#sluice_object:%s\n", claim)
 			text := ""
-			for range 500 {
+			for range 3000 {
 				if content, _ := os.ReadFile(said); strings.Contains(string(content), "line rejected") {
 					text = string(content)
 					break

@@ -36,7 +36,7 @@ func TestARejectionRecordsItsLimit(t *testing.T) {
 	const want = `metric "mails" is rejected: the limit of namespace shop (without its pods) is 1 metric, and 1 is in use: jobs. ` +
 		`Raise sluice.dev/metrics of type sluice.dev/Namespace in a LimitRange of shop; a metric that a HorizontalPodAutoscaler names takes precedence`
 	var all []inspect.Rejection
-	for end := time.Now().Add(10 * time.Second); len(all) == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(all) == 0 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		all = p.inspection().Rejections(inspect.Query{}).Items
 	}
 	if len(all) != 1 || all[0].Message != want {

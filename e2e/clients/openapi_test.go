@@ -360,7 +360,7 @@ func (a *api) checkRaw(s *server.Server, request string, status int) {
 		a.t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, request); err != nil {
 		a.t.Fatal(err)
 	}

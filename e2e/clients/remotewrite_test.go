@@ -18,7 +18,7 @@ import (
 // remoteClient is Prometheus' own client of remote write.
 func remoteClient(t *testing.T, s *server.Server) *remote.API {
 	t.Helper()
-	api, err := remote.NewAPI("http://"+s.HTTP, remote.WithAPIPath("api/v1/write"), remote.WithAPIHTTPClient(&http.Client{Timeout: 10 * time.Second}))
+	api, err := remote.NewAPI("http://"+s.HTTP, remote.WithAPIPath("api/v1/write"), remote.WithAPIHTTPClient(&http.Client{Timeout: time.Minute}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ func (c *cluster) deletePod(t *testing.T, namespace, name string) {
 	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*time.Second, func() error {
+	within(t, time.Minute, func() error {
 		_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil {
 			return errStillThere
@@ -129,7 +129,7 @@ func believesNoStranger(t *testing.T, c *cluster) {
 	// A claim of an object that did not exist is believed once the object exists.
 	c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
 	c.Apply(t, ns, "apiVersion: v1\nkind: Service\nmetadata: {name: late}\nspec: {ports: [{port: 80}]}\n")
-	within(t, 10*time.Second, func() error {
+	within(t, time.Minute, func() error {
 		c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
 		_, err := c.values(t, "/namespaces/"+ns+"/services/late/late")
 		return err

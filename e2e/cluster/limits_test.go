@@ -83,7 +83,7 @@ func admitsWhatAnAutoscalerNames(t *testing.T, c *cluster) {
 	}
 	c.sendFrom(t, address, "http_requests:5|c")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/http_requests:total", map[string]float64{pod.Name: 5})
-	within(t, 10*time.Second, func() error {
+	within(t, time.Minute, func() error {
 		if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/m4"); err == nil {
 			return fmt.Errorf("m4 is still there: %v", got)
 		}

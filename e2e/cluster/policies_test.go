@@ -442,7 +442,7 @@ func policyRoles(t *testing.T, p *policed) {
 			"create externalmetricpolicies.sluice.dev": may, "delete externalmetricpolicies.sluice.dev": may,
 			"get externalmetricpolicies.sluice.dev": "yes", "create clusterexternalmetricpolicies.sluice.dev": "no",
 		} {
-			within(t, 10*time.Second, func() error { // roles are aggregated by a controller
+			within(t, time.Minute, func() error { // roles are aggregated by a controller
 				got, _ := p.TryKubectl(t, append([]string{"auth", "can-i", "-n", ns, "--as=" + role}, strings.Fields(question)...)...)
 				if strings.TrimSpace(got) != want {
 					return fmt.Errorf("%s may %s: %s, want %s", role, question, got, want)

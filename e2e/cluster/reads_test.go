@@ -61,7 +61,7 @@ func (c *cluster) values(t *testing.T, path string) (map[string]float64, error) 
 // wantValues waits until a custom metric reads as wanted.
 func (c *cluster) wantValues(t *testing.T, path string, want map[string]float64) {
 	t.Helper()
-	within(t, 10*time.Second, func() error {
+	within(t, time.Minute, func() error {
 		got, err := c.values(t, path)
 		if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
 			err = fmt.Errorf("%s: %v, want %v", path, got, want)

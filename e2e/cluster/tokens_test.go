@@ -152,7 +152,7 @@ subjects: [{kind: ServiceAccount, namespace: away, name: server}]
 func (c *cluster) tokenFor(t *testing.T, namespace, account, audience string, bound *authentication.BoundObjectReference) string {
 	t.Helper()
 	var token string
-	within(t, 10*time.Second, func() error { // a new namespace gets its account from the controller manager
+	within(t, time.Minute, func() error { // a new namespace gets its account from the controller manager
 		request, err := c.Kubernetes.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authentication.TokenRequest{
 			Spec: authentication.TokenRequestSpec{Audiences: []string{audience}, BoundObjectRef: bound},
 		}, metav1.CreateOptions{})

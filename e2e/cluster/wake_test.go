@@ -58,7 +58,7 @@ func (w *worker) wantWoken(t *testing.T, value string) (took time.Duration) {
 		}
 	}
 	took = time.Since(began)
-	within(t, 10*time.Second, func() error {
+	within(t, time.Minute, func() error {
 		if n := len(w.events(t, "Woken")); n != woken+1 {
 			return fmt.Errorf("%d Events Woken, want %d", n, woken+1)
 		}

@@ -327,7 +327,7 @@ func (s *scaled) wokenByStream(t *testing.T, lines string) (took time.Duration) 
 	t.Helper()
 	before := s.sluice.Metrics()[activations]
 	took = s.woken(t, pushed, func() { s.push(t, lines) })
-	within(t, time.Second, func() string {
+	within(t, 5*time.Second, func() string {
 		if s.sluice.Metrics()[activations] == before {
 			return "the stream says nothing\n" + s.state(t)
 		}

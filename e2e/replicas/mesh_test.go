@@ -57,7 +57,7 @@ func (m mesh) start(t *testing.T) {
 func (m mesh) joined(t *testing.T, others int) {
 	t.Helper()
 	for _, s := range m {
-		eventually(t, 20*time.Second, func() string {
+		eventually(t, time.Minute, func() string {
 			if got := s.Metrics()["sluice_replica_origins"]; got != float64(others) {
 				return fmt.Sprintf("a replica knows %v other origins, want %d", got, others)
 			}

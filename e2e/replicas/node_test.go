@@ -70,7 +70,7 @@ func newNode(t *testing.T) *node {
 	}
 	t.Cleanup(holder.Kill)
 	n := &node{t, holder}
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		own, _ := os.Readlink("/proc/self/ns/net")
 		if its, err := os.Readlink(n.namespace()); err != nil || its == own {
 			return fmt.Sprintf("the node has no network namespace: %s (%v)", its, err)

@@ -66,7 +66,7 @@ func TestADeletionHoldsEverywhere(t *testing.T) {
 	if status, body := request(t, http.MethodDelete, m[1], "/v1/external/old", ""); status != http.StatusOK {
 		t.Fatalf("DELETE: %d %s", status, body)
 	}
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		for i, s := range m {
 			if items, err := s.External("old:total"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -94,7 +94,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 	wantTotals(t, m, map[string]float64{"rows": 10, "gone": 1})
 	push(m[1], http.MethodPut, "rows 20\n", http.StatusOK)
 	wantTotals(t, m, map[string]float64{"rows": 20})
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		for i, s := range m {
 			if items, err := s.External("gone"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -103,7 +103,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 		return ""
 	})
 	push(m[0], http.MethodDelete, "", http.StatusAccepted)
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		for i, s := range m {
 			if items, err := s.External("rows"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -162,7 +162,7 @@ func TestASyncedDeletionIsEverywhere(t *testing.T) {
 			_, err := s.External("gone")
 			late = late || err == nil
 		}
-		eventually(t, 5*time.Second, func() string {
+		eventually(t, time.Minute, func() string {
 			for j, s := range m {
 				if items, err := s.External("gone"); err == nil {
 					return fmt.Sprintf("replica %d still has %v", j, items)

@@ -28,7 +28,9 @@ const perSecond = 200
 // or not.
 type pusher struct {
 	sent atomic.Int64
-	done chan struct{}
+	// longest is the longest time between two increments, in nanoseconds.
+	longest atomic.Int64
+	done    chan struct{}
 }
 
 func push(ctx context.Context, t *testing.T, address string) *pusher {
@@ -43,6 +45,7 @@ func push(ctx context.Context, t *testing.T, address string) *pusher {
 		defer conn.Close()
 		tick := time.NewTicker(time.Second / perSecond)
 		defer tick.Stop()
+		last := time.Now()
 		for {
 			select {
 			case <-ctx.Done():
@@ -50,6 +53,9 @@ func push(ctx context.Context, t *testing.T, address string) *pusher {
 			case <-tick.C:
 				_, _ = conn.Write([]byte("jobs:1|c")) // refused while the server is down: that is the test
 				p.sent.Add(1)
+				now := time.Now()
+				p.longest.Store(max(p.longest.Load(), int64(now.Sub(last))))
+				last = now
 			}
 		}
 	}()
@@ -63,6 +69,20 @@ func (p *pusher) stop(cancel context.CancelFunc) {
 
 func TestKill(t *testing.T) {
 	t.Parallel()
+	for tries := 1; ; tries++ {
+		complaint, even := kill(t)
+		if complaint == "" {
+			return
+		}
+		if even || tries == 5 {
+			t.Fatal(complaint)
+		}
+	}
+}
+
+// kill is one run. It returns a complaint about a rate, and whether the pusher kept its pace: if it did
+// not, the machine was too slow to judge rates.
+func kill(t *testing.T) (complaint string, even bool) {
 	s := server.New(t)
 	s.Start()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -71,8 +91,9 @@ func TestKill(t *testing.T) {
 
 	time.Sleep(10 * time.Second)       // a rate is divided by the shortest window at least: before that it rises
 	mustSurvive := s.Sum("jobs:total") // applied by now, and killed more than a second later
+	keptPace := func() bool { return time.Duration(p.longest.Load()) < 500*time.Millisecond }
 	if !(mustSurvive > 8*perSecond) {
-		t.Fatalf("total %v after 10 s of %d/s", mustSurvive, perSecond)
+		return fmt.Sprintf("total %v after 10 s of %d/s", mustSurvive, perSecond), keptPace()
 	}
 	time.Sleep(1100 * time.Millisecond)
 	sent := p.sent.Load() + perSecond/10
@@ -94,11 +115,12 @@ func TestKill(t *testing.T) {
 			got := s.Sum(metric)
 			t.Logf("%s %v after the kill: %v", metric, time.Since(killed).Round(time.Millisecond), got)
 			if !(got > 0.8*perSecond && got < 1.2*perSecond) {
-				t.Errorf("%s is %v after the restart: want about %d, neither a dip nor a spike", metric, got, perSecond)
+				complaint = fmt.Sprintf("%s is %v after the restart: want about %d, neither a dip nor a spike", metric, got, perSecond)
 			}
 			time.Sleep(250 * time.Millisecond)
 		}
 	}
+	return complaint, keptPace()
 }
 
 func TestStopLosesNothing(t *testing.T) {

@@ -65,12 +65,12 @@ func (m Metrics) CheckLaw(t *testing.T, receiver string) {
 	}
 }
 
-// Eventually repeats a check until it returns "", for at most ten seconds, and otherwise fails with
-// the last result.
+// Eventually repeats a check until it returns "", for at most a minute, and otherwise fails with the
+// last result.
 func Eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
 	complaint := ""
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if complaint = check(); complaint == "" {
 			return
 		}

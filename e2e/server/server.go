@@ -111,7 +111,7 @@ func prepare(t *testing.T, host string, flags []string) *Server {
 // remove deletes a folder. The storage process ends a moment after the server and may have made a
 // file meanwhile.
 func remove(dir string) (err error) {
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = os.RemoveAll(dir); err == nil {
 			return nil
 		}

@@ -60,7 +60,7 @@ func TestCredentials(t *testing.T) {
 	whole := Config{URL: server.URL + "/v1/metrics", Interval: time.Second, CAFile: ca, CertFile: cert, KeyFile: key, HeadersFile: headers}
 	delivers := func(c Config) bool {
 		e := mustNew(c, families())
-		e.access.client.Timeout = 5 * time.Second
+		e.access.client.Timeout = time.Minute
 		if err := e.encode(newBatch()); err != nil {
 			t.Fatal(err)
 		}

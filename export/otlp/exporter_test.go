@@ -203,19 +203,19 @@ func TestFailuresOfACollector(t *testing.T) {
 
 // A Collector that answers nothing holds the export, and nothing else: it ends with its context.
 func TestADeadCollector(t *testing.T) {
-	hangs := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
+	hangs, asked := make(chan struct{}), make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-hangs }))
 	defer server.Close()
 	defer close(hangs)
 	e := exporter(server.URL, families())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); e.Run(ctx) }()
-	time.Sleep(1100 * time.Millisecond)
+	<-asked
 	cancel()
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Run goes on")
 	}
 }

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,12 +96,16 @@ func TestPasswords(t *testing.T) {
 	wants("", "", "")
 	wants("carl", "nobody", "") // what the decoy is of
 
-	began := time.Now()
-	for range 1000 {
-		wants("anna", "secret", "sluice:basic:anna")
+	quickest := time.Duration(math.MaxInt64)
+	for tries := 0; tries < 10 && quickest > time.Second; tries++ { // a loaded machine delays one or another
+		began := time.Now()
+		for range 1000 {
+			wants("anna", "secret", "sluice:basic:anna")
+		}
+		quickest = min(quickest, time.Since(began))
 	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("a thousand requests of one name took %v: each is compared", took)
+	if quickest > time.Second {
+		t.Errorf("a thousand requests of one name took %v: each is compared", quickest)
 	}
 	write(line(t, "anna", "changed", minCost))
 	if changed, err := d.passwords.load(); !changed || err != nil {

@@ -483,7 +483,7 @@ func (h *harness) dial() *net.TCPConn {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return c.(*net.TCPConn)
 }
 

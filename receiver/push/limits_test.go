@@ -282,7 +282,9 @@ func TestSlowLorisIsCutOff(t *testing.T) {
 		"chunks":  {"PUT /v1/external/m HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n186a0\r\n1", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := start(t, func(c *Config, _ *Parts) { c.ReadTimeout = 200 * time.Millisecond })
+			t.Parallel()
+			// Longer than a loaded machine delays the first bytes. Before them, the end is silent.
+			h := start(t, func(c *Config, _ *Parts) { c.ReadTimeout = 5 * time.Second })
 			conn := h.dial()
 			begin := time.Now()
 			write(t, conn, c.head)
@@ -297,7 +299,7 @@ func TestSlowLorisIsCutOff(t *testing.T) {
 				}
 			}()
 			res, answer := h.response(bufio.NewReader(conn))
-			if took := time.Since(begin); res.StatusCode != 408 || took > 5*time.Second {
+			if took := time.Since(begin); res.StatusCode != 408 || took > DefaultConfig().ReadTimeout {
 				t.Errorf("%d %s after %v", res.StatusCode, answer, took)
 			}
 			<-done // the connection is gone
@@ -361,7 +363,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 				t.Error(res.StatusCode, answer)
 			}
 			a.Close()
-			for deadline := time.Now().Add(5 * time.Second); h.server.Connections() > 1; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(time.Minute); h.server.Connections() > 1; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("a closed connection still counts")
 				}
@@ -416,7 +418,7 @@ func TestCurl(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, more := range []string{"Expect: 100-continue", "Transfer-Encoding: chunked", "X-None: x"} {
-			out, err := exec.Command(curl, "--silent", "--show-error", "--max-time", "20", "--header", more, "--noproxy", "*",
+			out, err := exec.Command(curl, "--silent", "--show-error", "--max-time", "60", "--header", more, "--noproxy", "*",
 				"--data-binary", "@"+file, "--write-out", "%{http_code}", h.url+"/v1/samples").CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), c.status) {
 				t.Errorf("%d lines, %s: %s %v", c.lines, more, out, err)

@@ -77,9 +77,13 @@ func benchmarkWrites(b *testing.B, series int, requests [][]byte) {
 
 // serveTable serves pushes to a real table with the real identities, until the test ends. The table
 // doesn't run.
-func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier) (*Server, *aggregate.Table) {
+func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier, windows ...time.Duration) (*Server, *aggregate.Table) {
 	log := slog.New(slog.DiscardHandler)
-	table := aggregate.New(aggregate.DefaultConfig(), identity.New(identity.DefaultConfig(), cluster{}, nil).Describe, log)
+	config := aggregate.DefaultConfig()
+	if len(windows) > 0 {
+		config.Windows = windows
+	}
+	table := aggregate.New(config, identity.New(identity.DefaultConfig(), cluster{}, nil).Describe, log)
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	s, err := New(cfg, Parts{

@@ -65,7 +65,7 @@ func TestPortInUse(t *testing.T) {
 
 // A request that is under way when the server is told to stop is answered; new connections are not.
 func TestShutdownLetsRequestsFinish(t *testing.T) {
-	h := start(t)
+	h := start(t, func(c *Config, _ *Parts) { c.ShutdownTimeout = time.Hour })
 	h.disk.wait = make(chan struct{})
 	silent, idle := h.dial(), h.dial() // neither holds the server up
 	write(t, idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -91,10 +91,10 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 	if res, answer := h.response(bufio.NewReader(busy)); res.StatusCode != 200 || !res.Close {
 		t.Error(res.StatusCode, answer, res.Close)
 	}
-	begin := time.Now()
-	<-stopped
-	if took := time.Since(begin); took > 3*time.Second {
-		t.Errorf("Run took %v more", took)
+	select {
+	case <-stopped:
+	case <-time.After(time.Minute):
+		t.Fatal("Run waits for connections without a request")
 	}
 	if _, err := io.ReadAll(silent); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Error(err)
@@ -105,14 +105,14 @@ func TestShutdownLetsRequestsFinish(t *testing.T) {
 }
 
 func TestShutdownIsBounded(t *testing.T) {
-	h := start(t, func(c *Config, _ *Parts) { c.ShutdownTimeout = 100 * time.Millisecond })
+	h := start(t, func(c *Config, _ *Parts) { c.ShutdownTimeout, c.SyncTimeout = 100*time.Millisecond, time.Hour })
 	h.disk.wait = make(chan struct{}) // never closed: Sync ends with its context
 	c := h.dial()
 	write(t, c, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
 	waitFor(t, func() bool { return h.disk.calls.Load() == 1 })
 	begin := time.Now()
 	h.stop()
-	if took := time.Since(begin); took > 3*time.Second {
+	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("Run took %v", took)
 	}
 	if n := h.server.Connections(); n != 0 {
@@ -125,7 +125,7 @@ func TestShutdownIsBounded(t *testing.T) {
 
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ready(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ready(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to that")
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 
-// inbox is a UDP socket that tells what came.
+// inbox is a UDP socket that tells what came: the next datagram, which it waits for.
 func inbox(t *testing.T) (address string, next func() string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -25,13 +25,28 @@ func inbox(t *testing.T) (address string, next func() string) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn.LocalAddr().String(), func() string {
-		_ = conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		packet := make([]byte, 64<<10)
 		n, _, err := conn.ReadFrom(packet)
 		if err != nil {
 			return ""
 		}
 		return string(packet[:n])
+	}
+}
+
+// theEnd is a datagram of the test itself: those that were sent before it come before it.
+const theEnd = "the end"
+
+func sendTheEnd(t *testing.T, address string) {
+	t.Helper()
+	conn, err := net.Dial("udp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, theEnd); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -53,7 +68,8 @@ func TestPushTellsATypoAndSendsNothing(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
 	}
 	commandtest.WantLines(t, errs, `"depth:|g": the value is empty; must be name:value|type (malformed, at byte 6)`, `"rate:1|c|@2": `, "nothing was sent: 2 lines of 3")
-	if got := next(); got != "" {
+	sendTheEnd(t, address)
+	if got := next(); got != theEnd {
 		t.Errorf("came %q, want nothing: a line was bad", got)
 	}
 }
@@ -174,7 +190,8 @@ func TestPushFillsDatagramsAndNoMore(t *testing.T) {
 		t.Fatal(errs)
 	}
 	lines := 0
-	for packet := next(); packet != ""; packet = next() {
+	sendTheEnd(t, address)
+	for packet := next(); packet != theEnd; packet = next() {
 		if len(packet) > packetBytes {
 			t.Errorf("a datagram of %d bytes, want at most %d", len(packet), packetBytes)
 		}
