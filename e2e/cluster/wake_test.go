@@ -133,13 +133,19 @@ func aPulseGoesBackToZero(t *testing.T, c *cluster) {
 	w := c.producer(t, "pulse")
 	w.apply(t, replace("stabilizationWindowSeconds: 30", "stabilizationWindowSeconds: 20"))
 	w.wantZero(t)
-	time.Sleep(20 * time.Second) // of recommendations of 0
-	w.wantWoken(t, "5")
-	w.push(t, "0")
-	began := time.Now()
-	w.wantZero(t)
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("back at zero after %v, want the next sync", took)
+	for tries := 1; ; tries++ {
+		time.Sleep(20 * time.Second) // of recommendations of 0
+		w.wantWoken(t, "5")
+		w.push(t, "0")
+		began := time.Now()
+		w.wantZero(t)
+		took := time.Since(began)
+		if took <= 15*time.Second {
+			break
+		}
+		if tries == 3 { // a sync may have seen a value by chance
+			t.Fatalf("back at zero after %v, want the next sync", took)
+		}
 	}
 	time.Sleep(12 * time.Second) // the cooldown, and not until a sync
 	w.wantWoken(t, "5")
@@ -150,7 +156,7 @@ func aPulseGoesBackToZero(t *testing.T, c *cluster) {
 		return nil
 	})
 	w.push(t, "0")
-	began = time.Now()
+	began := time.Now()
 	w.wantZero(t)
 	if took := time.Since(began); took < 15*time.Second {
 		t.Errorf("back at zero after %v, want the stabilization window", took)
