@@ -60,6 +60,8 @@ type TriggerFacts struct {
 	Authentication string
 	// AuthenticationMissing is set if there is no such object.
 	AuthenticationMissing bool
+	// OfAnother is set if another product's external scaler answers, such as KEDA's for HTTP.
+	OfAnother bool
 	// AddressFault says why the address leads nowhere; empty: it leads to a Service, or is unknown.
 	AddressFault string
 }
@@ -74,7 +76,7 @@ type TriggerQuestion struct {
 
 // ofSluice reports whether a trigger asks an external scaler in Sluice's words.
 func (t *TriggerFacts) ofSluice() bool {
-	return t.Type == "external" || t.Type == "external-push"
+	return !t.OfAnother && (t.Type == "external" || t.Type == "external-push")
 }
 
 // ScaledObjectReport is the explanation of a ScaledObject.

@@ -138,7 +138,7 @@ func (g *gatherer) trigger(t *scaledObjectTrigger) explain.TriggerFacts {
 		Metric: asks.Metric, Object: asks.Object, PodSelector: asks.PodSelector, Selector: asks.Selector,
 		Target: asks.Target, Activation: asks.Activation, AbsentIsZero: asks.AbsentIsZero,
 	}
-	f.AddressFault = g.addressFault(f.Address)
+	f.AddressFault, f.OfAnother = g.scaler(f.Address, t.Metadata["metric"] != "")
 	if name := t.AuthenticationRef.Name; name != "" {
 		kind := cmp.Or(t.AuthenticationRef.Kind, "TriggerAuthentication")
 		f.Authentication = kind + "/" + name
@@ -147,32 +147,39 @@ func (g *gatherer) trigger(t *scaledObjectTrigger) explain.TriggerFacts {
 	return f
 }
 
-// addressFault says why an address leads to no Service; empty: it leads to one, or that is unknown.
-func (g *gatherer) addressFault(address string) string {
+// scaler looks where an address leads. The fault says why it leads to no Service; empty: it leads to one,
+// or that is unknown. A trigger that names no metric, at a Service that is not of Sluice's chart, is for
+// another product's scaler.
+func (g *gatherer) scaler(address string, namesMetric bool) (fault string, ofAnother bool) {
 	if address == "" {
-		return "scalerAddress is missing; must be like dns:///sluice-keda.sluice.svc:9095"
+		return "scalerAddress is missing; must be like dns:///sluice-keda.sluice.svc:9095", false
 	}
 	of, ok := explain.ServiceOf(address)
 	if !ok {
-		return ""
+		return "", false
 	}
 	service, err := fetch[corev1.Service](g.ctx, g.api, "/api/v1/namespaces/"+url.PathEscape(of.Namespace)+"/services/"+url.PathEscape(of.Name))
 	switch {
 	case isAbsent(err):
-		return fmt.Sprintf("scalerAddress is %s; there is no Service %s in namespace %s", address, of.Name, of.Namespace)
+		return fmt.Sprintf("scalerAddress is %s; there is no Service %s in namespace %s", address, of.Name, of.Namespace), false
 	case err != nil:
 		g.unknown("where "+address+" leads", err)
-		return ""
+		return "", false
+	case !namesMetric && service.Labels["app.kubernetes.io/component"] != chartComponent:
+		return "", true
 	}
 	var ports []string
 	for _, p := range service.Spec.Ports {
 		ports = append(ports, strconv.Itoa(int(p.Port)))
 	}
 	if !slices.Contains(ports, of.Port) {
-		return fmt.Sprintf("scalerAddress is %s; Service %s/%s has the port %s", address, of.Namespace, of.Name, strings.Join(ports, ", "))
+		return fmt.Sprintf("scalerAddress is %s; Service %s/%s has the port %s", address, of.Namespace, of.Name, strings.Join(ports, ", ")), false
 	}
-	return ""
+	return "", false
 }
+
+// chartComponent labels the Services of the chart for KEDA.
+const chartComponent = "keda"
 
 func (g *gatherer) authenticationMissing(kind, name string) bool {
 	path := kedaAPI + "/clustertriggerauthentications/"

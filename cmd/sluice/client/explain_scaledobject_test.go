@@ -27,7 +27,7 @@ func newKEDA() *apiServer {
 	s.answers[shopHPAs] = `{"items": []}`
 	s.answers[registrations+"v1beta1.external.metrics.k8s.io"] = `{"spec": {"service": {"namespace": "keda", "name": "keda-operator-metrics-apiserver"}}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}`
 	s.answers[ExternalAPI+"/namespaces/shop/s1-jobs-waiting-last"] = `{"items": [{"metricName": "s1-jobs-waiting-last", "value": "25"}]}`
-	s.answers["/api/v1/namespaces/sluice/services/sluice-keda"] = `{"spec": {"ports": [{"port": 9095}]}}`
+	s.answers["/api/v1/namespaces/sluice/services/sluice-keda"] = `{"metadata": {"labels": {"app.kubernetes.io/component": "keda"}}, "spec": {"ports": [{"port": 9095}]}}`
 	s.answers[kedaAPI+"/clustertriggerauthentications/sluice"] = `{}`
 	s.answers[shopEvents] = `{"items": []}`
 	s.answers[inspectAPI+"/namespaces/shop/metrics"] = `{"items": [{"namespace": "shop", "name": "jobs_waiting", "kind": "gauge", "series": 2}]}`
@@ -53,6 +53,14 @@ func TestExplainScaledObject(t *testing.T) {
 			unmade(s)
 			s.answers[shopWorker] = strings.Replace(s.answers[shopWorker], `"target": "10"`, `"target": "ten"`, 1)
 		}, []string{"(trigger-metadata)", `target is "ten"; must be a number`}},
+		"another product": {func(s *apiServer) {
+			s.answers[shopWorker] = strings.Replace(s.answers[shopWorker], `{"type": "cron"}`, `{"type": "external-push",
+				"metadata": {"scalerAddress": "http-scaler.keda:9090", "httpScaledObject": "worker"}}`, 1)
+			s.answers["/api/v1/namespaces/keda/services/http-scaler"] = `{"metadata": {"labels": {"app.kubernetes.io/component": "scaler"}}, "spec": {"ports": [{"port": 9090}]}}`
+		}, []string{"Nothing is wrong.", "Trigger 0, external-push: not from Sluice", "Trigger 1, external-push: jobs_waiting:last external"}},
+		"no metric": {func(s *apiServer) {
+			s.answers[shopWorker] = strings.Replace(s.answers[shopWorker], `"metric": "jobs_waiting:last", `, "", 1)
+		}, []string{"(trigger-metadata)", "metric is missing"}},
 		"Service": {func(s *apiServer) { delete(s.answers, "/api/v1/namespaces/sluice/services/sluice-keda") }, []string{"(trigger-address)", "there is no Service sluice-keda in namespace sluice"}},
 		"port": {func(s *apiServer) {
 			s.answers["/api/v1/namespaces/sluice/services/sluice-keda"] = `{"spec": {"ports": [{"port": 9091}]}}`
@@ -78,7 +86,7 @@ func TestExplainScaledObject(t *testing.T) {
 			server := newKEDA()
 			c.change(server)
 			code, out, errs := called(t, "explain", "scaledobject/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
-			if wrong := code == command.ExitFailed && errs != ""; wrong != (name != "nothing") {
+			if wrong := code == command.ExitFailed && errs != ""; wrong != (c.says[0] != "Nothing is wrong.") {
 				t.Errorf("exit code %d: %s", code, errs)
 			}
 			for _, part := range c.says {
