@@ -186,9 +186,15 @@ type replicated struct {
 	pods, external string // namespaces of the autoscalers "web" and "worker"
 }
 
-// newReplicated returns when both autoscalers want more than one replica. The API server's
-// connections are to the first replica: the second one becomes an endpoint after them.
+// newReplicated returns when both autoscalers want more than one replica.
 func newReplicated(t *testing.T) *replicated {
+	t.Helper()
+	return newServed(t, pair)
+}
+
+// newServed is newReplicated for the servers that a function prepares. The API server's connections are to
+// the first one: others become endpoints after them.
+func newServed(t *testing.T, prepare func(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured, more ...string) []*server.Server) *replicated {
 	t.Helper()
 	plane := controlplane.New(t, controlplane.DefaultConfig())
 	plane.Kubectl(t, "create", "namespace", "sluice")
@@ -196,7 +202,7 @@ func newReplicated(t *testing.T) *replicated {
 	toHere, others := split(objects)
 	apply(t, plane, others)
 	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
-	both := pair(t, kubeconfig, objects)
+	both := prepare(t, kubeconfig, objects)
 	api := newService(t, both[0].API)
 	for _, object := range toHere {
 		redirect(t, object, api.listener.Addr().String())
@@ -211,16 +217,19 @@ func newReplicated(t *testing.T) *replicated {
 	c.lead(both...)
 
 	c.pods, c.external = c.Namespace(t, "pods"), c.Namespace(t, "external")
-	c.Apply(t, c.pods, example(t, "hpa-pods.yaml", c.pods))
+	// Stabilization would hide dips.
+	c.Apply(t, c.pods, noStabilization(example(t, "hpa-pods.yaml", c.pods)))
 	c.AwaitPods(t, c.pods, "app=web", 1)
 	c.startLoad(t, c.pods, "app=web", 35, requests)
-	c.Apply(t, c.external, deployment("worker"), example(t, "hpa-external.yaml", c.external))
+	c.Apply(t, c.external, deployment("worker"), noStabilization(example(t, "hpa-external.yaml", c.external)))
 	batch := addressOf(t, c.pod(t, c.external, "batch", "default"))
 	c.push(t, batch, http.MethodPut, "/v1/namespaces/"+c.external+"/external/queue_depth?label=queue=mail&sync=all", "30", http.StatusOK)
 	c.wantReplicas(t, c.pods, "web", 4, 90*time.Second)
 	c.wantReplicas(t, c.external, "worker", 3, 60*time.Second)
 	c.steady(t, c.pods, "web", 4, 12*time.Second)
-	api.add(both[1].API)
+	for _, other := range both[1:] {
+		api.add(other.API)
+	}
 	return c
 }
 
@@ -279,6 +288,51 @@ func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
 		for _, one := range w.without {
 			t.Errorf("autoscaler %s is %v", name, one)
 		}
+	}
+}
+
+// The steps of the chart's README lead from one replica to two, and back. The restarts of the only replica
+// are a gap of the API; no autoscaler wants another number of replicas for it.
+func TestAutoscalersDoNotNoticeOneReplicaBecomeTwoAndBack(t *testing.T) {
+	own := server.ReplicaFlags(t, 2)
+	var first, second *server.Server
+	c := newServed(t, func(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured, _ ...string) []*server.Server {
+		flags := flagsOf(t, objects)
+		first = server.InCluster(t, kubeconfig, flags...)
+		second = server.InCluster(t, kubeconfig, slices.Concat(flags, own[1])...)
+		return []*server.Server{first}
+	})
+	step := func(says string, watched time.Duration) {
+		t.Logf("%s %s", clock(time.Now()), says)
+		time.Sleep(watched)
+	}
+	all := c.watchDuring(t, func() {
+		first.Stop()
+		first.Add(own[0]...)
+		first.Start()
+		step("the first replica shares its state", upgradedFor)
+		second.Start()
+		c.both = []*server.Server{first, second}
+		c.joins(second)
+		step("there are two", backFor)
+		c.leaves(second, first)
+		time.Sleep(endpointDelay)
+		second.Stop()
+		step("the second has left", server.ShortOrLong(20*time.Second, 75*time.Second))
+		batch := addressOf(t, c.pod(t, c.external, "batch-again", "default"))
+		c.push(t, batch, http.MethodPut, "/v1/namespaces/"+c.external+"/external/queue_depth?label=queue=mail&sync=true", "30", http.StatusOK)
+		first.Stop()
+		first.Drop(own[0]...)
+		first.Start()
+		step("the first replica is alone", backFor)
+	})
+	for name, w := range all {
+		for _, one := range w.without {
+			t.Logf("autoscaler %s is %v", name, one)
+		}
+	}
+	for _, one := range []struct{ namespace, name string }{{c.pods, "web"}, {c.external, "worker"}} {
+		c.noWarningsNow(t, one.namespace, one.name)
 	}
 }
 
@@ -346,11 +400,17 @@ func (c *replicated) joins(one *server.Server) {
 // pair prepares two servers as the chart's StatefulSet would, on loopback, with more flags.
 func pair(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured, more ...string) (both []*server.Server) {
 	t.Helper()
-	flags := mounted(t, objects)
-	at := slices.Index(flags, "--config") // its certificates of replicas name hosts that this machine cannot resolve
-	flags = slices.Delete(flags, at, at+2)
+	flags := flagsOf(t, objects)
 	for _, own := range server.ReplicaFlags(t, 2) {
 		both = append(both, server.InCluster(t, kubeconfig, slices.Concat(flags, own, more)...))
 	}
 	return both
+}
+
+// flagsOf are the chart's flags, without those of replicas.
+func flagsOf(t *testing.T, objects []*unstructured.Unstructured) []string {
+	t.Helper()
+	flags := mounted(t, objects)
+	at := slices.Index(flags, "--config") // its certificates of replicas name hosts that this machine cannot resolve
+	return slices.Delete(flags, at, at+2)
 }

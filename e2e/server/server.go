@@ -160,6 +160,9 @@ func (s *Server) Runs(binary string, env ...string) { s.binary, s.env = binary, 
 // Add adds flags to those of the next start. Of two values of one flag the later one counts.
 func (s *Server) Add(flags ...string) { s.args = append(s.args, flags...) }
 
+// Drop takes the flags back that were added last, from the next start on.
+func (s *Server) Drop(flags ...string) { s.args = s.args[:len(s.args)-len(flags)] }
+
 // WithConsole makes Start open the console, on loopback.
 func (s *Server) WithConsole() { s.WithConsoleAt("127.0.0.1") }
 
