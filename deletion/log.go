@@ -138,6 +138,9 @@ func (l *Log) apply(key Key, d *deletion) {
 	news := (old == nil || old.before(d)) && time.Since(time.UnixMilli(d.stamp)) < life
 	if news {
 		l.setLocked(key, d)
+		if d.origin == l.origin { // lost with a former process, after some of the others had heard of it
+			l.shared[key] = struct{}{}
+		}
 	}
 	l.mu.Unlock()
 	if news {

@@ -109,6 +109,24 @@ func TestDeletionsAreRepeated(t *testing.T) {
 	})
 }
 
+// TestLostDeletionsAreToldAgain: a replica that was killed before its flush hears of its own deletion from
+// one that has it, and tells the rest.
+func TestLostDeletionsAreToldAgain(t *testing.T) {
+	a, _ := newLog("a")
+	b, _ := newLog("b")
+	a.Add(&Selector{Namespace: "shop", Name: "m"})
+	mustApply(t, b, a.TakeShared())
+	restarted, _ := newLog("a")
+	mustApply(t, restarted, b.AllShared())
+	if told := restarted.TakeShared(); len(told) != 1 {
+		t.Errorf("it tells of %d deletions, want 1", len(told))
+	}
+	mustApply(t, restarted, b.AllShared())
+	if told := append(restarted.TakeShared(), b.TakeShared()...); len(told) != 0 {
+		t.Errorf("%d deletions are told of again", len(told))
+	}
+}
+
 // TestDeletionsEnd: a day later, deletions are forgotten, also by the store; older ones are ignored.
 func TestDeletionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -214,6 +214,7 @@ func (gs *Groups) joinLocked(g *group, other *contents) {
 	}
 	now := gs.table.Lifetime()
 	next, gone := join(own.unexpired(now), other.unexpired(now))
+	gs.shareOwnLocked(g, own.versions, next.versions)
 	switch {
 	case before != nil && next.versions.equal(before.versions):
 		return
@@ -233,6 +234,14 @@ func (gs *Groups) joinLocked(g *group, other *contents) {
 	gs.setLocked(g, next)
 	if before == nil {
 		gs.dropTombstone(g.hash)
+	}
+}
+
+// shareOwnLocked shares a group again that comes back with a change of this replica: the change was lost
+// with a former process, after some of the others had heard of it, and nobody else tells the rest.
+func (gs *Groups) shareOwnLocked(g *group, before, next *versions) {
+	if me := gs.replication.name; before.newestOf(me).before(next.newestOf(me)) {
+		gs.shareLocked(g)
 	}
 }
 
@@ -299,16 +308,18 @@ func (gs *Groups) hideRemoved(about *metric.Object, before, next *contents) {
 func (gs *Groups) applyDeletion(h Hash, ended version) {
 	g := gs.lockExisting(h)
 	if g == nil {
-		gs.setTombstone(h, ended)
-		return
+		g = &group{hash: h}
+	} else {
+		defer g.mu.Unlock()
 	}
-	defer g.mu.Unlock()
 	before := g.contents.Load()
-	if before == nil { // a push will come
+	if before == nil { // it is unknown, or a push will come
+		gs.shareOwnLocked(g, &versions{ended: gs.tombstone(h)}, &versions{ended: ended})
 		gs.setTombstone(h, ended)
 		return
 	}
 	next, gone := join(before, &contents{versions: &versions{ended: ended}})
+	gs.shareOwnLocked(g, before.versions, next.versions)
 	switch {
 	case next.versions.equal(before.versions):
 	case gone:

@@ -133,6 +133,43 @@ func TestReplicatedDelete(t *testing.T) {
 	}
 }
 
+// TestLostChangesAreToldAgain: a replica is killed before its flush, and only some of the others have heard
+// of its last change. It hears of the change from them, and tells the rest.
+func TestLostChangesAreToldAgain(t *testing.T) {
+	for name, change := range map[string]func(all []*fixture, a *fixture){
+		"push":     func(all []*fixture, a *fixture) { at(all, a, "POST", "job=x", "n 2\n") },
+		"deletion": func(all []*fixture, a *fixture) { at(all, a, "DELETE", "job=x", "") },
+		"deletion of an unknown": func(all []*fixture, a *fixture) {
+			at(all, a, "PUT", "job=y", "m 1\n")
+			at(all, a, "DELETE", "job=y", "")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := newReplicas(t, 3)
+			a, b, c := all[0], all[1], all[2]
+			at(all, a, "PUT", "job=x", "m 1\n")
+			tell(a, b, c)
+			former := restarted(t, a)
+			change(all, a)
+			tell(a, b)
+			former.now = a.now
+			former.TakeShared() // of the set-up
+			former.mustApply(b.AllShared())
+			tell(former, c)
+			if got, want := c.page(), b.page(); got != want {
+				t.Errorf("c exposes\n%s\nand b\n%s", got, want)
+			}
+			if got, want := len(c.AllShared()), len(b.AllShared()); got != want {
+				t.Errorf("c has %d documents, b has %d", got, want)
+			}
+			former.mustApply(b.AllShared())
+			if again := former.TakeShared(); len(again) != 0 {
+				t.Errorf("it shares %d documents again", len(again))
+			}
+		})
+	}
+}
+
 // TestReplicatedFailure: the time of a failed push is known everywhere.
 func TestReplicatedFailure(t *testing.T) {
 	all := newReplicas(t, 2)

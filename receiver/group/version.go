@@ -49,6 +49,16 @@ func (v *versions) newest() (n version) {
 	return n
 }
 
+// newestOf is the newest version of the changes that one origin made; zero: there is none.
+func (v *versions) newestOf(origin string) (n version) {
+	for _, one := range append([]version{v.pushed, v.failed, v.replaced, v.ended}, v.families...) {
+		if one.origin == origin {
+			n = later(n, one)
+		}
+	}
+	return n
+}
+
 func (v *versions) equal(o *versions) bool {
 	return v.pushed == o.pushed && v.failed == o.failed && v.replaced == o.replaced && v.ended == o.ended &&
 		slices.Equal(v.families, o.families)
