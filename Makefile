@@ -65,9 +65,10 @@ e2e: build
 	$(E2E) -timeout $(if $(filter long,$(TORTURE)),90m,30m) ./binaries ./child ./controlplane ./replicas ./cluster
 
 # KEDA's operator and adapter in a control plane. The first run builds them too, in 13 minutes of a
-# processor, into the same cache. The tests mostly wait, so they run side by side.
+# processor, into the same cache; KEDA=cached skips the tests instead. The tests mostly wait, so they run
+# side by side.
 keda: build
-	cd e2e && go run ./prepare && go run ./prepare -keda
+	cd e2e && go run ./prepare && go run ./prepare -keda$(if $(filter cached,$(KEDA)), -cached)
 	$(E2E) -timeout 15m -parallel 8 ./keda
 
 # The binary under the faults of docs/reliability.md: three minutes on an idle machine.
