@@ -18,6 +18,7 @@ type catalog struct {
 	metrics     []inspect.Metric
 	autoscalers []inspect.Autoscaler
 	unknown     error         // of policies
+	away        []string      // replicas
 	entered     chan struct{} // if set, Metrics sends to it, and then receives from blocked
 	blocked     chan struct{}
 }
@@ -55,6 +56,7 @@ func (c *catalog) Limits(inspect.Query) (p inspect.Page[inspect.Limit])         
 func (c *catalog) Rules(inspect.Query) (p inspect.Page[inspect.Rule])           { return p }
 func (c *catalog) Policies(inspect.Query) (p inspect.Page[inspect.Policy])      { return p }
 func (c *catalog) UnknownPolicies() error                                       { return c.unknown }
+func (c *catalog) Away() []string                                               { return c.away }
 func (c *catalog) Autoscalers(q inspect.Query) inspect.Page[inspect.Autoscaler] {
 	return inspect.Paged(q, c.autoscalers, func(a *inspect.Autoscaler) (string, string, inspect.Key) { return a.Namespace, a.Name, a.Key() })
 }
@@ -128,6 +130,18 @@ func TestListsComeInPages(t *testing.T) {
 	var page metricPage
 	if err := json.Unmarshal(body, &page); err != nil || len(page.Items) != inspect.DefaultMost {
 		t.Errorf("%d items without a limit, want %d (%v)", len(page.Items), inspect.DefaultMost, err)
+	}
+}
+
+// Answers name the replicas that are away in the headers that kubectl prints.
+func TestAnswersWarnOfReplicasThatAreAway(t *testing.T) {
+	c := &catalog{metrics: []inspect.Metric{{Namespace: "shop", Name: "hits"}}, away: []string{"replica b \"is\" away", "so is c"}}
+	a := inspected(t, c)
+	for path, code := range map[string]int{"/namespaces/shop/metrics": 200, "/metrics/hits": 200, "/metrics/none": 404} {
+		res, _ := a.get(t, inspectPath+path, "")
+		if got := res.Header["Warning"]; res.StatusCode != code || len(got) != 2 || got[0] != `299 - "replica b \"is\" away"` || got[1] != `299 - "so is c"` {
+			t.Errorf("%s: %d, %q", path, res.StatusCode, got)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/policy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
@@ -73,7 +74,18 @@ func (n *inspection) handler(of inspect.Resource) restful.RouteFunction {
 		}
 		found := pages(n.readable(r.Context()))[of.Name](q)
 		end()
+		n.warn(w)
 		writeJSON(w, form.list(of, found, time.Now()))
+	}
+}
+
+// warn names the replicas that are away in headers, which kubectl prints (RFC 9111 obsoleted the header;
+// Kubernetes uses it for warnings of its own).
+func (n *inspection) warn(w http.ResponseWriter) {
+	for _, away := range n.source.Away() {
+		if header, err := utilnet.NewWarningHeader(299, "-", away); err == nil {
+			w.Header().Add("Warning", header)
+		}
 	}
 }
 
@@ -103,6 +115,7 @@ func (n *inspection) detailHandler(resource string, answer detail) restful.Route
 		}
 		one, err := answer(r.Context(), info.Namespace, unescape(info.Name))
 		end()
+		n.warn(w)
 		if err != nil {
 			fail(w, r, resource, err)
 			return

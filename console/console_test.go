@@ -45,6 +45,7 @@ func (f *fakeSource) Series(namespace, resource, name string, most int) []inspec
 }
 
 func (f *fakeSource) UnknownPolicies() error                                     { return f.unknown }
+func (f *fakeSource) Away() []string                                             { return nil }
 func (f *fakeSource) Objects(inspect.Query) (p inspect.Page[inspect.Object])     { return p }
 func (f *fakeSource) Senders(inspect.Query) (p inspect.Page[inspect.Sender])     { return p }
 func (f *fakeSource) MetricSenders(string, string) []inspect.MetricSender        { return nil }

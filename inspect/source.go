@@ -29,6 +29,8 @@ type Source interface {
 	// UnknownPolicies is the error of those who read an external metric while the cluster may have policies
 	// that this process doesn't know. Nil: Policies has all.
 	UnknownPolicies() error
+	// Away says which other replicas are not heard, a sentence each. The lists have what they sent last.
+	Away() []string
 }
 
 // Query selects a page of a list. The zero Query selects the first DefaultMost items of everything.

@@ -80,6 +80,9 @@ func TestStartWhileAnotherIsAway(t *testing.T) {
 	if !strings.Contains(detail, "b stands still for 37s") {
 		t.Error(detail)
 	}
+	if away := c.replica.Away(); len(away) != 1 || !strings.HasPrefix(away[0], "replica b has not been heard for 37s: ") {
+		t.Errorf("away: %q", away)
+	}
 	if shown().ran {
 		t.Error("the windows run out early")
 	}

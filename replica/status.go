@@ -130,6 +130,18 @@ func (r *Replica) hasJoined(now time.Time) bool {
 	return true
 }
 
+// Away says which other replicas are not heard, a sentence each. Of those that came back, the former state is
+// not meant.
+func (r *Replica) Away() (all []string) {
+	for _, one := range r.Origins() {
+		if !one.Former && (one.StandingStill || one.Left) {
+			all = append(all, fmt.Sprintf("replica %s has not been heard for %v: answers have its last state, and nothing that it received since",
+				one.Name, one.Lag.Round(time.Second)))
+		}
+	}
+	return all
+}
+
 func (r *Replica) detail(now time.Time) string {
 	var texts []string
 	all := r.Origins()

@@ -34,6 +34,8 @@ type inspection struct {
 	policies func() []*policy.Policy
 	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
 	unknownPolicies func() error
+	// away says which other replicas are not heard. Nil: there are no others.
+	away func() []string
 }
 
 func (p *dataPath) inspection() inspection {
@@ -44,7 +46,18 @@ func (p *dataPath) inspection() inspection {
 		i.autoscalers = p.autoscalerDocuments
 		i.policies, i.unknownPolicies = p.cluster.policies.set.Policies, p.cluster.policies.unknown
 	}
+	if p.replication.replica != nil {
+		i.away = p.replication.replica.Away
+	}
 	return i
+}
+
+// Away implements inspect.Source.
+func (i inspection) Away() []string {
+	if i.away == nil {
+		return nil
+	}
+	return i.away()
 }
 
 // autoscalerDocuments returns the autoscalers of a namespace (empty: of all), with what Sluice makes of

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -268,10 +269,12 @@ func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
 		t.Logf("%s killed", clock(time.Now()))
 		c.both[0].Kill()
 		time.AfterFunc(endpointDelay, func() { c.leaves(c.both[0], c.both[1]) })
+		c.warns(t, true)
 		time.Sleep(server.ShortOrLong(75*time.Second, 5*time.Minute))
 		t.Logf("%s back", clock(time.Now()))
 		c.both[0].Start()
 		c.joins(c.both[0])
+		c.warns(t, false)
 		time.Sleep(backFor)
 		for i, one := range c.both {
 			t.Logf("%s upgrade of %d", clock(time.Now()), i)
@@ -289,6 +292,19 @@ func TestAutoscalersDoNotNoticeTheEndOfAReplica(t *testing.T) {
 			t.Errorf("autoscaler %s is %v", name, one)
 		}
 	}
+}
+
+// warns waits until explanations warn of the first replica, which is away, or no longer do.
+func (c *replicated) warns(t *testing.T, away bool) {
+	t.Helper()
+	e := explained{cluster: c.cluster, ns: c.pods, kubeconfig: c.Kubeconfig}
+	within(t, time.Minute, func() error {
+		_, text, _ := e.explain(t, "hpa/web")
+		if strings.Contains(text, "replica sluice-0 has not been heard for") != away {
+			return fmt.Errorf("want a warning of sluice-0: %v; it says\n%s", away, text)
+		}
+		return nil
+	})
 }
 
 // The steps of the chart's README lead from one replica to two, and back. The restarts of the only replica

@@ -11,13 +11,16 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -76,6 +79,7 @@ type metricsAPI struct {
 	namespace  string // of the kubeconfig's context; empty: it has none
 	standalone bool   // a standalone Sluice answers, by its kubeconfig
 	client     *http.Client
+	warnings   []string // of all responses of the group inspect.sluice.dev, each once
 }
 
 func (o *apiOptions) connect() (*metricsAPI, error) {
@@ -236,6 +240,7 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, noAnswer(a.base, a.port, err)
 	}
+	a.noteWarnings(path, resp.Header)
 	if resp.StatusCode == http.StatusOK {
 		return body, nil
 	}
@@ -251,6 +256,25 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 		return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("the response of %s is %s", a.base, resp.Status)}
 	}
 	return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("%s is not the port of the metrics API (--api-address): the response is %s: %s", a.base, resp.Status, firstLine(body))}
+}
+
+// noteWarnings keeps what Sluice warns of: replicas that are away.
+func (a *metricsAPI) noteWarnings(path string, header http.Header) {
+	if !strings.HasPrefix(path, inspectAPI) {
+		return
+	}
+	all, _ := utilnet.ParseWarningHeaders(header["Warning"]) // a header that is none is no fault of the answer
+	for _, one := range all {
+		if text := metric.Visible(one.Text); !slices.ContainsFunc(a.warnings, func(known string) bool { return sameWarning(known, text) }) {
+			a.warnings = append(a.warnings, text)
+		}
+	}
+}
+
+// sameWarning compares warnings without the time in them: "replica b has not been heard for 37s: ...".
+func sameWarning(a, b string) bool {
+	before, _, _ := strings.Cut(a, " for ")
+	return strings.HasPrefix(b, before+" for ") || a == b
 }
 
 // measured is one value of a response.

@@ -83,6 +83,7 @@ func (o *explainOptions) run(cmd *cobra.Command, what string) error {
 	if err != nil {
 		return err
 	}
+	facts.Unknown = append(facts.Unknown, api.warnings...)
 	report := explain.Autoscaler(facts)
 	if err := o.print(cmd, report, report.WriteText); err != nil {
 		return err
@@ -98,6 +99,7 @@ func (o *explainOptions) explainMetric(cmd *cobra.Command, g *gatherer, name str
 	if err != nil {
 		return err
 	}
+	facts.Unknown = append(facts.Unknown, g.api.warnings...)
 	report := explain.Metric(facts)
 	if err := o.print(cmd, report, report.WriteText); err != nil {
 		return err

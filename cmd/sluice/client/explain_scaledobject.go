@@ -57,6 +57,7 @@ func (o *explainOptions) explainScaledObject(cmd *cobra.Command, g *gatherer, na
 	if err != nil {
 		return err
 	}
+	facts.Unknown = append(facts.Unknown, g.api.warnings...)
 	report := explain.ScaledObject(facts)
 	if err := o.print(cmd, report, report.WriteText); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 type apiServer struct {
 	answers map[string]string
 	forbid  func(path string) bool
+	warning string // of each answer of Sluice
 
 	mu    sync.Mutex
 	asked []string
@@ -32,6 +33,9 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := func(code int, text string) {
 		w.WriteHeader(code)
 		fmt.Fprintf(w, `{"kind": "Status", "code": %d, "message": %q}`, code, text)
+	}
+	if s.warning != "" && strings.HasPrefix(r.URL.Path, inspectAPI) {
+		w.Header().Set("Warning", s.warning)
 	}
 	answer, known := s.answers[r.URL.Path]
 	switch {
@@ -148,6 +152,20 @@ func TestExplainPrintsTheHalfThatItKnows(t *testing.T) {
 }
 
 // A limit that holds an autoscaler back is raised by a command.
+// Replicas that are away are named once, by explanations and by lists.
+func TestReplicasThatAreAwayAreNamed(t *testing.T) {
+	server := newShop()
+	server.answers[inspectAPI+"/namespaces/shop/metrics"] = `{"items": [{"namespace": "shop", "name": "busy", "kind": "gauge"}]}`
+	server.answers[inspectAPI+"/namespaces/shop/metrics/busy"] = `{"metrics": [{"namespace": "shop", "name": "busy", "kind": "gauge"}]}`
+	server.warning = `299 - "replica sluice-1 has not been heard for 37s: answers have its last state"`
+	for _, args := range [][]string{{"explain", "hpa/web"}, {"explain", "busy"}, {"list", "metrics"}} {
+		_, out, errs := called(t, append(args, "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))...)
+		if n := strings.Count(out+errs, "replica sluice-1 has not been heard for 37s"); n != 1 {
+			t.Errorf("%q: it is named %d times\n%s%s", args, n, out, errs)
+		}
+	}
+}
+
 func TestExplainRaisesTheLimit(t *testing.T) {
 	server := newShop()
 	server.answers[inspectAPI+"/namespaces/shop/limituses"] = `{"items": [{"of": {"resource": "pods", "namespace": "shop", "name": "web-2"},

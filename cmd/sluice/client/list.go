@@ -180,6 +180,9 @@ func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
 	if err != nil {
 		return err
 	}
+	for _, one := range api.warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", one)
+	}
 	return faultOf(of, all.documents)
 }
 
