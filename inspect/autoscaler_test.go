@@ -1,6 +1,9 @@
 package inspect
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // An autoscaler that is held back has a fault, and so counts as broken in lists and the console. A
 // missing metric is graver.
@@ -19,5 +22,21 @@ func TestFaultOfAutoscaler(t *testing.T) {
 	}
 	if got := (&Autoscaler{Metrics: []AutoscalerMetric{{Name: "busy"}}}).Fault(); got != "" {
 		t.Errorf("%q", got)
+	}
+}
+
+// Lists show the values of metrics beside their targets, and of roll-ups the pods that have one.
+func TestMetricsOfAutoscalersInLists(t *testing.T) {
+	for want, m := range map[string]AutoscalerMetric{
+		"http_requests 12/10":     {Source: SourcePods, Name: "http_requests", Value: "12", Target: "10", Values: 2, Pods: 2},
+		"jobs missing/5":          {Source: SourceExternal, Name: "jobs", Missing: true, Target: "5"},
+		"cpu 40/-":                {Source: "Resource", Name: "cpu", Current: "40"},
+		"busy 6/10 (2 of 3 pods)": {Source: SourceObject, Name: "busy", Value: "6", Target: "10", Values: 2, Pods: 3},
+		"depth 6/10":              {Source: SourceObject, Name: "depth", Value: "6", Target: "10", Values: 1},
+	} {
+		a := Autoscaler{Metrics: []AutoscalerMetric{m}}
+		if got := a.Cells(time.Now())[2]; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -207,7 +207,8 @@ func (a *Autoscaler) wanted() string {
 	return strconv.Itoa(int(a.DesiredReplicas))
 }
 
-// text is the metric with its value and target: "http_requests 12/10", "jobs missing/5".
+// text is the metric with its value and target: "http_requests 12/10", "jobs missing/5"; of a roll-up, with
+// the pods that have a value: "busy 6/10 (2 of 3 pods)".
 func (m *AutoscalerMetric) text() string {
 	value := m.Value
 	switch {
@@ -216,7 +217,11 @@ func (m *AutoscalerMetric) text() string {
 	case value == "":
 		value = orNone(m.Current)
 	}
-	return m.Name + " " + value + "/" + orNone(m.Target)
+	text := m.Name + " " + value + "/" + orNone(m.Target)
+	if m.Source == SourceObject && m.Pods > 0 {
+		text += fmt.Sprintf(" (%d of %d pods)", m.Values, m.Pods)
+	}
+	return text
 }
 
 func (r *Reference) text() string {
