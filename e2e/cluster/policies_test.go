@@ -432,15 +432,17 @@ func policyOtherReaders(t *testing.T, p *policed) {
 	}
 }
 
-// An administrator of a namespace may write its policies, an editor may not, and nobody of them the
-// cluster's. Sluice itself may write statuses alone.
+// An administrator of a namespace may write its policies, an editor may not; both may write its rules, and
+// neither the cluster's policies and rules. Sluice itself may write statuses alone.
 func policyRoles(t *testing.T, p *policed) {
 	ns := p.Namespace(t, "roles")
-	for role, may := range map[string]string{"admin": "yes", "edit": "no", "view": "no"} {
+	for role, may := range map[string]struct{ policies, rules string }{"admin": {"yes", "yes"}, "edit": {"no", "yes"}, "view": {"no", "no"}} {
 		p.Kubectl(t, "create", "rolebinding", role, "-n", ns, "--clusterrole="+role, "--user="+role)
 		for question, want := range map[string]string{
-			"create externalmetricpolicies.sluice.dev": may, "delete externalmetricpolicies.sluice.dev": may,
+			"create externalmetricpolicies.sluice.dev": may.policies, "delete externalmetricpolicies.sluice.dev": may.policies,
 			"get externalmetricpolicies.sluice.dev": "yes", "create clusterexternalmetricpolicies.sluice.dev": "no",
+			"create metricrules.sluice.dev": may.rules, "delete metricrules.sluice.dev": may.rules,
+			"get metricrules.sluice.dev": "yes", "create clustermetricrules.sluice.dev": "no",
 		} {
 			within(t, time.Minute, func() error { // roles are aggregated by a controller
 				got, _ := p.TryKubectl(t, append([]string{"auth", "can-i", "-n", ns, "--as=" + role}, strings.Fields(question)...)...)
