@@ -50,8 +50,10 @@ func addressOf(t *testing.T, pod core.Pod) netip.Addr {
 // that are ready, as a load balancer would do it. Each pod sends a line for its share.
 type load struct {
 	perSecond atomic.Int64
-	stop      context.CancelFunc
-	done      sync.WaitGroup
+	// pause is the longest time between two rounds of lines since the last Swap, in nanoseconds.
+	pause atomic.Int64
+	stop  context.CancelFunc
+	done  sync.WaitGroup
 }
 
 // loadEvery is how often each pod sends.
@@ -83,6 +85,7 @@ func (c *cluster) carry(ctx context.Context, l *load, namespace, selector string
 			return
 		case now := <-tick.C:
 			owed += float64(l.perSecond.Load()) * now.Sub(last).Seconds()
+			l.pause.Store(max(l.pause.Load(), int64(now.Sub(last))))
 			last = now
 			pods := c.running(ctx, namespace, selector)
 			if len(pods) == 0 {
