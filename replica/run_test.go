@@ -425,10 +425,10 @@ func TestHearDocuments(t *testing.T) {
 				t.Fatalf("a has %s, want %s of both", got, text)
 			}
 		}
+		e.mu.Lock()
 		if lost < 10 {
 			t.Errorf("%d messages of documents: the test does not see what it should", lost)
 		}
-		e.mu.Lock()
 		e.lose = func(from, subject string) bool { return from == "c" && !strings.Contains(subject, topicBeat) }
 		e.mu.Unlock()
 		c.docs.put(Document{"c", 100, []byte("unheard")})
@@ -457,9 +457,12 @@ func TestHearDocuments(t *testing.T) {
 		e.mu.Unlock()
 		ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if err := a.replica.HearDocuments(ctx); err != nil || !silent {
+		err := a.replica.HearDocuments(ctx)
+		e.mu.Lock()
+		if err != nil || !silent {
 			t.Errorf("with a replica that ends behind its answer: %v, silent %v", err, silent)
 		}
+		e.mu.Unlock()
 		for _, m := range []*member{c, b, a} {
 			m.leave()
 		}
