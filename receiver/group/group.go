@@ -3,6 +3,7 @@ package group
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,6 +136,25 @@ func (c *contents) find(name string) *family {
 		return c.families[low]
 	}
 	return nil
+}
+
+// replacedIn yields the families that differ in later contents, each with the one whose series go on with
+// its own; nil: there is none, or it has another kind.
+func (c *contents) replacedIn(next *contents) iter.Seq2[*family, *family] {
+	return func(yield func(old, f *family) bool) {
+		for _, old := range c.families {
+			f := next.find(old.Name)
+			if f == old {
+				continue
+			}
+			if f != nil && kindOf(f.Type) != kindOf(old.Type) {
+				f = nil
+			}
+			if !yield(old, f) {
+				return
+			}
+		}
+	}
 }
 
 func (c *contents) typeOf(name string) (exposition.Type, bool) {

@@ -248,14 +248,7 @@ func (gs *Groups) shareOwnLocked(g *group, before, next *versions) {
 // updateTable removes series that are no longer the group's from the table. Series that the last
 // push to another replica has too stay: what they counted here is part of the merged value.
 func (gs *Groups) updateTable(g *group, own, next *contents) {
-	for _, old := range own.families {
-		f := next.find(old.Name)
-		if f == old {
-			continue
-		}
-		if f != nil && kindOf(f.Type) != kindOf(old.Type) {
-			f = nil
-		}
+	for old, f := range own.replacedIn(next) {
 		gs.remove(&g.about, old, f)
 	}
 	gs.hideRemoved(&g.about, own, next)
@@ -283,14 +276,7 @@ func (gs *Groups) hideRemoved(about *metric.Object, before, next *contents) {
 		return
 	}
 	var one sampleBuilder
-	for _, old := range before.families {
-		f := next.find(old.Name)
-		if f == old {
-			continue
-		}
-		if f != nil && kindOf(f.Type) != kindOf(old.Type) {
-			f = nil
-		}
+	for old, f := range before.replacedIn(next) {
 		match := matchLabels(old, f)
 		var sets []metric.Labels
 		for i := range old.Metrics {

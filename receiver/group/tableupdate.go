@@ -184,14 +184,7 @@ func (a *tableUpdate) removeOld() bool {
 	}
 	a.oldRemoved = true
 	removed := false
-	for _, old := range a.before.families {
-		f := a.next.find(old.Name)
-		if f == old {
-			continue
-		}
-		if f != nil && kindOf(f.Type) != kindOf(old.Type) {
-			f = nil
-		}
+	for old, f := range a.before.replacedIn(a.next) {
 		removed = a.groups.remove(a.about, old, f) || removed
 	}
 	return removed
