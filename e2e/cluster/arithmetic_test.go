@@ -20,7 +20,7 @@ import (
 // wantStatus waits for a condition of the autoscaler "web"; empty reason: any.
 func (e *explained) wantStatus(t *testing.T, condition autoscaling.HorizontalPodAutoscalerConditionType, status core.ConditionStatus, reason string) {
 	t.Helper()
-	within(t, 90*time.Second, func() error {
+	within(t, func() error {
 		hpa, err := e.autoscaler(t)
 		if err != nil {
 			return err
@@ -82,7 +82,7 @@ func reproducesTheArithmetic(t *testing.T, e *explained) {
 // number.
 func (e *explained) wantSame(t *testing.T, step string, want int32, says string) {
 	t.Helper()
-	within(t, 60*time.Second, func() error {
+	within(t, func() error {
 		hpa, err := e.autoscaler(t)
 		if err != nil {
 			return err

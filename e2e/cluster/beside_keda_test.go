@@ -28,6 +28,7 @@ spec:
 // leaves external.metrics.k8s.io to KEDA. The API server takes the examples strictly, and an
 // upgrade changes no certificate.
 func TestInstallsBesideKEDA(t *testing.T) {
+	t.Parallel()
 	i := installation{controlplane.New(t, controlplane.DefaultConfig())}
 	definitions, err := filepath.Glob("../../tools/chart/testdata/keda/*.yaml")
 	if err != nil || len(definitions) != 3 {

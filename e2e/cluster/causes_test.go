@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	core "k8s.io/api/core/v1"
 )
@@ -63,7 +62,7 @@ var causes = []struct {
 		e.Apply(t, e.ns, hpa("web", externalMetric("invoices", "", "10")))
 	}, func(t *testing.T, e *explained) {
 		e.applyRemedies(t)
-		within(t, 30*time.Second, func() error {
+		within(t, func() error {
 			allowed := e.reviewed(t, "system:serviceaccount:"+e.hide[0]+":default", "create")
 			if !allowed {
 				return errors.New("the sender may not push for the autoscaler's namespace")
@@ -96,7 +95,7 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/metrics: "1"}}]}
 `)
 		push := e.workload(t, "web", 3)
 		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10"), podsMetric("waiting", "10")))
-		time.Sleep(watchDelay)
+		e.awaitAutoscaler(t, "web")
 		push(0, "busy:10|g")
 		push(1, "busy:10|g")
 		push(2, "waiting:10|g")
@@ -107,7 +106,7 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/metrics: "1"}}]}
 		push(2, "busy:10|g")
 		e.wantStatus(t, "ScalingActive", "True", "")
 	}, func(t *testing.T, e *explained) {
-		within(t, 30*time.Second, func() error {
+		within(t, func() error {
 			if code, out := e.list(t, "hpas"); code != 1 || !strings.Contains(out, "is held back") {
 				return fmt.Errorf("list hpas: exit code %d, %s", code, out)
 			}
@@ -132,14 +131,14 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 `)
 		push := e.workload(t, "web", 2)
 		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "20")))
-		time.Sleep(watchDelay)
+		e.awaitAutoscaler(t, "web")
 		push(0, "busy:10|g|#queue:a")
 		push(1, "busy:20|g")
 		e.wantValues(t, "/namespaces/"+e.ns+"/pods/*/busy", map[string]float64{"web-0": 10, "web-1": 20})
 		push(0, "busy:10|g|#queue:b")
 		e.wantStatus(t, "ScalingActive", "True", "")
 	}, func(t *testing.T, e *explained) {
-		within(t, 30*time.Second, func() error {
+		within(t, func() error {
 			if code, out := e.list(t, "hpas"); code != 1 || !strings.Contains(out, "metric busy is held back: the value of 1 of 2 pods is incomplete (web-0 ") {
 				return fmt.Errorf("list hpas: exit code %d, %s", code, out)
 			}

@@ -35,6 +35,7 @@ var scenarios = []struct {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := install(t)
 	t.Run("scenarios", func(t *testing.T) {
 		for _, one := range scenarios {

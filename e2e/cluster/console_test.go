@@ -75,6 +75,7 @@ func showsAutoscalersInABrowser(t *testing.T, c *cluster) {
 // On an address that isn't loopback, a page needs a token and the right to its namespace; a page
 // that is open ends with the right.
 func TestTheConsoleAsksForTokens(t *testing.T) {
+	t.Parallel()
 	plane := controlplane.Shared(t)
 	plane.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: seen}\n")
 	plane.Apply(t, "seen", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: reader}\n", `

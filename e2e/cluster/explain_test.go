@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
 )
@@ -23,6 +22,7 @@ var update = flag.Bool("update", false, "write the golden files of explanations 
 // TestExplain provokes each cause for which an autoscaler has no value, and lets "sluice explain"
 // find it. The control plane is its own: some causes concern the whole cluster, and come last.
 func TestExplain(t *testing.T) {
+	t.Parallel()
 	c := installInto(t, controlplane.New(t, controlplane.DefaultConfig()))
 	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1alpha1.inspect.sluice.dev")
 	t.Run("causes", func(t *testing.T) {
@@ -58,12 +58,23 @@ func (c *cluster) explained(t *testing.T, name string) *explained {
 	return &explained{cluster: c, ns: c.Namespace(t, name), kubeconfig: c.Kubeconfig}
 }
 
+// awaitAutoscaler waits until Sluice knows an autoscaler, and so which metrics it names.
+func (e *explained) awaitAutoscaler(t *testing.T, name string) {
+	t.Helper()
+	within(t, func() error {
+		_, err := e.Get(t.Context(), "/apis/inspect.sluice.dev/v1alpha1/namespaces/"+e.ns+"/autoscalers/"+name)
+		return err
+	})
+}
+
 // workload applies a StatefulSet and returns a function that has a pod send a line again and again.
 func (e *explained) workload(t *testing.T, name string, replicas int) (push func(pod int, line string)) {
 	t.Helper()
 	e.Apply(t, e.ns, statefulSet(name, replicas))
 	pods := e.AwaitPods(t, e.ns, "app="+name, replicas)
-	e.awaitSender(t, e.ns, name)
+	for _, pod := range pods {
+		e.awaitSender(t, e.ns, pod.Name)
+	}
 	return func(pod int, line string) {
 		e.repeat(t, addressOf(t, pods[pod]), func() string { return line })
 	}
@@ -193,7 +204,7 @@ func (e *explained) list(t *testing.T, args ...string) (code int, out string) {
 func (e *explained) wantCause(t *testing.T, name string, want []string) {
 	t.Helper()
 	var text string
-	within(t, 90*time.Second, func() error {
+	within(t, func() error {
 		code, r, err := e.report(t)
 		if err != nil {
 			return err

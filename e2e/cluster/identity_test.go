@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -66,31 +69,47 @@ func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
 func (c *cluster) deletePod(t *testing.T, namespace, name string) {
 	t.Helper()
 	pods := c.Kubernetes.CoreV1().Pods(namespace)
+	pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, time.Minute, func() error {
-		_, err := pods.Get(t.Context(), name, metav1.GetOptions{})
-		if err == nil {
-			return errStillThere
+	within(t, func() error {
+		if _, err := pods.Get(t.Context(), name, metav1.GetOptions{}); err == nil {
+			return errors.New("the pod is still there")
+		}
+		if known, err := c.knows(t, *pod); err != nil || known {
+			return fmt.Errorf("the address of the deleted pod is known: %v, %v", known, err)
 		}
 		return nil
 	})
-	// The watch brings the change a moment later.
-	time.Sleep(watchDelay)
 }
 
-// watchDelay is what an event of a watch takes on this machine, many times over.
-const watchDelay = 300 * time.Millisecond
+// awaitSender waits until Sluice credits to a pod what it sends.
+func (c *cluster) awaitSender(t *testing.T, namespace, name string) {
+	t.Helper()
+	pod, err := c.Kubernetes.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, func() error {
+		if known, err := c.knows(t, *pod); err != nil || !known {
+			return fmt.Errorf("the address of pod %s is known: %v, %v", name, known, err)
+		}
+		return nil
+	})
+}
 
-// awaitSender waits until what a pod sends is credited to it.
-func (c *cluster) awaitSender(t *testing.T, namespace, name string) { time.Sleep(watchDelay) }
-
-type stillThere string
-
-func (s stillThere) Error() string { return string(s) }
-
-const errStillThere = stillThere("the pod is still there")
+// knows reports whether Sluice knows which pod has the address of this one: it answers a sender that it
+// does not know with 503.
+func (c *cluster) knows(t *testing.T, pod core.Pod) (bool, error) {
+	t.Helper()
+	path := "/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "/absent"
+	status, _, err := c.ask(t, addressOf(t, pod), http.MethodGet, path, "")
+	return status != http.StatusServiceUnavailable, err
+}
 
 // A pod speaks of itself, and of what is in its namespace and no pod; never of another pod, nor of
 // another namespace.
@@ -129,7 +148,7 @@ func believesNoStranger(t *testing.T, c *cluster) {
 	// A claim of an object that did not exist is believed once the object exists.
 	c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
 	c.Apply(t, ns, "apiVersion: v1\nkind: Service\nmetadata: {name: late}\nspec: {ports: [{port: 80}]}\n")
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		c.sendFrom(t, me, "late:1|g|#sluice_object:services/late")
 		_, err := c.values(t, "/namespaces/"+ns+"/services/late/late")
 		return err

@@ -79,6 +79,23 @@ func apply(t *testing.T, plane *controlplane.ControlPlane, objects []*unstructur
 	}
 }
 
+var pinnedHelm = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "-C", "../../tools", "tool", "-n", "helm").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// helm is a command of the pinned Helm, in the folder tools.
+func helm(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	binary, err := pinnedHelm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, args...)
+	cmd.Dir = "../../tools"
+	return cmd
+}
+
 // render is what "helm install" would send.
 func render(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
@@ -86,8 +103,7 @@ func render(t *testing.T, values string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "-C", "../../tools", "tool", "helm", "template", "sluice", "../charts/sluice",
-		"--namespace", "sluice", "--values", values).Output()
+	out, err := helm(t, "template", "sluice", "../charts/sluice", "--namespace", "sluice", "--values", values).Output()
 	if err != nil {
 		stderr := ""
 		if failed, ok := err.(*exec.ExitError); ok {

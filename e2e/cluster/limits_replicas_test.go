@@ -15,6 +15,7 @@ import (
 // Two replicas share the limits: of metrics that came in at both at the same moment as many stay as
 // fit. Each Event is written once. The rights are those that the chart gives.
 func TestReplicasShareLimits(t *testing.T) {
+	t.Parallel()
 	plane := controlplane.New(t, controlplane.DefaultConfig())
 	plane.Kubectl(t, "create", "namespace", "sluice")
 	_, others := split(render(t, "replicas.yaml"))
@@ -27,7 +28,7 @@ func TestReplicasShareLimits(t *testing.T) {
 		both = append(both, &cluster{ControlPlane: plane, sluice: one})
 	}
 	first, second := both[0], both[1]
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		lease, err := plane.Kubernetes.CoordinationV1().Leases("sluice").Get(t.Context(), "sluice", metav1.GetOptions{})
 		if err == nil && (lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, "sluice-")) {
 			err = fmt.Errorf("the Lease is held by %v", lease.Spec.HolderIdentity)
@@ -50,7 +51,7 @@ func TestReplicasShareLimits(t *testing.T) {
 	put(first, "of-first", http.StatusOK)
 	put(second, "of-second", http.StatusOK) // at the same moment: the first has not published yet
 	kept, evicted := "of-first", "of-second"
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		shed := [2]float64{}
 		for i, c := range both {
 			shed[i] = c.sluice.Metrics()["sluice_limit_shed_metrics_total"]

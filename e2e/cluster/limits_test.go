@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -34,7 +33,7 @@ func refusesTheSixthMetric(t *testing.T, c *cluster) {
 	}
 
 	c.Apply(t, ns, example(t, "limits.yaml", ns))
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		c.sendFrom(t, address, "sixth:6|g")
 		got, err := c.values(t, "/namespaces/"+ns+"/pods/*/sixth")
 		if err == nil && got["one"] != 6 {
@@ -48,7 +47,7 @@ func refusesTheSixthMetric(t *testing.T, c *cluster) {
 // wantEvent waits for an Event on a pod whose message holds all parts.
 func (c *cluster) wantEvent(t *testing.T, namespace, pod string, parts ...string) {
 	t.Helper()
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		list, err := c.Kubernetes.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + pod})
 		if err != nil {
 			return err
@@ -83,7 +82,7 @@ func admitsWhatAnAutoscalerNames(t *testing.T, c *cluster) {
 	}
 	c.sendFrom(t, address, "http_requests:5|c")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/http_requests:total", map[string]float64{pod.Name: 5})
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/m4"); err == nil {
 			return fmt.Errorf("m4 is still there: %v", got)
 		}

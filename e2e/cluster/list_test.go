@@ -35,7 +35,7 @@ func listsWhatIsThere(t *testing.T, c *cluster) {
 		"refused": {"m5 one limit 1", "depth one malformed 1"},
 		"limits":  {"pods/one 5/5 5/100 1 default"},
 	} {
-		within(t, 20*time.Second, func() error { return admin.shows(0, want, "list", what, "-n", ns) })
+		within(t, func() error { return admin.shows(0, want, "list", what, "-n", ns) })
 	}
 	if err := admin.shows(0, []string{ns + " m0 pods gauge"}, "list", "-A"); err != nil {
 		t.Error(err)
@@ -83,7 +83,7 @@ func (c *cluster) listsWithTheirRights(t *testing.T, ns string) {
 	remedy, _, _ = strings.Cut(remedy, "\n")
 	c.Kubectl(t, strings.Fields(remedy)...)
 	// The API server's and Sluice's decisions are cached for seconds.
-	within(t, 30*time.Second, func() error { return reader.shows(0, []string{"m0 pods gauge"}, "list", "metrics") })
+	within(t, func() error { return reader.shows(0, []string{"m0 pods gauge"}, "list", "metrics") })
 	if _, said, err := reader.run("list", "metrics", "-A"); err == nil || !strings.Contains(said, "clusterrolebinding") {
 		t.Errorf("all namespaces, with the right to one: %v\n%s", err, said)
 	}
@@ -95,12 +95,12 @@ func (c *cluster) listsWithTheirRights(t *testing.T, ns string) {
 // listsAMissingMetric: an autoscaler whose metric nobody pushes makes the exit code 1.
 func (c *cluster) listsAMissingMetric(t *testing.T, ns string, admin lister) {
 	c.Apply(t, ns, example(t, "hpa-pods.yaml", ns))
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		return admin.shows(1, []string{"web deployment/web http_requests", "missing"}, "list", "hpas", "-n", ns)
 	})
 	pod := c.AwaitPods(t, ns, "app=web", 1)[0]
 	c.awaitSender(t, ns, pod.Name)
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		c.sendFrom(t, addressOf(t, pod), "http_requests:5|c")
 		return admin.shows(0, []string{"web deployment/web http_requests"}, "list", "hpas", "-n", ns)
 	})

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +28,7 @@ func tellsOfAMissingMetric(t *testing.T, c *cluster) {
 	if text := c.Kubectl(t, "describe", "hpa", "-n", ns, "web"); !strings.Contains(text, "MetricMissing") {
 		t.Errorf("kubectl describe hpa says\n%s", text)
 	}
-	within(t, 40*time.Second, func() error {
+	within(t, func() error {
 		for _, parts := range [][]string{
 			{"a metric of an autoscaler has no value", "http_reqests"},
 			{"a metric is asked for in vain", "http_reqests", "system:serviceaccount:kube-system:horizontal-pod-autoscaler"},
@@ -44,7 +43,7 @@ func tellsOfAMissingMetric(t *testing.T, c *cluster) {
 	c.repeat(t, address, func() string { return "http_reqests:1|c" })
 	c.wantOwnMetric(t, "sluice_autoscaler_metric_missing"+labels, 0)
 	c.wantAutoscalerEvent(t, ns, core.EventTypeNormal, "MetricAvailable", `Pods metric "http_reqests:rate:10s" has a value again`)
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		if value := c.sluice.Metrics()["sluice_autoscaler_metric_value"+labels]; value <= 0 {
 			return fmt.Errorf("the value is %v", value)
 		}
@@ -62,7 +61,7 @@ func noticesALostMetric(t *testing.T, c *cluster) {
 	c.push(t, batch, http.MethodPut, path+"?label=queue=mail", "5", http.StatusOK)
 	labels := `{hpa="worker",metric="queue_depth",namespace="` + ns + `"}`
 	c.wantOwnMetric(t, "sluice_autoscaler_metric_value"+labels, 5)
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		hpa, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).Get(t.Context(), "worker", metav1.GetOptions{})
 		if err == nil && (len(hpa.Status.CurrentMetrics) == 0 || hpa.Status.CurrentMetrics[0].External == nil) {
 			err = errors.New("the autoscaler's status has no value")
@@ -70,7 +69,7 @@ func noticesALostMetric(t *testing.T, c *cluster) {
 		return err
 	})
 	c.push(t, batch, http.MethodDelete, path, "", http.StatusOK)
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		if got := c.sluice.Metrics()["sluice_autoscaler_metric_missing"+labels]; got != 1 {
 			return errors.New("the metric is not missing\n" + c.Kubectl(t, "describe", "hpa", "-n", ns, "worker"))
 		}
@@ -81,7 +80,7 @@ func noticesALostMetric(t *testing.T, c *cluster) {
 // wantOwnMetric waits for a metric of Sluice's own.
 func (c *cluster) wantOwnMetric(t *testing.T, series string, want float64) {
 	t.Helper()
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		if got, there := c.sluice.Metrics()[series]; !there || got != want {
 			return fmt.Errorf("%s is %v (there: %v), want %v", series, got, there, want)
 		}
@@ -93,7 +92,7 @@ func (c *cluster) wantOwnMetric(t *testing.T, series string, want float64) {
 // all parts. The grace period passes before.
 func (c *cluster) wantAutoscalerEvent(t *testing.T, namespace, sort, reason string, parts ...string) {
 	t.Helper()
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		hpa, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(namespace).Get(t.Context(), "web", metav1.GetOptions{})
 		if err != nil {
 			return err

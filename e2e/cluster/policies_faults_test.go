@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -64,7 +63,7 @@ func policyFaulty(t *testing.T, p *policed) {
 	policy := func(name, spec string) string {
 		return "apiVersion: sluice.dev/v1alpha1\nkind: ExternalMetricPolicy\nmetadata: {name: " + name + "}\nspec: " + spec + "\n"
 	}
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		_, err := p.TryKubectl(t, "apply", "-n", ns, "-f", p.file(t, policy("both", `{rules: [{metric: "secret.*", deny: true, selector: {}}]}`)))
 		return err
 	})
@@ -77,7 +76,7 @@ func policyFaulty(t *testing.T, p *policed) {
 	wantQuery(t, alice, ns, "jobs", "", "")
 	wantAdmit(t, alice, ns, asking("web", "secret.keys", ""), "rules[0]")
 	wantAdmit(t, alice, ns, asking("web", "jobs", ""), "")
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		out := p.Kubectl(t, "get", "events", "-n", ns, "--field-selector=reason=FaultyPolicy,type=Warning", "-o", "jsonpath={.items[*].message}")
 		if !strings.Contains(out, "must have one of them") {
 			return fmt.Errorf("the Events are %q", out)
@@ -117,7 +116,7 @@ func policyMissing(t *testing.T, p *policed) {
 	p.sluice.Stop()
 	before := len(p.sluice.Said())
 	p.sluice.Start()
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		_, err := alice.Get(t.Context(), external+"/namespaces/"+ns+"/secret.keys")
 		return err
 	})

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +49,7 @@ var policyTests = []struct {
 }
 
 func TestPolicies(t *testing.T) {
+	t.Parallel()
 	p := &policed{installInto(t, controlplane.New(t, controlplane.DefaultConfig()))}
 	p.Apply(t, "", `
 apiVersion: rbac.authorization.k8s.io/v1
@@ -105,7 +105,7 @@ func (p *policed) apply(t *testing.T, namespace, name, spec string) {
 
 func (p *policed) awaitAccepted(t *testing.T, namespace, name, want string) (message string) {
 	t.Helper()
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		var got *unstructured.Unstructured
 		var err error
 		if namespace == "" {
@@ -191,7 +191,7 @@ func admit(t *testing.T, author controlplane.Clients, namespace string, one *aut
 // wantAdmit waits until admission answers so: it learns of policies by a watch.
 func wantAdmit(t *testing.T, author controlplane.Clients, namespace string, one *autoscaling.HorizontalPodAutoscaler, says string) {
 	t.Helper()
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		if got := admit(t, author, namespace, one); (got == "") != (says == "") || !strings.Contains(got, says) {
 			return fmt.Errorf("autoscaler of %v: %q, want %q", one.Spec.Metrics[0].External.Metric, got, says)
 		}
@@ -373,7 +373,7 @@ func policyStored(t *testing.T, p *policed) {
 	if err := change(`[{"op":"replace","path":"/spec/metrics/0/external/metric/name","value":"secret.others"}]`); err == nil || !strings.Contains(err.Error(), "rules[0]") {
 		t.Errorf("another denied metric: %v", err)
 	}
-	within(t, 30*time.Second, func() error { // the controller writes the status, with Sluice's 403 in it
+	within(t, func() error { // the controller writes the status, with Sluice's 403 in it
 		got, err := autoscalers.Get(t.Context(), "web", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -444,7 +444,7 @@ func policyRoles(t *testing.T, p *policed) {
 			"create metricrules.sluice.dev": may.rules, "delete metricrules.sluice.dev": may.rules,
 			"get metricrules.sluice.dev": "yes", "create clustermetricrules.sluice.dev": "no",
 		} {
-			within(t, time.Minute, func() error { // roles are aggregated by a controller
+			within(t, func() error { // roles are aggregated by a controller
 				got, _ := p.TryKubectl(t, append([]string{"auth", "can-i", "-n", ns, "--as=" + role}, strings.Fields(question)...)...)
 				if strings.TrimSpace(got) != want {
 					return fmt.Errorf("%s may %s: %s, want %s", role, question, got, want)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +22,7 @@ func policyUnreadable(t *testing.T, p *policed) {
 	p.sluice.Stop() // policies that were read stay in force
 	p.sluice.Start()
 	const user = `User "system:serviceaccount:sluice:sluice" cannot list resource "externalmetricpolicies"`
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		_, err := alice.Get(t.Context(), external+"/namespaces/"+ns+"/jobs")
 		if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != http.StatusServiceUnavailable {
 			return fmt.Errorf("%v, want a 503", err)
@@ -40,7 +39,7 @@ func policyUnreadable(t *testing.T, p *policed) {
 		t.Errorf("a metric of pods: %v, want that there is none", err)
 	}
 	p.mayListPolicies(t, true)
-	within(t, 60*time.Second, func() error { // the next attempt is half a minute later at most
+	within(t, func() error { // the next attempt is half a minute later at most
 		_, err := alice.Get(t.Context(), external+"/namespaces/"+ns+"/jobs")
 		return err
 	})
@@ -75,7 +74,7 @@ func (p *policed) mayListPolicies(t *testing.T, may bool) {
 		t.Fatal(err)
 	}
 	want := map[bool]string{true: "yes", false: "no"}[may]
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		got, _ := p.TryKubectl(t, "auth", "can-i", "list", "externalmetricpolicies.sluice.dev", "-A", "--as=system:serviceaccount:sluice:sluice")
 		if strings.TrimSpace(got) != want {
 			return fmt.Errorf("may list: %s, want %s", got, want)
@@ -97,11 +96,11 @@ func policyInstalledLater(t *testing.T, p *policed) {
 		}
 	}
 	policy := p.file(t, "apiVersion: sluice.dev/v1alpha1\nkind: ExternalMetricPolicy\nmetadata: {name: guard}\nspec: {rules: [{metric: \"secret.*\", deny: true}]}\n")
-	within(t, 20*time.Second, func() error { // kubectl may not know the kind yet
+	within(t, func() error { // kubectl may not know the kind yet
 		_, err := p.TryKubectl(t, "apply", "-n", ns, "-f", policy)
 		return err
 	})
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		if got := query(t, alice, ns, "secret.keys", ""); !strings.Contains(got, "rules[0] of externalmetricpolicy/guard") {
 			return fmt.Errorf("the query says %q", got)
 		}

@@ -20,8 +20,11 @@ const (
 	external = "/apis/external.metrics.k8s.io/v1beta1"
 )
 
+// patience ends what will never hold. It says nothing about speed: benchmarks measure that.
+const patience = 5 * time.Minute
+
 // within polls until it holds, and fails with what is wrong then.
-func within(t *testing.T, patience time.Duration, holds func() error) {
+func within(t *testing.T, holds func() error) {
 	t.Helper()
 	var err error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
@@ -61,7 +64,7 @@ func (c *cluster) values(t *testing.T, path string) (map[string]float64, error) 
 // wantValues waits until a custom metric reads as wanted.
 func (c *cluster) wantValues(t *testing.T, path string, want map[string]float64) {
 	t.Helper()
-	within(t, time.Minute, func() error {
+	within(t, func() error {
 		got, err := c.values(t, path)
 		if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
 			err = fmt.Errorf("%s: %v, want %v", path, got, want)
@@ -97,9 +100,9 @@ spec:
 }
 
 // wantReplicas waits until the autoscaler has set a Deployment to so many.
-func (c *cluster) wantReplicas(t *testing.T, namespace, name string, want int32, patience time.Duration) {
+func (c *cluster) wantReplicas(t *testing.T, namespace, name string, want int32) {
 	t.Helper()
-	within(t, patience, func() error {
+	within(t, func() error {
 		got, err := c.Kubernetes.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -12,7 +12,7 @@ func survivesAKill(t *testing.T, c *cluster) {
 	c.Apply(t, ns, example(t, "hpa-pods.yaml", ns))
 	c.AwaitPods(t, ns, "app=web", 1)
 	c.startLoad(t, ns, "app=web", 35, requests)
-	c.wantReplicas(t, ns, "web", 4, 90*time.Second)
+	c.wantReplicas(t, ns, "web", 4)
 	c.steady(t, ns, "web", 4, 12*time.Second) // the share of each pod has settled
 	for range 2 {
 		c.sluice.Kill()

@@ -27,11 +27,11 @@ spec: {selector: {app: api}, ports: [{port: 80}]}
 	c.route(t, ns, "api")
 	c.startLoad(t, ns, "app=web", 100, func(n int64) string { return strings.TrimSuffix(strings.Repeat("latency:400|ms\n", int(n)), "\n") })
 	c.startLoad(t, ns, "app=api", 250, requests)
-	c.wantReplicas(t, ns, "web", 4, 120*time.Second) // each sync doubles, up to the maximum
-	c.wantReplicas(t, ns, "api", 3, 120*time.Second)
+	c.wantReplicas(t, ns, "web", 4) // each sync doubles, up to the maximum
+	c.wantReplicas(t, ns, "api", 3)
 	c.steady(t, ns, "api", 3, 20*time.Second)
 	c.noWarnings(t, ns, "api")
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		body, err := c.Get(t.Context(), "/apis/inspect.sluice.dev/v1alpha1/namespaces/"+ns+"/autoscalers/api")
 		if err == nil && !strings.Contains(string(body), `"values":3,"pods":3`) {
 			err = fmt.Errorf("the autoscaler's document counts other pods: %s", body)

@@ -21,7 +21,7 @@ func scalesOnARatio(t *testing.T, c *cluster) {
 	c.AwaitPods(t, ns, "app=web", 1)
 	c.Apply(t, ns, example(t, "rule-ratio.yaml", ns))
 	defer c.shareWork(t, ns, 21)()
-	c.wantReplicas(t, ns, "web", 3, 120*time.Second)
+	c.wantReplicas(t, ns, "web", 3)
 	c.steady(t, ns, "web", 3, 20*time.Second)
 	c.noWarningsNow(t, ns, "web")
 	c.wantStatus(t, ns, "busy", `{.status.conditions[?(@.type=="Accepted")].status}`, "True")
@@ -56,7 +56,7 @@ func (c *cluster) shareWork(t *testing.T, namespace string, busy int) (stop func
 // wantStatus waits for a field of a MetricRule.
 func (c *cluster) wantStatus(t *testing.T, namespace, name, path, part string) {
 	t.Helper()
-	within(t, 100*time.Second, func() error {
+	within(t, func() error {
 		out := c.Kubectl(t, "get", "metricrules", "-n", namespace, name, "-o", "jsonpath="+path)
 		if !strings.Contains(out, part) {
 			return fmt.Errorf("%s of metricrule/%s is %q, want %q in it", path, name, out, part)
@@ -118,7 +118,7 @@ func refusesBadRules(t *testing.T, c *cluster) {
 		t.Errorf("double is %s", out)
 	}
 	joan := c.As(t, "joan")
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		_, err := joan.Get(t.Context(), external+"/namespaces/"+ns+"/double")
 		if err == nil || !strings.Contains(err.Error(), "queue:last") {
 			return fmt.Errorf("%v, want that queue:last is forbidden", err)

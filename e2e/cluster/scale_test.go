@@ -13,9 +13,9 @@ func scalesOnPods(t *testing.T, c *cluster) {
 	c.Apply(t, ns, example(t, "hpa-pods.yaml", ns))
 	c.AwaitPods(t, ns, "app=web", 1)
 	traffic := c.startLoad(t, ns, "app=web", 35, requests)
-	c.wantReplicas(t, ns, "web", 4, 90*time.Second)
+	c.wantReplicas(t, ns, "web", 4)
 	c.steady(t, ns, "web", 4, 15*time.Second)
 	c.noWarnings(t, ns, "web")
 	traffic.perSecond.Store(0)
-	c.wantReplicas(t, ns, "web", 1, 90*time.Second)
+	c.wantReplicas(t, ns, "web", 1)
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"testing"
-	"time"
 
 	core "k8s.io/api/core/v1"
 )
@@ -18,11 +17,7 @@ func forgetsAFinishedPod(t *testing.T, c *cluster) {
 	if err := c.Kubelet.Finish(t.Context(), ns, "done", core.PodSucceeded); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(watchDelay)
-	got, err := c.values(t, "/namespaces/"+ns+"/pods/*/hits:total")
-	if err != nil || len(got) != 1 || got["runs"] != 3 {
-		t.Errorf("after one pod has finished: %v, %v; want the other alone", got, err)
-	}
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"runs": 3})
 }
 
 // An invalid limit is reported on its LimitRange, and so is a type that makes Kubernetes refuse

@@ -56,6 +56,7 @@ spec:
 // pod runs, and Sluice with that configuration answers. custom.metrics.k8s.io stays another
 // product's, and is served to whoever asks Sluice itself.
 func TestInstallsIntoAnUnfriendlyCluster(t *testing.T) {
+	t.Parallel()
 	i := installation{controlplane.New(t, controlplane.DefaultConfig())}
 	defineOthersKinds(t, i.ControlPlane)
 	i.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: metrics, labels: {pod-security.kubernetes.io/enforce: privileged}}\n", othersAPI)
@@ -116,6 +117,7 @@ func TestInstallsIntoAnUnfriendlyCluster(t *testing.T) {
 // TestInstallsWithEverythingOn: the file of values that has everything, in a namespace that
 // enforces PodSecurity restricted.
 func TestInstallsWithEverythingOn(t *testing.T) {
+	t.Parallel()
 	i := installation{controlplane.New(t, controlplane.DefaultConfig())}
 	defineOthersKinds(t, i.ControlPlane)
 	i.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: sluice, labels: {pod-security.kubernetes.io/enforce: restricted}}\n")

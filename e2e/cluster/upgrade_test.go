@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ const (
 // helm runs the pinned Helm against the control plane.
 func (i installation) helm(t *testing.T, args ...string) (said string, err error) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"-C", "../../tools", "tool", "helm"}, args...)...)
+	cmd := helm(t, args...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+i.Kubeconfig, "HELM_NAMESPACE="+steps,
 		"HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
@@ -86,6 +85,7 @@ func sharesItsState(pod core.Pod) bool {
 // the first replica restarts when its configuration changes and stays up when the second one joins
 // or leaves, and the volume of the second one outlives it. The steps cannot be skipped.
 func TestOneReplicaToTwoAndBack(t *testing.T) {
+	t.Parallel()
 	i := installation{controlplane.New(t, controlplane.DefaultConfig())}
 	if said, err := i.helm(t, "install", steps, "../charts/sluice", "--create-namespace"); err != nil {
 		t.Fatalf("helm install: %v\n%s", err, said)
@@ -124,6 +124,7 @@ func TestOneReplicaToTwoAndBack(t *testing.T) {
 // TestStepsCannotBeJoined shows why one step is refused: the StatefulSet adds the second replica
 // before it restarts the first, so one that shares its state is ready beside one that does not.
 func TestStepsCannotBeJoined(t *testing.T) {
+	t.Parallel()
 	i := installation{controlplane.Shared(t)}
 	i.Kubectl(t, "create", "namespace", steps)
 	for _, set := range []string{"replicas=1", "replicas=2"} {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ var wakes = []struct {
 }
 
 func TestWake(t *testing.T) {
+	t.Parallel()
 	plane := newZeroPlane(t)
 	plane.Apply(t, "", workersDefinition) // before Sluice, which reads the kinds at its start
 	c := installWith(t, plane, "wake.yaml")
@@ -45,26 +47,21 @@ func TestWake(t *testing.T) {
 	t.Run("WaitsForTheAPIServer", func(t *testing.T) { waitsForTheAPIServer(t, c) })
 }
 
-// wantWoken pushes a value, and waits until the target has its first replica. It returns the time
-// that took.
-func (w *worker) wantWoken(t *testing.T, value string) (took time.Duration) {
+// wantWoken pushes a value, and waits until Sluice says that it has given the target its first replica: the
+// autoscaler, which would at its next sync, has not.
+func (w *worker) wantWoken(t *testing.T, value string) {
 	t.Helper()
 	woken := len(w.events(t, "Woken"))
-	began := time.Now()
 	w.push(t, value)
-	for w.replicas(t) == 0 {
-		if time.Sleep(2 * time.Millisecond); time.Since(began) > 30*time.Second {
-			t.Fatalf("not woken\n%s", w.Kubectl(t, "describe", "hpa", "-n", w.ns, "worker"))
+	within(t, func() error {
+		if w.replicas(t) == 0 {
+			return errors.New("not woken")
 		}
-	}
-	took = time.Since(began)
-	within(t, time.Minute, func() error {
 		if n := len(w.events(t, "Woken")); n != woken+1 {
 			return fmt.Errorf("%d Events Woken, want %d", n, woken+1)
 		}
 		return nil
 	})
-	return took
 }
 
 func wakesOnThePush(t *testing.T, c *cluster) {
@@ -74,14 +71,12 @@ func wakesOnThePush(t *testing.T, c *cluster) {
 	if code, out, fault := e.explain(t, "hpa/worker"); code != 0 || !strings.Contains(out, "Wake: armed") {
 		t.Errorf("explain: exit code %d\n%s%s", code, out, fault)
 	}
-	if took := w.wantWoken(t, "35"); took > time.Second {
-		t.Errorf("woken after %v", took)
-	}
+	w.wantWoken(t, "35")
 	if events := w.events(t, "Woken"); !slices.Equal(events, []string{
 		`Set Deployment/worker from 0 to 1 replica: External metric "queue_depth" is 35. The autoscaler sets all others.`}) {
 		t.Errorf("Events %q", events)
 	}
-	c.wantReplicas(t, w.ns, "worker", 4, 30*time.Second)
+	c.wantReplicas(t, w.ns, "worker", 4)
 	w.wantState(t, "running", "")
 	c.noWarnings(t, w.ns, "worker")
 	w.push(t, "0")
@@ -92,7 +87,7 @@ func wakesOnThePush(t *testing.T, c *cluster) {
 // wantState waits for what Sluice says that it makes of the annotation.
 func (w *worker) wantState(t *testing.T, state, why string) {
 	t.Helper()
-	within(t, 15*time.Second, func() error {
+	within(t, func() error {
 		out, err := w.TryKubectl(t, "get", "-n", w.ns, "autoscalers.inspect.sluice.dev/worker", "-o", "jsonpath={.wake.state} {.wake.why}")
 		if got, because, _ := strings.Cut(out, " "); err != nil || got != state || !strings.Contains(because, why) {
 			return fmt.Errorf("%q, %v; want %q with %q", out, err, state, why)
@@ -121,9 +116,7 @@ spec:
 func wakesACustomResource(t *testing.T, c *cluster) {
 	w := c.worker(t, "custom", replace("apiVersion: apps/v1\nkind: Deployment", "apiVersion: e2e.sluice.dev/v1\nkind: Worker\nstatus: {selector: app=worker, replicas: 1}"),
 		replace("apiVersion: apps/v1, kind: Deployment", "apiVersion: e2e.sluice.dev/v1, kind: Worker"))
-	if took := w.wantWoken(t, "5"); took > time.Second {
-		t.Errorf("woken after %v", took)
-	}
+	w.wantWoken(t, "5")
 }
 
 // A value that is gone before the autoscaler's next sync wakes the target all the same. The
@@ -133,23 +126,13 @@ func aPulseGoesBackToZero(t *testing.T, c *cluster) {
 	w := c.producer(t, "pulse")
 	w.apply(t, replace("stabilizationWindowSeconds: 30", "stabilizationWindowSeconds: 20"))
 	w.wantZero(t)
-	for tries := 1; ; tries++ {
-		time.Sleep(20 * time.Second) // of recommendations of 0
-		w.wantWoken(t, "5")
-		w.push(t, "0")
-		began := time.Now()
-		w.wantZero(t)
-		took := time.Since(began)
-		if took <= 15*time.Second {
-			break
-		}
-		if tries == 3 { // a sync may have seen a value by chance
-			t.Fatalf("back at zero after %v, want the next sync", took)
-		}
-	}
+	time.Sleep(20 * time.Second) // of recommendations of 0
+	w.wantWoken(t, "5")
+	w.push(t, "0")
+	w.wantZero(t)
 	time.Sleep(12 * time.Second) // the cooldown, and not until a sync
 	w.wantWoken(t, "5")
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		if hpa := w.autoscaler(t); hpa.Status.CurrentReplicas != 1 {
 			return fmt.Errorf("the status says %d replicas", hpa.Status.CurrentReplicas)
 		}
@@ -168,9 +151,9 @@ func aPausedTargetStaysPaused(t *testing.T, c *cluster) {
 	w := c.producer(t, "paused")
 	w.push(t, "15")
 	w.apply(t, noStabilization)
-	c.wantReplicas(t, w.ns, "worker", 2, 60*time.Second)
+	c.wantReplicas(t, w.ns, "worker", 2)
 	c.Kubectl(t, "scale", "-n", w.ns, "deployment/worker", "--replicas=0")
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		if status := w.autoscaler(t).Status; !has(status, autoscaling.ScalingActive, core.ConditionFalse) {
 			return fmt.Errorf("status %+v", status)
 		}
@@ -210,7 +193,7 @@ func neverScalesDown(t *testing.T, c *cluster) {
 func saysThatARightIsMissing(t *testing.T, c *cluster) {
 	w := c.worker(t, "rights", replace("kind: Deployment", "kind: ReplicaSet"))
 	w.push(t, "5")
-	within(t, 20*time.Second, func() error {
+	within(t, func() error {
 		events := w.events(t, "CannotWake")
 		if len(events) != 1 || !strings.Contains(events[0], "Cannot set the first replica of ReplicaSet/worker") ||
 			!strings.Contains(events[0], `cannot patch resource "replicasets/scale" in API group "apps"`) {
@@ -236,7 +219,7 @@ func aDeletedTargetComesBack(t *testing.T, c *cluster) {
 	c.Apply(t, w.ns, strings.ReplaceAll(deployment("worker"), "replicas: 1", "replicas: 0"))
 	c.steady(t, w.ns, "worker", 0, time.Second)
 	w.push(t, "5")
-	within(t, 30*time.Second, func() error {
+	within(t, func() error {
 		if n := w.replicas(t); n != 1 {
 			return fmt.Errorf("%d replicas, want 1", n)
 		}
@@ -251,12 +234,12 @@ func waitsForTheAPIServer(t *testing.T, c *cluster) {
 		frozen.push(t, "5")
 		time.Sleep(7 * time.Second) // longer than an attempt waits
 	})
-	within(t, 20*time.Second, func() error { return frozen.wantOne(t) })
+	within(t, func() error { return frozen.wantOne(t) })
 	c.KillAPIServer(t)
 	away.push(t, "5")
 	time.Sleep(2 * time.Second)
 	c.StartAPIServer(t)
-	within(t, 30*time.Second, func() error { return away.wantOne(t) })
+	within(t, func() error { return away.wantOne(t) })
 	if !c.saidLine("does not answer an attempt to wake a target") {
 		t.Error("the log does not say that the API server did not answer")
 	}
@@ -276,6 +259,7 @@ var wakePushes = flag.Int("wakes", 0, "number of pushes that TestWakeLatency mea
 // A push's time to the first replica, as a client of the API server sees it in a watch. The
 // autoscaler's controller syncs every 15 s, as everywhere.
 func TestWakeLatency(t *testing.T) {
+	t.Parallel()
 	if *wakePushes == 0 {
 		t.Skip("skipped: it takes two minutes; -wakes 50 runs it")
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -82,7 +83,7 @@ func (w *worker) push(t *testing.T, value string) {
 // wantZero waits until the autoscaler says that it has scaled its target to zero.
 func (w *worker) wantZero(t *testing.T) {
 	t.Helper()
-	within(t, 90*time.Second, func() error {
+	within(t, func() error {
 		if n := w.replicas(t); n != 0 {
 			return fmt.Errorf("%d replicas, want 0", n)
 		}
@@ -113,13 +114,15 @@ func (w *worker) autoscaler(t *testing.T) *autoscaling.HorizontalPodAutoscaler {
 func (w *worker) replicas(t *testing.T) int32 {
 	t.Helper()
 	ref := w.autoscaler(t).Spec.ScaleTargetRef
-	out, err := w.TryKubectl(t, "get", "-n", w.ns, ref.Kind+"/"+ref.Name, "-o", "jsonpath={.spec.replicas}")
+	body, err := w.Get(t.Context(), "/apis/"+ref.APIVersion+"/namespaces/"+w.ns+"/"+strings.ToLower(ref.Kind)+"s/"+ref.Name+"/scale")
 	if err != nil {
 		return -1
 	}
-	var n int32
-	_, _ = fmt.Sscan(out, &n)
-	return n
+	var scale struct{ Spec struct{ Replicas int32 } }
+	if err := json.Unmarshal(body, &scale); err != nil {
+		t.Fatal(err)
+	}
+	return scale.Spec.Replicas
 }
 
 // events are the messages of Sluice's Events on the autoscaler, each as often as it happened.
@@ -140,14 +143,14 @@ func (w *worker) events(t *testing.T, reason string) (messages []string) {
 // the annotation Sluice plays no part in that.
 func scalesToZeroAndBack(t *testing.T, c *cluster) {
 	w := c.worker(t, "plain", withoutWake)
-	within(t, 30*time.Second, func() error { // from the first sync at zero on
+	within(t, func() error { // from the first sync at zero on
 		if out := c.Kubectl(t, "get", "hpa", "-n", w.ns, "worker", "--no-headers"); !strings.Contains(out, "-9223372036854775808m/10 (avg)") {
 			return fmt.Errorf("kubectl get hpa says %q: docs/troubleshooting.md has another text", out)
 		}
 		return nil
 	})
 	w.push(t, "35")
-	c.wantReplicas(t, w.ns, "worker", 4, 30*time.Second)
+	c.wantReplicas(t, w.ns, "worker", 4)
 	c.noWarnings(t, w.ns, "worker")
 	w.push(t, "0")
 	w.wantZero(t)

@@ -3,12 +3,13 @@
 package loopback
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // Ports of connections that do not ask for one are from 32768 on (net.ipv4.ip_local_port_range).
@@ -16,31 +17,55 @@ import (
 // it.
 const first, last = 20000, 32767
 
+// perBlock is the number of ports of a block. A process takes whole blocks, each by the lock of a
+// file, so that test processes that run side by side are never given the same port.
+const perBlock = 64
+
 var given struct {
 	sync.Mutex
-	ports map[int]bool
+	next, end int        // the ports of the current block that nobody was given
+	block     int        // the first block that was not tried
+	locks     []*os.File // of the blocks; the kernel releases them with the process
 }
 
-// Free is an address, host:port, on which nobody listens, and that no other call in this process
-// has returned.
+// Free is an address, host:port, on which nobody listens, and that no other call has returned, in
+// this process or in another that runs.
 func Free(network string) (string, error) {
 	given.Lock()
 	defer given.Unlock()
-	if given.ports == nil {
-		given.ports = map[int]bool{}
-	}
-	for range 1000 {
-		port := first + rand.IntN(last-first+1)
-		if given.ports[port] {
-			continue
+	for {
+		if given.next == given.end {
+			if err := takeBlock(); err != nil {
+				return "", err
+			}
 		}
-		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
+		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(given.next))
+		given.next++
 		if listener, err := listen(network, address); err == nil {
-			given.ports[port] = true
 			return address, listener.Close()
 		}
 	}
-	return "", errors.New("no port is free on loopback from " + fmt.Sprint(first, " to ", last))
+}
+
+// takeBlock takes the next block that no other process has. given must be locked.
+func takeBlock() error {
+	for ; first+(given.block+1)*perBlock <= last+1; given.block++ {
+		path := filepath.Join(os.TempDir(), fmt.Sprint("sluice-e2e-ports-", given.block))
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
+		if err != nil {
+			return err
+		}
+		if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+			_ = file.Close()
+			continue
+		}
+		given.locks = append(given.locks, file)
+		given.next = first + given.block*perBlock
+		given.end = given.next + perBlock
+		given.block++
+		return nil
+	}
+	return fmt.Errorf("other processes have all blocks of ports on loopback from %d to %d", first, last)
 }
 
 func listen(network, address string) (io.Closer, error) {

@@ -1,7 +1,11 @@
 package loopback
 
 import (
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -28,5 +32,24 @@ func TestFree(t *testing.T) {
 			}
 			t.Cleanup(func() { listener.Close() })
 		}
+	}
+}
+
+// A block whose lock another process holds is left to it.
+func TestBlocksOfOthersAreSkipped(t *testing.T) {
+	given.Lock()
+	defer given.Unlock()
+	theirs := given.block
+	file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprint("sluice-e2e-ports-", theirs)), os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // or another process has it already
+	if err := takeBlock(); err != nil {
+		t.Fatal(err)
+	}
+	if given.next < first+(theirs+1)*perBlock {
+		t.Errorf("the ports from %d on are taken, of a block that another process has", given.next)
 	}
 }
