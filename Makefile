@@ -1,5 +1,5 @@
 # Needs Go, git and make; the race detector also needs gcc. "make run" starts Sluice, "make check" is
-# the quick test before a commit, ".ci/run" is everything.
+# the quick test before a commit, ".ci/run" checks a change, "make nightly" has the checks that take hours.
 
 # The file VERSION is the only source of the version; the commit is reported beside it.
 VERSION := $(shell cat VERSION)
@@ -18,13 +18,19 @@ SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 endif
 RELEASE_URL       ?= https://github.com/sluice-metrics/sluice/releases/download/v$(VERSION)
 
+# The command that runs tests. .ci/run sets its own, which keeps the results.
+GOTEST ?= go test
+
 # How long each fuzz target runs.
 FUZZTIME ?= 10s
 
-# Packages with shared memory, for the race detector.
-RACE := ./aggregate/... ./autoscaler ./policy ./reading ./rule ./wake ./connlimit ./export/... ./inspect/... ./keda ./relay ./ratelog ./identity/... ./receiver/... ./store/... ./adapter/... ./operations/... ./replica/... ./workload ./console ./cmd/...
+# Packages with shared memory: their tests run under the race detector where there is a C compiler.
+SHARED := ./adapter/... ./aggregate/... ./autoscaler ./connlimit ./console ./deletion ./identity ./inspect/record ./keda ./limit ./operations \
+  ./policy ./ratelog ./receiver ./receiver/credential ./receiver/group ./receiver/ledger ./receiver/pending ./receiver/push/... \
+  ./relay ./replica/... ./rule ./store/... ./wake ./workload
 
-.PHONY: build run check test unit binary loadtest e2e keda torture simulate race guard bench figures bench-plot lint fuzz chart image release clean
+.PHONY: build run check test unit binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
+  staticcheck fuzz stress nightly tools chart image release clean
 
 build:
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/sluice-loadtest
@@ -37,38 +43,45 @@ run: build
 check:
 	.ci/check
 
-test: unit binary
+test: vet unit binary
 
-# A loaded machine may take many times as long as an idle one, so timeouts only end what hangs.
-# The load test's own tests measure a server for two minutes; "make loadtest" runs those.
+# Each package is tested once: those with shared memory under the race detector, the others without. A
+# loaded machine may take many times as long as an idle one, so timeouts only end what hangs. The load
+# test's own tests measure a server for two minutes; "make loadtest" runs those. A process under the race
+# detector sleeps a second at its end; the store starts many.
+RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GOTEST) -race
+unit: shared = $(shell go list $(SHARED))
 unit:
-	go test -timeout 20m $$(go list ./... | grep -v '/loadtest$$')
-	go test -short ./loadtest
+	$(GOTEST) -timeout 20m $(filter-out $(shared) %/loadtest,$(shell go list ./...))
+	$(GOTEST) -short -timeout 20m ./loadtest
+	$(if $(shell command -v gcc),$(RACE),$(GOTEST)) -timeout 40m $(shared)
 
 loadtest:
-	go test -count=1 -timeout 10m ./loadtest
+	$(GOTEST) -count=1 -timeout 10m ./loadtest
 
 # The end-to-end tests run the binary that "make build" made. -count=1: Go does not see that the
 # binary has changed.
-E2E = cd e2e && SLUICE_BINARY='$(CURDIR)/bin/sluice' go test -count=1
+E2E = cd e2e && SLUICE_BINARY='$(CURDIR)/bin/sluice' $(GOTEST) -count=1
 
 # The binary, with real clients and across restarts.
 binary: build
 	$(E2E) -timeout 20m ./server ./clients ./console ./restart
 
-# The binary in a real control plane: etcd, kube-apiserver and kube-controller-manager. The first run
-# builds them and keeps them in the user's cache folder (or SLUICE_E2E_CACHE). TORTURE=long make e2e
-# watches faults of replicas for five minutes each. KUBERNETES=1.37.1 make e2e takes another version of
-# Kubernetes than the default (e2e/binaries/kubernetes.go).
-e2e: build
+# Builds etcd, kube-apiserver and kube-controller-manager, and keeps them in the user's cache folder (or
+# SLUICE_E2E_CACHE). KUBERNETES=1.37.1 takes another version of Kubernetes than the default
+# (e2e/binaries/kubernetes.go).
+prepare:
 	cd e2e && go run ./prepare
-	$(E2E) -timeout $(if $(filter long,$(TORTURE)),90m,30m) ./binaries ./child ./controlplane ./replicas ./cluster
+
+# The binary in a real control plane. The tests mostly wait, so they run side by side. TORTURE=long make e2e
+# watches faults of replicas for five minutes each.
+e2e: build prepare
+	$(E2E) -timeout $(if $(filter long,$(TORTURE)),90m,40m) -parallel 8 ./binaries ./child ./controlplane ./loopback ./replicas ./cluster
 
 # KEDA's operator and adapter in a control plane. The first run builds them too, in 13 minutes of a
-# processor, into the same cache; KEDA=cached skips the tests instead. The tests mostly wait, so they run
-# side by side.
-keda: build
-	cd e2e && go run ./prepare && go run ./prepare -keda$(if $(filter cached,$(KEDA)), -cached)
+# processor, into the same cache; KEDA=cached skips the tests instead.
+keda: build prepare
+	cd e2e && go run ./prepare -keda$(if $(filter cached,$(KEDA)), -cached)
 	$(E2E) -timeout 15m -parallel 8 ./keda
 
 # The binary under the faults of docs/reliability.md: three minutes on an idle machine.
@@ -76,15 +89,16 @@ keda: build
 torture: build
 	$(E2E) -v -timeout $(if $(filter long,$(TORTURE)),6h,15m) ./torture
 
-# Replicas over a fabric with faults, by seed: about seven minutes of processor time, on all processors.
-# A failure names its seed and the command that repeats it. GOGC: simulated tables are short-lived.
+# Replicas over a fabric with faults, by seed, on all processors: a thousand seeds take a minute of a
+# processor. A failure names its seed and the command that repeats it. GOGC: simulated tables are short-lived.
 SEEDS ?= 10000
+FIRST_SEED ?= 1
 simulate:
-	GOGC=400 go test -count=1 -timeout 30m ./replica -run '^TestSimulation' -seeds $(SEEDS)
+	GOGC=400 $(GOTEST) -count=1 -timeout 120m ./replica -run '^TestSimulation' -seeds $(SEEDS) -first-seed $(FIRST_SEED)
 
-# A process under the race detector sleeps a second at its end; the store starts many.
+# Every package under the race detector.
 race:
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 40m $(RACE)
+	$(RACE) -timeout 60m ./...
 
 # Fails if a line costs twice its recorded cost, in multiples of finding the line's end, or allocates.
 guard:
@@ -114,34 +128,43 @@ PLOT ?= bin/plot
 bench-plot:
 	cd tools && go run ./loadplot -out '$(abspath $(PLOT))' $(abspath $(REPORTS))
 
-lint:
+vet:
 	@unformatted=$$(gofmt -l .); \
 	  if [ -n "$$unformatted" ]; then echo "not formatted; run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	cd e2e && go vet ./...
 	cd tools && go vet ./...
+
+staticcheck:
 	go tool -modfile=tools/go.mod staticcheck ./...
 	cd e2e && go tool -modfile=../tools/go.mod staticcheck ./...
 	cd tools && go tool staticcheck ./...
 
-# "go test -fuzz" takes one target at a time. A failure writes its input to a file. Sometimes Go ends a
-# target with "context deadline exceeded" and no input (golang.org/issue/75804, fixed in Go 1.27): that
-# target runs again, and must pass.
+lint: vet staticcheck
+
+# Every fuzz target, two at a time.
 fuzz:
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	fuzz() { go test -run '^$$' -fuzz "^$$2$$" -fuzztime $(FUZZTIME) "$$1" >"$$log" 2>&1; failed=$$?; cat "$$log"; return $$failed; }; \
-	flaked() { grep -q 'context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log"; }; \
-	for package in $$(go list ./...); do \
-	  for target in $$(grep -hso '^func Fuzz[A-Za-z0-9_]*' $$(go list -f '{{.Dir}}' $$package)/*_test.go | cut -c6-); do \
-	    echo "$$package $$target"; \
-	    fuzz $$package $$target || { flaked && fuzz $$package $$target; } || exit 1; \
-	  done; \
-	done
+	.ci/fuzz $(FUZZTIME)
+
+# Tests as on a machine that has no time for them: each package COUNT times, beside processes that take 90 % of
+# every processor, and stopped for up to three seconds again and again. It prints a table.
+PACKAGES ?= ./...
+COUNT ?= 20
+stress:
+	cd tools && go run ./stress -count $(COUNT) -folder .. $(PACKAGES)
+
+# The checks that take hours: each with its seconds in a table at the end.
+nightly:
+	.ci/nightly
+
+# The tests of the module tools, but those of the chart.
+tools:
+	cd tools && $(GOTEST) ./dashboard ./image ./loadplot ./notices ./release ./sbom
 
 # Tests the chart and packages it. The first run builds Helm. -count=1: Go does not see the files that
 # Helm reads.
 chart:
-	cd tools && go test -count=1 -timeout 10m ./chart
+	cd tools && $(GOTEST) -count=1 -timeout 20m ./chart
 	$(package_chart)
 
 define package_chart
