@@ -25,7 +25,7 @@ func TestRestoreOfDamagedReplicas(t *testing.T) {
 	}
 	delta := f.AppendDelta(nil, 0)
 	names, state := f.AppendBlockNames(nil, 0), f.AppendState(nil, 0)
-	for range hurry(300, 60) {
+	for range size(300, 60, 20) {
 		withstand(t, newReplica(t), damaged(names), damaged(state), damaged(delta))
 		withstand(t, newReplica(t), names, damaged(state), nil)
 		withstand(t, newReplica(t), names, state, damaged(delta))

@@ -101,7 +101,7 @@ func TestFamilyIsReadWhileItChanges(t *testing.T) {
 			}
 		}
 	}()
-	for range 200 {
+	for range size(200, 100, 20) {
 		points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits:total")})
 		if err != nil || len(points) != steady {
 			t.Fatalf("%d points, %v", len(points), err)

@@ -96,9 +96,9 @@ var mergedStats = map[string]float64{
 // Samples that are spread over several origins read as in one table that got all of them: exactly,
 // for every kind, with clients that move with each sample.
 func TestMergeOfEveryKind(t *testing.T) {
-	for seed := range uint64(hurry(12, 2)) {
+	for seed := range uint64(size(12, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
-			r := newFleet(t, 1+int(seed)%4)
+			r := newFleet(t, 1+int(seed+1)%4)
 			c := r.origins[0].config
 			table := New(c, describeByPod, quiet())
 			all := &fixture{Table: table, t: t, w: table.NewWriter()}
@@ -111,7 +111,7 @@ func TestMergeOfEveryKind(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 4))
 			f := &feed{random: random, counts: make([]float64, 4)}
 			large := sightings{}
-			for step := range 150 {
+			for step := range size(150, 90, 40) {
 				for range 1 + random.IntN(20) {
 					s := f.next()
 					for range 1 + len(s.Name)/4*30 {

@@ -15,7 +15,7 @@ import (
 // Origins that share the samples at random answer together as one table answers that gets all of
 // them.
 func TestMergedEqualsOneTable(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(size(12, 6, 2)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			replicated(t, 3, func(r *replicas) {
 				one := newFixture(r.t).running()

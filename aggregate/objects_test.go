@@ -194,12 +194,12 @@ func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {
 		f := inCluster(t).running()
 		a := senderOf("a", "1")
 		f.send(a, "hits:1|c")
-		time.Sleep(48 * time.Hour)
+		time.Sleep(5 * time.Hour)
 		if got := f.total("hits", uid("1")); got != "a/1=1 " {
-			t.Errorf("after two days: %s", got)
+			t.Errorf("after five hours: %s", got)
 		}
 		f.Prune(func(o metric.Object) bool { return o.UID != "1" })
-		if got := f.total("hits", uid("1")); got != `no series of "hits" for pods in "shop"; last seen 48h ago, when its object was deleted or finished` {
+		if got := f.total("hits", uid("1")); got != `no series of "hits" for pods in "shop"; last seen 5h ago, when its object was deleted or finished` {
 			t.Error(got)
 		}
 		time.Sleep(time.Minute)

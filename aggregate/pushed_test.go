@@ -204,7 +204,7 @@ func histogramQuantile(q float64, bounds, counts []float64) float64 {
 // where the rank falls between two buckets, of either side of the gap.
 func TestPercentilesAgreeWithHistogramQuantile(t *testing.T) {
 	worst := 0.0
-	for seed := range uint64(hurry(400, 80)) {
+	for seed := range uint64(size(400, 80, 30)) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		bounds, counts := randomBuckets(r)
 		f := newFixture(t)
@@ -377,7 +377,7 @@ func TestHistogramWindowsAcrossResets(t *testing.T) {
 
 // Against a model: what count and sum say is what came, whatever the way and the bounds.
 func TestHistogramModel(t *testing.T) {
-	for seed := range uint64(hurry(40, 8)) {
+	for seed := range uint64(size(40, 12, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 4))
 			f, disk := newFixture(t).running(), newSaved()
@@ -447,20 +447,22 @@ func TestHistogramBoundsThatGrow(t *testing.T) {
 
 // Histograms, observations, readers, saving, deletion and expiry at once; run with -race.
 func TestHistogramsConcurrently(t *testing.T) {
-	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+	c := DefaultConfig()
+	c.Windows = []time.Duration{time.Second, time.Hour}
+	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
 	var helpers, writers sync.WaitGroup
 	helpers.Go(func() { table.Run(ctx) })
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() {
 		for ctx.Err() == nil {
-			for _, asked := range []string{"t", "t:p95", "t:count", "gone:p95"} {
+			for _, asked := range []string{"t", "t:p95:1s", "t:count", "gone:p95"} {
 				table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 			}
 			table.Delete(podQuery("gone"))
 		}
 	})
-	const pushes = 2000
+	pushes := size(2000, 1000, 300)
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()
@@ -481,7 +483,7 @@ func TestHistogramsConcurrently(t *testing.T) {
 	stop()
 	helpers.Wait()
 	f := &fixture{Table: table, t: t}
-	if got, want := f.value("t:count"), float64(3*(pushes-1)+3*pushes); got != want {
+	if got, want := f.value("t:count:1h"), float64(3*(pushes-1)+3*pushes); got != want {
 		t.Errorf("count %v, want %v", got, want)
 	}
 }

@@ -106,7 +106,7 @@ func TestRestoreGoesOn(t *testing.T) {
 		{"both", func(r *rand.Rand) func(int) bool { return func(int) bool { return r.IntN(30) == 0 } }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(hurry(4, 2)) {
+			for seed := range uint64(size(4, 1, 1)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 1))
 					f, disk := newFixture(t).running(), newSaved()

@@ -57,7 +57,7 @@ func (f *fixture) answers() string {
 // A restored table answers the same, whatever the moment it was saved at. The next pushes of its
 // clients count as if nothing had happened.
 func TestRestorePushed(t *testing.T) {
-	for seed := range uint64(hurry(30, 6)) {
+	for seed := range uint64(size(30, 8, 3)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
@@ -262,7 +262,7 @@ func TestRestoreOfDamagedPushes(t *testing.T) {
 	}
 	delta := f.AppendDelta(nil, 0)
 	r := rand.New(rand.NewPCG(2, 2))
-	for range hurry(4000, 1000) { // FuzzRestore goes further
+	for range size(4000, 600, 150) { // FuzzRestore goes further
 		broken := append([]byte(nil), delta...)
 		for range 1 + r.IntN(3) {
 			broken[r.IntN(len(broken))] = byte(r.Uint32())

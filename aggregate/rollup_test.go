@@ -140,7 +140,7 @@ func TestRollUpEqualsBruteForce(t *testing.T) {
 		"lat:count:1m": 0, "lat:sum:1m": 1e-9, "lat:mean:1m": 1e-9, "lat:min:1m": 0, "lat:max:1m": 0,
 		"lat:p50:1m": 0.01, "lat:p95:1m": 0.01, "users:unique:1m": 0, "temp:last": 0,
 	}
-	for seed := range uint64(12) {
+	for seed := range uint64(size(12, 6, 2)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			replicated(t, 1+int(seed%2), func(r *replicas) {
 				random := rand.New(rand.NewPCG(seed, 60))

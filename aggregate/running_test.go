@@ -196,7 +196,7 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 // R1: totals agree with a model through increases, resets with a start or without, fractions, adds
 // beside them, pauses and restarts of the table.
 func TestAccumulateModel(t *testing.T) {
-	for seed := range uint64(hurry(30, 10)) {
+	for seed := range uint64(size(30, 10, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			m := totalModel{f: newFixture(t).running(), r: rand.New(rand.NewPCG(seed, 5)), disk: newSaved()}
 			time.Sleep(2*time.Minute + 123*time.Millisecond)
@@ -296,17 +296,7 @@ func TestA1AddsBesideATotalNeverWait(t *testing.T) {
 	f := newFixture(t)
 	f.apply(total("c", 10))
 	f.push("c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns")
-	t.Cleanup(holdAllLocks(f.Table))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.push("c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns")
-	}()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("a writer waits for a lock")
-	}
+	f.whileLocked(func() { f.push("c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns") })
 }
 
 // A2: running totals with resets, adds beside them, readers, saving, deletion and expiry all at
@@ -322,13 +312,12 @@ func TestA2RunningTotals(t *testing.T) {
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() { deleteSome(ctx, table) })
 	helpers.Go(func() { evictSome(ctx, table) })
-	until := time.Now().Add(hurry(2*time.Second, time.Second))
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()
 			defer w.Close()
 			r := rand.New(rand.NewPCG(uint64(n), 2))
-			for time.Now().Before(until) {
+			for batch := 0; batch < size(4000, 200, 50) || table.evicted.Load() < 100; batch++ {
 				for range 64 {
 					s := sample(fmt.Sprintf("c%d:%d|c|#pod:p%d,ns:ns", r.IntN(4), r.IntN(1000), r.IntN(9)))
 					s.Fraction = float64(r.IntN(4)) / 4
@@ -348,9 +337,6 @@ func TestA2RunningTotals(t *testing.T) {
 	helpers.Wait()
 	if applied, held := table.Balance(); applied != held || applied[0] == 0 {
 		t.Errorf("applied %v, held %v", applied, held)
-	}
-	if table.evicted.Load() == 0 {
-		t.Error("nothing was evicted: the test shows nothing")
 	}
 }
 

@@ -34,10 +34,11 @@ func TestAdoptSetSeed(t *testing.T) {
 		population int
 		turnover   int // members that are replaced each second
 		off        float64
-	}{"small": {40, 0, 0}, "changing": {40, 7, 0}, "large": {4000, 0, 0.08}, "large, changing": {4000, 100, 0.08}} {
+		most       int // population that is tested
+	}{"small": {40, 0, 0, 40}, "changing": {40, 7, 0, 40}, "large": {4000, 0, 0.08, size(4000, 0, 0)}, "large, changing": {4000, 100, 0.08, size(4000, 4000, 0)}} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && c.population > 1000 {
-				t.Skip("skipped: takes a minute under the race detector")
+			if c.population > c.most {
+				t.Skip("SLUICE_LONG=1 runs it")
 			}
 			synctest.Test(t, func(t *testing.T) {
 				r := newFleet(t, 1)

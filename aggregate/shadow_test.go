@@ -145,18 +145,18 @@ func (f *fixture) churn(r *rand.Rand, p *pushes) {
 
 // A shadow that follows by deltas answers as its origin does after every flush.
 func TestShadowFollows(t *testing.T) {
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name  string
 		again bool
 		whole int // one flush in so many is followed by a whole block
 		lost  int // one delta in so many is lost, and a whole block follows
 	}{{"deltas", false, 0, 0}, {"doubled deltas", true, 0, 0}, {"whole blocks too", false, 7, 0}, {"lost deltas", false, 0, 5}} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(hurry(5, 1)) {
+			for seed := range uint64(size(5, 1, 1)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 21))
 					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
-					f := newOrigin(t, seed%2 == 1).running()
+					f := newOrigin(t, (i+int(seed))%2 == 1).running()
 					time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 					shadow := newFollower(t, f)
 					for i := range 120 {
@@ -256,7 +256,7 @@ func TestShadowReadersDuringReplay(t *testing.T) {
 		})
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	for i := range hurry(120, 60) {
+	for i := range size(120, 120, 60) {
 		for range 30 {
 			pod := fmt.Sprintf("|#pod:p%d,ns:ns,k:%d", r.IntN(8), r.IntN(3))
 			f.push("sevens:7|c"+pod, "elevens:11|ms"+pod, fmt.Sprintf("set:%d|s%s", r.IntN(100), pod), fmt.Sprintf("level:%d|g%s", r.IntN(9), pod), "halves:0.5|c"+pod, "halves:0.5|c"+pod)
@@ -305,7 +305,7 @@ func (f *fixture) totals() map[string]string {
 // lost. Series die and are born again in another block meanwhile, or as another kind. Once every
 // block is up to date, the shadow equals its origin.
 func TestShadowOfManyBlocks(t *testing.T) {
-	for seed := range uint64(hurry(6, 1)) {
+	for seed := range uint64(size(6, 1, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 22))
 			f := newFixture(t).running()
@@ -376,7 +376,7 @@ func TestShadowOfManyBlocks(t *testing.T) {
 // An origin that restarts goes on in the shadow that it had, block by block, and rates of clients
 // that push at intervals stay those of the origin.
 func TestShadowOfARestartedOrigin(t *testing.T) {
-	for seed := range uint64(hurry(4, 2)) {
+	for seed := range uint64(size(4, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 23))
 			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}

@@ -138,7 +138,7 @@ func TestShadowOfDamagedBlobs(t *testing.T) {
 		}
 		return blob[:len(blob)-r.IntN(2)*r.IntN(len(blob))]
 	}
-	for range hurry(400, 100) {
+	for range size(400, 100, 30) {
 		h.withstand(t, &other, damaged(h.names), damaged(h.state), damaged(h.second))
 	}
 }

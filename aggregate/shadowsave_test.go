@@ -13,7 +13,7 @@ import (
 
 // A shadow of a shadow answers as the origin does, also once it follows the origin's own deltas.
 func TestShadowOfAShadow(t *testing.T) {
-	for seed := range uint64(hurry(5, 2)) {
+	for seed := range uint64(size(5, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 22))
 			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}

@@ -209,13 +209,12 @@ func TestA2SeriesThatVanish(t *testing.T) {
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() { deleteSome(ctx, table) })
 	var sent atomic.Int64
-	until := time.Now().Add(hurry(time.Second, 500*time.Millisecond))
 	for n := range 4 {
 		writers.Go(func() {
 			w := table.NewWriter()
 			defer w.Close()
 			r := rand.New(rand.NewPCG(uint64(n), 3))
-			for time.Now().Before(until) {
+			for range size(4000, 400, 100) {
 				for range 64 {
 					tags := fmt.Sprintf("pod:p%d,ns:ns,k:%d", r.IntN(3), r.IntN(3))
 					one := []*metric.Sample{sample(fmt.Sprintf("c%d:%d|c|#%s", r.IntN(4), r.IntN(9), tags)), sample("g:1|g|#" + tags), sample("t:1|ms|#" + tags)}[r.IntN(3)]

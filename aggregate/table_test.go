@@ -488,6 +488,7 @@ func TestDelete(t *testing.T) {
 
 func TestLifetimes(t *testing.T) {
 	start(t, func(f *fixture) {
+		f.config.ExternalTTL = 4 * time.Hour
 		f.push("x:1|c|#pod:a,ns:ns", "y:1|c|#pod:a,ns:ns", "e:1|c")
 		s := sample("t:1|g|#pod:a,ns:ns")
 		s.TTL = 10 * time.Second
@@ -504,12 +505,12 @@ func TestLifetimes(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		f.want("x", `no series of "x" for pods in "ns"; last seen 1h ago, expired after 1h`)
 		f.want("y:total", "a=2")
-		time.Sleep(22 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		if got := f.askExternal("", "e:total"); got != "{}=1" {
 			t.Error(got)
 		}
 		time.Sleep(2 * time.Hour)
-		if got := f.askExternal("", "e:total"); got != `no series of "e" among external metrics; last seen 25h ago, expired after 1d` {
+		if got := f.askExternal("", "e:total"); got != `no series of "e" among external metrics; last seen 5h ago, expired after 4h` {
 			t.Error(got)
 		}
 		f.want("f", "a=1")

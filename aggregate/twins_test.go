@@ -206,7 +206,7 @@ func TestGaugesOfReplicas(t *testing.T) {
 // A gauge moves between origins as if they were one table: assignments and shifts at random, with
 // news in between, clocks apart, restarts.
 func TestRandomGaugesOfReplicas(t *testing.T) {
-	for seed := range uint64(hurry(20, 5)) {
+	for seed := range uint64(size(20, 8, 3)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			r := newFleet(t, 1+random.IntN(4))

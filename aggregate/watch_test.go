@@ -220,10 +220,9 @@ func TestWatchMissesNoLastValue(t *testing.T) {
 		case <-time.After(time.Millisecond): // the roller records samples between two looks
 		}
 	}
-	time.Sleep(10 * time.Millisecond)
-	read()
 	close(stop)
 	<-rolled
+	read()
 	if last != pushes {
 		t.Errorf("the last value read is %v, want %d", last, pushes)
 	}

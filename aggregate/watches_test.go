@@ -121,7 +121,7 @@ func TestWatchesAreTidied(t *testing.T) {
 // A reader that reads only what it is told of has the value that everybody reads, after each look. The same
 // seeds run each time.
 func TestWatchesTellAll(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(size(20, 10, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t).running()
 			m, random := NewMerged(f.Table), rand.New(rand.NewPCG(seed, 1))

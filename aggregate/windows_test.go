@@ -143,7 +143,7 @@ func TestABurstReadsNoHigherThanItIs(t *testing.T) {
 // A gauge's minimum, maximum and mean see every value that stood for a tick, in every window:
 // against a model.
 func TestGaugeWindowsSeeEveryValue(t *testing.T) {
-	for seed := range uint64(hurry(30, 6)) {
+	for seed := range uint64(size(30, 8, 3)) {
 		start(t, func(f *fixture) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			type set struct {
@@ -252,7 +252,7 @@ func TestLongWindowsAreKeptInSteps(t *testing.T) {
 // each window.
 func TestDatedSamplesCountThen(t *testing.T) {
 	for _, kind := range []string{"c", "s", "ms"} {
-		for seed := range uint64(hurry(20, 5)) {
+		for seed := range uint64(size(20, 6, 2)) {
 			start(t, func(f *fixture) {
 				r := rand.New(rand.NewPCG(seed, 3))
 				type came struct{ at time.Time }
