@@ -112,7 +112,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 			w := table.NewWriter()
 			defer w.Close()
 			r := rand.New(rand.NewPCG(uint64(n), 1))
-			for batch := 0; batch < size(4000, 400, 100) || table.evicted.Load() < 100; batch++ {
+			for batch := 0; batch < size(4000, 400, 100) || table.evicted.Load() < 20; batch++ {
 				for range 64 {
 					s := sample(fmt.Sprintf("c%d:%d|c|#pod:p%d,ns:ns,k:%d", r.IntN(4), r.IntN(9)-2, r.IntN(9), r.IntN(20)))
 					if r.IntN(4) == 0 {
@@ -324,7 +324,7 @@ func TestA4OneSnapshot(t *testing.T) {
 			}
 		})
 	}
-	for range size(20_000, 2000, 500) {
+	for range size(2000, 150, 60) {
 		// The parts of one answer, as a reading has them before it picks one.
 		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
 		if err != nil {
@@ -337,12 +337,8 @@ func TestA4OneSnapshot(t *testing.T) {
 		}
 		r.end()
 		begun := applied.Load()
-		p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("c:total")})
-		if err != nil {
-			t.Fatal(err)
-		}
 		// No less than what was applied before the read, no more than what was by its end.
-		if v := p[0].Value.Float64(); v < 7.5*float64(begun) || v > 7.5*float64(applied.Load()+writers) {
+		if v := f.value("c:total"); v < 7.5*float64(begun) || v > 7.5*float64(applied.Load()+writers) {
 			t.Fatalf("total %v, but %v were applied before the read and %v by its end", v, 7.5*float64(begun), 7.5*float64(applied.Load()))
 		}
 	}
@@ -390,19 +386,18 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.ObjectTTL = time.Minute
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		f := newFixtureOf(t, c).running()
 		var blocks int
 		var logs int64
 		var aliases int64
 		for round := range size(8, 5, 5) {
 			for range 3 {
-				for i := range 3000 {
+				for i := range size(3000, 3000, 1200) {
 					f.push(fmt.Sprintf("c:1|c|#pod:r%d-%d,ns:ns", round, i))
 				}
 				time.Sleep(2 * time.Second)
 			}
-			time.Sleep(5 * time.Minute) // beyond the lifetime, and for a sweep over all aliases
+			time.Sleep(3 * time.Minute) // beyond the lifetime, and for a sweep over all aliases
 			if n := f.Series(); n != 0 {
 				t.Fatalf("round %d: %d series outlive their time", round, n)
 			}
@@ -429,9 +424,7 @@ func TestA6SeriesCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxSeries = 10
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		f := &fixture{Table: table, t: t, w: table.NewWriter()}
-		f.running()
+		f := newFixtureOf(t, c).running()
 		for i := range 10 {
 			f.push(fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i))
 		}
@@ -449,9 +442,7 @@ func TestA6BytesCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxBytes = 1 << 20
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		f := &fixture{Table: table, t: t, w: table.NewWriter()}
-		f.running()
+		f := newFixtureOf(t, c).running()
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
 		f.w.Online()
 		refused := 0
@@ -462,7 +453,7 @@ func TestA6BytesCap(t *testing.T) {
 			}
 		}
 		f.w.Quiesce()
-		held := table.BodyBytes.Load() + table.nameBytes.Load() + table.aliases.Used.Load()
+		held := f.BodyBytes.Load() + f.nameBytes.Load() + f.aliases.Used.Load()
 		if refused == 0 || held > c.MaxBytes+1024 {
 			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
 		}
@@ -480,7 +471,7 @@ func TestA6BytesCap(t *testing.T) {
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "c"}})
 		f.w.Offline()
 		time.Sleep(5 * time.Minute) // places are free at once, aliases after a sweep
-		if held := table.nameBytes.Load() + table.aliases.Used.Load(); held > 1000 {
+		if held := f.nameBytes.Load() + f.aliases.Used.Load(); held > 1000 {
 			t.Errorf("%d bytes of names and aliases are held by nobody", held)
 		}
 		f.push(distant, "c:1|c|#pod:a,ns:ns,new:one")

@@ -263,9 +263,7 @@ func testRecallers(t *testing.T, far int64) {
 	}
 	close(stop)
 	writers.Wait()
-	if applied, held := f.Balance(); applied != held {
-		t.Errorf("applied %v, held %v", applied, held)
-	}
+	checkBalance(t, f)
 }
 
 // The hash tells apart what differs by a bit, at every length and at either end.

@@ -100,8 +100,7 @@ func TestMergeOfEveryKind(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFleet(t, 1+int(seed+1)%4)
 			c := r.origins[0].config
-			table := New(c, describeByPod, quiet())
-			all := &fixture{Table: table, t: t, w: table.NewWriter()}
+			all := newFixtureOf(t, c)
 			for _, f := range append(r.origins, all) {
 				f.SetSeed.Store(1)              // estimates are the same in each run
 				f.push("warm:1|c|#pod:b,ns:ns") // the first roll of a block counts in the tick before

@@ -333,9 +333,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", asked, points, err, want)
 			}
 		}
-		if in, out := f.Balance(); in != out {
-			t.Errorf("applied %v, held %v", in, out)
-		}
+		checkBalance(t, f)
 	})
 }
 

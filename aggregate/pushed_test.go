@@ -46,15 +46,6 @@ func pushOf(op metric.Op, h *metric.Histogram, tags ...string) *metric.Sample {
 
 func taken(s *metric.Sample, at int64) *metric.Sample { s.Timestamp = at; return s }
 
-func (f *fixture) value(asked string) float64 {
-	f.t.Helper()
-	p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return p[0].Value.Float64()
-}
-
 func TestHistograms(t *testing.T) {
 	b := []float64{1, 2, 4}
 	accumulate := func(h *metric.Histogram) *metric.Sample { return pushOf(metric.Accumulate, h) }
@@ -493,8 +484,7 @@ func TestA6Histograms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxBytes = 1 << 20
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		f := newFixtureOf(t, c).running()
 		time.Sleep(time.Minute)
 		bounds, counts := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, make([]float64, 12)
 		for range 90 {

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 // AdoptSetSeed adopts any seed but the own one, as if it were that of other replicas.
@@ -95,11 +93,11 @@ func TestSetsOfReplicas(t *testing.T) {
 		unique := func() float64 {
 			m := NewMerged(a.Table)
 			m.SetShadows([]*Shadow{r.shadow(1, 0)})
-			p, err := m.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("s:unique:10s")})
+			v, err := answer(m, "s:unique:10s")
 			if err != nil {
 				t.Fatal(err)
 			}
-			return p[0].Value.Float64()
+			return v.Float64()
 		}
 		a.sees(0, 40)
 		b.sees(0, 30)

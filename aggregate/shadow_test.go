@@ -17,8 +17,7 @@ import (
 func newOrigin(t testing.TB, replicated bool) *fixture {
 	c := DefaultConfig()
 	c.Replicated = replicated
-	table := New(c, describeByPod, quiet())
-	return &fixture{Table: table, t: t, w: table.NewWriter()}
+	return newFixtureOf(t, c)
 }
 
 // follower is a shadow that follows a fixture's table, and reads like a table of its own.
@@ -155,14 +154,15 @@ func TestShadowFollows(t *testing.T) {
 			for seed := range uint64(size(5, 1, 1)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 21))
-					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+					p := pushesOf(r)
 					f := newOrigin(t, (i+int(seed))%2 == 1).running()
 					time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 					shadow := newFollower(t, f)
-					for i := range 120 {
+					flushes := size(120, 120, 40)
+					for i := range flushes {
 						f.churn(r, p)
 						time.Sleep(time.Duration(300+r.IntN(400)) * time.Millisecond)
-						if i == 60 {
+						if i == flushes/2 {
 							time.Sleep(70 * time.Second) // series of short lifetimes end
 						}
 						switch {
@@ -204,7 +204,7 @@ func TestShadowAdmission(t *testing.T) {
 			return n
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+		p := pushesOf(r)
 		for range 50 {
 			f.churn(r, p)
 			time.Sleep(time.Second)
@@ -331,7 +331,7 @@ func TestShadowOfManyBlocks(t *testing.T) {
 					}
 				}
 			}
-			for round := range 12 {
+			for round := range size(12, 12, 4) {
 				for range 25 {
 					for range 150 {
 						kind := "c"
@@ -379,7 +379,7 @@ func TestShadowOfARestartedOrigin(t *testing.T) {
 	for seed := range uint64(size(4, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 23))
-			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+			p := pushesOf(r)
 			f, disk := newOrigin(t, true).running(), newSaved()
 			time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 			shadow := newFollower(t, f)

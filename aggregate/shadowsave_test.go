@@ -16,7 +16,7 @@ func TestShadowOfAShadow(t *testing.T) {
 	for seed := range uint64(size(5, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 22))
-			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+			p := pushesOf(r)
 			f := newOrigin(t, true).running()
 			time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 			first := newFollower(t, f)

@@ -31,8 +31,7 @@ func newFleet(t testing.TB, n int) *fleet {
 func newReplica(t testing.TB) *fixture {
 	c := DefaultConfig()
 	c.Replicated = true
-	table := New(c, describeByPod, quiet())
-	return &fixture{Table: table, t: t, w: table.NewWriter()}
+	return newFixtureOf(t, c)
 }
 
 // newFleetAfter makes origins that begin one after the other.
@@ -276,7 +275,7 @@ func TestReplicaState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newReplica(t)
 		random := rand.New(rand.NewPCG(3, 3))
-		p := &pushes{r: random, life: 1, counts: make([]float64, 4)}
+		p := pushesOf(random)
 		for i := range 100 {
 			if i == 20 {
 				f.AdoptSetSeed(1)
