@@ -1,0 +1,88 @@
+package aggregate
+
+import (
+	"fmt"
+	"iter"
+	"runtime"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Series of many objects that have the same labels beside have them in one piece of memory.
+func TestLabelsAreShared(t *testing.T) {
+	f := newFixture(t)
+	for i := range 100 {
+		f.push(fmt.Sprintf("hits:1|c|#pod:p%d,ns:ns,code:200", i))
+	}
+	first := f.blocks.at[0].Load().series[0].first
+	for place := range 100 {
+		if s := &f.blocks.at[0].Load().series[place]; s.first != first || s.labels().String() != "{code=200}" {
+			t.Fatalf("series %d has %s by itself", place, s.labels())
+		}
+	}
+}
+
+// A table without memory refuses new series and forgets aliases, and nothing else.
+func TestNoArena(t *testing.T) {
+	f := newFixture(t)
+	f.push("c:1|c|#pod:a,ns:ns")
+	pages, records := f.blocks.pages, f.aliases.Records.Memory
+	f.blocks.pages, f.blocks.next = &memory.Arena{Base: pages.Base}, kind.BlockSeries
+	f.aliases.Records.Memory = &memory.Arena{Base: records.Base}
+	for i := range f.aliases.Shards {
+		f.aliases.Shards[i] = lookup.RecordShard{}
+	}
+	f.refuses("d:1|c|#pod:a,ns:ns", metric.OverLimit)
+	f.push("c:1|c|#ns:ns,pod:a")
+	f.want("c:total", "a=2")
+	runtime.KeepAlive(pages)
+	runtime.KeepAlive(records)
+}
+
+// Without address space for the line cache, each line is parsed.
+func TestNoAddresses(t *testing.T) {
+	f := newFixture(t)
+	f.aliases.Records.Memory = &memory.Arena{}
+	for range 2 {
+		if outcomes, parsed := f.take(f.w, nil, "c:1|c|#pod:a,ns:ns"); parsed != 1 || outcomes[0] != metric.Applied {
+			t.Errorf("%v, %d parsed", outcomes, parsed)
+		}
+	}
+	f.w.Offline()
+	f.want("c:total", "a=2")
+}
+
+// Repeated reads use the same memory again.
+func TestReadsLeaveLittleGarbage(t *testing.T) {
+	f := inCluster(t)
+	var few []metric.Object
+	for i := range 1_000 {
+		s := senderOf(fmt.Sprintf("web-%d", i), "1")
+		f.send(s, "hits:1|c")
+		few = append(few, s.Pod.Object())
+	}
+	q := metric.Query{
+		Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression("hits"),
+		ListObjects: func(int) (iter.Seq[metric.Object], int, bool) { return listed(few) },
+	}
+	var before, after runtime.MemStats
+	const reads = 100
+	for i := range reads + 1 {
+		if i == 1 { // the first one makes the room
+			runtime.ReadMemStats(&before)
+		}
+		points, err := f.Objects(q)
+		if err != nil || len(points) != len(few) {
+			t.Fatal(len(points), err)
+		}
+		q.Reserve = func(int) ([]metric.Point, error) { return points, nil }
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 10<<10 {
+		t.Errorf("%d bytes a read of %d objects", each, len(few))
+	}
+}
