@@ -31,13 +31,13 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 		listed []string
 		want   string
 	}{
-		{[]string{"p11/1", "p03/2", "p07/1"}, "p03/2=5 p07/1=1 p11/1=1 "},
-		{[]string{"p03/1"}, "p03/1=1 "},
+		{[]string{"p11/1", "p03/2", "p07/1"}, "p03/2=5 p07/1=1 p11/1=1"},
+		{[]string{"p03/1"}, "p03/1=1"},
 		{[]string{"p03/3", "p99/1", "p05"}, absent},
 		{nil, absent},
 	} {
 		most := 0
-		got := f.totalOf(metric.Query{
+		got := f.totalOf("hits", metric.Query{
 			MatchObject: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
 			ListObjects: func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
 		})
@@ -45,8 +45,8 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 			t.Errorf("%q: %q, listed at most %d", c.listed, got, most)
 		}
 	}
-	for pod, want := range map[string]string{"p04": "p04/1=1 ", "none": absent} {
-		got := f.totalOf(metric.Query{
+	for pod, want := range map[string]string{"p04": "p04/1=1", "none": absent} {
+		got := f.totalOf("hits", metric.Query{
 			MatchObject: func(o metric.Object) bool { return o.Name == pod },
 			ListObjects: func(int) (iter.Seq[metric.Object], int, bool) { return nil, 0, false },
 		})
@@ -58,19 +58,6 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 
 func listed(all []metric.Object) (iter.Seq[metric.Object], int, bool) {
 	return slices.Values(all), len(all), true
-}
-
-func (f *fixture) totalOf(q metric.Query) string {
-	q.Resource, q.Namespace, q.Object, q.Expression = "pods", "shop", "*", metric.ParseExpression("hits:total")
-	points, err := f.Objects(q)
-	if err != nil {
-		return err.Error()
-	}
-	all := ""
-	for _, p := range points {
-		all += fmt.Sprintf("%s/%s=%v ", p.Object.Name, p.Object.UID, p.Value.Float64())
-	}
-	return all
 }
 
 // A whole family is read in pieces while its objects come and go: what stays is in every answer,

@@ -96,15 +96,10 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
 	c.ObjectTTL, c.ExternalTTL = time.Second, time.Second
 	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(context.Background())
-	var helpers, writers sync.WaitGroup
-	helpers.Go(func() { table.Run(ctx) })
-	helpers.Go(func() { readAll(ctx, table) })
-	helpers.Go(func() { saveAll(ctx, table) })
-	helpers.Go(func() { deleteSome(ctx, table) })
+	var writers sync.WaitGroup
 	// Expiry takes whole seconds; here the sweep is hurried, and takes what has been idle for a
 	// moment.
-	helpers.Go(func() { evictSome(ctx, table) })
+	rest := disturb(table, evictSome)
 
 	var sent, fractions atomic.Int64
 	for n := range 4 {
@@ -130,8 +125,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	stop()
-	helpers.Wait()
+	rest()
 	applied, held := table.Balance()
 	if applied != held {
 		t.Errorf("applied %v, held %v", applied, held)
@@ -164,6 +158,18 @@ func size(long, usual, short int) int {
 		return short
 	}
 	return usual
+}
+
+// disturb runs the roller, readers, the store and deletions, and what else is given, until rest is
+// called.
+func disturb(table *Table, more ...func(context.Context, *Table)) (rest func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var helpers sync.WaitGroup
+	helpers.Go(func() { table.Run(ctx) })
+	for _, one := range append(more, readAll, saveAll, deleteSome) {
+		helpers.Go(func() { one(ctx, table) })
+	}
+	return func() { stop(); helpers.Wait() }
 }
 
 func readAll(ctx context.Context, t *Table) {

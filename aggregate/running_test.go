@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -299,13 +298,8 @@ func TestA2RunningTotals(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
 	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(context.Background())
-	var helpers, writers sync.WaitGroup
-	helpers.Go(func() { table.Run(ctx) })
-	helpers.Go(func() { readAll(ctx, table) })
-	helpers.Go(func() { saveAll(ctx, table) })
-	helpers.Go(func() { deleteSome(ctx, table) })
-	helpers.Go(func() { evictSome(ctx, table) })
+	var writers sync.WaitGroup
+	rest := disturb(table, evictSome)
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()
@@ -327,8 +321,7 @@ func TestA2RunningTotals(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	stop()
-	helpers.Wait()
+	rest()
 	if applied, held := table.Balance(); applied != held || applied[0] == 0 {
 		t.Errorf("applied %v, held %v", applied, held)
 	}

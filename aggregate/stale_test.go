@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -81,7 +80,7 @@ func TestVanishOfNothing(t *testing.T) {
 	if f.Series() != 1 || f.blocks.next != 1 {
 		t.Errorf("%d series, %d places", f.Series(), f.blocks.next)
 	}
-	if got := f.total("g", uid("1")); got != "a/1=1 " {
+	if got := f.total("g", uid("1")); got != "a/1=1" {
 		t.Error(got)
 	}
 	if got := f.w.Apply(vanished("status")); got != metric.BadName {
@@ -200,12 +199,8 @@ func TestA2SeriesThatVanish(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
 	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(context.Background())
-	var helpers, writers sync.WaitGroup
-	helpers.Go(func() { table.Run(ctx) })
-	helpers.Go(func() { readAll(ctx, table) })
-	helpers.Go(func() { saveAll(ctx, table) })
-	helpers.Go(func() { deleteSome(ctx, table) })
+	var writers sync.WaitGroup
+	rest := disturb(table)
 	var sent atomic.Int64
 	for n := range 4 {
 		writers.Go(func() {
@@ -230,8 +225,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	stop()
-	helpers.Wait()
+	rest()
 	table.reclaim(&pace{time.Now()})
 	if applied, held := table.Balance(); applied != held || applied != [2]int64{sent.Load(), 0} {
 		t.Errorf("sent %d, applied %v, held %v", sent.Load(), applied, held)

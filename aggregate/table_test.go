@@ -133,27 +133,30 @@ func (f *fixture) refuses(line string, want metric.Reason) {
 
 // ask returns the values for pods of namespace ns, or what went wrong: "pod=value pod=value".
 func (f *fixture) ask(asked string) string {
+	return f.askAs(asked, print)
+}
+
+// askAs is ask for values in some form.
+func (f *fixture) askAs(asked string, form func(metric.Number) string) string {
 	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+	return textOf(points, err, func(p metric.Point) string { return p.Object.Name + "=" + form(p.Value) })
+}
+
+// textOf is an answer, or what went wrong.
+func textOf(points []metric.Point, err error, form func(metric.Point) string) string {
 	if err != nil {
 		return err.Error()
 	}
 	var out []string
 	for _, p := range points {
-		out = append(out, p.Object.Name+"="+print(p.Value))
+		out = append(out, form(p))
 	}
 	return strings.Join(out, " ")
 }
 
 func (f *fixture) askExternal(namespace, asked string) string {
 	points, err := f.External(metric.Query{Namespace: namespace, Expression: metric.ParseExpression(asked)})
-	if err != nil {
-		return err.Error()
-	}
-	var out []string
-	for _, p := range points {
-		out = append(out, p.Labels.String()+"="+print(p.Value))
-	}
-	return strings.Join(out, " ")
+	return textOf(points, err, func(p metric.Point) string { return p.Labels.String() + "=" + print(p.Value) })
 }
 
 func print(n metric.Number) string {
