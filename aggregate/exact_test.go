@@ -12,16 +12,7 @@ import (
 
 // exactly is what readers are told, digit by digit.
 func (f *fixture) exactly(asked string) string {
-	f.t.Helper()
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
-	if err != nil {
-		return err.Error()
-	}
-	var out []string
-	for _, p := range points {
-		out = append(out, p.Object.Name+"="+string(p.Value.Append(nil)))
-	}
-	return strings.Join(out, " ")
+	return f.askAs(asked, func(n metric.Number) string { return string(n.Append(nil)) })
 }
 
 func (f *fixture) wantExactly(asked, want string) {

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -114,13 +113,7 @@ func TestSumOfATimerIsSaved(t *testing.T) {
 func TestUnknownSumOfATimer(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.push("t:10|ms|#pod:a,ns:ns")
-		h := &metric.Sample{Name: []byte("t"), Kind: metric.Timer, Op: metric.Merge, Tags: []byte("pod:a,ns:ns"), Separator: ':',
-			Histogram: &metric.Histogram{Count: 2, Sum: math.NaN(), Min: math.NaN(), Max: math.NaN()}}
-		f.w.Online()
-		if got := f.w.Apply(h); got != metric.Applied {
-			t.Fatal(got)
-		}
-		f.w.Offline()
+		f.apply(pushOf(metric.Merge, summary(2, nan)))
 		if got := exported(NewMerged(f.Table), nil); !strings.Contains(got, "n=3 sum=NaN") {
 			t.Error(got)
 		}
@@ -220,12 +213,9 @@ func TestBucketsOfReplicas(t *testing.T) {
 func TestBucketsOfAPushedHistogram(t *testing.T) {
 	start(t, func(f *fixture) {
 		withHistograms(f)
-		f.w.Online()
 		for range 2 {
-			f.w.Apply(&metric.Sample{Name: []byte("t"), Kind: metric.Timer, Op: metric.Merge, Tags: []byte("pod:a,ns:ns"), Separator: ':',
-				Histogram: &metric.Histogram{Count: 8, Sum: 12, Min: math.NaN(), Max: math.NaN(), Bounds: []float64{1, 2}, Counts: []float64{0, 8, 0}}})
+			f.apply(pushOf(metric.Merge, histogram([]float64{1, 2}, []float64{0, 8, 0}, 12)))
 		}
-		f.w.Offline()
 		got := buckets(NewMerged(f.Table), "t")
 		if !strings.HasPrefix(got, "sum=24 zero=0") || !strings.Contains(got, " 8=") {
 			t.Error(got)

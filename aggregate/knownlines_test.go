@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,6 +234,7 @@ func testRecallers(t *testing.T, far int64) {
 	f.running()
 	f.w.Offline()
 	var writers sync.WaitGroup
+	var batches atomic.Int64
 	stop := make(chan struct{})
 	for i := range 3 {
 		writers.Go(func() {
@@ -249,18 +251,19 @@ func testRecallers(t *testing.T, far int64) {
 					texts[i] = randomLine(r)
 				}
 				f.take(w, nil, texts...)
+				batches.Add(1)
 			}
 		})
 	}
-	for i := range 40 {
-		time.Sleep(5 * time.Millisecond)
+	for i := range size(40, 40, 20) {
+		for until := batches.Load() + 10; batches.Load() < until; {
+			time.Sleep(time.Millisecond)
+		}
 		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: fmt.Sprintf("c%d", i)}})
 	}
 	close(stop)
 	writers.Wait()
-	if applied, held := f.Balance(); applied != held {
-		t.Errorf("applied %v, held %v", applied, held)
-	}
+	checkBalance(t, f)
 }
 
 // The hash tells apart what differs by a bit, at every length and at either end.

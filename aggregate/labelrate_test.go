@@ -32,6 +32,9 @@ func TestARateDoesNotDependOnLabelSets(t *testing.T) {
 	for _, by := range labellings {
 		for _, kind := range []string{"c", "ms"} {
 			for origins := range 2 {
+				if testing.Short() && (kind == "ms" || origins == 0) {
+					continue
+				}
 				t.Run(fmt.Sprintf("%s, %s, %d origins", by.name, kind, origins+1), func(t *testing.T) {
 					replicated(t, origins+1, func(r *replicas) { r.splitStreams(by, kind) })
 				})

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -85,7 +86,7 @@ func (f *feed) next() *metric.Sample {
 }
 
 // mergedStats are stats of all kinds, with the relative error that the merge may add. Windows of
-// counters are in merged_test.go, and large sets in merge_sets_test.go.
+// counters are in merged_test.go.
 var mergedStats = map[string]float64{
 	"c:total": 0, "f:total": 0, "rc:total": 0, "g": 0, "h": 0,
 	"t:p50:1m": 0, "t:p95:1m": 0, "t:p99:10s": 0, "t:min:1m": 0, "t:max:1m": 0, "t:mean:1m": 1e-9,
@@ -96,12 +97,11 @@ var mergedStats = map[string]float64{
 // Samples that are spread over several origins read as in one table that got all of them: exactly,
 // for every kind, with clients that move with each sample.
 func TestMergeOfEveryKind(t *testing.T) {
-	for seed := range uint64(hurry(12, 2)) {
+	for seed := range uint64(size(12, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
-			r := newFleet(t, 1+int(seed)%4)
+			r := newFleet(t, 1+int(seed+1)%4)
 			c := r.origins[0].config
-			table := New(c, describeByPod, quiet())
-			all := &fixture{Table: table, t: t, w: table.NewWriter()}
+			all := newFixtureOf(t, c)
 			for _, f := range append(r.origins, all) {
 				f.SetSeed.Store(1)              // estimates are the same in each run
 				f.push("warm:1|c|#pod:b,ns:ns") // the first roll of a block counts in the tick before
@@ -111,7 +111,7 @@ func TestMergeOfEveryKind(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 4))
 			f := &feed{random: random, counts: make([]float64, 4)}
 			large := sightings{}
-			for step := range 150 {
+			for step := range size(150, 90, 40) {
 				for range 1 + random.IntN(20) {
 					s := f.next()
 					for range 1 + len(s.Name)/4*30 {
@@ -161,5 +161,57 @@ func (r *fleet) compare(all *fixture, when string) {
 	}
 	if r.t.Failed() {
 		r.t.FailNow()
+	}
+}
+
+// sightings holds the receiving time at which each member of a set was last seen.
+type sightings map[string]time.Duration
+
+// apply applies a sample of the set to a table.
+func (seen sightings) apply(f *fixture, s *metric.Sample) {
+	f.apply(s)
+	seen[string(s.Member)] = f.Clock.Now().At
+}
+
+// since counts the members last seen at a receiving time or later.
+func (seen sightings) since(at time.Duration) (n float64) {
+	for _, last := range seen {
+		if last >= at {
+			n++
+		}
+	}
+	return n
+}
+
+// estimateError is four standard errors of an estimate by 4,096 registers: 4·1.04/√4096.
+const estimateError = 4 * 1.04 / 64
+
+// compareLarge checks a set that is large enough for an estimate in some tables, and exact in
+// others, against the members that were seen.
+//
+// The exact form counts from the window's start. The registers are of a tenth of the window each,
+// and count from the first tenth that begins in the window. A set may have members in both forms.
+// So an answer is between the two counts, apart from the error of the estimate.
+func (r *fleet) compareLarge(all *fixture, seen sightings, when string) {
+	r.t.Helper()
+	for _, w := range all.Windows() {
+		asked := "many:unique:" + metric.FormatWindow(w)
+		start, part := all.Clock.Now().At-w, w/window.TicksPerWindow
+		most, least := seen.since(start), seen.since((start+part-1)/part*part)
+		low, high := math.Floor(least*(1-estimateError)), math.Ceil(most*(1+estimateError))
+		check := func(from asker, name string) {
+			got, err := answer(from, asked)
+			if err != nil {
+				r.t.Fatalf("%s: %s of %s: %v", when, asked, name, err)
+			}
+			if v := got.Float64(); v < low || v > high {
+				r.t.Errorf("%s: %s of %s, of %d origins, is %v, want %v to %v",
+					when, asked, name, len(r.origins), v, low, high)
+			}
+		}
+		check(all, "one table")
+		for i := range r.origins {
+			check(r.merged(i), fmt.Sprintf("replica %d", i))
+		}
 	}
 }

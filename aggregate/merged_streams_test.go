@@ -88,14 +88,16 @@ var phases = []phase{
 
 // A constant stream reads as constant, whichever origins receive it.
 func TestMergedStreamsReadAsConstant(t *testing.T) {
+	combination := 0
 	for _, s := range streams {
 		for _, interval := range []time.Duration{40 * time.Millisecond, time.Second, 2500 * time.Millisecond, 7 * time.Second} {
 			for _, kind := range []string{"counter", "timer"} {
-				if testing.Short() && (kind == "timer" || interval == time.Second || interval == 7*time.Second) {
-					continue
-				}
 				for i, p := range phases {
-					if i > 0 && (testing.Short() || kind == "timer") || i > 2 && interval == 7*time.Second || i > 5 && interval == 40*time.Millisecond {
+					if i > 0 && kind == "timer" || i > 2 && interval == 7*time.Second || i > 5 && interval == 40*time.Millisecond {
+						continue
+					}
+					// The steps share no factor with the 31 combinations of a stream: each stream gets others.
+					if combination++; combination%size(1, 17, 199) != 0 {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%s/%s/%s,%s", s.name, interval, kind, p.start, p.move), func(t *testing.T) {

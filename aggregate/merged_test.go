@@ -144,14 +144,7 @@ func (p *told) flush() {
 
 func (r *replicas) ask(asked string) string {
 	points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
-	if err != nil {
-		return err.Error()
-	}
-	var all []string
-	for _, p := range points {
-		all = append(all, fmt.Sprintf("%s=%v", p.Object.Name, p.Value.Float64()))
-	}
-	return strings.Join(all, " ")
+	return textOf(points, err, func(p metric.Point) string { return fmt.Sprintf("%s=%v", p.Object.Name, p.Value.Float64()) })
 }
 
 func (r *replicas) want(asked, want string) {

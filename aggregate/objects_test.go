@@ -52,15 +52,15 @@ func (f *fixture) send(from *metric.Sender, lines ...string) metric.Reason {
 
 // total asks each pod that lives for a counter's total.
 func (f *fixture) total(name string, lives func(metric.Object) bool) string {
-	points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(name + ":total"), MatchObject: lives})
-	if err != nil {
-		return err.Error()
-	}
-	all := ""
-	for _, p := range points {
-		all += fmt.Sprintf("%s/%s=%v ", p.Object.Name, p.Object.UID, p.Value.Float64())
-	}
-	return all
+	return f.totalOf(name, metric.Query{MatchObject: lives})
+}
+
+func (f *fixture) totalOf(name string, q metric.Query) string {
+	q.Resource, q.Namespace, q.Object, q.Expression = "pods", "shop", "*", metric.ParseExpression(name+":total")
+	points, err := f.Objects(q)
+	return textOf(points, err, func(p metric.Point) string {
+		return fmt.Sprintf("%s/%s=%v", p.Object.Name, p.Object.UID, p.Value.Float64())
+	})
 }
 
 func uid(want string) func(metric.Object) bool {
@@ -76,7 +76,7 @@ func TestSameLineOfTwoSenders(t *testing.T) {
 		f.send(a, "hits:1|c|#x:y")
 		f.send(b, "hits:10|c|#x:y")
 	}
-	if got := f.total("hits", func(metric.Object) bool { return true }); got != "a/1=3 b/2=30 " {
+	if got := f.total("hits", func(metric.Object) bool { return true }); got != "a/1=3 b/2=30" {
 		t.Error(got)
 	}
 }
@@ -143,26 +143,26 @@ func TestPodOfTheSameNameInheritsNothing(t *testing.T) {
 	if r := f.send(young, "hits:7|c"); r != metric.Applied {
 		t.Fatal(r)
 	}
-	if got := f.total("hits", uid("2")); got != "web-0/2=7 " {
+	if got := f.total("hits", uid("2")); got != "web-0/2=7" {
 		t.Errorf("the young one: %s", got)
 	}
-	if got := f.total("hits", uid("1")); got != "web-0/1=5 " {
+	if got := f.total("hits", uid("1")); got != "web-0/1=5" {
 		t.Errorf("the old one: %s", got)
 	}
 	saved := newSaved()
 	f.Roll()
 	saved.flush(f.Table, each)
 	back := saved.restore(t)
-	if got := back.total("hits", uid("2")); got != "web-0/2=7 " {
+	if got := back.total("hits", uid("2")); got != "web-0/2=7" {
 		t.Errorf("the young one after a restart: %s", got)
 	}
 	if n := f.End(old.Pod.Object(), "hits"); n != 1 {
 		t.Errorf("%d series ended", n)
 	}
-	if got := f.total("hits", uid("2")); got != "web-0/2=7 " {
+	if got := f.total("hits", uid("2")); got != "web-0/2=7" {
 		t.Errorf("the young one once the old is gone: %s", got)
 	}
-	if got := f.total("hits", uid("1")); got == "web-0/1=5 " {
+	if got := f.total("hits", uid("1")); got == "web-0/1=5" {
 		t.Error("the old one is still there")
 	}
 }
@@ -194,12 +194,12 @@ func TestBoundSeriesLivesAsLongAsItsObject(t *testing.T) {
 		f := inCluster(t).running()
 		a := senderOf("a", "1")
 		f.send(a, "hits:1|c")
-		time.Sleep(48 * time.Hour)
-		if got := f.total("hits", uid("1")); got != "a/1=1 " {
-			t.Errorf("after two days: %s", got)
+		time.Sleep(5 * time.Hour)
+		if got := f.total("hits", uid("1")); got != "a/1=1" {
+			t.Errorf("after five hours: %s", got)
 		}
 		f.Prune(func(o metric.Object) bool { return o.UID != "1" })
-		if got := f.total("hits", uid("1")); got != `no series of "hits" for pods in "shop"; last seen 48h ago, when its object was deleted or finished` {
+		if got := f.total("hits", uid("1")); got != `no series of "hits" for pods in "shop"; last seen 5h ago, when its object was deleted or finished` {
 			t.Error(got)
 		}
 		time.Sleep(time.Minute)
@@ -333,9 +333,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 				t.Errorf("%s: %v, %v, want %v", asked, points, err, want)
 			}
 		}
-		if in, out := f.Balance(); in != out {
-			t.Errorf("applied %v, held %v", in, out)
-		}
+		checkBalance(t, f)
 	})
 }
 

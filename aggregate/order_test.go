@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
@@ -228,15 +228,11 @@ func TestNobodyIsReadWhoWent(t *testing.T) {
 	const n = index.OrderedFrom + 100
 	f, c, all := crowded(t, n)
 	var readers sync.WaitGroup
-	stop := make(chan struct{})
+	var stop atomic.Bool
+	reads := make(chan struct{})
 	for range 3 {
 		readers.Go(func() {
-			for range 1000 {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
 				c.mu.Lock()
 				went := len(c.went)
 				c.mu.Unlock()
@@ -253,14 +249,18 @@ func TestNobodyIsReadWhoWent(t *testing.T) {
 					}
 				}
 				c.mu.Unlock()
+				select {
+				case reads <- struct{}{}:
+				default:
+				}
 			}
 		})
 	}
-	for _, o := range all[:200] {
+	for _, o := range all[:size(200, 100, 50)] {
 		c.end(o)
-		time.Sleep(2 * time.Millisecond)
+		<-reads
 	}
-	close(stop)
+	stop.Store(true)
 	readers.Wait()
 }
 

@@ -46,15 +46,6 @@ func pushOf(op metric.Op, h *metric.Histogram, tags ...string) *metric.Sample {
 
 func taken(s *metric.Sample, at int64) *metric.Sample { s.Timestamp = at; return s }
 
-func (f *fixture) value(asked string) float64 {
-	f.t.Helper()
-	p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return p[0].Value.Float64()
-}
-
 func TestHistograms(t *testing.T) {
 	b := []float64{1, 2, 4}
 	accumulate := func(h *metric.Histogram) *metric.Sample { return pushOf(metric.Accumulate, h) }
@@ -130,30 +121,16 @@ func TestHistograms(t *testing.T) {
 	}
 }
 
+// Faults of a histogram are the cases of metric.TestHistogramCheck.
 func TestHistogramsRefused(t *testing.T) {
 	f := newFixture(t)
-	b := []float64{1, 2}
-	for name, c := range map[string]struct {
-		h    *metric.Histogram
-		want metric.Reason
-	}{
-		"too few counts":       {histogram(b, []float64{1, 2}, 1), metric.Malformed},
-		"counts of no bucket":  {histogram(nil, []float64{1, 2}, 1), metric.Malformed},
-		"buckets of a summary": {&metric.Histogram{Bounds: b, Counts: []float64{0, 0, 0}, Quantiles: []metric.Quantile{{Q: 0.5}}}, metric.Malformed},
-		"bounds that fall":     {histogram([]float64{2, 1}, []float64{1, 2, 3}, 1), metric.BadValue},
-		"the same bound twice": {histogram([]float64{1, 1}, []float64{1, 2, 3}, 1), metric.BadValue},
-		"an infinite bound":    {histogram([]float64{1, math.Inf(1)}, []float64{1, 2, 3}, 1), metric.BadValue},
-		"NaN for a bound":      {histogram([]float64{nan, 1}, []float64{1, 2, 3}, 1), metric.BadValue},
-		"less than nothing":    {histogram(b, []float64{1, -2, 3}, 1), metric.BadValue},
-		"NaN for a count":      {summary(nan, 1), metric.BadValue},
-		"too many buckets":     {histogram(make([]float64, metric.MaxBounds+1), make([]float64, metric.MaxBounds+2), 1), metric.TooLong},
+	for h, want := range map[*metric.Histogram]metric.Reason{
+		histogram([]float64{1, 2}, []float64{1, -2, 3}, 1): metric.BadValue,
+		nil: metric.Malformed,
 	} {
-		if got := f.w.Apply(pushOf(metric.Merge, c.h)); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+		if got := f.w.Apply(pushOf(metric.Merge, h)); got != want || f.Series() != 0 {
+			t.Errorf("%v: %s, want %s; %d series", h, got, want, f.Series())
 		}
-	}
-	if got := f.w.Apply(pushOf(metric.Merge, nil)); got != metric.Malformed || f.Series() != 0 {
-		t.Errorf("no histogram: %s, %d series", got, f.Series())
 	}
 }
 
@@ -204,7 +181,7 @@ func histogramQuantile(q float64, bounds, counts []float64) float64 {
 // where the rank falls between two buckets, of either side of the gap.
 func TestPercentilesAgreeWithHistogramQuantile(t *testing.T) {
 	worst := 0.0
-	for seed := range uint64(hurry(400, 80)) {
+	for seed := range uint64(size(400, 80, 30)) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		bounds, counts := randomBuckets(r)
 		f := newFixture(t)
@@ -377,7 +354,7 @@ func TestHistogramWindowsAcrossResets(t *testing.T) {
 
 // Against a model: what count and sum say is what came, whatever the way and the bounds.
 func TestHistogramModel(t *testing.T) {
-	for seed := range uint64(hurry(40, 8)) {
+	for seed := range uint64(size(40, 12, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 4))
 			f, disk := newFixture(t).running(), newSaved()
@@ -447,20 +424,22 @@ func TestHistogramBoundsThatGrow(t *testing.T) {
 
 // Histograms, observations, readers, saving, deletion and expiry at once; run with -race.
 func TestHistogramsConcurrently(t *testing.T) {
-	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+	c := DefaultConfig()
+	c.Windows = []time.Duration{time.Second, time.Hour}
+	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
 	ctx, stop := context.WithCancel(context.Background())
 	var helpers, writers sync.WaitGroup
 	helpers.Go(func() { table.Run(ctx) })
 	helpers.Go(func() { saveAll(ctx, table) })
 	helpers.Go(func() {
 		for ctx.Err() == nil {
-			for _, asked := range []string{"t", "t:p95", "t:count", "gone:p95"} {
+			for _, asked := range []string{"t", "t:p95:1s", "t:count", "gone:p95"} {
 				table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
 			}
 			table.Delete(podQuery("gone"))
 		}
 	})
-	const pushes = 2000
+	pushes := size(2000, 1000, 300)
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()
@@ -481,7 +460,7 @@ func TestHistogramsConcurrently(t *testing.T) {
 	stop()
 	helpers.Wait()
 	f := &fixture{Table: table, t: t}
-	if got, want := f.value("t:count"), float64(3*(pushes-1)+3*pushes); got != want {
+	if got, want := f.value("t:count:1h"), float64(3*(pushes-1)+3*pushes); got != want {
 		t.Errorf("count %v, want %v", got, want)
 	}
 }
@@ -491,8 +470,7 @@ func TestA6Histograms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxBytes = 1 << 20
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		f := newFixtureOf(t, c).running()
 		time.Sleep(time.Minute)
 		bounds, counts := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, make([]float64, 12)
 		for range 90 {

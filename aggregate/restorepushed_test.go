@@ -25,6 +25,10 @@ type pushes struct {
 	sum    float64
 }
 
+func pushesOf(r *rand.Rand) *pushes { return &pushes{r: r, life: 1, counts: make([]float64, 4)} }
+
+func newPushes(seed uint64) *pushes { return pushesOf(rand.New(rand.NewPCG(seed, 1))) }
+
 func (p *pushes) next() []*metric.Sample {
 	if p.r.IntN(20) == 0 {
 		*p = pushes{r: p.r, life: p.life + 1, counts: make([]float64, 4)}
@@ -57,10 +61,10 @@ func (f *fixture) answers() string {
 // A restored table answers the same, whatever the moment it was saved at. The next pushes of its
 // clients count as if nothing had happened.
 func TestRestorePushed(t *testing.T) {
-	for seed := range uint64(hurry(30, 6)) {
+	for seed := range uint64(size(30, 8, 3)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
-			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+			p := pushesOf(r)
 			f, disk := newFixture(t).running(), newSaved()
 			time.Sleep(2*time.Minute + 123*time.Millisecond)
 			for range 100 {
@@ -76,9 +80,7 @@ func TestRestorePushed(t *testing.T) {
 			if after := again.answers(); after != before {
 				t.Fatalf("seed %d: before\n%s\nafter\n%s", seed, before, after)
 			}
-			if applied, held := again.Balance(); applied != held {
-				t.Errorf("applied %v, held %v", applied, held)
-			}
+			checkBalance(t, again)
 			for range 5 {
 				next := p.next()
 				f.apply(next...)
@@ -186,9 +188,7 @@ func TestRestoreOfTheFourthFormat(t *testing.T) {
 		f.wantExactly("f:total", "a=1.600000001 b=10.799999999 d=-1.500000001")
 		time.Sleep(2 * time.Minute)
 		f.wantExactly("f:count", "a=0 b=0 d=0")
-		if applied, held := f.Balance(); applied != held {
-			t.Errorf("applied %v, held %v", applied, held)
-		}
+		checkBalance(t, f)
 	})
 }
 
@@ -250,38 +250,5 @@ func TestNothingPushedAddsNothing(t *testing.T) {
 		if got := f.appendValueLocked(nil, b, place, 0); !strings.HasSuffix(string(got), string(ends)) {
 			t.Errorf("%d: %x, want it to end with %x", place, got, ends)
 		}
-	}
-}
-
-// Damage is an error wherever it is, never a panic.
-func TestRestoreOfDamagedPushes(t *testing.T) {
-	f := newFixture(t)
-	p := &pushes{r: rand.New(rand.NewPCG(1, 1)), life: 1, counts: make([]float64, 4)}
-	for range 3 {
-		f.apply(p.next()...)
-	}
-	delta := f.AppendDelta(nil, 0)
-	r := rand.New(rand.NewPCG(2, 2))
-	for range hurry(4000, 1000) { // FuzzRestore goes further
-		broken := append([]byte(nil), delta...)
-		for range 1 + r.IntN(3) {
-			broken[r.IntN(len(broken))] = byte(r.Uint32())
-		}
-		again := newFixture(t)
-		again.sameWindows = true
-		again.RestoreBlock(0, nil, nil, [][]byte{broken})
-		again.RestoreDone()
-		again.answers()
-		again.AppendState(nil, 0)
-		if applied, held := again.Balance(); applied != held {
-			t.Fatalf("applied %v, held %v", applied, held)
-		}
-		p := &pushes{r: rand.New(rand.NewPCG(1, 1)), life: 1, counts: make([]float64, 4)}
-		again.w.Online()
-		for _, s := range p.next() {
-			again.w.Apply(s)
-		}
-		again.w.Offline()
-		again.Roll()
 	}
 }

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -102,9 +101,7 @@ func TestAccumulate(t *testing.T) {
 				}
 				f.want("c:count", "a="+c.count)
 				f.want("c:total", "a="+c.total)
-				if applied, held := f.Balance(); applied != held {
-					t.Errorf("applied %v, held %v", applied, held)
-				}
+				checkBalance(t, f)
 				time.Sleep(2 * time.Minute)
 				f.want("c:count", "a=0")
 				f.want("c:total", "a="+c.total)
@@ -180,11 +177,7 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 				continue
 			}
 			for _, asked := range []string{"c", "c:rate:10s"} {
-				p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if v := p[0].Value.Float64(); v < 8.9 || v > 11.1 {
+				if v := f.value(asked); v < 8.9 || v > 11.1 {
 					t.Errorf("after %d s: %s %v, want 10", second, asked, v)
 				}
 			}
@@ -196,7 +189,7 @@ func TestAccumulateWindowsAcrossResets(t *testing.T) {
 // R1: totals agree with a model through increases, resets with a start or without, fractions, adds
 // beside them, pauses and restarts of the table.
 func TestAccumulateModel(t *testing.T) {
-	for seed := range uint64(hurry(30, 10)) {
+	for seed := range uint64(size(30, 10, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			m := totalModel{f: newFixture(t).running(), r: rand.New(rand.NewPCG(seed, 5)), disk: newSaved()}
 			time.Sleep(2*time.Minute + 123*time.Millisecond)
@@ -296,17 +289,7 @@ func TestA1AddsBesideATotalNeverWait(t *testing.T) {
 	f := newFixture(t)
 	f.apply(total("c", 10))
 	f.push("c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns")
-	t.Cleanup(holdAllLocks(f.Table))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.push("c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns")
-	}()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("a writer waits for a lock")
-	}
+	f.whileLocked(func() { f.push("c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns") })
 }
 
 // A2: running totals with resets, adds beside them, readers, saving, deletion and expiry all at
@@ -315,20 +298,14 @@ func TestA2RunningTotals(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
 	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(context.Background())
-	var helpers, writers sync.WaitGroup
-	helpers.Go(func() { table.Run(ctx) })
-	helpers.Go(func() { readAll(ctx, table) })
-	helpers.Go(func() { saveAll(ctx, table) })
-	helpers.Go(func() { deleteSome(ctx, table) })
-	helpers.Go(func() { evictSome(ctx, table) })
-	until := time.Now().Add(hurry(2*time.Second, time.Second))
+	var writers sync.WaitGroup
+	rest := disturb(table, evictSome)
 	for n := range 3 {
 		writers.Go(func() {
 			w := table.NewWriter()
 			defer w.Close()
 			r := rand.New(rand.NewPCG(uint64(n), 2))
-			for time.Now().Before(until) {
+			for batch := 0; batch < size(4000, 200, 50) || table.evicted.Load() < 20; batch++ {
 				for range 64 {
 					s := sample(fmt.Sprintf("c%d:%d|c|#pod:p%d,ns:ns", r.IntN(4), r.IntN(1000), r.IntN(9)))
 					s.Fraction = float64(r.IntN(4)) / 4
@@ -344,13 +321,9 @@ func TestA2RunningTotals(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	stop()
-	helpers.Wait()
+	rest()
 	if applied, held := table.Balance(); applied != held || applied[0] == 0 {
 		t.Errorf("applied %v, held %v", applied, held)
-	}
-	if table.evicted.Load() == 0 {
-		t.Error("nothing was evicted: the test shows nothing")
 	}
 }
 
@@ -394,8 +367,7 @@ func TestA6RunningTotals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.MaxBytes = 1 << 20
-		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		f := (&fixture{Table: table, t: t, w: table.NewWriter()}).running()
+		f := newFixtureOf(t, c).running()
 		f.apply(total("c", 1), total("c", 1))
 		if got := f.BodyBytes.Load(); got != kind.RunningBytes {
 			t.Errorf("%d bytes, want %d", got, kind.RunningBytes)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 // AdoptSetSeed adopts any seed but the own one, as if it were that of other replicas.
@@ -34,10 +32,11 @@ func TestAdoptSetSeed(t *testing.T) {
 		population int
 		turnover   int // members that are replaced each second
 		off        float64
-	}{"small": {40, 0, 0}, "changing": {40, 7, 0}, "large": {4000, 0, 0.08}, "large, changing": {4000, 100, 0.08}} {
+		most       int // population that is tested
+	}{"small": {40, 0, 0, 40}, "changing": {40, 7, 0, 40}, "large": {4000, 0, 0.08, size(4000, 0, 0)}, "large, changing": {4000, 100, 0.08, size(4000, 4000, 0)}} {
 		t.Run(name, func(t *testing.T) {
-			if testing.Short() && c.population > 1000 {
-				t.Skip("skipped: takes a minute under the race detector")
+			if c.population > c.most {
+				t.Skip("SLUICE_LONG=1 runs it")
 			}
 			synctest.Test(t, func(t *testing.T) {
 				r := newFleet(t, 1)
@@ -94,11 +93,11 @@ func TestSetsOfReplicas(t *testing.T) {
 		unique := func() float64 {
 			m := NewMerged(a.Table)
 			m.SetShadows([]*Shadow{r.shadow(1, 0)})
-			p, err := m.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("s:unique:10s")})
+			v, err := answer(m, "s:unique:10s")
 			if err != nil {
 				t.Fatal(err)
 			}
-			return p[0].Value.Float64()
+			return v.Float64()
 		}
 		a.sees(0, 40)
 		b.sees(0, 30)

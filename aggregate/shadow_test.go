@@ -1,9 +1,11 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +19,7 @@ import (
 func newOrigin(t testing.TB, replicated bool) *fixture {
 	c := DefaultConfig()
 	c.Replicated = replicated
-	table := New(c, describeByPod, quiet())
-	return &fixture{Table: table, t: t, w: table.NewWriter()}
+	return newFixtureOf(t, c)
 }
 
 // follower is a shadow that follows a fixture's table, and reads like a table of its own.
@@ -145,24 +146,25 @@ func (f *fixture) churn(r *rand.Rand, p *pushes) {
 
 // A shadow that follows by deltas answers as its origin does after every flush.
 func TestShadowFollows(t *testing.T) {
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name  string
 		again bool
 		whole int // one flush in so many is followed by a whole block
 		lost  int // one delta in so many is lost, and a whole block follows
 	}{{"deltas", false, 0, 0}, {"doubled deltas", true, 0, 0}, {"whole blocks too", false, 7, 0}, {"lost deltas", false, 0, 5}} {
 		t.Run(c.name, func(t *testing.T) {
-			for seed := range uint64(hurry(5, 1)) {
+			for seed := range uint64(size(5, 1, 1)) {
 				synctest.Test(t, func(t *testing.T) {
 					r := rand.New(rand.NewPCG(seed, 21))
-					p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
-					f := newOrigin(t, seed%2 == 1).running()
+					p := pushesOf(r)
+					f := newOrigin(t, (i+int(seed))%2 == 1).running()
 					time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 					shadow := newFollower(t, f)
-					for i := range 120 {
+					flushes := size(120, 120, 40)
+					for i := range flushes {
 						f.churn(r, p)
 						time.Sleep(time.Duration(300+r.IntN(400)) * time.Millisecond)
-						if i == 60 {
+						if i == flushes/2 {
 							time.Sleep(70 * time.Second) // series of short lifetimes end
 						}
 						switch {
@@ -204,7 +206,7 @@ func TestShadowAdmission(t *testing.T) {
 			return n
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+		p := pushesOf(r)
 		for range 50 {
 			f.churn(r, p)
 			time.Sleep(time.Second)
@@ -256,7 +258,7 @@ func TestShadowReadersDuringReplay(t *testing.T) {
 		})
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	for i := range hurry(120, 60) {
+	for i := range size(120, 120, 60) {
 		for range 30 {
 			pod := fmt.Sprintf("|#pod:p%d,ns:ns,k:%d", r.IntN(8), r.IntN(3))
 			f.push("sevens:7|c"+pod, "elevens:11|ms"+pod, fmt.Sprintf("set:%d|s%s", r.IntN(100), pod), fmt.Sprintf("level:%d|g%s", r.IntN(9), pod), "halves:0.5|c"+pod, "halves:0.5|c"+pod)
@@ -305,7 +307,7 @@ func (f *fixture) totals() map[string]string {
 // lost. Series die and are born again in another block meanwhile, or as another kind. Once every
 // block is up to date, the shadow equals its origin.
 func TestShadowOfManyBlocks(t *testing.T) {
-	for seed := range uint64(hurry(6, 1)) {
+	for seed := range uint64(size(6, 1, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 22))
 			f := newFixture(t).running()
@@ -331,7 +333,7 @@ func TestShadowOfManyBlocks(t *testing.T) {
 					}
 				}
 			}
-			for round := range 12 {
+			for round := range size(12, 12, 4) {
 				for range 25 {
 					for range 150 {
 						kind := "c"
@@ -376,10 +378,10 @@ func TestShadowOfManyBlocks(t *testing.T) {
 // An origin that restarts goes on in the shadow that it had, block by block, and rates of clients
 // that push at intervals stay those of the origin.
 func TestShadowOfARestartedOrigin(t *testing.T) {
-	for seed := range uint64(hurry(4, 2)) {
+	for seed := range uint64(size(4, 2, 1)) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 23))
-			p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+			p := pushesOf(r)
 			f, disk := newOrigin(t, true).running(), newSaved()
 			time.Sleep(2*time.Minute + 123_400*time.Microsecond)
 			shadow := newFollower(t, f)
@@ -414,4 +416,94 @@ func TestShadowOfARestartedOrigin(t *testing.T) {
 			work(40)
 		})
 	}
+}
+
+// A shadow of a shadow answers as the origin does, also once it follows the origin's own deltas.
+func TestShadowOfAShadow(t *testing.T) {
+	for seed := range uint64(size(5, 2, 1)) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 22))
+			p := pushesOf(r)
+			f := newOrigin(t, true).running()
+			time.Sleep(2*time.Minute + 123_400*time.Microsecond)
+			first := newFollower(t, f)
+			for i := range 60 {
+				f.churn(r, p)
+				time.Sleep(time.Duration(300+r.IntN(400)) * time.Millisecond)
+				first.follow(false)
+				if i%7 == 0 {
+					first.copyAll()
+				}
+				if i%6 > 0 {
+					continue
+				}
+				second := first.shadowed()
+				second.compareAs(fmt.Sprintf("seed %d, flush %d", seed, i), unordered)
+				if !bytes.Equal(second.AppendClock(nil), first.AppendClock(nil)) {
+					t.Fatal("the clocks differ")
+				}
+				for range 3 {
+					f.churn(r, p)
+					time.Sleep(500 * time.Millisecond)
+					for block := range f.Blocks() {
+						delta := f.AppendDelta(nil, block)
+						first.must(first.ApplyDelta(block, delta))
+						second.must(second.ApplyDelta(block, delta))
+					}
+					first.advance()
+					second.advance()
+					second.compareAs(fmt.Sprintf("seed %d, deltas after flush %d", seed, i), unordered)
+				}
+			}
+		})
+	}
+}
+
+// unordered sorts an answer's items: their order is that in which they came. Removals from before a
+// shadow began are known to the origin alone.
+func unordered(answer string) string {
+	before, _, _ := strings.Cut(uncaused(answer), ": none was ever received")
+	items := strings.Fields(before)
+	slices.Sort(items)
+	return strings.Join(items, " ")
+}
+
+// shadowed returns another shadow that replays what this one saves.
+func (f *follower) shadowed() *follower {
+	f.t.Helper()
+	s := NewShadow(f.config, quiet())
+	copied := &follower{s, f.t, f.origin}
+	copied.must(s.Begin(f.AppendClock(nil)))
+	for i := range f.Blocks() {
+		copied.must(s.ReplaceBlock(i, f.AppendBlockNames(nil, i), f.AppendState(nil, i)))
+	}
+	return copied
+}
+
+// A shadow that learns of an origin's silence late stands, and runs, as one that was there.
+func TestShadowOfASilentOrigin(t *testing.T) {
+	followed(t, func(f *fixture, shadow *follower) {
+		for range 20 {
+			f.push("c:1|c|#pod:a,ns:ns")
+			time.Sleep(time.Second)
+			shadow.follow(false)
+		}
+		said := time.Now()
+		time.Sleep(30 * time.Second)
+		late := shadow.shadowed()
+		late.must(late.AdvanceOf(shadow.AppendClock(nil), 0, said))
+		for range 10 {
+			want, got := shadow.Table().Clock.Course(time.Now(), shadow.Table().Clock.Now()), late.Table().Clock.Course(time.Now(), late.Table().Clock.Now())
+			if got.Known != want.Known || got.Standing != want.Standing || late.At() != shadow.At() {
+				t.Errorf("known to %v, standing %v, at %s; want %v, %v, %s", got.Known, got.Standing, late.At(), want.Known, want.Standing, shadow.At())
+			}
+			if !late.HeardAt().Equal(said) {
+				t.Errorf("heard at %s, want %s", late.HeardAt(), said)
+			}
+			if time.Sleep(10 * time.Second); time.Since(said) == time.Minute {
+				shadow.LetRun(time.Now())
+				late.LetRun(said.Add(time.Minute))
+			}
+		}
+	})
 }

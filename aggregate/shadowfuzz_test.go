@@ -82,7 +82,7 @@ func newHostile(t testing.TB, seed uint64) (h hostile) {
 		f.push("before:0|s|#pod:p1,ns:ns")
 		f.AdoptSetSeed(f.SetSeed.Load() - 1)
 	}
-	p := &pushes{r: r, life: 1, counts: make([]float64, 4)}
+	p := pushesOf(r)
 	h.clock = f.AppendClock(nil)
 	for range 3 {
 		f.churn(r, p)
@@ -102,7 +102,7 @@ func (h *hostile) shadow(t testing.TB) *Shadow {
 	c.MaxSeries, c.MaxBytes, c.Replicated = 5000, 4<<20, true
 	s := NewShadow(c, quiet())
 	own := newReplica(t)
-	own.churn(rand.New(rand.NewPCG(1, 5)), &pushes{r: rand.New(rand.NewPCG(1, 5)), life: 1, counts: make([]float64, 4)})
+	own.churn(rand.New(rand.NewPCG(1, 5)), newPushes(1))
 	s.SetOwn(own.Table)
 	if err := s.Begin(h.clock); err != nil {
 		t.Fatal(err)
@@ -131,15 +131,8 @@ func FuzzShadow(f *testing.F) {
 // Damage is never a panic, wherever it is.
 func TestShadowOfDamagedBlobs(t *testing.T) {
 	h, other, r := newHostile(t, 1), newHostile(t, 2), rand.New(rand.NewPCG(6, 7))
-	damaged := func(blob []byte) []byte {
-		blob = bytes.Clone(blob)
-		for range r.IntN(4) {
-			blob[r.IntN(len(blob))] = byte(r.Uint32())
-		}
-		return blob[:len(blob)-r.IntN(2)*r.IntN(len(blob))]
-	}
-	for range hurry(400, 100) {
-		h.withstand(t, &other, damaged(h.names), damaged(h.state), damaged(h.second))
+	for range size(400, 100, 30) {
+		h.withstand(t, &other, damaged(r, h.names), damaged(r, h.state), damaged(r, h.second))
 	}
 }
 

@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -53,9 +52,7 @@ func TestVanish(t *testing.T) {
 				if got := f.ask(name); got == before || f.Series() != 0 || f.inLimbo() != 0 {
 					t.Errorf("%s, %d series, %d in limbo", got, f.Series(), f.inLimbo())
 				}
-				if applied, held := f.Balance(); applied != held {
-					t.Errorf("applied %v, held %v", applied, held)
-				}
+				checkBalance(t, f)
 				f.push(name + ":1|g|#pod:a,ns:ns") // of another kind, if it likes
 				f.want(name, "a=1")
 			})
@@ -83,7 +80,7 @@ func TestVanishOfNothing(t *testing.T) {
 	if f.Series() != 1 || f.blocks.next != 1 {
 		t.Errorf("%d series, %d places", f.Series(), f.blocks.next)
 	}
-	if got := f.total("g", uid("1")); got != "a/1=1 " {
+	if got := f.total("g", uid("1")); got != "a/1=1" {
 		t.Error(got)
 	}
 	if got := f.w.Apply(vanished("status")); got != metric.BadName {
@@ -202,20 +199,15 @@ func TestA2SeriesThatVanish(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows = []time.Duration{time.Second, 6 * time.Second}
 	table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-	ctx, stop := context.WithCancel(context.Background())
-	var helpers, writers sync.WaitGroup
-	helpers.Go(func() { table.Run(ctx) })
-	helpers.Go(func() { readAll(ctx, table) })
-	helpers.Go(func() { saveAll(ctx, table) })
-	helpers.Go(func() { deleteSome(ctx, table) })
+	var writers sync.WaitGroup
+	rest := disturb(table)
 	var sent atomic.Int64
-	until := time.Now().Add(hurry(time.Second, 500*time.Millisecond))
 	for n := range 4 {
 		writers.Go(func() {
 			w := table.NewWriter()
 			defer w.Close()
 			r := rand.New(rand.NewPCG(uint64(n), 3))
-			for time.Now().Before(until) {
+			for range size(4000, 400, 100) {
 				for range 64 {
 					tags := fmt.Sprintf("pod:p%d,ns:ns,k:%d", r.IntN(3), r.IntN(3))
 					one := []*metric.Sample{sample(fmt.Sprintf("c%d:%d|c|#%s", r.IntN(4), r.IntN(9), tags)), sample("g:1|g|#" + tags), sample("t:1|ms|#" + tags)}[r.IntN(3)]
@@ -233,8 +225,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 		})
 	}
 	writers.Wait()
-	stop()
-	helpers.Wait()
+	rest()
 	table.reclaim(&pace{time.Now()})
 	if applied, held := table.Balance(); applied != held || applied != [2]int64{sent.Load(), 0} {
 		t.Errorf("sent %d, applied %v, held %v", sent.Load(), applied, held)
@@ -250,7 +241,7 @@ func TestA6PlacesOfWhatVanished(t *testing.T) {
 		f := newFixture(t).running()
 		value, end := sample("g:1|g|#pod:a,ns:ns"), vanished("g")
 		f.w.Online()
-		for range 200 {
+		for range size(200, 50, 12) {
 			for range 256 {
 				f.w.Apply(value)
 				f.w.Apply(end)

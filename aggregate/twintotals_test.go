@@ -47,7 +47,7 @@ func (r *fleet) wantTotal(name string, want, grown metric.Number) {
 // A client that moves continues its running total at another origin: no growth is counted twice or
 // lost, whatever moves, resets and additions by others there are, if the news came before the move.
 func TestRunningTotalsMove(t *testing.T) {
-	for seed := range uint64(hurry(40, 8)) {
+	for seed := range uint64(size(40, 12, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 2))
 			r := newFleet(t, 1+random.IntN(4))
@@ -115,7 +115,7 @@ func (f *fixture) runningTotal(client metric.Number, form uint64, start int64) *
 
 // A histogram that moves between origins counts each observation once.
 func TestRunningHistogramsMove(t *testing.T) {
-	for seed := range uint64(hurry(20, 4)) {
+	for seed := range uint64(size(20, 8, 3)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 3))
 			r := newFleet(t, 2+random.IntN(3))

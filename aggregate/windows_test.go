@@ -14,6 +14,7 @@ import (
 // as unbiased as rate.
 func TestAConstantStreamReadsAsConstant(t *testing.T) {
 	const perSecond = 100
+	combination := 0
 	for _, c := range []struct{ window, interval time.Duration }{
 		{10 * time.Second, 40 * time.Millisecond},
 		{10 * time.Second, time.Second},
@@ -32,6 +33,9 @@ func TestAConstantStreamReadsAsConstant(t *testing.T) {
 		{time.Minute, 20 * time.Second},
 	} {
 		for _, kind := range []string{"counter", "timer"} {
+			if combination++; combination%size(1, 1, 7) != 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s every %s over %s", kind, c.interval, c.window), func(t *testing.T) {
 				start(t, func(f *fixture) {
 					f.constant(kind, perSecond, c.interval, c.window)
@@ -143,7 +147,7 @@ func TestABurstReadsNoHigherThanItIs(t *testing.T) {
 // A gauge's minimum, maximum and mean see every value that stood for a tick, in every window:
 // against a model.
 func TestGaugeWindowsSeeEveryValue(t *testing.T) {
-	for seed := range uint64(hurry(30, 6)) {
+	for seed := range uint64(size(30, 8, 3)) {
 		start(t, func(f *fixture) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			type set struct {
@@ -181,11 +185,7 @@ func TestGaugeWindowsSeeEveryValue(t *testing.T) {
 					}
 					name := metric.FormatWindow(w)
 					ask := func(stat string) float64 {
-						p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("g:" + stat + ":" + name)})
-						if err != nil {
-							t.Fatal(err)
-						}
-						return p[0].Value.Float64()
+						return f.value("g:" + stat + ":" + name)
 					}
 					if got := ask("min"); got > low {
 						t.Errorf("seed %d: min:%s %v, want %v", seed, name, got, low)
@@ -234,6 +234,7 @@ func TestLongWindowsAreKeptInSteps(t *testing.T) {
 		f.Table = New(c, describeByPod, quiet())
 		f.w = f.NewWriter()
 		f.running()
+		time.Sleep(123 * time.Millisecond) // off the ticks, as in start
 		for range 2 * 3600 {
 			f.push("x:10|c|#pod:a,ns:ns")
 			time.Sleep(time.Second)
@@ -252,7 +253,7 @@ func TestLongWindowsAreKeptInSteps(t *testing.T) {
 // each window.
 func TestDatedSamplesCountThen(t *testing.T) {
 	for _, kind := range []string{"c", "s", "ms"} {
-		for seed := range uint64(hurry(20, 5)) {
+		for seed := range uint64(size(20, 6, 2)) {
 			start(t, func(f *fixture) {
 				r := rand.New(rand.NewPCG(seed, 3))
 				type came struct{ at time.Time }
@@ -285,18 +286,12 @@ func TestDatedSamplesCountThen(t *testing.T) {
 						if kind == "s" {
 							stat = ":unique:"
 						}
-						p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x" + stat + metric.FormatWindow(w))})
-						if err != nil {
-							t.Fatal(err)
-						}
-						if got := p[0].Value.Float64(); got < least-1 || got > most+1 { // and one for a stream that looks regular
+						if got := f.value("x" + stat + metric.FormatWindow(w)); got < least-1 || got > most+1 { // and one for a stream that looks regular
 							t.Fatalf("%s, seed %d, %d pushes: %s reads %v, want %v to %v", kind, seed, i, stat+metric.FormatWindow(w), got, least, most)
 						}
 					}
 				}
-				if applied, held := f.Balance(); applied != held {
-					t.Errorf("applied %v, held %v", applied, held)
-				}
+				checkBalance(t, f)
 				if kind == "c" {
 					f.want("x:total", "a=121")
 				}
