@@ -79,8 +79,9 @@ torture: build
 # Replicas over a fabric with faults, by seed: about seven minutes of processor time, on all processors.
 # A failure names its seed and the command that repeats it. GOGC: simulated tables are short-lived.
 SEEDS ?= 10000
+FIRST_SEED ?= 1
 simulate:
-	GOGC=400 go test -count=1 -timeout 30m ./replica -run '^TestSimulation' -seeds $(SEEDS)
+	GOGC=400 go test -count=1 -timeout 30m ./replica -run '^TestSimulation' -seeds $(SEEDS) -first-seed $(FIRST_SEED)
 
 # A process under the race detector sleeps a second at its end; the store starts many.
 race:
