@@ -3,7 +3,6 @@ package replica
 import (
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -12,9 +11,7 @@ import (
 // TestSimulationOfRates: constant streams read constant at every replica, whatever happens to the
 // fabric and to the processes, for as long as an origin's windows stand.
 func TestSimulationOfRates(t *testing.T) {
-	eachSeed(t, 20, func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { simulateRates(t, seed) })
-	})
+	eachSeed(t, 20, simulateRates)
 }
 
 // stream is a constant stream of 50/s to a process. While that is down, nothing is pushed.

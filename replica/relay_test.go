@@ -259,9 +259,7 @@ func held(n *node) string {
 // TestSimulationOfRelayedTables: the same with real tables. A replica without its disk that starts
 // while another is away answers as the one that stayed, once it is ready.
 func TestSimulationOfRelayedTables(t *testing.T) {
-	eachSeed(t, 8, func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { newRelayedTables(t, seed).run() })
-	})
+	eachSeed(t, 8, func(t *testing.T, seed uint64) { newRelayedTables(t, seed).run() })
 }
 
 // relayedTables are three processes: one stays, one is away, and one loses its disk, which may be

@@ -4,30 +4,27 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 var (
-	seeds     = flag.Uint64("seeds", 200, "number of seeds that each simulation runs")
-	firstSeed = flag.Uint64("first", 1, "the first seed")
-	oneSeed   = flag.Uint64("seed", 0, "the only seed to run; 0: all of -seeds")
+	seeds     = flag.Uint64("seeds", 50, "number of seeds that the simulations run; slow ones run a part of them")
+	firstSeed = flag.Uint64("first-seed", 1, "the first seed")
 )
 
-// eachSeed runs a simulation for the seeds that were asked for, or for one of every some of them, on
-// all processors. A failure names its seed and the command that repeats it.
+// eachSeed runs a simulation in virtual time for the seeds that were asked for, or for one of every
+// some of them, on all processors. A failure names its seed and the command that repeats it.
 func eachSeed(t *testing.T, every uint64, run func(t *testing.T, seed uint64)) {
 	t.Parallel() // with the other simulations
-	if *oneSeed != 0 {
-		runSeed(t, *oneSeed, run)
-		return
-	}
 	if testing.Short() {
 		every *= 8
 	}
-	most := *seeds / every
+	most := max(1, *seeds/every)
 	var taken atomic.Uint64
 	for worker := range runtime.GOMAXPROCS(0) {
 		t.Run(fmt.Sprint("worker=", worker), func(t *testing.T) {
@@ -43,21 +40,29 @@ func eachSeed(t *testing.T, every uint64, run func(t *testing.T, seed uint64)) {
 
 func runSeed(t *testing.T, seed uint64, run func(t *testing.T, seed uint64)) bool {
 	name, _, _ := strings.Cut(t.Name(), "/")
-	if t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { run(t, seed) }) {
-		return true
-	}
-	t.Errorf("to repeat it: go test ./replica -run '^%s$' -seed %d", name, seed)
-	return false
+	return t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("panic: %v\n%s", p, debug.Stack())
+				}
+				if t.Failed() {
+					t.Errorf("seed %d fails; to repeat it: go test ./replica -run '^%s$' -first-seed %d -seeds 1", seed, name, seed)
+				}
+			}()
+			run(t, seed)
+		})
+	})
 }
 
 // A seed is the same run each time, to the byte.
 func TestSeedsRepeat(t *testing.T) {
 	for name, run := range map[string]func(*testing.T, uint64) *fabric{"protocol": simulate, "tables": simulateTables} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range uint64(3) {
 				var sums [2]uint32
 				for i := range sums {
-					sums[i] = run(t, seed).sum
+					synctest.Test(t, func(t *testing.T) { sums[i] = run(t, seed).sum })
 				}
 				if sums[0] != sums[1] {
 					t.Errorf("seed %d delivers other messages when it is repeated", seed)

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/deletion"
@@ -20,22 +19,19 @@ func TestSimulationOfTables(t *testing.T) {
 	eachSeed(t, 1, func(t *testing.T, seed uint64) { simulateTables(t, seed) })
 }
 
-func simulateTables(t *testing.T, seed uint64) (f *fabric) {
-	synctest.Test(t, func(t *testing.T) {
-		rng := rand.New(rand.NewPCG(seed, 2))
-		f = newFabric(rng, time.Now)
-		r := &tables{t: t, rng: rng, fabric: f, doomed: map[int]int64{}, highest: map[*process]int64{},
-			groups: newGroupHistories()}
-		r.all = startProcesses(t, f, replicated(10*time.Second, time.Hour), 2+rng.IntN(2)) // an hour holds all of it
-		r.pass(30)                                                                         // until all hash members with one seed
-		r.begin()
-		for range 2 {
-			r.settle()
-			r.trouble()
-			r.calm()
-			r.check()
-		}
-	})
+func simulateTables(t *testing.T, seed uint64) *fabric {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	f := newFabric(rng, time.Now)
+	r := &tables{t: t, rng: rng, fabric: f, doomed: map[int]int64{}, highest: map[*process]int64{}, groups: newGroupHistories()}
+	r.all = startProcesses(t, f, replicated(10*time.Second, time.Hour), 2+rng.IntN(2)) // an hour holds all of it
+	r.pass(30)                                                                         // until all hash members with one seed
+	r.begin()
+	for range 2 {
+		r.settle()
+		r.trouble()
+		r.calm()
+		r.check()
+	}
 	return f
 }
 

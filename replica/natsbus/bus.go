@@ -23,13 +23,25 @@ const (
 	connectTimeout = 2 * time.Second
 	// unreceived bounds the messages that wait for one subscription's handler.
 	unreceivedMessages, unreceivedBytes = 1 << 18, 128 << 20
-	// closeTimeout bounds the sending of the last messages.
-	closeTimeout = 2 * time.Second
 )
+
+// timeouts bound what a bus waits for.
+type timeouts struct {
+	start     time.Duration // of the embedded server, which waits for nothing outside
+	handshake time.Duration // of connections that do not speak TLS
+	write     time.Duration // long, since a replica that is stopped for a moment should not have to connect again
+	ping      time.Duration // between two pings, which find a dead route: a host that lost power sends no FIN
+	close     time.Duration // for sending the last messages
+}
+
+var defaultTimeouts = timeouts{
+	start: 10 * time.Second, handshake: 2 * time.Second, write: 10 * time.Second, ping: 2 * time.Second, close: 2 * time.Second,
+}
 
 // Bus publishes and receives messages over NATS.
 type Bus struct {
 	cfg     Config
+	within  timeouts
 	log     *slog.Logger
 	secured *mutualtls.Certificates // nil: no TLS between replicas
 	server  *server.Server          // nil: the user's NATS
@@ -47,7 +59,11 @@ type Bus struct {
 // Open starts the embedded server, or connects to the user's NATS. Neither the other replicas nor
 // the user's NATS need to be there: the bus looks for them until it ends.
 func Open(_ context.Context, cfg Config, log *slog.Logger) (*Bus, error) {
-	b := &Bus{cfg: cfg, log: log, outbox: newOutbox(), sent: make(chan struct{})}
+	return openWithin(defaultTimeouts, cfg, log)
+}
+
+func openWithin(within timeouts, cfg Config, log *slog.Logger) (*Bus, error) {
+	b := &Bus{cfg: cfg, within: within, log: log, outbox: newOutbox(), sent: make(chan struct{})}
 	b.complaints.Interval = logInterval
 	var err error
 	if cfg.URL != "" {
@@ -72,7 +88,7 @@ func (b *Bus) embed() (err error) {
 	if b.secured, err = newCertificates(b.cfg, b.log); err != nil {
 		return err
 	}
-	b.server, err = startServer(b.cfg, b.secured, b.log)
+	b.server, err = startServer(b.cfg, b.within, b.secured, b.log)
 	return err
 }
 
@@ -100,8 +116,8 @@ func (b *Bus) options() []nats.Option {
 		nats.Timeout(connectTimeout),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectWait(reconnectWait),
-		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsUnanswered),
-		nats.FlusherTimeout(writeDeadline),
+		nats.PingInterval(b.within.ping), nats.MaxPingsOutstanding(pingsUnanswered),
+		nats.FlusherTimeout(b.within.write),
 		nats.ErrorHandler(b.failed), nats.DisconnectErrHandler(b.disconnected), nats.ReconnectHandler(b.connected),
 	}
 	if b.cfg.CredsFile != "" {
@@ -161,8 +177,8 @@ func (b *Bus) Run(ctx context.Context) error {
 	<-ctx.Done()
 	b.ending.Store(true)
 	b.outbox.close()
-	end := time.Now().Add(closeTimeout)
-	if within(time.Until(end), b.sent) {
+	end := time.Now().Add(b.within.close)
+	if endsWithin(time.Until(end), b.sent) {
 		// A user's NATS that is away takes no more.
 		if b.conn.IsConnected() {
 			_ = b.conn.FlushTimeout(max(time.Until(end), time.Millisecond))
@@ -175,13 +191,13 @@ func (b *Bus) Run(ctx context.Context) error {
 		<-b.sent
 		b.handlers.Wait()
 	}()
-	if !within(closeTimeout, finished) {
+	if !endsWithin(b.within.close, finished) {
 		return errors.New("the handlers of replicas' messages did not end")
 	}
 	return nil
 }
 
-func within(timeout time.Duration, done <-chan struct{}) bool {
+func endsWithin(timeout time.Duration, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true

@@ -21,18 +21,10 @@ const (
 	// maxUnsent bounds the bytes that wait for one other replica. A replica that takes no more is
 	// disconnected, and asks for the state of the others when it is back.
 	maxUnsent = 64 << 20
-	// writeDeadline is long, since a replica that is stopped for a moment should not have to
-	// connect again.
-	writeDeadline = 10 * time.Second
-	// pingInterval and pingsUnanswered find a dead route: a host that lost power sends no FIN.
-	pingInterval    = 2 * time.Second
+	// pingsUnanswered is the number of pings after which a route is dead.
 	pingsUnanswered = 3
-	// handshakeTimeout bounds connections that do not speak TLS.
-	handshakeTimeout = 2 * time.Second
 	// reportEvery has attempts to connect, one a second, logged at the first and then each hour.
 	reportEvery = 3600
-	// startTimeout bounds the start of the embedded server, which waits for nothing outside.
-	startTimeout = 10 * time.Second
 )
 
 // noPort is a port on which no server can listen. The embedded server must not listen for clients,
@@ -50,8 +42,8 @@ func isNoPort(err error) bool {
 }
 
 // startServer starts a NATS server that listens for other replicas only.
-func startServer(cfg Config, secured *mutualtls.Certificates, log *slog.Logger) (*server.Server, error) {
-	options, err := serverOptions(cfg, secured)
+func startServer(cfg Config, within timeouts, secured *mutualtls.Certificates, log *slog.Logger) (*server.Server, error) {
+	options, err := serverOptions(cfg, within, secured)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +54,7 @@ func startServer(cfg Config, secured *mutualtls.Certificates, log *slog.Logger) 
 	adapted := newServerLog(log)
 	embedded.SetLoggerV2(adapted, log.Enabled(context.Background(), slog.LevelDebug), false, false)
 	embedded.Start()
-	for end := time.Now().Add(startTimeout); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(within.start); ; time.Sleep(time.Millisecond) {
 		fault := adapted.fatal.Load()
 		switch {
 		case embedded.ClusterAddr() != nil:
@@ -78,7 +70,7 @@ func startServer(cfg Config, secured *mutualtls.Certificates, log *slog.Logger) 
 	}
 }
 
-func serverOptions(cfg Config, secured *mutualtls.Certificates) (*server.Options, error) {
+func serverOptions(cfg Config, within timeouts, secured *mutualtls.Certificates) (*server.Options, error) {
 	host, port, err := net.SplitHostPort(cfg.Listen)
 	if err != nil {
 		return nil, err
@@ -99,7 +91,7 @@ func serverOptions(cfg Config, secured *mutualtls.Certificates) (*server.Options
 		NoSystemAccount: true,
 		MaxPayload:      maxMessage,
 		MaxPending:      maxUnsent,
-		WriteDeadline:   writeDeadline,
+		WriteDeadline:   within.write,
 		// A slow replica must not slow the publisher down.
 		NoFastProducerStall: true,
 		// Closed connections are remembered for a monitoring port that there is not.
@@ -114,8 +106,8 @@ func serverOptions(cfg Config, secured *mutualtls.Certificates) (*server.Options
 			// Also of messages that do not shrink: the other end reads in larger pieces, which
 			// halves the CPU time of a message.
 			Compression:  server.CompressionOpts{Mode: server.CompressionS2Fast},
-			PingInterval: pingInterval, MaxPingsOut: pingsUnanswered,
-			TLSTimeout: handshakeTimeout.Seconds(),
+			PingInterval: within.ping, MaxPingsOut: pingsUnanswered,
+			TLSTimeout: within.handshake.Seconds(),
 		},
 	}
 	if secured != nil {

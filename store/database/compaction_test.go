@@ -1,6 +1,7 @@
 package database
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 // TestCompaction: when level zero has enough tables, they are moved into the last level, and
 // commits go on meanwhile.
 func TestCompaction(t *testing.T) {
+	t.Parallel()
 	db := openSmall(t)
 	fillTables(t, db, 4*processLevelZero)
 	eventually(t, "all but a few tables in the last level", func() bool {
@@ -28,6 +30,7 @@ func TestCompaction(t *testing.T) {
 // TestCompactionEndsWithItsTables: a table that was made during a compaction waits for the next
 // one, so it doesn't cause a rewrite of the whole database for itself.
 func TestCompactionEndsWithItsTables(t *testing.T) {
+	t.Parallel()
 	log := newCompactionLog()
 	db := openSmallWith(t, func(options badger.Options) badger.Options { return options.WithLogger(log) })
 	fillTables(t, db, processLevelZero+2) // the last one may not be in its level yet
@@ -61,18 +64,19 @@ func (l *compactionLog) Infof(format string, _ ...any) {
 // TestLargeDatabase: a level between the first and the last that became too large is compacted,
 // too.
 func TestLargeDatabase(t *testing.T) {
+	t.Parallel()
 	db := openSmallWith(t, func(options badger.Options) badger.Options {
 		return options.WithBaseLevelSize(4 * smallTableBytes).WithNumLevelZeroTables(2)
 	})
-	between := false
-	for round := range 60 {
-		fillTablesFrom(t, db, 2, uint64(round*32))
-		for _, level := range db.badger.Levels()[1:6] {
-			between = between || level.NumTables > 0
-		}
-	}
-	if !between {
-		t.Fatal("the database is too small for this test")
+	key := uint64(0)
+	eventually(t, "tables between the first level and the last", func() bool {
+		fillTablesFrom(t, db, 2, key)
+		key += 32
+		return slices.ContainsFunc(db.badger.Levels()[1:6], func(l badger.LevelInfo) bool { return l.NumTables > 0 })
+	})
+	for range 12 { // until the level is too large
+		fillTablesFrom(t, db, 2, key)
+		key += 32
 	}
 	eventually(t, "no level above its size", func() bool {
 		mustWrite(t, db, "later", nil)
@@ -88,6 +92,7 @@ func TestLargeDatabase(t *testing.T) {
 // TestManyTables: writes never wait for a compaction, however many tables level zero has. When such
 // a database is opened again, it is compacted.
 func TestManyTables(t *testing.T) {
+	t.Parallel()
 	db := openSmall(t)
 	db.maintenance.stop() // no compaction
 	fillTables(t, db, 4*processLevelZero)
@@ -110,6 +115,7 @@ func TestManyTables(t *testing.T) {
 
 // TestCloseBesideACompaction: closing waits for the compaction under way, and loses nothing.
 func TestCloseBesideACompaction(t *testing.T) {
+	t.Parallel()
 	log := newCompactionLog()
 	db := openSmallWith(t, func(options badger.Options) badger.Options { return options.WithLogger(log) })
 	fillTables(t, db, processLevelZero+2) // the last one may not be in its level yet

@@ -14,6 +14,7 @@ import (
 // TestManifestCopyFollowsCommits: a commit after a new table brings the manifest's copy up to date,
 // without a sync.
 func TestManifestCopyFollowsCommits(t *testing.T) {
+	t.Parallel()
 	db := openSmall(t)
 	fillTables(t, db, 1)
 	eventually(t, "the copy of a manifest with a table", func() bool {
@@ -25,6 +26,7 @@ func TestManifestCopyFollowsCommits(t *testing.T) {
 // TestCommitBesideAStalledCopy: commits are answered while the copy of the manifest waits for the
 // disk. Once the disk answers, the database closes and the copy is complete.
 func TestCommitBesideAStalledCopy(t *testing.T) {
+	t.Parallel()
 	db := openSmall(t)
 	db.maintenance.mu.Lock() // as a copy that waits for the disk holds it
 	fillTables(t, db, 3)
@@ -49,6 +51,7 @@ func TestCommitBesideAStalledCopy(t *testing.T) {
 
 // TestSyncCopiesTheManifest: a copy that failed is made up for by the next sync.
 func TestSyncCopiesTheManifest(t *testing.T) {
+	t.Parallel()
 	db := openSmall(t)
 	db.maintenance.stop() // as where the copy after the commit has failed
 	fillTables(t, db, 1)

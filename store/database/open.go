@@ -153,18 +153,23 @@ func openLocal(options badger.Options, logger *slog.Logger) (*Local, error) {
 	return &Local{badger: db, maintenance: m}, nil
 }
 
-// lockWait bounds the wait for Badger's lock.
-const lockWait = 2 * time.Second
+// lockTries and lockPause bound the wait for Badger's lock. Tries are counted, since a process that
+// was suspended must not find that its time is over.
+const (
+	lockTries = 400
+	lockPause = 5 * time.Millisecond
+)
 
 // openUnlocked opens a database and waits while it is locked. The data folder's own lock keeps
 // other servers away. But a child that this process has just forked has copies of all descriptors
 // until its exec, and with one of them the lock of a database that was closed meanwhile.
 func openUnlocked(options badger.Options) (*badger.DB, error) {
-	for deadline := time.Now().Add(lockWait); ; time.Sleep(5 * time.Millisecond) {
+	for tries := 1; ; tries++ {
 		db, err := badger.Open(options)
-		if err == nil || !strings.Contains(err.Error(), lockMessage) || time.Now().After(deadline) {
+		if err == nil || !strings.Contains(err.Error(), lockMessage) || tries == lockTries {
 			return db, err
 		}
+		time.Sleep(lockPause)
 	}
 }
 

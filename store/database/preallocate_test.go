@@ -13,6 +13,7 @@ import (
 // TestLogsArePreallocated: after each transaction the logs have all the disk space that Badger may
 // still use, and Badger took the file that was created for it.
 func TestLogsArePreallocated(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	db, err := openLocal(localOptions(dir, quiet), quiet)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 // TestProbeResult: where no probe can be run, a sound database is opened all the same and never set
 // aside.
 func TestProbeResult(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		output, crash string
 		exit          error
@@ -38,6 +39,7 @@ func TestProbeResult(t *testing.T) {
 
 // TestProbe: a probe that passes, one that is canceled, and one that takes too long.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	o := newOpener(t)
 	opened, err := o.Open(t.Context(), InProcess)
 	if err != nil || !opened.Fresh {
