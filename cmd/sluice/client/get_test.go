@@ -174,7 +174,7 @@ func TestReadersUseTheContextsNamespace(t *testing.T) {
 		"rule test -n shop --of external " + cluster: ExternalAPI + "/namespaces/shop/m",
 	} {
 		paths = ""
-		called(t, append(strings.Fields(args), "--kubeconfig", file)...)
+		called(append(strings.Fields(args), "--kubeconfig", file)...)
 		if paths != want+"\n" {
 			t.Errorf("%s asks %q, want %s", args, paths, want)
 		}
@@ -193,7 +193,7 @@ func TestGetSaysWhichRightIsMissing(t *testing.T) {
 		`the external metric "m" is denied by rules[0] of externalmetricpolicy/guard`:                                                                 "externalmetricpolicy/guard\n",
 	} {
 		message = text
-		if code, _, errs := called(t, "get", "--kubeconfig", file, "external", "m"); code != command.ExitFailed || !strings.HasSuffix(errs, want) || !strings.Contains(errs, text) {
+		if code, _, errs := called("get", "--kubeconfig", file, "external", "m"); code != command.ExitFailed || !strings.HasSuffix(errs, want) || !strings.Contains(errs, text) {
 			t.Errorf("exit code %d: %s; want %s", code, errs, want)
 		}
 	}

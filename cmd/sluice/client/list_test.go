@@ -52,7 +52,7 @@ func TestListUsesTheContextsNamespace(t *testing.T) {
 		"-A":          "/metrics",
 		"--context b": "/metrics",
 	} {
-		if code, _, errs := called(t, append([]string{"list", "metrics", "--kubeconfig", file}, strings.Fields(args)...)...); code != command.ExitOK {
+		if code, _, errs := called(append([]string{"list", "metrics", "--kubeconfig", file}, strings.Fields(args)...)...); code != command.ExitOK {
 			t.Errorf("%s: exit code %d: %s", args, code, errs)
 		}
 		if asked != inspectAPI+want {
@@ -69,7 +69,7 @@ func TestListFollowsPages(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"metadata":{"continue":%q},"items":[{"name":"m%d","namespace":"team"}]}`, next, n)
 	})
-	if code, out, errs := called(t, "list", "--kubeconfig", file); code != command.ExitOK || strings.Count(out, "\n") != 5 || !commandtest.ContainsAll(out, []string{"m0", "m3"}) {
+	if code, out, errs := called("list", "--kubeconfig", file); code != command.ExitOK || strings.Count(out, "\n") != 5 || !commandtest.ContainsAll(out, []string{"m0", "m3"}) {
 		t.Errorf("exit code %d: %s\n%s", code, errs, out)
 	}
 }
@@ -80,7 +80,7 @@ func TestListOfSomethingWrongFails(t *testing.T) {
 		fmt.Fprint(w, `{"items":[{"name":"ok","namespace":"team","targetKind":"Deployment","targetName":"ok","metrics":[{"name":"a","target":"5","value":"4"}]},
 			{"name":"web","namespace":"team","targetKind":"Deployment","targetName":"web","metrics":[{"name":"jobs","target":"5","missing":true,"why":"never pushed"}]}]}`)
 	})
-	code, out, errs := called(t, "list", "hpas", "--kubeconfig", file, "-o", "wide")
+	code, out, errs := called("list", "hpas", "--kubeconfig", file, "-o", "wide")
 	if code != command.ExitFailed || !strings.Contains(errs, "1 of 2 autoscalers have a fault; the first: team/web: metric jobs is missing: never pushed; why, and what mends it: sluice explain -n team hpa/web") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
@@ -105,13 +105,13 @@ func TestListOfANamespaceThatDoesNotExistFails(t *testing.T) {
 		}
 	})
 	for _, output := range []string{"table", "json", "yaml"} {
-		code, out, errs := called(t, "list", "refused", "-n", "shpo", "--kubeconfig", file, "-o", output)
+		code, out, errs := called("list", "refused", "-n", "shpo", "--kubeconfig", file, "-o", output)
 		if code != command.ExitFailed || out != "" || !strings.Contains(errs, `namespace "shpo" does not exist; did you mean "shop"`) {
 			t.Errorf("%s: exit code %d, %q, %q", output, code, out, errs)
 		}
 	}
 	for _, seen = range []int{http.StatusOK, http.StatusForbidden} {
-		if code, out, errs := called(t, "list", "refused", "-n", "shpo", "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, "no rejections in namespace shpo") {
+		if code, out, errs := called("list", "refused", "-n", "shpo", "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, "no rejections in namespace shpo") {
 			t.Errorf("seen with %d: exit code %d, %q, %q", seen, code, out, errs)
 		}
 	}
@@ -136,7 +136,7 @@ items:
       a: ""
     none: []
 `
-	if code, out, errs := called(t, "list", "refused", "--kubeconfig", file, "-o", "yaml"); code != command.ExitOK || out != want {
+	if code, out, errs := called("list", "refused", "--kubeconfig", file, "-o", "yaml"); code != command.ExitOK || out != want {
 		t.Errorf("exit code %d: %s\n%s, want\n%s", code, errs, out, want)
 	}
 }
@@ -151,10 +151,10 @@ func TestListSaysWhatIsCounted(t *testing.T) {
 		"refused": {"SAMPLES", "since FIRST"},
 		"senders": {"REJECTED SAMPLES", "started"},
 	} {
-		if code, out, errs := called(t, "list", list, "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, parts[0]) || !strings.Contains(errs, parts[1]) {
+		if code, out, errs := called("list", list, "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, parts[0]) || !strings.Contains(errs, parts[1]) {
 			t.Errorf("%s: exit code %d\n%s\n%s", list, code, out, errs)
 		}
-		if _, _, errs := called(t, "list", list, "--kubeconfig", file, "-o", "json"); errs != "" {
+		if _, _, errs := called("list", list, "--kubeconfig", file, "-o", "json"); errs != "" {
 			t.Errorf("%s in JSON: %s", list, errs)
 		}
 	}
@@ -166,12 +166,12 @@ func TestListSaysWhichRightIsMissing(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"kind":"Status","message":"metrics.inspect.sluice.dev is forbidden: User \"%s\" cannot list resource"}`, user)
 	})
-	code, _, errs := called(t, "list", "--kubeconfig", file)
+	code, _, errs := called("list", "--kubeconfig", file)
 	if code != command.ExitFailed || !strings.Contains(errs, "kubectl create rolebinding sluice-inspect-reader -n team --clusterrole=sluice-inspect-reader --user=jane") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	user = "system:serviceaccount:ops:robot"
-	if _, _, errs = called(t, "list", "-A", "--kubeconfig", file); !strings.Contains(errs, "clusterrolebinding sluice-inspect-reader --clusterrole=sluice-inspect-reader --serviceaccount=ops:robot") ||
+	if _, _, errs = called("list", "-A", "--kubeconfig", file); !strings.Contains(errs, "clusterrolebinding sluice-inspect-reader --clusterrole=sluice-inspect-reader --serviceaccount=ops:robot") ||
 		!strings.Contains(errs, "sluice list metrics -n NAMESPACE") {
 		t.Errorf("all namespaces: %s", errs)
 	}
@@ -183,7 +183,7 @@ func TestListSaysThatPoliciesAreUnknown(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"kind":"Status","message":"it may not read the policies","details":{"group":"inspect.sluice.dev","kind":"policies"}}`)
 	})
-	if code, _, errs := called(t, "list", "policies", "--kubeconfig", file); code != command.ExitFailed || !strings.Contains(errs, "may not read the policies") || strings.Contains(errs, "apiservice") {
+	if code, _, errs := called("list", "policies", "--kubeconfig", file); code != command.ExitFailed || !strings.Contains(errs, "may not read the policies") || strings.Contains(errs, "apiservice") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }
@@ -192,14 +192,14 @@ func TestRejectionsAreListedNewestFirst(t *testing.T) {
 	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"items":[{"metric":"old","reason":"limit","last":"2026-01-01T00:00:00Z"},{"metric":"new","reason":"limit","last":"2026-01-02T00:00:00Z"}]}`)
 	})
-	_, out, _ := called(t, "list", "refused", "--kubeconfig", file)
+	_, out, _ := called("list", "refused", "--kubeconfig", file)
 	if strings.Index(out, "new ") > strings.Index(out, "old ") {
 		t.Errorf("%s, want the newest first", out)
 	}
 }
 
 func TestListFaults(t *testing.T) {
-	code, _, errs := called(t, "list", "metricss", "x", "-n", "a", "-A", "--interval", "1s", "-o", "xml")
+	code, _, errs := called("list", "metricss", "x", "-n", "a", "-A", "--interval", "1s", "-o", "xml")
 	if code != command.ExitUsage {
 		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
 	}
@@ -278,7 +278,7 @@ func TestAWideListOfLimitsNamesTheHolders(t *testing.T) {
 	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"items":[{"of":{"resource":"pods","name":"web-1"},"metrics":4,"series":85,"maxMetrics":4,"maxSeries":100,"rejected":3,"wantedMetrics":9,"wantedSeries":90,"holders":[{"metric":"hits","series":80,"autoscaler":true},{"metric":"mails","series":3}]}]}`)
 	})
-	if _, out, errs := called(t, "list", "limits", "--kubeconfig", file, "-o", "wide"); !commandtest.ContainsAll(out, []string{"HELD BY", "hits 80 (autoscaler), mails 3 and 2 more", "WANTED", "9 metrics\n"}) {
+	if _, out, errs := called("list", "limits", "--kubeconfig", file, "-o", "wide"); !commandtest.ContainsAll(out, []string{"HELD BY", "hits 80 (autoscaler), mails 3 and 2 more", "WANTED", "9 metrics\n"}) {
 		t.Errorf("limits: %s\n%s", out, errs)
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// connectPatience bounds the connecting to a server.
-const connectPatience = 3 * time.Second
+// ConnectTimeout bounds the connecting to a server. Tests set another one.
+var ConnectTimeout = 3 * time.Second
 
-func dialer() *net.Dialer { return &net.Dialer{Timeout: connectPatience} }
+func dialer() *net.Dialer { return &net.Dialer{Timeout: ConnectTimeout} }
 
 // unreachable is the error of a request without a response.
 type unreachable struct {

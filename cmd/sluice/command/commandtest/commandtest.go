@@ -11,8 +11,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Run runs one command line with this standard input and returns what it did.
+// Run runs one command line with this standard input and returns what it did. Requests have an hour,
+// unless the command line sets --timeout.
 func Run(root *cobra.Command, input string, args ...string) (code int, out, errs string) {
+	for _, one := range root.Commands() {
+		if limit := one.Flags().Lookup("timeout"); limit != nil {
+			_ = limit.Value.Set("1h") // neither the default in help texts nor a flag of the user
+		}
+	}
 	var stdout, stderr strings.Builder
 	code = command.Execute(context.Background(), root, args, command.Streams{In: strings.NewReader(input), Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
