@@ -14,7 +14,7 @@ const asSluice = "SLUICE_TEST_AS_MAIN"
 // those that read print what those that push pushed.
 func TestBannerCommandsWork(t *testing.T) {
 	t.Setenv(asSluice, "1")
-	p := started(t, t.TempDir())
+	p := started(t, t.TempDir(), "--windows", "1m")
 	ran := 0
 	for _, line := range strings.Split(p.banner(), "\n") {
 		command := strings.TrimSpace(line)
@@ -58,6 +58,7 @@ func answerOf(command string) string {
 }
 
 func TestBannerNamesThePorts(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir(), "--statsd-udp=")
 	banner := p.banner()
 	for _, want := range []string{reachable(p.push.Addr()), reachable(p.api.Addr()), reachable(p.opsAddr), p.kubeconfig, "tcp 127.0.0.1:"} {

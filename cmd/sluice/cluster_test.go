@@ -17,6 +17,7 @@ func (w *writtenEvents) Event(o metric.Object, reason, name, _ string) {
 // The Events about a pod's rejected samples are bounded by the number of pods. A deleted pod makes room
 // for another one.
 func TestDeletedPodsMakeRoomForEvents(t *testing.T) {
+	t.Parallel()
 	p := awayFromAPIServer(t)
 	var events writtenEvents
 	p.cluster.refusals = identity.NewRefusals(p.resolver, &events)

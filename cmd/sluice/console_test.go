@@ -5,11 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/inspect"
@@ -17,6 +14,7 @@ import (
 )
 
 func TestConsoleShowsWhatWasPushed(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
 	if code, _, errs := called(t, "push", "--statsd", p.udpAddress(), "seen:1|c|#sluice_object:external/shop"); code != command.ExitOK {
 		t.Fatal(errs)
@@ -51,12 +49,15 @@ func TestStatusOfDenial(t *testing.T) {
 
 // A trial says of each line what a push of it does, and applies nothing.
 func TestTrial(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	lines := []struct{ line, reason, has string }{
 		{"a:1|c", "applied", "adds 1"}, {"a:1|c|@0.1", "applied", "adds 1 × 10"}, {"g:-3|g", "applied", "shifts it by -3"}, {"t:12|ms", "applied", "observes 12"},
 		{"s:bob|s", "applied", "the member bob"}, {"a 1|c", "malformed", "must be name:value|type"}, {"a:x|c", "malformed", "is no number"},
 		{"a%:1|c", "name", "no Kubernetes API"}, {"a:1|c|@7", "rate", ""}, {"_e{1,1}:a|b", "unsupported", "events"},
-		{"datadog.dogstatsd.client.metrics:1|c", "ignored", "ignore"}, {"old:1|g|T1", "outdated", "5 minutes"}, {"a:1|c|#sluice_object:nonsense/x/y", "identity", "invalid"},
+		{"datadog.dogstatsd.client.metrics:1|c", "ignored", "ignore"}, {"old:1|g|T1", "outdated", "5 minutes"}, {"a:1|c|#sluice_object:nope", "identity", `no resource "nope"`},
+		{"a:1|c|#sluice_object:foo.bar/x", "identity", `no resource "foo.bar"`}, {"a:1|c|#sluice_object:pods/", "identity", `must be "<resource>/<name>"`},
+		{"a:1|c|#sluice_object:pods/a/b", "identity", `must be "<resource>/<name>"`},
 		{"gone:1|c|#pod:web-1,namespace:shop", "applied", "web-1"},
 	}
 	for _, c := range lines {
@@ -89,20 +90,16 @@ func TestTrial(t *testing.T) {
 // trusted forwarder.
 func awayFromAPIServer(t *testing.T, args ...string) *dataPath {
 	t.Helper()
-	dir := t.TempDir()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n" +
-		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return started(t, filepath.Join(dir, "data"), append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
+	kubeconfig := fileOf(t, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://"+loopbackAddresses(t, 1)[0]+"\"}}]\n"+
+		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n")
+	return started(t, t.TempDir(), append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
 		"--trusted-forwarders", "127.0.0.1/32"}, args...)...)
 }
 
 // A trial judges as the server does for the sender: its rights, and the limits of new series too, not
 // of new metrics alone. It changes nothing.
 func TestTrialAsTheServerWouldJudge(t *testing.T) {
+	t.Parallel()
 	p := awayFromAPIServer(t, "--namespace-metrics", "2", "--namespace-series", "2")
 	push := func(line string) {
 		conn, err := net.Dial("udp", p.udpAddress())
@@ -114,8 +111,7 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 	}
 	push("jobs:1|c|#queue:a,sluice_object:external/shop")
 	push("jobs:1|c|#queue:b,sluice_object:external/shop")
-	for end := time.Now().Add(time.Minute); p.table.Series() < 2 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	eventually(t, func() bool { return p.table.Series() == 2 }, func() string { return "the lines made no series" })
 	const claim = ",sluice_object:external/shop"
 	for _, c := range []struct{ line, sender, reason, has string }{
 		{"jobs:1|c|#queue:a" + claim, "127.0.0.1", "applied", "next read"},

@@ -18,6 +18,7 @@ import (
 // one, whichever protocol brings it. Each sample below is refused with reason "name"; the one
 // beside it, in the same push, is taken.
 func TestControlCharactersAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{"newline": "b\nc", "escape": "b\x1b[31m", "DEL": "b\x7f", "C1": "b\u009b31m", "C1 first": "\u0080"} {
 		t.Run(name, func(t *testing.T) {
 			p := started(t, t.TempDir())

@@ -15,6 +15,7 @@ import (
 // A server starts on an empty data folder whose disk is full, says what it does without, and
 // persists once there is room.
 func TestEmptyFolderOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=160m"); err != nil {
 		t.Skipf("needs to mount a small disk: %v", err)

@@ -27,6 +27,7 @@ func TestGetFaults(t *testing.T) {
 }
 
 func TestGetTellsTheAPIsMessage(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	code, out, errs := called(t, "get", "--kubeconfig", p.kubeconfig, "external", "nobody_pushed")
 	if code != command.ExitFailed || out != "" || !strings.Contains(errs, `"nobody_pushed"`) || strings.Contains(errs, "{") {
@@ -39,6 +40,7 @@ func TestGetTellsTheAPIsMessage(t *testing.T) {
 }
 
 func TestGetJSON(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	if code, _, errs := called(t, "push", "--http", "http://"+p.push.Addr().String(), "--gauge", "depth", "5"); code != command.ExitOK {
 		t.Fatal(errs)
@@ -150,6 +152,7 @@ func TestNoAnswerOfACluster(t *testing.T) {
 
 // A server without an answer is reported in words, whatever listens on the port.
 func TestNoAnswer(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -94,6 +94,7 @@ broken NaN
 // Groups and what they serve survive a kill as soon as a push with sync=true was answered, and a
 // clean stop.
 func TestGroupsSurviveARestart(t *testing.T) {
+	t.Parallel()
 	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	var exposed, listed string
 	t.Run("before", func(t *testing.T) {
@@ -152,6 +153,7 @@ func TestGroupsSurviveARestart(t *testing.T) {
 
 // The law of the ledger holds for pushes to groups too: received is applied and rejected.
 func TestGroupsAreAccountedFor(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	for range 3 {
 		spoken(t, p, "PUT", "/metrics/job/a", groupBody) // four series, and one NaN

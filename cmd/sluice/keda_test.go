@@ -12,6 +12,7 @@ import (
 
 // A trigger of pods gets one value of all of them, also of a stat that doesn't add up.
 func TestTriggersOfPodsAreRolledUp(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	push := func(lines ...string) {
 		for _, line := range lines {
@@ -23,7 +24,7 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 	const pod = "#namespace:shop,pod:web-"
 	push("latency:10|ms|"+pod+"1", "latency:20|ms|"+pod+"1", "latency:90|ms|"+pod+"2", "busy:3|g|"+pod+"1", "busy:4|g|"+pod+"2")
 	source := p.triggers()
-	for expression, want := range map[string]float64{"latency:max": 90, "latency": 40, "latency:count": 3, "busy": 7} {
+	for expression, want := range map[string]float64{"latency:max:1m": 90, "latency:mean:1m": 40, "latency:count:1m": 3, "busy": 7} {
 		asked, err := source.Ask(keda.Question{Namespace: "shop", Metric: expression, Object: keda.Pods})
 		if err != nil {
 			t.Fatal(err)
@@ -59,6 +60,7 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 // A trigger's value is the sum of the label sets that its selector selects, of its namespace alone. KEDA adds up
 // what it gets, so there is one value.
 func TestTriggersAddUpLabelSets(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	for path, value := range map[string]string{
 		"shop/external/jobs?label=queue=mail": "3", "shop/external/jobs?label=queue=print": "5.5", "billing/external/jobs": "100",

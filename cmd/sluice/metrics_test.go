@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
@@ -87,15 +86,8 @@ func useEverything(t *testing.T, p *dataPath) {
 // credentials, and shows the certificate of a folder.
 func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
-	dir := t.TempDir()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://127.0.0.1:1\"}}]\n" +
-		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := started(t, filepath.Join(dir, "data"), "--standalone=false", "--kubeconfig", kubeconfig, "--namespace-metrics", "0", "--push-auth", "token",
-		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", "127.0.0.1:1", "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake",
+	p := awayFromAPIServer(t, "--namespace-metrics", "0", "--push-auth", "token",
+		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
@@ -122,14 +114,15 @@ func ofReplicas(t *testing.T) prometheus.Gatherer {
 		r.start()
 		r.count("jobs", 1)
 	}
-	reads(t, "jobs", 2, time.Minute, all...)
+	reads(t, "jobs", 2, all...)
 	return all[0].registry
 }
 
 func ofExports(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
 	certificate := filepath.Join(certificates, "tls.crt")
-	return started(t, t.TempDir(), "--relay-to", "127.0.0.1:1", "--export-otlp", "http://127.0.0.1:1/v1/metrics",
+	nobody := loopbackAddresses(t, 1)[0]
+	return started(t, t.TempDir(), "--relay-to", nobody, "--export-otlp", "http://"+nobody+"/v1/metrics",
 		"--keda-address", "127.0.0.1:0", "--keda-client-names", "keda", "--keda-tls-cert-file", certificate,
 		"--keda-tls-key-file", filepath.Join(certificates, "tls.key"), "--keda-tls-client-ca-file", certificate).registry
 }
@@ -152,14 +145,8 @@ func ofAutoscalers(t *testing.T) prometheus.Gatherer {
 	w.Changed()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(w)
-	for range 1000 {
-		if len(namesOf(t, registry)) > 0 {
-			return registry
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("the watcher of autoscalers has no metrics")
-	return nil
+	eventually(t, func() bool { return len(namesOf(t, registry)) > 0 }, func() string { return "the watcher of autoscalers has no metrics" })
+	return registry
 }
 
 // constantReader reads 1 for each metric of an autoscaler.

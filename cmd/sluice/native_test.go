@@ -13,6 +13,7 @@ import (
 // A client that has too many buckets halves their number, or takes more values for zero. Nothing is
 // counted twice by that, and nothing is lost.
 func TestNativeHistogramsThatChangeTheirResolution(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		opts   prometheus.HistogramOpts
 		values func(round int) []float64

@@ -74,6 +74,7 @@ func TestUnreadablePoliciesDeny(t *testing.T) {
 // HTTP push answers before the API server does. Until the policies are known, it gives out no external
 // metric.
 func TestUnknownPoliciesDeny(t *testing.T) {
+	t.Parallel()
 	p := awayFromAPIServer(t)
 	base, _ := p.pushURL()
 	ask := func(method, path, body string) (int, string) {

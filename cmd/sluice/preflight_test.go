@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -30,6 +31,11 @@ func TestStartRightAfterAKill(t *testing.T) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(300*time.Millisecond, func() { _ = lock.Close() })
-	started(t, dir)
+	p := &dataPath{cfg: parsed(t, dir)}
+	synctest.Test(t, func(t *testing.T) {
+		time.AfterFunc(300*time.Millisecond, func() { _ = lock.Close() })
+		if err := p.checkDataFolder(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

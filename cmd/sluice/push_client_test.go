@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
 
 func fileOf(t *testing.T, text string) string {
@@ -24,10 +25,8 @@ func fileOf(t *testing.T, text string) string {
 
 // A push shows a name and a password to a port that asks for them, over TLS that it checks.
 func TestPushOverTLSWithAPassword(t *testing.T) {
-	certificates := started(t, t.TempDir()).cfg.store.Dir
-	ca, cert, key := filepath.Join(certificates, "ca.crt"), filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key")
-	const hash = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb3dJgCvlTW\n"
-	p := started(t, t.TempDir(), "--push-basic-auth-file", fileOf(t, hash), "--push-tls-cert-file", cert, "--push-tls-key-file", key)
+	cert, key, ca := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})
+	p := started(t, t.TempDir(), "--push-basic-auth-file", fileOf(t, ofWarehouse), "--push-tls-cert-file", cert, "--push-tls-key-file", key)
 	address := p.push.Addr().String()
 	good, bad := fileOf(t, "warehouse:open sesame\n"), fileOf(t, "warehouse:open\n")
 	for name, c := range map[string]struct {
@@ -67,8 +66,7 @@ func TestPushOverTLSWithAPassword(t *testing.T) {
 
 // A token and a client certificate are shown.
 func TestPushShowsTokenAndCertificate(t *testing.T) {
-	certificates := started(t, t.TempDir()).cfg.store.Dir
-	cert, key := filepath.Join(certificates, "tls.crt"), filepath.Join(certificates, "tls.key")
+	cert, key, _ := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer abc" || len(r.TLS.PeerCertificates) == 0 {
 			t.Errorf("came %v with %d certificates", r.Header, len(r.TLS.PeerCertificates))

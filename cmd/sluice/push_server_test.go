@@ -10,6 +10,7 @@ import (
 // Each way to push a value is read back through the metrics API by get, from the object it was
 // pushed to.
 func TestPushedValuesAreGot(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	http := "http://" + p.push.Addr().String()
 	for _, c := range []struct {
@@ -21,9 +22,9 @@ func TestPushedValuesAreGot(t *testing.T) {
 		{[]string{"--gauge", "quota", "80", "--object", "namespaces/shop"}, []string{"namespaces/shop", "quota"}, "80"},
 		{[]string{"--counter", "jobs", "3", "-n", "shop", "--sync"}, []string{"-n", "shop", "external", "jobs:total"}, "3"},
 		{[]string{"--counter", "http/requests", "2"}, []string{"external", "http/requests:total"}, "2"},
-		{[]string{"--timer", "latency", "32", "-n", "shop", "--ttl", "1h"}, []string{"-n", "shop", "external", "latency:max"}, "32"},
-		{[]string{"--timer", "wait", "5", "-n", "shop", "--ttl", "forever"}, []string{"-n", "shop", "external", "wait:max"}, "5"},
-		{[]string{"--set", "users", "bob", "-n", "shop"}, []string{"-n", "shop", "external", "users"}, "1"},
+		{[]string{"--timer", "latency", "32", "-n", "shop", "--ttl", "1h"}, []string{"-n", "shop", "external", "latency:max:1m"}, "32"},
+		{[]string{"--timer", "wait", "5", "-n", "shop", "--ttl", "forever"}, []string{"-n", "shop", "external", "wait:max:1m"}, "5"},
+		{[]string{"--set", "users", "bob", "-n", "shop"}, []string{"-n", "shop", "external", "users:unique:1m"}, "1"},
 	} {
 		if code, _, errs := called(t, append([]string{"push", "--http", http}, c.push...)...); code != command.ExitOK {
 			t.Errorf("push %v: %s", c.push, errs)
@@ -37,6 +38,7 @@ func TestPushedValuesAreGot(t *testing.T) {
 }
 
 func TestPushTellsWhatTheServerRefuses(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	push := func(args ...string) (int, string) {
 		code, _, errs := called(t, append([]string{"push", "--http", "http://" + p.push.Addr().String()}, args...)...)

@@ -1,27 +1,25 @@
 package main
 
 import (
-	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/ratelog/logtest"
 )
 
 const ofWarehouse = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb3dJgCvlTW\n"
 
 // The commands that are printed are for the port as it is.
 func TestBannerKnowsTLSAndPasswords(t *testing.T) {
-	certificates := started(t, t.TempDir()).cfg.store.Dir
-	passwords := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(passwords, []byte(ofWarehouse), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := started(t, t.TempDir(), "--push-basic-auth-file", passwords,
-		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
+	t.Parallel()
+	cert, key, _ := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})
+	p := started(t, t.TempDir(), "--push-basic-auth-file", fileOf(t, ofWarehouse), "--push-tls-cert-file", cert, "--push-tls-key-file", key)
 	for _, want := range []string{"HTTP         https://127.0.0.1:", "curl --insecure --user NAME -X PUT -d 42 https://127.0.0.1:"} {
 		if got := p.banner(); !strings.Contains(got, want) {
 			t.Errorf("%s\nwant %s", got, want)
@@ -56,59 +54,23 @@ func TestPushFaultsNameTheirFlags(t *testing.T) {
 
 // A fault of a file that is read again names the flag, as at the start.
 func TestFilesReadAgainNameTheirFlags(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	passwords, cert, key, said := filepath.Join(dir, "passwords"), filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"), filepath.Join(dir, "log")
-	log, err := os.Create(said)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	made := started(t, filepath.Join(dir, "data")) // and with it a certificate
-	for from, to := range map[string]string{"tls.crt": cert, "tls.key": key} {
-		copied(t, filepath.Join(made.cfg.store.Dir, from), to)
-	}
+	passwords := filepath.Join(dir, "passwords")
+	cert, key, _ := testauthority.New(t).Sign(t, dir, testauthority.Leaf{})
 	if err := os.WriteFile(passwords, []byte(ofWarehouse), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg := parsed(t, filepath.Join(dir, "other"), "--push-basic-auth-file", passwords, "--push-tls-cert-file", cert, "--push-tls-key-file", key, "--log-level", "warn")
-	ctx, cancel := context.WithCancel(context.Background())
-	p, err := wire(ctx, cfg, newLogger(log, cfg.log))
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- p.run(ctx) }()
+	var log logtest.Buffer
+	startedWith(t, filepath.Join(dir, "data"), slog.New(slog.NewTextHandler(&log, nil)),
+		"--push-basic-auth-file", passwords, "--push-tls-cert-file", cert, "--push-tls-key-file", key)
 	for _, file := range []string{passwords, cert} {
 		if err := os.WriteFile(file, []byte("nonsense\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wants, text := []string{"--push-basic-auth-file " + passwords, "--push-tls-cert-file " + cert}, ""
-	for range 600 { // they are looked at every 5 s
-		content, _ := os.ReadFile(said)
-		if text = string(content); strings.Contains(text, "passwords that were") && strings.Contains(text, "certificate that was") {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	for _, want := range wants {
-		if !strings.Contains(text, want) {
-			t.Errorf("the log says %s, want %s in it", text, want)
-		}
-	}
-}
-
-func copied(t *testing.T, from, to string) {
-	t.Helper()
-	content, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, content, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
+	for _, want := range []string{"--push-basic-auth-file " + passwords, "--push-tls-cert-file " + cert} { // they are looked at every 5 s
+		eventually(t, func() bool { return strings.Contains(log.String(), want) },
+			func() string { return fmt.Sprintf("the log says %s, want %s in it", log.String(), want) })
 	}
 }

@@ -24,6 +24,7 @@ func TestNotReadyBeforeItIsWired(t *testing.T) {
 }
 
 func TestReadyWhenWired(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	for _, check := range p.checks() {
 		ready, detail := check.State()

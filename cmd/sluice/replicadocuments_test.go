@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // inTurn sends requests to servers in turn, each with sync=all.
@@ -23,24 +22,10 @@ func newInTurn(t *testing.T, n int, more ...string) *inTurn {
 		r.start()
 	}
 	r := &inTurn{t: t, all: all}
-	r.eventually("all replicas know each other", func() bool {
-		for _, one := range all {
-			if len(one.replication.replica.Origins()) < n-1 {
-				return false
-			}
-		}
-		return true
-	})
+	eventually(t, func() bool {
+		return !slices.ContainsFunc(all, func(one *testReplica) bool { return len(one.replication.replica.Origins()) < n-1 })
+	}, func() string { return "the replicas don't know each other" })
 	return r
-}
-
-func (r *inTurn) eventually(what string, is func() bool) {
-	r.t.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("not within a minute: %s", what)
-		}
-	}
 }
 
 // send sends a request to the next server, and returns the answer.
@@ -85,18 +70,13 @@ func (r *inTurn) exposes(lines ...string) {
 func (r *inTurn) serves(expression, want string) {
 	r.t.Helper()
 	var got []string
-	ok := func() bool {
+	eventually(r.t, func() bool {
 		got = got[:0]
 		for _, one := range r.all {
 			got = append(got, one.reading(expression))
 		}
 		return !slices.ContainsFunc(got, func(text string) bool { return text != want })
-	}
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("%s reads %q, want %q", expression, got, want)
-		}
-	}
+	}, func() string { return fmt.Sprintf("%s reads %q, want %q", expression, got, want) })
 }
 
 func (r *testReplica) reading(expression string) string {
@@ -125,6 +105,7 @@ func (r *testReplica) reading(expression string) string {
 
 // TestGroupsAtReplicas: a group is one group, whichever replica its pushes reach.
 func TestGroupsAtReplicas(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 3} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			r := newInTurn(t, n)
@@ -153,6 +134,7 @@ func TestGroupsAtReplicas(t *testing.T) {
 // TestDeletionsAtReplicas: DELETE removes a metric at every replica, and a value that is pushed
 // again lives, wherever.
 func TestDeletionsAtReplicas(t *testing.T) {
+	t.Parallel()
 	r := newInTurn(t, 2)
 	for range 2 {
 		r.send(200, "POST", "/v1/external/hits?sync=all", "2")
@@ -174,6 +156,7 @@ func TestDeletionsAtReplicas(t *testing.T) {
 
 // TestWipeAtReplicas: a wipe deletes groups that another replica has not published yet.
 func TestWipeAtReplicas(t *testing.T) {
+	t.Parallel()
 	r := newInTurn(t, 2, "--http-admin-wipe")
 	for i := range 4 {
 		for n := range 3 {
@@ -193,6 +176,7 @@ func TestWipeAtReplicas(t *testing.T) {
 // TestDocumentsOfAReplicaThatWasAway: a replica that comes back has the groups of the others, and
 // loses what was deleted meanwhile.
 func TestDocumentsOfAReplicaThatWasAway(t *testing.T) {
+	t.Parallel()
 	r := newInTurn(t, 2)
 	away := r.all[1]
 	for _, method := range []string{"PUT", "POST"} { // to either

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
@@ -20,7 +19,7 @@ func pair(t *testing.T) (runs, stopped *testReplica) {
 		r.start()
 		r.count("jobs", 25)
 	}
-	reads(t, "jobs", 50, time.Minute, all...)
+	reads(t, "jobs", 50, all...)
 	all[1].end()
 	return all[0], all[1]
 }
@@ -33,6 +32,7 @@ func (r *testReplica) as(name string) *testReplica {
 
 // A replica without a name in its settings has that of its data, whatever the host's name is.
 func TestReplicaKeepsTheNameOfItsData(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	b.as("").start()
 	if got := b.cfg.replica().Name; got != "sluice-1" {
@@ -43,7 +43,7 @@ func TestReplicaKeepsTheNameOfItsData(t *testing.T) {
 	}
 	b.ready()
 	b.count("jobs", 1)
-	reads(t, "jobs", 51, time.Minute, a, b)
+	reads(t, "jobs", 51, a, b)
 	if got := len(a.replication.replica.Origins()); got != 1 {
 		t.Errorf("the other replica knows %d origins, want 1", got)
 	}
@@ -51,6 +51,7 @@ func TestReplicaKeepsTheNameOfItsData(t *testing.T) {
 
 // Data under the name of another replica would count twice.
 func TestReplicaWithDataOfAnother(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	b.as("sluice-7")
 	if p, err := wire(t.Context(), parsed(t, b.dir, b.flags...), slog.New(slog.DiscardHandler)); err == nil {
@@ -68,14 +69,15 @@ func TestReplicaWithDataOfAnother(t *testing.T) {
 	if got := strings.Count(errs, "--replica-name"); got != 1 {
 		t.Errorf("the setting is named %d times:\n%s", got, errs)
 	}
-	reads(t, "jobs", 50, time.Second, a)
+	reads(t, "jobs", 50, a)
 	b.as("sluice-1").start()
 	b.ready()
-	reads(t, "jobs", 50, time.Minute, a, b)
+	reads(t, "jobs", 50, a, b)
 }
 
 // A folder without series is free for any name: a second origin counts nothing twice.
 func TestReplicaTakesAFolderWithoutSeries(t *testing.T) {
+	t.Parallel()
 	r := replicasOf(t, 1, "--replica-insecure")[0]
 	for _, name := range []string{"a", "b"} {
 		r.as(name).start()
@@ -89,6 +91,7 @@ func TestReplicaTakesAFolderWithoutSeries(t *testing.T) {
 
 // A folder that names no replica, from an earlier version or damaged, takes the name of the settings.
 func TestDataWithoutAReplicaName(t *testing.T) {
+	t.Parallel()
 	for what, spoil := range map[string]func(file string) error{
 		"missing": os.Remove,
 		"empty":   func(file string) error { return os.Truncate(file, 0) },
@@ -103,7 +106,7 @@ func TestDataWithoutAReplicaName(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.as("other").start()
-			reads(t, "jobs", 3, time.Minute, r)
+			reads(t, "jobs", 3, r)
 			r.end()
 			r.as("").start()
 			if got := r.cfg.replica().Name; got != "other" {
@@ -118,7 +121,7 @@ func TestKeptReplicaNameIsLogged(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]int{"": 0, "sluice-1": 1} {
 		var log bytes.Buffer
-		cfg := parsed(t, dir, "--replica-peers", "127.0.0.1:1", "--replica-insecure", "--log-level", "info")
+		cfg := parsed(t, dir, "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--log-level", "info")
 		if name != "" {
 			if err := os.WriteFile(filepath.Join(dir, "REPLICA"), []byte(name+"\n"), 0o640); err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
 
 // testReplica is one of several servers of a test. It can be stopped and started again.
@@ -55,12 +57,16 @@ func (r *testReplica) end() {
 	}
 }
 
-// loopbackAddresses were free a moment ago.
+// replicaHost is a loopback address of this process alone, so that nothing else takes a port between its
+// choice and the start of the server.
+var replicaHost = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+
+// loopbackAddresses are addresses on which nothing listens.
 func loopbackAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var all []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", replicaHost+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,68 +111,70 @@ func (r *testReplica) total(name string) float64 {
 }
 
 // reads waits until all servers answer with a total.
-func reads(t *testing.T, name string, want float64, timeout time.Duration, all ...*testReplica) {
+func reads(t *testing.T, name string, want float64, all ...*testReplica) {
 	t.Helper()
 	var got []float64
-	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
+	eventually(t, func() bool {
 		got = got[:0]
 		for _, r := range all {
 			got = append(got, r.total(name))
 		}
-		if !slices.ContainsFunc(got, func(v float64) bool { return v != want }) {
-			return
-		}
+		return !slices.ContainsFunc(got, func(v float64) bool { return v != want })
+	}, func() string { return fmt.Sprintf("%s reads %v, want %v", name, got, want) })
+}
+
+// eventually waits until something is so, and else says what is instead.
+func eventually(t *testing.T, is func() bool, instead func() string) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("after %v, %s reads %v, want %v", timeout, name, got, want)
+			t.Fatal(instead())
 		}
 	}
 }
 
 func TestReplicasAnswerWithTheSum(t *testing.T) {
+	t.Parallel()
 	all := replicasOf(t, 2, "--replica-insecure")
 	for i, r := range all {
 		r.start()
 		r.count("jobs", i+1)
 	}
-	reads(t, "jobs", 3, time.Minute, all...)
+	reads(t, "jobs", 3, all...)
 }
 
-// secured returns the flags of TLS between replicas, with the certificate that a server has made
-// for its metrics APIs on loopback.
+// secured returns the flags of TLS between replicas, with a certificate of an authority of its own.
 func secured(t *testing.T) []string {
 	t.Helper()
-	dir := started(t, t.TempDir()).cfg.store.Dir
-	return []string{"--replica-tls-cert-file", filepath.Join(dir, "tls.crt"),
-		"--replica-tls-key-file", filepath.Join(dir, "tls.key"), "--replica-tls-ca-file", filepath.Join(dir, "ca.crt")}
+	cert, key, ca := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{Host: replicaHost})
+	return []string{"--replica-tls-cert-file", cert, "--replica-tls-key-file", key, "--replica-tls-ca-file", ca}
 }
 
 // ready waits for the line of the replicas in /readyz.
 func (r *testReplica) ready() {
 	r.t.Helper()
-	ready, detail := false, ""
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	var detail string
+	eventually(r.t, func() (ready bool) {
 		for _, check := range r.checks() {
 			if check.Name == "replicas" {
 				ready, detail = check.State()
 			}
 		}
-		if ready {
-			return
-		}
-	}
-	r.t.Fatalf("not ready: %s", detail)
+		return ready
+	}, func() string { return "not ready: " + detail })
 }
 
 // Three replicas over TLS: one joins late and is ready with the values of all, one ends in order and
 // takes nothing with it, and comes back with its own values from its disk.
 func TestReplicasComeAndGo(t *testing.T) {
+	t.Parallel()
 	all := replicasOf(t, 3, secured(t)...)
 	a, b, c := all[0], all[1], all[2]
 	a.start()
 	b.start()
 	a.count("jobs", 1)
 	b.count("jobs", 2)
-	reads(t, "jobs", 3, time.Minute, a, b)
+	reads(t, "jobs", 3, a, b)
 
 	c.start()
 	c.ready()
@@ -174,7 +182,7 @@ func TestReplicasComeAndGo(t *testing.T) {
 		t.Errorf("a late replica is ready and reads %v, want 3", got)
 	}
 	c.count("jobs", 4)
-	reads(t, "jobs", 7, time.Minute, all...)
+	reads(t, "jobs", 7, all...)
 
 	b.count("jobs", 8) // not flushed yet
 	b.end()
@@ -189,27 +197,27 @@ func TestReplicasComeAndGo(t *testing.T) {
 		t.Errorf("a replica that was restarted reads %v, want 15", got)
 	}
 	b.count("jobs", 16)
-	reads(t, "jobs", 31, time.Minute, all...)
+	reads(t, "jobs", 31, all...)
 }
 
 // A process whose certificate another authority signed stays alone, and both sides go on.
 func TestReplicaOfAnotherAuthority(t *testing.T) {
+	t.Parallel()
 	all := replicasOf(t, 2, secured(t)...)
 	all[1].flags = append(all[1].flags, secured(t)...) // later flags win
 	for i, r := range all {
 		r.start()
 		r.count("jobs", i+1)
 	}
-	for i, r := range all {
+	for _, r := range all {
 		r.ready()
-		reads(t, "jobs", float64(i+1), time.Minute, r)
 	}
-	time.Sleep(2 * time.Second)
+	eventually(t, func() bool { return valueOf(t, all[0].registry, "sluice_replica_refused_connections_total") > 0 },
+		func() string { return "no refused connection is counted" })
 	for i, r := range all {
-		reads(t, "jobs", float64(i+1), time.Second, r)
-	}
-	if refused := valueOf(t, all[0].registry, "sluice_replica_refused_connections_total"); refused == 0 {
-		t.Error("no refused connection is counted")
+		if got := r.total("jobs"); got != float64(i+1) {
+			t.Errorf("%s reads %v, want %d, its own", r.cfg.natsbus.Name, got, i+1)
+		}
 	}
 }
 
@@ -232,6 +240,7 @@ func valueOf(t *testing.T, from prometheus.Gatherer, name string) float64 {
 
 // A replica that is killed leaves its values with the others.
 func TestKilledReplica(t *testing.T) {
+	t.Parallel()
 	all := replicasOf(t, 2, "--replica-insecure")
 	a, b := all[0], all[1]
 	a.start()
@@ -243,25 +252,29 @@ func TestKilledReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer.Body.Close()
-	reads(t, "jobs", 3, time.Minute, a)
+	reads(t, "jobs", 3, a)
 	if err := syscall.Kill(-killed.cmd.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	<-killed.done
-	for range 20 {
+	eventually(t, func() bool {
 		if got := a.total("jobs"); got != 3 {
 			t.Fatalf("reads %v after another replica was killed, want 3", got)
 		}
-		time.Sleep(50 * time.Millisecond)
+		return a.replication.replica.Origins()[0].StandingStill
+	}, func() string { return "the replica that was killed is not known to be away" })
+	if got := a.total("jobs"); got != 3 {
+		t.Errorf("reads %v while another replica is away, want 3", got)
 	}
 	b.start()
 	b.ready()
 	b.count("jobs", 4)
-	reads(t, "jobs", 7, time.Minute, a, b)
+	reads(t, "jobs", 7, a, b)
 }
 
 // The store's last flush is handed over before the connections end, and the APIs answer meanwhile.
 func TestReplicasStopAfterTheStore(t *testing.T) {
+	t.Parallel()
 	r := replicasOf(t, 1, "--replica-insecure")[0]
 	r.start()
 	var names []string
@@ -275,6 +288,7 @@ func TestReplicasStopAfterTheStore(t *testing.T) {
 
 // Without other replicas there is nothing of them.
 func TestNoReplicas(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	if r := &p.replication; r.bus != nil || r.replica != nil || r.epoch != nil || r.deletions != nil || p.cfg.table.Replicated {
 		t.Error("there are parts of replicas")
@@ -287,6 +301,7 @@ func TestNoReplicas(t *testing.T) {
 }
 
 func TestReplicaPortInUse(t *testing.T) {
+	t.Parallel()
 	r := replicasOf(t, 1, "--replica-insecure")[0]
 	r.start()
 	code, _, errs := called(t, onFreePorts(t.TempDir(), r.flags...)...)

@@ -195,6 +195,7 @@ func readAll(t *testing.T, set *rule.Set, all []*cluster.CustomObject, value flo
 
 // A value that a reader got is in the status, and is not written more often than once a minute.
 func TestTheLastValueOfARule(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	r := newReported(t)
 	r.book.pushed = nil
@@ -234,6 +235,7 @@ func BenchmarkStatusOfARule(b *testing.B) {
 // The status of a rule is for all who may read the rule, so it has no value that a policy may keep from
 // some of them: of the rule's name, or of an operand.
 func TestPoliciesOfTheLastValue(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir())
 	r := newReported(t)
 	r.book.pushed = nil

@@ -48,6 +48,7 @@ func rulesFile(t *testing.T, text string) string {
 // A rule's metric is read by every way that a pushed one is: the metrics APIs, their discovery, HTTP
 // and KEDA.
 func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
+	t.Parallel()
 	file := rulesFile(t, busyRules)
 	p := started(t, t.TempDir(), "--rules-file", file)
 	for path, value := range map[string]string{
@@ -141,6 +142,7 @@ func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 
 // KEDA's trigger wakes for a sample of an operand, and never adds up ratios.
 func TestATriggerOfARule(t *testing.T) {
+	t.Parallel()
 	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules), "--keda-address", "127.0.0.1:0", "--keda-insecure")
 	push := func(path, value string) {
 		t.Helper()

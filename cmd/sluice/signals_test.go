@@ -110,6 +110,7 @@ const depth = "/v1/namespaces/shop/external/depth"
 // A server that is told to stop while it starts has not failed, whether its data folder is new or
 // not.
 func TestStopDuringTheStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, folder := range []string{"new", "restored from"} {
 		ctx, stop := context.WithCancel(t.Context())
@@ -128,11 +129,12 @@ func TestStopDuringTheStart(t *testing.T) {
 // A closing terminal sends SIGHUP, and often twice: the server ends as with SIGTERM, and
 // acknowledged values are restored.
 func TestHangUpLosesNothing(t *testing.T) {
+	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
 		t.Skip("skipped: SIGHUP is ignored here, as under nohup, and a server leaves it so")
 	}
 	dir := t.TempDir()
-	s := startServing(t, dir)
+	s := startServing(t, dir, "--shutdown-delay=1ms")
 	for i := range 200 {
 		s.ask(http.MethodPut, s.at+depth, fmt.Sprint(i))
 	}
@@ -149,10 +151,19 @@ func TestHangUpLosesNothing(t *testing.T) {
 
 // A server started by nohup ignores SIGHUP.
 func TestIgnoredHangUpStaysIgnored(t *testing.T) {
+	t.Parallel()
 	line := append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0]}, onFreePorts(t.TempDir())...)
 	s := startServingBy(t, exec.Command("sh", line...))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ignored uint64
+	_, mask, _ := strings.Cut(string(status), "\nSigIgn:")
+	if _, err := fmt.Sscanf(mask, "%x", &ignored); err != nil || ignored&(1<<(syscall.SIGHUP-1)) == 0 {
+		t.Errorf("the server ignores the signals %x (%v), want SIGHUP among them", ignored, err)
+	}
 	s.signal(syscall.SIGHUP)
-	time.Sleep(300 * time.Millisecond)
 	s.ask(http.MethodGet, s.ops+"/livez", "")
 	s.signal(syscall.SIGTERM)
 	s.mustEndWell()
@@ -160,6 +171,7 @@ func TestIgnoredHangUpStaysIgnored(t *testing.T) {
 
 // A reader of the log that goes away does not take the server with it.
 func TestLogReaderMayGo(t *testing.T) {
+	t.Parallel()
 	s := startServing(t, t.TempDir())
 	_ = s.stderr.Close()
 	s.ask(http.MethodGet, s.ops+"/livez", "")

@@ -2,6 +2,7 @@
 package testauthority
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -47,7 +48,7 @@ func New(t testing.TB) *Authority {
 
 // Leaf describes a certificate; the zero value is that of a server and client on loopback.
 type Leaf struct {
-	Host   string // empty: 127.0.0.1
+	Host   string // a name or an address; empty: 127.0.0.1
 	Usages []x509.ExtKeyUsage
 	Ended  bool
 }
@@ -70,8 +71,8 @@ func (a *Authority) Sign(t testing.TB, dir string, l Leaf) (cert, key, ca string
 	if l.Ended {
 		template.NotAfter = time.Now().Add(-time.Minute)
 	}
-	if l.Host == "" {
-		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	if address := net.ParseIP(cmp.Or(l.Host, "127.0.0.1")); address != nil {
+		template.IPAddresses = []net.IP{address}
 	} else {
 		template.DNSNames = []string{l.Host}
 	}
