@@ -184,13 +184,7 @@ func TestHalfACheckpoint(t *testing.T) {
 			t.Fatal("no part was written")
 		}
 		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
-		restored := newModel(0)
-		again := mustOpen(t, crashCopy(t, dir), restored)
-		model.mustEqual(t, restored)
-		if again.count.failedBlocks.Load() > 0 {
-			t.Fatal("the block failed")
-		}
-		mustClose(t, again)
+		mustRestore(t, crashCopy(t, dir), model)
 	}
 }
 

@@ -99,9 +99,7 @@ func TestDocumentsSurvive(t *testing.T) {
 			value := bytes.Repeat([]byte{byte('a' + r.IntN(26))}, size)
 			shelf.put(fmt.Sprint("d", r.IntN(20)), string(value))
 		}
-		if err := s.Sync(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		mustSync(t, s)
 		again := newShelf()
 		copied := openWith(t, crashCopy(t, dir), again)
 		shelf.mustEqual(t, again)
@@ -110,9 +108,7 @@ func TestDocumentsSurvive(t *testing.T) {
 	for name := range 20 {
 		shelf.put(fmt.Sprint("d", name), "")
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	mustClose(t, s)
 	again := newShelf()
 	s = mustOpenIn(t, database.InProcess, testConfig(dir), Parts{Table: newModel(0), Documents: again})
@@ -140,9 +136,7 @@ func TestDocumentThatCannotBeRead(t *testing.T) {
 	stop := start(t, s)
 	shelf.put("good", "1")
 	shelf.put("bad", "2")
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	mustClose(t, s)
 	again := newShelf()
 	again.refuses = "bad"
@@ -161,12 +155,8 @@ func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
 	s := openWith(t, dir, shelf)
 	stop := start(t, s)
 	shelf.put("a", "1")
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	mustSync(t, s)
+	stop()
 	shelf.put("a", "2")
 	s.flusher.batch.checkSpace = func(int) error { return fmt.Errorf("no room") }
 	if err := s.flusher.run(s.db, s.seq.Next(false)); err == nil {

@@ -173,9 +173,7 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatalf("second process: %v: %s", err, out)
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	mustClose(t, mustOpen(t, dir, restored))
-	model.mustEqual(t, restored)
+	mustRestore(t, dir, model)
 	if aside, _ := filepath.Glob(filepath.Join(dir, "*.damaged-*")); len(aside) > 0 {
 		t.Fatalf("set aside: %v", aside)
 	}

@@ -21,7 +21,16 @@ import (
 // childEnv makes the test binary a process that persists until it is killed.
 const childEnv = "SLUICE_STORE_TEST_CHILD"
 
+// hangingProbeEnv, beside childEnv, makes the child's probe hang. probeEnv is set in every probe.
+const (
+	hangingProbeEnv = "SLUICE_STORE_TEST_HANGING_PROBE"
+	probeEnv        = "SLUICE_STORE_TRIAL"
+)
+
 func TestMain(m *testing.M) {
+	if os.Getenv(hangingProbeEnv) != "" && os.Getenv(probeEnv) != "" {
+		time.Sleep(time.Hour) // until it is killed
+	}
 	if code, isChild := ChildMain(); isChild {
 		os.Exit(code)
 	}
@@ -44,6 +53,7 @@ func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)
 func testConfig(dir string) Config {
 	c := DefaultConfig()
 	c.Dir = dir
+	c.ProbeTimeout, c.StopTimeout = time.Hour, time.Hour // no slow test runs into them
 	return c
 }
 
@@ -67,6 +77,7 @@ func mustOpenIn(t testing.TB, place database.Place, cfg Config, parts Parts) *St
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
+	s.status.lateAfter = time.Hour
 	t.Cleanup(func() { _ = s.Close(context.Background()) }) // t.Context has ended by then
 	return s
 }
@@ -75,6 +86,25 @@ func mustClose(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatalf("Close: %v", err)
+	}
+}
+
+// mustRestore checks that a closed store's folder has exactly the model's state.
+func mustRestore(t testing.TB, dir string, model *modelTable) {
+	t.Helper()
+	restored := newModel(0)
+	s := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	mustLoseNothing(t, s)
+	mustClose(t, s)
+}
+
+// mustLoseNothing checks that a store restored all that was in its folder.
+func mustLoseNothing(t testing.TB, s *Store) {
+	t.Helper()
+	if s.count.setAside.Load()+s.count.failedBlocks.Load()+s.count.cutBlocks.Load() > 0 {
+		_, detail := s.Detail()
+		t.Fatalf("restored with losses: %s", detail)
 	}
 }
 

@@ -33,9 +33,7 @@ func TestEmptyMarkerBesideOurDatabase(t *testing.T) {
 			if err := CheckFolder(dir); err != nil {
 				t.Fatalf("CheckFolder: %v", err)
 			}
-			restored := newModel(0)
-			mustClose(t, mustOpen(t, dir, restored))
-			before.mustEqual(t, restored)
+			mustRestore(t, dir, before)
 			if text, err := os.ReadFile(marker); err != nil || !strings.HasPrefix(string(text), folder.MarkerText) {
 				t.Errorf("the marker says %q, %v", text, err)
 			}

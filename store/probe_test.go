@@ -18,7 +18,7 @@ func TestKilledInTheTrial(t *testing.T) {
 	for range folder.MaxDeaths {
 		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })
 		child := exec.Command(os.Args[0])
-		child.Env = append(os.Environ(), childEnv+"="+dir)
+		child.Env = append(os.Environ(), childEnv+"="+dir, hangingProbeEnv+"=1")
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,24 +1,21 @@
 package store
 
 import (
-	"context"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/database"
 )
 
 // running runs a store with a short flush interval, whose database is in the storage process.
-func running(t *testing.T, dir string, table Table) (s *Store, child *os.Process, stop func() error) {
+func running(t *testing.T, dir string, table Table) (s *Store, child *os.Process, stop func()) {
 	t.Helper()
 	cfg := testConfig(dir)
 	cfg.FlushInterval = minFlushInterval
-	s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	s = mustOpenIn(t, database.StorageProcess, cfg, Parts{Table: table})
 	s.status.lateAfter = 500 * time.Millisecond
 	return s, storageProcess(t, dir), start(t, s)
 }
@@ -30,9 +27,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustSync(t, s)
 	if err := child.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -51,16 +46,9 @@ func TestDatabaseStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "caught up", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	mustClose(t, s)
-	restored := newModel(0)
-	again := mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
-	if again.count.cutBlocks.Load()+again.count.failedBlocks.Load()+s.count.failures.Load() > 0 {
-		t.Fatal("restored with losses")
-	}
+	mustRestore(t, dir, model)
 }
 
 // TestDatabaseDies: when the storage process ends, Detail says so, the store starts another one,
@@ -68,31 +56,29 @@ func TestDatabaseStandsStill(t *testing.T) {
 func TestDatabaseDies(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
-	s, child, stop := running(t, dir, model)
+	s := mustOpen(t, dir, model)
+	clock := newStepper(s)
 	model.put(1, 1, "a", "before")
-	if err := s.Sync(t.Context()); err != nil {
+	clock.period(t)
+	if err := storageProcess(t, dir).Signal(syscall.SIGBUS); err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Signal(syscall.SIGBUS); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the end of the process in Detail", func() bool {
+	eventually(t, "a flush fails", func() bool {
 		model.put(2, 1, "a", "meanwhile")
-		ok, detail := s.Detail()
-		return !ok && strings.Contains(detail, "process ended")
+		clock.now = clock.now.Add(s.cfg.FlushInterval)
+		return s.flushStep(clock.now) != nil
 	})
-	eventually(t, "another process", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
+	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "process ended") {
+		t.Errorf("Detail: %v %s", ok, detail)
+	}
 	model.put(3, 1, "a", "after")
-	if err := stop(); err != nil {
-		t.Fatal(err)
+	clock.now = clock.now.Add(firstRetry)
+	clock.flush(t)
+	if ok, detail := s.Detail(); !ok {
+		t.Errorf("Detail: %s", detail)
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	again := mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
-	if lost := again.count.cutBlocks.Load() + again.count.failedBlocks.Load() + again.count.setAside.Load(); lost > 0 {
-		t.Fatal("restored with losses")
-	}
+	mustRestore(t, dir, model)
 }
 
 // TestDatabaseDiesBeforeTheEnd: where the storage process dies just before the end, the last flush
@@ -102,19 +88,10 @@ func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
 	dir, model := t.TempDir(), newModel(4)
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustSync(t, s)
 	kill(t, child)
 	model.put(2, 1, "a", "meanwhile")
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	mustClose(t, s)
-	restored := newModel(0)
-	again := mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
-	if lost := again.count.cutBlocks.Load() + again.count.failedBlocks.Load() + again.count.setAside.Load(); lost > 0 {
-		t.Fatal("restored with losses")
-	}
+	mustRestore(t, dir, model)
 }

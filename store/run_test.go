@@ -20,20 +20,28 @@ import (
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
-// start runs a store until the returned function is called.
-func start(t *testing.T, s *Store) (stop func() error) {
+// start runs a store until the returned function is called, or the test ends.
+func start(t *testing.T, s *Store) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	var once sync.Once
-	var err error
-	stop = func() error {
-		once.Do(func() { cancel(); err = <-done })
-		return err
-	}
-	t.Cleanup(func() { _ = stop() })
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error("Run:", err)
+		}
+	})
+	t.Cleanup(stop)
 	return stop
+}
+
+// mustSync syncs a store that runs.
+func mustSync(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Sync(t.Context()); err != nil {
+		t.Error("Sync:", err)
+	}
 }
 
 // eventually waits for a condition.
@@ -55,9 +63,7 @@ func TestCleanStop(t *testing.T) {
 	for i := range 50 {
 		model.put(i%3, uint16(i), fmt.Sprint("n", i), "v")
 	}
-	if err := stop(); err != nil {
-		t.Fatalf("Run: %v", err)
-	}
+	stop()
 	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) {
 		t.Fatalf("Sync after Run: %v", err)
 	}
@@ -70,38 +76,46 @@ func TestCleanStop(t *testing.T) {
 	}
 }
 
-// TestSync: a copy of the folder after Sync contains all that was applied before it, and
-// concurrent callers share flushes.
+// TestSync: a copy of the folder after Sync contains all that was applied before it.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	model := newModel(2)
 	s := mustOpen(t, dir, model)
 	stop := start(t, s)
 	model.put(1, 1, "a", "before")
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustSync(t, s)
 	model.settleRestored()
 	restored := newModel(0)
 	again := mustOpen(t, crashCopy(t, dir), restored)
 	model.mustDescend(t, restored)
 	mustClose(t, again)
 
-	flushes, calls := s.count.flushes.Load(), 2000
 	var callers sync.WaitGroup
-	for range calls {
-		callers.Go(func() {
-			if err := s.Sync(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+	for range 100 {
+		callers.Go(func() { mustSync(t, s) })
 	}
 	callers.Wait()
-	if n := s.count.flushes.Load() - flushes; n > int64(calls)/10 {
-		t.Errorf("%d callers cost %d flushes", calls, n)
+	stop()
+}
+
+// TestSyncsShareAFlush: all callers of Sync that wait for the next flush share it, and its fsync.
+func TestSyncsShareAFlush(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), newModel(1))
+	first := s.syncs.join()
+	if s.syncs.join() != first {
+		t.Error("two callers wait for different flushes")
 	}
-	if err := stop(); err != nil {
+	newStepper(s).flush(t)
+	if s.syncs.join() == first {
+		t.Error("a caller joins a flush that is over")
+	}
+	if err := s.syncOnce(); err != nil {
 		t.Fatal(err)
+	}
+	select {
+	case <-first.done:
+	default:
+		t.Error("the callers are not answered")
 	}
 }
 
@@ -125,9 +139,7 @@ func TestSyncsShareAPeriod(t *testing.T) {
 		}
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
+	mustRestore(t, dir, model)
 }
 
 // TestEvenCheckpoints: checkpoints of blocks that all begin to change at once are spread evenly
@@ -182,16 +194,13 @@ func TestStall(t *testing.T) {
 	t.Parallel()
 	table := &stuckTable{modelTable: newModel(1)}
 	cfg := testConfig(t.TempDir())
-	cfg.StopTimeout = 200 * time.Millisecond
-	s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg.StopTimeout = 100 * time.Millisecond
+	s := mustOpenIn(t, database.StorageProcess, cfg, Parts{Table: table})
 	s.status.lateAfter = 500 * time.Millisecond
-	stop := start(t, s)
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	running, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(running) }()
+	mustSync(t, s)
 	release := make(chan struct{})
 	table.hang.Store(&release)
 	table.put(0, 1, "a", "1")
@@ -204,9 +213,9 @@ func TestStall(t *testing.T) {
 	if s.Lag() < s.status.lateAfter {
 		t.Fatalf("Lag %v", s.Lag())
 	}
-	began := time.Now()
-	if err := stop(); !errors.Is(err, ErrStalled) || !strings.Contains(err.Error(), "last flush: what was applied after ") || time.Since(began) > DefaultConfig().StopTimeout-2*time.Second {
-		t.Fatalf("Run ended with %v after %v", err, time.Since(began))
+	end()
+	if err := <-ended; !errors.Is(err, ErrStalled) || !strings.Contains(err.Error(), "waited 100ms for the last flush: what was applied after ") {
+		t.Fatalf("Run ended with %v", err)
 	}
 	closing, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -259,12 +268,7 @@ func TestFailedWrite(t *testing.T) {
 	model.put(2, 2, "c", "fourth")
 	clock.period(t)
 	mustClose(t, s)
-	restored := newModel(0)
-	again := mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
-	if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
-		t.Fatal("restored with losses")
-	}
+	mustRestore(t, dir, model)
 }
 
 // TestFullDisk fills a real disk under a running store: nothing dies, Detail says so, and with
@@ -290,9 +294,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	stop := start(t, s)
 	model.put(0, 1, "a", "before")
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	mustSync(t, s)
 	ballast := filepath.Join(disk, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 256<<20), 0o640); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the disk did not fill: %v", err)
@@ -308,14 +310,9 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	mustClose(t, s)
-	restored := newModel(0)
-	again := mustOpen(t, cfg.Dir, restored)
-	model.mustEqual(t, restored)
-	mustClose(t, again)
+	mustRestore(t, cfg.Dir, model)
 }
 
 func TestMetrics(t *testing.T) {

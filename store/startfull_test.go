@@ -70,12 +70,7 @@ func TestNoRoomToOpen(t *testing.T) {
 				table.put(0, 4, "newer", "2")
 				clock.period(t)
 				mustClose(t, s)
-				restored := newModel(0)
-				again := mustOpenLocal(t, dir, restored)
-				table.mustEqual(t, restored)
-				if again.count.cutBlocks.Load()+again.count.failedBlocks.Load() > 0 {
-					t.Fatal("restored with losses")
-				}
+				mustRestore(t, dir, table)
 				if aside, _ := filepath.Glob(filepath.Join(dir, folder.DatabaseName+".*")); len(aside) > 0 {
 					t.Fatalf("set aside: %v", aside)
 				}
@@ -107,9 +102,7 @@ func TestUnreadWithoutRoom(t *testing.T) {
 		t.Fatalf("Detail: %v %s", ok, detail)
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	mustClose(t, mustOpen(t, dir, restored))
-	table.mustEqual(t, restored)
+	mustRestore(t, dir, table)
 
 	aside, err := filepath.Glob(filepath.Join(dir, "badger.unrestored-*"))
 	if err != nil || len(aside) != 1 {
@@ -147,10 +140,8 @@ func TestLossOnAFullDisk(t *testing.T) {
 		t.Fatalf("Detail: %s", detail)
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	mustClose(t, mustOpen(t, dir, restored))
-	table.mustEqual(t, restored)
-	if got := restored.blocks[1].series[3].value; got != "stays" {
+	mustRestore(t, dir, table)
+	if got := table.blocks[1].series[3].value; got != "stays" {
 		t.Fatalf("the other block: %q", got)
 	}
 }
@@ -232,12 +223,8 @@ func TestStartOnAFullDisk(t *testing.T) {
 			}
 			eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
 			table.put(0, modelSlots-2, "a", "later")
-			if err := s.Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
+			mustSync(t, s)
+			stop()
 			mustClose(t, s)
 			again := newModel(0)
 			mustClose(t, mustOpen(t, dir, again))

@@ -55,10 +55,7 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 		t.Errorf("after the database was opened again: %q", detail)
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	s = mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
-	mustClose(t, s)
+	mustRestore(t, dir, model)
 }
 
 // headerOf is the part of a log that no other log has.
@@ -130,8 +127,5 @@ func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
 		t.Error("a sync after the database was closed and opened again:", err)
 	}
 	mustClose(t, s)
-	restored := newModel(0)
-	s = mustOpen(t, dir, restored)
-	model.mustEqual(t, restored)
-	mustClose(t, s)
+	mustRestore(t, dir, model)
 }
