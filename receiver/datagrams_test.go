@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -11,7 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -105,21 +109,23 @@ func TestUDPAccountsForKernelDrops(t *testing.T) {
 	small.ReadBuffer = 4096
 	f := bind(t, testConfig(small))
 	conn := f.dial(0)
-	sent := uint64(0)
-	for range 2000 {
-		f.send(conn, "a:1|c")
-		sent++
+	const first, burst = 200, 100
+	for range first {
+		f.sendQueued(conn, f.server.packets[0].socket, []byte("a:1|c"))
 	}
 	f.run()
+	sent := uint64(first)
 	f.eventually("the law", func() bool { return f.received()+f.drops() == sent })
 	if f.drops() == 0 || f.received() == 0 {
 		t.Fatalf("%d received, %d dropped: want some of both", f.received(), f.drops())
 	}
-	for range 500 { // and while it runs
-		f.send(conn, "a:1|c")
-		sent++
+	for range 5 { // and while it runs; the kernel's queue before the socket holds a burst
+		for range burst {
+			f.send(conn, "a:1|c")
+		}
+		sent += burst
+		f.eventually("the law again", func() bool { return f.received()+f.drops() == sent })
 	}
-	f.eventually("the law again", func() bool { return f.received()+f.drops() == sent })
 	f.stop()
 	if f.received()+f.drops() != sent {
 		t.Errorf("after the stop: %d sent, %d received, %d dropped", sent, f.received(), f.drops())
@@ -143,7 +149,7 @@ func TestStopDrainsDatagrams(t *testing.T) {
 	for range 10 {
 		conn := f.dial(0)
 		for range 40 {
-			f.send(conn, "a:1|c")
+			f.sendQueued(conn, f.server.packets[0].socket, []byte("a:1|c"))
 		}
 	}
 	unixgram := f.dial(1)
@@ -172,17 +178,14 @@ func TestStopShutsTheEntrance(t *testing.T) {
 	conn := f.dial(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	f.send(conn, "a:1|c")
+	f.sendQueued(conn, d.socket, []byte("a:1|c"))
 	if !d.step(ctx) {
 		t.Error("the stop did not wait for the socket to be empty")
 	}
 	f.send(conn, "a:1|c")
-	if d.step(ctx) {
-		t.Error("the stop goes on reading")
-	}
-	d.countDrops()
-	if f.recorder.sum("a") != 1 || f.drops() != 1 {
-		t.Errorf("sum %d, %d drops; want 1 and 1", f.recorder.sum("a"), f.drops())
+	f.eventually("a drop", func() bool { d.countDrops(); return f.drops() == 1 })
+	if d.step(ctx) || f.recorder.sum("a") != 1 {
+		t.Errorf("the stop goes on reading: sum %d, want 1", f.recorder.sum("a"))
 	}
 }
 
@@ -193,7 +196,7 @@ func TestTurnsAreTakenWithinABatch(t *testing.T) {
 	defer f.server.Close()
 	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	for lines, want := range map[int]bool{parsedPerCheck - 1: false, parsedPerCheck: true} {
-		f.send(f.dial(0), strings.Repeat("a:1|c\n", lines))
+		f.sendQueued(f.dial(0), d.socket, bytes.Repeat([]byte("a:1|c\n"), lines))
 		n, err := d.socket.receive()
 		if n != 1 || err != nil {
 			t.Fatal(n, err)
@@ -277,9 +280,7 @@ func readWithoutAllocating(t *testing.T, senders Senders) {
 	d.in.applier = nothing{}
 	allocs := testing.AllocsPerRun(100, func() {
 		for range 3 {
-			if _, err := conn.Write(packet); err != nil {
-				t.Error(err)
-			}
+			f.sendQueued(conn, d.socket, packet)
 		}
 		n, err := d.socket.receive()
 		if n != 3 || err != nil {
@@ -401,7 +402,7 @@ func TestSendersAreForetold(t *testing.T) {
 	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
 	take := func(from ...string) {
 		for _, address := range from {
-			f.send(f.dialFrom(0, address), "a:1|c")
+			f.sendQueued(f.dialFrom(0, address), d.socket, []byte("a:1|c"))
 		}
 		n, err := d.socket.receive()
 		if n != len(from) || err != nil {
@@ -421,24 +422,26 @@ func TestSendersAreForetold(t *testing.T) {
 }
 
 // A full socket keeps the processor as long as others had it the last time, but not for ever.
-func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
+func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) { synctest.Test(t, turnsByThoseOfOthers) }
+
+func turnsByThoseOfOthers(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
 	for _, test := range []struct {
 		others, kept time.Duration
 		yields       bool
 	}{
-		{0, minBusyTime / 2, false},
-		{0, 2 * minBusyTime, true},
-		{5 * minBusyTime, 2 * minBusyTime, false},
-		{5 * minBusyTime, 6 * minBusyTime, true},
-		{time.Hour, maxBusyTime / 2, false},
-		{time.Hour, 2 * maxBusyTime, true},
+		{0, minBusyTime, false},
+		{0, minBusyTime + 1, true},
+		{5 * minBusyTime, 5 * minBusyTime, false},
+		{5 * minBusyTime, 5*minBusyTime + 1, true},
+		{time.Hour, maxBusyTime, false},
+		{time.Hour, maxBusyTime + 1, true},
 	} {
 		d := &datagrams{socket: f.server.packets[0].socket, othersTime: test.others, busySince: time.Now().Add(-test.kept)}
-		before := d.othersTime
+		before := d.busySince
 		d.yieldIfBusy()
-		if yields := d.othersTime != before; yields != test.yields {
+		if yields := d.busySince != before; yields != test.yields {
 			t.Errorf("others had %v, kept for %v: others have their turn %v, want %v", test.others, test.kept, yields, test.yields)
 		}
 	}
@@ -446,25 +449,27 @@ func TestTurnsAreAsLongAsThoseOfOthers(t *testing.T) {
 
 // Datagrams gather for milliseconds, but a read never waits for them: after Freshen, every sample
 // that was sent before is in the table, whether the socket's goroutine gathers, waits or works.
-func TestAReadSeesWhatWasSentBefore(t *testing.T) {
-	gathering := udp(1)
-	gathering.ReadBuffer = 4 << 20
-	f := serve(t, testConfig(gathering, Listener{Network: "unixgram", Address: socketPath(t)}))
-	f.eventually("running", func() bool { return f.server.datagrams.Load() != nil })
-	for socket := range 2 {
+func TestAReadSeesWhatWasSentBefore(t *testing.T) { synctest.Test(t, readWhileGathering) }
+
+// readWhileGathering runs in a bubble, whose clock stands still while the test is not asleep: a
+// socket's goroutine that gathers goes on only after the test.
+func readWhileGathering(t *testing.T) {
+	f := serve(t, testConfig(udp(1), Listener{Network: "unixgram", Address: socketPath(t)}))
+	await := func(what string, holds func() bool) {
+		for polls := 0; !holds(); polls++ {
+			if polls == 60_000 {
+				t.Fatalf("%s: sums %v", what, f.recorder.sums)
+			}
+			_, _ = unix.Poll(nil, 1) // a millisecond of the kernel's time
+		}
+	}
+	for socket, network := range []string{"udp", "unixgram"} {
 		conn, name := f.dial(socket), string(rune('a'+socket))
-		for i := range 500 {
+		f.send(conn, name+":1|c")
+		await("the goroutine runs", func() bool { return f.recorder.sum(name) == 1 }) // and gathers now
+		for i := range 50 {
 			f.send(conn, name+":1|c")
-			seen := func() bool { f.server.Freshen(); return f.recorder.sum(name) == int64(i+1) }
-			for tries := 0; !seen(); tries++ { // a busy kernel delivers after a fraction of a millisecond
-				if tries == 3 {
-					t.Fatalf("socket %d: after %d samples a read sees %d", socket, i+1, f.recorder.sum(name))
-				}
-				time.Sleep(time.Millisecond / 4)
-			}
-			if i%100 == 0 {
-				f.eventually("asleep", f.recorder.allParked)
-			}
+			await("a read of "+network, func() bool { f.server.Freshen(); return f.recorder.sum(name) == int64(i+2) })
 		}
 	}
 }
@@ -487,14 +492,10 @@ func TestFreshenIsHarmlessBeforeRunAndAfterTheStop(t *testing.T) {
 func TestFreshenDuringAFlood(t *testing.T) {
 	f := serve(t, testConfig(udp(2)))
 	var senders, readers sync.WaitGroup
-	const each = 2000
+	const floods, each = 20, 100
+	var conns []net.Conn
 	for range 4 {
-		conn := f.dial(0)
-		senders.Go(func() {
-			for range each {
-				_, _ = conn.Write([]byte("a:1|c\nb:1|c"))
-			}
-		})
+		conns = append(conns, f.dial(0))
 	}
 	ctx, halt := context.WithCancel(context.Background())
 	for range 3 {
@@ -504,8 +505,17 @@ func TestFreshenDuringAFlood(t *testing.T) {
 			}
 		})
 	}
-	senders.Wait()
-	f.eventually("all samples", func() bool { return f.received()+2*f.drops() == 2*4*each })
+	for flood := range uint64(floods) { // the kernel's queue before the sockets holds one
+		for _, conn := range conns {
+			senders.Go(func() {
+				for range each {
+					_, _ = conn.Write([]byte("a:1|c\nb:1|c"))
+				}
+			})
+		}
+		senders.Wait()
+		f.eventually("all samples", func() bool { return f.received()+2*f.drops() == 2*4*each*(flood+1) })
+	}
 	halt()
 	readers.Wait()
 }

@@ -36,7 +36,7 @@ func TestPendingFromASocket(t *testing.T) {
 	var buffer *pending.Buffer
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) {
 		c := pending.DefaultConfig()
-		c.RetryInterval = time.Hour // Known alone triggers the retry
+		c.RetryInterval, c.MaxAge = time.Hour, time.Hour // Known alone triggers the retry
 		newApplier := p.NewApplier
 		buffer = pending.New(c, pending.Parts{NewApplier: func() pending.Applier { return newApplier() }, Senders: senders, Logger: p.Logger})
 		p.Senders, p.Pending = senders, buffer

@@ -6,8 +6,11 @@ import (
 	"net"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog/logtest"
@@ -271,6 +274,31 @@ func (f *fixture) eventually(what string, holds func() bool) {
 			f.t.Fatalf("%s: not within a minute (received %d, sums %v, log %s)", what, f.received(), f.recorder.sums, f.log)
 		}
 	}
+}
+
+// sendQueued sends a datagram to a socket that nobody reads. It waits until the datagram is queued or
+// dropped: even on loopback, the kernel may deliver it after the call.
+func (f *fixture) sendQueued(conn net.Conn, s *packetSocket, packet []byte) {
+	f.t.Helper()
+	before, drops := queuedBytes(s), s.drops()
+	if _, err := conn.Write(packet); err != nil {
+		f.t.Fatal(err)
+	}
+	f.eventually("the datagram is queued", func() bool { return queuedBytes(s) != before || s.drops() != drops })
+}
+
+// awaitDelivered waits until the server's kernel has all data of a TCP connection.
+func (f *fixture) awaitDelivered(conn net.Conn) {
+	f.t.Helper()
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.eventually("the data is delivered", func() bool {
+		unsent := -1
+		err := raw.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+		return err == nil && unsent == 0
+	})
 }
 
 func socketPath(t *testing.T) string { return filepath.Join(t.TempDir(), "s.sock") }

@@ -1,7 +1,9 @@
 package receiver
 
 import (
+	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -14,18 +16,19 @@ func TestOneSocketGetsEverythingUntilItIsOverloaded(t *testing.T) {
 		t.Fatalf("%d sockets, want 4", len(f.server.packets))
 	}
 	first := f.server.packets[0].socket
-	send := func() {
-		for range 32 {
-			conn := f.dial(0)
-			for range 50 {
-				f.send(conn, "a:1|c")
-			}
-		}
+	const senders, each = 32, 10
+	var conns []net.Conn
+	for range senders {
+		conns = append(conns, f.dial(0))
 	}
 	used := func() uint64 {
 		return f.total(func(a *ledger.Account) uint64 { return min(a.Applied(), 1) })
 	}
-	send()
+	for range each {
+		for _, conn := range conns {
+			f.sendQueued(conn, first, []byte("a:1|c"))
+		}
+	}
 	d := &datagrams{in: f.server.newIngester(udp(4), f.server.packets[0].account), socket: first}
 	for full := true; full; {
 		n, err := first.receive()
@@ -35,23 +38,29 @@ func TestOneSocketGetsEverythingUntilItIsOverloaded(t *testing.T) {
 		d.applyBatch(n)
 		full = n == batchSize
 	}
-	if got := f.recorder.sum("a"); got != 32*50 {
-		t.Fatalf("the first socket got %d of %d samples", got, 32*50)
+	if got := f.recorder.sum("a"); got != senders*each {
+		t.Fatalf("the first socket got %d of %d samples", got, senders*each)
 	}
-	now := time.Now()
-	for _, test := range []struct {
-		full time.Duration
-		want bool
-	}{{overloadTime / 2, false}, {2 * overloadTime, true}} {
-		d.fullSince, d.busySince = now.Add(-test.full), now.Add(-time.Hour)
-		if d.yieldIfBusy(); first.group.spread != test.want {
-			t.Fatalf("after %v of full batches the load is spread: %t, want %t", test.full, first.group.spread, test.want)
+	synctest.Test(t, func(t *testing.T) { // yieldIfBusy reads the clock
+		for _, test := range []struct {
+			full time.Duration
+			want bool
+		}{{overloadTime, false}, {overloadTime + 1, true}} {
+			now := time.Now()
+			d.fullSince, d.busySince = now.Add(-test.full), now.Add(-time.Hour)
+			if d.yieldIfBusy(); first.group.spread != test.want {
+				t.Fatalf("after %v of full batches the load is spread: %t, want %t", test.full, first.group.spread, test.want)
+			}
 		}
-	}
+	})
 	d.in.applier.Close()
 	f.run()
-	send()
-	f.eventually("all samples", func() bool { return f.recorder.sum("a") == 2*32*50 })
+	for range each {
+		for _, conn := range conns {
+			f.send(conn, "a:1|c")
+		}
+	}
+	f.eventually("all samples", func() bool { return f.recorder.sum("a") == 2*senders*each })
 	if used() < 2 {
 		t.Error("the load is not spread")
 	}
