@@ -97,13 +97,6 @@ func TestExampleConfigUncommentedIsTheDefault(t *testing.T) {
 	}
 }
 
-func TestUnknownCommand(t *testing.T) {
-	code, _, errs := called(t, "server")
-	if code != command.ExitUsage || !strings.Contains(errs, `unknown command "server"; did you mean "serve"?`) {
-		t.Errorf("exit code %d, %q: want %d and a suggestion", code, errs, command.ExitUsage)
-	}
-}
-
 func TestHelpOfACommand(t *testing.T) {
 	_, want, _ := called(t, "serve", "--help")
 	if code, out, errs := called(t, "help", "serve"); code != command.ExitOK || out != want || errs != "" {

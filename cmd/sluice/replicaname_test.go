@@ -2,77 +2,16 @@ package main
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
-
-// pair are two replicas, each with data of its own; the second one has stopped.
-func pair(t *testing.T) (runs, stopped *testReplica) {
-	t.Helper()
-	all := replicasOf(t, 2, "--replica-insecure")
-	for _, r := range all {
-		r.start()
-		r.count("jobs", 25)
-	}
-	reads(t, "jobs", 50, all...)
-	all[1].end()
-	return all[0], all[1]
-}
 
 // as changes the name in the settings; later flags win.
 func (r *testReplica) as(name string) *testReplica {
 	r.flags = append(r.flags, "--replica-name", name)
 	return r
-}
-
-// A replica without a name in its settings has that of its data, whatever the host's name is.
-func TestReplicaKeepsTheNameOfItsData(t *testing.T) {
-	t.Parallel()
-	a, b := pair(t)
-	b.as("").start()
-	if got := b.cfg.replica().Name; got != "sluice-1" {
-		t.Errorf("the replica's name is %q, want sluice-1, that of its data", got)
-	}
-	if origin, holder := b.cfg.limit.Origin, b.cfg.cluster.Replica; origin != "sluice-1" || holder != "sluice-1" {
-		t.Errorf("limits have the name %q, the Lease %q, want sluice-1", origin, holder)
-	}
-	b.ready()
-	b.count("jobs", 1)
-	reads(t, "jobs", 51, a, b)
-	if got := len(a.replication.replica.Origins()); got != 1 {
-		t.Errorf("the other replica knows %d origins, want 1", got)
-	}
-}
-
-// Data under the name of another replica would count twice.
-func TestReplicaWithDataOfAnother(t *testing.T) {
-	t.Parallel()
-	a, b := pair(t)
-	b.as("sluice-7")
-	if p, err := wire(t.Context(), parsed(t, b.dir, b.flags...), slog.New(slog.DiscardHandler)); err == nil {
-		t.Fatal("the replica started with the data of another one: ", p.abandon())
-	}
-	code, _, errs := called(t, onFreePorts(b.dir, b.flags...)...)
-	if code != command.ExitUsage {
-		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
-	}
-	for _, want := range []string{`--replica-name is "sluice-7"`, b.dir, `must be "sluice-1"`, "--data-dir"} {
-		if !strings.Contains(errs, want) {
-			t.Errorf("the error does not say %s:\n%s", want, errs)
-		}
-	}
-	if got := strings.Count(errs, "--replica-name"); got != 1 {
-		t.Errorf("the setting is named %d times:\n%s", got, errs)
-	}
-	reads(t, "jobs", 50, a)
-	b.as("sluice-1").start()
-	b.ready()
-	reads(t, "jobs", 50, a, b)
 }
 
 // A folder without series is free for any name: a second origin counts nothing twice.
@@ -86,6 +25,9 @@ func TestReplicaTakesAFolderWithoutSeries(t *testing.T) {
 	r.as("").start()
 	if got := r.cfg.replica().Name; got != "b" {
 		t.Errorf("the replica's name is %q, want b, the last one", got)
+	}
+	if origin, holder := r.cfg.limit.Origin, r.cfg.cluster.Replica; origin != "b" || holder != "b" {
+		t.Errorf("limits have the name %q, the Lease %q, want b", origin, holder)
 	}
 }
 

@@ -6,17 +6,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
@@ -133,16 +129,6 @@ func eventually(t *testing.T, is func() bool, instead func() string) {
 	}
 }
 
-func TestReplicasAnswerWithTheSum(t *testing.T) {
-	t.Parallel()
-	all := replicasOf(t, 2, "--replica-insecure")
-	for i, r := range all {
-		r.start()
-		r.count("jobs", i+1)
-	}
-	reads(t, "jobs", 3, all...)
-}
-
 // secured returns the flags of TLS between replicas, with a certificate of an authority of its own.
 func secured(t *testing.T) []string {
 	t.Helper()
@@ -198,78 +184,6 @@ func TestReplicasComeAndGo(t *testing.T) {
 	}
 	b.count("jobs", 16)
 	reads(t, "jobs", 31, all...)
-}
-
-// A process whose certificate another authority signed stays alone, and both sides go on.
-func TestReplicaOfAnotherAuthority(t *testing.T) {
-	t.Parallel()
-	all := replicasOf(t, 2, secured(t)...)
-	all[1].flags = append(all[1].flags, secured(t)...) // later flags win
-	for i, r := range all {
-		r.start()
-		r.count("jobs", i+1)
-	}
-	for _, r := range all {
-		r.ready()
-	}
-	eventually(t, func() bool { return valueOf(t, all[0].registry, "sluice_replica_refused_connections_total") > 0 },
-		func() string { return "no refused connection is counted" })
-	for i, r := range all {
-		if got := r.total("jobs"); got != float64(i+1) {
-			t.Errorf("%s reads %v, want %d, its own", r.cfg.natsbus.Name, got, i+1)
-		}
-	}
-}
-
-// valueOf is the value of a metric without labels.
-func valueOf(t *testing.T, from prometheus.Gatherer, name string) float64 {
-	t.Helper()
-	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == name {
-			m := family.GetMetric()[0]
-			return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
-}
-
-// A replica that is killed leaves its values with the others.
-func TestKilledReplica(t *testing.T) {
-	t.Parallel()
-	all := replicasOf(t, 2, "--replica-insecure")
-	a, b := all[0], all[1]
-	a.start()
-	a.count("jobs", 1)
-	killed := startServingBy(t, exec.Command(os.Args[0], onFreePorts(b.dir, b.flags...)...))
-	body := strings.NewReader("jobs:2|c\n")
-	answer, err := http.Post(killed.at+"/v1/statsd?sync=true", "text/plain", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
-	reads(t, "jobs", 3, a)
-	if err := syscall.Kill(-killed.cmd.Process.Pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	<-killed.done
-	eventually(t, func() bool {
-		if got := a.total("jobs"); got != 3 {
-			t.Fatalf("reads %v after another replica was killed, want 3", got)
-		}
-		return a.replication.replica.Origins()[0].StandingStill
-	}, func() string { return "the replica that was killed is not known to be away" })
-	if got := a.total("jobs"); got != 3 {
-		t.Errorf("reads %v while another replica is away, want 3", got)
-	}
-	b.start()
-	b.ready()
-	b.count("jobs", 4)
-	reads(t, "jobs", 7, a, b)
 }
 
 // The store's last flush is handed over before the connections end, and the APIs answer meanwhile.

@@ -12,7 +12,7 @@ func TestSuggestions(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"serv"}, `did you mean "serve"?`},
+		{[]string{"server"}, `unknown command "server"; did you mean "serve"?`},
 		{[]string{"help", "gett"}, `did you mean "get"?`},
 		{[]string{"serve", "--max-serie=5"}, "unknown flag --max-serie; did you mean --max-series?"},
 		{[]string{"serve", "--max_series=5"}, "did you mean --max-series?"},

@@ -50,7 +50,7 @@ func TestRejectionsAreCountedByCause(t *testing.T) {
 
 func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 	r := NewRejections(nil)
-	long := []byte(strings.Repeat("x", 1<<20))
+	long := []byte(strings.Repeat("x", 16<<10))
 	for i := range 3 * maxRejections {
 		r.Add(&Sample{"udp", podSender(uint64(i), fmt.Sprint("p", i)), metric.BadName, long, long, because(string(long))}, 1)
 		r.Add(&Sample{"udp", podSender(9, "often"), metric.BadName, nil, nil, because("")}, 1)
