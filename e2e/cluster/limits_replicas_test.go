@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,9 +48,20 @@ func TestReplicasShareLimits(t *testing.T) {
 	for i := range 4 {
 		put(both[i%2], fmt.Sprint("m", i), http.StatusOK)
 	}
-	time.Sleep(2 * time.Second) // both know all four
-	put(first, "of-first", http.StatusOK)
-	put(second, "of-second", http.StatusOK) // at the same moment: the first has not published yet
+	within(t, func() error {
+		for _, c := range both {
+			for i := range 4 {
+				if status, text, err := c.ask(t, address, http.MethodGet, path(fmt.Sprint("m", i)), ""); status != http.StatusOK {
+					return fmt.Errorf("a replica does not know m%d yet: %d %s %v", i, status, text, err)
+				}
+			}
+		}
+		return nil
+	})
+	var pushing sync.WaitGroup // at the same moment: the first has not published yet
+	pushing.Go(func() { put(first, "of-first", http.StatusOK) })
+	put(second, "of-second", http.StatusOK)
+	pushing.Wait()
 	kept, evicted := "of-first", "of-second"
 	within(t, func() error {
 		shed := [2]float64{}

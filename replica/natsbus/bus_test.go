@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -19,12 +20,16 @@ import (
 	"github.com/sluice-metrics/sluice/ratelog/logtest"
 )
 
-// reserve returns loopback addresses that were free a moment ago.
+// host is a loopback address of this process alone, so that nothing else takes a port between its choice and
+// the start of the bus.
+var host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+
+// reserve returns loopback addresses on which nothing listens.
 func reserve(t testing.TB, n int) []string {
 	t.Helper()
 	var all []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", host+":0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,8 +51,9 @@ type member struct {
 	received []string
 }
 
-// patient are timeouts that no test runs into, however slow the machine is.
-var patient = timeouts{start: time.Hour, handshake: time.Hour, write: time.Hour, ping: time.Hour, close: time.Hour}
+// patient are timeouts that no test runs into, however slow the machine is. The end of a bus whose NATS has just
+// gone takes the whole of close.
+var patient = timeouts{start: time.Hour, handshake: time.Hour, write: time.Hour, ping: time.Hour, close: 30 * time.Second}
 
 func open(t testing.TB, cfg Config) *member {
 	t.Helper()
@@ -82,7 +88,7 @@ func (m *member) end() {
 		if first {
 			close(m.done)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(10 * time.Minute):
 		m.t.Error("Run did not return")
 	}
 }
@@ -147,7 +153,7 @@ func peers(t testing.TB, n int, ca *testauthority.Authority) []Config {
 		if ca == nil {
 			cfg.Insecure = true
 		} else {
-			cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.Sign(t, t.TempDir(), testauthority.Leaf{})
+			cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.Sign(t, t.TempDir(), testauthority.Leaf{Host: host})
 		}
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)
@@ -328,7 +334,7 @@ func TestFlood(t *testing.T) {
 // userServer is a NATS of the user.
 func userServer(t *testing.T, port int, change ...func(*server.Options)) *server.Server {
 	t.Helper()
-	options := &server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, NoSystemAccount: true}
+	options := &server.Options{Host: host, Port: port, NoSigs: true, NoLog: true, NoSystemAccount: true}
 	for _, c := range change {
 		c(options)
 	}
@@ -374,7 +380,7 @@ func TestUsersOwnNATS(t *testing.T) {
 func TestUsersOwnNATSWithTLS(t *testing.T) {
 	t.Parallel()
 	ca := testauthority.New(t)
-	certFile, keyFile, caFile := ca.Sign(t, t.TempDir(), testauthority.Leaf{})
+	certFile, keyFile, caFile := ca.Sign(t, t.TempDir(), testauthority.Leaf{Host: host})
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +388,7 @@ func TestUsersOwnNATSWithTLS(t *testing.T) {
 	s := userServer(t, server.RANDOM_PORT, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	})
-	_, _, foreign := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})
+	_, _, foreign := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{Host: host})
 	var all []*member
 	for i, file := range []string{caFile, caFile, foreign, caFile} {
 		cfg := DefaultConfig()

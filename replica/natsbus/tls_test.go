@@ -27,10 +27,10 @@ func TestForeignCertificates(t *testing.T) {
 		leaf testauthority.Leaf
 		want string
 	}{
-		{"another authority", testauthority.New(t), testauthority.Leaf{}, "unknown authority"},
+		{"another authority", testauthority.New(t), testauthority.Leaf{Host: host}, "unknown authority"},
 		{"another host", ca, testauthority.Leaf{Host: "web.example"}, "must name a host of the peers"},
-		{"expired", ca, testauthority.Leaf{Ended: true}, "has expired"},
-		{"for code", ca, testauthority.Leaf{Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}, "incompatible key usage"},
+		{"expired", ca, testauthority.Leaf{Host: host, Ended: true}, "has expired"},
+		{"for code", ca, testauthority.Leaf{Host: host, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}, "incompatible key usage"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	b.end()
 	next := testauthority.New(t)
 	for _, cfg := range all {
-		replace(t, next, cfg, testauthority.Leaf{})
+		replace(t, next, cfg, testauthority.Leaf{Host: host})
 	}
 	time.Sleep(mutualtls.RereadAfter)
 	b = open(t, all[1])
@@ -119,7 +119,7 @@ func TestExpiryFollowsTheFile(t *testing.T) {
 	t.Parallel()
 	cfg := peers(t, 1, testauthority.New(t))[0]
 	a := open(t, cfg)
-	replace(t, testauthority.New(t), cfg, testauthority.Leaf{Ended: true})
+	replace(t, testauthority.New(t), cfg, testauthority.Leaf{Host: host, Ended: true})
 	time.Sleep(mutualtls.RereadAfter)
 	if left := time.Until(time.Unix(int64(gauge(t, a, expiresDesc)), 0)); left > 0 {
 		t.Errorf("the certificate expires in %v, want in the past", left)
