@@ -48,16 +48,19 @@ func TestReplicasShareLimits(t *testing.T) {
 	for i := range 4 {
 		put(both[i%2], fmt.Sprint("m", i), http.StatusOK)
 	}
-	within(t, func() error {
-		for _, c := range both {
-			for i := range 4 {
-				if status, text, err := c.ask(t, address, http.MethodGet, path(fmt.Sprint("m", i)), ""); status != http.StatusOK {
-					return fmt.Errorf("a replica does not know m%d yet: %d %s %v", i, status, text, err)
+	reads := func(want int, names ...string) func() error { // at both replicas
+		return func() error {
+			for _, c := range both {
+				for _, name := range names {
+					if status, text, err := c.ask(t, address, http.MethodGet, path(name), ""); status != want {
+						return fmt.Errorf("a replica answers %d %s %v about %s, want %d", status, text, err, name, want)
+					}
 				}
 			}
+			return nil
 		}
-		return nil
-	})
+	}
+	within(t, reads(http.StatusOK, "m0", "m1", "m2", "m3"))
 	var pushing sync.WaitGroup // at the same moment: the first has not published yet
 	pushing.Go(func() { put(first, "of-first", http.StatusOK) })
 	put(second, "of-second", http.StatusOK)
@@ -77,6 +80,7 @@ func TestReplicasShareLimits(t *testing.T) {
 		}
 		return nil
 	})
+	within(t, reads(http.StatusNotFound, evicted)) // before, the other replica takes it for a twin
 	for _, c := range both {
 		put(c, evicted, http.StatusTooManyRequests)
 		put(c, "m0", http.StatusOK) // a twin takes no slot
