@@ -32,44 +32,28 @@ func bodies() map[messageType][]byte {
 	}
 }
 
-// again reads a body and encodes it again.
-func again(kind messageType, body []byte) ([]byte, error) {
-	switch kind {
-	case typeDelta:
-		m, err := readDelta(body)
-		return m.append(nil), err
-	case typeBeat:
-		m, err := readBeat(body)
-		return m.append(nil), err
-	case typeWant:
-		m, err := readWant(body)
-		return m.append(nil), err
-	case typeWhole:
-		m, err := readWhole(body)
-		return m.append(nil), err
-	case typeNumbers:
-		m, err := readNumbers(body)
-		return m.append(nil), err
-	case typeDocuments:
-		m, err := readDocuments(body)
-		return m.append(nil), err
-	case typeRelay:
-		m, err := readRelay(body)
-		return m.append(nil), err
-	case typeWantRelay:
-		m, err := readWantRelay(body)
-		return m.append(nil), err
-	case typeVersions:
-		m, err := readVersions(body)
-		return m.append(nil), err
-	case typeRelayed:
-		m, err := readRelayed(body)
-		return m.append(nil), err
-	default:
-		m, err := readSync(body)
-		return m.append(nil), err
+// message is a body that can be encoded.
+type message[B any] interface {
+	*B
+	append(dst []byte) []byte
+}
+
+// reencode returns what reads a body and encodes it again.
+func reencode[B any, M message[B]](read func([]byte) (B, error)) func([]byte) ([]byte, error) {
+	return func(body []byte) ([]byte, error) {
+		m, err := read(body)
+		return M(&m).append(nil), err
 	}
 }
+
+var reencoders = map[messageType]func([]byte) ([]byte, error){
+	typeDelta: reencode(readDelta), typeBeat: reencode(readBeat), typeWant: reencode(readWant), typeWhole: reencode(readWhole),
+	typeNumbers: reencode(readNumbers), typeDocuments: reencode(readDocuments), typeSync: reencode(readSync), typeSynced: reencode(readSync),
+	typeRelay: reencode(readRelay), typeWantRelay: reencode(readWantRelay), typeVersions: reencode(readVersions), typeRelayed: reencode(readRelayed),
+}
+
+// again reads a body and encodes it again.
+func again(kind messageType, body []byte) ([]byte, error) { return reencoders[kind](body) }
 
 func TestMessagesAreReadAsWritten(t *testing.T) {
 	for kind, body := range bodies() {

@@ -2,7 +2,6 @@ package replica
 
 import (
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 )
@@ -95,77 +94,6 @@ func TestEachReplicaAnswersTheSumOfAll(t *testing.T) {
 				t.Errorf("%s: %+v", n.name, one)
 			}
 		}
-	}
-}
-
-func TestLateJoinerReadsWholeBlocks(t *testing.T) {
-	w := newWorld(t, 2, "a")
-	for range 500 {
-		w.nodes[0].table.add(w.rng.IntN(200), 0, 1)
-	}
-	w.run(5 * time.Second)
-	w.nodes = append(w.nodes, newNode(t, w.fabric, "b"))
-	for range 20 {
-		w.push(w.nodes[0])
-		w.run(100 * time.Millisecond)
-	}
-	w.run(time.Second)
-	w.agree(w.applied())
-}
-
-func TestLastLostDeltaIsFound(t *testing.T) {
-	w := newWorld(t, 3, "a", "b")
-	w.push(w.nodes[0])
-	w.run(2 * time.Second)
-	w.drop = 1
-	w.push(w.nodes[0])
-	w.run(600 * time.Millisecond)
-	w.drop = 0
-	w.run(3 * time.Second)
-	w.agree(w.applied())
-}
-
-func TestRestartIsNoDip(t *testing.T) {
-	w := newWorld(t, 4, "a", "b")
-	for range 50 {
-		w.push(w.nodes[0])
-		w.run(100 * time.Millisecond)
-	}
-	w.run(time.Second)
-	want := w.applied()
-	w.nodes[0].kill()
-	w.run(20 * time.Second)
-	w.agree(want)
-	if _, detail := w.nodes[1].replica.Ready(); !strings.Contains(detail, "a stands still for 20s") {
-		t.Error(detail)
-	}
-	w.nodes[0].start()
-	for range 50 {
-		w.run(100 * time.Millisecond)
-		if got := w.nodes[1].total(); got != want {
-			t.Fatalf("b answers %d, want %d", got, want)
-		}
-	}
-	w.agree(want)
-}
-
-func TestLostDiskKeepsWhatTheFormerEpochCounted(t *testing.T) {
-	w := newWorld(t, 5, "a", "b")
-	w.push(w.nodes[0])
-	w.run(2 * time.Second)
-	want := w.applied()
-	w.nodes[0].kill()
-	w.nodes[0].disk = nil
-	w.run(5 * time.Second)
-	w.nodes[0].start()
-	w.run(5 * time.Second)
-	if got := w.nodes[1].total(); got != want {
-		t.Errorf("b answers %d, want %d", got, want)
-	}
-	w.nodes[0].table.add(0, 0, 7)
-	w.run(2 * time.Second)
-	if got := w.nodes[1].total(); got != want+7 {
-		t.Errorf("b answers %d, want %d", got, want+7)
 	}
 }
 

@@ -234,7 +234,6 @@ func (r *tables) check() {
 			}
 		}
 	}
-	r.checkSums()
 	r.agree("free:last")
 	clients := map[string]int64{}
 	for pod := range r.clients {
@@ -243,23 +242,6 @@ func (r *tables) check() {
 	r.equal("client:total", clients)
 	r.checkDoomed()
 	r.checkGroups()
-}
-
-// checkSums compares all replicas with the sums of the samples.
-func (r *tables) checkSums() {
-	for expression, want := range summed(r.all) {
-		numbers := map[string]metric.Number{}
-		for pod, n := range want {
-			numbers[pod] = metric.Float(n)
-		}
-		for _, p := range r.all {
-			got := p.read(expression)
-			same := func(a, b metric.Number) bool { return a.Float64() == b.Float64() }
-			if !maps.EqualFunc(got, numbers, same) {
-				r.wrong(p, expression, got, numbers)
-			}
-		}
-	}
 }
 
 // checkDoomed checks that what was deleted is gone everywhere, unless the deletion was lost: then it

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,48 +66,36 @@ func testLostDelta(t *testing.T, lose func(txn database.Transaction, key []byte)
 	restored.mustEqual(t, again)
 }
 
-// TestLostFirstDelta: a block without a checkpoint and without its first delta can't be restored.
-func TestLostFirstDelta(t *testing.T) {
-	dir := t.TempDir()
-	makeChain(t, dir, 4)
-	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
-	mustFailBlock(t, dir, newModel(0), 0)
-}
-
 // TestBlockThatCannotBeRestored: the other blocks are restored, the block's entries are saved to a
 // file, and the block can be used again.
 func TestBlockThatCannotBeRestored(t *testing.T) {
 	t.Parallel()
-	t.Run("refused", func(t *testing.T) {
-		dir := t.TempDir()
-		makeChain(t, dir, 4)
-		mustFailBlock(t, dir, &modelTable{spoilt: map[int]bool{0: true}}, 0)
-	})
-	t.Run("panic", func(t *testing.T) {
-		dir := t.TempDir()
-		makeChain(t, dir, 4)
-		mustFailBlock(t, dir, &modelTable{panics: map[int]bool{0: true}}, 0)
-	})
-	for name, key := range map[string][]byte{
-		"checkpoint garbage": format.AppendBlockKey(nil, format.PrefixCheckpoint, 0),
-		"names garbage":      format.AppendBlockKey(nil, format.PrefixNames, 0),
+	names, garbage := format.AppendBlockKey(nil, format.PrefixNames, 0), []byte(strings.Repeat("garbage", 10))
+	for name, c := range map[string]struct {
+		periods int
+		table   *modelTable
+		spoil   func(txn database.Transaction) error // may be nil
+	}{
+		"refused": {4, &modelTable{spoilt: map[int]bool{0: true}}, nil},
+		"panic":   {4, &modelTable{panics: map[int]bool{0: true}}, nil},
+		"checkpoint garbage": {200, newModel(0), func(txn database.Transaction) error {
+			return txn.Set(format.AppendBlockKey(nil, format.PrefixCheckpoint, 0), garbage)
+		}},
+		"names garbage": {200, newModel(0), func(txn database.Transaction) error { return txn.Set(names, garbage) }},
+		"names missing": {200, newModel(0), func(txn database.Transaction) error { return txn.Delete(names) }},
+		"first delta missing": {4, newModel(0), func(txn database.Transaction) error {
+			return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) // and there is no checkpoint
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			makeChain(t, dir, 200)
-			garbage := []byte(strings.Repeat("garbage", 10))
-			editDatabase(t, dir, func(txn database.Transaction) error { return txn.Set(key, garbage) })
-			mustFailBlock(t, dir, newModel(0), 0)
+			makeChain(t, dir, c.periods)
+			if c.spoil != nil {
+				editDatabase(t, dir, c.spoil)
+			}
+			mustFailBlock(t, dir, c.table, 0)
 		})
 	}
-	t.Run("names missing", func(t *testing.T) {
-		dir := t.TempDir()
-		makeChain(t, dir, 200)
-		editDatabase(t, dir, func(txn database.Transaction) error {
-			return txn.Delete(format.AppendBlockKey(nil, format.PrefixNames, 0))
-		})
-		mustFailBlock(t, dir, newModel(0), 0)
-	})
 	t.Run("a part of another flush", func(t *testing.T) {
 		dir := t.TempDir()
 		model := newModel(2)
@@ -185,48 +172,5 @@ func TestHalfACheckpoint(t *testing.T) {
 		}
 		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
 		mustRestore(t, crashCopy(t, dir), model)
-	}
-}
-
-// TestLogCutAnywhere holds S1 for a log whose end, or a page in the middle, did not reach the
-// disk.
-func TestLogCutAnywhere(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(3, 4))
-	dir := t.TempDir()
-	model := newModel(6)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
-	for range 140 {
-		model.randomOps(r, 6)
-		clock.period(t)
-	}
-	model.randomOps(r, 5)
-	for i := range 8 {
-		copied := crashCopy(t, dir)
-		logs := databaseFiles(t, copied, "*.mem")
-		log := logs[len(logs)-1]
-		at := r.Int64N(4 << 20)
-		if i%2 == 0 {
-			truncate(t, log, at)
-		} else {
-			overwrite(t, log, at, make([]byte, 4096))
-		}
-		restored := newModel(0)
-		again := mustOpen(t, copied, restored)
-		for _, b := range model.blocks {
-			b.flushed = 0
-		}
-		model.history0()
-		model.mustDescend(t, restored)
-		mustClose(t, again)
-	}
-	mustClose(t, s)
-}
-
-// history0 allows that a block was never written.
-func (m *modelTable) history0() {
-	for _, b := range m.blocks {
-		b.history = append(b.history, map[uint16]modelSeries{})
 	}
 }

@@ -131,6 +131,7 @@ func (s *Store) countKeys(t *testing.T, kind byte) (n int) {
 
 // TestDocumentThatCannotBeRead: an unreadable document loses itself alone, and Detail mentions it.
 func TestDocumentThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	dir, shelf := t.TempDir(), newShelf()
 	s := openWith(t, dir, shelf)
 	stop := start(t, s)
@@ -151,6 +152,7 @@ func TestDocumentThatCannotBeRead(t *testing.T) {
 
 // TestDocumentsAreOwedUntilTheyAreOnDisk: documents of a failed flush are written by the next one.
 func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
+	t.Parallel()
 	dir, shelf := t.TempDir(), newShelf()
 	s := openWith(t, dir, shelf)
 	stop := start(t, s)

@@ -59,15 +59,14 @@ func TestRefusedDirectory(t *testing.T) {
 		{"foreign files", func(t *testing.T, dir string) { mkdir(t, dir); appendTo(t, filepath.Join(dir, "letters.txt"), "dear") },
 			folder.ErrForeign, "letters.txt"},
 		{"foreign folder", func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "etc")) }, folder.ErrForeign, "etc"},
-		{"foreign database", func(t *testing.T, dir string) {
-			db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}, folder.ErrForeign, "holds"},
+		{"foreign database", makeBadger, folder.ErrForeign, "holds"},
+		{"foreign file beside an empty marker", func(t *testing.T, dir string) {
+			touchAll(folder.MarkerName, "thesis.tex")(t, dir)
+		}, folder.ErrForeign, "is empty"},
+		{"foreign database beside an empty marker", func(t *testing.T, dir string) {
+			touchAll(folder.MarkerName)(t, dir)
+			makeBadger(t, filepath.Join(dir, folder.DatabaseName))
+		}, folder.ErrForeign, "is empty"},
 		{"foreign marker", func(t *testing.T, dir string) {
 			mkdir(t, dir)
 			appendTo(t, filepath.Join(dir, folder.MarkerName), "to Bremen")
@@ -118,6 +117,28 @@ func TestRefusedDirectory(t *testing.T) {
 	}
 }
 
+// makeBadger makes a database that isn't ours.
+func makeBadger(t *testing.T, dir string) {
+	t.Helper()
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// touchAll returns what makes empty files below a folder.
+func touchAll(files ...string) func(t *testing.T, dir string) {
+	return func(t *testing.T, dir string) {
+		for _, file := range files {
+			mkdir(t, filepath.Dir(filepath.Join(dir, file)))
+			touch(t, filepath.Join(dir, file))
+		}
+	}
+}
+
 func appendMarker(t *testing.T, dir, version string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, folder.MarkerName), []byte(folder.MarkerText+version+"\n"), 0o640); err != nil {
@@ -125,14 +146,15 @@ func appendMarker(t *testing.T, dir, version string) {
 	}
 }
 
-// TestAcceptedDirectory: a fresh volume, and the remains of a process that died while it created
-// the folder.
+// TestAcceptedDirectory: a fresh volume, and the remains of a process that died, or of a power cut
+// or a full disk, while it created the folder.
 func TestAcceptedDirectory(t *testing.T) {
+	t.Parallel()
 	for name, do := range map[string]func(t *testing.T, dir string){
 		"missing":       func(t *testing.T, dir string) { t.Helper() },
 		"empty":         mkdir,
 		"fresh volume":  func(t *testing.T, dir string) { mkdir(t, filepath.Join(dir, "lost+found")) },
-		"empty marker":  func(t *testing.T, dir string) { mkdir(t, dir); touch(t, filepath.Join(dir, folder.MarkerName)) },
+		"empty marker":  touchAll(folder.MarkerName),
 		"only a marker": func(t *testing.T, dir string) { mkdir(t, dir); appendMarker(t, dir, "1") },
 		"half a first opening": func(t *testing.T, dir string) {
 			mkdir(t, filepath.Join(dir, folder.DatabaseName))
@@ -140,12 +162,22 @@ func TestAcceptedDirectory(t *testing.T) {
 			appendTo(t, filepath.Join(dir, folder.DatabaseName, "MANIFEST-REWRITE"), "Bd")
 			appendTo(t, filepath.Join(dir, folder.DatabaseName, "LOCK"), "1")
 		},
+		"before the marker":   touchAll(folder.MarkerName + ".new"),
+		"full disk":           touchAll(folder.LockName),
+		"before the database": touchAll(folder.MarkerName, folder.LockName),
+		"before its manifest": touchAll(folder.MarkerName, folder.LockName, folder.DatabaseName+"/LOCK"),
+		"manifest without bytes": touchAll(folder.MarkerName, folder.LockName, folder.DatabaseName+"/"+badger.ManifestFilename,
+			"tls.key", "ca.crt", "kubeconfig"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			do(t, dir)
+			if err := CheckFolder(dir); err != nil {
+				t.Fatalf("CheckFolder: %v", err)
+			}
 			s := mustOpen(t, dir, newModel(0))
-			if ok, detail := s.Detail(); !ok || s.count.setAside.Load() > 0 {
+			aside := s.count.setAside.Load() > 0 // only what looks like a database
+			if ok, detail := s.Detail(); !ok || aside != (name == "manifest without bytes") {
 				t.Fatal(ok, detail)
 			}
 			mustClose(t, s)
@@ -180,6 +212,7 @@ func TestSecondProcess(t *testing.T) {
 }
 
 func TestConfigFaults(t *testing.T) {
+	t.Parallel()
 	if err := testConfig("/x").Validate(); err != nil {
 		t.Fatalf("the defaults are refused: %v", err)
 	}

@@ -129,6 +129,21 @@ func (c *fullDiskChild) waitFor(what string) {
 	eventually(c.t, what, func() bool { return strings.Contains(c.ask("detail"), what) })
 }
 
+// smallDisk mounts a disk until the test ends.
+func smallDisk(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=256m"); err != nil {
+		t.Skipf("needs to mount a small disk: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil { // a log may stay mapped, see restoreOnly
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 // fill takes all free space of a disk at once.
 func fill(t *testing.T, path string) {
 	t.Helper()
@@ -157,15 +172,7 @@ func TestDiskFillsAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"resume", "close", "kill"} {
 		t.Run(end, func(t *testing.T) {
-			disk := t.TempDir()
-			if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
-				t.Skipf("needs to mount a small disk: %v", err)
-			}
-			defer func() {
-				if err := syscall.Unmount(disk, 0); err != nil {
-					t.Error(err)
-				}
-			}()
+			disk := smallDisk(t)
 			dir, ballast := filepath.Join(disk, "data"), filepath.Join(disk, "ballast")
 			child := startFullDiskChild(t, dir)
 			acknowledged := ""
@@ -208,6 +215,7 @@ func TestDiskFillsAtOnce(t *testing.T) {
 // TestRoomIsSeenBeforeEveryBatch: a disk that is full in the middle of a flush stops it. Badger is
 // neither written to nor closed, and the next flush writes the dropped changes.
 func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(8)
 	s := mustOpen(t, dir, model)

@@ -88,9 +88,7 @@ func TestKill(t *testing.T) {
 		if err != nil || number < acknowledged {
 			t.Fatalf("round %d: %d was synced, restored %d (%v)", round, acknowledged, number, err)
 		}
-		if _, detail := s.Detail(); s.count.setAside.Load()+s.count.failedBlocks.Load()+s.count.cutBlocks.Load() > 0 {
-			t.Fatalf("round %d: restored with losses: %s", round, detail)
-		}
+		mustLoseNothing(t, s)
 		mustClose(t, s)
 	}
 	if acknowledged < rounds/2 {

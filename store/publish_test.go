@@ -76,6 +76,7 @@ func mustOpenPublishing(t testing.TB, dir string, model *modelTable) (*Store, *m
 
 // TestPublish: a flush publishes each delta once and then its own end, also without changes.
 func TestPublish(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(3)
 	s, replica := mustOpenPublishing(t, dir, model)
 	clock := newStepper(s)
@@ -94,6 +95,7 @@ func TestPublish(t *testing.T) {
 // TestPublishWhileDiskIsFull: publishing goes on at the ordinary interval, and what was published
 // meanwhile reaches the disk once there is space.
 func TestPublishWhileDiskIsFull(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(4)
 	s, replica := mustOpenPublishing(t, dir, model)
 	clock := newStepper(s)

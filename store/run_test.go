@@ -56,6 +56,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 
 // TestCleanStop: all that was applied before Run's context ended is restored, to the last sample.
 func TestCleanStop(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(3)
 	s := mustOpen(t, dir, model)
@@ -78,6 +79,7 @@ func TestCleanStop(t *testing.T) {
 
 // TestSync: a copy of the folder after Sync contains all that was applied before it.
 func TestSync(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(2)
 	s := mustOpen(t, dir, model)
@@ -100,6 +102,7 @@ func TestSync(t *testing.T) {
 
 // TestSyncsShareAFlush: all callers of Sync that wait for the next flush share it, and its fsync.
 func TestSyncsShareAFlush(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), newModel(1))
 	first := s.syncs.join()
 	if s.syncs.join() != first {
@@ -121,6 +124,7 @@ func TestSyncsShareAFlush(t *testing.T) {
 
 // TestSyncsShareAPeriod: however often Sync flushes, checkpoints stay as rare and no slot is lost.
 func TestSyncsShareAPeriod(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(3)
 	s := mustOpen(t, dir, model)
@@ -145,6 +149,7 @@ func TestSyncsShareAPeriod(t *testing.T) {
 // TestEvenCheckpoints: checkpoints of blocks that all begin to change at once are spread evenly
 // over the periods, each before its slots are used up. An unchanged block costs nothing.
 func TestEvenCheckpoints(t *testing.T) {
+	t.Parallel()
 	const blocks = 240
 	model := newModel(blocks + 1)
 	s := mustOpen(t, t.TempDir(), model)
@@ -232,6 +237,7 @@ func TestStall(t *testing.T) {
 
 // TestFailedWrite holds S4: the next successful flush writes the changes of a failed one.
 func TestFailedWrite(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(3)
 	s := mustOpen(t, dir, model)
@@ -275,15 +281,7 @@ func TestFailedWrite(t *testing.T) {
 // free space again all changes are written.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
-		t.Skipf("needs to mount a small disk: %v", err)
-	}
-	defer func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Error(err)
-		}
-	}()
+	disk := smallDisk(t)
 	cfg := testConfig(filepath.Join(disk, "data"))
 	cfg.MinFreeBytes = database.LeastFreeBytes
 	cfg.FlushInterval = minFlushInterval
@@ -316,6 +314,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	makeChain(t, dir, 3)
 	s := mustOpen(t, dir, newModel(0))

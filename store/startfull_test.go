@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -121,6 +120,7 @@ func TestUnreadWithoutRoom(t *testing.T) {
 // TestLossOnAFullDisk: a block that couldn't be restored is not overwritten, because there was no
 // space to save it. All else is persisted.
 func TestLossOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	makeChain(t, dir, 4)
 	editDatabase(t, dir, func(txn database.Transaction) error { return txn.Delete(format.AppendDeltaKey(nil, 0, 1<<8)) })
@@ -149,6 +149,7 @@ func TestLossOnAFullDisk(t *testing.T) {
 // TestEvidenceStays: files that show the damage of a database aren't overwritten while the start
 // waits for space.
 func TestEvidenceStays(t *testing.T) {
+	t.Parallel()
 	dir, _ := makeDatabase(t)
 	manifest := databaseFiles(t, dir, "MANIFEST")[0]
 	truncate(t, manifest, fileSize(t, manifest)-3)
@@ -189,15 +190,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"closed", "killed"} {
 		t.Run(end, func(t *testing.T) {
-			disk := t.TempDir()
-			if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=256m"); err != nil {
-				t.Skipf("needs to mount a small disk: %v", err)
-			}
-			defer func() {
-				if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil { // a log stays mapped, see restoreOnly
-					t.Error(err)
-				}
-			}()
+			disk := smallDisk(t)
 			dir, ballast := filepath.Join(disk, "data"), filepath.Join(disk, "ballast")
 			child := startFullDiskChild(t, dir)
 			child.ask("kept")

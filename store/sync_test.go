@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/wal"
 )
 
@@ -15,6 +14,7 @@ import (
 // couldn't write. So after one nothing is acknowledged until the database was closed, which writes
 // the content of its logs into tables.
 func TestSyncAfterAFailedOne(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	model := newModel(6)
 	s := mustOpen(t, dir, model)
@@ -25,10 +25,7 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 	log := databaseFiles(t, dir, "*.mem")[0]
 	before := headerOf(t, log)
 
-	unsyncable := filepath.Join(dir, folder.DatabaseName, "00099.mem")
-	if err := os.Symlink("/dev/null", unsyncable); err != nil { // fsync(2): EINVAL
-		t.Fatal(err)
-	}
+	unsyncable := breakSync(t, s)
 	if err := s.syncOnce(); err == nil {
 		t.Fatal("a sync succeeded, though one log cannot be synced")
 	}
@@ -58,6 +55,16 @@ func TestSyncAfterAFailedOne(t *testing.T) {
 	mustRestore(t, dir, model)
 }
 
+// breakSync adds a log that cannot be synced, and returns its path.
+func breakSync(t *testing.T, s *Store) string {
+	t.Helper()
+	path := filepath.Join(s.folder.Database(), "00099.mem")
+	if err := os.Symlink("/dev/null", path); err != nil { // fsync(2): EINVAL
+		t.Fatal(err)
+	}
+	return path
+}
+
 // headerOf is the part of a log that no other log has.
 func headerOf(t *testing.T, log string) []byte {
 	t.Helper()
@@ -71,6 +78,7 @@ func headerOf(t *testing.T, log string) []byte {
 // TestFirstSyncOfAReopenedDatabaseFails: if the first sync after reopening fails, the database is
 // closed and opened once more before the next sync.
 func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, t.TempDir(), newModel(1))
 	clock := newStepper(s)
 	clock.period(t)
@@ -78,10 +86,7 @@ func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 
 	s.mustSync = true // as if the database had just been opened again
 	s.status.setNotPersisting("a sync failed")
-	unsyncable := filepath.Join(s.folder.Database(), "00099.mem")
-	if err := os.Symlink("/dev/null", unsyncable); err != nil {
-		t.Fatal(err)
-	}
+	unsyncable := breakSync(t, s)
 	clock.now = clock.now.Add(s.cfg.FlushInterval)
 	if err := s.flushStep(clock.now); err == nil {
 		t.Fatal("a flush succeeded, though one log cannot be synced")
@@ -101,15 +106,13 @@ func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 // TestDatabaseDiesAfterAFailedSync: the logs of a database that did not close are read again,
 // whatever the disk lacks of them. So syncs stay off until it has closed.
 func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
+	t.Parallel()
 	dir, model := t.TempDir(), newModel(2)
 	s := mustOpen(t, dir, model)
 	clock := newStepper(s)
 	model.put(1, 5, "a", "1")
 	clock.period(t)
-	unsyncable := filepath.Join(s.folder.Database(), "00099.mem")
-	if err := os.Symlink("/dev/null", unsyncable); err != nil {
-		t.Fatal(err)
-	}
+	unsyncable := breakSync(t, s)
 	if err := s.syncOnce(); err == nil {
 		t.Fatal("a sync succeeded, though one log cannot be synced")
 	}
