@@ -29,7 +29,7 @@ SHARED := ./adapter/... ./aggregate/... ./autoscaler ./connlimit ./console ./del
   ./policy ./ratelog ./receiver ./receiver/credential ./receiver/group ./receiver/ledger ./receiver/pending ./receiver/push/... \
   ./relay ./replica/... ./rule ./store/... ./wake ./workload
 
-.PHONY: build run check test unit binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
+.PHONY: build run check test unit long binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
   staticcheck fuzz stress nightly tools chart image release clean
 
 build:
@@ -45,7 +45,8 @@ check:
 
 test: vet unit binary
 
-# Each package is tested once: those with shared memory under the race detector, the others without. A
+# Each package is tested once: those with shared memory under the race detector, without their long tests, the
+# others without the race detector. A
 # loaded machine may take many times as long as an idle one, so timeouts only end what hangs. The load
 # test's own tests measure a server for two minutes; "make loadtest" runs those. A process under the race
 # detector sleeps a second at its end; the store starts many.
@@ -54,7 +55,11 @@ unit: shared = $(shell go list $(SHARED))
 unit:
 	$(GOTEST) -timeout 20m $(filter-out $(shared) %/loadtest,$(shell go list ./...))
 	$(GOTEST) -short -timeout 20m ./loadtest
-	$(if $(shell command -v gcc),$(RACE),$(GOTEST)) -timeout 40m $(shared)
+	$(if $(shell command -v gcc),$(RACE) -short,$(GOTEST)) -timeout 40m $(shared)
+
+# The long tests of packages with shared memory, which the race detector makes too slow: without it.
+long:
+	$(GOTEST) -timeout 20m ./adapter ./adapter/cluster ./aggregate ./receiver/push ./replica ./store/...
 
 loadtest:
 	$(GOTEST) -count=1 -timeout 10m ./loadtest
