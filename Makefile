@@ -45,9 +45,8 @@ check:
 
 test: vet unit binary
 
-# Each package is tested once: those with shared memory under the race detector, without their long tests, the
-# others without the race detector. A
-# loaded machine may take many times as long as an idle one, so timeouts only end what hangs. The load
+# Packages with shared memory are tested under the race detector, without their long tests; the others without
+# it. A loaded machine may take many times as long as an idle one, so timeouts only end what hangs. The load
 # test's own tests measure a server for two minutes; "make loadtest" runs those. A process under the race
 # detector sleeps a second at its end; the store starts many.
 RACE = CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(GOTEST) -race
