@@ -23,14 +23,15 @@ type gateway struct{ *harness }
 // ask sends a request whose answer may be text.
 func (g gateway) ask(method, path, body string, headers ...string) (*http.Response, string) {
 	g.Helper()
-	req, err := http.NewRequest(method, g.next()+path, strings.NewReader(body))
+	to := g.next()
+	req, err := http.NewRequest(method, to.url+path, strings.NewReader(body))
 	if err != nil {
 		g.Fatal(err)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := to.client.Do(req)
 	if err != nil {
 		g.Fatal(err)
 	}

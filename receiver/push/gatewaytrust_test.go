@@ -41,17 +41,13 @@ func (k *shopkeeper) Explain(s *metric.Sample) string { return "explained: " + s
 
 func (k *shopkeeper) ExplainLimit(*metric.Sample) string { return "" }
 
+// startShop runs a server that listens inMemory.
 func startShop(t *testing.T) (gateway, *shopkeeper) {
-	return startShopThatWaits(t, 200*time.Millisecond)
-}
-
-// startShopThatWaits is startShop with another PendingTimeout.
-func startShopThatWaits(t *testing.T, pending time.Duration) (gateway, *shopkeeper) {
 	k := &shopkeeper{}
 	k.known.Store(true)
-	h := start(t, func(c *Config, p *Parts) {
+	h := start(t, inMemory, func(c *Config, p *Parts) {
 		p.Senders, p.Trust = k, k
-		c.PendingTimeout, c.AdminWipe = pending, true
+		c.AdminWipe = true
 	})
 	return gateway{h}, k
 }
@@ -70,79 +66,82 @@ func (g gateway) put(namespace string) {
 // In a cluster, a group is of its sender's namespace, and nobody else's is pushed to, read or
 // deleted.
 func TestGroupsObeyTrust(t *testing.T) {
-	g, _ := startShop(t)
-	g.put("bank")
-	g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
-	if g.table.get(metric.Object{Namespace: "shop"}, "x", metric.Label{Key: "job", Value: "a"}, metric.Label{Key: "instance"}) == nil {
-		t.Error("it is not in the sender's namespace")
-	}
-	if g.table.senders["x"] != "127.0.0.1" {
-		t.Error("nobody sent it")
-	}
-	for _, method := range []string{"PUT", "POST", "DELETE"} {
-		g.wants(403, `"reason":"identity","message":"keeper may speak of shop only"`, method, "/metrics/job/a/namespace/bank", "")
-	}
-	g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop", "x 2\n") // a group of its own
-	g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/external%2Fbank", "x 2\n")
-	g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/nodes%2Fn1", "x 2\n")
-	g.exposes(`x{instance="",job="a"} 1`, `x{instance="",job="a",namespace="shop"} 2`)
-	for _, path := range []string{"/metrics", "/api/v1/metrics"} {
-		if _, text := g.ask("GET", path, ""); strings.Contains(text, "bank") {
-			t.Errorf("GET %s tells of bank: %s", path, text)
+	inVirtualTime(t, func(t *testing.T) {
+		g, _ := startShop(t)
+		g.put("bank")
+		g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
+		if g.table.get(metric.Object{Namespace: "shop"}, "x", metric.Label{Key: "job", Value: "a"}, metric.Label{Key: "instance"}) == nil {
+			t.Error("it is not in the sender's namespace")
 		}
-	}
-	if n := g.groups.Count(); n != 3 {
-		t.Errorf("%d groups, want 3: a refused push made one, or deleted one", n)
-	}
-	g.wants(202, `"deleted":2`, "PUT", "/api/v1/admin/wipe", "")
-	if n := g.groups.Count(); n != 1 {
-		t.Errorf("%d groups, want that of bank", n)
-	}
+		if g.table.senders["x"] != "127.0.0.1" {
+			t.Error("nobody sent it")
+		}
+		for _, method := range []string{"PUT", "POST", "DELETE"} {
+			g.wants(403, `"reason":"identity","message":"keeper may speak of shop only"`, method, "/metrics/job/a/namespace/bank", "")
+		}
+		g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop", "x 2\n") // a group of its own
+		g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/external%2Fbank", "x 2\n")
+		g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/nodes%2Fn1", "x 2\n")
+		g.exposes(`x{instance="",job="a"} 1`, `x{instance="",job="a",namespace="shop"} 2`)
+		for _, path := range []string{"/metrics", "/api/v1/metrics"} {
+			if _, text := g.ask("GET", path, ""); strings.Contains(text, "bank") {
+				t.Errorf("GET %s tells of bank: %s", path, text)
+			}
+		}
+		if n := g.groups.Count(); n != 3 {
+			t.Errorf("%d groups, want 3: a refused push made one, or deleted one", n)
+		}
+		g.wants(202, `"deleted":2`, "PUT", "/api/v1/admin/wipe", "")
+		if n := g.groups.Count(); n != 1 {
+			t.Errorf("%d groups, want that of bank", n)
+		}
+	})
 }
 
 // A push whose sender's address the cluster view does not know waits a moment for it.
 func TestGroupsWaitForTheirSender(t *testing.T) {
-	g, k := startShop(t)
-	k.known.Store(false)
-	began := time.Now()
-	res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "x 1\n")
-	if res.Header.Get("Retry-After") != "1" || time.Since(began) < 150*time.Millisecond {
-		t.Errorf("Retry-After %q after %v", res.Header.Get("Retry-After"), time.Since(began))
-	}
-	g, k = startShopThatWaits(t, time.Hour)
-	k.known.Store(false)
-	go func() {
-		for all := 0; all == 0; all, _ = g.server.gateway.Waiting.Taken(netip.Prefix{}) {
-			time.Sleep(time.Millisecond)
+	inVirtualTime(t, func(t *testing.T) {
+		g, k := startShop(t)
+		k.known.Store(false)
+		began := time.Now()
+		res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "x 1\n")
+		if took := time.Since(began); res.Header.Get("Retry-After") != "1" || took != DefaultConfig().PendingTimeout {
+			t.Errorf("Retry-After %q after %v", res.Header.Get("Retry-After"), took)
 		}
-		k.known.Store(true)
-	}()
-	g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
-	g.exposes(`x{instance="",job="a"} 1`)
-	k.known.Store(false)
-	g.exposes()
-	for range 256 { // as many as may wait
-		_ = g.server.gateway.Waiting.Acquire(netip.Prefix{})
-	}
-	began = time.Now()
-	g.wants(503, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
-	if time.Since(began) > time.Minute {
-		t.Error("it waited though as many do as may")
-	}
+		began = time.Now()
+		time.AfterFunc(time.Second, func() { k.known.Store(true) })
+		g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
+		if took := time.Since(began); took < time.Second || took > 2*time.Second {
+			t.Errorf("a sender that is known after a second waits for %v", took)
+		}
+		g.exposes(`x{instance="",job="a"} 1`)
+		k.known.Store(false)
+		g.exposes()
+		for range 256 { // as many as may wait
+			_ = g.server.gateway.Waiting.Acquire(netip.Prefix{})
+		}
+		began = time.Now()
+		g.wants(503, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it waited for %v though as many do as may", took)
+		}
+	})
 }
 
 // A rejection by the table for the sender's rights is a fault of the push, and of no group.
 func TestGroupRefusedByTheTable(t *testing.T) {
-	g, _ := startShop(t)
-	g.table.refuse["no"], g.table.refuse["later"] = metric.Identity, metric.Pending
-	g.wants(403, `"message":"explained: no"`, "PUT", "/metrics/job/a", "no 1\n")
-	if res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "later 1\n"); res.Header.Get("Retry-After") != "1" {
-		t.Error("it may not come again")
-	}
-	if n := g.groups.Count(); n != 0 {
-		t.Errorf("%d groups", n)
-	}
-	if n := g.rejected(metric.Identity); n != 2 {
-		t.Errorf("%d refused, want 2", n)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		g, _ := startShop(t)
+		g.table.refuse["no"], g.table.refuse["later"] = metric.Identity, metric.Pending
+		g.wants(403, `"message":"explained: no"`, "PUT", "/metrics/job/a", "no 1\n")
+		if res := g.wants(503, `"reason":"pending"`, "PUT", "/metrics/job/a", "later 1\n"); res.Header.Get("Retry-After") != "1" {
+			t.Error("it may not come again")
+		}
+		if n := g.groups.Count(); n != 0 {
+			t.Errorf("%d groups", n)
+		}
+		if n := g.rejected(metric.Identity); n != 2 {
+			t.Errorf("%d refused, want 2", n)
+		}
+	})
 }

@@ -29,6 +29,7 @@ import (
 // table is the smallest thing that honours Applier and Reader: a map under a mutex, without
 // windows.
 type table struct {
+	began   time.Time
 	mu      sync.Mutex
 	series  map[key]*entry
 	applied int
@@ -54,7 +55,7 @@ type entry struct {
 }
 
 func newTable() *table {
-	return &table{series: map[key]*entry{}, refuse: map[string]metric.Reason{}, senders: map[string]string{}}
+	return &table{began: time.Now(), series: map[key]*entry{}, refuse: map[string]metric.Reason{}, senders: map[string]string{}}
 }
 
 // writer is an Applier that minds the order of the calls.
@@ -237,9 +238,7 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 func (t *table) Hide(metric.Object, string, []metric.Labels) {}
 
 // Lifetime implements group.Table.
-func (t *table) Lifetime() time.Duration { return time.Since(testsBegan) }
-
-var testsBegan = time.Now()
+func (t *table) Lifetime() time.Duration { return time.Since(t.began) }
 
 // get is one series; nil if there is none.
 func (t *table) get(o metric.Object, name string, labels ...metric.Label) *entry {
@@ -321,6 +320,8 @@ type harness struct {
 	disk   *disk
 	groups *group.Groups
 	url    string
+	client *http.Client
+	memory *memory // nil: the server listens on a socket
 	logs   *logtest.Buffer
 	stop   func() // ends Run and waits for it
 
@@ -329,7 +330,8 @@ type harness struct {
 	isOther bool     // the other replica, whose applied samples the first counts
 }
 
-// start runs a server on loopback for the test's time.
+// start runs a server on loopback for the test's time. Of its limits in time, only those hold that a
+// test sets, unless it listens inMemory.
 func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	t.Helper()
 	h := &harness{T: t, table: newTable(), disk: &disk{}, logs: &logtest.Buffer{}}
@@ -343,12 +345,23 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	for _, f := range set {
 		f(&cfg, &parts)
 	}
+	if h.memory, _ = parts.Listener.(*memory); h.memory == nil {
+		cfg.SyncTimeout, cfg.ShutdownTimeout, cfg.PendingTimeout = time.Hour, time.Hour, time.Hour
+		ln, err := net.Listen("tcp", cfg.Address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts.Listener = patient{ln}
+	}
 	h.groups = parts.Groups
 	s, err := New(cfg, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.server, h.url = s, "http://"+s.Addr().String()
+	h.client = &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return h.connect() },
+	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
@@ -359,11 +372,25 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 		}
 	})
 	t.Cleanup(func() {
+		h.client.CloseIdleConnections()
+		for tries := 0; tries < 50 && s.Connections() > 0; tries++ { // fasthttp looks for them every 100 ms only
+			time.Sleep(time.Millisecond)
+		}
 		h.stop()
-		http.DefaultClient.CloseIdleConnections()
 		h.law()
+		if h.memory != nil {
+			time.Sleep(time.Minute) // fasthttp's last goroutine ends
+		}
 	})
 	return h
+}
+
+// connect opens a connection to the server.
+func (h *harness) connect() (net.Conn, error) {
+	if h.memory != nil {
+		return h.memory.dial()
+	}
+	return net.Dial("tcp", h.server.Addr().String())
 }
 
 // startReplicas runs two replicas that have one table, which stands for the merged answers.
@@ -380,12 +407,12 @@ func startReplicas(t *testing.T, set ...func(*Config, *Parts)) *harness {
 	return first
 }
 
-// next is the URL of the replica whose turn it is.
-func (h *harness) next() string {
+// next is the replica whose turn it is.
+func (h *harness) next() *harness {
 	if h.asked++; h.replica != nil && h.asked%2 == 0 {
-		return h.replica.url
+		return h.replica
 	}
-	return h.url
+	return h
 }
 
 // exchange hands the changes of each replica's groups to the other.
@@ -412,6 +439,9 @@ func (h *harness) sweep(now time.Duration) {
 // end.
 func (h *harness) law() {
 	h.Helper()
+	if h.table == nil { // a test has a table of its own
+		return
+	}
 	got, want := h.server.Account().Applied(), uint64(h.table.count())
 	if h.replica != nil {
 		got += h.replica.server.Account().Applied()
@@ -442,7 +472,7 @@ func (h *harness) send(method, path string, body io.Reader, headers ...string) (
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := h.client.Do(req)
 	if err != nil {
 		h.Fatalf("%s %s: %v", method, path, err)
 	}
@@ -475,16 +505,21 @@ func (h *harness) checkAnswer(res *http.Response, text string) {
 	}
 }
 
+// socket is a raw connection.
+type socket interface {
+	net.Conn
+	CloseWrite() error
+}
+
 // dial opens a raw connection.
-func (h *harness) dial() *net.TCPConn {
+func (h *harness) dial() socket {
 	h.Helper()
-	c, err := net.Dial("tcp", h.server.Addr().String())
+	c, err := h.connect()
 	if err != nil {
 		h.Fatal(err)
 	}
 	h.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	return c.(*net.TCPConn)
+	return c.(socket)
 }
 
 func write(t testing.TB, w io.Writer, s string) {

@@ -61,13 +61,15 @@ func TestPathsAboveMetricsAreListed(t *testing.T) {
 
 // A list has what the sender may read: its own namespace, and others by right.
 func TestListsHaveWhatTheSenderMayRead(t *testing.T) {
-	h, c := startTown(t, func(_ *Config, p *Parts) { p.Lister = shelf{} })
-	const shop, bank = `{"name":"shop","path":"/v1/namespaces/shop"}`, `{"name":"bank","path":"/v1/namespaces/bank"}`
-	h.wants(200, `{"namespaces":[`+shop+`]}`, "GET", "/v1/namespaces", "", asShop...)
-	h.wants(200, `"name":"jobs"`, "GET", "/v1/namespaces/shop", "", asShop...)
-	h.wants(403, forbidden, "GET", "/v1/namespaces/bank", "", asShop...)
-	c.rights[metric.Right{Verb: metric.Get, Namespace: "bank"}] = true
-	h.wants(200, `{"metrics":[]}`, "GET", "/v1/namespaces/bank", "", "Authorization", "Bearer bound")
-	h.wants(200, bank+","+shop, "GET", "/v1/namespaces", "", "Authorization", "Bearer bound")
-	h.wants(401, "", "GET", "/v1/namespaces/shop", "")
+	inVirtualTime(t, func(t *testing.T) {
+		h, c := startTown(t, func(_ *Config, p *Parts) { p.Lister = shelf{} })
+		const shop, bank = `{"name":"shop","path":"/v1/namespaces/shop"}`, `{"name":"bank","path":"/v1/namespaces/bank"}`
+		h.wants(200, `{"namespaces":[`+shop+`]}`, "GET", "/v1/namespaces", "", asShop...)
+		h.wants(200, `"name":"jobs"`, "GET", "/v1/namespaces/shop", "", asShop...)
+		h.wants(403, forbidden, "GET", "/v1/namespaces/bank", "", asShop...)
+		c.rights[metric.Right{Verb: metric.Get, Namespace: "bank"}] = true
+		h.wants(200, `{"metrics":[]}`, "GET", "/v1/namespaces/bank", "", "Authorization", "Bearer bound")
+		h.wants(200, bank+","+shop, "GET", "/v1/namespaces", "", "Authorization", "Bearer bound")
+		h.wants(401, "", "GET", "/v1/namespaces/shop", "")
+	})
 }

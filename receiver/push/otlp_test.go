@@ -65,7 +65,7 @@ func (h *harness) export(body []byte, e otlp.Encoding, headers ...string) otlpAn
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := h.client.Do(req)
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -67,14 +67,16 @@ func TestPoliciesRestrictGroups(t *testing.T) {
 
 // A policy with subjects is for the account of the request.
 func TestPoliciesOfAccounts(t *testing.T) {
-	set := policy.New(time.Minute)
-	h, _ := startTown(t, func(_ *Config, parts *Parts) { parts.Policies = set })
-	h.table.series[key{object: metric.Object{Namespace: "shop"}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
-	for account, code := range map[string]int{"till": 403, "other": 200} {
-		set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "ours"}, policy.Spec{
-			Subjects: []policy.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: account}},
-			Rules:    []policy.Rule{{Metric: ".*", Deny: true}},
-		})})
-		h.wants(code, "", "GET", "/v1/namespaces/shop/external/m", "", asShop...)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		set := policy.New(time.Minute)
+		h, _ := startTown(t, func(_ *Config, parts *Parts) { parts.Policies = set })
+		h.table.series[key{object: metric.Object{Namespace: "shop"}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+		for account, code := range map[string]int{"till": 403, "other": 200} {
+			set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "ours"}, policy.Spec{
+				Subjects: []policy.Subject{{Kind: "ServiceAccount", Namespace: "shop", Name: account}},
+				Rules:    []policy.Rule{{Metric: ".*", Deny: true}},
+			})})
+			h.wants(code, "", "GET", "/v1/namespaces/shop/external/m", "", asShop...)
+		}
+	})
 }

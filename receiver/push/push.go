@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/export"
@@ -44,6 +45,9 @@ type Parts struct {
 	Groups *group.Groups
 	Ledger *ledger.Ledger
 	Logger *slog.Logger
+	// Listener is used instead of Config.Address, unless nil. Its connections must have CloseWrite, as
+	// those of TCP.
+	Listener net.Listener
 	// Build says which build this is, for GET /api/v1/status.
 	Build map[string]string
 	// Worded rewrites an error about a file that was read again in the words of the configuration;
@@ -114,7 +118,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	series := serieshttp.New(parts.Series, parts.Histograms, parts.Policies)
 	server, err := httpserver.New(limits, httpserver.Parts{
 		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Replicas: parts.Replicas, Ledger: parts.Ledger,
-		Logger: parts.Logger, Worded: parts.Worded, Full: parts.Full, KindOf: parts.KindOf, Senders: parts.Senders, Trust: parts.Trust,
+		Logger: parts.Logger, Listener: parts.Listener, Worded: parts.Worded, Full: parts.Full, KindOf: parts.KindOf, Senders: parts.Senders, Trust: parts.Trust,
 		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
 		Record: parts.Record, Rejections: parts.Rejections,
 	}, withIndex(routes(cfg, parts, gateway, series)))

@@ -5,11 +5,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/export"
@@ -90,7 +90,7 @@ func TestSeriesPageNegotiates(t *testing.T) {
 		req, _ := http.NewRequest("GET", h.url+"/metrics/series", nil)
 		req.Header.Set("Accept", c.accept)
 		req.Header.Set("Accept-Encoding", c.coding)
-		res, err := http.DefaultClient.Do(req)
+		res, err := h.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,85 +112,69 @@ func TestSeriesPageNegotiates(t *testing.T) {
 
 // A sender gets the series that it may read, and an error if it may read none of those asked for.
 func TestSeriesPageObeysTrust(t *testing.T) {
-	g, k := startShop(t)
-	for _, namespace := range []string{"shop", "bank"} {
-		g.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Counter, whole: 1}
-	}
-	g.wants(200, "m_total{namespace=\"shop\"} 1\n", "GET", "/metrics/series", "")
-	if text := g.page(""); strings.Contains(text, "bank") {
-		t.Errorf("it tells of bank: %s", text)
-	}
-	g.harness.wants(403, "keeper may speak of shop only", "GET", "/metrics/series?namespace=bank", "")
-	k.known.Store(false)
-	g.harness.wants(503, "not known yet", "GET", "/metrics/series", "")
+	inVirtualTime(t, func(t *testing.T) {
+		g, k := startShop(t)
+		for _, namespace := range []string{"shop", "bank"} {
+			g.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Counter, whole: 1}
+		}
+		g.wants(200, "m_total{namespace=\"shop\"} 1\n", "GET", "/metrics/series", "")
+		if text := g.page(""); strings.Contains(text, "bank") {
+			t.Errorf("it tells of bank: %s", text)
+		}
+		g.harness.wants(403, "keeper may speak of shop only", "GET", "/metrics/series?namespace=bank", "")
+		k.known.Store(false)
+		g.harness.wants(503, "not known yet", "GET", "/metrics/series", "")
+	})
 }
 
 // An account gets the series of the namespaces that it has the right to read.
 func TestSeriesPageOfAccounts(t *testing.T) {
-	h, c := startTown(t)
-	for _, namespace := range []string{"bank", "mill", "shop", "inn"} {
-		h.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
-	}
-	c.rights[metric.Right{Verb: metric.Get, Namespace: "mill"}] = true
-	if got, want := (gateway{h}).page("", asShop...), "# TYPE m gauge\nm{namespace=\"mill\"} 1\nm{namespace=\"shop\"} 1\n"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	if n := len(c.asked); n != 4 {
-		t.Errorf("asked %v", c.asked)
-	}
-	h.wants(403, forbidden+`get resource`, "GET", "/metrics/series?namespace=bank", "", asShop...)
-	h.wants(401, "no credential was sent", "GET", "/metrics/series?namespace=bank", "")
-	c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
-	if got := (gateway{h}).page("", "Authorization", "Bearer bound"); strings.Count(got, "m{") != 4 {
-		t.Error(got)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		h, c := startTown(t)
+		for _, namespace := range []string{"bank", "mill", "shop", "inn"} {
+			h.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+		}
+		c.rights[metric.Right{Verb: metric.Get, Namespace: "mill"}] = true
+		if got, want := (gateway{h}).page("", asShop...), "# TYPE m gauge\nm{namespace=\"mill\"} 1\nm{namespace=\"shop\"} 1\n"; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		if n := len(c.asked); n != 4 {
+			t.Errorf("asked %v", c.asked)
+		}
+		h.wants(403, forbidden+`get resource`, "GET", "/metrics/series?namespace=bank", "", asShop...)
+		h.wants(401, "no credential was sent", "GET", "/metrics/series?namespace=bank", "")
+		c.set(func() { c.rights[metric.Right{Verb: metric.Get}] = true })
+		if got := (gateway{h}).page("", "Authorization", "Bearer bound"); strings.Count(got, "m{") != 4 {
+			t.Error(got)
+		}
+	})
 }
 
-// A scraper that stops reading holds its page no longer than WriteTimeout, and two such pages
-// reject a third.
+// A scraper that stops reading holds its page for WriteTimeout, and two such pages reject a third.
 func TestSeriesPagesAtOnce(t *testing.T) {
-	for timeout := 5 * time.Second; !seriesPagesAtOnce(t, timeout); timeout *= 3 {
-		if timeout > time.Minute {
-			t.Fatal("two pages do not hold their places")
+	inVirtualTime(t, func(t *testing.T) {
+		h := gateway{start(t, inMemory)}
+		long := strings.Repeat("x", 100)
+		for i := range 3000 { // more pieces than the buffers of a connection hold
+			label := metric.Label{Key: "i", Value: fmt.Sprint(i, long)}
+			h.table.series[key{metric.Object{Namespace: "shop"}, "m", metric.NewLabels([]metric.Label{label})}] = &entry{kind: metric.Gauge}
 		}
-	}
-}
-
-// seriesPagesAtOnce is one run with a WriteTimeout. It returns false if the first page may have
-// ended before the third was asked for: the machine was too slow.
-func seriesPagesAtOnce(t *testing.T, timeout time.Duration) bool {
-	h := gateway{start(t, func(c *Config, _ *Parts) { c.WriteTimeout = timeout })}
-	long := strings.Repeat("x", 1000)
-	for i := range 20000 { // more than the buffers of a connection hold
-		h.table.series[key{metric.Object{Namespace: "shop"}, "m", metric.NewLabels([]metric.Label{{Key: "i", Value: fmt.Sprint(i, long)}})}] = &entry{kind: metric.Gauge}
-	}
-	began := time.Now()
-	for range 2 {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		fmt.Fprint(conn, "GET /metrics/series HTTP/1.1\r\nHost: a\r\n\r\n")
-		// Only a page that has begun holds its place.
-		if line, err := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
-			if time.Since(began) >= timeout {
-				return false
+		for range 2 {
+			conn := h.dial()
+			write(t, conn, "GET /metrics/series HTTP/1.1\r\nHost: a\r\n\r\n")
+			// Only a page that has begun holds its place.
+			if line, err := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+				t.Fatalf("a page is answered with %q, %v", line, err)
 			}
-			t.Fatalf("a page is answered with %q, %v", line, err)
 		}
-	}
-	if status := h.head(); status != 429 {
-		if time.Since(began) >= timeout {
-			return false
+		time.Sleep(DefaultConfig().WriteTimeout - time.Millisecond)
+		if status := h.head(); status != 429 {
+			t.Errorf("a third page is answered with %d", status)
 		}
-		t.Fatalf("a third page is answered with %d", status)
-	}
-	deadline := time.Now().Add(timeout + time.Minute)
-	for status := 429; status != 200; time.Sleep(50 * time.Millisecond) {
-		if status = h.head(); time.Now().After(deadline) {
-			t.Fatalf("a page after those of dead scrapers is answered with %d", status)
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if status := h.head(); status != 200 {
+			t.Errorf("a page after those of dead scrapers is answered with %d", status)
 		}
-	}
-	return true
+	})
 }

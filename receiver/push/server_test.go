@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,64 +66,67 @@ func TestPortInUse(t *testing.T) {
 
 // A request that is under way when the server is told to stop is answered; new connections are not.
 func TestShutdownLetsRequestsFinish(t *testing.T) {
-	h := start(t, func(c *Config, _ *Parts) { c.ShutdownTimeout = time.Hour })
-	h.disk.wait = make(chan struct{})
-	silent, idle := h.dial(), h.dial() // neither holds the server up
-	write(t, idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	h.response(bufio.NewReader(idle))
-	busy := h.dial()
-	write(t, busy, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
-	waitFor(t, func() bool { return h.disk.calls.Load() == 1 })
-	stopped := make(chan struct{})
-	go func() { h.stop(); close(stopped) }()
-	waitFor(t, func() bool {
-		c, err := net.Dial("tcp", h.server.Addr().String())
-		if err == nil {
-			c.Close()
+	inVirtualTime(t, func(t *testing.T) {
+		h := start(t, inMemory, func(c *Config, _ *Parts) { c.ShutdownTimeout, c.SyncTimeout = time.Hour, time.Hour })
+		h.disk.wait = make(chan struct{})
+		silent, idle := h.dial(), h.dial() // neither holds the server up
+		write(t, idle, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		h.response(bufio.NewReader(idle))
+		busy := h.dial()
+		write(t, busy, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
+		synctest.Wait()
+		stopped := make(chan struct{})
+		go func() { h.stop(); close(stopped) }()
+		time.Sleep(30 * time.Minute)
+		if _, err := h.connect(); err == nil {
+			t.Error("a server that stops accepts a connection")
 		}
-		return err != nil
+		select {
+		case <-stopped:
+			t.Fatal("Run returned with a request in flight")
+		default:
+		}
+		close(h.disk.wait)
+		if res, answer := h.response(bufio.NewReader(busy)); res.StatusCode != 200 || !res.Close {
+			t.Error(res.StatusCode, answer, res.Close)
+		}
+		time.Sleep(time.Second)
+		select {
+		case <-stopped:
+		default:
+			t.Fatal("Run waits for connections without a request")
+		}
+		if _, err := io.ReadAll(silent); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(h.logs.String(), "aborted") {
+			t.Error("nothing was aborted, but the log says so:", h.logs)
+		}
 	})
-	select {
-	case <-stopped:
-		t.Fatal("Run returned with a request in flight")
-	case <-time.After(50 * time.Millisecond):
-	}
-	close(h.disk.wait)
-	if res, answer := h.response(bufio.NewReader(busy)); res.StatusCode != 200 || !res.Close {
-		t.Error(res.StatusCode, answer, res.Close)
-	}
-	select {
-	case <-stopped:
-	case <-time.After(time.Minute):
-		t.Fatal("Run waits for connections without a request")
-	}
-	if _, err := io.ReadAll(silent); err != nil && !errors.Is(err, syscall.ECONNRESET) {
-		t.Error(err)
-	}
-	if strings.Contains(h.logs.String(), "aborted") {
-		t.Error("nothing was aborted, but the log says so:", h.logs)
-	}
 }
 
 func TestShutdownIsBounded(t *testing.T) {
-	h := start(t, func(c *Config, _ *Parts) { c.ShutdownTimeout, c.SyncTimeout = 100*time.Millisecond, time.Hour })
-	h.disk.wait = make(chan struct{}) // never closed: Sync ends with its context
-	c := h.dial()
-	write(t, c, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
-	waitFor(t, func() bool { return h.disk.calls.Load() == 1 })
-	begin := time.Now()
-	h.stop()
-	if took := time.Since(begin); took > 30*time.Second {
-		t.Errorf("Run took %v", took)
-	}
-	if n := h.server.Connections(); n != 0 {
-		t.Errorf("%d connections are left", n)
-	}
-	if !strings.Contains(h.logs.String(), "aborted") {
-		t.Error("the log does not say so:", h.logs)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		h := start(t, inMemory, func(c *Config, _ *Parts) { c.SyncTimeout = time.Hour })
+		h.disk.wait = make(chan struct{}) // never closed: Sync ends with its context
+		c := h.dial()
+		write(t, c, "PUT /v1/external/m?sync=true HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n5")
+		synctest.Wait()
+		begin := time.Now()
+		h.stop()
+		if took := time.Since(begin) - DefaultConfig().ShutdownTimeout; took < 0 || took > time.Second {
+			t.Errorf("Run took %v longer than it may", took)
+		}
+		if n := h.server.Connections(); n != 0 {
+			t.Errorf("%d connections are left", n)
+		}
+		if !strings.Contains(h.logs.String(), "aborted") {
+			t.Error("the log does not say so:", h.logs)
+		}
+	})
 }
 
+// waitFor waits until something is so.
 func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ready(); time.Sleep(time.Millisecond) {
@@ -231,24 +235,25 @@ func TestMetrics(t *testing.T) {
 // A client that speaks TLS is named in the log, once a second, and is told in words that it can
 // show.
 func TestTLSOnThePlainPort(t *testing.T) {
-	h, begin := start(t), time.Now()
-	for range 5 {
-		_, err := tls.Dial("tcp", h.server.Addr().String(), &tls.Config{InsecureSkipVerify: true})
-		if err == nil || !strings.Contains(err.Error(), "does not look like a TLS handshake") {
-			t.Errorf("the client says %v", err)
+	inVirtualTime(t, func(t *testing.T) {
+		h := start(t, inMemory)
+		for range 5 {
+			err := tls.Client(h.dial(), &tls.Config{InsecureSkipVerify: true}).Handshake()
+			if err == nil || !strings.Contains(err.Error(), "does not look like a TLS handshake") {
+				t.Errorf("the client says %v", err)
+			}
 		}
-	}
-	c := h.dial()
-	write(t, c, "\x16\x03\x01\x00\x00")
-	text, err := io.ReadAll(c)
-	if err != nil || !strings.Contains(string(text), "say http://, not https://") {
-		t.Errorf("%q %v", text, err)
-	}
-	h.stop()
-	log := h.logs.String()
-	if n := strings.Count(log, "\n"); n > 1+int(time.Since(begin)/time.Second) || !strings.Contains(log, `msg="push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://" peer=127.0.0.1:`) {
-		t.Errorf("%s", log)
-	}
+		c := h.dial()
+		write(t, c, "\x16\x03\x01\x00\x00")
+		text, err := io.ReadAll(c)
+		if err != nil || !strings.Contains(string(text), "say http://, not https://") {
+			t.Errorf("%q %v", text, err)
+		}
+		const says = `msg="push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://" peer=127.0.0.1:`
+		if log := h.logs.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, says) {
+			t.Errorf("%s", log)
+		}
+	})
 }
 
 func BenchmarkPushOne(b *testing.B) {

@@ -42,6 +42,8 @@ type Parts struct {
 	Replicas Replicas
 	Ledger   *ledger.Ledger
 	Logger   *slog.Logger
+	// Listener is used instead of Config.Address, unless nil. Its connections must have CloseWrite.
+	Listener net.Listener
 	// Worded rewrites an error about a file in the words of the configuration; nil: errors name
 	// fields.
 	Worded func(error) error
@@ -134,9 +136,11 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("push: %w", err)
 	}
-	ln, err := net.Listen("tcp", cfg.Address)
-	if err != nil {
-		return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
+	ln := parts.Listener
+	if ln == nil {
+		if ln, err = net.Listen("tcp", cfg.Address); err != nil {
+			return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
+		}
 	}
 	s := &Server{
 		cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, replicas: parts.Replicas, Router: NewRouter(routes),
@@ -151,7 +155,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.requests.New = func() any { return &Request{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
 	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}
-	s.listener = listener.New(ln.(*net.TCPListener), limits, certificates, cfg.ReadTimeout, s.log)
+	s.listener = listener.New(ln, limits, certificates, cfg.ReadTimeout, s.log)
 	s.metrics.listener = s.listener
 	if certificates != nil {
 		s.metrics.expires = certificates.Expires.Load

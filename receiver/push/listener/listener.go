@@ -21,7 +21,7 @@ import (
 // address counts IPv4 only and its answers at both limits are plain text. It also survives errors
 // that end fasthttp: too many open files, a connection reset before it was accepted.
 type Listener struct {
-	*net.TCPListener
+	net.Listener
 	limiter     *connlimit.Limiter
 	Counts      Counts
 	log         *slog.Logger
@@ -39,10 +39,17 @@ type Counts struct {
 	HandshakeErrors atomic.Uint64
 }
 
-// New makes the listener. certificates nil: plain HTTP. readTimeout bounds a TLS handshake.
-func New(ln *net.TCPListener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration, log *slog.Logger) *Listener {
+// socket is a connection of which one side can be closed alone, such as *net.TCPConn.
+type socket interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// New makes the listener. The connections of ln must have CloseWrite. certificates nil: plain HTTP.
+// readTimeout bounds a TLS handshake.
+func New(ln net.Listener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration, log *slog.Logger) *Listener {
 	l := &Listener{
-		TCPListener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}), limiter: connlimit.New(limits),
+		Listener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}), limiter: connlimit.New(limits),
 	}
 	if certificates != nil {
 		l.tls = certificates.server()
@@ -53,11 +60,11 @@ func New(ln *net.TCPListener, limits connlimit.Limits, certificates *Certificate
 // Accept returns the next connection within the limits, and io.EOF once the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for backoff := time.Duration(0); ; {
-		tcp, err := l.AcceptTCP()
+		conn, err := l.Listener.Accept()
 		switch {
 		case err == nil:
 			backoff = 0
-			if c := l.admit(tcp); c != nil {
+			if c := l.admit(conn.(socket)); c != nil {
 				return c, nil
 			}
 		case errors.Is(err, net.ErrClosed):
@@ -78,12 +85,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() (err error) {
 	l.closeOnce.Do(func() {
 		close(l.closed)
-		err = l.TCPListener.Close()
+		err = l.Listener.Close()
 	})
 	return err
 }
 
-func (l *Listener) admit(tcp *net.TCPConn) net.Conn {
+func (l *Listener) admit(tcp socket) net.Conn {
 	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr())}
 	member, _, err := l.limiter.Enter(c)
 	if err == nil {
@@ -133,7 +140,7 @@ func (l *Listener) AbortSilent() {
 // Certificate.
 type Conn struct {
 	net.Conn // tcp, or TLS over it
-	tcp      *net.TCPConn
+	tcp      socket
 	tls      *tls.Conn   // nil: plain HTTP
 	shaken   atomic.Bool // the TLS handshake has succeeded
 	// Certificate is the client's, verified; nil: the client sent none.
