@@ -73,7 +73,12 @@ func mustOpenLocal(t testing.TB, dir string, table Table) *Store {
 func mustOpenIn(t testing.TB, place database.Place, cfg Config, parts Parts) *Store {
 	t.Helper()
 	parts.Logger = quiet()
-	s, err := open(t.Context(), cfg, parts, place, database.FreeBytes)
+	var s *Store
+	var err error
+	eventually(t, "the storage process of the last store has ended", func() bool {
+		s, err = open(t.Context(), cfg, parts, place, database.FreeBytes)
+		return !errors.Is(err, folder.ErrInUse)
+	})
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

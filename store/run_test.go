@@ -45,7 +45,7 @@ func mustSync(t *testing.T, s *Store) {
 }
 
 // eventually waits for a condition.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {

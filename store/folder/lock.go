@@ -37,12 +37,19 @@ func Check(dir string) error {
 	return nil
 }
 
+// flock tries for lockTimeout of running time: a process that was suspended must not find that its
+// time is over. A child that this process forks has copies of all descriptors until its exec, and
+// with one of them the lock of a folder that was released meanwhile. ForkLock waits for its exec.
 func flock(file *os.File, how int) error {
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	const pause = 5 * time.Millisecond
+	for tries := lockTimeout / pause; ; tries-- {
+		syscall.ForkLock.RLock()
 		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Since(began) > lockTimeout {
+		syscall.ForkLock.RUnlock()
+		if !errors.Is(err, syscall.EWOULDBLOCK) || tries == 0 {
 			return err
 		}
+		time.Sleep(pause)
 	}
 }
 
