@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -168,12 +169,12 @@ func restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var up bool
+	var up atomic.Bool
 	var last *noted
 	servers := make(chan net.Conn, 1)
 	target := r.targets[0]
 	target.dial = func(context.Context, string, string) (net.Conn, error) {
-		if !up {
+		if !up.Load() {
 			return nil, syscall.ECONNREFUSED
 		}
 		client, server := net.Pipe()
@@ -184,13 +185,13 @@ func restart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.Run(ctx) }()
-	up = true
+	up.Store(true)
 	r.Relay([]byte("before:1|c"))
 	first := <-servers
 	if line, err := bufio.NewReader(first).ReadString('\n'); line != "before:1|c\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	up = false
+	up.Store(false)
 	first.Close()
 	synctest.Wait()
 	if !last.closed { // or the next line would go nowhere and count as sent
@@ -205,8 +206,7 @@ func restart(t *testing.T) {
 		r.Relay(fmt.Appendf(nil, "during%d:1|c", i))
 		time.Sleep(time.Second)
 	}
-	synctest.Wait()
-	up = true
+	up.Store(true)
 	r.Relay([]byte("after:1|c"))
 	second := <-servers
 	want.WriteString("after:1|c\n")
