@@ -11,7 +11,7 @@ import (
 // The largest cluster has 150,000 pods with a few metrics each, so the bytes per metric and pod
 // decide about memory.
 func TestMemoryOfAPodsMetric(t *testing.T) {
-	const pods = 40_000
+	const pods = 10_000
 	for _, c := range []struct {
 		metrics int
 		most    float64 // bytes
@@ -74,7 +74,7 @@ func BenchmarkAdmitLeave(b *testing.B) {
 
 // With several replicas, a registry counts the series of all origins.
 func TestMemoryOfASeriesOfSeveralOrigins(t *testing.T) {
-	const pods, perPod = 20_000, 5
+	const pods, perPod = 5_000, 5
 	c := DefaultConfig()
 	each := func(origin string, others int) float64 {
 		c.Origin = origin

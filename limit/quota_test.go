@@ -39,7 +39,7 @@ func TestQuotaAgainstPlainSlots(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, uint64(c.names)))
 		s := &quota{key: quotaKeyOf(&c.of[0])}
 		var plain []plainSlot
-		for step := range 20_000 {
+		for step := range 8_000 {
 			name, o := fmt.Sprint("m", random.IntN(c.names)), c.of[random.IntN(len(c.of))]
 			at := slices.IndexFunc(plain, func(p plainSlot) bool { return p.name == name })
 			entered := c.entered

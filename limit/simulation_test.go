@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-var seeds = flag.Int("seeds", 300, "seeds of the simulation of several replicas")
+var seeds = flag.Int("seeds", 80, "seeds of the simulation of several replicas")
 
 // replica is one origin: its table, its view of the cluster, its registry, and the shadows that it
 // keeps of the others.

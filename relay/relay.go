@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 )
 
@@ -17,12 +18,12 @@ func New(c Config, log *slog.Logger) (*Relay, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("relay: %w", err)
 	}
-	r := &Relay{}
+	r, dialer := &Relay{}, net.Dialer{Timeout: dialTimeout}
 	for _, name := range c.Targets {
 		network, address, _ := parseTarget(name)
 		r.targets = append(r.targets, &target{
 			name: network + "://" + address, network: network, address: address,
-			queue: newQueue(c.QueueBytes), log: log,
+			queue: newQueue(c.QueueBytes), log: log, dial: dialer.DialContext,
 		})
 	}
 	return r, nil

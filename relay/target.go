@@ -36,6 +36,7 @@ type target struct {
 	*queue
 	log      *slog.Logger
 	failures ratelog.Limiter
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 
 	conn    net.Conn
 	forget  func() bool     // ends the connection's part in ended; nil: it has none
@@ -98,8 +99,7 @@ func (t *target) connect(ctx context.Context) bool {
 	if time.Now().Before(t.retryAt) {
 		return t.conn != nil
 	}
-	dialer := net.Dialer{Timeout: dialTimeout}
-	conn, err := dialer.DialContext(ctx, t.network, t.address)
+	conn, err := t.dial(ctx, t.network, t.address)
 	t.dialled = time.Now()
 	if err != nil {
 		if ctx.Err() == nil {

@@ -63,6 +63,9 @@ func TestFewOrMany(t *testing.T) {
 // Of so many names and series, some have the same hash: with 32 bits, ten pairs are to be expected
 // of each.
 func TestSameHash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine, and 600,000 lines")
+	}
 	const n = 300_000
 	var families, metrics []byte
 	for i := range n {
@@ -80,7 +83,7 @@ func TestSameHash(t *testing.T) {
 	}
 }
 
-// The same body needs no more memory the thousandth time, and labels are kept once for each metric.
+// The same body needs no more memory the hundredth time, and labels are kept once for each metric.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	body := []byte(pushedHistograms() + lines(`a{b="\\"} 1`) + manyFamiliesBody(20, 20))
 	r := NewTextReader(DefaultOptions())
@@ -90,7 +93,7 @@ func TestMemoryIsUsedAgain(t *testing.T) {
 	}
 	r.Read(body)
 	before := size()
-	for range 1000 {
+	for range 100 {
 		r.Read(body)
 	}
 	if after := size(); after != before || len(r.labels) != 2*2+1+20*20*2 {

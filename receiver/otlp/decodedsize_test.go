@@ -97,9 +97,9 @@ func hostileJSON(size int) map[string][]byte {
 // a limit on memory.
 func TestWeight(t *testing.T) {
 	for _, e := range []Encoding{Protobuf, JSON} {
-		bodies := hostile(1 << 18)
+		bodies := hostile(1 << 16)
 		if e == JSON {
-			bodies = hostileJSON(1 << 18)
+			bodies = hostileJSON(1 << 16)
 		}
 		for name, body := range bodies {
 			weight, err := DecodedSize(body, e)
