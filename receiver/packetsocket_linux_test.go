@@ -169,3 +169,19 @@ func TestGatheringEndsWhileOthersAreBusy(t *testing.T) {
 		t.Errorf("gathering took %d turns of another goroutine (median), want %d at most", median, most)
 	}
 }
+
+// A datagram that arrives before a wait ends it, also after an earlier wait.
+func TestWaitSeesWhatHasArrived(t *testing.T) {
+	f := bind(t, testConfig(udp(1)))
+	defer f.server.Close()
+	s, conn := f.server.packets[0].socket, f.dial(0)
+	for i := range 3 {
+		f.sendQueued(conn, s, []byte("a:1|c"))
+		var over atomic.Bool
+		go func() { s.wait(); over.Store(true) }()
+		f.eventually("the end of a wait", over.Load)
+		if n, err := s.receive(); n != 1 || err != nil {
+			t.Fatalf("wait %d: %d datagrams, %v", i, n, err)
+		}
+	}
+}

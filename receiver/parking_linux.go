@@ -71,14 +71,26 @@ func newArrival(socket int) (*arrival, error) {
 		_ = unix.Close(epoll)
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	a.parking, err = park(epoll, "arrival", func() error { return a.report(unix.EPOLLIN) })
+	a.parking, err = park(epoll, "arrival", func() error { return a.report(unix.EPOLLIN | unix.EPOLLONESHOT) })
 	return a, err
 }
 
 // wait waits for data, or returns at once if there is some.
 func (a *arrival) wait() {
 	_ = a.parking.wait()
-	_ = a.report(0)
+	if !a.collect() { // wake ended the wait, or another goroutine has read the data
+		_ = a.report(0)
+		a.collect()
+	}
+}
+
+// collect takes the socket off the epoll instance's list of ready descriptors, and disarms it if there
+// was data. EPOLL_CTL_MOD signals data only for a descriptor that is not on that list (Linux,
+// fs/eventpoll.c, ep_modify), so an entry left there would make the next wait miss what has arrived.
+func (a *arrival) collect() bool {
+	var events [1]unix.EpollEvent
+	n, _ := unix.EpollWait(a.epoll, events[:], 0)
+	return n > 0
 }
 
 // wake ends wait, and every later wait. Any goroutine may call it.
