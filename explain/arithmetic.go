@@ -83,10 +83,10 @@ func (c *calculation) perPod(usage, target int64) (int32, bool) {
 	ratio := float64(usage) / (float64(target) * float64(c.status))
 	c.step("%s / %s = %s each, against a target of %s: ratio %s",
 		number(usage), replicas(c.status), number(usage/int64(c.status)), number(target), ratioText(ratio))
-	if c.tol.within(ratio) {
-		return c.tolerated(c.status), true
-	}
 	n := ceiling(usage, target)
+	if c.tol.within(ratio) {
+		return c.tolerated(c.status, n), true
+	}
 	c.step("%s / %s, rounded up: %s", number(usage), number(target), replicas(n))
 	return n, true
 }
@@ -101,7 +101,7 @@ func (c *calculation) whole(usage, target int64) (int32, bool) {
 		return n, true
 	}
 	if c.tol.within(ratio) {
-		return c.tolerated(c.current), true
+		return c.tolerated(c.current, round(ratio*float64(c.current))), true
 	}
 	if c.facts.Pods == nil {
 		c.step("the number of ready pods is unknown; with all %d ready: %s", c.current, replicas(round(ratio*float64(c.current))))
@@ -118,7 +118,11 @@ func (c *calculation) whole(usage, target int64) (int32, bool) {
 	return n, true
 }
 
-func (c *calculation) tolerated(n int32) int32 {
+// tolerated is the present number, in the place of the one that the metric asks for.
+func (c *calculation) tolerated(n, asked int32) int32 {
+	if c.out != nil {
+		c.out.strict = asked
+	}
 	c.step("within the tolerance (%s to %s): stays at %d", ratioText(1-c.tol.down), ratioText(1+c.tol.up), n)
 	return n
 }
@@ -182,17 +186,17 @@ func (c *calculation) ofPods(values []Value, target int64) (int32, bool) {
 	c.step("mean of %s: %s, against a target of %s: ratio %s", count(len(g.values), "pod"), number(g.mean()), number(target), ratioText(ratio))
 	withUnready := len(g.unready) > 0 && ratio > 1
 	if !withUnready && len(g.missing) == 0 {
-		if c.tol.within(ratio) {
-			return c.tolerated(c.current), true
-		}
 		n := round(ratio * float64(g.ready))
+		if c.tol.within(ratio) {
+			return c.tolerated(c.current, n), true
+		}
 		c.step("%s × %s, rounded up: %s", count(g.ready, "pod"), ratioText(ratio), replicas(n))
 		return n, true
 	}
 	counted := len(g.values)
 	c.fill(&g, ratio, target, withUnready)
 	if len(g.values) == counted { // the ratio is 1
-		return c.tolerated(c.current), true
+		return c.tolerated(c.current, c.current), true
 	}
 	return c.filled(&g, ratio, target), true
 }
@@ -224,7 +228,7 @@ func (c *calculation) filled(g *podGroups, before float64, target int64) int32 {
 	c.step("mean of %s with these: %s: ratio %s", count(len(g.values), "pod"), number(g.mean()), ratioText(ratio))
 	switch {
 	case c.tol.within(ratio):
-		return c.tolerated(c.current)
+		return c.tolerated(c.current, round(ratio*float64(len(g.values))))
 	case before < 1 && ratio > 1, before > 1 && ratio < 1:
 		c.step("the direction would change by pods without a value: stays at %d", c.current)
 		return c.current

@@ -262,6 +262,19 @@ var provoked = []struct {
 		f.Readings = append(f.Readings, Reading{Asked: true, Code: 404, Fault: "no series of \"orders\" has a value"}, Reading{})
 		f.Readings[0].Values = []Value{value("web-1", 50), value("web-2", 50), value("web-3", 50)}
 	}},
+	{"switched-off", NotAbleToScale, func(f *Facts) {
+		f.Autoscaler.CurrentReplicas, f.Pods, f.Scale.SpecReplicas, f.Scale.StatusReplicas = 0, []Pod{}, 0, 0
+		f.Readings = []Reading{{Asked: true, Code: 404, Fault: "no series of \"http_requests\" for pods in \"shop\": others have it, but none that still lives and that the selector picks"}}
+		f.Autoscaler.Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "ScalingDisabled", Message: "scaling is disabled since the replica count of the target is zero"}}
+	}},
+	{"held-by-maximum", HeldBySpec, func(f *Facts) { f.Autoscaler.MaxReplicas = 3 }},
+	{"held-by-select-policy", HeldBySpec, func(f *Facts) { f.Autoscaler.ScaleUp = &inspect.ScalingRules{SelectPolicy: "Disabled"} }},
+	{"held-by-tolerance", HeldBySpec, func(f *Facts) { f.Autoscaler.Metrics[0].Target = "140" }},
+	{"held-by-stabilization", HeldBySpec, func(f *Facts) { f.Autoscaler.Metrics[0].Target = "300" }},
+	{"held-by-rate", HeldBySpec, func(f *Facts) {
+		f.Autoscaler.ScaledObject, f.Autoscaler.Metrics[0].Target = "worker", "10"
+		f.Autoscaler.ScaleUp = &inspect.ScalingRules{Policies: []inspect.ScalingPolicy{{Type: "Pods", Value: 1, PeriodSeconds: 60}}}
+	}},
 	{"target-absent", NotAbleToScale, func(f *Facts) {
 		f.Scale, f.TargetAbsent = nil, `deployments.apps "web" not found`
 	}},
@@ -296,6 +309,30 @@ const refusedMessage = `metric "http_requests" is rejected: the limit of pod web
 // noAnswer is what a reader gets while the API is away.
 func noAnswer(f *Facts) {
 	f.Readings = []Reading{{Asked: true, Code: 503, Fault: "the server is currently unable to handle the request"}}
+}
+
+// A message with several signs has the same cause each time.
+func TestAMessageWithTwoSignsHasOneCause(t *testing.T) {
+	const message = `unable to get metric forbidden_logins: the server could not find the requested resource`
+	for range 200 {
+		if got := causeOf(message); got != NotRegistered {
+			t.Fatalf("%q: %s, want %s", message, got, NotRegistered)
+		}
+	}
+}
+
+// What holds an autoscaler, or has switched it off, is the first finding.
+func TestTheCauseIsOnTop(t *testing.T) {
+	for _, one := range provoked {
+		if one.cause != HeldBySpec && one.name != "switched-off" {
+			continue
+		}
+		f := shop()
+		one.facts(f)
+		if r := Autoscaler(f); len(r.Findings) == 0 || r.Findings[0].Cause != one.cause || r.Findings[0].Warning != (one.cause == HeldBySpec) {
+			t.Errorf("%s: %+v", one.name, r.Findings)
+		}
+	}
 }
 
 func TestAutoscaler(t *testing.T) {

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sluice-metrics/sluice/inspect"
 )
@@ -14,6 +15,14 @@ import (
 type decider struct {
 	a   *inspect.Autoscaler
 	out Decision
+	// holds are the fields that hold the replicas, and what each does, a phrase.
+	holds []hold
+}
+
+type hold struct{ field, does string }
+
+func (d *decider) hold(field, format string, args ...any) {
+	d.holds = append(d.holds, hold{field, fmt.Sprintf(format, args...)})
 }
 
 func (d *decider) step(format string, args ...any) {
@@ -55,7 +64,68 @@ func (f *Facts) decide(metrics []MetricReport) Decision {
 	if !ok {
 		return d.out
 	}
-	return d.decided(d.bounded(current, highest))
+	asked := d.tolerance(metrics, current, highest)
+	out := d.decided(d.bounded(current, highest))
+	if asked > current || foreign(metrics) == 0 { // a metric that isn't Sluice's may want to stay
+		out.held = d.held(current, asked)
+	}
+	return out
+}
+
+// tolerance is what the metrics ask for. If the tolerance alone keeps the present number, it is a hold.
+func (d *decider) tolerance(metrics []MetricReport, current, highest int32) int32 {
+	asked := int32(0)
+	for i := range metrics {
+		if m := &metrics[i]; m.Proposal != nil {
+			asked = max(asked, m.strict)
+		}
+	}
+	asked = max(min(asked, d.a.MaxReplicas), d.a.MinReplicas)
+	if highest != current || asked == highest {
+		return highest
+	}
+	rules, field := d.a.ScaleUp, "spec.behavior.scaleUp.tolerance"
+	if asked < current {
+		rules, field = d.a.ScaleDown, "spec.behavior.scaleDown.tolerance"
+	}
+	d.hold(field, "%s; a ratio this near to 1 changes nothing", ratioText(toleranceOf(rules))+byDefault(rules == nil || rules.Tolerance == ""))
+	return asked
+}
+
+func byDefault(is bool) string {
+	if is {
+		return ", the controller's default"
+	}
+	return ""
+}
+
+// held says by which fields the autoscaler doesn't reach what its metrics ask for; nil: it does.
+func (d *decider) held(current, asked int32) *Finding {
+	if len(d.holds) == 0 {
+		return nil
+	}
+	var does, fields []string
+	for _, one := range d.holds {
+		does, fields = append(does, one.field+" ("+one.does+")"), append(fields, one.field)
+	}
+	edit := fmt.Sprintf("kubectl edit hpa -n %s %s  # ", d.a.Namespace, d.a.Name) + strings.Join(fields, ", ")
+	if d.a.ScaledObject != "" { // KEDA writes the autoscaler itself
+		edit = fmt.Sprintf("kubectl edit scaledobject -n %s %s  # ", d.a.Namespace, d.a.ScaledObject) +
+			ofScaledObject.Replace(strings.Join(fields, ", "))
+	}
+	return &Finding{Cause: HeldBySpec, Warning: true, Remedy: []string{edit},
+		Text: fmt.Sprintf("the metrics ask for %s, and there %s now; held by %s", replicas(asked), isOrAre(current), strings.Join(does, ", and by "))}
+}
+
+// ofScaledObject are the fields of a ScaledObject that KEDA makes those of an autoscaler from.
+var ofScaledObject = strings.NewReplacer("spec.maxReplicas", "spec.maxReplicaCount",
+	"spec.behavior", "spec.advanced.horizontalPodAutoscalerConfig.behavior")
+
+func isOrAre(n int32) string {
+	if n == 1 {
+		return "is 1"
+	}
+	return fmt.Sprintf("are %d", n)
 }
 
 // highest is the highest proposal; false if the controller changes nothing.
@@ -104,6 +174,7 @@ func (d *decider) highest(metrics []MetricReport, current int32) (int32, bool) {
 func (d *decider) bounded(current, wanted int32) int32 {
 	if wanted > d.a.MaxReplicas {
 		d.step("maxReplicas: %d", d.a.MaxReplicas)
+		d.hold("spec.maxReplicas", "%d", d.a.MaxReplicas)
 		wanted = d.a.MaxReplicas
 	}
 	if wanted < d.a.MinReplicas {
@@ -114,21 +185,40 @@ func (d *decider) bounded(current, wanted int32) int32 {
 	case wanted > current:
 		if limit := upLimit(d.a.ScaleUp, current); wanted > limit {
 			d.step("%s %d at once", allowedBy(d.a.ScaleUp, "behavior.scaleUp allows", "Kubernetes allows twice the present number, or 4:"), limit)
+			d.rate("spec.behavior.scaleUp", d.a.ScaleUp, current, limit)
 			wanted = limit
 		}
-		if s := seconds(d.a.ScaleUp, 0); s > 0 {
+		if s := seconds(d.a.ScaleUp, 0); s > 0 && wanted > current {
+			d.hold("spec.behavior.scaleUp.stabilizationWindowSeconds", "%d; the rise waits until that was wanted for as long", s)
 			d.step("behavior.scaleUp waits until that has been wanted for %d s", s)
 		}
 	case wanted < current:
 		if limit := downLimit(d.a.ScaleDown, current); wanted < limit {
 			d.step("behavior.scaleDown allows %d at once", limit)
+			d.rate("spec.behavior.scaleDown", d.a.ScaleDown, current, limit)
 			wanted = limit
 		}
-		if s := seconds(d.a.ScaleDown, 300); s > 0 {
+		if s := seconds(d.a.ScaleDown, 300); s > 0 && wanted < current {
+			d.hold("spec.behavior.scaleDown.stabilizationWindowSeconds", "%d%s; the fall waits until no higher number was wanted for as long", s,
+				byDefault(d.a.ScaleDown == nil || d.a.ScaleDown.StabilizationWindowSeconds == nil))
 			d.step("scaling down waits until nothing more was wanted for %d s (stabilization)", s)
 		}
 	}
 	return wanted
+}
+
+// rate is the hold of a direction's policies, which allow a step to limit.
+func (d *decider) rate(field string, r *inspect.ScalingRules, current, limit int32) {
+	switch {
+	case r == nil:
+		d.hold(field+".policies", "%d at once by default: twice the present number, or 4", limit)
+	case r.SelectPolicy == "Disabled":
+		d.hold(field+".selectPolicy", "Disabled")
+	case limit == current:
+		d.hold(field+".policies", "no change at all")
+	default:
+		d.hold(field+".policies", "%d at once", limit)
+	}
 }
 
 func allowedBy(r *inspect.ScalingRules, rules, otherwise string) string {

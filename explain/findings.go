@@ -15,7 +15,7 @@ import (
 // findings looks for the causes. A metric without a value has one cause, because the first one hides
 // the rest; a metric with values, and the autoscaler as a whole, may have several.
 func (f *Facts) findings(metrics []MetricReport) []Finding {
-	var out []Finding
+	out := f.ofSwitch()
 	for _, group := range []string{CustomGroup, ExternalGroup} {
 		if one := f.ofAPI(group); one != nil && f.asksOf(group) {
 			out = append(out, *one)

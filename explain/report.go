@@ -38,6 +38,8 @@ type MetricReport struct {
 	Foreign bool `json:"foreign,omitempty"`
 	// Unreadable is set if the person who asks may not read the metric. The controller may.
 	Unreadable bool `json:"unreadable,omitempty"`
+	// strict is the number that the metric would ask for without the tolerance, if Proposal is set.
+	strict int32
 }
 
 // ValueReport is the value of a pod or a series, or the reason why there is none.
@@ -56,6 +58,8 @@ type Decision struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// Steps are sentences.
 	Steps []string `json:"steps"`
+	// held is what the spec makes of the metrics' number; nil: it follows them.
+	held *Finding
 }
 
 // Finding is one fault, and how to mend it.
@@ -91,6 +95,7 @@ const (
 	OneBroken      Cause = "one-broken"        // one metric of several; stale status
 	NotAbleToScale Cause = "not-able-to-scale" // the target itself
 	KEDA           Cause = "keda"              // the metric is answered by KEDA's adapter
+	HeldBySpec     Cause = "held-by-spec"      // bounds, tolerance or rates of the spec hold the replicas
 )
 
 // Autoscaler explains an autoscaler.
@@ -104,6 +109,9 @@ func Autoscaler(f *Facts) Report {
 	}
 	r.Decision = f.decide(r.Metrics)
 	r.Findings = append(append(r.Findings, f.findings(r.Metrics)...), f.ofWake()...)
+	if held := r.Decision.held; held != nil && !r.Broken() {
+		r.Findings = append([]Finding{*held}, r.Findings...)
+	}
 	if r.Decision.Replicas != nil && r.Broken() && f.active() == "False" {
 		r.Decision.Steps = append([]string{"the controller changes nothing until the fault is mended; by these values it then wants:"}, r.Decision.Steps...)
 	}
@@ -135,7 +143,9 @@ func (f *Facts) metric(i int) MetricReport {
 	}
 	out.Steps = rollUpSteps(m, reading)
 	if n, ok := f.calculation(&out).propose(m, reading.Values); ok {
-		out.Proposal = &n
+		if out.Proposal = &n; out.strict == 0 {
+			out.strict = n
+		}
 	}
 	return out
 }

@@ -94,14 +94,21 @@ func (f *Facts) ofSilence(metrics []MetricReport) []Finding {
 	return nil
 }
 
-// causeOf is the cause that a message of the controller is about.
+// signs are parts of the controller's messages, in the order of the causes: an API that isn't there hides
+// what comes after it.
+var signs = []struct {
+	text  string
+	cause Cause
+}{
+	{"could not find the requested resource", NotRegistered}, {"no custom metrics API", NotRegistered},
+	{"unable to handle the request", Unavailable}, {"forbidden", RightMissing},
+}
+
+// causeOf is the cause that a message of the controller is about: the first whose sign it has.
 func causeOf(message string) Cause {
-	for sign, cause := range map[string]Cause{
-		"forbidden": RightMissing, "unable to handle the request": Unavailable,
-		"could not find the requested resource": NotRegistered, "no custom metrics API": NotRegistered,
-	} {
-		if strings.Contains(message, sign) {
-			return cause
+	for _, one := range signs {
+		if strings.Contains(message, one.text) {
+			return one.cause
 		}
 	}
 	return NeverPushed

@@ -53,6 +53,17 @@ func (f *Facts) readingOf(m *inspect.AutoscalerMetric) *Reading {
 	return nil
 }
 
+// ofSwitch looks for a target at 0 replicas. Pods without a value, and metrics without pods, follow from it.
+func (f *Facts) ofSwitch() []Finding {
+	a, c, rests := &f.Autoscaler, f.condition("ScalingActive"), f.condition("ScaledToZero")
+	atZero := f.Scale != nil && f.Scale.SpecReplicas == 0 && a.MinReplicas > 0 && (rests == nil || rests.Status != "True")
+	if said := c != nil && c.Reason == "ScalingDisabled"; !atZero && (!said || f.Scale != nil && f.Scale.SpecReplicas > 0) {
+		return nil
+	}
+	return []Finding{{Cause: NotAbleToScale, Text: "the target was set to 0 replicas, which switches the autoscaler off",
+		Remedy: []string{fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", a.Namespace, strings.ToLower(a.TargetKind), a.TargetName, max(a.MinReplicas, 1))}}}
+}
+
 // ofWhole looks for causes that concern the autoscaler as a whole: 11 and 12.
 func (f *Facts) ofWhole(metrics []MetricReport) []Finding {
 	var out []Finding
@@ -71,13 +82,9 @@ func (f *Facts) ofWhole(metrics []MetricReport) []Finding {
 	absent := f.TargetAbsent // the controller's condition says it, too, from its next round on
 	look := []string{fmt.Sprintf("kubectl get -n %s %s %s", a.Namespace, strings.ToLower(a.TargetKind), a.TargetName)}
 	for _, c := range a.Conditions {
-		switch {
-		case c.Type == "AbleToScale" && c.Status == "False":
+		if c.Type == "AbleToScale" && c.Status == "False" {
 			absent = ""
 			out = append(out, Finding{Cause: NotAbleToScale, Text: "Kubernetes cannot scale the target (" + c.Reason + "): " + c.Message, Remedy: look})
-		case c.Type == "ScalingActive" && c.Reason == "ScalingDisabled":
-			out = append(out, Finding{Cause: NotAbleToScale, Text: "the target was set to 0 replicas, which switches the autoscaler off",
-				Remedy: []string{fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", a.Namespace, strings.ToLower(a.TargetKind), a.TargetName, max(a.MinReplicas, 1))}})
 		}
 	}
 	if absent != "" {
