@@ -125,7 +125,7 @@ func shop() *fakeSource {
 func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 	t.Helper()
 	parts := Parts{
-		Source: source, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PushUDP: "127.0.0.1:8125", PushHTTP: "http://127.0.0.1:9091",
+		Source: source, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PushUDP: "127.0.0.1:8125", PushHTTP: "http://127.0.0.1:9091", Get: "sluice get",
 		Health: func() Health {
 			return Health{Version: "1", Receivers: []Receiver{{Name: "statsd_udp", Received: 12345, Applied: 12300, Pending: 5, Datagrams: true,
 				Rejected: []Count{{"identity", 30}, {"limit", 10}}}}, Checks: []Check{{"store", true, ""}}}
@@ -350,8 +350,8 @@ func TestPagesSayWhoAsked(t *testing.T) {
 			t.Errorf("%s lacks one of %q:\n%s", path, parts, body)
 		}
 	}
-	want("/health", "custom.metrics.k8s.io", ">3s ago<", ">404<", ">60m ago<", "external.metrics.k8s.io", ">never<", "sluice explain -n NAMESPACE hpa/NAME")
-	want("/autoscaler?namespace=shop&name=api", "controller asked this replica for it 3s ago: <span class=\"tag warn\">404</span>")
+	want("/health", "custom.metrics.k8s.io", ">3s ago</time>", ">404<", ">60m ago</time>", "external.metrics.k8s.io", ">never<", "sluice explain -n NAMESPACE hpa/NAME")
+	want("/autoscaler?namespace=shop&name=api", ">3s ago</time>: <span class=\"tag warn\">404</span>")
 	use = Use{}
 	want("/autoscaler?namespace=shop&name=api", "controller has not asked this replica for it since the start; <code>sluice explain -n shop hpa/api</code>")
 }
@@ -428,7 +428,7 @@ func TestEmptyPagesSayWhatToPush(t *testing.T) {
 	s := running(t, &fakeSource{}, func(p *Parts) {
 		p.Health = func() Health { return Health{} }
 	})
-	for path, want := range map[string]string{"/autoscalers": "kind: HorizontalPodAutoscaler", "/metrics": "/dev/udp/127.0.0.1:8125", "/refused": "Nothing was refused", "/rules": "docs/rules.md", "/try": "http_requests:1|c"} {
+	for path, want := range map[string]string{"/autoscalers": "kind: HorizontalPodAutoscaler", "/metrics": "/dev/udp/127.0.0.1/8125", "/refused": "Nothing was refused", "/rules": "docs/rules.md", "/try": "http_requests:1|c"} {
 		if _, body := get(t, s, path); !strings.Contains(body, want) {
 			t.Errorf("%s lacks %q", path, want)
 		}

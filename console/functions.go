@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 var functions = template.FuncMap{
 	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": labelText, "join": strings.Join,
 	"percent": percent, "short": short, "tryAgain": tryAgain, "sentence": explain.Sentence, "replicas": replicas,
+	"device": device,
 }
 
 // replicas is the noun behind a number.
@@ -27,12 +29,18 @@ func replicas(n *int32) string {
 	return "replicas"
 }
 
-// ago is an age for people.
-func ago(then time.Time) string {
+// device is the file by which bash sends to a UDP address.
+func device(address string) string {
+	host, port, _ := net.SplitHostPort(address)
+	return "/dev/udp/" + host + "/" + port
+}
+
+// ago is an age for people, with its time for pages that don't follow any more.
+func ago(then time.Time) template.HTML {
 	if then.IsZero() {
 		return "never"
 	}
-	return inspect.Age(time.Since(then)) + " ago"
+	return template.HTML(`<time datetime="` + then.UTC().Format(time.RFC3339) + `">` + inspect.Age(time.Since(then)) + " ago</time>") //nolint:gosec // nothing from outside
 }
 
 // address makes the address of a page, of names and values in turn.
@@ -67,15 +75,18 @@ func mebibytes(n int64) string {
 	return grouped(n/mebibyte) + " MiB"
 }
 
-// short writes a number or a quantity with six digits: 9966666667n is 9.96667. Whole numbers, and those
-// with a suffix that makes them shorter, stay as they are.
+// short writes a number or a quantity with three significant digits: 9966666667n is 9.97. All digits before
+// the point stay, and so do whole numbers and those with a suffix that makes them shorter.
 func short(text string) string {
 	v, fraction := explain.Number(text), strings.HasSuffix(text, "m") || strings.HasSuffix(text, "u") || strings.HasSuffix(text, "n")
 	_, err := strconv.ParseFloat(text, 64)
-	if plain := err == nil; math.IsNaN(v) || plain && len(text) <= 10 || !plain && !fraction {
+	switch plain := err == nil; {
+	case math.IsNaN(v) || plain && !strings.ContainsAny(text, ".e") || !plain && !fraction:
 		return text
+	case math.Abs(v) >= 100 && math.Abs(v) < 1e15:
+		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
 // percent is a share of a whole, for the widths of bars.

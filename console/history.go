@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -62,6 +63,9 @@ type recording struct {
 	last   int64 // Unix second of the newest values; 0: none
 	looked time.Time
 	seen   bool // in this round
+	// wanted are the rows of a metric that pages plot, with the last look at each. Each page chooses among
+	// the series that its reader may have.
+	wanted map[string]time.Time
 }
 
 // history records values once a second: what autoscalers name and what pages show. run writes, any
@@ -110,8 +114,8 @@ func (h *history) run(ctx context.Context) {
 	}
 }
 
-// watch has a subject recorded, from now until a minute after the last look.
-func (h *history) watch(of subject, now time.Time) {
+// watch has a subject recorded, of a metric these rows, from now until a minute after the last look.
+func (h *history) watch(of subject, rows []string, now time.Time) {
 	h.mu.Lock()
 	one, known := h.held[of]
 	if !known {
@@ -119,10 +123,15 @@ func (h *history) watch(of subject, now time.Time) {
 			h.mu.Unlock()
 			return
 		}
-		one = &recording{}
+		one = &recording{wanted: map[string]time.Time{}}
 		h.held[of] = one
 	}
 	one.looked = now
+	if !of.autoscaler {
+		for _, id := range rows {
+			one.wanted[id] = now
+		}
+	}
 	h.mu.Unlock()
 	if !known {
 		select {
@@ -136,19 +145,23 @@ func (h *history) watch(of subject, now time.Time) {
 func (h *history) round(now time.Time) int {
 	second := now.Unix()
 	h.mu.Lock()
-	var metrics []subject
+	metrics := map[subject]map[string]bool{}
 	for of, one := range h.held {
 		one.seen = false
 		if looked := now.Sub(one.looked) < linger; looked {
 			one.seen = true
 			if !of.autoscaler {
-				metrics = append(metrics, of)
+				maps.DeleteFunc(one.wanted, func(_ string, looked time.Time) bool { return now.Sub(looked) >= linger })
+				metrics[of] = map[string]bool{}
+				for id := range one.wanted {
+					metrics[of][id] = true
+				}
 			}
 		}
 	}
 	h.mu.Unlock()
-	for _, of := range metrics {
-		h.recordMetric(of, second)
+	for of, wanted := range metrics {
+		h.recordMetric(of, wanted, second)
 	}
 	if h.begin != nil {
 		h.recordAutoscalers(second)
@@ -164,13 +177,13 @@ func (h *history) round(now time.Time) int {
 	return len(h.held)
 }
 
-// recordMetric records some series of a metric.
-func (h *history) recordMetric(of subject, second int64) {
+// recordMetric records the wanted series of a metric, among those that pages list.
+func (h *history) recordMetric(of subject, wanted map[string]bool, second int64) {
 	values := map[string]float64{}
 	var ids []string
-	for _, one := range h.source.Series(of.namespace, of.resource, of.name, plottedSeries) {
-		if v, err := strconv.ParseFloat(one.Value, 64); err == nil {
-			id := seriesID(&one)
+	for _, one := range h.source.Series(of.namespace, of.resource, of.name, inspect.DetailSeries) {
+		id := seriesID(&one)
+		if v, err := strconv.ParseFloat(one.Value, 64); err == nil && wanted[id] {
 			values[id], ids = v, append(ids, id)
 		}
 	}

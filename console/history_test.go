@@ -2,8 +2,11 @@ package console
 
 import (
 	"context"
+	"html"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -41,7 +44,7 @@ func TestNothingIsSampledInVain(t *testing.T) {
 			t.Errorf("%d series, %d metrics read, %d rows", series.Load(), reads.Load(), h.size())
 		}
 		of := subject{namespace: "shop", resource: "pods", name: "jobs"}
-		h.watch(of, time.Now())
+		h.watch(of, []string{"web"}, time.Now())
 		time.Sleep(5500 * time.Millisecond)
 		synctest.Wait()
 		if series.Load() < 5 || series.Load() > 7 {
@@ -93,9 +96,9 @@ func TestTheHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d rows of autoscalers", n)
 	}
 	shown := subject{autoscaler: true, namespace: "shop", name: "web-999"}
-	h.watch(shown, now)
+	h.watch(shown, nil, now)
 	for i := range 2000 {
-		h.watch(subject{namespace: "shop", name: strconv.Itoa(i)}, now)
+		h.watch(subject{namespace: "shop", name: strconv.Itoa(i)}, []string{"web"}, now)
 	}
 	h.round(now.Add(time.Second))
 	if n := h.size(); n > maxRows {
@@ -110,10 +113,39 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// Of a metric with more series than a page lists, those are recorded that the page plots, whichever the
+// source picks for another number.
+func TestThePlottedSeriesAreRecorded(t *testing.T) {
+	f := shop()
+	f.series = func(_, _, _ string, most int) (all []inspect.Series) {
+		for i := range most {
+			all = append(all, inspect.Series{Labels: map[string]string{"i": strconv.Itoa(1000*most + i)}, Value: "1"})
+		}
+		return all
+	}
+	s := running(t, f)
+	_, body := get(t, s, "/metric?namespace=shop&name=queue_depth")
+	_, rest, _ := strings.Cut(body, `data-labels="`)
+	labels, _, _ := strings.Cut(rest, `"`)
+	ids := strings.Split(html.UnescapeString(labels), "\n")
+	if len(ids) != plottedSeries {
+		t.Fatalf("%q are plotted", ids)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, rows := s.history.read(subject{namespace: "shop", name: "queue_depth"}, ids, 1)
+		if len(rows) == plottedSeries && !slices.ContainsFunc(rows, func(r []float64) bool { return math.IsNaN(r[0]) }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("of %q the values are %v", ids, rows)
+		}
+	}
+}
+
 func TestShortNumbers(t *testing.T) {
 	for text, want := range map[string]string{
-		"9966666667n": "9.96667", "30200m": "30.2", "5400m": "5.4", "1m": "0.001", "12": "12", "2k": "2k", "1Gi": "1Gi",
-		"2.644651234567": "2.64465", "": "", "none": "none",
+		"9966666667n": "9.97", "30200m": "30.2", "12345.678": "12346", "12345678": "12345678", "0.016666667": "0.0167", "100.5": "100", "5400m": "5.4", "1m": "0.001", "12": "12", "2k": "2k", "1Gi": "1Gi",
+		"2.644651234567": "2.64", "": "", "none": "none",
 	} {
 		if got := short(text); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)

@@ -13,12 +13,15 @@ const (
 	recheck = 30 * time.Second
 	// plotEvery is the interval of new values of plots.
 	plotEvery = time.Second
+	// beatEvery is the longest time in which a stream sends nothing.
+	beatEvery = 5 * time.Second
 	// renderDuty bounds the share of a core that the following of one page takes.
 	renderDuty = 20
 )
 
 // stream sends server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html):
-// "content" is the page's content, when it has changed; "plot" values of a plot.
+// "content" is the page's content, when it has changed; "plot" values of a plot; "beat" that the server
+// is there.
 type stream struct {
 	server *Server
 	w      http.ResponseWriter
@@ -26,6 +29,7 @@ type stream struct {
 	sent   []byte           // the last content
 	plots  []plot           // of the last content
 	last   map[string]int64 // second of the newest sent value of each plot
+	wrote  time.Time
 }
 
 // follow serves the stream of a page. Each part of it is made with the rights of the moment.
@@ -62,6 +66,9 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 		if one.values() != nil {
 			return
 		}
+		if time.Since(one.wrote) >= beatEvery && one.send("beat", []byte("1")) != nil {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -72,10 +79,10 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 	}
 }
 
-// content sends the content if it has changed, else a comment, which shows that the client is there.
+// content sends the content if it has changed.
 func (s *stream) content(now []byte) error {
 	if bytes.Equal(now, s.sent) {
-		return s.write([]byte(":\n\n"))
+		return nil
 	}
 	s.sent = now
 	text, err := json.Marshal(string(now))
@@ -116,6 +123,7 @@ func (s *stream) send(event string, data []byte) error {
 }
 
 func (s *stream) write(text []byte) error {
+	s.wrote = time.Now()
 	control := http.NewResponseController(s.w)
 	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := s.w.Write(text); err != nil {

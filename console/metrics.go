@@ -136,7 +136,7 @@ func (s *Server) metric(_ context.Context, r *request) (any, error) {
 	if len(p.rows) > 0 {
 		c.Plot = r.plotOf(p)
 	}
-	c.Stats, c.Read = statsOf(c.Kind), readCommand(&c.Metric)
+	c.Stats, c.Read = statsOf(c.Kind), readCommand(s.parts.Get, &c.Metric)
 	return c, nil
 }
 
@@ -172,8 +172,8 @@ func statsOf(kind string) (all []string) {
 }
 
 // readCommand is the command that reads a metric.
-func readCommand(m *inspect.Metric) string {
-	words := []string{"sluice", "get"}
+func readCommand(get string, m *inspect.Metric) string {
+	words := []string{get}
 	if m.Namespace != "" {
 		words = append(words, "-n", m.Namespace)
 	}

@@ -47,7 +47,7 @@ type request struct {
 
 // plotOf adds a plot to the page, and has its subject recorded.
 func (r *request) plotOf(p plot) *plot {
-	r.server.history.watch(p.of, r.now)
+	r.server.history.watch(p.of, p.rows, r.now)
 	r.plots = append(r.plots, p)
 	return &r.plots[len(r.plots)-1]
 }

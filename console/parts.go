@@ -32,6 +32,8 @@ type Parts struct {
 	Health func() Health
 	// PushUDP and PushHTTP are where to push, for pages that have nothing to show.
 	PushUDP, PushHTTP string
+	// Get is the command line that reads from this server, without what to read: "sluice get".
+	Get string
 	// Access decides who may see what. Nil: all who can connect see all.
 	Access Access
 	// TLS of the port; nil: plain HTTP.

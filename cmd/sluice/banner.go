@@ -39,9 +39,12 @@ func (p *dataPath) banner() string {
 	depth := client.CustomAPI + "/namespaces/shop/deployments.apps/web/queue_depth"
 	fmt.Fprintf(&b, "  curl --cacert %s https://%s%s\n", filepath.Join(p.cfg.store.Dir, caName), api, requests)
 	fmt.Fprintf(&b, "  kubectl --kubeconfig %s get --raw %s\n", p.kubeconfig, depth)
-	fmt.Fprintf(&b, "  %s get --kubeconfig %s -n shop external http_requests:count\n\n", binary(), p.kubeconfig)
+	fmt.Fprintf(&b, "  %s -n shop external http_requests:count\n\n", p.getCommand())
 	return b.String()
 }
+
+// getCommand reads from this server, standalone.
+func (p *dataPath) getCommand() string { return binary() + " get --kubeconfig " + p.kubeconfig }
 
 // pushURL is the address of HTTP push, and the curl command for it. The certificate's name and the
 // users of the password file are not known here.

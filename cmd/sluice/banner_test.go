@@ -15,8 +15,15 @@ const asSluice = "SLUICE_TEST_AS_MAIN"
 func TestBannerCommandsWork(t *testing.T) {
 	t.Setenv(asSluice, "1")
 	p := started(t, t.TempDir(), "--windows", "1m")
-	ran := 0
-	for _, line := range strings.Split(p.banner(), "\n") {
+	if ran := runShown(t, p.banner()); ran < 3 {
+		t.Errorf("%d commands tried, want at least bash's and our own two", ran)
+	}
+}
+
+// runShown runs the commands in a text, one a line, checks what they print, and returns their number.
+func runShown(t *testing.T, text string) (ran int) {
+	t.Helper()
+	for _, line := range strings.Split(text, "\n") {
 		command := strings.TrimSpace(line)
 		program, _, _ := strings.Cut(command, " ")
 		if program != "bash" && program != "curl" && program != "kubectl" && program != binary() {
@@ -35,9 +42,7 @@ func TestBannerCommandsWork(t *testing.T) {
 			t.Errorf("%s: want %s in\n%s", command, want, out)
 		}
 	}
-	if ran < 3 {
-		t.Errorf("%d commands tried, want at least bash's and our own two", ran)
-	}
+	return ran
 }
 
 // answerOf is what a command of the banner must print.
@@ -53,8 +58,12 @@ func answerOf(command string) string {
 		return `"value":"42"`
 	case strings.Contains(command, "--cacert"):
 		return `"value": "2"`
+	case strings.Contains(command, "queue_depth"):
+		return "queue_depth   42 "
+	case strings.Contains(command, "http_requests:count"):
+		return "http_requests:count   2 "
 	}
-	return "http_requests:count   2 "
+	return "http_requests   "
 }
 
 func TestBannerNamesThePorts(t *testing.T) {

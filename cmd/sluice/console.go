@@ -28,7 +28,10 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	http, _ := p.pushURL()
 	parts := console.Parts{
 		Source: p.inspection(), Try: trial.lines, Health: p.health,
-		PushUDP: p.udpAddress(), PushHTTP: http, Logger: p.log,
+		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Logger: p.log,
+	}
+	if p.cfg.standalone {
+		parts.Get = p.getCommand()
 	}
 	if p.cluster.view != nil {
 		reader := consoleReader{p}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -37,6 +39,39 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 		t.Errorf("the banner names no console:\n%s", text)
 	}
 }
+
+// Every command that a page of a server without metrics shows works as it is printed, and so do those of the
+// pages of the metrics that it made.
+func TestCommandsOfTheConsoleWork(t *testing.T) {
+	t.Setenv(asSluice, "1")
+	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
+	shown := func(path string) (commands string) {
+		resp, err := http.Get("http://" + p.console.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range preformatted.FindAllStringSubmatch(string(body), -1) {
+			commands += html.UnescapeString(one[1]) + "\n"
+		}
+		return commands
+	}
+	if ran := runShown(t, shown("/metrics")); ran < 1 {
+		t.Fatal("no command pushes")
+	}
+	eventually(t, func() bool { return p.table.Series() == 2 }, func() string { return "the commands pushed no counter and gauge" })
+	for _, path := range []string{"/metric?name=http_requests", "/metric?namespace=shop&of=deployments.apps&name=queue_depth"} {
+		if ran := runShown(t, shown(path)); ran != 1 {
+			t.Errorf("%s: %d commands ran; want one:\n%s", path, ran, shown(path))
+		}
+	}
+}
+
+var preformatted = regexp.MustCompile(`(?s)<pre[^>]*>(.*?)</pre>`)
 
 // A metric that a policy denies isn't taken for one that was never pushed.
 func TestStatusOfDenial(t *testing.T) {

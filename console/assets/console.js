@@ -4,6 +4,7 @@
   const main = document.getElementById("content");
   const state = document.getElementById("state");
   const plots = new Map();
+  let heard = Date.now(), lost = 0; // when the server was heard last, and since when it is away (0: it isn't)
 
   // sync makes a node's children like another's, and keeps nodes that are alike: so focus, selection
   // and scroll positions stay. Plots are drawn here and kept as they are.
@@ -37,13 +38,15 @@
   }
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const short = (v) => v == null ? "" : Math.abs(v) >= 1e4 || (v !== 0 && Math.abs(v) < 1e-3)
-    ? v.toExponential(1) : String(Math.round(v * 1e3) / 1e3);
+  const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+  // short is a number with three significant digits.
+  const short = (v) => v == null ? "" : Math.abs(v) >= 1e4 ? compact.format(v)
+    : v !== 0 && Math.abs(v) < 1e-3 ? v.toExponential(2) : String(Math.abs(v) >= 1e3 ? Math.round(v) : Number(v.toPrecision(3)));
 
   function draw(figure, held) {
     const labels = figure.dataset.labels.split("\n"), stepped = figure.dataset.stepped;
     const series = [{}, ...labels.map((label, i) => ({
-      label, stroke: color("--k" + i), width: 2, spanGaps: true, points: { show: false },
+      label, stroke: color("--k" + i), width: 2, points: { show: false },
       paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
     }))];
     if (figure.dataset.target !== undefined)
@@ -63,18 +66,40 @@
     describe(figure, held);
   }
 
+  // bridged are values for a line that goes on over seconds without one, unless they are many, or the
+  // server was away in them: those are a gap. uPlot takes null for a gap, and undefined for none.
+  function bridged(held, row) {
+    const longest = 15, out = row.slice();
+    for (let i = 0; i < out.length; i++) {
+      let end = i, cut = false;
+      for (; end < out.length && out[end] == null; end++) cut ||= held.cuts.has(held.seconds[end]);
+      if (end > i && !cut && !held.cuts.has(held.seconds[i - 1]) && end - i <= longest) out.fill(undefined, i, end);
+      i = end;
+    }
+    return out;
+  }
+
   function data(figure, held) {
-    const all = [held.seconds, ...held.rows];
+    const all = [held.seconds, ...held.rows.map((row) => bridged(held, row))];
     if (figure.dataset.target !== undefined) all.push(held.seconds.map(() => Number(figure.dataset.target)));
     return all;
   }
 
-  // describe says the newest values to those who don't see the plot.
+  // gaps counts the gaps between values.
+  function gaps(row) {
+    let n = 0;
+    for (let i = row.findIndex((v) => typeof v === "number") + 1; i > 0 && i < row.length; i++)
+      if (typeof row[i] === "number" && row[i - 1] === null) n++;
+    return n;
+  }
+
+  // describe says the newest values, and how often there was none, to those who don't see the plot.
   function describe(figure, held) {
     const labels = figure.dataset.labels.split("\n");
     const text = labels.map((label, i) => label + " " + (short(held.rows[i]?.at(-1)) || "unknown")).join(", ");
+    const missing = Math.max(...held.rows.map((row) => gaps(bridged(held, row))));
     figure.querySelector("canvas")?.setAttribute("aria-label",
-      "Last ten minutes; now " + text + (figure.dataset.target !== undefined ? ", target " + figure.dataset.target : ""));
+      "Last ten minutes" + (missing ? ", with " + missing + (missing === 1 ? " gap" : " gaps") : "") + "; now " + text + (figure.dataset.target !== undefined ? ", target " + figure.dataset.target : ""));
   }
 
   function forget(id) {
@@ -84,15 +109,16 @@
   }
 
   function plot({ id, last, rows }) {
-    const span = 600;
+    const span = 600, least = 60;
     let held = plots.get(id);
-    if (!held || held.rows.length !== rows.length) plots.set(id, held = { seconds: [], rows: rows.map(() => []) });
-    const n = rows[0]?.length ?? 0;
-    for (let i = 0; i < n; i++) {
-      const second = last - (n - 1 - i);
-      if (held.seconds.length ? second <= held.seconds.at(-1) : rows.every((row) => row[i] == null)) continue;
+    if (!held || held.rows.length !== rows.length) plots.set(id, held = { seconds: [], rows: rows.map(() => []), cuts: new Set() });
+    const n = rows[0]?.length ?? 0, had = held.seconds.at(-1);
+    // All seconds have their place, those without a value, too. A plot begins a minute before its first value.
+    for (let second = had ? Math.max(had + 1, last - span + 1) : last - Math.max(n, least) + 1; second <= last; second++) {
+      const i = n - 1 - (last - second), values = rows.map((row) => row[i] ?? null);
+      if (!held.seconds.length && last - second >= least && values.every((v) => v == null)) continue;
       held.seconds.push(second);
-      rows.forEach((row, r) => held.rows[r].push(row[i]));
+      values.forEach((v, r) => held.rows[r].push(v));
     }
     for (const list of [held.seconds, ...held.rows]) list.splice(0, Math.max(0, list.length - span));
     const figure = document.getElementById("plot-" + id);
@@ -118,20 +144,46 @@
   if (!main.dataset.live || !window.EventSource) return;
   let source;
   function say(text) { if (state.textContent !== text) state.textContent = text; }
+
+  // A server that is away says nothing: a banner says since when, and ages become times.
+  function away() {
+    if (lost) return;
+    lost = heard;
+    say("Connection lost; the page may be out of date");
+    const banner = document.createElement("p");
+    banner.id = "outage";
+    banner.setAttribute("role", "alert");
+    banner.textContent = "No connection to Sluice since " + time(lost) + ". The page shows what was known then.";
+    main.before(banner);
+    for (const held of plots.values()) held.cuts.add(held.seconds.at(-1));
+    for (const age of main.querySelectorAll("time")) age.textContent = "at " + time(age.dateTime);
+  }
+  function hear() {
+    heard = Date.now();
+    if (lost) document.getElementById("outage")?.remove();
+    lost = 0;
+    say("Live");
+  }
+  const time = (at) => new Date(at).toLocaleTimeString([], { hourCycle: "h23" });
+  // The server sends something every five seconds. A connection that was cut without a word has no error.
+  setInterval(() => { if (source && Date.now() - heard > 20000) away(); }, 1000);
+
   function open() {
     source = new EventSource(main.dataset.live);
-    source.onopen = () => say("Live");
+    source.onopen = hear;
     const mine = source;
     source.onerror = () => {
-      say("Connection lost; the page may be out of date");
+      away();
       // A browser gives up after an answer that is no stream, as of a server that is starting.
       if (mine.readyState === EventSource.CLOSED) setTimeout(() => { if (source === mine && !document.hidden) open(); }, 15000);
     };
+    source.addEventListener("beat", hear);
     source.addEventListener("content", (event) => {
+      hear();
       sync(main, new DOMParser().parseFromString(JSON.parse(event.data), "text/html").body);
       for (const [id, held] of plots) if (held.chart && !document.contains(held.chart.root)) held.chart = null;
     });
-    source.addEventListener("plot", (event) => plot(JSON.parse(event.data)));
+    source.addEventListener("plot", (event) => { hear(); plot(JSON.parse(event.data)); });
     source.addEventListener("end", (event) => { source.close(); say("Ended: " + event.data); });
   }
   // A page that nobody sees follows nothing.

@@ -1,16 +1,19 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/sluice-metrics/sluice/e2e/browser"
@@ -120,6 +123,43 @@ func TestAPageFollowsItsMetric(t *testing.T) {
 	}
 	if said := b.Said(); len(said) > 0 {
 		t.Error(said)
+	}
+}
+
+// While the server is away a banner says so, and no age stands still; afterwards the plot has a gap.
+func TestAnOutageIsABannerAndAGap(t *testing.T) {
+	b := browser.New(t)
+	s, root := started(t)
+	b.Open(root + "/metric?namespace=shop&of=deployments.apps&name=queue_depth")
+	b.Await(`document.querySelector("figure.drawn canvas")?.getAttribute("aria-label") === "Last ten minutes; now web 42"`)
+	s.Kill()
+	b.Await(`document.getElementById("outage")?.textContent.startsWith("No connection to Sluice since ")`)
+	if text := browser.Evaluate[string](b, `document.querySelector("main").innerText`); regexp.MustCompile(`\d+s ago`).MatchString(text) ||
+		!regexp.MustCompile(`last sample at \d+:\d\d:\d\d`).MatchString(text) {
+		t.Errorf("while the server is away the page says\n%s", text)
+	}
+	time.Sleep(2 * time.Second) // of the outage
+	s.Start()
+	b.Await(`!document.getElementById("outage") && document.getElementById("state").textContent === "Live"`)
+	b.Await(`document.querySelector("figure.drawn canvas")?.getAttribute("aria-label") === "Last ten minutes, with 1 gap; now web 42"`)
+	b.Await(`/last sample \d+s ago/.test(document.querySelector("main").innerText)`)
+}
+
+// The first plot of a page has a minute, with a label for each of its times.
+func TestThePlotOfAMinuteHasTimes(t *testing.T) {
+	b := browser.New(t)
+	_, root := started(t)
+	b.Do(chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`window.written = [];
+			const fill = CanvasRenderingContext2D.prototype.fillText;
+			CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { window.written.push(text); return fill.call(this, text, ...at); };`).Do(ctx)
+		return err
+	}))
+	b.Open(root + "/metric?namespace=shop&of=deployments.apps&name=queue_depth")
+	b.Await(`document.querySelector("figure.drawn canvas") && window.written.some((text) => /:/.test(text))`)
+	times := browser.Evaluate[[]string](b, `window.written.filter((text) => /^\d\d:\d\d:\d\d$/.test(text))`)
+	if distinct := slices.Compact(slices.Sorted(slices.Values(times))); len(distinct) < 5 {
+		t.Errorf("the times of the axis are %q", times)
 	}
 }
 
