@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 	"receiver/push/number":          {"metric"},
 	"receiver/push/listener":        {"config", "connlimit", "ratelog", "receiver", "receiver/credential"},
 	"receiver/push/httpserver":      {"inspect/record", "policy", "config", "metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
-	"receiver/push/native":          {"inspect", "policy", "metric", "receiver/push/httpserver", "receiver/push/number"},
+	"receiver/push/native":          {"inspect", "policy", "metric", "receiver/push/httpserver", "receiver/push/number", "suggest"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
 	"receiver/push/pushgateway":     {"metric", "policy", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},

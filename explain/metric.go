@@ -23,6 +23,8 @@ type MetricFacts struct {
 	Senders []inspect.MetricSender
 	// Windows can be asked for.
 	Windows []string
+	// Expired says when the name was last seen here, and why it isn't any more; empty: it wasn't, or it is.
+	Expired string
 	Rule    *Rule // of the name; nil: none is known
 	Unknown []string
 }
@@ -41,6 +43,7 @@ type NameReport struct {
 	Rejections []inspect.Rejection    `json:"rejections,omitempty"`
 	Elsewhere  []string               `json:"elsewhere,omitempty"` // namespaces
 	Nearest    string                 `json:"nearest,omitempty"`
+	Expired    string                 `json:"expired,omitempty"`
 	Unknown    []string               `json:"unknown,omitempty"`
 }
 
@@ -68,7 +71,9 @@ func Metric(f *MetricFacts) NameReport {
 	}
 	r.Missing = f.Rule.missing(here)
 	if r.Broken() && r.Rule == nil {
-		r.Nearest = suggest.Nearest(f.Name, here)
+		if r.Expired = f.Expired; r.Expired == "" {
+			r.Nearest = suggest.Nearest(f.Name, here)
+		}
 	}
 	return r
 }
@@ -85,7 +90,10 @@ func (r *NameReport) WriteText(w io.Writer, now time.Time) error {
 		p.ruleOfName(r)
 	} else if r.Broken() {
 		text := fmt.Sprintf("%s was never pushed in %s, or has expired", r.Name, r.Namespace)
-		if len(r.Rejections) > 0 {
+		switch {
+		case r.Expired != "":
+			text = fmt.Sprintf("%s has no series in %s: %s", r.Name, r.Namespace, r.Expired)
+		case len(r.Rejections) > 0:
 			text = fmt.Sprintf("%s has no series in %s: it is pushed, and rejected", r.Name, r.Namespace)
 		}
 		if r.Nearest != "" {
@@ -233,7 +241,9 @@ func (p *printer) name(r *NameReport, m *inspect.Metric) {
 	}
 }
 
+// series prints series, with their namespaces if they are in several.
 func (p *printer) series(all []inspect.Series) {
+	several := slices.ContainsFunc(all, func(s inspect.Series) bool { return s.Object.Namespace != all[0].Object.Namespace })
 	var values []ValueReport
 	for i := range all {
 		s := &all[i]
@@ -243,6 +253,9 @@ func (p *printer) series(all []inspect.Series) {
 			if len(s.Labels) > 0 {
 				of += " " + labelText(s.Labels)
 			}
+		}
+		if several {
+			of += inNamespace(s.Object.Namespace)
 		}
 		values = append(values, ValueReport{Of: of, Value: s.Value, Time: s.LastSample})
 	}

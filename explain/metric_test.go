@@ -18,8 +18,8 @@ func TestMetric(t *testing.T) {
 				{Name: "backlog", Kind: "gauge", Series: 1},
 			},
 			Series: []inspect.Series{
-				{Labels: map[string]string{"queue": "/mail"}, Value: "5", LastSample: noon.Add(-time.Second), Interval: 10.2},
-				{Labels: map[string]string{"queue": "/sms"}, Value: "6", LastSample: noon.Add(-time.Second), Interval: 30},
+				{Object: inspect.Reference{Namespace: "shop"}, Labels: map[string]string{"queue": "/mail"}, Value: "5", LastSample: noon.Add(-time.Second), Interval: 10.2},
+				{Object: inspect.Reference{Namespace: "shop"}, Labels: map[string]string{"queue": "/sms"}, Value: "6", LastSample: noon.Add(-time.Second), Interval: 30},
 				{Object: inspect.Reference{Resource: "pods", Namespace: "shop", Name: "web-1"}, Value: "7", LastSample: noon.Add(-time.Hour)},
 			},
 			Senders: []inspect.MetricSender{
@@ -35,7 +35,15 @@ func TestMetric(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*MetricFacts){
-		"name":          func(*MetricFacts) {},
+		"name": func(*MetricFacts) {},
+		"name-namespaces": func(f *MetricFacts) {
+			f.Series[1].Object.Namespace = ""
+			f.Metrics = append(f.Metrics, inspect.Metric{Name: "queue_depth", Kind: "gauge", Series: 1, LastSample: noon.Add(-time.Second)})
+		},
+		"name-expired": func(f *MetricFacts) {
+			*f = MetricFacts{Namespace: "shop", Name: "orders", Metrics: []inspect.Metric{{Namespace: "shop", Name: "order", Kind: "gauge", Series: 1}},
+				Expired: "last seen 1m ago, expired after 5s"}
+		},
 		"name-misspelt": func(f *MetricFacts) { f.Name = "backlogs" },
 		"name-elsewhere": func(f *MetricFacts) {
 			f.Namespace, f.Series, f.Rejections = "billing", nil, nil
@@ -75,7 +83,7 @@ func TestMetric(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden(t, name, text.String())
-		if r.Broken() != (name == "name-misspelt" || name == "name-elsewhere" || name == "name-rejected" || name == "name-computed" || name == "name-refused") {
+		if r.Broken() != (name == "name-misspelt" || name == "name-elsewhere" || name == "name-rejected" || name == "name-computed" || name == "name-expired" || name == "name-refused") {
 			t.Errorf("%s: broken is %v", name, r.Broken())
 		}
 	}

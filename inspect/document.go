@@ -33,6 +33,8 @@ type Metric struct {
 	LabelKeys []string `json:"labelKeys,omitempty"`
 	// Value is that of the bare name, if there is a single series and it has a value.
 	Value string `json:"value,omitempty"`
+	// Stat is the stat of Value, and the window that ends now: "rate:1m", "last".
+	Stat string `json:"stat,omitempty"`
 }
 
 // Series is one series of a metric, with its value as a reader of the bare name gets it.

@@ -68,7 +68,7 @@ func TestManyConnectionsKeepNoProbeOut(t *testing.T) {
 // All addresses together share one limit, and a connection with a request in flight is closed last.
 func TestConnectionsOfManyAddresses(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	server := withoutMetrics(t, &logtest.Buffer{}, Check{"slow", func() (bool, string) { close(asked); <-answer; return true, "" }})
+	server := withoutMetrics(t, &logtest.Buffer{}, Check{Name: "slow", State: func() (bool, string) { close(asked); <-answer; return true, "" }})
 	busy := dialFrom(t, server, net.IPv4(127, 0, 0, 1))
 	_, _ = io.WriteString(busy, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-asked

@@ -14,13 +14,16 @@ type Check struct {
 	// ready, what an operator should know. State is called by several goroutines at once and must
 	// not block.
 	State func() (ready bool, detail string)
+	// Impaired reports whether a part that is ready doesn't do all that it should. Nil: it does.
+	Impaired func() bool
 }
 
 // answer is one check in the JSON of /readyz.
 type answer struct {
-	Name   string `json:"name"`
-	Ready  bool   `json:"ready"`
-	Detail string `json:"detail,omitempty"`
+	Name     string `json:"name"`
+	Ready    bool   `json:"ready"`
+	Impaired bool   `json:"impaired,omitempty"`
+	Detail   string `json:"detail,omitempty"`
 }
 
 // readiness is the JSON of /readyz.
@@ -34,18 +37,23 @@ func ask(checks []Check) readiness {
 	for _, c := range checks {
 		ready, detail := c.State()
 		all.Ready = all.Ready && ready
-		all.Checks = append(all.Checks, answer{Name: c.Name, Ready: ready, Detail: detail})
+		impaired := ready && c.Impaired != nil && c.Impaired()
+		all.Checks = append(all.Checks, answer{Name: c.Name, Ready: ready, Impaired: impaired, Detail: detail})
 	}
 	return all
 }
 
-// text prints one line per check, with the signs of Kubernetes' own health checks.
+// text prints one line per check, with the signs of Kubernetes' own health checks, and "!" for a part that
+// is impaired.
 func (r readiness) text() string {
 	var b strings.Builder
 	for _, a := range r.Checks {
 		sign := "+"
-		if !a.Ready {
+		switch {
+		case !a.Ready:
 			sign = "-"
+		case a.Impaired:
+			sign = "!"
 		}
 		fmt.Fprintf(&b, "[%s]%s", sign, a.Name)
 		if a.Detail != "" {

@@ -96,13 +96,13 @@ func TestOversizedHeadersAreRejected(t *testing.T) {
 func TestReadyFollowsItsChecks(t *testing.T) {
 	var loaded atomic.Bool
 	base := serve(t,
-		Check{"store", func() (bool, string) {
+		Check{Name: "store", Impaired: func() bool { return true }, State: func() (bool, string) {
 			if loaded.Load() {
-				return true, "in memory only: disk full"
+				return true, "not persisting: disk full"
 			}
 			return false, "restoring block 3 of 12"
 		}},
-		Check{"listeners", func() (bool, string) { return true, "" }})
+		Check{Name: "listeners", State: func() (bool, string) { return true, "" }})
 
 	status, body := get(t, base+"/readyz", "")
 	if want := "[-]store: restoring block 3 of 12\n[+]listeners\nnot ready\n"; status != 503 || body != want {
@@ -114,8 +114,11 @@ func TestReadyFollowsItsChecks(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
-	if status != 200 || !got.Ready || got.Checks[0].Detail != "in memory only: disk full" {
-		t.Errorf("after: %d %s: want 200, ready, the store's detail kept", status, body)
+	if status != 200 || !got.Ready || got.Checks[0].Detail != "not persisting: disk full" || !got.Checks[0].Impaired || got.Checks[1].Impaired {
+		t.Errorf("after: %d %s: want 200, ready, the store's detail kept, and the store impaired", status, body)
+	}
+	if _, body := get(t, base+"/readyz", ""); body != "[!]store: not persisting: disk full\n[+]listeners\nready\n" {
+		t.Errorf("a store that doesn't persist reads %q", body)
 	}
 }
 

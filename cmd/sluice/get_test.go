@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,6 +37,41 @@ func TestGetTellsTheAPIsMessage(t *testing.T) {
 	code, _, errs = called(t, "get", "--kubeconfig", p.kubeconfig+"x", "external", "m")
 	if code != command.ExitFailed || !strings.Contains(errs, "--data-dir") {
 		t.Errorf("exit code %d, %q: want %d and how to name a server", code, errs, command.ExitFailed)
+	}
+}
+
+// A metric that nobody pushes has the nearest name behind its error, and one that expired says when; explain
+// says the same. The tables of get and list say which stat a value is.
+func TestGetSuggestsAMetric(t *testing.T) {
+	t.Parallel()
+	p := started(t, t.TempDir())
+	accepted(t, p, "PUT", "/v1/namespaces/shop/external/gone?ttl=1s", "1")
+	accepted(t, p, "PUT", "/v1/namespaces/shop/external/queue_depth", "1")
+	accepted(t, p, "POST", "/v1/namespaces/shop/pods/web-1/requests?type=counter", "1")
+	for _, what := range [][]string{{"get", "external", "gone"}, {"explain", "gone"}} {
+		says := ""
+		eventually(t, func() bool {
+			_, out, errs := called(t, append(what, "--kubeconfig", p.kubeconfig, "-n", "shop")...)
+			says = out + errs
+			return regexp.MustCompile(`last seen \d+s ago, expired after 1s`).MatchString(says)
+		}, func() string { return says })
+	}
+	for _, c := range []struct{ args, want string }{
+		{"external queue_dept:last", `none was ever received; did you mean "queue_depth"?`},
+		{"pods/* reqests", `did you mean "requests"?`},
+		{"external queue_depth -o wide", " last "},
+		{"pods/* requests -o wide", " rate "},
+	} {
+		_, out, errs := called(t, append([]string{"get", "--kubeconfig", p.kubeconfig, "-n", "shop"}, strings.Fields(c.args)...)...)
+		if !strings.Contains(out+errs, c.want) {
+			t.Errorf("%s: no %q in %s%s", c.args, c.want, out, errs)
+		}
+	}
+	_, out, errs := called(t, "list", "--kubeconfig", p.kubeconfig, "-n", "shop", "-o", "wide")
+	for _, want := range []string{"1 last", "rate:1m"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("list -o wide has no %q: %s%s", want, out, errs)
+		}
 	}
 }
 

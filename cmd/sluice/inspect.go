@@ -105,7 +105,9 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 			LabelKeys: one.LabelKeys,
 		}
 		if one.Series == 1 {
-			page.Items[n].Value = i.value(one.Place)
+			if page.Items[n].Value = i.value(one.Place); page.Items[n].Value != "" {
+				page.Items[n].Stat = i.stat(one.Kind)
+			}
 		}
 	}
 	return page
@@ -119,6 +121,15 @@ func (i inspection) value(of aggregate.Place) string {
 		}
 	}
 	return ""
+}
+
+// stat is the stat of the bare names of a kind, with its window.
+func (i inspection) stat(k metric.Kind) string {
+	stat := k.DefaultStat()
+	if !stat.Windowed() {
+		return stat.String()
+	}
+	return stat.String() + ":" + metric.FormatWindow(i.merged.Zero(metric.Expression{}).Window)
 }
 
 // Namespaces implements native.Lister.

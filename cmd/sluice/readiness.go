@@ -46,6 +46,9 @@ func (p *dataPath) checks() []operations.Check {
 			}
 			_, detail := p.store.Detail()
 			return true, detail
+		}, Impaired: func() bool {
+			persists, _ := p.store.Detail()
+			return !persists
 		}},
 		{Name: "listeners", State: func() (bool, string) {
 			if !p.progress.ready.Load() {

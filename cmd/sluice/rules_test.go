@@ -260,6 +260,19 @@ items:
   metadata: {name: web}
 `
 
+// A file that can't be read, or is invalid, is a fault of its setting.
+func TestRulesFileNamesItsFault(t *testing.T) {
+	for want, file := range map[string]string{
+		"--rules-file cannot be read: ": filepath.Join(t.TempDir(), "missing.yaml"),
+		"--rules-file is invalid: ":     rulesFile(t, "kind: MetricRule\n"),
+	} {
+		code, _, errs := called(t, onFreePorts(t.TempDir(), "--rules-file", file)...)
+		if code != command.ExitUsage || !strings.Contains(errs, want) || !strings.Contains(errs, file) {
+			t.Errorf("%s: exit code %d, %s", file, code, errs)
+		}
+	}
+}
+
 func TestRuleTest(t *testing.T) {
 	file := rulesFile(t, busyRules)
 	for _, c := range []struct {

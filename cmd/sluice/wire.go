@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"time"
@@ -126,7 +127,13 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 // readRules reads rules-file, before anything else can fail for a longer time.
 func (p *dataPath) readRules(context.Context) (err error) {
 	p.rules, err = newRulebook(p.cfg.rulesFile, p.log)
-	return err
+	switch of := new(fs.PathError); {
+	case errors.As(err, &of):
+		return p.cfg.fault("rules-file", "cannot be read: %v", err)
+	case err != nil:
+		return p.cfg.fault("rules-file", "is invalid: %v", err)
+	}
+	return nil
 }
 
 func (p *dataPath) makeTable(context.Context) error {

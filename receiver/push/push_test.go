@@ -227,6 +227,8 @@ func TestRefusals(t *testing.T) {
 		{"PUT", "/v1/namespaces/shop/external", "1", 400, "malformed", "name is missing: /v1/namespaces/shop/external/{metric}", metric.Applied},
 		{"PUT", "/v1/namespaces/shop/metrics", "1", 400, "malformed", "name is missing: /v1/namespaces/shop/metrics/{metric}", metric.Applied},
 		{"PUT", "/v1/namespaces/shop/pods/web-1", "1", 400, "malformed", "name is missing: /v1/namespaces/shop/pods/web-1/{metric}", metric.Applied},
+		{"PUT", "/v1/namespaces/shop/extrnal/q", "1", 400, "malformed", "did you mean /v1/namespaces/shop/external/q?", metric.Applied},
+		{"PUT", "/v1/extrenal/q", "1", 400, "malformed", "did you mean /v1/external/q?", metric.Applied},
 		{"PUT", "/v1/external", "1", 400, "malformed", "name is missing: /v1/external/{metric}", metric.Applied},
 		{"PUT", "/v1/external/a/b", "1", 400, "malformed", `%2F`, metric.Applied},
 		{"PUT", "/v2/external/a", "1", 404, "path", "/v1/samples", metric.Applied},

@@ -96,6 +96,9 @@ func (g *gatherer) metric(name string) (*explain.MetricFacts, error) {
 		f.Series, f.Windows = detail.Series, detail.Windows
 	}
 	g.inNoNamespace(name, f)
+	if len(f.Series) == 0 {
+		f.Expired = g.expired(name)
+	}
 	rejected, err := pages[inspect.Rejection](g, "rejections", g.namespace)
 	if err == nil {
 		f.Rejections = append(f.Rejections, rejected...)
@@ -108,6 +111,19 @@ func (g *gatherer) metric(name string) (*explain.MetricFacts, error) {
 	}
 	f.Unknown = g.facts.Unknown
 	return f, nil
+}
+
+// expired says when a name was last seen, as an external metric or on pods: the answers to readers know it.
+func (g *gatherer) expired(name string) string {
+	for _, path := range []string{ExternalAPI + g.inNamespace(), CustomAPI + g.inNamespace() + "pods/*/"} {
+		_, err := g.api.get(g.ctx, path+escaped(name))
+		if isAbsent(err) {
+			if _, seen, found := strings.Cut(err.Error(), "; last seen "); found {
+				return "last seen " + seen
+			}
+		}
+	}
+	return ""
 }
 
 // inNoNamespace adds the series and rejections of a name that are in no namespace: those of metrics that

@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/suggest"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -34,7 +37,7 @@ const getLong = `Get reads one metric through the standard metrics APIs, as the 
 
 WHAT is <resource>/<name>, as in pods/web-1, pods/*, deployments.apps/web or namespaces/shop, or "external". kubectl's short names work, as in deploy/web. METRIC is name[:stat][:window], as in http_requests, http_requests:count:10s or latency:p95.
 
-VALUE has six significant digits unless it is a whole number; -o wide and -o json print it exactly. AGE is the age of the newest sample. A windowed value has none, because its timestamp is the window's end. Control characters in labels and names are printed as \n or \x1b; -o json prints the response unchanged.
+VALUE has six significant digits unless it is a whole number; -o wide and -o json print it exactly, and -o wide says its stat and its moment. AGE is the age of the newest sample. A windowed value has none, because its timestamp is the window's end. Control characters in labels and names are printed as \n or \x1b; -o json prints the response unchanged.
 
 --watch waits until there is a value. On a terminal it draws a plot, and "q" ends it; elsewhere it prints a row per value and read, and with -o json a line of JSON per read.`
 
@@ -59,7 +62,7 @@ func newGet() *cobra.Command {
 			if err := command.Usage(append(faults, err, o.validate())...); err != nil {
 				return err
 			}
-			return withRight(withSuggestion(runGet(cmd, o, q), args[0]))
+			return withRight(withSuggestion(runGet(cmd, o, &q), &q))
 		}),
 	}
 	flags := cmd.Flags()
@@ -106,15 +109,35 @@ func (o *getOptions) asked(args []string) (asked, error) {
 	return q, err
 }
 
-// withSuggestion adds, where a server knows no such resource, the nearest one.
-func withSuggestion(err error, what string) error {
-	resource, _, _ := strings.Cut(what, "/")
-	if isAbsent(err) && what != "external" {
-		if text := suggestKind(resource); text != "" {
-			return fmt.Errorf("%w%s", err, text)
+// withSuggestion adds, where a server knows no such resource or metric, the nearest one.
+func withSuggestion(err error, q *asked) error {
+	if !isAbsent(err) {
+		return err
+	}
+	resource, _, _ := strings.Cut(q.what, "/")
+	text := ""
+	if q.what != "external" {
+		text = suggestKind(resource)
+	}
+	return fmt.Errorf("%w%s", err, cmp.Or(text, q.suggestMetric(err)))
+}
+
+// suggestMetric continues the error of a metric that was never pushed with the nearest name, as far as
+// metrics may be listed.
+func (q *asked) suggestMetric(err error) string {
+	if q.api == nil || !strings.HasSuffix(err.Error(), "none was ever received") {
+		return ""
+	}
+	name := metric.ParseExpression(unescaped(q.metric)).Name
+	g := gatherer{ctx: context.Background(), api: q.api, namespace: cmp.Or(q.namespace, "default")}
+	here, _ := pages[inspect.Metric](&g, "metrics", g.namespace)
+	var names []string
+	for _, one := range g.named(name, here) {
+		if one.Name != name {
+			names = append(names, one.Name)
 		}
 	}
-	return err
+	return suggest.DidYouMean(name, names)
 }
 
 // metricsReader is the ClusterRole of the chart that allows reading metrics.
@@ -136,11 +159,12 @@ func withRight(err error) error {
 // forbiddenNamespace finds the namespace in the API server's message.
 var forbiddenNamespace = regexp.MustCompile(`in the namespace "([^"]*)"`)
 
-func runGet(cmd *cobra.Command, o getOptions, q asked) error {
+func runGet(cmd *cobra.Command, o getOptions, q *asked) error {
 	api, err := o.api.connect()
 	if err != nil {
 		return err
 	}
+	q.api = api
 	q.namespace = cmp.Or(q.namespace, api.namespace)
 	path, err := q.path()
 	if err != nil {
@@ -169,7 +193,31 @@ func runGet(cmd *cobra.Command, o getOptions, q asked) error {
 	if err != nil {
 		return err
 	}
-	return printTable(cmd.OutOrStdout(), values, o.output == "wide", time.Now())
+	if o.output == "wide" {
+		return printTable(cmd.OutOrStdout(), values, q.stat(cmd.Context()), time.Now())
+	}
+	return printTable(cmd.OutOrStdout(), values, "", time.Now())
+}
+
+// stat is the stat of the answer: the one that was asked for, or that of the bare name, as far as metrics
+// may be listed. "-": it is unknown.
+func (q *asked) stat(ctx context.Context) string {
+	e := metric.ParseExpression(unescaped(q.metric))
+	if e.Stat != metric.NoStat {
+		return e.Stat.String()
+	}
+	resource := ""
+	if q.what != "external" {
+		resource, _, _ = strings.Cut(q.what, "/")
+		resource = cmp.Or(kindOf(resource).canonical, resource)
+	}
+	g := gatherer{ctx: ctx, api: q.api, namespace: cmp.Or(q.namespace, "default")}
+	for _, one := range g.named(e.Name, nil) {
+		if kind, known := metric.ParseKind(one.Kind); known && one.Name == e.Name && one.Resource == resource {
+			return kind.DefaultStat().String()
+		}
+	}
+	return "-"
 }
 
 // printJSON prints the API's response, indented.

@@ -17,7 +17,8 @@ const (
 type asked struct {
 	namespace       string
 	what, metric    string
-	labels, objects string // selectors; empty: all
+	labels, objects string      // selectors; empty: all
+	api             *metricsAPI // that answers; nil: not connected yet
 }
 
 // path is the path and query of the question. A "/" in the metric's name is written "\|".

@@ -14,22 +14,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// printTable prints values as kubectl does. Wide adds the exact quantity and the timestamp.
-func printTable(out io.Writer, values []measured, wide bool, now time.Time) error {
+// printTable prints values as kubectl does. With a stat, the table is wide: it adds that, the exact quantity
+// and the timestamp.
+func printTable(out io.Writer, values []measured, stat string, now time.Time) error {
 	if len(values) == 0 {
 		_, err := fmt.Fprintln(out, "no values")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprint(table, "OBJECT/LABELS\tMETRIC\tVALUE\tWINDOW\tAGE")
-	if wide {
-		fmt.Fprint(table, "\tQUANTITY\tTIMESTAMP")
+	if stat != "" {
+		fmt.Fprint(table, "\tSTAT\tQUANTITY\tTIMESTAMP")
 	}
 	fmt.Fprintln(table)
 	for _, v := range values {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", metric.Visible(v.about), metric.Visible(v.metric), v.print(), printWindow(v.window), v.age(now))
-		if wide {
-			fmt.Fprintf(table, "\t%s\t%s", v.value, v.at.UTC().Format(time.RFC3339))
+		if stat != "" {
+			fmt.Fprintf(table, "\t%s\t%s\t%s", stat, v.value, v.at.UTC().Format(time.RFC3339))
 		}
 		fmt.Fprintln(table)
 	}

@@ -46,10 +46,10 @@ func TestTable(t *testing.T) {
 	err := printTable(&b, []measured{
 		{about: "pod/web-1", metric: "rps", value: "16667m", number: 16.667, window: time.Minute, at: now.Add(-2 * time.Second)},
 		{about: "pod/web-2", metric: "rps", value: "12", number: 12, at: now.Add(-3 * time.Hour)},
-	}, true, now)
-	want := "OBJECT/LABELS   METRIC   VALUE    WINDOW   AGE   QUANTITY   TIMESTAMP\n" +
-		"pod/web-1       rps      16.667   1m       -     16667m     2026-05-01T11:59:58Z\n" +
-		"pod/web-2       rps      12       -        3h    12         2026-05-01T09:00:00Z\n"
+	}, "rate", now)
+	want := "OBJECT/LABELS   METRIC   VALUE    WINDOW   AGE   STAT   QUANTITY   TIMESTAMP\n" +
+		"pod/web-1       rps      16.667   1m       -     rate   16667m     2026-05-01T11:59:58Z\n" +
+		"pod/web-2       rps      12       -        3h    rate   12         2026-05-01T09:00:00Z\n"
 	if err != nil || b.String() != want {
 		t.Errorf("got (%v)\n%swant\n%s", err, b.String(), want)
 	}
@@ -65,8 +65,8 @@ func TestTextIsVisible(t *testing.T) {
 	legend := h.draw(200, 24)
 	h.add(now, nil, errors.New(evil), 9)
 	for name, show := range map[string]func(io.Writer){
-		"table":     func(out io.Writer) { _ = printTable(out, values, false, now) },
-		"wide":      func(out io.Writer) { _ = printTable(out, values, true, now) },
+		"table":     func(out io.Writer) { _ = printTable(out, values, "", now) },
+		"wide":      func(out io.Writer) { _ = printTable(out, values, "last", now) },
 		"rows":      func(out io.Writer) { rows(out)(now, values, nil) },
 		"row fault": func(out io.Writer) { rows(out)(now, nil, errors.New(evil)) },
 		"plot":      func(out io.Writer) { _, _ = io.WriteString(out, legend) },

@@ -1,9 +1,11 @@
 package native
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
+	"github.com/sluice-metrics/sluice/suggest"
 )
 
 // matchSeries reads the path of one metric: of an object in a namespace, of the namespace itself,
@@ -22,7 +24,10 @@ func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	case len(s) == 3 && s[0] == "namespaces" && (s[2] == "external" || s[2] == "metrics"):
 		return false, httpserver.BadRequest("the metric's name is missing: /v1/namespaces/%s/%s/{metric}", s[1], s[2])
 	case len(s) == 4 && s[0] == "namespaces" && s[2] != "external" && s[2] != "metrics":
-		return false, httpserver.BadRequest("the metric's name is missing: /v1/namespaces/%s/%s/%s/{metric}", s[1], s[2], s[3])
+		return false, httpserver.BadRequest("the metric's name is missing: /v1/namespaces/%s/%s/%s/{metric}%s", s[1], s[2], s[3],
+			meant("/v1/namespaces/"+s[1]+"/", s[2], s[3], "external", "metrics"))
+	case len(s) == 2 && suggest.Nearest(s[0], []string{"external"}) != "":
+		return false, httpserver.BadRequest("there is no path /v1/%s/%s%s", s[0], s[1], meant("/v1/", s[0], s[1], "external"))
 	case len(s) == 3 && s[0] == "namespaces":
 		return false, httpserver.BadRequest("a namespace's own metric has the path /v1/namespaces/%s/metrics/%s", s[1], s[2])
 	case len(s) == 3 && s[0] == "external":
@@ -39,6 +44,14 @@ func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// meant continues the fault of a path with the one that has the nearest of some words in the place of word.
+func meant(before, word, metric string, words ...string) string {
+	if best := suggest.Nearest(word, words); best != "" {
+		return fmt.Sprintf("; did you mean %s%s/%s?", before, best, metric)
+	}
+	return ""
 }
 
 // slashed reads "\|" as "/": the Kubernetes metrics APIs spell it so, because a path segment cannot
