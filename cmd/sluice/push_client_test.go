@@ -64,6 +64,19 @@ func TestPushOverTLSWithAPassword(t *testing.T) {
 	}
 }
 
+// A server without authentication says that it doesn't check a token.
+func TestAnUncheckedTokenIsTold(t *testing.T) {
+	t.Parallel()
+	p := started(t, t.TempDir())
+	push := append([]string{"push", "--http", "http://" + p.push.Addr().String(), "--gauge", "a", "1"}, "--token-file", fileOf(t, "abc\n"))
+	for args, warned := range map[int]bool{len(push): true, len(push) - 2: false} {
+		code, _, errs := called(t, push[:args]...)
+		if code != command.ExitOK || strings.Contains(errs, "Warning: the credential in Authorization is not checked") != warned {
+			t.Errorf("%v: exit code %d, %q", push[:args], code, errs)
+		}
+	}
+}
+
 // A token and a client certificate are shown.
 func TestPushShowsTokenAndCertificate(t *testing.T) {
 	cert, key, _ := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})

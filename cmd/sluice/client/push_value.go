@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // pushValue pushes one value, to the path that it is read from.
@@ -35,6 +36,9 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		method = http.MethodPut
 	}
 	answer, err := o.shown.send(ctx, method, target, args[1])
+	for _, one := range answer.warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", one)
+	}
 	if err != nil {
 		return err
 	}
@@ -130,6 +134,7 @@ type pushAnswer struct {
 		Reason  string `json:"reason"`
 		Message string `json:"message"`
 	} `json:"error"`
+	warnings []string
 }
 
 // send sends the request. The server's message in a response of failure is the error.
@@ -154,6 +159,10 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 		return answer, noAnswer(base, "http-address", err)
 	}
 	defer resp.Body.Close()
+	warned, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"]) // a header that is none is no fault of the answer
+	for _, one := range warned {
+		answer.warnings = append(answer.warnings, metric.Visible(one.Text))
+	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
 		return answer, noAnswer(base, "http-address", err)

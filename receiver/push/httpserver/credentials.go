@@ -35,11 +35,14 @@ type Pods interface {
 }
 
 // authenticate finds the account of the request's credential, if it has one. A credential must be
-// valid, but one of a sort that is not configured is ignored: Pushgateway clients often send a name
-// and a password to servers that check none.
+// valid, but one of a sort that is not configured is ignored, and the answer says so: Pushgateway clients
+// often send a name and a password to servers that check none.
 func (x *Request) authenticate() *Fault {
 	authenticator := x.server.Authenticator
 	if authenticator == nil {
+		if len(x.HTTP.Request.Header.Peek(fasthttp.HeaderAuthorization)) > 0 {
+			x.warnUnchecked()
+		}
 		return nil
 	}
 	who, f := x.shown(authenticator)
@@ -53,6 +56,12 @@ func (x *Request) authenticate() *Fault {
 		x.caller.account = who
 	}
 	return nil
+}
+
+// warnUnchecked tells the client that its credential had no effect (Warning: RFC 7234, section 5.5).
+func (x *Request) warnUnchecked() {
+	x.HTTP.Response.Header.Set(fasthttp.HeaderWarning,
+		`299 - "the credential in Authorization is not checked: this server has no authentication of that kind (push-auth, push-basic-auth-file)"`)
 }
 
 func (x *Request) shown(authenticator *credential.Authenticator) (*credential.Principal, *Fault) {
@@ -77,6 +86,7 @@ func (x *Request) shown(authenticator *credential.Authenticator) (*credential.Pr
 			}
 			return x.named(authenticator.Password(ctx, x.conn().Member.From, name, password))
 		}
+		x.warnUnchecked()
 	}
 	return x.certified(authenticator)
 }
