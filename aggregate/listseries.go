@@ -27,21 +27,21 @@ type SeriesSummary struct {
 	Interval time.Duration
 }
 
-// SomeSeries returns at most most series of a metric, those of the first objects in the order of
+// SomeSeries returns at most limit series of a metric, those of the first objects in the order of
 // their names. Of an object with many series it returns some.
-func (m *Merged) SomeSeries(of Place, most int) (list []SeriesSummary) {
+func (m *Merged) SomeSeries(of Place, limit int) (list []SeriesSummary) {
 	q := metric.Query{Resource: of.Resource, Namespace: of.Namespace, Object: "*",
 		Expression: metric.Expression{Name: of.Name}}
 	key := index.Key(of)
 	r := newMergedRead(m.sources())
 	defer r.end()
-	r.findSome(key, most)
-	for parts := r.next(); len(parts) > 0 && len(list) < most; parts = r.next() {
+	r.findSome(key, limit)
+	for parts := r.next(); len(parts) > 0 && len(list) < limit; parts = r.next() {
 		k := r.kindOf(parts)
 		if parts = ofKind(parts, k); len(parts) == 0 || r.beginKind(m.own, &q, k) != nil {
 			continue
 		}
-		list = r.appendSeries(list, r.fewSeries(parts, most), most)
+		list = r.appendSeries(list, r.fewSeries(parts, limit), limit)
 	}
 	return list
 }
@@ -80,9 +80,9 @@ func (t *Table) KindOf(o *metric.Object, name string) metric.Kind {
 	return found[0].Entry.Kind
 }
 
-// findSome finds the entries of the first objects, at most most.
-func (r *mergedRead) findSome(key index.Key, most int) {
-	first, buffer := smallest.Of(most, func(a, b *string) int { return strings.Compare(*a, *b) }), index.BufferFor(0)
+// findSome finds the entries of the first objects, at most limit.
+func (r *mergedRead) findSome(key index.Key, limit int) {
+	first, buffer := smallest.Of(limit, func(a, b *string) int { return strings.Compare(*a, *b) }), index.BufferFor(0)
 	for i := range r.sources {
 		s := &r.sources[i]
 		s.table.index.WalkEntries(key, buffer, func(some []index.Found) {

@@ -57,8 +57,8 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 // tie, the first name decides, so all replicas decide alike.
 func (m *Merged) SetRank(n int) { m.rank.Store(int32(n)) }
 
-// First reports whether this process is the first, by the origins' names, of those that do not stand
-// still. What one of several replicas does, the first does.
+// First reports whether this replica has the smallest name of all live ones; it does what only one may
+// do.
 func (m *Merged) First() bool {
 	now := time.Now()
 	for i, p := range *m.peers.Load() {

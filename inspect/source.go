@@ -10,8 +10,8 @@ import "github.com/sluice-metrics/sluice/smallest"
 type Source interface {
 	Metrics(Query) Page[Metric]
 	// Series returns some series of a metric on objects of a resource (empty: external), at most
-	// most: those of the first objects in the order of their names.
-	Series(namespace, resource, name string, most int) []Series
+	// limit: those of the first objects in the order of their names.
+	Series(namespace, resource, name string, limit int) []Series
 	// MetricSenders returns some senders of a metric, the newest first; empty namespace: of all.
 	MetricSenders(namespace, name string) []MetricSender
 	// Windows are those that can be asked for, the shortest first.

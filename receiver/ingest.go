@@ -46,8 +46,8 @@ type LineCache interface {
 	// returns their number.
 	ApplyKnown(from int) int
 	// UnknownLines is the number of consecutive lines from index from on that were never seen, at
-	// most most.
-	UnknownLines(from, most int) int
+	// most limit.
+	UnknownLines(from, limit int) int
 	// PrefetchNew announces that these samples, of the lines from index from on, are applied next.
 	// The samples, and the memory that they borrow, must not change until the next PrefetchNew,
 	// Quiesce or Offline.

@@ -202,12 +202,12 @@ func (t *target) lost(piece []byte, err error) {
 	t.retryLater(err)
 }
 
-// cut returns the first lines, of at most most bytes without the last newline, or a longer line.
-func cut(lines []byte, most int) []byte {
-	if len(lines) <= most+1 {
+// cut returns the first lines, of at most limit bytes without the last newline, or a longer line.
+func cut(lines []byte, limit int) []byte {
+	if len(lines) <= limit+1 {
 		return lines
 	}
-	if end := bytes.LastIndexByte(lines[:most+1], '\n'); end >= 0 {
+	if end := bytes.LastIndexByte(lines[:limit+1], '\n'); end >= 0 {
 		return lines[:end+1]
 	}
 	return lines[:bytes.IndexByte(lines, '\n')+1]

@@ -20,10 +20,10 @@ type Set[T any] struct {
 	full    bool    // an item was dropped
 }
 
-// Of returns an empty set of at most most items, which must be at least 1. Two items are the same if
+// Of returns an empty set of at most limit items, which must be at least 1. Two items are the same if
 // compare returns 0.
-func Of[T any](most int, compare func(a, b *T) int) *Set[T] {
-	return &Set[T]{most: most, compare: compare}
+func Of[T any](limit int, compare func(a, b *T) int) *Set[T] {
+	return &Set[T]{most: limit, compare: compare}
 }
 
 // Add adds an item. Of several that are the same, the first is kept.

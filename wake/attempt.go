@@ -46,7 +46,7 @@ type flight struct {
 	// until is the end of the pause after no answer, pause its length.
 	until time.Time
 	pause time.Duration
-	// loggedForbidden, by kind of target, and loggedSilent: once until it changes.
+	// loggedForbidden are the kinds of targets whose missing right was logged, until they are woken.
 	loggedForbidden map[string]bool
 }
 

@@ -128,7 +128,7 @@ func (f Fault) explainPoints() string {
 	case countBelowBucket:
 		return fmt.Sprintf("histogram %s counts less than its last bucket, and has no bucket +Inf", shown(f.about))
 	case noCount:
-		return fmt.Sprintf("histogram %s has neither a count nor a bucket +Inf; must have one of them; must have one of them; must have one of them; must have one of them", shown(f.about))
+		return fmt.Sprintf("histogram %s has neither a count nor a bucket +Inf; must have one of them", shown(f.about))
 	}
 	return "rejected: " + f.Reason.String()
 }

@@ -133,7 +133,7 @@ var illegalMessages = []struct {
 	{"label le on a histogram", []string{`name: "h" type: HISTOGRAM metric { label { name: "le" value: "1" } histogram {} }`}, `1/1 malformed: label "le" belongs to the buckets or quantiles, not to the metric`},
 	{"label quantile on a summary", []string{`name: "s" type: SUMMARY metric { label { name: "quantile" value: "1" } summary {} }`}, `1/1 malformed: label "quantile" belongs to the buckets or quantiles, not to the metric`},
 
-	{"neither count nor bucket +Inf", histogram(`bucket { cumulative_count: 1 upper_bound: 1 }`), `1/0 malformed: histogram "h" has neither a count nor a bucket +Inf; must have one of them; must have one of them; must have one of them; must have one of them`},
+	{"neither count nor bucket +Inf", histogram(`bucket { cumulative_count: 1 upper_bound: 1 }`), `1/0 malformed: histogram "h" has neither a count nor a bucket +Inf; must have one of them`},
 	{"bucket +Inf that would fall", histogram(`sample_count: 1 bucket { cumulative_count: 2 upper_bound: 1 }`), `1/0 value: histogram "h" counts less than its last bucket, and has no bucket +Inf`},
 	{"buckets that fall", histogram(`bucket { cumulative_count: 2 upper_bound: 1 } bucket { cumulative_count: 1 upper_bound: 2 }`),
 		"1/1 value: bucket counts are cumulative: this one is below that of a smaller bound, or above that of a larger one"},

@@ -240,7 +240,7 @@ var illegal = []struct{ name, body, want string }{
 		`3:18 value: bucket counts are cumulative: this one is below that of a smaller bound, or above that of a larger one`},
 	{"bucket +Inf that would fall", lines("# TYPE h histogram", `h_bucket{le="1"} 2`, "h_count 1", "a 1"),
 		`3:1 value: histogram "h" counts less than its last bucket, and has no bucket +Inf`},
-	{"neither count nor bucket +Inf", lines("# TYPE h histogram", `h_bucket{le="1"} 2`), `2:1 malformed: histogram "h" has neither a count nor a bucket +Inf; must have one of them; must have one of them; must have one of them; must have one of them`},
+	{"neither count nor bucket +Inf", lines("# TYPE h histogram", `h_bucket{le="1"} 2`), `2:1 malformed: histogram "h" has neither a count nor a bucket +Inf; must have one of them`},
 	{"negative bucket", lines("# TYPE h histogram", `h_bucket{le="1"} -1`), `2:18 value: a count of observations must be finite and at least 0`},
 	{"count NaN", lines("# TYPE h histogram", `h_count NaN`), `2:9 value: a count of observations must be finite and at least 0`},
 	{"count of a summary infinite", lines("# TYPE s summary", `s_count +Inf`), `2:9 value: a count of observations must be finite and at least 0`},

@@ -18,7 +18,7 @@ func (p *Buffer) Register(registry prometheus.Registerer) error {
 	return registry.Register(metrics{p})
 }
 
-// pendingMetrics is a prometheus.Collector.
+// metrics is the buffer's prometheus.Collector.
 type metrics struct{ buffer *Buffer }
 
 func (m metrics) Describe(ch chan<- *prometheus.Desc) {

@@ -12,7 +12,7 @@ const (
 	// maxProbes bounds the lines of unchanged senders that one round retries in vain. The order of
 	// senders is random, so each has its turn.
 	maxProbes = 20_000
-	// retrialBatch is the number of samples between two batch boundaries.
+	// retryBatch is the number of samples between two batch boundaries.
 	retryBatch = 256
 )
 

@@ -16,8 +16,8 @@ type Lister interface {
 	// Namespaces lists the namespaces that have metrics.
 	Namespaces(inspect.Query) inspect.Page[string]
 	Metrics(inspect.Query) inspect.Page[inspect.Metric]
-	// Series returns some series of a metric on objects of a resource (empty: external), at most most.
-	Series(namespace, resource, name string, most int) []inspect.Series
+	// Series returns some series of a metric on objects of a resource (empty: external), at most limit.
+	Series(namespace, resource, name string, limit int) []inspect.Series
 }
 
 // Lists serves the paths above metrics.
