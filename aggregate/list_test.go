@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -247,6 +248,32 @@ func TestSeriesHaveTheirInterval(t *testing.T) {
 			if len(list) != 1 || (list[0].Interval-want).Abs() > f.Clock.Tick/2 {
 				t.Errorf("%s: %+v, want every %v", name, list, want)
 			}
+		}
+	})
+}
+
+// The past of a series is what was read then: of a gauge its values, of a counter its rates.
+func TestSeriesHaveTheirPast(t *testing.T) {
+	start(t, func(f *fixture) {
+		for i := range 90 {
+			f.push("c:2|c|#ns:shop,q:1", fmt.Sprintf("g:%d|g|#ns:shop,q:1", i), "t:5|ms|#ns:shop,q:1")
+			time.Sleep(time.Second)
+		}
+		m := NewMerged(f.Table)
+		past := func(name string) []float64 { return m.PastSeries(Place{"", "shop", name}, 1)[0].Past }
+		for i, v := range past("g") {
+			if want := float64(90 - PastSeconds + i); v < want-1 || v > want+1 {
+				t.Fatalf("second %d of the gauge is %v, want about %v", i, v, want)
+			}
+		}
+		rates := past("c")
+		for i, v := range rates {
+			if known := i >= 10; known && math.Abs(v-2) > .21 || i < 9 && !math.IsNaN(v) {
+				t.Fatalf("the rates are %v; must be none in the first ten seconds, then 2", rates)
+			}
+		}
+		if past("t") != nil {
+			t.Error("a timer has a past")
 		}
 	})
 }

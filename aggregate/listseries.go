@@ -25,11 +25,17 @@ type SeriesSummary struct {
 	LastSample time.Time // to a tick
 	// Interval is the time between the newest changes; 0: there are too few, or they are irregular.
 	Interval time.Duration
+	// Past are the values of the last PastSeconds seconds (PastSeries); NaN: unknown.
+	Past []float64
 }
 
 // SomeSeries returns at most limit series of a metric, those of the first objects in the order of
 // their names. Of an object with many series it returns some.
-func (m *Merged) SomeSeries(of Place, limit int) (list []SeriesSummary) {
+func (m *Merged) SomeSeries(of Place, limit int) []SeriesSummary {
+	return m.someSeries(of, limit, false)
+}
+
+func (m *Merged) someSeries(of Place, limit int, past bool) (list []SeriesSummary) {
 	q := metric.Query{Resource: of.Resource, Namespace: of.Namespace, Object: "*",
 		Expression: metric.Expression{Name: of.Name}}
 	key := index.Key(of)
@@ -41,7 +47,7 @@ func (m *Merged) SomeSeries(of Place, limit int) (list []SeriesSummary) {
 		if parts = ofKind(parts, k); len(parts) == 0 || r.beginKind(m.own, &q, k) != nil {
 			continue
 		}
-		list = r.appendSeries(list, r.fewSeries(parts, limit), limit)
+		list = r.appendSeries(list, r.fewSeries(parts, limit), limit, past)
 	}
 	return list
 }
@@ -162,10 +168,10 @@ func (s *source) labelsOf(ref lookup.Ref, e *index.Entry) (string, bool) {
 	return b.series[place].packed(), true
 }
 
-// appendSeries appends the series of an object with their values, up to most.
-func (r *mergedRead) appendSeries(list []SeriesSummary, parts []part, most int) []SeriesSummary {
+// appendSeries appends the series of an object with their values, up to limit.
+func (r *mergedRead) appendSeries(list []SeriesSummary, parts []part, limit int, past bool) []SeriesSummary {
 	r.gather(parts)
-	for twins := r.nextTwins(); len(twins) > 0 && len(list) < most; twins = r.nextTwins() {
+	for twins := r.nextTwins(); len(twins) > 0 && len(list) < limit; twins = r.nextTwins() {
 		one := SeriesSummary{Object: parts[0].Entry.Object(), Kind: r.Kind, LastSample: newestOf(twins)}
 		r.beginMerged(r.Kind)
 		r.addTwins(twins, parts[0].Entry)
@@ -176,6 +182,9 @@ func (r *mergedRead) appendSeries(list []SeriesSummary, parts []part, most int) 
 		p, ok := r.point()
 		one.Labels, one.Value, one.HasValue = r.shared, p.Value, ok
 		one.Interval = r.sources[twins[len(twins)-1].source].intervalOf(twins[len(twins)-1].Ref, r.Kind)
+		if past {
+			one.Past = r.pastOf(twins)
+		}
 		list = append(list, one)
 	}
 	return list

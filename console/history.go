@@ -63,6 +63,7 @@ type recording struct {
 	last   int64 // Unix second of the newest values; 0: none
 	looked time.Time
 	seen   bool // in this round
+	rounds int  // in which it was recorded
 	// wanted are the rows of a metric that pages plot, with the last look at each. Each page chooses among
 	// the series that its reader may have.
 	wanted map[string]time.Time
@@ -74,6 +75,7 @@ type history struct {
 	source inspect.Source
 	begin  begin
 	wake   chan struct{}
+	past   func(namespace, resource, name string) []Past // nil: none is known
 
 	mu   sync.Mutex
 	held map[subject]*recording
@@ -188,6 +190,34 @@ func (h *history) recordMetric(of subject, wanted map[string]bool, second int64)
 		}
 	}
 	h.record(of, second, ids, func(id string) float64 { return values[id] }, maxRows)
+	if h.past != nil && h.isNew(of) {
+		h.addPast(of, second, h.past(of.namespace, of.resource, of.name))
+	}
+}
+
+// isNew reports whether a subject was recorded once.
+func (h *history) isNew(of subject) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.held[of]
+	return one != nil && one.rounds == 1
+}
+
+// addPast puts the values before the first recorded second into the rows of a subject.
+func (h *history) addPast(of subject, second int64, all []Past) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one := h.held[of]
+	if one == nil {
+		return
+	}
+	for _, p := range all {
+		id := seriesID(&p.Series)
+		i := slices.IndexFunc(one.rows, func(r *row) bool { return r.id == id })
+		for n := 1; i >= 0 && n <= min(len(p.Values), span-1); n++ {
+			one.rows[i].values[(second-int64(n))%span] = p.Values[len(p.Values)-n]
+		}
+	}
 }
 
 // recordAutoscalers records the first autoscalers, and those that pages show.
@@ -277,6 +307,7 @@ func (h *history) record(of subject, second int64, ids []string, value func(id s
 		one.rows[i].values[second%span] = value(id)
 	}
 	one.last = second
+	one.rounds++
 }
 
 // addRow adds a row, if there is room: in the place of one that has no value in all the span, of a

@@ -142,6 +142,22 @@ func TestThePlottedSeriesAreRecorded(t *testing.T) {
 	}
 }
 
+// A metric's rows begin with what is known of the time before.
+func TestRowsBeginWithThePast(t *testing.T) {
+	h, _, _, _ := countingHistory(0)
+	h.past = func(string, string, string) []Past {
+		return []Past{{Series: inspect.Series{Object: inspect.Reference{Name: "web"}}, Values: []float64{7, 8, 9}}}
+	}
+	of, now := subject{namespace: "shop", name: "jobs"}, time.Unix(1_800_000_000, 0)
+	h.watch(of, []string{"web"}, now)
+	for i := range 2 {
+		h.round(now.Add(time.Duration(i) * time.Second))
+	}
+	if _, rows := h.read(of, []string{"web"}, 6); !slices.Equal(rows[0][1:], []float64{7, 8, 9, 1, 2}) || !math.IsNaN(rows[0][0]) {
+		t.Errorf("the values are %v", rows[0])
+	}
+}
+
 func TestShortNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"9966666667n": "9.97", "30200m": "30.2", "12345.678": "12346", "12345678": "12345678", "0.016666667": "0.0167", "100.5": "100", "5400m": "5.4", "1m": "0.001", "12": "12", "2k": "2k", "1Gi": "1Gi",

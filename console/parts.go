@@ -17,6 +17,9 @@ type Parts struct {
 	Source inspect.Source
 	// Readable says which values of external metrics a reader may have. Nil: there are no policies.
 	Readable func(metric.Reader) inspect.Readable
+	// Past returns the values of a metric's series in the seconds before now, the oldest first; NaN: unknown.
+	// Nil: there are none.
+	Past func(namespace, resource, name string) []Past
 	// Target returns what a cluster knows of an autoscaler's target, and its metrics as they are
 	// answered. Nil: there is no cluster.
 	Target func(*inspect.Autoscaler) Target
@@ -39,6 +42,12 @@ type Parts struct {
 	// TLS of the port; nil: plain HTTP.
 	TLS    *tls.Config
 	Logger *slog.Logger
+}
+
+// Past is a series with its values before it was recorded.
+type Past struct {
+	Series inspect.Series // without a value
+	Values []float64
 }
 
 // Access authenticates and authorizes requests.

@@ -49,6 +49,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	}
 	s := &Server{parts: parts, loopback: cfg.Loopback(), ended: make(chan struct{})}
 	s.history = newHistory(parts.Source, parts.Begin)
+	s.history.past = parts.Past
 	s.listener = &connlimit.Listener{
 		Listener: listener,
 		Limiter:  connlimit.New(connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}),

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/console"
 	"github.com/sluice-metrics/sluice/explain"
 	"github.com/sluice-metrics/sluice/inspect"
@@ -27,7 +28,7 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	trial := trial{path: p}
 	http, _ := p.pushURL()
 	parts := console.Parts{
-		Source: p.inspection(), Try: trial.lines, Health: p.health,
+		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past,
 		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Logger: p.log,
 	}
 	if p.cfg.standalone {
@@ -44,6 +45,16 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	}
 	p.console, err = console.New(cfg, parts)
 	return p.cfg.listenFault("console-address", err)
+}
+
+// past has the series of a metric with their values of the last minute.
+func (p *dataPath) past(namespace, resource, name string) (all []console.Past) {
+	place := aggregate.Place{Resource: resource, Namespace: namespace, Name: name}
+	for _, one := range p.merged.PastSeries(place, inspect.DetailSeries) {
+		all = append(all, console.Past{Values: one.Past, Series: inspect.Series{
+			Object: inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace, Name: one.Object.Name}, Labels: one.Labels.Map()}})
+	}
+	return all
 }
 
 // consoleAccess asks the API server about tokens and rights, as HTTP push does.
