@@ -19,6 +19,8 @@ const (
 	maxRows, pageRows = 1000, 200
 	// maxAutoscalers bounds the autoscalers that are recorded though no page shows them.
 	maxAutoscalers = 300
+	// maxNamed bounds the metrics whose series are recorded because an autoscaler names them.
+	maxNamed = 50
 	// plottedSeries are the series of a metric in a plot.
 	plottedSeries = 8
 	// maxSubjectRows bounds the rows of one subject: an autoscaler may name a hundred metrics, and the
@@ -162,11 +164,15 @@ func (h *history) round(now time.Time) int {
 		}
 	}
 	h.mu.Unlock()
+	if h.begin != nil {
+		for _, of := range h.recordAutoscalers(second) {
+			if _, shown := metrics[of]; !shown {
+				h.recordMetric(of, nil, second)
+			}
+		}
+	}
 	for of, wanted := range metrics {
 		h.recordMetric(of, wanted, second)
-	}
-	if h.begin != nil {
-		h.recordAutoscalers(second)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,17 +185,22 @@ func (h *history) round(now time.Time) int {
 	return len(h.held)
 }
 
-// recordMetric records the wanted series of a metric, among those that pages list.
+// recordMetric records the wanted series of a metric, among those that pages list. No page shows a metric
+// without any: then the first are recorded, which a page will show.
 func (h *history) recordMetric(of subject, wanted map[string]bool, second int64) {
 	values := map[string]float64{}
 	var ids []string
-	for _, one := range h.source.Series(of.namespace, of.resource, of.name, inspect.DetailSeries) {
+	most := maxRows
+	if wanted == nil {
+		most -= pageRows
+	}
+	for i, one := range h.source.Series(of.namespace, of.resource, of.name, inspect.DetailSeries) {
 		id := seriesID(&one)
-		if v, err := strconv.ParseFloat(one.Value, 64); err == nil && wanted[id] {
+		if v, err := strconv.ParseFloat(one.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
 			values[id], ids = v, append(ids, id)
 		}
 	}
-	h.record(of, second, ids, func(id string) float64 { return values[id] }, maxRows)
+	h.record(of, second, ids, func(id string) float64 { return values[id] }, most)
 	if h.past != nil && h.isNew(of) {
 		h.addPast(of, second, h.past(of.namespace, of.resource, of.name))
 	}
@@ -220,8 +231,9 @@ func (h *history) addPast(of subject, second int64, all []Past) {
 	}
 }
 
-// recordAutoscalers records the first autoscalers, and those that pages show.
-func (h *history) recordAutoscalers(second int64) {
+// recordAutoscalers records the first autoscalers, and those that pages show. It returns some of the metrics
+// that they name.
+func (h *history) recordAutoscalers(second int64) (named []subject) {
 	read := h.begin()
 	n := 0
 	inspect.All(inspect.Query{Most: inspect.MaxMost}, h.source.Autoscalers, func(a *inspect.Autoscaler) bool {
@@ -240,6 +252,10 @@ func (h *history) recordAutoscalers(second int64) {
 		ids := []string{rowReplicas, rowWanted}
 		for i := range a.Metrics {
 			if m := &a.Metrics[i]; m.Asked {
+				of := subject{namespace: a.Namespace, resource: resourceOf(m), name: bareName(m)}
+				if of.resource != anyResource && len(named) < maxNamed && !slices.Contains(named, of) {
+					named = append(named, of)
+				}
 				if v, ok := read(a, m); ok {
 					values[strconv.Itoa(i)] = compared(a, m, v)
 					ids = append(ids, strconv.Itoa(i))
@@ -249,6 +265,7 @@ func (h *history) recordAutoscalers(second int64) {
 		h.record(of, second, ids, func(id string) float64 { return values[id] }, most)
 		return true
 	})
+	return named
 }
 
 // compared is the value that is compared with a metric's target: of type AverageValue, the share of
@@ -288,7 +305,7 @@ func (h *history) record(of subject, second int64, ids []string, value func(id s
 		if h.rows+len(ids) > most {
 			return
 		}
-		one = &recording{}
+		one = &recording{wanted: map[string]time.Time{}}
 		h.held[of] = one
 	}
 	one.seen = true

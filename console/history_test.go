@@ -87,6 +87,22 @@ func TestAutoscalersAreRecorded(t *testing.T) {
 	}
 }
 
+// The series of a metric that an autoscaler names are recorded though no page shows them, so its page begins
+// with ten minutes.
+func TestNamedMetricsAreRecorded(t *testing.T) {
+	h, _, _, _ := countingHistory(2)
+	now := time.Unix(1_800_000_000, 0)
+	for i := range span {
+		h.round(now.Add(time.Duration(i) * time.Second))
+	}
+	of := subject{namespace: "shop", name: "jobs"}
+	h.watch(of, []string{"web"}, now.Add(span*time.Second))
+	h.round(now.Add(span * time.Second))
+	if _, rows := h.read(of, []string{"web"}, span); len(rows) != 1 || slices.ContainsFunc(rows[0], math.IsNaN) {
+		t.Errorf("the values of the metric are %v", rows)
+	}
+}
+
 // Memory is bounded whatever is named and looked at; pages come before autoscalers that nobody looks at.
 func TestTheHistoryIsBounded(t *testing.T) {
 	h, _, _, _ := countingHistory(1000)
