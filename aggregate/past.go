@@ -66,10 +66,17 @@ func (s *source) addPast(of twin, k metric.Kind, past []float64) {
 		return uint32(max(now-time.Duration(age)*time.Second, 0) / t.Clock.Tick)
 	}
 	born := b.series[place].born
+	resumed := time.Duration(0) // the clock stands while no process runs, so what was before has another age
+	if pauses := t.Clock.Pauses(); len(pauses) > 0 {
+		resumed = pauses[len(pauses)-1].At
+	}
 	begin := max(tickAt(PastSeconds), born)
 	before := t.Logs.Before(entries[0], born)
 	for i := range past {
 		at := tickAt(PastSeconds - 1 - i)
+		if now-time.Duration(PastSeconds-1-i)*time.Second < resumed {
+			continue
+		}
 		value, known := valueAt(entries, at)
 		if k == metric.Gauge {
 			if known {

@@ -184,7 +184,7 @@
       for (const [id, held] of plots) if (held.chart && !document.contains(held.chart.root)) held.chart = null;
     });
     source.addEventListener("plot", (event) => { hear(); plot(JSON.parse(event.data)); });
-    source.addEventListener("end", (event) => { source.close(); say("Ended: " + event.data); });
+    source.addEventListener("end", (event) => { source.close(); source = null; say("Ended: " + event.data); });
   }
   // A page that nobody sees follows nothing.
   document.addEventListener("visibilitychange", () => {

@@ -132,6 +132,13 @@ func TestAnOutageIsABannerAndAGap(t *testing.T) {
 	s, root := started(t)
 	b.Open(root + "/metric?namespace=shop&of=deployments.apps&name=queue_depth")
 	b.Await(`document.querySelector("figure.drawn canvas")?.getAttribute("aria-label") === "Last ten minutes; now web 42"`)
+	put, err := http.NewRequest(http.MethodPut, "http://"+s.HTTP+"/v1/namespaces/shop/deployments.apps/web/queue_depth?sync=true", strings.NewReader("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.DefaultClient.Do(put); err != nil || resp.StatusCode != http.StatusOK { // on disk, so that the restart has it
+		t.Fatal(resp, err)
+	}
 	s.Kill()
 	b.Await(`document.getElementById("outage")?.textContent.startsWith("No connection to Sluice since ")`)
 	if text := browser.Evaluate[string](b, `document.querySelector("main").innerText`); regexp.MustCompile(`\d+s ago`).MatchString(text) ||
