@@ -20,7 +20,7 @@ import (
 // admission evaluates the chart's expressions for one ScaledObject, as the API server does.
 type admission struct{ expressions map[string]cel.Program }
 
-// rendered finds the expressions of the policy of authors in what the chart renders. It is YAML that this
+// rendered finds the expressions of a policy in what the chart renders. It is YAML that this
 // module has no reader for; the chart's own tests read it whole.
 func rendered(t testing.TB) admission {
 	t.Helper()
@@ -28,7 +28,7 @@ func rendered(t testing.TB) admission {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, policy, found := strings.Cut(string(text), "  name: sluice-policies-keda\n")
+	_, policy, found := strings.Cut(string(text), "  name: \"sluice-policies-keda\"\n")
 	if !found {
 		t.Fatal("the chart renders no policy of KEDA's triggers")
 	}

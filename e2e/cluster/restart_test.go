@@ -88,10 +88,14 @@ func namesChangeHands(t *testing.T, c *cluster) {
 	c.sluice.Kill()
 	namespaces := c.Kubernetes.CoreV1().Namespaces()
 	for _, namespace := range []string{free, again} {
-		c.deletePod(t, namespace, "batch")
 		now := int64(0)
-		if err := namespaces.Delete(t.Context(), namespace, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Fatal(err)
+		for _, err := range []error{
+			c.Kubernetes.CoreV1().Pods(namespace).Delete(t.Context(), "batch", metav1.DeleteOptions{GracePeriodSeconds: &now}),
+			namespaces.Delete(t.Context(), namespace, metav1.DeleteOptions{}),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		// Its controller waits for the metrics APIs, which are down, to see that the namespace is empty.
 		ended, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{})
