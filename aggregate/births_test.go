@@ -239,3 +239,46 @@ func TestStaleElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// TestDeleteNamespace: all series of a namespace that were born before a moment end: external ones and those of
+// objects with and without UIDs, of the namespace itself, and of other origins; nothing of other namespaces.
+func TestDeleteNamespace(t *testing.T) {
+	gauge := func(name string, o metric.Object) *metric.Sample {
+		s := &metric.Sample{Name: []byte(name), Kind: metric.Gauge, Object: &o}
+		s.SetFloat(1)
+		return s
+	}
+	replicated(t, 2, func(r *replicas) {
+		for i, f := range r.tables {
+			name := fmt.Sprint("m", i)
+			for _, namespace := range []string{"shop", "other"} {
+				f.apply(gauge(name, metric.Object{Namespace: namespace}),
+					gauge(name, metric.Object{Resource: "configmaps", Namespace: namespace, Name: "one"}),
+					gauge(name, metric.Object{Resource: "pods", Namespace: namespace, Name: "one", UID: "1"}),
+					gauge(name, metric.Object{Resource: "namespaces", Name: namespace, UID: "1"}))
+			}
+			f.apply(gauge(name, metric.Object{}))
+		}
+		time.Sleep(2 * time.Second)
+		at := time.Now()
+		time.Sleep(2 * time.Second)
+		r.tables[0].apply(gauge("later", metric.Object{Namespace: "shop"}))
+		r.tables[1].apply(gauge("later", metric.Object{Namespace: "shop"}))
+		if n := r.DeleteNamespace("shop", at); n != 8 {
+			t.Errorf("deleted %d series, want 8", n)
+		}
+		series := func() (n int) {
+			list, _, _ := r.Metrics(Part{Most: 100})
+			for _, one := range list {
+				n += one.Series
+			}
+			return n
+		}
+		for range 3 { // the other origin never hears of it
+			if n := series(); n != 11 {
+				t.Errorf("%d series are left, want 11", n)
+			}
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,9 +1,11 @@
 package aggregate
 
 import (
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -25,7 +27,58 @@ func (m *Merged) DeleteBorn(q metric.Query, before time.Time) int {
 	if m.alone() {
 		return m.own.DeleteBorn(q, before)
 	}
-	return m.deleteBorn(&q, before)
+	return m.deleteBorn(&q, before, hiddenFor)
+}
+
+// DeleteNamespace removes the series of a namespace, external ones and those of its objects, that were born
+// before a moment, and returns their number.
+func (t *Table) DeleteNamespace(namespace string, before time.Time) (gone int) {
+	for key := range t.familiesOf(namespace) {
+		gone += t.DeleteBorn(everythingOf(key, namespace), before)
+	}
+	return gone
+}
+
+// DeleteNamespace is Table.DeleteNamespace for all origins. Series of other origins are hidden until their
+// origins remove them, even if those are away for long.
+func (m *Merged) DeleteNamespace(namespace string, before time.Time) (gone int) {
+	if m.alone() {
+		return m.own.DeleteNamespace(namespace, before)
+	}
+	all := m.own.familiesOf(namespace)
+	for _, p := range *m.peers.Load() {
+		maps.Copy(all, p.shadow.Table().familiesOf(namespace))
+	}
+	for key := range all {
+		q := everythingOf(key, namespace)
+		gone += m.deleteBorn(&q, before, hiddenForNamespaces)
+	}
+	return gone
+}
+
+// familiesOf finds the families of a namespace, and those of Namespace objects.
+func (t *Table) familiesOf(namespace string) map[index.Key]struct{} {
+	all := map[index.Key]struct{}{}
+	t.index.EachFamily(func(f *index.Family) {
+		if f.Key.Namespace == namespace || f.Key.Resource == "namespaces" {
+			all[f.Key] = struct{}{}
+		}
+	})
+	return all
+}
+
+// everythingOf selects what a family has of a namespace: all objects, whatever their UIDs.
+func everythingOf(key index.Key, namespace string) metric.Query {
+	q := metric.Query{Resource: key.Resource, Namespace: key.Namespace, Expression: metric.Expression{Name: key.Name},
+		MatchObject: func(metric.Object) bool { return true }}
+	switch key.Resource {
+	case "":
+	case "namespaces":
+		q.Object = namespace
+	default:
+		q.Object = "*"
+	}
+	return q
 }
 
 // bornBefore selects the twins that were born before a moment; zero: all.

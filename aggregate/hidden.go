@@ -29,6 +29,9 @@ const (
 	// hiddenForGroups are two flushes: the group's document goes to the origin with one, the removal
 	// comes back with one.
 	hiddenForGroups = time.Second
+	// hiddenForNamespaces is as long as deletions are told: an origin that was away removes what an ended
+	// namespace had once it has read the cluster.
+	hiddenForNamespaces = 24 * time.Hour
 )
 
 func (h *hiddenSeries) has(r lookup.Ref) bool {

@@ -120,11 +120,12 @@ func (m *Merged) Delete(q metric.Query) (gone int) {
 	if m.alone() {
 		return m.own.Delete(q)
 	}
-	return m.deleteBorn(&q, time.Time{})
+	return m.deleteBorn(&q, time.Time{}, hiddenFor)
 }
 
-// deleteBorn is Delete for series that were born before a moment; zero: for all.
-func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
+// deleteBorn is Delete for series that were born before a moment; zero: for all. heardFor is how long an
+// origin is heard until its series are shown again.
+func (m *Merged) deleteBorn(q *metric.Query, before time.Time, heardFor time.Duration) (gone int) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	r := newMergedRead(m.sources())
 	r.match = q.MatchLabels
@@ -146,7 +147,7 @@ func (m *Merged) deleteBorn(q *metric.Query, before time.Time) (gone int) {
 		if i == r.own {
 			m.own.evict(refs, deleted, m.own.Clock.Now())
 		} else if len(refs) > 0 {
-			r.sources[i].peer.hide(r.sources[i].table, refs, hiddenFor)
+			r.sources[i].peer.hide(r.sources[i].table, refs, heardFor)
 		}
 	}
 	return gone

@@ -26,6 +26,8 @@ type Table interface {
 	// DeleteBorn deletes the series that a query selects and that were born before a moment, and
 	// returns their number. Series of other replicas are not served from then on.
 	DeleteBorn(q metric.Query, before time.Time) int
+	// DeleteNamespace does the same for all series of a namespace.
+	DeleteNamespace(namespace string, before time.Time) int
 }
 
 // A Log has the deletions of a day, of all replicas. It is safe for concurrent use.
@@ -65,8 +67,16 @@ func New(origin string, table Table, logger *slog.Logger) *Log {
 }
 
 // Add records that series were deleted here now. The selector is borrowed until Add returns.
-func (l *Log) Add(s *Selector) {
-	d := &deletion{selector: s.clone(), stamp: time.Now().UnixMilli(), origin: l.origin}
+func (l *Log) Add(s *Selector) { l.add(s, time.Now()) }
+
+// AddNamespace records that a namespace ended: all of its series that were born before a moment are
+// deleted.
+func (l *Log) AddNamespace(name string, before time.Time) {
+	l.add(&Selector{Namespace: name}, before)
+}
+
+func (l *Log) add(s *Selector, at time.Time) {
+	d := &deletion{selector: s.clone(), stamp: at.UnixMilli(), origin: l.origin}
 	key := d.selector.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,8 +154,18 @@ func (l *Log) apply(key Key, d *deletion) {
 	}
 	l.mu.Unlock()
 	if news {
-		l.removals.Add(uint64(l.table.DeleteBorn(d.selector.Query(), time.UnixMilli(d.stamp))))
+		l.remove(d)
 	}
+}
+
+func (l *Log) remove(d *deletion) {
+	n, before := 0, time.UnixMilli(d.stamp)
+	if d.selector.wholeNamespace() {
+		n = l.table.DeleteNamespace(d.selector.Namespace, before)
+	} else {
+		n = l.table.DeleteBorn(d.selector.Query(), before)
+	}
+	l.removals.Add(uint64(n))
 }
 
 // Repeat deletes again what was deleted: the table has got the series of an origin that is away.
@@ -154,7 +174,7 @@ func (l *Log) Repeat() {
 	all := slices.Collect(maps.Values(l.byKey))
 	l.mu.Unlock()
 	for _, d := range all {
-		l.removals.Add(uint64(l.table.DeleteBorn(d.selector.Query(), time.UnixMilli(d.stamp))))
+		l.remove(d)
 	}
 }
 

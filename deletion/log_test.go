@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,11 @@ func (m *model) DeleteBorn(q metric.Query, before time.Time) int {
 	}
 	m.deleted = append(m.deleted, fmt.Sprintf("%s/%s/%s %s before %s%s", q.Resource, q.Namespace, q.Object,
 		q.Expression.Name, before.UTC().Format(time.TimeOnly), labels))
+	return 1
+}
+
+func (m *model) DeleteNamespace(namespace string, before time.Time) int {
+	m.deleted = append(m.deleted, fmt.Sprintf("all of %s before %s", namespace, before.UTC().Format(time.TimeOnly)))
 	return 1
 }
 
@@ -95,6 +101,19 @@ func TestDeletions(t *testing.T) {
 		if a.Len() != 3 || b.Len() != 3 {
 			t.Errorf("%d and %d deletions, want 3", a.Len(), b.Len())
 		}
+	})
+}
+
+// TestEndedNamespaces: the series of a namespace that ended at a moment are deleted by another replica too.
+func TestEndedNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := newLog("a")
+		b, table := newLog("b")
+		a.AddNamespace("shop", time.Now().Add(-time.Second))
+		a.Add(&Selector{Namespace: "shop", Name: "m"})
+		mustApply(t, b, a.TakeShared())
+		slices.Sort(table.deleted)
+		table.wants(t, "/shop/ m before 00:00:00", "all of shop before 23:59:59")
 	})
 }
 
@@ -208,6 +227,7 @@ func FuzzDocument(f *testing.F) {
 		Resource: "pods", Namespace: "shop", Object: "web", Name: "m",
 		Labels: []metric.Label{{Key: "b", Value: "2"}},
 	})
+	l.AddNamespace("shop", time.Now())
 	for _, d := range l.AllShared() {
 		f.Add(d.Value)
 	}

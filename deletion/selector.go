@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Selector selects series of one metric.
+// Selector selects series of one metric, or with a namespace alone all series of that.
 type Selector struct {
 	Resource  string // canonical group-resource; empty: external
 	Namespace string
@@ -21,6 +21,8 @@ type Selector struct {
 	Labels []metric.Label
 	Exact  bool
 }
+
+func (s *Selector) wholeNamespace() bool { return s.Name == "" }
 
 // Key identifies the deletions of one selector: a newer one replaces an older one.
 type Key [16]byte
@@ -123,8 +125,14 @@ func read(value []byte) (*deletion, error) {
 		s.Labels = append(s.Labels, l)
 	}
 	d.stamp, d.origin = int64(r.number()), r.text()
-	if r.failed || r.rest != "" || d.stamp <= 0 || d.stamp > latestStamp || s.Name == "" {
+	if r.failed || r.rest != "" || d.stamp <= 0 || d.stamp > latestStamp {
 		return nil, errDocument
+	}
+	if s.wholeNamespace() {
+		if s.Namespace == "" || s.Resource != "" || s.Object != "" || n > 0 || s.Exact {
+			return nil, errDocument
+		}
+		return d, nil
 	}
 	if why := metric.CheckName(s.Name); why != metric.Applied {
 		return nil, fmt.Errorf("%w: its metric's name is invalid", errDocument)

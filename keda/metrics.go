@@ -51,14 +51,22 @@ func (c *counters) sent(active bool) {
 
 func (c *counters) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	answer, err := handler(ctx, req)
-	c.requests.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
+	c.requests.WithLabelValues(method(info.FullMethod), codeOf(ctx, err).String()).Inc()
 	return answer, err
 }
 
 func (c *counters) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	err := c.bounded(srv, ss, handler)
-	c.requests.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
+	c.requests.WithLabelValues(method(info.FullMethod), codeOf(ss.Context(), err).String()).Inc()
 	return err
+}
+
+// codeOf is the code of an answer. A call that its client has ended is Canceled, whatever failed then.
+func codeOf(ctx context.Context, err error) codes.Code {
+	if err == nil || ctx.Err() == nil {
+		return status.Code(err)
+	}
+	return status.FromContextError(ctx.Err()).Code()
 }
 
 // bounded answers a stream, unless too many are open. The operator then polls the trigger.

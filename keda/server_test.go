@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/keda/externalscaler"
 	"github.com/sluice-metrics/sluice/metric"
 	"google.golang.org/grpc"
@@ -484,6 +485,50 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 			t.Errorf("the stop took %s", took)
 		}
 		return
+	}
+}
+
+// A stream that KEDA closes was answered well: it counts as Canceled, of which no alert tells, in whatever state it is.
+func TestStreamsThatTheClientEndsAreCanceled(t *testing.T) {
+	s := serve(t)
+	ended := func(method string) (all, canceled float64) {
+		for code := codes.OK; code <= codes.Unauthenticated; code++ {
+			n := testutil.ToFloat64(s.server.count.requests.WithLabelValues(method, code.String()))
+			if all += n; code == codes.Canceled {
+				canceled = n
+			}
+		}
+		return all, canceled
+	}
+	s.set(1)
+	for i, ready := range []bool{true, false} { // the second stream waits for the start
+		s.ready.Store(ready)
+		for method, open := range map[string]func(ctx context.Context) error{
+			"StreamIsActive": func(ctx context.Context) error {
+				_, err := s.StreamIsActive(ctx, ref("metric", "m", "target", "1"))
+				return err
+			},
+			"StreamMetricSpec": func(ctx context.Context) error {
+				_, err := s.StreamMetricSpec(ctx, ref("metric", "m", "target", "1"))
+				return err
+			},
+		} {
+			ctx, end := context.WithCancel(t.Context())
+			if err := open(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for s.server.count.open.Load() == 0 {
+				time.Sleep(time.Millisecond)
+			}
+			end()
+			all, canceled := ended(method)
+			for ; all < float64(i+1); all, canceled = ended(method) {
+				time.Sleep(time.Millisecond)
+			}
+			if all != canceled {
+				t.Errorf("%s: %v of %v streams are Canceled, want all", method, canceled, all)
+			}
+		}
 	}
 }
 

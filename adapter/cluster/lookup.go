@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"iter"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
@@ -44,6 +45,19 @@ func (v *View) Object(resource, namespace, name string) (uid string, exists, wat
 		return one.uid, true, true
 	}
 	return "", false, true
+}
+
+// Namespace returns the UID of a namespace and the time of its creation; an empty UID: there is none.
+// It is not known if namespaces are not watched, or not listed yet.
+func (v *View) Namespace(name string) (uid string, created time.Time, known bool) {
+	k := v.kind("namespaces")
+	if k == nil || !k.reliable() {
+		return "", time.Time{}, false
+	}
+	if one := k.objects.find("", name); one != nil {
+		return one.uid, time.Unix(one.created, 0), true
+	}
+	return "", time.Time{}, true
 }
 
 // kind returns the watch of a resource, or nil.

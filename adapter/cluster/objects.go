@@ -10,6 +10,7 @@ import (
 // object is the part of an object of a watched kind that is kept.
 type object struct {
 	namespace, name, uid string
+	created              int64 // Unix seconds
 	labels               labelSet
 }
 
@@ -19,7 +20,7 @@ func newObject(from any) (*object, bool) {
 		return nil, false
 	}
 	return &object{namespace: of.Namespace, name: of.Name, uid: string(of.UID),
-		labels: newLabelSet(of.Labels)}, true
+		created: of.CreationTimestamp.Unix(), labels: newLabelSet(of.Labels)}, true
 }
 
 type objectName struct{ namespace, name string }
@@ -44,7 +45,7 @@ func (o *objects) put(now *object) {
 	o.named[key] = now
 	o.mu.Unlock()
 	if was == nil || was.uid != now.uid {
-		o.observer.objectAdded()
+		o.observer.objectAdded(o.of(now))
 	}
 	if was != nil && was.uid != now.uid {
 		o.gone(was)
@@ -81,8 +82,10 @@ func (o *objects) replace(all []*object) {
 	}
 }
 
-func (o *objects) gone(was *object) {
-	o.observer.objectGone(metric.Object{Resource: o.resource, Namespace: was.namespace, Name: was.name, UID: was.uid})
+func (o *objects) gone(was *object) { o.observer.objectGone(o.of(was)) }
+
+func (o *objects) of(one *object) metric.Object {
+	return metric.Object{Resource: o.resource, Namespace: one.namespace, Name: one.name, UID: one.uid}
 }
 
 // find returns the object, or nil.

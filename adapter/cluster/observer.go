@@ -16,8 +16,8 @@ type Observer struct {
 	// ObjectGone: a pod was deleted or has finished, or an object of a watched kind was deleted.
 	// The object has its UID.
 	ObjectGone func(metric.Object)
-	// ObjectAdded: a new object of a watched kind exists.
-	ObjectAdded func()
+	// ObjectAdded: a new object of a watched kind exists. It has its UID.
+	ObjectAdded func(metric.Object)
 	// LimitsChanged: the limits of the namespace changed.
 	LimitsChanged func(namespace string)
 	// AutoscalersChanged: the autoscalers of the namespace name other metrics.
@@ -41,9 +41,9 @@ func (o *Observer) objectGone(gone metric.Object) {
 	}
 }
 
-func (o *Observer) objectAdded() {
+func (o *Observer) objectAdded(added metric.Object) {
 	if o.ObjectAdded != nil {
-		o.ObjectAdded()
+		o.ObjectAdded(added)
 	}
 }
 

@@ -33,6 +33,8 @@ type clusterSide struct {
 	refusals *identity.Refusals
 	// workloads remembers what the pods of each workload have pushed.
 	workloads *workload.Tracker
+	// namespaces remembers the UIDs of namespaces.
+	namespaces *namespaces
 	// autoscalers reads what autoscalers get.
 	autoscalers *autoscaler.Watcher
 	// waker sets first replicas, by means of firstReplicas; nil: off.
@@ -94,10 +96,12 @@ func (p *dataPath) joinCluster() {
 	p.table.SetAdmission(c.limits)
 	c.workloads = workload.New(c.view)
 	p.table.SetObserver(c.workloads)
+	c.namespaces = newNamespaces()
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
 		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
 	})
 	c.policies = p.watchPolicies()
+	c.policies.reconciled = c.reconciled.Load
 	c.autoscalers = p.watchAutoscalers()
 	c.waker = p.wakeTargets()
 	p.rules.changed = c.rulesChanged
@@ -169,13 +173,17 @@ func (c *clusterSide) observer() cluster.Observer {
 		ObjectGone: func(o metric.Object) {
 			c.limits.ObjectGone(o)
 			c.refusals.ObjectGone(o)
+			c.namespaces.gone(o)
 		},
 		LimitsChanged: c.limits.LimitsChanged,
 		AutoscalersChanged: func(namespace string) {
 			c.limits.AutoscalersChanged(namespace)
 			c.autoscalers.Changed()
 		},
-		ObjectAdded:      readmit,
+		ObjectAdded: func(o metric.Object) {
+			c.namespaces.added(o)
+			readmit()
+		},
 		ResourcesChanged: readmit,
 	}
 	if c.waker != nil {
@@ -223,6 +231,8 @@ func (p *dataPath) follow(ctx context.Context) {
 			if p.cluster.readmit.Swap(false) {
 				p.table.RetryRejected()
 			}
+		case <-p.cluster.namespaces.changed:
+			p.endNamespaces(time.Time{})
 		case <-prune.C:
 			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
 				p.log.Info("removed series of objects that no longer exist", "series", gone)
@@ -233,13 +243,14 @@ func (p *dataPath) follow(ctx context.Context) {
 }
 
 // reconcile waits for the view, then reconciles the restored table with it: series whose object was
-// deleted meanwhile are removed, and limits apply.
+// deleted meanwhile are removed, and all that ended namespaces had, and limits apply.
 func (p *dataPath) reconcile(ctx context.Context) {
 	tick := time.NewTicker(reconcilePoll)
 	defer tick.Stop()
 	for began := time.Now(); ; {
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
+			p.endNamespaces(p.restored)
 			p.cluster.limits.Enforce()
 			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
 			p.replication.shadows.replaySeries()

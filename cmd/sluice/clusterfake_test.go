@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
@@ -23,6 +22,7 @@ type fakeCluster struct {
 func newFakeCluster() *fakeCluster {
 	return &fakeCluster{items: map[string][]any{}, kinds: map[string]string{
 		"/api/v1/pods": "Pod", "/api/v1/limitranges": "LimitRange", "/api/v1/namespaces": "Namespace", "/api/v1/services": "Service",
+		"/api/v1/configmaps":        "ConfigMap",
 		"/apis/apps/v1/deployments": "Deployment", "/apis/apps/v1/replicasets": "ReplicaSet",
 		"/apis/autoscaling/v2/horizontalpodautoscalers":           "HorizontalPodAutoscaler",
 		"/apis/sluice.dev/v1alpha1/externalmetricpolicies":        "ExternalMetricPolicy",
@@ -75,7 +75,7 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		resources := []any{}
 		for path, kind := range c.kinds {
 			if group, name = path[:strings.LastIndex(path, "/")], path[strings.LastIndex(path, "/")+1:]; group == r.URL.Path {
-				resources = append(resources, map[string]any{"name": name, "kind": kind, "namespaced": true, "verbs": []string{"list", "watch"}})
+				resources = append(resources, map[string]any{"name": name, "kind": kind, "namespaced": kind != "Namespace", "verbs": []string{"list", "watch"}})
 			}
 		}
 		answer = map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "resources": resources}
@@ -86,6 +86,30 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // startedIn is a server of a cluster, once it has read the cluster. The loopback address is a trusted
 // forwarder.
 func startedIn(t *testing.T, c *fakeCluster, args ...string) *dataPath {
+	t.Helper()
+	return startedWithData(t, c, filepath.Join(t.TempDir(), "data"), args...)
+}
+
+// startedWithData is startedIn with a data folder.
+func startedWithData(t *testing.T, c *fakeCluster, data string, args ...string) *dataPath {
+	t.Helper()
+	p := started(t, data, append(clusterFlags(t, c), args...)...)
+	awaitCluster(t, p)
+	return p
+}
+
+// awaitCluster waits until a server has read its cluster.
+func awaitCluster(t *testing.T, p *dataPath) {
+	t.Helper()
+	var why string
+	eventually(t, func() (ready bool) {
+		ready, why = p.cluster.state()
+		return ready
+	}, func() string { return why })
+}
+
+// clusterFlags are the flags of a server of a cluster.
+func clusterFlags(t *testing.T, c *fakeCluster) []string {
 	t.Helper()
 	dir := t.TempDir()
 	_, _, frontProxy := testauthority.New(t).Sign(t, dir, testauthority.Leaf{})
@@ -105,13 +129,5 @@ func startedIn(t *testing.T, c *fakeCluster, args ...string) *dataPath {
 	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := started(t, filepath.Join(dir, "data"), append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
-		"--trusted-forwarders", "127.0.0.1/32"}, args...)...)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if ready, why := p.cluster.state(); ready {
-			return p
-		} else if time.Now().After(end) {
-			t.Fatal(why)
-		}
-	}
+	return []string{"--standalone=false", "--kubeconfig", kubeconfig, "--trusted-forwarders", "127.0.0.1/32"}
 }

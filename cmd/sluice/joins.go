@@ -9,14 +9,16 @@ import (
 )
 
 // documents joins the documents that the store persists beside the table: groups, in a cluster the
-// metrics that workloads have pushed, and of replicas their deletions and the epoch of the table.
+// metrics that workloads have pushed and the UIDs of namespaces, and of replicas their deletions and the
+// epoch of the table.
 // Keys are hashes of different texts. The first byte of a document says what it is; groups have the
 // others.
 type documents struct {
-	groups    *group.Groups
-	workloads *workload.Tracker // nil: standalone
-	deletions *deletion.Log     // nil: there are no other replicas
-	epoch     *replica.Epoch    // nil: there are no other replicas
+	groups     *group.Groups
+	workloads  *workload.Tracker // nil: standalone
+	namespaces *namespaces       // nil: standalone
+	deletions  *deletion.Log     // nil: there are no other replicas
+	epoch      *replica.Epoch    // nil: there are no other replicas
 }
 
 // Changed implements store.Documents.
@@ -29,6 +31,9 @@ func (d documents) Changed(all bool) []store.DocumentKey {
 		for _, key := range d.workloads.Changed(all) {
 			keys = append(keys, store.DocumentKey(key))
 		}
+	}
+	if d.namespaces != nil {
+		keys = append(keys, d.namespaces.Changed(all)...)
 	}
 	if d.deletions != nil {
 		for _, key := range d.deletions.Changed(all) {
@@ -48,6 +53,11 @@ func (d documents) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bo
 	}
 	if d.workloads != nil {
 		if dst, there := d.workloads.AppendDocument(dst, workload.Key(key)); there {
+			return dst, true
+		}
+	}
+	if d.namespaces != nil {
+		if dst, there := d.namespaces.AppendDocument(dst, key); there {
 			return dst, true
 		}
 	}
@@ -73,6 +83,11 @@ func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
 			return nil
 		}
 		return d.deletions.RestoreDocument(deletion.Key(key), value)
+	case isNamespaceDocument(value):
+		if d.namespaces == nil {
+			return nil
+		}
+		return d.namespaces.RestoreDocument(key, value)
 	case !workload.IsDocument(value):
 		return d.groups.RestoreDocument(group.Hash(key), value)
 	case d.workloads == nil:

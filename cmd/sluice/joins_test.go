@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/store"
 	"github.com/sluice-metrics/sluice/workload"
 )
 
@@ -48,5 +49,36 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	}
 	if _, there := standalone.AppendDocument(nil, keys[0]); there || standalone.groups.Count() != 0 {
 		t.Error("standalone has it for a group")
+	}
+}
+
+// Documents of namespaces are read back, and damaged ones are refused. One that is gone has none; a standalone server
+// skips those that a cluster's server has left.
+func TestDocumentsOfNamespaces(t *testing.T) {
+	written, back := newNamespaces(), documents{namespaces: newNamespaces()}
+	written.added(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
+	written.added(metric.Object{Resource: "services", Namespace: "shop", Name: "web", UID: "2"})
+	keys := written.Changed(false)
+	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
+		t.Fatalf("changed: %x, want one once", keys)
+	}
+	value, _ := written.AppendDocument(nil, keys[0])
+	for i := 1; i <= len(value); i++ {
+		if err := back.RestoreDocument(keys[0], value[:i]); (err == nil) != (i == len(value)) {
+			t.Errorf("%d of %d bytes: %v", i, len(value), err)
+		}
+	}
+	if back.RestoreDocument(store.DocumentKey{}, value) == nil {
+		t.Error("a document under another's key was read")
+	}
+	if got := back.namespaces.all(); len(got) != 1 || got["shop"] != "1" {
+		t.Errorf("read back: %v", got)
+	}
+	if err := (documents{}).RestoreDocument(keys[0], value); err != nil {
+		t.Errorf("standalone: %v", err)
+	}
+	written.set("shop", "")
+	if _, there := written.AppendDocument(nil, keys[0]); there || len(written.Changed(false)) != 1 {
+		t.Error("a namespace that is gone has a document")
 	}
 }

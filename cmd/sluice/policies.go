@@ -16,10 +16,13 @@ import (
 type policies struct {
 	*customKinds[*policy.Policy]
 	set *policy.Set
+	// reconciled reports whether the restored data are those of the namespaces that exist now.
+	reconciled func() bool
 }
 
 func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *policies {
-	p := &policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies", event), set: set}
+	p := &policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies", event), set: set,
+		reconciled: func() bool { return true }}
 	p.read, p.apply = compilePolicy, p.replace
 	return p
 }
@@ -44,6 +47,9 @@ func (p *policies) unknown() error {
 		}
 	}
 	if missing == nil {
+		if !p.reconciled() {
+			return metric.NotReadyf("the namespaces of external metrics are not known yet: Sluice is reading the cluster")
+		}
 		return nil
 	}
 	return &metric.QueryError{Is: metric.ErrNotReady, Message: "Sluice gives out no external metric, because it may not read the policies: " +

@@ -22,7 +22,11 @@ type replication struct {
 	bus     *natsbus.Bus
 	epoch   *replica.Epoch // restored with the table
 	replica *replica.Replica
-	shadows *shadowList
+	// reconciled reports whether the table has nothing of namespaces that ended.
+	reconciled  func() bool
+	replicaMade time.Time
+	published   bool // belongs to the flush goroutine
+	shadows     *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
 	// storedName is the name of the replica that counted the data folder's data; empty: unknown.
@@ -57,7 +61,7 @@ func (p *dataPath) deleteElsewhere(o metric.Object, name string, labels metric.L
 // storedDocuments are the documents that the store persists.
 func (p *dataPath) storedDocuments() documents {
 	return documents{
-		groups: p.groups, workloads: p.cluster.workloads,
+		groups: p.groups, workloads: p.cluster.workloads, namespaces: p.cluster.namespaces,
 		deletions: p.replication.deletions, epoch: p.replication.epoch,
 	}
 }
@@ -79,6 +83,8 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	if r.bus == nil {
 		return nil
 	}
+	r.replicaMade = time.Now()
+	r.reconciled = func() bool { return p.cluster.view == nil || p.cluster.reconciled.Load() }
 	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
 		Relayed: r.deletions.Repeat, FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
@@ -110,11 +116,30 @@ type replicaSync struct {
 // Name implements push.Replicas.
 func (r replicaSync) Name() string { return r.name }
 
-// PublishDelta implements store.Publisher. The replica is made after the store, and before a flush.
-func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishDelta(block, delta) }
+// publishAfter bounds the time in which a restored table isn't published because the cluster is not read.
+const publishAfter = 30 * time.Second
+
+// publishes reports whether the table has only what its namespaces have: others would serve what a namespace
+// had that was deleted meanwhile. The flush goroutine calls it.
+func (r *replication) publishes() bool {
+	r.published = r.published || r.reconciled() || time.Since(r.replicaMade) >= publishAfter
+	return r.published
+}
+
+// PublishDelta implements store.Publisher. The replica is made after the store, and before a flush. Blocks of
+// which no delta was published are read whole by others.
+func (r *replication) PublishDelta(block int, delta []byte) {
+	if r.publishes() {
+		r.replica.PublishDelta(block, delta)
+	}
+}
 
 // PublishFlush implements store.Publisher.
-func (r *replication) PublishFlush() { r.replica.PublishFlush() }
+func (r *replication) PublishFlush() {
+	if r.publishes() {
+		r.replica.PublishFlush()
+	}
+}
 
 // setShadows tells readers and the own table which shadows there are, in the order of their
 // origins' names. rank is the number of names before the own one.

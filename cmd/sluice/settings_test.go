@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
@@ -42,7 +44,7 @@ func schemaOfSettings(t *testing.T) string {
 	var lines []string
 	for _, group := range defaultConfig().settingGroups() {
 		for _, s := range group.settings {
-			rule := `"$ref": "#/$defs/setting"`
+			rule := fmt.Sprintf(`"$ref": "#/$defs/%s"`, schemaOfType(s.variable))
 			if choice, ok := s.variable.(*command.Choice); ok {
 				words, err := json.Marshal(choice.Words)
 				if err != nil {
@@ -58,6 +60,74 @@ func schemaOfSettings(t *testing.T) string {
 		}
 	}
 	return strings.Join(lines, ",\n")
+}
+
+// schemaOfType is the schema's definition of a setting's values.
+func schemaOfType(variable any) string {
+	switch one := variable.(type) {
+	case *bool:
+		return "truth"
+	case *int:
+		return "whole"
+	case *float64:
+		return "decimal"
+	case *time.Duration:
+		return "span"
+	case *durations:
+		return "spans"
+	case pflag.Value:
+		if one.Type() == "size" {
+			return "bytes"
+		}
+	}
+	return "setting"
+}
+
+// The schema takes the texts that the flag of a setting takes, and refuses those that no setting of its type does.
+func TestChartSchemaTakesWhatFlagsTake(t *testing.T) {
+	var schema struct {
+		Defs map[string]struct {
+			Pattern string
+			AnyOf   []struct{ Type, Pattern string }
+		} `json:"$defs"`
+	}
+	text, err := os.ReadFile(chartSchema)
+	if err == nil {
+		err = json.Unmarshal(text, &schema)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes := func(definition, text string) bool {
+		one := schema.Defs[definition]
+		for _, choice := range one.AnyOf {
+			if choice.Type == "string" {
+				one.Pattern = choice.Pattern
+			}
+		}
+		return regexp.MustCompile(one.Pattern).MatchString(text)
+	}
+	texts := []string{"abc", "5parsecs", "", "0", "1", "12", "-3", "1_000", "0x1F", "1.5", ".5", "1e3", "true", "FALSE", "yes",
+		"10s", "1m30s", "1.5h", "100ms", "10", "10s,1m", "10s, 1m,5m", "10s,", "64KiB", "2GiB", "1MB", "1d"}
+	seen := map[string]int{}
+	for _, group := range defaultConfig().settingGroups() {
+		for _, s := range group.settings {
+			definition := schemaOfType(s.variable)
+			if seen[definition]++; definition == "setting" || seen[definition] > 1 {
+				continue
+			}
+			flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+			bindFlag(flags, s)
+			for _, text := range texts {
+				if err := flags.Set(s.name, text); takes(definition, text) != (err == nil) {
+					t.Errorf("%s: %q: the flag says %v, the schema takes it: %v", s.name, text, err, err != nil)
+				}
+			}
+		}
+	}
+	if len(seen) != 7 {
+		t.Errorf("%v: the test does not see what it should", seen)
+	}
 }
 
 // The words of a choice are those that its type knows: each sets the variable, and reads back.

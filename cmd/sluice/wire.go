@@ -68,6 +68,7 @@ type dataPath struct {
 	otlp        *otlp.Exporter // nil: off
 	statsd      *receiver.Server
 	store       *store.Store
+	restored    time.Time // all that the table has from before was received before
 	groups      *group.Groups
 	push        *push.Server
 	api         *adapter.Server
@@ -199,6 +200,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
+	p.restored = time.Now()
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond),
 		"from", p.cfg.store.Dir, "groups", p.groups.Count())
 	return nil

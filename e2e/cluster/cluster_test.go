@@ -47,4 +47,5 @@ func TestCluster(t *testing.T) {
 	})
 	t.Run("SurvivesAKill", func(t *testing.T) { survivesAKill(t, c) })
 	t.Run("RemembersAcrossAKill", func(t *testing.T) { remembersAcrossAKill(t, c) })
+	t.Run("NamesChangeHands", func(t *testing.T) { namesChangeHands(t, c) })
 }

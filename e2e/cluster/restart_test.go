@@ -1,8 +1,15 @@
 package cluster
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Killed while it is scaled out, Sluice is back before the autoscaler could act on anything but
@@ -51,4 +58,78 @@ func remembersAcrossAKill(t *testing.T, c *cluster) {
 	c.sluice.Kill()
 	c.sluice.Start()
 	zero("after a kill")
+}
+
+// Namespaces end while Sluice is down: a later one of the name gets nothing of the former one's external metrics
+// and groups, by the metrics API or from the push port; nor does anybody who asks for a name that is free.
+func namesChangeHands(t *testing.T, c *cluster) {
+	free, again := c.Namespace(t, "free"), c.Namespace(t, "again")
+	reads := func(namespace string) (values []string) {
+		t.Helper()
+		for _, name := range []string{"jobs", "batch"} {
+			body, err := c.Get(t.Context(), external+"/namespaces/"+namespace+"/"+name)
+			switch {
+			case err == nil:
+				values = append(values, string(body))
+			case !errors.IsNotFound(err):
+				t.Errorf("%s of %s: %v, want it not found", name, namespace, err)
+			}
+		}
+		return values
+	}
+	for _, namespace := range []string{free, again} {
+		from := addressOf(t, c.pod(t, namespace, "batch", "default"))
+		c.push(t, from, http.MethodPut, "/v1/namespaces/"+namespace+"/external/jobs?sync=true", "7", http.StatusOK)
+		c.push(t, from, http.MethodPut, "/metrics/job/nightly?sync=true", "# TYPE batch gauge\nbatch 7\n", http.StatusOK)
+		if values := reads(namespace); len(values) != 2 {
+			t.Fatalf("%s has %q, want two metrics", namespace, values)
+		}
+	}
+	c.sluice.Kill()
+	namespaces := c.Kubernetes.CoreV1().Namespaces()
+	for _, namespace := range []string{free, again} {
+		now := int64(0)
+		for _, err := range []error{
+			c.Kubernetes.CoreV1().Pods(namespace).Delete(t.Context(), "batch", metav1.DeleteOptions{GracePeriodSeconds: &now}),
+			namespaces.Delete(t.Context(), namespace, metav1.DeleteOptions{}),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Its controller waits for the metrics APIs, which are down, to see that the namespace is empty.
+		ended, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{})
+		if err == nil {
+			ended.Spec.Finalizers = nil
+			_, err = namespaces.Finalize(t.Context(), ended, metav1.UpdateOptions{})
+		}
+		if err != nil && !errors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		within(t, func() error {
+			if _, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{}); !errors.IsNotFound(err) {
+				return fmt.Errorf("%s is there still: %v", namespace, err)
+			}
+			return nil
+		})
+	}
+	if _, err := namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: again}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.sluice.Start()
+	for _, namespace := range []string{free, again} {
+		if values := reads(namespace); len(values) != 0 {
+			t.Errorf("%s has %q of the former namespace", namespace, values)
+		}
+	}
+	from := addressOf(t, c.pod(t, again, "reader", "default"))
+	if page := c.push(t, from, http.MethodGet, "/metrics", "", http.StatusOK); strings.Contains(page, "batch") {
+		t.Errorf("a pod of the later namespace is shown a group of the former one:\n%s", page)
+	}
+	c.push(t, from, http.MethodPut, "/v1/namespaces/"+again+"/external/jobs?sync=true", "8", http.StatusOK)
+	c.sluice.Kill()
+	c.sluice.Start()
+	if values := reads(again); len(values) != 1 || !strings.Contains(values[0], `"value":"8"`) {
+		t.Errorf("after another start, %s has %q, want the 8 that it pushed", again, values)
+	}
 }

@@ -207,6 +207,56 @@ func (gs *Groups) Wipe(may func(about metric.Object) bool) (n int) {
 	return n
 }
 
+// EndNamespace removes what was pushed to the groups about a namespace before a moment, and returns the
+// number of groups that it ended.
+func (gs *Groups) EndNamespace(namespace string, before time.Time) (n int) {
+	ended := version{stamp: before.UnixMilli()}
+	for i := range gs.shards {
+		for _, g := range gs.shards[i].all() {
+			if payingNamespace(g.about) != namespace {
+				continue
+			}
+			g.mu.Lock()
+			if !g.removed && gs.endOlderLocked(g, ended) {
+				n++
+			}
+			g.mu.Unlock()
+		}
+	}
+	gs.deleted.Add(uint64(n))
+	return n
+}
+
+// endOlderLocked removes what is older than a version, and reports whether that is all of the group.
+func (gs *Groups) endOlderLocked(g *group, ended version) (gone bool) {
+	c := g.contents.Load()
+	if c == nil { // its first push is in progress
+		return false
+	}
+	own := *c
+	if gs.replication == nil {
+		own.versions = versionsByTime(c, "")
+	}
+	next, gone := join(&own, &contents{versions: &versions{ended: ended}})
+	switch {
+	case gone && gs.replication == nil:
+		gs.removeLocked(g)
+	case gone:
+		gs.buryLocked(g, ended)
+		gs.shareLocked(g)
+	case len(next.families) < len(c.families):
+		gs.markLocked(g)
+		gs.shareLocked(g)
+		gs.updateTable(g, &own, next)
+		if gs.replication == nil {
+			next.versions = nil
+		}
+		next.bytes = g.size(next)
+		gs.setLocked(g, next)
+	}
+	return gone
+}
+
 func (s *shard) all() []*group {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +86,63 @@ func TestDocumentsOfVersion1(t *testing.T) {
 func (e *encoder) appended(n uint64) []byte {
 	e.number(n)
 	return e.dst
+}
+
+// TestEndNamespace: what was pushed about a namespace before a moment ends, in whole groups and in groups that
+// were pushed to since; groups about other namespaces stay. It stays ended after a restart.
+func TestEndNamespace(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=old,namespace=shop", "a 1\n")
+	f.push("POST", "job=both,namespace=shop", "b 1\nc 1\n")
+	f.push("PUT", "job=old,namespace=other", "a 1\n")
+	f.push("PUT", "job=old", "d 1\n")
+	end := f.now.Add(time.Second / 2)
+	f.push("POST", "job=both,namespace=shop", "c 2\n")
+	if n := f.EndNamespace("shop", end); n != 1 {
+		t.Errorf("ended %d groups, want 1", n)
+	}
+	want := `a{instance="",job="old",namespace="other"} 1
+c{instance="",job="both",namespace="shop"} 2
+d{instance="",job="old"} 1`
+	f.exposes(want)
+	if got := strings.Count(f.table.String(), "\n") + 1; got != 3 {
+		t.Errorf("%d series are served, want 3:\n%s", got, f.table)
+	}
+	f.balanced()
+	f.push("POST", "job=both,namespace=shop", "b 3\n")
+	restarted := newFixture(t)
+	for _, key := range f.Changed(true) {
+		if value, there := f.AppendDocument(nil, key); there {
+			if err := restarted.RestoreDocument(key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	restarted.exposes(strings.Replace(want, "c{", "b{instance=\"\",job=\"both\",namespace=\"shop\"} 3\nc{", 1))
+}
+
+// TestReplicatedEndOfANamespace: a replica that was away has the groups of the ended namespace still, and gives
+// them to nobody; what was pushed there since counts.
+func TestReplicatedEndOfANamespace(t *testing.T) {
+	all := newReplicas(t, 2)
+	a, b := all[0], all[1]
+	at(all, a, "PUT", "job=old,namespace=shop", "a 1\n")
+	at(all, a, "POST", "job=both,namespace=shop", "b 1\nc 1\n")
+	tell(a, b)
+	at(all, b, "POST", "job=both,namespace=shop", "d 1\n") // a is away
+	end := b.now.Add(time.Second / 2)
+	at(all, b, "PUT", "job=new,namespace=shop", "e 1\n")
+	at(all, b, "POST", "job=both,namespace=shop", "c 2\n")
+	if n := a.EndNamespace("shop", end); n != 2 {
+		t.Errorf("ended %d groups, want 2", n)
+	}
+	a.exposes("")
+	if n := b.EndNamespace("shop", end); n != 1 {
+		t.Errorf("ended %d groups, want 1", n)
+	}
+	catchUp(t, all)
+	for _, f := range all {
+		f.exposes(`c{instance="",job="both",namespace="shop"} 2
+e{instance="",job="new",namespace="shop"} 1`)
+	}
 }

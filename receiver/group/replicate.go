@@ -227,10 +227,7 @@ func (gs *Groups) joinLocked(g *group, other *contents) {
 	}
 	gs.markLocked(g)
 	gs.updateTable(g, own, next)
-	next.bytes = g.overhead() + versionBytes(next.versions)
-	for _, f := range next.families {
-		next.bytes += f.bytes + pointerBytes
-	}
+	next.bytes = g.size(next)
 	gs.setLocked(g, next)
 	if before == nil {
 		gs.dropTombstone(g.hash)
@@ -318,8 +315,20 @@ func (gs *Groups) applyDeletion(h Hash, ended version) {
 
 const pointerBytes = int64(unsafe.Sizeof((*family)(nil)))
 
+// size is the memory of the group with these contents.
+func (g *group) size(c *contents) int64 {
+	n := g.overhead() + versionBytes(c.versions)
+	for _, f := range c.families {
+		n += f.bytes + pointerBytes
+	}
+	return n
+}
+
 // versionBytes is the memory of versions.
 func versionBytes(v *versions) int64 {
+	if v == nil {
+		return 0
+	}
 	return int64(unsafe.Sizeof(*v)) + int64(len(v.families))*int64(unsafe.Sizeof(version{}))
 }
 
@@ -396,15 +405,21 @@ func (gs *Groups) restoreVersions(c *contents) {
 	if c.versions != nil {
 		return
 	}
+	c.versions = versionsByTime(c, gs.replication.name)
+	c.bytes += versionBytes(c.versions)
+}
+
+// versionsByTime are the versions of contents that have none.
+func versionsByTime(c *contents, origin string) *versions {
 	at := func(nanoseconds int64) (v version) {
 		if nanoseconds > 0 {
-			v = version{max(nanoseconds/int64(time.Millisecond), 1), gs.replication.name}
+			v = version{max(nanoseconds/int64(time.Millisecond), 1), origin}
 		}
 		return v
 	}
-	c.versions = &versions{pushed: at(c.pushed), failed: at(c.failed), families: make([]version, len(c.families))}
+	v := &versions{pushed: at(c.pushed), failed: at(c.failed), families: make([]version, len(c.families))}
 	for i, f := range c.families {
-		c.versions.families[i] = at(f.pushed)
+		v.families[i] = at(f.pushed)
 	}
-	c.bytes += versionBytes(c.versions)
+	return v
 }

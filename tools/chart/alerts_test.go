@@ -199,7 +199,8 @@ var alertCases = []alertCase{
 		alert: "SluiceKEDAFails", labels: ofRelease("method", "GetMetrics", "code", "Unavailable"),
 		annotations: map[string]string{"summary": "Sluice answers KEDA's GetMetrics with Unavailable"},
 		firing:      input{"sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="Unavailable"`): rising},
-		silent:      input{"sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="NotFound"`): rising, "sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="OK"`): rising},
+		silent: input{"sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="NotFound"`): rising, "sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="OK"`): rising,
+			"sluice_keda_requests_total" + of(`method="StreamIsActive"`, `code="Canceled"`): rising},
 	},
 	{
 		alert: "SluiceKEDARefuses", labels: target(),

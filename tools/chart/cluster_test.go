@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	core "k8s.io/api/core/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	registration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
@@ -188,6 +189,43 @@ func TestGroupOfAnotherProduct(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKeptDefinitions: definitions that a former release left are taken over as README.md says, which names all.
+func TestKeptDefinitions(t *testing.T) {
+	readme := read(t, folder+"/README.md")
+	_, command, _ := strings.Cut(readme, "kubectl annotate --overwrite crd ")
+	left := func(namespace, name string) map[string]any {
+		all := map[string]any{}
+		for _, object := range strictly(t, mustRender(t, "")) {
+			if one, ok := object.(*apiextensions.CustomResourceDefinition); ok {
+				if !strings.Contains(command, one.Name) {
+					t.Errorf("README.md does not say how %s is taken over", one.Name)
+				}
+				one.ObjectMeta = marked(one.Name, namespace, name)
+				all["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+one.Name] = one
+			}
+		}
+		if len(all) != 4 {
+			t.Fatalf("%d definitions, want 4", len(all))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		namespace, name, args string
+		refused               bool
+	}{
+		{"sluice", "sluice", "", false},
+		{"sluice", "former", "", true},
+		{"former", "sluice", "", true},
+		{"former", "former", "--take-ownership", false},
+		{"former", "former", "--set customResources.create=false", false},
+	} {
+		said, err := renderInto(t, standIn(t, left(c.namespace, c.name)), strings.Fields(c.args)...)
+		if (err != nil) != c.refused || c.refused && !strings.Contains(said, "invalid ownership metadata") {
+			t.Errorf("%+v: %v %.300s", c, err, said)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ apiVersion: cert-manager.io/v1
 kind: Issuer
 metadata:
   name: {{ .name }}-self-signed
-  namespace: {{ include "sluice.namespace" .root }}
+  namespace: {{ include "sluice.namespace" .root | quote }}
   labels: {{- include "sluice.labels" .root | nindent 4 }}
   {{- include "sluice.annotations" (list .root nil) }}
 spec:
@@ -69,12 +69,12 @@ apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata:
   name: {{ .name }}-ca
-  namespace: {{ include "sluice.namespace" .root }}
+  namespace: {{ include "sluice.namespace" .root | quote }}
   labels: {{- include "sluice.labels" .root | nindent 4 }}
   {{- include "sluice.annotations" (list .root nil) }}
 spec:
   isCA: true
-  commonName: {{ .commonName }}
+  commonName: {{ .commonName | quote }}
   secretName: {{ .name }}-ca
   duration: 87600h
   privateKey: {algorithm: ECDSA, size: 256}
@@ -87,7 +87,7 @@ apiVersion: cert-manager.io/v1
 kind: Issuer
 metadata:
   name: {{ .name }}-ca
-  namespace: {{ include "sluice.namespace" .root }}
+  namespace: {{ include "sluice.namespace" .root | quote }}
   labels: {{- include "sluice.labels" .root | nindent 4 }}
   {{- include "sluice.annotations" (list .root nil) }}
 spec:

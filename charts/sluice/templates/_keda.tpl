@@ -1,6 +1,6 @@
-{{- /* The Services of KEDA's port: one address, and with "headless" one for each replica. */ -}}
+{{- /* The Services of KEDA's port: one address, and with "-headless" one for each replica. A name has 63 letters at most. */ -}}
 {{- define "sluice.kedaService" -}}
-{{ include "sluice.fullname" . }}-keda
+{{ include "sluice.fullname" . | trunc 49 | trimSuffix "-" }}-keda
 {{- end -}}
 
 {{- /* The host names of both Services, as JSON: by namespace, by "svc", and whole. */ -}}

@@ -2,9 +2,9 @@
 {{- define "sluice.scrape" -}}
 port: operations
 path: /metrics
-interval: {{ .interval }}
+interval: {{ .interval | quote }}
 {{- with .scrapeTimeout }}
-scrapeTimeout: {{ . }}
+scrapeTimeout: {{ . | quote }}
 {{- end }}
 {{- if .honorLabels }}
 honorLabels: true

@@ -51,6 +51,14 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if .Chart.IsRoot -}}
+{{- /* a parent chart's values for its other charts are no misspelt ones */ -}}
+{{- range $key, $value := .Values.global -}}
+{{- if not (has $key (list "imageRegistry" "imagePullSecrets")) -}}
+{{- fail (printf "global.%s: is unknown; must be imageRegistry or imagePullSecrets" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- include "sluice.podRefusals" . -}}
 {{- include "sluice.outsideRefusals" . -}}
 {{- include "sluice.volumeRefusals" . -}}

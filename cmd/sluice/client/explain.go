@@ -76,6 +76,10 @@ func (o *explainOptions) run(cmd *cobra.Command, what string) error {
 	case "hpa":
 	case "scaledobject":
 		return o.explainScaledObject(cmd, &g, name)
+	case "scaledjob":
+		return command.Usage(fmt.Errorf("explain does not know ScaledJobs, of which KEDA makes no autoscaler; see "+
+			"\"kubectl describe scaledjob -n %s %s\", and for the metric of each trigger \"%s\"",
+			g.namespace, explain.Word(name), explainCommand(g.namespace, "METRIC")))
 	default:
 		return command.Usage(fmt.Errorf("%q is neither hpa/NAME nor scaledobject/NAME; a metric whose name has a \"/\" is written with \"\\|\"", what))
 	}

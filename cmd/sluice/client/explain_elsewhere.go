@@ -113,13 +113,15 @@ func (o *explainOptions) checkSubject(args []string) error {
 	return errors.New(command.CountArguments(len(args)) + "; must be one: hpa/NAME, scaledobject/NAME or METRIC")
 }
 
-// subjectKind is "hpa" or "scaledobject", by any name that kubectl knows; empty: neither.
+// subjectKind is "hpa", "scaledobject" or "scaledjob", by any name that kubectl knows; empty: none of them.
 func subjectKind(text string) string {
 	switch strings.ToLower(text) {
 	case "hpa", "hpas", "horizontalpodautoscaler", "horizontalpodautoscalers", "horizontalpodautoscalers.autoscaling":
 		return "hpa"
 	case "scaledobject", "scaledobjects", "so", "scaledobjects.keda.sh":
 		return "scaledobject"
+	case "scaledjob", "scaledjobs", "sj", "scaledjobs.keda.sh":
+		return "scaledjob"
 	}
 	return ""
 }

@@ -198,6 +198,19 @@ func TestExplainNeedsTheAutoscaler(t *testing.T) {
 	}
 }
 
+// A ScaledJob is not explained: the answer names the ways to see what is wrong with it.
+func TestExplainOfAScaledJob(t *testing.T) {
+	file := answering(t, newShop().ServeHTTP)
+	for _, kind := range []string{"scaledjob", "sj", "ScaledJobs.keda.sh"} {
+		code, out, errs := called("explain", kind+"/mail", "-n", "shop", "--kubeconfig", file)
+		for _, part := range []string{"explain does not know ScaledJobs", "kubectl describe scaledjob -n shop mail", "sluice explain -n shop METRIC"} {
+			if code != command.ExitUsage || out != "" || !strings.Contains(errs, part) {
+				t.Errorf("%s: exit code %d, %q, %q, want %q", kind, code, out, errs, part)
+			}
+		}
+	}
+}
+
 // Somebody on call may not know the namespace, or how the question is written.
 func TestExplainHintsAtTheAutoscaler(t *testing.T) {
 	server := newShop()

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/store"
+)
+
+// namespaces remembers the UID of each namespace, with the data: a namespace that was deleted, even while
+// Sluice was down, leaves nothing to a later one of its name (docs/adr/0082). A namespace that was never
+// seen has no UID here, and keeps what was pushed for it.
+type namespaces struct {
+	changed chan struct{} // has an element if a known namespace has another UID, or is gone
+
+	mu      sync.Mutex
+	uids    map[string]string            // as last seen, by name
+	names   map[store.DocumentKey]string // also of those that are gone, until the store has heard of it
+	unsaved map[store.DocumentKey]struct{}
+}
+
+func newNamespaces() *namespaces {
+	return &namespaces{changed: make(chan struct{}, 1), uids: map[string]string{},
+		names: map[store.DocumentKey]string{}, unsaved: map[store.DocumentKey]struct{}{}}
+}
+
+const namespaceResource = "namespaces"
+
+// added is told of each object that the cluster view adds.
+func (n *namespaces) added(o metric.Object) {
+	if o.Resource != namespaceResource {
+		return
+	}
+	n.mu.Lock()
+	was := n.uids[o.Name]
+	if was == "" {
+		n.setLocked(o.Name, o.UID)
+	}
+	n.mu.Unlock()
+	if was != "" && was != o.UID {
+		n.wake()
+	}
+}
+
+// gone is told of each object that the cluster view removes.
+func (n *namespaces) gone(o metric.Object) {
+	if o.Resource == namespaceResource {
+		n.wake()
+	}
+}
+
+func (n *namespaces) wake() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (n *namespaces) all() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.uids)
+}
+
+// set follows a namespace; an empty UID: it is gone.
+func (n *namespaces) set(name, uid string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.setLocked(name, uid)
+}
+
+func (n *namespaces) setLocked(name, uid string) {
+	key := namespaceKey(name)
+	if n.uids[name] = uid; uid == "" {
+		delete(n.uids, name)
+	}
+	n.names[key] = name
+	n.unsaved[key] = struct{}{}
+}
+
+// Every document of a namespace is namespaceMark, a version, the name, a zero byte and the UID.
+const namespaceMark, namespaceVersion = 'N', 1
+
+func isNamespaceDocument(value []byte) bool { return len(value) > 0 && value[0] == namespaceMark }
+
+func namespaceKey(name string) (key store.DocumentKey) {
+	sum := sha256.Sum256([]byte("namespace\x00" + name))
+	copy(key[:], sum[:])
+	return key
+}
+
+// Changed returns the keys of the documents that changed since the last call, or of all documents.
+func (n *namespaces) Changed(all bool) (keys []store.DocumentKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if all {
+		for key := range n.names {
+			n.unsaved[key] = struct{}{}
+		}
+	}
+	for key := range n.unsaved {
+		keys = append(keys, key)
+	}
+	clear(n.unsaved)
+	return keys
+}
+
+// AppendDocument appends the document of a namespace; false: it is none, or gone.
+func (n *namespaces) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	name := n.names[key]
+	uid := n.uids[name]
+	if uid == "" {
+		delete(n.names, key)
+		return dst, false
+	}
+	return append(append(append(append(dst, namespaceMark, namespaceVersion), name...), 0), uid...), true
+}
+
+var errNamespace = errors.New("the document of a namespace is damaged")
+
+// RestoreDocument restores the output of AppendDocument.
+func (n *namespaces) RestoreDocument(key store.DocumentKey, value []byte) error {
+	if len(value) < 2 || value[1] != namespaceVersion {
+		return errNamespace
+	}
+	name, uid, ok := strings.Cut(string(value[2:]), "\x00")
+	if !ok || uid == "" || namespaceKey(name) != key {
+		return errNamespace
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.uids[name], n.names[key] = uid, name
+	return nil
+}
+
+// endNamespaces removes what ended namespaces had: all that is older than the namespace that has the name
+// now. Own series that were restored at a moment are older, whatever clock the API server has. Groups may
+// be another replica's, and as new as the namespace.
+func (p *dataPath) endNamespaces(restored time.Time) {
+	for name, was := range p.cluster.namespaces.all() {
+		uid, created, known := p.cluster.view.Namespace(name)
+		if !known || uid == was {
+			continue
+		}
+		before := time.Now()
+		if end := created.Add(time.Second); uid != "" && end.Before(before) { // it is known to the second
+			before = end
+		}
+		own, ofGroups := before, before
+		if own.Before(restored) {
+			own = restored
+		}
+		if deletions := p.replication.deletions; deletions == nil {
+			ofGroups = own
+		} else {
+			deletions.AddNamespace(name, before)
+			p.merged.DeleteNamespace(name, before)
+		}
+		gone, groups := p.table.DeleteNamespace(name, own), p.groups.EndNamespace(name, ofGroups)
+		p.cluster.namespaces.set(name, uid)
+		p.log.Info("removed what a namespace had that was deleted", "namespace", name, "series", gone, "groups", groups)
+	}
+}

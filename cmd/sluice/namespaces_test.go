@@ -1,0 +1,180 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// withNamespaces is a cluster with namespaces, by name and UID.
+func withNamespaces(uids map[string]string) *fakeCluster {
+	c := newFakeCluster()
+	for name, uid := range uids {
+		c.items["/api/v1/namespaces"] = append(c.items["/api/v1/namespaces"], map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": name, "uid": uid, "resourceVersion": "1",
+				"creationTimestamp": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)}})
+	}
+	return c
+}
+
+// hasMetrics checks whether a namespace has what giveMetrics gave it.
+func hasMetrics(t *testing.T, p *dataPath, namespace string, want bool) {
+	t.Helper()
+	wanted := map[bool]int{true: 200, false: 404}[want]
+	for _, path := range []string{"external/jobs", "external/batch", "configmaps/one/held"} {
+		if status, body := spoken(t, p, "GET", "/v1/namespaces/"+namespace+"/"+path, ""); status != wanted {
+			t.Errorf("%s of %s: %d %s, want %d", path, namespace, status, body, wanted)
+		}
+	}
+	if _, page := spoken(t, p, "GET", "/metrics", ""); strings.Contains(page, `namespace="`+namespace+`"`) != want {
+		t.Errorf("groups of %s, want them: %v:\n%s", namespace, want, page)
+	}
+}
+
+func giveMetrics(t *testing.T, p *dataPath, namespace string) {
+	t.Helper()
+	accepted(t, p, "PUT", "/v1/namespaces/"+namespace+"/external/jobs", "7")
+	accepted(t, p, "PUT", "/v1/namespaces/"+namespace+"/configmaps/one/held", "7")
+	accepted(t, p, "PUT", "/metrics/job/nightly/namespace/"+namespace, "# TYPE batch gauge\nbatch 7\n")
+}
+
+// A namespace that was deleted while Sluice was down leaves nothing to one that has its name now. Data
+// without a UID belong to the first namespace that is seen.
+func TestNamespacesInheritNothing(t *testing.T) {
+	t.Parallel()
+	const unwatched = "--object-kinds=services"
+	for name, c := range map[string]struct {
+		before   []string // arguments of the first start
+		now      map[string]string
+		kept     bool
+		nextKept bool // if the UID is another one once more
+	}{
+		"the same":      {now: map[string]string{"shop": "1"}, kept: true},
+		"another":       {now: map[string]string{"shop": "2"}},
+		"deleted":       {now: map[string]string{"other": "2"}},
+		"older data":    {before: []string{unwatched}, now: map[string]string{"shop": "2"}, kept: true},
+		"never existed": {before: []string{unwatched}, kept: true, nextKept: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			t.Run("before", func(t *testing.T) {
+				giveMetrics(t, startedWithData(t, withNamespaces(map[string]string{"shop": "1"}), data, c.before...), "shop")
+			})
+			for _, when := range []string{"after", "again"} {
+				t.Run(when, func(t *testing.T) {
+					hasMetrics(t, startedWithData(t, withNamespaces(c.now), data), "shop", c.kept)
+				})
+			}
+			t.Run("unwatched", func(t *testing.T) {
+				hasMetrics(t, startedWithData(t, withNamespaces(map[string]string{"shop": "3"}), data, unwatched), "shop", c.kept)
+			})
+			t.Run("next", func(t *testing.T) {
+				hasMetrics(t, startedWithData(t, withNamespaces(map[string]string{"shop": "3"}), data), "shop", c.nextKept)
+			})
+		})
+	}
+}
+
+// startIn starts a replica in a cluster.
+func (r *testReplica) startIn(c *fakeCluster) {
+	r.t.Helper()
+	r.flags = append(r.flags[:slices.Index(append(r.flags, "--standalone=false"), "--standalone=false")], clusterFlags(r.t, c)...)
+	r.start()
+	awaitCluster(r.t, r.dataPath)
+}
+
+// reads reports whether a replica has an external metric of a namespace, and whether it exposes its group.
+func (r *testReplica) reads(namespace, name string) (value, group bool) {
+	r.t.Helper()
+	status, _ := spoken(r.t, r.dataPath, "GET", "/v1/namespaces/"+namespace+"/external/"+name, "")
+	_, page := spoken(r.t, r.dataPath, "GET", "/metrics", "")
+	return status == 200, strings.Contains(page, `job="`+name+`"`)
+}
+
+func (r *testReplica) gives(namespace, name string) {
+	r.t.Helper()
+	accepted(r.t, r.dataPath, "PUT", "/v1/namespaces/"+namespace+"/external/"+name, "7")
+	accepted(r.t, r.dataPath, "PUT", "/metrics/job/"+name+"/namespace/"+namespace, "# TYPE of_"+name+" gauge\nof_"+name+" 7\n")
+}
+
+// Replicas that start one after the other give a later namespace nothing of the former one, of which another
+// one may still have the data; and each keeps what that namespace has got since.
+func TestNamespacesOfReplicasInheritNothing(t *testing.T) {
+	t.Parallel()
+	all := replicasOf(t, 2, "--replica-insecure")
+	a, b := all[0], all[1]
+	in := func(uid string) *fakeCluster {
+		// Creation times have seconds, and births in shadows have ticks.
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(3 * time.Second)))
+		return withNamespaces(map[string]string{"shop": uid})
+	}
+	has := func(name string) {
+		t.Helper()
+		for _, r := range all {
+			eventually(t, func() bool { value, group := r.reads("shop", name); return value && group },
+				func() string { return name + " is missing at " + r.cfg.replica().Name })
+		}
+	}
+	// lacks reads while the replicas come to know each other.
+	lacks := func(names ...string) {
+		t.Helper()
+		known := func() bool {
+			return !slices.ContainsFunc(all, func(r *testReplica) bool {
+				o := r.replication.replica.Origins()
+				ready, _ := r.replication.replica.Ready()
+				return !ready || len(o) != 1 || !o[0].Complete || o[0].StandingStill
+			})
+		}
+		for more := 3; more > 0; time.Sleep(10 * time.Millisecond) {
+			if known() {
+				more--
+			}
+			for _, r := range all {
+				for _, name := range names {
+					if value, group := r.reads("shop", name); value || group {
+						t.Fatalf("%s has %s of the former namespace: value %v, group %v", r.cfg.replica().Name, name, value, group)
+					}
+				}
+			}
+		}
+	}
+	first := withNamespaces(map[string]string{"shop": "1"})
+	a.startIn(first)
+	b.startIn(first)
+	a.gives("shop", "first_a")
+	b.gives("shop", "first_b")
+	has("first_a")
+	has("first_b")
+	a.end()
+	b.end()
+
+	second := in("2")
+	a.startIn(second)
+	if value, group := a.reads("shop", "first_a"); value || group {
+		t.Fatalf("the former namespace's metric is there: value %v, group %v", value, group)
+	}
+	b.startIn(second)
+	lacks("first_a", "first_b")
+	a.gives("shop", "second_a")
+	b.gives("shop", "second_b")
+	has("second_a")
+	has("second_b")
+	a.end()
+	b.end()
+
+	third := in("3")
+	b.startIn(third)
+	b.gives("shop", "third_b")
+	a.startIn(third)
+	lacks("second_a", "second_b")
+	has("third_b")
+	for _, r := range all { // a rollover
+		r.end()
+		r.startIn(third)
+	}
+	has("third_b")
+	lacks("first_a", "first_b", "second_a", "second_b")
+}
