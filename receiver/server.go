@@ -150,8 +150,8 @@ func listenStream(l Listener) (streamListener, error) {
 
 func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 	unused := s.parts.Ledger.Open(l.receiver()) // until there is a first worker
+	limits := connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}
 	return &streams{
-		name:     l.Network + " " + listener.Addr().String(),
 		listener: listener,
 		newWorker: func() *worker { // never two at once: see workerLocked
 			account := unused
@@ -164,7 +164,7 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			}
 			return &worker{in, newLineFramer(in, s.config.MaxLine)}
 		},
-		limiter:      connlimit.New(connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}),
+		limiter:      connlimit.New(l.Network+" "+listener.Addr().String(), limits, s.logger),
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
 		rejections:   s.rejections[l.receiver()],
