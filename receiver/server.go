@@ -162,7 +162,9 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			if l.Network == "unix" {
 				return &worker{in, newUnixFramer(in, s.config.MaxPacket, s.config.MaxLine)}
 			}
-			return &worker{in, newLineFramer(in, s.config.MaxLine)}
+			lines := newLineFramer(in, s.config.MaxLine)
+			lines.guards, lines.httpAddress = true, s.config.HTTPAddress
+			return &worker{in, lines}
 		},
 		limiter:      connlimit.New(l.Network+" "+listener.Addr().String(), limits, s.logger),
 		idleTimeout:  s.config.IdleTimeout,

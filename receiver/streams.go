@@ -173,6 +173,9 @@ func (s *streams) serve(conn *connlimit.Member, w *worker) {
 		w.in.applier.Offline()
 		if bad != nil {
 			s.rejections.closed(conn.RemoteAddr(), bad)
+			if other := new(foreignError); errors.As(bad, &other) {
+				other.refuse(conn, w.in)
+			}
 		}
 		if bad != nil || err != nil {
 			return
