@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -140,10 +139,8 @@ func listenStream(l Listener) (streamListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Network == "unix" {
-		if err := os.Chmod(l.Address, socketMode); err != nil {
-			return nil, errors.Join(err, listener.Close())
-		}
+	if file, ok := listener.(*net.UnixListener); ok {
+		return newUnixListener(file, l.Address)
 	}
 	return listener.(streamListener), nil
 }

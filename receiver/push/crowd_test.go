@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/connlimit/crowd"
 )
@@ -21,7 +22,10 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			address := crowd.Address(t)
 			crowd.KeepsNoneOut(t, address, most, says, func() (stop func()) {
-				h := start(t, func(c *Config, _ *Parts) { c.Address, c.MaxConnections, c.MaxConnsPerIP = address, most, most })
+				h := start(t, func(c *Config, _ *Parts) {
+					c.Address, c.MaxConnections, c.MaxConnsPerIP = address, most, most
+					c.ReadTimeout = 5 * time.Second // the stop waits for it
+				})
 				return h.stop
 			}, func(conn net.Conn) error {
 				write(t, conn, "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1")
