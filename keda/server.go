@@ -71,7 +71,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
-		grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count.unary, s.patience.unary), grpc.StreamInterceptor(s.count.stream),
+		grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count.unary, s.patience.unary), grpc.ChainStreamInterceptor(s.count.stream, s.patience.stream),
 	}
 	if !cfg.Insecure {
 		var err error
