@@ -19,6 +19,8 @@ const (
 	addresses = 16
 	// dials is how many connections a client opens, one after another. One may fail.
 	dials = 100
+	// pause is the time before a stranger dials again.
+	pause = 100 * time.Millisecond
 	// wait bounds everything that a test waits for, on the slowest machine.
 	wait = 2 * time.Minute
 )
@@ -36,24 +38,31 @@ func Address(t testing.TB) string {
 }
 
 // KeepsNoneOut crowds an address with more than max connections, of which each says something
-// first. It starts the listener, which the crowd awaits, stops it and starts it again. Each time it
-// requires that ask, called for a client of another address, succeeds at 99 of 100 dials.
+// first. It starts the listener, stops it and starts it again; then half of the crowd are restless.
+// Each time it requires that ask, called for a client of another address, succeeds at 99 of 100 dials.
 func KeepsNoneOut(t *testing.T, address string, max int, says string, start func() (stop func()), ask func(net.Conn) error) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	var crowd sync.WaitGroup
-	var opened atomic.Int64
-	for i := range addresses {
-		crowd.Go(func() {
-			strangers(ctx, address, net.IPv4(127, 1, 0, byte(i+1)), max/addresses+max/addresses/4+1, says, &opened)
-		})
-	}
 	defer crowd.Wait()
 	defer end()
+	var opened atomic.Int64
+	var again, never atomic.Bool
 	for run := range 2 {
 		stop := start()
+		again.Store(run > 0)
+		if run == 0 {
+			for i := range addresses * (max/addresses + max/addresses/16 + 1) {
+				from := net.IPv4(127, 1, 0, byte(1+i%addresses))
+				restless := &never
+				if i/addresses%2 == 0 {
+					restless = &again
+				}
+				crowd.Go(func() { stranger(ctx, address, from, says, restless, &opened) })
+			}
+		}
 		opened.Store(0)
-		for deadline := time.Now().Add(wait); opened.Load() < 2*int64(max); time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(wait); opened.Load() < int64(max); time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("start %d: the crowd opened %d connections in %v", run, opened.Load(), wait)
 			}
@@ -82,28 +91,26 @@ func dial(address string, ask func(net.Conn) error) error {
 	return ask(conn)
 }
 
-// strangers keep so many connections of one address open, and replace the oldest without end.
-func strangers(ctx context.Context, address string, from net.IP, open int, says string, opened *atomic.Int64) {
+// stranger keeps a connection open, and dials again when the listener closes it. If it is restless, it
+// closes the connection itself after a pause.
+func stranger(ctx context.Context, address string, from net.IP, says string, restless *atomic.Bool, opened *atomic.Int64) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: time.Second}
-	ring := make([]net.Conn, open)
-	for i := 0; ctx.Err() == nil; i = (i + 1) % open {
-		if ring[i] != nil {
-			_ = ring[i].Close()
-		}
+	for ctx.Err() == nil {
 		conn, err := dialer.DialContext(ctx, "tcp", address)
-		if err != nil { // the listener is not open, or its backlog is full
-			ring[i] = nil
-			time.Sleep(10 * time.Millisecond)
+		if err != nil { // the listener is not open
+			time.Sleep(10 * pause)
 			continue
 		}
 		_ = conn.(*net.TCPConn).SetLinger(0) // no TIME_WAIT: ports would run out
 		_, _ = io.WriteString(conn, says)
-		ring[i] = conn
 		opened.Add(1)
-	}
-	for _, conn := range ring {
-		if conn != nil {
-			_ = conn.Close()
+		if restless.Load() {
+			_ = conn.SetReadDeadline(time.Now().Add(pause))
 		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		_, _ = io.Copy(io.Discard, conn)
+		stop()
+		_ = conn.Close()
+		time.Sleep(pause)
 	}
 }

@@ -24,7 +24,7 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 			crowd.KeepsNoneOut(t, address, most, says, func() (stop func()) {
 				h := start(t, func(c *Config, _ *Parts) {
 					c.Address, c.MaxConnections, c.MaxConnsPerIP = address, most, most
-					c.ReadTimeout = 5 * time.Second // the stop waits for it
+					c.ShutdownTimeout = time.Millisecond // unfinished requests last
 				})
 				return h.stop
 			}, func(conn net.Conn) error {

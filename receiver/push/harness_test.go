@@ -348,7 +348,10 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 		f(&cfg, &parts)
 	}
 	if h.memory, _ = parts.Listener.(*memory); h.memory == nil {
-		cfg.SyncTimeout, cfg.ShutdownTimeout, cfg.PendingTimeout = time.Hour, time.Hour, time.Hour
+		cfg.SyncTimeout, cfg.PendingTimeout = time.Hour, time.Hour
+		if cfg.ShutdownTimeout == DefaultConfig().ShutdownTimeout {
+			cfg.ShutdownTimeout = time.Hour
+		}
 		ln, err := net.Listen("tcp", cfg.Address)
 		if err != nil {
 			t.Fatal(err)
