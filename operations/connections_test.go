@@ -20,7 +20,7 @@ func TestManyConnectionsKeepNoProbeOut(t *testing.T) {
 	for name, request := range map[string]string{
 		"says nothing":        "",
 		"half a request":      "GET /livez HT",
-		"is served, and idle": "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n",
+		"is served, and idle": "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said logtest.Buffer
@@ -40,7 +40,7 @@ func TestManyConnectionsKeepNoProbeOut(t *testing.T) {
 			for _, address := range []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 9)} {
 				probe := dialFrom(t, server, address)
 				_ = probe.SetDeadline(time.Now().Add(time.Minute))
-				_, _ = io.WriteString(probe, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+				_, _ = io.WriteString(probe, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 				resp, err := http.ReadResponse(bufio.NewReader(probe), nil)
 				if err != nil {
 					t.Fatalf("a probe from %s: %v", address, err)
@@ -70,7 +70,7 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
 		return runningAt(t, address, nil, prometheus.NewRegistry(), io.Discard).stop
 	}, func(conn net.Conn) error {
-		_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+		_, _ = io.WriteString(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		_, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		return err
 	})
@@ -100,7 +100,7 @@ func TestConnectionsOfManyAddresses(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	server := withoutMetrics(t, &logtest.Buffer{}, Check{"slow", func() (bool, string) { close(asked); <-answer; return true, "" }})
 	busy := dialFrom(t, server, net.IPv4(127, 0, 0, 1))
-	_, _ = io.WriteString(busy, "GET /readyz HTTP/1.1\r\nHost: a\r\n\r\n")
+	_, _ = io.WriteString(busy, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	<-asked
 	for i := range maxConnections + 100 {
 		dialFrom(t, server, net.IPv4(127, 0, 1, byte(i%16)))

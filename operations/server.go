@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/connlimit"
 )
 
@@ -36,7 +37,7 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 	return &Server{
 		listener: &connlimit.Listener{Listener: listener, Limiter: limiter},
 		http: http.Server{
-			Handler:           limiter.Requests(routes(checks, gather, log)),
+			Handler:           limiter.Requests(guard(listener.Addr(), routes(checks, gather, log))),
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
@@ -69,6 +70,21 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	<-served
 	return nil
+}
+
+// guard rejects requests with a foreign Host on loopback: a web page could reach the port by DNS
+// rebinding. net/http takes the host of an absolute target for Host.
+func guard(on net.Addr, next http.Handler) http.Handler {
+	if tcp, ok := on.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !config.IsThisMachine(r.Host) {
+			http.Error(w, "Host must be localhost or an IP address: a web page could reach this port by DNS rebinding", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // index describes the port to people.

@@ -89,6 +89,23 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// On loopback, a web page could reach the port by DNS rebinding.
+func TestForeignHostsAreRejected(t *testing.T) {
+	base := serve(t)
+	for host, want := range map[string]int{"localhost:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "evil.example": 403, "localhost.evil.example": 403} {
+		req, _ := http.NewRequest(http.MethodGet, base+"/metrics", nil)
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", host, resp.Status, want)
+		}
+	}
+}
+
 // Headers are bounded on every path, also where a request of anybody is answered.
 func TestOversizedHeadersAreRejected(t *testing.T) {
 	req, _ := http.NewRequest(http.MethodGet, serve(t)+"/", nil)
