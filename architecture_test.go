@@ -22,13 +22,14 @@ const module = "github.com/sluice-metrics/sluice"
 var mayImport = map[string][]string{
 	"metric":                         {},
 	"config":                         {},
-	"connlimit":                      {},
+	"connlimit":                      {"ratelog"},
+	"connlimit/crowd":                {}, // of tests
 	"ratelog":                        {},
 	"ratelog/logtest":                {}, // of tests
 	"smallest":                       {}, // it knows no item
 	"durable":                        {}, // it knows files only
 	"footprint":                      {}, // it knows the process only
-	"operations":                     {"connlimit", "ratelog", "config"},
+	"operations":                     {"connlimit", "config"},
 	"receiver/statsd":                {"metric", "config"},
 	"receiver/ledger":                {"metric"},
 	"receiver/pending":               {"inspect/record", "metric", "config", "ratelog", "receiver/ledger"},

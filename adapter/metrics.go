@@ -16,7 +16,6 @@ type metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
-	refused  prometheus.Counter
 	groups   map[string]bool
 }
 
@@ -35,10 +34,6 @@ func newMetrics(groups []group) *metrics {
 			Name: "sluice_api_requests_in_flight",
 			Help: "Requests to the Kubernetes API in flight.",
 		}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "sluice_api_connections_refused_total",
-			Help: "Connections to the Kubernetes API closed because their address had reached its connection limit.",
-		}),
 		groups: map[string]bool{},
 	}
 	for _, g := range groups {
@@ -50,7 +45,7 @@ func newMetrics(groups []group) *metrics {
 // Register adds the server's metrics to a registry.
 func (s *Server) Register(registerer prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight,
-		s.metrics.refused} {
+		s.listener.Limiter} {
 		if err := registerer.Register(c); err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ const (
 
 // handlerChain wraps the API. A request passes the handlers in this order:
 //
-//  1. drainBody reads the body, writeTimeout bounds the writing of the answer;
+//  1. the listener's limiter keeps a connection with a request from yielding to a new one; drainBody reads the body, writeTimeout bounds the writing of the answer;
 //  2. instrument counts every answer, whichever handler gives it;
 //  3. rejectMalformed answers 400;
 //  4. requireReady answers 503 while an answer could be incomplete (ready.go);
@@ -56,7 +56,7 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 		chain = rejectMalformed(chain)
 		chain = s.metrics.instrument(chain, c.RequestInfoResolver, s.uses)
 		chain = writeTimeout(chain, 2*cfg.RequestTimeout)
-		return drainBody(chain)
+		return s.listener.Requests(drainBody(chain))
 	}
 }
 

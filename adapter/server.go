@@ -9,16 +9,14 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/connlimit"
-	"golang.org/x/net/netutil"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 // Server serves the metrics APIs. New binds its address, Run serves.
 type Server struct {
-	listener    net.Listener
+	listener    *connlimit.Listener
 	api         *genericapiserver.GenericAPIServer
 	access      access
 	serving     chan struct{}           // closed when connections are accepted
@@ -63,7 +61,7 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	groups := groupsOf(cfg, parts, vain, asked, operandRights{who.authorizer})
 	asked.serve(groups)
 	counts := newMetrics(groups)
-	listener, err := listen(cfg.Address, counts.refused)
+	listener, err := listen(cfg.Address, parts.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +132,7 @@ func (s *Server) warnIfOpen() {
 	}
 }
 
-func listen(address string, refused prometheus.Counter) (net.Listener, error) {
+func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
@@ -143,11 +141,8 @@ func listen(address string, refused prometheus.Counter) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	return netutil.LimitListener(&connlimit.Listener{
-		Listener: listener,
-		Limiter:  connlimit.New(connlimit.Limits{MaxEach: maxConnectionsEach, Reject: true}),
-		Closed:   func(net.Conn, *connlimit.Member) { refused.Inc() },
-	}, maxConnections), nil
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout}
+	return &connlimit.Listener{Listener: listener, Limiter: connlimit.New("api", limits, logger)}, nil
 }
 
 // maxConnections is far above the needs of an API server's aggregator, people and scrapers.

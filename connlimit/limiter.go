@@ -1,10 +1,15 @@
 package connlimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"net"
+	"net/http"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,23 +20,41 @@ type Limits struct {
 	// Max limits all open connections, MaxEach those of one address. The peers of a Unix socket
 	// have no address: only Max limits them.
 	Max, MaxEach int
-	// Reject closes the new connection at a limit. Otherwise an open one yields to it.
-	Reject bool
 	// Keep is how long a connection cannot yield after it was marked busy. 0: a busy connection
-	// yields too, but only if none is idle.
+	// yields too, but only if no other of its address does.
 	Keep time.Duration
+	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
+	// net/http and for grpc. 0: no bound.
+	Handshake time.Duration
 }
+
+// Forever is a Keep for connections that no stranger can mark busy.
+const Forever = time.Duration(math.MaxInt64)
+
+// HandshakeTimeout is the time that every listener gives to a handshake.
+const HandshakeTimeout = 2 * time.Second
 
 // A Limiter knows the open connections of one listener. Its methods may be called by several
 // goroutines at once.
 type Limiter struct {
+	counts
 	limits Limits
 	slots  *Slots
 	start  time.Time
 
-	mu   sync.Mutex // guards open
-	open map[*Member]struct{}
+	mu     sync.Mutex // guards the fields below
+	open   map[*Member]struct{}
+	remote map[string]*Member // by the peer's address and port
 }
+
+// use says what a connection has proven. Of one address, connections yield in this order.
+type use int32
+
+const (
+	unproven use = iota // no request, no sample, no handshake with a certificate
+	idle                // waits since its last request
+	busy
+)
 
 // A Member is one open connection.
 type Member struct {
@@ -39,82 +62,161 @@ type Member struct {
 	From    netip.Prefix // the peer's address
 	limiter *Limiter
 
-	// Written by the goroutine that serves the connection, read by the one that accepts.
-	busy  atomic.Bool
-	since atomic.Int64 // when busy was last set, after the limiter's start
+	// Written by the goroutines that serve the connection, read by the one that accepts.
+	use      atomic.Int32
+	since    atomic.Int64 // when use was last set, after the limiter's start
+	requests atomic.Int32 // in flight
+	shaken   atomic.Bool  // Limits.Handshake is over
 }
 
-// New makes a Limiter without connections.
-func New(limits Limits) *Limiter {
+// New makes a Limiter without connections. The name is the listener's in metrics and in the log.
+func New(name string, limits Limits, log *slog.Logger) *Limiter {
 	return &Limiter{
-		limits: limits, slots: NewSlots(limits.Max, limits.MaxEach), start: time.Now(), open: map[*Member]struct{}{},
+		counts: newCounts(name, log), limits: limits, slots: NewSlots(limits.Max, limits.MaxEach), start: time.Now(),
+		open: map[*Member]struct{}{}, remote: map[string]*Member{},
 	}
 }
 
-// Enter admits a connection. At a limit, yielded is the member that loses its slot; the caller
-// closes it. If no member yields, the error wraps a *FullError, and the caller closes the new
-// connection.
-func (l *Limiter) Enter(conn net.Conn) (entered, yielded *Member, err error) {
-	m := &Member{Conn: conn, limiter: l, From: Prefix(conn.RemoteAddr().String())}
-	m.Idle()
+// Enter admits a connection. At a limit it closes the one that yields. If none does, the error wraps
+// a *FullError, and the caller closes the new connection. Enter counts and logs both.
+func (l *Limiter) Enter(conn net.Conn) (*Member, error) {
+	entered, yielded, err := l.enter(conn)
+	if err != nil || yielded != nil {
+		l.note(conn, yielded, err)
+	}
+	if yielded != nil {
+		yielded.abort()
+		runtime.Gosched() // goroutines of connections that yielded end before more are accepted
+	}
+	return entered, err
+}
+
+// abort closes a connection at once. A net.Conn whose Close may wait has Abort as well.
+func (m *Member) abort() {
+	if layered, ok := m.Conn.(interface{ Abort() }); ok {
+		layered.Abort()
+		return
+	}
+	_ = m.Conn.Close()
+}
+
+// enter is Enter, but only frees the slot of the member that yields.
+func (l *Limiter) enter(conn net.Conn) (entered, yielded *Member, err error) {
+	remote := conn.RemoteAddr().String()
+	m := &Member{Conn: conn, limiter: l, From: Prefix(remote)}
+	m.mark(unproven)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var full *FullError
 	if errors.As(l.slots.Acquire(m.From), &full) {
-		if yielded = l.idlestLocked(full.From); yielded == nil {
-			return nil, nil, fmt.Errorf("connection %w; no open connection is idle", full)
+		if yielded = l.yieldingLocked(full.From); yielded == nil {
+			return nil, nil, fmt.Errorf("connection %w; every open connection is in use", full)
 		}
 		l.leaveLocked(yielded)
 		_ = l.slots.Acquire(m.From) // cannot fail: the yielded slot is free, and only Enter acquires
 	}
 	l.open[m] = struct{}{}
+	if m.From.IsValid() {
+		l.remote[remote] = m
+	}
 	return m, yielded, nil
 }
 
-// idlestLocked returns the member that yields, among those of an address or, for the zero prefix,
+// yieldingLocked returns the member that yields, among those of an address or, for the zero prefix,
 // among all. Nil: none does.
-func (l *Limiter) idlestLocked(from netip.Prefix) (idlest *Member) {
-	if l.limits.Reject {
-		return nil
+//
+// It is one of the address that has most to yield. So a client that opens many connections loses
+// its own, and a client that opens a few loses none, whatever the others prove.
+func (l *Limiter) yieldingLocked(from netip.Prefix) (first *Member) {
+	now, yielding := l.now(), map[netip.Prefix]int{}
+	for m := range l.open {
+		if !m.keeps(now) {
+			yielding[m.From]++
+		}
 	}
-	now := l.now()
 	for m := range l.open {
 		if from.IsValid() && m.From != from || m.keeps(now) {
 			continue
 		}
-		if idlest == nil || m.before(idlest) {
-			idlest = m
+		if first == nil || cmp.Or(cmp.Compare(yielding[first.From], yielding[m.From]), m.compare(first)) < 0 {
+			first = m
 		}
 	}
-	return idlest
+	return first
 }
 
 func (m *Member) keeps(now int64) bool {
 	keep := m.limiter.limits.Keep
-	return keep > 0 && m.busy.Load() && now-m.since.Load() < int64(keep)
+	return keep > 0 && use(m.use.Load()) == busy && now-m.since.Load() < int64(keep)
 }
 
-// before reports whether m yields rather than other.
-func (m *Member) before(other *Member) bool {
-	if m.limiter.limits.Keep == 0 {
-		if busy := m.busy.Load(); busy != other.busy.Load() {
-			return !busy
-		}
-	}
-	return m.since.Load() < other.since.Load()
+// compare is negative if m yields rather than other.
+func (m *Member) compare(other *Member) int {
+	return cmp.Or(cmp.Compare(m.use.Load(), other.use.Load()), cmp.Compare(m.since.Load(), other.since.Load()))
 }
 
 func (l *Limiter) now() int64 { return int64(time.Since(l.start)) }
 
 // Busy marks the connection as in use: a request arrived, a sample was applied.
-func (m *Member) Busy() { m.mark(true) }
+func (m *Member) Busy() { m.mark(busy) }
 
 // Idle marks the connection as waiting from now on.
-func (m *Member) Idle() { m.mark(false) }
+func (m *Member) Idle() { m.mark(idle) }
 
-func (m *Member) mark(busy bool) {
-	m.busy.Store(busy)
+func (m *Member) mark(as use) {
+	m.use.Store(int32(as))
 	m.since.Store(m.limiter.now())
+}
+
+// Prove marks the connection with a peer's address and port as busy, until it ends.
+func (l *Limiter) Prove(remote string) {
+	if m := l.of(remote); m != nil && use(m.use.Load()) != busy {
+		m.Busy()
+	}
+}
+
+// Requests marks a connection as busy while handler serves a request of it. A connection of which
+// no whole header has arrived stays unproven.
+func (l *Limiter) Requests(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m := l.of(r.RemoteAddr); m != nil {
+			m.requests.Add(1)
+			m.Busy()
+			defer func() {
+				if m.requests.Add(-1) == 0 {
+					m.Idle()
+				}
+			}()
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func (l *Limiter) of(remote string) *Member {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.remote[remote]
+}
+
+// SetReadDeadline implements net.Conn.
+func (m *Member) SetReadDeadline(t time.Time) error { return m.Conn.SetReadDeadline(m.shake(t)) }
+
+// SetDeadline implements net.Conn.
+func (m *Member) SetDeadline(t time.Time) error { return m.Conn.SetDeadline(m.shake(t)) }
+
+// shake bounds a deadline until the handshake is over: net/http and grpc then lift the deadline.
+func (m *Member) shake(t time.Time) time.Time {
+	if m.limiter.limits.Handshake == 0 || m.shaken.Load() {
+		return t
+	}
+	if t.IsZero() {
+		m.shaken.Store(true)
+		return t
+	}
+	if most := time.Now().Add(m.limiter.limits.Handshake); t.After(most) {
+		return most
+	}
+	return t
 }
 
 // Close closes the connection and frees its slot.
@@ -145,6 +247,9 @@ func (l *Limiter) leaveLocked(m *Member) {
 	if _, open := l.open[m]; open {
 		delete(l.open, m)
 		l.slots.Release(m.From)
+		if remote := m.RemoteAddr().String(); l.remote[remote] == m {
+			delete(l.remote, remote)
+		}
 	}
 }
 

@@ -2,7 +2,11 @@ package connlimit
 
 import (
 	"errors"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,10 +26,12 @@ func (p peer) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP(p.ip), Port: 1}
 }
 
+func limiter(limits Limits) *Limiter { return New("test", limits, slog.New(slog.DiscardHandler)) }
+
 func enter(t *testing.T, l *Limiter, ip string) (m, yielded *Member) {
 	t.Helper()
 	time.Sleep(time.Millisecond)
-	m, yielded, err := l.Enter(peer{ip: ip})
+	m, yielded, err := l.enter(peer{ip: ip})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +41,7 @@ func enter(t *testing.T, l *Limiter, ip string) (m, yielded *Member) {
 // The member that has been idle longest yields: of the address that is full, or of all.
 func TestTheIdlestYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Limits{Max: 4, MaxEach: 2})
+		l := limiter(Limits{Max: 4, MaxEach: 2})
 		first, _ := enter(t, l, "10.0.0.1")
 		second, _ := enter(t, l, "10.0.0.1")
 		other, _ := enter(t, l, "2001:db8::1")
@@ -59,7 +65,7 @@ func TestTheIdlestYields(t *testing.T) {
 // don't, for so long.
 func TestBusyMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := New(Limits{Max: 2, MaxEach: 2})
+		l := limiter(Limits{Max: 2, MaxEach: 2})
 		first, _ := enter(t, l, "10.0.0.1")
 		second, _ := enter(t, l, "10.0.0.1")
 		second.Busy()
@@ -69,15 +75,15 @@ func TestBusyMembers(t *testing.T) {
 			t.Errorf("yielded %v, want the one with the older request", yielded)
 		}
 
-		l = New(Limits{Max: 2, MaxEach: 2, Keep: time.Minute})
+		l = limiter(Limits{Max: 2, MaxEach: 2, Keep: time.Minute})
 		first, _ = enter(t, l, "10.0.0.1")
 		second, _ = enter(t, l, "10.0.0.1")
 		first.Busy()
 		second.Busy()
-		if _, _, err := l.Enter(peer{ip: "10.0.0.1"}); err == nil || !strings.Contains(err.Error(), "limit of 2 reached for 10.0.0.1/32") {
+		if _, _, err := l.enter(peer{ip: "10.0.0.1"}); err == nil || !strings.Contains(err.Error(), "limit of 2 reached for 10.0.0.1/32") {
 			t.Errorf("error %v, want one that names the address and the limit", err)
 		}
-		if _, _, err := l.Enter(peer{ip: "10.0.0.2"}); err == nil || !strings.HasPrefix(err.Error(), "connection limit of 2 reached; ") {
+		if _, _, err := l.enter(peer{ip: "10.0.0.2"}); err == nil || !strings.HasPrefix(err.Error(), "connection limit of 2 reached; ") {
 			t.Errorf("error %v, want one that names the limit of all", err)
 		}
 		time.Sleep(time.Minute)
@@ -91,16 +97,16 @@ func TestBusyMembers(t *testing.T) {
 // A connection frees its place once, however often that is said. Unix sockets have no address to be
 // bounded by.
 func TestMembersLeave(t *testing.T) {
-	l := New(Limits{Max: 3, MaxEach: 1})
+	l := limiter(Limits{Max: 3, MaxEach: 1})
 	var members []*Member
 	for range 3 {
-		m, yielded, err := l.Enter(peer{})
+		m, yielded, err := l.enter(peer{})
 		if err != nil || yielded != nil {
 			t.Fatal(yielded, err)
 		}
 		members = append(members, m)
 	}
-	_, yielded, err := l.Enter(peer{})
+	_, yielded, err := l.enter(peer{})
 	if err != nil || yielded == nil {
 		t.Fatal(yielded, err)
 	}
@@ -137,16 +143,81 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// Without a limit of each, or with Reject, the new connection is the one that is closed.
-func TestReject(t *testing.T) {
-	l := New(Limits{Max: 2, Reject: true})
-	for range 2 {
-		if _, yielded, err := l.Enter(peer{ip: "10.0.0.1"}); yielded != nil || err != nil {
-			t.Fatal(yielded, err)
+// Of all addresses, the one with most connections loses one: first those that have proven nothing,
+// then idle ones, then busy ones. A client that opens few connections keeps them, whatever they are.
+func TestTheAddressThatHoldsMostYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(Limits{Max: 4})
+		client, _ := enter(t, l, "10.0.0.1") // the oldest of all, and unproven
+		busy, _ := enter(t, l, "10.0.0.2")
+		busy.Busy()
+		waits, _ := enter(t, l, "10.0.0.2")
+		waits.Busy()
+		waits.Idle()
+		silent, _ := enter(t, l, "10.0.0.2")
+		for i, want := range []*Member{silent, waits} {
+			if _, yielded := enter(t, l, "10.0.0."+string(rune('3'+i))); yielded != want {
+				t.Errorf("%d: yielded %v, want %v", i, yielded, want)
+			}
 		}
+		if _, yielded := enter(t, l, "10.0.0.9"); yielded != client {
+			t.Errorf("yielded %v, want the oldest that has proven nothing, where each holds one", yielded)
+		}
+	})
+}
+
+// A handshake has its time, whatever deadline the library gives it; what follows it has not.
+func TestHandshakesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		defer client.Close()
+		m, err := limiter(Limits{Handshake: time.Second}).Enter(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		waits := func(deadline, want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			_ = m.SetReadDeadline(began.Add(deadline))
+			if _, err := m.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != want {
+				t.Errorf("%v after %v, want the end after %v", err, time.Since(began), want)
+			}
+		}
+		waits(time.Minute, time.Second)
+		waits(time.Millisecond, time.Millisecond)
+		_ = m.SetReadDeadline(time.Time{})
+		waits(time.Minute, time.Minute)
+	})
+}
+
+// A connection is busy while one of its requests is served, however many it has.
+func TestRequestsMakeBusy(t *testing.T) {
+	l := limiter(Limits{Max: 1, Keep: Forever})
+	m, _, err := l.enter(peer{ip: "10.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, yielded, err := l.Enter(peer{ip: "10.0.0.1"})
-	if full := new(FullError); yielded != nil || !errors.As(err, &full) || full.Max != 2 || full.From.IsValid() {
-		t.Errorf("yielded %v, error %v; want the new one rejected for the limit of all", yielded, err)
+	refuses := func() bool {
+		m.limiter.mu.Lock()
+		defer m.limiter.mu.Unlock()
+		return l.yieldingLocked(netip.Prefix{}) == nil
+	}
+	var inner http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if !refuses() {
+			t.Error("a connection with a request would yield")
+		}
+	})
+	outer := l.Requests(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.Requests(inner).ServeHTTP(w, r)
+		inner.ServeHTTP(w, r) // one of two has ended
+	}))
+	outer.ServeHTTP(nil, &http.Request{RemoteAddr: m.RemoteAddr().String()})
+	if refuses() {
+		t.Error("a connection without a request would not yield")
+	}
+	l.Prove(m.RemoteAddr().String())
+	if !refuses() {
+		t.Error("a connection that is proven for good would yield")
 	}
 }

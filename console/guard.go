@@ -1,10 +1,9 @@
 package console
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
-	"strings"
+
+	"github.com/sluice-metrics/sluice/config"
 )
 
 // policy lets a page load its own files and nothing else: no inline script or style runs, whatever a
@@ -27,25 +26,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			h.Set("Allow", "GET, HEAD")
 			http.Error(w, "the console is read-only", http.StatusMethodNotAllowed)
-		case s.loopback && !isThisMachine(r.Host):
+		case s.loopback && !config.IsThisMachine(r.Host):
 			http.Error(w,
 				"Host must be localhost or an IP address: a web page could reach this port by DNS rebinding", http.StatusForbidden)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// isThisMachine reports whether a Host header is an address or a name of this machine. With DNS
-// rebinding, where a page's own name resolves to 127.0.0.1, Host has that name.
-func isThisMachine(host string) bool {
-	if alone, _, err := net.SplitHostPort(host); err == nil {
-		host = alone
-	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	_, err := netip.ParseAddr(host)
-	return err == nil
 }

@@ -30,7 +30,7 @@ type Server struct {
 	http     http.Server
 	history  *history
 	streams  atomic.Int32
-	gauges   []prometheus.Collector
+	own      []prometheus.Collector
 	// ended is closed when the server stops, which ends all streams.
 	ended chan struct{}
 }
@@ -50,21 +50,21 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	s := &Server{parts: parts, loopback: cfg.Loopback(), ended: make(chan struct{})}
 	s.history = newHistory(parts.Source, parts.Begin)
 	s.history.past = parts.Past
-	s.listener = &connlimit.Listener{
-		Listener: listener,
-		Limiter:  connlimit.New(connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}),
-		Closed:   func(net.Conn, *connlimit.Member) {},
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
+	if parts.TLS != nil {
+		limits.Handshake = connlimit.HandshakeTimeout
 	}
+	limiter := connlimit.New("console", limits, parts.Logger)
+	s.listener = &connlimit.Listener{Listener: listener, Limiter: limiter}
 	s.http = http.Server{
-		Handler:           s.guard(s.routes()),
+		Handler:           limiter.Requests(s.guard(s.routes())),
 		ReadHeaderTimeout: 5 * time.Second,
 		WriteTimeout:      writeTimeout, // a stream renews it
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    32 << 10, // a token has some kB
-		ConnState:         stateChanged,
 		ErrorLog:          slog.NewLogLogger(parts.Logger.Handler(), slog.LevelDebug),
 	}
-	s.gauges = []prometheus.Collector{
+	s.own = []prometheus.Collector{limiter,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_streams",
 			Help: "Pages of the console that follow changes."}, func() float64 { return float64(s.streams.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_recorded_values",
@@ -77,29 +77,13 @@ func New(cfg Config, parts Parts) (*Server, error) {
 // writeTimeout bounds the sending of one page, or of one part of a stream.
 const writeTimeout = 20 * time.Second
 
-// stateChanged tells the limiter which connections serve a request, so that idle ones yield first.
-func stateChanged(conn net.Conn, state http.ConnState) {
-	if over, ok := conn.(*tls.Conn); ok {
-		conn = over.NetConn()
-	}
-	member, ok := conn.(*connlimit.Member)
-	switch {
-	case !ok:
-	case state == http.StateActive:
-		member.Busy()
-	case state == http.StateClosed, state == http.StateHijacked:
-	default:
-		member.Idle()
-	}
-}
-
 // Addr is the bound address.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Register registers the console's own metrics.
 func (s *Server) Register(r prometheus.Registerer) error {
 	var faults []error
-	for _, one := range s.gauges {
+	for _, one := range s.own {
 		faults = append(faults, r.Register(one))
 	}
 	return errors.Join(faults...)

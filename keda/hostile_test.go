@@ -91,7 +91,7 @@ func TestEveryMetricHasAName(t *testing.T) {
 	}
 }
 
-// Connections that never send anything take the places of their address only, and for ten seconds.
+// Of the connections that never send anything, the oldest of an address goes, and all after two seconds.
 func TestSilentConnectionsAreBounded(t *testing.T) {
 	s := serve(t)
 	address := s.conn.Target()
@@ -112,8 +112,9 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	for range maxConnectionsEach {
 		dial()
 	}
-	wantClosed(t, dial())
+	dial()
 	wantClosed(t, silent[0])
+	wantClosed(t, silent[maxConnectionsEach])
 	s.wantAnswers(t)
 }
 
@@ -302,18 +303,18 @@ func TestCallsWithoutAMessageEnd(t *testing.T) {
 // wantNoCalls waits until no unary call is counted.
 func (s *served) wantNoCalls(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); s.server.patience.calls.Load() != 0; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); s.server.patience.awaited.Load() != 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d calls are counted", s.server.patience.calls.Load())
+			t.Fatalf("%d calls are counted", s.server.patience.awaited.Load())
 		}
 	}
 }
 
-// Beyond mostCalls, calls without a message end soon; those with one are answered.
+// Beyond mostAwaited, calls without a message end soon; those with one are answered.
 func TestCallsWithoutAMessageAreBounded(t *testing.T) {
 	s := serve(t)
-	s.server.patience.calls.Store(mostCalls)
-	defer s.server.patience.calls.Store(0)
+	s.server.patience.awaited.Store(mostAwaited)
+	defer s.server.patience.awaited.Store(0)
 	c := dialRaw(t, s.conn.Target())
 	began := time.Now()
 	silent := c.open(t, externalscaler.ExternalScaler_IsActive_FullMethodName, nil, false)
@@ -326,17 +327,19 @@ func TestCallsWithoutAMessageAreBounded(t *testing.T) {
 	s.wantAnswers(t)
 }
 
-// A stream counts from its headers on, and has no deadline.
-func TestStreamsWithoutAMessageCount(t *testing.T) {
+// A stream counts from its headers on. One whose message does not come ends, the others have no deadline.
+func TestStreamsWithoutAMessageEnd(t *testing.T) {
 	s := serve(t)
 	s.set(1)
 	c := dialRaw(t, s.conn.Target())
+	half := message(t)
+	half = half[:len(half)/2]
 	methods := []string{
 		externalscaler.ExternalScaler_StreamIsActive_FullMethodName, externalscaler.ExternalScaler_StreamMetricSpec_FullMethodName,
 		grpc_health_v1.Health_Watch_FullMethodName,
 	}
 	for _, method := range methods {
-		c.open(t, method, nil, false)
+		c.open(t, method, half, false)
 	}
 	for deadline := time.Now().Add(20 * time.Second); s.server.count.open.Load() != int64(len(methods)); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -344,11 +347,60 @@ func TestStreamsWithoutAMessageCount(t *testing.T) {
 		}
 	}
 	got, _ := s.received(t)
-	for began := time.Now(); time.Since(began) < callPatience+time.Second; { // repeated for longer than a call may take
-		wantNext(t, got, true)
+	for id, code := range c.ended(t, len(methods), callPatience+time.Minute) {
+		if code != fmt.Sprint(int(codes.Canceled)) {
+			t.Errorf("stream %d ended with code %s", id, code)
+		}
 	}
-	if open := s.server.count.open.Load(); open != int64(len(methods))+1 {
+	wantNext(t, got, true) // repeated after the others have ended
+	wantNext(t, got, true)
+	s.wantNoCalls(t)
+	if open := s.server.count.open.Load(); open != 1 {
 		t.Errorf("%d streams are open", open)
+	}
+}
+
+// Streams that sent a part of a large message end, however many there are.
+func TestUnfinishedMessagesEnd(t *testing.T) {
+	s := serve(t)
+	unfinished := []byte{0, 0, 1, 0, 0} // the length: 64 KiB
+	unfinished = append(unfinished, make([]byte, 1<<10)...)
+	const connections, each = 4, mostAwaited
+	for range connections {
+		c := dialRaw(t, s.conn.Target())
+		go func() { // takes what the server sends
+			for {
+				if _, err := c.ReadFrame(); err != nil {
+					return
+				}
+			}
+		}()
+		for range each {
+			c.open(t, externalscaler.ExternalScaler_StreamIsActive_FullMethodName, unfinished, false)
+		}
+	}
+	s.wantNoCalls(t)
+	if open := s.server.count.open.Load(); open != 0 {
+		t.Errorf("%d streams are open", open)
+	}
+	s.wantAnswers(t)
+}
+
+// The metadata of open streams is bounded in sum.
+func TestMessagesOfStreamsAreBounded(t *testing.T) {
+	s := serve(t)
+	s.server.patience.kept.Store(mostKept)
+	stream, err := s.StreamIsActive(t.Context(), ref())
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	wantCode(t, err, codes.ResourceExhausted, "the metadata of open streams")
+	s.server.patience.kept.Store(0)
+	s.set(1)
+	got, _ := s.received(t)
+	wantNext(t, got, true)
+	if kept := s.server.patience.kept.Load(); kept <= 0 || kept > 4096 {
+		t.Errorf("%d bytes are kept for a stream", kept)
 	}
 }
 

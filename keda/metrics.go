@@ -83,6 +83,7 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{streamsDesc, refusedDesc, expiresDesc} {
 		ch <- d
 	}
+	s.listener.Describe(ch)
 	s.count.requests.Describe(ch)
 	s.count.activations.Describe(ch)
 }
@@ -90,6 +91,7 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, float64(s.watcher.count()))
+	s.listener.Collect(ch)
 	s.count.requests.Collect(ch)
 	s.count.activations.Collect(ch)
 	if s.secured == nil {

@@ -14,12 +14,13 @@ import (
 	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/keda/externalscaler"
 	"github.com/sluice-metrics/sluice/mutualtls"
-	"github.com/sluice-metrics/sluice/ratelog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
 )
 
 // Parts are what the server stands on.
@@ -32,7 +33,7 @@ type Parts struct {
 
 // Server is the port of the external scaler.
 type Server struct {
-	listener net.Listener
+	listener *connlimit.Listener
 	grpc     *grpc.Server
 	health   *health.Server
 	secured  *mutualtls.Certificates // nil: plain text
@@ -40,7 +41,6 @@ type Server struct {
 	count    *counters
 	patience *patience
 	log      *slog.Logger
-	full     ratelog.Limiter // of the log about connections
 }
 
 // Limits of clients. An operator holds one connection for each address and TLS settings, with two streams
@@ -53,7 +53,6 @@ const (
 	maxHeader          = 32 << 10
 	pingEvery          = 20 * time.Second // the operator sends no pings of its own
 	pingPatience       = 10 * time.Second
-	connectTimeout     = 10 * time.Second
 	maxMessage         = 64 << 10
 	stopPatience       = 2 * time.Second
 )
@@ -64,11 +63,15 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("keda: %w", err)
 	}
 	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), log: parts.Logger, health: health.NewServer()}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
+	if !cfg.Insecure {
+		limits.Keep = connlimit.Forever
+	}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ConnectionTimeout(connectTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
-		grpc.InTapHandle(s.patience.tap), grpc.ChainUnaryInterceptor(s.count.unary, s.patience.unary), grpc.StreamInterceptor(s.count.stream),
+		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
+		grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count.unary, s.patience.unary), grpc.ChainStreamInterceptor(s.count.stream, s.patience.stream),
 	}
 	if !cfg.Insecure {
 		var err error
@@ -87,7 +90,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	s.listener, s.grpc = s.limited(listener), grpc.NewServer(options...)
+	s.listener, s.grpc = &connlimit.Listener{Listener: listener, Limiter: connlimit.New("keda", limits, parts.Logger)}, grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(s.grpc, &scaler{
 		source: parts.Source, ready: parts.Ready, watcher: s.watcher, count: s.count, log: parts.Logger,
 	})
@@ -95,17 +98,12 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	return s, nil
 }
 
-// limited limits the connections of a listener: those that never finish their handshake, too.
-func (s *Server) limited(of net.Listener) net.Listener {
-	return &connlimit.Listener{
-		Listener: of, Limiter: connlimit.New(connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Reject: true}),
-		Closed: func(closed net.Conn, _ *connlimit.Member) {
-			if suppressed, ok := s.full.Allow(); ok {
-				s.log.Warn("refused a connection of KEDA: too many are open", "peer", closed.RemoteAddr().String(),
-					"limit", maxConnections, "limit_per_address", maxConnectionsEach, "suppressed", suppressed)
-			}
-		},
+// tap is a tap.ServerInHandle: a request proves its connection. With certificates, no stranger sends one.
+func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if from, ok := peer.FromContext(ctx); ok {
+		s.listener.Prove(from.Addr.String())
 	}
+	return s.patience.tap(ctx, info)
 }
 
 // Addr is the address, with the actual port if the configuration says 0.

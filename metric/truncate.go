@@ -47,14 +47,15 @@ func TruncateArgs(args []any) []any {
 const excerptLength = 120
 
 // Excerpt is the beginning of a client's text for a log. The log quotes it, but slog's JSON keeps
-// the control characters beyond U+001F, which a terminal may interpret: Excerpt replaces those.
+// the control characters beyond U+001F, which a terminal may interpret: Excerpt replaces those. It
+// masks secrets.
 func Excerpt(text []byte) string {
-	excerpt := strings.Map(func(r rune) rune {
+	excerpt := Mask(strings.Map(func(r rune) rune {
 		if r >= 0x7f && unicode.IsControl(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, string(text[:min(len(text), excerptLength)]))
+	}, string(text[:min(len(text), excerptLength)])))
 	if len(text) > excerptLength {
 		excerpt += "..."
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -24,23 +25,34 @@ func serve(t *testing.T, checks ...Check) string {
 	return "http://" + running(t, checks, registry, io.Discard).Addr().String()
 }
 
-// running is a server that runs until the test ends.
+// run is a server that runs until the test ends, or until stop is called.
+type run struct {
+	*Server
+	stop func()
+}
+
 func running(t *testing.T, checks []Check, gather prometheus.Gatherer, said io.Writer) *Server {
 	t.Helper()
-	server, err := Listen(Config{Address: "127.0.0.1:0"}, checks, gather, slog.New(slog.NewTextHandler(said, nil)))
+	return runningAt(t, "127.0.0.1:0", checks, gather, said).Server
+}
+
+func runningAt(t *testing.T, address string, checks []Check, gather prometheus.Gatherer, said io.Writer) run {
+	t.Helper()
+	server, err := Listen(Config{Address: address}, checks, gather, slog.New(slog.NewTextHandler(said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return server
+	t.Cleanup(stop)
+	return run{server, stop}
 }
 
 func get(t *testing.T, url, accept string) (int, string) {
@@ -73,6 +85,23 @@ func TestPaths(t *testing.T) {
 	} {
 		if status, body := get(t, base+path, ""); status != want.status || !strings.Contains(body, want.body) {
 			t.Errorf("%s: %d %q, want %d with %q", path, status, body, want.status, want.body)
+		}
+	}
+}
+
+// On loopback, a web page could reach the port by DNS rebinding.
+func TestForeignHostsAreRejected(t *testing.T) {
+	base := serve(t)
+	for host, want := range map[string]int{"localhost:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "evil.example": 403, "localhost.evil.example": 403} {
+		req, _ := http.NewRequest(http.MethodGet, base+"/metrics", nil)
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", host, resp.Status, want)
 		}
 	}
 }

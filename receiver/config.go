@@ -26,6 +26,9 @@ type Config struct {
 	// MaxConnectionsPerAddress bounds in the same way the connections from one IPv4 address or one
 	// IPv6 /64, so that one noisy client does not use up MaxConnections.
 	MaxConnectionsPerAddress int
+	// HTTPAddress is the address of HTTP push, for clients that speak HTTP to a TCP listener; empty:
+	// it is off.
+	HTTPAddress string
 	// IdleTimeout closes a connection that has sent nothing for this long; 0: never.
 	IdleTimeout time.Duration
 	// DrainTimeout bounds how long a stopping server reads what had already arrived.

@@ -28,6 +28,10 @@ type lineFramer struct {
 	buffer     []byte
 	unfinished int  // bytes of an incomplete line, at the start of the buffer
 	skipping   bool // to the end of a line that was rejected for its length
+
+	httpAddress string // of Config
+	guards      bool   // a TCP port, where clients of other protocols arrive by mistake
+	begun       bool   // the stream is one of lines
 }
 
 // newLineFramer makes a buffer that the longest line, with "\r\n", never fills.
@@ -37,12 +41,23 @@ func newLineFramer(in *ingester, maxLine int) *lineFramer {
 
 func (l *lineFramer) readBuffer() []byte { return l.buffer[l.unfinished:] }
 
-func (l *lineFramer) reset() { l.unfinished, l.skipping = 0, false }
+func (l *lineFramer) reset() { l.unfinished, l.skipping, l.begun = 0, false, false }
 
 func (l *lineFramer) add(n int) error {
 	l.in.countPacket(n)
 	data := l.buffer[:l.unfinished+n]
 	l.unfinished = 0
+	if l.guards && !l.begun {
+		switch protocol := protocolOf(data, l.maxLine); protocol {
+		case statsdLines:
+			l.begun = true
+		case undecided:
+			l.unfinished = len(data)
+			return nil
+		default:
+			return &foreignError{protocol, l.httpAddress}
+		}
+	}
 	if l.skipping {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
@@ -69,6 +84,8 @@ func (l *lineFramer) end(inOrder bool) {
 	rest := l.buffer[:l.unfinished]
 	switch {
 	case len(rest) == 0:
+	case l.guards && !l.begun && protocolOf(append(rest, '\n'), l.maxLine) > undecided: // never answered
+		l.in.reject(statsd.Fault{Reason: metric.Malformed}, 0, nil)
 	case inOrder:
 		l.in.applyLines(rest)
 	default:

@@ -25,7 +25,7 @@ const (
 type packetSocket struct {
 	fd      int
 	address net.Addr
-	path    string          // the socket's file, removed by close; may be empty
+	file    socketFile      // removed by close; may be none
 	group   *reuseportGroup // of the first of several sockets; else nil
 	gather  time.Duration   // how long datagrams gather
 	arrival *arrival
@@ -65,7 +65,7 @@ func (s *packetSocket) makeBuffers() (err error) {
 // enableSenders makes receive return the sender of each datagram. Peers of a Unix socket have no
 // address.
 func (s *packetSocket) enableSenders() {
-	if s.path != "" {
+	if s.file.path != "" {
 		return
 	}
 	s.names = make([]unix.RawSockaddrInet6, batchSize)
@@ -148,7 +148,7 @@ func (s *packetSocket) wake() { s.arrival.wake() }
 // accepts nothing turns further datagrams into kernel drops: sent = received + dropped holds to the
 // end. Senders to a Unix socket get an error.
 func (s *packetSocket) stopReceiving() {
-	if s.path != "" {
+	if s.file.path != "" {
 		_ = unix.Shutdown(s.fd, unix.SHUT_RD)
 		return
 	}
@@ -175,8 +175,8 @@ func (s *packetSocket) drops() uint64 {
 // close frees everything, also of a partly opened socket. A second close does nothing: by then the
 // descriptors may have been reused.
 func (s *packetSocket) close() {
-	if s.path != "" {
-		_ = os.Remove(s.path)
+	if s.file.path != "" {
+		s.file.remove()
 	}
 	if s.arrival != nil {
 		s.arrival.close()

@@ -1,6 +1,7 @@
 package receiver
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -144,8 +145,27 @@ func (s *packetSocket) bindUnix(path string) error {
 	if err != nil {
 		return err
 	}
-	s.fd, s.path, s.address = fd, path, &net.UnixAddr{Net: "unixgram", Name: path}
-	return os.Chmod(path, socketMode)
+	s.fd, s.address = fd, &net.UnixAddr{Net: "unixgram", Name: path}
+	s.file, err = claim(path)
+	return err
+}
+
+// chmodSocket opens the file by its name, without following a link, and sets the mode of what is
+// open: fchmodat with AT_SYMLINK_NOFOLLOW needs Linux 6.6.
+func chmodSocket(path string) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("open", err)
+	}
+	defer unix.Close(fd)
+	var found unix.Stat_t
+	if err := unix.Fstat(fd, &found); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	if found.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return errReplaced(path)
+	}
+	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), socketMode)
 }
 
 func udpAddr(bound unix.Sockaddr) *net.UDPAddr {

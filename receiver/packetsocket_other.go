@@ -27,7 +27,7 @@ type packetSocket struct {
 	conn    deadlineConn
 	raw     syscall.RawConn
 	address net.Addr
-	path    string
+	file    socketFile
 
 	memory []byte
 	length int
@@ -79,11 +79,15 @@ func (s *packetSocket) listen(l Listener) (deadlineConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(l.Address, socketMode); err != nil {
-		return nil, errors.Join(err, conn.Close(), os.Remove(l.Address))
+	if s.file, err = claim(l.Address); err != nil {
+		s.file.remove()
+		return nil, errors.Join(err, conn.Close())
 	}
-	s.path = l.Address
 	return conn, nil
+}
+
+func chmodSocket(path string) error {
+	return unix.Fchmodat(unix.AT_FDCWD, path, socketMode, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // receive reads one datagram, if there is one.
@@ -91,7 +95,7 @@ func (s *packetSocket) receive() (n int, err error) {
 	controlErr := s.raw.Control(func(fd uintptr) {
 		var from unix.Sockaddr
 		s.length, from, err = unix.Recvfrom(int(fd), s.memory, unix.MSG_DONTWAIT)
-		if s.names && s.path == "" {
+		if s.names && s.file.path == "" {
 			s.sender = addressOf(from)
 		}
 	})
@@ -156,9 +160,8 @@ func (s *packetSocket) stopReceiving() {}
 func (s *packetSocket) drops() uint64 { return 0 }
 
 func (s *packetSocket) close() {
-	if s.path != "" {
-		_ = os.Remove(s.path)
-		s.path = ""
+	if s.file.path != "" {
+		s.file.remove()
 	}
 	_ = s.conn.Close()
 }

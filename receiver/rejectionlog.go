@@ -40,7 +40,7 @@ func (c *rejectionLog) rejected(fault statsd.Fault, offset int, line []byte, s *
 	if !ok {
 		return
 	}
-	args := []any{"reason", reason.String(), "why", c.why(&fault, line, s), "offset", offset, "line", metric.Excerpt(line)}
+	args := []any{"reason", reason.String(), "why", metric.MaskAbout(c.why(&fault, line, s), line), "offset", offset, "line", metric.Excerpt(line)}
 	if s != nil && s.Sender != nil {
 		args = append(args, "from", s.Sender.String())
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -140,18 +139,16 @@ func listenStream(l Listener) (streamListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Network == "unix" {
-		if err := os.Chmod(l.Address, socketMode); err != nil {
-			return nil, errors.Join(err, listener.Close())
-		}
+	if file, ok := listener.(*net.UnixListener); ok {
+		return newUnixListener(file, l.Address)
 	}
 	return listener.(streamListener), nil
 }
 
 func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 	unused := s.parts.Ledger.Open(l.receiver()) // until there is a first worker
+	limits := connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}
 	return &streams{
-		name:     l.Network + " " + listener.Addr().String(),
 		listener: listener,
 		newWorker: func() *worker { // never two at once: see workerLocked
 			account := unused
@@ -162,9 +159,11 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			if l.Network == "unix" {
 				return &worker{in, newUnixFramer(in, s.config.MaxPacket, s.config.MaxLine)}
 			}
-			return &worker{in, newLineFramer(in, s.config.MaxLine)}
+			lines := newLineFramer(in, s.config.MaxLine)
+			lines.guards, lines.httpAddress = true, s.config.HTTPAddress
+			return &worker{in, lines}
 		},
-		limiter:      connlimit.New(connlimit.Limits{Max: s.config.MaxConnections, MaxEach: s.config.MaxConnectionsPerAddress, Keep: keepPlace}),
+		limiter:      connlimit.New(l.Network+" "+listener.Addr().String(), limits, s.logger),
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
 		rejections:   s.rejections[l.receiver()],

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 )
 
@@ -37,4 +38,62 @@ func removeStale(network, path string) error {
 		return err
 	}
 	return os.Remove(path)
+}
+
+// A socketFile is the file of a socket that this process bound. The zero value is none.
+type socketFile struct {
+	path string
+	made os.FileInfo
+}
+
+// claim sets the mode of the socket file that was just bound. Another process may already have put
+// something in its place: a symbolic link is not followed.
+func claim(path string) (socketFile, error) {
+	made, err := os.Lstat(path)
+	if err != nil {
+		return socketFile{}, err
+	}
+	if made.Mode().Type() != fs.ModeSocket {
+		return socketFile{}, errReplaced(path)
+	}
+	return socketFile{path, made}, chmodSocket(path)
+}
+
+func errReplaced(path string) error {
+	return fmt.Errorf("%s is not the socket that was bound; another process has replaced it", path)
+}
+
+// remove removes the file, unless another has taken its place. The socket must be open: it keeps the
+// file's inode from being used again.
+func (f *socketFile) remove() {
+	if now, err := os.Lstat(f.path); err == nil && os.SameFile(f.made, now) {
+		_ = os.Remove(f.path)
+	}
+	*f = socketFile{}
+}
+
+// unixListener is a listener that removes no file but its own.
+type unixListener struct {
+	*net.UnixListener
+	file  socketFile
+	close sync.Once
+}
+
+func newUnixListener(listener *net.UnixListener, path string) (*unixListener, error) {
+	listener.SetUnlinkOnClose(false)
+	file, err := claim(path)
+	l := &unixListener{UnixListener: listener, file: file}
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Close implements net.Listener.
+func (l *unixListener) Close() (err error) {
+	l.close.Do(func() {
+		l.file.remove()
+		err = l.UnixListener.Close()
+	})
+	return err
 }

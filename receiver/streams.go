@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/connlimit"
@@ -27,7 +26,6 @@ const keepPlace = 30 * time.Second
 // streams serves one stream listener, tcp or unix, with one goroutine per connection. run owns the
 // goroutines and waits for them.
 type streams struct {
-	name         string
 	listener     streamListener
 	newWorker    func() *worker
 	limiter      *connlimit.Limiter
@@ -35,9 +33,6 @@ type streams struct {
 	drainTimeout time.Duration
 	rejections   *rejectionLog
 	logger       *slog.Logger
-
-	refused atomic.Uint64 // closed at once: there were too many, and none was idle
-	yielded atomic.Uint64 // idle, and closed for a new one
 
 	mu       sync.Mutex
 	idle     []*worker // workers of closed connections, for reuse: accounts are never closed
@@ -101,17 +96,10 @@ func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	member, yielded, err := s.limiter.Enter(conn)
+	member, err := s.limiter.Enter(conn) // the goroutine of one that yields finds it closed
 	if err != nil {
-		s.refused.Add(1)
-		s.rejections.closed(conn.RemoteAddr(), err)
 		_ = conn.Close()
 		return
-	}
-	if yielded != nil { // its goroutine finds it closed
-		s.yielded.Add(1)
-		s.rejections.closed(yielded.RemoteAddr(), errYielded)
-		_ = yielded.Close()
 	}
 	if s.stopping {
 		_ = conn.CloseRead()
@@ -122,8 +110,6 @@ func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 		s.release(member, w)
 	})
 }
-
-var errYielded = errors.New("closed for a new connection: this one was idle, and the connection limit of the listener or of the address is reached")
 
 // RemoteAddress is the address of a TCP peer, without a zone; an IPv4-mapped address is IPv4. It is
 // invalid for the peer of a Unix socket.
@@ -187,6 +173,9 @@ func (s *streams) serve(conn *connlimit.Member, w *worker) {
 		w.in.applier.Offline()
 		if bad != nil {
 			s.rejections.closed(conn.RemoteAddr(), bad)
+			if other := new(foreignError); errors.As(bad, &other) {
+				other.refuse(conn, w.in)
+			}
 		}
 		if bad != nil || err != nil {
 			return

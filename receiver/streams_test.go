@@ -78,7 +78,7 @@ func TestTCPConnectionCap(t *testing.T) {
 	if !closedByServer(f.dial(0)) {
 		t.Error("the third connection stays open")
 	}
-	if want := "connection limit of 2 reached; no open connection is idle"; !strings.Contains(f.log.String(), want) {
+	if want := "connection limit of 2 reached; every open connection is in use"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	registry := prometheus.NewRegistry()
@@ -113,7 +113,7 @@ func TestTCPConnectionCapOfOneAddress(t *testing.T) {
 	if !closedByServer(f.dial(0)) {
 		t.Error("the third connection of an address stays open")
 	}
-	if want := "connection limit of 2 reached for 127.0.0.1/32; no open connection is idle"; !strings.Contains(f.log.String(), want) {
+	if want := "connection limit of 2 reached for 127.0.0.1/32; every open connection is in use"; !strings.Contains(f.log.String(), want) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}}
@@ -391,7 +391,7 @@ func TestIdleConnectionsYield(t *testing.T) {
 				t.Error("the connection that was idle longest stays open")
 			}
 			f.eventually("as many as may be", func() bool { return f.server.streams[0].limiter.Len() <= room })
-			for _, want := range []string{"closed for a new connection", "idle"} {
+			for _, want := range []string{"closed for a new one", "idle"} {
 				if !strings.Contains(f.log.String(), want) {
 					t.Errorf("the log does not say %q: %s", want, f.log)
 				}

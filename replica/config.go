@@ -2,6 +2,7 @@ package replica
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/config"
@@ -13,6 +14,14 @@ type Config struct {
 	Name string
 	// Cluster separates replicas that share one NATS.
 	Cluster string
+	// Peers are the names of the replicas that are configured, as far as they are known. They come
+	// before other origins where there is not enough room for all.
+	Peers []string
+}
+
+// isPeer reports whether an origin is one of those that are configured.
+func (c *Config) isPeer(origin string) bool {
+	return len(c.Peers) == 0 || slices.Contains(c.Peers, origin)
 }
 
 // Validate returns all faults at once.

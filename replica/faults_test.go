@@ -2,10 +2,14 @@ package replica
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // logTo makes a node that starts log to a buffer.
@@ -300,5 +304,80 @@ func TestClockOffsetOfLateMessages(t *testing.T) {
 		if got, _ := o.correct(); got != 0 {
 			t.Fatalf("message %d: correction %v", i, got)
 		}
+	}
+}
+
+// Origins that are made up keep no configured peer out, even while they are heard.
+func TestConfiguredPeersComeFirst(t *testing.T) {
+	w := newWorld(t, 1, "b")
+	b := w.nodes[0].replica
+	b.cfg.Peers = []string{"a", "b"}
+	beat := func(name string, epoch uint64) {
+		h := header{kind: typeBeat, sender: sender{name, epoch, 1}, pieces: 1}
+		m := beatBody{number: 1, flush: 1, clock: make([]byte, 9)}
+		b.receive("sluice.v1.test.flow."+name+".beat", append(h.append(nil), m.append(nil)...))
+	}
+	for i := range uint64(maxOrigins + 5) {
+		beat(fmt.Sprint("forged-", i), i)
+	}
+	beat("a", 1000)
+	if n := len(b.origins.all); n != maxOrigins || b.origins.all[originKey{"a", 1000}] == nil {
+		t.Errorf("%d origins, without the peer", n)
+	}
+	beat("late", 1001)
+	if b.origins.all[originKey{"late", 1001}] != nil {
+		t.Error("another origin takes the place of one that is heard")
+	}
+}
+
+// /readyz and sluice_replica_origins count the same, also epochs of one name, and the log has an end.
+func TestShortLivedEpochsAreOneOrigin(t *testing.T) {
+	w := newWorld(t, 1, "b")
+	var log bytes.Buffer
+	w.nodes[0].logTo(&log)
+	b := w.nodes[0].replica
+	for i := range uint64(maxOrigins - 1) {
+		h := header{kind: typeBeat, sender: sender{"a", i, 1}, pieces: 1}
+		m := beatBody{number: 1, flush: 1, clock: make([]byte, 9)}
+		b.receive("sluice.v1.test.flow.a.beat", append(h.append(nil), m.append(nil)...))
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(b)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(
+		"# HELP sluice_replica_origins Other origins of which this replica holds a shadow.\n"+
+			"# TYPE sluice_replica_origins gauge\nsluice_replica_origins 1\n"), "sluice_replica_origins"); err != nil {
+		t.Error(err)
+	}
+	if _, detail := b.Ready(); !strings.HasPrefix(detail, "1 origin") || len(detail) > 1000 {
+		t.Errorf("detail %s, want 1 origin", detail)
+	}
+	if n := strings.Count(log.String(), "origin found"); n != mostNotes {
+		t.Errorf("%d lines about origins, want %d", n, mostNotes)
+	}
+}
+
+// Incomplete letters of many origins are bounded in sum, and a letter that is complete gives its bytes
+// back.
+func TestIncompleteLettersAreBoundedInSum(t *testing.T) {
+	sum := budget{most: 10 * maxPiece}
+	piece := make([]byte, maxPiece)
+	all := make([]letters, 20)
+	for i := range all {
+		all[i].budget = &sum
+		for p := range 3 {
+			all[i].join(&header{letter: 1, pieces: 4, piece: p}, piece)
+		}
+	}
+	if held := sum.held.Load(); held > sum.most || held < sum.most-3*maxPiece {
+		t.Errorf("%d bytes are held, want nearly %d", held, sum.most)
+	}
+	if body, complete := all[0].join(&header{letter: 1, pieces: 4, piece: 3}, piece[:1]); complete && len(body) != 3*maxPiece+1 {
+		t.Errorf("a body of %d bytes", len(body))
+	}
+	for i := range all {
+		all[i].clear()
+	}
+	if held := sum.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held by nothing", held)
 	}
 }

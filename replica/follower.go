@@ -96,7 +96,12 @@ type followedBlock struct {
 }
 
 func newFollower(r *Replica, key originKey) *follower {
-	f := &follower{r: r, key: key, inbox: newInbox(), closed: make(chan struct{})}
+	held := &r.othersHold
+	if r.cfg.isPeer(key.name) {
+		held = &r.peersHold
+	}
+	f := &follower{r: r, key: key, inbox: newInbox(held), closed: make(chan struct{})}
+	f.letters.budget, f.pending.budget = held, held
 	f.heard.Store(int64(r.now().Sub(r.started)))
 	f.advanced = r.now()
 	f.reportLocked()
@@ -162,6 +167,10 @@ func (f *follower) end() {
 		f.shadow.End()
 	}
 	f.shadow = nil
+	f.inbox.close()
+	f.letters.clear()
+	f.pending = pending{budget: f.pending.budget, bytes: f.pending.bytes}
+	f.pending.give(f.pending.bytes)
 }
 
 // silence is the time since the last heartbeat.
@@ -320,14 +329,17 @@ func (f *follower) succeedsLocked(incarnation, number uint64, now time.Time) boo
 // restartLocked begins another incarnation. The blocks of the former stay visible (R2).
 func (f *follower) restartLocked(incarnation uint64, now time.Time) {
 	if f.incarnation != 0 {
-		f.r.log.Info("origin restarted", "origin", f.key.name)
+		f.r.note("origin restarted", f.key.name)
 	}
 	blocks := f.blocks
 	for i := range blocks {
 		blocks[i] = followedBlock{lacks: true, former: f.versionLocked(i)}
 	}
-	f.restart = restart{incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks)}
-	f.letters = letters{}
+	f.pending.give(f.pending.bytes)
+	f.restart = restart{
+		incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks), pending: pending{budget: f.pending.budget},
+	}
+	f.letters.clear()
 }
 
 // beginLocked makes the shadow. It reports false if the origin's state cannot be read.
@@ -349,7 +361,7 @@ func (f *follower) beginLocked(m *beatBody, now time.Time) bool {
 	f.shadow = shadow
 	if f.r.origins.shows(f) == nil {
 		f.r.origins.show(f, shadow)
-		f.r.log.Info("origin found", "origin", f.key.name)
+		f.r.note("origin found", f.key.name)
 	}
 	return true
 }
@@ -370,7 +382,7 @@ func (f *follower) step(now time.Time) {
 	if still >= runsAfter && now.Sub(f.checked) >= runsAfter {
 		f.checked = now
 		if still >= endsAfter || expired(shown) {
-			f.r.log.Info("origin forgotten", "origin", f.key.name, "still", still.Round(time.Second))
+			f.r.note("origin forgotten", f.key.name, "still", still.Round(time.Second))
 			f.forgetLocked(shown)
 		}
 	}

@@ -12,6 +12,8 @@ type inbox struct {
 	mu      sync.Mutex // guards the fields below
 	parcels []parcel
 	bytes   int
+	budget  *budget
+	closed  bool
 }
 
 // parcel is a message that was received.
@@ -27,16 +29,17 @@ const (
 	maxInbox    = maxBody
 )
 
-func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+func newInbox(b *budget) *inbox { return &inbox{wake: make(chan struct{}, 1), budget: b} }
 
 // put enters a message. It reports false if there is no room.
 func (i *inbox) put(p parcel) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.bytes+len(p.piece)+parcelBytes > maxInbox {
+	size := len(p.piece) + parcelBytes
+	if i.closed || i.bytes+size > maxInbox || !i.budget.take(size) {
 		return false
 	}
-	i.bytes += len(p.piece) + parcelBytes
+	i.bytes += size
 	i.parcels = append(i.parcels, p)
 	select {
 	case i.wake <- struct{}{}:
@@ -49,7 +52,20 @@ func (i *inbox) put(p parcel) bool {
 func (i *inbox) take() []parcel {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	return i.takeLocked()
+}
+
+func (i *inbox) takeLocked() []parcel {
 	taken := i.parcels
+	i.budget.give(i.bytes)
 	i.parcels, i.bytes = nil, 0
 	return taken
+}
+
+// close forgets all messages, and takes no more.
+func (i *inbox) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.closed = true
+	i.takeLocked()
 }

@@ -1,13 +1,42 @@
 package replica
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // letters joins the pieces of bodies. It holds a bounded number of bytes, and forgets the oldest
 // letter above it.
 type letters struct {
-	open  []*letter // in the order of their first pieces
-	bytes int
+	budget *budget
+	open   []*letter // in the order of their first pieces
+	bytes  int
 }
+
+// budget bounds the bytes of messages that several followers hold: in inboxes, letters and pending
+// changes. Any goroutine may call its methods.
+type budget struct {
+	most int64
+	held atomic.Int64
+}
+
+const (
+	// maxPeersHold bounds what the followers of configured peers hold in sum, or all followers if no
+	// peers are configured. maxOthersHold is the bound of all others.
+	maxPeersHold  = 4 * maxBody
+	maxOthersHold = 2 * maxBody
+)
+
+// take reports whether there is room for n bytes. give returns them.
+func (b *budget) take(n int) bool {
+	if b.held.Add(int64(n)) > b.most {
+		b.give(n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) give(n int) { b.held.Add(int64(-n)) }
 
 // letter is a body of which some pieces have arrived.
 type letter struct {
@@ -29,6 +58,12 @@ func (l *letters) join(h *header, piece []byte) (body []byte, complete bool) {
 	one := l.find(h)
 	if one.pieces[h.piece] != nil {
 		return nil, false
+	}
+	for !l.budget.take(len(piece)) {
+		first := l.open[0]
+		if l.drop(first); first == one {
+			return nil, false
+		}
 	}
 	one.pieces[h.piece] = piece
 	one.left--
@@ -63,4 +98,11 @@ func (l *letters) drop(one *letter) {
 	at := slices.Index(l.open, one)
 	l.open = slices.Delete(l.open, at, at+1)
 	l.bytes -= one.bytes
+	l.budget.give(one.bytes)
+}
+
+// clear forgets all letters.
+func (l *letters) clear() {
+	l.budget.give(l.bytes)
+	l.open, l.bytes = nil, 0
 }

@@ -56,14 +56,12 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	all := byName(r.Origins())
-	others := 0
 	for _, one := range all {
 		gauge(seriesDesc, float64(one.Series), one.Name)
 		gauge(bytesDesc, float64(one.Bytes), one.Name)
 		if one.Name == r.me.name {
 			continue // the state of the own former epoch, which no longer moves
 		}
-		others++
 		gauge(lagDesc, one.Lag.Seconds(), one.Name)
 		standing := 0.0
 		if one.StandingStill {
@@ -75,7 +73,7 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 		counter(gapsDesc, one.Gaps, one.Name)
 		counter(resyncsDesc, one.Resyncs, one.Name)
 	}
-	gauge(originsDesc, float64(others))
+	gauge(originsDesc, float64(r.others(all)))
 	counter(sentDesc, r.count.sent.Load())
 	j := &r.count.rejected
 	j.mu.Lock()

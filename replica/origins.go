@@ -68,7 +68,7 @@ func (o *origins) of(h *header) (f, forgotten *follower) {
 		return f, nil
 	}
 	if len(o.all) >= maxOrigins {
-		if forgotten = o.makeRoomLocked(); forgotten == nil {
+		if forgotten = o.makeRoomLocked(h.name); forgotten == nil {
 			o.r.reject(reasonFlood, h.name, tooManyOrigins)
 			return nil, nil
 		}
@@ -119,17 +119,19 @@ func (o *origins) blocks() (n int) {
 	return n
 }
 
-// makeRoomLocked removes the follower of the epoch that was silent for the longest time.
-func (o *origins) makeRoomLocked() *follower {
+// makeRoomLocked removes the follower of the epoch that was silent for the longest time. A configured
+// peer takes the place of one that is not configured, even of one that is heard.
+func (o *origins) makeRoomLocked(newcomer string) *follower {
 	var oldest *follower
-	now := o.r.now()
+	now, isPeer := o.r.now(), o.r.cfg.isPeer(newcomer)
 	for _, f := range o.all {
-		if f.silence(now) > runsAfter && (oldest == nil || f.heard.Load() < oldest.heard.Load()) {
+		yields := f.silence(now) > runsAfter || isPeer && !o.r.cfg.isPeer(f.key.name)
+		if yields && (oldest == nil || f.heard.Load() < oldest.heard.Load()) {
 			oldest = f
 		}
 	}
 	if oldest != nil {
-		o.r.log.Warn("too many origins; the one that was silent for the longest time is forgotten", "origin", oldest.key.name)
+		o.r.note("too many origins; the one that was silent for the longest time is forgotten", oldest.key.name)
 		delete(o.all, oldest.key)
 		o.showLocked()
 	}

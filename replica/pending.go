@@ -7,6 +7,7 @@ import (
 
 // pending are changes that wait for the heartbeat of their flush.
 type pending struct {
+	budget *budget
 	deltas []deltaBody
 	wholes []wholeBody
 	bytes  int
@@ -19,12 +20,24 @@ const (
 	askBelow = maxPending / 2
 )
 
-// addDelta retains a delta. It reports false if there is no room.
-func (p *pending) addDelta(m *deltaBody) bool {
-	if p.bytes+len(m.delta) > maxPending {
+func (p *pending) take(n int) bool {
+	if p.bytes+n > maxPending || !p.budget.take(n) {
 		return false
 	}
-	p.bytes += len(m.delta)
+	p.bytes += n
+	return true
+}
+
+func (p *pending) give(n int) {
+	p.bytes -= n
+	p.budget.give(n)
+}
+
+// addDelta retains a delta. It reports false if there is no room.
+func (p *pending) addDelta(m *deltaBody) bool {
+	if !p.take(len(m.delta)) {
+		return false
+	}
 	p.deltas = append(p.deltas, *m)
 	return true
 }
@@ -35,13 +48,12 @@ func (p *pending) addWhole(m *wholeBody) bool {
 		if before.block != m.block {
 			return false
 		}
-		p.bytes -= before.bytes()
+		p.give(before.bytes())
 		return true
 	})
-	if p.bytes+m.bytes() > maxPending {
+	if !p.take(m.bytes()) {
 		return false
 	}
-	p.bytes += m.bytes()
 	p.wholes = append(p.wholes, *m)
 	return true
 }
@@ -59,7 +71,7 @@ func (p *pending) takeDeltas(flush uint64) (taken []deltaBody) {
 		if m.flush > flush {
 			return false
 		}
-		p.bytes -= len(m.delta)
+		p.give(len(m.delta))
 		taken = append(taken, m)
 		return true
 	})
@@ -72,7 +84,7 @@ func (p *pending) takeWholes(before uint64) (taken []wholeBody) {
 		if m.flush >= before {
 			return false
 		}
-		p.bytes -= m.bytes()
+		p.give(m.bytes())
 		taken = append(taken, m)
 		return true
 	})

@@ -55,3 +55,32 @@ func (r *Replica) rejectError(err error, origin string) {
 	}
 	r.reject(reason, origin, err.Error())
 }
+
+// notes limits messages about origins, which others may make up: mostNotes a minute.
+type notes struct {
+	mu         sync.Mutex
+	began      time.Time
+	written    int
+	suppressed uint64
+}
+
+const mostNotes = 32
+
+// note logs a message about an origin.
+func (r *Replica) note(message, origin string, args ...any) {
+	n := &r.notes
+	n.mu.Lock()
+	if now := r.now(); now.Sub(n.began) >= time.Minute {
+		n.began, n.written = now, 0
+	}
+	n.written++
+	if n.written > mostNotes {
+		n.suppressed++
+		n.mu.Unlock()
+		return
+	}
+	suppressed := n.suppressed
+	n.suppressed = 0
+	n.mu.Unlock()
+	r.log.Info(message, append(append([]any{"origin", origin}, args...), "suppressed", suppressed)...)
+}

@@ -24,6 +24,9 @@ type Replica struct {
 	count     counters
 	namesake  namesake
 	ready     readiness
+	notes     notes
+
+	peersHold, othersHold budget
 
 	// inline is set in simulations: no goroutine runs, and all work is done by receive and step.
 	inline bool
@@ -46,6 +49,7 @@ func New(cfg Config, parts Parts) (*Replica, error) {
 		now: time.Now, wall: parts.Wall,
 	}
 	r.started = r.now()
+	r.peersHold.most, r.othersHold.most = maxPeersHold, maxOthersHold
 	r.publisher.r, r.publisher.flushed = r, make(chan struct{})
 	r.server.r, r.server.wake = r, make(chan struct{}, 1)
 	r.origins.init(r)

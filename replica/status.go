@@ -142,18 +142,35 @@ func (r *Replica) Away() (all []string) {
 	return all
 }
 
+// maxDetails bounds the origins that a detail describes.
+const maxDetails = 8
+
+// others counts the origins, joined by name, besides the own former epoch.
+func (r *Replica) others(joined []OriginStatus) (n int) {
+	for _, one := range joined {
+		if one.Name != r.me.name {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *Replica) detail(now time.Time) string {
 	var texts []string
 	all := r.Origins()
-	switch len(all) {
+	switch r.others(byName(all)) {
 	case 0:
 		texts = append(texts, "no other origin")
 	case 1:
 		texts = append(texts, "1 origin")
 	default:
-		texts = append(texts, fmt.Sprintf("%d origins", len(all)))
+		texts = append(texts, fmt.Sprintf("%d origins", r.others(byName(all))))
 	}
-	for _, one := range all {
+	for i, one := range all {
+		if len(texts) > maxDetails {
+			texts = append(texts, fmt.Sprintf("and %d more states", len(all)-i))
+			break
+		}
 		switch {
 		case one.Former:
 			texts = append(texts, fmt.Sprintf("%s came back without its former state, which still counts", one.Name))

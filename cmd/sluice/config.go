@@ -108,7 +108,7 @@ func defaultStore() store.Config {
 // complete sets the fields that follow from settings of other stages.
 func (c *serverConfig) complete() {
 	c.receiver.Listeners = c.statsd.listeners()
-	c.push.Dialect = c.statsd.dialect
+	c.push.Dialect, c.receiver.HTTPAddress = c.statsd.dialect, c.push.Address
 	c.api.CertDir = c.store.Dir
 	c.console.Standalone = c.standalone
 	if c.natsbus.Enabled() {

@@ -154,5 +154,5 @@ func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 
 // replica is the configuration of package replica.
 func (c *serverConfig) replica() replica.Config {
-	return replica.Config{Name: c.natsbus.ReplicaName(), Cluster: c.natsbus.Cluster}
+	return replica.Config{Name: c.natsbus.ReplicaName(), Cluster: c.natsbus.Cluster, Peers: c.natsbus.PeerNames()}
 }

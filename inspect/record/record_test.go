@@ -204,3 +204,20 @@ func BenchmarkAdd(b *testing.B) {
 		r.Add(&one, 1)
 	}
 }
+
+// Neither the line, nor its message or metric, has a secret that a client sent by mistake.
+func TestSecretsAreNotKept(t *testing.T) {
+	r := NewRejections(nil)
+	for _, line := range []string{"Authorization: Bearer s3cr3t", "password=s3cr3t", "hits:1|x|#api-key:s3cr3t"} {
+		name, _, _ := strings.Cut(line, ":")
+		r.Add(&Sample{"tcp", nil, metric.Malformed, []byte(name), []byte(line), because(`value is "s3cr3t"`)}, 1)
+	}
+	if got := fmt.Sprintf("%+v", r.All()); strings.Contains(got, "s3cr3t") {
+		t.Error(got)
+	}
+	for key := range r.entries {
+		if strings.Contains(key, "s3cr3t") {
+			t.Errorf("key %q", key)
+		}
+	}
+}

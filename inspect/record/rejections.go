@@ -75,7 +75,7 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 		return
 	}
 	// Why may ask the cluster view, so it is called without the lock.
-	message, example := metric.Truncate(s.Why(), maxMessage), ""
+	message, example := metric.Truncate(metric.MaskAbout(s.Why(), s.Line), maxMessage), ""
 	if len(s.Line) > 0 {
 		example = metric.Excerpt(s.Line)
 	}
@@ -87,7 +87,7 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 // entryLocked returns the entry of a sample, as the most recent one. A new entry may replace the
 // oldest.
 func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
-	name := s.Metric[:min(len(s.Metric), maxMetric)]
+	name := metric.Mask(string(s.Metric[:min(len(s.Metric), maxMetric)]))
 	r.key = append(append(r.key[:0], who.namespace...), 0)
 	r.key = append(append(r.key, who.name...), 0)
 	r.key = append(append(r.key, s.Receiver...), 0, byte(s.Reason))
@@ -102,7 +102,7 @@ func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
 	}
 	e := &rejection{key: string(r.key), Rejection: inspect.Rejection{
 		Namespace: who.namespace, Sender: who.name, Receiver: s.Receiver, Reason: s.Reason.String(),
-		Metric: metric.Excerpt(name), First: time.Now(),
+		Metric: metric.Excerpt([]byte(name)), First: time.Now(),
 	}}
 	r.entries[e.key] = r.recent.PushFront(e)
 	return e

@@ -38,6 +38,7 @@ type table struct {
 
 	fresh, closed atomic.Int64  // Appliers
 	slow          chan struct{} // if not nil, Apply waits for it
+	waiting       atomic.Int64  // in Apply
 }
 
 type key struct {
@@ -75,6 +76,7 @@ func (w *writer) Apply(s *metric.Sample) metric.Reason {
 		panic("Apply on an Applier that is parked or closed")
 	}
 	if w.slow != nil {
+		w.waiting.Add(1)
 		<-w.slow
 	}
 	w.dirty = true
@@ -346,7 +348,10 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 		f(&cfg, &parts)
 	}
 	if h.memory, _ = parts.Listener.(*memory); h.memory == nil {
-		cfg.SyncTimeout, cfg.ShutdownTimeout, cfg.PendingTimeout = time.Hour, time.Hour, time.Hour
+		cfg.SyncTimeout, cfg.PendingTimeout = time.Hour, time.Hour
+		if cfg.ShutdownTimeout == DefaultConfig().ShutdownTimeout {
+			cfg.ShutdownTimeout = time.Hour
+		}
 		ln, err := net.Listen("tcp", cfg.Address)
 		if err != nil {
 			t.Fatal(err)

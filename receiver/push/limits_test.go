@@ -356,22 +356,29 @@ func TestConnectionsAreBounded(t *testing.T) {
 		"from one address": {func(c *Config, _ *Parts) { c.MaxConnsPerIP = 2 }, 429},
 	} {
 		t.Run(name, func(t *testing.T) {
+			slow := make(chan struct{})
 			h := start(t, c.set)
+			h.table.slow = slow
 			a, b := h.dial(), h.dial()
 			for _, conn := range []io.ReadWriter{a, b} {
 				write(t, conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 				h.response(bufio.NewReader(conn))
+				write(t, conn, "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1")
 			}
+			waitFor(t, func() bool { return h.table.waiting.Load() == 2 })
 			third := h.dial()
 			if res, answer := h.response(bufio.NewReader(third)); res.StatusCode != c.status || !strings.Contains(answer, `"reason":"connections"`) {
 				t.Error(res.StatusCode, answer)
 			}
-			a.Close()
-			waitFor(t, func() bool { return h.server.Connections() == 1 })
-			fourth := h.dial()
-			write(t, fourth, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			if res, _ := h.response(bufio.NewReader(fourth)); res.StatusCode != 200 {
-				t.Error(res.StatusCode)
+			close(slow)
+			h.response(bufio.NewReader(a))
+			h.response(bufio.NewReader(b))
+			for range 4 { // idle ones yield
+				next := h.dial()
+				write(t, next, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				if res, _ := h.response(bufio.NewReader(next)); res.StatusCode != 200 {
+					t.Error(res.StatusCode)
+				}
 			}
 		})
 	}

@@ -87,3 +87,18 @@ func TestWebPageWithCredential(t *testing.T) {
 		t.Errorf("with a password: %d", got)
 	}
 }
+
+// The host of an absolute target counts, whatever Host says (RFC 9112, section 3.2.2).
+func TestAbsoluteTargets(t *testing.T) {
+	h := start(t)
+	for target, want := range map[string]int{
+		"http://evil.example/v1/external/depth": 403, "http://localhost/v1/external/depth": 404, "http://127.0.0.1:1/v1/external/depth": 404,
+		"/v1/external/depth": 404,
+	} {
+		conn := h.dial()
+		write(t, conn, "GET "+target+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if res, answer := h.response(bufio.NewReader(conn)); res.StatusCode != want {
+			t.Errorf("%s: %d %s, want %d", target, res.StatusCode, answer, want)
+		}
+	}
+}

@@ -221,14 +221,14 @@ func TestMetrics(t *testing.T) {
 	})
 	for name, want := range map[string]float64{
 		"sluice_http_requests_total 200 PUT": 1, "sluice_http_requests_total 400 PUT": 1, "sluice_http_requests_total 405 other": 1,
-		"sluice_http_connections_refused_total": 0, "sluice_http_accept_errors_total": 0,
+		"sluice_connections_refused_total http": 0, "sluice_http_accept_errors_total": 0,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, want %v (%v)", name, v, want, got)
 		}
 	}
-	if _, ok := got["sluice_http_connections"]; !ok {
-		t.Error("no sluice_http_connections")
+	if _, ok := got["sluice_connections http"]; !ok {
+		t.Error("no sluice_connections")
 	}
 }
 

@@ -61,6 +61,18 @@ func (c Config) ReplicaName() string {
 	return name[:min(len(name), 63)]
 }
 
+// PeerNames are the names of the replicas among the peers: the first label of each host, which is the
+// pod's name in a StatefulSet. Addresses name none.
+func (c Config) PeerNames() (names []string) {
+	for _, peer := range c.Peers {
+		host, _, err := net.SplitHostPort(peer)
+		if label, _, _ := strings.Cut(host, "."); err == nil && net.ParseIP(host) == nil && ValidName(label) {
+			names = append(names, label)
+		}
+	}
+	return names
+}
+
 // Validate returns all faults at once.
 func (c Config) Validate() error {
 	var faults config.Faults

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,5 +50,13 @@ func TestValidate(t *testing.T) {
 func TestNameOfTheHost(t *testing.T) {
 	if name := DefaultConfig().ReplicaName(); !validName.MatchString(name) {
 		t.Errorf("%q is not a valid name", name)
+	}
+}
+
+// A StatefulSet's pods are named by the first labels of their hosts. An address names no replica.
+func TestPeerNames(t *testing.T) {
+	cfg := Config{Peers: []string{"sluice-0.sluice-replicas.ops.svc:6222", "sluice-1:6222", "10.0.0.7:6222", "[::1]:6222"}}
+	if got := cfg.PeerNames(); !slices.Equal(got, []string{"sluice-0", "sluice-1"}) {
+		t.Error(got)
 	}
 }

@@ -140,10 +140,6 @@ var alertCases = []alertCase{
 		firing: input{"sluice_connections_refused_total" + of(`listener="tcp"`): rising}, silent: input{"sluice_connections_refused_total" + of(`listener="tcp"`): none},
 	},
 	{
-		alert: "SluiceConnectionsRefused", labels: ofRelease(), annotations: map[string]string{"summary": "Sluice refuses connections"},
-		firing: input{"sluice_http_connections_refused_total" + of(): rising}, silent: input{"sluice_api_connections_refused_total" + of(): none},
-	},
-	{
 		alert: "SluiceCredentialsUnchecked", labels: ofRelease(),
 		firing: input{"sluice_http_credentials_total" + of(`result="unavailable"`): rising}, silent: input{"sluice_http_credentials_total" + of(`result="unknown"`): rising},
 	},

@@ -150,18 +150,13 @@ var rows = []row{
 	}},
 	{"Connections", []panel{
 		{title: "Open connections",
-			queries: []query{{"sum by (listener) (sluice_connections)", "{{listener}}"},
-				{"sum(sluice_http_connections)", "http"}}},
+			queries: []query{{"sum by (listener) (sluice_connections)", "{{listener}}"}}},
 		{title: "Connections refused or closed for others",
 			about: "A connection limit was reached, of all or of one address.", unit: "cps",
 			queries: []query{
 				{each("listener", "sluice_connections_refused_total"), "refused: {{listener}}"},
-				{each("listener", "sluice_connections_yielded_total"), "idle, closed for a new one: {{listener}}"},
-				{"sum(rate(sluice_http_connections_refused_total[$__rate_interval]))", "refused: http"},
-				{"sum(rate(sluice_http_accept_errors_total[$__rate_interval]))", "accept failed: http"},
-				{"sum(rate(sluice_api_connections_refused_total[$__rate_interval]))", "refused: metrics APIs"},
-				{"sum(rate(sluice_operations_connections_closed_total[$__rate_interval]))",
-					"closed for a new one: operations"}}},
+				{each("listener", "sluice_connections_yielded_total"), "not in use, closed for a new one: {{listener}}"},
+				{"sum(rate(sluice_http_accept_errors_total[$__rate_interval]))", "accept failed: http"}}},
 	}},
 	{"Credentials and certificates", []panel{
 		{title: "Credentials",

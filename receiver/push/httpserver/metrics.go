@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"errors"
 	"strconv"
 	"sync/atomic"
 
@@ -32,7 +33,7 @@ func newMetrics() *metrics {
 
 // Register registers the server's metrics. The ledger registers those of samples.
 func (s *Server) Register(r prometheus.Registerer) error {
-	if err := r.Register(s.metrics); err != nil {
+	if err := errors.Join(r.Register(s.metrics), r.Register(s.listener.Limiter)); err != nil {
 		return err
 	}
 	if s.Authenticator != nil {
@@ -61,10 +62,6 @@ var (
 		"HTTP push requests answered, by method and status.", []string{"method", "code"}, nil)
 	inFlightDesc = prometheus.NewDesc("sluice_http_requests_in_flight",
 		"HTTP push requests being served.", nil, nil)
-	connectionsDesc = prometheus.NewDesc("sluice_http_connections",
-		"Open connections of the HTTP push receiver.", nil, nil)
-	refusedConnectionsDesc = prometheus.NewDesc("sluice_http_connections_refused_total",
-		"Connections rejected at a connection limit, of all or of one address.", nil, nil)
 	handshakeErrorsDesc = prometheus.NewDesc("sluice_http_tls_handshake_errors_total",
 		"TLS handshakes with the HTTP push receiver that failed or took too long.", nil, nil)
 	expiresDesc = prometheus.NewDesc("sluice_http_certificate_expires_timestamp_seconds",
@@ -75,7 +72,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, connectionsDesc, refusedConnectionsDesc, acceptErrorsDesc, handshakeErrorsDesc, expiresDesc} {
+	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, acceptErrorsDesc, handshakeErrorsDesc, expiresDesc} {
 		ch <- d
 	}
 }
@@ -90,8 +87,6 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	ch <- constant(inFlightDesc, prometheus.GaugeValue, float64(m.inFlight.Load()))
-	ch <- constant(connectionsDesc, prometheus.GaugeValue, float64(m.listener.Connections()))
-	ch <- constant(refusedConnectionsDesc, prometheus.CounterValue, float64(m.listener.Counts.Refused.Load()))
 	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.listener.Counts.AcceptErrors.Load()))
 	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.listener.Counts.HandshakeErrors.Load()))
 	if m.expires != nil {

@@ -3,10 +3,10 @@ package httpserver
 import (
 	"bytes"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
 )
@@ -23,14 +23,14 @@ func (x *Request) checkOrigin() *Fault {
 		return nil
 	}
 	header := &x.HTTP.Request.Header
-	host, origin := header.Host(), header.Peek(fasthttp.HeaderOrigin)
+	host, origin := x.HTTP.URI().Host(), header.Peek(fasthttp.HeaderOrigin) // an absolute target has a host, too
 	other := len(origin) > 0 && !isOriginOf(origin, host)
 	switch site := string(header.Peek("Sec-Fetch-Site")); {
 	case site == "cross-site", site != "same-origin" && site != "none" && other:
 		f := Rejected(metric.Identity, "a web page of another origin must not call this port (Sec-Fetch-Site %q, Origin %q): call it from outside of a browser, or with a credential", site, Clip(origin))
 		f.Reason = "origin"
 		return f
-	case x.server.checksHosts && !x.server.cfg.takesHost(host):
+	case x.server.checksHosts && !x.server.cfg.takesHost(string(host)):
 		f := Rejected(metric.Identity, "Host is %q; must be localhost, an IP address or one of push-allowed-hosts, unless a credential is shown: a web page could reach this port by DNS rebinding", Clip(host))
 		f.Reason = "host"
 		return f
@@ -51,17 +51,8 @@ func isOriginOf(origin, host []byte) bool {
 	return ok && bytes.EqualFold(authority, host)
 }
 
-// takesHost reports whether a Host header is an address, or a name of this machine. Browsers always
-// send one.
-func (c *Config) takesHost(host []byte) bool {
-	name := string(host)
-	if alone, _, err := net.SplitHostPort(name); err == nil {
-		name = alone
-	}
-	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	_, err := netip.ParseAddr(name)
-	return err == nil || slices.ContainsFunc(c.AllowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
+// takesHost reports whether a host is this machine, or one of AllowedHosts.
+func (c *Config) takesHost(host string) bool {
+	name := config.HostName(host)
+	return config.IsThisMachine(host) || slices.ContainsFunc(c.AllowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }

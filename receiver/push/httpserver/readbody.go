@@ -34,6 +34,7 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 		return nil, x.unreadable(err)
 	}
 	x.bodyRead = true
+	x.conn().Member.Busy()
 	x.server.account.AddPackets(1, uint64(len(x.wire.B)))
 	return x.decode(header.ContentEncoding())
 }

@@ -35,7 +35,12 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.metrics.inFlight.Add(1)
 	x := s.requests.Get().(*Request)
 	x.HTTP = ctx
+	member := x.conn().Member
+	if n := ctx.Request.Header.ContentLength(); n == 0 || n == noBody {
+		member.Busy() // with a body: ReadBody
+	}
 	x.answer()
+	member.Idle()
 	if n := ctx.Request.Header.ContentLength(); !x.bodyRead && n != 0 && n != noBody {
 		x.hangUp()
 	}

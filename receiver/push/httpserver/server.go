@@ -154,7 +154,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.requests.New = func() any { return &Request{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
-	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Reject: true}
+	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Keep: cfg.WriteTimeout}
 	s.listener = listener.New(ln, limits, certificates, cfg.ReadTimeout, s.log)
 	s.metrics.listener = s.listener
 	if certificates != nil {
@@ -175,7 +175,7 @@ func (s *Server) newHTTP() *fasthttp.Server {
 		ExpectHandler:                s.expect,
 		Logger:                       &libraryLog{log: s.log},
 		Name:                         "sluice",
-		Concurrency:                  s.cfg.MaxConnections + 1, // never reached: the listener admits fewer
+		Concurrency:                  2*s.cfg.MaxConnections + 1024, // not reached: the listener limits, but some that yielded have to end yet
 		ReadBufferSize:               s.cfg.MaxHeaderBytes,
 		ReadTimeout:                  s.cfg.ReadTimeout,
 		WriteTimeout:                 s.cfg.WriteTimeout,

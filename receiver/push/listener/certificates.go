@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 
@@ -126,12 +127,9 @@ func (c *Certificates) Follow(ctx context.Context) {
 		})
 }
 
-// handshakeTimeout bounds a handshake, unless ReadTimeout is shorter.
-const handshakeTimeout = 10 * time.Second
-
 // shake performs a connection's handshake, before its first byte is read.
 func (c *Conn) shake() error {
-	ctx, cancel := context.WithTimeout(context.Background(), min(handshakeTimeout, c.listener.readTimeout))
+	ctx, cancel := context.WithTimeout(context.Background(), min(connlimit.HandshakeTimeout, c.listener.readTimeout))
 	defer cancel()
 	err := c.tls.HandshakeContext(ctx)
 	if err == nil {

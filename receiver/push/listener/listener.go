@@ -22,7 +22,7 @@ import (
 // that end fasthttp: too many open files, a connection reset before it was accepted.
 type Listener struct {
 	net.Listener
-	limiter     *connlimit.Limiter
+	Limiter     *connlimit.Limiter
 	Counts      Counts
 	log         *slog.Logger
 	tls         *tls.Config // nil: plain HTTP
@@ -35,7 +35,6 @@ type Listener struct {
 // Counts are the counters of the listener for Prometheus.
 type Counts struct {
 	AcceptErrors    atomic.Uint64
-	Refused         atomic.Uint64
 	HandshakeErrors atomic.Uint64
 }
 
@@ -49,7 +48,8 @@ type socket interface {
 // readTimeout bounds a TLS handshake.
 func New(ln net.Listener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration, log *slog.Logger) *Listener {
 	l := &Listener{
-		Listener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}), limiter: connlimit.New(limits),
+		Listener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}),
+		Limiter: connlimit.New("http", limits, log),
 	}
 	if certificates != nil {
 		l.tls = certificates.server()
@@ -92,7 +92,7 @@ func (l *Listener) Close() (err error) {
 
 func (l *Listener) admit(tcp socket) net.Conn {
 	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr())}
-	member, _, err := l.limiter.Enter(c)
+	member, err := l.Limiter.Enter(c)
 	if err == nil {
 		c.Member = member
 		if l.tls != nil {
@@ -105,7 +105,6 @@ func (l *Listener) admit(tcp socket) net.Conn {
 	if full := new(connlimit.FullError); errors.As(err, &full) && full.From.IsValid() {
 		answer = fullIPAnswer
 	}
-	l.Counts.Refused.Add(1)
 	if l.tls == nil { // a TLS client cannot read it
 		// A few hundred bytes into the empty buffer of a new socket: this does not block.
 		_ = tcp.SetWriteDeadline(time.Now().Add(time.Second))
@@ -116,12 +115,12 @@ func (l *Listener) admit(tcp socket) net.Conn {
 }
 
 // Connections returns how many connections are open.
-func (l *Listener) Connections() int { return l.limiter.Len() }
+func (l *Listener) Connections() int { return l.Limiter.Len() }
 
 // Abort closes every connection, busy or not, and returns how many there were.
 func (l *Listener) Abort() (closed int) {
-	l.limiter.Each(func(open net.Conn) {
-		_ = open.(*Conn).tcp.Close()
+	l.Limiter.Each(func(open net.Conn) {
+		open.(*Conn).Abort()
 		closed++
 	})
 	return closed
@@ -129,9 +128,9 @@ func (l *Listener) Abort() (closed int) {
 
 // AbortSilent closes the connections that sent no byte: fasthttp counts them as requests in flight.
 func (l *Listener) AbortSilent() {
-	l.limiter.Each(func(open net.Conn) {
+	l.Limiter.Each(func(open net.Conn) {
 		if c := open.(*Conn); !c.heard.Load() {
-			_ = c.tcp.Close()
+			c.Abort()
 		}
 	})
 }
@@ -215,6 +214,9 @@ func (c *Conn) Close() error {
 	}
 	return c.Conn.Close()
 }
+
+// Abort closes the connection at once: TLS would say goodbye, and wait for the client to take it.
+func (c *Conn) Abort() { _ = c.tcp.Close() }
 
 // readerOnly hides the connection's other methods, such as ReadFrom, from io.Copy.
 type readerOnly struct{ io.Reader }

@@ -1,0 +1,42 @@
+package adapter
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/connlimit/crowd"
+)
+
+func TestACrowdKeepsNoneOut(t *testing.T) {
+	address := crowd.Address(t)
+	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
+		cfg := DefaultConfig()
+		cfg.Address = address
+		server, err := New(cfg, Parts{Source: shop(), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- server.Run(ctx) }()
+		return func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	}, func(conn net.Conn) error {
+		over := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+		request, _ := http.NewRequest(http.MethodGet, "https://sluice/livez", nil)
+		if err := request.Write(over); err != nil {
+			return err
+		}
+		_, err := http.ReadResponse(bufio.NewReader(over), request)
+		return err
+	})
+}
