@@ -39,8 +39,11 @@ type Server struct {
 	watcher  *watcher
 	count    *counters
 	patience *patience
-	log      *slog.Logger
-	full     ratelog.Limiter // of the log about connections
+	// stopPatience is the constant outside of tests.
+	stopPatience time.Duration
+
+	log  *slog.Logger
+	full ratelog.Limiter // of the log about connections
 }
 
 // Limits of clients. An operator holds one connection for each address and TLS settings, with two streams
@@ -63,7 +66,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("keda: %w", err)
 	}
-	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), log: parts.Logger, health: health.NewServer()}
+	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -141,7 +144,7 @@ func (s *Server) end() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(stopPatience):
+	case <-time.After(s.stopPatience):
 		s.grpc.Stop()
 		<-ended
 	}
