@@ -19,9 +19,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // crowdSource has a metric of as many pods as the metric's name says, and counts concurrent
@@ -83,7 +83,7 @@ func (a *api) askFor(ctx context.Context, path, media string) (code, bytes int, 
 }
 
 // deaf requests a path on a connection of its own and never reads.
-func (a *api) deaf(t *testing.T, path string) {
+func (a *api) deaf(t *testing.T, path string) net.Conn {
 	tcp, err := net.Dial("tcp", a.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +93,7 @@ func (a *api) deaf(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(tls.Client(tcp, &tls.Config{InsecureSkipVerify: true}), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
+	return tcp
 }
 
 // Concurrent large answers are collected one after the other, with small ones in between.
@@ -127,86 +128,68 @@ func TestLargeAnswersAreCollectedOneAtATime(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer delays no other, until the reserved points exceed the
-// limit. Then others get 429, and succeed once the slow client was cut off.
+// Clients that do not read their answers hold the places of large answers, and delay no small one.
+// No time passes out: the clients leave.
 func TestSlowReadersOfLargeAnswers(t *testing.T) {
-	for timeout := 6 * time.Second; !slowReaders(t, timeout); timeout *= 3 {
-		if timeout > time.Minute {
-			t.Fatal("slow clients hold up nobody: the test shows nothing")
-		}
-	}
-}
-
-// slowReaders is one run with a RequestTimeout. It returns false if an answer took so long that slow
-// clients may have been cut off before: the machine was too slow.
-func slowReaders(t *testing.T, timeout time.Duration) bool {
-	const points = maxReserved * 2 / 5
 	s := &countingSource{}
-	a := start(t, s, func(c *Config) { c.RequestTimeout = timeout })
-	began := time.Now()
+	a := start(t, s, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 4, time.Hour })
+	const points = maxReserved * 2 / 5
+	var slow []net.Conn
 	for i := range 2 {
-		a.deaf(t, podsOf(points))
-		eventually(t, "it was gathered", func() bool {
-			return int(s.gathered.Load()) == i+1 || time.Since(began) > timeout
-		})
+		slow = append(slow, a.deaf(t, podsOf(points)))
+		eventually(t, "it was gathered", func() bool { return int(s.gathered.Load()) == i+1 })
 	}
-	roomCode, _, _, roomErr := a.ask(t.Context(), podsOf(maxReserved/10))
-	code, _, retry, err := a.ask(t.Context(), podsOf(points))
-	smallCode, _, _, smallErr := a.ask(t.Context(), podsOf(1))
-	if time.Since(began) > timeout {
-		return false
+	if code, _, retry, err := a.ask(t.Context(), podsOf(points)); code != http.StatusTooManyRequests || retry != "1" {
+		t.Errorf("one too many: %d, Retry-After %q, %v", code, retry, err)
 	}
-	if roomCode != http.StatusOK {
-		t.Errorf("what there is room for beside the slow: %d %v", roomCode, roomErr)
-	}
-	if code != http.StatusTooManyRequests || retry != "1" {
-		t.Errorf("what there is no room for: %d, Retry-After %q, %v", code, retry, err)
-	}
-	if smallCode != http.StatusOK {
-		t.Errorf("a small one: %d %v", smallCode, smallErr)
-	}
-	eventually(t, "the slow were cut off", func() bool {
-		code, _, _, _ := a.ask(t.Context(), podsOf(points))
-		return code == http.StatusOK
-	})
-	return true
-}
-
-// Clients that leave the queue free their places, and large answers leave places to small ones.
-func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
-	s := &countingSource{hold: make(chan struct{})}
-	a := start(t, s, func(c *Config) { c.MaxInFlight = 8 })
-	ctx, cancel := context.WithCancel(t.Context())
-	var asking sync.WaitGroup
-	for range 4 {
-		asking.Go(func() {
-			for ctx.Err() == nil { // the request below may have been first
-				_, _, _, _ = a.ask(ctx, podsOf(valuelist.MaxSmall+1))
-			}
-		})
-	}
-	var code int
-	eventually(t, "there are too many", func() bool {
-		soon, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer end()
-		var retry string
-		code, _, retry, _ = a.ask(soon, podsOf(valuelist.MaxSmall+1))
-		return code == http.StatusTooManyRequests && retry == "1"
-	})
 	if code, _, _, err := a.ask(t.Context(), podsOf(1)); code != http.StatusOK {
 		t.Errorf("a small one: %d %v", code, err)
 	}
-	cancel()
-	asking.Wait()
-	eventually(t, "those who left are gone", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 0 })
-	time.Sleep(100 * time.Millisecond) // the library does not notice the end of the context at once
-	close(s.hold)
-	if code, _, _, err := a.ask(t.Context(), podsOf(valuelist.MaxSmall+1)); code != http.StatusOK {
-		t.Errorf("who came after those who left: %d %v", code, err)
+	for _, one := range slow {
+		_ = one.Close()
 	}
-	if n := s.gathered.Load(); n != 2 {
-		t.Errorf("%d were gathered, want one before they left and the last", n)
-	}
+	eventually(t, "there is room again", func() bool {
+		code, _, _, _ := a.ask(t.Context(), podsOf(points))
+		return code == http.StatusOK
+	})
+}
+
+// Large answers leave places to small ones. Clients that leave the queue free their places.
+func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large = valuelist.MaxSmall + 1
+		q := newAnswerQueue(Config{MaxInFlight: 8, RequestTimeout: time.Minute})
+		first := &ticket{queue: q}
+		if err := q.wait(t.Context(), first, large); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() {
+				if err := q.wait(ctx, &ticket{queue: q}, large); err == nil {
+					t.Error("two are collected at once")
+				}
+			})
+		}
+		synctest.Wait()
+		if err := q.wait(t.Context(), &ticket{queue: q}, large); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("the fifth of four: %v", err)
+		}
+		small := &ticket{queue: q}
+		if _, err := small.buffer(t.Context())(valuelist.MaxSmall); err != nil {
+			t.Errorf("a small one: %v", err)
+		}
+		small.release()
+		leave()
+		waiting.Wait()
+		first.release()
+		last := &ticket{queue: q}
+		if err := q.wait(t.Context(), last, large); err != nil {
+			t.Errorf("one that comes after those that left: %v", err)
+		}
+		last.release()
+	})
 }
 
 // Many large answers take the memory of a few, also if the library encodes them.

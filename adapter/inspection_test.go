@@ -6,10 +6,14 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/inspect"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -257,39 +261,50 @@ func TestListsAreDiscovered(t *testing.T) {
 	}
 }
 
-// No more than maxScans pages are made at once; the next ones wait, and are told to retry.
+// No more than maxScans pages are made at once.
 func TestListsAtOnceAreBounded(t *testing.T) {
+	const lists = 4 * maxScans
 	c := manyMetrics(1)
-	c.entered, c.blocked = make(chan struct{}, 10), make(chan struct{})
-	a := inspected(t, c, func(cfg *Config) { cfg.RequestTimeout = 6 * time.Second })
-	done := make(chan struct{})
-	for range maxScans {
-		go func() {
-			resp, err := a.client.Get(a.url + inspectPath + "/metrics")
-			if err == nil {
-				_ = resp.Body.Close()
+	c.entered, c.blocked = make(chan struct{}, lists), make(chan struct{})
+	a := inspected(t, c, func(cfg *Config) { cfg.RequestTimeout = time.Hour })
+	var asking sync.WaitGroup
+	for range lists {
+		asking.Go(func() {
+			if code, _, _, err := a.askFor(t.Context(), inspectPath+"/metrics", "application/json"); code != http.StatusOK {
+				t.Error(code, err)
 			}
-			done <- struct{}{}
-		}()
+		})
 	}
+	eventually(t, "all are in flight", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == lists })
 	for range maxScans {
 		<-c.entered
-	}
-	resp, body := a.get(t, inspectPath+"/metrics", "")
-	for tries := 1; resp.StatusCode == http.StatusGatewayTimeout && tries < 10; tries++ {
-		resp, body = a.get(t, inspectPath+"/metrics", "") // the machine was too slow for RequestTimeout
 	}
 	if n := len(c.entered); n > 0 {
 		t.Errorf("%d pages beyond the limit are made", n)
 	}
-	if resp.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("beyond the limit: %s\n%s", resp.Status, body)
-	}
 	close(c.blocked)
-	for range maxScans {
-		<-done
-	}
-	if resp, _ := a.get(t, inspectPath+"/metrics", ""); resp.StatusCode != http.StatusOK {
-		t.Errorf("afterwards: %s", resp.Status)
-	}
+	asking.Wait()
+}
+
+// The next ones wait for a while, and are told to retry.
+func TestListsWaitForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newInspection(nil, nil, time.Second)
+		var ends []func()
+		for range maxScans {
+			end, err := n.begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ends = append(ends, end)
+		}
+		if _, err := n.begin(t.Context()); !apierrors.IsTooManyRequests(err) {
+			t.Errorf("beyond the limit: %v", err)
+		}
+		time.AfterFunc(900*time.Millisecond, ends[0])
+		if _, err := n.begin(t.Context()); err != nil {
+			t.Errorf("a place was free in time: %v", err)
+		}
+	})
+
 }

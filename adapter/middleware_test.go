@@ -1,17 +1,13 @@
 package adapter
 
 import (
-	"crypto/tls"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"k8s.io/klog/v2"
 )
@@ -62,52 +58,15 @@ func TestLongSelectorsAreQuotedInPart(t *testing.T) {
 	}
 }
 
-// Clients that request a large answer and never read it are cut off, and free their places.
+// A client that requests a large answer and never reads it is cut off, and frees its place.
 func TestClientsThatDoNotReadAreCutOff(t *testing.T) {
-	m := new(memory)
-	for i := range 20_000 {
-		m.put(held{object: metric.Object{Namespace: "shop"}, name: "many", kind: metric.Gauge, value: metric.Int(1), at: noon,
-			labels: metric.NewLabels([]metric.Label{{Key: "k", Value: fmt.Sprint(i)}, {Key: "long", Value: strings.Repeat("x", 1500)}})})
+	s := new(countingSource)
+	a := start(t, s, func(c *Config) { c.RequestTimeout = time.Second })
+	known := testutil.CollectAndCount(a.metrics.requests)
+	a.deaf(t, podsOf(maxReserved*2/5))
+	eventually(t, "it was gathered", func() bool { return s.gathered.Load() == 1 || testutil.CollectAndCount(a.metrics.requests) > known })
+	eventually(t, "its place is free", func() bool { return testutil.ToFloat64(a.metrics.inFlight) == 0 })
+	if resp, _ := a.get(t, podsOf(1), "application/json"); resp.StatusCode != http.StatusOK {
+		t.Errorf("%d afterwards", resp.StatusCode)
 	}
-	m.put(held{object: metric.Object{Namespace: "shop"}, name: "one", kind: metric.Gauge, value: metric.Int(1), at: noon})
-	for timeout := 2 * time.Second; !clientsAreCutOff(t, m, timeout); timeout *= 3 {
-		if timeout > time.Minute {
-			t.Fatal("the server is never full: the test shows nothing")
-		}
-	}
-}
-
-// clientsAreCutOff is one run with a RequestTimeout. It returns false if clients may have been cut off
-// before the server was asked: the machine was too slow.
-func clientsAreCutOff(t *testing.T, m *memory, timeout time.Duration) bool {
-	a := start(t, m, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 2, timeout })
-	began := time.Now()
-	for range 2 {
-		tcp, err := net.Dial("tcp", a.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tcp.Close()
-		// The sockets' buffers must hold far less than the answer.
-		if err := tcp.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-			t.Fatal(err)
-		}
-		conn := tls.Client(tcp, &tls.Config{InsecureSkipVerify: true})
-		fmt.Fprintf(conn, "GET %snamespaces/shop/many HTTP/1.1\r\nHost: a\r\n\r\n", externalRoot)
-	}
-	eventually(t, "both are in flight", func() bool {
-		return testutil.ToFloat64(a.metrics.inFlight) == 2 || time.Since(began) > timeout
-	})
-	one := externalRoot + "namespaces/shop/one"
-	if resp, _ := a.get(t, one, "application/json"); resp.StatusCode != http.StatusTooManyRequests {
-		if time.Since(began) > timeout {
-			return false
-		}
-		t.Fatalf("%d while the server is full: the test shows nothing", resp.StatusCode)
-	}
-	eventually(t, "there is room again", func() bool {
-		resp, _ := a.get(t, one, "application/json")
-		return resp.StatusCode == http.StatusOK
-	})
-	return true
 }

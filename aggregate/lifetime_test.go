@@ -162,6 +162,27 @@ func TestATimeToLiveIsExact(t *testing.T) {
 	}
 }
 
+// The end of one lifetime does not hide a later one from the sweep.
+func TestSweepKeepsTheNextEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.w.Online()
+		for i, name := range []string{"first", "second", "third"} {
+			f.w.Apply(&metric.Sample{Name: []byte(name), Kind: metric.Gauge, TTL: time.Duration(i+1) * time.Minute})
+		}
+		f.w.Offline()
+		f.Roll()
+		time.Sleep(5 * time.Second)
+		for left := 2; left >= 0; left-- {
+			time.Sleep(time.Minute)
+			f.sweepEnds(f.Clock.Now(), &pace{time.Now()})
+			if n := f.Series(); n != left {
+				t.Fatalf("%d series live, want %d", n, left)
+			}
+		}
+	})
+}
+
 // An unchanged value has the same time at every read, before the roller met it and after, and after
 // a restart.
 func TestTheSameValueHasTheSameTime(t *testing.T) {

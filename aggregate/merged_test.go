@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -278,6 +279,22 @@ func TestMergedSelectsTwins(t *testing.T) {
 		r.tables[0].push("hits:5|c|#pod:a,ns:ns,code:500")
 		time.Sleep(time.Second)
 		r.want("hits:total", "a=13")
+	})
+}
+
+// Over a window, a gauge has the value that was set last, at any origin. The first value of an
+// origin counts from the series' birth, although it is pushed again later.
+func TestMergedGaugeOverAWindow(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].push("temp:7|g|#pod:a,ns:ns")
+		time.Sleep(10 * time.Second)
+		r.tables[1].push("temp:3|g|#pod:a,ns:ns")
+		time.Sleep(30 * time.Second)
+		r.tables[1].push("temp:3|g|#pod:a,ns:ns")
+		time.Sleep(20 * time.Second)
+		if got, want := r.value("temp:mean:1m"), (7*10+3*50)/60.0; math.Abs(got-want) > 0.1 {
+			t.Errorf("the mean is %v, want %v", got, want)
+		}
 	})
 }
 

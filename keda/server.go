@@ -40,7 +40,10 @@ type Server struct {
 	watcher  *watcher
 	count    *counters
 	patience *patience
-	log      *slog.Logger
+	// stopPatience is the constant outside of tests.
+	stopPatience time.Duration
+
+	log *slog.Logger
 }
 
 // Limits of clients. An operator holds one connection for each address and TLS settings, with two streams
@@ -62,7 +65,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("keda: %w", err)
 	}
-	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), log: parts.Logger, health: health.NewServer()}
+	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
 	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
 	if !cfg.Insecure {
 		limits.Keep = connlimit.Forever
@@ -139,7 +142,7 @@ func (s *Server) end() {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(stopPatience):
+	case <-time.After(s.stopPatience):
 		s.grpc.Stop()
 		<-ended
 	}

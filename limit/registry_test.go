@@ -185,6 +185,21 @@ func TestAskedMetricTakesTheNewestUnaskedSlot(t *testing.T) {
 	}
 }
 
+func TestOfEqualAgeTheLastSlotIsEvicted(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	w.asked["shop/pods/scaling"] = true
+	for _, name := range []string{"c", "a", "e", "b", "d", "scaling"} {
+		if w.registry.Admit(&o, name, metric.Labels{}, 1) != metric.Applied {
+			t.Fatalf("%s was rejected", name)
+		}
+	}
+	w.registry.runJobs()
+	if !slices.Equal(w.removed, []string{"shed d"}) {
+		t.Errorf("removed %q, want d", w.removed)
+	}
+}
+
 func TestNamedMetricDoesNotEvictNamedOnes(t *testing.T) {
 	w := newWard(small())
 	for i := range 6 {

@@ -154,7 +154,8 @@ func TestWantedSlots(t *testing.T) {
 		}
 	}
 	one := use()
-	if one.Metrics != 1 || one.WantedMetrics != 11 || one.WantedSeries < 950 || one.WantedSeries > 1080 {
+	const sixErrors = 180 // the hashes are new in each process
+	if one.Metrics != 1 || one.WantedMetrics != 11 || one.WantedSeries < 1011-sixErrors || one.WantedSeries > 1011+sixErrors {
 		t.Errorf("%+v, want 11 metrics and about 1011 series", one)
 	}
 	if len(one.Holders) != 1 || one.Holders[0] != (Holder{"a", 8, false}) {

@@ -17,8 +17,8 @@ func TestCPUClock(t *testing.T) {
 	}
 	before := read()
 	for start := time.Now(); read().total-before.total < 30*time.Millisecond; {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("busy for 10s, and the clock shows less than 30ms")
+		if time.Since(start) > time.Minute {
+			t.Fatal("busy for a minute, and the clock shows less than 30ms")
 		}
 	}
 	after := read()

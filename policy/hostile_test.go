@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -134,7 +135,21 @@ func TestTheClusterIsAskedOnceForAllNamespaces(t *testing.T) {
 
 // A reader waits for one name of another namespace at most, not for all that its readers invent.
 func TestNamespacesTakeTurns(t *testing.T) {
-	set := setOf(slow("noisy", "slow", 1), Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}}))
+	set := New(time.Minute)
+	turn := func(namespace string) *sync.Mutex {
+		return &set.turns[maphash.String(turnSeed, namespace)%uint64(len(set.turns))]
+	}
+	ours := "shop"
+	for turn(ours) == turn("noisy") {
+		ours += "s"
+	}
+	set.Replace([]*Policy{slow("noisy", "slow", 1), Compile(Meta{Namespace: ours, Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}})})
+	taken := func(namespace string) {
+		for turn(namespace).TryLock() {
+			turn(namespace).Unlock()
+			time.Sleep(time.Millisecond)
+		}
+	}
 	const noisy = 90
 	var ended atomic.Int64
 	var readers sync.WaitGroup
@@ -145,15 +160,15 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			ended.Add(1)
 		})
 	}
-	time.Sleep(100 * time.Millisecond) // most of them wait; if fewer do, the test sees less
+	taken("noisy")
 	var before int64
 	readers.Go(func() {
-		if got := set.ask("shop", "jobs", "", metric.Reader{}); got != "ours 0" {
+		if got := set.ask(ours, "jobs", "", metric.Reader{}); got != "ours 0" {
 			t.Error(got)
 		}
 		before = ended.Load()
 	})
-	time.Sleep(100 * time.Millisecond)
+	taken(ours)
 	set.matching.Unlock()
 	readers.Wait()
 	if before > noisy/3 {
@@ -250,7 +265,8 @@ func TestChangesOpenAndCloseNothingElse(t *testing.T) {
 			}
 		})
 	}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for range 150 {
+		time.Sleep(5 * time.Millisecond) // lets the readers run
 		flapping := Compile(Meta{Namespace: "shop", Name: "flapping", Created: time.Unix(1e9, 0)}, Spec{Rules: []Rule{deny("flapping.*")}})
 		set.Replace(append(slices.Clone(fixed), flapping))
 		if got := set.ask("shop", "flapping", "", metric.Reader{}); got != "flapping 0" {

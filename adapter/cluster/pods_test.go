@@ -209,6 +209,24 @@ func TestPodsAreFound(t *testing.T) {
 	}
 }
 
+// A pod that leaves takes no container's ID with it that another pod has taken over.
+func TestContainerOfAnotherPodStays(t *testing.T) {
+	p := newPods(&Observer{})
+	for _, name := range []string{"a", "b"} {
+		one := aPod("shop", name, "u"+name)
+		one.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "containerd://" + hex64(1)}}
+		p.put(newPod(one))
+	}
+	p.drop("shop", "a")
+	if one := p.byContainer(hex64(1)); one == nil || one.Name != "b" {
+		t.Errorf("the container is that of %+v, want b", one)
+	}
+	p.drop("shop", "b")
+	if len(p.containerIndex) != 0 {
+		t.Error("its ID stays")
+	}
+}
+
 func TestWhatIsToldOfPods(t *testing.T) {
 	heard := &told{}
 	o := heard.observer()

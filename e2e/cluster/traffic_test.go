@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,10 +51,28 @@ func addressOf(t *testing.T, pod core.Pod) netip.Addr {
 // that are ready, as a load balancer would do it. Each pod sends a line for its share.
 type load struct {
 	perSecond atomic.Int64
-	// pause is the longest time between two rounds of lines since the last Swap, in nanoseconds.
-	pause atomic.Int64
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	stop      context.CancelFunc
+	done      sync.WaitGroup
+	mu        sync.Mutex
+	// pauses are the ends of pauses longer than mostPause; guarded by mu.
+	pauses []time.Time
+}
+
+const (
+	// mostPause is the longest pause of the load that can't move an autoscaler by itself.
+	mostPause = 700 * time.Millisecond
+	// pauseSeenFor is how long a pause shows: in the window of a metric, until the controller looks, and
+	// until the autoscaler is stable again.
+	pauseSeenFor = 45 * time.Second
+)
+
+// pausedBefore reports whether a pause of the load may have moved an autoscaler at a moment.
+func (l *load) pausedBefore(at time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.pauses, func(end time.Time) bool {
+		return end.Before(at.Add(time.Second)) && at.Sub(end) < pauseSeenFor
+	})
 }
 
 // loadEvery is how often each pod sends.
@@ -85,7 +104,11 @@ func (c *cluster) carry(ctx context.Context, l *load, namespace, selector string
 			return
 		case now := <-tick.C:
 			owed += float64(l.perSecond.Load()) * now.Sub(last).Seconds()
-			l.pause.Store(max(l.pause.Load(), int64(now.Sub(last))))
+			if now.Sub(last) > mostPause {
+				l.mu.Lock()
+				l.pauses = append(l.pauses, now)
+				l.mu.Unlock()
+			}
 			last = now
 			pods := c.running(ctx, namespace, selector)
 			if len(pods) == 0 {

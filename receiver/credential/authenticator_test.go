@@ -130,6 +130,25 @@ func TestTokensAreAskedAboutAgain(t *testing.T) {
 	})
 }
 
+// A result that was looked up before the passwords were reloaded is not cached.
+func TestResultFromBeforeAReloadIsNotCached(t *testing.T) {
+	c, asked := newChecker(time.Hour, 1, 1), 0
+	c.lookUp = func(context.Context, string, bool) (*Principal, string, error) {
+		if asked++; asked == 1 {
+			c.forget()
+		}
+		return &Principal{}, "", nil
+	}
+	for range 3 {
+		if _, err := c.check(t.Context(), here, "good"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked != 2 {
+		t.Errorf("%d look-ups; want one from before the reload and one from after it", asked)
+	}
+}
+
 // While the API server is away, no token is called bad, and answers younger than ten seconds stay
 // valid.
 func TestAuthorityAway(t *testing.T) {

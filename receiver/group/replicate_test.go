@@ -105,8 +105,8 @@ func TestReplicatedPost(t *testing.T) {
 // TestReplicatedDelete: a deletion reaches groups that were pushed to another replica, also one
 // that comes later, and not those that were pushed again.
 func TestReplicatedDelete(t *testing.T) {
-	all := newReplicas(t, 2)
-	a, b := all[0], all[1]
+	all := newReplicas(t, 3)
+	a, b, c := all[0], all[1], all[2]
 	at(all, a, "PUT", "job=x", "m 1\n")
 	late := a.TakeShared()
 	if b.Delete(keyOf("job=x")) {
@@ -114,7 +114,9 @@ func TestReplicatedDelete(t *testing.T) {
 	}
 	b.mustApply(late)
 	b.exposes("")
-	tell(b, a)
+	tell(b, a, c)
+	c.mustApply(late)
+	c.exposes("")
 	a.exposes("")
 	a.serves("")
 	at(all, a, "PUT", "job=x", "m 2\n")

@@ -122,6 +122,7 @@ func TestPoints(t *testing.T) {
 		"an unknown temporality":        {sum(3, true, `{"asInt":"7"}`), `unsupported "n": the aggregation temporality is unspecified; must be cumulative or delta`},
 		"a total below 0":               {sum(2, true, `{"asInt":"-7"}`), `value "n": the monotonic sum is negative; must be at least 0`},
 		"a delta that is NaN":           {sum(1, true, `{"asDouble":"NaN"}`), `value "n": the delta is NaN or infinite; must be finite`},
+		"a shift that is NaN":           {sum(1, false, `{"asDouble":"NaN"}`), `value "n": the delta is NaN or infinite; must be finite`},
 		"a total that is NaN":           {sum(2, true, `{"asDouble":"NaN",`+at+`}`), "n counter vanish @1700000060"},
 		"a delta that is infinite":      {sum(1, true, `{"asDouble":"Infinity"}`), `value "n": the delta is NaN or infinite; must be finite`},
 		"exemplars":                     {sum(2, true, `{"asInt":"7","exemplars":[{"asDouble":1,"traceId":"0102030405060708090a0b0c0d0e0f10","filteredAttributes":[`+attribute("u", "1")+`]}]}`), "n counter accumulate 7"},

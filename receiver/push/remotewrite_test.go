@@ -213,6 +213,17 @@ func TestRemoteWritePending(t *testing.T) {
 	}
 }
 
+// A client sends a body again if some of its samples can't be decided yet, although others are
+// forbidden for good.
+func TestRemoteWriteAsksForSamplesOfUnknownSendersFirst(t *testing.T) {
+	h, _ := startTrusting(t, 0)
+	h.table.refuse["soon"], h.table.refuse["no"] = metric.Pending, metric.Identity
+	headers := []string{"Content-Type", secondMessage, "Content-Encoding", "snappy"}
+	g := gateway{h}
+	g.writes(503, "no more can be held", remote2(remoteSeries{"soon", gaugeType, 1}, remoteSeries{"no", gaugeType, 1}), headers...)
+	g.writes(403, "", remote2(remoteSeries{"no", gaugeType, 1}), headers...)
+}
+
 func TestRemoteWriteSync(t *testing.T) {
 	g := gateway{start(t)}
 	g.wants(204, "", "POST", "/api/v1/write?sync=true", remote1(remoteSeries{"x", 0, 1}), "Content-Type", firstMessage)

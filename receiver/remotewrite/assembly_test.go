@@ -80,6 +80,20 @@ func TestHistogramInPieces(t *testing.T) {
 	p.wants([]one{{labels: low, samples: []Sample{{Value: stale, Timestamp: p.now.UnixMilli()}}}}, "x timer 0")
 }
 
+// A part that arrives after its moment was completed without it is awaited from the next moment on.
+// A moment that is sent again is not completed again.
+func TestPartOfACompletedMoment(t *testing.T) {
+	p := newPieces(t)
+	low, middle, high := []string{"x_bucket", "le", "1"}, []string{"x_bucket", "le", "2"}, []string{"x_bucket", "le", "+Inf"}
+	p.wants(p.at(low, 1, high, 3))
+	p.now = p.now.Add(15 * time.Second)
+	p.wants(p.at(low, 1, high, 3), "x [1] [1 2] n=3 sum=NaN", "x [1] [1 2] n=3 sum=NaN")
+	p.wants(p.at(low, 1, middle, 2, high, 3))
+	p.now = p.now.Add(15 * time.Second)
+	p.wants(p.at(low, 1, high, 4))
+	p.wants(p.at(middle, 2), "x [1 2] [1 1 2] n=4 sum=NaN")
+}
+
 // Two senders' histograms of one name are two.
 func TestPiecesOfSenders(t *testing.T) {
 	p := newPieces(t)

@@ -169,6 +169,27 @@ func TestEveryTornTail(t *testing.T) {
 	}
 }
 
+// TestTornOlderLog: a killed process leaves an unfinished write in its last log alone. A machine
+// that went down may leave one in any log.
+func TestTornOlderLog(t *testing.T) {
+	for _, thisBoot := range []bool{true, false} {
+		l := newTestLog(t, 12)
+		l.setWatermark(t, 6, thisBoot)
+		newer := testLog{path: filepath.Join(l.dir, "00002.mem")}
+		newer.write(t, append([]byte("\x00\x00\x00\x00\x00\x00\x00\x00other bytes "), l.content[HeaderBytes:]...))
+		if remark, err := Check(l.dir); remark != "" || err != nil {
+			t.Fatalf("two sound logs: %q, %v", remark, err)
+		}
+		l.write(t, append(bytes.Clone(l.content[:l.ends[8]-3]), make([]byte, 500)...))
+		switch remark, err := Check(l.dir); {
+		case thisBoot && !errors.Is(err, format.ErrDamaged):
+			t.Errorf("the process was killed: %q, %v; want damage", remark, err)
+		case !thisBoot && (err != nil || !strings.Contains(remark, "unfinished write")):
+			t.Errorf("the machine went down: %q, %v; want a remark", remark, err)
+		}
+	}
+}
+
 // TestLostVersion: a synced log that is missing held versions that a table must have.
 func TestLostVersion(t *testing.T) {
 	l := newTestLog(t, 10)

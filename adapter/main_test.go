@@ -1,0 +1,13 @@
+package adapter
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestMain raises the times that real sockets would be judged by.
+func TestMain(m *testing.M) {
+	decisionTTL, drainTimeout = time.Hour, time.Minute
+	os.Exit(m.Run())
+}
