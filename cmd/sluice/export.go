@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/export"
 	"github.com/sluice-metrics/sluice/metric"
@@ -11,10 +14,17 @@ type exportSource struct {
 	merged  *aggregate.Merged
 	freshen func()
 	alive   func(metric.Object) bool // nil: all objects are
+	disk    disk
+}
+
+// disk is the store.
+type disk interface {
+	Sync(ctx context.Context) error
+	Detail() (ok bool, message string)
 }
 
 func (p *dataPath) exportSource() export.Source {
-	s := exportSource{merged: p.merged, freshen: p.statsd.Freshen}
+	s := exportSource{merged: p.merged, freshen: p.statsd.Freshen, disk: p.store}
 	if p.cluster.view != nil {
 		s.alive = p.cluster.view.Alive
 	}
@@ -29,3 +39,14 @@ func (s exportSource) Families(match func(*metric.Family) bool) []metric.Family 
 
 // Reader implements export.Source.
 func (s exportSource) Reader() export.Reader { return s.merged.NewExport(s.alive) }
+
+// Persist implements export.Source.
+func (s exportSource) Persist(ctx context.Context) error { return s.disk.Sync(ctx) }
+
+// Persisting implements export.Source.
+func (s exportSource) Persisting() error {
+	if ok, detail := s.disk.Detail(); !ok {
+		return errors.New(detail)
+	}
+	return nil
+}

@@ -64,7 +64,7 @@ func TestCredentials(t *testing.T) {
 		if err := e.encode(newBatch()); err != nil {
 			t.Fatal(err)
 		}
-		_, err := e.post(t.Context())
+		_, err := e.post(t.Context(), nil)
 		return err == nil
 	}
 	_, _, foreign := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})

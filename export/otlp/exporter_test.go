@@ -3,6 +3,7 @@ package otlp
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,8 +23,23 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-// table is a Source with a family for each list of series.
+// table is a Source with a family for each list of series. It is on disk.
 type table map[metric.Family][]metric.LiveSeries
+
+func (t table) Persist(context.Context) error { return nil }
+
+func (t table) Persisting() error { return nil }
+
+// onDisk is a table on a disk.
+type onDisk struct {
+	table
+	persist    func() error
+	persisting error
+}
+
+func (d onDisk) Persist(context.Context) error { return d.persist() }
+
+func (d onDisk) Persisting() error { return d.persisting }
 
 func (t table) Families(match func(*metric.Family) bool) (all []metric.Family) {
 	for f := range t {
@@ -163,6 +179,32 @@ func TestSeriesReachTheCollector(t *testing.T) {
 	}
 	if e.sent.Load() != 4 || e.lost.Load() != 0 {
 		t.Errorf("%d sent, %d lost", e.sent.Load(), e.lost.Load())
+	}
+}
+
+// Totals are sent once they are on disk, and left out while nothing is persisted.
+func TestTotalsWaitForTheDisk(t *testing.T) {
+	full := errors.New("the disk is full")
+	for name, c := range map[string]struct {
+		persist, persisting error
+		points, lost        int
+	}{
+		"on disk": {nil, nil, 4, 0},
+		"fails":   {full, nil, 0, 4},
+		"full":    {full, full, 2, 0},
+	} {
+		server := newCollector(t)
+		persists := func() error {
+			if server.requests > 0 {
+				t.Errorf("%s: sent before it was on disk", name)
+			}
+			return c.persist
+		}
+		e := exporter(server.URL, onDisk{families(), persists, c.persisting})
+		e.export(t.Context())
+		if len(server.points) != c.points || int(e.lost.Load()) != c.lost {
+			t.Errorf("%s: %q, %d lost", name, server.points, e.lost.Load())
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/export"
 	"github.com/sluice-metrics/sluice/metric"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -23,6 +24,7 @@ type batch struct {
 	request pmetricotlp.ExportRequest
 	metrics pmetric.MetricSlice
 	points  int
+	totals  bool // a point is one
 
 	// The fields below are the metric of the last point.
 	family *metric.Family
@@ -78,7 +80,7 @@ func (b *batch) add(f *metric.Family, k metric.Kind, s *metric.LiveSeries, now t
 }
 
 func (b *batch) begin(f *metric.Family, k metric.Kind) {
-	b.family, b.kind = f, k
+	b.family, b.kind, b.totals = f, k, b.totals || export.Cumulative(k)
 	b.metric = b.metrics.AppendEmpty()
 	b.metric.SetName(strings.ToValidUTF8(f.Name, "\uFFFD"))
 	switch k {
