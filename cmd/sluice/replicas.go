@@ -113,8 +113,11 @@ func (r replicaSync) Name() string { return r.name }
 // PublishDelta implements store.Publisher. The replica is made after the store, and before a flush.
 func (r *replication) PublishDelta(block int, delta []byte) { r.replica.PublishDelta(block, delta) }
 
+// PublishWritten implements store.Publisher.
+func (r *replication) PublishWritten(n int) { r.replica.PublishWritten(n) }
+
 // PublishFlush implements store.Publisher.
-func (r *replication) PublishFlush() { r.replica.PublishFlush() }
+func (r *replication) PublishFlush(written bool) { r.replica.PublishFlush(written) }
 
 // setShadows tells readers and the own table which shadows there are, in the order of their
 // origins' names. rank is the number of names before the own one.
