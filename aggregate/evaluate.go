@@ -106,6 +106,7 @@ func (r *evaluation) added() {
 func (r *evaluation) addLocked(b *block, place uint32) {
 	r.countSeries(b.series[place].labels())
 	r.recordLocked(b, place)
+	r.noteStartLocked(b, place)
 	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
 	if r.Kind == metric.Counter && r.Stat == metric.Rate {
 		r.checkPace(b.series[place].entry)
@@ -143,6 +144,18 @@ func (r *evaluation) recordLocked(b *block, place uint32) {
 	} else if b.page.dirty.Has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now))
 	}
+}
+
+// noteStartLocked notes when a series of an export began. It records what the export shows, so that a
+// later fall is noticed.
+func (r *evaluation) noteStartLocked(b *block, place uint32) {
+	if !r.WithStart {
+		return
+	}
+	if b.page.dirty.Has(place) {
+		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now))
+	}
+	r.NoteStartLocked(b.handle(place), b.page.created[place])
 }
 
 // point returns the value of the roll-up, or false if it has none, such as a mean of no samples.

@@ -61,7 +61,7 @@ func TestCredentials(t *testing.T) {
 	delivers := func(c Config) bool {
 		e := mustNew(c, families())
 		e.access.client.Timeout = time.Minute
-		if err := e.encode(newBatch()); err != nil {
+		if err := e.encode(newBatch(nil)); err != nil {
 			t.Fatal(err)
 		}
 		_, err := e.post(t.Context(), nil)

@@ -41,6 +41,7 @@ type Exporter struct {
 	held     bytes.Buffer // encoded requests, one after the other
 	requests []request
 	totals   bool // one of them has a total
+	falling  map[string]bool
 
 	sent, lost atomic.Uint64 // series
 }
@@ -51,7 +52,7 @@ type request struct{ from, to, points int }
 // New makes an Exporter of a valid Config. It reads the files, and fails if it can't.
 func New(c Config, source export.Source, first func() bool, log *slog.Logger) (*Exporter, error) {
 	e := &Exporter{
-		config: c, source: source, first: first, log: log, access: credentials{config: c},
+		config: c, source: source, first: first, log: log, access: credentials{config: c}, falling: map[string]bool{},
 		failures: ratelog.Limiter{Interval: time.Minute},
 	}
 	return e, e.access.load()
@@ -84,11 +85,11 @@ func (e *Exporter) export(ctx context.Context) {
 	}
 	persists := e.source.Persisting() == nil
 	families := e.source.Families(func(*metric.Family) bool { return true })
-	reader, b := e.source.Reader(), newBatch()
+	reader, b := e.source.Reader(), newBatch(e.falling)
 	flush := func() {
 		if b.points > 0 {
 			e.hold(ctx, b)
-			b = newBatch()
+			b = newBatch(e.falling)
 		}
 	}
 	for i := range families {

@@ -65,6 +65,7 @@ type collector struct {
 	mu       sync.Mutex
 	statuses []int
 	points   []string
+	starts   []string // of totals
 	requests int
 }
 
@@ -95,6 +96,7 @@ func newCollector(t *testing.T, statuses ...int) *collector {
 		for _, scope := range request.Metrics().ResourceMetrics().At(0).ScopeMetrics().All() {
 			for _, m := range scope.Metrics().All() {
 				c.points = append(c.points, describe(m)...)
+				c.starts = append(c.starts, starts(m)...)
 			}
 		}
 	}))
@@ -120,6 +122,20 @@ func describe(m pmetric.Metric) (all []string) {
 				text += fmt.Sprint(" ", q.Quantile(), "=", q.Value())
 			}
 			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func starts(m pmetric.Metric) (all []string) {
+	switch m.Type() {
+	case pmetric.MetricTypeSum:
+		for _, p := range m.Sum().DataPoints().All() {
+			all = append(all, fmt.Sprint(m.Name(), " ", m.Sum().IsMonotonic(), " ", uint64(p.StartTimestamp())))
+		}
+	case pmetric.MetricTypeSummary:
+		for _, p := range m.Summary().DataPoints().All() {
+			all = append(all, fmt.Sprint(m.Name(), " ", uint64(p.StartTimestamp())))
 		}
 	}
 	return all
@@ -205,6 +221,33 @@ func TestTotalsWaitForTheDisk(t *testing.T) {
 		if len(server.points) != c.points || int(e.lost.Load()) != c.lost {
 			t.Errorf("%s: %q, %d lost", name, server.points, e.lost.Load())
 		}
+	}
+}
+
+// A total says since when it counts. Once a series of a metric has fallen, the metric isn't monotonic.
+func TestStartsAndFalls(t *testing.T) {
+	c := newCollector(t)
+	start := time.Unix(1_700_000_000, 5)
+	counters, timers := metric.KindSetOf(metric.Counter), metric.KindSetOf(metric.Timer)
+	source := table{
+		{Name: "a", Kinds: counters}:                    {{Value: metric.Int(1), Start: start}},
+		{Name: "b", Namespace: "bank", Kinds: counters}: {{Value: metric.Int(2), Start: start}},
+		{Name: "b", Namespace: "shop", Kinds: counters}: {{Value: metric.Int(3), Start: start.Add(time.Second), Fell: true}},
+		{Name: "c", Kinds: timers}:                      {{Start: start}},
+	}
+	e := exporter(c.URL, source)
+	e.export(t.Context())
+	want := []string{"a true 1700000000000000005", "b false 1700000000000000005", "b false 1700000001000000005", "c 1700000000000000005"}
+	slices.Sort(c.starts)
+	if !slices.Equal(c.starts, want) {
+		t.Errorf("%q, want %q", c.starts, want)
+	}
+	source[metric.Family{Name: "b", Namespace: "shop", Kinds: counters}] = nil
+	c.starts = nil
+	e.export(t.Context()) // a metric stays what it is
+	slices.Sort(c.starts)
+	if want = slices.Delete(want, 2, 3); !slices.Equal(c.starts, want) {
+		t.Errorf("%q, want %q", c.starts, want)
 	}
 }
 

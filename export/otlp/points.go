@@ -30,15 +30,17 @@ type batch struct {
 	family *metric.Family
 	kind   metric.Kind
 	metric pmetric.Metric
+	// falling are the names of counters of which a series has fallen.
+	falling map[string]bool
 }
 
-func newBatch() *batch {
+func newBatch(falling map[string]bool) *batch {
 	all := pmetric.NewMetrics()
 	resource := all.ResourceMetrics().AppendEmpty()
 	resource.Resource().Attributes().PutStr("service.name", "sluice")
 	scope := resource.ScopeMetrics().AppendEmpty()
 	scope.Scope().SetName("github.com/sluice-metrics/sluice")
-	return &batch{request: pmetricotlp.NewExportRequestFromMetrics(all), metrics: scope.Metrics()}
+	return &batch{request: pmetricotlp.NewExportRequestFromMetrics(all), metrics: scope.Metrics(), falling: falling}
 }
 
 // add adds a series. The attributes of its object stand beside its labels, because the series of
@@ -49,8 +51,13 @@ func (b *batch) add(f *metric.Family, k metric.Kind, s *metric.LiveSeries, now t
 	}
 	b.points++
 	at := pcommon.NewTimestampFromTime(now)
+	started := at
+	if s.Start.Before(now) {
+		started = pcommon.NewTimestampFromTime(s.Start)
+	}
 	if k == metric.Timer {
 		p := b.metric.Summary().DataPoints().AppendEmpty()
+		p.SetStartTimestamp(started)
 		p.SetTimestamp(at)
 		p.SetCount(uint64(s.Summary.Count + 0.5))
 		p.SetSum(s.Summary.Sum)
@@ -67,6 +74,10 @@ func (b *batch) add(f *metric.Family, k metric.Kind, s *metric.LiveSeries, now t
 	var p pmetric.NumberDataPoint
 	if k == metric.Counter {
 		p = b.metric.Sum().DataPoints().AppendEmpty()
+		p.SetStartTimestamp(started)
+		if s.Fell && !b.falling[f.Name] {
+			b.fall(f.Name)
+		}
 	} else {
 		p = b.metric.Gauge().DataPoints().AppendEmpty()
 	}
@@ -86,12 +97,24 @@ func (b *batch) begin(f *metric.Family, k metric.Kind) {
 	switch k {
 	case metric.Counter:
 		sum := b.metric.SetEmptySum()
-		sum.SetIsMonotonic(true)
+		sum.SetIsMonotonic(!b.falling[f.Name])
 		sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 	case metric.Timer:
 		b.metric.SetEmptySummary()
 	default:
 		b.metric.SetEmptyGauge()
+	}
+}
+
+// fall makes the sums of a name not monotonic, here and in all later requests: a metric is either for
+// all of its series.
+func (b *batch) fall(name string) {
+	b.falling[name] = true
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	for _, m := range b.metrics.All() {
+		if m.Type() == pmetric.MetricTypeSum && m.Name() == name {
+			m.Sum().SetIsMonotonic(false)
+		}
 	}
 }
 
