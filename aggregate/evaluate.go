@@ -146,16 +146,12 @@ func (r *evaluation) recordLocked(b *block, place uint32) {
 	}
 }
 
-// noteStartLocked notes when a series of an export began. It records what the export shows, so that a
-// later fall is noticed.
+// noteStartLocked notes when a series of an export began. What the export shows was recorded before
+// (recordLocked), so a later fall is noticed.
 func (r *evaluation) noteStartLocked(b *block, place uint32) {
-	if !r.WithStart {
-		return
+	if r.WithStart {
+		r.NoteStartLocked(b.handle(place), b.page.created[place])
 	}
-	if b.page.dirty.Has(place) {
-		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now))
-	}
-	r.NoteStartLocked(b.handle(place), b.page.created[place])
 }
 
 // point returns the value of the roll-up, or false if it has none, such as a mean of no samples.
