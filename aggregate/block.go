@@ -53,6 +53,9 @@ type page struct {
 	cells [kind.BlockSeries]kind.Cell
 	// kinds copies the kinds from the index entries. It is written with the identity.
 	kinds [kind.BlockSeries]metric.Kind
+	// created are the dates of the births, in Unix seconds. They stay when the machine's clock is set,
+	// and across restarts. They are written with the identity, and later under the history lock.
+	created [kind.BlockSeries]uint32
 	// ttls are the lifetimes given by pushes, coded as in expiry.go; 0: the default.
 	ttls [kind.BlockSeries]atomic.Uint32
 	// nextEnd is a stamp before which no pushed lifetime ends; noEnd if the page has none.

@@ -220,7 +220,7 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 		return lookup.Ref{}, metric.OverLimit
 	}
 	b, place := t.blocks.of(number)
-	t.fill(b, place, newcomer{entry: e, labels: lock.Shared(&t.index.Hash, f.Labels), born: now.Tick, seen: now.Stamp()})
+	t.fill(b, place, newcomer{entry: e, labels: lock.Shared(&t.index.Hash, f.Labels), born: now.Tick, created: uint32(now.Wall.Unix()), seen: now.Stamp()})
 	b.series[place].bornMillis = uint32(now.At % t.Clock.Tick / time.Millisecond)
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.Bound {
@@ -290,10 +290,11 @@ func (s *series) nameBytes() int64 {
 }
 
 type newcomer struct {
-	entry  *index.Entry
-	labels string // packed
-	born   uint32
-	seen   uint32
+	entry   *index.Entry
+	labels  string // packed
+	born    uint32
+	created uint32
+	seen    uint32
 }
 
 // fill writes a new series into a free place.
@@ -301,7 +302,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	s, c := &b.series[place], &b.page.cells[place]
 	s.entry, s.born, s.bornMillis = n.entry, n.born, 0
 	s.setLabels(n.labels)
-	b.page.kinds[place] = n.entry.Kind
+	b.page.kinds[place], b.page.created[place] = n.entry.Kind, n.created
 	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)
 	c.Seen.Store(n.seen)

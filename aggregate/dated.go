@@ -35,7 +35,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	}
 	refused := kind.Of(s.Kind).ApplyDatedLocked(&w.Applier, b.handle(place), tick, s)
 	if refused == metric.Applied {
-		b.bornLocked(t.Logs, place, tick, now)
+		t.bornLocked(b, place, tick, now)
 		b.page.cells[place].See(now)
 		if s.TTL != 0 {
 			b.page.setTTL(place, s.TTL)
@@ -47,17 +47,24 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 }
 
 // bornLocked moves the birth of a series back to a dated sample, but no further than windows reach.
-func (b *block) bornLocked(n *window.Logs, place, tick uint32, now window.Moment) {
-	b.backdateLocked(place, max(tick, now.Tick-min(now.Tick, n.Horizon)))
+func (t *Table) bornLocked(b *block, place, tick uint32, now window.Moment) {
+	tick = max(tick, now.Tick-min(now.Tick, t.Logs.Horizon))
+	b.backdateLocked(place, tick, dateOf(now, tick, t.Clock.Tick))
+}
+
+// dateOf is the date of an earlier tick of this process, in Unix seconds.
+func dateOf(now window.Moment, tick uint32, length time.Duration) uint32 {
+	return uint32(now.Wall.Add(time.Duration(tick)*length - now.At).Unix())
 }
 
 // backdateLocked moves the birth of a series back to a tick. An earlier birth is saved again: the
 // limits of all replicas compare births, so each of them has to know the same one.
-func (b *block) backdateLocked(place, tick uint32) {
+func (b *block) backdateLocked(place, tick, date uint32) {
 	if tick >= b.series[place].born {
 		return
 	}
 	b.series[place].born = tick
+	b.page.created[place] = min(b.page.created[place], date)
 	b.unnamed.Mark(place)
 	b.renamed.Store(true)
 }

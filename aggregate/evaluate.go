@@ -106,6 +106,7 @@ func (r *evaluation) added() {
 func (r *evaluation) addLocked(b *block, place uint32) {
 	r.countSeries(b.series[place].labels())
 	r.recordLocked(b, place)
+	r.noteStartLocked(b, place)
 	kind.Of(r.Kind).ReadLocked(&r.Reader, b.handle(place))
 	if r.Kind == metric.Counter && r.Stat == metric.Rate {
 		r.checkPace(b.series[place].entry)
@@ -142,6 +143,14 @@ func (r *evaluation) recordLocked(b *block, place uint32) {
 		r.dateLocked(b, place)
 	} else if b.page.dirty.Has(place) {
 		r.table.rollSeriesLocked(b, place, b.tickLocked(place, r.now))
+	}
+}
+
+// noteStartLocked notes when a series of an export began. What the export shows was recorded before
+// (recordLocked), so a later fall is noticed.
+func (r *evaluation) noteStartLocked(b *block, place uint32) {
+	if r.WithStart {
+		r.NoteStartLocked(b.handle(place), b.page.created[place])
 	}
 }
 

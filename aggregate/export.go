@@ -107,7 +107,7 @@ func (e *Export) begin(f *metric.Family, k metric.Kind) (*mergedRead, error) {
 		if err := r.evaluateKind(e.merged.own, &q, k, 1<<k); err != nil {
 			return nil, err
 		}
-		r.WithBuckets = e.merged.own.Histograms
+		r.WithBuckets, r.WithStart = e.merged.own.Histograms, k == metric.Counter || k == metric.Timer
 		e.reads[k] = r
 	}
 	for i := range e.sources {
@@ -146,6 +146,7 @@ func (r *mergedRead) export(one *metric.LiveSeries, yield func(*metric.LiveSerie
 		return true
 	}
 	one.Labels = r.shared
+	one.Start, one.Fell = r.Start()
 	if r.Kind == metric.Timer {
 		r.Summary(exportedQuantiles, &one.Summary)
 		if r.WithBuckets {

@@ -222,3 +222,101 @@ func TestBucketsOfAPushedHistogram(t *testing.T) {
 		}
 	})
 }
+
+// startsOf returns when the totals of counters and timers began, relative to a time, and whether they
+// have fallen.
+func startsOf(m *Merged, since time.Time) string {
+	var all []string
+	e := m.NewExport(nil)
+	for _, f := range m.Families(func(*metric.Family) bool { return true }) {
+		for _, k := range []metric.Kind{metric.Counter, metric.Timer} {
+			if f.Kinds.Has(k) {
+				e.Series(&f, k, func(s *metric.LiveSeries) bool {
+					text := fmt.Sprint(f.Name, " ", s.Start.Sub(since))
+					if s.Fell {
+						text += " fell"
+					}
+					all = append(all, text)
+					return true
+				})
+			}
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// A total began with its series, and says so after restarts and whatever the clock does. A series that
+// is born again begins again. Once a counter has fallen, that stays known.
+func TestStartsOfTotals(t *testing.T) {
+	for name, checkpoint := range map[string]func(int) bool{"deltas": never, "checkpoints": each} {
+		t.Run(name, func(t *testing.T) {
+			start(t, func(f *fixture) {
+				began, s := time.Now().Truncate(time.Second), newSaved()
+				check := func(when, want string) {
+					t.Helper()
+					if got := startsOf(NewMerged(f.Table), began); got != want {
+						t.Errorf("%s: %s, want %s", when, got, want)
+					}
+				}
+				restart := func() {
+					s.flush(f.Table, checkpoint)
+					time.Sleep(time.Hour)
+					f = s.restore(t)
+				}
+				f.push("c:3|c", "t:10|ms")
+				time.Sleep(10 * time.Second)
+				f.push("c:1|c", "d:1|c", "t:10|ms", "g:1|g")
+				check("first", "c 0s, d 10s, t 0s")
+				restart()
+				check("restarted", "c 0s, d 10s, t 0s")
+				s.setWall(10 * time.Minute) // the clock was wrong until now, or is
+				f = s.restore(t)
+				f.Clock.FollowWall()
+				check("the clock was set", "c 0s, d 10s, t 0s")
+
+				f.push("c:5|c", "d:9|c")
+				check("all rise", "c 0s, d 10s, t 0s")
+				f.push("c:-1|c", "d:-0.5|c") // before a roll has seen that they rose
+				check("they fell", "c 0s fell, d 10s fell, t 0s")
+				f.push("c:7|c", "d:9.5|c")
+				restart()
+				check("restarted", "c 0s fell, d 10s fell, t 0s")
+
+				f.Delete(metric.Query{Object: "*", Expression: metric.Expression{Name: "d"}})
+				f.push("d:1|c")
+				reborn := time.Since(began).Truncate(time.Second)
+				check("born again", fmt.Sprintf("c 0s fell, d %v, t 0s", reborn))
+			})
+		})
+	}
+}
+
+// A client's running total began when the client says, and again when the client restarts. Of several
+// origins, the earliest birth and the newest start count.
+func TestStartsOfRunningTotals(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		began := time.Now().Truncate(time.Second)
+		push := func(origin int, whole float64, started time.Duration) {
+			s := total("r", whole)
+			s.Started = began.Add(started).UnixNano()
+			r.tables[origin].apply(s)
+			time.Sleep(2 * time.Second)
+		}
+		check := func(when, want string) {
+			t.Helper()
+			if got := startsOf(r.Merged, began); got != want {
+				t.Errorf("%s: %s, want %s", when, got, want)
+			}
+		}
+		r.tables[0].push("c:1|c")
+		time.Sleep(3 * time.Second)
+		r.tables[1].push("c:1|c", "d:-1|c")
+		push(0, 100, -time.Minute)
+		check("first", "c 0s, d 3s fell, r -1m0s")
+		push(1, 110, -time.Minute)
+		check("at another origin", "c 0s, d 3s fell, r -1m0s")
+		push(1, 5, time.Second)
+		check("the client restarted", "c 0s, d 3s fell, r 1s")
+	})
+}

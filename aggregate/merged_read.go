@@ -407,6 +407,7 @@ func (r *mergedRead) addTwinLocked(one twin, b *block, place uint32, first bool)
 		r.countSeries(b.series[place].labels())
 	}
 	r.recordLocked(b, place)
+	r.noteStartLocked(b, place)
 	r.ReadTwinLocked(b.handle(place), &r.sources[one.source].course)
 }
 

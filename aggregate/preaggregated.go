@@ -48,7 +48,7 @@ func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (refused metr
 	if refused != metric.Applied {
 		return refused, true
 	}
-	b.bornLocked(t.Logs, place, tick, now)
+	t.bornLocked(b, place, tick, now)
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
 		b.page.expectEnd(place, now)
@@ -69,7 +69,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	}
 	tick := now.TickOf(then, t.Clock.Tick)
 	if b.page.cells[place].History.Stamp == 0 {
-		b.backdateLocked(place, tick)
+		b.backdateLocked(place, tick, dateOf(now, tick, t.Clock.Tick))
 	}
 	return tick
 }

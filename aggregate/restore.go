@@ -198,6 +198,10 @@ func (r *restorer) replay(delta []byte) error {
 	for d := (&blob.Decoder{Rest: delta}); len(d.Rest) > 0 || d.Err != nil; {
 		switch d.Byte() {
 		case recordBirth:
+			before.undated = false
+			r.birth(d, before.next(d))
+		case recordUndated:
+			before.undated = true
 			r.birth(d, before.next(d))
 		case recordSpelledOut:
 			r.birth(d, readSpelledOut(d))
@@ -248,9 +252,15 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		r.live.named.Mark(place)
 	}
 	born = r.CurrentTick(born)
+	created := i.created
+	if created == 0 {
+		created = dateOf(r.now, born, r.t.Clock.Tick)
+		r.b.renamed.Store(true) // the next checkpoint saves it
+	}
 	if r.stateOf(place) == state && form.Matches(one.entry, one.packed()) {
 		r.b.history.Lock()
 		one.born = min(one.born, born) // see block.backdateLocked
+		r.b.page.created[place] = min(r.b.page.created[place], created)
 		r.b.history.Unlock()
 		return
 	}
@@ -259,7 +269,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		return
 	}
 	entry := looseEntry(form.Key(), object, k)
-	r.fill(place, state, newcomer{entry: entry, labels: labels.Packed(), born: born, seen: r.now.Stamp()})
+	r.fill(place, state, newcomer{entry: entry, labels: labels.Packed(), born: born, created: created, seen: r.now.Stamp()})
 }
 
 // looseEntry returns an entry that is not in the index. A restored series has one until it is filed

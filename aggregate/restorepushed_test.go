@@ -202,7 +202,13 @@ func restoreFormat(t *testing.T, from string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := identitiesOf(t, f.AppendNames(nil, 0)), identitiesOf(t, names); !slices.Equal(got, want) {
+	got, want := identitiesOf(t, f.AppendNames(nil, 0)), identitiesOf(t, names)
+	for i := range want { // births had no dates then
+		if want[i].created = got[min(i, len(got)-1)].created; want[i].created == 0 {
+			t.Error("a birth has no date")
+		}
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("names changed:\n%v\n%v", got, want)
 	}
 	return f

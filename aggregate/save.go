@@ -31,7 +31,8 @@ const (
 // Record types of a delta. Replaying a delta's records in order is idempotent: the restored state
 // may already include some or all of the changes.
 const (
-	recordBirth      = 'B'
+	recordBirth      = 'C'
+	recordUndated    = 'B' // a birth of older formats, without its date
 	recordSpelledOut = 'b' // a birth of older formats, with all its strings
 	recordDeath      = 'd'
 	recordValue      = 'v'
@@ -99,7 +100,7 @@ func (t *Table) AppendNames(dst []byte, block int) []byte {
 // AppendBlockNames is AppendNames without an effect on NamesChanged. Any goroutine may call it.
 func (t *Table) AppendBlockNames(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
-	dst = binary.AppendUvarint(dst, sharedNames)
+	dst = binary.AppendUvarint(dst, datedNames)
 	var said nameWriter
 	for place := range uint32(kind.BlockSeries) {
 		dst = b.appendName(dst, place, &said)

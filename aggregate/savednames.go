@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"encoding/binary"
+	"math"
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
@@ -20,16 +21,20 @@ import (
 // nameWriter holds the strings that a blob has spelled out so far.
 type nameWriter struct {
 	shared, objects stringTable
+	created         int64 // of the birth before
 }
 
 // nameReader holds the strings that were read spelled out so far, by number.
 type nameReader struct {
 	shared, objects []string
+	created         int64 // of the birth before
+	undated         bool  // births have no date
 }
 
 // birth is the saved identity of a series.
 type birth struct {
 	place, state, born uint32
+	created            uint32 // 0: unknown
 	kind               metric.Kind
 	object             metric.Object
 	name, labels       string
@@ -43,6 +48,8 @@ func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.savedState(place)))
 	dst = append(dst, byte(e.Kind))
 	dst = binary.AppendUvarint(dst, uint64(one.born))
+	dst = binary.AppendVarint(dst, int64(b.page.created[place])-s.created)
+	s.created = int64(b.page.created[place])
 	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.Resource), key.Namespace), key.Name)
 	dst = s.objects.append(s.objects.append(dst, e.Name), e.UID)
 	return s.shared.append(dst, one.packed())
@@ -61,24 +68,34 @@ func readPlace(d *blob.Decoder) uint32 {
 // next reads what appendLocked wrote.
 func (s *nameReader) next(d *blob.Decoder) (i birth) {
 	i.place, i.state, i.kind, i.born = readPlace(d), d.Uint32(), metric.Kind(d.Byte()), d.Uint32()
+	if !s.undated {
+		if s.created += d.Varint(); s.created < 0 || s.created > math.MaxUint32 {
+			d.Fail()
+		}
+		i.created = uint32(s.created)
+	}
 	i.object.Resource, i.object.Namespace, i.name = readShared(d, &s.shared), readShared(d, &s.shared), readShared(d, &s.shared)
 	i.object.Name, i.object.UID, i.labels = readShared(d, &s.objects), readShared(d, &s.objects), readShared(d, &s.shared)
 	return i
 }
 
-// sharedNames is the first varint of a names blob that spells out each string once. Blobs of older
-// formats begin with a place, which is always lower.
-const sharedNames = kind.BlockSeries
+// The first varint of a names blob says how it is written. datedNames have the dates of births;
+// sharedNames, of an older format, don't. Still older blobs begin with a place, which is always lower.
+const (
+	sharedNames = kind.BlockSeries
+	datedNames  = kind.BlockSeries + 1
+)
 
 // readNames reads the output of AppendNames, in this format and older ones. Each call of next reads
 // one birth.
 func readNames(names []byte) (d *blob.Decoder, next func() birth) {
 	d = &blob.Decoder{Rest: names}
-	if first, n := binary.Uvarint(names); n <= 0 || first != sharedNames {
+	first, n := binary.Uvarint(names)
+	if n <= 0 || first != sharedNames && first != datedNames {
 		return d, func() birth { return readSpelledOut(d) }
 	}
 	d.Uvarint()
-	var before nameReader
+	before := nameReader{undated: first == sharedNames}
 	return d, func() birth { return before.next(d) }
 }
 

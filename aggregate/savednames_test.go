@@ -83,7 +83,7 @@ func TestBirthsAreShort(t *testing.T) {
 func TestBirthOfAnUnknownString(t *testing.T) {
 	for _, n := range []byte{1, 3, 255} {
 		var before nameReader
-		d := &blob.Decoder{Rest: []byte{0, 3, 0, 0, n, 1}}
+		d := &blob.Decoder{Rest: []byte{0, 3, 0, 0, 0, n, 1}}
 		if before.next(d); d.Err == nil {
 			t.Errorf("%d is taken for a string", n)
 		}

@@ -61,8 +61,10 @@ type Options struct {
 	Match []string
 	// Namespaces select series; empty: all, and those of no namespace.
 	Namespaces []string
-	Naming     Naming
-	Timers     Timers
+	// WithoutTotals leaves out counters and timers.
+	WithoutTotals bool
+	Naming        Naming
+	Timers        Timers
 	// Seconds are patterns of the names of timers that are pushed in milliseconds and exported in
 	// seconds.
 	Seconds  []string

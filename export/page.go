@@ -17,10 +17,22 @@ type Page struct {
 
 // NewPage lists the metrics of a page.
 func NewPage(source Source, o Options) *Page {
-	return &Page{o, source, source.Families(func(f *metric.Family) bool {
+	p := &Page{o, source, source.Families(func(f *metric.Family) bool {
 		return (len(o.Namespaces) == 0 || slices.Contains(o.Namespaces, f.Namespace)) &&
 			(len(o.Match) == 0 || matchesAny(o.Match, f.Name))
 	})}
+	if o.WithoutTotals {
+		for i := range p.families {
+			p.families[i].Kinds &^= totals
+		}
+		p.families = slices.DeleteFunc(p.families, func(f metric.Family) bool { return f.Kinds == 0 })
+	}
+	return p
+}
+
+// HasTotals reports whether the page has a total, so that it must not be sent before Persist.
+func (p *Page) HasTotals() bool {
+	return slices.ContainsFunc(p.families, func(f metric.Family) bool { return f.Kinds&totals != 0 })
 }
 
 // Empty reports whether the page has no metric.

@@ -3,6 +3,7 @@ package export
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,10 @@ func (t table) Families(match func(*metric.Family) bool) (all []metric.Family) {
 }
 
 func (t table) Reader() Reader { return t }
+
+func (t table) Persist(context.Context) error { return nil }
+
+func (t table) Persisting() error { return nil }
 
 func (t table) Series(f *metric.Family, k metric.Kind, yield func(*metric.LiveSeries) bool) {
 	for _, s := range t {
@@ -131,6 +136,13 @@ lat{namespace="shop",quantile="0.5"} 0.006
 lat{namespace="shop",quantile="0.99"} NaN
 lat_sum{namespace="shop"} 0.012
 lat_count{namespace="shop"} 2
+`, 0},
+		{"without totals", tableOf("counter /shop/ hits {} 3", "timer /shop/ lat {} 12", "set /shop/ users {} 7", "gauge /shop/ x {} 1", "counter /bank/ x {} 1"),
+			Options{WithoutTotals: true}, `
+# TYPE users gauge
+users{namespace="shop"} 7
+# TYPE x gauge
+x{namespace="shop"} 1
 `, 0},
 		{"timers", tableOf("timer pods/shop/web-1 lat {quantile=x,le=y} 12", "timer pods/shop/web-1 other {} 12"), Options{Seconds: []string{"o*"}}, `
 # TYPE lat summary

@@ -77,6 +77,9 @@ func (w *writer) add(s *metric.LiveSeries, k metric.Kind, scale float64) {
 	labels := w.labels[first:len(w.labels):len(w.labels)]
 	w.written.Series++
 	m := exposition.Metric{Labels: labels}
+	if !s.Start.IsZero() {
+		m.Created = s.Start.UnixNano()
+	}
 	switch {
 	case k != metric.Timer:
 		m.Value = s.Value.Float64()

@@ -1,5 +1,7 @@
 package metric
 
+import "time"
+
 // Family is one metric of all objects of a resource in a namespace, or one external metric.
 type Family struct {
 	Resource  string // empty: external
@@ -27,6 +29,11 @@ type LiveSeries struct {
 	// Value is the total of a counter, the last value of a gauge, and the number of members that a
 	// set saw in the default window.
 	Value Number
+	// Start is when the totals of a counter or timer began: at its birth, or when the client's running
+	// total did. It stays the same across restarts, and a later one tells of a reset.
+	Start time.Time
+	// Fell is set once a counter has fallen by an increment below 0.
+	Fell bool
 	// Summary describes a timer.
 	Summary Summary
 	// Buckets are those of a timer, if the table keeps their totals.

@@ -130,6 +130,7 @@ func (f *follower) applyLocked(m *beatBody, wholesBefore uint64, now time.Time) 
 	}
 	f.advanced, f.ran = now, false
 	f.beat = *m
+	f.unwritten.Store(m.unwritten)
 	f.cutLocked(m.blocks)
 	for i := range wholes {
 		f.applyWholeLocked(&wholes[i])

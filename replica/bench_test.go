@@ -51,7 +51,7 @@ func flushTable(r *Replica, table *aggregate.Table, buffer []byte) []byte {
 			r.PublishDelta(block, buffer)
 		}
 	}
-	r.PublishFlush()
+	r.PublishFlush(true)
 	return buffer
 }
 

@@ -45,6 +45,63 @@ func TestAnotherProtocolVersionIsLeftAlone(t *testing.T) {
 	w.agree(w.applied())
 }
 
+// While the disk of a live replica fails, the others know that its newest state is not on it.
+func TestTheDiskOfAnotherFails(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	check := func(when, want string) {
+		t.Helper()
+		w.push(a)
+		w.run(2 * beatEvery)
+		if got := b.replica.Unwritten(); got != want {
+			t.Errorf("%s: the disk of %q is behind, want %q", when, got, want)
+		}
+	}
+	check("at first", "")
+	a.diskFails = true
+	check("it fails", "a")
+	a.diskFails = false
+	check("it is repaired", "")
+	a.diskFails = true
+	check("it fails again", "a")
+	a.kill()
+	w.run(2 * standsAfter)
+	if got := b.replica.Unwritten(); got != "" {
+		t.Errorf("%q is waited for, and is dead", got)
+	}
+}
+
+// Deltas are sent in order, those that are on disk first, and the rest with the end of the flush.
+func TestDeltasWaitForTheDisk(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	w.run(2 * beatEvery)
+	a.nextRun = w.fabric.now().Add(time.Hour)
+	received := func() uint64 { return b.replica.origins.sorted()[0].received.Load() }
+	w.push(a)
+	var deltas int
+	for block := range a.table.Blocks() {
+		if delta := a.table.AppendDelta(nil, block); len(delta) > 0 {
+			a.replica.PublishDelta(block, delta)
+			deltas++
+		}
+	}
+	before := received()
+	a.replica.PublishWritten(0)
+	if w.run(50 * time.Millisecond); deltas == 0 || received() != before {
+		t.Errorf("%d deltas; %d bytes received before they are on disk", deltas, received()-before)
+	}
+	a.replica.PublishWritten(deltas)
+	if w.run(50 * time.Millisecond); received() == before || len(a.replica.publisher.kept) > 0 {
+		t.Errorf("%d bytes received, %d deltas kept", received()-before, len(a.replica.publisher.kept))
+	}
+	a.replica.PublishFlush(true)
+	w.run(2 * beatEvery)
+	if got, want := b.total(), w.applied(); got != want {
+		t.Errorf("total %d, want %d", got, want)
+	}
+}
+
 func TestOtherWindowsAreLeftAlone(t *testing.T) {
 	w := newWorld(t, 1, "a", "b")
 	w.nodes[0].table.windows = 10 // the model refuses them

@@ -30,8 +30,10 @@ type follower struct {
 	resyncs  atomic.Uint64
 	heard    atomic.Int64 // when the newest heartbeat arrived: nanoseconds since the replica's start
 	left     atomic.Bool  // the process has said that it ends
-	joined   atomic.Bool  // the shadow has been complete
-	size     atomic.Int64 // blocks
+	// unwritten: a part of the newest flush that is applied is not on the origin's disk.
+	unwritten atomic.Bool
+	joined    atomic.Bool  // the shadow has been complete
+	size      atomic.Int64 // blocks
 	// succeeded: another epoch of this name was heard since the newest heartbeat.
 	succeeded atomic.Bool
 	// announced: the origin has answered which silent origins it has a shadow of.

@@ -155,12 +155,14 @@ type beatBody struct {
 	digest    uint64 // of the blocks' numbers after that flush
 	documents uint64 // the number of the newest documents message
 	leaving   bool   // the process ends, and this is its last state
+	unwritten bool   // a part of that flush is not on the origin's disk
 	clock     []byte // at the end of that flush
 }
 
 const (
-	flagLeaving  = 1
-	longestClock = 4 << 10
+	flagLeaving   = 1
+	flagUnwritten = 2
+	longestClock  = 4 << 10
 )
 
 func (m *beatBody) append(dst []byte) []byte {
@@ -170,13 +172,15 @@ func (m *beatBody) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(m.blocks))
 	dst = binary.LittleEndian.AppendUint64(dst, m.digest)
 	dst = binary.AppendUvarint(dst, m.documents)
-	return append(append(dst, bit(m.leaving, flagLeaving)), m.clock...)
+	return append(append(dst, bit(m.leaving, flagLeaving)|bit(m.unwritten, flagUnwritten)), m.clock...)
 }
 
 func readBeat(body []byte) (m beatBody, err error) {
 	d := blob.Decoder{Rest: body}
 	m.number, m.sent, m.flush, m.blocks = d.Uvarint(), d.Varint(), d.Uvarint(), readBlock(&d)
-	m.digest, m.documents, m.leaving = d.Uint64(), d.Uvarint(), d.Byte()&flagLeaving != 0
+	m.digest, m.documents = d.Uint64(), d.Uvarint()
+	flags := d.Byte()
+	m.leaving, m.unwritten = flags&flagLeaving != 0, flags&flagUnwritten != 0
 	if d.Err != nil || len(d.Rest) > longestClock {
 		return beatBody{}, errDamaged
 	}

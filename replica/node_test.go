@@ -23,6 +23,7 @@ type node struct {
 	// What the store has: the table at the last flush, and the epoch.
 	disk, diskBefore *modelTable // at the newest flush, and the one before
 	diskEpoch        []byte
+	diskFails        bool
 }
 
 func newNode(t testing.TB, f *fabric, name string) *node {
@@ -90,7 +91,9 @@ func (n *node) flush() {
 			n.replica.PublishDelta(block, delta)
 		}
 	}
-	n.replica.PublishFlush()
+	if n.replica.PublishFlush(!n.diskFails); n.diskFails {
+		return
+	}
 	n.diskBefore = n.disk
 	n.disk, n.diskEpoch = n.table.clone(), n.epoch.AppendDocument(nil)
 }

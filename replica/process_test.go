@@ -194,7 +194,7 @@ func (p *process) flush() {
 			d.deltas[block] = nil
 		}
 	}
-	p.replica.PublishFlush()
+	p.replica.PublishFlush(true)
 	d.clock, d.epoch = p.table.AppendClock(nil), p.epoch.AppendDocument(nil)
 	d.samples = len(p.samples)
 	for _, key := range p.deleted.Changed(false) {

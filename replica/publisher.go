@@ -11,12 +11,15 @@ import (
 // while flushes take longer.
 const beatEvery = 500 * time.Millisecond
 
-// publisher publishes the flushes of the own table. The flush goroutine calls delta and flush.
+// publisher publishes the flushes of the own table. The flush goroutine calls delta, send, mark and flush.
 type publisher struct {
 	r       *Replica
 	letters atomic.Uint64 // the number of the last letter
 
-	body, buffer []byte // scratch space of the flush goroutine
+	// The flush goroutine owns these.
+	body   []byte // of the deltas that are kept
+	kept   []keptDelta
+	buffer []byte // scratch space
 
 	mu       sync.Mutex // guards all below
 	began    bool
@@ -32,9 +35,21 @@ type publisher struct {
 // PublishDelta implements store.Publisher.
 func (r *Replica) PublishDelta(block int, delta []byte) { r.publisher.delta(block, delta) }
 
-// PublishFlush implements store.Publisher.
-func (r *Replica) PublishFlush() { r.publisher.flush() }
+// PublishWritten implements store.Publisher.
+func (r *Replica) PublishWritten(n int) { r.publisher.send(n) }
 
+// PublishFlush implements store.Publisher.
+func (r *Replica) PublishFlush(written bool) {
+	r.publisher.send(len(r.publisher.kept))
+	r.publisher.mark(written)
+	r.publisher.flush()
+}
+
+// keptDelta is a delta that is not on disk yet. A replica that had it would fall back once this
+// process was killed and came back.
+type keptDelta struct{ block, end int }
+
+// delta numbers a delta and keeps it. A whole block that is read meanwhile has its number.
 func (p *publisher) delta(block int, delta []byte) {
 	m := deltaBody{block: block, delta: delta}
 	p.mu.Lock()
@@ -46,8 +61,23 @@ func (p *publisher) delta(block int, delta []byte) {
 	m.seq, m.flush = p.seqs[block], p.beat.flush+1
 	m.first = m.seq == 1 && block >= p.restored
 	p.mu.Unlock()
-	p.body = m.append(p.body[:0])
-	p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, block), typeDelta, p.body, p.buffer)
+	p.body = m.append(p.body)
+	p.kept = append(p.kept, keptDelta{block, len(p.body)})
+}
+
+// send sends the oldest n deltas that are kept.
+func (p *publisher) send(n int) {
+	n = min(n, len(p.kept))
+	sent := 0
+	for _, one := range p.kept[:n] {
+		p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, one.block), typeDelta, p.body[sent:one.end], p.buffer)
+		sent = one.end
+	}
+	p.body = append(p.body[:0], p.body[sent:]...)
+	p.kept = append(p.kept[:0], p.kept[n:]...)
+	for i := range p.kept {
+		p.kept[i].end -= sent
+	}
 	p.trim()
 }
 
@@ -70,11 +100,19 @@ func (p *publisher) growLocked(blocks int) {
 const keptBuffer = 1 << 20
 
 func (p *publisher) trim() {
-	for _, b := range []*[]byte{&p.body, &p.buffer} {
-		if cap(*b) > keptBuffer {
-			*b = nil
-		}
+	if len(p.body) == 0 && cap(p.body) > keptBuffer {
+		p.body = nil
 	}
+	if cap(p.buffer) > keptBuffer {
+		p.buffer = nil
+	}
+}
+
+// mark notes whether the next flush, and heartbeats until the one after it, are of what is on disk.
+func (p *publisher) mark(written bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beat.unwritten = !written
 }
 
 func (p *publisher) flush() {

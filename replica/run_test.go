@@ -194,7 +194,7 @@ func (m *member) flush() {
 			m.replica.PublishDelta(block, delta)
 		}
 	}
-	m.replica.PublishFlush()
+	m.replica.PublishFlush(true)
 }
 
 func (m *member) add(block int, n uint64) {

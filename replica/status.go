@@ -130,6 +130,17 @@ func (r *Replica) hasJoined(now time.Time) bool {
 	return true
 }
 
+// Unwritten names a live replica whose state here is ahead of its disk; empty: there is none. A kill
+// would take that part back.
+func (r *Replica) Unwritten() string {
+	for _, f := range r.origins.live(r.now()) {
+		if f.unwritten.Load() {
+			return f.key.name
+		}
+	}
+	return ""
+}
+
 // Away says which other replicas are not heard, a sentence each. Of those that came back, the former state is
 // not meant.
 func (r *Replica) Away() (all []string) {

@@ -27,7 +27,8 @@
 //	S3 A delta's slot is reused only when a checkpoint has made its old content worthless.
 //	S4 After a failed write, the next successful flush writes a checkpoint of each affected block.
 //	S5 Whatever is on disk when a flush has returned survives the death of the process.
-//	S6 The Publisher receives every delta once and in order, whatever state the disk is in.
+//	S6 The Publisher receives every delta once and in order, whatever state the disk is in. While
+//	   the disk keeps up, it sends none that a kill would take back.
 //
 // Ingest never waits for the store: one goroutine flushes, one syncs, and while the disk is slow,
 // full or failing, Lag grows and Detail says why. The store never deletes data that it can't read:

@@ -105,6 +105,9 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 	f.batch.db, f.batch.seq = db, seq
 	f.grow(f.table.Blocks())
 	f.pacer.begin()
+	if f.publisher != nil {
+		f.publisher.ahead = false
+	}
 	for block := range f.table.Blocks() {
 		f.grow(block + 1)
 		if err := f.block(block, seq); err != nil {
@@ -113,9 +116,6 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 			return err
 		}
 		f.pacer.step()
-	}
-	if f.publisher != nil {
-		f.publisher.to.PublishFlush() // the documents and the last commit may wait for the disk
 	}
 	f.trim()
 	f.documents.collect()
@@ -130,6 +130,9 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 		return err
 	}
 	f.documents.flushed()
+	if f.publisher != nil {
+		f.publisher.flushed()
+	}
 	return nil
 }
 
@@ -142,6 +145,9 @@ func (f *flusher) block(block int, seq format.Sequence) error {
 		}
 		if err := f.putDelta(block, seq); err != nil {
 			return err
+		}
+		if f.publisher != nil && !f.publisher.ahead { // else this delta may be published already
+			f.publisher.put++
 		}
 	}
 	if saved.checkpointDue(block, seq) {
@@ -226,6 +232,9 @@ func (f *flusher) committed(writes []blockWrite) {
 		if c.names {
 			saved.names = c.seq
 		}
+	}
+	if f.publisher != nil {
+		f.publisher.written()
 	}
 }
 

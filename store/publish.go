@@ -7,11 +7,15 @@ import "time"
 // one at a time, and must not block for long.
 type Publisher interface {
 	// PublishDelta receives a delta of a block that isn't empty. The deltas of a block come in the
-	// order in which they were taken, each once. delta is valid during the call only.
+	// order in which they were taken, each once. delta is valid during the call only. It isn't on
+	// disk yet, so it is kept until PublishWritten or PublishFlush.
 	PublishDelta(block int, delta []byte)
-	// PublishFlush ends a flush, also one without changes: all that was applied before the flush
-	// began is in a delta, or was published before.
-	PublishFlush()
+	// PublishWritten sends the oldest n deltas that are kept: they survive the death of the process.
+	PublishWritten(n int)
+	// PublishFlush sends all deltas that are kept and ends a flush, also one without changes: all that
+	// was applied before the flush began is in a delta, or was published before. written: all of it
+	// survives the death of the process.
+	PublishFlush(written bool)
 }
 
 // FlushSoon makes the next flush begin now, or at once after the one under way. It returns without
@@ -33,6 +37,9 @@ type blockPublisher struct {
 	interval time.Duration // between two flushes for the Publisher alone
 	pacer    pacer
 	delta    []byte // scratch; the flusher's own may be in use
+	put      int    // deltas in the transaction under way
+	// ahead is set if deltas were published since the flush began that the database doesn't get.
+	ahead bool
 }
 
 func newBlockPublisher(to Publisher, interval time.Duration, p pacer) *blockPublisher {
@@ -43,6 +50,7 @@ func newBlockPublisher(to Publisher, interval time.Duration, p pacer) *blockPubl
 // also where a checkpoint with an older state is on its way to the disk.
 func (f *flusher) publishOnly() {
 	p := f.publisher
+	p.ahead = true
 	p.pacer.begin()
 	for block := range f.table.Blocks() {
 		f.grow(block + 1)
@@ -55,10 +63,21 @@ func (f *flusher) publishOnly() {
 		}
 		p.pacer.step()
 	}
-	p.to.PublishFlush()
+	p.flushed()
 	if cap(p.delta) > keptBuffer {
 		p.delta = nil
 	}
+}
+
+// written publishes the deltas of a transaction that is on disk.
+func (p *blockPublisher) written() {
+	p.to.PublishWritten(p.put)
+	p.put = 0
+}
+
+func (p *blockPublisher) flushed() {
+	p.put = 0
+	p.to.PublishFlush(!p.ahead)
 }
 
 // await returns what work returns. Work may wait for the disk, and doesn't use the table; meanwhile

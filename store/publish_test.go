@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"strings"
@@ -10,15 +11,23 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // A modelReplica replays what a store publishes.
 type modelReplica struct {
 	mu      sync.Mutex
 	copy    *modelTable
+	kept    []keptDelta
 	deltas  int
 	flushes int
+	written int // of the flushes
 	damage  error
+}
+
+type keptDelta struct {
+	block int
+	delta []byte
 }
 
 func newReplica(blocks int) *modelReplica { return &modelReplica{copy: newModel(blocks)} }
@@ -30,19 +39,42 @@ func (r *modelReplica) PublishDelta(block int, delta []byte) {
 	if len(delta) == 0 {
 		r.damage = errors.New("an empty delta was published")
 	}
-	r.damage = errors.Join(r.damage, r.copy.RestoreBlock(block, nil, nil, [][]byte{delta}))
+	r.kept = append(r.kept, keptDelta{block, bytes.Clone(delta)})
 }
 
-func (r *modelReplica) PublishFlush() {
+func (r *modelReplica) PublishWritten(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.flushes++
+	r.sendLocked(n)
+}
+
+func (r *modelReplica) sendLocked(n int) {
+	for _, one := range r.kept[:n] {
+		r.damage = errors.Join(r.damage, r.copy.RestoreBlock(one.block, nil, nil, [][]byte{one.delta}))
+	}
+	r.kept = r.kept[n:]
+}
+
+func (r *modelReplica) PublishFlush(written bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sendLocked(len(r.kept))
+	if r.flushes++; written {
+		r.written++
+	}
 }
 
 func (r *modelReplica) counts() (deltas, flushes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.deltas, r.flushes
+}
+
+// sent is the number of deltas that were published, and not only taken.
+func (r *modelReplica) sent() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deltas - len(r.kept)
 }
 
 func (r *modelReplica) value(block int, slot uint16) string {
@@ -92,6 +124,70 @@ func TestPublish(t *testing.T) {
 	mustRestore(t, dir, model)
 }
 
+// A writtenDB counts the deltas that are written, and checks at each commit that no other one was
+// published.
+type writtenDB struct {
+	database.DB
+	t       *testing.T
+	replica *modelReplica
+	written int
+	commits int
+}
+
+type writtenTransaction struct {
+	database.Transaction
+	db     *writtenDB
+	deltas int
+}
+
+func (d *writtenDB) Begin() database.Transaction {
+	return &writtenTransaction{Transaction: d.DB.Begin(), db: d}
+}
+
+func (x *writtenTransaction) Set(key, value []byte) error {
+	if key[0] == format.PrefixDelta {
+		x.deltas++
+	}
+	return x.Transaction.Set(key, value)
+}
+
+func (x *writtenTransaction) Commit() error {
+	if sent := x.db.replica.sent(); sent != x.db.written {
+		x.db.t.Errorf("%d deltas are published, %d are written", sent, x.db.written)
+	}
+	err := x.Transaction.Commit()
+	x.db.written += x.deltas
+	x.db.commits++
+	return err
+}
+
+// TestPublishFollowsTheDisk: a delta is published once it is written, so a kill takes back nothing
+// that a replica has; also in a flush of many transactions.
+func TestPublishFollowsTheDisk(t *testing.T) {
+	t.Parallel()
+	model := newModel(40)
+	s, replica := mustOpenPublishing(t, t.TempDir(), model)
+	clock := newStepper(s)
+	for block := range 40 {
+		model.put(block, 1, "a", "0")
+	}
+	clock.period(t) // the first write of a block is whole
+	db := &writtenDB{DB: s.db, t: t, replica: replica, written: replica.sent()}
+	s.setDatabase(db)
+	for _, value := range []string{"1", "2"} {
+		for block := range 40 {
+			model.put(block, 1, "a", strings.Repeat(value, batchGoal/8))
+		}
+		clock.period(t)
+	}
+	if _, flushes := replica.counts(); db.commits < 4 || replica.sent() != db.written || replica.written != flushes {
+		t.Errorf("%d commits, %d deltas published of %d, %d flushes written of %d", db.commits, replica.sent(), db.written, replica.written, flushes)
+	}
+	replica.mustEqual(t, model)
+	s.setDatabase(db.DB)
+	mustClose(t, s)
+}
+
 // TestPublishWhileDiskIsFull: publishing goes on at the ordinary interval, and what was published
 // meanwhile reaches the disk once there is space.
 func TestPublishWhileDiskIsFull(t *testing.T) {
@@ -113,8 +209,8 @@ func TestPublishWhileDiskIsFull(t *testing.T) {
 		}
 		replica.mustEqual(t, model)
 	}
-	if _, flushes := replica.counts(); flushes != 3 {
-		t.Errorf("%d flushes of 3", flushes)
+	if _, flushes := replica.counts(); flushes != 3 || replica.written != 1 {
+		t.Errorf("%d flushes of 3, %d of 1 on disk", flushes, replica.written)
 	}
 	s.freeBytes = database.FreeBytes
 	clock.now = clock.now.Add(firstRetry)

@@ -70,6 +70,9 @@ func (counterKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s
 
 // shiftLocked records growth in a tick before the newest entry.
 func (h Series) shiftLocked(n *window.Logs, tick uint32, whole, units int64) {
+	if whole < 0 {
+		h.fellLocked()
+	}
 	born := *h.Born
 	h.Cell.History.Shift(n, window.WholeCoding, tick, uint64(whole), born, window.AddWhole)
 	if body := h.body(); body != nil && body.Fraction != nil && (units != 0 || body.Fraction.History.Stamp != 0) {
@@ -82,8 +85,15 @@ func (counterKind) RecordLocked(e *Env, h Series, tick uint32) {
 		body.Fraction.carryLocked(h.Cell)
 		body.Fraction.History.Record(e.Logs, window.WholeCoding, tick, uint64(body.Fraction.units.Load()))
 	}
-	h.Cell.History.Record(e.Logs, window.WholeCoding, tick, h.Cell.Value.Load())
+	now := h.Cell.Value.Load()
+	if int64(now) < int64(h.Cell.History.Newest) {
+		h.fellLocked()
+	}
+	h.Cell.History.Record(e.Logs, window.WholeCoding, tick, now)
 }
+
+// fellLocked notes that the counter has fallen.
+func (h Series) fellLocked() { h.makeBody(newFraction).Fraction.fell = true }
 
 func (counterKind) ShrinkLocked(e *Env, h Series, now uint32) {
 	h.Cell.History.Shrink(e.Logs, window.WholeCoding, now)

@@ -11,6 +11,8 @@ import (
 type fraction struct {
 	units   atomic.Int64
 	History window.History // guarded by the history lock
+	// fell is set once the counter has fallen, by an increment below 0; guarded by the history lock.
+	fell bool
 }
 
 func newFraction() *Body { return &Body{Fraction: new(fraction)} }

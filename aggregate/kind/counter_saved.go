@@ -14,6 +14,7 @@ const (
 	hasRunning
 	InNanos  // fractions are in billionths; up to the fourth format they were units of 2^-32
 	hasMoved // a replica's running total: what arrived elsewhere, and the number of pushes
+	hasFallen
 )
 
 func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []byte {
@@ -28,6 +29,9 @@ func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []b
 		if e.Replicated {
 			has |= hasMoved
 		}
+	}
+	if body != nil && body.Fraction.fell {
+		has |= hasFallen
 	}
 	dst = append(dst, has)
 	if has&HasFraction != 0 {
@@ -77,7 +81,10 @@ func (counterKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)
 		}
 		h.makeBody(newFraction).running = one
 	}
-	if has > HasFraction|hasRunning|InNanos|hasMoved || has&(hasRunning|hasMoved) == hasMoved {
+	if has&hasFallen != 0 {
+		h.fellLocked()
+	}
+	if has >= hasFallen<<1 || has&(hasRunning|hasMoved) == hasMoved {
 		d.Fail()
 	}
 }

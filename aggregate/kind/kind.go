@@ -132,6 +132,8 @@ type Reader struct {
 
 	// WithBuckets makes timers add the totals of their buckets.
 	WithBuckets bool
+	// WithStart makes NoteStartLocked note when the series began.
+	WithStart bool
 
 	// MissingReason explains why a timer with samples lacks a value. It is empty if there are no
 	// samples.
@@ -164,6 +166,9 @@ type rollup struct {
 	observed     float64           // observations of timers since their births
 	sum          float64           // of these observations; NaN: unknown
 	buckets      bucketTotals      // of timers, if WithBuckets is set
+	created      uint32            // the earliest birth, in Unix seconds, if WithStart is set; 0: unknown
+	restarted    int64             // the newest start that clients sent with running totals, in Unix nanoseconds; 0: none
+	fell         bool              // a counter has fallen
 	members      unions            // sets
 	gauges       gaugeStats        // gauges over a window
 }

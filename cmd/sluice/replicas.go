@@ -25,8 +25,9 @@ type replication struct {
 	// reconciled reports whether the table has nothing of namespaces that ended.
 	reconciled  func() bool
 	replicaMade time.Time
-	published   bool // belongs to the flush goroutine
-	shadows     *shadowList
+	// These two belong to the flush goroutine: whether flushes are published, and whether one is in progress.
+	published, flushing bool
+	shadows             *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
 	// storedName is the name of the replica that counted the data folder's data; empty: unknown.
@@ -120,9 +121,12 @@ func (r replicaSync) Name() string { return r.name }
 const publishAfter = 30 * time.Second
 
 // publishes reports whether the table has only what its namespaces have: others would serve what a namespace
-// had that was deleted meanwhile. The flush goroutine calls it.
+// had that was deleted meanwhile. The flush goroutine calls it. All of a flush has the same answer.
 func (r *replication) publishes() bool {
-	r.published = r.published || r.reconciled() || time.Since(r.replicaMade) >= publishAfter
+	if !r.flushing {
+		r.flushing = true
+		r.published = r.published || r.reconciled() || time.Since(r.replicaMade) >= publishAfter
+	}
 	return r.published
 }
 
@@ -134,11 +138,19 @@ func (r *replication) PublishDelta(block int, delta []byte) {
 	}
 }
 
-// PublishFlush implements store.Publisher.
-func (r *replication) PublishFlush() {
+// PublishWritten implements store.Publisher.
+func (r *replication) PublishWritten(n int) {
 	if r.publishes() {
-		r.replica.PublishFlush()
+		r.replica.PublishWritten(n)
 	}
+}
+
+// PublishFlush implements store.Publisher.
+func (r *replication) PublishFlush(written bool) {
+	if r.publishes() {
+		r.replica.PublishFlush(written)
+	}
+	r.flushing = false
 }
 
 // setShadows tells readers and the own table which shadows there are, in the order of their

@@ -61,10 +61,10 @@ func TestCredentials(t *testing.T) {
 	delivers := func(c Config) bool {
 		e := mustNew(c, families())
 		e.access.client.Timeout = time.Minute
-		if err := e.encode(newBatch()); err != nil {
+		if err := e.encode(newBatch(nil)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := e.post(t.Context())
+		_, err := e.post(t.Context(), nil)
 		return err == nil
 	}
 	_, _, foreign := testauthority.New(t).Sign(t, t.TempDir(), testauthority.Leaf{})

@@ -20,6 +20,9 @@ const (
 	// pointsAtOnce are the series of a request.
 	pointsAtOnce = 500
 	sendTimeout  = 10 * time.Second
+	// mostHeld are the bytes of requests that wait for the disk together, for persistTimeout at most.
+	mostHeld       = 8 << 20
+	persistTimeout = 5 * time.Second
 	// tries is how often a request is sent that the Collector asks to repeat.
 	tries      = 3
 	retryAfter = time.Second
@@ -35,15 +38,21 @@ type Exporter struct {
 	log      *slog.Logger
 	failures ratelog.Limiter
 
-	zipped bytes.Buffer
+	held     bytes.Buffer // encoded requests, one after the other
+	requests []request
+	totals   bool // one of them has a total
+	falling  map[string]bool
 
 	sent, lost atomic.Uint64 // series
 }
 
+// request is an encoded request in Exporter.held.
+type request struct{ from, to, points int }
+
 // New makes an Exporter of a valid Config. It reads the files, and fails if it can't.
 func New(c Config, source export.Source, first func() bool, log *slog.Logger) (*Exporter, error) {
 	e := &Exporter{
-		config: c, source: source, first: first, log: log, access: credentials{config: c},
+		config: c, source: source, first: first, log: log, access: credentials{config: c}, falling: map[string]bool{},
 		failures: ratelog.Limiter{Interval: time.Minute},
 	}
 	return e, e.access.load()
@@ -74,17 +83,18 @@ func (e *Exporter) export(ctx context.Context) {
 			e.log.Error("cannot reload the credentials of the export to the OpenTelemetry Collector", "error", err, "suppressed", suppressed)
 		}
 	}
+	persists := e.source.Persisting() == nil
 	families := e.source.Families(func(*metric.Family) bool { return true })
-	reader, b := e.source.Reader(), newBatch()
+	reader, b := e.source.Reader(), newBatch(e.falling)
 	flush := func() {
 		if b.points > 0 {
-			e.deliver(ctx, b)
-			b = newBatch()
+			e.hold(ctx, b)
+			b = newBatch(e.falling)
 		}
 	}
 	for i := range families {
 		for _, k := range metric.Kinds() {
-			if !families[i].Kinds.Has(k) {
+			if !families[i].Kinds.Has(k) || export.Cumulative(k) && !persists {
 				continue
 			}
 			reader.Series(&families[i], k, func(s *metric.LiveSeries) bool {
@@ -99,25 +109,62 @@ func (e *Exporter) export(ctx context.Context) {
 		}
 	}
 	flush()
+	e.release(ctx)
+}
+
+// hold encodes a request, which release sends.
+func (e *Exporter) hold(ctx context.Context, b *batch) {
+	from := e.held.Len()
+	if err := e.encode(b); err != nil {
+		e.held.Truncate(from)
+		e.lose(ctx, b.points, err)
+		return
+	}
+	e.requests = append(e.requests, request{from, e.held.Len(), b.points})
+	e.totals = e.totals || b.totals
+	if e.held.Len() >= mostHeld {
+		e.release(ctx)
+	}
+}
+
+// release sends the requests that are held, once their totals are on disk.
+func (e *Exporter) release(ctx context.Context) {
+	var err error
+	if e.totals {
+		within, cancel := context.WithTimeout(ctx, persistTimeout)
+		err = e.source.Persist(within)
+		cancel()
+	}
+	for _, r := range e.requests {
+		if err != nil {
+			e.lose(ctx, r.points, err)
+		} else {
+			e.deliver(ctx, r)
+		}
+	}
+	e.requests, e.totals, e.held = e.requests[:0], false, bytes.Buffer{}
+}
+
+func (e *Exporter) lose(ctx context.Context, points int, err error) {
+	e.lost.Add(uint64(points))
+	if suppressed, ok := e.failures.Allow(); ok && ctx.Err() == nil {
+		e.log.Warn("cannot export series to the OpenTelemetry Collector", "url", e.config.URL, "error", err, "series", points, "suppressed", suppressed)
+	}
 }
 
 // deliver sends a request and counts its series.
-func (e *Exporter) deliver(ctx context.Context, b *batch) {
-	err := e.encode(b)
-	for try := 0; err == nil && try < tries; try++ {
-		var again bool
-		if again, err = e.post(ctx); err == nil {
-			e.sent.Add(uint64(b.points))
+func (e *Exporter) deliver(ctx context.Context, r request) {
+	body := e.held.Bytes()[r.from:r.to]
+	for try := 0; ; try++ {
+		again, err := e.post(ctx, body)
+		if err == nil {
+			e.sent.Add(uint64(r.points))
 			return
 		}
 		if !again || try == tries-1 || !sleep(ctx, retryAfter<<try) {
-			break
+			e.lose(ctx, r.points, err)
+			return
 		}
-		err = nil
-	}
-	e.lost.Add(uint64(b.points))
-	if suppressed, ok := e.failures.Allow(); ok && ctx.Err() == nil {
-		e.log.Warn("cannot export series to the OpenTelemetry Collector", "url", e.config.URL, "error", err, "series", b.points, "suppressed", suppressed)
 	}
 }
 
@@ -126,8 +173,7 @@ func (e *Exporter) encode(b *batch) error {
 	if err != nil {
 		return err
 	}
-	e.zipped.Reset()
-	w, err := gzip.NewWriterLevel(&e.zipped, gzip.BestSpeed)
+	w, err := gzip.NewWriterLevel(&e.held, gzip.BestSpeed)
 	if err != nil {
 		return err
 	}
@@ -137,9 +183,9 @@ func (e *Exporter) encode(b *batch) error {
 	return w.Close()
 }
 
-// post sends the encoded request. again: the Collector asks to repeat it, or could not be reached.
-func (e *Exporter) post(ctx context.Context) (again bool, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.config.URL, bytes.NewReader(e.zipped.Bytes()))
+// post sends an encoded request. again: the Collector asks to repeat it, or could not be reached.
+func (e *Exporter) post(ctx context.Context, body []byte) (again bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.config.URL, bytes.NewReader(body))
 	if err != nil {
 		return false, err
 	}

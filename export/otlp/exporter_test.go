@@ -3,6 +3,7 @@ package otlp
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -22,8 +23,23 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-// table is a Source with a family for each list of series.
+// table is a Source with a family for each list of series. It is on disk.
 type table map[metric.Family][]metric.LiveSeries
+
+func (t table) Persist(context.Context) error { return nil }
+
+func (t table) Persisting() error { return nil }
+
+// onDisk is a table on a disk.
+type onDisk struct {
+	table
+	persist    func() error
+	persisting error
+}
+
+func (d onDisk) Persist(context.Context) error { return d.persist() }
+
+func (d onDisk) Persisting() error { return d.persisting }
 
 func (t table) Families(match func(*metric.Family) bool) (all []metric.Family) {
 	for f := range t {
@@ -49,6 +65,7 @@ type collector struct {
 	mu       sync.Mutex
 	statuses []int
 	points   []string
+	starts   []string // of totals
 	requests int
 }
 
@@ -79,6 +96,7 @@ func newCollector(t *testing.T, statuses ...int) *collector {
 		for _, scope := range request.Metrics().ResourceMetrics().At(0).ScopeMetrics().All() {
 			for _, m := range scope.Metrics().All() {
 				c.points = append(c.points, describe(m)...)
+				c.starts = append(c.starts, starts(m)...)
 			}
 		}
 	}))
@@ -104,6 +122,20 @@ func describe(m pmetric.Metric) (all []string) {
 				text += fmt.Sprint(" ", q.Quantile(), "=", q.Value())
 			}
 			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func starts(m pmetric.Metric) (all []string) {
+	switch m.Type() {
+	case pmetric.MetricTypeSum:
+		for _, p := range m.Sum().DataPoints().All() {
+			all = append(all, fmt.Sprint(m.Name(), " ", m.Sum().IsMonotonic(), " ", uint64(p.StartTimestamp())))
+		}
+	case pmetric.MetricTypeSummary:
+		for _, p := range m.Summary().DataPoints().All() {
+			all = append(all, fmt.Sprint(m.Name(), " ", uint64(p.StartTimestamp())))
 		}
 	}
 	return all
@@ -163,6 +195,59 @@ func TestSeriesReachTheCollector(t *testing.T) {
 	}
 	if e.sent.Load() != 4 || e.lost.Load() != 0 {
 		t.Errorf("%d sent, %d lost", e.sent.Load(), e.lost.Load())
+	}
+}
+
+// Totals are sent once they are on disk, and left out while nothing is persisted.
+func TestTotalsWaitForTheDisk(t *testing.T) {
+	full := errors.New("the disk is full")
+	for name, c := range map[string]struct {
+		persist, persisting error
+		points, lost        int
+	}{
+		"on disk": {nil, nil, 4, 0},
+		"fails":   {full, nil, 0, 4},
+		"full":    {full, full, 2, 0},
+	} {
+		server := newCollector(t)
+		persists := func() error {
+			if server.requests > 0 {
+				t.Errorf("%s: sent before it was on disk", name)
+			}
+			return c.persist
+		}
+		e := exporter(server.URL, onDisk{families(), persists, c.persisting})
+		e.export(t.Context())
+		if len(server.points) != c.points || int(e.lost.Load()) != c.lost {
+			t.Errorf("%s: %q, %d lost", name, server.points, e.lost.Load())
+		}
+	}
+}
+
+// A total says since when it counts. Once a series of a metric has fallen, the metric isn't monotonic.
+func TestStartsAndFalls(t *testing.T) {
+	c := newCollector(t)
+	start := time.Unix(1_700_000_000, 5)
+	counters, timers := metric.KindSetOf(metric.Counter), metric.KindSetOf(metric.Timer)
+	source := table{
+		{Name: "a", Kinds: counters}:                    {{Value: metric.Int(1), Start: start}},
+		{Name: "b", Namespace: "bank", Kinds: counters}: {{Value: metric.Int(2), Start: start}},
+		{Name: "b", Namespace: "shop", Kinds: counters}: {{Value: metric.Int(3), Start: start.Add(time.Second), Fell: true}},
+		{Name: "c", Kinds: timers}:                      {{Start: start}},
+	}
+	e := exporter(c.URL, source)
+	e.export(t.Context())
+	want := []string{"a true 1700000000000000005", "b false 1700000000000000005", "b false 1700000001000000005", "c 1700000000000000005"}
+	slices.Sort(c.starts)
+	if !slices.Equal(c.starts, want) {
+		t.Errorf("%q, want %q", c.starts, want)
+	}
+	source[metric.Family{Name: "b", Namespace: "shop", Kinds: counters}] = nil
+	c.starts = nil
+	e.export(t.Context()) // a metric stays what it is
+	slices.Sort(c.starts)
+	if want = slices.Delete(want, 2, 3); !slices.Equal(c.starts, want) {
+		t.Errorf("%q, want %q", c.starts, want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/export"
 	"github.com/sluice-metrics/sluice/metric"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -23,20 +24,23 @@ type batch struct {
 	request pmetricotlp.ExportRequest
 	metrics pmetric.MetricSlice
 	points  int
+	totals  bool // a point is one
 
 	// The fields below are the metric of the last point.
 	family *metric.Family
 	kind   metric.Kind
 	metric pmetric.Metric
+	// falling are the names of counters of which a series has fallen.
+	falling map[string]bool
 }
 
-func newBatch() *batch {
+func newBatch(falling map[string]bool) *batch {
 	all := pmetric.NewMetrics()
 	resource := all.ResourceMetrics().AppendEmpty()
 	resource.Resource().Attributes().PutStr("service.name", "sluice")
 	scope := resource.ScopeMetrics().AppendEmpty()
 	scope.Scope().SetName("github.com/sluice-metrics/sluice")
-	return &batch{request: pmetricotlp.NewExportRequestFromMetrics(all), metrics: scope.Metrics()}
+	return &batch{request: pmetricotlp.NewExportRequestFromMetrics(all), metrics: scope.Metrics(), falling: falling}
 }
 
 // add adds a series. The attributes of its object stand beside its labels, because the series of
@@ -47,8 +51,13 @@ func (b *batch) add(f *metric.Family, k metric.Kind, s *metric.LiveSeries, now t
 	}
 	b.points++
 	at := pcommon.NewTimestampFromTime(now)
+	started := at
+	if s.Start.Before(now) {
+		started = pcommon.NewTimestampFromTime(s.Start)
+	}
 	if k == metric.Timer {
 		p := b.metric.Summary().DataPoints().AppendEmpty()
+		p.SetStartTimestamp(started)
 		p.SetTimestamp(at)
 		p.SetCount(uint64(s.Summary.Count + 0.5))
 		p.SetSum(s.Summary.Sum)
@@ -65,6 +74,10 @@ func (b *batch) add(f *metric.Family, k metric.Kind, s *metric.LiveSeries, now t
 	var p pmetric.NumberDataPoint
 	if k == metric.Counter {
 		p = b.metric.Sum().DataPoints().AppendEmpty()
+		p.SetStartTimestamp(started)
+		if s.Fell && !b.falling[f.Name] {
+			b.fall(f.Name)
+		}
 	} else {
 		p = b.metric.Gauge().DataPoints().AppendEmpty()
 	}
@@ -78,18 +91,30 @@ func (b *batch) add(f *metric.Family, k metric.Kind, s *metric.LiveSeries, now t
 }
 
 func (b *batch) begin(f *metric.Family, k metric.Kind) {
-	b.family, b.kind = f, k
+	b.family, b.kind, b.totals = f, k, b.totals || export.Cumulative(k)
 	b.metric = b.metrics.AppendEmpty()
 	b.metric.SetName(strings.ToValidUTF8(f.Name, "\uFFFD"))
 	switch k {
 	case metric.Counter:
 		sum := b.metric.SetEmptySum()
-		sum.SetIsMonotonic(true)
+		sum.SetIsMonotonic(!b.falling[f.Name])
 		sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
 	case metric.Timer:
 		b.metric.SetEmptySummary()
 	default:
 		b.metric.SetEmptyGauge()
+	}
+}
+
+// fall makes the sums of a name not monotonic, here and in all later requests: a metric is either for
+// all of its series.
+func (b *batch) fall(name string) {
+	b.falling[name] = true
+	name = strings.ToValidUTF8(name, "\uFFFD")
+	for _, m := range b.metrics.All() {
+		if m.Type() == pmetric.MetricTypeSum && m.Name() == name {
+			m.Sum().SetIsMonotonic(false)
+		}
 	}
 }
 

@@ -81,6 +81,9 @@ type Metric struct {
 	// Summary is set for summaries, Histogram for histograms and gauge histograms.
 	Summary   *Summary
 	Histogram *Histogram
+	// Created is when a counter, summary or histogram began, in Unix nanoseconds; 0: unknown. Only
+	// Protobuf is written with it: in text it would be a sample of its own. It is never read.
+	Created int64
 }
 
 // Summary has quantiles that the client calculated.

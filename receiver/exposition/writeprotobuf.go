@@ -65,16 +65,27 @@ func (w *messages) metric(t Type, m *Metric) {
 	}
 	switch {
 	case m.Summary != nil:
-		w.message(4, func() { w.summary(m.Summary) }) // summary
+		w.message(4, func() { w.summary(m.Summary); w.created(4, m) }) // summary
 	case m.Histogram != nil:
-		w.message(7, func() { w.histogram(m.Histogram) }) // histogram
+		w.message(7, func() { w.histogram(m.Histogram); w.created(15, m) }) // histogram
 	case t == GaugeType:
 		w.message(2, func() { w.double(1, m.Value) }) // gauge, value
 	case t == CounterType:
-		w.message(3, func() { w.double(1, m.Value) }) // counter, value
+		w.message(3, func() { w.double(1, m.Value); w.created(3, m) }) // counter, value
 	default:
 		w.message(5, func() { w.double(1, m.Value) }) // untyped, value
 	}
+}
+
+// created writes a created_timestamp.
+func (w *messages) created(field protowire.Number, m *Metric) {
+	if m.Created == 0 {
+		return
+	}
+	w.message(field, func() {
+		w.varint(1, uint64(m.Created/1e9)) // seconds
+		w.varint(2, uint64(m.Created%1e9)) // nanos
+	})
 }
 
 func (w *messages) label(l metric.Label) {

@@ -39,6 +39,9 @@ type table struct {
 	fresh, closed atomic.Int64  // Appliers
 	slow          chan struct{} // if not nil, Apply waits for it
 	waiting       atomic.Int64  // in Apply
+
+	persist    func(context.Context) error // of totals on a page; nil: they are on disk
+	persisting error
 }
 
 type key struct {

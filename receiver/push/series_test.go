@@ -3,6 +3,8 @@ package push
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,6 +33,17 @@ func (t *table) Families(match func(*metric.Family) bool) (all []metric.Family) 
 
 // Reader implements export.Source.
 func (t *table) Reader() export.Reader { return t }
+
+// Persist implements export.Source.
+func (t *table) Persist(ctx context.Context) error {
+	if t.persist == nil {
+		return nil
+	}
+	return t.persist(ctx)
+}
+
+// Persisting implements export.Source.
+func (t *table) Persisting() error { return t.persisting }
 
 // Series implements export.Reader.
 func (t *table) Series(f *metric.Family, k metric.Kind, yield func(*metric.LiveSeries) bool) {
@@ -177,4 +190,102 @@ func TestSeriesPagesAtOnce(t *testing.T) {
 			t.Errorf("a page after those of dead scrapers is answered with %d", status)
 		}
 	})
+}
+
+// A total is sent once it is on disk, and not at all where the disk doesn't answer. While nothing is
+// persisted, pages have no totals, and wait for nothing.
+func TestSeriesPageWaitsForTheDisk(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		h := gateway{start(t, inMemory)}
+		h.table.series[key{name: "hits"}] = &entry{kind: metric.Counter, whole: 3}
+		h.table.series[key{name: "depth"}] = &entry{kind: metric.Gauge, whole: 7}
+		const gauge, total = "# TYPE depth gauge\ndepth 7\n", "# TYPE hits_total counter\nhits_total 3\n"
+		asked := make(chan chan error, 1)
+		h.table.persist = func(ctx context.Context) error {
+			answer := make(chan error)
+			asked <- answer
+			select {
+			case err := <-answer:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		pages := make(chan string, 1)
+		ask := func() { pages <- h.page("") }
+
+		go ask()
+		disk := <-asked
+		h.table.series[key{name: "hits"}] = &entry{kind: metric.Counter, whole: 4} // it isn't known to be on disk
+		synctest.Wait()
+		if len(pages) > 0 {
+			t.Errorf("the page came before the disk answered: %s", <-pages)
+		}
+		disk <- nil
+		if text := <-pages; text != gauge+total {
+			t.Errorf("got %s", text)
+		}
+		go ask()
+		disk = <-asked
+		disk <- errors.New("the disk is full")
+		if text := <-pages; !strings.Contains(text, "totals that are not on disk are not exposed") || !strings.Contains(text, "the disk is full") {
+			t.Errorf("got %s", text)
+		}
+		go ask()
+		<-asked
+		if text := <-pages; !strings.Contains(text, context.DeadlineExceeded.Error()) {
+			t.Errorf("got %s", text)
+		}
+		h.table.persisting = errors.New("the disk is full")
+		if text := h.page(""); text != gauge {
+			t.Errorf("got %s", text)
+		}
+		h.table.persisting = nil
+		if text := h.page("?match=depth"); text != gauge {
+			t.Errorf("got %s", text)
+		}
+		if status := h.head(); status != 200 { // two pages at once are allowed: each has given back its place
+			t.Errorf("HEAD: %d", status)
+		}
+	})
+}
+
+// A long page is sent in parts, each once it is on disk. One that fails later ends the connection.
+func TestLongSeriesPageWaitsForTheDisk(t *testing.T) {
+	h := gateway{start(t)}
+	long := strings.Repeat("x", 1<<20)
+	for i := range 17 { // of 8 MiB at once
+		label := metric.Label{Key: "i", Value: long}
+		h.table.series[key{name: fmt.Sprint("hits", i), labels: metric.NewLabels([]metric.Label{label})}] = &entry{kind: metric.Counter}
+	}
+	for fails, want := range []string{"", "is not on disk: 503", "2 parts: unexpected EOF", "3 parts: unexpected EOF", "3 parts: whole"} {
+		if fails == 0 {
+			continue
+		}
+		parts := 0
+		h.table.persist = func(context.Context) error {
+			if parts++; parts == fails {
+				return errors.New("the disk is full")
+			}
+			return nil
+		}
+		req, _ := http.NewRequest("GET", h.url+"/metrics/series", nil)
+		req.Header.Set("Accept-Encoding", "identity")
+		res, err := h.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		got := fmt.Sprint(parts, " parts: ", err)
+		switch {
+		case res.StatusCode != 200:
+			got = fmt.Sprint("is not on disk: ", res.StatusCode)
+		case err == nil && strings.Count(string(text), "_total{") == 17:
+			got = fmt.Sprint(parts, " parts: whole")
+		}
+		if got != want {
+			t.Errorf("failure %d: %s, want %s", fails, got, want)
+		}
+	}
 }

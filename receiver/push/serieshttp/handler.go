@@ -1,7 +1,6 @@
 package serieshttp
 
 import (
-	"bufio"
 	"bytes"
 	"net/netip"
 	"sync"
@@ -19,6 +18,9 @@ import (
 // pagesAtOnce bounds the pages that are written at once. A page takes a processor for seconds where
 // there are a million series.
 const pagesAtOnce = 2
+
+// noPrefix: pages are bounded in total, and not by address.
+var noPrefix netip.Prefix
 
 // A Handler serves the page of all series.
 type Handler struct {
@@ -67,59 +69,69 @@ func (h *Handler) expose(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
-	if h.slots.Acquire(netip.Prefix{}) != nil {
+	if h.slots.Acquire(noPrefix) != nil {
 		h.rejected.Add(1)
 		x.Fail(tooMany())
 		return
 	}
 	options.Readable = h.readable(x)
+	options.WithoutTotals = h.source.Persisting() != nil
 	page := export.NewPage(h.source, options)
 	if f = restrict(x, page); f != nil || x.HTTP.IsHead() {
-		h.slots.Release(netip.Prefix{})
+		h.slots.Release(noPrefix)
 	}
 	if f != nil {
 		x.Fail(f)
 		return
 	}
+	zipped := acceptsGzip(x.HTTP.Request.Header.Peek(fasthttp.HeaderAcceptEncoding))
+	if !x.HTTP.IsHead() { // fasthttp would close the stream unread
+		// The page is written while the request returns to its pool, so it must not use it. A
+		// scraper that reads slowly is cut off by the server's WriteTimeout.
+		stream, err := h.begin(page, zipped)
+		if err != nil {
+			x.Fail(unsaved(err))
+			return
+		}
+		x.HTTP.SetBodyStream(stream, -1)
+	}
 	x.HTTP.SetContentType(options.Format.ContentType() + "; escaping=" + options.Escaping.String())
 	x.HTTP.Response.Header.Set(fasthttp.HeaderVary, "Accept, Accept-Encoding")
-	zipped := acceptsGzip(x.HTTP.Request.Header.Peek(fasthttp.HeaderAcceptEncoding))
 	if zipped {
 		x.HTTP.Response.Header.Set(fasthttp.HeaderContentEncoding, "gzip")
 	}
-	if x.HTTP.IsHead() { // fasthttp would close the stream unread
-		return
-	}
-	// The page is written after the request has returned to its pool, so it must not use it. A
-	// scraper that reads slowly is cut off by the server's WriteTimeout.
-	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
-		defer h.slots.Release(netip.Prefix{})
-		h.write(w, page, zipped)
-	})
 }
 
-func (h *Handler) write(w *bufio.Writer, page *export.Page, zipped bool) {
+func (h *Handler) write(held *heldWriter, page *export.Page, zipped bool) (err error) {
 	var written export.Written
-	var err error
 	if zipped {
 		zip := h.gzips.Get().(*gzip.Writer)
 		defer h.gzips.Put(zip)
-		zip.Reset(w)
+		zip.Reset(held)
 		if written, err = page.Write(zip); err == nil {
 			err = zip.Close()
 		}
 	} else {
-		written, err = page.Write(w)
+		written, err = page.Write(held)
 	}
 	if err == nil {
-		err = w.Flush()
+		err = held.release()
 	}
 	if err != nil {
 		h.aborted.Add(1)
-		return
+		return err
 	}
 	h.complete.Add(1)
 	h.leftOut.Store(uint64(written.LeftOut))
+	return nil
+}
+
+// unsaved is the fault of a page whose totals aren't on disk.
+func unsaved(err error) *httpserver.Fault {
+	return &httpserver.Fault{
+		Status: fasthttp.StatusServiceUnavailable, Reason: "sync", Uncounted: true,
+		Message: "totals that are not on disk are not exposed, because a crash would take them back: " + err.Error(),
+	}
 }
 
 func tooMany() *httpserver.Fault {

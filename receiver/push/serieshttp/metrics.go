@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	pagesDesc = prometheus.NewDesc("sluice_export_pages_total",
-		"Pages of all series (GET /metrics/series), by outcome: complete, aborted (the scraper was too slow or went away), rejected (too many at once).",
+		"Pages of all series (GET /metrics/series), by outcome: complete, aborted (the scraper was too slow or went away, or the disk did not answer), rejected (too many at once).",
 		[]string{"outcome"}, nil)
 	leftOutDesc = prometheus.NewDesc("sluice_export_left_out_series",
 		"Series and metrics that the last complete page of all series left out, because others had their name and labels.", nil, nil)

@@ -1,0 +1,62 @@
+package clients
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+// seriesAlone is a Prometheus that scrapes all series each second.
+const seriesAlone = `
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+- job_name: series
+  honor_labels: true
+  metrics_path: /metrics/series
+  static_configs: [{targets: ["%s"]}]
+`
+
+// A kill takes back nothing that a Prometheus has scraped: no total falls, so none is counted again.
+func TestTotalsOutliveKills(t *testing.T) {
+	t.Parallel()
+	s := server.New(t)
+	s.Start()
+	p := startPrometheus(t, fmt.Sprintf(seriesAlone, s.HTTP))
+	push := pusher(t, s)
+	const before = 1_000_000
+	push(fmt.Sprintf("paid:%d|c\nlatency:%d|ms", before, before))
+	p.wants(0, map[string]float64{`paid_total`: before, `latency_sum`: before, `latency_count`: 1})
+	sent := 0.0
+	for range server.ShortOrLong(6, 30) {
+		scraped, _ := p.value(`paid_total`)
+		server.Eventually(t, func() string {
+			for range 10 {
+				push("paid:1|c\nlatency:1|ms")
+				sent++
+			}
+			if now, ok := p.value(`paid_total`); !ok || now <= scraped {
+				return fmt.Sprintf("Prometheus has %v (%v) after %v", now, ok, scraped)
+			}
+			return ""
+		})
+		s.Kill()
+		s.Start()
+	}
+	last, _ := p.value(`paid_total`)
+	push("paid:1|c\nlatency:1|ms")
+	server.Eventually(t, func() string {
+		if now, _ := p.value(`paid_total`); now <= last || now > before+sent+1 {
+			return fmt.Sprintf("paid_total is %v after %v, want more, and up to %v", now, last, before+sent+1)
+		}
+		return ""
+	})
+	p.wants(0, map[string]float64{
+		`resets(paid_total[10m])`:    0,
+		`resets(latency_sum[10m])`:   0,
+		`resets(latency_count[10m])`: 0,
+	})
+	if got, ok := p.value(`increase(paid_total[10m])`); !ok || got > 1.2*(sent+1) {
+		t.Errorf("the increase is %v (%v), and %v were sent", got, ok, sent+1)
+	}
+}
