@@ -103,7 +103,7 @@ func Autoscaler(f *Facts) Report {
 		r.Metrics = append(r.Metrics, f.metric(i))
 	}
 	r.Decision = f.decide(r.Metrics)
-	r.Findings = append(append(r.Findings, f.findings(r.Metrics)...), f.ofWake()...)
+	r.Findings = append(append(r.Findings, f.findings(r.Metrics)...), append(f.ofWake(), f.ofInstant()...)...)
 	if r.Decision.Replicas != nil && r.Broken() && f.active() == "False" {
 		r.Decision.Steps = append([]string{"the controller changes nothing until the fault is mended; by these values it then wants:"}, r.Decision.Steps...)
 	}
