@@ -72,7 +72,7 @@ binary: build
 	$(E2E) -timeout 20m ./server ./clients ./console ./restart
 
 # Builds etcd, kube-apiserver and kube-controller-manager, and keeps them in the user's cache folder (or
-# SLUICE_E2E_CACHE). KUBERNETES=1.37.1 takes another version of Kubernetes than the default
+# SLUICE_E2E_CACHE). KUBERNETES=1.36.3 takes another version of Kubernetes than the default
 # (e2e/binaries/kubernetes.go).
 prepare:
 	cd e2e && go run ./prepare

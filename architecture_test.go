@@ -73,7 +73,7 @@ var mayImport = map[string][]string{
 	"mutualtls/testauthority":        {}, // of tests
 	"keda":                           {"config", "connlimit", "keda/externalscaler", "metric", "mutualtls", "ratelog", "suggest"},
 	"keda/externalscaler":            {},
-	"wake":                           {"config", "inspect", "metric"},
+	"wake":                           {"config", "explain", "inspect", "metric"},
 	"replica/natsbus":                {"config", "mutualtls", "ratelog"},
 	"adapter":                        {"policy", "adapter/valuelist", "config", "inspect", "metric", "connlimit", "durable"},
 	"adapter/cluster":                {"config", "inspect", "metric"},

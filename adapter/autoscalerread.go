@@ -105,12 +105,16 @@ func queryOf(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (metric.Query, 
 	return query, selector, nil
 }
 
-// Series is the query whose series an External or Object metric of an autoscaler reads, for
-// aggregate.Watch.
+// Series is the query whose series a metric of an autoscaler reads, for aggregate.Watch. That of a Pods metric
+// reads those of all pods of the namespace.
 func (r *AutoscalerReader) Series(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (metric.Query, error) {
 	query, _, err := queryOf(a, m)
-	if err != nil || m.Source == "External" {
+	switch {
+	case err != nil || m.Source == "External":
 		return query, err
+	case m.Source == "Pods":
+		query.Resource, query.Object = pods.resource.Resource, AllObjects
+		return query, nil
 	}
 	_, err = r.aim(m, &query)
 	return query, err

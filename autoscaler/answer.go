@@ -22,11 +22,6 @@ type answer struct {
 	heldAt         time.Time // when held was found out
 }
 
-// isPushed reports whether a metric is of a sort that is pushed.
-func isPushed(m inspect.AutoscalerMetric) bool {
-	return m.Source == "Pods" || m.Source == "Object" || m.Source == "External"
-}
-
 // answer reads a metric of an autoscaler.
 func (w *Watcher) answer(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, reader Reader) answer {
 	if why := w.whyNotAsked(a, m); why != "" {
@@ -59,7 +54,7 @@ const kedaSelector = "scaledobject.keda.sh/name"
 // whyNotAsked says why Sluice is not asked for a metric; empty: it is asked.
 func (w *Watcher) whyNotAsked(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) string {
 	switch {
-	case !isPushed(*m):
+	case !m.Pushed():
 		return "resource metrics are answered by metrics-server"
 	case m.Source == "External" && strings.Contains(m.Selector, kedaSelector):
 		return "KEDA answers this metric"

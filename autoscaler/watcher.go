@@ -151,7 +151,7 @@ func (w *Watcher) round(now time.Time) (reads int) {
 	left := heldReads
 	var notices []notice
 	for _, document := range documents {
-		if !slices.ContainsFunc(document.Metrics, isPushed) {
+		if !slices.ContainsFunc(document.Metrics, inspect.AutoscalerMetric.Pushed) {
 			continue
 		}
 		here[name{document.Namespace, document.Name}] = true

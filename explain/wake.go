@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sluice-metrics/sluice/inspect"
 )
@@ -39,6 +40,59 @@ func (f *Facts) ofWake() []Finding {
 		return nil
 	}
 	return []Finding{one}
+}
+
+// NotInstant is the cause of an autoscaler whose annotation sluice.dev/instant has no effect. Its controller looks
+// at its syncs.
+const NotInstant Cause = "not-instant"
+
+// ofInstant looks for a cause why the annotation has no effect.
+func (f *Facts) ofInstant() []Finding {
+	a := &f.Autoscaler
+	if a.Instant == nil {
+		return nil
+	}
+	one := Finding{Cause: NotInstant, Warning: true, Text: "the annotation " + inspect.InstantAnnotation + " has no effect: " + a.Instant.Why}
+	hpa := fmt.Sprintf("-n %s hpa %s", a.Namespace, a.Name)
+	switch why := a.InstantRefusal(); {
+	case a.Instant.Annotation != "true":
+		one.Text, one.Remedy = why, []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa, inspect.InstantAnnotation)}
+	case why != "":
+		one.Text = "the annotation " + inspect.InstantAnnotation + " has no effect: " + why
+		one.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.InstantAnnotation)}
+	case a.Instant.State == inspect.InstantOff, a.Instant.State == inspect.InstantForbidden:
+		one.Remedy = []string{"helm upgrade … --set instant.enabled=true"}
+	case a.Instant.State == inspect.InstantFailing:
+		one.Text = "the controller could not be nudged: " + a.Instant.Why
+	default:
+		return nil
+	}
+	return []Finding{one}
+}
+
+// instant prints what Sluice does about values that change the replicas.
+func (p *printer) instant(is *inspect.Instant) {
+	if is == nil {
+		return
+	}
+	text := map[inspect.InstantState]string{
+		inspect.InstantWatching: "a push that changes the replicas nudges the controller",
+		inspect.InstantHeld:     "not nudged: " + is.Why,
+		inspect.InstantUnknown:  "not nudged: " + is.Why,
+	}[is.State]
+	if text == "" {
+		return // a finding says it
+	}
+	p.line("Instant: %s", text)
+	last := is.Last
+	if last == nil {
+		return
+	}
+	answer := "not answered yet"
+	if !last.Answered.IsZero() {
+		answer = fmt.Sprintf("it set %d after %v", last.Answer, last.Answered.Sub(last.At).Round(time.Millisecond))
+	}
+	p.line("  last nudged %s ago, from %d to %d, because %s; %s", age(p.now.Sub(last.At)), last.From, last.Want, last.Because, answer)
 }
 
 // wake prints what Sluice does about a target at zero.

@@ -10,6 +10,10 @@ type Autoscaler struct {
 	UID       string `json:"uid,omitempty"`
 	// Created is the creation of the autoscaler.
 	Created time.Time `json:"created,omitzero"`
+	// Generation counts the changes of the spec, ObservedGeneration is the one that the controller has seen;
+	// 0: the API server doesn't count them.
+	Generation         int64 `json:"generation,omitempty"`
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Target is the scaled object: kind and name.
 	TargetAPIVersion string `json:"targetAPIVersion,omitempty"`
 	TargetKind       string `json:"targetKind"`
@@ -29,6 +33,9 @@ type Autoscaler struct {
 	ScaleDown  *ScalingRules         `json:"scaleDown,omitempty"`
 	// Wake is of an autoscaler with the annotation sluice.dev/wake.
 	Wake *Wake `json:"wake,omitempty"`
+	// Instant is of an autoscaler with the annotation sluice.dev/instant. Mark is what a nudge has left.
+	Instant *Instant `json:"instant,omitempty"`
+	Mark    Mark     `json:"-"`
 }
 
 // Wants reports whether the controller has computed DesiredReplicas. Its status says 0 while no metric

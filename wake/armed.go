@@ -49,6 +49,8 @@ func (o *armed) asksAs(now *inspect.Autoscaler) bool {
 	return slices.EqualFunc(o.document.Metrics, now.Metrics, inspect.SameMetric)
 }
 
+func (o *armed) namespace() string { return o.key.namespace }
+
 func (o *armed) target() target {
 	return target{o.document.Namespace, o.document.TargetKind, o.document.TargetName}
 }

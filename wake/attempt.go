@@ -74,8 +74,8 @@ type attempt struct {
 // dispatch begins attempts for those that wait. Values are read again: a queue may be long.
 func (w *Waker) dispatch(ctx context.Context, now time.Time) {
 	for w.flight.n < mostInFlight && !now.Before(w.flight.until) {
-		one := w.queue.pop()
-		if one == nil {
+		one, is := w.queue.pop()
+		if !is {
 			return
 		}
 		if w.armed[one.key] != one {

@@ -25,3 +25,22 @@ func (c Config) Validate() error {
 	}
 	return faults.Join()
 }
+
+// NudgeConfig says whether and how often autoscalers are nudged.
+type NudgeConfig struct {
+	Enabled bool
+	// Interval is the shortest time between two nudges of one autoscaler.
+	Interval time.Duration
+}
+
+// DefaultNudgeConfig is off.
+func DefaultNudgeConfig() NudgeConfig { return NudgeConfig{Interval: time.Second} }
+
+// Validate returns all faults at once.
+func (c NudgeConfig) Validate() error {
+	var faults config.Faults
+	if c.Interval < 100*time.Millisecond {
+		faults.Add("Interval", "is %v; must be 100ms or more: a metric that goes up and down would change the spec all the time", c.Interval)
+	}
+	return faults.Join()
+}

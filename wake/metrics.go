@@ -2,6 +2,7 @@ package wake
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -48,3 +49,71 @@ func (c *counters) Collect(ch chan<- prometheus.Metric) {
 
 // Collector returns the metrics of the Waker.
 func (w *Waker) Collector() prometheus.Collector { return w.count }
+
+var followedDesc = prometheus.NewDesc("sluice_instant_autoscalers",
+	"Autoscalers with the annotation sluice.dev/instant.", nil, nil)
+
+var nudgeOutcomes = []Outcome{Nudged, Ineffective, Forbidden, Gone, Refused, Conflict, Silent}
+
+// nudgeCounters count nudges, and what the controller made of them.
+type nudgeCounters struct {
+	nudges   *prometheus.CounterVec
+	answers  *prometheus.CounterVec
+	latency  prometheus.Histogram
+	followed atomic.Int64
+}
+
+func newNudgeCounters() *nudgeCounters {
+	c := &nudgeCounters{
+		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_nudges_total",
+			Help: "Nudges of autoscalers' controllers, by result: nudged, ineffective (the API server counts no generations), forbidden, gone, refused, conflict (another replica was first), silent (no answer).",
+		}, []string{"result"}),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sluice_nudge_answers_total",
+			Help: "What controllers made of nudges: scaled as expected, or otherwise.",
+		}, []string{"answer"}),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "sluice_nudge_answer_seconds",
+			Help:    "Time from a nudge to the status of the autoscaler that has seen it.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15},
+		}),
+	}
+	for _, one := range nudgeOutcomes {
+		c.nudges.WithLabelValues(string(one))
+	}
+	for _, answer := range []string{"scaled", "otherwise"} {
+		c.answers.WithLabelValues(answer)
+	}
+	return c
+}
+
+func (c *nudgeCounters) attempted(o Outcome) { c.nudges.WithLabelValues(string(o)).Inc() }
+
+func (c *nudgeCounters) answered(asExpected bool, after time.Duration) {
+	answer := "otherwise"
+	if asExpected {
+		answer = "scaled"
+	}
+	c.answers.WithLabelValues(answer).Inc()
+	c.latency.Observe(after.Seconds())
+}
+
+// Describe implements prometheus.Collector.
+func (c *nudgeCounters) Describe(ch chan<- *prometheus.Desc) {
+	ch <- followedDesc
+	c.nudges.Describe(ch)
+	c.answers.Describe(ch)
+	c.latency.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (c *nudgeCounters) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(followedDesc, prometheus.GaugeValue, float64(c.followed.Load()))
+	c.nudges.Collect(ch)
+	c.answers.Collect(ch)
+	c.latency.Collect(ch)
+}
+
+// Collector returns the metrics of the Nudger.
+func (n *Nudger) Collector() prometheus.Collector { return n.count }

@@ -1,34 +1,39 @@
 package wake
 
-// queue holds autoscalers whose targets are to be woken. Namespaces take turns, so one with a thousand
-// autoscalers doesn't keep the others waiting.
-type queue struct {
+// queue holds items that wait for an attempt. Namespaces take turns, so one with a thousand autoscalers
+// doesn't keep the others waiting.
+type queue[T interface{ namespace() string }] struct {
 	turns   []string // namespaces that wait
-	waiting map[string][]*armed
+	waiting map[string][]T
 }
 
-func newQueue() queue { return queue{waiting: map[string][]*armed{}} }
+func newQueue[T interface{ namespace() string }]() queue[T] {
+	return queue[T]{waiting: map[string][]T{}}
+}
 
-func (q *queue) push(one *armed) {
-	namespace := one.key.namespace
+func (q *queue[T]) push(item T) {
+	namespace := item.namespace()
 	if len(q.waiting[namespace]) == 0 {
 		q.turns = append(q.turns, namespace)
 	}
-	q.waiting[namespace] = append(q.waiting[namespace], one)
+	q.waiting[namespace] = append(q.waiting[namespace], item)
 }
 
-// pop returns the next autoscaler; nil: none waits.
-func (q *queue) pop() *armed {
+// waits reports whether an item waits.
+func (q *queue[T]) waits() bool { return len(q.turns) > 0 }
+
+// pop returns the next item; false: none waits.
+func (q *queue[T]) pop() (item T, is bool) {
 	if len(q.turns) == 0 {
-		return nil
+		return item, false
 	}
 	namespace := q.turns[0]
-	one, left := q.waiting[namespace][0], q.waiting[namespace][1:]
+	item, left := q.waiting[namespace][0], q.waiting[namespace][1:]
 	q.turns = q.turns[1:]
 	if len(left) == 0 {
 		delete(q.waiting, namespace)
-		return one
+		return item, true
 	}
 	q.waiting[namespace], q.turns = left, append(q.turns, namespace)
-	return one
+	return item, true
 }

@@ -71,7 +71,7 @@ type Waker struct {
 	ready   bool
 	armed   map[name]*armed
 	cooling map[target]time.Time // when the cooldown of a target ends
-	queue   queue
+	queue   queue[*armed]
 	flight  flight
 }
 
@@ -95,7 +95,7 @@ func New(cfg Config, parts Parts) *Waker {
 	return &Waker{
 		cfg: cfg, parts: parts, count: newCounters(), news: make(chan struct{}, 1),
 		known: map[name]*record{}, changed: map[name]bool{},
-		armed: map[name]*armed{}, cooling: map[target]time.Time{}, queue: newQueue(), flight: newFlight(),
+		armed: map[name]*armed{}, cooling: map[target]time.Time{}, queue: newQueue[*armed](), flight: newFlight(),
 	}
 }
 

@@ -28,6 +28,10 @@ func AutoscalerDocument(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Auto
 		TargetName: spec.ScaleTargetRef.Name, ScaledObject: scaledObjectOf(of),
 		MinReplicas: 1, MaxReplicas: spec.MaxReplicas,
 		CurrentReplicas: status.CurrentReplicas, DesiredReplicas: status.DesiredReplicas,
+		Generation: of.Generation,
+	}
+	if status.ObservedGeneration != nil {
+		d.ObservedGeneration = *status.ObservedGeneration
 	}
 	if spec.MinReplicas != nil {
 		d.MinReplicas = *spec.MinReplicas
@@ -52,6 +56,10 @@ func AutoscalerDocument(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Auto
 	if value, is := of.Annotations[inspect.WakeAnnotation]; is {
 		d.Wake = &inspect.Wake{Annotation: metric.Truncate(common(value), maxWakeAnnotation)}
 	}
+	if value, is := of.Annotations[inspect.InstantAnnotation]; is {
+		d.Instant = &inspect.Instant{Annotation: metric.Truncate(common(value), maxWakeAnnotation)}
+	}
+	d.Mark = markOf(of)
 	return d
 }
 

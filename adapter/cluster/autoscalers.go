@@ -87,7 +87,7 @@ func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 	if changed {
 		a.observer.autoscalersChanged(key.namespace)
 	}
-	a.observer.wakeChanged(key.namespace, key.name, was, is)
+	a.observer.autoscalerChanged(key.namespace, key.name, was, is)
 }
 
 func (a *autoscalers) replace(all []*autoscaler) {

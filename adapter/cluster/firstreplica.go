@@ -26,9 +26,9 @@ const (
 // be gone at the next attempt.
 var (
 	ErrHasReplicas = errors.New("the target has replicas")
-	ErrForbidden   = errors.New("no right to scale the target")
+	ErrForbidden   = errors.New("no right")
 	ErrNoTarget    = errors.New("there is no such target")
-	ErrRefused     = errors.New("the API server refuses to scale the target")
+	ErrRefused     = errors.New("the API server refuses the change")
 	ErrConflict    = errors.New("others change the target")
 )
 
@@ -69,10 +69,11 @@ func (f *FirstReplicas) Set(ctx context.Context, a *inspect.Autoscaler) error {
 	if err != nil {
 		return err
 	}
+	right := fmt.Sprintf("the right to patch the scale subresource of %s is missing (chart: wake.kinds)", a.TargetKind)
 	for _, patch := range firstReplicaPatches {
 		err = f.rest.Patch(types.JSONPatchType).AbsPath(path).MaxRetries(0).
 			SetHeader("Accept", "application/json").Body([]byte(patch)).Do(ctx).Error()
-		if err = f.fault(a, err); !errors.Is(err, ErrHasReplicas) {
+		if err = sortedFault(err, ErrHasReplicas, right); !errors.Is(err, ErrHasReplicas) {
 			return err
 		}
 	}
@@ -100,18 +101,18 @@ func (f *FirstReplicas) path(a *inspect.Autoscaler) (string, error) {
 	return strings.Join([]string{root, "namespaces", a.Namespace, one.resource.Resource, a.TargetName, "scale"}, "/"), nil
 }
 
-// fault sorts the error of a patch.
-func (f *FirstReplicas) fault(a *inspect.Autoscaler, err error) error {
+// sortedFault sorts the error of a patch. untrue is the error of a "test" that does not hold, right says which
+// right allows the patch.
+func sortedFault(err, untrue error, right string) error {
 	status := apierrors.APIStatus(nil)
 	if err == nil || !errors.As(err, &status) {
 		return err
 	}
 	switch code := status.Status().Code; {
 	case code == http.StatusUnprocessableEntity && status.Status().Message == doesNotApply:
-		return ErrHasReplicas
+		return untrue
 	case code == http.StatusForbidden && apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource"):
-		return fmt.Errorf("%w: the right to patch the scale subresource of %s is missing (chart: wake.kinds): %s",
-			ErrForbidden, a.TargetKind, cause(err))
+		return fmt.Errorf("%w: %s: %s", ErrForbidden, right, cause(err))
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", ErrNoTarget, cause(err))
 	case code == http.StatusConflict:

@@ -25,6 +25,9 @@ type Observer struct {
 	// WakeChanged: an autoscaler with the annotation sluice.dev/wake appeared or changed; now nil:
 	// it was deleted, or has the annotation no longer.
 	WakeChanged func(namespace, name string, now *inspect.Autoscaler)
+	// InstantChanged: an autoscaler with the annotation sluice.dev/instant, or with what nudges leave,
+	// appeared or changed; now nil: it was deleted, or has neither any longer.
+	InstantChanged func(namespace, name string, now *inspect.Autoscaler)
 	// ResourcesChanged: the answers of Canonical and FindResource may have changed.
 	ResourcesChanged func()
 }
@@ -59,14 +62,19 @@ func (o *Observer) autoscalersChanged(namespace string) {
 	}
 }
 
-// wakeChanged is told of the documents of an autoscaler before and after; nil: there is none.
-func (o *Observer) wakeChanged(namespace, name string, before, after *inspect.Autoscaler) {
-	if after != nil && after.Wake == nil {
-		after = nil
+// autoscalerChanged is told of the documents of an autoscaler before and after; nil: there is none.
+func (o *Observer) autoscalerChanged(namespace, name string, before, after *inspect.Autoscaler) {
+	of := func(call func(namespace, name string, now *inspect.Autoscaler), concerns func(*inspect.Autoscaler) bool) {
+		switch {
+		case call == nil:
+		case after != nil && concerns(after):
+			call(namespace, name, after)
+		case before != nil && concerns(before):
+			call(namespace, name, nil)
+		}
 	}
-	if o.WakeChanged != nil && (after != nil || before != nil && before.Wake != nil) {
-		o.WakeChanged(namespace, name, after)
-	}
+	of(o.WakeChanged, func(a *inspect.Autoscaler) bool { return a.Wake != nil })
+	of(o.InstantChanged, func(a *inspect.Autoscaler) bool { return a.Instant != nil || a.Mark != inspect.Unmarked })
 }
 
 func (o *Observer) resourcesChanged() {

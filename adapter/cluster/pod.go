@@ -29,6 +29,9 @@ type pod struct {
 	finished bool
 	// ready: the pod passes its readiness checks and is not being deleted.
 	ready bool
+	// pending: no container has started. deleting: the pod ends. The controller of autoscalers counts
+	// neither as a pod with a value.
+	pending, deleting bool
 	// controllerPosition is the pod's position in the controller index. The lock of pods guards it.
 	controllerPosition uint32
 	// controller owns the pod, usually a ReplicaSet; the zero Handle: none.
@@ -81,6 +84,8 @@ func newPod(from *corev1.Pod) *pod {
 		// finished.
 		finished:   from.Status.Phase == corev1.PodSucceeded || from.Status.Phase == corev1.PodFailed,
 		ready:      isReady(from),
+		pending:    from.Status.Phase == corev1.PodPending,
+		deleting:   from.DeletionTimestamp != nil,
 		controller: controllerOf(from),
 		labels:     newLabelSet(from.Labels),
 		containers: containersOf(&from.Status),
@@ -159,7 +164,7 @@ func addOnce(all []netip.Addr, address netip.Addr) []netip.Addr {
 
 // equal reports whether the kept parts are the same.
 func (p *pod) equal(q *pod) bool {
-	return p.finished == q.finished && p.ready == q.ready && p.controller == q.controller &&
+	return p.finished == q.finished && p.ready == q.ready && p.pending == q.pending && p.deleting == q.deleting && p.controller == q.controller &&
 		p.hosts == q.hosts && *p.Pod == *q.Pod &&
 		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) &&
 		slices.Equal(p.addresses, q.addresses)

@@ -51,9 +51,10 @@ func (t *Targets) podsOf(namespace, kind, name string) []*pod {
 
 // PodState is a live pod, as far as the view keeps it.
 type PodState struct {
-	Name    string
-	Ready   bool
-	Created time.Time
+	Name              string
+	Ready             bool
+	Pending, Deleting bool
+	Created           time.Time
 }
 
 // PodStates returns the pods of TargetPods, sorted by name.
@@ -61,7 +62,7 @@ func (t *Targets) PodStates(namespace, kind, name string) []PodState {
 	pods := t.podsOf(namespace, kind, name)
 	all := make([]PodState, len(pods))
 	for i, one := range pods {
-		all[i] = PodState{one.Name, one.ready, time.Unix(one.Created, 0)}
+		all[i] = PodState{one.Name, one.ready, one.pending, one.deleting, time.Unix(one.Created, 0)}
 	}
 	slices.SortFunc(all, func(a, b PodState) int { return strings.Compare(a.Name, b.Name) })
 	return all

@@ -40,6 +40,9 @@ type clusterSide struct {
 	// waker sets first replicas, by means of firstReplicas; nil: off.
 	waker         *wake.Waker
 	firstReplicas *cluster.FirstReplicas
+	// nudger has controllers look at pushes, by means of nudges; nil: off.
+	nudger *wake.Nudger
+	nudges *cluster.Nudges
 	// policies restrict who may read external metrics.
 	policies *policies
 	// readmit is set when a rejected sample may now be admitted.
@@ -59,10 +62,15 @@ func (p *dataPath) connect(context.Context) (err error) {
 	if p.cluster.client, err = cluster.Connect(c, p.log); err != nil {
 		return err
 	}
-	if p.cluster.view, err = cluster.NewView(p.cluster.client, c, p.log); err != nil || !p.cfg.wake.Enabled {
+	if p.cluster.view, err = cluster.NewView(p.cluster.client, c, p.log); err != nil {
 		return err
 	}
-	p.cluster.firstReplicas, err = cluster.NewFirstReplicas(p.cluster.client, p.cluster.view)
+	if p.cfg.wake.Enabled {
+		p.cluster.firstReplicas, err = cluster.NewFirstReplicas(p.cluster.client, p.cluster.view)
+	}
+	if err == nil && p.cfg.instant.Enabled {
+		p.cluster.nudges, err = cluster.NewNudges(p.cluster.client)
+	}
 	return err
 }
 
@@ -103,7 +111,7 @@ func (p *dataPath) joinCluster() {
 	c.policies = p.watchPolicies()
 	c.policies.reconciled = c.reconciled.Load
 	c.autoscalers = p.watchAutoscalers()
-	c.waker = p.wakeTargets()
+	c.waker, c.nudger = p.wakeTargets(), p.nudgeControllers()
 	p.rules.changed = c.rulesChanged
 	p.watchRules()
 	c.view.Observe(c.observer())
@@ -188,6 +196,9 @@ func (c *clusterSide) observer() cluster.Observer {
 	}
 	if c.waker != nil {
 		o.WakeChanged = c.waker.Changed
+	}
+	if c.nudger != nil {
+		o.InstantChanged = c.nudger.Changed
 	}
 	return o
 }

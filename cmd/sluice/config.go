@@ -51,6 +51,7 @@ type serverConfig struct {
 	console    console.Config
 	keda       keda.Config
 	wake       wake.Config
+	instant    wake.NudgeConfig
 
 	rulesFile     string
 	shutdownDelay time.Duration
@@ -96,6 +97,7 @@ func defaultConfig() *serverConfig {
 		operations: operations.DefaultConfig(),
 		keda:       keda.DefaultConfig(),
 		wake:       wake.DefaultConfig(),
+		instant:    wake.DefaultNudgeConfig(),
 	}
 }
 
@@ -200,6 +202,9 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.wake.Enabled {
 		own = append(own, c.fault("wake", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
 	}
+	if c.standalone && c.instant.Enabled {
+		own = append(own, c.fault("instant", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
+	}
 	if c.shutdownDelay < 0 {
 		own = append(own, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
 	}
@@ -213,7 +218,7 @@ func (c *serverConfig) validate(faults ...error) error {
 		{"statsd", &c.receiver}, {"push", &c.push}, {"groups", &c.groups}, {"identity", &c.identity},
 		{"cluster", &c.cluster}, {"limit", &c.limit}, {"table", &c.table}, {"store", &c.store},
 		{"natsbus", &c.natsbus}, {"relay", &c.relay}, {"otlp", &c.otlp}, {"api", &c.api}, {"operations", &c.operations},
-		{"console", &c.console}, {"keda", &c.keda}, {"wake", &c.wake},
+		{"console", &c.console}, {"keda", &c.keda}, {"wake", &c.wake}, {"instant", &c.instant},
 	} {
 		for _, fault := range config.Split(stage.config.Validate()) {
 			worded, ok := c.word(stage.config, fault)

@@ -128,7 +128,11 @@ func (r consoleReader) target(a *inspect.Autoscaler) (t console.Target) {
 // asked for.
 func targetOf(a *inspect.Autoscaler, reader *adapter.AutoscalerReader, targets *cluster.Targets) (t console.Target) {
 	for _, one := range targets.PodStates(a.Namespace, a.TargetKind, a.TargetName) {
-		t.Pods = append(t.Pods, explain.Pod{Name: one.Name, Phase: "Running", Ready: one.Ready, Started: one.Created})
+		pod := explain.Pod{Name: one.Name, Phase: "Running", Ready: one.Ready, Deleting: one.Deleting, Started: one.Created}
+		if one.Pending {
+			pod.Phase = "Pending"
+		}
+		t.Pods = append(t.Pods, pod)
 	}
 	t.Readings = make([]explain.Reading, len(a.Metrics))
 	for i := range a.Metrics {

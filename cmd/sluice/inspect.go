@@ -65,7 +65,7 @@ func (i inspection) Away() []string {
 func (p *dataPath) autoscalerDocuments(namespace string) []inspect.Autoscaler {
 	all := p.cluster.autoscalers.Autoscalers(namespace)
 	for i := range all {
-		all[i].Wake = p.wakeDocument(&all[i])
+		all[i].Wake, all[i].Instant = p.wakeDocument(&all[i]), p.instantDocument(&all[i])
 	}
 	return all
 }

@@ -75,7 +75,7 @@ type askedTrigger struct {
 // Value adds up the values of this moment: an autoscaler does the same with the API's answer.
 func (a *askedTrigger) Value() (float64, error) {
 	if a.watch != nil {
-		a.watch.follow()
+		a.watch.Follow()
 	}
 	query, err := a.reader.Query(a.question)
 	if err != nil {
@@ -105,6 +105,6 @@ func (a *askedTrigger) Watch(changed func()) {
 
 // Unwatch implements keda.Asked.
 func (a *askedTrigger) Unwatch() {
-	a.watch.end()
+	a.watch.End()
 	a.watch = nil
 }

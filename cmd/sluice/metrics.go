@@ -46,6 +46,9 @@ func (p *dataPath) register(context.Context) error {
 	if p.cluster.waker != nil {
 		faults = append(faults, p.registry.Register(p.cluster.waker.Collector()))
 	}
+	if p.cluster.nudger != nil {
+		faults = append(faults, p.registry.Register(p.cluster.nudger.Collector()))
+	}
 	if p.keda != nil {
 		faults = append(faults, p.registry.Register(p.keda))
 	}

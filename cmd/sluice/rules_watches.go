@@ -49,8 +49,8 @@ type answerWatch struct {
 	of      *rule.Set // by which there are metrics
 }
 
-// follow is called before each reading. It finds what is to be watched since the last one.
-func (o *answerWatch) follow() {
+// Follow is called before each reading. It finds what is to be watched since the last one.
+func (o *answerWatch) Follow() {
 	if now := o.among.book.Set(); o.metrics == nil || now != o.of {
 		o.forget()
 		if query, err := o.query(); err == nil {
@@ -69,8 +69,8 @@ func (o *answerWatch) forget() {
 	o.metrics, o.of = nil, nil
 }
 
-// end ends the watch. A nil answerWatch has ended.
-func (o *answerWatch) end() {
+// End ends the watch. A nil answerWatch has ended.
+func (o *answerWatch) End() {
 	if o != nil {
 		o.forget()
 		delete(o.among.all, o)

@@ -276,7 +276,13 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Serve keda-address without TLS: anyone who can connect to it can read the metrics of " +
 					"all namespaces."},
 		}},
-		{"Scaling from zero", []setting{
+		{"Scaling at the push", []setting{
+			{"instant", &c.instant.Enabled,
+				"In a cluster, have the controller of an autoscaler with the annotation sluice.dev/instant: \"true\" " +
+					"look at the push that changes its replicas, instead of at its next sync. Needs Kubernetes 1.37 and " +
+					"the right to patch horizontalpodautoscalers."},
+			{"instant-interval", &c.instant.Interval,
+				"With instant, the shortest time between two nudges of one autoscaler."},
 			{"wake", &c.wake.Enabled,
 				"In a cluster, set the first replica of the target of an autoscaler with the annotation " +
 					"sluice.dev/wake: \"true\", at the push that makes a metric of it positive. Needs the right to " +

@@ -48,6 +48,9 @@ func (p *dataPath) stages() []stage {
 	if p.cluster.waker != nil {
 		all = append(all, stage{"wake", p.cluster.waker.Run})
 	}
+	if p.cluster.nudger != nil {
+		all = append(all, stage{"instant", p.cluster.nudger.Run})
+	}
 	if p.cluster.view != nil {
 		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"autoscalers", p.cluster.autoscalers.Run},
 			stage{"cluster", p.runCluster})

@@ -49,7 +49,7 @@ func outcomeOf(err error) (wake.Outcome, error) {
 		is  wake.Outcome
 	}{
 		{cluster.ErrHasReplicas, wake.Awake}, {cluster.ErrForbidden, wake.Forbidden}, {cluster.ErrNoTarget, wake.Gone},
-		{cluster.ErrConflict, wake.Conflict}, {cluster.ErrRefused, wake.Refused},
+		{cluster.ErrConflict, wake.Conflict}, {cluster.ErrRefused, wake.Refused}, {cluster.ErrNotCounted, wake.Ineffective},
 	} {
 		if errors.Is(err, one.err) {
 			return one.is, err
@@ -96,7 +96,7 @@ type zeroMetric struct {
 // Value implements wake.Asked. It has no targets: pods of a target are of no use at zero.
 func (z *zeroMetric) Value() (metric.Number, error) {
 	if z.watch != nil {
-		z.watch.follow()
+		z.watch.Follow()
 	}
 	reading, err := z.from.reader.Of(z.of, z.metric, nil)
 	return reading.Sum, err
@@ -109,7 +109,7 @@ func (z *zeroMetric) Watch(changed func()) {
 
 // Unwatch implements wake.Asked.
 func (z *zeroMetric) Unwatch() {
-	z.watch.end()
+	z.watch.End()
 	z.watch = nil
 }
 

@@ -29,7 +29,7 @@ func BenchmarkLookAtZero(b *testing.B) {
 		}
 		one := zeroMetric{from: source, of: &inspect.Autoscaler{Namespace: "shop"}, metric: &inspect.AutoscalerMetric{Source: "External", Name: name}}
 		one.Watch(func() { changes++ })
-		one.watch.follow()
+		one.watch.Follow()
 	}
 	table.Roll()
 	source.Look()

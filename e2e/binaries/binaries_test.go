@@ -39,8 +39,8 @@ func TestVersionIsThatOfTheModule(t *testing.T) {
 // The version of the binaries is part of their module's key, so each has a folder in the cache. One that
 // there is no module for is an error that names the others.
 func TestKubernetesVersions(t *testing.T) {
-	one, err := kubernetes("v1.37.1")
-	if err != nil || one.folder != "kubernetes-1.37" || !strings.HasSuffix(one.ldflags, ".gitVersion=v1.37.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37") {
+	one, err := kubernetes("v1.36.3")
+	if err != nil || one.folder != "kubernetes-1.36" || !strings.HasSuffix(one.ldflags, ".gitVersion=v1.36.3 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36") {
 		t.Errorf("%+v, %v", one, err)
 	}
 	for _, version := range []string{"v1.35.0", "v", "vnewest"} {

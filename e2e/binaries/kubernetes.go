@@ -11,13 +11,13 @@ import (
 
 const (
 	// kubernetesVariable is an environment variable with the version of Kubernetes to test with, such
-	// as 1.37.1.
+	// as 1.36.3.
 	kubernetesVariable = "KUBERNETES"
-	defaultKubernetes  = "v1.36.3"
+	defaultKubernetes  = "v1.37.1"
 )
 
 // kubernetesFolders are the modules of the versions that the tests may run with.
-var kubernetesFolders = map[string]string{defaultKubernetes: "kubernetes", "v1.37.1": "kubernetes-1.37"}
+var kubernetesFolders = map[string]string{"v1.36.3": "kubernetes-1.36", defaultKubernetes: "kubernetes"}
 
 // KubernetesVersion is the version that the binaries report: that of k8s.io/kubernetes in the go.mod of
 // their module, which "go build" does not record. Clients reject a server without a version.

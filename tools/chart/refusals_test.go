@@ -59,6 +59,8 @@ func TestRefusals(t *testing.T) {
 		{"wake.kinds={deploy}", []string{"wake.kinds: deploy names no API group", "as in deployments.apps"}},
 		{"wake.kinds={deployments}", []string{"wake.kinds: deployments names no API group"}},
 		{"wake.kinds={deployment.apps}", []string{"wake.kinds: deployment.apps cannot be scaled", "deployments.apps"}},
+		{"instant.namespaces={Shop}", []string{"/instant/namespaces/0"}},
+		{"config.instant=true", []string{"config.instant", "left out", "instant.enabled"}},
 		{"config.wake=true", []string{"config.wake", "left out", "wake.enabled"}},
 		{"config.standalone=true", []string{"config.standalone", "left out"}},
 		{"config.data-dir=/data", []string{"config.data-dir", "left out"}},

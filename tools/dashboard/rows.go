@@ -195,6 +195,13 @@ var rows = []row{
 				{each("method, code", "sluice_keda_requests_total"), "{{method}}: {{code}}"},
 				{"sum(rate(sluice_keda_activations_total[$__rate_interval]))", "activations"},
 				{"sum(sluice_keda_streams)", "open streams"}}},
+		{title: "Autoscalers moved at the push",
+			about: "By the annotation sluice.dev/instant: nudges of controllers, and whether they set the expected replicas.",
+			queries: []query{
+				{each("result", "sluice_nudges_total"), "{{result}} per second"},
+				{each("answer", "sluice_nudge_answers_total"), "answered: {{answer}}"},
+				{"histogram_quantile(0.99, sum by (le) (rate(sluice_nudge_answer_seconds_bucket[$__rate_interval])))", "seconds to the answer, p99"},
+				{"max(sluice_instant_autoscalers)", "annotated autoscalers"}}},
 		{title: "Workloads woken from zero",
 			about: "By the annotation sluice.dev/wake. Forbidden: Sluice lacks the right to set the replicas.",
 			queries: []query{

@@ -33,6 +33,7 @@
 {{- $_ := set $reasons $setting (printf "the chart makes replicas; must be left out: %s" $instead) -}}
 {{- end -}}
 {{- $_ := set $reasons "wake" "the chart sets it, because a ClusterRole must agree with it; must be left out: set wake.enabled" -}}
+{{- $_ := set $reasons "instant" "the chart sets it, because a ClusterRole must agree with it; must be left out: set instant.enabled" -}}
 {{- range $setting := list "keda-address" "keda-tls-cert-file" "keda-tls-key-file" "keda-tls-client-ca-file" -}}
 {{- $_ := set $reasons $setting "the chart makes Services and certificates of KEDA's port; must be left out: set keda.enabled and keda.tls" -}}
 {{- end -}}
@@ -72,6 +73,9 @@
 {{- end -}}
 {{- if .Values.wake.enabled -}}
 {{- $_ := set $own "wake" true -}}
+{{- end -}}
+{{- if .Values.instant.enabled -}}
+{{- $_ := set $own "instant" true -}}
 {{- end -}}
 {{- with .Values.push -}}
 {{- if .tlsSecret -}}

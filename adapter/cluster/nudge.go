@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/inspect"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+)
+
+// nudgeManager is the field manager of nudges. Each process that patches an autoscaler has a name there.
+const nudgeManager = "sluice-instant"
+
+// ErrNotCounted is the error of a nudge that did not become a new generation of the autoscaler.
+var ErrNotCounted = errors.New("the API server counts no generations of autoscalers (feature gate HPAGeneration)")
+
+// Nudges change the spec of autoscalers without changing what it means: the controller looks at a new
+// generation at once. The last policy of behavior.scaleUp stands there twice, or once again: the controller
+// takes the largest (or smallest) of the policies' proposals, and two of a kind propose the same. Where there
+// is no behavior, a nudge writes out its default policies, and the API server the other defaults
+// (docs/adr/0085).
+type Nudges struct{ rest rest.Interface }
+
+// NewNudges makes a client without a rate limit: wake.Nudger paces nudges.
+func NewNudges(client *Client) (*Nudges, error) {
+	config := client.REST()
+	config.QPS = -1
+	own, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of autoscalers: %w", err)
+	}
+	return &Nudges{rest: own.RESTClient()}, nil
+}
+
+// jsonPatch is a step of a patch (RFC 6902).
+type jsonPatch struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+const (
+	behaviorPath = "/spec/behavior"
+	policiesPath = behaviorPath + "/scaleUp/policies"
+)
+
+// Nudge has the controller look at an autoscaler, and returns the autoscaler's new generation. The patch
+// applies only to the policies of the document, so one of several replicas of Sluice applies it.
+func (n *Nudges) Nudge(ctx context.Context, a *inspect.Autoscaler) (int64, error) {
+	generation, err := n.patch(ctx, a, nudge(a))
+	if err == nil && generation <= a.Generation {
+		return 0, ErrNotCounted
+	}
+	return generation, err
+}
+
+// TakeBack removes what nudges have left.
+func (n *Nudges) TakeBack(ctx context.Context, a *inspect.Autoscaler) error {
+	patch := nudge(a) // a policy that stands there twice stands there once again
+	if a.Mark == inspect.MarkedBehavior {
+		patch = []jsonPatch{{"test", policiesPath, a.ScaleUp.Policies}, {"remove", behaviorPath, nil}}
+	}
+	_, err := n.patch(ctx, a, patch)
+	return err
+}
+
+// nudge is the patch between a policy twice and once.
+func nudge(a *inspect.Autoscaler) []jsonPatch {
+	if a.ScaleUp == nil {
+		return []jsonPatch{{"test", behaviorPath, nil},
+			{"add", behaviorPath, map[string]any{"scaleUp": map[string]any{"policies": inspect.DefaultScaleUp}}}}
+	}
+	now := a.ScaleUp.Policies
+	if policyTwice(now) {
+		return []jsonPatch{{"test", policiesPath, now}, {"replace", policiesPath, now[:len(now)-1]}}
+	}
+	return []jsonPatch{{"test", policiesPath, now}, {"replace", policiesPath, append(slices.Clip(now), now[len(now)-1])}}
+}
+
+// policyTwice reports whether the last policy stands there twice.
+func policyTwice(all []inspect.ScalingPolicy) bool {
+	n := len(all)
+	return n > 1 && all[n-1] == all[n-2]
+}
+
+func (n *Nudges) patch(ctx context.Context, a *inspect.Autoscaler, steps []jsonPatch) (generation int64, err error) {
+	if a.ScaleUp != nil && len(a.ScaleUp.Policies) >= maxDocumentPolicies {
+		return 0, fmt.Errorf("%w: behavior.scaleUp has %d policies or more; must have fewer", ErrRefused, maxDocumentPolicies)
+	}
+	body, err := json.Marshal(steps)
+	if err != nil {
+		return 0, err
+	}
+	path := strings.Join([]string{"/apis/autoscaling/v2/namespaces", a.Namespace, "horizontalpodautoscalers", a.Name}, "/")
+	answer := n.rest.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", nudgeManager).MaxRetries(0).
+		SetHeader("Accept", "application/json").Body(body).Do(ctx)
+	if err := answer.Error(); err != nil {
+		return 0, sortedFault(err, ErrConflict, "the right to patch horizontalpodautoscalers is missing (chart: instant.enabled)")
+	}
+	text, err := answer.Raw()
+	var is metav1.PartialObjectMetadata
+	if err == nil {
+		err = json.Unmarshal(text, &is)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the API server's answer: %w", err)
+	}
+	return is.Generation, nil
+}
+
+// markOf finds what nudges have left in an autoscaler.
+func markOf(of *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
+	if of.Spec.Behavior == nil || of.Spec.Behavior.ScaleUp == nil {
+		return inspect.Unmarked
+	}
+	i := slices.IndexFunc(of.ManagedFields, func(one metav1.ManagedFieldsEntry) bool { return one.Manager == nudgeManager })
+	if i < 0 || of.ManagedFields[i].FieldsV1 == nil {
+		return inspect.Unmarked
+	}
+	var owned struct {
+		Spec struct {
+			Behavior map[string]json.RawMessage `json:"f:behavior"`
+		} `json:"f:spec"`
+	}
+	if json.Unmarshal(of.ManagedFields[i].FieldsV1.GetRawBytes(), &owned) != nil {
+		return inspect.Unmarked
+	}
+	switch _, whole := owned.Spec.Behavior["."]; {
+	case whole:
+		return inspect.MarkedBehavior
+	case len(owned.Spec.Behavior) > 0 && policyTwice(rulesDocument(of.Spec.Behavior.ScaleUp).Policies):
+		return inspect.MarkedPolicy
+	}
+	return inspect.Unmarked
+}
