@@ -84,7 +84,7 @@ func ticksOf(all []modelPush) (ticks []modelPush) {
 
 // mayMeasure reports whether the stream may be regular: the pushes of the window, and five at least, may
 // have come at moments within their ticks at intervals that are within 10 % of one of them, and the next one
-// isn't overdue by as much. An interval in which the process was down is at most two. most is the largest
+// is late by a quarter of it at most. An interval in which the process was down is at most two. most is the largest
 // push in sight.
 func mayMeasure(all []modelPush, resumed, now, w time.Duration) (may bool, pushes int, most int64) {
 	ticks := ticksOf(all)
@@ -107,7 +107,7 @@ func mayMeasure(all []modelPush, resumed, now, w time.Duration) (may bool, pushe
 		quiet = max(resumed-newest, now-resumed)
 	}
 	for interval := modelTick / 2; 3*interval <= w+w/20; interval += modelTick / 64 {
-		if quiet <= interval+interval/10+modelTick && fits(ticks, interval) {
+		if quiet <= interval+interval/4+modelTick && fits(ticks, interval) {
 			may, pushes = true, int(w/interval)
 		}
 	}

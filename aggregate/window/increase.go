@@ -30,7 +30,7 @@ type Stretch struct {
 
 const (
 	// overdueAfter is the number of intervals after a push from which the next push is overdue.
-	overdueAfter = 1.1
+	overdueAfter = 1.25
 	// mostSkipped is the number of intervals in which a push is due that a process which was down may have
 	// lost.
 	mostSkipped = 2
