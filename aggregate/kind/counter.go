@@ -135,7 +135,7 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 		r.plus(totalLocked(h))
 		return
 	}
-	s, before, some := r.Read(&h.Cell.History, window.WholeCoding, *h.Born)
+	s, before, some := r.Read(&h.Cell.History, window.WholeCoding, h.singles(r.Env.Logs), *h.Born)
 	count := metric.Int(0)
 	if some {
 		count = r.countLocked(h, s, before)
@@ -150,20 +150,40 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 	}
 }
 
-// countLocked returns the growth of a counter in a stretch, including fractions.
+// countLocked returns the growth of a counter in a stretch, including fractions. A count of whole units
+// is whole.
 func (r *Reader) countLocked(h Series, s window.Stretch, before uint64) metric.Number {
 	fractions, fractionBefore := r.fractionsLocked(h)
-	since := func(from float64) metric.Number {
-		whole, part := window.IncreaseSince(r.Entries, from, before, window.Wholes)
+	if !s.Regular() {
+		whole, part := window.IncreaseSince(r.Entries, s.From, before, window.Wholes)
 		if fractions == nil {
 			return metric.Int(whole + int64(math.Round(part)))
 		}
-		units, rest := window.IncreaseSince(fractions, from, fractionBefore, window.Wholes)
+		units, rest := window.IncreaseSince(fractions, s.From, fractionBefore, window.Wholes)
 		steps := math.Trunc(part)
 		return metric.Decimal(whole+int64(steps), units+int64(math.Round(rest+(part-steps)*FractionUnits)))
 	}
-	integral := fractions == nil && r.Stat == metric.Count
-	return s.Scaled(since(s.From), integral, func(from float64) float64 { return since(from).Float64() })
+	v := s.Increase(func(from float64) float64 {
+		whole, part := window.IncreaseSince(r.Entries, from, before, window.Wholes)
+		if fractions == nil {
+			return float64(whole) + part
+		}
+		units, rest := window.IncreaseSince(fractions, from, fractionBefore, window.Wholes)
+		return float64(whole) + part + (float64(units)+rest)/FractionUnits
+	})
+	if fractions == nil && r.Stat == metric.Count {
+		v = math.Round(v)
+	}
+	return metric.Computed(v)
+}
+
+// singles is History.Singles of a counter's both parts.
+func (h Series) singles(n *window.Logs) uint8 {
+	single := h.Cell.History.Singles(n)
+	if body := h.body(); body != nil && body.Fraction.History.Stamp != 0 {
+		single = min(single, body.Fraction.History.Singles(n))
+	}
+	return single
 }
 
 // fractionsLocked returns the history of a counter's fraction, and the value before it; nil if there

@@ -168,21 +168,20 @@ func (timerKind) ReadLocked(r *Reader, h Series) {
 		}
 		return
 	}
-	s, before, some := r.Read(&h.Cell.History, window.WeightCoding, *h.Born)
+	s, before, some := r.Read(&h.Cell.History, window.WeightCoding, h.Cell.History.Singles(r.Env.Logs), *h.Born)
 	count := 0.0
 	if some {
-		since := func(from float64) float64 {
+		count = s.Increase(func(from float64) float64 {
 			weight, part := window.IncreaseSince(r.Entries, from, before, math.Float64frombits)
-			if weight == math.Trunc(weight) {
+			if !s.Regular() && weight == math.Trunc(weight) {
 				part = math.Round(part)
 			}
 			return weight + part
-		}
-		count = s.Scaled(metric.Float(since(s.From)), r.Stat == metric.Count, since).Float64()
+		})
 	}
 	switch r.Stat {
 	case metric.Count:
-		r.plus(metric.Computed(count))
+		r.plus(metric.Computed(math.Round(count)))
 	case metric.Rate:
 		r.plusRate(metric.Float(count), &s)
 	case metric.Sum:

@@ -65,7 +65,7 @@ func (c counterKind) readTwinLocked(r *Reader, h Series, course *window.Course) 
 		return
 	}
 	before := r.Env.Logs.Before(r.Entries[0], *h.Born)
-	n.Add(r.Entries, h.Cell.History.Singles(r.Env.Logs), before, func(from, to uint64) metric.Number { return metric.Int(int64(to - from)) })
+	n.Add(r.Entries, h.singles(r.Env.Logs), before, func(from, to uint64) metric.Number { return metric.Int(int64(to - from)) })
 	if fractions, before := r.fractionsLocked(h); fractions != nil {
 		n.AddPart(fractions, before, func(from, to uint64) metric.Number { return metric.Decimal(0, int64(to-from)) })
 	}
@@ -110,10 +110,10 @@ func (timerKind) endTwins(r *Reader) {
 	if !r.Stat.Additive() {
 		return
 	}
-	n, s := r.twins.number.Increase(&r.Meter, r.Stat == metric.Count)
+	n, s := r.twins.number.Increase(&r.Meter, false)
 	switch count := n.Float64(); r.Stat {
 	case metric.Count:
-		r.plus(metric.Computed(count))
+		r.plus(metric.Computed(math.Round(count)))
 	case metric.Rate:
 		r.plusRate(n, &s)
 	case metric.Sum:

@@ -3,30 +3,26 @@ package window
 import (
 	"math"
 	"time"
-
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Positions in receiving time are in ticks: tick 7 lasts from 7 to 8, and an entry of tick 7 is the
 // value at 8.
 //
 // A window extends from one position to now. If its start is within a tick, the increase of that
-// tick counts in proportion to the part of the tick in the window.
+// tick counts in proportion to the part of the tick in the window. That is the plain window.
 //
-// This is not enough for a client that pushes at an interval. With a push every seven seconds, a
+// For a client that pushes at an interval this is not enough. With a push every seven seconds, a
 // minute contains eight or nine pushes, so the count of a constant stream would vary by an eighth.
-// The increase of such a number is measured from push to push, over about one window, and scaled to
-// the window. This ends when the next push is overdue.
+// The pushes of such a number stand for the time between them: a minute counts the newest eight,
+// and 4/7 of the one before. This ends when the next push is overdue. No other push is scaled.
 
 // Stretch is the part of a number's history that is measured for a window.
 type Stretch struct {
-	From  float64 // start position
-	scale float64 // factor from the increase in the stretch to the increase in the window
-	// If the stretch is not the window itself, the result is clamped between the increases since
-	// these two positions: an interval after and before the start of the window. So the error for a
-	// stream that only looks regular is at most one push.
-	late, early float64
-	Seconds     float64 // divisor of the increase for a rate
+	From float64 // start position of the plain window
+	// A regular number counts the pushes since the position near, and the share of the push between
+	// far and near. The result differs from the plain window by at most this many such pushes.
+	near, far, share, most float64
+	Seconds                float64 // divisor of the increase for a rate
 	// Span is the part of the window in which the series has existed, in seconds; at least the shortest
 	// window. Unlike Seconds, it has the time in which an origin was down.
 	Span float64
@@ -35,6 +31,9 @@ type Stretch struct {
 const (
 	// overdueAfter is the number of intervals after a push from which the next push is overdue.
 	overdueAfter = 1.25
+	// mostSkipped is the number of intervals in which a push is due that a process which was down may have
+	// lost.
+	mostSkipped = 2
 	// SlowShare: a push interval should not exceed 1/SlowShare of a window.
 	SlowShare = 3
 	// SlowSlack is the tolerance of comparisons with SlowShare, because intervals are measured in
@@ -43,42 +42,99 @@ const (
 	// leastInterval is the interval, in ticks, from which changes count as single pushes. Closer
 	// changes count only if History.Singles confirms it.
 	leastInterval = 1.5
-	// intervalSpread is the relative difference up to which intervals count as equal, because
-	// clients sleep inexactly.
-	intervalSpread = 0.5
+	// leastRegular is the number of alike intervals in a row that make a regular number, and leastYoung
+	// the number of those of a series that began lately.
+	leastRegular = 4
+	leastYoung   = 2
+	// intervalSlack and intervalSpread are the difference from the mean up to which intervals are alike, in
+	// ticks and as a share of the mean. The moment of a change is known to a tick; beyond that, each interval
+	// is within 10 % of the median.
+	intervalSlack  = 1
+	intervalSpread = 0.05
+	// A result may differ from the plain window by half a push. A constant stream with fewer than
+	// manyPushes in a window would be off by more than 2 % then: by a whole one.
+	manyPushes = 25
 )
 
 // cadence is the interval, in ticks, of the newest changes of a number.
 type cadence struct {
 	Interval float64
-	Alike    int // number of similar pauses in a row, up to the newest change
+	Alike    int // number of alike pauses in a row, up to the newest change
 	first    int // index of the entry at the beginning of the first of them
+	sum      float64
+	// least and most are the least and the most interval that has each change where it is.
+	least, most float64
+	// steps is the number of pauses since the last one that was skipped, runs their sums up to each of the
+	// last ones, and longest the longest pause that was skipped.
+	steps   int
+	runs    [mostSteps]float64
+	longest float64
+}
+
+// mostSteps is the number of pauses in a row whose sum is compared with as many intervals, besides all
+// pauses up to the newest change.
+const mostSteps = 4
+
+// take adds the pause before those that were taken, if they are alike.
+func (p *cadence) take(pause float64) bool {
+	sum, n, run := p.sum+pause, float64(p.Alike+1), pause
+	if p.steps > 0 {
+		run += p.runs[p.steps%mostSteps]
+	}
+	steps := p.steps + 1
+	off := intervalSlack + sum/n*intervalSpread
+	least, most := max(pause-off, (run-off)/float64(steps)), min(pause+off, (run+off)/float64(steps))
+	for k := 2; k <= mostSteps && k < steps; k++ {
+		some := run - p.runs[(steps-k)%mostSteps]
+		least, most = max(least, (some-off)/float64(k)), min(most, (some+off)/float64(k))
+	}
+	if p.Alike > 0 {
+		least, most = max(p.least, least), min(p.most, most)
+	}
+	if least > most {
+		return false
+	}
+	p.least, p.most, p.sum, p.Interval, p.steps = least, most, sum, sum/n, steps
+	p.runs[steps%mostSteps] = run
+	p.Alike++
+	return true
+}
+
+// skip leaves out the pause before those that were taken: the process was down within it.
+func (p *cadence) skip(pause float64) { p.steps, p.longest = 0, max(p.longest, pause) }
+
+// regular reports whether the number is regular up to a push, and through the window: the row of alike
+// pauses begins before it, or nothing is known of earlier ones.
+func (p *cadence) regular(push int, covers bool) bool {
+	return p.Alike >= leastRegular && push >= p.first && (covers || p.first == 0)
+}
+
+// pushes is the number of pushes in a window of some ticks: whole ones, and a share; false: the number
+// has no interval, or is pushed too slowly for the window. quiet is the time since the newest push.
+func (p *cadence) pushes(window, quiet float64) (whole int, share float64, ok bool) {
+	if p.Alike == 0 || quiet > overdueAfter*p.Interval || p.longest > mostSkipped*p.Interval+intervalSlack ||
+		p.Interval*SlowShare > window*SlowSlack {
+		return 0, 0, false
+	}
+	n, share := math.Modf(window / p.Interval)
+	return int(n), share, true
 }
 
 // cadenceOf measures the interval of the newest changes. It skips those in which the process was
 // down.
 func cadenceOf(all []Entry, down *pauses) (p cadence) {
-	p.first = len(all) - 1
-	low, high, sum := math.MaxFloat64, 0.0, 0.0
-	for ; p.first > 0; p.first-- {
+	for p.first = len(all) - 1; p.first > 0; p.first-- {
 		from, to := all[p.first-1].Tick, all[p.first].Tick
-		if _, has := down.within(from, to); has {
-			continue
-		}
-		pause := float64(to - from)
-		low, high = min(low, pause), max(high, pause)
-		mean := (sum + pause) / float64(p.Alike+1)
-		if high-low > max(1, mean*intervalSpread) {
+		if down.within(from, to) {
+			p.skip(float64(to - from))
+		} else if !p.take(float64(to - from)) {
 			break
 		}
-		sum += pause
-		p.Alike++
-		p.Interval = mean
 	}
 	return p
 }
 
-// leastAlike is the number of similar pauses in a row that make an interval for people.
+// leastAlike is the number of alike pauses in a row that make an interval for people.
 const leastAlike = 3
 
 // Interval is the interval of the newest changes of a number, in ticks; 0: there are too few of them, or
@@ -109,49 +165,84 @@ type Meter struct {
 
 // stretch finds the part of a number's history to measure for the window. born is the tick of the
 // series' birth.
-func (m *Meter) stretch(all []Entry, single uint8, born uint32) Stretch {
+func (m *Meter) stretch(all []Entry, single uint8, born uint32) (s Stretch) {
 	tick := m.Clock.Tick
 	now, window := float64(m.Now.At)/float64(tick), float64(m.Window)/float64(tick)
-	last := len(all) - 1
-	covered := m.covered(born)
-	span := m.existed(born, covered)
-	plain := Stretch{From: now - window, scale: 1, Seconds: covered, Span: span}
+	s.From, s.Seconds = now-window, m.covered(born)
+	s.Span = m.existed(born, s.Seconds)
 	down := m.Clock.pauses.Load()
 	m.Cadence = cadenceOf(all, down)
-	p := m.Cadence
-	overdue := now-float64(down.last(all[last].Tick)+1) > overdueAfter*p.Interval
-	if p.Alike == 0 || overdue || p.Interval*SlowShare > window*SlowSlack {
-		return plain
-	}
-	pushes := int(math.Round(window / p.Interval))
-	if p.Interval < leastInterval && int(single) < min(pushes, mostSingle) {
-		return plain
-	}
-	if before := last - pushes; before >= p.first {
-		s := Stretch{From: float64(all[before].Tick + 1), Seconds: covered, Span: span,
-			late: plain.From + p.Interval, early: plain.From - p.Interval}
-		measured := math.Round(float64(all[last].Tick-all[before].Tick)/p.Interval) * p.Interval
-		if out, has := down.within(all[before].Tick, all[last].Tick); has {
-			// In receiving time, the pause is shorter by the downtime, or longer by a push that was lost.
-			measured = float64(pushes) * p.Interval
-			s.late, s.early = s.late+min(float64(out)/float64(tick), p.Interval), s.early-p.Interval
-		} else if _, has := down.within(all[last].Tick, m.Now.Tick+1); has {
-			// The last push before may be lost, and the next one is not due for an interval.
-			resumed := down.all[len(down.all)-1].At
-			s.early -= min(float64(m.Now.At-resumed)/float64(tick), p.Interval)
-		}
-		s.scale = window / measured
+	p, last := m.Cadence, len(all)-1
+	n, share, ok := p.pushes(window, m.quiet(all[last].Tick))
+	if !ok || p.Interval < leastInterval && int(single) < min(n, mostSingle) {
 		return s
 	}
-	if young := p.first == 0 && p.Alike >= 2 && all[0].Tick <= born+1; young {
+	switch before := last - n; {
+	case p.regular(before, float64(all[p.first].Tick+1) <= s.From):
+		begun := all[before].Tick
+		s.measure(float64(begun), float64(begun+1), n, share, down.within(begun, m.Now.Tick+1))
+	case before < 0 && p.first == 0 && p.Alike >= leastYoung && all[0].Tick <= born+1:
 		pushes := len(all)
 		if all[0].Value == 0 {
 			pushes-- // the first push only started the total
 		}
-		gathered := time.Duration(float64(pushes) * p.Interval * float64(tick))
-		return Stretch{From: 0, scale: 1, Seconds: max(gathered, m.Shortest).Seconds(), Span: span}
+		s.Seconds = m.gathered(pushes, p.Interval, s.Seconds)
 	}
-	return plain
+	return s
+}
+
+// gathered is the divisor of the rate of a regular series that is younger than the window: its first push
+// is of the interval before the series' birth. covered is its age.
+func (m *Meter) gathered(pushes int, interval, covered float64) float64 {
+	if pushes >= manyPushes {
+		return covered
+	}
+	return max(time.Duration(float64(pushes)*interval*float64(m.Clock.Tick)), m.Shortest).Seconds()
+}
+
+// quiet is the longest time since a tick without a pause, in ticks: after a pause, the next push is due at
+// any moment within an interval.
+func (m *Meter) quiet(tick uint32) (longest float64) {
+	since := time.Duration(tick+1) * m.Clock.Tick
+	for _, p := range m.Clock.Pauses() {
+		if p.At > since {
+			longest = max(longest, float64(p.At-since))
+			since = p.At
+		}
+	}
+	return max(longest, float64(m.Now.At-since)) / float64(m.Clock.Tick)
+}
+
+// measure makes the stretch one from push to push, of n pushes after a position and a share of the one
+// between another position and that one. While the process was down, pushes were lost, or came at
+// another moment.
+func (s *Stretch) measure(far, near float64, n int, share float64, down bool) {
+	s.far, s.near, s.share, s.most = far, near, share, 0.5
+	if n < manyPushes {
+		s.most = 1
+	}
+	if down {
+		s.most++
+	}
+}
+
+// Regular reports whether the window is measured from push to push.
+func (s *Stretch) Regular() bool { return s.most > 0 }
+
+// Increase returns the increase in the window. since returns that since a position.
+func (s *Stretch) Increase(since func(from float64) float64) float64 {
+	plain := since(s.From)
+	if !s.Regular() {
+		return plain
+	}
+	near := since(s.near)
+	return s.bounded(plain, near, since(s.far)-near)
+}
+
+// bounded is the increase of a regular number, of which the window contains a share of a push.
+func (s *Stretch) bounded(plain, near, push float64) float64 {
+	most := s.most * math.Abs(push)
+	return max(plain-most, min(near+s.share*push, plain+most))
 }
 
 // covered is Stretch.Seconds of a series whose window is not measured from push to push.
@@ -206,26 +297,13 @@ func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64, 
 // Wholes is the value function of WholeCoding for IncreaseSince.
 func Wholes(v uint64) int64 { return int64(v) }
 
-// Read reads the entries of a number and finds its stretch. It returns false if there is no entry.
-func (m *Meter) Read(p *History, c Coding, born uint32) (s Stretch, before uint64, ok bool) {
+// Read reads the entries of a number and finds its stretch. single is the number of newest entries that
+// changed once in their tick (History.Singles). It returns false if there is no entry.
+func (m *Meter) Read(p *History, c Coding, single uint8, born uint32) (s Stretch, before uint64, ok bool) {
 	m.Entries, m.Cadence = m.Entries[:0], cadence{}
 	if p.Stamp == 0 {
-		return Stretch{scale: 1, Seconds: m.Window.Seconds(), Span: m.existed(born, m.covered(born))}, 0, false
+		return Stretch{Seconds: m.Window.Seconds(), Span: m.existed(born, m.covered(born))}, 0, false
 	}
 	m.Entries = p.Read(m.Logs, c, m.Entries)
-	return m.stretch(m.Entries, p.Singles(m.Logs), born), m.Logs.Before(m.Entries[0], born), true
-}
-
-// Scaled scales the increase n in the stretch to the window. since returns the increase since a
-// position. With whole, the result is rounded if that changes it by at most 1 %.
-func (s Stretch) Scaled(n metric.Number, whole bool, since func(from float64) float64) metric.Number {
-	if s.early == s.late {
-		return n
-	}
-	one, other := since(s.late), since(s.early)
-	v := max(min(one, other), min(n.Float64()*s.scale, max(one, other)))
-	if rounded := math.Round(v); whole && math.Abs(rounded-v) <= math.Abs(v)/100 {
-		v = rounded
-	}
-	return metric.Computed(v)
+	return m.stretch(m.Entries, single, born), m.Logs.Before(m.Entries[0], born), true
 }

@@ -140,21 +140,22 @@ func (j *Joined) split() {
 	j.changes = append(j.changes, later)
 }
 
-// Increase returns the increase in the meter's window, and the stretch, for a rate. whole: the result
-// is rounded if that changes it by at most 1 %.
+// Increase returns the increase in the meter's window, and the stretch, for a rate. whole: of whole
+// units, the result is a whole number.
 func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, s Stretch) {
 	j.trim()
 	j.sort()
 	j.guessFirst(-float64(m.Logs.Horizon - 1))
 	m.Cadence = cadence{}
 	j.leaveOutDowntime()
-	count, s, sure := j.increaseAsOf(0, m, whole)
+	count, s = j.increaseAsOf(0, m, whole)
 	known := j.known()
-	if known == 0 || sure && m.Cadence.Interval >= leastInterval {
+	if known == 0 || s.Regular() && m.Cadence.Interval >= leastInterval {
 		return count, s
 	}
-	earlier, over, surer := j.increaseAsOf(known, m, whole)
-	if surer && !sure || surer == sure && math.Abs(earlier.Float64()) >= math.Abs(count.Float64()) {
+	earlier, over := j.increaseAsOf(known, m, whole)
+	if regular := over.Regular(); regular && !s.Regular() ||
+		regular == s.Regular() && math.Abs(earlier.Float64()) >= math.Abs(count.Float64()) {
 		return earlier, over
 	}
 	return count, s
@@ -284,25 +285,33 @@ func (j *Joined) known() (at float64) {
 	return at
 }
 
-// increaseAsOf is Increase as of a position. sure is set if it was measured from push to push.
-func (j *Joined) increaseAsOf(now float64, m *Meter, whole bool) (n metric.Number, s Stretch, sure bool) {
-	s, pushed := j.stretch(now, m)
-	if pushed == nil {
-		return j.between(s.From, now), s, false
+// increaseAsOf is Increase as of a position.
+func (j *Joined) increaseAsOf(now float64, m *Meter, whole bool) (metric.Number, Stretch) {
+	s, before, end := j.stretch(now, m)
+	n, part := j.between(s.From, now)
+	_, _, exact := n.Decimal()
+	exact = exact && !j.fractions
+	switch {
+	case s.Regular():
+		near := 0.0
+		for _, c := range j.changes[before+1 : end] {
+			near += c.by.Float64()
+		}
+		v := s.bounded(n.Float64()+part, near, j.changes[before].by.Float64())
+		if exact && whole {
+			v = math.Round(v)
+		}
+		return metric.Computed(v), s
+	case part == 0:
+		return n, s
+	case exact:
+		return n.Plus(metric.Int(int64(math.Round(part)))), s
 	}
-	for i := range pushed {
-		n = n.Plus(pushed[i].by)
-	}
-	if s.early == s.late {
-		return metric.Computed(n.Float64() * s.scale), s, true
-	}
-	since := func(from float64) float64 { return j.between(from, now).Float64() }
-	return s.Scaled(n, whole && !j.fractions, since), s, true
+	return metric.Computed(n.Float64() + part), s
 }
 
-// between is the increase between two positions.
-func (j *Joined) between(from, to float64) (n metric.Number) {
-	part := 0.0
+// between is the increase between two positions: the changes between them, and the shares of others.
+func (j *Joined) between(from, to float64) (n metric.Number, part float64) {
 	for i := range j.changes {
 		c := &j.changes[i]
 		switch share := c.share(from, to); {
@@ -312,13 +321,7 @@ func (j *Joined) between(from, to float64) (n metric.Number) {
 			part += c.by.Float64() * share
 		}
 	}
-	if part == 0 {
-		return n
-	}
-	if _, _, exact := n.Decimal(); exact && !j.fractions {
-		return n.Plus(metric.Int(int64(math.Round(part))))
-	}
-	return metric.Computed(n.Float64() + part)
+	return n, part
 }
 
 // share is the share of a change between two positions.
@@ -332,51 +335,38 @@ func (c *joinedChange) share(from, to float64) float64 {
 	return (min(c.to, to) - max(c.from, from)) / (c.to - c.from)
 }
 
-// stretch is Meter.stretch for the joined changes, as of a position. If the stretch is not the window
-// itself, pushed are its changes.
-func (j *Joined) stretch(now float64, m *Meter) (s Stretch, pushed []joinedChange) {
+// stretch is Meter.stretch for the joined changes, as of a position. If the number is regular, before is
+// the index of the push of which the window has a share, and the pushes after it end before end.
+func (j *Joined) stretch(now float64, m *Meter) (s Stretch, before, end int) {
 	tick := m.Clock.Tick
 	window := float64(m.Window) / float64(tick)
 	since := func(birth float64) float64 { return m.span(time.Duration(min(now-birth, window) * float64(tick))) }
-	covered, span := since(j.born), since(j.begun)
-	plain := Stretch{From: now - window, scale: 1, Seconds: covered, Span: span}
+	s.From, s.Seconds, s.Span = now-window, since(j.born), since(j.begun)
 	pushes := j.pushesUntil(now)
 	if len(pushes) == 0 {
-		return plain, nil
+		return s, 0, 0
 	}
-	p := j.cadenceOf(pushes)
-	m.Cadence = p
-	last := len(pushes) - 1
+	m.Cadence = j.cadenceOf(pushes)
+	p, last := m.Cadence, len(pushes)-1
 	newest := j.changes[pushes[last]].from
-	overdue := now-(newest+1) > overdueAfter*p.Interval
-	if p.Alike == 0 || overdue || p.Interval*SlowShare > window*SlowSlack {
-		return plain, nil
+	n, share, ok := p.pushes(window, now-(newest+1))
+	first := last - n
+	switch {
+	case !ok, p.Interval < leastInterval && (p.Interval < leastPushATick || !j.single(pushes[max(first, p.first)+1:])):
+		return s, 0, 0
+	case p.regular(first, j.changes[pushes[p.first]].cut || j.changes[pushes[p.first]].to <= s.From):
+	case first < 0 && p.first == 0 && p.Alike >= leastYoung && j.changes[0].from <= j.born+1:
+		s.Seconds = m.gathered(len(pushes), p.Interval, s.Seconds)
+		return s, 0, 0
+	default:
+		return s, 0, 0
 	}
-	end := pushes[last] + 1
+	before, end = pushes[first], pushes[last]+1
 	for end < len(j.changes) && j.changes[end].part && j.changes[end].from == newest {
 		end++
 	}
-	n := int(math.Round(window / p.Interval))
-	before := max(last-n, p.first)
-	if p.Interval < leastInterval && (p.Interval < leastPushATick || !j.single(pushes[before+1:])) {
-		return plain, nil
-	}
-	if before == last-n || before == last-n+1 && j.changes[pushes[before]].from <= plain.From {
-		measured := float64(last-before) * p.Interval
-		s := Stretch{scale: window / measured, Seconds: covered, Span: span, late: plain.From + p.Interval, early: plain.From - p.Interval}
-		if before > last-n {
-			s.early = s.late // the entries before were dropped
-		} else if j.resumesWithin(pushes[before]+1, pushes[last]) {
-			// The time that was left out is off by a part of an interval.
-			s.late, s.early = s.late+p.Interval, s.early-p.Interval
-		}
-		return s, j.changes[pushes[before]+1 : end]
-	}
-	if young := p.first == 0 && p.Alike >= 2 && j.changes[0].from <= j.born+1; young {
-		gathered := time.Duration(float64(len(pushes)) * p.Interval * float64(tick))
-		return Stretch{scale: 1, Seconds: max(gathered, m.Shortest).Seconds(), Span: span}, j.changes[:end]
-	}
-	return plain, nil
+	s.measure(0, 0, n, share, j.resumesWithin(before+1, pushes[last]))
+	return s, before, end
 }
 
 // single reports whether each of some changes is a single push.
@@ -395,33 +385,18 @@ func (j *Joined) pushesUntil(now float64) []int {
 	return j.pushes
 }
 
-// crossSpread is the least difference from the mean at which a pause between two origins counts as
-// another interval: the origins' ticks begin at different moments, so it is off by a tick.
-const crossSpread = 1.25
-
 // cadenceOf is the cadence of joined pushes.
 func (j *Joined) cadenceOf(pushes []int) (p cadence) {
-	p.first = len(pushes) - 1
-	low, high, sum := math.MaxFloat64, 0.0, 0.0
-	for ; p.first > 0; p.first-- {
+	for p.first = len(pushes) - 1; p.first > 0; p.first-- {
 		before, after := &j.changes[pushes[p.first-1]], &j.changes[pushes[p.first]]
 		if after.cut {
 			break
 		}
 		if before.loose || after.loose || j.resumesWithin(pushes[p.first-1]+1, pushes[p.first]) {
-			continue
-		}
-		pause := after.from - before.from
-		mean := (sum + pause) / float64(p.Alike+1)
-		if before.origin == after.origin {
-			low, high = min(low, pause), max(high, pause)
-		}
-		if high-low > max(1, mean*intervalSpread) || math.Abs(pause-mean) > max(crossSpread, mean*intervalSpread) {
+			p.skip(after.from - before.from)
+		} else if !p.take(after.from - before.from) {
 			break
 		}
-		sum += pause
-		p.Alike++
-		p.Interval = mean
 	}
 	if at := j.intervalAtOrigins(pushes[p.first:]); at > 0 {
 		p.Interval = at

@@ -19,37 +19,28 @@ const pausesFor = 24 * time.Hour
 type pauses struct {
 	all   []Pause
 	ticks []uint32 // in which the clock resumed
+	tick  time.Duration
 }
 
 func pausesOf(all []Pause, tick time.Duration) *pauses {
-	p := &pauses{all: all}
+	p := &pauses{all: all, tick: tick}
 	for _, one := range all {
 		p.ticks = append(p.ticks, uint32(one.At/tick))
 	}
 	return p
 }
 
-// within reports whether the clock resumed between two entries, after it was down for how long. The
-// first entry may also have been in the tick before (History.Record).
-func (p *pauses) within(from, to uint32) (down time.Duration, has bool) {
+// within reports whether the clock resumed between two entries, after it was down for a tick or more. The first entry may also have been in the tick before (History.Record).
+func (p *pauses) within(from, to uint32) bool {
 	for i, tick := range slices.Backward(p.ticks) {
 		if tick+1 < from {
 			break
 		}
-		if tick < to {
-			down, has = down+p.all[i].Down, true
+		if tick < to && p.all[i].Down >= p.tick {
+			return true
 		}
 	}
-	return down, has
-}
-
-// last returns a tick, or the one in which the clock resumed since: the next push after a pause is
-// due at any time within an interval.
-func (p *pauses) last(tick uint32) uint32 {
-	if n := len(p.ticks); n > 0 {
-		return max(tick, p.ticks[n-1])
-	}
-	return tick
+	return false
 }
 
 // Pauses returns the pauses of the process that the clock remembers, the oldest first.
