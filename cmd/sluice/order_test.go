@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,60 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 )
+
+// A gauge that a client sends to a socket, and then sets by HTTP, keeps the later value.
+func TestAPushFollowsWhatSocketsHold(t *testing.T) {
+	t.Parallel()
+	sockets := t.TempDir()
+	p := started(t, t.TempDir(), "--statsd-unixgram", filepath.Join(sockets, "d"), "--statsd-unix", filepath.Join(sockets, "s"))
+	pushes := map[string]func(name string) (method, path, body, contentType string){
+		"/v1": func(name string) (_, _, _, _ string) { return "PUT", "/v1/external/" + name, "-1", "text/plain" },
+		"/v1/statsd": func(name string) (_, _, _, _ string) {
+			return "POST", "/v1/statsd", name + ":1|g\n" + name + ":-2|g", "text/plain"
+		},
+		"OTLP": func(name string) (_, _, _, _ string) {
+			return "POST", "/v1/metrics", fmt.Sprintf(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":%q,"gauge":{"dataPoints":[`+
+				`{"asInt":"-1"}]}}]}]}]}`, name), "application/json"
+		},
+	}
+	for i, address := range p.statsd.Addrs() {
+		if n := address.Network(); n == "tcp" || n == "unix" {
+			continue
+		}
+		for _, isNew := range []bool{false, true} { // connections
+			for protocol, push := range pushes {
+				t.Run(fmt.Sprintf("%s, new %v, %s", address.Network(), isNew, protocol), func(t *testing.T) {
+					name := strings.NewReplacer("/", "_").Replace(fmt.Sprintf("g%d%v%s", i, isNew, protocol))
+					var conn net.Conn
+					old := 0
+					for n := range 100 {
+						if conn == nil || isNew {
+							var err error
+							if conn, err = net.Dial(address.Network(), address.String()); err != nil {
+								t.Fatal(err)
+							}
+							defer conn.Close()
+						}
+						if _, err := fmt.Fprintf(conn, "%s:%d|g\n", name, n+10); err != nil {
+							t.Fatal(err)
+						}
+						method, path, body, contentType := push(name)
+						if status, answer := spokenAs(t, p, method, path, body, "Content-Type", contentType); status != 200 {
+							t.Fatal(status, answer)
+						}
+						time.Sleep(time.Millisecond)
+						if _, answer := spokenAs(t, p, "GET", "/v1/external/"+name, ""); !strings.Contains(answer, `"value":-1,`) {
+							old++
+						}
+					}
+					if old > 0 {
+						t.Errorf("the older value stood %d times of 100", old)
+					}
+				})
+			}
+		}
+	}
+}
 
 // An OpenTelemetry Collector exports with ten consumers by default, so its batches overtake each
 // other. Totals and counts are exact, and the newest value of a gauge stands.
