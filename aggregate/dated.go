@@ -12,13 +12,13 @@ import (
 // recorded already. It takes the history lock, like running totals: clients date only the samples
 // that they could not send earlier.
 
-// datedAfter is the age from which a timestamp counts. Timestamps are whole seconds, and a tick is
-// about one.
+// datedAfter is the age from which a date counts. StatsD's are whole seconds, and a tick is about
+// one.
 const datedAfter = 2 * time.Second
 
 // dated reports whether a sample counts in the past. Gauges never do: timestamps order them.
 func (w *Writer) dated(s *metric.Sample) bool {
-	return s.Timestamp != 0 && s.Kind != metric.Gauge && w.Now.Wall.Sub(time.Unix(s.Timestamp, 0)) >= datedAfter
+	return s.Dated != 0 && s.Kind != metric.Gauge && w.Now.Wall.Sub(s.Date()) >= datedAfter
 }
 
 // updateDated adds a dated sample to its series. If the series was removed, the sample is late.
@@ -29,7 +29,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 		return w.updateNow(b, place, s)
 	}
 	t, now := w.table, w.table.Clock.Now()
-	tick := now.TickOf(time.Unix(s.Timestamp, 0), t.Clock.Tick)
+	tick := now.TickOf(s.Date(), t.Clock.Tick)
 	if b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // earlier samples count in their own tick
 	}

@@ -47,7 +47,7 @@ func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outco
 		for i := range next {
 			next[i] = *sample(texts[at+i])
 			next[i].Sender = sender
-			if next[i].Timestamp == 0 {
+			if next[i].Dated == 0 {
 				next[i].Line = &lines[at+i]
 			}
 		}

@@ -63,7 +63,7 @@ func (t *Table) arrivalLocked(b *block, place uint32, s *metric.Sample, now wind
 	then := time.Unix(0, s.Arrived)
 	switch {
 	case s.Late:
-		then = time.Unix(s.Timestamp, 0)
+		then = s.Date()
 	case s.Arrived == 0:
 		return b.tickLocked(place, now)
 	}

@@ -44,7 +44,10 @@ func pushOf(op metric.Op, h *metric.Histogram, tags ...string) *metric.Sample {
 	return &metric.Sample{Name: []byte("t"), Kind: metric.Timer, Op: op, Histogram: h, Tags: []byte(all), Separator: ':'}
 }
 
-func taken(s *metric.Sample, at int64) *metric.Sample { s.Timestamp = at; return s }
+func taken(s *metric.Sample, seconds int64) *metric.Sample { s.Dated = seconds * 1e9; return s }
+
+// earlier is a sample from some milliseconds before.
+func earlier(s *metric.Sample) *metric.Sample { s.Dated -= 50e6; return s }
 
 func TestHistograms(t *testing.T) {
 	b := []float64{1, 2, 4}
@@ -67,6 +70,9 @@ func TestHistograms(t *testing.T) {
 			map[string]string{"t:count": "a=9", "t:sum": "a=50"}},
 		"a later start began anew": {[]*metric.Sample{started(accumulate(summary(10, 40)), 1), started(accumulate(summary(11, 50)), 2)},
 			map[string]string{"t:count": "a=11", "t:sum": "a=50"}},
+		"a lower one of the same second is late": {[]*metric.Sample{taken(accumulate(summary(10, 40)), 9), taken(accumulate(summary(30, 90)), 12),
+			earlier(taken(accumulate(summary(20, 60)), 12)), taken(accumulate(summary(25, 60)), 12), taken(accumulate(summary(31, 91)), 13)},
+			map[string]string{"t:count": "a=21", "t:sum": "a=51"}},
 		"a late one changes nothing": {[]*metric.Sample{taken(accumulate(summary(10, 40)), 9), taken(accumulate(summary(30, 90)), 12), taken(accumulate(summary(20, 60)), 10), taken(accumulate(summary(31, 91)), 12)},
 			map[string]string{"t:count": "a=21", "t:sum": "a=51"}},
 		"other buckets, of which some are the same": {[]*metric.Sample{accumulate(histogram(b, []float64{5, 5, 5, 5}, 40)), accumulate(histogram([]float64{1, 3, 9}, []float64{5, 5, 5, 6}, 41))},

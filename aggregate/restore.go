@@ -70,7 +70,7 @@ func readClock(data []byte) (s savedClock, err error) {
 	switch s.version {
 	case resumedAlone:
 		s.readResumed(&d)
-	case replicaFormat:
+	case replicaSeconds, replicaFormat:
 		s.readPauses(&d)
 	}
 	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 || s.life.Life > window.LongestLife || s.life.Up < 0 {

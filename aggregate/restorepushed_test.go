@@ -117,6 +117,22 @@ func TestRestoreBetweenRolls(t *testing.T) {
 	})
 }
 
+// The dates of totals keep their precision: an older total of the same second is late.
+func TestRestoredDates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, disk := newFixture(t), newSaved()
+		h := histogram([]float64{1, 2}, []float64{5, 5, 5}, 20)
+		lower := histogram([]float64{1, 2}, []float64{5, 5, 4}, 20)
+		dated := func(s *metric.Sample) *metric.Sample { return at(s, -300*time.Millisecond) }
+		f.apply(dated(total("c", 100)), dated(pushOf(metric.Accumulate, h)))
+		disk.flush(f.Table, each)
+		again := disk.restore(t)
+		again.apply(earlier(dated(total("c", 90))), earlier(dated(pushOf(metric.Accumulate, lower))))
+		again.want("c:count", "a=0")
+		again.want("t:count", "a=0")
+	})
+}
+
 // With other windows than before, what a client's next total is compared with stays, and so does
 // what was counted. Bins of timers do not: they lie in units of the windows.
 func TestRestorePushedWithOtherWindows(t *testing.T) {

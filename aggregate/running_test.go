@@ -40,7 +40,7 @@ func TestAccumulate(t *testing.T) {
 	added := func(v float64) *metric.Sample { s := total("c", v); s.Op = metric.Add; return s }
 	stamped := func(v float64, at int64) *metric.Sample {
 		s := total("c", v)
-		s.Timestamp = time.Now().Unix() + at
+		s.Dated = time.Now().Add(time.Duration(at) * time.Second).UnixNano()
 		return s
 	}
 	for name, c := range map[string]struct {
@@ -83,6 +83,26 @@ func TestAccumulate(t *testing.T) {
 		"but not after a fresh start": {func() []*metric.Sample {
 			return []*metric.Sample{started(stamped(10, -3), 1), started(stamped(4, -6), 2)}
 		}, "4", "4"},
+		"a lower one from 50 ms before, with the same start, is late": {func() []*metric.Sample {
+			return []*metric.Sample{started(stamped(100, -9), 1), started(stamped(120, -3), 1), started(earlier(stamped(110, -3)), 1),
+				started(stamped(119, -3), 1), started(stamped(130, -2), 1)}
+		}, "30", "130"},
+		"without a start, too": {func() []*metric.Sample {
+			return []*metric.Sample{stamped(100, -9), stamped(120, -3), earlier(stamped(110, -3)), stamped(120, -3), stamped(130, -2)}
+		}, "30", "130"},
+		"a lower one from later began anew": {func() []*metric.Sample {
+			return []*metric.Sample{started(earlier(stamped(120, -3)), 1), started(stamped(7, -3), 1)}
+		}, "7", "7"},
+		"an older one overtaken by the first": {func() []*metric.Sample {
+			return []*metric.Sample{started(stamped(120, -3), 1), started(earlier(stamped(110, -3)), 1), started(stamped(125, -2), 1),
+				started(stamped(90, -4), 1), started(stamped(115, -3), 1)}
+		}, "35", "125"},
+		"a higher one of an earlier date, after a clock was set back": {func() []*metric.Sample {
+			return []*metric.Sample{started(stamped(120, 9), 1), started(stamped(130, -3), 1)}
+		}, "10", "130"},
+		"the clock of the client is ahead": {func() []*metric.Sample {
+			return []*metric.Sample{stamped(100, 2), stamped(120, 5), earlier(stamped(110, 5)), stamped(130, 5)}
+		}, "30", "130"},
 		"the future counts as now": {func() []*metric.Sample {
 			return []*metric.Sample{stamped(10, 3600), stamped(30, 0)}
 		}, "20", "30"},
@@ -122,7 +142,7 @@ func TestAccumulateOfABacklog(t *testing.T) {
 			c, h := total("c", v), pushOf(metric.Accumulate, histogram([]float64{1}, counts, 0))
 			counts[0] += 150
 			for _, s := range []*metric.Sample{c, h} {
-				s.Timestamp, s.Late = now.Add(-ago).Unix(), ago > time.Minute
+				s.Dated, s.Late = now.Add(-ago).UnixNano(), ago > time.Minute
 			}
 			f.apply(c, h)
 		}

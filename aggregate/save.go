@@ -16,16 +16,17 @@ import (
 // formatVersion is the version of all blobs. The clock's blob holds it. Replicas write
 // replicaFormat, so that a version that would lose their additions refuses the blobs.
 const (
-	formatVersion = 2
-	replicaFormat = 4
+	formatVersion = 5
+	replicaFormat = 6
 )
 
 // Format 1 dates samples in Unix seconds of the wall clock and has no lifetime clock. Format 3 has
-// the tick of the last pause instead of all pauses.
+// the tick of the last pause instead of all pauses. Up to format 4, clients' dates are in seconds.
 const (
-	oldestFormat = 1
-	unixStamps   = 1
-	resumedAlone = 3
+	oldestFormat   = 1
+	unixStamps     = 1
+	resumedAlone   = 3
+	replicaSeconds = 4
 )
 
 // Record types of a delta. Replaying a delta's records in order is idempotent: the restored state

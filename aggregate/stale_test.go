@@ -23,7 +23,7 @@ func vanished(name string, tags ...string) *metric.Sample {
 }
 
 func at(s *metric.Sample, ago time.Duration) *metric.Sample {
-	s.Timestamp = time.Now().Add(-ago).Unix()
+	s.Dated = time.Now().Add(-ago).UnixNano()
 	return s
 }
 

@@ -73,7 +73,8 @@ func sample(line string) *metric.Sample {
 		case '#':
 			s.Tags = []byte(f[1:])
 		case 'T':
-			s.Timestamp, _ = strconv.ParseInt(f[1:], 10, 64)
+			seconds, _ := strconv.ParseInt(f[1:], 10, 64)
+			s.Dated = time.Unix(seconds, 0).UnixNano()
 		}
 	}
 	return s
@@ -252,6 +253,34 @@ func TestGaugeRollUp(t *testing.T) {
 		f.want("q:max", "a=10")
 		f.want("q:min", "a=10")
 	})
+}
+
+// The newest of two values stands, however close their dates are, and after a restart, too.
+func TestGaugeDatesWithinASecond(t *testing.T) {
+	for name, value := range map[string]float64{"float": 0.1 + 0.2, "whole": 7, "decimal": 4294967296.123456} {
+		t.Run(name, func(t *testing.T) {
+			start(t, func(f *fixture) {
+				push := func(f *fixture, v float64, after time.Duration) {
+					s := sample("q:0|g|#pod:a,ns:ns")
+					s.SetFloat(v)
+					s.Dated = time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC).Add(after).UnixNano()
+					f.apply(s)
+				}
+				push(f, value, 500*time.Millisecond)
+				stands := f.ask("q")
+				push(f, 5, 499999999)
+				f.want("q", stands)
+				disk := newSaved()
+				disk.flush(f.Table, each)
+				again := disk.restore(t)
+				again.want("q", stands)
+				push(again, 5, 499999999)
+				again.want("q", stands)
+				push(again, 6, 500000001)
+				again.want("q", "a=6")
+			})
+		})
+	}
 }
 
 func TestGaugeTimestamps(t *testing.T) {

@@ -105,7 +105,7 @@ func (f *fixture) runningTotal(client metric.Number, form uint64, start int64) *
 	s := total("c", 0)
 	setNumber(s, client)
 	if form&1 != 0 {
-		s.Timestamp = time.Now().Unix()
+		s.Dated = time.Now().UnixNano()
 	}
 	if form&2 != 0 {
 		s.Started = start

@@ -20,8 +20,8 @@ const (
 	Observe
 	Insert
 	// Accumulate carries the client's running total. The first total of a series is the baseline. A
-	// later total counts its growth. It counts in full if it is lower than the one before, or has a
-	// later start time. Increments that others Add to the counter count in addition: they are part
+	// later total counts its growth. It counts in full if it has a later start time, or a later date
+	// and is lower than the one before. Increments that others Add to the counter count in addition: they are part
 	// of the stat total, but not of the comparison with the client's next total.
 	Accumulate
 	Merge // adds a histogram of the observations since the last one
@@ -58,11 +58,11 @@ type Sample struct {
 	Rate float64
 	// Member is the member that an Insert adds to a set.
 	Member []byte
-	// Timestamp is the client's time of the value, in Unix seconds; 0 means now. A running total or
+	// Dated is the client's time of the value, in Unix nanoseconds; 0 means now. A running total or
 	// a MarkStale that is older than an applied value changes nothing.
-	Timestamp int64
-	// Late makes a running total count at its Timestamp, not on arrival: the client could not send
-	// it earlier.
+	Dated int64
+	// Late makes a running total count at its date, not on arrival: the client could not send it
+	// earlier.
 	Late bool
 
 	// Tags are the labels on the wire, separated by commas. Separator stands between key and value:
@@ -142,8 +142,12 @@ const MaxGaugeAge = 5 * time.Minute
 
 // Outdated reports whether the sample sets a gauge to a value older than MaxGaugeAge.
 func (s *Sample) Outdated(now time.Time) bool {
-	return s.Timestamp != 0 && s.Op == Assign && s.Timestamp < now.Add(-MaxGaugeAge).Unix()
+	// The date may be in whole seconds, rounded down.
+	return s.Dated != 0 && s.Op == Assign && s.Dated < now.Add(-MaxGaugeAge).Truncate(time.Second).UnixNano()
 }
+
+// Date returns the client's time of the value; only if Dated is set.
+func (s *Sample) Date() time.Time { return time.Unix(0, s.Dated) }
 
 // AppendLabels appends the labels to dst in the order of the wire and skips empty pieces. It copies
 // nothing: the strings are borrowed like the sample's bytes.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -28,8 +27,8 @@ const (
 	// overloadTime is how long batches are full before the load is spread over all sockets of the
 	// address: longer than what gathers takes to apply where the goroutine keeps up.
 	overloadTime = 20 * time.Millisecond
-	// freshenTime bounds the time that a read spends on what waits in a socket. It covers what
-	// gathers while the socket's goroutine keeps up.
+	// freshenTime bounds the time that a read or a push spends on what waits in a socket. It covers
+	// what gathers while the socket's goroutine keeps up.
 	freshenTime = 2 * time.Millisecond
 )
 
@@ -42,8 +41,8 @@ const (
 //
 // Other goroutines may call freshen, in between.
 type datagrams struct {
-	turn         sync.Mutex // held while the socket is read and its data applied; not in waits
-	parked       bool       // the applier is offline
+	turn
+	parked       bool // the applier is offline
 	closed       bool
 	in           *ingester
 	socket       *packetSocket
@@ -70,6 +69,9 @@ func (d *datagrams) run(ctx context.Context) {
 			<-woken // or wake would write to a closed or reused descriptor
 		}
 	}()
+	if err := d.turn.all.add(d.socket.descriptor(), d, true); err != nil {
+		d.logger.Error("cannot watch the socket; reads and pushes do not wait for what it holds", "error", err)
+	}
 	for round := 1; d.step(ctx); round++ {
 		if round%dropsEvery == 0 {
 			d.countDrops()
@@ -79,20 +81,20 @@ func (d *datagrams) run(ctx context.Context) {
 }
 
 func (d *datagrams) close() {
-	d.turn.Lock()
-	defer d.turn.Unlock()
+	d.take()
+	defer d.give()
 	d.closed = true
+	d.turn.all.remove(d.socket.descriptor())
 	d.in.applier.Close()
 	d.socket.close()
 }
 
-// freshen applies what has arrived, so that a read that follows sees it. It stops after
-// freshenTime, if more than that is waiting.
-func (d *datagrams) freshen() {
-	d.turn.Lock()
-	defer d.turn.Unlock()
+// freshen implements source.
+func (d *datagrams) freshen() (again bool) {
+	d.take()
+	defer d.give()
 	if d.closed {
-		return
+		return false
 	}
 	if d.parked {
 		d.in.applier.Online()
@@ -101,15 +103,15 @@ func (d *datagrams) freshen() {
 	for until := time.Now().Add(freshenTime); ; {
 		n, _ := d.socket.receive() // run sees the error, too
 		if d.applyBatch(n); n < batchSize || time.Now().After(until) {
-			return
+			return false
 		}
 	}
 }
 
 // step does one round and reports whether another one follows.
 func (d *datagrams) step(ctx context.Context) bool {
-	d.turn.Lock()
-	defer d.turn.Unlock()
+	d.take()
+	defer d.give()
 	if !d.draining && ctx.Err() != nil {
 		d.draining, d.drainUntil = true, time.Now().Add(d.drainTimeout)
 		d.socket.stopReceiving()
@@ -172,9 +174,9 @@ func (d *datagrams) idleWait(empty bool) {
 func (d *datagrams) park(wait func()) {
 	d.in.applier.Offline()
 	d.parked = true
-	d.turn.Unlock()
+	d.give()
 	wait()
-	d.turn.Lock()
+	d.take()
 	d.parked = false
 	d.in.applier.Online()
 }

@@ -174,7 +174,7 @@ func TestStopDrainsDatagrams(t *testing.T) {
 func TestStopShutsTheEntrance(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket, drainTimeout: time.Hour}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket, drainTimeout: time.Hour}
 	conn := f.dial(0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -194,7 +194,7 @@ func TestStopShutsTheEntrance(t *testing.T) {
 func TestTurnsAreTakenWithinABatch(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket}
 	for lines, want := range map[int]bool{parsedPerCheck - 1: false, parsedPerCheck: true} {
 		f.sendQueued(f.dial(0), d.socket, bytes.Repeat([]byte("a:1|c\n"), lines))
 		n, err := d.socket.receive()
@@ -273,7 +273,7 @@ func (e everybody) Sender(netip.Addr) *metric.Sender { return e.sender }
 
 func readWithoutAllocating(t *testing.T, senders Senders) {
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = senders })
-	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket}
 	defer f.server.Close()
 	conn := f.dial(0)
 	packet := []byte("a:1|c|#k:v\nb:0.5:3|ms|@0.1\nc:x|s")
@@ -399,7 +399,7 @@ func TestSendersAreForetold(t *testing.T) {
 	ahead := &foresight{}
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = ahead })
 	defer f.server.Close()
-	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), socket: f.server.packets[0].socket}
+	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket}
 	take := func(from ...string) {
 		for _, address := range from {
 			f.sendQueued(f.dialFrom(0, address), d.socket, []byte("a:1|c"))
@@ -438,7 +438,7 @@ func turnsByThoseOfOthers(t *testing.T) {
 		{time.Hour, maxBusyTime, false},
 		{time.Hour, maxBusyTime + 1, true},
 	} {
-		d := &datagrams{socket: f.server.packets[0].socket, othersTime: test.others, busySince: time.Now().Add(-test.kept)}
+		d := &datagrams{turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket, othersTime: test.others, busySince: time.Now().Add(-test.kept)}
 		before := d.busySince
 		d.yieldIfBusy()
 		if yields := d.busySince != before; yields != test.yields {

@@ -215,7 +215,7 @@ func (in *ingester) applyRest() {
 // apply applies one sample of a line.
 func (in *ingester) apply(s *metric.Sample, line []byte) {
 	reason := metric.Outdated
-	if s.Timestamp == 0 || !s.Outdated(time.Now()) {
+	if s.Dated == 0 || !s.Outdated(time.Now()) {
 		reason = in.applier.Apply(s)
 	}
 	if reason == metric.Pending {

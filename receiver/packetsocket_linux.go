@@ -120,6 +120,9 @@ func (s *packetSocket) packet(i int) (packet []byte, cut bool) {
 	return s.memory[at : at+int(s.headers[i].length)], s.headers[i].header.Flags&unix.MSG_TRUNC != 0
 }
 
+// descriptor returns the socket's file descriptor.
+func (s *packetSocket) descriptor() int { return s.fd }
+
 // gatherWait lets datagrams gather.
 func (s *packetSocket) gatherWait() { time.Sleep(s.gather + pollerMargin) }
 

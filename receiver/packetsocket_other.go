@@ -133,6 +133,12 @@ func (s *packetSocket) packet(int) (packet []byte, cut bool) {
 	return s.memory[:min(s.length, packetBytes)], s.length > packetBytes
 }
 
+// descriptor returns the socket's file descriptor.
+func (s *packetSocket) descriptor() (fd int) {
+	_ = s.raw.Control(func(number uintptr) { fd = int(number) })
+	return fd
+}
+
 // gatherWait lets datagrams gather.
 func (s *packetSocket) gatherWait() { time.Sleep(time.Millisecond) }
 

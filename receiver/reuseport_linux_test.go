@@ -29,7 +29,7 @@ func TestOneSocketGetsEverythingUntilItIsOverloaded(t *testing.T) {
 			f.sendQueued(conn, first, []byte("a:1|c"))
 		}
 	}
-	d := &datagrams{in: f.server.newIngester(udp(4), f.server.packets[0].account), socket: first}
+	d := &datagrams{in: f.server.newIngester(udp(4), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: first}
 	for full := true; full; {
 		n, err := first.receive()
 		if err != nil {

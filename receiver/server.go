@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/sluice-metrics/sluice/connlimit"
@@ -29,7 +28,7 @@ type Server struct {
 	streams    []*streams
 	rejections map[string]*rejectionLog // by receiver
 
-	datagrams atomic.Pointer[[]*datagrams] // once Run has begun
+	arrivals arrivals // of the sources that Run serves
 }
 
 // boundPacket is a datagram socket that is bound, before Run.
@@ -190,36 +189,30 @@ func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
 // everything is closed and every goroutine has ended. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	var serving sync.WaitGroup
-	var loops []*datagrams
 	for _, bound := range s.packets {
 		d := &datagrams{
 			in:           s.newIngester(bound.listener, bound.account),
 			socket:       bound.socket,
+			turn:         turn{all: &s.arrivals},
 			drainTimeout: s.config.DrainTimeout,
 			logger:       s.logger.With("listener", bound.listener.String()),
 		}
-		loops = append(loops, d)
 		serving.Go(func() { d.run(ctx) })
 	}
-	s.datagrams.Store(&loops)
 	for _, stream := range s.streams {
 		serving.Go(func() { stream.run(ctx) })
 	}
 	serving.Go(func() { <-ctx.Done() }) // all listeners may be off
 	serving.Wait()
+	s.arrivals.close()
 	return nil
 }
 
-// Freshen applies the datagrams that have arrived: a sample that was sent before a read is in its
-// answer, although datagrams gather for some milliseconds. Any goroutine may call it. Data that
-// takes more than some milliseconds to apply stays for the socket's goroutine.
-func (s *Server) Freshen() {
-	if loops := s.datagrams.Load(); loops != nil {
-		for _, d := range *loops {
-			d.freshen()
-		}
-	}
-}
+// Freshen applies the data that has arrived, although datagrams gather for some milliseconds: a
+// sample that was sent before a read is in its answer, and one that was sent before a push comes
+// before it. Any goroutine may call it. Data that takes more than some milliseconds to apply stays
+// for the socket's goroutine.
+func (s *Server) Freshen() { s.arrivals.freshen() }
 
 // Addrs are the addresses of the listeners, in the order of the configuration.
 func (s *Server) Addrs() []net.Addr { return s.addrs }

@@ -119,7 +119,7 @@ func (counterKind) Inherit(_ *Env, from, to Series, at Remains) bool {
 	return true
 }
 
-func (counterKind) TimestampLocked(h Series) int64 {
+func (counterKind) DateLocked(h Series) int64 {
 	if body := h.body(); body != nil && body.running != nil {
 		return body.running.at
 	}

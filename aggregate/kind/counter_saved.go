@@ -2,7 +2,9 @@ package kind
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/window"
@@ -101,7 +103,18 @@ func readSum(d *blob.Decoder) Sum {
 	return s
 }
 
-func readOrigin(d *blob.Decoder) origin { return origin{started: d.Varint(), at: d.Varint()} }
+// readOrigin reads the output of origin.append. Up to the fifth format, dates were in seconds.
+func readOrigin(d *blob.Decoder) origin {
+	o := origin{started: d.Varint(), at: d.Varint()}
+	if -dateSeconds < o.at && o.at < dateSeconds {
+		o.at *= int64(time.Second)
+	}
+	return o
+}
+
+// dateSeconds exceeds all dates in seconds. Dates in nanoseconds exceed it after the first seconds
+// of 1970.
+const dateSeconds = math.MaxInt64 / int64(time.Second)
 
 // fractionReader reads fractions of one format. Up to the fourth format, fractions were in units of
 // 2^-32. Those are rounded to the nearest billionth, with their history, so windows continue across

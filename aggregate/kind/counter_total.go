@@ -24,11 +24,11 @@ type running struct {
 // RunningBytes is the accounted memory of a running total.
 const RunningBytes = int64(unsafe.Sizeof(running{}) + unsafe.Sizeof(fraction{}) + unsafe.Sizeof(Body{}))
 
-// increase returns the growth of a client's total. A lower total, or one with a later start, was
-// reset: all of it is growth, as in Prometheus.
-func (r *running) increase(total Sum, anew bool) Sum {
+// increase returns the growth of a client's total. After a reset all of it is growth, as in
+// Prometheus.
+func (r *running) increase(total Sum, reset bool) Sum {
 	switch {
-	case !anew && !total.below(r.client):
+	case !reset:
 		return total.minus(r.client)
 	case total.Whole < 0:
 		return Sum{}
@@ -52,11 +52,16 @@ func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refus
 		return Sum{}, metric.Applied
 	}
 	r := body.running
-	anew, late := r.judge(s)
-	if late {
+	fell := total.below(r.client)
+	anew, late := r.judge(s, fell)
+	switch {
+	case late && r.precedes(s, total):
+		grown = r.remainder.minus(total)
+	case late:
 		return Sum{}, metric.Applied
+	default:
+		grown = r.increase(total, anew || fell)
 	}
-	grown = r.increase(total, anew)
 	if !h.Cell.Add(grown.Whole) {
 		return Sum{}, metric.BadValue
 	}
@@ -64,10 +69,21 @@ func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refus
 		body.Fraction.units.Add(int64(grown.Fraction))
 	}
 	a.Counted.Add(grown.Whole, grown.Fraction)
+	if late {
+		r.remainder = total
+		return grown, metric.Applied
+	}
 	r.remainder = r.remainder.plus(total.minus(r.client)).minus(grown)
 	r.client = total
 	r.see(s, a.Now)
 	return grown, metric.Applied
+}
+
+// precedes reports whether a late total is older than the baseline, which it overtook: it is the
+// baseline then. The remainder is the baseline until the first reset, and afterwards below every
+// total. A total of a backlog says nothing about the present.
+func (r *running) precedes(s *metric.Sample, total Sum) bool {
+	return s.Started != 0 && s.Started == r.started && !s.Late && total.below(r.remainder)
 }
 
 // totalLocked returns the stat total.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/window"
@@ -43,12 +44,12 @@ func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 		return metric.Applied
 	}
 	v, plain := n.AsFloat()
-	c, now := h.Cell, uint32(a.Now.Wall.Unix())
+	c, now := h.Cell, a.Now.Wall.UnixNano()
 	switch shift := s.Op == metric.Shift; {
-	case s.Timestamp > 0 && shift:
-		a.stampedGauge(h).shift(n, uint32(min(s.Timestamp, int64(now))))
-	case s.Timestamp > 0:
-		a.stampedGauge(h).assign(n, uint32(min(s.Timestamp, int64(now))), 0)
+	case s.Dated > 0 && shift:
+		a.stampedGauge(h).shift(n, DateOf(s, a.Now))
+	case s.Dated > 0:
+		a.stampedGauge(h).assign(n, DateOf(s, a.Now), 0)
 	case shift && !c.shift(n):
 		a.stampedGauge(h).shift(n, now)
 	case !shift && !(plain && c.assign(v)):
@@ -71,11 +72,11 @@ func (a *Applier) stampedGauge(h Series) *stamped {
 			runtime.Gosched()
 			continue
 		}
-		seen := uint32(h.arrived(a.Now).Unix())
+		seen := h.arrived(a.Now).Truncate(time.Second).UnixNano() // a date may be in whole seconds
 		for {
 			bits, at := c.Value.Load(), seen
 			if bits == GaugeUnset {
-				at = 0 // any timestamp is accepted
+				at = 0 // any date is accepted
 			}
 			mine.stamped.begin(bits, at)
 			if a.Replicated {
@@ -119,9 +120,9 @@ func (gaugeKind) Inherit(e *Env, from, to Series, _ Remains) bool {
 	return true
 }
 
-func (gaugeKind) TimestampLocked(h Series) int64 {
+func (gaugeKind) DateLocked(h Series) int64 {
 	if body := h.body(); body != nil && h.Cell.Value.Load() == GaugeMoved {
-		return int64(body.stamped.head.Load() >> 32)
+		return body.stamped.date()
 	}
 	return 0
 }
@@ -158,25 +159,29 @@ func (gaugeKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []byt
 func (gaugeKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32) {
 	r.History(d, window.FloatCoding, &h.Cell.History, stamp)
 	head := d.Uvarint()
+	at := int64(uint32(head)) * int64(time.Second)
+	if head&hasNanos != 0 {
+		at += int64(d.Uvarint() % uint64(time.Second))
+	}
 	o := order{at: millisOf(window.LifeAt(h.Cell.Seen.Load()))}
 	if head&hasOrder != 0 {
 		o = readOrder(d)
 	}
-	if head >= 2*hasOrder {
+	if head >= 2*hasNanos {
 		d.Fail()
 	}
 	if d.Err != nil {
 		return
 	}
-	restoreGauge(d, r.Env, h, uint32(head))
+	restoreGauge(d, r.Env, h, at)
 	exactGauge(d, h)
 	r.restoreOrder(h, o)
 }
 
 func (gaugeKind) RestoreNumber(d *blob.Decoder, h Series) { restoreGauge(d, nil, h, 0) }
 
-// restoreGauge makes the newest entry of the history the value. at is its timestamp, or 0 for none.
-func restoreGauge(d *blob.Decoder, e *Env, h Series, at uint32) {
+// restoreGauge makes the newest entry of the history the value. at is its date, or 0 for none.
+func restoreGauge(d *blob.Decoder, e *Env, h Series, at int64) {
 	c := h.Cell
 	bits := c.History.Newest
 	if c.History.Stamp == 0 {
@@ -194,21 +199,32 @@ func restoreGauge(d *blob.Decoder, e *Env, h Series, at uint32) {
 	c.Value.Store(GaugeMoved)
 }
 
-// hasOrder is the bit above a saved timestamp that announces the order of a replica's gauge.
-const hasOrder = 1 << 32
+// Bits above the second of a saved date.
+const (
+	hasOrder = 1 << (32 + iota) // the order of a replica's gauge follows
+	hasNanos                    // the nanoseconds of the date follow, before the order
+)
 
-// appendStamped appends the timestamp of a gauge's value, or 0 for none, and the order of a
-// replica's gauge. If no float64 equals the value, the newest history entry is inexact, so
-// appendStamped appends the exact value too.
+// appendStamped appends the date of a gauge's value, or 0 for none, and the order of a replica's
+// gauge. If no float64 equals the value, the newest history entry is inexact, so appendStamped
+// appends the exact value too.
 func appendStamped(dst []byte, e *Env, h Series) []byte {
-	body, head := h.body(), uint64(0)
+	body, head, nanos := h.body(), uint64(0), uint64(0)
 	if body != nil {
-		head = body.stamped.head.Load() >> 32
+		at := uint64(body.stamped.date())
+		head, nanos = at/uint64(time.Second), at%uint64(time.Second)
+	}
+	if nanos != 0 {
+		head |= hasNanos
 	}
 	if e.Replicated {
-		dst = h.orderLocked().append(binary.AppendUvarint(dst, head|hasOrder))
-	} else {
-		dst = binary.AppendUvarint(dst, head)
+		head |= hasOrder
+	}
+	if dst = binary.AppendUvarint(dst, head); nanos != 0 {
+		dst = binary.AppendUvarint(dst, nanos)
+	}
+	if e.Replicated {
+		dst = h.orderLocked().append(dst)
 	}
 	if body == nil {
 		return dst
@@ -232,7 +248,7 @@ func exactGauge(d *blob.Decoder, h Series) {
 		d.Fail()
 		return
 	}
-	body.stamped.slots[0].store(metric.Decimal(whole, nano))
+	body.stamped.slots[0].store(metric.Decimal(whole, nano), uint32(body.stamped.date()%int64(time.Second)))
 }
 
 // gaugeValue returns a gauge's value, or false if the series was just created and has none yet.

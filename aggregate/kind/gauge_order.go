@@ -47,7 +47,7 @@ type orderSlot struct {
 func (s *orderSlot) store(o order) {
 	s.at.Store(o.at)
 	s.follows.Store(o.follows)
-	s.shifts.store(o.shifts)
+	s.shifts.store(o.shifts, 0)
 }
 
 func (s *orderSlot) load() order {
@@ -115,23 +115,23 @@ const farAhead = uint64(time.Minute / time.Millisecond)
 // applyOrdered is apply for replicas.
 func (gaugeKind) applyOrdered(a *Applier, h Series, s *metric.Sample, n metric.Number) {
 	v, plain := n.AsFloat()
-	now, millis := uint32(a.Now.Wall.Unix()), a.millisNow()
+	at, millis := a.Now.Wall.UnixNano(), a.millisNow()
 	if s.Arrived != 0 {
 		millis = a.millisAt(time.Unix(0, s.Arrived))
 	}
-	dated := s.Timestamp > 0
+	dated := s.Dated > 0
 	if dated {
-		now, millis = uint32(min(s.Timestamp, int64(now))), a.millisAt(time.Unix(s.Timestamp, 0))
+		at, millis = DateOf(s, a.Now), a.millisAt(s.Date())
 	}
 	switch {
 	case s.Op == metric.Shift:
-		a.stampedGauge(h).shift(n, now)
+		a.stampedGauge(h).shift(n, at)
 	case dated:
-		a.stampedGauge(h).assign(n, now, millis)
+		a.stampedGauge(h).assign(n, at, millis)
 	case plain && h.Cell.assign(v):
 		raise(h.stamp(), millis)
 	default:
-		a.stampedGauge(h).assignNow(n, now, millis)
+		a.stampedGauge(h).assignNow(n, at, millis)
 	}
 }
 

@@ -20,6 +20,9 @@ func stampedValue(at uint32) metric.Number {
 	return metric.Int(int64(at))
 }
 
+// dateOf is the date of a timestamp: many share a second.
+func dateOf(at uint32) int64 { return int64(at) * 10_000_019 }
+
 // timestampOf is the timestamp that a value tells. False: it is of two.
 func timestampOf(n metric.Number) (at int64, ok bool) {
 	whole, nano, exact := n.Decimal()
@@ -55,9 +58,9 @@ func TestStampedGaugeNeverGoesBack(t *testing.T) {
 			for at := range uint32(most) {
 				// The value is its timestamp; some come late.
 				late := at - min(at, uint32(r.IntN(50)))
-				g.assign(stampedValue(late), late, 0)
+				g.assign(stampedValue(late), dateOf(late), 0)
 			}
-			g.assign(stampedValue(most), most, 0)
+			g.assign(stampedValue(most), dateOf(most), 0)
 		})
 	}
 	writers.Wait()
@@ -79,7 +82,7 @@ func TestStampedShiftsAddUp(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			for range 10_000 {
-				g.shift(metric.Decimal(1<<45, 100_000_000), uint32(w))
+				g.shift(metric.Decimal(1<<45, 100_000_000), int64(w))
 			}
 		})
 	}

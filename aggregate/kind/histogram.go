@@ -47,20 +47,21 @@ func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 		fresh := p.copyOf(h)
 		return fresh.gain(h), fresh.part
 	}
-	anew, late := p.judge(s)
+	total := p.copyOf(h)
+	grown, fell := total.since(p.last)
+	anew, late := p.judge(s, fell)
 	if late {
 		return gain{}, part{}
 	}
 	p.see(s, now)
 	p.quantiles = slices.Clone(h.Quantiles)
-	before := p.last
-	p.last = p.copyOf(h)
-	if before == nil {
+	first := p.last == nil
+	p.last = total
+	switch {
+	case first:
 		return gain{}, part{}
-	}
-	grown := p.last
-	if !anew {
-		grown = p.last.since(before)
+	case anew:
+		grown = total
 	}
 	return grown.gain(h), grown.part
 }

@@ -19,14 +19,17 @@ func (g gain) plus(o gain) gain {
 	return gain{finite(g.count + o.count), finite(g.sum + o.sum), min(g.min, o.min), max(g.max, o.max)}
 }
 
-// since returns the growth since an earlier histogram of the same client. If a count decreased, or
-// only one of the two has buckets, the client was reset and all of c is growth.
-func (c *cumulative) since(was *cumulative) *cumulative {
+// since returns the growth since another histogram of the same client; nil: there is none. fell: a
+// count decreased, or only one of the two has buckets. Then all of c is growth, if it is newer.
+func (c *cumulative) since(was *cumulative) (grown *cumulative, fell bool) {
+	if was == nil {
+		return c, false
+	}
 	counts, ok := c.part.since(was.part)
 	if !ok || c.count < was.count {
-		return c
+		return c, true
 	}
-	return &cumulative{part{c.bounds, counts}, c.count - was.count, c.sum - was.sum}
+	return &cumulative{part{c.bounds, counts}, c.count - was.count, c.sum - was.sum}, false
 }
 
 // since returns the growth of each bucket, or false after a reset. Different bounds alone are no

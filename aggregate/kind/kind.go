@@ -36,9 +36,9 @@ type Behaviour interface {
 	// Inherit adds the late samples of a removed series to its successor. It returns false if the
 	// successor cannot take them.
 	Inherit(e *Env, from, to Series, at Remains) bool
-	// TimestampLocked returns the newest timestamp that clients sent with the series' samples, in
-	// Unix seconds, or 0 if they sent none.
-	TimestampLocked(h Series) int64
+	// DateLocked returns the newest date that clients sent with the series' samples, in Unix
+	// nanoseconds, or 0 if they sent none.
+	DateLocked(h Series) int64
 
 	// begin starts an evaluation.
 	begin(r *Reader)

@@ -2,16 +2,17 @@ package kind
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// origin is the start time and timestamp of a client's newest running total.
+// origin is the start time and date of a client's newest running total.
 type origin struct {
 	started int64 // newest start time, in Unix nanoseconds; 0: unknown
-	at      int64 // newest timestamp, in Unix seconds; 0: unknown
+	at      int64 // newest date, in Unix nanoseconds; 0: unknown
 	// pushes counts the totals that the client pushed, to any of several replicas as far as known
 	// (a Lamport clock): neither a clock nor the value tells a reset from late news.
 	pushes uint64
@@ -41,22 +42,44 @@ func (o *origin) join(p *origin) {
 	*o = origin{max(o.started, p.started), max(o.at, p.at), max(o.pushes, p.pushes), max(o.arrived, p.arrived)}
 }
 
-// judge compares a total with the newest one. anew: the client restarted its total since. late: the
-// total is older than the newest one and would look like a reset. A retried remote write may push
-// such totals; Prometheus rejects samples that are out of order.
-func (o *origin) judge(s *metric.Sample) (anew, late bool) {
+// judge compares a total with the newest one; fell: it is lower. anew: the client restarted its
+// total since. late: the total is no news, and may look like a reset. The OpenTelemetry Collector
+// sends batches concurrently, so they overtake each other; a retried remote write pushes old totals.
+//
+// A lower total is a reset only if it is newer. A higher one with the same start time is later,
+// whatever its date: the client's clock was set back.
+func (o *origin) judge(s *metric.Sample, fell bool) (anew, late bool) {
 	anew = o.started != 0 && s.Started > o.started
-	return anew, !anew && s.Timestamp != 0 && s.Timestamp < o.at
+	switch {
+	case anew || s.Dated == 0:
+	case fell:
+		late = s.Dated <= o.at
+	case s.Started == 0 || s.Started != o.started:
+		late = s.Dated < o.at
+	}
+	return anew, late
 }
 
-// see remembers the start time and timestamp of an accepted total. A future timestamp counts as
-// now.
+// see remembers the start time and date of an accepted total.
 func (o *origin) see(s *metric.Sample, now window.Moment) {
 	o.started = max(o.started, s.Started)
-	o.at = max(o.at, min(s.Timestamp, now.Wall.Unix()))
+	o.at = max(o.at, DateOf(s, now))
 	o.pushes++
 	o.arrived = max(o.arrived, millisOf(now.Life))
 }
+
+// DateOf returns the date of a sample, in Unix nanoseconds; 0: it has none. A date that is further
+// in the future than most clocks are wrong by is the present, or a client whose clock is corrected
+// would push no news for as long.
+func DateOf(s *metric.Sample, now window.Moment) int64 {
+	if wall := now.Wall.UnixNano(); s.Dated > wall+int64(clockError) {
+		return wall
+	}
+	return s.Dated
+}
+
+// clockError bounds how far the clock of a client may be ahead: dates up to it keep their order.
+const clockError = 10 * time.Second
 
 // appendMoves appends the fields that only replicas need.
 func (o *origin) appendMoves(dst []byte) []byte {

@@ -115,7 +115,7 @@ func (setKind) Inherit(e *Env, from, to Series, at Remains) bool {
 	return true
 }
 
-func (setKind) TimestampLocked(Series) int64 { return 0 }
+func (setKind) DateLocked(Series) int64 { return 0 }
 
 func (setKind) begin(r *Reader) { r.members = r.members[:0] }
 

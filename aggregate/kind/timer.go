@@ -136,7 +136,7 @@ func (timerKind) Inherit(e *Env, from, to Series, _ Remains) bool {
 	return true
 }
 
-func (timerKind) TimestampLocked(h Series) int64 {
+func (timerKind) DateLocked(h Series) int64 {
 	if p := h.body().Timer.pushed; p != nil {
 		return p.at
 	}

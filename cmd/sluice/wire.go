@@ -220,6 +220,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),
 		KindOf:     p.kindOf,
+		Freshen:    p.statsd.Freshen,
 		Worded:     p.cfg.pushFault,
 		Ledger:     p.ledger,
 		Logger:     p.log,

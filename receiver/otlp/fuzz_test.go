@@ -71,7 +71,7 @@ func fuzzed(t *testing.T, body []byte, e Encoding) {
 			t.Fatalf("a timer without a histogram that holds: %+v %+v", s, s.Histogram)
 		case s.Kind != metric.Timer && !(s.Float() >= -math.MaxFloat64 && s.Float() <= math.MaxFloat64):
 			t.Fatalf("a number that is none: %+v", s)
-		case s.Timestamp < 0 || s.Started < 0 || len(s.Fields) > testOptions.MaxLabels:
+		case s.Dated < 0 || s.Started < 0 || len(s.Fields) > testOptions.MaxLabels:
 			t.Fatalf("%+v", s)
 		}
 	}

@@ -2,7 +2,6 @@ package otlp
 
 import (
 	"math"
-	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -46,7 +45,7 @@ func begin[P point](r *Reader, p P) bool {
 	if s.Op == metric.Accumulate {
 		s.Started = int64(min(p.StartTimestamp(), math.MaxInt64))
 	}
-	s.Timestamp = int64(p.Timestamp() / pcommon.Timestamp(time.Second))
+	s.Dated = int64(min(p.Timestamp(), math.MaxInt64))
 	if p.Flags().NoRecordedValue() {
 		r.markStale()
 		return false

@@ -77,8 +77,8 @@ func sampleText(s *metric.Sample) string {
 			fmt.Fprintf(&b, "%+g", s.Fraction)
 		}
 	}
-	if s.Timestamp != 0 {
-		fmt.Fprintf(&b, " @%d", s.Timestamp)
+	if s.Dated != 0 {
+		fmt.Fprintf(&b, " @%d", s.Dated)
 	}
 	if s.Started != 0 {
 		fmt.Fprintf(&b, " from %d", s.Started)
@@ -107,26 +107,26 @@ func TestPoints(t *testing.T) {
 	}
 	summary := func(point string) string { return fmt.Sprintf(`{"name":"n","summary":{"dataPoints":[%s]}}`, point) }
 	for name, c := range map[string]struct{ metric, want string }{
-		"a gauge":                       {gauge(`{"asDouble":2.5,` + at + `}`), "n gauge assign 2+0.5 @1700000060"},
+		"a gauge":                       {gauge(`{"asDouble":2.5,` + at + `}`), "n gauge assign 2+0.5 @1700000060999999999"},
 		"an integer is exact":           {gauge(`{"asInt":"9007199254740993"}`), "n gauge assign 9007199254740993"},
 		"the least integer":             {gauge(`{"asInt":"-9223372036854775808"}`), "n gauge assign -9223372036854775808"},
-		"a gauge that is NaN":           {gauge(`{"asDouble":"NaN",` + at + `}`), "n gauge vanish @1700000060"},
-		"a gauge that is infinite":      {gauge(`{"asDouble":"-Infinity",` + at + `}`), "n gauge vanish @1700000060"},
-		"no recorded value":             {gauge(`{"flags":1,` + at + `}`), "n gauge vanish @1700000060"},
+		"a gauge that is NaN":           {gauge(`{"asDouble":"NaN",` + at + `}`), "n gauge vanish @1700000060999999999"},
+		"a gauge that is infinite":      {gauge(`{"asDouble":"-Infinity",` + at + `}`), "n gauge vanish @1700000060999999999"},
+		"no recorded value":             {gauge(`{"flags":1,` + at + `}`), "n gauge vanish @1700000060999999999"},
 		"no value, and no flag":         {gauge(`{` + at + `}`), `malformed "n": the data point has neither asInt nor asDouble, nor the flag NO_RECORDED_VALUE`},
-		"monotonic cumulative":          {sum(2, true, `{"asInt":"7",`+at+`}`), "n counter accumulate 7 @1700000060 from 1700000000000000001"},
-		"monotonic delta":               {sum(1, true, `{"asDouble":7.25,`+at+`}`), "n counter add 7+0.25 @1700000060"},
-		"cumulative up and down":        {sum(2, false, `{"asInt":"-7",`+at+`}`), "n gauge assign -7 @1700000060"},
-		"delta up and down":             {sum(1, false, `{"asInt":"-7",`+at+`}`), "n gauge shift -7 @1700000060"},
+		"monotonic cumulative":          {sum(2, true, `{"asInt":"7",`+at+`}`), "n counter accumulate 7 @1700000060999999999 from 1700000000000000001"},
+		"monotonic delta":               {sum(1, true, `{"asDouble":7.25,`+at+`}`), "n counter add 7+0.25 @1700000060999999999"},
+		"cumulative up and down":        {sum(2, false, `{"asInt":"-7",`+at+`}`), "n gauge assign -7 @1700000060999999999"},
+		"delta up and down":             {sum(1, false, `{"asInt":"-7",`+at+`}`), "n gauge shift -7 @1700000060999999999"},
 		"no temporality":                {sum(0, true, `{"asInt":"7"}`), `unsupported "n": the aggregation temporality is unspecified; must be cumulative or delta`},
 		"an unknown temporality":        {sum(3, true, `{"asInt":"7"}`), `unsupported "n": the aggregation temporality is unspecified; must be cumulative or delta`},
 		"a total below 0":               {sum(2, true, `{"asInt":"-7"}`), `value "n": the monotonic sum is negative; must be at least 0`},
 		"a delta that is NaN":           {sum(1, true, `{"asDouble":"NaN"}`), `value "n": the delta is NaN or infinite; must be finite`},
 		"a shift that is NaN":           {sum(1, false, `{"asDouble":"NaN"}`), `value "n": the delta is NaN or infinite; must be finite`},
-		"a total that is NaN":           {sum(2, true, `{"asDouble":"NaN",`+at+`}`), "n counter vanish @1700000060"},
+		"a total that is NaN":           {sum(2, true, `{"asDouble":"NaN",`+at+`}`), "n counter vanish @1700000060999999999"},
 		"a delta that is infinite":      {sum(1, true, `{"asDouble":"Infinity"}`), `value "n": the delta is NaN or infinite; must be finite`},
 		"exemplars":                     {sum(2, true, `{"asInt":"7","exemplars":[{"asDouble":1,"traceId":"0102030405060708090a0b0c0d0e0f10","filteredAttributes":[`+attribute("u", "1")+`]}]}`), "n counter accumulate 7"},
-		"buckets, cumulative":           {histogram(2, `{"count":"6","sum":9.5,"min":0.5,"max":8,"explicitBounds":[1,2],"bucketCounts":["1","2","3"],`+at+`}`), "n timer accumulate [1 2 3] in [1 2] of 6 sum 9.5 min 0.5 max 8 quantiles [] @1700000060 from 1700000000000000001"},
+		"buckets, cumulative":           {histogram(2, `{"count":"6","sum":9.5,"min":0.5,"max":8,"explicitBounds":[1,2],"bucketCounts":["1","2","3"],`+at+`}`), "n timer accumulate [1 2 3] in [1 2] of 6 sum 9.5 min 0.5 max 8 quantiles [] @1700000060999999999 from 1700000000000000001"},
 		"buckets, delta":                {histogram(1, `{"count":"6","explicitBounds":[1,2],"bucketCounts":["1","2","3"]}`), "n timer merge [1 2 3] in [1 2] of 6 sum NaN min NaN max NaN quantiles []"},
 		"one bucket":                    {histogram(1, `{"count":"6","sum":1,"bucketCounts":["6"]}`), "n timer merge [] in [] of 6 sum 1 min NaN max NaN quantiles []"},
 		"a count alone":                 {histogram(1, `{"count":"6","sum":1}`), "n timer merge [] in [] of 6 sum 1 min NaN max NaN quantiles []"},
@@ -136,15 +136,15 @@ func TestPoints(t *testing.T) {
 		"a sum of both signs and zero":  {exponential(1, `{"count":"9","sum":3,"scale":0,"zeroCount":"1","positive":{"offset":0,"bucketCounts":["2","3"]},"negative":{"offset":-1,"bucketCounts":["4"]}}`), `value "n": the buckets add up to 10, but the count is 9`},
 		"bounds that fall":              {histogram(1, `{"count":"6","explicitBounds":[2,1],"bucketCounts":["1","2","3"]}`), `value "n": the bounds are not finite and strictly increasing`},
 		"no recorded histogram":         {histogram(2, `{"flags":1}`), "n timer vanish"},
-		"exponential":                   {exponential(2, `{"count":"10","sum":3,"scale":0,"zeroCount":"1","zeroThreshold":0.25,"positive":{"offset":0,"bucketCounts":["2","0","3"]},"negative":{"offset":-1,"bucketCounts":["4"]},`+at+`}`), "n timer accumulate [0 4 0 1 0 2 0 3 0] in [-1 -0.5 -0.25 0.25 1 2 4 8] of 10 sum 3 min NaN max NaN quantiles [] @1700000060 from 1700000000000000001"},
+		"exponential":                   {exponential(2, `{"count":"10","sum":3,"scale":0,"zeroCount":"1","zeroThreshold":0.25,"positive":{"offset":0,"bucketCounts":["2","0","3"]},"negative":{"offset":-1,"bucketCounts":["4"]},`+at+`}`), "n timer accumulate [0 4 0 1 0 2 0 3 0] in [-1 -0.5 -0.25 0.25 1 2 4 8] of 10 sum 3 min NaN max NaN quantiles [] @1700000060999999999 from 1700000000000000001"},
 		"exponential, delta":            {exponential(1, `{"count":"2","sum":3,"scale":1,"positive":{"offset":2,"bucketCounts":["2"]}}`), "n timer merge [0 2 0] in [2 2.82842712474619] of 2 sum 3 min NaN max NaN quantiles []"},
 		"exponential, of all scales":    {exponential(1, `{"count":"2","sum":3,"scale":2147483647,"positive":{"offset":-2147483648,"bucketCounts":["2"]}}`), "n timer merge [0 2 0] in [0.9999993389635549 1] of 2 sum 3 min NaN max NaN quantiles []"},
 		"indices that no one can count": {exponential(1, `{"count":"2","scale":1,"positive":{"offset":2147483647,"bucketCounts":["2"]}}`), `value "n": buckets begin at index 2147483647`},
 		"a zero threshold below 0":      {exponential(1, `{"count":"2","zeroThreshold":-1}`), `value "n": the zero threshold is -1`},
 		"exponential and empty":         {exponential(2, `{"count":"0","sum":0}`), "n timer accumulate [] in [] of 0 sum 0 min NaN max NaN quantiles []"},
-		"a summary":                     {summary(`{"count":"4","sum":9,"quantileValues":[{"quantile":0.5,"value":1},{"quantile":1,"value":"NaN"}],` + at + `}`), "n timer accumulate [] in [] of 4 sum 9 min NaN max NaN quantiles [{0.5 1} {1 NaN}] @1700000060 from 1700000000000000001"},
+		"a summary":                     {summary(`{"count":"4","sum":9,"quantileValues":[{"quantile":0.5,"value":1},{"quantile":1,"value":"NaN"}],` + at + `}`), "n timer accumulate [] in [] of 4 sum 9 min NaN max NaN quantiles [{0.5 1} {1 NaN}] @1700000060999999999 from 1700000000000000001"},
 		"a quantile above 1":            {summary(`{"count":"4","sum":9,"quantileValues":[{"quantile":99,"value":1}]}`), `value "n": quantile is 99; must be from 0 to 1`},
-		"a time of the far future":      {gauge(`{"asInt":"1","timeUnixNano":"18446744073709551615"}`), "n gauge assign 1 @18446744073"},
+		"a time of the far future":      {gauge(`{"asInt":"1","timeUnixNano":"18446744073709551615"}`), "n gauge assign 1 @9223372036854775807"},
 		"a start of the far future":     {sum(2, true, `{"asInt":"1","startTimeUnixNano":"18446744073709551615"}`), "n counter accumulate 1 from 9223372036854775807"},
 	} {
 		if got := read(t, export("", c.metric), false); len(got) != 1 || got[0] != c.want {

@@ -612,7 +612,7 @@ func FuzzPackedLine(f *testing.F) {
 		s := metric.Sample{
 			Name: name, Tags: tags, Container: container, External: external, Member: member,
 			Kind: metric.Kind(flags & 3), Op: metric.Op(flags >> 2 & 3), Separator: flags, DefaultExternal: flags&16 != 0,
-			Rate: rate, Timestamp: number, TTL: time.Duration(number / 2),
+			Rate: rate, Dated: number, TTL: time.Duration(number / 2),
 		}
 		if flags&32 != 0 {
 			s.Object = &metric.Object{Resource: one, Namespace: two, Name: one + two, UID: two + one}

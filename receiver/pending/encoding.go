@@ -23,7 +23,7 @@ func appendLine(dst []byte, s *metric.Sample) []byte {
 	}
 	dst = append(dst, byte(s.Kind), byte(s.Op), s.Separator, flags, about)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.Rate))
-	dst = binary.AppendVarint(dst, s.Timestamp)
+	dst = binary.AppendVarint(dst, s.Dated)
 	dst = binary.AppendVarint(dst, int64(s.TTL))
 	dst = appendTotal(dst, s)
 	for _, b := range [...][]byte{s.Name, s.Tags, s.Container, s.External, s.Member} {
@@ -64,7 +64,7 @@ func (u *unpacked) read(line []byte) {
 		Rate: math.Float64frombits(binary.LittleEndian.Uint64(line[5:])),
 	}
 	hasAbout, rest := line[4] == 1, line[13:]
-	u.sample.Timestamp, rest = cutVarint(rest)
+	u.sample.Dated, rest = cutVarint(rest)
 	ttl, rest := cutVarint(rest)
 	u.sample.TTL = time.Duration(ttl)
 	rest = u.readTotal(rest)

@@ -168,7 +168,7 @@ func (e *entry) change(s *metric.Sample) {
 	default:
 		panic("a sample without an op")
 	}
-	e.last = metric.Sample{Kind: s.Kind, Op: s.Op, Whole: s.Whole, Fraction: s.Fraction, Rate: s.Rate, TTL: s.TTL, Timestamp: s.Timestamp, Late: s.Late}
+	e.last = metric.Sample{Kind: s.Kind, Op: s.Op, Whole: s.Whole, Fraction: s.Fraction, Rate: s.Rate, TTL: s.TTL, Dated: s.Dated, Late: s.Late}
 }
 
 var tableTime = time.Date(2026, 3, 4, 5, 6, 7, 890e6, time.UTC)

@@ -41,7 +41,7 @@ func TestSamples(t *testing.T) {
 		t.Error("t or n is wrong")
 	}
 	h.do("POST", "/v1/samples", `{"type":"gauge","name":"g","value":-1.5,"object":"external","ttl":"1h","timestamp":`+stamp+`}`)
-	if g := h.table.get(global, "g"); g.last.TTL != time.Hour || g.last.Timestamp != now || g.last.Op != metric.Assign {
+	if g := h.table.get(global, "g"); g.last.TTL != time.Hour || g.last.Date().Unix() != now || g.last.Op != metric.Assign {
 		t.Errorf("g: %+v", g.last)
 	}
 }

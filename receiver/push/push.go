@@ -56,6 +56,9 @@ type Parts struct {
 	// Full names the setting that limits series, where none of the limits of Trust does; may be
 	// empty.
 	Full string
+	// Freshen applies the data that the sockets of StatsD hold: a push comes after what was sent
+	// before. It may be nil.
+	Freshen func()
 	// KindOf returns the kind of the series that conflicts with a sample (metric.NoKind: there is none any
 	// more). It may be nil.
 	KindOf func(*metric.Sample) metric.Kind
@@ -118,7 +121,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	series := serieshttp.New(parts.Series, parts.Histograms, parts.Policies)
 	server, err := httpserver.New(limits, httpserver.Parts{
 		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Replicas: parts.Replicas, Ledger: parts.Ledger,
-		Logger: parts.Logger, Listener: parts.Listener, Worded: parts.Worded, Full: parts.Full, KindOf: parts.KindOf, Senders: parts.Senders, Trust: parts.Trust,
+		Logger: parts.Logger, Listener: parts.Listener, Worded: parts.Worded, Full: parts.Full, KindOf: parts.KindOf, Freshen: parts.Freshen, Senders: parts.Senders, Trust: parts.Trust,
 		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
 		Record: parts.Record, Rejections: parts.Rejections,
 	}, withIndex(routes(cfg, parts, gateway, series)))

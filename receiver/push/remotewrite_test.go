@@ -94,7 +94,7 @@ func TestRemoteWrite(t *testing.T) {
 	if e := g.table.get(metric.Object{}, "jobs", labelled); e == nil || e.kind != metric.Counter || e.whole != 7 || e.last.Op != metric.Accumulate || e.last.TTL != 0 {
 		t.Errorf("%+v", e)
 	}
-	if e := g.table.get(metric.Object{}, "depth", labelled); e == nil || e.kind != metric.Gauge || e.rest != 0.5 || e.last.Timestamp < began {
+	if e := g.table.get(metric.Object{}, "depth", labelled); e == nil || e.kind != metric.Gauge || e.rest != 0.5 || e.last.Date().Unix() < began {
 		t.Errorf("%+v", e)
 	}
 	g.writes(204, "", remote2(remoteSeries{"depth", gaugeType, math.NaN()}), headers...)

@@ -54,7 +54,7 @@ func TestTimestamps(t *testing.T) {
 				g.table.mu.Lock()
 				defer g.table.mu.Unlock()
 				for k, e := range g.table.series {
-					all[k.name] = e.last.Timestamp
+					all[k.name] = e.last.Date().Unix()
 				}
 				return all
 			}

@@ -206,7 +206,7 @@ func (f *Converter) prepare(labels []metric.Label, kind metric.Kind, when timing
 	if when.started == 0 {
 		when.started = f.reader.Series.created
 	}
-	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Timestamp: when.at / 1000, DefaultExternal: true}
+	f.Sample = metric.Sample{Name: f.name, Kind: kind, Fields: labels, Dated: unixNanos(when.at), DefaultExternal: true}
 	f.Sample.Started = unixNanos(when.started)
 	d := noDetail
 	switch ago := f.now - when.at; {
@@ -261,7 +261,7 @@ func (f *Converter) convertSample(v Sample) {
 // the other kind from before its type was known. It returns false if the kind is not a guess.
 func (f *Converter) OtherKind() bool {
 	s := &f.Sample
-	switch ago := f.now - s.Timestamp*1000; {
+	switch ago := f.now - s.Date().UnixMilli(); {
 	case !f.guessed:
 		return false
 	case s.Op == metric.Assign:

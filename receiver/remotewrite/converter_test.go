@@ -65,7 +65,7 @@ func (f *Converter) line() string {
 		text += fmt.Sprint(" since ", now.Sub(time.Unix(0, s.Started)))
 	}
 	if s.Late {
-		text += fmt.Sprint(" of ", now.Sub(time.Unix(s.Timestamp, 0)), " ago")
+		text += fmt.Sprint(" of ", now.Sub(s.Date()), " ago")
 	}
 	if f.Of != (Counts{Samples: 1}) {
 		text += fmt.Sprint(" for ", f.Of)

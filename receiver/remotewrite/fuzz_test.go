@@ -50,8 +50,8 @@ func FuzzFeed(f *testing.F) {
 					t.Errorf("%s: %+v", r, s.Histogram)
 				}
 			}
-			if len(s.Name) == 0 || s.Timestamp <= 0 {
-				t.Errorf("%q %d", s.Name, s.Timestamp)
+			if len(s.Name) == 0 || s.Dated <= 0 {
+				t.Errorf("%q %d", s.Name, s.Dated)
 			}
 		}
 		came.Samples += feed.Superseded.Samples

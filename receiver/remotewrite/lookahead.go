@@ -86,7 +86,7 @@ func (f *Converter) convertKnown(e *skimmed, kind metric.Kind) bool {
 	if !isServable(v.Timestamp) || ago < -maxAhead.Milliseconds() {
 		return false
 	}
-	f.Sample = metric.Sample{Kind: kind, Timestamp: v.Timestamp / 1000}
+	f.Sample = metric.Sample{Kind: kind, Dated: unixNanos(v.Timestamp)}
 	switch {
 	case kind == metric.Counter:
 		f.Sample.Op, f.Sample.Late = metric.Accumulate, ago > lateAfter.Milliseconds()

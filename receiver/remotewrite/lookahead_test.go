@@ -71,7 +71,7 @@ func (c *learner) converted(f *Converter, body []byte, v Version) (all []string,
 
 func event(f *Converter, name, labels string) string {
 	s := &f.Sample
-	text := fmt.Sprint(f.Of, f.Entries, name, labels, s.Kind, s.Op, s.Whole, s.Fraction, s.Timestamp, s.Late)
+	text := fmt.Sprint(f.Of, f.Entries, name, labels, s.Kind, s.Op, s.Whole, s.Fraction, s.Dated, s.Late)
 	if s.Op == metric.Accumulate { // only totals have a start
 		text += fmt.Sprint(s.Started)
 	}

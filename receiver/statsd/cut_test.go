@@ -112,7 +112,7 @@ func FuzzCut(f *testing.F) {
 		case known.Kind == metric.Gauge && got.Op != metric.Assign:
 			t.Fatalf("%q shifts", second)
 		}
-		if got.Kind != known.Kind || got.Rate != known.Rate || got.Separator != known.Separator || got.Timestamp != 0 ||
+		if got.Kind != known.Kind || got.Rate != known.Rate || got.Separator != known.Separator || got.Dated != 0 ||
 			!bytes.Equal(got.Name, known.Name) || !bytes.Equal(got.Tags, known.Tags) ||
 			!bytes.Equal(got.Container, known.Container) || !bytes.Equal(got.External, known.External) {
 			t.Fatalf("%q is %+v, %q is %+v", first, known, second, got)

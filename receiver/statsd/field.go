@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -62,7 +63,7 @@ func (s *Scanner) readTimestamp(text []byte, at int) {
 		s.fail(metric.Malformed, badTimestamp, at)
 		return
 	}
-	s.timestamp = seconds
+	s.timestamp = min(seconds, math.MaxInt64/int64(time.Second)) * int64(time.Second)
 }
 
 // readTags takes a "#" section. It is a fault if the name has tags, too: their separators differ.

@@ -120,8 +120,8 @@ func render(s *metric.Sample, d Dialect) []byte {
 	if s.External != nil {
 		line = append(append(line, "|e:"...), s.External...)
 	}
-	if s.Timestamp != 0 {
-		line = strconv.AppendInt(append(line, "|T"...), s.Timestamp, 10)
+	if s.Dated != 0 {
+		line = strconv.AppendInt(append(line, "|T"...), s.Date().Unix(), 10)
 	}
 	return append(line, '|') // so that a last "\r" stays what it is
 }

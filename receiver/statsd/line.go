@@ -122,10 +122,10 @@ func (s *Scanner) startValues() {
 		s.value, s.valuesEnd = 0, 0
 		return
 	}
-	s.Sample.Timestamp = 0
+	s.Sample.Dated = 0
 	switch s.Sample.Kind {
 	case metric.Counter, metric.Gauge:
-		s.Sample.Timestamp = s.timestamp
+		s.Sample.Dated = s.timestamp
 	case metric.Set:
 		s.readMember()
 		return

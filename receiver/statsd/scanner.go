@@ -34,7 +34,7 @@ type Scanner struct {
 	group     int // start of the next group; 0: none
 	value     int // the group's remaining values are line[value:valuesEnd]
 	valuesEnd int
-	timestamp int64 // the "T" field; the kind decides whether the sample gets it
+	timestamp int64 // the "T" field, in Unix nanoseconds; the kind decides whether the sample gets it
 	single    bool  // the line has one group, and only its value varies
 }
 

@@ -50,8 +50,8 @@ func describe(s *Scanner) string {
 	if sample.External != nil {
 		text += fmt.Sprintf(" e:%s", sample.External)
 	}
-	if sample.Timestamp != 0 {
-		text += fmt.Sprintf(" T%d", sample.Timestamp)
+	if sample.Dated != 0 {
+		text += fmt.Sprintf(" T%d", sample.Date().Unix())
 	}
 	return text
 }

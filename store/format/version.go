@@ -10,7 +10,7 @@ import (
 const (
 	// Version is the version of the keys and values that this package writes. Older versions are
 	// read; the next write brings the database to this one.
-	Version      = 5
+	Version      = 6
 	firstVersion = 1
 
 	magic = "sluice"

@@ -79,7 +79,7 @@ func (x *Request) EndBatch(t *Outcome, a *PooledApplier) {
 // not checked lately, the Applier is given back while the API server is asked; the sample is then
 // applied with the Applier that ApplySample returns.
 func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, from Source) *PooledApplier {
-	if s.Timestamp != 0 && s.Outdated(time.Now()) {
+	if s.Dated != 0 && s.Outdated(time.Now()) {
 		x.rejectNamed(t, outdated(s), from, s.Name)
 		return a
 	}

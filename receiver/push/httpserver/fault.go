@@ -146,7 +146,7 @@ func subjectOf(s *metric.Sample) string {
 
 // outdated words the rejection of a gauge with an old timestamp.
 func outdated(s *metric.Sample) *Fault {
-	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m", Clip(s.Name), time.Unix(s.Timestamp, 0).UTC().Format(time.RFC3339))
+	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m", Clip(s.Name), s.Date().UTC().Format(time.RFC3339))
 }
 
 // bounds words the range of values that the table holds for a kind.

@@ -148,9 +148,12 @@ func (x *Request) Target(namespace, resource, name string) (metric.Object, *Faul
 	return x.server.target(namespace, resource, name)
 }
 
-// TakeApplier takes an Applier for a sender that pushes.
+// TakeApplier takes an Applier for a sender that pushes. Data that sockets hold is applied before.
 func (x *Request) TakeApplier() *PooledApplier {
 	x.heard()
+	if x.server.freshen != nil {
+		x.server.freshen()
+	}
 	return x.server.appliers.take(x.HTTP.ConnID())
 }
 

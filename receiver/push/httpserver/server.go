@@ -49,6 +49,9 @@ type Parts struct {
 	Worded func(error) error
 	// Full names the setting that limits series where no limit of Trust does; may be empty.
 	Full string
+	// Freshen applies the data that the sockets of StatsD hold: a push comes after what was sent
+	// before. It may be nil.
+	Freshen func()
 	// KindOf returns the kind of the series that conflicts with a sample (metric.NoKind: there is none any
 	// more). It may be nil.
 	KindOf func(*metric.Sample) metric.Kind
@@ -101,6 +104,7 @@ type Server struct {
 	pods          Pods
 	full          string
 	kindOf        func(*metric.Sample) metric.Kind // may be nil
+	freshen       func()                           // may be nil
 	Authenticator *credential.Authenticator        // nil: no credentials are checked
 	// challenges are sent to clients without a credential.
 	challenges   []string
@@ -148,7 +152,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
 		recorder: recorder{senders: parts.Record, rejections: parts.Rejections},
-		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
+		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}

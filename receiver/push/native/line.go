@@ -1,6 +1,8 @@
 package native
 
 import (
+	"math"
+
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/number"
@@ -26,7 +28,7 @@ type jsonLine struct {
 	labels                             []metric.Label
 	rate                               float64
 	delta                              bool
-	timestamp                          int64
+	timestamp                          int64 // in Unix nanoseconds
 }
 
 // field is a set of the fields of a line.
@@ -170,6 +172,6 @@ func (l *jsonLine) readTimestamp() bool {
 	if ok && (n.Negative() || n.Whole >= latestTimestamp || n.Fraction >= 1) {
 		return l.fail(start, "the timestamp %s is not a time in Unix seconds", l.b[start:l.at])
 	}
-	l.timestamp = n.Whole
+	l.timestamp = min(n.Whole, math.MaxInt64/metric.Nanos-1)*metric.Nanos + int64(n.Fraction*metric.Nanos)
 	return ok
 }

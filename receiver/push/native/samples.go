@@ -65,7 +65,7 @@ func (ls *jsonLines) read(b []byte) (*metric.Sample, *httpserver.Fault) {
 // sample makes a sample of the line.
 func (ls *jsonLines) sample() (*metric.Sample, *httpserver.Fault) {
 	l, s := &ls.line, &ls.x.Sample
-	*s = metric.Sample{Name: l.name, Rate: l.rate, Fields: l.labels, Timestamp: l.timestamp, TTL: ls.ttl}
+	*s = metric.Sample{Name: l.name, Rate: l.rate, Fields: l.labels, Dated: l.timestamp, TTL: ls.ttl}
 	if f := httpserver.CheckName(metric.Borrow(l.name)); f != nil {
 		return nil, f
 	}

@@ -85,7 +85,7 @@ type otlpPoints struct {
 	faults int
 }
 
-// otlpBacklog is the age from which a total or a histogram counts at its timestamp, not on arrival:
+// otlpBacklog is the age from which a total or a histogram counts at its date, not on arrival:
 // its client could not send it before. A younger one is from a client that exports at intervals of
 // its clock.
 const otlpBacklog = time.Minute
@@ -100,7 +100,7 @@ func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 		return nil, &httpserver.Fault{Status: httpserver.StatusOf(r), Counted: r, Message: p.Fault.Message}, true
 	}
 	s := &p.Sample
-	s.Late = s.Op.PreAggregated() && s.Timestamp > 0 && p.now.Sub(time.Unix(s.Timestamp, 0)) > otlpBacklog
+	s.Late = s.Op.PreAggregated() && s.Dated > 0 && p.now.Sub(s.Date()) > otlpBacklog
 	return s, nil, true
 }
 

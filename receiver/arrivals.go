@@ -1,0 +1,114 @@
+package receiver
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// arrivals knows the sources of samples, and which of them hold data that is not applied: data in
+// the socket's buffer, and data that a goroutine has read. Its methods may be called by any
+// goroutine.
+type arrivals struct {
+	watch
+	busy    atomic.Int32 // sources whose turn is taken
+	mu      sync.Mutex
+	sources map[int]source // by descriptor
+}
+
+// source is a socket whose data any goroutine can apply.
+type source interface {
+	// freshen applies what the socket holds. It stops after freshenTime, if more than that waits.
+	// again: there may be further sources now.
+	freshen() (again bool)
+	// isBusy reports whether a goroutine has taken the source's turn.
+	isBusy() bool
+}
+
+// mostFresh bounds the time that a read or a push spends on data of all sources.
+const mostFresh = 10 * time.Millisecond
+
+// freshen applies the data that had arrived before the call. Without such data it costs one system
+// call, whatever the number of sources.
+func (a *arrivals) freshen() {
+	// A goroutine takes its turn before it reads. So data that is not in a socket any more, and not
+	// applied, is seen by the second look.
+	if !a.watch.some() && a.busy.Load() == 0 {
+		return
+	}
+	until := time.Now().Add(mostFresh)
+	for again := true; again; {
+		again = false
+		for _, s := range a.unapplied() {
+			again = s.freshen() || again
+			if time.Now().After(until) {
+				return
+			}
+		}
+	}
+}
+
+func (a *arrivals) unapplied() (all []source) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, fd := range a.watch.ready() {
+		if s := a.sources[fd]; s != nil {
+			all = append(all, s)
+		}
+	}
+	for _, s := range a.sources {
+		if s.isBusy() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (a *arrivals) add(fd int, s source, datagrams bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.sources == nil {
+		a.sources = map[int]source{}
+	}
+	a.sources[fd] = s
+	return a.watch.add(fd, datagrams)
+}
+
+// remove must be called before the descriptor is closed, which makes its number free for others.
+func (a *arrivals) remove(fd int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.sources, fd)
+	a.watch.remove(fd)
+}
+
+// close ends watching: all sources have been removed.
+func (a *arrivals) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watch.close()
+}
+
+// turn is held while a source is read and its data applied; not while a goroutine waits for data.
+type turn struct {
+	mu  sync.Mutex
+	all *arrivals
+}
+
+func (t *turn) take() {
+	t.mu.Lock()
+	t.all.busy.Add(1)
+}
+
+func (t *turn) give() {
+	t.all.busy.Add(-1)
+	t.mu.Unlock()
+}
+
+func (t *turn) isBusy() bool {
+	free := t.mu.TryLock()
+	if free {
+		t.mu.Unlock()
+	}
+	return !free
+}
