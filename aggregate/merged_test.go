@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -309,5 +310,34 @@ func TestMergedKinds(t *testing.T) {
 		r.want("n:total", "a=4 b=4")
 		r.want("n:last", "c=7")
 		r.want("n:count", "a=4 b=4")
+	})
+}
+
+// While answers would be incomplete, there are none: with and without shadows, within a snapshot too.
+func TestMergedGate(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].push("hits:3|c|#pod:a,ns:ns", "jobs:1|c")
+		complete := true
+		for _, m := range []*Merged{r.Merged, NewMerged(r.tables[0].Table)} {
+			m.SetGate(func() (bool, string) { return complete, "the others are awaited" })
+			snapshot := m.Begin()
+			for range 2 {
+				hits := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits")}
+				jobs := metric.Query{Expression: metric.ParseExpression("jobs:total")}
+				for i, read := range []func() ([]metric.Point, error){
+					func() ([]metric.Point, error) { return m.Objects(hits) },
+					func() ([]metric.Point, error) { return m.External(jobs) },
+					func() ([]metric.Point, error) { return snapshot.Objects(hits) },
+					func() ([]metric.Point, error) { return snapshot.External(jobs) },
+				} {
+					points, err := read()
+					refused := errors.Is(err, metric.ErrNotReady) && err.Error() == "the others are awaited"
+					if refused == complete || complete && (err != nil || len(points) != 1) {
+						t.Errorf("complete %v: read %d: %v, %v", complete, i, points, err)
+					}
+				}
+				complete = !complete
+			}
+		}
 	})
 }

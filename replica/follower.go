@@ -29,6 +29,7 @@ type follower struct {
 	gaps     atomic.Uint64
 	resyncs  atomic.Uint64
 	heard    atomic.Int64 // when the newest heartbeat arrived: nanoseconds since the replica's start
+	fresh    atomic.Int64 // when the shadow was last equal to the origin as of a heartbeat that came at once
 	left     atomic.Bool  // the process has said that it ends
 	joined   atomic.Bool  // the shadow has been complete
 	size     atomic.Int64 // blocks
@@ -258,7 +259,8 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	f.left.Store(m.leaving)
 	f.succeeded.Store(false)
 	f.endPullByOriginLocked()
-	f.offset.add(now, time.Duration(f.r.wall().UnixNano()-m.sent))
+	way := time.Duration(f.r.wall().UnixNano() - m.sent)
+	f.offset.add(now, way)
 	if !f.beginLocked(&m, now) {
 		return nil
 	}
@@ -269,6 +271,9 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	f.compareLocked(now)
 	f.askLocked(now)
 	f.reportLocked()
+	if f.complete && way < f.offset.least()+freshWithin {
+		f.fresh.Store(int64(now.Sub(f.r.started)))
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package replica
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -87,22 +86,29 @@ const (
 	joinsWithin = 30 * time.Second
 )
 
-// readiness is set once the states of all origins have arrived.
-type readiness struct {
-	mu    sync.Mutex // guards ready
-	ready bool
+// Ready is Answers for /readyz. The detail also names origins that stand still.
+func (r *Replica) Ready() (bool, string) {
+	ready, why := r.Answers()
+	if detail := r.detail(r.now()); why == "" {
+		why = detail
+	} else {
+		why += ": " + detail
+	}
+	return ready, why
 }
 
-// Ready reports whether the state of every origin that was heard of has arrived, also of those that
-// other replicas relay, or the wait for it is over. It stays true then. The detail names origins that stand still.
-func (r *Replica) Ready() (bool, string) {
+// Answers reports whether answers are complete: the state of every origin that was heard of has arrived,
+// also of those that other replicas relay, or the wait for it is over; and the process has not stood still
+// since. If not, it says why.
+func (r *Replica) Answers() (bool, string) {
 	now := r.now()
-	r.ready.mu.Lock()
-	defer r.ready.mu.Unlock()
-	if !r.ready.ready {
-		r.ready.ready = r.hasJoined(now)
+	if !r.ready.Load() {
+		if !r.hasJoined(now) {
+			return false, "this replica does not have the states of the others yet"
+		}
+		r.ready.Store(true)
 	}
-	return r.ready.ready, r.detail(now)
+	return r.caughtUp(now)
 }
 
 func (r *Replica) hasJoined(now time.Time) bool {

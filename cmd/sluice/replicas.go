@@ -83,6 +83,9 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
 		Relayed: r.deletions.Repeat, FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
 	})
+	if err == nil {
+		p.merged.SetGate(r.replica.Answers)
+	}
 	return err
 }
 
@@ -99,6 +102,14 @@ func (p *dataPath) syncedReplicas() push.Replicas {
 		return nil
 	}
 	return replicaSync{p.replication.replica, p.cfg.replica().Name}
+}
+
+// answers reports whether answers are complete; nil: always, because there are no other replicas.
+func (r *replication) answers() func() (bool, string) {
+	if r.replica == nil {
+		return nil
+	}
+	return r.replica.Answers
 }
 
 // replicaSync is this replica for pushes that wait for all others.
