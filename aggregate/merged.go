@@ -64,7 +64,7 @@ func (m *Merged) First() bool {
 	now := time.Now()
 	for i, p := range *m.peers.Load() {
 		t := p.shadow.Table()
-		if i < int(m.rank.Load()) && !t.Clock.Course(now, t.Clock.Now()).Standing {
+		if i < int(m.rank.Load()) && !t.Clock.Course(now, t.Clock.Now()).Standing { // one that is cut off goes on
 			return false
 		}
 	}

@@ -11,8 +11,12 @@ import (
 const (
 	// standsAfter is the silence after which an origin stands still.
 	standsAfter = 2 * time.Second
-	// runsAfter is the time for which an origin stands still before its windows run out.
+	// runsAfter is the time for which an origin stands still before its windows run out, livesFor the longest
+	// time for which one that is cut off has its last rates.
 	runsAfter = time.Minute
+	livesFor  = 5 * time.Minute
+	// asksAfter is the silence from which it is asked whether the origin lives.
+	asksAfter = standsAfter / 2
 	// endsAfter is the time for which the shadow of a silent origin is kept.
 	endsAfter = 24 * time.Hour
 )
@@ -39,6 +43,8 @@ type follower struct {
 	announced atomic.Bool
 	// relaying: another replica is to send the state of this origin.
 	relaying atomic.Bool
+	// cutOff: the origin is silent, and goes on receiving.
+	cutOff atomic.Bool
 
 	closing sync.Once
 	closed  chan struct{}
@@ -52,6 +58,7 @@ type follower struct {
 	offset   offset
 	advanced time.Time // when the clock last advanced
 	ran      bool      // the visible shadow's clock runs since
+	lived    time.Time // when the silent origin was last known to live
 	checked  time.Time // when the end of a silent origin was last looked for
 	pull     *pull     // nil: the state does not come from another replica
 	unread   time.Time // when the state of another replica could not be read; zero: it could
@@ -136,7 +143,9 @@ func (f *follower) run() {
 func (f *follower) nextStep() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pull == nil && (f.complete || !f.live(f.r.now())) {
+	now := f.r.now()
+	asks := f.r.parts.Lives != nil && asksAfter <= f.silence(now) && f.silence(now) < standsAfter
+	if f.pull == nil && !asks && (f.complete || !f.live(now)) {
 		return beatEvery + stepEvery
 	}
 	return stepEvery
@@ -332,6 +341,7 @@ func (f *follower) restartLocked(incarnation uint64, now time.Time) {
 		blocks[i] = followedBlock{lacks: true, former: f.versionLocked(i)}
 	}
 	f.restart = restart{incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks)}
+	f.cutOff.Store(false)
 	f.letters = letters{}
 }
 
@@ -365,6 +375,9 @@ func (f *follower) step(now time.Time) {
 	defer f.mu.Unlock()
 	still := now.Sub(f.advanced)
 	shown := f.r.origins.shows(f)
+	if shown != nil {
+		f.judgeLocked(shown, now)
+	}
 	if shown != nil && !f.ran {
 		f.letRunLocked(shown, now)
 	}
@@ -389,11 +402,35 @@ func (f *follower) forgetLocked(shown Shadow) {
 	}
 }
 
+// judgeLocked decides whether an origin of which nothing new comes has ended or is cut off. One that is heard
+// again is cut off until its state is here.
+func (f *follower) judgeLocked(shadow Shadow, now time.Time) {
+	still := now.Sub(f.advanced)
+	lives := asksAfter <= still && still < livesFor && !f.ran && !f.left.Load()
+	if lives && f.silence(now) >= asksAfter {
+		lives = f.r.parts.Lives != nil && !f.r.origins.isFormer(f) && f.r.parts.Lives(f.key.name)
+	} else {
+		lives = lives && f.cutOff.Load()
+	}
+	if lives {
+		f.lived = now
+	}
+	if cut := lives && still >= standsAfter; f.cutOff.Swap(cut) != cut && cut {
+		f.r.log.Warn("an origin is cut off: it lives, and nothing is heard of it; its last rates stand",
+			"origin", f.key.name, "at most", livesFor)
+	}
+	shadow.SetLives(lives)
+}
+
 // letRunLocked makes the clock of a shadow go on if its origin has been silent for long enough.
 func (f *follower) letRunLocked(shadow Shadow, now time.Time) {
-	if now.Sub(f.advanced) >= runsAfter {
+	since := f.advanced.Add(runsAfter)
+	if f.lived.After(since) {
+		since = f.lived
+	}
+	if !f.cutOff.Load() && !now.Before(since) {
 		f.ran = true
-		shadow.LetRun(f.advanced.Add(runsAfter))
+		shadow.LetRun(since)
 	}
 }
 

@@ -22,6 +22,7 @@ type polled struct {
 	waiting int   // pushes that wait in the kernel of that one
 	ticks   int
 	seen    map[string]*span
+	lives   bool // an API server says which replicas live
 }
 
 // span are the values that readers saw.
@@ -32,8 +33,13 @@ type span struct {
 
 func newPolled(t *testing.T, seed uint64) *polled {
 	f := newFabric(rand.New(rand.NewPCG(seed, 5)), time.Now)
-	p := &polled{fabric: f, t: t, to: []int{0, 1}, frozen: -1, ticks: int(seed), seen: map[string]*span{}}
-	p.all = startProcesses(t, f, replicated(10*time.Second, time.Minute), 2)
+	p := &polled{fabric: f, t: t, to: []int{0, 1}, frozen: -1, lives: true, ticks: int(seed), seen: map[string]*span{}}
+	for i := range 2 {
+		one := &process{name: fmt.Sprint("origin-", i), config: replicated(10*time.Second, time.Minute)}
+		one.lives = func(string) bool { return p.lives && p.ready(1-i) }
+		startProcess(t, f, one)
+		p.all = append(p.all, one)
+	}
 	p.run(90 * time.Second)
 	clear(p.seen)
 	return p
@@ -54,6 +60,16 @@ func (p *polled) run(d time.Duration) {
 			p.read()
 		}
 	}
+}
+
+// ready reports whether a replica is ready for the API server, which doesn't notice that one is frozen.
+func (p *polled) ready(i int) bool {
+	r := p.all[i].replica
+	if r == nil {
+		return false
+	}
+	_, _ = r.Answers()
+	return r.ready.Load()
 }
 
 func (p *polled) push(to int, times int64) {
@@ -103,6 +119,24 @@ func (p *polled) freeze(i int, d time.Duration) {
 	p.waiting = 0
 }
 
+// cut cuts the link between the replicas for a while, or its direction to the first one.
+func (p *polled) cut(both bool, d time.Duration) {
+	a, b := p.all[0].port, p.all[1].port
+	p.fabric.cut[[2]*port{a, b}] = both
+	p.fabric.cut[[2]*port{b, a}] = true
+	p.run(d)
+	clear(p.fabric.cut)
+}
+
+// comeBack starts a replica that has ended. Its clients come back once it is ready.
+func (p *polled) comeBack(i int) {
+	startProcess(p.t, p.fabric, p.all[i])
+	for !p.ready(i) {
+		p.run(time.Second)
+	}
+	p.to[i] = i
+}
+
 func (p *polled) within(share float64) {
 	p.t.Helper()
 	for name, s := range p.seen {
@@ -136,4 +170,78 @@ func TestAFrozenReplicaAnswersNothing(t *testing.T) {
 			p.run(2 * time.Minute)
 		}
 	})
+}
+
+// faults are the rows of the table in docs/replicas.md. In each, 200/s are pushed all the time, half to each
+// replica. Rates are within a share of that at both replicas: in a cluster, whose API server says which
+// replicas live, and outside.
+var faults = []struct {
+	name             string
+	cluster, outside float64
+	play             func(p *polled)
+}{
+	{"no fault", 0.05, 0.05, func(p *polled) { p.run(10 * time.Second) }},
+	{"killed; its clients push to the other at once; back after 60 s", 0.1, 0.1, func(p *polled) {
+		p.all[1].kill()
+		p.to[1] = 0
+		p.run(time.Minute)
+		p.comeBack(1)
+	}},
+	{"ends in order: no endpoint for 10 s, then away for 60 s", 0.05, 0.05, func(p *polled) {
+		p.to[1] = 0
+		p.run(10 * time.Second)
+		p.all[1].flush()
+		p.all[1].replica.publisher.leave()
+		p.fabric.deliver()
+		p.run(transit)
+		p.all[1].kill()
+		p.run(time.Minute)
+		p.comeBack(1)
+	}},
+	{"frozen for 3 s; its datagrams wait", 0.16, 0.25, func(p *polled) { p.freeze(1, 3*time.Second) }},
+	{"frozen for 20 s; its clients push to the other", 0.1, 0.1, func(p *polled) {
+		p.to[1] = 0
+		p.freeze(1, 20*time.Second)
+		p.run(20 * time.Second)
+		p.to[1] = 1
+	}},
+	{"link cut for 5 s", 0.05, 0.35, func(p *polled) { p.cut(true, 5*time.Second) }},
+	{"link cut for 60 s", 0.05, 0.55, func(p *polled) { p.cut(true, time.Minute) }},
+	{"link cut for 290 s", 0.05, 0.55, func(p *polled) { p.cut(true, livesFor-10*time.Second) }},
+	{"link cut one way for 60 s", 0.05, 0.55, func(p *polled) { p.cut(false, time.Minute) }},
+	{"each message up to 0.5 s late", 0.1, 0.1, func(p *polled) {
+		p.fabric.late, p.fabric.delay = 1, 500*time.Millisecond
+		p.run(time.Minute)
+		p.fabric.late = 0
+	}},
+}
+
+// Faults as autoscalers see them. With -v, the test prints the table in docs/replicas.md.
+func TestFaultsAsReadersSeeThem(t *testing.T) {
+	phases := uint64(3)
+	if testing.Short() {
+		phases = 1
+	}
+	for _, fault := range faults {
+		for place, within := range map[string]float64{"cluster": fault.cluster, "outside": fault.outside} {
+			t.Run(fault.name+"/"+place, func(t *testing.T) {
+				t.Parallel()
+				all := map[string]*span{}
+				for phase := range phases {
+					synctest.Test(t, func(t *testing.T) {
+						p := newPolled(t, phase)
+						p.lives, p.seen = place == "cluster", all
+						fault.play(p)
+						p.run(65 * time.Second)
+						p.within(within)
+					})
+				}
+				for _, window := range []string{"10s", "1m"} {
+					one, other := all["0 "+window], all["1 "+window]
+					t.Logf("%s, %s: rate:%s: %.0f to %.0f; the one with the fault %.0f to %.0f, and %d times 503",
+						fault.name, place, window, one.low, one.high, other.low, other.high, other.none)
+				}
+			})
+		}
+	}
 }

@@ -18,6 +18,7 @@ type OriginStatus struct {
 	// Complete is set while the shadow equals the origin as of its newest heartbeat.
 	Complete      bool
 	StandingStill bool
+	CutOff        bool // it lives, and nothing is heard of it: its last rates stand
 	Gaps, Resyncs uint64
 	Received      uint64 // bytes
 }
@@ -49,7 +50,7 @@ func (f *follower) status(now time.Time) OriginStatus {
 	}
 	p := f.progress.Load()
 	s.Lag, s.Offset, s.Complete = now.Sub(p.advanced), p.offset, p.complete
-	s.StandingStill = s.Lag >= standsAfter
+	s.StandingStill, s.CutOff = s.Lag >= standsAfter, f.cutOff.Load()
 	return s
 }
 
@@ -140,7 +141,11 @@ func (r *Replica) hasJoined(now time.Time) bool {
 // not meant.
 func (r *Replica) Away() (all []string) {
 	for _, one := range r.Origins() {
-		if !one.Former && (one.StandingStill || one.Left) {
+		switch {
+		case one.CutOff:
+			all = append(all, fmt.Sprintf("replica %s has not been heard for %v, though it is alive: the link to it is cut. Its last rates stand, for %v at most",
+				one.Name, one.Lag.Round(time.Second), livesFor))
+		case !one.Former && (one.StandingStill || one.Left):
 			all = append(all, fmt.Sprintf("replica %s has not been heard for %v: answers have its last state, and nothing that it received since",
 				one.Name, one.Lag.Round(time.Second)))
 		}
@@ -165,6 +170,8 @@ func (r *Replica) detail(now time.Time) string {
 			texts = append(texts, fmt.Sprintf("%s came back without its former state, which still counts", one.Name))
 		case one.Left:
 			texts = append(texts, fmt.Sprintf("%s ended %v ago", one.Name, one.Lag.Round(time.Second)))
+		case one.CutOff:
+			texts = append(texts, fmt.Sprintf("%s is cut off for %v and lives", one.Name, one.Lag.Round(time.Second)))
 		case one.StandingStill:
 			texts = append(texts, fmt.Sprintf("%s stands still for %v", one.Name, one.Lag.Round(time.Second)))
 		case !one.Complete:
