@@ -31,6 +31,7 @@ type evaluation struct {
 	kind.Reader
 	// The fields below are about the series of the current object.
 	newest time.Time     // arrival of the newest sample
+	asOf   time.Time     // up to which all origins of its series are known; zero: up to now
 	shared metric.Labels // labels that all its series have in common
 
 	spans []float64 // of the rates of an external metric, by point
@@ -57,7 +58,7 @@ func (r *evaluation) touch(some []index.Found) {
 // begin starts the next object.
 func (r *evaluation) begin() {
 	r.Reader.Begin()
-	r.newest, r.shared = time.Time{}, metric.Labels{}
+	r.newest, r.asOf, r.shared = time.Time{}, time.Time{}, metric.Labels{}
 }
 
 // end returns scratch space.
@@ -159,6 +160,8 @@ func (r *evaluation) point() (metric.Point, bool) {
 	p := metric.Point{Time: r.now.Date(), Window: r.View.Span.Window}
 	if !r.Stat.Windowed() {
 		p.Time, p.Window = r.newest, 0
+	} else if !r.asOf.IsZero() {
+		p.Time = r.asOf
 	}
 	var ok bool
 	p.Value, ok = r.Value()

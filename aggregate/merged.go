@@ -18,6 +18,7 @@ type Merged struct {
 	own   *Table
 	peers atomic.Pointer[[]*peer] // in the order of their names
 	rank  atomic.Int32
+	gate  func() (bool, string) // nil: answers are always complete
 }
 
 // peer is another origin, as answers need it.
@@ -63,11 +64,26 @@ func (m *Merged) First() bool {
 	now := time.Now()
 	for i, p := range *m.peers.Load() {
 		t := p.shadow.Table()
-		if i < int(m.rank.Load()) && !t.Clock.Course(now, t.Clock.Now()).Standing {
+		if i < int(m.rank.Load()) && !t.Clock.Course(now, t.Clock.Now()).Standing { // one that is cut off goes on
 			return false
 		}
 	}
 	return true
+}
+
+// SetGate sets what reports whether answers are complete, and what is missing otherwise. Queries then fail with
+// metric.ErrNotReady. Call it before any query.
+func (m *Merged) SetGate(complete func() (bool, string)) { m.gate = complete }
+
+// incomplete is the error of a query whose answer would be incomplete, or nil. It is called after the clocks
+// are read: a process that stands still in between notices.
+func (m *Merged) incomplete() error {
+	if m.gate != nil {
+		if complete, why := m.gate(); !complete {
+			return metric.NotReadyf("%s", why)
+		}
+	}
+	return nil
 }
 
 // alone reports whether there is no other origin.
@@ -100,7 +116,7 @@ func (m *Merged) Listed(limit int) []metric.Discovered {
 
 // Objects is Table.Objects over all origins. It also answers roll-ups.
 func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
-	if m.alone() && q.RollUp == nil {
+	if m.alone() && m.gate == nil && q.RollUp == nil {
 		return m.own.Objects(q)
 	}
 	return m.Begin().Objects(q)
@@ -108,7 +124,7 @@ func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
 
 // External is Table.External over all origins.
 func (m *Merged) External(q metric.Query) ([]metric.Point, error) {
-	if m.alone() {
+	if m.alone() && m.gate == nil {
 		return m.own.External(q)
 	}
 	return m.Begin().External(q)

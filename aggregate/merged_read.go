@@ -178,6 +178,15 @@ func (r *mergedRead) use(source int) {
 	r.Course = &s.course
 }
 
+// readFrom is use for series whose value counts in the present object's.
+func (r *mergedRead) readFrom(source int) {
+	r.use(source)
+	s := &r.sources[source]
+	if date := s.now.Date(); s.course.CutOff && (r.asOf.IsZero() || date.Before(r.asOf)) {
+		r.asOf = date
+	}
+}
+
 // beginMerged starts the next object.
 func (r *mergedRead) beginMerged(k metric.Kind) {
 	r.Kind = k
@@ -256,7 +265,7 @@ func ofKind(parts []part, k metric.Kind) []part {
 // addParts adds the series of an object to the roll-up.
 func (r *mergedRead) addParts(parts []part) {
 	if len(parts) == 1 {
-		r.use(parts[0].source)
+		r.readFrom(parts[0].source)
 		for _, s := range parts[0].Series {
 			r.add(s)
 		}
@@ -373,7 +382,7 @@ func (r *mergedRead) appendTwin(s lookup.Ref) {
 // addTwins adds a series that several origins may have, of an entry of one of them.
 func (r *mergedRead) addTwins(twins []twin, e *index.Entry) {
 	if len(twins) == 1 {
-		r.use(twins[0].source)
+		r.readFrom(twins[0].source)
 		r.addSelected(twins[0].Ref)
 		return
 	}
@@ -382,7 +391,7 @@ func (r *mergedRead) addTwins(twins []twin, e *index.Entry) {
 	series := r.Series
 	newest := twins[len(twins)-1].seen
 	for _, one := range twins {
-		r.use(one.source)
+		r.readFrom(one.source)
 		if s := &r.sources[one.source]; s.course.Standing && newest > s.now.Date().UnixNano() {
 			r.View, r.at = s.moved, noSource
 		}

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -326,5 +327,103 @@ func TestMergedKinds(t *testing.T) {
 		r.want("n:total", "a=4 b=4")
 		r.want("n:last", "c=7")
 		r.want("n:count", "a=4 b=4")
+	})
+}
+
+// While answers would be incomplete, there are none: with and without shadows, within a snapshot too.
+func TestMergedGate(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].push("hits:3|c|#pod:a,ns:ns", "jobs:1|c")
+		complete := true
+		for _, m := range []*Merged{r.Merged, NewMerged(r.tables[0].Table)} {
+			m.SetGate(func() (bool, string) { return complete, "the others are awaited" })
+			snapshot := m.Begin()
+			for range 2 {
+				hits := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits")}
+				jobs := metric.Query{Expression: metric.ParseExpression("jobs:total")}
+				for i, read := range []func() ([]metric.Point, error){
+					func() ([]metric.Point, error) { return m.Objects(hits) },
+					func() ([]metric.Point, error) { return m.External(jobs) },
+					func() ([]metric.Point, error) { return snapshot.Objects(hits) },
+					func() ([]metric.Point, error) { return snapshot.External(jobs) },
+				} {
+					points, err := read()
+					refused := errors.Is(err, metric.ErrNotReady) && err.Error() == "the others are awaited"
+					if refused == complete || complete && (err != nil || len(points) != 1) {
+						t.Errorf("complete %v: read %d: %v, %v", complete, i, points, err)
+					}
+				}
+				complete = !complete
+			}
+		}
+	})
+}
+
+// What an origin that is cut off counted lately stands, and answers are dated by what is known of it. Clients
+// that move to another origin meanwhile don't count twice. One that has ended runs out.
+func TestMergedOriginThatIsCutOff(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		date := func(asked string) time.Time {
+			points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+			if err != nil || len(points) != 1 {
+				r.t.Fatal(points, err)
+			}
+			return points[0].Time
+		}
+		moved := 0
+		push := func(d time.Duration) {
+			for range d / (100 * time.Millisecond) {
+				for _, line := range []string{"hits:10|c|#pod:a,ns:ns", "lat:5|ms|@0.1|#pod:a,ns:ns", "users:x|s|#pod:a,ns:ns"} {
+					r.push(0, line)
+				}
+				for _, line := range []string{"hits:10|c|#pod:a,ns:ns", "lat:7|ms|@0.1|#pod:a,ns:ns", "users:y|s|#pod:a,ns:ns", "only:10|c|#pod:b,ns:ns"} {
+					r.push(1-moved, line)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		within := func(when, asked string, want float64) {
+			r.t.Helper()
+			points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
+			if err != nil || len(points) != 1 || math.Abs(points[0].Value.Float64()-want) > 0.06*want {
+				r.t.Errorf("%s: %s is %v, %v, want %v", when, asked, points, err, want)
+			}
+		}
+		push(80 * time.Second)
+		if got := date("hits:rate:10s"); time.Since(got) > time.Millisecond {
+			r.t.Errorf("an answer of all origins is dated %v", got)
+		}
+		cut := time.Now()
+		r.peers[0].SetLives(true)
+		r.peers[0].silence(true)
+		for range 4 {
+			for _, one := range []string{"hits:rate:10s", "hits:rate:1m", "lat:rate:10s"} {
+				within("cut off", one, 200)
+			}
+			within("cut off", "hits:count:10s", 2000)
+			within("cut off", "lat:sum:10s", 12000)
+			within("cut off", "lat:mean:10s", 6)
+			within("cut off", "users:unique:10s", 2)
+			within("cut off", "only:rate:10s", 100)
+			push(8 * time.Second)
+		}
+		for _, one := range []string{"hits:rate:10s", "lat:max:10s"} {
+			if got := date(one); got.Sub(cut).Abs() > 600*time.Millisecond {
+				r.t.Errorf("%s is dated %v, the link is cut since %v", one, got, cut)
+			}
+		}
+		if got := date("hits:total"); got.Before(cut) {
+			r.t.Errorf("the newest sample came at %v", got)
+		}
+		r.peers[0].SetLives(false)
+		within("it has ended", "hits:rate:10s", 100)
+		r.peers[0].SetLives(true)
+		moved = 1
+		push(15 * time.Second)
+		within("its clients have moved", "hits:rate:10s", 200)
+		r.peers[0].silence(false)
+		moved = 0
+		push(70 * time.Second)
+		within("heard again", "hits:rate:10s", 200)
 	})
 }

@@ -23,7 +23,7 @@ import (
 // the origin saves: whole blocks (AppendBlockNames and AppendState) and deltas (AppendDelta). A
 // series has the number that it has at its origin.
 //
-// One goroutine calls Begin, ReplaceBlock, ApplyDelta, Advance, LetRun and End. Readers read
+// One goroutine calls Begin, ReplaceBlock, ApplyDelta, Advance, LetRun, SetLives and End. Readers read
 // meanwhile: they take the history lock of a block for one series at a time, and the replay holds
 // it while it changes one series. So a reader sees a value before a change or after it. A new
 // series is filed in the index after its first value.
@@ -42,6 +42,7 @@ type Shadow struct {
 	zero atomic.Int64
 
 	// The fields below belong to the replaying goroutine.
+	lives   bool                // see SetLives
 	held    int                 // places in use
 	refused int                 // births beyond MaxSeries or MaxBytes
 	waiting map[uint32]struct{} // numbers of series that a younger one keeps out of the index
@@ -119,6 +120,7 @@ func (s *Shadow) Begin(clock []byte) error {
 	s.hearSeed(t, saved.seed)
 	s.zero.Store(saved.zero())
 	t.Clock.Tell(saved.moment(0), saved.pauses)
+	t.Clock.SetLives(s.lives)
 	s.table.Store(t)
 	s.clock = append(s.clock[:0], clock...)
 	return nil
@@ -190,6 +192,13 @@ func (s *Shadow) AdvanceOf(clock []byte, correction time.Duration, local time.Ti
 // Advance.
 func (s *Shadow) LetRun(since time.Time) {
 	s.Table().Clock.LetRun(since)
+}
+
+// SetLives sets whether the origin goes on receiving while nothing is heard of it: then its rates stand, else
+// time in which nothing is heard is time in which it receives nothing.
+func (s *Shadow) SetLives(lives bool) {
+	s.lives = lives
+	s.Table().Clock.SetLives(lives)
 }
 
 // Expired reports whether the lifetimes of all series have ended.

@@ -21,17 +21,21 @@ type Snapshot struct {
 func (m *Merged) Begin() *Snapshot { return &Snapshot{merged: m} }
 
 // sources returns the origins for one query.
-func (s *Snapshot) sources() []source {
+func (s *Snapshot) sources() ([]source, error) {
+	s.readClocks()
+	return slices.Clone(s.clocks), s.merged.incomplete()
+}
+
+func (s *Snapshot) readClocks() {
 	if s.clocks == nil {
 		s.clocks = s.merged.sources()
 	}
-	return slices.Clone(s.clocks)
 }
 
 // now is the moment, of the own clock.
 func (s *Snapshot) now() window.Moment {
-	all := s.sources()
-	return all[ownSource(all)].now
+	s.readClocks()
+	return s.clocks[ownSource(s.clocks)].now
 }
 
 // Zero is Table.Zero.
@@ -50,7 +54,11 @@ func (s *Snapshot) Objects(q metric.Query) ([]metric.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.plan(s.sources(), &q, key)
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.plan(sources, &q, key)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +97,11 @@ func (s *Snapshot) External(q metric.Query) ([]metric.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := m.plan(s.sources(), &q, key)
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.plan(sources, &q, key)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,8 @@ type Shadow interface {
 	AdvanceOf(clock []byte, correction time.Duration, local time.Time) error
 	// LetRun makes the clock go on from a local time, until the next Advance.
 	LetRun(since time.Time)
+	// SetLives sets whether the origin goes on receiving while nothing is heard of it.
+	SetLives(lives bool)
 	// Blocks is the number of blocks.
 	Blocks() int
 	// AppendClock appends the clock that the origin said last.
@@ -128,6 +130,9 @@ type Parts struct {
 	SetShadows func(shadows []Shadow, rank int)
 	// Relayed is called after the state of a silent origin came from another replica. It may be nil.
 	Relayed func()
+	// Lives reports whether an origin that is silent goes on receiving behind a cut link. It is asked repeatedly
+	// while the origin is silent, and answers at once. nil: a silent origin has ended.
+	Lives func(origin string) bool
 	// FlushSoon makes the store flush at once.
 	FlushSoon func()
 	// Wall reads the machine's clock, which dates the table's samples.

@@ -45,6 +45,8 @@ type port struct {
 	fabric *fabric
 	subs   []subscription
 	closed bool
+	frozen bool      // the process stands still: what arrives waits
+	held   []*posted // that waits
 }
 
 type subscription struct {
@@ -105,13 +107,28 @@ func (f *fabric) nextAt(later time.Time) time.Time {
 
 // deliver delivers what is due, and what the receivers then send if that is due as well.
 func (f *fabric) deliver() {
+	for _, p := range f.ports {
+		for !p.frozen && len(p.held) > 0 {
+			one := p.held[0]
+			p.held = p.held[1:]
+			one.handOver()
+		}
+	}
 	for len(f.queue) > 0 && !f.queue[0].at.After(f.now()) {
 		one := heap.Pop(&f.queue).(*posted)
+		if one.to.frozen {
+			one.to.held = append(one.to.held, one)
+			continue
+		}
 		f.sum = crc32.Update(f.sum+uint32(one.at.UnixNano()), crc32.IEEETable, one.message)
-		for _, s := range one.to.subs {
-			if rest, ok := strings.CutPrefix(one.subject, s.literal); ok && matches(s.rest, rest) {
-				s.handle(one.subject, one.message)
-			}
+		one.handOver()
+	}
+}
+
+func (one *posted) handOver() {
+	for _, s := range one.to.subs {
+		if rest, ok := strings.CutPrefix(one.subject, s.literal); ok && matches(s.rest, rest) {
+			s.handle(one.subject, one.message)
 		}
 	}
 }

@@ -362,6 +362,12 @@ func TestClockOffsetOfLateMessages(t *testing.T) {
 			t.Fatalf("message %d: correction %v", i, got)
 		}
 	}
+	for i := range 40 { // they waited while this process stood still
+		o.add(now, time.Duration(40-i)*500*time.Millisecond)
+		if got, _ := o.correct(); got != 0 {
+			t.Fatalf("waiting message %d: correction %v", i, got)
+		}
+	}
 }
 
 // Origins that are made up keep no configured peer out, even while they are heard.

@@ -11,8 +11,12 @@ import (
 const (
 	// standsAfter is the silence after which an origin stands still.
 	standsAfter = 2 * time.Second
-	// runsAfter is the time for which an origin stands still before its windows run out.
+	// runsAfter is the time for which an origin stands still before its windows run out, livesFor the longest
+	// time for which one that is cut off has its last rates.
 	runsAfter = time.Minute
+	livesFor  = 5 * time.Minute
+	// asksAfter is the silence from which it is asked whether the origin lives.
+	asksAfter = standsAfter / 2
 	// endsAfter is the time for which the shadow of a silent origin is kept.
 	endsAfter = 24 * time.Hour
 )
@@ -29,6 +33,7 @@ type follower struct {
 	gaps     atomic.Uint64
 	resyncs  atomic.Uint64
 	heard    atomic.Int64 // when the newest heartbeat arrived: nanoseconds since the replica's start
+	fresh    atomic.Int64 // when the shadow was last equal to the origin as of a heartbeat that came at once
 	left     atomic.Bool  // the process has said that it ends
 	// unwritten: a part of the newest flush that is applied is not on the origin's disk.
 	unwritten atomic.Bool
@@ -40,6 +45,8 @@ type follower struct {
 	announced atomic.Bool
 	// relaying: another replica is to send the state of this origin.
 	relaying atomic.Bool
+	// cutOff: the origin is silent, and goes on receiving.
+	cutOff atomic.Bool
 
 	closing sync.Once
 	closed  chan struct{}
@@ -53,6 +60,7 @@ type follower struct {
 	offset   offset
 	advanced time.Time // when the clock last advanced
 	ran      bool      // the visible shadow's clock runs since
+	lived    time.Time // when the silent origin was last known to live
 	checked  time.Time // when the end of a silent origin was last looked for
 	pull     *pull     // nil: the state does not come from another replica
 	unread   time.Time // when the state of another replica could not be read; zero: it could
@@ -142,7 +150,9 @@ func (f *follower) run() {
 func (f *follower) nextStep() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pull == nil && (f.complete || !f.live(f.r.now())) {
+	now := f.r.now()
+	asks := f.r.parts.Lives != nil && asksAfter <= f.silence(now) && f.silence(now) < standsAfter
+	if f.pull == nil && !asks && (f.complete || !f.live(now)) {
 		return beatEvery + stepEvery
 	}
 	return stepEvery
@@ -269,7 +279,8 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	f.left.Store(m.leaving)
 	f.succeeded.Store(false)
 	f.endPullByOriginLocked()
-	f.offset.add(now, time.Duration(f.r.wall().UnixNano()-m.sent))
+	way := time.Duration(f.r.wall().UnixNano() - m.sent)
+	f.offset.add(now, way)
 	if !f.beginLocked(&m, now) {
 		return nil
 	}
@@ -280,6 +291,9 @@ func (f *follower) handleBeatLocked(p *parcel, now time.Time) error {
 	f.compareLocked(now)
 	f.askLocked(now)
 	f.reportLocked()
+	if f.complete && way < f.offset.least()+freshWithin {
+		f.fresh.Store(int64(now.Sub(f.r.started)))
+	}
 	return nil
 }
 
@@ -342,6 +356,7 @@ func (f *follower) restartLocked(incarnation uint64, now time.Time) {
 		incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks), pending: pending{budget: f.pending.budget},
 	}
 	f.letters.clear()
+	f.cutOff.Store(false)
 }
 
 // beginLocked makes the shadow. It reports false if the origin's state cannot be read.
@@ -374,6 +389,9 @@ func (f *follower) step(now time.Time) {
 	defer f.mu.Unlock()
 	still := now.Sub(f.advanced)
 	shown := f.r.origins.shows(f)
+	if shown != nil {
+		f.judgeLocked(shown, now)
+	}
 	if shown != nil && !f.ran {
 		f.letRunLocked(shown, now)
 	}
@@ -398,11 +416,35 @@ func (f *follower) forgetLocked(shown Shadow) {
 	}
 }
 
+// judgeLocked decides whether an origin of which nothing new comes has ended or is cut off. One that is heard
+// again is cut off until its state is here.
+func (f *follower) judgeLocked(shadow Shadow, now time.Time) {
+	still := now.Sub(f.advanced)
+	lives := asksAfter <= still && still < livesFor && !f.ran && !f.left.Load()
+	if lives && f.silence(now) >= asksAfter {
+		lives = f.r.parts.Lives != nil && !f.r.origins.isFormer(f) && f.r.parts.Lives(f.key.name)
+	} else {
+		lives = lives && f.cutOff.Load()
+	}
+	if lives {
+		f.lived = now
+	}
+	if cut := lives && still >= standsAfter; f.cutOff.Swap(cut) != cut && cut {
+		f.r.log.Warn("an origin is cut off: it lives, and nothing is heard of it; its last rates stand",
+			"origin", f.key.name, "at most", livesFor)
+	}
+	shadow.SetLives(lives)
+}
+
 // letRunLocked makes the clock of a shadow go on if its origin has been silent for long enough.
 func (f *follower) letRunLocked(shadow Shadow, now time.Time) {
-	if now.Sub(f.advanced) >= runsAfter {
+	since := f.advanced.Add(runsAfter)
+	if f.lived.After(since) {
+		since = f.lived
+	}
+	if !f.cutOff.Load() && !now.Before(since) {
 		f.ran = true
-		shadow.LetRun(f.advanced.Add(runsAfter))
+		shadow.LetRun(since)
 	}
 }
 

@@ -25,6 +25,8 @@ var (
 		"Time since the newest flush of an origin that is applied.", []string{"origin"}, nil)
 	standingDesc = prometheus.NewDesc("sluice_replica_standing_still",
 		"1 while an origin sends no new state, else 0.", []string{"origin"}, nil)
+	cutOffDesc = prometheus.NewDesc("sluice_replica_cut_off",
+		"1 while an origin lives and sends no new state, so its last rates stand, else 0.", []string{"origin"}, nil)
 	offsetDesc = prometheus.NewDesc("sluice_replica_clock_offset_seconds",
 		"Local clock minus the clock of an origin, plus the shortest time of a message.", []string{"origin"}, nil)
 	sentDesc = prometheus.NewDesc("sluice_replica_sent_bytes_total",
@@ -41,7 +43,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (r *Replica) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, offsetDesc, sentDesc,
+	for _, d := range []*prometheus.Desc{originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, cutOffDesc, offsetDesc, sentDesc,
 		receivedDesc, gapsDesc, resyncsDesc, rejectedDesc} {
 		ch <- d
 	}
@@ -63,11 +65,8 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 			continue // the state of the own former epoch, which no longer moves
 		}
 		gauge(lagDesc, one.Lag.Seconds(), one.Name)
-		standing := 0.0
-		if one.StandingStill {
-			standing = 1
-		}
-		gauge(standingDesc, standing, one.Name)
+		gauge(standingDesc, oneIf(one.StandingStill), one.Name)
+		gauge(cutOffDesc, oneIf(one.CutOff), one.Name)
 		gauge(offsetDesc, one.Offset.Seconds(), one.Name)
 		counter(receivedDesc, one.Received, one.Name)
 		counter(gapsDesc, one.Gaps, one.Name)
@@ -81,6 +80,13 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 	for _, reason := range reasons {
 		counter(rejectedDesc, j.counts[reason], reason)
 	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // byName joins the epochs of each origin: sizes and counts add up, the rest is the newest epoch's.

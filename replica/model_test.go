@@ -134,6 +134,7 @@ func (s *modelShadow) check() {
 	}
 }
 
+func (s *modelShadow) SetLives(bool)    {}
 func (s *modelShadow) LetRun(time.Time) { s.check(); s.ran = true }
 
 func (s *modelShadow) End() { s.ended = true }

@@ -8,6 +8,7 @@ type offset struct {
 	current, former time.Duration // the least in this period and in the one before
 	began           time.Time     // of this period; zero: there is no sample
 	later           int           // samples in a row that were a step later than the estimate
+	laterFrom       time.Time     // when the first of them came
 	correction      time.Duration
 }
 
@@ -16,8 +17,10 @@ const (
 	// correctFrom is the difference from which dates are corrected. It exceeds the time that a
 	// message takes.
 	correctFrom = 2 * time.Second
-	// stepSamples is the number of samples in a row that show that a clock was set.
+	// stepSamples is the number of samples in a row that show that a clock was set, if they took stepWithin at
+	// least: after this process stood still, many late ones come at once.
 	stepSamples = 10
+	stepWithin  = stepSamples * beatEvery / 2
 )
 
 // add adds a sample.
@@ -30,11 +33,13 @@ func (o *offset) add(now time.Time, sample time.Duration) {
 	default:
 		o.current = min(o.current, sample)
 	}
-	o.later++
+	if o.later++; o.later == 1 {
+		o.laterFrom = now
+	}
 	if sample < o.least()+correctFrom {
 		o.later = 0
 	}
-	if o.later >= stepSamples {
+	if o.later >= stepSamples && now.Sub(o.laterFrom) >= stepWithin {
 		o.began, o.current, o.former, o.later = now, sample, sample, 0
 	}
 }

@@ -93,6 +93,18 @@ func (o *origins) succeed(key originKey) {
 	}
 }
 
+// isFormer reports whether the origin has left an epoch behind: another one of its name was heard since.
+func (o *origins) isFormer(of *follower) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.all {
+		if f.key.name == of.key.name && f != of && f.heard.Load() > of.heard.Load() {
+			return true
+		}
+	}
+	return of.key.name == o.r.me.name
+}
+
 const tooManyOrigins = "there are too many origins"
 
 func (o *origins) addLocked(f *follower) {

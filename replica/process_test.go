@@ -33,6 +33,7 @@ type process struct {
 	samples []simulated // that the table has
 	deleted *deletion.Log
 	groups  *group.Groups
+	lives   func(origin string) bool // may be nil
 }
 
 // disk is what the store holds.
@@ -90,7 +91,7 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 			p.merged.SetRank(rank)
 			p.merged.SetShadows(shadows)
 		},
-		Relayed: p.deleted.Repeat, FlushSoon: func() {},
+		Relayed: p.deleted.Repeat, FlushSoon: func() {}, Lives: p.lives,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,7 +24,8 @@ type Replica struct {
 	syncs     syncs
 	count     counters
 	namesake  namesake
-	ready     readiness
+	ready     atomic.Bool // the states of all origins have arrived, see Answers
+	pulse     pulse
 	notes     notes
 
 	peersHold, othersHold budget
@@ -69,6 +71,7 @@ func (r *Replica) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { r.server.run(loops) })
 	running.Go(func() { r.stepLoop(loops) })
+	running.Go(func() { r.pulseLoop(loops) })
 	<-ctx.Done()
 	r.handOver()
 	cancel()
@@ -95,6 +98,7 @@ func (r *Replica) stepLoop(ctx context.Context) {
 
 // step does in a simulation what goroutines do otherwise.
 func (r *Replica) step(now time.Time) {
+	r.pulseTick(now)
 	r.publisher.step(now)
 	r.relayStep(now)
 	for a, ok := r.server.next(now); ok; a, ok = r.server.next(now) {

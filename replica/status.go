@@ -3,7 +3,6 @@ package replica
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -19,6 +18,7 @@ type OriginStatus struct {
 	// Complete is set while the shadow equals the origin as of its newest heartbeat.
 	Complete      bool
 	StandingStill bool
+	CutOff        bool // it lives, and nothing is heard of it: its last rates stand
 	Gaps, Resyncs uint64
 	Received      uint64 // bytes
 }
@@ -50,7 +50,7 @@ func (f *follower) status(now time.Time) OriginStatus {
 	}
 	p := f.progress.Load()
 	s.Lag, s.Offset, s.Complete = now.Sub(p.advanced), p.offset, p.complete
-	s.StandingStill = s.Lag >= standsAfter
+	s.StandingStill, s.CutOff = s.Lag >= standsAfter, f.cutOff.Load()
 	return s
 }
 
@@ -87,22 +87,29 @@ const (
 	joinsWithin = 30 * time.Second
 )
 
-// readiness is set once the states of all origins have arrived.
-type readiness struct {
-	mu    sync.Mutex // guards ready
-	ready bool
+// Ready is Answers for /readyz. The detail also names origins that stand still.
+func (r *Replica) Ready() (bool, string) {
+	ready, why := r.Answers()
+	if detail := r.detail(r.now()); why == "" {
+		why = detail
+	} else {
+		why += ": " + detail
+	}
+	return ready, why
 }
 
-// Ready reports whether the state of every origin that was heard of has arrived, also of those that
-// other replicas relay, or the wait for it is over. It stays true then. The detail names origins that stand still.
-func (r *Replica) Ready() (bool, string) {
+// Answers reports whether answers are complete: the state of every origin that was heard of has arrived,
+// also of those that other replicas relay, or the wait for it is over; and the process has not stood still
+// since. If not, it says why.
+func (r *Replica) Answers() (bool, string) {
 	now := r.now()
-	r.ready.mu.Lock()
-	defer r.ready.mu.Unlock()
-	if !r.ready.ready {
-		r.ready.ready = r.hasJoined(now)
+	if !r.ready.Load() {
+		if !r.hasJoined(now) {
+			return false, "this replica does not have the states of the others yet"
+		}
+		r.ready.Store(true)
 	}
-	return r.ready.ready, r.detail(now)
+	return r.caughtUp(now)
 }
 
 func (r *Replica) hasJoined(now time.Time) bool {
@@ -145,7 +152,11 @@ func (r *Replica) Unwritten() string {
 // not meant.
 func (r *Replica) Away() (all []string) {
 	for _, one := range r.Origins() {
-		if !one.Former && (one.StandingStill || one.Left) {
+		switch {
+		case one.CutOff:
+			all = append(all, fmt.Sprintf("replica %s has not been heard for %v, though it is alive: the link to it is cut. Its last rates stand, for %v at most",
+				one.Name, one.Lag.Round(time.Second), livesFor))
+		case !one.Former && (one.StandingStill || one.Left):
 			all = append(all, fmt.Sprintf("replica %s has not been heard for %v: answers have its last state, and nothing that it received since",
 				one.Name, one.Lag.Round(time.Second)))
 		}
@@ -187,6 +198,8 @@ func (r *Replica) detail(now time.Time) string {
 			texts = append(texts, fmt.Sprintf("%s came back without its former state, which still counts", one.Name))
 		case one.Left:
 			texts = append(texts, fmt.Sprintf("%s ended %v ago", one.Name, one.Lag.Round(time.Second)))
+		case one.CutOff:
+			texts = append(texts, fmt.Sprintf("%s is cut off for %v and lives", one.Name, one.Lag.Round(time.Second)))
 		case one.StandingStill:
 			texts = append(texts, fmt.Sprintf("%s stands still for %v", one.Name, one.Lag.Round(time.Second)))
 		case !one.Complete:

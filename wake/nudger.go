@@ -34,8 +34,8 @@ type NudgeParts struct {
 	// for people to read.
 	Nudge    func(context.Context, *inspect.Autoscaler) (generation int64, outcome Outcome, err error)
 	TakeBack func(context.Context, *inspect.Autoscaler) (Outcome, error)
-	// Ready reports whether a value would be complete.
-	Ready  func() bool
+	// Ready reports whether a value would be complete; if not, why.
+	Ready  func() (bool, string)
 	Events EventRecorder
 	Logger *slog.Logger
 }
@@ -132,7 +132,7 @@ func (n *Nudger) Run(ctx context.Context) error {
 	defer every.Stop()
 	for {
 		n.follow(time.Now())
-		if n.parts.Ready() {
+		if ready, _ := n.parts.Ready(); ready {
 			n.look(time.Now())
 			n.dispatch(ctx, time.Now())
 		}

@@ -57,7 +57,7 @@ func newPlane(t *testing.T, names ...string) *plane {
 		watched: map[*planeWatch]bool{}, changed: map[string]bool{}, ready: true}
 	p.Nudger = NewNudger(DefaultNudgeConfig(), NudgeParts{
 		Look: p.look, Watch: p.watch, Predict: p.predict, Nudge: p.nudge, TakeBack: p.takeBack, Events: p,
-		Ready:  func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.ready },
+		Ready:  func() (bool, string) { p.mu.Lock(); defer p.mu.Unlock(); return p.ready, "" },
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	for _, one := range names {

@@ -24,8 +24,8 @@ type Parts struct {
 	// Scale sets the first replica of a target that has none. The error, of an outcome that is a
 	// failure, is for people to read.
 	Scale func(context.Context, *inspect.Autoscaler) (Outcome, error)
-	// Ready reports whether a value would be complete. It stays true.
-	Ready func() bool
+	// Ready reports whether a value would be complete, and what is missing otherwise.
+	Ready func() (bool, string)
 	// Quantity writes a number as Kubernetes does ("1500m").
 	Quantity func(metric.Number) string
 	Events   EventRecorder
@@ -68,7 +68,6 @@ type Waker struct {
 	changed map[name]bool // since Run has looked
 
 	// The fields below belong to Run.
-	ready   bool
 	armed   map[name]*armed
 	cooling map[target]time.Time // when the cooldown of a target ends
 	queue   queue[*armed]
@@ -126,7 +125,7 @@ func (w *Waker) Run(ctx context.Context) error {
 	for {
 		now := time.Now()
 		w.follow()
-		if w.ready = w.ready || w.parts.Ready(); w.ready {
+		if ready, _ := w.parts.Ready(); ready {
 			w.look(now)
 			w.dispatch(ctx, now)
 		}

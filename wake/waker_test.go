@@ -45,11 +45,11 @@ func newTown(t *testing.T, documents ...*inspect.Autoscaler) *town {
 	s := &town{t: t, values: map[string]int64{}, changes: map[string]int{}}
 	s.Waker = New(Config{Enabled: true, Cooldown: 30 * time.Second}, Parts{
 		Source: s, Scale: s.scale, Events: s,
-		Ready: func() bool {
+		Ready: func() (bool, string) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.turns++
-			return !s.notReady
+			return !s.notReady, ""
 		},
 		Quantity: func(n metric.Number) string { return string(n.Append(nil)) },
 		Logger:   slog.New(slog.NewTextHandler(lockedWriter{s}, nil)),

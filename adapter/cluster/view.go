@@ -31,6 +31,7 @@ type View struct {
 	replicaSets     *replicaSets
 	replicaSetWatch *kindWatch // finds the owners of ReplicaSets
 	endpoints       *endpointWatch
+	replicaPods     *replicaPods // nil: there are no other replicas
 	custom          []*CustomObjects
 	installedKinds  *installedKinds
 	dynamic         dynamic.Interface
@@ -75,6 +76,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	}
 	if cfg.Replica != "" {
 		v.events.lease = newLease(client, cfg, logger)
+		v.replicaPods = newReplicaPods(client, logger)
 	}
 	v.probe = newHealthProbe(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
@@ -179,6 +181,7 @@ func (v *View) Run(ctx context.Context) error {
 	running.Go(func() { v.events.run(ctx) })
 	if v.events.lease != nil {
 		running.Go(func() { v.events.lease.run(ctx) })
+		running.Go(func() { v.replicaPods.run(ctx) })
 	}
 	running.Go(func() { v.probe.run(ctx) })
 	err := v.discoverer.run(ctx)

@@ -143,6 +143,9 @@ func (j *Joined) split() {
 // Increase returns the increase in the meter's window, and the stretch, for a rate. whole: of whole
 // units, the result is a whole number.
 func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, s Stretch) {
+	if j.hasCutOff() {
+		return j.increaseWithCutOff(m, whole)
+	}
 	j.trim()
 	j.sort()
 	j.guessFirst(-float64(m.Logs.Horizon - 1))

@@ -15,6 +15,7 @@ type Timeline struct {
 	told  time.Duration // the origin's newest receiving time
 	heard time.Time     // the local time of the newest message
 	let   bool          // LetRun: the origin's clock goes on without it
+	lives bool          // SetLives: it receives while nothing is heard
 	// resumed is the receiving time of the newest pause that the origin told of.
 	resumed time.Duration
 	// late counts the messages in a row that came later than the run expects, and lateFrom is the
@@ -116,13 +117,21 @@ func (t *Timeline) LetRun(since time.Time) {
 	t.appendRun(run{from: t.told, zero: since.Add(-t.told)})
 }
 
+// SetLives sets whether the origin receives, though nothing is heard of it.
+func (t *Timeline) SetLives(lives bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lives = lives
+}
+
 // Course is a timeline as of one moment: positions in ticks, 0 is that moment.
 type Course struct {
 	spans []courseSpan
-	// Known is the position up to which all that the origin received is known. Standing: the origin
-	// receives nothing since then.
+	// Known is the position up to which all that the origin received is known. Standing: nothing was
+	// heard since then, and it receives nothing. CutOff: nothing was heard, and it goes on receiving.
 	Known    float64
 	Standing bool
+	CutOff   bool
 	let      bool // nothing was received since the last span began
 }
 
@@ -133,7 +142,8 @@ type courseSpan struct{ from, shift float64 }
 func (t *Timeline) course(now time.Time, tick time.Duration) Course {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := Course{let: t.let, Standing: !t.let && len(t.runs) > 0 && now.Sub(t.heard) >= StandsAfter}
+	silent := !t.let && len(t.runs) > 0 && now.Sub(t.heard) >= StandsAfter
+	c := Course{let: t.let, Standing: silent && !t.lives, CutOff: silent && t.lives}
 	for _, r := range t.runs {
 		c.spans = append(c.spans, courseSpan{float64(r.from) / float64(tick), float64(r.zero.Sub(now)) / float64(tick)})
 	}

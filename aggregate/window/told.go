@@ -48,6 +48,9 @@ func (c *Clock) LetRun(since time.Time) {
 	c.timeline.LetRun(since)
 }
 
+// SetLives sets whether the process that a told clock follows goes on receiving while nothing is heard of it.
+func (c *Clock) SetLives(lives bool) { c.timeline.SetLives(lives) }
+
 func (m *toldMoment) now(tick time.Duration) Moment {
 	if m.runs.IsZero() {
 		return m.Moment

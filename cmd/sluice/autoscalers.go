@@ -29,7 +29,7 @@ func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
 				limits: inspection{limits: p.cluster.limits, limitSources: view.LimitSources}}
 		},
 		Ready: func() bool {
-			ready, _ := p.cluster.state()
+			ready, _ := p.answers()
 			return ready
 		},
 		Quantity: adapter.Quantity,

@@ -30,6 +30,12 @@ func (p *dataPath) exportSource() export.Source {
 	return s
 }
 
+// exports reports whether this replica is the one that sends all series to a Collector, and has them.
+func (p *dataPath) exports() bool {
+	ready, _ := p.answers()
+	return ready && p.merged.First()
+}
+
 // Families implements export.Source. It has the datagrams applied first that sockets still gather.
 func (s exportSource) Families(match func(*metric.Family) bool) []metric.Family {
 	s.freshen()

@@ -29,7 +29,7 @@ func (p *dataPath) nudgeControllers() *wake.Nudger {
 		TakeBack: func(ctx context.Context, a *inspect.Autoscaler) (wake.Outcome, error) {
 			return nudgeOutcome(p.cluster.nudges.TakeBack(ctx, a))
 		},
-		Ready:  p.valuesComplete,
+		Ready:  p.answers,
 		Events: view,
 		Logger: p.log,
 	})

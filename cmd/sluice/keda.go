@@ -27,12 +27,17 @@ func (p *dataPath) triggers() triggers {
 	return triggers{adapter.NewQuestionReader(parts), newAnswerWatches(p.rules, p.merged)}
 }
 
-// answers reports whether the metrics APIs would answer.
+// answers reports whether the metrics APIs would answer, and what is missing otherwise.
 func (p *dataPath) answers() (bool, string) {
-	if p.cluster.view == nil {
+	if p.cluster.view != nil {
+		if ready, missing := p.cluster.state(); !ready {
+			return false, missing
+		}
+	}
+	if p.replication.replica == nil {
 		return true, ""
 	}
-	return p.cluster.state()
+	return p.replication.replica.Answers()
 }
 
 // triggers reads the table for KEDA's triggers.

@@ -25,6 +25,9 @@ func newInTurn(t *testing.T, n int, more ...string) *inTurn {
 	eventually(t, func() bool {
 		return !slices.ContainsFunc(all, func(one *testReplica) bool { return len(one.replication.replica.Origins()) < n-1 })
 	}, func() string { return "the replicas don't know each other" })
+	for _, one := range all {
+		one.ready()
+	}
 	return r
 }
 
@@ -162,6 +165,7 @@ func TestDocumentsOfAReplicaThatWasAway(t *testing.T) {
 	r.pushed(200, "PUT", "/metrics/job/new", "m 3\n")
 	r.send(200, "DELETE", "/v1/external/depth?sync=all", "")
 	away.start()
+	away.ready()
 	r.all = append(r.all, away)
 	r.serves("m", "map[job:PUT] 1, map[job:new] 3")
 	r.serves("depth", "")

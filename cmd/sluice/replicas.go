@@ -88,8 +88,11 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	r.reconciled = func() bool { return p.cluster.view == nil || p.cluster.reconciled.Load() }
 	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
-		Relayed: r.deletions.Repeat, FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
+		Relayed: r.deletions.Repeat, Lives: p.replicaLives(), FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
 	})
+	if err == nil {
+		p.merged.SetGate(r.replica.Answers)
+	}
 	return err
 }
 
@@ -106,6 +109,25 @@ func (p *dataPath) syncedReplicas() push.Replicas {
 		return nil
 	}
 	return replicaSync{p.replication.replica, p.cfg.replica().Name}
+}
+
+// replicaLives tells replicas that are cut off from those that have ended; nil: those that are silent have.
+func (p *dataPath) replicaLives() func(name string) bool {
+	switch {
+	case p.cluster.view != nil:
+		return p.cluster.view.ReplicaServes
+	case p.cfg.natsbus.AssumeCut:
+		return func(string) bool { return true }
+	}
+	return nil
+}
+
+// answers reports whether answers are complete; nil: always, because there are no other replicas.
+func (r *replication) answers() func() (bool, string) {
+	if r.replica == nil {
+		return nil
+	}
+	return r.replica.Answers
 }
 
 // replicaSync is this replica for pushes that wait for all others.

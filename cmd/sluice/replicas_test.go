@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +16,8 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/keda"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
 
@@ -245,6 +249,46 @@ func TestFaultsOfReplicas(t *testing.T) {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), append(flags, "--"+setting, missing)...)...)
 		if code != command.ExitUsage || !strings.Contains(errs, "--"+setting+" cannot be read") {
 			t.Errorf("exit code %d: %s", code, errs)
+		}
+	}
+}
+
+// A replica that does not have the states of the others yet answers no read, at any door, and says why.
+// Pushes are taken.
+func TestDoorsOfAStartingReplica(t *testing.T) {
+	t.Parallel()
+	r := replicasOf(t, 1, "--replica-insecure")[0] // it waits for others to be heard
+	r.start()
+	r.count("jobs", 1)
+	const why = "does not have the states of the others yet"
+	doors := []string{"/v1/namespaces/default/external/jobs", "/v1/namespaces", "/v1/namespaces/default",
+		"/metrics", "/metrics/series", "/api/v1/metrics"}
+	for _, path := range doors {
+		status, body := spoken(t, r.dataPath, "GET", path, "")
+		if answers, _ := r.answers(); !answers && (status != http.StatusServiceUnavailable || !strings.Contains(body, why)) {
+			t.Errorf("GET %s: %d %s", path, status, body)
+		}
+	}
+	jobs := metric.Query{Namespace: "default", Expression: metric.ParseExpression("jobs")}
+	_, err := r.readerOf(mergedTable{r.merged}).External(jobs)
+	trigger := askedTrigger{triggers: r.triggers(), question: questionOf(keda.Question{Namespace: "default", Metric: "jobs"})}
+	_, triggered := trigger.Value()
+	ready, missing := r.api.Ready()
+	exports := r.exports()
+	if answers, _ := r.answers(); !answers {
+		for _, err := range []error{err, triggered} {
+			if !errors.Is(err, metric.ErrNotReady) || !strings.Contains(err.Error(), why) {
+				t.Errorf("a query: %v", err)
+			}
+		}
+		if ready || !strings.Contains(missing, why) || exports {
+			t.Errorf("the metrics APIs are ready: %v, %q; a Collector is sent series: %v", ready, missing, exports)
+		}
+	}
+	r.ready()
+	for _, path := range doors {
+		if status, body := spoken(t, r.dataPath, "GET", path, ""); status != http.StatusOK {
+			t.Errorf("GET %s of a ready replica: %d %s", path, status, body)
 		}
 	}
 }

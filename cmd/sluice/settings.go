@@ -252,6 +252,10 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"replica-insecure", &c.natsbus.Insecure,
 				"Connect replicas without TLS, for tests on one machine: anyone who can connect to " +
 					"replica-listen can read and change all metrics."},
+			{"replica-assume-cut", &c.natsbus.AssumeCut,
+				"Standalone: take a replica that is not heard for alive behind a cut link. Its last rates then stand " +
+					"for up to 5 minutes. Off: it has ended, and its clients push to others. In a cluster the API " +
+					"server tells which, and the setting has no effect."},
 			{"nats-url", &c.natsbus.URL,
 				"URL of a NATS of your own that connects the replicas, instead of replica-peers, as " +
 					"in tls://nats.example:4222; empty: replicas connect to each other."},

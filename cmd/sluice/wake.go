@@ -23,23 +23,11 @@ func (p *dataPath) wakeTargets() *wake.Waker {
 		Scale: func(ctx context.Context, a *inspect.Autoscaler) (wake.Outcome, error) {
 			return outcomeOf(p.cluster.firstReplicas.Set(ctx, a))
 		},
-		Ready:    p.valuesComplete,
+		Ready:    p.answers,
 		Quantity: adapter.Quantity,
 		Events:   view,
 		Logger:   p.log,
 	})
-}
-
-// valuesComplete reports whether the metrics APIs would answer, with what other replicas have received.
-func (p *dataPath) valuesComplete() bool {
-	if ready, _ := p.answers(); !ready {
-		return false
-	}
-	if p.replication.replica == nil {
-		return true
-	}
-	ready, _ := p.replication.replica.Ready()
-	return ready
 }
 
 // outcomeOf sorts the answer to an attempt to set a first replica.

@@ -216,6 +216,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Resources:  adapter.NewResources(),
 		Syncer:     p.store,
 		Replicas:   p.syncedReplicas(),
+		Answers:    p.replication.answers(),
 		Groups:     p.groups,
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),
@@ -236,7 +237,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		}
 	}
 	if p.cfg.otlp.Enabled() {
-		if p.otlp, err = otlp.New(p.cfg.otlp, parts.Series, p.merged.First, p.log); err != nil {
+		if p.otlp, err = otlp.New(p.cfg.otlp, parts.Series, p.exports, p.log); err != nil {
 			worded, _ := p.cfg.word(&p.cfg.otlp, err)
 			return worded
 		}
@@ -246,9 +247,9 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: p.readerOf(p.fresh()), Inspect: p.inspection(), Logger: p.log}
+	parts := adapter.Parts{Source: p.readerOf(p.fresh()), Inspect: p.inspection(), Ready: p.answers, Logger: p.log}
 	if p.cluster.view != nil {
-		parts.Cluster, parts.API, parts.Ready = p.cluster.view, p.cluster.client.REST(), p.cluster.state
+		parts.Cluster, parts.API = p.cluster.view, p.cluster.client.REST()
 		parts.Policies = p.cluster.policies
 	}
 	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {

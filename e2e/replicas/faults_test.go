@@ -2,6 +2,8 @@ package replicas
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -62,7 +64,8 @@ func TestRollingUpgrade(t *testing.T) {
 	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
 }
 
-// A replica is frozen and goes on later. Its clients' datagrams wait in the kernel.
+// A replica is frozen and goes on later. Its clients' datagrams wait in the kernel. The replica answers no query
+// until it has heard what the other one received meanwhile.
 func TestFreezeOne(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, 2)
@@ -73,9 +76,47 @@ func TestFreezeOne(t *testing.T) {
 	time.AfterFunc(500*time.Millisecond, func() { l.leave(m[0], m[1]) })
 	observe(t, server.ShortOrLong(15*time.Second, 30*time.Second), 0, m[1]).steady(t, "one is frozen", 2, within)
 	signal(t, m[0].PID(), syscall.SIGCONT)
-	observe(t, 8*time.Second, 0, m[1]).steady(t, "it goes on", 2, within)
+	observe(t, 8*time.Second, 0, m...).steadyOnceReady(t, "it goes on", 2, within)
 	l.end()
 	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
+// A replica that starts answers no query until it has the state of the other one, which has received all.
+func TestStartingReplica(t *testing.T) {
+	t.Parallel()
+	m := newMesh(t, 2)
+	m.start(t)
+	send(t, m[1], "old:5|c")
+	wantTotals(t, m, map[string]float64{"old:total": 5})
+	for range 3 {
+		m[0].Stop()
+		m[0].Launch()
+		refused := 0
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			status, body := firstAnswer(m[0], "/v1/namespaces/e2e/external/old:total", deadline)
+			if status == http.StatusServiceUnavailable && strings.Contains(body, "does not have the states of the others yet") {
+				refused++
+				continue
+			}
+			if status != http.StatusOK || !strings.Contains(body, `"value":5`) {
+				t.Fatalf("a starting replica: %d %s, want 5", status, body)
+			}
+			break
+		}
+		t.Logf("%d answers with 503", refused)
+	}
+}
+
+// firstAnswer asks until the server listens.
+func firstAnswer(s *server.Server, path string, deadline time.Time) (status int, body string) {
+	for ; time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if resp, err := http.Get("http://" + s.HTTP + path); err == nil {
+			text, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			return resp.StatusCode, string(text)
+		}
+	}
+	return 0, "no answer"
 }
 
 // The fabric is cut. Each replica answers with what it knows and says so. The long form outlasts the

@@ -176,6 +176,18 @@ func (o observed) steady(t *testing.T, when string, clients int, share float64) 
 	}
 }
 
+// steadyOnceReady is steady for replicas that may answer with 503 meanwhile.
+func (o observed) steadyOnceReady(t *testing.T, when string, clients int, share float64) {
+	t.Helper()
+	for metric, r := range o {
+		if strings.HasPrefix(r.last, "503") {
+			t.Logf("%s: %s: %d answers of %s", when, metric, r.failures, r.last)
+			r.failures = 0
+		}
+	}
+	o.steady(t, when, clients, share)
+}
+
 // sum reads the sum of an external metric's items.
 func sum(s *server.Server, metric string) func() (float64, error) {
 	return func() (float64, error) {

@@ -35,6 +35,8 @@ type Parts struct {
 	Syncer httpserver.Syncer
 	// Replicas may be nil: there are no others, and ?sync=all is ?sync=true.
 	Replicas Replicas
+	// Answers reports whether answers are complete, and what is missing otherwise; nil: always.
+	Answers func() (bool, string)
 	// Lister lists metrics, for GET /v1/namespaces; nil: nothing is listed.
 	Lister native.Lister
 	// Series reads all series, for GET /metrics/series.
@@ -145,5 +147,25 @@ func routes(cfg Config, parts Parts, gateway *pushgateway.Handler, series *serie
 	} {
 		all = append(all, protocol.Routes()...)
 	}
+	if parts.Answers != nil {
+		for _, route := range all {
+			route.Get = whenComplete(parts.Answers, route)
+		}
+	}
 	return all
+}
+
+// whenComplete is the Get of a route, while answers are complete.
+func whenComplete(complete func() (bool, string), route *httpserver.Route) func(*httpserver.Request) {
+	get := route.Get
+	if get == nil || route.Public {
+		return get
+	}
+	return func(x *httpserver.Request) {
+		if ready, why := complete(); !ready {
+			x.Fail(httpserver.NotYet("%s", why))
+			return
+		}
+		get(x)
+	}
 }

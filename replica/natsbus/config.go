@@ -21,6 +21,8 @@ type Config struct {
 	CertFile, KeyFile, CAFile string // PEM, of the connections between replicas
 	Insecure                  bool   // no TLS between replicas
 
+	AssumeCut bool // a replica that is not heard lives behind a cut link; standalone
+
 	URL       string // of the user's NATS, instead of Peers; several are separated by commas
 	CredsFile string // for URL
 	URLCAFile string // for URL; empty: the system's authorities
