@@ -12,6 +12,7 @@ import (
 type arrivals struct {
 	watch
 	busy    atomic.Int32 // sources whose turn is taken
+	added   atomic.Int64 // number of sources so far
 	mu      sync.Mutex
 	sources map[int]source // by descriptor
 }
@@ -19,8 +20,7 @@ type arrivals struct {
 // source is a socket whose data any goroutine can apply.
 type source interface {
 	// freshen applies what the socket holds. It stops after freshenTime, if more than that waits.
-	// again: there may be further sources now.
-	freshen() (again bool)
+	freshen()
 	// isBusy reports whether a goroutine has taken the source's turn.
 	isBusy() bool
 }
@@ -32,19 +32,21 @@ const mostFresh = 10 * time.Millisecond
 // call, whatever the number of sources.
 func (a *arrivals) freshen() {
 	// A goroutine takes its turn before it reads. So data that is not in a socket any more, and not
-	// applied, is seen by the second look.
-	if !a.watch.some() && a.busy.Load() == 0 {
+	// applied, is seen by the second look. A connection that was accepted is a source before that
+	// turn ends: the third look sees it.
+	added := a.added.Load()
+	if !a.watch.some() && a.busy.Load() == 0 && a.added.Load() == added {
 		return
 	}
 	until := time.Now().Add(mostFresh)
-	for again := true; again; {
-		again = false
+	for before := added - 1; before != added; {
+		before = a.added.Load()
 		for _, s := range a.unapplied() {
-			again = s.freshen() || again
-			if time.Now().After(until) {
+			if s.freshen(); time.Now().After(until) {
 				return
 			}
 		}
+		added = a.added.Load()
 	}
 }
 
@@ -71,6 +73,7 @@ func (a *arrivals) add(fd int, s source, datagrams bool) error {
 		a.sources = map[int]source{}
 	}
 	a.sources[fd] = s
+	defer a.added.Add(1)
 	return a.watch.add(fd, datagrams)
 }
 

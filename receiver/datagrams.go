@@ -90,11 +90,11 @@ func (d *datagrams) close() {
 }
 
 // freshen implements source.
-func (d *datagrams) freshen() (again bool) {
+func (d *datagrams) freshen() {
 	d.take()
 	defer d.give()
 	if d.closed {
-		return false
+		return
 	}
 	if d.parked {
 		d.in.applier.Online()
@@ -103,7 +103,7 @@ func (d *datagrams) freshen() (again bool) {
 	for until := time.Now().Add(freshenTime); ; {
 		n, _ := d.socket.receive() // run sees the error, too
 		if d.applyBatch(n); n < batchSize || time.Now().After(until) {
-			return false
+			return
 		}
 	}
 }

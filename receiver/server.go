@@ -144,7 +144,11 @@ func listenStream(l Listener) (streamListener, error) {
 			return nil, errors.Join(err, listener.Close())
 		}
 	}
-	return listener.(streamListener), nil
+	acceptor, err := newAcceptor(listener)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return acceptor, nil
 }
 
 func (s *Server) newStreams(l Listener, listener streamListener) *streams {
@@ -167,6 +171,7 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
 		rejections:   s.rejections[l.receiver()],
+		turn:         turn{all: &s.arrivals},
 		logger:       s.logger.With("listener", l.String()),
 	}
 }
