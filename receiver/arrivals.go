@@ -19,14 +19,20 @@ type arrivals struct {
 
 // source is a socket whose data any goroutine can apply.
 type source interface {
-	// freshen applies what the socket holds. It stops after freshenTime, if more than that waits.
-	freshen()
+	// freshen reads the socket at least once, and applies what it holds. It stops at a time, if more
+	// waits by then.
+	freshen(until time.Time)
 	// isBusy reports whether a goroutine has taken the source's turn.
 	isBusy() bool
 }
 
-// mostFresh bounds the time that a read or a push spends on data of all sources.
-const mostFresh = 10 * time.Millisecond
+const (
+	// mostFresh bounds the time that a read or a push spends on the data of all sources, beyond the
+	// first read of each.
+	mostFresh = 10 * time.Millisecond
+	// mostRounds bounds how often it looks for connections that were accepted meanwhile.
+	mostRounds = 8
+)
 
 // freshen applies the data that had arrived before the call. Without such data it costs one system
 // call, whatever the number of sources.
@@ -39,14 +45,18 @@ func (a *arrivals) freshen() {
 		return
 	}
 	until := time.Now().Add(mostFresh)
-	for before := added - 1; before != added; {
-		before = a.added.Load()
-		for _, s := range a.unapplied() {
-			if s.freshen(); time.Now().After(until) {
-				return
-			}
-		}
+	for range mostRounds {
 		added = a.added.Load()
+		for _, s := range a.unapplied() {
+			own := time.Now().Add(freshenTime)
+			if until.Before(own) {
+				own = until
+			}
+			s.freshen(own)
+		}
+		if a.added.Load() == added {
+			return
+		}
 	}
 }
 

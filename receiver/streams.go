@@ -181,8 +181,19 @@ func (s *streams) acceptOne(fd uintptr) (over bool) {
 	return true
 }
 
-// freshen implements source: it accepts a connection that waits, which is a source then.
-func (s *streams) freshen() { _ = s.listener.control(func(fd uintptr) { s.acceptOne(fd) }) }
+// freshen implements source: it accepts connections that wait, which are sources then.
+func (s *streams) freshen(until time.Time) {
+	_ = s.listener.control(func(fd uintptr) {
+		for s.acceptOne(fd) && !s.cannotAccept() && time.Now().Before(until) {
+		}
+	})
+}
+
+func (s *streams) cannotAccept() bool {
+	s.take()
+	defer s.give()
+	return s.closed || s.fault != nil
+}
 
 // admit starts the connection's goroutine, or closes the connection.
 func (s *streams) admit(conn streamConn) {
@@ -360,9 +371,9 @@ func (c *connection) hasEnded() bool {
 }
 
 // freshen implements source.
-func (c *connection) freshen() {
+func (c *connection) freshen(until time.Time) {
 	_ = c.raw.Control(func(fd uintptr) {
-		for until := time.Now().Add(freshenTime); c.receive(fd) && !c.hasEnded() && time.Now().Before(until); {
+		for c.receive(fd) && !c.hasEnded() && time.Now().Before(until) {
 		}
 	})
 }
