@@ -12,38 +12,50 @@ import (
 type arrivals struct {
 	watch
 	busy    atomic.Int32 // sources whose turn is taken
+	added   atomic.Int64 // number of sources so far
 	mu      sync.Mutex
 	sources map[int]source // by descriptor
 }
 
 // source is a socket whose data any goroutine can apply.
 type source interface {
-	// freshen applies what the socket holds. It stops after freshenTime, if more than that waits.
-	// again: there may be further sources now.
-	freshen() (again bool)
+	// freshen reads the socket at least once, and applies what it holds. It stops at a time, if more
+	// waits by then.
+	freshen(until time.Time)
 	// isBusy reports whether a goroutine has taken the source's turn.
 	isBusy() bool
 }
 
-// mostFresh bounds the time that a read or a push spends on data of all sources.
-const mostFresh = 10 * time.Millisecond
+const (
+	// mostFresh bounds the time that a read or a push spends on the data of all sources, beyond the
+	// first read of each.
+	mostFresh = 10 * time.Millisecond
+	// mostRounds bounds how often it looks for connections that were accepted meanwhile.
+	mostRounds = 8
+)
 
 // freshen applies the data that had arrived before the call. Without such data it costs one system
 // call, whatever the number of sources.
 func (a *arrivals) freshen() {
 	// A goroutine takes its turn before it reads. So data that is not in a socket any more, and not
-	// applied, is seen by the second look.
-	if !a.watch.some() && a.busy.Load() == 0 {
+	// applied, is seen by the second look. A connection that was accepted is a source before that
+	// turn ends: the third look sees it.
+	added := a.added.Load()
+	if !a.watch.some() && a.busy.Load() == 0 && a.added.Load() == added {
 		return
 	}
 	until := time.Now().Add(mostFresh)
-	for again := true; again; {
-		again = false
+	for range mostRounds {
+		added = a.added.Load()
 		for _, s := range a.unapplied() {
-			again = s.freshen() || again
-			if time.Now().After(until) {
-				return
+			own := time.Now().Add(freshenTime)
+			if until.Before(own) {
+				own = until
 			}
+			s.freshen(own)
+		}
+		if a.added.Load() == added {
+			return
 		}
 	}
 }
@@ -71,6 +83,7 @@ func (a *arrivals) add(fd int, s source, datagrams bool) error {
 		a.sources = map[int]source{}
 	}
 	a.sources[fd] = s
+	defer a.added.Add(1)
 	return a.watch.add(fd, datagrams)
 }
 

@@ -90,20 +90,20 @@ func (d *datagrams) close() {
 }
 
 // freshen implements source.
-func (d *datagrams) freshen() (again bool) {
+func (d *datagrams) freshen(until time.Time) {
 	d.take()
 	defer d.give()
 	if d.closed {
-		return false
+		return
 	}
 	if d.parked {
 		d.in.applier.Online()
 		defer d.in.applier.Offline()
 	}
-	for until := time.Now().Add(freshenTime); ; {
+	for {
 		n, _ := d.socket.receive() // run sees the error, too
 		if d.applyBatch(n); n < batchSize || time.Now().After(until) {
-			return false
+			return
 		}
 	}
 }

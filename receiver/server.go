@@ -139,9 +139,15 @@ func listenStream(l Listener) (streamListener, error) {
 		return nil, err
 	}
 	if file, ok := listener.(*net.UnixListener); ok {
-		return newUnixListener(file, l.Address)
+		if listener, err = newUnixListener(file, l.Address); err != nil {
+			return nil, err
+		}
 	}
-	return listener.(streamListener), nil
+	acceptor, err := newAcceptor(listener)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return acceptor, nil
 }
 
 func (s *Server) newStreams(l Listener, listener streamListener) *streams {
@@ -166,6 +172,7 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 		idleTimeout:  s.config.IdleTimeout,
 		drainTimeout: s.config.DrainTimeout,
 		rejections:   s.rejections[l.receiver()],
+		turn:         turn{all: &s.arrivals},
 		logger:       s.logger.With("listener", l.String()),
 	}
 }

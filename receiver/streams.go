@@ -9,7 +9,10 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sluice-metrics/sluice/connlimit"
 )
@@ -33,10 +36,14 @@ type streams struct {
 	drainTimeout time.Duration
 	rejections   *rejectionLog
 	logger       *slog.Logger
+	turn               // of accepting
+	closed       bool  // no connection is accepted any more; guarded by turn
+	fault        error // of the last connection that could not be accepted; guarded by turn
 
 	mu       sync.Mutex
 	idle     []*worker // workers of closed connections, for reuse: accounts are never closed
 	stopping bool
+	serving  sync.WaitGroup
 }
 
 // worker is the state of a connection's goroutine. Without a connection, it is offline.
@@ -48,6 +55,48 @@ type worker struct {
 type streamListener interface {
 	net.Listener
 	SetDeadline(time.Time) error
+	// await calls take when connections may wait, and again until take returns true.
+	await(take func(fd uintptr) bool) error
+	// control calls f with the descriptor.
+	control(f func(fd uintptr)) error
+}
+
+// acceptor is a listener whose connections any goroutine can accept. Its descriptor is a copy in
+// Go's poller: net.Listener waits in Accept, or fails.
+type acceptor struct {
+	net.Listener
+	file *os.File
+	raw  syscall.RawConn
+}
+
+func newAcceptor(l net.Listener) (*acceptor, error) {
+	file, err := l.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := file.SyscallConn()
+	return &acceptor{l, file, raw}, err
+}
+
+func (a *acceptor) await(take func(fd uintptr) bool) error { return a.raw.Read(take) }
+func (a *acceptor) control(f func(fd uintptr)) error       { return a.raw.Control(f) }
+func (a *acceptor) SetDeadline(at time.Time) error         { return a.file.SetReadDeadline(at) }
+func (a *acceptor) Close() error                           { return errors.Join(a.file.Close(), a.Listener.Close()) }
+
+// acceptNow accepts a connection that waits, if there is one; else the error is EAGAIN.
+func acceptNow(fd uintptr) (streamConn, error) {
+	accepted, _, err := unix.Accept(int(fd))
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(accepted)
+	file := os.NewFile(uintptr(accepted), "connection")
+	defer file.Close()
+	conn, err := net.FileConn(file) // has a copy of the descriptor
+	if err != nil {
+		return nil, err
+	}
+	return conn.(streamConn), nil
 }
 
 type streamConn interface {
@@ -57,34 +106,34 @@ type streamConn interface {
 
 // run serves until ctx ends. Then it applies the data that the peers have sent, and closes.
 func (s *streams) run(ctx context.Context) {
-	var serving sync.WaitGroup
 	woken := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() { s.shut(); close(woken) })
-	s.accept(ctx, &serving)
+	s.accept(ctx)
 	if !stop() {
 		<-woken
 	}
-	_ = s.listener.Close()
 	giveUp := time.AfterFunc(s.drainTimeout, s.closeAll)
-	serving.Wait()
+	s.serving.Wait()
 	giveUp.Stop()
 	for _, w := range s.idle {
 		w.in.applier.Close()
 	}
 }
 
-// accept accepts connections until the listener's deadline, which shut sets.
-func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
+// accept accepts connections until the listener's deadline, which shut sets, and closes the
+// listener.
+func (s *streams) accept(ctx context.Context) {
+	fd := 0
+	_ = s.listener.control(func(number uintptr) { fd = int(number) })
+	if err := s.all.add(fd, s, false); err != nil {
+		s.logger.Error("cannot watch the listener; reads and pushes do not wait for what it holds", "error", err)
+	}
+	defer s.close(fd)
 	backoff := time.Duration(0)
-	for {
-		conn, err := s.listener.Accept()
-		switch {
-		case err == nil:
+	for s.listener.await(s.acceptOne) == nil {
+		if err := s.takeFault(); err == nil {
 			backoff = 0
-			s.admit(conn.(streamConn), serving)
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
-			return
-		default: // usually out of descriptors
+		} else { // usually out of descriptors
 			backoff = min(max(2*backoff, 5*time.Millisecond), maxBackoff)
 			s.logger.Error("cannot accept a connection; retrying", "error", err, "after", backoff)
 			pause(ctx, backoff)
@@ -92,8 +141,57 @@ func (s *streams) accept(ctx context.Context, serving *sync.WaitGroup) {
 	}
 }
 
+func (s *streams) close(fd int) {
+	s.take()
+	defer s.give()
+	s.closed = true
+	s.all.remove(fd)
+	_ = s.listener.Close()
+}
+
+func (s *streams) takeFault() (err error) {
+	s.take()
+	defer s.give()
+	err, s.fault = s.fault, nil
+	return err
+}
+
+// acceptOne accepts and admits one connection. It returns false if none waits. It has the turn
+// throughout, so freshen finds each connection in the listener or among the sources.
+func (s *streams) acceptOne(fd uintptr) (over bool) {
+	s.take()
+	defer s.give()
+	if s.closed {
+		return true
+	}
+	conn, err := acceptNow(fd)
+	switch err {
+	case nil:
+		s.admit(conn)
+	case unix.EAGAIN, unix.EINTR, unix.ECONNABORTED:
+		return false
+	default:
+		s.fault = err
+	}
+	return true
+}
+
+// freshen implements source: it accepts connections that wait, which are sources then.
+func (s *streams) freshen(until time.Time) {
+	_ = s.listener.control(func(fd uintptr) {
+		for s.acceptOne(fd) && !s.cannotAccept() && time.Now().Before(until) {
+		}
+	})
+}
+
+func (s *streams) cannotAccept() bool {
+	s.take()
+	defer s.give()
+	return s.closed || s.fault != nil
+}
+
 // admit starts the connection's goroutine, or closes the connection.
-func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
+func (s *streams) admit(conn streamConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	member, err := s.limiter.Enter(conn) // the goroutine of one that yields finds it closed
@@ -104,10 +202,11 @@ func (s *streams) admit(conn streamConn, serving *sync.WaitGroup) {
 	if s.stopping {
 		_ = conn.CloseRead()
 	}
-	w := s.workerLocked()
-	serving.Go(func() {
-		s.serve(member, w)
-		s.release(member, w)
+	c := &connection{turn: turn{all: s.all}, streams: s, worker: s.workerLocked(), conn: member, from: RemoteAddress(conn.RemoteAddr())}
+	c.open()
+	s.serving.Go(func() {
+		c.serve()
+		s.release(member, c.worker)
 	})
 }
 
@@ -144,43 +243,132 @@ func (s *streams) release(conn *connlimit.Member, w *worker) {
 	s.idle = append(s.idle, w)
 }
 
-// serve reads a connection to its end. Stopping uses the same code: shut closes the reading side,
+// A connection is the source of one open stream. Its goroutine waits for data in Go's poller. Any
+// goroutine may read and apply data, in turn with it.
+type connection struct {
+	turn
+	*worker
+	streams *streams
+	conn    *connlimit.Member
+	from    netip.Addr
+	raw     syscall.RawConn
+	fd      int
+	read    func(fd uintptr) bool // receive, allocated once
+	ended   bool                  // guarded by turn
+	foreign *foreignError         // why it has ended, if the client speaks another protocol
+}
+
+// open makes the connection a source.
+func (c *connection) open() {
+	c.framer.reset()
+	c.read = c.receive
+	c.raw, _ = c.conn.Conn.(syscall.Conn).SyscallConn() // fails for a nil connection only
+	c.extend()
+	_ = c.raw.Control(func(fd uintptr) { c.fd = int(fd) })
+	if err := c.all.add(c.fd, c, false); err != nil {
+		c.streams.logger.Error("cannot watch a connection; reads and pushes do not wait for what it holds", "error", err)
+	}
+}
+
+// serve reads the connection to its end. Stopping uses the same code: shut closes the reading side,
 // and an end of file follows the data that was received before.
-func (s *streams) serve(conn *connlimit.Member, w *worker) {
-	w.framer.reset()
-	from := RemoteAddress(conn.RemoteAddr())
-	for {
-		if s.idleTimeout > 0 {
-			_ = conn.SetReadDeadline(time.Now().Add(s.idleTimeout))
-		}
-		n, err := conn.Read(w.framer.readBuffer())
-		if n == 0 && err == nil {
-			continue
-		}
-		w.in.applier.Online()
-		w.in.setSender(from)
-		bad := error(nil)
-		if n > 0 {
-			bad = w.framer.add(n)
-		}
-		if err != nil {
-			w.framer.end(err == io.EOF && !s.isStopping())
-		}
-		if w.in.accepted() > 0 {
-			conn.Busy()
-		}
-		w.in.endBatch()
-		w.in.applier.Offline()
-		if bad != nil {
-			s.rejections.closed(conn.RemoteAddr(), bad)
-			if other := new(foreignError); errors.As(bad, &other) {
-				other.refuse(conn, w.in)
-			}
-		}
-		if bad != nil || err != nil {
-			return
+func (c *connection) serve() {
+	defer c.all.remove(c.fd)
+	for !c.hasEnded() {
+		if err := c.raw.Read(c.read); err != nil { // idle for too long, or closed
+			c.take()
+			c.end(err)
+			c.give()
 		}
 	}
+	// An answer reads the connection, which receive can't: it holds the descriptor. No other goroutine uses
+	// a connection that has ended.
+	if c.foreign != nil {
+		c.foreign.refuse(c.conn, c.in)
+	}
+}
+
+// receive reads once, and applies the data. It returns false if there is none yet.
+func (c *connection) receive(fd uintptr) (over bool) {
+	c.take()
+	defer c.give()
+	if c.ended {
+		return true
+	}
+	n, err := readNow(fd, c.framer.readBuffer())
+	if err == unix.EAGAIN {
+		return false
+	}
+	if n <= 0 {
+		if err == nil {
+			err = io.EOF
+		}
+		c.end(err)
+		return true
+	}
+	c.in.applier.Online()
+	c.in.setSender(c.from)
+	bad := c.framer.add(n)
+	c.endBatch()
+	if bad != nil {
+		c.streams.rejections.closed(c.conn.RemoteAddr(), bad)
+		_ = errors.As(bad, &c.foreign)
+		c.ended = true
+		_ = c.conn.SetReadDeadline(time.Unix(1, 0)) // the goroutine may wait for data
+		return true
+	}
+	c.extend()
+	return true
+}
+
+func readNow(fd uintptr, buffer []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(fd), buffer)
+		if err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// end handles the end of the stream.
+func (c *connection) end(err error) {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.in.applier.Online()
+	c.in.setSender(c.from)
+	c.framer.end(err == io.EOF && !c.streams.isStopping())
+	c.endBatch()
+}
+
+func (c *connection) endBatch() {
+	if c.in.accepted() > 0 {
+		c.conn.Busy()
+	}
+	c.in.endBatch()
+	c.in.applier.Offline()
+}
+
+// extend sets the time at which the connection is idle.
+func (c *connection) extend() {
+	if c.streams.idleTimeout > 0 {
+		_ = c.conn.SetReadDeadline(time.Now().Add(c.streams.idleTimeout))
+	}
+}
+
+func (c *connection) hasEnded() bool {
+	c.take()
+	defer c.give()
+	return c.ended
+}
+
+// freshen implements source.
+func (c *connection) freshen(until time.Time) {
+	_ = c.raw.Control(func(fd uintptr) {
+		for c.receive(fd) && !c.hasEnded() && time.Now().Before(until) {
+		}
+	})
 }
 
 // shut begins the stop.

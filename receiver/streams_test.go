@@ -147,37 +147,42 @@ func checkMetric(t *testing.T, registry *prometheus.Registry, name string, want 
 	t.Errorf("no %s", name)
 }
 
-// pipe is a connection of which the deadlines are in the time of the test's bubble.
-type pipe struct{ net.Conn }
+// timed is a connection that tells the deadlines it is given.
+type timed struct {
+	*net.TCPConn
+	until atomic.Int64
+}
 
-func (pipe) RemoteAddr() net.Addr { return &net.TCPAddr{} }
-func (pipe) CloseRead() error     { return nil }
+func (c *timed) SetReadDeadline(at time.Time) error {
+	c.until.Store(at.UnixNano())
+	return nil
+}
 
-func TestTCPIdleTimeout(t *testing.T) { synctest.Test(t, idleTimeout) }
-
-func idleTimeout(t *testing.T) {
+// A connection is closed once it has sent nothing for the idle timeout.
+func TestTCPIdleTimeout(t *testing.T) {
 	config := testConfig(tcp)
 	config.IdleTimeout = time.Minute
 	f := bind(t, config)
 	defer f.server.Close()
 	s := f.server.streams[0]
-	client, server := net.Pipe()
-	var serving sync.WaitGroup
-	s.admit(pipe{server}, &serving)
-	for _, text := range []string{"a:1|c\n", "a:2|c\nb:1|c"} {
+	client := f.dial(0)
+	accepted, err := s.listener.(*acceptor).Listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := &timed{TCPConn: accepted.(*net.TCPConn)}
+	s.admit(conn)
+	for i, text := range []string{"a:1|c\n", "a:2|c\nb:1|c"} {
+		before := time.Now().Add(config.IdleTimeout)
 		f.send(client, text)
-		time.Sleep(config.IdleTimeout - time.Nanosecond)
-		synctest.Wait()
-		if s.limiter.Len() != 1 {
-			t.Fatal("closed before it was idle for so long")
-		}
+		f.eventually("the data", func() bool { return f.recorder.sum("a") == int64(1+2*i) })
+		f.eventually("a deadline that follows it", func() bool { return !time.Unix(0, conn.until.Load()).Before(before) })
 	}
-	time.Sleep(time.Nanosecond)
-	synctest.Wait()
-	if _, err := client.Read(make([]byte, 1)); s.limiter.Len() != 0 || err != io.EOF {
-		t.Fatalf("an idle connection stays open: %v", err)
+	_ = conn.TCPConn.SetReadDeadline(time.Unix(1, 0))
+	s.serving.Wait()
+	if !closedByServer(client) || s.limiter.Len() != 0 {
+		t.Error("an idle connection stays open")
 	}
-	serving.Wait()
 	if f.recorder.sum("a") != 3 || f.recorder.sum("b") != 0 || f.rejected(metric.Malformed) != 1 {
 		t.Errorf("sums %v, %d malformed; want the unfinished line refused", f.recorder.sums, f.rejected(metric.Malformed))
 	}
@@ -254,12 +259,12 @@ type lateListener struct {
 
 func (l *lateListener) SetDeadline(at time.Time) error { l.deadline = at; return nil }
 
-func (l *lateListener) Accept() (net.Conn, error) {
+func (l *lateListener) await(take func(uintptr) bool) error {
 	if l.left == 0 {
-		return nil, os.ErrDeadlineExceeded
+		return os.ErrDeadlineExceeded
 	}
 	l.left--
-	return l.streamListener.Accept()
+	return l.streamListener.await(take)
 }
 
 // A stopping listener accepts what waits in the kernel, and no longer than acceptGrace.
@@ -300,56 +305,34 @@ func TestAcceptedWhileStopping(t *testing.T) {
 	conn := f.dial(0)
 	f.send(conn, "a:1|c\n")
 	f.awaitDelivered(conn)
-	var serving sync.WaitGroup
 	s := f.server.streams[0]
 	s.listener = &lateListener{streamListener: s.listener, left: 1}
 	s.shut()
-	s.accept(context.Background(), &serving)
-	serving.Wait()
+	s.accept(context.Background())
+	s.serving.Wait()
 	if f.recorder.sum("a") != 1 {
 		t.Errorf("sums %v", f.recorder.sums)
 	}
 }
 
-// endless is a peer that writes as fast as it is read; endlessListener accepts it once.
-type endless struct {
-	net.Conn
-	closed atomic.Bool
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	if e.closed.Load() {
-		return 0, net.ErrClosed
-	}
-	return copy(p, "a:1|c\n"), nil
-}
-
-func (e *endless) RemoteAddr() net.Addr            { return &net.TCPAddr{} }
-func (e *endless) CloseRead() error                { return nil }
-func (e *endless) SetReadDeadline(time.Time) error { return nil }
-func (e *endless) Close() error                    { e.closed.Store(true); return nil }
-
-type endlessListener struct {
-	streamListener
-	conn *endless
-}
-
-func (l *endlessListener) Accept() (net.Conn, error) {
-	if conn := l.conn; conn != nil {
-		l.conn = nil
-		return conn, nil
-	}
-	return l.streamListener.Accept()
-}
-
+// A stop does not wait for a peer that goes on writing.
 func TestStopGivesUpOnBusyStreams(t *testing.T) {
 	config := testConfig(tcp)
 	config.DrainTimeout = 50 * time.Millisecond
-	f := bind(t, config)
-	f.server.streams[0].listener = &endlessListener{f.server.streams[0].listener, &endless{}}
-	f.run()
+	f := serve(t, config)
+	conn := f.dial(0)
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for {
+			if _, err := conn.Write([]byte("a:1|c\n")); err != nil {
+				return
+			}
+		}
+	})
 	f.eventually("some", func() bool { return f.recorder.sum("a") > 100 })
 	f.stop()
+	_ = conn.Close()
+	writing.Wait()
 }
 
 // Idle and dripping connections of an address yield to new senders, of that address and of others.

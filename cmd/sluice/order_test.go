@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
+	"golang.org/x/sys/unix"
 )
 
 // A gauge that a client sends to a socket, and then sets by HTTP, keeps the later value.
@@ -29,10 +31,21 @@ func TestAPushFollowsWhatSocketsHold(t *testing.T) {
 				`{"asInt":"-1"}]}}]}]}]}`, name), "application/json"
 		},
 	}
-	for i, address := range p.statsd.Addrs() {
-		if n := address.Network(); n == "tcp" || n == "unix" {
-			continue
+	for i, address := range p.statsd.Addrs() { // the sockets are being read
+		conn, err := net.Dial(address.Network(), address.String())
+		if err != nil {
+			t.Fatal(err)
 		}
+		defer conn.Close()
+		name := fmt.Sprint("first", i)
+		if _, err := fmt.Fprintf(conn, "%s:1|g\n", name); err != nil {
+			t.Fatal(err)
+		}
+		for status := 0; status != 200; {
+			status, _ = spokenAs(t, p, "GET", "/v1/external/"+name, "")
+		}
+	}
+	for i, address := range p.statsd.Addrs() {
 		for _, isNew := range []bool{false, true} { // connections
 			for protocol, push := range pushes {
 				t.Run(fmt.Sprintf("%s, new %v, %s", address.Network(), isNew, protocol), func(t *testing.T) {
@@ -50,6 +63,7 @@ func TestAPushFollowsWhatSocketsHold(t *testing.T) {
 						if _, err := fmt.Fprintf(conn, "%s:%d|g\n", name, n+10); err != nil {
 							t.Fatal(err)
 						}
+						awaitDelivered(t, conn)
 						method, path, body, contentType := push(name)
 						if status, answer := spokenAs(t, p, method, path, body, "Content-Type", contentType); status != 200 {
 							t.Fatal(status, answer)
@@ -64,6 +78,23 @@ func TestAPushFollowsWhatSocketsHold(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// awaitDelivered waits until the server's kernel has what was sent: even on loopback, it may be
+// delivered after the call. To a Unix socket it is delivered by the call.
+func awaitDelivered(t *testing.T, conn net.Conn) {
+	if _, isUnix := conn.(*net.UnixConn); isUnix {
+		return
+	}
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unsent := 1; unsent != 0; {
+		if err := raw.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
