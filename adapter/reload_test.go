@@ -1,9 +1,7 @@
 package adapter
 
 import (
-	"crypto/tls"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,14 +10,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/ratelog/logtest"
 )
-
-// insecure is a client that accepts any certificate, until the test ends.
-func insecure(t *testing.T) *http.Client {
-	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: time.Minute}
-}
 
 // project writes files as the kubelet does for a volume: into a new folder, to which the link
 // ..data is switched before the old folder is removed. The files are links through ..data.

@@ -135,9 +135,3 @@ func TestClusterScopedKindsExist(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkNewResources(b *testing.B) {
-	for b.Loop() {
-		NewResources()
-	}
-}

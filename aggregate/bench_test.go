@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 	"time"
 
@@ -359,4 +360,13 @@ func mergedPods(b *testing.B, others int, twins bool) (m *Merged, objects int) {
 		return m, 1000
 	}
 	return m, 1000 * len(all)
+}
+
+// cpuTime is the processor time of the process.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

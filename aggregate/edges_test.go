@@ -454,30 +454,6 @@ func TestEdgeStateThenNames(t *testing.T) {
 	})
 }
 
-// BenchmarkExpireLargeFamily expires a metric of 300,000 label sets, block by block.
-func BenchmarkExpireLargeFamily(b *testing.B) {
-	samples := make([]*metric.Sample, 300_000)
-	for i := range samples {
-		samples[i] = sample(fmt.Sprintf("x:1|c|#k:%d", i))
-	}
-	for b.Loop() {
-		b.StopTimer()
-		f := newFixture(b)
-		f.apply(samples...)
-		f.Roll()
-		now := f.Clock.Now()
-		now.Life += 48 * time.Hour
-		b.StartTimer()
-		for i := range f.blocks.made.Load() {
-			f.sweepBlock(i, now, &pace{time.Now()})
-		}
-		if f.Series() != 0 {
-			b.Fatalf("%d series are left", f.Series())
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")
-}
-
 // At the cap a series idle for more than an hour yields.
 func TestEdgeIdleYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,22 +114,3 @@ func TestRefusalsAreBounded(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkRefusalAgain(b *testing.B) {
-	var events recorder
-	r := New(clusterConfig(Strict), known{}, world{})
-	f := NewRefusals(r, &events)
-	var d metric.Description
-	s := claiming(senders["web-1"], "hits", "web-2")
-	b.Run("resolver", func(b *testing.B) {
-		for b.Loop() {
-			r.Describe(s, &d)
-		}
-	})
-	b.Run("refusals", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			f.Describe(s, &d)
-		}
-	})
-}

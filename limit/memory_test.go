@@ -59,19 +59,6 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-func BenchmarkAdmitLeave(b *testing.B) {
-	w := newWard(DefaultConfig())
-	o := pod("web-1")
-	for i := range 4 {
-		w.registry.Admit(&o, fmt.Sprint("m", i), metric.Labels{}, 1)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		w.registry.Admit(&o, "m4", metric.Labels{}, 2)
-		w.registry.Leave(&o, "m4", metric.Labels{})
-	}
-}
-
 // With several replicas, a registry counts the series of all origins.
 func TestMemoryOfASeriesOfSeveralOrigins(t *testing.T) {
 	const pods, perPod = 5_000, 5

@@ -75,26 +75,6 @@ func TestSecondCloseDoesNothing(t *testing.T) {
 	}
 }
 
-// A round of a socket with little to read wakes one thread: not Go's monitor with it, once a round
-// or oftener. That is one switch of threads.
-func BenchmarkRoundOfAnIdleSocket(b *testing.B) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	sockets, err := openPackets(Listener{Network: "udp", Address: "127.0.0.1:0", Sockets: 1}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	socket := sockets[0]
-	defer socket.close()
-	before := switches(b)
-	for b.Loop() {
-		if n, err := socket.receive(); n != 0 || err != nil {
-			b.Fatal(n, err)
-		}
-		socket.gatherWait()
-	}
-	b.ReportMetric(float64(switches(b)-before)/float64(b.N), "switches/op")
-}
-
 // Datagrams gather for as long as the receive buffer holds what the kernel delivers meanwhile.
 func TestGatherTimeFollowsTheReadBuffer(t *testing.T) { synctest.Test(t, gatherByReadBuffer) }
 
@@ -120,15 +100,6 @@ func gatherByReadBuffer(t *testing.T) {
 		}
 		sockets[0].close()
 	}
-}
-
-// switches is how often the process's threads went to sleep.
-func switches(t testing.TB) int64 {
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return usage.Nvcsw
 }
 
 // A goroutine that is always ready to run, such as the roller with many blocks, keeps Go's

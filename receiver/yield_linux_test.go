@@ -59,15 +59,3 @@ func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 		t.Errorf("%d rounds in %d turns, want 10", rounds.Load(), turns)
 	}
 }
-
-func BenchmarkTurn(b *testing.B) {
-	turn, err := newNetYielder()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer turn.close()
-	b.ReportAllocs()
-	for b.Loop() {
-		turn.yield()
-	}
-}

@@ -184,16 +184,6 @@ func TestMemoryOfAnAutoscaler(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-func BenchmarkAutoscalerUpdate(b *testing.B) {
-	of := realAutoscaler(b, 1)
-	a := newAutoscalers(&Observer{})
-	b.ReportAllocs()
-	for b.Loop() {
-		one, _ := newAutoscaler(of)
-		a.put(one)
-	}
-}
-
 func TestListOfAutoscalers(t *testing.T) {
 	a := newAutoscalers(&Observer{})
 	v := &View{autoscalers: a}

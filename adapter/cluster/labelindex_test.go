@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -151,31 +150,5 @@ func TestLabelIndexShrinks(t *testing.T) {
 		if len(list) != 10 || cap(list) > 64 {
 			t.Errorf("%v: %d pods in room for %d", l.Value(), len(list), cap(list))
 		}
-	}
-}
-
-var matched []metric.Object
-
-func BenchmarkMatching(b *testing.B) {
-	v := &View{pods: newPods(&Observer{})}
-	for i := range bigCluster {
-		one := clusterPod(i)
-		one.Namespace = "shop"
-		if i%150 == 0 {
-			one.Labels["app"] = "picked"
-		}
-		v.pods.put(newPod(one))
-	}
-	pick, err := v.SelectObjects(podResource, "shop", selectorOf(b, "app=picked,tier=backend"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		all, n, ok := pick.List(bigCluster)
-		if !ok || n != bigCluster/150 {
-			b.Fatal(n, ok)
-		}
-		matched = slices.AppendSeq(matched[:0], all)
 	}
 }

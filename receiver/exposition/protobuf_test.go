@@ -313,26 +313,6 @@ func FuzzProtobuf(f *testing.F) {
 	})
 }
 
-func BenchmarkProtobufReader(b *testing.B) {
-	for _, c := range []struct{ name, body string }{{"push", pushed}, {"histograms", pushedHistograms()}} {
-		b.Run(c.name, func(b *testing.B) {
-			families, fault := NewTextReader(DefaultOptions()).Read([]byte(c.body))
-			if fault.Reason != metric.Applied {
-				b.Fatal(fault)
-			}
-			body := toMessages(b, families)
-			r := NewProtobufReader(DefaultOptions())
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if got, _ := r.Read(body); len(got) != len(families) {
-					b.Fatalf("%d families", len(got))
-				}
-			}
-		})
-	}
-}
-
 // toMessages writes families as a client library does, with the created timestamps that it adds.
 func toMessages(t testing.TB, families []Family) []byte {
 	types := map[Type]dto.MetricType{CounterType: dto.MetricType_COUNTER, GaugeType: dto.MetricType_GAUGE, SummaryType: dto.MetricType_SUMMARY, HistogramType: dto.MetricType_HISTOGRAM, GaugeHistogramType: dto.MetricType_GAUGE_HISTOGRAM}

@@ -1,7 +1,6 @@
 package exposition
 
 import (
-	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -239,27 +238,6 @@ func BenchmarkTextReader(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.samples), "ns/sample")
-		})
-	}
-}
-
-func BenchmarkAppend(b *testing.B) {
-	families, fault := NewTextReader(DefaultOptions()).Read([]byte(pushed))
-	if fault.Reason != metric.Applied {
-		b.Fatal(fault)
-	}
-	for _, format := range []Format{Text, OpenMetrics} {
-		b.Run(map[Format]string{Text: "text", OpenMetrics: "openmetrics"}[format], func(b *testing.B) {
-			dst := Append(nil, format, families...)
-			want := bytes.Clone(dst)
-			b.SetBytes(int64(len(dst)))
-			b.ReportAllocs()
-			for b.Loop() {
-				dst = Append(dst[:0], format, families...)
-			}
-			if !bytes.Equal(dst, want) {
-				b.Fatal("written differently")
-			}
 		})
 	}
 }

@@ -80,30 +80,3 @@ func BenchmarkPush(b *testing.B) {
 		})
 	}
 }
-
-// A deletion costs what the table takes to find the series: it looks through all that have the
-// name.
-func BenchmarkDelete(b *testing.B) {
-	for _, n := range []int{1_000, 10_000, 100_000} {
-		b.Run(fmt.Sprint("groups=", n), func(b *testing.B) {
-			table := benchTable()
-			gs := group.New(group.DefaultConfig(), aggregate.NewMerged(table))
-			w := table.NewWriter()
-			defer w.Close()
-			families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read(fmt.Appendf(nil, benchBody, 1, 1))
-			push := func(i int) {
-				if _, r := gs.Push(&group.Push{Key: keyNumber(i), Families: families, Now: time.Unix(1, 0), Applier: w}); r != nil {
-					b.Fatal(r)
-				}
-				w.Quiesce()
-			}
-			for i := range n {
-				push(i)
-			}
-			for i := 0; b.Loop(); i++ {
-				gs.Delete(keyNumber(i % n))
-				push(i % n)
-			}
-		})
-	}
-}

@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
@@ -255,53 +253,3 @@ func TestTLSOnThePlainPort(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkPushOne(b *testing.B) {
-	table := newTable()
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
-	s, err := New(cfg, Parts{NewApplier: func() receiver.Applier { return nothing{} }, Reader: table, Resources: cluster{}, Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	defer func() { cancel(); <-done }()
-	c, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close()
-	const window = 16
-	request := []byte(strings.Repeat("POST /v1/namespaces/shop/pods/web-1/jobs?label=queue=mail HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1", window))
-	r := bufio.NewReader(c)
-	b.ReportAllocs()
-	for i := 0; i < b.N; i += window {
-		if _, err := c.Write(request); err != nil {
-			b.Fatal(err)
-		}
-		for range window {
-			for {
-				line, err := r.ReadSlice('\n')
-				if err != nil {
-					b.Fatal(err)
-				}
-				if line[0] == '{' {
-					break
-				}
-			}
-		}
-	}
-	if s.Account().Applied() < uint64(b.N) {
-		b.Fatal(s.Account().Applied())
-	}
-}
-
-type nothing struct{}
-
-func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (nothing) Quiesce()                           {}
-func (nothing) Offline()                           {}
-func (nothing) Online()                            {}
-func (nothing) Close()                             {}

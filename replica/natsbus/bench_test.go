@@ -55,23 +55,6 @@ func BenchmarkMessage(b *testing.B) {
 	b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/float64(sent), "cpu-µs/msg")
 }
 
-// BenchmarkRejoin restarts one of two replicas. s/rejoin is the time until both hear each other again.
-func BenchmarkRejoin(b *testing.B) {
-	all := peers(b, 2, testauthority.New(b))
-	stays, restarted := open(b, all[0]), open(b, all[1])
-	hears(b, stays, restarted)
-	var took time.Duration
-	for b.Loop() {
-		restarted.end()
-		began := time.Now()
-		restarted = open(b, all[1])
-		hears(b, stays, restarted)
-		hears(b, restarted, stays)
-		took += time.Since(began)
-	}
-	b.ReportMetric(took.Seconds()/float64(b.N), "s/rejoin")
-}
-
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

@@ -79,14 +79,3 @@ func TestOutboxKeepsOrder(t *testing.T) {
 		t.Errorf("after close: %v", err)
 	}
 }
-
-func BenchmarkPublish(b *testing.B) {
-	o, message := newOutbox(), bytes.Repeat([]byte("x"), 4<<10)
-	go o.send(func(string, []byte) {})
-	defer o.close()
-	b.ReportAllocs()
-	b.SetBytes(int64(len(message)))
-	for b.Loop() {
-		_ = o.put("subject", message)
-	}
-}
