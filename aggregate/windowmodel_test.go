@@ -85,7 +85,7 @@ func ticksOf(all []modelPush) (ticks []modelPush) {
 // mayMeasure reports whether the stream may be regular: the pushes of the window, and five at least, may
 // have come at moments within their ticks at intervals that are within 10 % of one of them, and the next one
 // is late by a quarter of it at most. An interval in which the process was down is at most two. most is the largest
-// push in sight.
+// push in sight, and before it.
 func mayMeasure(all []modelPush, resumed, now, w time.Duration) (may bool, pushes int, most int64) {
 	ticks := ticksOf(all)
 	sight := len(ticks) - 1
@@ -94,10 +94,10 @@ func mayMeasure(all []modelPush, resumed, now, w time.Duration) (may bool, pushe
 			n++
 		}
 	}
-	ticks = ticks[sight:]
-	for _, p := range ticks {
+	for _, p := range ticks[max(sight-1, 0):] {
 		most = max(most, p.amount)
 	}
+	ticks = ticks[sight:]
 	if len(ticks) < 5 {
 		return false, 0, 0
 	}

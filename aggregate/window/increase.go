@@ -194,7 +194,7 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) (s Stretch) {
 // gathered is the divisor of the rate of a regular series that is younger than the window: its first push
 // is of the interval before the series' birth. covered is its age.
 func (m *Meter) gathered(pushes int, interval, covered float64) float64 {
-	if pushes >= manyPushes {
+	if pushes >= manyPushes || covered >= m.Window.Seconds() {
 		return covered
 	}
 	return max(time.Duration(float64(pushes)*interval*float64(m.Clock.Tick)), m.Shortest).Seconds()
