@@ -149,8 +149,11 @@ func (s *Sample) Outdated(now time.Time) bool {
 // Date returns the client's time of the value; only if Dated is set.
 func (s *Sample) Date() time.Time { return time.Unix(0, s.Dated) }
 
+var hash = []byte{'#'}
+
 // AppendLabels appends the labels to dst in the order of the wire and skips empty pieces. It copies
-// nothing: the strings are borrowed like the sample's bytes.
+// nothing: the strings are borrowed like the sample's bytes. PHP's DogStatsD client writes a "#" before each
+// tag, as in "#a:1,#b:2".
 func (s *Sample) AppendLabels(dst []Label) []Label {
 	dst = append(dst, s.Fields...)
 	for rest := s.Tags; len(rest) > 0; {
@@ -160,7 +163,7 @@ func (s *Sample) AppendLabels(dst []Label) []Label {
 		} else {
 			rest = nil
 		}
-		if len(tag) == 0 {
+		if tag = bytes.TrimPrefix(tag, hash); len(tag) == 0 {
 			continue
 		}
 		key, value := tag, []byte(nil)

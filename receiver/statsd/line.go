@@ -131,9 +131,29 @@ func (s *Scanner) startValues() {
 		return
 	}
 	s.Sample.Member = nil
+	if s.options.Dialect == DogStatsD && !s.allValid() {
+		return
+	}
 	if at := s.value; !s.readValue() {
 		s.fail(metric.Malformed, emptyValue, at)
 	}
+}
+
+// allValid reports whether all packed values of a group are valid. If one isn't, none is a sample, and the line
+// ends: Datadog's agent refuses it whole.
+func (s *Scanner) allValid() bool {
+	if bytes.IndexByte(s.line[s.value:s.valuesEnd], ':') < 0 {
+		return true
+	}
+	first := s.value
+	for s.readValue() {
+		if s.Fault.Reason != metric.Applied {
+			s.group, s.value, s.valuesEnd = 0, 0, 0
+			return false
+		}
+	}
+	s.value = first
+	return true
 }
 
 // readMember takes a set's value as it stands.

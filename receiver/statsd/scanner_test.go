@@ -137,6 +137,7 @@ var statsdCases = []grammarCase{
 
 var dogstatsdCases = []grammarCase{
 	{"tags", "a:1|c|#k:v,k2:v2,flag", []string{"counter add a=1 {{flag=,k=v,k2=v2}}"}},
+	{"a # before each tag", "a:1|c|#k:v,#k2:v2,#", []string{"counter add a=1 {{k=v,k2=v2}}"}},
 	{"tag value with a colon", "a:1|c|#url:http://x:1", []string{"counter add a=1 {{url=http://x:1}}"}},
 	{"order of tags does not matter", "a:1|c|#b:2,a:1\na:1|c|#a:1,b:2", []string{"counter add a=1 {{a=1,b=2}}", "counter add a=1 {{a=1,b=2}}"}},
 	{"same key twice keeps the first", "a:1|c|#k:1,k:2", []string{"counter add a=1 {{k=1}}"}},
@@ -147,7 +148,6 @@ var dogstatsdCases = []grammarCase{
 	{"packed counters", "a:1:-2:0.5|c", []string{"counter add a=1", "counter add a=-2", "counter add a=0+0.5"}},
 	{"packed, empty values are skipped", "a:21::22|ms\na::1:|ms", []string{"timer observe a=21", "timer observe a=22", "timer observe a=1"}},
 	{"packed, no value at all", "a::|ms\na:::|c", []string{"!malformed at 2", "!malformed at 9"}},
-	{"packed, one bad", "a:1:x:3|ms", []string{"timer observe a=1", "!malformed at 4", "timer observe a=3"}},
 	{"packed with a bad rate is one fault", "a:1:2:3|ms|@2", []string{"!rate at 12"}},
 	{"sets are never unpacked", "a:1:2:3|s", []string{"set insert a=1:2:3"}},
 
@@ -177,16 +177,22 @@ func TestStatsD(t *testing.T) {
 func TestDogStatsD(t *testing.T) {
 	options := DefaultOptions()
 	options.Dialect = DogStatsD
-	signs := grammarCase{"gauge signs are absolute", "a:+4|g\na:-4|g\na:+1:-2|g",
-		[]string{"gauge assign a=4", "gauge assign a=-4", "gauge assign a=1", "gauge assign a=-2"}}
-	for _, c := range append(dogstatsdCases, signs) {
+	for _, c := range append(dogstatsdCases,
+		grammarCase{"gauge signs are absolute", "a:+4|g\na:-4|g\na:+1:-2|g",
+			[]string{"gauge assign a=4", "gauge assign a=-4", "gauge assign a=1", "gauge assign a=-2"}},
+		grammarCase{"packed, one bad: none is applied", "a:1:x:3|ms|#k:v\na:1:2:x|d\nb:1|c", []string{"!malformed at 4", "!malformed at 22", "counter add b=1"}},
+		grammarCase{"a line of syslog", "<13>Nov 24 02:13:05 host app: x:1|c", []string{"!malformed at 17"}},
+	) {
 		t.Run(c.name, func(t *testing.T) { check(t, c.packet, options, c.want) })
 	}
 }
 
-// All fields of DogStatsD are understood in the default dialect too: only signed gauges differ.
+// All fields of DogStatsD are understood in the default dialect too: only signed gauges and bad packed values
+// differ.
 func TestDogStatsDFieldsInStatsD(t *testing.T) {
-	for _, c := range dogstatsdCases {
+	for _, c := range append(dogstatsdCases,
+		grammarCase{"packed, one bad", "a:1:x:3|ms", []string{"timer observe a=1", "!malformed at 4", "timer observe a=3"}},
+	) {
 		t.Run(c.name, func(t *testing.T) { check(t, c.packet, DefaultOptions(), c.want) })
 	}
 }
