@@ -171,6 +171,10 @@ var alertCases = []alertCase{
 		firing: input{"sluice_replica_standing_still" + of(`origin="sluice-1"`): steady}, silent: input{"sluice_replica_standing_still" + of(`origin="sluice-1"`): none},
 	},
 	{
+		alert: "SluiceReplicaCutOff", labels: target("origin", "sluice-1"), annotations: map[string]string{"summary": "The link between two replicas of Sluice is cut"},
+		firing: input{"sluice_replica_cut_off" + of(`origin="sluice-1"`): steady}, silent: input{"sluice_replica_cut_off" + of(`origin="sluice-1"`): none},
+	},
+	{
 		alert: "SluiceReplicaLag", labels: target("origin", "sluice-1"), annotations: map[string]string{"summary": "What is known of the replica sluice-1 is 4s old"},
 		firing: input{"sluice_replica_lag_seconds" + of(`origin="sluice-1"`): "4x60", "sluice_replica_standing_still" + of(`origin="sluice-1"`): none},
 		silent: input{"sluice_replica_lag_seconds" + of(`origin="sluice-1"`): "4x60", "sluice_replica_standing_still" + of(`origin="sluice-1"`): steady},
