@@ -108,6 +108,10 @@ var provoked = []struct {
 		f.Autoscaler.Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "AmbiguousSelector",
 			Message: "pods by selector app=web are controlled by multiple HPAs: [shop/web shop/all]"}}
 	}},
+	{"ambiguous-1.37", Overlap, func(f *Facts) {
+		f.Autoscaler.Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "AmbiguousSelector",
+			Message: "pods by selector app=web are controlled by more than one HPA (e.g. [shop/web shop/all])"}}
+	}},
 	{"silence", Unreachable, func(f *Facts) {
 		f.Readings[0].Values = f.Readings[0].Values[:2] // a fault, too
 		f.Asked = []time.Time{noon.Add(-59 * time.Second)}

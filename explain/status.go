@@ -63,8 +63,8 @@ func (f *Facts) ofStatus(metrics []MetricReport, found []Finding) []Finding {
 	return nil
 }
 
-// ambiguous finds the autoscalers in the controller's message about them.
-var ambiguous = regexp.MustCompile(`controlled by multiple HPAs: \[([^\]]*)\]`)
+// ambiguous finds the autoscalers in the controller's message about them, which Kubernetes 1.37 changed.
+var ambiguous = regexp.MustCompile(`controlled by (?:multiple HPAs:|more than one HPA \(e\.g\.) \[([^\]]*)\]`)
 
 // unheard is how long the controller, which asks every 15 s, may be silent before its requests count as
 // lost.

@@ -311,6 +311,16 @@ func (s *served) wantNoCalls(t *testing.T) {
 	}
 }
 
+// wantOpen waits until so many streams are counted: a stream's own goroutine counts it.
+func (s *served) wantOpen(t *testing.T, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(late); s.server.count.open.Load() != int64(want); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d streams are counted, want %d", s.server.count.open.Load(), want)
+		}
+	}
+}
+
 // Beyond mostAwaited, calls without a message end soon; those with one are answered.
 func TestCallsWithoutAMessageAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -356,11 +366,7 @@ func TestStreamsWithoutAMessageEnd(t *testing.T) {
 	for _, method := range methods {
 		c.open(t, method, half, false)
 	}
-	for deadline := time.Now().Add(late); s.server.count.open.Load() != int64(len(methods)); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d streams are counted", s.server.count.open.Load())
-		}
-	}
+	s.wantOpen(t, len(methods))
 	got, _ := s.received(t)
 	for id, code := range c.ended(t, len(methods), callPatience+time.Minute) {
 		if code != fmt.Sprint(int(codes.Canceled)) {
@@ -370,9 +376,7 @@ func TestStreamsWithoutAMessageEnd(t *testing.T) {
 	wantNext(t, got, true) // repeated after the others have ended
 	wantNext(t, got, true)
 	s.wantNoCalls(t)
-	if open := s.server.count.open.Load(); open != 1 {
-		t.Errorf("%d streams are open", open)
-	}
+	s.wantOpen(t, 1)
 }
 
 // Streams that sent a part of a large message end, however many there are.
@@ -395,9 +399,7 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 		}
 	}
 	s.wantNoCalls(t)
-	if open := s.server.count.open.Load(); open != 0 {
-		t.Errorf("%d streams are open", open)
-	}
+	s.wantOpen(t, 0)
 	s.wantAnswers(t)
 }
 

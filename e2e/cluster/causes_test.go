@@ -42,16 +42,19 @@ var causes = []struct {
 	{"misspelt", []string{"never-pushed"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "queue_depth:3|g|#sluice_object:external")
 		e.Apply(t, e.ns, hpa("web", externalMetric("queue_dept:last", "", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
 	{"never-pushed", []string{"never-pushed"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)
 		e.Apply(t, e.ns, hpa("web", podsMetric("orders:rate", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetPodsMetric")
 	}, nil},
 	{"expired", []string{"never-pushed"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)
 		address := addressOf(t, e.AwaitPods(t, e.ns, "app=web", 1)[0])
 		e.push(t, address, http.MethodPut, "/v1/namespaces/"+e.ns+"/external/backlog?ttl=1s", "7", http.StatusOK)
 		e.Apply(t, e.ns, hpa("web", externalMetric("backlog", "", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
 	{"other-namespace", []string{"other-namespace"}, func(t *testing.T, e *explained) {
 		other := e.Namespace(t, "invoicing")
@@ -60,6 +63,7 @@ var causes = []struct {
 		e.repeat(t, addressOf(t, pod), func() string { return "invoices:4|g|#sluice_object:external" })
 		e.workload(t, "web", 1)
 		e.Apply(t, e.ns, hpa("web", externalMetric("invoices", "", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, func(t *testing.T, e *explained) {
 		e.applyRemedies(t)
 		within(t, func() error {
@@ -76,15 +80,18 @@ var causes = []struct {
 	{"other-object", []string{"other-kind"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "requests:5|c")
 		e.Apply(t, e.ns, hpa("web", externalMetric("requests:rate:10s", "", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
 	{"other-stat", []string{"other-kind"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "requests:5|c")
 		e.Apply(t, e.ns, hpa("web", podsMetric("requests:p95", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetPodsMetric")
 	}, nil},
 	{"selector", []string{"selector-empty"}, func(t *testing.T, e *explained) {
 		push := e.workload(t, "web", 1)
 		push(0, "hits:5|g|#sluice_object:external,path:/api\nhits:5|g|#sluice_object:external,path:/pay,zone:b")
 		e.Apply(t, e.ns, hpa("web", externalMetric("hits", "path: web", "10")))
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
 	{"pods-missing", []string{"pods-missing", "pods-missing"}, func(t *testing.T, e *explained) {
 		e.Apply(t, e.ns, `
@@ -149,12 +156,12 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 		e.wantCause(t, "series-rejected-mended", nil)
 		e.wantAutoscalerEvent(t, e.ns, core.EventTypeNormal, "MetricReleased", `Pods metric "busy" no longer holds the autoscaler back`)
 	}},
-	{"thousandths", []string{"target-type?", "pods-missing?"}, func(t *testing.T, e *explained) {
+	{"thousandths", []string{"held-by-spec?", "target-type?", "pods-missing?"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "busy:10|g")
 		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10m")))
 		e.AwaitPods(t, e.ns, "app=web", 5)
 	}, nil},
-	{"value", []string{"target-type?"}, func(t *testing.T, e *explained) {
+	{"value", []string{"held-by-spec?", "target-type?"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 5)(0, "queue_depth:900|g|#sluice_object:external")
 		e.Apply(t, e.ns, hpa("web", `{type: External, external: {metric: {name: queue_depth}, target: {type: Value, value: "100"}}}`))
 		e.wantStatus(t, "ScalingActive", "True", "")
@@ -175,7 +182,7 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 			push(i, "busy:5|g")
 		}
 		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10"), externalMetric("orders", "", "10")))
-		e.wantStatus(t, "ScalingActive", "False", "")
+		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
 	{"stale-status", []string{"one-broken?"}, func(t *testing.T, e *explained) {
 		push := e.workload(t, "web", 1)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,10 +37,13 @@ func (t *table) Reader() export.Reader { return t }
 
 // Persist implements export.Source.
 func (t *table) Persist(ctx context.Context) error {
-	if t.persist == nil {
+	t.mu.Lock()
+	persist := t.persist
+	t.mu.Unlock()
+	if persist == nil {
 		return nil
 	}
-	return t.persist(ctx)
+	return persist(ctx)
 }
 
 // Persisting implements export.Source.
@@ -254,21 +258,25 @@ func TestSeriesPageWaitsForTheDisk(t *testing.T) {
 func TestLongSeriesPageWaitsForTheDisk(t *testing.T) {
 	h := gateway{start(t)}
 	long := strings.Repeat("x", 1<<20)
+	h.table.mu.Lock()
 	for i := range 17 { // of 8 MiB at once
 		label := metric.Label{Key: "i", Value: long}
 		h.table.series[key{name: fmt.Sprint("hits", i), labels: metric.NewLabels([]metric.Label{label})}] = &entry{kind: metric.Counter}
 	}
+	h.table.mu.Unlock()
 	for fails, want := range []string{"", "is not on disk: 503", "2 parts: unexpected EOF", "3 parts: unexpected EOF", "3 parts: whole"} {
 		if fails == 0 {
 			continue
 		}
-		parts := 0
+		var written atomic.Int32
+		h.table.mu.Lock()
 		h.table.persist = func(context.Context) error {
-			if parts++; parts == fails {
+			if int(written.Add(1)) == fails {
 				return errors.New("the disk is full")
 			}
 			return nil
 		}
+		h.table.mu.Unlock()
 		req, _ := http.NewRequest("GET", h.url+"/metrics/series", nil)
 		req.Header.Set("Accept-Encoding", "identity")
 		res, err := h.client.Do(req)
@@ -277,6 +285,7 @@ func TestLongSeriesPageWaitsForTheDisk(t *testing.T) {
 		}
 		text, err := io.ReadAll(res.Body)
 		res.Body.Close()
+		parts := written.Load()
 		got := fmt.Sprint(parts, " parts: ", err)
 		switch {
 		case res.StatusCode != 200:
