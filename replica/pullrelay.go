@@ -115,13 +115,15 @@ func (f *follower) handleRelayLocked(p *parcel, now time.Time) error {
 	}
 }
 
-// offerLocked begins to read a state if it differs from the shadow's.
+// offerLocked begins to read a state if it differs from the shadow's, or if readers see none: then the replica
+// that the shadow came from has ended before all had come, and all that another one has may be here.
 func (f *follower) offerLocked(m *silentOrigin, from string, now time.Time) {
 	switch {
 	case !f.away(now): // the origin itself is heard
 		f.relaying.Store(false)
 	case f.pull != nil:
-	case !f.unread.IsZero() && now.Sub(f.unread) < unreadFor, m.digest == f.versionsDigestLocked() && f.shadow != nil:
+	case !f.unread.IsZero() && now.Sub(f.unread) < unreadFor,
+		m.digest == f.versionsDigestLocked() && f.shadow != nil && f.r.origins.shows(f) != nil:
 		f.relaying.Store(false)
 	default:
 		f.pull = &pull{from: from, missing: map[int]*pulledBlock{}, progressed: now}

@@ -152,6 +152,48 @@ func TestRelayOfFewerBlocks(t *testing.T) {
 	w.agree(1)
 }
 
+// The replica that relays a state ends before all of it has come. A part is shown once it is all that the others
+// have.
+func TestRelayEndsHalfway(t *testing.T) {
+	w := newWorld(t, 7, "a", "b", "d")
+	a, b, d := w.nodes[0], w.nodes[1], w.nodes[2]
+	w.run(2 * time.Second)
+	d.table.add(0, 0, 1) // a delta, so a and b have one version of it
+	w.run(2 * time.Second)
+	w.separate(a.port)
+	d.table.add(1, 0, 2) // b alone gets this
+	w.run(2 * time.Second)
+	d.kill()
+	w.run(2 * standsAfter)
+	w.nodes = []*node{a, newNode(t, w.fabric, "c")}
+	w.separate(a.port)
+	relays, to := b.replica, b.replica.subjects.of(stateOf, "b", "c")
+	of := relays.origins.find(originKey{"d", d.epoch.id})
+	b.flush()
+	w.run(50 * time.Millisecond)
+	relays.relay.at = time.Time{}
+	relays.relayStep(w.at)
+	for _, block := range []int{-1, 0} {
+		w.run(50 * time.Millisecond)
+		relays.server.sendRelayed(to, relayedBlock{of, block})
+	}
+	w.run(50 * time.Millisecond)
+	if f := w.nodes[1].replica.origins.find(of.key); f.pull == nil || len(f.pull.missing) != 1 {
+		t.Fatalf("reads %+v", f.pull)
+	}
+	b.kill()
+	clear(w.cut)
+	w.run(10 * time.Second)
+	w.agree(1)
+}
+
+// separate cuts all links of a process.
+func (w *world) separate(one *port) {
+	for _, other := range w.ports {
+		w.cut[[2]*port{one, other}], w.cut[[2]*port{other, one}] = true, true
+	}
+}
+
 // Announcements that no replica wrote cost bounded memory and remove nothing.
 func TestForgedAnnouncements(t *testing.T) {
 	w := newWorld(t, 4, "a", "b")
