@@ -244,7 +244,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\b(127\.\d+\.\d+\.\d+|localhost|\[::1\])(:\d+)?`), "ADDRESS"},
 	{regexp.MustCompile(`\b((?:sluice|keda)/[a-z-]+):\d+`), "$1:PORT"},
 	{regexp.MustCompile(`more than one HPA \(e\.g\. (\[[^\]]*\])\)`), "multiple HPAs: $1"}, // since Kubernetes 1.37
-	{regexp.MustCompile(`\[(NAMESPACE/(?:all|web-too)) (NAMESPACE/web)\]`), "[$2 $1]"}, // in the order of a map
+	{regexp.MustCompile(`\[(NAMESPACE/(?:all|web-too)) (NAMESPACE/web)\]`), "[$2 $1]"},     // in the order of a map
 	{regexp.MustCompile(`request-timestamp=\S+|20\d\d-\d\d-\d\dT[\d:.]+Z`), "TIME"},
 }
 
