@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	otelmetric "go.opentelemetry.io/otel/metric"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -203,5 +206,37 @@ func TestOTLPOfAPod(t *testing.T) {
 		if got, err := s.Pod(fmt.Sprint("web-", i), "depth"); err != nil || got != float64(7+i) {
 			t.Errorf("web-%d has depth %v (%v), want %d", i, got, err, 7+i)
 		}
+	}
+}
+
+// An exporter that speaks gRPC to the HTTP port says what docs/troubleshooting.md quotes.
+func TestOTLPOverGRPCIsQuoted(t *testing.T) {
+	t.Parallel()
+	s := server.New(t)
+	s.Start()
+	exporter, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpointURL("http://"+s.HTTP),
+		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exporter.Shutdown(context.Background())
+	err = exporter.Export(t.Context(), &metricdata.ResourceMetrics{Resource: resource.Empty(), ScopeMetrics: []metricdata.ScopeMetrics{
+		{Metrics: []metricdata.Metrics{{Name: "one", Data: metricdata.Gauge[int64]{DataPoints: []metricdata.DataPoint[int64]{{Value: 1}}}}}},
+	}})
+	if err == nil {
+		t.Fatal("the export succeeded")
+	}
+	page, readErr := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	_, row, quoted := strings.Cut(string(page), "an OpenTelemetry exporter over gRPC says ")
+	row, _, _ = strings.Cut(row, "|")
+	quotes := strings.Split(row, `"`)
+	for i := 1; i < len(quotes); i += 2 {
+		quoted = quoted && strings.Contains(err.Error(), quotes[i])
+	}
+	if !quoted {
+		t.Errorf("the exporter says %q; docs/troubleshooting.md quotes %q", err, row)
 	}
 }

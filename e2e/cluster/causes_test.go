@@ -41,6 +41,7 @@ var causes = []struct {
 	}},
 	{"misspelt", []string{"never-pushed"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "queue_depth:3|g|#sluice_object:external")
+		e.awaitRead(t, external+"/namespaces/"+e.ns+"/queue_depth")
 		e.Apply(t, e.ns, hpa("web", externalMetric("queue_dept:last", "", "10")))
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
@@ -79,17 +80,20 @@ var causes = []struct {
 	}},
 	{"other-object", []string{"other-kind"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "requests:5|c")
+		e.awaitRead(t, custom+"/namespaces/"+e.ns+"/pods/*/requests:total")
 		e.Apply(t, e.ns, hpa("web", externalMetric("requests:rate:10s", "", "10")))
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
 	{"other-stat", []string{"other-kind"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "requests:5|c")
+		e.awaitRead(t, custom+"/namespaces/"+e.ns+"/pods/*/requests:total")
 		e.Apply(t, e.ns, hpa("web", podsMetric("requests:p95", "10")))
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetPodsMetric")
 	}, nil},
 	{"selector", []string{"selector-empty"}, func(t *testing.T, e *explained) {
 		push := e.workload(t, "web", 1)
 		push(0, "hits:5|g|#sluice_object:external,path:/api\nhits:5|g|#sluice_object:external,path:/pay,zone:b")
+		e.awaitRead(t, external+"/namespaces/"+e.ns+"/hits")
 		e.Apply(t, e.ns, hpa("web", externalMetric("hits", "path: web", "10")))
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
@@ -207,6 +211,15 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 		e.kubeconfig = e.ServiceAccountKubeconfig(t, e.ns, "viewer")
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetPodsMetric")
 	}, nil},
+}
+
+// awaitRead waits until a metric is there: the controller reads as soon as an autoscaler is created.
+func (e *explained) awaitRead(t *testing.T, path string) {
+	t.Helper()
+	within(t, func() error {
+		_, err := e.Get(t.Context(), path)
+		return err
+	})
 }
 
 const sharingDeployment = `

@@ -55,7 +55,6 @@ func creditsTheNextHolderOfAnAddress(t *testing.T, c *cluster) {
 		if again := c.pod(t, ns, name, "default"); addressOf(t, again) != address {
 			t.Fatalf("%s has %s, want %s", name, again.Status.PodIP, address)
 		}
-		c.awaitSender(t, ns, name)
 		c.sendFrom(t, address, "hits:2|c")
 		c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{name: 2})
 		if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/ghost"); err == nil {
@@ -117,7 +116,6 @@ func believesNoStranger(t *testing.T, c *cluster) {
 	ns, other := c.Namespace(t, "mine"), c.Namespace(t, "yours")
 	me, victim := addressOf(t, c.pod(t, ns, "me", "default")), addressOf(t, c.pod(t, other, "victim", "default"))
 	neighbour := c.pod(t, ns, "neighbour", "default")
-	c.awaitSender(t, ns, "me")
 	c.sendFrom(t, victim, "load:1|g\nshared:1|g|#sluice_object:external")
 	before := c.sluice.Metrics()[`sluice_samples_rejected_total{reason="identity",receiver="statsd_udp"}`]
 	claims := []string{

@@ -42,7 +42,7 @@ func TestReplicasShareLimits(t *testing.T) {
 
 	ns := first.Namespace(t, "shared")
 	address := addressOf(t, first.pod(t, ns, "one", "default"))
-	first.awaitSender(t, ns, "one")
+	second.awaitSender(t, ns, "one")
 	path := func(name string) string { return "/v1/namespaces/" + ns + "/pods/one/" + name }
 	put := func(c *cluster, name string, want int) { c.push(t, address, http.MethodPut, path(name), "1", want) }
 	for i := range 4 {

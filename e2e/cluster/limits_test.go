@@ -15,7 +15,6 @@ func refusesTheSixthMetric(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "limits")
 	one := c.pod(t, ns, "one", "default")
 	address := addressOf(t, one)
-	c.awaitSender(t, ns, "one")
 	for i := range 5 {
 		c.sendFrom(t, address, fmt.Sprintf("m%d:1|g", i))
 	}

@@ -18,7 +18,6 @@ func listsWhatIsThere(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "lists")
 	one := c.pod(t, ns, "one", "default")
 	address := addressOf(t, one)
-	c.awaitSender(t, ns, "one")
 	for i := range 6 {
 		c.sendFrom(t, address, fmt.Sprintf("m%d:1|g", i))
 		if i < 5 {

@@ -31,7 +31,6 @@ func TestAPIServerOutage(t *testing.T) {
 	release := c.Kubelet.Hold(early)
 	c.Apply(t, early, podManifest("starting", "default"))
 	address := c.Kubelet.Address(t, early, "starting")
-	c.awaitSender(t, ns, "old")
 	before := c.sluice.Metrics()["sluice_cluster_pods"]
 
 	c.KillAPIServer(t)

@@ -14,11 +14,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// pod makes one, and waits until it is ready.
+// pod makes one, and waits until it is ready, and until Sluice credits to it what it sends.
 func (c *cluster) pod(t *testing.T, namespace, name, account string) core.Pod {
 	t.Helper()
 	c.Apply(t, namespace, podManifest(name, account))
-	return c.AwaitPods(t, namespace, "app="+name, 1)[0]
+	pod := c.AwaitPods(t, namespace, "app="+name, 1)[0]
+	c.awaitSender(t, namespace, name)
+	return pod
 }
 
 func podManifest(name, account string) string {
@@ -101,7 +103,6 @@ func scalesOnAnExternal(t *testing.T, c *cluster) {
 func takesWhatAPushgatewayTakes(t *testing.T, c *cluster) {
 	ns, other := c.Namespace(t, "gateway"), c.Namespace(t, "elsewhere")
 	batch, stranger := addressOf(t, c.pod(t, ns, "batch", "default")), addressOf(t, c.pod(t, other, "stranger", "default"))
-	c.awaitSender(t, other, "stranger")
 	const group = "/metrics/job/import"
 	c.push(t, batch, http.MethodPut, group, "# TYPE rows_total counter\nrows_total 100\nqueue_length{queue=\"mail\"} 17\n", http.StatusOK)
 	c.push(t, batch, http.MethodPut, group, "# TYPE rows_total counter\nrows_total 160\nqueue_length{queue=\"mail\"} 18\n", http.StatusOK)

@@ -96,7 +96,6 @@ spec:
 func boundTokensNameTheirPod(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "bound")
 	pod, other := c.pod(t, ns, "web", "default"), c.pod(t, ns, "neighbour", "default")
-	c.awaitSender(t, ns, "web")
 	token := c.tokenFor(t, ns, "default", "sluice", &authentication.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
 	c.wantPush(t, token, "POST", "/v1/statsd", "hits:3|c\n", 200, "")
 	c.wantPush(t, token, "PUT", "/v1/namespaces/"+ns+"/pods/web/load", "2", 200, "")

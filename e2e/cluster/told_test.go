@@ -10,7 +10,6 @@ import (
 func forgetsAFinishedPod(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "finished")
 	done, runs := c.pod(t, ns, "done", "default"), c.pod(t, ns, "runs", "default")
-	c.awaitSender(t, ns, "runs")
 	c.sendFrom(t, addressOf(t, done), "hits:7|c")
 	c.sendFrom(t, addressOf(t, runs), "hits:3|c")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"done": 7, "runs": 3})
@@ -44,7 +43,6 @@ spec:
 	c.wantEvent(t, wrong, "misplaced", "sluice.dev/Pod", "type")
 	// The bad values count for nothing: the limit is the default.
 	one := c.pod(t, ns, "one", "default")
-	c.awaitSender(t, ns, "one")
 	c.sendFrom(t, addressOf(t, one), "m0:1|g\nm1:1|g\nm2:1|g\nm3:1|g\nm4:1|g\nm5:1|g")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/m4", map[string]float64{"one": 1})
 	if got, err := c.values(t, "/namespaces/"+ns+"/pods/*/m5"); err == nil {

@@ -51,7 +51,6 @@ func (c *cluster) producer(t *testing.T, name string) *worker {
 	t.Helper()
 	w := &worker{cluster: c, ns: c.Namespace(t, name)}
 	w.from = addressOf(t, c.pod(t, w.ns, "producer", "default"))
-	c.awaitSender(t, w.ns, "producer")
 	w.push(t, "0")
 	return w
 }
