@@ -162,7 +162,8 @@ func scrapesAll(t *testing.T, histogram func(p *scraper, observations int), flag
 		push(fmt.Sprintf("latency:%d|ms|%s", i+1, tags))
 	}
 	push("http.requests:3|c|" + tags + ",code:200\nhttp.requests:4|c|" + tags + ",code:500\nqueue.depth:7|g\nusers:a|s|" + tags + "\nusers:b|s|" + tags)
-	send(t, s, http.MethodPut, "/metrics/job/import/instance/a", "rows 17\n")
+	send(t, s, http.MethodPut, "/metrics/job/import/instance/a",
+		"rows 17\n{\"http.errors\",\"log level\"=\"warn\"} 2\n{\"größe\"} 5\n") // Debian's Prometheus 2.42 knows no UTF-8 names
 
 	p.wants(0, map[string]float64{
 		`sum(up)`:                     6,
@@ -177,6 +178,8 @@ func scrapesAll(t *testing.T, histogram func(p *scraper, observations int), flag
 		`http_requests{job="statsd",code="500"}`:                                    4,
 		`latency_sum{job="statsd"}`:                                                 5.05,
 		`rows{job="import",instance="a"}`:                                           17,
+		`http_errors{job="import",log_level="warn"}`:                                2,
+		`gr__e{job="import"}`:                                                       5,
 		`sluice_export_left_out_series{job="sluice"}`:                               0,
 	})
 	p.wants(0.1, map[string]float64{
