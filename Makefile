@@ -58,7 +58,7 @@ unit:
 
 # The long tests of packages with shared memory, which the race detector makes too slow: without it.
 long:
-	$(GOTEST) -timeout 20m ./adapter ./adapter/cluster ./aggregate ./receiver/push ./replica ./store/...
+	$(GOTEST) -timeout 20m ./adapter ./adapter/cluster ./aggregate ./keda ./receiver/push ./replica ./store/...
 
 loadtest:
 	$(GOTEST) -count=1 -timeout 10m ./loadtest

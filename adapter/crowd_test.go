@@ -13,6 +13,9 @@ import (
 )
 
 func TestACrowdKeepsNoneOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("handshakes have two seconds, which the race detector takes from thousands of connections")
+	}
 	address := crowd.Address(t)
 	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
 		cfg := DefaultConfig()

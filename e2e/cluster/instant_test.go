@@ -305,8 +305,8 @@ func withoutGenerations(t *testing.T, c *cluster) {
 // nudgePushes: docs/performance.md has the command and what it printed.
 var nudgePushes = flag.Int("nudges", 0, "number of pushes that TestNudgeLatency measures; 0: it is skipped")
 
-// A push's time to another number of replicas, as a client of the API server sees it in a watch. The controller
-// syncs every 15 s, as everywhere.
+// A push's time to another number of replicas, as a client of the API server sees it in a watch: with nudges,
+// without them, and of many autoscalers that one push moves. The controller syncs every 15 s, as everywhere.
 func TestNudgeLatency(t *testing.T) {
 	t.Parallel()
 	if *nudgePushes == 0 {
@@ -315,21 +315,59 @@ func TestNudgeLatency(t *testing.T) {
 	cfg := controlplane.DefaultConfig()
 	cfg.HPASync = 15 * time.Second
 	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
-	w := c.instantWorker(t, "latency", instantAutoscaler+instantBehavior)
-	var took []time.Duration
-	for i := range *nudgePushes {
-		time.Sleep(1500 * time.Millisecond) // an autoscaler is nudged once a second
-		took = append(took, w.untilReplicas(t, int32(1+4*((i+1)%2))))
+	plain := strings.Replace(instantAutoscaler, `annotations: {sluice.dev/instant: "true"}`, "", 1)
+	for _, one := range []struct {
+		name, autoscaler string
+		pushes           int
+	}{{"with", instantAutoscaler + instantBehavior, *nudgePushes}, {"without", plain + instantBehavior, (*nudgePushes + 2) / 3}} {
+		w := c.instantWorker(t, one.name, one.autoscaler)
+		var took []time.Duration
+		for i := range one.pushes {
+			time.Sleep(1500 * time.Millisecond) // an autoscaler is nudged once a second
+			took = append(took, w.untilReplicas(t, 1, int32(1+4*((i+1)%2)))...)
+		}
+		logLatencies(t, one.name+" nudges", took)
 	}
-	slices.Sort(took)
-	t.Logf("%d pushes: p50 %v, p99 %v, worst %v", len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+	c.movesMany(t, plain, "300 without nudges")
+	c.movesMany(t, instantAutoscaler, "300 with nudges")
 }
 
-// untilReplicas pushes a value that asks for a number of replicas, and returns the time until a watch shows it.
-func (w *worker) untilReplicas(t *testing.T, want int32) time.Duration {
+// movesMany has 300 autoscalers of one metric, whose value then asks each for a second replica.
+func (c *cluster) movesMany(t *testing.T, autoscaler, name string) {
+	t.Helper()
+	const many = 300
+	w := c.producer(t, "many")
+	w.push(t, "5")
+	var manifests []string
+	for i := range many {
+		named := strings.NewReplacer("name: worker", fmt.Sprint("name: worker-", i))
+		manifests = append(manifests, deployment(fmt.Sprint("worker-", i)), named.Replace(autoscaler))
+	}
+	w.Apply(t, w.ns, manifests...)
+	within(t, func() error {
+		all, err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).List(t.Context(), metav1.ListOptions{})
+		for i := range all.Items {
+			if all.Items[i].Status.DesiredReplicas != 1 {
+				err = fmt.Errorf("%s: %+v", all.Items[i].Name, all.Items[i].Status)
+			}
+		}
+		return err
+	})
+	logLatencies(t, name, w.untilReplicas(t, many, 2))
+}
+
+func logLatencies(t *testing.T, name string, took []time.Duration) {
+	t.Helper()
+	slices.Sort(took)
+	t.Logf("%s: %d times, p50 %v, p99 %v, worst %v", name, len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+}
+
+// untilReplicas pushes a value that asks for a number of replicas, and returns the times until a watch shows it
+// at so many Deployments.
+func (w *worker) untilReplicas(t *testing.T, of int, want int32) (took []time.Duration) {
 	t.Helper()
 	deployments := w.Kubernetes.AppsV1().Deployments(w.ns)
-	now, err := deployments.Get(t.Context(), "worker", metav1.GetOptions{})
+	now, err := deployments.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,13 +376,17 @@ func (w *worker) untilReplicas(t *testing.T, want int32) time.Duration {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
+	seen := map[string]bool{}
 	began := time.Now()
 	w.push(t, fmt.Sprint(10*want))
 	for event := range watch.ResultChan() {
-		if of, is := event.Object.(*apps.Deployment); is && *of.Spec.Replicas == want {
-			return time.Since(began)
+		if one, is := event.Object.(*apps.Deployment); is && *one.Spec.Replicas == want && !seen[one.Name] {
+			seen[one.Name] = true
+			if took = append(took, time.Since(began)); len(took) == of {
+				return took
+			}
 		}
 	}
 	t.Fatal("the watch ended")
-	return 0
+	return nil
 }
