@@ -37,16 +37,17 @@ func (s *stream) kill(down int) {
 // reach are the ticks of the window, and those by which a shadow may be late.
 const reach = 100 + 15
 
-// lowest is the lowest rate that readers may see: 45 if the window has one kill, less if it has more,
-// by what those lost.
+// lowest is the lowest rate that readers may see: 45 if the window has one kill. If it has more, the newest may
+// lower the rate as much, for as long as its tick is half one of before and half one of after; the others lower
+// it by what they lost.
 func (s *stream) lowest() float64 {
-	sum, most := int64(0), int64(0)
+	sum, newest := int64(0), int64(0)
 	for _, one := range s.lost {
 		if s.up-one.up <= reach {
-			sum, most = sum+one.units, max(most, one.units)
+			sum, newest = sum+one.units, one.units
 		}
 	}
-	return 45 - float64(sum-most)/10
+	return 45 - float64(sum-newest)/10
 }
 
 // fills reports whether a process has heard, by a tick, that the stream filled a window. A shadow that lacks a
