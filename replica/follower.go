@@ -91,6 +91,8 @@ type restart struct {
 	docs           followedDocuments
 	askedDocuments time.Time
 	askedFlush     uint64 // the flush that the origin waits for; 0: none
+	askedRemoved   uint64 // the flush whose removals it waits for; 0: none
+	removals       uint64 // the own flush that has what the documents removed here
 }
 
 // followedBlock is a block of the shadow.

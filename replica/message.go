@@ -361,17 +361,23 @@ func readDocuments(body []byte) (m documentsBody, err error) {
 type syncBody struct {
 	of    sender // the incarnation whose flush it is, without a name
 	flush uint64
+	// removed: and whether what the follower's table lost by the documents before that flush is gone from every
+	// live replica.
+	removed bool
 }
+
+const flagRemoved = 1
 
 func (m *syncBody) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, m.of.epoch)
 	dst = binary.LittleEndian.AppendUint64(dst, m.of.incarnation)
-	return binary.AppendUvarint(dst, m.flush)
+	return append(binary.AppendUvarint(dst, m.flush), bit(m.removed, flagRemoved))
 }
 
 func readSync(body []byte) (m syncBody, err error) {
 	d := blob.Decoder{Rest: body}
 	m.of.epoch, m.of.incarnation, m.flush = d.Uint64(), d.Uint64(), d.Uvarint()
+	m.removed = d.Byte()&flagRemoved != 0
 	if d.Err != nil || len(d.Rest) > 0 {
 		return syncBody{}, errDamaged
 	}

@@ -24,7 +24,7 @@ func bodies() map[messageType][]byte {
 		typeNumbers:   (&numbersBody{seqs: []uint64{1, 0, 1 << 40}}).append(nil),
 		typeDocuments: (&documentsBody{seq: 3, batch: 1, batches: 2, docs: []Document{{"a", 5, []byte("x")}, {"b", -1, nil}, {"c", 0, []byte{}}}}).append(nil),
 		typeSync:      (&syncBody{of: sender{"", 1, 2}, flush: 3}).append(nil),
-		typeSynced:    (&syncBody{of: sender{"", 1, 2}, flush: 3}).append(nil),
+		typeSynced:    (&syncBody{of: sender{"", 1, 2}, flush: 3, removed: true}).append(nil),
 		typeRelay:     (&relayBody{true, []silentOrigin{aSilentOrigin, aSilentOrigin}}).append(nil),
 		typeWantRelay: (&wantRelayBody{key: aSilentOrigin.key, versions: true, blocks: []int{5, 4000}}).append(nil),
 		typeVersions:  (&versionsBody{aSilentOrigin, []version{{7, 3, 1 << 30}, {}, {2, 0, 0}}}).append(nil),

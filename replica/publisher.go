@@ -163,6 +163,13 @@ func (p *publisher) flushes() (uint64, <-chan struct{}) {
 	return p.beat.flush, p.flushed
 }
 
+// afterNow is the number of the first flush that surely has what the table has now: one that is in progress may
+// have passed a block.
+func (p *publisher) afterNow() uint64 {
+	newest, _ := p.flushes()
+	return newest + 2
+}
+
 // numberOf returns the newest number of a block and of the flushes. A state that is read
 // afterwards includes both.
 func (p *publisher) numberOf(block int) (seq, flush uint64, ok bool) {

@@ -21,7 +21,7 @@ func (f *follower) compareLocked(now time.Time) {
 		return
 	}
 	f.complete = f.beat.flush == m.flush && f.lacking == 0 && f.digest == m.digest
-	lacksDocuments := f.r.parts.Documents != nil && f.docs.lacks(m.documents)
+	lacksDocuments := f.lacksDocumentsLocked()
 	defer f.reportLocked()
 	switch {
 	case f.complete:
@@ -44,6 +44,11 @@ func (f *follower) compareLocked(now time.Time) {
 		f.askedDocuments = now
 		f.wantLocked(&wantBody{documents: true})
 	}
+}
+
+// lacksDocumentsLocked reports whether documents are missing that the newest heartbeat tells of.
+func (f *follower) lacksDocumentsLocked() bool {
+	return f.r.parts.Documents != nil && f.docs.lacks(f.newest.documents)
 }
 
 // askSilentLocked asks for the first announcement of silent origins.
@@ -140,22 +145,40 @@ func (f *follower) applyDocumentsLocked(m *documentsBody) {
 	}
 	if len(m.docs) > 0 {
 		f.r.parts.Documents.Apply(f.key.name, m.docs)
+		f.removals = f.r.publisher.afterNow()
 	}
 	f.docs.enter(m)
+	f.answerSyncLocked()
 }
 
 // noteSyncLocked answers the question whether a flush is applied, at once or when it is.
 func (f *follower) noteSyncLocked(m *syncBody) {
-	f.askedFlush = max(f.askedFlush, m.flush)
+	if m.removed {
+		f.askedRemoved = max(f.askedRemoved, m.flush)
+	} else {
+		f.askedFlush = max(f.askedFlush, m.flush)
+	}
 	f.answerSyncLocked()
 }
 
-// answerSyncLocked tells an origin that the flush that it asked for is applied here.
+// answerSyncLocked tells an origin that the flush that it asked for is applied here, with the documents before
+// it; and that what they removed here is gone everywhere.
 func (f *follower) answerSyncLocked() {
-	if f.askedFlush == 0 || !f.complete || f.beat.flush < f.askedFlush {
+	if !f.complete || f.lacksDocumentsLocked() {
 		return
 	}
-	f.askedFlush = 0
-	m := syncBody{of: sender{epoch: f.key.epoch, incarnation: f.incarnation}, flush: f.beat.flush}
+	if f.askedFlush > 0 && f.beat.flush >= f.askedFlush {
+		f.askedFlush = 0
+		f.confirmLocked(false)
+	}
+	if f.askedRemoved > 0 && f.beat.flush >= f.askedRemoved && f.r.syncs.isEverywhere(f.removals) {
+		f.askedRemoved = 0
+		f.confirmLocked(true)
+	}
+}
+
+func (f *follower) confirmLocked(removed bool) {
+	of := sender{epoch: f.key.epoch, incarnation: f.incarnation}
+	m := syncBody{of: of, flush: f.beat.flush, removed: removed}
 	f.r.send(f.r.subjects.of(syncedOf, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
 }

@@ -124,7 +124,7 @@ func (r *Replica) handOver() {
 	newest, _ := r.publisher.flushes()
 	for {
 		one, end := context.WithTimeout(ctx, handOverFlush)
-		err := r.syncs.confirm(one, newest)
+		err := r.syncs.confirm(one, question{flush: newest})
 		end()
 		if err != nil && ctx.Err() == nil {
 			r.publisher.flush()

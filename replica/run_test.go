@@ -227,6 +227,7 @@ type fakeDocuments struct {
 	own     map[string]Document
 	changed []Document
 	applied map[string]Document // of all origins
+	heard   func()              // is called for each document of another origin that is new; may be nil
 }
 
 func newFakeDocuments() *fakeDocuments {
@@ -265,7 +266,10 @@ func (d *fakeDocuments) Apply(_ string, docs []Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, one := range docs {
-		d.applyLocked(one)
+		before := d.applied[one.Key].Stamp
+		if d.applyLocked(one); d.heard != nil && d.applied[one.Key].Stamp != before {
+			d.heard()
+		}
 	}
 }
 
@@ -319,6 +323,78 @@ func TestSyncAll(t *testing.T) {
 		for _, m := range []*member{c, b, a} {
 			m.leave()
 		}
+	})
+}
+
+// After SyncDeletion, every replica has what the others changed because of a document. Replicas whose documents
+// change each other's tables at once don't wait for each other.
+func TestSyncDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange()
+		all := []*member{join(t, e, "a"), join(t, e, "b"), join(t, e, "c")}
+		for _, m := range all {
+			m.docs.heard = func() { m.add(0, 1) }
+		}
+		time.Sleep(3 * time.Second)
+		want := uint64(0)
+		deletes := func(m *member, stamp int) {
+			m.docs.put(Document{m.replica.me.name, int64(stamp), []byte{1}})
+			began := time.Now()
+			if err := m.replica.SyncDeletion(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 300*time.Millisecond {
+				t.Errorf("took %v", took)
+			}
+		}
+		for i := range 20 {
+			deletes(all[i%3], i+1)
+			want += 2
+			for _, m := range all {
+				if got := m.total(); got != want {
+					t.Fatalf("after %d documents, %s answers %d, want %d", i+1, m.replica.me.name, got, want)
+				}
+			}
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond)
+		}
+		var deleting sync.WaitGroup
+		for _, m := range all {
+			deleting.Go(func() {
+				for i := range 20 {
+					deletes(m, 100+i)
+				}
+			})
+		}
+		deleting.Wait()
+		for _, m := range all {
+			if got := m.total(); got != want+120 {
+				t.Errorf("%s answers %d, want %d", m.replica.me.name, got, want+120)
+			}
+			m.leave()
+		}
+	})
+}
+
+// A deletion whose document is lost is not confirmed before the replica has heard of it.
+func TestSyncAllHasTheDocuments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newExchange()
+		a, b := join(t, e, "a"), join(t, e, "b")
+		time.Sleep(3 * time.Second)
+		e.mu.Lock()
+		e.lose = func(_, subject string) bool { return strings.HasSuffix(subject, "."+topicDoc) }
+		e.mu.Unlock()
+		for i := range int64(5) {
+			a.docs.put(Document{"gone", i + 1, []byte(fmt.Sprint(i))})
+			if err := a.replica.SyncAll(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := b.docs.text("gone"), fmt.Sprint(i); got != want {
+				t.Fatalf("b has %q of the document, want %q", got, want)
+			}
+		}
+		b.leave()
+		a.leave()
 	})
 }
 

@@ -15,45 +15,72 @@ type syncs struct {
 
 	mu       sync.Mutex
 	applied  map[originKey]uint64 // the newest flush that a replica has said to have
+	removed  map[originKey]uint64 // the newest whose removals it has said to be everywhere
 	answered chan struct{}        // closed by the next answer
 }
 
 func (s *syncs) init(r *Replica) {
-	s.r, s.applied, s.answered = r, map[originKey]uint64{}, make(chan struct{})
+	s.r, s.applied, s.removed = r, map[originKey]uint64{}, map[originKey]uint64{}
+	s.answered = make(chan struct{})
+}
+
+// question is what other replicas are asked.
+type question struct {
+	flush   uint64
+	removed bool // see syncBody
 }
 
 // SyncAll returns when every live replica has applied all that was applied here before the call.
 // Its error names the replicas that have not.
 func (r *Replica) SyncAll(ctx context.Context) error {
-	// A flush in progress may have passed a block before the call. The one after it has not.
-	newest, ended := r.publisher.flushes()
-	for flush := newest; flush < newest+2; flush, ended = r.publisher.flushes() {
+	flush, err := r.flushAll(ctx)
+	if err != nil {
+		return err
+	}
+	return r.syncs.confirm(ctx, question{flush: flush})
+}
+
+// SyncDeletion is SyncAll for a deletion: the live replicas have also applied what each of them removed because
+// of it. A replica that has heard of a deletion may still answer with what another one has not removed: it
+// doesn't hide series that are so young that only their origin knows whether they were born before.
+func (r *Replica) SyncDeletion(ctx context.Context) error {
+	flush, err := r.flushAll(ctx)
+	if err != nil {
+		return err
+	}
+	return r.syncs.confirm(ctx, question{flush: flush, removed: true})
+}
+
+// flushAll returns when all that was applied before the call is published, and the number of the last flush
+// with it.
+func (r *Replica) flushAll(ctx context.Context) (uint64, error) {
+	last := r.publisher.afterNow()
+	for newest, ended := r.publisher.flushes(); newest < last; newest, ended = r.publisher.flushes() {
 		r.parts.FlushSoon()
 		select {
 		case <-ended:
 		case <-ctx.Done():
-			return fmt.Errorf("replica: no flush has ended: %w", ctx.Err())
+			return 0, fmt.Errorf("replica: no flush has ended: %w", ctx.Err())
 		}
 	}
-	return r.syncs.confirm(ctx, newest+2)
+	return last, nil
 }
 
 // syncEvery is the time between two questions.
 const syncEvery = 50 * time.Millisecond
 
-// confirm asks all live replicas until each has applied a flush.
-func (s *syncs) confirm(ctx context.Context, flush uint64) error {
-	m := syncBody{of: s.r.me, flush: flush}
+// confirm asks all live replicas until each has confirmed.
+func (s *syncs) confirm(ctx context.Context, q question) error {
 	every := time.NewTicker(syncEvery)
 	defer every.Stop()
 	ask := true
 	for {
-		missing, answered := s.missing(flush)
+		missing, answered := s.missing(q)
 		if len(missing) == 0 {
 			return nil
 		}
 		if ask {
-			s.r.send(s.r.subjects.of(flowOf, s.r.me.name, topicSync), typeSync, m.append(nil), nil)
+			s.ask(q)
 		}
 		select {
 		case <-answered:
@@ -64,6 +91,26 @@ func (s *syncs) confirm(ctx context.Context, flush uint64) error {
 			return fmt.Errorf("replica: %s did not confirm the change: %w", strings.Join(missing, ", "), ctx.Err())
 		}
 	}
+}
+
+func (s *syncs) ask(q question) {
+	m := syncBody{of: s.r.me, flush: q.flush, removed: q.removed}
+	s.r.send(s.r.subjects.of(flowOf, s.r.me.name, topicSync), typeSync, m.append(nil), nil)
+}
+
+// isEverywhere reports whether every live replica has applied a flush. If not, it flushes or asks, for the next
+// call; it does not wait. Replicas that wait for each other's removals would wait forever if the answer to ask
+// waited for removals, too.
+func (s *syncs) isEverywhere(flush uint64) bool {
+	if newest, _ := s.r.publisher.flushes(); newest < flush {
+		s.r.parts.FlushSoon()
+		return false
+	}
+	missing, _ := s.missing(question{flush: flush})
+	if len(missing) > 0 {
+		s.ask(question{flush: flush})
+	}
+	return len(missing) == 0
 }
 
 // HearDocuments returns when the documents that live replicas had before the call are applied here. Its
@@ -120,17 +167,25 @@ func (h *heardDocuments) has() bool {
 	return (f.newest.flush >= h.flush || f.incarnation != h.incarnation) && !f.docs.lacks(f.newest.documents)
 }
 
-// missing names the live replicas that have not confirmed a flush.
-func (s *syncs) missing(flush uint64) (names []string, answered <-chan struct{}) {
+// missing names the live replicas that have not confirmed.
+func (s *syncs) missing(q question) (names []string, answered <-chan struct{}) {
 	live := s.r.origins.live(s.r.now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	confirmed := s.confirmedLocked(q.removed)
 	for _, f := range live {
-		if s.applied[f.key] < flush {
+		if confirmed[f.key] < q.flush {
 			names = append(names, f.key.name)
 		}
 	}
 	return names, s.answered
+}
+
+func (s *syncs) confirmedLocked(removed bool) map[originKey]uint64 {
+	if removed {
+		return s.removed
+	}
+	return s.applied
 }
 
 // answer enters an answer.
@@ -140,11 +195,11 @@ func (s *syncs) answer(h *header, m *syncBody) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := originKey{h.name, h.epoch}
-	if _, known := s.applied[key]; !known && len(s.applied) >= 2*maxOrigins {
-		clear(s.applied) // of origins that came and went
+	key, confirmed := originKey{h.name, h.epoch}, s.confirmedLocked(m.removed)
+	if _, known := confirmed[key]; !known && len(confirmed) >= 2*maxOrigins {
+		clear(confirmed) // of origins that came and went
 	}
-	s.applied[key] = max(s.applied[key], m.flush)
+	confirmed[key] = max(confirmed[key], m.flush)
 	close(s.answered)
 	s.answered = make(chan struct{})
 }

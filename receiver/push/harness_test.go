@@ -299,9 +299,10 @@ func (d *disk) Sync(ctx context.Context) error {
 
 // others are Replicas.
 type others struct {
-	calls atomic.Int64
-	err   error
-	heard func() error // HearDocuments; may be nil
+	calls     atomic.Int64
+	deletions atomic.Int64 // calls of SyncDeletion
+	err       error
+	heard     func() error // HearDocuments; may be nil
 }
 
 func (o *others) HearDocuments(context.Context) error {
@@ -316,6 +317,11 @@ func (*others) Name() string { return "sluice-1" }
 func (o *others) SyncAll(context.Context) error {
 	o.calls.Add(1)
 	return o.err
+}
+
+func (o *others) SyncDeletion(ctx context.Context) error {
+	o.deletions.Add(1)
+	return o.SyncAll(ctx)
 }
 
 type harness struct {

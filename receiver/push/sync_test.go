@@ -31,6 +31,9 @@ func TestSyncAll(t *testing.T) {
 			t.Errorf("%s %s did not wait for disk and replicas", c.method, c.path)
 		}
 	}
+	if n := replicas.deletions.Load(); n != 1 {
+		t.Errorf("waited %d times for what others removed, want once: for the deletion of the metric", n)
+	}
 	all := replicas.calls.Load()
 	if status, answer := h.do("PUT", "/v1/external/m?sync=true", "5"); status != 200 || !strings.Contains(answer, `"replica":"sluice-1"`) {
 		t.Error(status, answer)

@@ -40,6 +40,9 @@ type Replicas interface {
 	// SyncAll waits until every live replica has all that was applied here before the call. The
 	// error names those that have not answered.
 	SyncAll(ctx context.Context) error
+	// SyncDeletion waits, in addition, until no live replica has what others removed because of deletions here
+	// before the call.
+	SyncDeletion(ctx context.Context) error
 	// HearDocuments waits until this replica has the groups and deletions that every live replica had
 	// before the call. The error names those that were not heard.
 	HearDocuments(ctx context.Context) error
@@ -47,7 +50,12 @@ type Replicas interface {
 
 // Sync waits for the disk and, for SyncAll, for the replicas, also for requests in flight at
 // shutdown.
-func (x *Request) Sync(sync Sync) *Fault {
+func (x *Request) Sync(sync Sync) *Fault { return x.sync(sync, Replicas.SyncAll) }
+
+// SyncDeletion is Sync for a deletion of series.
+func (x *Request) SyncDeletion(sync Sync) *Fault { return x.sync(sync, Replicas.SyncDeletion) }
+
+func (x *Request) sync(sync Sync, all func(Replicas, context.Context) error) *Fault {
 	s := x.server
 	ctx, cancel := context.WithTimeout(s.life, s.cfg.SyncTimeout)
 	defer cancel()
@@ -58,7 +66,7 @@ func (x *Request) Sync(sync Sync) *Fault {
 	var elsewhere chan error
 	if sync == SyncAll && s.replicas != nil { // both wait for the same flush
 		elsewhere = make(chan error, 1)
-		go func() { elsewhere <- s.replicas.SyncAll(ctx) }()
+		go func() { elsewhere <- all(s.replicas, ctx) }()
 	}
 	if err := s.syncer.Sync(ctx); err != nil {
 		return unsynced("it was applied and is served, but it is not on disk: " + err.Error())

@@ -87,7 +87,7 @@ func (h *Handler) remove(x *httpserver.Request) {
 		return
 	}
 	if q.sync != httpserver.NoSync {
-		if f := x.Sync(q.sync); f != nil {
+		if f := x.SyncDeletion(q.sync); f != nil {
 			x.Reply(f.Status, struct {
 				Error *httpserver.ErrorAnswer `json:"error"`
 				httpserver.DeleteAnswer
