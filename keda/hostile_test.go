@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,19 +305,20 @@ func TestCallsWithoutAMessageEnd(t *testing.T) {
 // wantNoCalls waits until no unary call is counted.
 func (s *served) wantNoCalls(t *testing.T) {
 	t.Helper()
-	for deadline := time.Now().Add(late); s.server.patience.awaited.Load() != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d calls are counted", s.server.patience.awaited.Load())
-		}
-	}
+	awaitCount(t, "calls", &s.server.patience.awaited, 0)
 }
 
 // wantOpen waits until so many streams are counted: a stream's own goroutine counts it.
 func (s *served) wantOpen(t *testing.T, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(late); s.server.count.open.Load() != int64(want); time.Sleep(10 * time.Millisecond) {
+	awaitCount(t, "streams", &s.server.count.open, want)
+}
+
+func awaitCount(t *testing.T, what string, count *atomic.Int64, want int) {
+	t.Helper()
+	for deadline := time.Now().Add(late); count.Load() != int64(want); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d streams are counted, want %d", s.server.count.open.Load(), want)
+			t.Fatalf("%d %s are counted, want %d", count.Load(), what, want)
 		}
 	}
 }

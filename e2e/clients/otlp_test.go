@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -220,17 +218,13 @@ func TestOTLPOverGRPCIsQuoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exporter.Shutdown(context.Background())
-	err = exporter.Export(t.Context(), &metricdata.ResourceMetrics{Resource: resource.Empty(), ScopeMetrics: []metricdata.ScopeMetrics{
-		{Metrics: []metricdata.Metrics{{Name: "one", Data: metricdata.Gauge[int64]{DataPoints: []metricdata.DataPoint[int64]{{Value: 1}}}}}},
-	}})
+	gauge := metricdata.Gauge[int64]{DataPoints: []metricdata.DataPoint[int64]{{Value: 1}}}
+	err = exporter.Export(t.Context(), &metricdata.ResourceMetrics{Resource: resource.Empty(),
+		ScopeMetrics: []metricdata.ScopeMetrics{{Metrics: []metricdata.Metrics{{Name: "one", Data: gauge}}}}})
 	if err == nil {
 		t.Fatal("the export succeeded")
 	}
-	page, readErr := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
-	if readErr != nil {
-		t.Fatal(readErr)
-	}
-	_, row, quoted := strings.Cut(string(page), "an OpenTelemetry exporter over gRPC says ")
+	_, row, quoted := strings.Cut(page(t, "docs", "troubleshooting.md"), "an OpenTelemetry exporter over gRPC says ")
 	row, _, _ = strings.Cut(row, "|")
 	quotes := strings.Split(row, `"`)
 	for i := 1; i < len(quotes); i += 2 {

@@ -213,7 +213,7 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 	}, nil},
 }
 
-// awaitRead waits until a metric is there: the controller reads as soon as an autoscaler is created.
+// awaitRead waits until a path of the API server is answered.
 func (e *explained) awaitRead(t *testing.T, path string) {
 	t.Helper()
 	within(t, func() error {

@@ -61,10 +61,7 @@ func (c *cluster) explained(t *testing.T, name string) *explained {
 // awaitAutoscaler waits until Sluice knows an autoscaler, and so which metrics it names.
 func (e *explained) awaitAutoscaler(t *testing.T, name string) {
 	t.Helper()
-	within(t, func() error {
-		_, err := e.Get(t.Context(), "/apis/inspect.sluice.dev/v1alpha1/namespaces/"+e.ns+"/autoscalers/"+name)
-		return err
-	})
+	e.awaitRead(t, "/apis/inspect.sluice.dev/v1alpha1/namespaces/"+e.ns+"/autoscalers/"+name)
 }
 
 // workload applies a StatefulSet and returns a function that has a pod send a line again and again.

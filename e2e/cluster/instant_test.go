@@ -340,8 +340,8 @@ func (c *cluster) movesMany(t *testing.T, autoscaler, name string) {
 	w.push(t, "5")
 	var manifests []string
 	for i := range many {
-		named := strings.NewReplacer("name: worker", fmt.Sprint("name: worker-", i))
-		manifests = append(manifests, deployment(fmt.Sprint("worker-", i)), named.Replace(autoscaler))
+		name := fmt.Sprint("worker-", i)
+		manifests = append(manifests, deployment(name), strings.ReplaceAll(autoscaler, "name: worker", "name: "+name))
 	}
 	w.Apply(t, w.ns, manifests...)
 	within(t, func() error {
@@ -359,7 +359,8 @@ func (c *cluster) movesMany(t *testing.T, autoscaler, name string) {
 func logLatencies(t *testing.T, name string, took []time.Duration) {
 	t.Helper()
 	slices.Sort(took)
-	t.Logf("%s: %d times, p50 %v, p99 %v, worst %v", name, len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+	n := len(took)
+	t.Logf("%s: %d times, p50 %v, p99 %v, worst %v", name, n, took[n/2], took[n*99/100], took[n-1])
 }
 
 // untilReplicas pushes a value that asks for a number of replicas, and returns the times until a watch shows it
