@@ -34,31 +34,31 @@ func (s *stream) kill(down int) {
 	s.down = down
 }
 
-// reach are the ticks of the window, and those by which a shadow may be late.
+// reach are the ticks of the window, and those by which what a process hears may be late.
 const reach = 100 + 15
 
-// lowest is the lowest rate that readers may see: 45 if the window has one kill. If it has more, the newest may
-// lower the rate as much, for as long as its tick is half one of before and half one of after; the others lower
-// it by what they lost.
-func (s *stream) lowest() float64 {
+// lowest is the lowest rate that a reader may see that has heard nothing for lag ticks: 45 if its window has one
+// kill. If it has more, the newest may lower the rate as much, for as long as its tick is half one of before and
+// half one of after; the others lower it by what they lost.
+func (s *stream) lowest(lag int) float64 {
 	sum, newest := int64(0), int64(0)
 	for _, one := range s.lost {
-		if s.up-one.up <= reach {
+		if s.up-one.up <= reach+lag {
 			sum, newest = sum+one.units, one.units
 		}
 	}
 	return 45 - float64(sum-newest)/10
 }
 
-// fills reports whether a process has heard, by a tick, that the stream filled a window. A shadow that lacks a
-// part of a flush stands still, for patience at most: if that began in the first window, it reads as of then.
-func (s *stream) fills(p *process, tick int) bool {
+// lag is for how many ticks a process has heard nothing of the stream. A shadow that lacks a part of a flush
+// stands still, for patience at most, and reads as of then.
+func (s *stream) lag(p *process) int {
 	for _, one := range p.replica.Origins() {
 		if one.Name == s.name {
-			return tick-int(one.Lag/stepEvery) >= reach
+			return int(one.Lag / stepEvery)
 		}
 	}
-	return true
+	return 0
 }
 
 func simulateRates(t *testing.T, seed uint64) {
@@ -100,9 +100,11 @@ func simulateRates(t *testing.T, seed uint64) {
 				if !there {
 					continue // p has started while the origin was away
 				}
-				if v := rate.Float64(); v < s.lowest() && s.fills(p, tick) || v > 55 {
+				lag := s.lag(p)
+				filled := tick-lag >= reach // a window of the stream was heard
+				if v := rate.Float64(); v < s.lowest(lag) && filled || v > 55 {
 					t.Fatalf("tick %d: %s reads %v for %s, want 50, at least %v; %+v",
-						tick, p.name, v, podName(i), s.lowest(), p.replica.Origins())
+						tick, p.name, v, podName(i), s.lowest(lag), p.replica.Origins())
 				}
 			}
 		}
