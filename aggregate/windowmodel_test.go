@@ -163,8 +163,8 @@ func randomStream(r *rand.Rand, length time.Duration) *modelStream {
 		return (least + time.Duration(r.Int64N(int64(most-least)))).Truncate(time.Microsecond)
 	}
 	var next func() time.Duration
-	least := between(200*time.Millisecond, 12*time.Second)
-	switch s.form = []string{"regular", "jitter", "irregular", "bursts", "pauses", "one push", "changes"}[r.IntN(7)]; s.form {
+	first, least := between(0, 20*time.Second), between(200*time.Millisecond, 12*time.Second)
+	switch s.form = []string{"regular", "jitter", "irregular", "bursts", "pauses", "one push", "changes", "edges"}[r.IntN(8)]; s.form {
 	case "regular":
 		every := between(1500*time.Millisecond, 20*time.Second)
 		if r.IntN(4) == 0 {
@@ -201,8 +201,20 @@ func randomStream(r *rand.Rand, length time.Duration) *modelStream {
 			}
 			return least
 		}
+	case "edges": // one push a second as the ticks change, a little early or late
+		amount = func() int64 { return s.amount }
+		late := between(time.Millisecond, 5*time.Millisecond)
+		first = first.Truncate(modelTick) + modelTick + late
+		s.interval = modelTick
+		next = func() time.Duration {
+			before := late
+			if late = between(time.Millisecond, 5*time.Millisecond); r.IntN(2) == 0 {
+				late = -late
+			}
+			return modelTick + late - before
+		}
 	}
-	for at := between(0, 20*time.Second); at < length; at += next() {
+	for at := first; at < length; at += next() {
 		s.pushes = append(s.pushes, modelPush{at: at, amount: amount()})
 	}
 	return s
@@ -361,7 +373,7 @@ func (m *modelRun) compare(s *modelStream, came []modelPush, now, w time.Duratio
 		if m.outside < 5 {
 			least, _ := allowed.least.Float64()
 			most, _ := allowed.most.Float64()
-			m.t.Errorf("%s, %s (%s, every %s): count:%s %v, want %v to %v, measured %v; ages %v", name, s.form, s.kind, s.interval, metric.FormatWindow(w), got, least, most, may, agesOf(came, now, 2*w))
+			m.t.Errorf("%s, %s (%s, every %s): count:%s %v, want %v to %v, measured %v; now %v ages %v", name, s.form, s.kind, s.interval, metric.FormatWindow(w), got, least, most, may, now, agesOf(came, now, 2*w))
 		}
 	}
 	steady := now-came[0].at > time.Minute+2*s.interval+2*modelTick && m.resumed == 0

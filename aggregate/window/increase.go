@@ -39,9 +39,12 @@ const (
 	// SlowSlack is the tolerance of comparisons with SlowShare, because intervals are measured in
 	// ticks.
 	SlowSlack = 1.05
-	// leastInterval is the interval, in ticks, from which changes count as single pushes. Closer
-	// changes count only if History.Singles confirms it.
+	// leastInterval is the interval, in ticks, below which a number may be pushed once a tick.
 	leastInterval = 1.5
+	// singleInterval is the interval, in ticks, from which changes count as single pushes. Closer changes
+	// count only if History.Singles confirms it: a client that pushes once a tick, as the ticks change, has
+	// pauses of one and two ticks, and two pushes in some.
+	singleInterval = 2
 	// leastRegular is the number of alike intervals in a row that make a regular number, and leastYoung
 	// the number of those of a series that began lately.
 	leastRegular = 4
@@ -64,6 +67,8 @@ type cadence struct {
 	sum      float64
 	// least and most are the least and the most interval that has each change where it is.
 	least, most float64
+	// shortest and widest are the shortest and the longest of the alike pauses.
+	shortest, widest float64
 	// steps is the number of pauses since the last one that was skipped, runs their sums up to each of the
 	// last ones, and longest the longest pause that was skipped.
 	steps   int
@@ -88,13 +93,16 @@ func (p *cadence) take(pause float64) bool {
 		some := run - p.runs[(steps-k)%mostSteps]
 		least, most = max(least, (some-off)/float64(k)), min(most, (some+off)/float64(k))
 	}
+	shortest, widest := pause, pause
 	if p.Alike > 0 {
 		least, most = max(p.least, least), min(p.most, most)
+		shortest, widest = min(p.shortest, pause), max(p.widest, pause)
 	}
 	if least > most {
 		return false
 	}
-	p.least, p.most, p.sum, p.Interval, p.steps = least, most, sum, sum/n, steps
+	p.least, p.most, p.shortest, p.widest, p.sum, p.steps = least, most, shortest, widest, sum, steps
+	p.Interval = max(least, min(sum/n, most))
 	p.runs[steps%mostSteps] = run
 	p.Alike++
 	return true
@@ -103,10 +111,28 @@ func (p *cadence) take(pause float64) bool {
 // skip leaves out the pause before those that were taken: the process was down within it.
 func (p *cadence) skip(pause float64) { p.steps, p.longest = 0, max(p.longest, pause) }
 
-// regular reports whether the number is regular up to a push, and through the window: the row of alike
-// pauses begins before it, or nothing is known of earlier ones.
-func (p *cadence) regular(push int, covers bool) bool {
-	return p.Alike >= leastRegular && push >= p.first && (covers || p.first == 0)
+// regular reports whether the number is regular up to a push, the newest but n, and through the window: the
+// row of alike pauses begins before it, or nothing is known of earlier ones.
+func (p *cadence) regular(push, n int, covers bool) bool {
+	return p.Alike >= p.row(n) && push >= p.first && (covers || p.first == 0)
+}
+
+// row is the number of alike pauses in a row that make a number regular in a window of n pushes. The moment
+// of a push is known to a tick. Of pushes closer than two ticks whose pauses differ, a row as long as the window
+// tells n only up to one, as the plain window does; one of twice the length halves that.
+func (p *cadence) row(n int) int {
+	if p.Interval < singleInterval && n < manyPushes && p.widest-p.shortest > 0.75*intervalSlack {
+		return max(leastRegular, 2*n)
+	}
+	return leastRegular
+}
+
+// alone is the number of the newest changes that must be single pushes.
+func (p *cadence) alone(n int) int {
+	if p.Interval < singleInterval {
+		return min(max(n, p.row(n)), mostSingle)
+	}
+	return 0
 }
 
 // pushes is the number of pushes in a window of some ticks: whole ones, and a share; false: the number
@@ -174,11 +200,11 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) (s Stretch) {
 	m.Cadence = cadenceOf(all, down)
 	p, last := m.Cadence, len(all)-1
 	n, share, ok := p.pushes(window, m.quiet(all[last].Tick))
-	if !ok || p.Interval < leastInterval && int(single) < min(n, mostSingle) {
+	if !ok || int(single) < p.alone(n) {
 		return s
 	}
 	switch before := last - n; {
-	case p.regular(before, float64(all[p.first].Tick+1) <= s.From):
+	case p.regular(before, n, float64(all[p.first].Tick+1) <= s.From):
 		begun := all[before].Tick
 		s.measure(float64(begun), float64(begun+1), n, share, down.within(begun, m.Now.Tick+1))
 	case before < 0 && p.first == 0 && p.Alike >= leastYoung && all[0].Tick <= born+1:
