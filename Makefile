@@ -25,9 +25,9 @@ GOTEST ?= go test
 FUZZTIME ?= 10s
 
 # Packages with shared memory: their tests run under the race detector where there is a C compiler.
-SHARED := ./adapter/... ./aggregate/... ./autoscaler ./connlimit ./console ./deletion ./identity ./inspect/record ./keda ./limit ./operations \
-  ./policy ./ratelog ./receiver ./receiver/credential ./receiver/group ./receiver/ledger ./receiver/pending ./receiver/push/... \
-  ./relay ./replica/... ./rule ./store/... ./wake ./workload
+SHARED := ./adapter/... ./aggregate/... ./adapter/autoscaler ./internal/connlimit ./adapter/console ./replica/deletion ./receiver/identity ./adapter/inspect/record ./adapter/keda ./aggregate/limit ./internal/operations \
+  ./adapter/policy ./internal/ratelog ./receiver ./receiver/credential ./receiver/group ./receiver/ledger ./receiver/pending ./receiver/push/... \
+  ./receiver/relay ./replica/... ./aggregate/rule ./store/... ./adapter/autoscaler/wake ./aggregate/workload
 
 .PHONY: build run check test unit long binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
   staticcheck fuzz stress nightly tools chart image release clean
@@ -58,7 +58,7 @@ unit:
 
 # The long tests of packages with shared memory, which the race detector makes too slow: without it.
 long:
-	$(GOTEST) -timeout 20m ./adapter ./adapter/cluster ./aggregate ./keda ./receiver/push ./replica ./store/...
+	$(GOTEST) -timeout 20m ./adapter ./adapter/cluster ./aggregate ./adapter/keda ./receiver/push ./replica ./store/...
 
 loadtest:
 	$(GOTEST) -count=1 -timeout 10m ./loadtest
@@ -69,7 +69,7 @@ E2E = cd e2e && SLUICE_BINARY='$(CURDIR)/bin/sluice' $(GOTEST) -count=1
 
 # The binary, with real clients and across restarts.
 binary: build
-	$(E2E) -timeout 20m ./server ./clients ./console ./restart
+	$(E2E) -timeout 20m ./server ./clients ./adapter/console ./restart
 
 # Builds etcd, kube-apiserver and kube-controller-manager, and keeps them in the user's cache folder (or
 # SLUICE_E2E_CACHE). KUBERNETES=1.36.3 takes another version of Kubernetes than the default
@@ -86,7 +86,7 @@ e2e: build prepare
 # processor, into the same cache; KEDA=cached skips the tests instead.
 keda: build prepare
 	cd e2e && go run ./prepare -keda$(if $(filter cached,$(KEDA)), -cached)
-	$(E2E) -timeout 15m -parallel 8 ./keda
+	$(E2E) -timeout 15m -parallel 8 ./adapter/keda
 
 # The binary under the faults of docs/reliability.md: three minutes on an idle machine.
 # TORTURE=long make torture runs an hour. Tests that need loop devices are skipped without root.

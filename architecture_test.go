@@ -20,94 +20,152 @@ const module = "github.com/sluice-metrics/sluice"
 // metric; stages do not know each other: who needs something of another stage declares the methods,
 // and cmd/sluice joins them. A new package is an error here until somebody decides where it stands.
 var mayImport = map[string][]string{
-	"metric":                         {},
-	"config":                         {},
-	"connlimit":                      {"ratelog"},
-	"connlimit/crowd":                {}, // of tests
-	"ratelog":                        {},
-	"ratelog/logtest":                {}, // of tests
-	"smallest":                       {}, // it knows no item
-	"durable":                        {}, // it knows files only
-	"footprint":                      {}, // it knows the process only
-	"operations":                     {"connlimit", "config"},
-	"receiver/statsd":                {"metric", "config"},
-	"receiver/ledger":                {"metric"},
-	"receiver/pending":               {"inspect/record", "metric", "config", "ratelog", "receiver/ledger"},
-	"receiver":                       {"inspect/record", "receiver/ledger", "receiver/pending", "metric", "connlimit", "ratelog", "receiver/statsd", "config"},
-	"receiver/buckets":               {"metric"},
-	"receiver/exposition":            {"metric", "receiver/buckets"},
-	"receiver/remotewrite":           {"metric", "receiver/buckets"},
-	"receiver/otlp":                  {"metric", "receiver/buckets"},
-	"receiver/credential":            {"metric", "connlimit", "config"},
-	"receiver/group":                 {"metric", "ratelog", "receiver/buckets", "receiver/exposition", "config", "smallest"},
-	"identity":                       {"metric", "config"},
-	"limit":                          {"metric", "smallest", "ratelog", "config"},
-	"workload":                       {"metric"},
-	"reading":                        {"metric"},
-	"aggregate":                      {"config", "metric", "smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
-	"aggregate/blob":                 {}, // it knows bytes only
-	"aggregate/index":                {"metric", "aggregate/lookup", "aggregate/memory"},
-	"aggregate/kind":                 {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
-	"aggregate/lookup":               {"metric", "aggregate/memory"},
-	"aggregate/memory":               {}, // it knows bytes only
-	"aggregate/window":               {"metric", "aggregate/blob", "aggregate/memory"},
-	"store":                          {"config", "metric", "durable", "store/format", "store/folder", "store/wal", "store/database"},
-	"store/format":                   {},
-	"store/folder":                   {"durable", "store/format"},
-	"store/wal":                      {"durable", "store/format"},
-	"store/database":                 {"durable", "footprint", "store/format", "store/folder", "store/wal"},
-	"deletion":                       {"metric", "ratelog"},
-	"inspect/record":                 {"inspect", "metric"},
-	"inspect":                        {"metric", "smallest"}, // documents; who serves or shows them imports it
-	"explain":                        {"inspect", "metric", "suggest"},
-	"suggest":                        {}, // it knows words only
-	"rule":                           {"metric", "suggest"},
-	"autoscaler":                     {"inspect", "metric"},
-	"policy":                         {"metric"},
-	"console":                        {"config", "connlimit", "explain", "inspect", "metric"},
-	"export/otlp":                    {"config", "export", "metric", "ratelog"},
-	"relay":                          {"config", "ratelog"},
-	"export":                         {"metric", "receiver/exposition"},
-	"replica":                        {"aggregate/blob", "config", "ratelog"}, // a table is an interface
-	"mutualtls":                      {"config", "ratelog"},
-	"mutualtls/testauthority":        {}, // of tests
-	"keda":                           {"config", "connlimit", "keda/externalscaler", "metric", "mutualtls", "ratelog", "suggest"},
-	"keda/externalscaler":            {},
-	"wake":                           {"config", "explain", "inspect", "metric"},
-	"replica/natsbus":                {"config", "mutualtls", "ratelog"},
-	"adapter":                        {"policy", "adapter/valuelist", "config", "inspect", "metric", "connlimit", "durable"},
-	"adapter/cluster":                {"config", "inspect", "metric"},
-	"adapter/valuelist":              {"metric"},
-	"loadtest":                       {"keda/externalscaler"}, // it speaks the wire only
-	"cmd/sluice":                     {"inspect/record", "config", "metric", "deletion", "durable", "footprint", "operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "identity", "limit", "workload", "aggregate", "reading", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "keda", "inspect", "explain", "suggest", "autoscaler", "wake", "export", "export/otlp", "relay", "console", "policy", "receiver/credential", "rule", "cmd/sluice/client", "cmd/sluice/command"},
-	"cmd/sluice/client":              {"adapter", "adapter/cluster", "cmd/sluice/command", "config", "explain", "inspect", "keda", "metric", "receiver/statsd", "rule", "suggest"}, // grammars and documents, no stage
-	"cmd/sluice/command":             {"config", "metric", "suggest"},
-	"cmd/sluice/command/commandtest": {"cmd/sluice/command"}, // of tests
-	"cmd/sluice-loadtest":            {"loadtest"},
+	"metric":                           {},
+	"internal/config":                  {},
+	"internal/connlimit":               {"internal/ratelog"},
+	"internal/connlimit/crowd":         {}, // of tests
+	"internal/ratelog":                 {},
+	"internal/ratelog/logtest":         {}, // of tests
+	"internal/smallest":                {}, // it knows no item
+	"internal/durable":                 {}, // it knows files only
+	"internal/footprint":               {}, // it knows the process only
+	"internal/operations":              {"internal/connlimit", "internal/config"},
+	"receiver/statsd":                  {"metric", "internal/config"},
+	"receiver/ledger":                  {"metric"},
+	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger"},
+	"receiver":                         {"adapter/inspect/record", "receiver/ledger", "receiver/pending", "metric", "internal/connlimit", "internal/ratelog", "receiver/statsd", "internal/config"},
+	"receiver/buckets":                 {"metric"},
+	"receiver/exposition":              {"metric", "receiver/buckets"},
+	"receiver/remotewrite":             {"metric", "receiver/buckets"},
+	"receiver/otlp":                    {"metric", "receiver/buckets"},
+	"receiver/credential":              {"metric", "internal/connlimit", "internal/config"},
+	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest"},
+	"receiver/identity":                {"metric", "internal/config"},
+	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},
+	"aggregate/workload":               {"metric"},
+	"aggregate/rollup":                 {"metric"},
+	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate/blob":                   {}, // it knows bytes only
+	"aggregate/index":                  {"metric", "aggregate/lookup", "aggregate/memory"},
+	"aggregate/kind":                   {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate/lookup":                 {"metric", "aggregate/memory"},
+	"aggregate/memory":                 {}, // it knows bytes only
+	"aggregate/window":                 {"metric", "aggregate/blob", "aggregate/memory"},
+	"store":                            {"internal/config", "metric", "internal/durable", "store/format", "store/folder", "store/wal", "store/database"},
+	"store/format":                     {},
+	"store/folder":                     {"internal/durable", "store/format"},
+	"store/wal":                        {"internal/durable", "store/format"},
+	"store/database":                   {"internal/durable", "internal/footprint", "store/format", "store/folder", "store/wal"},
+	"replica/deletion":                 {"metric", "internal/ratelog"},
+	"adapter/inspect/record":           {"adapter/inspect", "metric"},
+	"adapter/inspect":                  {"metric", "internal/smallest"}, // documents; who serves or shows them imports it
+	"adapter/autoscaler/explain":       {"adapter/inspect", "metric", "internal/suggest"},
+	"internal/suggest":                 {}, // it knows words only
+	"aggregate/rule":                   {"metric", "internal/suggest"},
+	"adapter/autoscaler":               {"adapter/inspect", "metric"},
+	"adapter/policy":                   {"metric"},
+	"adapter/console":                  {"internal/config", "internal/connlimit", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
+	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog"},
+	"receiver/relay":                   {"internal/config", "internal/ratelog"},
+	"adapter/export":                   {"metric", "receiver/exposition"},
+	"replica":                          {"aggregate/blob", "internal/config", "internal/ratelog"}, // a table is an interface
+	"internal/mutualtls":               {"internal/config", "internal/ratelog"},
+	"internal/mutualtls/testauthority": {}, // of tests
+	"adapter/keda":                     {"internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest"},
+	"adapter/keda/externalscaler":      {},
+	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
+	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
+	"adapter":                          {"adapter/policy", "adapter/valuelist", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
+	"adapter/cluster":                  {"internal/config", "adapter/inspect", "metric"},
+	"adapter/valuelist":                {"metric"},
+	"loadtest":                         {"adapter/keda/externalscaler"}, // it speaks the wire only
+	"cmd/sluice":                       {"adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate/workload", "aggregate", "aggregate/rollup", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
+	"cmd/sluice/client":                {"adapter", "adapter/cluster", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
+	"cmd/sluice/command":               {"internal/config", "metric", "internal/suggest"},
+	"cmd/sluice/command/commandtest":   {"cmd/sluice/command"}, // of tests
+	"cmd/sluice-loadtest":              {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
 	"receiver/push/body":            {},
 	"receiver/push/number":          {"metric"},
-	"receiver/push/listener":        {"config", "connlimit", "ratelog", "receiver", "receiver/credential"},
-	"receiver/push/httpserver":      {"inspect/record", "policy", "config", "metric", "connlimit", "ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
-	"receiver/push/native":          {"inspect", "policy", "metric", "receiver/push/httpserver", "receiver/push/number", "suggest"},
+	"receiver/push/listener":        {"internal/config", "internal/connlimit", "internal/ratelog", "receiver", "receiver/credential"},
+	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
+	"receiver/push/native":          {"adapter/inspect", "adapter/policy", "metric", "receiver/push/httpserver", "receiver/push/number", "internal/suggest"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
-	"receiver/push/pushgateway":     {"metric", "policy", "connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
+	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
-	"receiver/push/serieshttp":      {"policy", "connlimit", "export", "metric", "receiver/exposition", "receiver/push/httpserver"},
-	"receiver/push":                 {"inspect/record", "policy", "config", "export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp"},
+	"receiver/push/serieshttp":      {"adapter/policy", "internal/connlimit", "adapter/export", "metric", "receiver/exposition", "receiver/push/httpserver"},
+	"receiver/push":                 {"adapter/inspect/record", "adapter/policy", "internal/config", "adapter/export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp"},
+}
+
+// rooms are the folders of the first level that hold packages, and the rooms that each may import: cmd joins
+// all of them; receiver accepts, aggregate rolls up, store persists, replica shares, adapter serves.
+var rooms = map[string][]string{
+	"cmd":       {"receiver", "aggregate", "store", "replica", "adapter", "metric", "internal", "loadtest"},
+	"receiver":  {"metric", "internal"},
+	"aggregate": {"metric", "internal"},
+	"store":     {"metric", "internal"},
+	"replica":   {"aggregate", "metric", "internal"},
+	"adapter":   {"replica", "store", "aggregate", "metric", "internal"},
+	"metric":    {},
+	"internal":  {},
+	"loadtest":  {},
+}
+
+// besides are the imports between rooms that have a reason of their own.
+var besides = map[string]string{
+	"receiver adapter/policy":              "the push port answers reads, too",
+	"receiver adapter/inspect":             "the push port answers lists, too",
+	"receiver adapter/inspect/record":      "lists name who pushes, and what was rejected",
+	"receiver adapter/export":              "the push port serves /metrics/series",
+	"adapter receiver/exposition":          "an export is written in the format that is read there",
+	"loadtest adapter/keda/externalscaler": "the protocol's generated code",
+}
+
+// others are the folders of the first level without packages of the product.
+var others = []string{"bin", "charts", "docs", "e2e", "examples", "tools", "data"}
+
+func roomOf(path string) string { room, _, _ := strings.Cut(path, "/"); return room }
+
+func TestRooms(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if _, known := rooms[name]; !known && e.IsDir() && !strings.HasPrefix(name, ".") && !slices.Contains(others, name) {
+			t.Errorf("folder %s is new at the first level: a package goes into one of its rooms", name)
+		}
+	}
+	used := map[string]bool{}
+	for from, imports := range mayImport {
+		for _, to := range imports {
+			a, b := roomOf(from), roomOf(to)
+			reason := a + " " + to
+			used[reason] = true
+			if a != b && !slices.Contains(rooms[a], b) && besides[reason] == "" {
+				t.Errorf("%s imports %s: %s may import %v", from, to, a, rooms[a])
+			}
+		}
+	}
+	for reason := range besides {
+		if !used[reason] {
+			t.Errorf("nothing imports %s any more", reason)
+		}
+	}
 }
 
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
-	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "explain"}, // explain: quantities
+	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "adapter/autoscaler/explain"}, // explain: quantities
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
-	"google.golang.org/grpc":       {"keda", "keda/externalscaler", "loadtest"},
-	"github.com/google/cel-go":     {"rule"},
+	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "loadtest"},
+	"github.com/google/cel-go":     {"aggregate/rule"},
 	"github.com/nats-io/":          {"replica/natsbus"},
-	"go.opentelemetry.io/":         {"export/otlp", "receiver/otlp", "receiver/push/otlphttp"},
+	"go.opentelemetry.io/":         {"adapter/export/otlp", "receiver/otlp", "receiver/push/otlphttp"},
 	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp", "loadtest"}, // loadtest: as the floor
 	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice/client", "cmd/sluice/command", "cmd/sluice/command/commandtest", "cmd/sluice-loadtest"},
 }

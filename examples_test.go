@@ -14,8 +14,8 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 	autoscaling "k8s.io/api/autoscaling/v2"
 
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/rule"
 )
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")

@@ -17,8 +17,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/config"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 

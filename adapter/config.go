@@ -3,7 +3,7 @@ package adapter
 import (
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // Config says where the APIs are served, which of them, and how much they may use.

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/sluice-metrics/sluice/connlimit/crowd"
+	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 )
 
 func TestACrowdKeepsNoneOut(t *testing.T) {

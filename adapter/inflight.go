@@ -11,7 +11,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 
-	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 )
 
 // retryAfterSeconds is the Retry-After of rejected requests.

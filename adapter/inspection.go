@@ -8,7 +8,7 @@ import (
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"

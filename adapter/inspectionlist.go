@@ -9,9 +9,9 @@ import (
 	"time"
 
 	restful "github.com/emicklei/go-restful/v3"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/request"

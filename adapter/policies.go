@@ -3,8 +3,8 @@ package adapter
 import (
 	"context"
 
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/endpoints/request"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/reading"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -34,13 +34,13 @@ func (r remembered) PushedKind(of metric.Workload, name string, match func(metri
 
 // zeroFilling is a Source as cmd/sluice joins it: package reading over a table.
 func zeroFilling(m *memory, cluster *town, workloads remembered) Source {
-	return reading.New(reading.Parts{Source: snapshots{m}, Cluster: cluster, Workloads: workloads})
+	return rollup.New(rollup.Parts{Source: snapshots{m}, Cluster: cluster, Workloads: workloads})
 }
 
 // snapshots is a memory whose snapshots are the memory itself.
 type snapshots struct{ *memory }
 
-func (s snapshots) Begin() reading.Snapshot { return s.memory }
+func (s snapshots) Begin() rollup.Snapshot { return s.memory }
 
 // A ready pod without a series reads 0 if its workload has pushed the counter or set; no other pod
 // does.
@@ -128,7 +128,7 @@ func TestZeroFillOfEveryStatOfEveryKind(t *testing.T) {
 		for _, stat := range append([]metric.Stat{metric.NoStat}, kind.Stats()...) {
 			want, decided := zeroFilled[kind][stat]
 			if !decided {
-				t.Errorf("zero-fill of %s of a %s is undecided; add it to zeroFilled, and to reading.Reader if it is true", stat, kind)
+				t.Errorf("zero-fill of %s of a %s is undecided; add it to zeroFilled, and to rollup.Reader if it is true", stat, kind)
 				continue
 			}
 			points, err := s.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "web-3",

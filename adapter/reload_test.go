@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/ratelog/logtest"
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 )
 
 // project writes files as the kubelet does for a volume: into a new folder, to which the link

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/kind"
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // Config bounds the table's size, and the time for which it keeps series and history.

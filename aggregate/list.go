@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/internal/smallest"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/smallest"
 )
 
 // Lists are for people and tools that ask what there is (docs/adr/0054). A page costs a visit of

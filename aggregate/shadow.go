@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

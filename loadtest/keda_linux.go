@@ -8,7 +8,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/sluice-metrics/sluice/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/connlimit/crowd"
+	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 )
 
 // The sender learns by the sum that its line was applied.

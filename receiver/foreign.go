@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/sluice-metrics/sluice/connlimit"
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"net"
 
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/ratelog"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
 

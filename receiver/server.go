@@ -9,8 +9,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/sluice-metrics/sluice/connlimit"
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/pending"

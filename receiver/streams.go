@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 )
 
 // acceptGrace is how long a stopping listener still accepts: a client whose connection waits in the

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // Config names a replica.

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
 // Once a deletion is confirmed, no replica answers with what was deleted: whichever had it, and however young it

@@ -10,9 +10,9 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/window"
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
 // process is a process of a simulation with a real table, a store in memory and real shadows. It

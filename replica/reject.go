@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 )
 
 // Reasons for rejection, as the metric names them.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
 // A replica that lost its disk gets its former epoch back, and shows it as the others do.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
 var counted = []string{"a", "b", "c"}

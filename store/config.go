@@ -3,7 +3,7 @@ package store
 import (
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/store/database"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/sluice-metrics/sluice/ratelog/logtest"
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/folder"
 )

@@ -3,7 +3,7 @@ package cluster
 import (
 	"strconv"
 
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	quantity "k8s.io/apimachinery/pkg/api/resource"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
 // autoscalers holds the autoscalers of all namespaces, and indexes the metrics that they name. One

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	watcher "github.com/sluice-metrics/sluice/adapter/autoscaler"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
-	watcher "github.com/sluice-metrics/sluice/autoscaler"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/reading"
-	"github.com/sluice-metrics/sluice/workload"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
@@ -57,10 +57,10 @@ func largeCluster(b testing.TB, autoscalers, podsEach int) (*View, *aggregate.Ta
 	return v, table, tracker
 }
 
-// snapshots is a reading.Source.
+// snapshots is a rollup.Source.
 type snapshots struct{ *aggregate.Merged }
 
-func (s snapshots) Begin() reading.Snapshot { return s.Merged.Begin() }
+func (s snapshots) Begin() rollup.Snapshot { return s.Merged.Begin() }
 
 // BenchmarkAutoscalerRound is what a round costs, without the state and the notices of package
 // autoscaler.
@@ -68,8 +68,8 @@ func BenchmarkAutoscalerRound(b *testing.B) {
 	for _, c := range []struct{ autoscalers, pods int }{{300, 10}, {300, 100}, {3000, 10}, {3000, 50}} {
 		b.Run(fmt.Sprintf("%dx%d", c.autoscalers, c.pods), func(b *testing.B) {
 			v, table, tracker := largeCluster(b, c.autoscalers, c.pods)
-			r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: reading.New(
-				reading.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
+			r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: rollup.New(
+				rollup.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
 			b.ReportAllocs()
 			before := cpuTime(b)
 			for b.Loop() {
@@ -106,8 +106,8 @@ func TestMemoryOfAWatcher(t *testing.T) {
 	}
 	const many = 3000
 	v, table, tracker := largeCluster(t, many, 1)
-	r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: reading.New(
-		reading.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
+	r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: rollup.New(
+		rollup.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
 	w := watcher.New(watcher.Parts{List: v.Autoscalers, Begin: func() watcher.Reader { return benchReader{r, v.Targets()} },
 		Ready: func() bool { return true }, Quantity: adapter.Quantity, Custom: true})
 	ctx, end := context.WithCancel(t.Context())

@@ -3,7 +3,7 @@ package cluster
 import (
 	"net/netip"
 
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/autoscaler"
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/suggest"
 )
 
 // watchAutoscalers makes the watcher of what autoscalers get. It reads the table without asking the

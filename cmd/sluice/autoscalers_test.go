@@ -4,8 +4,8 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -9,16 +9,16 @@ import (
 
 	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/autoscaler"
-	"github.com/sluice-metrics/sluice/identity"
-	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/aggregate/limit"
+	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/pending"
-	"github.com/sluice-metrics/sluice/wake"
-	"github.com/sluice-metrics/sluice/workload"
 	"golang.org/x/sync/errgroup"
 )
 

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/identity"
 )
 
 // writtenEvents records the Events that would be written.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 )
 
 // fakeCluster is the part of an API server that a server of a cluster needs: everybody is alice and may do

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/console"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/console"
-	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/statsd"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/ratelog/logtest"
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 )
 
 // A client's text comes back cut, with its length, in answers, errors and logs.

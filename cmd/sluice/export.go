@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/export"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/store"

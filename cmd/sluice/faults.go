@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // faultySetting is the name of the setting that an error is about; empty: none.

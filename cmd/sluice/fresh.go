@@ -2,18 +2,18 @@ package main
 
 import (
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/deletion"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/reading"
 	"github.com/sluice-metrics/sluice/receiver/push"
-	"github.com/sluice-metrics/sluice/rule"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
 // mergedTable is the merged answers of all replicas.
 type mergedTable struct{ *aggregate.Merged }
 
-// Begin implements reading.Source.
-func (t mergedTable) Begin() reading.Snapshot { return t.Merged.Begin() }
+// Begin implements rollup.Source.
+func (t mergedTable) Begin() rollup.Snapshot { return t.Merged.Begin() }
 
 // A freshTable is the merged answers as of the request: before a read or a deletion it has the
 // datagrams applied that the sockets still gather.
@@ -31,12 +31,12 @@ func (p *dataPath) fresh() freshTable {
 
 // readerOf joins a table with what the cluster knows of pods, and with the rules: it answers all
 // readers.
-func (p *dataPath) readerOf(table reading.Source) *rule.Reader {
-	parts := reading.Parts{Source: table}
+func (p *dataPath) readerOf(table rollup.Source) *rule.Reader {
+	parts := rollup.Parts{Source: table}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.Workloads = p.cluster.view, p.cluster.workloads
 	}
-	pushed := reading.New(parts)
+	pushed := rollup.New(parts)
 	return rule.NewReader(pushed, func() (objects, external rule.Read) {
 		moment := pushed.Begin()
 		return moment.Objects, moment.External
@@ -55,8 +55,8 @@ var _ push.Computer = pushReader{} // it is found by a type assertion
 // Delete implements native.Reader.
 func (r pushReader) Delete(q metric.Query) int { return r.table.Delete(q) }
 
-// Begin implements reading.Source.
-func (t freshTable) Begin() reading.Snapshot {
+// Begin implements rollup.Source.
+func (t freshTable) Begin() rollup.Snapshot {
 	t.freshen()
 	return t.mergedTable.Begin()
 }

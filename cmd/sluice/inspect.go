@@ -5,12 +5,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/inspect/record"
-	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/group"
 )
 

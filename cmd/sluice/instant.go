@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/wake"
 )
 
 // nudgeControllers makes the nudger of autoscalers' controllers, if it is on.

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"github.com/sluice-metrics/sluice/deletion"
+	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/replica"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 	"github.com/sluice-metrics/sluice/store"
-	"github.com/sluice-metrics/sluice/workload"
 )
 
 // documents joins the documents that the store persists beside the table: groups, in a cluster the

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/store"
-	"github.com/sluice-metrics/sluice/workload"
 )
 
 // oneWorkload is a cluster whose pods are all of one.

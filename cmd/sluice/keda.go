@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter"
-	"github.com/sluice-metrics/sluice/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

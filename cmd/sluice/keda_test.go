@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/keda"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/client"
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"k8s.io/client-go/tools/clientcmd"
 
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
-	"github.com/sluice-metrics/sluice/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/sluice-metrics/sluice/autoscaler"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 )
 
 // policies keeps the set of policies equal to the objects of both kinds in the cluster, and reports

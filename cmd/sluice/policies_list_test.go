@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 )
 
 // samplePolicies are one of the cluster, one of shop for two readers, and one with faults.

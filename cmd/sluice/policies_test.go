@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 )
 
 // watchedKind are the objects of one kind, as far as a test says.

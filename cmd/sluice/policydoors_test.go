@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/keda"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

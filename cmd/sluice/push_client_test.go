@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 )
 
 func fileOf(t *testing.T, text string) string {

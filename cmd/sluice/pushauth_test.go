@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
-	"github.com/sluice-metrics/sluice/ratelog/logtest"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 )
 
 const ofWarehouse = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb3dJgCvlTW\n"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/sluice-metrics/sluice/operations"
+	"github.com/sluice-metrics/sluice/internal/operations"
 )
 
 // progress is the state of the start, for /readyz.

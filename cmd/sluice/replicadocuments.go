@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/replica"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
 // sharedDocuments joins the documents that replicas exchange: groups and deletions. The first byte

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
 	"github.com/sluice-metrics/sluice/store"
 )

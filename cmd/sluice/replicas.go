@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/deletion"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica"
+	"github.com/sluice-metrics/sluice/replica/deletion"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
 )
 

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/keda"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
 )
 
 // testReplica is one of several servers of a test. It can be stopped and started again.

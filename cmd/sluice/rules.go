@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
-	"github.com/sluice-metrics/sluice/rule"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 )
 
 // rulebook holds the present rules: those of rules-file and, in a cluster, MetricRules.

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
-	"github.com/sluice-metrics/sluice/rule"
 )
 
 // clusterRules keeps the rules equal to the objects of both kinds in the cluster, and reports what

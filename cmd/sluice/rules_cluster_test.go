@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
-	"github.com/sluice-metrics/sluice/rule"
 )
 
 // reported is the joint of a cluster's rules with the statuses and Events that it made.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
-	"github.com/sluice-metrics/sluice/rule"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 )
 
 // fileStamp tells versions of a file apart without reading it.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/rule"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 )
 
 // Rules implements inspect.Source.

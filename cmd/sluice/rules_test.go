@@ -12,13 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/keda"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/rule"
 )
 
 const busyRules = `apiVersion: sluice.dev/v1alpha1

@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/reading"
-	"github.com/sluice-metrics/sluice/rule"
 )
 
 // answerWatches notice that answers may have changed. One goroutine uses them and each answerWatch.
@@ -84,7 +84,7 @@ func (b *rulebook) watches(among *aggregate.Watches, q metric.Query, changed fun
 		of := q
 		of.Expression = expression
 		all = append(all, among.Watch(of, changed))
-		if reading.MayRollUp(&of) {
+		if rollup.MayRollUp(&of) {
 			of.Resource, of.Object = "pods", adapter.AllObjects
 			all = append(all, among.Watch(of, changed))
 		}

@@ -14,8 +14,8 @@ import (
 	"unicode"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/config"
-	"github.com/sluice-metrics/sluice/identity"
+	"github.com/sluice-metrics/sluice/internal/config"
+	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 	"github.com/spf13/pflag"
 )

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/limit"
+	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/replica"
 )
 

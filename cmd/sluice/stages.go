@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sluice-metrics/sluice/footprint"
+	"github.com/sluice-metrics/sluice/internal/footprint"
 	"github.com/sluice-metrics/sluice/store"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/wake"
 )
 
 // wakeTargets makes the waker of targets at zero, if it is on.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 )
 
 // Limits of the cache. Bad credentials have a map of their own: a flood of made-up ones evicts only

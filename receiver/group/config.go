@@ -1,6 +1,6 @@
 package group
 
-import "github.com/sluice-metrics/sluice/config"
+import "github.com/sluice-metrics/sluice/internal/config"
 
 // Config limits the groups.
 type Config struct {

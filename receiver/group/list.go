@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/smallest"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
-	"github.com/sluice-metrics/sluice/smallest"
 )
 
 // Group is a snapshot of one group. It is immutable.

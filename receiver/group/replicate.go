@@ -7,8 +7,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // A Document is the state of one group, or of its deletion, as replicas exchange it.

@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 

@@ -3,7 +3,7 @@ package pending
 import (
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // PendingConfig bounds the samples that are held until their sender is known. A sample over a bound

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

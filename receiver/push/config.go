@@ -3,7 +3,7 @@ package push
 import (
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/sluice-metrics/sluice/receiver/statsd"

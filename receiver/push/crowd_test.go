@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/connlimit/crowd"
+	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 )
 
 // Neither silent connections nor idle ones, nor those that never finish a request, keep a client out.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/identity"
 )
 
 // twin is a server over a real table, with or without the line cache.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/identity"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"google.golang.org/protobuf/encoding/protowire"
 )

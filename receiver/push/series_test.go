@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/metric"
 )
 

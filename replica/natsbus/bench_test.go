@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 )
 
 // BenchmarkMessage sends messages of 4 KiB to another replica over TLS, as many as a busy replica's

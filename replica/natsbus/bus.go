@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/sluice-metrics/sluice/mutualtls"
-	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
-	"github.com/sluice-metrics/sluice/ratelog/logtest"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 )
 
 // host is a loopback address of this process alone, so that nothing else takes a port between its choice and

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/sluice-metrics/sluice/mutualtls"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
 )
 
 const (

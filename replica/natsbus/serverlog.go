@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 )
 
 // logInterval is the shortest time between two log lines of one kind.

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/sluice-metrics/sluice/mutualtls"
-	"github.com/sluice-metrics/sluice/mutualtls/testauthority"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 )
 
 // A replica hears nobody whose certificate is not that of a replica, and says why.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 	"github.com/sluice-metrics/sluice/store/wal"

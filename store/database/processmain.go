@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-metrics/sluice/footprint"
+	"github.com/sluice-metrics/sluice/internal/footprint"
 )
 
 // processGCPercent is low because nearly all that Badger allocates is a table under construction,

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dgraph-io/badger/v4"
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/store/format"
 	"github.com/sluice-metrics/sluice/store/wal"
 )

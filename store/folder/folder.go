@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 )
 
 // The names in a data folder. The database has a folder of its own, so it can be renamed even where

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 )
 
 // lockTimeout bounds the wait for a lock: the storage process may outlive a server that was killed

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/durable"
+	"github.com/sluice-metrics/sluice/internal/durable"
 )
 
 // HeaderBytes is the length of a log's header. Of these bytes 12 are random and tell one log from

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/explain"
 	"github.com/spf13/cobra"
 )
 

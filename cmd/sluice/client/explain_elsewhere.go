@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/suggest"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
-	"github.com/sluice-metrics/sluice/explain"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"

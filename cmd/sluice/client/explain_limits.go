@@ -5,8 +5,8 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
 )

@@ -3,7 +3,7 @@ package client
 import (
 	"net/url"
 
-	"github.com/sluice-metrics/sluice/explain"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
 // apiService is the part of an APIService that an explanation needs. The types of kube-aggregator

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter"
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/rule"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )

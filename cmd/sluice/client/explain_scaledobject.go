@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/keda"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/explain"
 )
 
 // apiServer is an API server for tests of explain: it answers paths with documents, refuses those that

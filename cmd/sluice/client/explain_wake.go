@@ -3,7 +3,7 @@ package client
 import (
 	"net/url"
 
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
 // wake reads what Sluice makes of the annotations sluice.dev/wake and sluice.dev/instant, if the autoscaler has

@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/inspect"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/suggest"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter"
-	"github.com/sluice-metrics/sluice/suggest"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/spf13/cobra"
 )
 

@@ -12,9 +12,9 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/explain"
-	"github.com/sluice-metrics/sluice/inspect"
-	"github.com/sluice-metrics/sluice/suggest"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 )
 
 // inspectAPI is the path of the API group.

@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
-	"github.com/sluice-metrics/sluice/inspect"
 )
 
 // answering is a server of the API that answers each path as a test says, and a kubeconfig for it.

@@ -14,9 +14,9 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/rule"
 	"github.com/spf13/cobra"
 )
 

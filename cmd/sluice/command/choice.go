@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/suggest"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 )
 
 // Choice is a flag that takes one of a few words. Its variable is a string, or a type that converts

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sluice-metrics/sluice/suggest"
+	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

@@ -3,7 +3,7 @@ package command
 import (
 	"errors"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // usageFaults is everything wrong with a command line, one error a line.

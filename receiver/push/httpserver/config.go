@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 )
 

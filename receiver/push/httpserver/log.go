@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 )
 
 // libraryLog writes fasthttp's messages to our log, unquoted: the log quotes them.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/config"
+	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
 )

@@ -3,9 +3,9 @@ package httpserver
 import (
 	"hash/maphash"
 
-	"github.com/sluice-metrics/sluice/inspect/record"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/ratelog"
 )
 
 // recorder remembers senders and rejected samples for lists. Without a cluster, senders are the

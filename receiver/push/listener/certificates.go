@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-metrics/sluice/config"
-	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/internal/config"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-metrics/sluice/connlimit"
-	"github.com/sluice-metrics/sluice/ratelog"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/receiver"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
-	"github.com/sluice-metrics/sluice/suggest"
 )
 
 // matchSeries reads the path of one metric: of an object in a namespace, of the namespace itself,

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"
 )

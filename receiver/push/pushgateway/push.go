@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-metrics/sluice/connlimit"
+	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"

@@ -1,8 +1,8 @@
 package pushgateway
 
 import (
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/sluice-metrics/sluice/connlimit"
-	"github.com/sluice-metrics/sluice/export"
-	"github.com/sluice-metrics/sluice/policy"
+	"github.com/sluice-metrics/sluice/adapter/export"
+	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"

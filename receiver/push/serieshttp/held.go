@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/adapter/export"
 )
 
 const (

@@ -1,7 +1,7 @@
 package serieshttp
 
 import (
-	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"

@@ -1,9 +1,9 @@
 package serieshttp
 
 import (
-	"github.com/sluice-metrics/sluice/export"
+	"github.com/sluice-metrics/sluice/adapter/export"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/policy"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 

@@ -1,0 +1,97 @@
+package autoscaler
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// answer is what Sluice has for one metric of an autoscaler.
+type answer struct {
+	asked, missing bool
+	why            string
+	value          metric.Number // mean of Pods metrics, else the sum
+	values, pods   int
+	rejected       bool // a limit rejects series
+	held           Held
+	heldAt         time.Time // when held was found out
+}
+
+// answer reads a metric of an autoscaler.
+func (w *Watcher) answer(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, reader Reader) answer {
+	if why := w.whyNotAsked(a, m); why != "" {
+		return answer{why: why}
+	}
+	reading, err := reader.Read(a, m)
+	one := answer{asked: true, values: reading.Values, pods: reading.Pods, rejected: reading.Rejected}
+	switch {
+	case err == nil:
+		one.value, one.why = reading.Sum, remark(a, m, reading)
+		if m.Source == "Pods" {
+			one.value = metric.Computed(reading.Sum.Float64() / float64(max(reading.Values, 1)))
+		}
+		return one
+	case errors.Is(err, metric.ErrNotReady):
+		return answer{why: err.Error()}
+	case m.Source == "Pods" && reading.Pods == 0 && a.CurrentReplicas == 0:
+		return answer{why: fmt.Sprintf("%s/%s has no pods", a.TargetKind, a.TargetName)}
+	case m.Current != "" && condition(a, "ScalingActive", "True") != nil:
+		// The autoscaler's controller keeps a value in the status only while it gets one.
+		return answer{why: fmt.Sprintf("Sluice has no value, and the autoscaler gets one (%s): another server answers, or the value has just ended", m.Current)}
+	}
+	one.missing, one.why = true, err.Error()
+	return one
+}
+
+// kedaSelector is the label by which the autoscalers of KEDA select their external metrics.
+const kedaSelector = "scaledobject.keda.sh/name"
+
+// whyNotAsked says why Sluice is not asked for a metric; empty: it is asked.
+func (w *Watcher) whyNotAsked(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) string {
+	switch {
+	case !m.Pushed():
+		return "resource metrics are answered by metrics-server"
+	case m.Source == "External" && strings.Contains(m.Selector, kedaSelector):
+		return "KEDA answers this metric"
+	case m.Source == "External" && !w.parts.External:
+		return "this Sluice does not serve external.metrics.k8s.io"
+	case m.Source != "External" && !w.parts.Custom:
+		return "this Sluice does not serve custom.metrics.k8s.io"
+	}
+	if c := condition(a, "ScalingActive", "False"); c != nil && c.Reason == "ScalingDisabled" {
+		return "autoscaling is disabled: " + c.Message
+	}
+	return ""
+}
+
+// condition returns a condition that has the status, or nil.
+func condition(a *inspect.Autoscaler, sort, status string) *inspect.AutoscalerCondition {
+	i := slices.IndexFunc(a.Conditions, func(c inspect.AutoscalerCondition) bool {
+		return c.Type == sort && c.Status == status
+	})
+	if i < 0 {
+		return nil
+	}
+	return &a.Conditions[i]
+}
+
+// remark says of a value what its reader should know.
+func remark(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, r Reading) string {
+	switch {
+	case m.Source == "Object" && r.Values < r.Pods:
+		return fmt.Sprintf("%d of the %d pods that the value is rolled up from have no value", r.Pods-r.Values, r.Pods)
+	case m.Source != "Pods":
+		return ""
+	case r.Pods == 0:
+		return fmt.Sprintf("the value is of all pods of the namespace: none belongs to %s/%s by its owner references",
+			a.TargetKind, a.TargetName)
+	case r.Values < r.Pods:
+		return fmt.Sprintf("%d of %d pods have no value", r.Pods-r.Values, r.Pods)
+	}
+	return ""
+}

@@ -1,0 +1,315 @@
+package explain
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/suggest"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// findings looks for the causes. A metric without a value has one cause, because the first one hides
+// the rest; a metric with values, and the autoscaler as a whole, may have several.
+func (f *Facts) findings(metrics []MetricReport) []Finding {
+	out := f.ofSwitch()
+	for _, group := range []string{CustomGroup, ExternalGroup} {
+		if one := f.ofAPI(group); one != nil && f.asksOf(group) {
+			out = append(out, *one)
+		}
+	}
+	out = append(out, f.ofSilence(metrics)...)
+	out = append(out, f.ofController()...)
+	out = append(out, f.ofPolicies()...)
+	out = append(out, f.ofOwnRights()...)
+	for i := range metrics {
+		m := &f.Autoscaler.Metrics[i]
+		for _, one := range []*Finding{f.ofTarget(m), f.ofPods(i, metrics), f.ofRejectedSeries(i, metrics), f.ofMetric(i, &metrics[i])} {
+			if one != nil && !known(out, one) {
+				out = append(out, *one)
+			}
+		}
+	}
+	out = append(out, f.ofWhole(metrics)...)
+	out = append(out, f.ofStatus(metrics, out)...)
+	slices.SortStableFunc(out, func(a, b Finding) int {
+		switch {
+		case a.Warning == b.Warning:
+			return 0
+		case a.Warning:
+			return 1
+		}
+		return -1
+	})
+	return out
+}
+
+// known reports whether a finding about a whole API says the same already.
+func known(all []Finding, one *Finding) bool {
+	return slices.ContainsFunc(all, func(f Finding) bool { return f.Cause == one.Cause && f.Text == one.Text })
+}
+
+func (f *Facts) asksOf(group string) bool {
+	return slices.ContainsFunc(f.Autoscaler.Metrics, func(m inspect.AutoscalerMetric) bool {
+		return GroupOf(m.Source) == group && !ofKEDA(&m)
+	})
+}
+
+// ofKEDA reports whether KEDA's adapter answers a metric: KEDA selects its own metrics by this label.
+func ofKEDA(m *inspect.AutoscalerMetric) bool {
+	return m.Source == sourceExternal && strings.Contains(m.Selector, "scaledobject.keda.sh/name")
+}
+
+// valueOf is the chart's value that registers a group.
+func valueOf(group string) string {
+	if group == CustomGroup {
+		return "customMetrics.enabled"
+	}
+	return "externalMetrics.enabled"
+}
+
+// ofAPI looks for a fault of a whole API: causes 1 to 3.
+func (f *Facts) ofAPI(group string) *Finding {
+	api, is := f.APIs[group]
+	if !is {
+		return nil
+	}
+	version := api.Name
+	switch {
+	case version != "":
+	case group == CustomGroup:
+		version = "v1beta2." + group
+	default:
+		version = "v1beta1." + group
+	}
+	switch {
+	case !api.Exists:
+		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("%s is not registered: there is no APIService %s", group, version),
+			Remedy: []string{"helm upgrade … --set " + valueOf(group) + "=true"}}
+	case !api.Sluice:
+		owner := api.Service
+		if api.Owner != "" {
+			owner = api.Owner + " (" + api.Service + ")"
+		}
+		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("%s belongs to %s, which knows no metric of Sluice", group, owner),
+			Remedy: []string{"Let Sluice answer: kubectl delete apiservice " + version + " && helm upgrade … --set " + valueOf(group) + "=true",
+				"Or leave the group to its owner, and ask for " + otherWay(group)}}
+	case api.Available:
+		return nil
+	case api.Certificate != "":
+		return &Finding{Cause: Unavailable, Text: fmt.Sprintf("%s is not available: %s", group, api.Certificate),
+			Remedy: []string{"kubectl get apiservice " + version + " -o jsonpath='{.spec.caBundle}' | base64 -d | openssl x509 -noout -subject -enddate",
+				"helm upgrade …  # writes the certificate and caBundle anew, if tls.source is generated"}}
+	case unreachable(api.Message):
+		return &Finding{Cause: Unreachable, Text: fmt.Sprintf("the API server can't reach %s, which answers for %s: %s", api.Service, group, ending(api.Message)),
+			Remedy: []string{remedyOfPort(&api), "kubectl get --raw /apis/" + group + "/" + strings.TrimSuffix(version, "."+group) + "  # answers once it can"}}
+	}
+	return &Finding{Cause: Unavailable, Text: fmt.Sprintf("%s is not available (%s): %s", group, api.Reason, api.Message),
+		Remedy: []string{"kubectl get apiservice " + version + " -o yaml", "kubectl get pods -A -l app.kubernetes.io/name=sluice"}}
+}
+
+// ending is the end of a nested message, without the addresses before it.
+func ending(message string) string {
+	if i := strings.LastIndex(message, `": `); i >= 0 {
+		return message[i+len(`": `):]
+	}
+	return message
+}
+
+// remedyOfPort is what opens the way from the API server to the port.
+func remedyOfPort(api *API) string {
+	if strings.Contains(api.Message, "connection refused") {
+		namespace, name, _ := strings.Cut(api.Service, "/")
+		name, _, _ = strings.Cut(name, ":")
+		return fmt.Sprintf("kubectl get -n %s service/%s endpointslices  # does the APIService's port lead to Sluice's api-address?", namespace, name)
+	}
+	return "Allow the control plane to connect to the pods' API port: a firewall rule (GKE, EKS, private clusters) or a NetworkPolicy"
+}
+
+func otherWay(group string) string {
+	if group == ExternalGroup {
+		return "a metric of an object (type Object or Pods), which custom.metrics.k8s.io answers"
+	}
+	return "an external metric (type External), which external.metrics.k8s.io answers"
+}
+
+// unreachable reports whether the message of an APIService is about the connection.
+func unreachable(message string) bool {
+	for _, sign := range []string{"timeout", "deadline exceeded", "connection refused", "no route to host", "EOF", "awaiting headers", "connection reset"} {
+		if strings.Contains(message, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofMetric looks for the cause of a metric without a value: 4 to 9.
+func (f *Facts) ofMetric(i int, r *MetricReport) *Finding {
+	m := &f.Autoscaler.Metrics[i]
+	reading := f.reading(i)
+	if r.Foreign || !reading.Asked || r.Unreadable {
+		return nil
+	}
+	if reading.Fault == "" && len(reading.Values) > 0 {
+		return nil
+	}
+	if ofKEDA(m) {
+		return f.ofScaler(m, reading)
+	}
+	if f.ofAPI(GroupOf(m.Source)) != nil {
+		return nil // a finding of its own
+	}
+	out := &Finding{Metric: m.Name}
+	bare := metric.BareName(m.Name)
+	switch {
+	case noAPI(reading):
+		out.Cause = NotRegistered
+		out.Text = GroupOf(m.Source) + " is not registered, or its server isn't Sluice: " + reading.Fault
+		out.Remedy = []string{"kubectl get apiservices | grep metrics.k8s.io"}
+	case reading.Code != http.StatusNotFound && reading.Code != http.StatusBadRequest:
+		out.Cause = Unavailable
+		out.Text = GroupOf(m.Source) + " gives no answer: " + reading.Fault
+		out.Remedy = []string{"kubectl get apiservices | grep metrics.k8s.io", "kubectl get pods -A -l app.kubernetes.io/name=sluice"}
+	case reading.Code == http.StatusBadRequest:
+		out.Cause = OtherKind
+		out.Text = reading.Fault
+		out.Remedy = []string{"In the autoscaler: metric.name: " + bare + ":STAT, with a stat from above", "Who pushes it as what: sluice explain -n " + f.Autoscaler.Namespace + " " + Word(bare)}
+	case f.rule(i) != nil:
+		f.rule(i).without(f.Autoscaler.Namespace, reading, out)
+	case f.Metrics == nil:
+		out.Cause = NeverPushed
+		out.Text = fmt.Sprintf("%s has no value here: %s", bare, reading.Fault)
+		out.Remedy = []string{"sluice list metrics -n " + f.Autoscaler.Namespace}
+	default:
+		f.ofName(m, bare, i, out)
+	}
+	return out
+}
+
+// noAPI reports whether the API server knows no such API: its own 404 names no metric.
+func noAPI(r *Reading) bool {
+	return r.Code == http.StatusNotFound && strings.Contains(r.Fault, "could not find the requested resource")
+}
+
+// ofScaler is the finding about a metric that KEDA's adapter has no value for.
+func (f *Facts) ofScaler(m *inspect.AutoscalerMetric, r *Reading) *Finding {
+	name := f.Autoscaler.ScaledObject
+	out := &Finding{Cause: KEDA, Metric: m.Name,
+		Text:   "KEDA's adapter answers this metric, as it should, and has no value: " + r.Fault,
+		Remedy: []string{fmt.Sprintf("kubectl describe scaledobject -n %s %s", f.Autoscaler.Namespace, name), "kubectl logs -n keda deployment/keda-operator"}}
+	if one := f.triggerOf(m); one.Metric != "" {
+		out.Text += ". The trigger asks Sluice for " + one.Metric
+		out.Remedy = append([]string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace, Word(metric.BareName(one.Metric)))}, out.Remedy...)
+	}
+	return out
+}
+
+// triggerOf is the trigger of a metric: KEDA names metrics "s0-…", "s1-…" by the place of the trigger.
+func (f *Facts) triggerOf(m *inspect.AutoscalerMetric) Trigger {
+	place, _, _ := strings.Cut(strings.TrimPrefix(m.Name, "s"), "-")
+	if i, err := strconv.Atoi(place); err == nil && i >= 0 && i < len(f.Triggers) {
+		return f.Triggers[i]
+	}
+	return Trigger{}
+}
+
+// ofName tells apart why a name has no value: selector, kind of object, namespace, spelling.
+func (f *Facts) ofName(m *inspect.AutoscalerMetric, bare string, i int, out *Finding) {
+	reading, wanted := f.reading(i), resourceOf(m)
+	if reading.Resource != "" {
+		wanted = reading.Resource
+	}
+	var here, otherKind, elsewhere []inspect.Metric
+	for _, one := range f.Metrics {
+		switch {
+		case one.Name != bare:
+		case one.Namespace != f.Autoscaler.Namespace && one.Namespace != "":
+			elsewhere = append(elsewhere, one)
+		case sameResource(one.Resource, wanted):
+			here = append(here, one)
+		default:
+			otherKind = append(otherKind, one)
+		}
+	}
+	switch {
+	case len(here) > 0 && m.Selector != "":
+		f.ofSelector(m, i, out)
+	case len(here) > 0 && m.Source == sourceObject:
+		out.Cause = NeverPushed
+		out.Text = fmt.Sprintf("%s exists for %s, but not for %s %s", bare, count(here[0].Objects, "other object"), m.ObjectKind, m.ObjectName)
+		out.Remedy = []string{fmt.Sprintf("sluice get -n %s %s/'*' %s", f.Autoscaler.Namespace, here[0].Resource, Word(bare))}
+	case len(here) > 0:
+		out.Cause = PodsMissing
+		out.Text = fmt.Sprintf("%s exists here, but not as it is asked for: %s", bare, reading.Fault)
+		out.Remedy = []string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace, Word(bare))}
+	case len(otherKind) > 0:
+		out.Cause = OtherKind
+		out.Text = fmt.Sprintf("%s exists here %s; the autoscaler asks for it %s", bare, onResource(otherKind[0].Resource), onResource(wanted))
+		out.Remedy = []string{"In the autoscaler: " + metricType(otherKind[0].Resource)}
+	case len(elsewhere) > 0:
+		f.ofElsewhere(m, bare, elsewhere, out)
+	case strings.Contains(reading.Fault, "last seen"):
+		out.Cause = NeverPushed
+		out.Text = bare + " is not pushed any more: " + reading.Fault
+		out.Remedy = []string{"See whether its pushers still run; a longer ttl bridges pauses (docs/lifetimes.md)"}
+	default:
+		f.ofSpelling(i, bare, strings.Contains(reading.Fault, "none was ever received"), out)
+	}
+}
+
+// ofSelector lists the label sets that there are.
+func (f *Facts) ofSelector(m *inspect.AutoscalerMetric, i int, out *Finding) {
+	out.Cause = SelectorEmpty
+	out.Text = fmt.Sprintf("the selector %s selects no series of %s", m.Selector, metric.BareName(m.Name))
+	if i >= len(f.Sets) || len(f.Sets[i]) == 0 {
+		return
+	}
+	var sets []string
+	for _, s := range f.Sets[i] {
+		if text := labelText(s.Labels); !slices.Contains(sets, text) {
+			sets = append(sets, text)
+		}
+	}
+	const most = 5
+	more := ""
+	if len(sets) > most {
+		more = fmt.Sprintf(" and %d more", len(sets)-most)
+		sets = sets[:most]
+	}
+	out.Text += ". There are: " + strings.Join(sets, "; ") + more
+	out.Remedy = []string{f.patch(i, "selector", map[string]any{"matchLabels": selectorValues(f.Sets[i][0].Labels)})}
+}
+
+// ofSpelling is about a name that Sluice doesn't have. Never: it never had it.
+func (f *Facts) ofSpelling(i int, bare string, never bool, out *Finding) {
+	m := &f.Autoscaler.Metrics[i]
+	out.Cause = NeverPushed
+	var names []string
+	for _, one := range f.Metrics {
+		if (one.Namespace == f.Autoscaler.Namespace || one.Namespace == "") && !slices.Contains(names, one.Name) {
+			names = append(names, one.Name)
+		}
+	}
+	if near := suggest.Nearest(bare, names); near != "" {
+		out.Text = fmt.Sprintf("%s was never pushed in %s; did you mean %s?", bare, f.Autoscaler.Namespace, near)
+		out.Remedy = []string{f.patch(i, "name", strings.Replace(m.Name, bare, near, 1))}
+		return
+	}
+	out.Text = fmt.Sprintf("%s was never pushed in %s", bare, f.Autoscaler.Namespace)
+	if !never {
+		out.Text += ", or has expired"
+	}
+	for i := range f.Rejections {
+		if r := &f.Rejections[i]; r.Metric == bare {
+			out.Text = fmt.Sprintf("%s was pushed by %s, but %s", bare, r.Sender, wordsOfRejection(r))
+			if out.Remedy = []string{"sluice list refused -n " + f.Autoscaler.Namespace}; r.Reason == byLimit {
+				out.Remedy = f.toRaise(m)
+			}
+			return
+		}
+	}
+	out.Remedy = []string{"sluice list metrics -n " + f.Autoscaler.Namespace, "sluice list refused -n " + f.Autoscaler.Namespace}
+}

@@ -1,0 +1,142 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// toAdmit are the commands that help pods without a value.
+func (f *Facts) toAdmit(m *inspect.AutoscalerMetric, without []podWithout) []string {
+	in := " -n " + f.Autoscaler.Namespace
+	for _, one := range without {
+		if r := f.rejectionOf(one.name, m); one.refused && r.Reason == byLimit {
+			return f.toRaise(m)
+		}
+	}
+	return []string{"sluice list refused" + in, "kubectl logs" + in + " " + without[0].name + "  # does it push?"}
+}
+
+// toRaise are the commands that raise the limits which reject a metric: those of pods, or that of the
+// namespace for everything else.
+func (f *Facts) toRaise(m *inspect.AutoscalerMetric) []string {
+	entry, ofPods := "sluice.dev/Namespace", false
+	if m.Source == sourcePods || m.Source == sourceObject && m.ObjectKind == "Pod" {
+		entry, ofPods = "sluice.dev/Pod", true
+	}
+	show := "sluice list limits -n " + f.Autoscaler.Namespace
+	needed, sources := f.needed(ofPods)
+	switch {
+	case len(needed) == 0:
+		return []string{show, fmt.Sprintf("kubectl edit limitrange -n %s  # type %s: raises sluice.dev/metrics or sluice.dev/series (docs/limits.md)",
+			f.Autoscaler.Namespace, entry)}
+	case f.LimitRanges == nil && sources != "":
+		return []string{show, fmt.Sprintf("kubectl edit limitrange -n %s %s  # type %s, max: %s",
+			f.Autoscaler.Namespace, strings.ReplaceAll(sources, ",", " "), entry, maximaText(needed))}
+	}
+	return append(f.raise(entry, needed), show)
+}
+
+// The resources of LimitRanges that Sluice reads.
+const (
+	limitOfMetrics = "sluice.dev/metrics"
+	limitOfSeries  = "sluice.dev/series"
+)
+
+// needed are the maxima with which nothing would be rejected, by resource, and the names of the
+// LimitRanges that set the present ones. Of series there is an estimate: a tenth is added.
+func (f *Facts) needed(ofPods bool) (needed map[string]int, sources string) {
+	needed = map[string]int{}
+	for i := range f.Limits {
+		one := &f.Limits[i]
+		if (one.Of.Resource == "pods") != ofPods || one.WantedMetrics == 0 && one.WantedSeries == 0 {
+			continue
+		}
+		sources = one.Source
+		if one.WantedMetrics > one.MaxMetrics {
+			needed[limitOfMetrics] = max(needed[limitOfMetrics], one.WantedMetrics)
+		}
+		if one.WantedSeries > one.MaxSeries {
+			needed[limitOfSeries] = max(needed[limitOfSeries], roundUp(one.WantedSeries+one.WantedSeries/10))
+		}
+	}
+	return needed, sources
+}
+
+// roundUp rounds up to two digits.
+func roundUp(n int) int {
+	unit := 1
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return (n + unit - 1) / unit * unit
+}
+
+func maximaText(needed map[string]int) string {
+	var all []string
+	for _, name := range []string{limitOfMetrics, limitOfSeries} {
+		if n := needed[name]; n > 0 {
+			all = append(all, fmt.Sprintf("%s: %q", name, strconv.Itoa(n)))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// raise patches each LimitRange that sets a lower maximum: the lowest of all holds. Without one it adds
+// an entry, or makes a LimitRange.
+func (f *Facts) raise(entry string, needed map[string]int) (commands []string) {
+	missing := map[string]string{}
+	for _, name := range []string{limitOfMetrics, limitOfSeries} {
+		if n := needed[name]; n > 0 {
+			if !slices.ContainsFunc(f.LimitRanges, func(r LimitRange) bool { return r.sets(entry, name) }) {
+				missing[name] = strconv.Itoa(n)
+			}
+		}
+	}
+	for _, r := range f.LimitRanges {
+		var changes []map[string]any
+		for i, one := range r.Entries {
+			for _, name := range []string{limitOfMetrics, limitOfSeries} {
+				if n := needed[name]; one.Type == entry && n > 0 && one.isBelow(name, n) {
+					changes = append(changes, map[string]any{"op": "replace", "value": strconv.Itoa(n),
+						"path": fmt.Sprintf("/spec/limits/%d/max/%s", i, strings.ReplaceAll(name, "/", "~1"))})
+				}
+			}
+		}
+		if len(missing) > 0 && (r.Name == newLimitRange || r.has(entry)) {
+			changes = append(changes, map[string]any{"op": "add", "path": "/spec/limits/-",
+				"value": map[string]any{"type": entry, "max": missing}})
+			missing = nil
+		}
+		if len(changes) > 0 {
+			commands = append(commands, fmt.Sprintf("kubectl patch limitrange -n %s %s --type=json -p %s", f.Autoscaler.Namespace, r.Name, quoted(changes)))
+		}
+	}
+	if len(missing) > 0 {
+		commands = append(commands, applying(map[string]any{"apiVersion": "v1", "kind": "LimitRange",
+			"metadata": map[string]any{"name": newLimitRange, "namespace": f.Autoscaler.Namespace},
+			"spec":     map[string]any{"limits": []any{map[string]any{"type": entry, "max": missing}}}}))
+	}
+	return commands
+}
+
+// newLimitRange is the name of a LimitRange that is made.
+const newLimitRange = "pushed-metrics"
+
+func (r *LimitRange) has(entry string) bool {
+	return slices.ContainsFunc(r.Entries, func(one LimitEntry) bool { return one.Type == entry })
+}
+
+func (r *LimitRange) sets(entry, name string) bool {
+	return slices.ContainsFunc(r.Entries, func(one LimitEntry) bool { return one.Type == entry && one.Max[name] != "" })
+}
+
+// isBelow reports whether the entry sets a maximum that is lower than n.
+func (e *LimitEntry) isBelow(name string, n int) bool {
+	q, err := resource.ParseQuantity(e.Max[name])
+	return e.Max[name] != "" && err == nil && q.CmpInt64(int64(n)) < 0
+}

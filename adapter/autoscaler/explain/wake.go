@@ -1,0 +1,118 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+)
+
+// NotWoken is the cause of an autoscaler whose annotation sluice.dev/wake has no effect. Its controller
+// still wakes the target, at a sync.
+const NotWoken Cause = "not-woken"
+
+// ofWake looks for a cause why the annotation has no effect.
+func (f *Facts) ofWake() []Finding {
+	a := &f.Autoscaler
+	if a.Wake == nil {
+		return nil
+	}
+	one := Finding{Cause: NotWoken, Warning: true, Text: a.Wake.Why}
+	hpa := fmt.Sprintf("-n %s hpa %s", a.Namespace, a.Name)
+	why := a.WakeRefusal()
+	switch {
+	case a.Wake.Annotation != "true":
+		one.Text = why
+		one.Remedy = []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa, inspect.WakeAnnotation)}
+	case why != "" && a.MinReplicas != 0 && a.ScaledObject == "":
+		one.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + why
+		one.Remedy = []string{fmt.Sprintf(`kubectl patch %s --type merge -p '{"spec":{"minReplicas":0}}'  # needs the feature gate HPAScaleToZero`, hpa)}
+	case why != "":
+		one.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + why
+		one.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.WakeAnnotation)}
+	case a.Wake.State == inspect.WakeOff:
+		one.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + a.Wake.Why
+		one.Remedy = []string{"helm upgrade … --set wake.enabled=true"}
+	case a.Wake.State == inspect.WakeForbidden:
+		one.Remedy = []string{"helm upgrade … --set 'wake.kinds={deployments.apps,statefulsets.apps,…}'  # with the plural and the group of " + a.TargetKind}
+	case a.Wake.State == inspect.WakeFailing:
+	default:
+		return nil
+	}
+	return []Finding{one}
+}
+
+// NotInstant is the cause of an autoscaler whose annotation sluice.dev/instant has no effect. Its controller looks
+// at its syncs.
+const NotInstant Cause = "not-instant"
+
+// ofInstant looks for a cause why the annotation has no effect.
+func (f *Facts) ofInstant() []Finding {
+	a := &f.Autoscaler
+	if a.Instant == nil {
+		return nil
+	}
+	one := Finding{Cause: NotInstant, Warning: true, Text: "the annotation " + inspect.InstantAnnotation + " has no effect: " + a.Instant.Why}
+	hpa := fmt.Sprintf("-n %s hpa %s", a.Namespace, a.Name)
+	switch why := a.InstantRefusal(); {
+	case a.Instant.Annotation != "true":
+		one.Text, one.Remedy = why, []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa, inspect.InstantAnnotation)}
+	case why != "":
+		one.Text = "the annotation " + inspect.InstantAnnotation + " has no effect: " + why
+		one.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.InstantAnnotation)}
+	case a.Instant.State == inspect.InstantOff, a.Instant.State == inspect.InstantForbidden:
+		one.Remedy = []string{"helm upgrade … --set instant.enabled=true"}
+	case a.Instant.State == inspect.InstantFailing:
+		one.Text = "the controller could not be nudged: " + a.Instant.Why
+	default:
+		return nil
+	}
+	return []Finding{one}
+}
+
+// instant prints what Sluice does about values that change the replicas.
+func (p *printer) instant(is *inspect.Instant) {
+	if is == nil {
+		return
+	}
+	text := map[inspect.InstantState]string{
+		inspect.InstantWatching: "a push that changes the replicas nudges the controller",
+		inspect.InstantHeld:     "not nudged: " + is.Why,
+		inspect.InstantUnknown:  "not nudged: " + is.Why,
+	}[is.State]
+	if text == "" {
+		return // a finding says it
+	}
+	p.line("Instant: %s", text)
+	last := is.Last
+	if last == nil {
+		return
+	}
+	answer := "not answered yet"
+	if !last.Answered.IsZero() {
+		answer = fmt.Sprintf("it set %d after %v", last.Answer, last.Answered.Sub(last.At).Round(time.Millisecond))
+	}
+	p.line("  last nudged %s ago, from %d to %d, because %s; %s", age(p.now.Sub(last.At)), last.From, last.Want, last.Because, answer)
+}
+
+// wake prints what Sluice does about a target at zero.
+func (p *printer) wake(w *inspect.Wake) {
+	if w == nil {
+		return
+	}
+	text := map[inspect.WakeState]string{
+		inspect.WakeRunning:  "nothing to do: the autoscaler hasn't scaled its target to zero",
+		inspect.WakeArmed:    "armed: the push of a positive value sets the first replica",
+		inspect.WakeCooldown: "woken shortly before: until the cooldown ends, the autoscaler alone sets the first replica",
+	}[w.State]
+	if text == "" {
+		return // a finding says it
+	}
+	if !w.Last.IsZero() {
+		text += fmt.Sprintf("; last woken %s ago", age(p.now.Sub(w.Last)))
+	}
+	p.line("Wake: %s", text)
+	if w.State == inspect.WakeArmed && w.Why != "" {
+		p.line("  %s", w.Why)
+	}
+}

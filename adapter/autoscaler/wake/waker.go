@@ -1,0 +1,235 @@
+package wake
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// lookEvery is the time between two looks at all armed autoscalers. A look is two atomic loads for up to 64
+// neighbouring series, so a sample is noticed within lookEvery, at no cost on its path.
+const lookEvery = 20 * time.Millisecond
+
+// readEvery is the time after which values are read without a change, too: a series may have got an
+// object, and a mean may rise as old samples leave the window.
+const readEvery = 5 * time.Second
+
+// Parts are the dependencies of a Waker. All are required.
+type Parts struct {
+	Source Source
+	// Scale sets the first replica of a target that has none. The error, of an outcome that is a
+	// failure, is for people to read.
+	Scale func(context.Context, *inspect.Autoscaler) (Outcome, error)
+	// Ready reports whether a value would be complete, and what is missing otherwise.
+	Ready func() (bool, string)
+	// Quantity writes a number as Kubernetes does ("1500m").
+	Quantity func(metric.Number) string
+	Events   EventRecorder
+	Logger   *slog.Logger
+}
+
+// Source reads the table.
+type Source interface {
+	// Ask prepares the reading of an autoscaler's metric. The error is for people to read.
+	Ask(*inspect.Autoscaler, *inspect.AutoscalerMetric) (Asked, error)
+	// Look calls the functions of the metrics that are watched if a sample of theirs may have arrived since
+	// the last call. It is cheap.
+	Look()
+}
+
+// Asked is a metric that can be read repeatedly. The goroutine that looks uses it.
+type Asked interface {
+	// Value is what the autoscaler's controller would get. The error is for people to read.
+	Value() (metric.Number, error)
+	// Watch has Source.Look call a function, until Unwatch.
+	Watch(changed func())
+	Unwatch()
+}
+
+// EventRecorder writes Events on autoscalers, for people to read.
+type EventRecorder interface {
+	// WakeEvent writes an Event of this replica's own. about is its cause in short. It never blocks.
+	WakeEvent(on *inspect.Autoscaler, warning bool, reason, about, message string)
+}
+
+// Waker wakes targets. Run does; any goroutine may call the other methods.
+type Waker struct {
+	cfg   Config
+	parts Parts
+	count *counters
+	news  chan struct{} // autoscalers changed; its capacity is one
+
+	mu      sync.Mutex // held by Run for changes of what it guards, and by others
+	known   map[name]*record
+	changed map[name]bool // since Run has looked
+
+	// The fields below belong to Run.
+	armed   map[name]*armed
+	cooling map[target]time.Time // when the cooldown of a target ends
+	queue   queue[*armed]
+	flight  flight
+}
+
+// name is the name of an autoscaler, target that of a scaled object.
+type (
+	name   struct{ namespace, name string }
+	target struct{ namespace, kind, name string }
+)
+
+// record is an autoscaler with the annotation, and what lists show of it.
+type record struct {
+	document *inspect.Autoscaler // never changed
+	state    inspect.WakeState   // of an armed autoscaler
+	why      string
+	last     time.Time
+	told     Outcome // the failure that people know of; Run's own
+}
+
+// New makes a Waker. Run has to run for anything to be woken.
+func New(cfg Config, parts Parts) *Waker {
+	return &Waker{
+		cfg: cfg, parts: parts, count: newCounters(), news: make(chan struct{}, 1),
+		known: map[name]*record{}, changed: map[name]bool{},
+		armed: map[name]*armed{}, cooling: map[target]time.Time{}, queue: newQueue[*armed](), flight: newFlight(),
+	}
+}
+
+// Changed says how an autoscaler is now; nil: it was deleted, or has no annotation. It never waits.
+func (w *Waker) Changed(namespace, called string, now *inspect.Autoscaler) {
+	key := name{namespace, called}
+	w.mu.Lock()
+	switch one := w.known[key]; {
+	case now == nil:
+		delete(w.known, key)
+	case one == nil || one.document.UID != now.UID:
+		w.known[key] = &record{document: now}
+	default:
+		one.document = now
+	}
+	w.changed[key] = true
+	w.mu.Unlock()
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+// Run wakes targets until ctx ends.
+func (w *Waker) Run(ctx context.Context) error {
+	every := time.NewTicker(lookEvery)
+	defer every.Stop()
+	for {
+		now := time.Now()
+		w.follow()
+		if ready, _ := w.parts.Ready(); ready {
+			w.look(now)
+			w.dispatch(ctx, now)
+		}
+		tick := every.C
+		if len(w.armed) == 0 {
+			tick = nil
+		}
+		select {
+		case <-ctx.Done():
+			w.flight.end()
+			return nil
+		case <-w.news:
+		case one := <-w.flight.landed:
+			w.settle(one, time.Now())
+		case <-tick:
+		}
+	}
+}
+
+// follow adopts the autoscalers that changed: those at zero are armed.
+func (w *Waker) follow() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.changed {
+		w.followOneLocked(key)
+	}
+	clear(w.changed)
+	w.count.armed.Store(int64(len(w.armed)))
+}
+
+func (w *Waker) followOneLocked(key name) {
+	is := w.known[key]
+	if is == nil || is.document.WakeRefusal() != "" || !is.document.ScaledToZero() {
+		w.disarm(key)
+		return
+	}
+	if one := w.armed[key]; one == nil || one.record != is || !one.asksAs(is.document) {
+		w.disarm(key)
+		is.state, is.why = inspect.WakeArmed, ""
+		w.armed[key] = arm(key, is)
+	} else {
+		one.document = is.document
+	}
+}
+
+// disarm forgets an autoscaler, if it is armed.
+func (w *Waker) disarm(key name) {
+	if one := w.armed[key]; one != nil {
+		one.forget()
+		delete(w.armed, key)
+	}
+}
+
+// look looks at all armed autoscalers, and queues those whose target is to be woken.
+func (w *Waker) look(now time.Time) {
+	if len(w.armed) > 0 {
+		w.parts.Source.Look()
+	}
+	for _, one := range w.armed {
+		if one.busy || now.Before(one.next) || one.looked && !one.changed && now.Before(one.due) {
+			continue
+		}
+		one.looked, one.due = true, now.Add(readEvery)
+		if !one.read(w.parts.Source) {
+			w.say(one, inspect.WakeArmed, one.fault())
+			continue
+		}
+		if until := w.cooling[one.target()]; now.Before(until) {
+			w.count.cooldown()
+			w.say(one, inspect.WakeCooldown, "a positive value has woken the target before, until "+until.UTC().Format(time.TimeOnly)+" the autoscaler alone scales it")
+			one.wait(until)
+			continue
+		}
+		one.busy = true
+		w.queue.push(one)
+	}
+}
+
+// say keeps the state of an armed autoscaler for Describe.
+func (w *Waker) say(one *armed, state inspect.WakeState, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one.record.state, one.record.why = state, why
+}
+
+// Describe returns what the Waker makes of an autoscaler's annotation; nil: it has none.
+func (w *Waker) Describe(a *inspect.Autoscaler) *inspect.Wake {
+	if a.Wake == nil {
+		return nil
+	}
+	out := &inspect.Wake{Annotation: a.Wake.Annotation}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	is := w.known[name{a.Namespace, a.Name}]
+	if is != nil {
+		out.Last = is.last
+	}
+	switch why := a.WakeRefusal(); {
+	case why != "":
+		out.State, out.Why = inspect.WakeIgnored, why
+	case !a.ScaledToZero():
+		out.State = inspect.WakeRunning
+	case is != nil:
+		out.State, out.Why = is.state, is.why
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package autoscaler
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const (
+	// interval between two rounds. The autoscaler's controller asks every 15 s.
+	interval = 5 * time.Second
+	// readsPerSecond lengthens the interval of large clusters: a value is a read, and a metric is as
+	// costly as metricReads of them. It keeps a watcher below a hundredth of a core.
+	readsPerSecond = 10_000
+	metricReads    = 10
+	// idle is the interval while no autoscaler names a pushed metric.
+	idle = time.Minute
+	// shortest time between two rounds: a change of an autoscaler begins one.
+	shortest = time.Second
+)
+
+// Parts are the dependencies of a Watcher. All but Hint are required.
+type Parts struct {
+	// List returns the autoscalers of a namespace (empty: of all), sorted by namespace and name.
+	// They are never changed.
+	List func(namespace string) []*inspect.Autoscaler
+	// Begin returns the reader of a round.
+	Begin func() Reader
+	// Ready reports whether an answer would be complete.
+	Ready func() bool
+	// Quantity writes a number as Kubernetes does ("1500m").
+	Quantity func(metric.Number) string
+	// Hint returns a sentence on what the name of a missing metric may have meant; empty: nothing is
+	// near.
+	Hint   func(*inspect.Autoscaler, *inspect.AutoscalerMetric) string
+	Events EventRecorder
+	Logger *slog.Logger
+
+	// Custom and External say which metrics APIs are served.
+	Custom, External bool
+}
+
+// Reader reads metrics of autoscalers, of Pods, Object and External metrics.
+type Reader interface {
+	// Read returns the answer that the autoscaler would get. The error is for people to read.
+	Read(*inspect.Autoscaler, *inspect.AutoscalerMetric) (Reading, error)
+	// HeldBack says for each metric what pods without a value, or with rejected series, do. Asked is set in
+	// the document.
+	HeldBack(*inspect.Autoscaler) []Held
+}
+
+// Reading is what an autoscaler gets of one metric.
+type Reading struct {
+	Sum    metric.Number
+	Values int // number of series or pods
+	// Pods is the number of the target's pods (Pods metrics), with and without a value. 0: none is
+	// known to be the target's, and Values are of all pods of the namespace. Of an Object metric, the
+	// pods that its value is rolled up from, of which Values have one; 0: it is no roll-up.
+	Pods int
+	// Rejected is set if a limit lately rejected series of the metric, of any sender of the namespace.
+	Rejected bool
+}
+
+// Watcher evaluates the metrics of autoscalers. Run evaluates; any goroutine may call the other
+// methods.
+type Watcher struct {
+	parts Parts
+	wake  chan struct{}
+
+	mu       sync.Mutex // held by Run for changes, and by readers
+	held     map[name]*held
+	notified map[logged]time.Time // when the log last had the warning; Run's own
+}
+
+// name is the name of an autoscaler.
+type name struct{ namespace, name string }
+
+// held is an autoscaler with the answers to its metrics, in the order of its document.
+type held struct {
+	document *inspect.Autoscaler
+	metrics  []state
+}
+
+// New makes a Watcher. Run has to run for anything to be known.
+func New(parts Parts) *Watcher {
+	return &Watcher{parts: parts, wake: make(chan struct{}, 1), held: map[name]*held{},
+		notified: map[logged]time.Time{}}
+}
+
+// Changed says that autoscalers name other metrics. It never waits.
+func (w *Watcher) Changed() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run evaluates all autoscalers every few seconds until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error {
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-w.wake:
+			if !pause(ctx, shortest) {
+				return nil
+			}
+		}
+		next := interval
+		if w.parts.Ready() {
+			next = intervalAfter(w.round(time.Now()))
+		}
+		timer.Reset(next)
+	}
+}
+
+// intervalAfter is the interval after a round of some reads.
+func intervalAfter(reads int) time.Duration {
+	if reads == 0 {
+		return idle
+	}
+	return max(interval, time.Duration(reads)*time.Second/readsPerSecond)
+}
+
+// pause waits, and reports whether ctx is still there.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// round evaluates all autoscalers once, and returns its cost.
+func (w *Watcher) round(now time.Time) (reads int) {
+	documents := w.parts.List("")
+	reader := w.parts.Begin()
+	here := make(map[name]bool, len(documents))
+	left := heldReads
+	var notices []notice
+	for _, document := range documents {
+		if !slices.ContainsFunc(document.Metrics, inspect.AutoscalerMetric.Pushed) {
+			continue
+		}
+		here[name{document.Namespace, document.Name}] = true
+		answers := w.answers(document, reader)
+		for i := range answers {
+			reads += metricReads + max(answers[i].values, answers[i].pods)
+		}
+		w.hold(document, answers, reader, now, &left)
+		notices = w.keep(document, answers, now, notices)
+		runtime.Gosched() // writers of samples come first
+	}
+	w.mu.Lock()
+	for key := range w.held {
+		if !here[key] {
+			delete(w.held, key)
+		}
+	}
+	w.mu.Unlock()
+	w.tell(notices, now)
+	return reads
+}
+
+// answers reads the metrics of an autoscaler.
+func (w *Watcher) answers(document *inspect.Autoscaler, reader Reader) []answer {
+	answers := make([]answer, len(document.Metrics))
+	for i := range answers {
+		answers[i] = w.answer(document, &document.Metrics[i], reader)
+	}
+	return answers
+}
+
+// keep keeps the answers to the metrics of an autoscaler, and appends what is to be told.
+func (w *Watcher) keep(document *inspect.Autoscaler, answers []answer, now time.Time, notices []notice) []notice {
+	key := name{document.Namespace, document.Name}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.held[key]
+	if one == nil || one.document.UID != document.UID {
+		one = &held{}
+		w.held[key] = one
+	}
+	one.follow(document)
+	for i := range answers {
+		s := &one.metrics[i]
+		s.set(answers[i], now)
+		for _, of := range s.due(now) {
+			notices = append(notices, notice{document, &document.Metrics[i], s, of})
+		}
+	}
+	return notices
+}
+
+// follow adopts a new document. The state of a metric that is still named stays.
+func (h *held) follow(document *inspect.Autoscaler) {
+	before := h.document
+	h.document = document
+	if before == document {
+		return
+	}
+	if before != nil && slices.EqualFunc(before.Metrics, document.Metrics, inspect.SameMetric) {
+		return
+	}
+	metrics := make([]state, len(document.Metrics))
+	if before != nil {
+		for i := range metrics {
+			for j := range before.Metrics {
+				if inspect.SameMetric(document.Metrics[i], before.Metrics[j]) {
+					metrics[i] = h.metrics[j]
+				}
+			}
+		}
+	}
+	h.metrics = metrics
+}

@@ -1,0 +1,82 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// ErrUnavailable means that the API server could not be asked about a token or a right.
+var ErrUnavailable = errors.New("unavailable")
+
+// refusal is an answer other than a page.
+type refusal struct {
+	status int
+	text   string
+	// links are pages that may be meant.
+	links []metricLink
+}
+
+func (r *refusal) Error() string { return r.text }
+
+// credential is what a request shows: its token and where it comes from.
+type credential struct {
+	token string
+	from  netip.Prefix
+}
+
+func credentialOf(r *http.Request) credential {
+	return credential{tokenOf(r), connlimit.Prefix(r.RemoteAddr)}
+}
+
+// tokenOf is the bearer token of a request, as a proxy sends it, or the password of Basic
+// authentication: a browser asks its user for one, and the token is pasted there.
+func tokenOf(r *http.Request) string {
+	if _, password, ok := r.BasicAuth(); ok {
+		return strings.TrimSpace(password)
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token)
+	}
+	return ""
+}
+
+// admit checks the right to see a namespace (empty: all of them), and returns who the client is. On loopback
+// it is nobody in particular.
+func (s *Server) admit(ctx context.Context, c credential, namespace string) (reader metric.Reader, err error) {
+	if s.parts.Access == nil {
+		return reader, nil
+	}
+	if c.token == "" {
+		return reader, &refusal{status: http.StatusUnauthorized, text: "the console needs a token of the cluster: as the password, with any user name"}
+	}
+	who, err := s.parts.Access.Who(ctx, c.from, c.token)
+	if err != nil {
+		return reader, unanswered(err, http.StatusUnauthorized)
+	}
+	right := metric.Right{Verb: metric.Get, Namespace: namespace}
+	allowed, err := s.parts.Access.May(ctx, who, right)
+	switch {
+	case err != nil:
+		return reader, unanswered(err, http.StatusForbidden)
+	case !allowed && namespace == "":
+		return reader, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User) + ". Choose a namespace that you may read"}
+	case !allowed:
+		return reader, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User)}
+	}
+	return metric.Reader{User: who.User, Groups: who.Groups}, nil
+}
+
+func unanswered(err error, status int) error {
+	if errors.Is(err, ErrUnavailable) {
+		status = http.StatusServiceUnavailable
+	}
+	return &refusal{status: status, text: fmt.Sprint(err)}
+}

@@ -1,0 +1,186 @@
+package console
+
+import (
+	"context"
+	"html"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+)
+
+// countingHistory is a history of a source whose looks are counted.
+func countingHistory(autoscalers int) (*history, *fakeSource, *atomic.Int64, *atomic.Int64) {
+	f, series, reads := &fakeSource{}, new(atomic.Int64), new(atomic.Int64)
+	for i := range autoscalers {
+		f.autoscalers = append(f.autoscalers, inspect.Autoscaler{Namespace: "shop", Name: "web-" + strconv.Itoa(i), CurrentReplicas: 2,
+			Metrics: []inspect.AutoscalerMetric{{Source: "External", Name: "jobs", TargetType: "AverageValue", Target: "5", Asked: true}}})
+	}
+	f.series = func(string, string, string, int) []inspect.Series {
+		return []inspect.Series{{Object: inspect.Reference{Name: "web"}, Value: strconv.FormatInt(series.Add(1), 10)}}
+	}
+	h := newHistory(f, func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
+		return func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) { reads.Add(1); return 12, true }
+	})
+	return h, f, series, reads
+}
+
+// Nothing is read while nobody looks and no autoscaler names a metric.
+func TestNothingIsSampledInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, _, series, reads := countingHistory(0)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { h.run(ctx); close(done) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if series.Load() != 0 || reads.Load() != 0 || h.size() != 0 {
+			t.Errorf("%d series, %d metrics read, %d rows", series.Load(), reads.Load(), h.size())
+		}
+		of := subject{namespace: "shop", resource: "pods", name: "jobs"}
+		h.watch(of, []string{"web"}, time.Now())
+		time.Sleep(5500 * time.Millisecond)
+		synctest.Wait()
+		if series.Load() < 5 || series.Load() > 7 {
+			t.Errorf("%d looks in five seconds", series.Load())
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if series.Load() > 62 || h.size() != 0 {
+			t.Errorf("%d looks, %d rows after the page was left", series.Load(), h.size())
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestAutoscalersAreRecorded(t *testing.T) {
+	h, f, _, _ := countingHistory(2)
+	second := int64(1_800_000_000)
+	for i := range int64(700) {
+		if i == 300 { // a pause
+			continue
+		}
+		f.autoscalers[0].CurrentReplicas = int32(2 + i%2)
+		h.round(time.Unix(second+i, 0))
+	}
+	last, rows := h.read(subject{autoscaler: true, namespace: "shop", name: "web-0"}, []string{"0", rowReplicas, "nothing"}, span)
+	if last != second+699 || len(rows[0]) != span {
+		t.Fatalf("%d values up to %d", len(rows[0]), last-second)
+	}
+	for i, value := range rows[0] {
+		at := int64(100 + i)
+		switch replicas := float64(2 + at%2); {
+		case at == 300 && !math.IsNaN(value):
+			t.Errorf("a value %v of a second without one", value)
+		case at != 300 && (value != 12/replicas || rows[1][i] != replicas):
+			t.Fatalf("second %d: %v per replica of %v; want %v", at, value, rows[1][i], 12/replicas)
+		case !math.IsNaN(rows[2][i]):
+			t.Errorf("a value of a row that there is not")
+		}
+	}
+}
+
+// The series of a metric that an autoscaler names are recorded though no page shows them, so its page begins
+// with ten minutes.
+func TestNamedMetricsAreRecorded(t *testing.T) {
+	h, _, _, _ := countingHistory(2)
+	now := time.Unix(1_800_000_000, 0)
+	for i := range span {
+		h.round(now.Add(time.Duration(i) * time.Second))
+	}
+	of := subject{namespace: "shop", name: "jobs"}
+	h.watch(of, []string{"web"}, now.Add(span*time.Second))
+	h.round(now.Add(span * time.Second))
+	if _, rows := h.read(of, []string{"web"}, span); len(rows) != 1 || slices.ContainsFunc(rows[0], math.IsNaN) {
+		t.Errorf("the values of the metric are %v", rows)
+	}
+}
+
+// Memory is bounded whatever is named and looked at; pages come before autoscalers that nobody looks at.
+func TestTheHistoryIsBounded(t *testing.T) {
+	h, _, _, _ := countingHistory(1000)
+	now := time.Unix(1_800_000_000, 0)
+	h.round(now)
+	if n := h.size(); n > maxRows-pageRows || n < 3*200 {
+		t.Errorf("%d rows of autoscalers", n)
+	}
+	shown := subject{autoscaler: true, namespace: "shop", name: "web-999"}
+	h.watch(shown, nil, now)
+	for i := range 2000 {
+		h.watch(subject{namespace: "shop", name: strconv.Itoa(i)}, []string{"web"}, now)
+	}
+	h.round(now.Add(time.Second))
+	if n := h.size(); n > maxRows {
+		t.Errorf("%d rows", n)
+	}
+	if last, _ := h.read(shown, []string{"0"}, 1); last == 0 {
+		t.Error("an autoscaler whose page is open is not recorded")
+	}
+	h.round(now.Add(2 * linger))
+	if n := h.size(); n > maxRows-pageRows {
+		t.Errorf("%d rows once the pages are left", n)
+	}
+}
+
+// Of a metric with more series than a page lists, those are recorded that the page plots, whichever the
+// source picks for another number.
+func TestThePlottedSeriesAreRecorded(t *testing.T) {
+	f := shop()
+	f.series = func(_, _, _ string, most int) (all []inspect.Series) {
+		for i := range most {
+			all = append(all, inspect.Series{Labels: map[string]string{"i": strconv.Itoa(1000*most + i)}, Value: "1"})
+		}
+		return all
+	}
+	s := running(t, f)
+	_, body := get(t, s, "/metric?namespace=shop&name=queue_depth")
+	_, rest, _ := strings.Cut(body, `data-labels="`)
+	labels, _, _ := strings.Cut(rest, `"`)
+	ids := strings.Split(html.UnescapeString(labels), "\n")
+	if len(ids) != plottedSeries {
+		t.Fatalf("%q are plotted", ids)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		_, rows := s.history.read(subject{namespace: "shop", name: "queue_depth"}, ids, 1)
+		if len(rows) == plottedSeries && !slices.ContainsFunc(rows, func(r []float64) bool { return math.IsNaN(r[0]) }) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("of %q the values are %v", ids, rows)
+		}
+	}
+}
+
+// A metric's rows begin with what is known of the time before.
+func TestRowsBeginWithThePast(t *testing.T) {
+	h, _, _, _ := countingHistory(0)
+	h.past = func(string, string, string) []Past {
+		return []Past{{Series: inspect.Series{Object: inspect.Reference{Name: "web"}}, Values: []float64{7, 8, 9}}}
+	}
+	of, now := subject{namespace: "shop", name: "jobs"}, time.Unix(1_800_000_000, 0)
+	h.watch(of, []string{"web"}, now)
+	for i := range 2 {
+		h.round(now.Add(time.Duration(i) * time.Second))
+	}
+	if _, rows := h.read(of, []string{"web"}, 6); !slices.Equal(rows[0][1:], []float64{7, 8, 9, 1, 2}) || !math.IsNaN(rows[0][0]) {
+		t.Errorf("the values are %v", rows[0])
+	}
+}
+
+func TestShortNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"9966666667n": "9.97", "30200m": "30.2", "12345.678": "12346", "12345678": "12345678", "0.016666667": "0.0167", "100.5": "100", "5400m": "5.4", "1m": "0.001", "12": "12", "2k": "2k", "1Gi": "1Gi",
+		"2.644651234567": "2.64", "": "", "none": "none",
+	} {
+		if got := short(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

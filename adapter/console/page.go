@@ -1,0 +1,206 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+// page is one kind of page.
+type page struct {
+	path  string // below the root, also of the stream
+	title string
+	// template is the file of the content.
+	template string
+	// every is the interval at which a page that is open follows changes; 0: it doesn't.
+	every time.Duration
+	// scope is the namespace whose right a request needs; empty: all.
+	scope func(url.Values) string
+	// content gathers what the template shows.
+	content func(context.Context, *request) (any, error)
+}
+
+// request is a request for a page.
+type request struct {
+	server *Server
+	// source has the values that the client may have.
+	source inspect.Source
+	query  url.Values
+	now    time.Time
+	// wide is set if the client may see all namespaces.
+	wide bool
+	// plots are those of the page, which content sets.
+	plots []plot
+}
+
+// plotOf adds a plot to the page, and has its subject recorded.
+func (r *request) plotOf(p plot) *plot {
+	r.server.history.watch(p.of, p.rows, r.now)
+	r.plots = append(r.plots, p)
+	return &r.plots[len(r.plots)-1]
+}
+
+// shown is what the layout shows.
+type shown struct {
+	Title   string
+	Path    string
+	Nav     []link
+	Live    string // path of the stream; empty: none
+	Content any
+	Cluster bool
+	// Body is the template of the content.
+	Body template.HTML
+}
+
+type link struct{ Path, Title string }
+
+// navigation are the pages that each page links to.
+var navigation = []link{
+	{"autoscalers", "Autoscalers"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits", "Limits"}, {"rules", "Rules"},
+	{"try", "Try a line"}, {"health", "Health"},
+}
+
+func inNamespace(q url.Values) string { return q.Get("namespace") }
+
+func (s *Server) pages() []page {
+	return []page{
+		{"autoscalers", "Autoscalers", "autoscalers.html", 3 * time.Second, inNamespace, s.autoscalers},
+		{"autoscaler", "Autoscaler", "autoscaler.html", 2 * time.Second, inNamespace, s.autoscaler},
+		{"metrics", "Metrics", "metrics.html", 5 * time.Second, inNamespace, s.metrics},
+		{"metric", "Metric", "metric.html", 2 * time.Second, inNamespace, s.metric},
+		{"refused", "Refused", "refused.html", 3 * time.Second, inNamespace, s.refused},
+		{"limits", "Limits", "limits.html", 3 * time.Second, inNamespace, s.limits},
+		{"rules", "Rules", "rules.html", 5 * time.Second, inNamespace, s.rules},
+		{"try", "Try a line", "try.html", 0, namespaceOfSender, s.try},
+		{"health", "Health", "health.html", 2 * time.Second, func(url.Values) string { return "" }, s.health},
+	}
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		first := "autoscalers"
+		if s.parts.Target == nil {
+			first = "metrics"
+		}
+		http.Redirect(w, r, "/"+first, http.StatusFound)
+	})
+	mux.HandleFunc("GET /assets/{name}", serveAsset)
+	for _, p := range s.pages() {
+		mux.HandleFunc("GET /"+p.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &p) })
+		if p.every > 0 {
+			mux.HandleFunc("GET /live/"+p.path, func(w http.ResponseWriter, r *http.Request) { s.follow(w, r, &p) })
+		}
+	}
+	return mux
+}
+
+// templates parses the pages at the first request.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/*.html"))
+})
+
+// serve answers a request for a page.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
+	layout := shown{Title: p.title, Path: p.path, Nav: navigation, Cluster: s.parts.Target != nil}
+	status := http.StatusOK
+	content, _, err := s.render(r.Context(), credentialOf(r), r.URL.Query(), p)
+	switch refused := new(refusal); {
+	case errors.As(err, &refused):
+		if status = refused.status; status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Basic realm="Sluice: paste a token as the password", charset="UTF-8"`)
+		}
+		content, err = s.execute("refusal.html", refusalContent{
+			refused.text, p.path, r.URL.Query().Get("namespace"), refused.links})
+	case err == nil && p.every > 0:
+		layout.Live = "/live/" + p.path + "?" + r.URL.RawQuery
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	layout.Body = template.HTML(content) //nolint:gosec // made by html/template
+	whole, err := s.execute("layout.html", layout)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(whole) // an error means that the client is gone
+}
+
+// refusalContent is the page in the place of one that is not there.
+type refusalContent struct {
+	Text, Path, Namespace string
+	Links                 []metricLink
+}
+
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	s.parts.Logger.Error("console: a page could not be made", "error", err)
+	http.Error(w, "the page could not be made; the log says why", http.StatusInternalServerError)
+}
+
+// render makes the content of a page, if the client may see it.
+func (s *Server) render(ctx context.Context, c credential, q url.Values, p *page) ([]byte, []plot, error) {
+	scope := p.scope(q)
+	reader, err := s.admit(ctx, c, scope)
+	if err != nil {
+		return nil, nil, err
+	}
+	request := &request{server: s, source: s.sourceFor(reader), query: q, now: time.Now(), wide: s.parts.Access == nil || scope == ""}
+	content, err := p.content(ctx, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := s.execute(p.template, content)
+	return text, request.plots, err
+}
+
+// sourceFor leaves out the values that a reader may not have.
+func (s *Server) sourceFor(reader metric.Reader) inspect.Source {
+	if s.parts.Readable == nil {
+		return s.parts.Source
+	}
+	return inspect.Restrict(s.parts.Source, s.parts.Readable(reader))
+}
+
+func (s *Server) execute(name string, data any) ([]byte, error) {
+	var out bytes.Buffer
+	err := templates().ExecuteTemplate(&out, name, data)
+	return out.Bytes(), err
+}
+
+// keyOf reads the position of a page in a list.
+func (r *request) keyOf(list string) (inspect.Key, error) {
+	key, err := inspect.ParseToken(list, r.query.Get("after"))
+	if err != nil {
+		return key, &refusal{status: http.StatusBadRequest, text: "after " + err.Error()}
+	}
+	return key, nil
+}
+
+// next is the address of the page that follows; empty: there is none.
+func (r *request) next(path, list string, key inspect.Key) string {
+	if key == (inspect.Key{}) {
+		return ""
+	}
+	q := url.Values{}
+	for name, values := range r.query {
+		q[name] = values
+	}
+	q.Set("after", key.Token(list))
+	return "/" + path + "?" + q.Encode()
+}

@@ -1,0 +1,122 @@
+package console
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
+)
+
+// Limits of connections: pages with their streams are a browser's, which opens at most six.
+const (
+	maxConnections     = 256
+	maxConnectionsEach = 128 // a port-forward brings all from one address
+	maxStreams         = 64
+)
+
+// Server serves the console.
+type Server struct {
+	parts    Parts
+	loopback bool
+	listener *connlimit.Listener
+	http     http.Server
+	history  *history
+	streams  atomic.Int32
+	own      []prometheus.Collector
+	// ended is closed when the server stops, which ends all streams.
+	ended chan struct{}
+}
+
+// New opens the port. Without Access, the configuration must have a loopback address.
+func New(cfg Config, parts Parts) (*Server, error) {
+	if parts.Access == nil && !cfg.Loopback() {
+		return nil, errors.New("console: an address that isn't loopback needs a cluster to review tokens")
+	}
+	if cfg.Loopback() {
+		parts.Access, parts.TLS = nil, nil
+	}
+	listener, err := net.Listen("tcp", cfg.Address)
+	if err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	s := &Server{parts: parts, loopback: cfg.Loopback(), ended: make(chan struct{})}
+	s.history = newHistory(parts.Source, parts.Begin)
+	s.history.past = parts.Past
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
+	if parts.TLS != nil {
+		limits.Handshake = connlimit.HandshakeTimeout
+	}
+	limiter := connlimit.New("console", limits, parts.Logger)
+	s.listener = &connlimit.Listener{Listener: listener, Limiter: limiter}
+	s.http = http.Server{
+		Handler:           limiter.Requests(s.guard(s.routes())),
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      writeTimeout, // a stream renews it
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    32 << 10, // a token has some kB
+		ErrorLog:          slog.NewLogLogger(parts.Logger.Handler(), slog.LevelDebug),
+	}
+	s.own = []prometheus.Collector{limiter,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_streams",
+			Help: "Pages of the console that follow changes."}, func() float64 { return float64(s.streams.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_recorded_values",
+			Help: "Values that the console records every second for its plots."},
+			func() float64 { return float64(s.history.size()) }),
+	}
+	return s, nil
+}
+
+// writeTimeout bounds the sending of one page, or of one part of a stream.
+const writeTimeout = 20 * time.Second
+
+// Addr is the bound address.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Register registers the console's own metrics.
+func (s *Server) Register(r prometheus.Registerer) error {
+	var faults []error
+	for _, one := range s.own {
+		faults = append(faults, r.Register(one))
+	}
+	return errors.Join(faults...)
+}
+
+// Run serves until ctx ends. Streams end at once, other requests have a second.
+func (s *Server) Run(ctx context.Context) error {
+	sampling := make(chan struct{})
+	go func() {
+		defer close(sampling)
+		s.history.run(ctx)
+	}()
+	served := make(chan error, 1)
+	var listener net.Listener = s.listener
+	if s.parts.TLS != nil {
+		listener = tls.NewListener(listener, s.parts.TLS)
+	}
+	go func() { served <- s.http.Serve(listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("console on %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	close(s.ended)
+	finish, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if s.http.Shutdown(finish) != nil {
+		_ = s.http.Close()
+	}
+	<-served
+	<-sampling
+	return nil
+}
+
+// Close closes the port if Run was never called.
+func (s *Server) Close() error { return s.listener.Close() }

@@ -1,0 +1,223 @@
+package record
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func podSender(key uint64, name string) *metric.Sender {
+	return &metric.Sender{Key: key, Pod: &metric.Pod{Namespace: "shop", Name: name}}
+}
+
+func because(text string) func() string { return func() string { return text } }
+
+func TestRejectionsAreCountedByCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		senders := NewSenders()
+		r := NewRejections(senders)
+		web := podSender(1, "web-1")
+		began := time.Now()
+		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@0"), because("first")}, 1)
+		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@7"), because("a second later")}, 1)
+		time.Sleep(2 * time.Second)
+		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@9"), because("newest")}, 1024)
+		r.Add(&Sample{"udp", web, metric.BadName, []byte("b"), nil, because("name")}, 1)
+		r.Add(&Sample{"udp", nil, metric.Malformed, nil, []byte("junk"), because("junk")}, 1)
+		r.Add(&Sample{"udp", web, metric.Ignored, []byte("x"), nil, because("ignored")}, 1)
+		all := r.All()
+		if len(all) != 3 || all[0].Reason != "malformed" || all[0].Sender != "" || all[1].Metric != "b" {
+			t.Fatalf("%+v", all)
+		}
+		want := inspect.Rejection{Namespace: "shop", Sender: "web-1", Receiver: "udp", Reason: "rate", Metric: "a", Message: "newest",
+			Example: "a:1|c|@9", Count: 1026, First: began, Last: time.Now()}
+		if all[2] != want {
+			t.Errorf("%+v, want\n%+v", all[2], want)
+		}
+		if got := senders.All(); len(got) != 1 || got[0].Rejected != 1027 || got[0].Name != "web-1" || got[0].Sort != OfPod {
+			t.Errorf("senders %+v", got)
+		}
+	})
+}
+
+func TestMemoryOfRejectionsIsBounded(t *testing.T) {
+	r := NewRejections(nil)
+	long := []byte(strings.Repeat("x", 16<<10))
+	for i := range 3 * maxRejections {
+		r.Add(&Sample{"udp", podSender(uint64(i), fmt.Sprint("p", i)), metric.BadName, long, long, because(string(long))}, 1)
+		r.Add(&Sample{"udp", podSender(9, "often"), metric.BadName, nil, nil, because("")}, 1)
+	}
+	all := r.All()
+	if len(all) != maxRejections || len(r.entries) != maxRejections {
+		t.Fatalf("%d remembered, want %d", len(all), maxRejections)
+	}
+	often := false
+	for _, one := range all {
+		often = often || one.Sender == "often" && one.Count == 3*maxRejections
+		if n := len(one.Metric) + len(one.Message) + len(one.Example); n > 1000 {
+			t.Fatalf("an entry of %d bytes", n)
+		}
+	}
+	if !often {
+		t.Error("the entry that is used all the time was forgotten")
+	}
+}
+
+// A flood is sampled, and the counts are right to a sample of the flood.
+func TestAFloodIsSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log ratelog.Limiter
+		r, recorded := NewRejections(nil), 0
+		const flood = 1_000_000
+		for range flood {
+			if weight := Weight(log.Allow()); weight > 0 {
+				recorded++
+				r.Add(&Sample{"udp", nil, metric.Malformed, nil, nil, because("")}, weight)
+			}
+		}
+		if got := int(r.All()[0].Count); got > flood || got < flood-fully {
+			t.Errorf("%d counted of %d", got, flood)
+		}
+		if most := fully + flood/fully + 1; recorded > most {
+			t.Errorf("%d recorded, want at most %d", recorded, most)
+		}
+		time.Sleep(time.Second)
+		if Weight(log.Allow()) != 1 {
+			t.Error("the first of the next second is not recorded alone")
+		}
+	})
+}
+
+func TestSendersAreNamedByWhatDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSenders()
+		address := netip.MustParseAddr("192.0.2.7")
+		s.Heard(podSender(1, "web-1"))
+		s.Heard(&metric.Sender{Key: 2, Address: address})
+		s.Heard(&metric.Sender{Key: 3, Address: address, Principal: &metric.Principal{User: "system:serviceaccount:ops:robot", Namespace: "ops", Name: "robot"}})
+		s.Heard(&metric.Sender{Key: 4, Principal: &metric.Principal{User: "jane"}})
+		s.Heard(nil)
+		time.Sleep(time.Minute)
+		s.Heard(podSender(9, "web-1")) // it has another address now
+		got := map[string]Sender{}
+		for _, one := range s.All() {
+			got[one.Sort+" "+one.Namespace+"/"+one.Name] = one
+		}
+		for _, want := range []string{"pod shop/web-1", "address /192.0.2.7", "account ops/robot", "account /jane"} {
+			if _, ok := got[want]; !ok || len(got) != 4 {
+				t.Errorf("%v, want %s", got, want)
+			}
+		}
+		if heard := got["pod shop/web-1"].LastHeard; !heard.Equal(time.Now()) {
+			t.Errorf("heard %s, want now", heard)
+		}
+	})
+}
+
+func TestMemoryOfSendersIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSenders()
+		s.max = 100
+		for i := range 1000 {
+			s.Heard(podSender(uint64(i), fmt.Sprint("p", i)))
+			time.Sleep(time.Millisecond)
+			s.Heard(podSender(5000, "often"))
+		}
+		if got := len(s.All()); got != 100 {
+			t.Errorf("%d remembered, want 100", got)
+		}
+		if s.all[name{"shop", "often", OfPod}] == nil {
+			t.Error("the sender that is heard all the time was forgotten")
+		}
+	})
+}
+
+func TestRecordsAtOnce(t *testing.T) {
+	s := NewSenders()
+	r := NewRejections(s)
+	s.max, r.max = 20, 20
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 2000 {
+				from := podSender(uint64(i%50), fmt.Sprint("p", i%50))
+				s.Heard(from)
+				r.Add(&Sample{"udp", from, metric.BadName, []byte{byte('a' + g)}, nil, because("")}, 1)
+				if i%100 == 0 {
+					s.All()
+					r.All()
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(s.All()) > 20 || len(r.All()) > 20 {
+		t.Errorf("%d senders, %d rejections", len(s.All()), len(r.All()))
+	}
+}
+
+func TestNothingIsRemembered(*testing.T) {
+	var s *Senders
+	var r *Rejections
+	s.Heard(podSender(1, "p"))
+	s.HeardLine(podSender(1, "p"))
+	r.Add(&Sample{Reason: metric.BadName}, 1)
+	s.All()
+	r.All()
+}
+
+func TestNewLinesAreHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSenders()
+		for range 3 * linesPerClock {
+			s.HeardLine(podSender(1, "web-1"))
+			time.Sleep(time.Second)
+		}
+		if ago := time.Since(s.All()[0].LastHeard); ago > linesPerClock*time.Second {
+			t.Errorf("heard %s ago, want at most %d new lines", ago, linesPerClock)
+		}
+		s.HeardLine(nil)
+	})
+}
+
+func BenchmarkHeardLine(b *testing.B) {
+	s := NewSenders()
+	from := podSender(7, "web-1")
+	for b.Loop() {
+		s.HeardLine(from)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	r := NewRejections(NewSenders())
+	one := Sample{"udp", podSender(7, "web-1"), metric.BadName, []byte("http_requests"), []byte("http_requests:x|c"), because("x")}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Add(&one, 1)
+	}
+}
+
+// Neither the line, nor its message or metric, has a secret that a client sent by mistake.
+func TestSecretsAreNotKept(t *testing.T) {
+	r := NewRejections(nil)
+	for _, line := range []string{"Authorization: Bearer s3cr3t", "password=s3cr3t", "hits:1|x|#api-key:s3cr3t"} {
+		name, _, _ := strings.Cut(line, ":")
+		r.Add(&Sample{"tcp", nil, metric.Malformed, []byte(name), []byte(line), because(`value is "s3cr3t"`)}, 1)
+	}
+	if got := fmt.Sprintf("%+v", r.All()); strings.Contains(got, "s3cr3t") {
+		t.Error(got)
+	}
+	for key := range r.entries {
+		if strings.Contains(key, "s3cr3t") {
+			t.Errorf("key %q", key)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package keda
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
+)
+
+// The operator's calls have no deadline, and the one that waits holds the lock that its pushes need.
+const (
+	answerPatience = time.Second
+	// mostAnswering bounds the requests that are being answered: one that hangs is answered for the
+	// caller, but its goroutine stays until it has read its value.
+	mostAnswering = 1024
+	// callPatience bounds a unary call from its headers to its end, and a stream from its headers to its
+	// message. A call of headers alone, or of half a message, holds 11 to 75 KiB until then, and a connection
+	// may open mostStreams.
+	callPatience = 5 * time.Second
+	// mostAwaited bounds the calls that may wait for their message for callPatience: 75 MiB. Those beyond it
+	// have hurriedPatience, which is plenty for a client that sends its message with the headers.
+	mostAwaited     = 1024
+	hurriedPatience = 100 * time.Millisecond
+	// mostKept bounds the messages of all open streams, which hold their metadata as long as they last: 2 KiB
+	// for each of mostStreams. An ordinary one has 300 bytes.
+	mostKept = 64 << 20
+)
+
+// patience answers in the place of handlers that hang, and ends calls whose message does not come.
+type patience struct {
+	answering chan struct{} // one entry per handler that runs
+	awaited   atomic.Int64  // calls whose message has not come
+	kept      atomic.Int64  // bytes of the messages of open streams
+}
+
+func newPatience() *patience { return &patience{answering: make(chan struct{}, mostAnswering)} }
+
+// arrival is the wait for a call's message.
+type arrival struct {
+	patience *patience
+	timer    *time.Timer // of a stream; ends its context
+	over     sync.Once
+}
+
+type arrivalKey struct{}
+
+// came ends the wait, because the message has come or the call has ended.
+func (a *arrival) came() {
+	a.over.Do(func() {
+		a.patience.awaited.Add(-1)
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+	})
+}
+
+// cameOf is came for the call of a context.
+func cameOf(ctx context.Context) {
+	if wait, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
+		wait.came()
+	}
+}
+
+// tap gives a call its deadline: a stream loses it when its message comes. It is a tap.ServerInHandle, since
+// interceptors of unary calls run after the message has come.
+//
+// Beyond mostAwaited it shortens the deadline and returns no error: grpc-go (1.84) never stops the timer of a
+// call that a tap refuses, so a client that sends long timeouts would fill the memory with timers.
+func (p *patience) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	within := callPatience
+	if p.awaited.Add(1) > mostAwaited {
+		within = hurriedPatience
+	}
+	wait, cancel := &arrival{patience: p}, context.CancelFunc(nil)
+	if isStream[info.FullMethodName] {
+		ctx, cancel = context.WithCancel(ctx)
+		wait.timer = time.AfterFunc(within, cancel) // the client gets the code Canceled
+	} else {
+		ctx, cancel = context.WithTimeout(ctx, within)
+	}
+	context.AfterFunc(ctx, func() { // at the end of the call, too
+		cancel()
+		wait.came()
+	})
+	return context.WithValue(ctx, arrivalKey{}, wait), nil
+}
+
+// awaitedStream notes the arrival of a stream's message, and how much of it is kept.
+type awaitedStream struct {
+	grpc.ServerStream
+	patience *patience
+	kept     int64
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s *awaitedStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if message, ok := m.(proto.Message); err == nil && ok {
+		size := int64(proto.Size(message))
+		s.kept += size
+		if s.patience.kept.Add(size) > mostKept {
+			return status.Errorf(codes.ResourceExhausted, "the metadata of open streams has %d bytes (the limit)", mostKept)
+		}
+	}
+	cameOf(s.Context())
+	return err
+}
+
+// stream answers a stream whose message is bounded in time and size.
+func (p *patience) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	one := &awaitedStream{ServerStream: ss, patience: p}
+	defer func() { p.kept.Add(-one.kept) }()
+	return handler(srv, one)
+}
+
+// isStream holds the full names of the methods that are streams.
+var isStream = streamsOf(&externalscaler.ExternalScaler_ServiceDesc, &grpc_health_v1.Health_ServiceDesc)
+
+func streamsOf(services ...*grpc.ServiceDesc) map[string]bool {
+	names := map[string]bool{}
+	for _, service := range services {
+		for _, stream := range service.Streams {
+			names["/"+service.ServiceName+"/"+stream.StreamName] = true
+		}
+	}
+	return names
+}
+
+// unary is a grpc.UnaryServerInterceptor.
+func (p *patience) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	cameOf(ctx)
+	select {
+	case p.answering <- struct{}{}:
+	default:
+		return nil, status.Errorf(codes.Unavailable, "%d answers are under way (the limit); try again", mostAnswering)
+	}
+	type result struct {
+		answer any
+		err    error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		defer func() { <-p.answering }()
+		answer, err := handler(ctx, req)
+		ended <- result{answer, err}
+	}()
+	late := time.NewTimer(answerPatience)
+	defer late.Stop()
+	select {
+	case r := <-ended:
+		return r.answer, r.err
+	case <-ctx.Done(): // the caller has gone
+		return nil, status.FromContextError(ctx.Err()).Err()
+	case <-late.C:
+		return nil, status.Errorf(codes.Unavailable, "no answer within %s", answerPatience)
+	}
+}

@@ -1,0 +1,153 @@
+package keda
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/internal/suggest"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// trigger is the metadata of a ScaledObject's trigger.
+type trigger struct {
+	question   Question
+	target     float64
+	activation float64
+	// absentIsZero: a metric that has no series reads 0. Otherwise it is an error.
+	absentIsZero bool
+}
+
+// Question selects a metric's series, as text.
+type Question struct {
+	Namespace string
+	// Metric is name[:stat][:window].
+	Metric string
+	// Object is "external", "namespace", "pods" (all that PodSelector selects, rolled up to one value),
+	// or resource/name.
+	Object      string
+	PodSelector string // of the pods' own labels; empty: all
+	Selector    string // of the metric's label sets; empty: all
+}
+
+// Forms of Question.Object that are no object's name.
+const (
+	External  = "external"
+	Namespace = "namespace"
+	Pods      = "pods"
+)
+
+// Keys of the metadata that KEDA or its TLS settings own.
+var kedaKeys = []string{"scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl", "enableTLS", "metricType"}
+
+// ownKeys are the keys that parseTrigger reads.
+var ownKeys = []string{"metric", "object", "podSelector", "selector", "target", "activation", "absent"}
+
+// parseTrigger reads the metadata of a trigger. The error names every fault: KEDA shows it in the
+// Events of the ScaledObject.
+func parseTrigger(namespace string, metadata map[string]string) (trigger, error) {
+	t := trigger{question: Question{
+		Namespace: namespace, Metric: metadata["metric"], Object: metadata["object"],
+		PodSelector: metadata["podSelector"], Selector: metadata["selector"],
+	}}
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf(format, metric.TruncateArgs(args)...))
+	}
+	for _, key := range ownKeys {
+		if n := len(metadata[key]); n > mostText {
+			fault("%s has %d bytes; must have %d at most", key, n, mostText)
+		}
+	}
+	if namespace == "" {
+		fault("the ScaledObject has no namespace")
+	}
+	if t.question.Object == "" {
+		t.question.Object = External
+	}
+	if t.question.Metric == "" {
+		fault(`metric is missing; must be name[:stat][:window], as in "jobs_waiting:last"`)
+	}
+	if o := t.question.Object; o != External && o != Namespace && o != Pods && !isObject(o) {
+		fault("object is %q; must be external, namespace, pods or <resource>/<name>, as in deployments.apps/web", o)
+	}
+	if t.question.PodSelector != "" && t.question.Object != Pods {
+		fault("podSelector is set, but object is %q; must be %q", t.question.Object, Pods)
+	}
+	t.target = number(fault, metadata, "target", 0)
+	if t.target <= 0 && len(faults) == 0 {
+		fault(`target is missing or not above 0; must be the value per replica, as in "10"`)
+	}
+	t.activation = number(fault, metadata, "activation", 0)
+	switch absent := metadata["absent"]; absent {
+	case "0":
+		t.absentIsZero = true
+	case "", "error":
+	default:
+		fault(`absent is %q; must be "0" or "error"`, absent)
+	}
+	faults = append(faults, unknownKeys(metadata)...)
+	if more := len(faults) - mostFaults; more > 0 {
+		faults = append(faults[:mostFaults], fmt.Errorf("and %d more", more))
+	}
+	return t, errors.Join(faults...)
+}
+
+const (
+	// mostText bounds the values of metadata, in bytes. A selector of many words is slow to match.
+	mostText = 4 << 10
+	// mostFaults bounds the message: an Event has 1 KiB.
+	mostFaults = 8
+)
+
+// isObject reports whether a text names one object.
+func isObject(text string) bool {
+	resource, name, ok := strings.Cut(text, "/")
+	return ok && resource != "" && name != "" && !strings.ContainsAny(name, "/*")
+}
+
+func number(fault func(string, ...any), metadata map[string]string, key string, otherwise float64) float64 {
+	text, is := metadata[key]
+	if !is {
+		return otherwise
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		fault("%s is %q; must be a number", key, text)
+	}
+	return v
+}
+
+func unknownKeys(metadata map[string]string) (faults []error) {
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		if !slices.Contains(ownKeys, key) && !slices.Contains(kedaKeys, key) {
+			faults = append(faults, unknownKey(key))
+		}
+	}
+	return faults
+}
+
+func unknownKey(key string) error {
+	suggestion := ""
+	if len(key) <= 63 { // the search for one takes time
+		suggestion = suggest.DidYouMean(key, ownKeys)
+	}
+	return fmt.Errorf("%s is unknown; must be one of %s%s", metric.Visible(metric.Truncate(key, metric.MaxQuoted)), strings.Join(ownKeys, ", "), suggestion)
+}
+
+// metricName is the name that KEDA gets: it writes "s0-" before it and cuts that off again.
+// Without a letter or digit there is none.
+func (t *trigger) metricName() string {
+	name := []byte(strings.ToLower(t.question.Metric))
+	for i, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' {
+			name[i] = '-'
+		}
+	}
+	const most = 200
+	return strings.Trim(string(name[:min(len(name), most)]), "-.")
+}

@@ -1,0 +1,134 @@
+package limit
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/internal/smallest"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Use is the use of a limit by a pod, or by a namespace for everything except its pods.
+type Use struct {
+	// Object is the pod or the namespace.
+	Object          metric.Object
+	Metrics, Series int
+	Limit           metric.Limit
+	// Rejected is the number of series that were rejected since the pod or namespace has series.
+	Rejected uint64
+	// WantedMetrics and WantedSeries are the numbers with which nothing would have been rejected
+	// since the limit changed; 0: nothing was. WantedSeries is estimated.
+	WantedMetrics, WantedSeries int
+	// Holders are the metrics that hold the slots, those with the most series first.
+	Holders []Holder
+}
+
+// Part selects a page of the uses.
+type Part struct {
+	Namespace string // of the pods, or the namespace itself; empty: all
+	Name      string // of the pod or namespace; empty: all
+	// After is the object of the last use of the page before; zero: the first page. Its UID is
+	// ignored.
+	After metric.Object
+	// Fullest sorts the uses that are nearest to their limit first. There is no page after it.
+	Fullest bool
+	Most    int // uses, at least 1
+}
+
+// Uses lists the uses of limits, sorted by namespace, resource and name. more reports whether there
+// are others. It holds the lock of one shard at a time.
+func (r *Registry) Uses(p Part) (uses []Use, more bool) {
+	order := compareUses
+	if p.Fullest {
+		order = compareFullness
+	}
+	first, limits := smallest.Of(p.Most, order), map[string]metric.Limits{}
+	for i := range r.shards {
+		r.addUses(first, &r.shards[i], &p, limits)
+	}
+	uses, more = first.Sorted()
+	for i := range uses {
+		r.complete(&uses[i])
+	}
+	return uses, more
+}
+
+// complete adds what is not needed to choose the uses of a page.
+func (r *Registry) complete(one *Use) {
+	k := quotaKeyOf(&one.Object)
+	one.Limit = r.limitOf(k)
+	shard, hash := r.shardOf(k)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if s := shard.find(hash, k); s != nil {
+		one.WantedMetrics, one.WantedSeries = s.wanted()
+		one.Holders = r.holdersOfLocked(s)
+	}
+}
+
+// addUses adds the uses of a shard. limits are those of namespaces that were asked for already.
+func (r *Registry) addUses(first *smallest.Set[Use], s *shard, p *Part, limits map[string]metric.Limits) {
+	after := Use{Object: p.After}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for q := range s.all() {
+		if q.key.namespace == "" {
+			continue // it has no limit
+		}
+		one := Use{Object: q.key.limited(), Metrics: int(q.metrics), Series: int(q.series)}
+		if p.Namespace != "" && p.Namespace != q.key.namespace || p.Name != "" && p.Name != one.Object.Name ||
+			p.After.Resource != "" && compareUses(&one, &after) <= 0 {
+			continue
+		}
+		if q.extras != nil {
+			one.Rejected = q.extras.refusals
+		}
+		if p.Fullest {
+			of, known := limits[q.key.namespace]
+			if !known {
+				of = r.rules.Limits(q.key.namespace).OrDefault(r.config.limits())
+				limits[q.key.namespace] = of
+			}
+			one.Limit = q.key.limit(of)
+		}
+		first.Add(one)
+	}
+}
+
+// Share is the largest share of a limit that is used: 1 is all of it.
+func (u *Use) Share() float64 {
+	return max(share(u.Metrics, u.Limit.Metrics), share(u.Series, u.Limit.Series))
+}
+
+func share(used, limit int) float64 {
+	if limit <= 0 {
+		return 1 // a limit of 0 is full
+	}
+	return float64(used) / float64(limit)
+}
+
+// compareFullness sorts what is nearest to its limit first, and of those what was rejected most.
+func compareFullness(a, b *Use) int {
+	return cmp.Or(cmp.Compare(b.Share(), a.Share()), cmp.Compare(b.Rejected, a.Rejected), compareUses(a, b))
+}
+
+// limited is the object that the limit applies to.
+func (k quotaKey) limited() metric.Object {
+	if k.pod != "" {
+		return k.own()
+	}
+	return metric.Object{Resource: "namespaces", Name: k.namespace}
+}
+
+func compareUses(a, b *Use) int {
+	return cmp.Or(strings.Compare(namespaceOf(&a.Object), namespaceOf(&b.Object)),
+		strings.Compare(a.Object.Resource, b.Object.Resource), strings.Compare(a.Object.Name, b.Object.Name),
+		strings.Compare(a.Object.UID, b.Object.UID))
+}
+
+func namespaceOf(o *metric.Object) string {
+	if o.Resource == "namespaces" {
+		return o.Name
+	}
+	return o.Namespace
+}

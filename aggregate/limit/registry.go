@@ -1,0 +1,158 @@
+package limit
+
+import (
+	"hash/maphash"
+	"iter"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/internal/ratelog"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Rules is the part of the cluster view that decides about new series. Its methods answer from
+// memory.
+type Rules interface {
+	// Limits returns the limits that the namespace's LimitRanges set.
+	Limits(namespace string) metric.Limits
+	// NamedByAutoscaler reports whether an autoscaler of the namespace names the metric, for
+	// objects of the resource.
+	NamedByAutoscaler(namespace, resource, name string) bool
+	// Alive reports whether the object exists, as far as is known. It reports false before
+	// ObjectGone is called.
+	Alive(o metric.Object) bool
+}
+
+// Table removes series for the registry.
+type Table interface {
+	// Shed removes a metric of an object that was evicted, End one whose object is gone.
+	Shed(o metric.Object, name string) int
+	// ShedSeries removes single series of a metric.
+	ShedSeries(o metric.Object, name string, sets []metric.Labels) int
+	End(o metric.Object, name string) int
+	Births
+	// RetryRejected lets rejected series ask again with their next sample.
+	RetryRejected()
+}
+
+// EventRecorder writes Events for people to read.
+type EventRecorder interface {
+	// Event writes an Event about a metric of an object.
+	Event(o metric.Object, reason, name, message string)
+}
+
+// Registry counts the series of each quota and admits new ones. Any goroutine may call its methods.
+type Registry struct {
+	config    Config
+	rules     Rules
+	table     Table
+	events    EventRecorder
+	logger    *slog.Logger
+	seed      maphash.Seed
+	shards    [64]shard
+	metrics   metrics
+	enforcing atomic.Bool // set once the cluster view is synced
+
+	origins  origins
+	contests contests
+
+	said ratelog.Limiter // rate limit of the log of rejections
+
+	mu   sync.Mutex // guards jobs
+	jobs []func()   // executed by Run, because they call the table
+	wake chan struct{}
+}
+
+// New makes an empty registry. Run has to run for anything to be removed.
+func New(c Config, rules Rules, t Table, events EventRecorder, logger *slog.Logger) *Registry {
+	r := &Registry{
+		config: c, rules: rules, table: t, events: events, logger: logger,
+		seed: maphash.MakeSeed(), metrics: newMetrics(), wake: make(chan struct{}, 1),
+		said: ratelog.Limiter{Interval: 5 * time.Second},
+	}
+	for i := range r.shards {
+		r.shards[i].quotas = map[uint64]*quota{}
+	}
+	return r
+}
+
+// shardOf returns the shard of a key, and the key's hash.
+func (r *Registry) shardOf(k quotaKey) (*shard, uint64) {
+	hash := maphash.Comparable(r.seed, k)
+	return &r.shards[hash%uint64(len(r.shards))], hash
+}
+
+// withQuota calls f with the quota of a key, under its lock. It makes a missing quota, and drops an
+// empty one afterwards.
+func (r *Registry) withQuota(k quotaKey, f func(*quota)) {
+	shard, hash := r.shardOf(k)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	s := shard.find(hash, k)
+	known := s != nil
+	if !known {
+		s = &quota{key: k}
+	}
+	f(s)
+	switch {
+	case known && s.empty():
+		shard.drop(hash, s)
+	case !known && !s.empty():
+		shard.put(hash, s)
+	}
+}
+
+// shard holds some of the quotas, by the hash of their key. The quotas hold the keys themselves.
+type shard struct {
+	mu     sync.Mutex
+	quotas map[uint64]*quota // quotas of one hash are a linked list
+	// holders are the origins of each series, by a hash of its identity; nil without other
+	// replicas.
+	holders map[uint64]originSet
+}
+
+func (s *shard) find(hash uint64, k quotaKey) *quota {
+	for one := s.quotas[hash]; one != nil; one = one.next {
+		if one.key == k {
+			return one
+		}
+	}
+	return nil
+}
+
+func (s *shard) put(hash uint64, one *quota) {
+	one.next = s.quotas[hash]
+	s.quotas[hash] = one
+}
+
+func (s *shard) drop(hash uint64, gone *quota) {
+	first := s.quotas[hash]
+	if first == gone && gone.next == nil {
+		delete(s.quotas, hash)
+		return
+	}
+	if first == gone {
+		s.quotas[hash] = gone.next
+		return
+	}
+	for one := first; one != nil; one = one.next {
+		if one.next == gone {
+			one.next = gone.next
+			return
+		}
+	}
+}
+
+func (s *shard) all() iter.Seq[*quota] {
+	return func(yield func(*quota) bool) {
+		for _, first := range s.quotas {
+			for one := first; one != nil; one = one.next {
+				if !yield(one) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package deletion
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/internal/ratelog"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+const (
+	// life is how long a replica may be away and still hear of a deletion.
+	life = 24 * time.Hour
+	// most bounds the deletions; the oldest is forgotten first.
+	most = 10_000
+)
+
+// Table deletes series.
+type Table interface {
+	// DeleteBorn deletes the series that a query selects and that were born before a moment, and
+	// returns their number. Series of other replicas are not served from then on.
+	DeleteBorn(q metric.Query, before time.Time) int
+	// DeleteNamespace does the same for all series of a namespace.
+	DeleteNamespace(namespace string, before time.Time) int
+}
+
+// A Log has the deletions of a day, of all replicas. It is safe for concurrent use.
+type Log struct {
+	origin string
+	table  Table
+	logger *slog.Logger
+
+	removals atomic.Uint64 // of series, by deletions of other replicas
+
+	early ratelog.Limiter // of deletions that are forgotten early
+
+	mu      sync.Mutex
+	byKey   map[Key]*deletion // guarded by mu
+	shared  map[Key]struct{}  // made here since the last TakeShared; guarded by mu
+	changed map[Key]struct{}  // since the store's last call; guarded by mu
+	pruned  time.Time         // guarded by mu
+}
+
+// A deletion is immutable.
+type deletion struct {
+	selector Selector
+	stamp    int64 // Unix milliseconds
+	origin   string
+}
+
+func (d *deletion) before(o *deletion) bool {
+	return cmp.Or(cmp.Compare(d.stamp, o.stamp), cmp.Compare(d.origin, o.origin)) < 0
+}
+
+// New returns an empty Log of a replica.
+func New(origin string, table Table, logger *slog.Logger) *Log {
+	return &Log{
+		origin: origin, table: table, logger: logger, early: ratelog.Limiter{Interval: time.Minute},
+		byKey: map[Key]*deletion{}, shared: map[Key]struct{}{}, changed: map[Key]struct{}{},
+	}
+}
+
+// Add records that series were deleted here now. The selector is borrowed until Add returns.
+func (l *Log) Add(s *Selector) { l.add(s, time.Now()) }
+
+// AddNamespace records that a namespace ended: all of its series that were born before a moment are
+// deleted.
+func (l *Log) AddNamespace(name string, before time.Time) {
+	l.add(&Selector{Namespace: name}, before)
+}
+
+func (l *Log) add(s *Selector, at time.Time) {
+	d := &deletion{selector: s.clone(), stamp: at.UnixMilli(), origin: l.origin}
+	key := d.selector.key()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.byKey[key]; old != nil {
+		d.stamp = max(d.stamp, old.stamp+1)
+	}
+	l.setLocked(key, d)
+	l.shared[key] = struct{}{}
+}
+
+// Document is a deletion as replicas exchange it.
+type Document struct {
+	Key Key
+	// Stamp is the time of the deletion, in Unix milliseconds. A receiver whose clock differs
+	// corrects it.
+	Stamp int64
+	Value []byte
+}
+
+// TakeShared returns the deletions that were made here since the last call.
+func (l *Log) TakeShared() (all []Document) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key := range l.shared {
+		if d := l.byKey[key]; d != nil {
+			all = append(all, Document{key, d.stamp, d.append(nil)})
+		}
+	}
+	clear(l.shared)
+	return all
+}
+
+// AllShared returns all deletions, of whichever replica.
+func (l *Log) AllShared() []Document {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pruneLocked(time.Now())
+	all := make([]Document, 0, len(l.byKey))
+	for key, d := range l.byKey {
+		all = append(all, Document{key, d.stamp, d.append(nil)})
+	}
+	return all
+}
+
+// Apply deletes what was deleted at another replica. The order of documents doesn't matter, nor
+// that one comes twice. The error is of one of the documents that were not applied.
+func (l *Log) Apply(documents []Document) error {
+	var first error
+	for i := range documents {
+		d, err := read(documents[i].Value)
+		if err == nil && d.selector.key() != documents[i].Key {
+			err = fmt.Errorf("%w: the key is of another deletion", errDocument)
+		}
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		d.stamp = min(max(documents[i].Stamp, 1), latestStamp)
+		l.apply(documents[i].Key, d)
+	}
+	return first
+}
+
+func (l *Log) apply(key Key, d *deletion) {
+	l.mu.Lock()
+	old := l.byKey[key]
+	news := (old == nil || old.before(d)) && time.Since(time.UnixMilli(d.stamp)) < life
+	if news {
+		l.setLocked(key, d)
+		if d.origin == l.origin { // lost with a former process, after some of the others had heard of it
+			l.shared[key] = struct{}{}
+		}
+	}
+	l.mu.Unlock()
+	if news {
+		l.remove(d)
+	}
+}
+
+func (l *Log) remove(d *deletion) {
+	n, before := 0, time.UnixMilli(d.stamp)
+	if d.selector.wholeNamespace() {
+		n = l.table.DeleteNamespace(d.selector.Namespace, before)
+	} else {
+		n = l.table.DeleteBorn(d.selector.Query(), before)
+	}
+	l.removals.Add(uint64(n))
+}
+
+// Repeat deletes again what was deleted: the table has got the series of an origin that is away.
+func (l *Log) Repeat() {
+	l.mu.Lock()
+	all := slices.Collect(maps.Values(l.byKey))
+	l.mu.Unlock()
+	for _, d := range all {
+		l.remove(d)
+	}
+}
+
+func (l *Log) setLocked(key Key, d *deletion) {
+	now := time.Now()
+	l.pruneLocked(now)
+	l.byKey[key] = d
+	l.changed[key] = struct{}{}
+	if len(l.byKey) <= most {
+		return
+	}
+	oldest := key
+	for other, one := range l.byKey {
+		if one.before(l.byKey[oldest]) {
+			oldest = other
+		}
+	}
+	l.forgetLocked(oldest)
+	if suppressed, ok := l.early.Allow(); ok {
+		l.logger.Warn("deletions are forgotten early: a replica that is away may bring deleted series back",
+			"kept", most, "for", life, "suppressed", suppressed)
+	}
+}
+
+func (l *Log) forgetLocked(key Key) {
+	delete(l.byKey, key)
+	l.changed[key] = struct{}{}
+}
+
+// pruneLocked forgets deletions that are over, once a minute at most.
+func (l *Log) pruneLocked(now time.Time) {
+	if now.Sub(l.pruned) < time.Minute {
+		return
+	}
+	l.pruned = now
+	for key, d := range l.byKey {
+		if now.Sub(time.UnixMilli(d.stamp)) >= life {
+			l.forgetLocked(key)
+		}
+	}
+}
+
+// Removals is the number of series that were deleted because of another replica.
+func (l *Log) Removals() uint64 { return l.removals.Load() }
+
+// Len is the number of deletions.
+func (l *Log) Len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byKey)
+}
+
+// Changed returns the deletions that were made, heard of or forgotten since the last call; or all.
+func (l *Log) Changed(all bool) (keys []Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pruneLocked(time.Now())
+	if all {
+		for key := range l.byKey {
+			l.changed[key] = struct{}{}
+		}
+	}
+	for key := range l.changed {
+		keys = append(keys, key)
+	}
+	clear(l.changed)
+	return keys
+}
+
+// AppendDocument appends a deletion for the store; false: it is forgotten, or no deletion.
+func (l *Log) AppendDocument(dst []byte, key Key) ([]byte, bool) {
+	l.mu.Lock()
+	d := l.byKey[key]
+	l.mu.Unlock()
+	if d == nil {
+		return dst, false
+	}
+	return d.append(dst), true
+}
+
+// RestoreDocument restores the output of AppendDocument. The table was restored without what was
+// deleted.
+func (l *Log) RestoreDocument(key Key, value []byte) error {
+	d, err := read(value)
+	if err != nil {
+		return err
+	}
+	if d.selector.key() != key {
+		return fmt.Errorf("%w: the key is of another deletion", errDocument)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byKey[key] = d
+	return nil
+}
