@@ -42,7 +42,7 @@ func run(source, out string, platforms []string) error {
 		}
 	}
 	// The console's plots are a file of the repository, not a module.
-	folders["uPlot"] = map[string]bool{filepath.Join(source, "console", "assets"): true}
+	folders["uPlot"] = map[string]bool{filepath.Join(source, "adapter", "console", "assets"): true}
 	text, err := notices(folders)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ var quotation = regexp.MustCompile(`<!-- adapter/autoscaler/explain/testdata/([a
 // TestDocumentQuotesExplanations holds docs/explain.md against the golden files: each block is the
 // beginning of its file, and each cause has one.
 func TestDocumentQuotesExplanations(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "docs", "explain.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "explain.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
