@@ -25,9 +25,9 @@ GOTEST ?= go test
 FUZZTIME ?= 10s
 
 # Packages with shared memory: their tests run under the race detector where there is a C compiler.
-SHARED := ./adapter/... ./aggregate/... ./adapter/autoscaler ./internal/connlimit ./adapter/console ./replica/deletion ./receiver/identity ./adapter/inspect/record ./adapter/keda ./aggregate/limit ./internal/operations \
-  ./adapter/policy ./internal/ratelog ./receiver ./receiver/credential ./receiver/group ./receiver/ledger ./receiver/pending ./receiver/push/... \
-  ./receiver/relay ./replica/... ./aggregate/rule ./store/... ./adapter/autoscaler/wake ./aggregate/workload
+SHARED := ./adapter/... ./aggregate/... ./internal/connlimit ./internal/operations ./internal/ratelog ./receiver \
+  ./receiver/credential ./receiver/group ./receiver/identity ./receiver/ledger ./receiver/pending ./receiver/push/... \
+  ./receiver/relay ./replica/... ./store/...
 
 .PHONY: build run check test unit long binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
   staticcheck fuzz stress nightly tools chart image release clean

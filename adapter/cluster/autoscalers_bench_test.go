@@ -14,19 +14,18 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
-	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
 
 // largeCluster has autoscalers of Deployments in namespaces of ten, whose pods push two counters.
-func largeCluster(b testing.TB, autoscalers, podsEach int) (*View, *aggregate.Table, *workload.Tracker) {
+func largeCluster(b testing.TB, autoscalers, podsEach int) (*View, *aggregate.Table, *rollup.Tracker) {
 	v := &View{pods: newPods(&Observer{}), replicaSets: newReplicaSets(), autoscalers: newAutoscalers(&Observer{}), resources: newResources()}
 	table := aggregate.New(aggregate.DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
 		d.Object = s.Sender.Pod.Object()
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
-	tracker := workload.New(v)
+	tracker := rollup.NewTracker(v)
 	table.SetObserver(tracker)
 	w := table.NewWriter()
 	w.Online()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
-	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -32,7 +31,7 @@ func manyDeployments(b testing.TB, deployments, podsEach int) (*View, *rollup.Re
 		d.Object = s.Sender.Pod.Object()
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
-	tracker := workload.New(v)
+	tracker := rollup.NewTracker(v)
 	table.SetObserver(tracker)
 	w := table.NewWriter()
 	w.Online()

@@ -10,5 +10,8 @@
 //
 // A Moment answers several queries as of one moment.
 //
+// A Tracker remembers which counters and sets the pods of a workload have pushed, even after the pod that
+// pushed is gone. The table reports each new series (SeriesCreated); the store keeps a document per workload.
+//
 // The package holds no values, selects no pods by their labels, and asks nobody about rights.
 package rollup

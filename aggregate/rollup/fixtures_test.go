@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/aggregate/workload"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -39,7 +38,7 @@ func newShop(t *testing.T) *shop {
 	done := make(chan struct{})
 	go func() { defer close(done); s.table.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-done })
-	tracker := workload.New(s)
+	tracker := NewTracker(s)
 	s.table.SetObserver(tracker)
 	s.w = s.table.NewWriter()
 	s.w.Offline()
@@ -191,14 +190,14 @@ func (s *shop) ReadyPod(_, name string) (metric.Object, metric.Workload, bool) {
 	return podNamed(name), of, lives && !s.unready[name]
 }
 
-// Workload implements workload.Pods.
+// Workload implements Pods.
 func (s *shop) Workload(o metric.Object) (of metric.Workload, resolved, ok bool) {
 	of, lives := s.pods[o.Name]
 	return of, true, lives && of.UID != ""
 }
 
-// Owner implements workload.Pods.
+// Owner implements Pods.
 func (s *shop) Owner(of metric.Workload) (metric.Workload, bool) { return of, true }
 
-// Workloads implements workload.Pods.
+// Workloads implements Pods.
 func (s *shop) Workloads() iter.Seq[metric.Workload] { return func(func(metric.Workload) bool) {} }

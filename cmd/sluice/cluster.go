@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
-	"github.com/sluice-metrics/sluice/aggregate/workload"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/identity"
@@ -32,7 +32,7 @@ type clusterSide struct {
 	// refusals writes Events about samples that are rejected for identity.
 	refusals *identity.Refusals
 	// workloads remembers what the pods of each workload have pushed.
-	workloads *workload.Tracker
+	workloads *rollup.Tracker
 	// namespaces remembers the UIDs of namespaces.
 	namespaces *namespaces
 	// autoscalers reads what autoscalers get.
@@ -102,7 +102,7 @@ func (p *dataPath) joinCluster() {
 	}
 	c.limits = limit.New(p.cfg.limit, limitRules{c.view, p.rules}, p.table, c.view, p.log)
 	p.table.SetAdmission(c.limits)
-	c.workloads = workload.New(c.view)
+	c.workloads = rollup.NewTracker(c.view)
 	p.table.SetObserver(c.workloads)
 	c.namespaces = newNamespaces()
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{

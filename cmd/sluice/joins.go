@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/sluice-metrics/sluice/aggregate/workload"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/replica/deletion"
@@ -15,10 +15,10 @@ import (
 // others.
 type documents struct {
 	groups     *group.Groups
-	workloads  *workload.Tracker // nil: standalone
-	namespaces *namespaces       // nil: standalone
-	deletions  *deletion.Log     // nil: there are no other replicas
-	epoch      *replica.Epoch    // nil: there are no other replicas
+	workloads  *rollup.Tracker // nil: standalone
+	namespaces *namespaces     // nil: standalone
+	deletions  *deletion.Log   // nil: there are no other replicas
+	epoch      *replica.Epoch  // nil: there are no other replicas
 }
 
 // Changed implements store.Documents.
@@ -52,7 +52,7 @@ func (d documents) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bo
 		return d.epoch.AppendDocument(dst), true
 	}
 	if d.workloads != nil {
-		if dst, there := d.workloads.AppendDocument(dst, workload.Key(key)); there {
+		if dst, there := d.workloads.AppendDocument(dst, rollup.Key(key)); there {
 			return dst, true
 		}
 	}
@@ -88,10 +88,10 @@ func (d documents) RestoreDocument(key store.DocumentKey, value []byte) error {
 			return nil
 		}
 		return d.namespaces.RestoreDocument(key, value)
-	case !workload.IsDocument(value):
+	case !rollup.IsDocument(value):
 		return d.groups.RestoreDocument(group.Hash(key), value)
 	case d.workloads == nil:
 		return nil
 	}
-	return d.workloads.RestoreDocument(workload.Key(key), value)
+	return d.workloads.RestoreDocument(rollup.Key(key), value)
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/aggregate/workload"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/store"
@@ -26,7 +26,7 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	groups := func() *group.Groups {
 		return group.New(group.DefaultConfig(), aggregate.NewMerged(new(aggregate.Table)))
 	}
-	written := documents{groups: groups(), workloads: workload.New(oneWorkload{})}
+	written := documents{groups: groups(), workloads: rollup.NewTracker(oneWorkload{})}
 	written.workloads.SeriesCreated(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}, "hits", metric.Counter, metric.Labels{})
 	keys := written.Changed(false)
 	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
@@ -36,7 +36,7 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	if !there {
 		t.Fatal("no document")
 	}
-	back := documents{groups: groups(), workloads: workload.New(oneWorkload{})}
+	back := documents{groups: groups(), workloads: rollup.NewTracker(oneWorkload{})}
 	if err := back.RestoreDocument(keys[0], value); err != nil {
 		t.Fatal(err)
 	}

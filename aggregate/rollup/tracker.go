@@ -1,4 +1,4 @@
-package workload
+package rollup
 
 import (
 	"iter"
@@ -61,8 +61,8 @@ type pushedMetric struct {
 	labelSets []metric.Labels // at most maxLabelSets
 }
 
-// New makes an empty tracker.
-func New(pods Pods) *Tracker {
+// NewTracker makes an empty tracker.
+func NewTracker(pods Pods) *Tracker {
 	return &Tracker{
 		pods: pods, records: map[string]*record{}, pusherCount: map[metricName]int{},
 		keys: map[Key]string{}, changed: map[Key]struct{}{}, unresolved: map[string]struct{}{},

@@ -1,4 +1,4 @@
-package workload
+package rollup
 
 import (
 	"testing"
@@ -12,7 +12,7 @@ import (
 func TestOtherReplicasSeriesCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := newTown()
-		m := New(cluster)
+		m := NewTracker(cluster)
 		pod := metric.Object{Resource: "pods", Namespace: "shop", Name: "db-0"}
 		m.Foreign().SeriesCreated(&pod, "queries", metric.Counter, metric.Labels{})
 		m.want(t, db, "queries", nil, metric.Counter)

@@ -1,4 +1,4 @@
-package workload
+package rollup
 
 import (
 	"bytes"
@@ -82,7 +82,7 @@ func (m *Tracker) want(t *testing.T, of metric.Workload, name string, match func
 }
 
 func TestRemembersCountersAndSetsOfAWorkload(t *testing.T) {
-	m := New(newTown())
+	m := NewTracker(newTown())
 	m.born("web-1-a", "hits", metric.Counter, "path", "/a")
 	m.born("web-1-a", "users", metric.Set)
 	m.born("web-1-a", "depth", metric.Gauge)
@@ -108,7 +108,7 @@ func TestRemembersCountersAndSetsOfAWorkload(t *testing.T) {
 func TestOwnersAreResolvedLater(t *testing.T) {
 	c := newTown()
 	clear(c.owners)
-	m := New(c)
+	m := NewTracker(c)
 	m.born("web-1-a", "hits", metric.Counter)
 	m.born("web-2-b", "hits", metric.Counter, "x", "1")
 	m.want(t, webOld, "hits", nil, metric.Counter)
@@ -128,7 +128,7 @@ func TestOwnersAreResolvedLater(t *testing.T) {
 // A workload is kept while it has pods, and for a day afterwards.
 func TestWorkloadsWithoutPodsExpire(t *testing.T) {
 	c := newTown()
-	m := New(c)
+	m := NewTracker(c)
 	m.born("web-1-a", "hits", metric.Counter)
 	m.born("db-0", "hits", metric.Counter)
 	delete(c.controllers, "web-1-a")
@@ -148,7 +148,7 @@ func TestWorkloadsWithoutPodsExpire(t *testing.T) {
 }
 
 func TestDocumentsRestoreEverything(t *testing.T) {
-	m := New(newTown())
+	m := NewTracker(newTown())
 	m.born("web-1-a", "hits", metric.Counter, "path", "/a")
 	m.born("web-1-a", "hits", metric.Counter, "path", "/b")
 	m.born("web-1-a", "users", metric.Set)
@@ -157,7 +157,7 @@ func TestDocumentsRestoreEverything(t *testing.T) {
 	if len(keys) != 2 || len(m.Changed(false)) != 0 || len(m.Changed(true)) != 2 {
 		t.Fatalf("changed: %x, want two once", keys)
 	}
-	back := New(newTown())
+	back := NewTracker(newTown())
 	for _, key := range keys {
 		value, there := m.AppendDocument([]byte("before"), key)
 		value, _ = bytes.CutPrefix(value, []byte("before"))
@@ -165,7 +165,7 @@ func TestDocumentsRestoreEverything(t *testing.T) {
 			t.Fatalf("%q is no document", value)
 		}
 		for i := range value {
-			if err := New(newTown()).RestoreDocument(key, value[:i]); err == nil {
+			if err := NewTracker(newTown()).RestoreDocument(key, value[:i]); err == nil {
 				t.Fatalf("the first %d of %d bytes were taken", i, len(value))
 			}
 		}
@@ -198,7 +198,7 @@ func TestDocumentsRestoreEverything(t *testing.T) {
 
 // Labels that differ in every pod, and unlimited names, stay within the bounds.
 func TestMemoryIsBounded(t *testing.T) {
-	m := New(newTown())
+	m := NewTracker(newTown())
 	for i := range 1000 {
 		m.born("web-1-a", "hits", metric.Counter, "host", fmt.Sprint(i))
 	}

@@ -1,4 +1,4 @@
-package workload
+package rollup
 
 import "github.com/prometheus/client_golang/prometheus"
 
