@@ -33,7 +33,7 @@ SHARED := ./adapter/... ./aggregate/... ./internal/connlimit ./internal/operatio
   staticcheck fuzz stress nightly tools chart image release clean
 
 build:
-	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/sluice-loadtest
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/kubectl-sluice ./cmd/sluice-loadtest
 
 run: build
 	./bin/sluice serve --standalone --data-dir ./data
@@ -180,6 +180,9 @@ endef
 bin/platform/%/sluice: FORCE
 	GOOS=$(*D) GOARCH=$(*F) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/sluice
 
+bin/platform/%/kubectl-sluice: FORCE
+	GOOS=$(*D) GOARCH=$(*F) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/kubectl-sluice
+
 bin/THIRD_PARTY_LICENSES: FORCE
 	cd tools && go run ./notices -source .. -out ../$@ $(RELEASE_PLATFORMS)
 
@@ -198,12 +201,13 @@ image: $(PLATFORMS:%=bin/platform/%/sluice) bin/THIRD_PARTY_LICENSES
 
 # bin/release: archives, image, chart, SPDX lists, licence texts, Homebrew formula, krew manifest and
 # checksums. The same commit makes the same bytes. The formula and the manifest download from RELEASE_URL.
-release: image $(RELEASE_PLATFORMS:%=bin/platform/%/sluice) bin/THIRD_PARTY_LICENSES
+release: image $(RELEASE_PLATFORMS:%=bin/platform/%/sluice) $(RELEASE_PLATFORMS:%=bin/platform/%/kubectl-sluice) bin/THIRD_PARTY_LICENSES
 	rm -rf bin/release
 	$(package_chart)
 	cd tools && go run ./release -version '$(VERSION)' -commit '$(COMMIT)' -created $(SOURCE_DATE_EPOCH) -url '$(RELEASE_URL)' \
 	  -chart '../bin/chart/sluice-$(VERSION).tgz' -image '../bin/image/sluice-$(VERSION).tar' \
-	  -license ../LICENSE -notices ../bin/THIRD_PARTY_LICENSES -out ../bin/release $(call binaries,$(RELEASE_PLATFORMS))
+	  -license ../LICENSE -notices ../bin/THIRD_PARTY_LICENSES -out ../bin/release \
+	  $(foreach platform,$(RELEASE_PLATFORMS),$(foreach name,sluice kubectl-sluice,$(platform)/$(name)=../bin/platform/$(platform)/$(name)))
 	cd tools && go test -count=1 ./release -dir '$(CURDIR)/bin/release'
 	@ls -l bin/release
 

@@ -70,18 +70,23 @@ var mayImport = map[string][]string{
 	"replica":                          {"aggregate/blob", "internal/config", "internal/ratelog"}, // a table is an interface
 	"internal/mutualtls":               {"internal/config", "internal/ratelog"},
 	"internal/mutualtls/testauthority": {}, // of tests
-	"adapter/keda":                     {"internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest"},
+	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest"},
+	"adapter/keda/trigger":             {"internal/suggest", "metric"},
+	"adapter/autoscaler/document":      {"adapter/inspect", "metric"},
+	"adapter/builtin":                  {"metric"},
+	"adapter/labelselector":            {"metric"},
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
-	"adapter":                          {"adapter/policy", "adapter/valuelist", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
-	"adapter/cluster":                  {"internal/config", "adapter/inspect", "metric"},
+	"adapter":                          {"adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
+	"adapter/cluster":                  {"adapter/autoscaler/document", "internal/config", "adapter/inspect", "metric"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler"}, // it speaks the wire only
-	"cmd/sluice":                       {"adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/rollup", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
-	"cmd/sluice/client":                {"adapter", "adapter/cluster", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
+	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/rollup", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
+	"cmd/sluice/client":                {"adapter/autoscaler/document", "adapter/builtin", "adapter/labelselector", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda/trigger", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
 	"cmd/sluice/command":               {"internal/config", "metric", "internal/suggest"},
 	"cmd/sluice/command/commandtest":   {"cmd/sluice/command"}, // of tests
+	"cmd/kubectl-sluice":               {"cmd/sluice/client", "cmd/sluice/command"},
 	"cmd/sluice-loadtest":              {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
@@ -159,7 +164,7 @@ func TestRooms(t *testing.T) {
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
-	"k8s.io/":                      {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "adapter/autoscaler/explain"}, // explain: quantities
+	"k8s.io/":                      {"adapter", "adapter/autoscaler/document", "adapter/builtin", "adapter/cluster", "adapter/labelselector", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "adapter/autoscaler/explain"}, // explain: quantities
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
 	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "loadtest"},
 	"github.com/google/cel-go":     {"aggregate/rule"},
@@ -264,6 +269,18 @@ func TestMetricNeedsTheStandardLibraryOnly(t *testing.T) {
 	for _, p := range listPackages(t, "-deps", "./metric") {
 		if !p.Standard && p.path() != "metric" {
 			t.Errorf("metric depends on %s: want the standard library only", p.ImportPath)
+		}
+	}
+}
+
+// The plugin of kubectl is downloaded by people, so it links no server and no typed client.
+func TestPluginLinksNoServer(t *testing.T) {
+	for _, p := range listPackages(t, "-deps", "./cmd/kubectl-sluice") {
+		for _, heavy := range []string{"k8s.io/apiserver", "k8s.io/client-go/kubernetes", "google.golang.org/grpc",
+			"github.com/nats-io", "github.com/dgraph-io/badger", "github.com/prometheus", "html/template"} {
+			if p.ImportPath == heavy || strings.HasPrefix(p.ImportPath, heavy+"/") {
+				t.Errorf("cmd/kubectl-sluice depends on %s", p.ImportPath)
+			}
 		}
 	}
 }

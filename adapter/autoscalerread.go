@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,11 +98,11 @@ func queryOf(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (metric.Query, 
 	if m.Selector == "" {
 		return query, labels.Everything(), nil
 	}
-	selector, err := selectorOf("selector", m.Selector)
+	selector, err := labelselector.Parse("selector", m.Selector)
 	if err != nil {
 		return query, nil, err
 	}
-	query.MatchLabels = matching(selector)
+	query.MatchLabels = labelselector.Matching(selector)
 	return query, selector, nil
 }
 

@@ -1,15 +1,15 @@
 package adapter
 
 import (
-	"maps"
-	"slices"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/metrics/pkg/apis/custom_metrics/v1beta1"
 	"k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
@@ -23,22 +23,19 @@ func (a *api) rest() *restclient.Config {
 
 // clusterMapper maps kinds as a cluster's API server would.
 func clusterMapper() meta.RESTMapper {
-	resources := NewResources().named
-	versions := map[schema.GroupVersion]bool{}
-	for _, spelled := range resources {
-		for _, one := range spelled {
-			versions[one.kind.GroupVersion()] = true
+	mapper := meta.NewDefaultRESTMapper(scheme.Scheme.PrioritizedVersionsAllGroups())
+	resources := builtin.New()
+	for kind := range scheme.Scheme.AllKnownTypes() {
+		plural, _ := meta.UnsafeGuessKindToResource(kind)
+		newest, _, namespaced, err := resources.FindResource(plural.GroupResource().String())
+		if err != nil || newest != kind {
+			continue
 		}
-	}
-	mapper := meta.NewDefaultRESTMapper(slices.Collect(maps.Keys(versions)))
-	for _, spelled := range resources {
-		for _, one := range spelled {
-			scope := meta.RESTScopeRoot
-			if one.namespaced {
-				scope = meta.RESTScopeNamespace
-			}
-			mapper.Add(one.kind, scope)
+		scope := meta.RESTScopeRoot
+		if namespaced {
+			scope = meta.RESTScopeNamespace
 		}
+		mapper.Add(kind, scope)
 	}
 	return mapper
 }

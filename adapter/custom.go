@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -71,7 +72,7 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		Namespace:      asked.namespace,
 		Object:         asked.object,
 		Expression:     metric.ParseExpression(asked.metric),
-		MatchLabels:    matching(selector),
+		MatchLabels:    labelselector.Matching(selector),
 		MatchObject:    pick.Match,
 		ListObjects:    pick.List,
 		RemovedObjects: pick.Removed,
@@ -101,7 +102,7 @@ func metricLabelSelector(extra runtime.Object) (labels.Selector, error) {
 	if !ok {
 		return nil, fmt.Errorf("options have type %T: the handler chain is broken", extra)
 	}
-	return selectorOf("metricLabelSelector", options.MetricLabelSelector)
+	return labelselector.Parse("metricLabelSelector", options.MetricLabelSelector)
 }
 
 // shownSelector is the selector in the answer, if a LabelSelector can express it.

@@ -3,6 +3,7 @@ package adapter
 import (
 	"context"
 
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -56,7 +57,7 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	points, err := s.source.External(metric.Query{
 		Namespace:   namespace,
 		Expression:  metric.ParseExpression(name),
-		MatchLabels: matching(selector),
+		MatchLabels: labelselector.Matching(selector),
 		Reserve:     place.buffer(ctx),
 		MayRead:     bothMayRead(s.rights.of(ctx), operandPolicies(s.policies, namespace, selector, readerOf(ctx))),
 	})

@@ -1,16 +1,24 @@
 package adapter
 
 import (
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
-// finder is the part of Cluster that Resources implements too.
+// finder is the part of Cluster that builtin.Resources implements too.
 type finder interface {
 	FindResource(resource string) (kind schema.GroupVersionKind, canonical schema.GroupResource,
 		namespaced bool, err error)
+}
+
+// objectKind is a resource with its kind, in the version used in answers.
+type objectKind struct {
+	resource   schema.GroupResource
+	kind       schema.GroupVersionKind
+	namespaced bool
 }
 
 // objects finds resources and, in a cluster, objects.
@@ -24,7 +32,7 @@ type objects struct {
 // objectsOf uses the cluster, or Kubernetes' built-in resources without one.
 func objectsOf(cluster Cluster) objects {
 	if cluster == nil {
-		return objects{finder: NewResources()}
+		return objects{finder: builtin.New()}
 	}
 	return objects{finder: cluster, cluster: cluster, alive: cluster.Alive}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,7 +17,7 @@ import (
 
 // town is a Cluster as a test sets it up: pods by name, with their labels, and a custom resource.
 type town struct {
-	*Resources
+	*builtin.Resources
 	mu   sync.Mutex
 	pods map[string]labels.Set
 	// unready pods; all others are ready. All belong to the workload "web".
@@ -24,7 +25,7 @@ type town struct {
 }
 
 func newTown() *town {
-	return &town{Resources: NewResources(), pods: map[string]labels.Set{
+	return &town{Resources: builtin.New(), pods: map[string]labels.Set{
 		"web-1": {"app": "web", "tier": "front"},
 		"web-2": {"app": "web"},
 	}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +84,7 @@ func operandPolicies(policies Policies, namespace string, selector labels.Select
 		return nil
 	}
 	return func(expression, more string) error {
-		of, err := selectorOf("selector", more)
+		of, err := labelselector.Parse("selector", more)
 		if err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func bothMayRead(first, second func(expression, selector string) error) func(exp
 
 // Requirements are the requirements of a selector of label sets, in the words of policies.
 func Requirements(text string) ([]policy.Requirement, error) {
-	selector, err := selectorOf("selector", text)
+	selector, err := labelselector.Parse("selector", text)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 package adapter
 
 import (
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
@@ -35,11 +35,11 @@ func NewQuestionReader(parts Parts) *QuestionReader {
 // Query is the query of a question, if policies allow it to be asked. Its filters are those of this moment.
 func (r *QuestionReader) Query(q Question) (metric.Query, error) {
 	query := metric.Query{Namespace: q.Namespace, Expression: metric.ParseExpression(unescape(q.Metric))}
-	selector, err := selectorOf("selector", q.Selector)
+	selector, err := labelselector.Parse("selector", q.Selector)
 	if err != nil {
 		return query, err
 	}
-	query.MatchLabels = matching(selector)
+	query.MatchLabels = labelselector.Matching(selector)
 	if q.Resource == "" {
 		query.MayRead = operandPolicies(r.policies, q.Namespace, selector, q.Reader)
 		return query, checkPolicies(r.policies, q.Namespace, unescape(q.Metric), selector, q.Reader)
@@ -52,7 +52,7 @@ func (r *QuestionReader) Query(q Question) (metric.Query, error) {
 		query.Namespace = ""
 	}
 	options := &metainternalversion.ListOptions{}
-	if options.LabelSelector, err = selectorOf("selector of objects", q.ObjectSelector); err != nil {
+	if options.LabelSelector, err = labelselector.Parse("selector of objects", q.ObjectSelector); err != nil {
 		return query, err
 	}
 	pick, err := r.storage.objects.pick(kind, customRequest{namespace: query.Namespace, object: q.Object}, options)
@@ -73,12 +73,3 @@ func (r *QuestionReader) Points(query metric.Query) ([]metric.Point, error) {
 
 // AllObjects is Question.Object for all objects of a resource.
 const AllObjects = custom_metrics.AllObjects
-
-// selectorOf parses a selector. what names it in the error.
-func selectorOf(what, text string) (labels.Selector, error) {
-	selector, err := labels.Parse(text)
-	if err != nil {
-		return nil, metric.InvalidQueryf("%s %.200q: %.400v", what, text, err)
-	}
-	return selector, nil
-}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/document"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -31,7 +32,7 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 	if !ok {
 		return nil, false
 	}
-	short := &autoscaler{namespace: of.Namespace, name: of.Name, document: AutoscalerDocument(of)}
+	short := &autoscaler{namespace: of.Namespace, name: of.Name, document: document.Of(of)}
 	for i := range of.Spec.Metrics {
 		for _, one := range metricsNamedBy(of.Namespace, &of.Spec.Metrics[i]) {
 			if !slices.Contains(short.metrics, one) {

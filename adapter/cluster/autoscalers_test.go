@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func mustAsk(t *testing.T, from *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
@@ -122,5 +123,68 @@ func TestWakeIsObserved(t *testing.T) {
 	want := []string{"shop/a true1", "shop/a true0", "shop/a gone", "shop/a true0", "shop/a gone", "shop/a true0", "shop/a gone"}
 	if !slices.Equal(heard, want) {
 		t.Errorf("heard %q, want %q", heard, want)
+	}
+}
+
+func TestListOfAutoscalers(t *testing.T) {
+	a := newAutoscalers(&Observer{})
+	v := &View{autoscalers: a}
+	for _, key := range []objectName{{"shop", "b"}, {"bank", "z"}, {"shop", "a"}} {
+		a.put(mustAsk(t, anAutoscaler(key.namespace, key.name, podsMetric("x"))))
+	}
+	names := func(namespace string) (all []string) {
+		for _, one := range v.Autoscalers(namespace) {
+			all = append(all, one.Namespace+"/"+one.Name)
+		}
+		return all
+	}
+	if got := fmt.Sprint(names(""), names("shop"), names("none")); got != "[bank/z shop/a shop/b] [shop/a shop/b] []" {
+		t.Error(got)
+	}
+	a.drop("shop", "a")
+	if got := fmt.Sprint(names("")); got != "[bank/z shop/b]" {
+		t.Error(got)
+	}
+}
+
+func TestPodsOfATarget(t *testing.T) {
+	const rs, old = "6f9619ff-8b86-4011-b42d-00c04fc964ff", "6f9619ff-8b86-4011-b42d-00c04fc96400"
+	v := &View{pods: newPods(&Observer{}), replicaSets: newReplicaSets()}
+	for _, uid := range []types.UID{rs, old} {
+		one, _ := newReplicaSet(aReplicaSet("web-"+string(uid[34:]), string(uid), ownedBy("Deployment", "web", "d")...))
+		v.replicaSets.put(one)
+	}
+	for name, one := range map[string][3]string{
+		"web-ff-a": {"ReplicaSet", "web-ff", rs}, "web-ff-b": {"ReplicaSet", "web-ff", rs}, "web-00-a": {"ReplicaSet", "web-00", old},
+		"db-0": {"StatefulSet", "db", "s"},
+	} {
+		p := podOfController(name, one[0], one[1], one[2])
+		if name == "web-ff-b" {
+			p.Status.Conditions = nil
+		}
+		v.pods.put(newPod(p))
+	}
+	v.pods.put(newPod(aPod("shop", "alone", "u-alone")))
+	for _, c := range []struct {
+		kind, name  string
+		live, ready int
+	}{
+		{"Deployment", "web", 3, 2}, {"ReplicaSet", "web-ff", 2, 1}, {"StatefulSet", "db", 1, 1}, {"Deployment", "db", 0, 0}, {"", "", 0, 0},
+	} {
+		all, ready, n := v.Targets().TargetPods("shop", c.kind, c.name)
+		live, workloads := 0, 0
+		for o := range all {
+			if live++; o.UID == "" {
+				t.Errorf("%s has no UID", o.Name)
+			}
+		}
+		for _, of := range ready {
+			if workloads++; of.UID == "" {
+				t.Errorf("%s/%s: no workload", c.kind, c.name)
+			}
+		}
+		if live != c.live || n != c.live || workloads != c.ready {
+			t.Errorf("%s/%s: %d live (%d said), %d ready; want %d and %d", c.kind, c.name, live, n, workloads, c.live, c.ready)
+		}
 	}
 }

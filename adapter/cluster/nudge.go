@@ -8,16 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/document"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
-
-// nudgeManager is the field manager of nudges. Each process that patches an autoscaler has a name there.
-const nudgeManager = "sluice-instant"
 
 // ErrNotCounted is the error of a nudge that did not become a new generation of the autoscaler.
 var ErrNotCounted = errors.New("the API server counts no generations of autoscalers (feature gate HPAGeneration)")
@@ -79,28 +76,22 @@ func nudge(a *inspect.Autoscaler) []jsonPatch {
 			{"add", behaviorPath, map[string]any{"scaleUp": map[string]any{"policies": inspect.DefaultScaleUp}}}}
 	}
 	now := a.ScaleUp.Policies
-	if policyTwice(now) {
+	if document.PolicyTwice(now) {
 		return []jsonPatch{{"test", policiesPath, now}, {"replace", policiesPath, now[:len(now)-1]}}
 	}
 	return []jsonPatch{{"test", policiesPath, now}, {"replace", policiesPath, append(slices.Clip(now), now[len(now)-1])}}
 }
 
-// policyTwice reports whether the last policy stands there twice.
-func policyTwice(all []inspect.ScalingPolicy) bool {
-	n := len(all)
-	return n > 1 && all[n-1] == all[n-2]
-}
-
 func (n *Nudges) patch(ctx context.Context, a *inspect.Autoscaler, steps []jsonPatch) (generation int64, err error) {
-	if a.ScaleUp != nil && len(a.ScaleUp.Policies) >= maxDocumentPolicies {
-		return 0, fmt.Errorf("%w: behavior.scaleUp has %d policies or more; must have fewer", ErrRefused, maxDocumentPolicies)
+	if a.ScaleUp != nil && len(a.ScaleUp.Policies) >= document.MaxPolicies {
+		return 0, fmt.Errorf("%w: behavior.scaleUp has %d policies or more; must have fewer", ErrRefused, document.MaxPolicies)
 	}
 	body, err := json.Marshal(steps)
 	if err != nil {
 		return 0, err
 	}
 	path := strings.Join([]string{"/apis/autoscaling/v2/namespaces", a.Namespace, "horizontalpodautoscalers", a.Name}, "/")
-	answer := n.rest.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", nudgeManager).MaxRetries(0).
+	answer := n.rest.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", document.FieldManager).MaxRetries(0).
 		SetHeader("Accept", "application/json").Body(body).Do(ctx)
 	if err := answer.Error(); err != nil {
 		return 0, sortedFault(err, ErrConflict, "the right to patch horizontalpodautoscalers is missing (chart: instant.enabled)")
@@ -114,30 +105,4 @@ func (n *Nudges) patch(ctx context.Context, a *inspect.Autoscaler, steps []jsonP
 		return 0, fmt.Errorf("read the API server's answer: %w", err)
 	}
 	return is.Generation, nil
-}
-
-// markOf finds what nudges have left in an autoscaler.
-func markOf(of *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
-	if of.Spec.Behavior == nil || of.Spec.Behavior.ScaleUp == nil {
-		return inspect.Unmarked
-	}
-	i := slices.IndexFunc(of.ManagedFields, func(one metav1.ManagedFieldsEntry) bool { return one.Manager == nudgeManager })
-	if i < 0 || of.ManagedFields[i].FieldsV1 == nil {
-		return inspect.Unmarked
-	}
-	var owned struct {
-		Spec struct {
-			Behavior map[string]json.RawMessage `json:"f:behavior"`
-		} `json:"f:spec"`
-	}
-	if json.Unmarshal(of.ManagedFields[i].FieldsV1.GetRawBytes(), &owned) != nil {
-		return inspect.Unmarked
-	}
-	switch _, whole := owned.Spec.Behavior["."]; {
-	case whole:
-		return inspect.MarkedBehavior
-	case len(owned.Spec.Behavior) > 0 && policyTwice(rulesDocument(of.Spec.Behavior.ScaleUp).Policies):
-		return inspect.MarkedPolicy
-	}
-	return inspect.Unmarked
 }

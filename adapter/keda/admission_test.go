@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/cel"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/cel/environment"
 )
@@ -89,11 +90,11 @@ func (a admission) sees(t testing.TB, kind string, metadata map[string]string) (
 func answered(metadata map[string]string) (metric string) {
 	given := maps.Clone(metadata)
 	maps.DeleteFunc(given, func(key, _ string) bool { return strings.HasSuffix(key, "FromEnv") })
-	t, err := parseTrigger("shop", given)
-	if err != nil || t.question.Object != External {
+	t, err := trigger.Parse("shop", given)
+	if err != nil || t.Question.Object != trigger.External {
 		return ""
 	}
-	return strings.ReplaceAll(t.question.Metric, `\|`, "/")
+	return strings.ReplaceAll(t.Question.Metric, `\|`, "/")
 }
 
 // spellings are of triggers that lead to Sluice: of the address of its Service, and of others that do.
@@ -123,7 +124,7 @@ func TestAdmissionSeesWhatIsAnswered(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range slices.Concat(ownKeys, kedaKeys) {
+	for _, key := range slices.Concat(trigger.OwnKeys, trigger.KEDAKeys) {
 		metadata := map[string]string{"metric": "m", "target": "1"}
 		if _, has := metadata[key]; !has && key != "object" {
 			metadata[key] = "1"

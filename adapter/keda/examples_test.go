@@ -2,6 +2,7 @@ package keda
 
 import (
 	"bytes"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,7 +22,7 @@ func TestExamples(t *testing.T) {
 		t.Helper()
 		for _, metadata := range triggersOf(text) {
 			triggers++
-			if _, err := parseTrigger("shop", metadata); err != nil {
+			if _, err := trigger.Parse("shop", metadata); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

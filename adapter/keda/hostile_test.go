@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
@@ -45,7 +46,7 @@ func TestLargeRequestsAreRefused(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	wantCode(t, err, codes.ResourceExhausted, "larger than max")
-	_, err = s.IsActive(t.Context(), ref("selector", "a in ("+strings.Repeat("x,", mostText/2)+"x)"))
+	_, err = s.IsActive(t.Context(), ref("selector", "a in ("+strings.Repeat("x,", trigger.MaxText/2)+"x)"))
 	wantCode(t, err, codes.InvalidArgument, "selector has 4104 bytes; must have 4096 at most")
 	ctx := headers.AppendToOutgoingContext(t.Context(), "x-long", strings.Repeat("x", 2*maxHeader))
 	if _, err := s.IsActive(ctx, ref("absent", "0")); err == nil {
@@ -74,11 +75,11 @@ func FuzzTrigger(f *testing.F) {
 	f.Add("shop", "metric", "jobs:last", "target", "10")
 	f.Add("", "object", "a/b", "podSelector", "\x00")
 	f.Fuzz(func(t *testing.T, namespace, key1, value1, key2, value2 string) {
-		one, err := parseTrigger(namespace, map[string]string{key1: value1, key2: value2})
+		one, err := trigger.Parse(namespace, map[string]string{key1: value1, key2: value2})
 		if err != nil && len(err.Error()) > 16<<10 {
 			t.Errorf("a message of %d bytes", len(err.Error()))
 		}
-		if name := one.metricName(); len(name) > 200 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
+		if name := one.MetricName(); len(name) > 200 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
 			t.Errorf("name %q", name)
 		}
 	})

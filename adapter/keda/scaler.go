@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,7 +21,7 @@ import (
 type Source interface {
 	// Ask prepares a question. The error is metric.ErrInvalidQuery, or metric.ErrNotFound for a
 	// resource that is unknown.
-	Ask(Question) (Asked, error)
+	Ask(trigger.Question) (Asked, error)
 	// Look calls the functions of all questions that are watched if a sample of a selected series may have
 	// arrived since the last call, or a series may have been created. It is cheap.
 	Look()
@@ -51,8 +52,8 @@ type scaler struct {
 // of the process is an error. Wrong metadata is none either: the operator only logs such an error, and
 // shows that of the value.
 func (s *scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
-	t, err := parseTrigger(ref.GetNamespace(), ref.GetScalerMetadata())
-	name, target := cmp.Or(t.metricName(), "invalid"), t.target
+	t, err := trigger.Parse(ref.GetNamespace(), ref.GetScalerMetadata())
+	name, target := cmp.Or(t.MetricName(), "invalid"), t.Target
 	if err != nil {
 		target = 1
 	}
@@ -104,7 +105,7 @@ func (s *scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 	if err != nil {
 		return nil, err
 	}
-	return &externalscaler.IsActiveResponse{Result: value > t.activation}, nil
+	return &externalscaler.IsActiveResponse{Result: value > t.Activation}, nil
 }
 
 // StreamIsActive sends the activation at once, at each crossing, and true again while it lasts. A
@@ -119,7 +120,7 @@ func (s *scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc
 	if started, err := s.awaitStart(stream.Context()); !started {
 		return err
 	}
-	asked, err := s.source.Ask(t.question)
+	asked, err := s.source.Ask(t.Question)
 	if err != nil {
 		return s.fault(err)
 	}
@@ -161,15 +162,15 @@ func (s *scaler) awaitStart(ctx context.Context) (started bool, err error) {
 }
 
 // trigger reads the metadata, once the process can answer.
-func (s *scaler) trigger(ref *externalscaler.ScaledObjectRef) (trigger, error) {
+func (s *scaler) trigger(ref *externalscaler.ScaledObjectRef) (trigger.Trigger, error) {
 	if ready, why := s.ready(); !ready {
-		return trigger{}, status.Errorf(codes.Unavailable, "Sluice is starting: %s", why)
+		return trigger.Trigger{}, status.Errorf(codes.Unavailable, "Sluice is starting: %s", why)
 	}
 	return metadata(ref)
 }
 
-func metadata(ref *externalscaler.ScaledObjectRef) (trigger, error) {
-	t, err := parseTrigger(ref.GetNamespace(), ref.GetScalerMetadata())
+func metadata(ref *externalscaler.ScaledObjectRef) (trigger.Trigger, error) {
+	t, err := trigger.Parse(ref.GetNamespace(), ref.GetScalerMetadata())
 	if err != nil {
 		// On one line: an Event is one.
 		return t, status.Errorf(codes.InvalidArgument, "metadata of the trigger: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -178,13 +179,13 @@ func metadata(ref *externalscaler.ScaledObjectRef) (trigger, error) {
 }
 
 // value is the present value of a trigger.
-func (s *scaler) value(t *trigger) (float64, error) {
-	asked, err := s.source.Ask(t.question)
+func (s *scaler) value(t *trigger.Trigger) (float64, error) {
+	asked, err := s.source.Ask(t.Question)
 	if err != nil {
 		return 0, s.fault(err)
 	}
 	value, err := asked.Value()
-	if errors.Is(err, metric.ErrNotFound) && t.absentIsZero {
+	if errors.Is(err, metric.ErrNotFound) && t.AbsentIsZero {
 		return 0, nil
 	}
 	if err != nil {

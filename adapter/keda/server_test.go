@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -27,7 +28,7 @@ type oneMetric struct {
 	mu      sync.Mutex
 	value   float64
 	changes atomic.Uint64
-	asked   atomic.Pointer[Question]
+	asked   atomic.Pointer[trigger.Question]
 	reads   atomic.Uint64
 	open    atomic.Int64 // watches
 
@@ -43,7 +44,7 @@ func (o *oneMetric) set(v float64) {
 	o.changes.Add(1)
 }
 
-func (o *oneMetric) Ask(q Question) (Asked, error) {
+func (o *oneMetric) Ask(q trigger.Question) (Asked, error) {
 	o.asked.Store(&q)
 	switch q.Metric {
 	case "invalid":
@@ -266,7 +267,7 @@ func TestMetricsAreOneValue(t *testing.T) {
 	if v := finite(math.NaN()); v != 0 {
 		t.Errorf("NaN: %v", v)
 	}
-	if q := s.asked.Load(); q.Namespace != "shop" || q.Metric != "jobs:last" || q.Object != External {
+	if q := s.asked.Load(); q.Namespace != "shop" || q.Metric != "jobs:last" || q.Object != trigger.External {
 		t.Errorf("asked %+v", q)
 	}
 	_, err = get("metric", "invalid")

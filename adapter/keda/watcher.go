@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -71,8 +72,8 @@ const (
 	repeatEvery = 5 * time.Second
 )
 
-func (w *watcher) add(t *trigger, asked Asked) *watched {
-	one := &watched{asked: asked, activation: t.activation, absentIsZero: t.absentIsZero, news: make(chan bool, 1)}
+func (w *watcher) add(t *trigger.Trigger, asked Asked) *watched {
+	one := &watched{asked: asked, activation: t.Activation, absentIsZero: t.AbsentIsZero, news: make(chan bool, 1)}
 	w.mu.Lock()
 	w.begun = append(w.begun, one)
 	w.open++

@@ -3,6 +3,7 @@ package keda
 import (
 	"context"
 	"fmt"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,7 @@ type slowMetric struct {
 	changed func()
 }
 
-func (s *slowMetrics) Ask(q Question) (Asked, error) {
+func (s *slowMetrics) Ask(q trigger.Question) (Asked, error) {
 	return &slowMetric{slowMetrics: s, name: q.Metric}, nil
 }
 
@@ -73,8 +74,8 @@ func TestSlowTriggersLeaveTime(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		open := func(name string, takes time.Duration) *watched {
 			s.set(func() { s.takes[name] = takes })
-			asked, _ := s.Ask(Question{Metric: name})
-			return w.add(&trigger{}, asked)
+			asked, _ := s.Ask(trigger.Question{Metric: name})
+			return w.add(&trigger.Trigger{}, asked)
 		}
 		open("second", time.Second)
 		open("tenth", 100*time.Millisecond)
@@ -116,8 +117,8 @@ func TestACrossingIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlowMetrics()
 		w := newWatcher(s)
-		asked, _ := s.Ask(Question{Metric: "jobs"})
-		one := w.add(&trigger{}, asked)
+		asked, _ := s.Ask(trigger.Question{Metric: "jobs"})
+		one := w.add(&trigger.Trigger{}, asked)
 		done := make(chan struct{})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { defer close(done); w.run(ctx) }()
@@ -145,8 +146,8 @@ func TestStreamsThatEndAreForgotten(t *testing.T) {
 		s := newSlowMetrics()
 		w := newWatcher(s)
 		add := func() *watched {
-			asked, _ := s.Ask(Question{Metric: "m"})
-			return w.add(&trigger{}, asked)
+			asked, _ := s.Ask(trigger.Question{Metric: "m"})
+			return w.add(&trigger.Trigger{}, asked)
 		}
 		open := add()
 		w.remove(add())
@@ -191,8 +192,8 @@ func TestAStreamMayTakeNothing(t *testing.T) {
 		s := newSlowMetrics()
 		w := newWatcher(s)
 		open := func(name string) *watched {
-			asked, _ := s.Ask(Question{Metric: name})
-			return w.add(&trigger{}, asked)
+			asked, _ := s.Ask(trigger.Question{Metric: name})
+			return w.add(&trigger.Trigger{}, asked)
 		}
 		deaf, other := open("deaf"), open("other")
 		done := make(chan struct{})
@@ -224,8 +225,8 @@ func TestAStreamMayTakeNothing(t *testing.T) {
 func watchOne(t *testing.T) (s *slowMetrics, news <-chan bool, stop func()) {
 	s = newSlowMetrics()
 	w := newWatcher(s)
-	asked, _ := s.Ask(Question{Metric: "m"})
-	one := w.add(&trigger{}, asked)
+	asked, _ := s.Ask(trigger.Question{Metric: "m"})
+	one := w.add(&trigger.Trigger{}, asked)
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer close(done); w.run(ctx) }()

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice"
-	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
@@ -79,7 +79,7 @@ func (p *dataPath) identify() *identity.Resolver {
 	if view := p.cluster.view; view != nil {
 		return identity.New(p.cfg.identity, view, view)
 	}
-	return identity.New(p.cfg.identity, adapter.NewResources(), nil)
+	return identity.New(p.cfg.identity, builtin.New(), nil)
 }
 
 // describe returns the describer of samples; in a cluster it writes Events about rejected ones.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -50,19 +51,19 @@ type triggers struct {
 func (t triggers) Look() { t.watches.Look() }
 
 // Ask implements keda.Source.
-func (t triggers) Ask(q keda.Question) (keda.Asked, error) {
+func (t triggers) Ask(q trigger.Question) (keda.Asked, error) {
 	one := &askedTrigger{triggers: t, question: questionOf(q)}
 	_, err := t.reader.Query(one.question)
 	return one, err
 }
 
-func questionOf(q keda.Question) adapter.Question {
+func questionOf(q trigger.Question) adapter.Question {
 	of := adapter.Question{Namespace: q.Namespace, Metric: q.Metric, Selector: q.Selector}
 	switch q.Object {
-	case keda.External:
-	case keda.Namespace:
+	case trigger.External:
+	case trigger.Namespace:
 		of.Resource, of.Object = "namespaces", q.Namespace
-	case keda.Pods:
+	case trigger.Pods:
 		of.Resource, of.Object, of.ObjectSelector, of.RollUp = "pods", adapter.AllObjects, q.PodSelector, true
 	default:
 		of.Resource, of.Object, _ = strings.Cut(q.Object, "/")

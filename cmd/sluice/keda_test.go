@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -25,7 +26,7 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 	push("latency:10|ms|"+pod+"1", "latency:20|ms|"+pod+"1", "latency:90|ms|"+pod+"2", "busy:3|g|"+pod+"1", "busy:4|g|"+pod+"2")
 	source := p.triggers()
 	for expression, want := range map[string]float64{"latency:max:1m": 90, "latency:mean:1m": 40, "latency:count:1m": 3, "busy": 7} {
-		asked, err := source.Ask(keda.Question{Namespace: "shop", Metric: expression, Object: keda.Pods})
+		asked, err := source.Ask(trigger.Question{Namespace: "shop", Metric: expression, Object: trigger.Pods})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +35,7 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 		}
 	}
 	// A trigger of a Deployment may be rolled up, so it wakes for the pods' samples.
-	asked, err := source.Ask(keda.Question{Namespace: "shop", Metric: "busy", Object: "deployments.apps/web"})
+	asked, err := source.Ask(trigger.Question{Namespace: "shop", Metric: "busy", Object: "deployments.apps/web"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func TestTriggersAddUpLabelSets(t *testing.T) {
 	} {
 		accepted(t, p, "PUT", "/v1/namespaces/"+path, value)
 	}
-	value := func(q keda.Question) (float64, error) {
+	value := func(q trigger.Question) (float64, error) {
 		asked, err := p.triggers().Ask(q)
 		if err != nil {
 			return 0, err
@@ -75,13 +76,13 @@ func TestTriggersAddUpLabelSets(t *testing.T) {
 		return asked.Value()
 	}
 	for selector, want := range map[string]float64{"": 8.5, "queue=mail": 3, "queue in (mail,print)": 8.5} {
-		if got, err := value(keda.Question{Namespace: "shop", Metric: "jobs:last", Object: keda.External, Selector: selector}); err != nil || got != want {
+		if got, err := value(trigger.Question{Namespace: "shop", Metric: "jobs:last", Object: trigger.External, Selector: selector}); err != nil || got != want {
 			t.Errorf("%q: %v (%v), want %v", selector, got, err, want)
 		}
 	}
-	for name, q := range map[string]keda.Question{
-		"another namespace": {Namespace: "empty", Metric: "jobs:last", Object: keda.External},
-		"another queue":     {Namespace: "shop", Metric: "jobs:last", Object: keda.External, Selector: "queue=sms"},
+	for name, q := range map[string]trigger.Question{
+		"another namespace": {Namespace: "empty", Metric: "jobs:last", Object: trigger.External},
+		"another queue":     {Namespace: "shop", Metric: "jobs:last", Object: trigger.External, Selector: "queue=sms"},
 	} {
 		if got, err := value(q); !errors.Is(err, metric.ErrNotFound) {
 			t.Errorf("%s: %v (%v), want ErrNotFound", name, got, err)

@@ -25,5 +25,5 @@ func run(ctx context.Context, args []string, std command.Streams) int {
 
 func newSluice() *cobra.Command {
 	all := append([]*cobra.Command{newServe()}, client.Commands()...)
-	return command.NewRoot(versionLine(), append(all, newVersion())...)
+	return command.NewRoot(versionLine(), append(all, command.NewVersion(versionLine()))...)
 }

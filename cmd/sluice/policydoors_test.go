@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -263,7 +263,7 @@ func TestPoliciesAtEveryDoor(t *testing.T) {
 	walk(t, "operations", "http://"+p.opsAddr.String(), []string{"/metrics"}, map[string]door{"/metrics": shown("/metrics")}) // autoscalers, as their controller gets them
 
 	for name, want := range map[string]bool{"secret": false, "open": true, "same_secret": false, "same_open": true} {
-		asked, err := p.triggers().Ask(keda.Question{Namespace: "shop", Metric: name, Object: keda.External})
+		asked, err := p.triggers().Ask(trigger.Question{Namespace: "shop", Metric: name, Object: trigger.External})
 		if err == nil {
 			_, err = asked.Value()
 		}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
@@ -271,7 +271,7 @@ func TestDoorsOfAStartingReplica(t *testing.T) {
 	}
 	jobs := metric.Query{Namespace: "default", Expression: metric.ParseExpression("jobs")}
 	_, err := r.readerOf(mergedTable{r.merged}).External(jobs)
-	trigger := askedTrigger{triggers: r.triggers(), question: questionOf(keda.Question{Namespace: "default", Metric: "jobs"})}
+	trigger := askedTrigger{triggers: r.triggers(), question: questionOf(trigger.Question{Namespace: "default", Metric: "jobs"})}
 	_, triggered := trigger.Value()
 	ready, missing := r.api.Ready()
 	exports := r.exports()

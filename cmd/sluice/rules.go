@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 )
 
@@ -104,5 +104,5 @@ func (b *rulebook) replace(change func()) {
 func (b *rulebook) rebuildLocked() {
 	all := make([]rule.Document, 0, len(b.ofFile)+len(b.ofCluster))
 	all = append(append(all, b.ofFile...), b.ofCluster...)
-	b.Replace(rule.NewSet(all, adapter.MatchLabels, b.Set()))
+	b.Replace(rule.NewSet(all, labelselector.MatchLabels, b.Set()))
 }

@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 )
 
@@ -23,7 +23,7 @@ func readRules(file string) ([]rule.Document, error) {
 		return nil, err
 	}
 	documents, err := rule.Parse(file, text)
-	if err = errors.Join(err, rule.NewSet(documents, adapter.MatchLabels, nil).Faults()); err != nil {
+	if err = errors.Join(err, rule.NewSet(documents, labelselector.MatchLabels, nil).Faults()); err != nil {
 		return nil, err
 	}
 	return documents, nil

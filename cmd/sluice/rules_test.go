@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
@@ -139,7 +139,7 @@ func TestATriggerOfARule(t *testing.T) {
 		accepted(t, p, "PUT", "/v1/namespaces/shop/"+path, value)
 	}
 	source := p.triggers()
-	asked, err := source.Ask(keda.Question{Namespace: "shop", Metric: "busy_ratio", Object: keda.External})
+	asked, err := source.Ask(trigger.Question{Namespace: "shop", Metric: "busy_ratio", Object: trigger.External})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestATriggerOfARule(t *testing.T) {
 		push("pods/"+pod+"/busy_workers", "3")
 		push("pods/"+pod+"/total_workers", "4")
 	}
-	asked, err = source.Ask(keda.Question{Namespace: "shop", Metric: "busy_ratio", Object: keda.Pods})
+	asked, err = source.Ask(trigger.Question{Namespace: "shop", Metric: "busy_ratio", Object: trigger.Pods})
 	if err != nil {
 		t.Fatal(err)
 	}

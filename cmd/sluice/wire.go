@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/console"
 	"github.com/sluice-metrics/sluice/adapter/export/otlp"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
@@ -213,7 +214,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Series:     p.exportSource(),
 		Lister:     p.inspection(),
 		Histograms: p.cfg.table.Histograms,
-		Resources:  adapter.NewResources(),
+		Resources:  builtin.New(),
 		Syncer:     p.store,
 		Replicas:   p.syncedReplicas(),
 		Answers:    p.replication.answers(),

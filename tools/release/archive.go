@@ -16,7 +16,7 @@ func (r *release) archive(p program) ([]byte, error) {
 			name, path string
 			mode       int64
 		}{
-			{"LICENSE", r.license, 0o644}, {"THIRD_PARTY_LICENSES", r.notices, 0o644}, {"sluice", p.path, 0o755},
+			{"LICENSE", r.license, 0o644}, {"THIRD_PARTY_LICENSES", r.notices, 0o644}, {p.name, p.path, 0o755},
 		} {
 			content, err := os.ReadFile(file.path)
 			if err != nil {

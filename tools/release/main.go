@@ -1,9 +1,9 @@
 // Release writes the files of a release from the files that "make release" built. It writes an
-// archive and an SPDX list per platform, the chart, the image, the licence texts, a Homebrew
+// archive and an SPDX list per binary and platform, the chart, the image, the licence texts, a Homebrew
 // formula, a krew manifest and SHA256SUMS.
 //
 //	go run ./release -version V -commit C -created UNIXTIME -url BASE -chart FILE -image FILE \
-//	    -license FILE -notices FILE -out DIR linux/amd64=BINARY darwin/arm64=BINARY
+//	    -license FILE -notices FILE -out DIR linux/amd64/sluice=BINARY linux/amd64/kubectl-sluice=BINARY
 //
 // The same input makes the same bytes. Release builds and uploads nothing.
 package main
@@ -39,7 +39,13 @@ type release struct {
 }
 
 // program is a binary for one platform.
-type program struct{ os, architecture, path string }
+type program struct{ os, architecture, name, path string }
+
+// The binaries of a release.
+const (
+	server = "sluice"
+	plugin = "kubectl-sluice"
+)
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
@@ -64,11 +70,11 @@ func run(args []string) error {
 	r.created = time.Unix(*created, 0).UTC()
 	for _, arg := range flags.Args() {
 		platform, path, ok := strings.Cut(arg, "=")
-		system, architecture, alsoOK := strings.Cut(platform, "/")
-		if !ok || !alsoOK {
-			return fmt.Errorf("%q is not OS/ARCHITECTURE=BINARY, such as linux/amd64=bin/sluice", arg)
+		parts := strings.Split(platform, "/")
+		if !ok || len(parts) != 3 || parts[2] != server && parts[2] != plugin {
+			return fmt.Errorf("%q is not OS/ARCHITECTURE/NAME=BINARY, such as linux/amd64/sluice=bin/sluice", arg)
 		}
-		r.programs = append(r.programs, program{system, architecture, path})
+		r.programs = append(r.programs, program{parts[0], parts[1], parts[2], path})
 	}
 	if len(r.programs) == 0 {
 		return errors.New("no binary is given")
@@ -94,7 +100,7 @@ func (r *release) write() error {
 		if err != nil {
 			return err
 		}
-		if err := r.add(fmt.Sprintf("sluice-%s-%s-%s.spdx.json", r.version, p.os, p.architecture), list); err != nil {
+		if err := r.add(strings.TrimSuffix(r.archiveName(p), ".tar.gz")+".spdx.json", list); err != nil {
 			return err
 		}
 	}
@@ -148,5 +154,5 @@ func (r *release) checksums() []byte {
 }
 
 func (r *release) archiveName(p program) string {
-	return fmt.Sprintf("sluice-%s-%s-%s.tar.gz", r.version, p.os, p.architecture)
+	return fmt.Sprintf("%s-%s-%s-%s.tar.gz", p.name, r.version, p.os, p.architecture)
 }

@@ -26,7 +26,7 @@ func (r *release) formula() []byte {
 		fmt.Fprintf(&b, "\n  on_%s do\n", system.brew)
 		for _, processor := range []struct{ go_, brew string }{{"arm64", "arm"}, {"amd64", "intel"}} {
 			for _, p := range r.programs {
-				if p.os == system.go_ && p.architecture == processor.go_ {
+				if p.name == server && p.os == system.go_ && p.architecture == processor.go_ {
 					url, sum := r.download(p)
 					fmt.Fprintf(&b, "    on_%s do\n      url %q\n      sha256 %q\n    end\n", processor.brew, url, sum)
 				}
@@ -82,9 +82,9 @@ type (
 	}
 )
 
-// krew returns the manifest of the kubectl plugin. Krew installs the binary as kubectl-sluice.
+// krew returns the manifest of the kubectl plugin.
 func (r *release) krew() ([]byte, error) {
-	plugin := krewPlugin{
+	manifest := krewPlugin{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2", Kind: "Plugin", Metadata: krewName{"sluice"},
 		Spec: krewSpec{
 			Version: "v" + r.version, Homepage: homepage, ShortDescription: "Push metrics and read them as an autoscaler does",
@@ -93,11 +93,14 @@ func (r *release) krew() ([]byte, error) {
 		},
 	}
 	for _, p := range r.programs {
+		if p.name != plugin {
+			continue
+		}
 		url, sum := r.download(p)
-		plugin.Spec.Platforms = append(plugin.Spec.Platforms, krewPlatform{
-			Selector: krewSelector{map[string]string{"os": p.os, "arch": p.architecture}}, URI: url, SHA256: sum, Bin: "sluice",
-			Files: []krewFile{{"sluice", "."}, {"LICENSE", "."}, {"THIRD_PARTY_LICENSES", "."}},
+		manifest.Spec.Platforms = append(manifest.Spec.Platforms, krewPlatform{
+			Selector: krewSelector{map[string]string{"os": p.os, "arch": p.architecture}}, URI: url, SHA256: sum, Bin: plugin,
+			Files: []krewFile{{plugin, "."}, {"LICENSE", "."}, {"THIRD_PARTY_LICENSES", "."}},
 		})
 	}
-	return yaml.Marshal(plugin)
+	return yaml.Marshal(manifest)
 }

@@ -48,12 +48,16 @@ func fixture(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{
+	args := []string{
 		"-version", "0.0.1", "-commit", "c0ffee", "-created", "1700000000", "-url", "https://example.org/v0.0.1",
 		"-chart", write("chart.tgz", chart), "-image", write("image.tar", []byte("image")),
 		"-license", write("LICENSE", []byte("licence")), "-notices", write("notices", []byte("notices")),
-		"-out", filepath.Join(folder, "out"), "linux/amd64=" + self, "linux/arm64=" + self, "darwin/amd64=" + self, "darwin/arm64=" + self,
+		"-out", filepath.Join(folder, "out"),
 	}
+	for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"} {
+		args = append(args, platform+"/"+server+"="+self, platform+"/"+plugin+"="+self)
+	}
+	return args
 }
 
 // folder is the release to test.
@@ -127,13 +131,13 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%s names %d files, want %d", sumsName, len(sums), len(entries)-1)
 	}
 
-	var plugin krewPlugin
-	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, "sluice.yaml")), &plugin); err != nil {
+	var manifest krewPlugin
+	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, "sluice.yaml")), &manifest); err != nil {
 		t.Fatal(err)
 	}
-	version := strings.TrimPrefix(plugin.Spec.Version, "v")
-	if len(plugin.Spec.Platforms) != 4 {
-		t.Errorf("the krew manifest has %d platforms, want 4", len(plugin.Spec.Platforms))
+	version := strings.TrimPrefix(manifest.Spec.Version, "v")
+	if len(manifest.Spec.Platforms) != 4 {
+		t.Errorf("the krew manifest has %d platforms, want 4", len(manifest.Spec.Platforms))
 	}
 	formula := string(read(t, filepath.Join(dir, "sluice.rb")))
 	if !strings.Contains(formula, fmt.Sprintf("version %q", version)) {
@@ -143,20 +147,26 @@ func TestRelease(t *testing.T) {
 	for _, found := range regexp.MustCompile(`url "([^"]+)"\s+sha256 "([^"]+)"`).FindAllStringSubmatch(formula, -1) {
 		brewed[found[1]] = found[2]
 	}
-	for _, platform := range plugin.Spec.Platforms {
+	for _, platform := range manifest.Spec.Platforms {
 		name := path.Base(platform.URI)
 		system, architecture := platform.Selector.MatchLabels["os"], platform.Selector.MatchLabels["arch"]
-		if want := fmt.Sprintf("sluice-%s-%s-%s.tar.gz", version, system, architecture); name != want {
+		if want := fmt.Sprintf("%s-%s-%s-%s.tar.gz", plugin, version, system, architecture); name != want {
 			t.Errorf("%s/%s is downloaded from %s, want %s", system, architecture, name, want)
 		}
-		if platform.SHA256 != sums[name] || brewed[platform.URI] != sums[name] || sums[name] == "" {
-			t.Errorf("%s: krew has sum %q, Homebrew %q, %s %q; must be the same", name, platform.SHA256, brewed[platform.URI], sumsName, sums[name])
+		if platform.SHA256 != sums[name] || sums[name] == "" {
+			t.Errorf("%s: krew has sum %q, %s %q; must be the same", name, platform.SHA256, sumsName, sums[name])
 		}
-		checkArchive(t, system, architecture, version, unpack(t, read(t, filepath.Join(dir, name))), platform.Files)
-		checkList(t, version, read(t, filepath.Join(dir, strings.TrimSuffix(name, ".tar.gz")+".spdx.json")))
+		ofServer := strings.Replace(platform.URI, plugin, server, 1)
+		if sum := sums[path.Base(ofServer)]; brewed[ofServer] != sum || sum == "" {
+			t.Errorf("%s: Homebrew has sum %q, %s %q; must be the same", ofServer, brewed[ofServer], sumsName, sum)
+		}
+		for binary, name := range map[string]string{plugin: name, server: path.Base(ofServer)} {
+			checkArchive(t, system, architecture, version, binary, unpack(t, read(t, filepath.Join(dir, name))))
+			checkList(t, version, read(t, filepath.Join(dir, strings.TrimSuffix(name, ".tar.gz")+".spdx.json")))
+		}
 	}
-	if len(brewed) != len(plugin.Spec.Platforms) {
-		t.Errorf("the formula has %d downloads, want %d", len(brewed), len(plugin.Spec.Platforms))
+	if len(brewed) != len(manifest.Spec.Platforms) {
+		t.Errorf("the formula has %d downloads, want %d", len(brewed), len(manifest.Spec.Platforms))
 	}
 
 	var chart struct{ Version, AppVersion string }
@@ -171,17 +181,17 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-func checkArchive(t *testing.T, system, architecture, version string, files map[string][]byte, wanted []krewFile) {
+func checkArchive(t *testing.T, system, architecture, version, name string, files map[string][]byte) {
 	t.Helper()
-	for _, file := range wanted {
-		if len(files[file.From]) == 0 {
-			t.Errorf("%s/%s: no %s in the archive", system, architecture, file.From)
+	for _, file := range []string{name, "LICENSE", "THIRD_PARTY_LICENSES"} {
+		if len(files[file]) == 0 {
+			t.Errorf("%s/%s: no %s in the archive of %s", system, architecture, file, name)
 		}
 	}
 	if *given == "" {
 		return // the binaries are this test's own
 	}
-	if binary, err := elf.NewFile(bytes.NewReader(files["sluice"])); err == nil {
+	if binary, err := elf.NewFile(bytes.NewReader(files[name])); err == nil {
 		for _, segment := range binary.Progs {
 			if segment.Type == elf.PT_INTERP {
 				t.Errorf("%s/%s: the binary needs a loader; must be static", system, architecture)
@@ -193,8 +203,8 @@ func checkArchive(t *testing.T, system, architecture, version string, files map[
 	if system != runtime.GOOS || architecture != runtime.GOARCH {
 		return
 	}
-	path := filepath.Join(t.TempDir(), "sluice")
-	if err := os.WriteFile(path, files["sluice"], 0o755); err != nil {
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, files[name], 0o755); err != nil {
 		t.Fatal(err)
 	}
 	said, err := exec.Command(path, "version").CombinedOutput()

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/document"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
-	"github.com/sluice-metrics/sluice/adapter/cluster"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -81,7 +81,7 @@ func (g *gatherer) autoscaler(name string) (*explain.Facts, error) {
 		return nil, err
 	}
 	g.facts.Now = g.now
-	g.facts.Autoscaler = *cluster.AutoscalerDocument(hpa)
+	g.facts.Autoscaler = *document.Of(hpa)
 	g.scale(hpa)
 	g.pods()
 	g.readings(hpa)

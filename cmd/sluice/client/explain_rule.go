@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -59,7 +59,7 @@ func behind(name string, one *inspect.Rule) ([]inspect.RuleOperand, bool) {
 		return one.Operands, one.Metric == name
 	}
 	renames := rule.NewSet([]rule.Document{{Name: one.Name, Spec: rule.Spec{Rename: &rule.Rename{From: one.From[0], To: one.Metric}}}},
-		adapter.MatchLabels, nil)
+		labelselector.MatchLabels, nil)
 	pushed := renames.PushedName("", name)
 	return []inspect.RuleOperand{{Metric: pushed}}, pushed != ""
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -133,8 +133,10 @@ func (g *gatherer) trigger(t *scaledObjectTrigger) explain.TriggerFacts {
 	if t.Type != "external" && t.Type != "external-push" {
 		return f
 	}
-	asks, faults := keda.Check(g.namespace, t.Metadata)
-	f.Faults = faults
+	asks, err := trigger.Parse(g.namespace, t.Metadata)
+	if err != nil {
+		f.Faults = strings.Split(err.Error(), "\n")
+	}
 	f.Asks = explain.TriggerQuestion{
 		Metric: asks.Metric, Object: asks.Object, PodSelector: asks.PodSelector, Selector: asks.Selector,
 		Target: asks.Target, Activation: asks.Activation, AbsentIsZero: asks.AbsentIsZero,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/spf13/cobra"
 )
@@ -32,7 +32,7 @@ func kindOf(resource string) kind {
 	if long, ok := shortNames[resource]; ok {
 		resource = long
 	}
-	canonical, namespaced, err := adapter.NewResources().Canonical(resource)
+	canonical, namespaced, err := builtin.New().Canonical(resource)
 	if err != nil {
 		return kind{resource: resource, namespaced: true}
 	}

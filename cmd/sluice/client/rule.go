@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
@@ -131,12 +131,12 @@ func (o *ruleTest) run(cmd *cobra.Command, file string, values map[string]float6
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: skipped a %s\n", place, kind)
 	})
 	if err != nil {
-		return errors.Join(err, rule.NewSet(documents, adapter.MatchLabels, nil).Faults())
+		return errors.Join(err, rule.NewSet(documents, labelselector.MatchLabels, nil).Faults())
 	}
 	if len(documents) == 0 {
 		return fmt.Errorf("%s has no rules; must have a %s or %s", file, rule.Kind, rule.ClusterKind)
 	}
-	set := rule.NewSet(documents, adapter.MatchLabels, nil)
+	set := rule.NewSet(documents, labelselector.MatchLabels, nil)
 	read := pastedOperand(set, values)
 	if o.of != "" {
 		api, err := o.api.connect()

@@ -55,7 +55,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 	return code
 }
 
-// NewRoot is the command "sluice", with these commands below it.
+// NewRoot is the command "sluice", with these commands below it. version is the line that --version prints.
 func NewRoot(version string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sluice",
@@ -72,13 +72,19 @@ Installed as "kubectl-sluice" in the PATH, it is a plugin of kubectl: kubectl sl
 			}
 			return Usage(UnknownCommand(cmd, args[0]))
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	// cobra's own flag prints by a text/template, with which the linker keeps every method of every type.
+	wantsVersion := root.Flags().BoolP("version", "v", false, "version for sluice")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*wantsVersion {
+			return cmd.Help()
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
+		return err
 	}
 	if isPlugin(os.Args[0]) {
 		asPlugin(root)
 	}
-	root.Version = version
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpFunc(printHelp)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Usage(err) })
 	help := newHelp()

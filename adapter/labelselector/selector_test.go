@@ -1,4 +1,4 @@
-package adapter
+package labelselector
 
 import (
 	"strings"
@@ -8,6 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
+
+func labelled(pairs ...string) metric.Labels {
+	var list []metric.Label
+	for i := 0; i < len(pairs); i += 2 {
+		list = append(list, metric.Label{Key: pairs[i], Value: pairs[i+1]})
+	}
+	return metric.NewLabels(list)
+}
 
 func TestSelector(t *testing.T) {
 	long := strings.Repeat("x", 80)
@@ -60,7 +68,7 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q: %v", selector, err)
 			continue
 		}
-		match := matching(parsed)
+		match := Matching(parsed)
 		if selector == "" {
 			if match != nil {
 				t.Error("the empty selector does not take all")
@@ -71,10 +79,10 @@ func TestSelector(t *testing.T) {
 			t.Errorf("%q: %v, want %v", selector, got, want)
 		}
 	}
-	if matching(labels.Nothing())(set) {
+	if Matching(labels.Nothing())(set) {
 		t.Error("labels.Nothing matches")
 	}
-	if matching(nil) != nil {
+	if Matching(nil) != nil {
 		t.Error("no selector does not take all")
 	}
 }

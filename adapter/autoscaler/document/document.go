@@ -1,4 +1,5 @@
-package cluster
+// Package document makes documents of autoscalers, for lists, explanations and the console.
+package document
 
 import (
 	"strconv"
@@ -13,14 +14,15 @@ import (
 // Bounds of a document. The API server bounds a whole object only, by 1.5 MiB.
 const (
 	maxDocumentMetrics    = 100
-	maxDocumentConditions = 16 // with messages as long as those of Events
-	maxDocumentPolicies   = 16 // of one direction
-	maxWakeAnnotation     = 32 // bytes; "true" is the only one that does anything
+	maxDocumentConditions = 16
+	maxMessage            = 1024 // bytes of a condition's message, as of an Event's
+	MaxPolicies           = 16   // of one direction
+	maxWakeAnnotation     = 32   // bytes; "true" is the only one that does anything
 )
 
-// AutoscalerDocument copies the parts of an autoscaler that lists, explanations and the console
+// Of copies the parts of an autoscaler that lists, explanations and the console
 // show. The document is never changed: an update makes another.
-func AutoscalerDocument(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
+func Of(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
 	spec, status := &of.Spec, &of.Status
 	d := &inspect.Autoscaler{
 		Namespace: of.Namespace, Name: of.Name, UID: string(of.UID), Created: of.CreationTimestamp.UTC(),
@@ -169,7 +171,7 @@ func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []
 	for i := range list {
 		one := &all[i]
 		list[i] = inspect.AutoscalerCondition{Type: common(string(one.Type)), Status: common(string(one.Status)),
-			Reason: common(one.Reason), Message: common(truncated(one.Message)),
+			Reason: common(one.Reason), Message: common(metric.Truncate(one.Message, maxMessage)),
 			Since: one.LastTransitionTime.UTC()}
 	}
 	return list
@@ -184,7 +186,7 @@ func rulesDocument(of *autoscalingv2.HPAScalingRules) *inspect.ScalingRules {
 	if of.SelectPolicy != nil {
 		rules.SelectPolicy = common(string(*of.SelectPolicy))
 	}
-	for _, one := range of.Policies[:min(len(of.Policies), maxDocumentPolicies)] {
+	for _, one := range of.Policies[:min(len(of.Policies), MaxPolicies)] {
 		rules.Policies = append(rules.Policies, inspect.ScalingPolicy{Type: common(string(one.Type)), Value: one.Value,
 			PeriodSeconds: one.PeriodSeconds})
 	}

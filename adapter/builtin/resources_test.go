@@ -1,4 +1,4 @@
-package adapter
+package builtin
 
 import (
 	"errors"
@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
 func TestCanonical(t *testing.T) {
-	r := NewResources()
+	r := New()
 	for _, c := range []struct {
 		in, want   string
 		namespaced bool
@@ -64,7 +67,7 @@ func TestCanonical(t *testing.T) {
 }
 
 func TestNewestKind(t *testing.T) {
-	r := NewResources()
+	r := New()
 	for in, want := range map[string]string{
 		"deployments":              "apps/v1, Kind=Deployment",
 		"hpa":                      "",
@@ -81,7 +84,7 @@ func TestNewestKind(t *testing.T) {
 // client-go's typed clients know the name and scope of every resource. Those from its scheme must
 // agree.
 func TestResourcesAgreeWithTypedClients(t *testing.T) {
-	r := NewResources()
+	r := New()
 	checked := 0
 	clients := reflect.TypeFor[kubernetes.Interface]()
 	for i := range clients.NumMethod() {
@@ -124,14 +127,34 @@ func TestResourcesAgreeWithTypedClients(t *testing.T) {
 	}
 }
 
-func TestClusterScopedKindsExist(t *testing.T) {
-	kinds := map[string]bool{}
-	for gk := range newestKinds() {
-		kinds[gk.Kind] = true
-	}
-	for kind := range clusterScoped {
-		if !kinds[kind] {
-			t.Errorf("%s is no kind of client-go's scheme", kind)
+// newestKinds are the listable kinds of the scheme, each in its newest version.
+func newestKinds() map[schema.GroupKind]schema.GroupVersionKind {
+	known := scheme.Scheme.AllKnownTypes()
+	newest := map[schema.GroupKind]schema.GroupVersionKind{}
+	for kind, goType := range known {
+		_, isObject := reflect.New(goType).Interface().(metav1.Object)
+		_, isListed := known[kind.GroupVersion().WithKind(kind.Kind+"List")]
+		if !isObject || !isListed {
+			continue
 		}
+		was, ok := newest[kind.GroupKind()]
+		if !ok || version.CompareKubeAwareVersionStrings(kind.Version, was.Version) > 0 {
+			newest[kind.GroupKind()] = kind
+		}
+	}
+	return newest
+}
+
+func TestKindsAreThoseOfTheScheme(t *testing.T) {
+	want := newestKinds()
+	for _, row := range kinds {
+		kind := schema.GroupVersionKind{Group: row.group, Version: row.version, Kind: row.kind}
+		if want[kind.GroupKind()] != kind {
+			t.Errorf("%s is not the newest of client-go's scheme: %s", kind, want[kind.GroupKind()])
+		}
+		delete(want, kind.GroupKind())
+	}
+	for _, kind := range want {
+		t.Errorf("%s is missing in kinds", kind)
 	}
 }

@@ -1,4 +1,5 @@
-package adapter
+// Package labelselector matches selectors against the label sets of metrics.
+package labelselector
 
 import (
 	"github.com/sluice-metrics/sluice/metric"
@@ -9,15 +10,24 @@ import (
 // MatchLabels compiles a selector of label sets as the APIs understand it. It returns nil for one
 // that selects all.
 func MatchLabels(text string) (func(metric.Labels) bool, error) {
-	selector, err := selectorOf("selector", text)
+	selector, err := Parse("selector", text)
 	if err != nil {
 		return nil, err
 	}
-	return matching(selector), nil
+	return Matching(selector), nil
 }
 
-// matching converts a selector to a Query's MatchLabels: nil if it matches everything.
-func matching(selector labels.Selector) func(metric.Labels) bool {
+// Parse parses a selector. what names it in the error.
+func Parse(what, text string) (labels.Selector, error) {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		return nil, metric.InvalidQueryf("%s %.200q: %.400v", what, text, err)
+	}
+	return selector, nil
+}
+
+// Matching converts a selector to a Query's MatchLabels: nil if it matches everything.
+func Matching(selector labels.Selector) func(metric.Labels) bool {
 	if selector == nil || selector.Empty() {
 		return nil
 	}

@@ -1,17 +1,14 @@
-package adapter
+// Package builtin knows Kubernetes' built-in resources, without a cluster and without the types of their
+// objects.
+package builtin
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/version"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Resources knows Kubernetes' built-in resources: their groups, kinds and scopes. It is immutable,
@@ -29,38 +26,26 @@ type objectKind struct {
 	namespaced bool
 }
 
-// clusterScoped are the kinds outside of namespaces. client-go's scheme does not know them; a test
-// compares this list with its typed clients, which do.
-var clusterScoped = sets.New(
-	"CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding", "ClusterTrustBundle",
-	"ComponentStatus", "CSIDriver", "CSINode", "DeviceClass", "DeviceTaintRule", "FlowSchema", "IngressClass",
-	"IPAddress", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
-	"Namespace", "Node", "PersistentVolume", "PriorityClass", "PriorityLevelConfiguration", "ResourcePoolStatusRequest",
-	"ResourceSlice", "RuntimeClass", "ServiceCIDR", "StorageClass", "StorageVersion", "StorageVersionMigration",
-	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
-	"VolumeAttachment", "VolumeAttributesClass",
-)
-
 // extensions is the group that other groups were split from. Documents still use the older names,
 // such as "ingresses.extensions" (custom metrics API proposal, "Object Types").
 const extensions = "extensions"
 
-// NewResources reads the resources from client-go's scheme.
-func NewResources() *Resources {
+// New returns them all.
+func New() *Resources {
 	r := &Resources{named: map[string][]objectKind{}}
 	var old []string
-	for gk, kind := range newestKinds() {
+	for _, row := range kinds {
+		kind := schema.GroupVersionKind{Group: row.group, Version: row.version, Kind: row.kind}
 		plural, singular := meta.UnsafeGuessKindToResource(kind)
-		if gk.Group == extensions {
+		if row.group == extensions {
 			old = append(old, plural.Resource, singular.Resource)
 			continue
 		}
-		one := objectKind{resource: plural.GroupResource(), kind: kind,
-			namespaced: !clusterScoped.Has(kind.Kind)}
+		one := objectKind{resource: plural.GroupResource(), kind: kind, namespaced: row.namespaced}
 		for _, spelling := range slices.Compact([]string{plural.Resource, singular.Resource}) {
 			r.named[spelling] = append(r.named[spelling], one)
-			if gk.Group != "" {
-				r.named[spelling+"."+gk.Group] = []objectKind{one}
+			if row.group != "" {
+				r.named[spelling+"."+row.group] = []objectKind{one}
 			}
 		}
 	}
@@ -68,24 +53,6 @@ func NewResources() *Resources {
 		r.named[spelling+"."+extensions] = r.named[spelling]
 	}
 	return r
-}
-
-// newestKinds are the listable kinds of the scheme, each in its newest version.
-func newestKinds() map[schema.GroupKind]schema.GroupVersionKind {
-	known := scheme.Scheme.AllKnownTypes()
-	newest := map[schema.GroupKind]schema.GroupVersionKind{}
-	for kind, goType := range known {
-		_, isObject := reflect.New(goType).Interface().(metav1.Object)
-		_, isListed := known[kind.GroupVersion().WithKind(kind.Kind+"List")]
-		if !isObject || !isListed {
-			continue
-		}
-		was, ok := newest[kind.GroupKind()]
-		if !ok || version.CompareKubeAwareVersionStrings(kind.Version, was.Version) > 0 {
-			newest[kind.GroupKind()] = kind
-		}
-	}
-	return newest
 }
 
 // Canonical turns any spelling of a resource ("pods", "pod", "deployments.apps",

@@ -1,4 +1,4 @@
-package cluster
+package document
 
 import (
 	"encoding/json"
@@ -8,12 +8,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
+
+func podsMetric(name string) autoscalingv2.MetricSpec {
+	return autoscalingv2.MetricSpec{Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricSource{
+		Metric: autoscalingv2.MetricIdentifier{Name: name}}}
+}
+
+// heap is the size of all reachable objects.
+func heap() int64 {
+	var m runtime.MemStats
+	for range 2 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
 
 func parsed(text string) *quantity.Quantity {
 	q := quantity.MustParse(text)
@@ -65,7 +80,7 @@ func fullAutoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 }
 
 func TestDocumentOfAnAutoscaler(t *testing.T) {
-	d := AutoscalerDocument(fullAutoscaler())
+	d := Of(fullAutoscaler())
 	if n := len(d.Conditions[0].Message); n != 1024 {
 		t.Errorf("a message of %d bytes", n)
 	}
@@ -102,7 +117,7 @@ func TestDocumentOfAnAutoscaler(t *testing.T) {
 	if plain(t, string(got)) != plain(t, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if bare := AutoscalerDocument(anAutoscaler("shop", "a")); bare.MinReplicas != 1 || bare.Metrics != nil || bare.ScaleUp != nil {
+	if bare := Of(&autoscalingv2.HorizontalPodAutoscaler{}); bare.MinReplicas != 1 || bare.Metrics != nil || bare.ScaleUp != nil {
 		t.Errorf("of an empty spec: %+v", bare)
 	}
 }
@@ -133,8 +148,8 @@ func TestDocumentOfAHugeAutoscaler(t *testing.T) {
 		of.Status.Conditions = append(of.Status.Conditions, of.Status.Conditions[0])
 		of.Spec.Behavior.ScaleUp.Policies = append(of.Spec.Behavior.ScaleUp.Policies, of.Spec.Behavior.ScaleUp.Policies[0])
 	}
-	d := AutoscalerDocument(of)
-	if len(d.Metrics) != maxDocumentMetrics || len(d.Conditions) != maxDocumentConditions || len(d.ScaleUp.Policies) != maxDocumentPolicies {
+	d := Of(of)
+	if len(d.Metrics) != maxDocumentMetrics || len(d.Conditions) != maxDocumentConditions || len(d.ScaleUp.Policies) != MaxPolicies {
 		t.Errorf("%d metrics, %d conditions, %d policies", len(d.Metrics), len(d.Conditions), len(d.ScaleUp.Policies))
 	}
 }
@@ -169,80 +184,16 @@ func realAutoscaler(t testing.TB, n int) *autoscalingv2.HorizontalPodAutoscaler 
 func TestMemoryOfAnAutoscaler(t *testing.T) {
 	const many = 3000
 	before := heap()
-	a := newAutoscalers(&Observer{})
+	documents := make([]*inspect.Autoscaler, many)
 	for range 2 {
-		for i := range many {
-			one, _ := newAutoscaler(realAutoscaler(t, i))
-			a.put(one)
+		for i := range documents {
+			documents[i] = Of(realAutoscaler(t, i))
 		}
 	}
 	each := float64(heap()-before) / many
 	t.Logf("%.0f bytes an autoscaler", each)
-	if each > 2048 || len(a.list("")) != many {
-		t.Errorf("%.0f bytes an autoscaler, %d of them; want at most 2 KiB", each, len(a.named))
+	if each > 2048 {
+		t.Errorf("%.0f bytes an autoscaler; want at most 2 KiB", each)
 	}
-	runtime.KeepAlive(a)
-}
-
-func TestListOfAutoscalers(t *testing.T) {
-	a := newAutoscalers(&Observer{})
-	v := &View{autoscalers: a}
-	for _, key := range []objectName{{"shop", "b"}, {"bank", "z"}, {"shop", "a"}} {
-		a.put(mustAsk(t, anAutoscaler(key.namespace, key.name, podsMetric("x"))))
-	}
-	names := func(namespace string) (all []string) {
-		for _, one := range v.Autoscalers(namespace) {
-			all = append(all, one.Namespace+"/"+one.Name)
-		}
-		return all
-	}
-	if got := fmt.Sprint(names(""), names("shop"), names("none")); got != "[bank/z shop/a shop/b] [shop/a shop/b] []" {
-		t.Error(got)
-	}
-	a.drop("shop", "a")
-	if got := fmt.Sprint(names("")); got != "[bank/z shop/b]" {
-		t.Error(got)
-	}
-}
-
-func TestPodsOfATarget(t *testing.T) {
-	const rs, old = "6f9619ff-8b86-4011-b42d-00c04fc964ff", "6f9619ff-8b86-4011-b42d-00c04fc96400"
-	v := &View{pods: newPods(&Observer{}), replicaSets: newReplicaSets()}
-	for _, uid := range []types.UID{rs, old} {
-		one, _ := newReplicaSet(aReplicaSet("web-"+string(uid[34:]), string(uid), ownedBy("Deployment", "web", "d")...))
-		v.replicaSets.put(one)
-	}
-	for name, one := range map[string][3]string{
-		"web-ff-a": {"ReplicaSet", "web-ff", rs}, "web-ff-b": {"ReplicaSet", "web-ff", rs}, "web-00-a": {"ReplicaSet", "web-00", old},
-		"db-0": {"StatefulSet", "db", "s"},
-	} {
-		p := podOfController(name, one[0], one[1], one[2])
-		if name == "web-ff-b" {
-			p.Status.Conditions = nil
-		}
-		v.pods.put(newPod(p))
-	}
-	v.pods.put(newPod(aPod("shop", "alone", "u-alone")))
-	for _, c := range []struct {
-		kind, name  string
-		live, ready int
-	}{
-		{"Deployment", "web", 3, 2}, {"ReplicaSet", "web-ff", 2, 1}, {"StatefulSet", "db", 1, 1}, {"Deployment", "db", 0, 0}, {"", "", 0, 0},
-	} {
-		all, ready, n := v.Targets().TargetPods("shop", c.kind, c.name)
-		live, workloads := 0, 0
-		for o := range all {
-			if live++; o.UID == "" {
-				t.Errorf("%s has no UID", o.Name)
-			}
-		}
-		for _, of := range ready {
-			if workloads++; of.UID == "" {
-				t.Errorf("%s/%s: no workload", c.kind, c.name)
-			}
-		}
-		if live != c.live || n != c.live || workloads != c.ready {
-			t.Errorf("%s/%s: %d live (%d said), %d ready; want %d and %d", c.kind, c.name, live, n, workloads, c.live, c.ready)
-		}
-	}
+	runtime.KeepAlive(documents)
 }

@@ -1,4 +1,4 @@
-package keda
+package trigger
 
 import (
 	"strings"
@@ -34,7 +34,7 @@ func TestTrigger(t *testing.T) {
 			key, value, _ := strings.Cut(pair, "=")
 			metadata[key] = value
 		}
-		_, err := parseTrigger("shop", metadata)
+		_, err := Parse("shop", metadata)
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", c.metadata, err)
@@ -54,8 +54,8 @@ func TestMetricNameIsOfKEDAsAlphabet(t *testing.T) {
 	for metric, want := range map[string]string{
 		"jobs_waiting:last": "jobs-waiting-last", "HTTP/requests:rate:10s": "http-requests-rate-10s", "größe": "gr----e", "a.b": "a.b",
 	} {
-		one := trigger{question: Question{Metric: metric}}
-		if got := one.metricName(); got != want {
+		one := Trigger{Question: Question{Metric: metric}}
+		if got := one.MetricName(); got != want {
 			t.Errorf("%s: %q, want %q", metric, got, want)
 		}
 	}

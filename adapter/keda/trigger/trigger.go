@@ -1,4 +1,5 @@
-package keda
+// Package trigger reads the metadata of ScaledObjects' triggers.
+package trigger
 
 import (
 	"errors"
@@ -13,13 +14,13 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// trigger is the metadata of a ScaledObject's trigger.
-type trigger struct {
-	question   Question
-	target     float64
-	activation float64
-	// absentIsZero: a metric that has no series reads 0. Otherwise it is an error.
-	absentIsZero bool
+// Trigger is the metadata of a ScaledObject's trigger.
+type Trigger struct {
+	Question
+	Target     float64
+	Activation float64
+	// AbsentIsZero: a metric that has no series reads 0. Otherwise it is an error.
+	AbsentIsZero bool
 }
 
 // Question selects a metric's series, as text.
@@ -41,16 +42,16 @@ const (
 	Pods      = "pods"
 )
 
-// Keys of the metadata that KEDA or its TLS settings own.
-var kedaKeys = []string{"scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl", "enableTLS", "metricType"}
+// KEDAKeys are keys of the metadata that KEDA or its TLS settings own.
+var KEDAKeys = []string{"scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl", "enableTLS", "metricType"}
 
-// ownKeys are the keys that parseTrigger reads.
-var ownKeys = []string{"metric", "object", "podSelector", "selector", "target", "activation", "absent"}
+// OwnKeys are the keys that Parse reads.
+var OwnKeys = []string{"metric", "object", "podSelector", "selector", "target", "activation", "absent"}
 
-// parseTrigger reads the metadata of a trigger. The error names every fault: KEDA shows it in the
+// Parse reads the metadata of a trigger. The error names every fault: KEDA shows it in the
 // Events of the ScaledObject.
-func parseTrigger(namespace string, metadata map[string]string) (trigger, error) {
-	t := trigger{question: Question{
+func Parse(namespace string, metadata map[string]string) (Trigger, error) {
+	t := Trigger{Question: Question{
 		Namespace: namespace, Metric: metadata["metric"], Object: metadata["object"],
 		PodSelector: metadata["podSelector"], Selector: metadata["selector"],
 	}}
@@ -58,39 +59,39 @@ func parseTrigger(namespace string, metadata map[string]string) (trigger, error)
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf(format, metric.TruncateArgs(args)...))
 	}
-	for _, key := range ownKeys {
-		if n := len(metadata[key]); n > mostText {
-			fault("%s has %d bytes; must have %d at most", key, n, mostText)
+	for _, key := range OwnKeys {
+		if n := len(metadata[key]); n > MaxText {
+			fault("%s has %d bytes; must have %d at most", key, n, MaxText)
 		}
 	}
 	if namespace == "" {
 		fault("the ScaledObject has no namespace")
 	}
-	if t.question.Object == "" {
-		t.question.Object = External
+	if t.Question.Object == "" {
+		t.Question.Object = External
 	}
-	if t.question.Metric == "" {
+	if t.Question.Metric == "" {
 		fault(`metric is missing; must be name[:stat][:window], as in "jobs_waiting:last"`)
 	}
-	if o := t.question.Object; o != External && o != Namespace && o != Pods && !isObject(o) {
+	if o := t.Question.Object; o != External && o != Namespace && o != Pods && !isObject(o) {
 		fault("object is %q; must be external, namespace, pods or <resource>/<name>, as in deployments.apps/web", o)
 	}
-	if t.question.PodSelector != "" && t.question.Object != Pods {
-		fault("podSelector is set, but object is %q; must be %q", t.question.Object, Pods)
+	if t.Question.PodSelector != "" && t.Question.Object != Pods {
+		fault("podSelector is set, but object is %q; must be %q", t.Question.Object, Pods)
 	}
-	t.target = number(fault, metadata, "target", 0)
-	if t.target <= 0 && len(faults) == 0 {
+	t.Target = number(fault, metadata, "target", 0)
+	if t.Target <= 0 && len(faults) == 0 {
 		fault(`target is missing or not above 0; must be the value per replica, as in "10"`)
 	}
-	t.activation = number(fault, metadata, "activation", 0)
+	t.Activation = number(fault, metadata, "activation", 0)
 	switch absent := metadata["absent"]; absent {
 	case "0":
-		t.absentIsZero = true
+		t.AbsentIsZero = true
 	case "", "error":
 	default:
 		fault(`absent is %q; must be "0" or "error"`, absent)
 	}
-	faults = append(faults, unknownKeys(metadata)...)
+	faults = append(faults, unknOwnKeys(metadata)...)
 	if more := len(faults) - mostFaults; more > 0 {
 		faults = append(faults[:mostFaults], fmt.Errorf("and %d more", more))
 	}
@@ -98,8 +99,8 @@ func parseTrigger(namespace string, metadata map[string]string) (trigger, error)
 }
 
 const (
-	// mostText bounds the values of metadata, in bytes. A selector of many words is slow to match.
-	mostText = 4 << 10
+	// MaxText bounds the values of metadata, in bytes. A selector of many words is slow to match.
+	MaxText = 4 << 10
 	// mostFaults bounds the message: an Event has 1 KiB.
 	mostFaults = 8
 )
@@ -122,9 +123,9 @@ func number(fault func(string, ...any), metadata map[string]string, key string, 
 	return v
 }
 
-func unknownKeys(metadata map[string]string) (faults []error) {
+func unknOwnKeys(metadata map[string]string) (faults []error) {
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
-		if !slices.Contains(ownKeys, key) && !slices.Contains(kedaKeys, key) {
+		if !slices.Contains(OwnKeys, key) && !slices.Contains(KEDAKeys, key) {
 			faults = append(faults, unknownKey(key))
 		}
 	}
@@ -134,15 +135,15 @@ func unknownKeys(metadata map[string]string) (faults []error) {
 func unknownKey(key string) error {
 	suggestion := ""
 	if len(key) <= 63 { // the search for one takes time
-		suggestion = suggest.DidYouMean(key, ownKeys)
+		suggestion = suggest.DidYouMean(key, OwnKeys)
 	}
-	return fmt.Errorf("%s is unknown; must be one of %s%s", metric.Visible(metric.Truncate(key, metric.MaxQuoted)), strings.Join(ownKeys, ", "), suggestion)
+	return fmt.Errorf("%s is unknown; must be one of %s%s", metric.Visible(metric.Truncate(key, metric.MaxQuoted)), strings.Join(OwnKeys, ", "), suggestion)
 }
 
-// metricName is the name that KEDA gets: it writes "s0-" before it and cuts that off again.
+// MetricName is the name that KEDA gets: it writes "s0-" before it and cuts that off again.
 // Without a letter or digit there is none.
-func (t *trigger) metricName() string {
-	name := []byte(strings.ToLower(t.question.Metric))
+func (t *Trigger) MetricName() string {
+	name := []byte(strings.ToLower(t.Question.Metric))
 	for i, c := range name {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' {
 			name[i] = '-'
