@@ -15,7 +15,7 @@ import (
 const (
 	maxDocumentMetrics    = 100
 	maxDocumentConditions = 16
-	maxMessage            = 1024 // bytes of a condition's message, as of an Event's
+	maxMessage            = 1000 // bytes of a message that is quoted: an Event has 1 KiB
 	MaxPolicies           = 16   // of one direction
 	maxWakeAnnotation     = 32   // bytes; "true" is the only one that does anything
 )
