@@ -2,7 +2,9 @@ package aggregate
 
 import (
 	"fmt"
+	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/aggregate/kind"
@@ -53,4 +55,15 @@ func TestNoAddresses(t *testing.T) {
 	}
 	f.w.Offline()
 	f.want("c:total", "a=2")
+}
+
+// docs/sizing.md states the memory of a place in a block.
+func TestBytesOfAPlace(t *testing.T) {
+	page, err := os.ReadFile("../docs/sizing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row := fmt.Sprintf("cell, identity and dates | %d | `TestBytesOfAPlace` |", placeBytes); !strings.Contains(string(page), row) {
+		t.Errorf("docs/sizing.md lacks %q: a place takes %d bytes; correct the figures that include it", row, placeBytes)
+	}
 }

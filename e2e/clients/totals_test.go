@@ -2,6 +2,9 @@ package clients
 
 import (
 	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/e2e/server"
@@ -58,5 +61,33 @@ func TestTotalsOutliveKills(t *testing.T) {
 	})
 	if got, ok := p.value(`increase(paid_total[10m])`); !ok || got > 1.2*(sent+1) {
 		t.Errorf("the increase is %v (%v), and %v were sent", got, ok, sent+1)
+	}
+}
+
+// A kill takes back nothing of pushed groups that a page has shown: neither counters nor histograms and
+// summaries fall.
+func TestGroupTotalsOutliveKills(t *testing.T) {
+	t.Parallel()
+	s := server.New(t)
+	s.Start()
+	shown := regexp.MustCompile(`(?m)^(?:rows|took_bucket|took_count|size_count|plain)\{.*\} (\d+)$`)
+	for n := range server.ShortOrLong(6, 30) {
+		send(t, s, http.MethodPut, "/metrics/job/import", fmt.Sprintf(`# TYPE rows counter
+rows %[1]d
+# TYPE took histogram
+took_bucket{le="+Inf"} %[1]d
+took_sum 1
+took_count %[1]d
+# TYPE size summary
+size_sum 1
+size_count %[1]d
+plain %[1]d
+`, n+1))
+		before := shown.FindAllString(read(t, s, "/metrics"), -1)
+		s.Kill()
+		s.Start()
+		if after := shown.FindAllString(read(t, s, "/metrics"), -1); len(before) != 5 || !slices.Equal(before, after) {
+			t.Errorf("kill %d: %q becomes %q", n, before, after)
+		}
 	}
 }

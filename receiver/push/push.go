@@ -39,7 +39,8 @@ type Parts struct {
 	Answers func() (bool, string)
 	// Lister lists metrics, for GET /v1/namespaces; nil: nothing is listed.
 	Lister native.Lister
-	// Series reads all series, for GET /metrics/series.
+	// Series reads all series, for GET /metrics/series, and waits for the disk that keeps them and the
+	// groups.
 	Series export.Source
 	// Histograms reports whether Series has the buckets of timers.
 	Histograms bool
@@ -118,7 +119,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	limits := cfg.Config
 	gateway := pushgateway.New(parts.Groups, pushgateway.Config{
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
-		Policies: parts.Policies,
+		Policies: parts.Policies, Disk: parts.Series,
 	}, limits)
 	series := serieshttp.New(parts.Series, parts.Histograms, parts.Policies)
 	server, err := httpserver.New(limits, httpserver.Parts{

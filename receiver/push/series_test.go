@@ -254,6 +254,58 @@ func TestSeriesPageWaitsForTheDisk(t *testing.T) {
 	})
 }
 
+// A page of groups waits for the disk as that of all series does, also for numbers without a type.
+func TestGroupsPageWaitsForTheDisk(t *testing.T) {
+	const gauge = "# TYPE depth gauge\ndepth 7\n"
+	for kind, totals := range map[string]string{
+		"counter":   "# TYPE hits counter\nhits 3\n",
+		"summary":   "# TYPE took summary\ntook_sum 1\ntook_count 3\n",
+		"histogram": "# TYPE took histogram\ntook_bucket{le=\"+Inf\"} 3\ntook_sum 1\ntook_count 3\n",
+		"untyped":   "hits 3\n",
+		"none":      "",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				h := gateway{start(t, inMemory)}
+				h.wants(200, "", "PUT", "/metrics/job/a", gauge+totals)
+				asks := 0
+				var disk error
+				h.table.persist = func(ctx context.Context) error {
+					asks++
+					if disk != nil {
+						return disk
+					}
+					h.table.persist = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+					return nil
+				}
+				has := func(text string, want bool) {
+					t.Helper()
+					if !strings.Contains(text, "depth{") || strings.Contains(text, "} 3\n") != want {
+						t.Errorf("got %s", text)
+					}
+				}
+				page := func() string { _, text := h.ask("GET", "/metrics", ""); return text }
+
+				waits := kind != "none"
+				if disk = errors.New("the disk is full"); waits {
+					h.wants(503, "totals that are not on disk are not exposed", "GET", "/metrics", "")
+				}
+				disk = nil
+				has(page(), waits)
+				if waits {
+					h.wants(503, context.DeadlineExceeded.Error(), "GET", "/metrics", "")
+				}
+				if want := map[bool]int{true: 2}[waits]; asks != want {
+					t.Errorf("waited for the disk %d times, want %d", asks, want)
+				}
+				h.wants(200, "", "HEAD", "/metrics", "")
+				h.table.persisting = errors.New("the disk is full")
+				has(page(), kind == "untyped")
+			})
+		})
+	}
+}
+
 // A long page is sent in parts, each once it is on disk. One that fails later ends the connection.
 func TestLongSeriesPageWaitsForTheDisk(t *testing.T) {
 	h := gateway{start(t)}

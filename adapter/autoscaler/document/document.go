@@ -15,7 +15,7 @@ import (
 const (
 	maxDocumentMetrics    = 100
 	maxDocumentConditions = 16
-	maxMessage            = 1000 // bytes of a message that is quoted: an Event has 1 KiB
+	maxMessage            = 1024 // bytes of a condition's message, as of an Event's
 	MaxPolicies           = 16   // of one direction
 	maxWakeAnnotation     = 32   // bytes; "true" is the only one that does anything
 )
@@ -163,6 +163,14 @@ func statusOf(of *autoscalingv2.MetricStatus) (name string, current *autoscaling
 	return "", nil
 }
 
+// shortened is a message of at most maxMessage bytes.
+func shortened(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return message[:maxMessage-3] + "..."
+}
+
 func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []inspect.AutoscalerCondition {
 	if len(all) == 0 {
 		return nil
@@ -171,7 +179,7 @@ func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []
 	for i := range list {
 		one := &all[i]
 		list[i] = inspect.AutoscalerCondition{Type: common(string(one.Type)), Status: common(string(one.Status)),
-			Reason: common(one.Reason), Message: common(metric.Truncate(one.Message, maxMessage)),
+			Reason: common(one.Reason), Message: common(shortened(one.Message)),
 			Since: one.LastTransitionTime.UTC()}
 	}
 	return list

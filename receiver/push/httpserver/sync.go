@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -110,5 +111,16 @@ func (x *Request) CheckSync(sync Sync) *Fault {
 	return &Fault{
 		Status: fasthttp.StatusBadRequest, Reason: "sync", Uncounted: true,
 		Message: "sync is true, but this server stores nothing on disk; nothing was done",
+	}
+}
+
+// PersistTimeout bounds how long a page waits until its totals are on disk.
+const PersistTimeout = 5 * time.Second
+
+// Unpersisted makes the fault of a page whose totals aren't on disk.
+func Unpersisted(err error) *Fault {
+	return &Fault{
+		Status: fasthttp.StatusServiceUnavailable, Reason: "sync", Uncounted: true,
+		Message: "totals that are not on disk are not exposed, because a crash would take them back: " + err.Error(),
 	}
 }

@@ -2,6 +2,7 @@ package pushgateway
 
 import (
 	"bytes"
+	"context"
 	"mime"
 	"strconv"
 	"strings"
@@ -45,6 +46,16 @@ type Config struct {
 	Build map[string]string
 	// Policies restrict who may read series of external metrics, beyond the rights. Nil: nothing more.
 	Policies policy.Checker
+	// Disk keeps the groups. Nil: none does.
+	Disk Disk
+}
+
+// Disk keeps what is pushed.
+type Disk interface {
+	// Persist returns once neither a kill nor a power cut takes back what was pushed before the call.
+	Persist(ctx context.Context) error
+	// Persisting returns why Persist would fail, as far as known.
+	Persisting() error
 }
 
 // A Handler serves the paths of a Pushgateway.

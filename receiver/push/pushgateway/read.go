@@ -2,7 +2,9 @@ package pushgateway
 
 import (
 	"bufio"
+	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +23,11 @@ func (h *Handler) expose(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
-	families := group.MergedFamilies(groups, escaping)
+	families, f := h.persisted(x, group.MergedFamilies(groups, escaping))
+	if f != nil {
+		x.Fail(f)
+		return
+	}
 	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
 	stream(x, func(w *bufio.Writer) error {
 		var piece []byte
@@ -35,6 +41,32 @@ func (h *Handler) expose(x *httpserver.Request) {
 		return err
 	})
 }
+
+// persisted returns the families of a page once they are on disk, because readers take a total that
+// falls for a reset and count all of it again (docs/adr/0072). A page of gauges waits for nothing. While
+// nothing is persisted, totals are left out.
+func (h *Handler) persisted(x *httpserver.Request, families []exposition.Family) ([]exposition.Family, *httpserver.Fault) {
+	switch {
+	case h.config.Disk == nil || x.HTTP.IsHead() || !slices.ContainsFunc(families, mayBeTotal):
+		return families, nil
+	case h.config.Disk.Persisting() != nil:
+		return slices.DeleteFunc(families, isTotal), nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), httpserver.PersistTimeout)
+	defer cancel()
+	if err := h.config.Disk.Persist(ctx); err != nil {
+		return nil, httpserver.Unpersisted(err)
+	}
+	return families, nil
+}
+
+// isTotal reports whether a family has totals, which only grow.
+func isTotal(f exposition.Family) bool {
+	return f.Type == exposition.CounterType || f.Type == exposition.SummaryType || f.Type == exposition.HistogramType
+}
+
+// mayBeTotal reports, in addition, numbers without a type.
+func mayBeTotal(f exposition.Family) bool { return isTotal(f) || f.Type == exposition.UntypedType }
 
 // stream writes a body piece by piece, because all groups together may be large. write runs after
 // the request has returned to its pool, so it must not use it.

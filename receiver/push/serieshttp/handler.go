@@ -90,7 +90,7 @@ func (h *Handler) expose(x *httpserver.Request) {
 		// scraper that reads slowly is cut off by the server's WriteTimeout.
 		stream, err := h.begin(page, zipped)
 		if err != nil {
-			x.Fail(unsaved(err))
+			x.Fail(httpserver.Unpersisted(err))
 			return
 		}
 		x.HTTP.SetBodyStream(stream, -1)
@@ -124,14 +124,6 @@ func (h *Handler) write(held *heldWriter, page *export.Page, zipped bool) (err e
 	h.complete.Add(1)
 	h.leftOut.Store(uint64(written.LeftOut))
 	return nil
-}
-
-// unsaved is the fault of a page whose totals aren't on disk.
-func unsaved(err error) *httpserver.Fault {
-	return &httpserver.Fault{
-		Status: fasthttp.StatusServiceUnavailable, Reason: "sync", Uncounted: true,
-		Message: "totals that are not on disk are not exposed, because a crash would take them back: " + err.Error(),
-	}
 }
 
 func tooMany() *httpserver.Fault {

@@ -3,17 +3,13 @@ package serieshttp
 import (
 	"context"
 	"io"
-	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/export"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
-const (
-	// mostHeld is the size at which a page is sent in parts: the memory that a page takes.
-	mostHeld = 8 << 20
-	// persistTimeout bounds the wait for the disk.
-	persistTimeout = 5 * time.Second
-)
+// mostHeld is the size at which a page is sent in parts: the memory that a page takes.
+const mostHeld = 8 << 20
 
 // heldWriter holds what is written until the totals in it are on disk: at mostHeld bytes, and at the
 // end (release).
@@ -39,7 +35,7 @@ func (h *heldWriter) release() error {
 	}
 	var err error
 	if h.persist != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), persistTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), httpserver.PersistTimeout)
 		err = h.persist(ctx)
 		cancel()
 	}
