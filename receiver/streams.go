@@ -145,7 +145,7 @@ func (s *streams) close(fd int) {
 	s.take()
 	defer s.give()
 	s.closed = true
-	s.all.remove(fd)
+	s.all.remove(fd, s)
 	_ = s.listener.Close()
 }
 
@@ -275,7 +275,7 @@ func (c *connection) open() {
 // serve reads the connection to its end. Stopping uses the same code: shut closes the reading side,
 // and an end of file follows the data that was received before.
 func (c *connection) serve() {
-	defer c.all.remove(c.fd)
+	defer c.all.remove(c.fd, c)
 	for !c.hasEnded() {
 		if err := c.raw.Read(c.read); err != nil { // idle for too long, or closed
 			c.take()
