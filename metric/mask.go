@@ -1,13 +1,15 @@
 package metric
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-// Mask replaces what looks like a secret in a rejected line: the values that follow the words
-// authorization, bearer, token, password, secret and api-key. A client may send credentials to the
-// wrong port, and rejected lines are logged and listed.
+// Mask replaces what looks like a secret in a rejected line: the values that follow words such as
+// authorization, cookie, bearer, token, password, secret and api-key, and the password of a URL. A client
+// may send credentials to the wrong port, and rejected lines are logged and listed.
 func Mask(line string) string {
 	for _, secret := range secretsOf(line) {
 		line = strings.ReplaceAll(line, secret, masked)
@@ -15,34 +17,76 @@ func Mask(line string) string {
 	return line
 }
 
-// MaskAbout masks the secrets of a line in a message about it, which may quote a value alone.
+// MaskAbout masks the secrets of a line in a message about it, which may quote a value alone, its
+// beginning, or its escaped form.
 func MaskAbout(message string, line []byte) string {
 	for _, secret := range secretsOf(string(line)) {
-		if len(secret) >= leastSecret {
-			message = strings.ReplaceAll(message, secret, masked)
+		if len(secret) < leastSecret {
+			continue
 		}
+		message = strings.ReplaceAll(message, secret, masked)
+		message = quotation.ReplaceAllStringFunc(message, func(quoted string) string {
+			if hasPartOf(quoted, secret) {
+				return `"` + masked + `"`
+			}
+			return quoted
+		})
 	}
 	return Mask(message)
+}
+
+// hasPartOf reports whether a text has leastPart bytes in a row of what a message may quote of a secret.
+func hasPartOf(text, secret string) bool {
+	secret = secret[:min(len(secret), 4*MaxQuoted)]
+	for i := 0; i+leastPart <= len(secret); i++ {
+		if strings.Contains(text, secret[i:i+leastPart]) {
+			return true
+		}
+	}
+	return false
 }
 
 const (
 	masked = "***"
 	// leastSecret is the shortest value that is masked wherever a message has it.
 	leastSecret = 4
+	// leastPart is the shortest part of a secret for which the quotation that has it is masked.
+	leastPart = 8
 )
 
+// words has one of each match of the expressions below, and is faster to look for.
+var words = []string{"authorization", "cookie", "bearer", "token", "passw", "pwd", "secret", "key", "://"}
+
 var (
-	authorization = regexp.MustCompile(`(?i)authorization["']?\s*[:=]\s*(.+)`)
-	secretWord    = regexp.MustCompile(`(?i)(?:bearer|token|password|secret|api[-_]key)["']?(?:\s*[:=]\s*|\s+)["']?([^\s"'&,;|]+)`)
+	quotation   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	wholeHeader = regexp.MustCompile(`(?i)(?:authorization|cookie)\\?["']?\s*[:=]\s*(.+)`)
+	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|passw(?:or)?d|pwd|secret(?:[-_]access[-_]key)?|api[-_]?key|private[-_]key)\\?["']?(?:\s*[:=]\s*|\s+)\\?` +
+		`(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
+	urlPassword = regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`)
+	// nextKey begins the key after an unquoted value. A "," or "&" alone may be of the secret.
+	nextKey = regexp.MustCompile(`[&,;]["']?[\w.-]+["']?[:=]`)
 )
 
 // secretsOf returns the secrets of a line, the longest first.
 func secretsOf(line string) (all []string) {
-	if found := authorization.FindStringSubmatch(line); found != nil {
+	lower := strings.ToLower(line)
+	if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(lower, word) }) {
+		return nil
+	}
+	for _, found := range wholeHeader.FindAllStringSubmatch(line, -1) {
 		all = append(append(all, found[1]), strings.Fields(found[1])...)
 	}
 	for _, found := range secretWord.FindAllStringSubmatch(line, -1) {
+		value := found[1] + found[2] + found[3]
+		if next := nextKey.FindStringIndex(value); next != nil && found[3] != "" {
+			value = value[:next[0]]
+		}
+		all = append(all, value)
+	}
+	for _, found := range urlPassword.FindAllStringSubmatch(line, -1) {
 		all = append(all, found[1])
 	}
+	all = slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
+	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	return all
 }

@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -15,6 +16,15 @@ func TestSecretsAreMasked(t *testing.T) {
 		"GET /?access_token=abc&x=1 HTTP":  "GET /?access_token=***&x=1 HTTP",
 		"hits:1|x|#token:abc,env:prod":     "hits:1|x|#token:***,env:prod",
 		"client_secret: s3cr3t":            "client_secret: ***",
+		"Cookie: sid=abc; theme=x":         "Cookie: ***",
+		"apikey=k-123":                     "apikey=***",
+		"passwd: hunter2":                  "passwd: ***",
+		"aws_secret_access_key=a/b+c=":     "aws_secret_access_key=***",
+		"private_key: abc":                 "private_key: ***",
+		"https://u:hunter2@host/":          "https://u:***@host/",
+		"secret:ab,cdef;gh&ij|c":           "secret:***|c",
+		`{"password":"a,b c'd","n":1}`:     `{"password":"***","n":1}`,
+		"a=password:x;b=1":                 "a=password:***;b=1",
 		"tokens:1|c|@7":                    "tokens:1|c|@7",
 		"secretary:1|g":                    "secretary:1|g",
 		"password":                         "password",
@@ -27,6 +37,25 @@ func TestSecretsAreMasked(t *testing.T) {
 		}
 	}
 	if got := MaskAbout(`value is "hunter2"; must be a number`, []byte("password:hunter2|c")); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	// A message quotes the beginning of a long value, and escapes control characters.
+	long := strings.Repeat("eyJhbGci.", 50)
+	for line, quoted := range map[string]string{
+		"authorization: Bearer " + long + "|c": " Bearer " + long,
+		"token:" + long + "|c":                 long,
+		"secret:\x01\"" + long + "|c":          "\x01\"" + long,
+		"token:ab|g\npassword:ab" + long:       "ab" + long,
+	} {
+		message := fmt.Sprintf("%q is not a number", TruncateArgs([]any{quoted})...)
+		if got := MaskAbout(message, []byte(line)); strings.Contains(got, "eyJ") || !strings.Contains(got, "not a number") {
+			t.Errorf("%q: %s", line, got)
+		}
+	}
+	if got := Mask(`"{\"token\":\"hunter2\"}" is not a line`); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	if got := Mask("token:ab password:abcdef"); strings.Contains(got, "cdef") {
 		t.Error(got)
 	}
 	if got, want := MaskAbout(`rate is "1.5"`, []byte("token:1|c|@1.5")), `rate is "1.5"`; got != want {

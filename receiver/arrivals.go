@@ -82,15 +82,21 @@ func (a *arrivals) add(fd int, s source, datagrams bool) error {
 	if a.sources == nil {
 		a.sources = map[int]source{}
 	}
+	if a.sources[fd] != nil { // of a connection that was closed and not yet removed
+		a.watch.remove(fd)
+	}
 	a.sources[fd] = s
 	defer a.added.Add(1)
 	return a.watch.add(fd, datagrams)
 }
 
-// remove must be called before the descriptor is closed, which makes its number free for others.
-func (a *arrivals) remove(fd int) {
+// remove removes a source. Its descriptor may be closed, and its number may be another source's.
+func (a *arrivals) remove(fd int, s source) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.sources[fd] != s {
+		return
+	}
 	delete(a.sources, fd)
 	a.watch.remove(fd)
 }

@@ -81,11 +81,16 @@ func (w *watch) add(fd int, datagrams bool) error {
 }
 
 func (w *watch) remove(fd int) {
-	if w.epoll != 0 && unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) == nil {
-		w.events = w.events[:len(w.events)-1]
+	polls := w.polls.Load()
+	if polls == nil {
 		return
 	}
-	w.setPolls(w.others(fd))
+	if rest := w.others(fd); len(rest) < len(*polls) {
+		w.setPolls(rest)
+		return
+	}
+	_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil) // fails if the descriptor is closed
+	w.events = w.events[:max(len(w.events)-1, 0)]
 }
 
 // others returns a copy of polls without a descriptor.

@@ -84,7 +84,7 @@ func (d *datagrams) close() {
 	d.take()
 	defer d.give()
 	d.closed = true
-	d.turn.all.remove(d.socket.descriptor())
+	d.turn.all.remove(d.socket.descriptor(), d)
 	d.in.applier.Close()
 	d.socket.close()
 }

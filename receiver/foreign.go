@@ -26,18 +26,21 @@ const (
 )
 
 var (
-	httpVersion = regexp.MustCompile(`^HTTP/[0-9.]+\r?$`)
-	httpMethods = []string{"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "PATCH ", "OPTIONS ", "CONNECT ", "TRACE ", "PRI "}
+	// A request line is a method, a target and a version. Any word of letters may be a method.
+	requestLine  = regexp.MustCompile(`^[A-Za-z]{1,20} .* HTTP/[0-9.]+[ \r]*$`)
+	requestStart = regexp.MustCompile(`^[A-Za-z]{1,20}(?: |$)`)
+	usualStart   = regexp.MustCompile(`^(?:GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|CONNECT|TRACE) `)
 	// otherStarts are the first bytes of a TLS record of a handshake, and of both versions of the
 	// PROXY protocol. No StatsD line has a name with control characters.
 	otherStarts = map[string]foreign{
 		"\x16\x03": tlsHello, "\r\n\r\n\x00\r\nQUIT\n": proxyHeader,
-		"PROXY TCP4 ": proxyHeader, "PROXY TCP6 ": proxyHeader, "PROXY UNKNOWN\r\n": proxyHeader,
+		"PROXY TCP4 ": proxyHeader, "PROXY TCP6 ": proxyHeader, "PROXY UNKNOWN\r\n": proxyHeader, "PROXY UNKNOWN ": proxyHeader,
 	}
 )
 
 // protocolOf decides by the first bytes of a connection. A metric may be named "GET /orders", so
-// only a whole first line shows that it is one of HTTP, or one that is too long for StatsD.
+// only a whole first line shows that it is one of HTTP, or one of a usual method that is too long for
+// StatsD. Empty lines may precede it, as HTTP servers allow.
 func protocolOf(start []byte, maxLine int) foreign {
 	for other, is := range otherStarts {
 		switch {
@@ -47,23 +50,14 @@ func protocolOf(start []byte, maxLine int) foreign {
 			return undecided
 		}
 	}
-	for _, method := range httpMethods {
-		switch {
-		case bytes.HasPrefix([]byte(method), start):
-			return undecided
-		case !bytes.HasPrefix(start, []byte(method)):
-			continue
-		}
-		line, _, whole := bytes.Cut(start, []byte{'\n'})
-		if !whole && len(line) <= maxLine {
-			return undecided
-		}
-		_, version, _ := bytes.Cut(line[len(method):], []byte{' '})
-		if !whole || httpVersion.Match(version) {
-			return httpRequest
-		}
+	line, _, whole := bytes.Cut(bytes.TrimLeft(start, "\r\n"), []byte{'\n'})
+	switch {
+	case whole && requestLine.Match(line), len(line) > maxLine && usualStart.Match(line):
+		return httpRequest
+	case whole, len(start) > maxLine, !requestStart.Match(line): // start has to leave room in the buffer
+		return statsdLines
 	}
-	return statsdLines
+	return undecided
 }
 
 // foreignError ends a connection on which the client speaks another protocol.

@@ -22,9 +22,14 @@ func TestClientsOfOtherProtocols(t *testing.T) {
 	for name, c := range map[string]struct{ says, answer string }{
 		"HTTP":                {request, "HTTP push has the address 10.0.0.1:9091"},
 		"HTTP, a long line":   {"GET /?" + hidden + strings.Repeat("x", 4000) + " HTTP/1.1\r\n\r\n", "HTTP push has the address"},
+		"HTTP, other methods": {"LIST /v1/keys HTTP/1.1\r\nCookie: " + hidden + "\r\n\r\n", "HTTP push has the address"},
+		"HTTP, lower case":    {"get / HTTP/1.0\r\nCookie: " + hidden + "\r\n\r\n", "HTTP push has the address"},
+		"HTTP, spaces":        {"GET  /a b HTTP/1.1 \r\nCookie: " + hidden + "\r\n\r\n", "HTTP push has the address"},
+		"HTTP, an empty line": {"\r\nGET / HTTP/1.1\r\nCookie: " + hidden + "\r\n\r\n", "HTTP push has the address"},
 		"HTTP/2":              {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden, "HTTP push has the address"},
 		"TLS":                 {"\x16\x03\x01\x02\x00" + hidden, ""},
 		"PROXY, version 1":    {"PROXY TCP4 10.0.0.2 10.0.0.3 4321 8125\r\n" + hidden + ":1|c\n", ""},
+		"PROXY, unknown":      {"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n" + hidden + ":1|c\n", ""},
 		"PROXY, version 2":    {"\r\n\r\n\x00\r\nQUIT\n" + hidden, ""},
 		"HTTP without an end": {"GET /?" + hidden + " HTTP/1.1", ""},
 	} {
@@ -72,7 +77,7 @@ func TestClientsOfOtherProtocols(t *testing.T) {
 // Metrics may have the names of requests, and lines may begin with an empty one.
 func TestLinesThatLookForeign(t *testing.T) {
 	f := serve(t, testConfig(tcp))
-	for i, line := range []string{"GET /orders:1|c\n", "PROXY TCP:1|c\n", "\r\n\r\na:1|c\n", "P:1|c\n", "GET", "PUT /x HTTP/1.1:1|c\n"} {
+	for i, line := range []string{"GET /orders:1|c\n", "PROXY TCP:1|c\n", "\r\n\r\na:1|c\n", "P:1|c\n", "GET", "PUT /x HTTP/1.1:1|c\n", "jobs waiting:1|c\n", "jobs " + strings.Repeat("x", 200) + ":1|c\n", "\nQUERY time:1|c\n", strings.Repeat("\r\n", 8190) + "GET :1|c\n"} {
 		conn := f.dial(0)
 		f.send(conn, line)
 		_ = conn.(*net.TCPConn).CloseWrite()

@@ -145,7 +145,7 @@ func (s *streams) close(fd int) {
 	s.take()
 	defer s.give()
 	s.closed = true
-	s.all.remove(fd)
+	s.all.remove(fd, s)
 	_ = s.listener.Close()
 }
 
@@ -192,14 +192,16 @@ func (s *streams) cannotAccept() bool {
 
 // admit starts the connection's goroutine, or closes the connection.
 func (s *streams) admit(conn streamConn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	member, err := s.limiter.Enter(conn) // the goroutine of one that yields finds it closed
+	// The goroutine of one that yields finds it closed. Enter waits until it has let go of the descriptor,
+	// which it may hold while it takes mu.
+	member, err := s.limiter.Enter(conn)
 	if err != nil {
 		_ = conn.Close()
 		return
 	}
-	if s.stopping {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping { // else shut closes the reading side: the connection has entered
 		_ = conn.CloseRead()
 	}
 	c := &connection{turn: turn{all: s.all}, streams: s, worker: s.workerLocked(), conn: member, from: RemoteAddress(conn.RemoteAddr())}
@@ -273,7 +275,7 @@ func (c *connection) open() {
 // serve reads the connection to its end. Stopping uses the same code: shut closes the reading side,
 // and an end of file follows the data that was received before.
 func (c *connection) serve() {
-	defer c.all.remove(c.fd)
+	defer c.all.remove(c.fd, c)
 	for !c.hasEnded() {
 		if err := c.raw.Read(c.read); err != nil { // idle for too long, or closed
 			c.take()

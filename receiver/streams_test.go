@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -387,4 +388,39 @@ func TestIdleConnectionsYield(t *testing.T) {
 			checkMetric(t, registry, "sluice_connections_refused_total", 0)
 		})
 	}
+}
+
+// A connection may end by itself while it yields: its goroutine holds the descriptor, which the one that
+// closes it waits for.
+func TestAConnectionThatYieldsEndsByItself(t *testing.T) {
+	config := testConfig(tcp)
+	config.MaxConnections = 1
+	f := serve(t, config)
+	first := f.dial(0)
+	all := f.server.streams[0].all
+	var yields *connection
+	f.eventually("a connection", func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		for _, s := range all.sources {
+			if c, is := s.(*connection); is {
+				yields = c
+			}
+		}
+		return yields != nil
+	})
+	runs := func(method string) func() bool {
+		return func() bool {
+			stacks := make([]byte, 1<<20)
+			return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), method)
+		}
+	}
+	yields.take()
+	_ = first.Close()
+	f.eventually("the end of the stream is read", runs("receiver.(*connection).receive("))
+	second := f.dial(0)
+	f.eventually("the first connection yields", runs("connlimit.(*Member).abort("))
+	yields.give()
+	f.send(second, "b:1|c\n")
+	f.eventually("the second connection is served", func() bool { return f.recorder.sum("b") == 1 })
 }

@@ -1,0 +1,48 @@
+package receiver
+
+import (
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A connection that yields is closed before its goroutine removes it. Its descriptor may be another
+// connection's by then.
+func TestADescriptorOfAnotherConnection(t *testing.T) {
+	pipe := func() (from, to int) {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(ends[1]) })
+		return ends[0], ends[1]
+	}
+	var a arrivals
+	defer a.close()
+	first, second := &connection{}, &connection{}
+	fd, _ := pipe()
+	if err := a.add(fd, first, false); err != nil {
+		t.Fatal(err)
+	}
+	from, to := pipe()
+	if err := unix.Dup3(from, fd, unix.O_CLOEXEC); err != nil { // closes the first, and uses its number again
+		t.Fatal(err)
+	}
+	_ = unix.Close(from)
+	if err := a.add(fd, second, false); err != nil {
+		t.Fatal(err)
+	}
+	a.remove(fd, first)
+	if _, err := unix.Write(to, []byte("a:1|c\n")); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(a.unapplied(), source(second)) {
+		t.Error("the data of the second connection is not looked for")
+	}
+	_ = unix.Close(fd)
+	a.remove(fd, second)
+	if n := len(a.watch.events); n != 0 {
+		t.Errorf("room for %d events, want none", n)
+	}
+}
