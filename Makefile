@@ -30,7 +30,7 @@ SHARED := ./adapter/... ./aggregate/... ./internal/connlimit ./internal/operatio
   ./receiver/relay ./replica/... ./store/...
 
 .PHONY: build run check test unit long binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
-  staticcheck fuzz stress nightly tools chart image release clean
+  staticcheck fuzz stress nightly lines tools chart image release clean
 
 build:
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/kubectl-sluice ./cmd/sluice-loadtest
@@ -161,6 +161,10 @@ stress:
 nightly:
 	.ci/nightly
 
+# Lines of Go by room, as ARCHITECTURE.md shows them.
+lines:
+	@.ci/lines
+
 # The tests of the module tools, but those of the chart.
 tools:
 	cd tools && $(GOTEST) ./dashboard ./image ./loadplot ./notices ./release ./sbom
@@ -176,7 +180,7 @@ mkdir -p bin/chart
 cd tools && go tool helm package ../charts/sluice --version '$(VERSION)' --app-version '$(VERSION)' --destination ../bin/chart
 endef
 
-# A binary per platform, and the licence texts of everything that they link.
+# The binaries per platform, and the licence texts of everything that they link.
 bin/platform/%/sluice: FORCE
 	GOOS=$(*D) GOARCH=$(*F) go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/sluice
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -319,11 +320,15 @@ func TestNudgeLatency(t *testing.T) {
 	for _, one := range []struct {
 		name, autoscaler string
 		pushes           int
-	}{{"with", instantAutoscaler + instantBehavior, *nudgePushes}, {"without", plain + instantBehavior, (*nudgePushes + 2) / 3}} {
+		within           time.Duration // a push comes at any moment between two syncs
+	}{
+		{"with", instantAutoscaler + instantBehavior, *nudgePushes, 1},
+		{"without", plain + instantBehavior, (*nudgePushes + 2) / 3, cfg.HPASync},
+	} {
 		w := c.instantWorker(t, one.name, one.autoscaler)
 		var took []time.Duration
 		for i := range one.pushes {
-			time.Sleep(1500 * time.Millisecond) // an autoscaler is nudged once a second
+			time.Sleep(1500*time.Millisecond + rand.N(one.within)) // an autoscaler is nudged once a second
 			took = append(took, w.untilReplicas(t, 1, int32(1+4*((i+1)%2)))...)
 		}
 		logLatencies(t, one.name+" nudges", took)
