@@ -75,6 +75,17 @@ func TestDecisionsNameWhatExists(t *testing.T) {
 	}
 }
 
+// TestDecisionsAreInTheIndex holds docs/adr/README.md, which lists the decisions by subject.
+func TestDecisionsAreInTheIndex(t *testing.T) {
+	index := readFile(t, "docs/adr/README.md")
+	for _, decision := range glob(t, "docs/adr/0*.md") {
+		title, _, _ := strings.Cut(strings.TrimPrefix(readFile(t, decision), "# "), "\n")
+		if line := "- [" + title + "](" + path.Base(decision) + ")\n"; strings.Count(index, line) != 1 {
+			t.Errorf("docs/adr/README.md must have once: %s", line)
+		}
+	}
+}
+
 // TestDocumentsLinkToFiles checks that relative links of all documents lead to files and headings.
 func TestDocumentsLinkToFiles(t *testing.T) {
 	links := 0

@@ -76,8 +76,8 @@ func exposedStats(k metric.Kind) []metric.Stat {
 	return k.Stats()
 }
 
-// Unseen is the leave of nobody in particular, for what many may see, such as the status of an object: it
-// has nothing that a policy says anything about.
+// Unseen is for texts that readers of unknown rights may see, such as the status of an object: it may read only
+// what no policy names.
 type Unseen struct{ Policies Checker }
 
 // MayReadAll reports whether no policy says anything about a metric.

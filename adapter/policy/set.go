@@ -253,9 +253,8 @@ func (g *generation) question(namespace string, e metric.Expression) question {
 	return question{namespace, e}
 }
 
-// verdict matches a name that was not asked for since the policies changed. Who waited for that is
-// answered by the policies of the moment: otherwise each change would add readers that match by
-// former ones.
+// verdict matches a name that was not asked for since the policies changed. A reader that waited for its turn is
+// answered by the policies that hold by then. Otherwise each change would add readers that match by former ones.
 func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
 	q := g.question(namespace, e)
 	if v, known := g.remembered(q); known {
