@@ -69,7 +69,7 @@ E2E = cd e2e && SLUICE_BINARY='$(CURDIR)/bin/sluice' $(GOTEST) -count=1
 
 # The binary, with real clients and across restarts.
 binary: build
-	$(E2E) -timeout 20m ./server ./clients ./adapter/console ./restart
+	$(E2E) -timeout 20m ./server ./clients ./console ./restart
 
 # Builds etcd, kube-apiserver and kube-controller-manager, and keeps them in the user's cache folder (or
 # SLUICE_E2E_CACHE). KUBERNETES=1.36.3 takes another version of Kubernetes than the default
@@ -86,7 +86,7 @@ e2e: build prepare
 # processor, into the same cache; KEDA=cached skips the tests instead.
 keda: build prepare
 	cd e2e && go run ./prepare -keda$(if $(filter cached,$(KEDA)), -cached)
-	$(E2E) -timeout 15m -parallel 8 ./adapter/keda
+	$(E2E) -timeout 15m -parallel 8 ./keda
 
 # The binary under the faults of docs/reliability.md: three minutes on an idle machine.
 # TORTURE=long make torture runs an hour. Tests that need loop devices are skipped without root.
