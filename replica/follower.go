@@ -43,6 +43,8 @@ type follower struct {
 	succeeded atomic.Bool
 	// announced: the origin has answered which silent origins it has a shadow of.
 	announced atomic.Bool
+	// hears are the live origins that it then heard itself.
+	hears atomic.Pointer[[]string]
 	// relaying: another replica is to send the state of this origin.
 	relaying atomic.Bool
 	// cutOff: the origin is silent, and goes on receiving.

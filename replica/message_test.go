@@ -25,7 +25,7 @@ func bodies() map[messageType][]byte {
 		typeDocuments: (&documentsBody{seq: 3, batch: 1, batches: 2, docs: []Document{{"a", 5, []byte("x")}, {"b", -1, nil}, {"c", 0, []byte{}}}}).append(nil),
 		typeSync:      (&syncBody{of: sender{"", 1, 2}, flush: 3}).append(nil),
 		typeSynced:    (&syncBody{of: sender{"", 1, 2}, flush: 3, removed: true}).append(nil),
-		typeRelay:     (&relayBody{true, []silentOrigin{aSilentOrigin, aSilentOrigin}}).append(nil),
+		typeRelay:     (&relayBody{true, []string{"sluice-0", "sluice-2"}, []silentOrigin{aSilentOrigin, aSilentOrigin}}).append(nil),
 		typeWantRelay: (&wantRelayBody{key: aSilentOrigin.key, versions: true, blocks: []int{5, 4000}}).append(nil),
 		typeVersions:  (&versionsBody{aSilentOrigin, []version{{7, 3, 1 << 30}, {}, {2, 0, 0}}}).append(nil),
 		typeRelayed:   (&relayedBody{aSilentOrigin.key, 3, version{7, 3, 9}, []byte("clock"), []byte("names"), []byte("state")}).append(nil),

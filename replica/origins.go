@@ -228,6 +228,14 @@ func (o *origins) live(now time.Time) []*follower {
 	return slices.DeleteFunc(o.sorted(), func(f *follower) bool { return !f.live(now) })
 }
 
+// liveNames are the names of the live origins.
+func (o *origins) liveNames(now time.Time) (names []string) {
+	for _, f := range o.live(now) {
+		names = append(names, f.key.name)
+	}
+	return names
+}
+
 // stop ends all goroutines. The shadows stay, because answers may still be under way.
 func (o *origins) stop() {
 	o.mu.Lock()

@@ -48,6 +48,7 @@ func (f *follower) announcedLocked(p *parcel, body []byte) error {
 		f.passLocked(p, m.all[i].key, m.all[i].append(nil))
 	}
 	if m.asked {
+		f.hears.Store(&m.live)
 		f.announced.Store(true)
 	}
 	return nil

@@ -90,11 +90,17 @@ func readSilent(d *blob.Decoder) (m silentOrigin) {
 // relayBody announces all silent origins that the sender has a shadow of.
 type relayBody struct {
 	asked bool // it answers a question
-	all   []silentOrigin
+	// live are the origins that the sender hears, in an answer to a replica that starts.
+	live []string
+	all  []silentOrigin
 }
 
 func (m *relayBody) append(dst []byte) []byte {
 	dst = append(dst, bit(m.asked, flagSilent))
+	dst = binary.AppendUvarint(dst, uint64(len(m.live)))
+	for _, name := range m.live {
+		dst = append(binary.AppendUvarint(dst, uint64(len(name))), name...)
+	}
 	for i := range m.all {
 		dst = m.all[i].append(dst)
 	}
@@ -103,10 +109,14 @@ func (m *relayBody) append(dst []byte) []byte {
 
 func readRelay(body []byte) (m relayBody, err error) {
 	d := blob.Decoder{Rest: body}
-	for m.asked = d.Byte()&flagSilent != 0; d.More() && len(m.all) <= maxOrigins; {
+	m.asked = d.Byte()&flagSilent != 0
+	for n := d.Uvarint(); n > 0 && d.Err == nil && len(m.live) <= maxOrigins; n-- {
+		m.live = append(m.live, d.String())
+	}
+	for d.More() && len(m.all) <= maxOrigins {
 		m.all = append(m.all, readSilent(&d))
 	}
-	if d.Err != nil || len(m.all) > maxOrigins {
+	if d.Err != nil || len(m.all) > maxOrigins || len(m.live) > maxOrigins {
 		return relayBody{}, errDamaged
 	}
 	return m, nil

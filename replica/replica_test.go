@@ -122,6 +122,36 @@ func TestReadyOnceJoined(t *testing.T) {
 	t.Error("not ready after ten seconds")
 }
 
+// A replica that starts waits for one that it can't hear yet, and another one hears: for firstWithin at most.
+func TestReadyOnceAllAreHeard(t *testing.T) {
+	for _, heals := range []time.Duration{3 * time.Second, time.Minute} {
+		w := newWorld(t, 6, "a", "c")
+		w.nodes[0].table.add(100, 0, 1)
+		w.nodes[1].table.add(0, 0, 1)
+		w.run(time.Second)
+		b := newNode(t, w.fabric, "b")
+		lost := [2]*port{w.nodes[1].port, b.port}
+		w.cut[lost] = true
+		w.nodes = append(w.nodes, b)
+		ready := false
+		for age := time.Duration(0); !ready && age < 10*time.Second; age += 100 * time.Millisecond {
+			if age == heals {
+				delete(w.cut, lost)
+			}
+			w.run(100 * time.Millisecond)
+			if ready, _ = b.replica.Ready(); ready && age < min(heals, firstWithin-time.Second) {
+				t.Errorf("ready after %v, without c", age)
+			}
+		}
+		if !ready {
+			t.Error("not ready after ten seconds")
+		}
+		if heals < firstWithin {
+			w.agree(2)
+		}
+	}
+}
+
 func TestReadyAlone(t *testing.T) {
 	w := newWorld(t, 7, "a")
 	w.run(firstWithin - 100*time.Millisecond)

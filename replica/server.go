@@ -189,7 +189,8 @@ func (s *server) send(a answer) {
 		s.r.sendDocuments(a.to)
 	}
 	if a.silent {
-		m := relayBody{asked: true, all: s.r.silentOrigins(s.r.now())}
+		now := s.r.now()
+		m := relayBody{asked: true, live: s.r.origins.liveNames(now), all: s.r.silentOrigins(now)}
 		s.buffer = s.r.send(to, typeRelay, m.append(nil), s.buffer)
 	}
 	if a.block >= 0 {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -126,6 +127,9 @@ func (r *Replica) hasJoined(now time.Time) bool {
 		if f.away(now) && f.relaying.Load() {
 			return false
 		}
+		if now.Sub(first) < firstWithin && r.hearsOfMore(f) {
+			return false
+		}
 		if f.live(now) && (!f.joined.Load() || !f.announced.Load()) {
 			return false
 		}
@@ -135,6 +139,14 @@ func (r *Replica) hasJoined(now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// hearsOfMore reports whether another replica hears an origin that this one has not heard of yet.
+func (r *Replica) hearsOfMore(f *follower) bool {
+	hears := f.hears.Load()
+	return hears != nil && slices.ContainsFunc(*hears, func(name string) bool {
+		return name != r.me.name && !slices.ContainsFunc(r.origins.sorted(), func(f *follower) bool { return f.key.name == name })
+	})
 }
 
 // Unwritten names a live replica whose state here is ahead of its disk; empty: there is none. A kill
