@@ -123,11 +123,12 @@ func (r *Replica) hasJoined(now time.Time) bool {
 	case now.Sub(first) < restWithin:
 		return false
 	}
-	for _, f := range r.origins.sorted() {
+	all := r.origins.sorted()
+	for _, f := range all {
 		if f.away(now) && f.relaying.Load() {
 			return false
 		}
-		if now.Sub(first) < firstWithin && r.hearsOfMore(f) {
+		if now.Sub(first) < firstWithin && r.hearsOfMore(f, all) {
 			return false
 		}
 		if f.live(now) && (!f.joined.Load() || !f.announced.Load()) {
@@ -141,11 +142,12 @@ func (r *Replica) hasJoined(now time.Time) bool {
 	return true
 }
 
-// hearsOfMore reports whether another replica hears an origin that this one has not heard of yet.
-func (r *Replica) hearsOfMore(f *follower) bool {
+// hearsOfMore reports whether another replica hears an origin that this one, which knows these, has not heard
+// of yet.
+func (r *Replica) hearsOfMore(f *follower, known []*follower) bool {
 	hears := f.hears.Load()
 	return hears != nil && slices.ContainsFunc(*hears, func(name string) bool {
-		return name != r.me.name && !slices.ContainsFunc(r.origins.sorted(), func(f *follower) bool { return f.key.name == name })
+		return name != r.me.name && !slices.ContainsFunc(known, func(f *follower) bool { return f.key.name == name })
 	})
 }
 

@@ -141,7 +141,7 @@ func newEvent(on corev1.ObjectReference, what news) *corev1.Event {
 			Namespace: namespace},
 		InvolvedObject:      on,
 		Reason:              what.reason,
-		Message:             truncated(what.message),
+		Message:             inspect.ShortMessage(what.message),
 		FirstTimestamp:      now,
 		LastTimestamp:       now,
 		Count:               1,
@@ -149,15 +149,6 @@ func newEvent(on corev1.ObjectReference, what news) *corev1.Event {
 		Source:              corev1.EventSource{Component: "sluice"},
 		ReportingController: "sluice",
 	}
-}
-
-// truncated shortens a message to the limit of Events.
-func truncated(message string) string {
-	const most = 1024
-	if len(message) <= most {
-		return message
-	}
-	return message[:most-3] + "..."
 }
 
 // sharedEventName is the name that all replicas give to an Event.

@@ -138,3 +138,12 @@ type ScalingPolicy struct {
 	Value         int32  `json:"value"`
 	PeriodSeconds int32  `json:"periodSeconds"`
 }
+
+// ShortMessage is a message, or its beginning if it is longer than an Event's may be.
+func ShortMessage(message string) string {
+	const limit = 1024
+	if len(message) <= limit {
+		return message
+	}
+	return message[:limit-3] + "..."
+}

@@ -355,7 +355,7 @@ func (j *Joined) stretch(now float64, m *Meter) (s Stretch, before, end int) {
 	n, share, ok := p.pushes(window, now-(newest+1))
 	first := last - n
 	switch {
-	case !ok, p.Interval < singleInterval && (p.Interval < leastPushATick || !j.single(pushes[max(last-p.alone(n), p.first)+1:])):
+	case !ok, p.Interval < leastPushATick, !j.single(pushes[max(last-p.alone(n), p.first)+1:]):
 		return s, 0, 0
 	case p.regular(first, n, j.changes[pushes[p.first]].cut || j.changes[pushes[p.first]].to <= s.From):
 	case first < 0 && p.first == 0 && p.Alike >= leastYoung && j.changes[0].from <= j.born+1:

@@ -15,9 +15,8 @@ import (
 const (
 	maxDocumentMetrics    = 100
 	maxDocumentConditions = 16
-	maxMessage            = 1024 // bytes of a condition's message, as of an Event's
-	MaxPolicies           = 16   // of one direction
-	maxWakeAnnotation     = 32   // bytes; "true" is the only one that does anything
+	MaxPolicies           = 16 // of one direction
+	maxWakeAnnotation     = 32 // bytes; "true" is the only one that does anything
 )
 
 // Of copies the parts of an autoscaler that lists, explanations and the console
@@ -163,14 +162,6 @@ func statusOf(of *autoscalingv2.MetricStatus) (name string, current *autoscaling
 	return "", nil
 }
 
-// shortened is a message of at most maxMessage bytes.
-func shortened(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return message[:maxMessage-3] + "..."
-}
-
 func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []inspect.AutoscalerCondition {
 	if len(all) == 0 {
 		return nil
@@ -179,7 +170,7 @@ func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []
 	for i := range list {
 		one := &all[i]
 		list[i] = inspect.AutoscalerCondition{Type: common(string(one.Type)), Status: common(string(one.Status)),
-			Reason: common(one.Reason), Message: common(shortened(one.Message)),
+			Reason: common(one.Reason), Message: common(inspect.ShortMessage(one.Message)),
 			Since: one.LastTransitionTime.UTC()}
 	}
 	return list
