@@ -140,6 +140,45 @@ func TestRestartWithOtherWindowsIsNoDip(t *testing.T) {
 	}
 }
 
+// The same if the origin dies again before that, and a third replica, of which an earlier announcement comes
+// late, has only heard of the restart.
+func TestRestartWithOtherWindowsThatIsCutShortIsNoDip(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	for range 20 {
+		w.push(a)
+	}
+	w.run(2 * time.Second)
+	want := w.applied()
+	c := newNode(t, w.fabric, "c")
+	w.nodes = append(w.nodes, c)
+	key := originKey{"a", a.epoch.id}
+	ofA := func() *follower { return c.replica.origins.find(key) }
+	for ofA() == nil || len(ofA().blocks) == 0 {
+		w.run(grain)
+	}
+	a.kill()
+	a.disk.windows = 3
+	a.start()
+	for ofA().incarnation != a.epoch.incarnation {
+		w.run(grain)
+	}
+	w.cut[[2]*port{a.port, c.port}] = true
+	follows := b.replica.origins.find(key)
+	for follows.shadow == follows.shown {
+		w.run(grain)
+	}
+	a.kill()
+	w.run(standsAfter)
+	follows.offerLocked(&silentOrigin{key: key, digest: 1}, "c", w.at)
+	for range 100 {
+		w.run(100 * time.Millisecond)
+		if b.total() != want {
+			t.Fatalf("b answers %d, want %d; %v", b.total(), want, b.replica.Origins())
+		}
+	}
+}
+
 // An origin that comes back with an older state may have fewer blocks. A delta that is lost then is
 // found as any other.
 func TestRestartWithFewerBlocks(t *testing.T) {

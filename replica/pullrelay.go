@@ -329,15 +329,18 @@ func (p *pull) next(now time.Time) (blocks []int) {
 	return blocks
 }
 
-// endPullLocked shows the state that has come.
+// endPullLocked shows the state that has come. In place of one that readers see it is shown only if it is
+// whole: the other replica may have heard of a restart, and received nothing yet.
 func (f *follower) endPullLocked(now time.Time) {
 	p := f.pull
 	f.pull = nil
-	if p.state.incarnation == f.incarnation && p.state.flush > 0 {
+	applied := p.state.incarnation == f.incarnation && p.state.flush > 0
+	if applied {
 		f.cutFormerLocked(p.length)
 		f.beat.flush = max(f.beat.flush, p.state.flush)
 	}
-	if before := f.r.origins.shows(f); before != f.shadow {
+	before := f.r.origins.shows(f)
+	if before != f.shadow && (before == nil || applied && f.lacking == 0) {
 		f.letRunLocked(f.shadow, now)
 		f.r.origins.show(f, f.shadow)
 		if before != nil {
