@@ -66,18 +66,28 @@ func BenchmarkCreate(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(samples)), "ns/series")
 }
 
-func BenchmarkObjects(b *testing.B) {
-	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
-	w := table.NewWriter()
+// BenchmarkOneSeries reads a metric of one series among many: what an autoscaler or KEDA asks for.
+func BenchmarkOneSeries(b *testing.B) {
+	f := newFixture(b)
 	for i := range 1000 {
-		w.Apply(sample(fmt.Sprintf("hits:1|c|#pod:p%d,ns:ns", i)))
+		f.push(fmt.Sprintf("q%d:1|c|#ns:ns", i), fmt.Sprintf("q%d:1|c|#pod:a,ns:ns", i))
 	}
-	w.Offline()
-	for b.Loop() {
-		points, err := table.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("hits")})
-		if err != nil || len(points) != 1000 {
-			b.Fatal(len(points), err)
-		}
+	m := NewMerged(f.Table)
+	asked := metric.ParseExpression("q7")
+	for name, read := range map[string]func() ([]metric.Point, error){
+		"external": func() ([]metric.Point, error) { return m.External(metric.Query{Namespace: "ns", Expression: asked}) },
+		"object": func() ([]metric.Point, error) {
+			return m.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: asked})
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if points, err := read(); err != nil || len(points) != 1 {
+					b.Fatal(len(points), err)
+				}
+			}
+		})
 	}
 }
 

@@ -206,7 +206,7 @@ func TestEdgeRefusalOfTheTurnBefore(t *testing.T) {
 func TestEdgeLabelsRace(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns,k:v")
-	r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "x"}})
+	r, series, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +214,18 @@ func TestEdgeLabelsRace(t *testing.T) {
 	f.reclaim(&pace{time.Now()})
 	var wg sync.WaitGroup
 	wg.Go(func() { f.w.Apply(sample("y:1|c|#pod:a,ns:ns,other:w")) })
-	wg.Go(func() { r.begin(); r.add(entries[0].Series[0]) })
+	wg.Go(func() { r.begin(); r.add(series) })
 	wg.Wait()
 }
 
-func (f *fixture) planOf(q *metric.Query) (*evaluation, []index.Found, error) {
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	return f.plan(q, key, f.index.ScopeOf(key, q))
+// planOf plans a query, and returns the first series that it selects.
+func (f *fixture) planOf(q *metric.Query) (r *mergedRead, first lookup.Ref, err error) {
+	m := NewMerged(f.Table)
+	r, err = m.plan(m.sources(), q, index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name})
+	if err == nil {
+		first = r.sources[0].found[0].Series[0]
+	}
+	return r, first, err
 }
 
 // A name of several kinds and namespaces is listed once, in the same order each time.

@@ -18,7 +18,6 @@ type evaluation struct {
 	takes  kindSet // the kinds that answer; objects of other kinds are absent
 	now    window.Moment
 	match  func(metric.Labels) bool
-	buffer *index.Buffer
 	gone   removal // of an expired series that was not swept yet
 	goneAt *Table
 	slow   slowPush
@@ -59,15 +58,6 @@ func (r *evaluation) touch(some []index.Found) {
 func (r *evaluation) begin() {
 	r.Reader.Begin()
 	r.newest, r.asOf, r.shared = time.Time{}, time.Time{}, metric.Labels{}
-}
-
-// end returns scratch space.
-func (r *evaluation) end() {
-	r.Reader.End()
-	if r.buffer != nil {
-		r.buffer.Release()
-		r.buffer = nil
-	}
 }
 
 // add adds one series to the roll-up, if it is still live and its labels match.
@@ -166,28 +156,6 @@ func (r *evaluation) point() (metric.Point, bool) {
 	var ok bool
 	p.Value, ok = r.Value()
 	return p, ok
-}
-
-// external appends the values of an external metric, and reports whether any of its series is live
-// and matches.
-func (r *evaluation) external(points []metric.Point, one index.Found) (_ []metric.Point, matched bool) {
-	defer r.end()
-	r.begin()
-	for _, s := range one.Series {
-		r.add(s)
-		if !r.Stat.Additive() {
-			continue
-		}
-		matched = matched || r.Series > 0
-		points = r.appendPoint(points)
-		r.begin()
-	}
-	if !r.Stat.Additive() {
-		matched = r.Series > 0
-		points = r.appendPoint(points)
-	}
-	r.joinSpans(points)
-	return points, matched
 }
 
 // joinSpans gives the rates of the label sets of an external metric one divisor, so their sum is the

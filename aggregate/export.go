@@ -110,34 +110,21 @@ func (e *Export) begin(f *metric.Family, k metric.Kind) (*mergedRead, error) {
 		r.WithBuckets, r.WithStart = e.merged.own.Histograms, k == metric.Counter || k == metric.Timer
 		e.reads[k] = r
 	}
-	for i := range e.sources {
-		e.sources[i].seen = 0
-	}
 	r.parts = r.parts[:0]
 	r.find(&q, index.Key{Resource: f.Resource, Namespace: f.Namespace, Name: f.Name})
 	return r, nil
 }
 
 // exportParts yields the series of an object.
-func (r *mergedRead) exportParts(parts []part, one *metric.LiveSeries, yield func(*metric.LiveSeries) bool) bool {
-	if len(parts) == 1 {
-		for _, s := range parts[0].Series {
-			r.beginMerged(r.Kind)
-			r.use(parts[0].source)
-			if r.add(s); !r.export(one, yield) {
-				return false
-			}
-		}
-		return true
-	}
-	r.gather(parts)
-	for twins := r.nextTwins(); len(twins) > 0; twins = r.nextTwins() {
+func (r *mergedRead) exportParts(parts []part, one *metric.LiveSeries, yield func(*metric.LiveSeries) bool) (more bool) {
+	r.beginMerged(r.Kind)
+	more = true
+	r.eachSeries(parts, func() bool {
+		more = r.export(one, yield)
 		r.beginMerged(r.Kind)
-		if r.addTwins(twins, parts[0].Entry); !r.export(one, yield) {
-			return false
-		}
-	}
-	return true
+		return more
+	})
+	return more
 }
 
 // export yields the series that was read, if it lives and has a value.

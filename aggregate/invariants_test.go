@@ -332,12 +332,12 @@ func TestA4OneSnapshot(t *testing.T) {
 	}
 	for range size(2000, 150, 60) {
 		// The parts of one answer, as a reading has them before it picks one.
-		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
+		r, series, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.begin()
-		r.add(entries[0].Series[0])
+		r.add(series)
 		if r.Distribution.Total == 0 || r.Distribution.Sum != 10*float64(r.Distribution.Total/kind.WeightUnits) {
 			t.Fatalf("%d observations of 10 have the sum %v", r.Distribution.Total/kind.WeightUnits, r.Distribution.Sum)
 		}

@@ -123,7 +123,7 @@ func (r *mergedRead) beginKind(own *Table, q *metric.Query, k metric.Kind) error
 		return nil
 	}
 	if r.table != nil {
-		r.evaluation.end()
+		r.End()
 	}
 	return r.evaluateKind(own, q, k, 1<<k)
 }

@@ -114,22 +114,6 @@ func (m *Merged) Listed(limit int) []metric.Discovered {
 	return slices.Concat(all[:min(external, limit)], all[external:min(external+limit, len(all))])
 }
 
-// Objects is Table.Objects over all origins. It also answers roll-ups.
-func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) {
-	if m.alone() && m.gate == nil && q.RollUp == nil {
-		return m.own.Objects(q)
-	}
-	return m.Begin().Objects(q)
-}
-
-// External is Table.External over all origins.
-func (m *Merged) External(q metric.Query) ([]metric.Point, error) {
-	if m.alone() && m.gate == nil {
-		return m.own.External(q)
-	}
-	return m.Begin().External(q)
-}
-
 // Delete removes the series that a query selects from the table, hides them in the shadows, and
 // returns their number. See Table.Delete.
 func (m *Merged) Delete(q metric.Query) (gone int) {

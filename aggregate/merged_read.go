@@ -23,6 +23,7 @@ type mergedRead struct {
 	same  []part // of the current object
 	twins []twin // of the current object, selected
 	rest  []twin // of twins: not returned yet
+	room  [2]part
 
 	evaluation
 }
@@ -44,7 +45,9 @@ type twin struct {
 }
 
 func newMergedRead(sources []source) *mergedRead {
-	return &mergedRead{sources: sources, own: ownSource(sources), at: noSource}
+	r := &mergedRead{sources: sources, own: ownSource(sources), at: noSource}
+	r.parts, r.same = r.room[:0:1], r.room[1:1] // enough for one origin
+	return r
 }
 
 // ownSource returns the index of the own table.
@@ -65,7 +68,7 @@ func (m *Merged) plan(sources []source, q *metric.Query, key index.Key) (*merged
 	}
 	err := m.own.checkWindow(q)
 	if err == nil && r.empty() {
-		err = absentIn(r.tables(), q)
+		err = absent(r.tables(), q)
 	}
 	if err == nil {
 		err = r.evaluate(m.own, q, key)
@@ -85,11 +88,11 @@ func (r *mergedRead) evaluate(own *Table, q *metric.Query, key index.Key) error 
 
 // evaluateKind starts the evaluation of series of given kinds.
 func (r *mergedRead) evaluateKind(own *Table, q *metric.Query, k metric.Kind, takes kindSet) error {
-	one, err := own.evaluationOf(q, k, r.sources[r.own].now)
-	if err != nil {
+	var err error
+	if r.evaluation, err = own.evaluationOf(q, k, r.sources[r.own].now); err != nil {
 		return err
 	}
-	r.evaluation, r.takes, r.at = *one, takes, r.own
+	r.takes, r.at = takes, r.own
 	r.Course = &r.sources[r.own].course
 	for i := range r.sources {
 		s := &r.sources[i]
@@ -107,7 +110,7 @@ func (r *mergedRead) find(q *metric.Query, key index.Key) {
 		s := &r.sources[i]
 		scope := s.table.index.ScopeOf(key, q)
 		s.buffer = index.BufferFor(scope.MaxEntries)
-		s.found = s.table.index.Find(key, q, scope, s.buffer)
+		s.found, s.seen = s.table.index.Find(key, q, scope, s.buffer), 0
 	}
 }
 
@@ -151,7 +154,7 @@ func (r *mergedRead) release() {
 
 // end returns scratch space.
 func (r *mergedRead) end() {
-	r.evaluation.end()
+	r.End()
 	r.release()
 }
 
@@ -264,16 +267,26 @@ func ofKind(parts []part, k metric.Kind) []part {
 
 // addParts adds the series of an object to the roll-up.
 func (r *mergedRead) addParts(parts []part) {
+	r.eachSeries(parts, func() bool { return true })
+}
+
+// eachSeries adds each series of an object to the roll-up, as one if several origins have it, and then calls
+// added, until that returns false.
+func (r *mergedRead) eachSeries(parts []part, added func() bool) {
 	if len(parts) == 1 {
-		r.readFrom(parts[0].source)
 		for _, s := range parts[0].Series {
-			r.add(s)
+			r.readFrom(parts[0].source)
+			if r.add(s); !added() {
+				return
+			}
 		}
 		return
 	}
 	r.gather(parts)
 	for twins := r.nextTwins(); len(twins) > 0; twins = r.nextTwins() {
-		r.addTwins(twins, parts[0].Entry)
+		if r.addTwins(twins, parts[0].Entry); !added() {
+			return
+		}
 	}
 }
 
@@ -296,24 +309,24 @@ func (r *mergedRead) objects(points []metric.Point) (_ []metric.Point, matched b
 	return points, matched
 }
 
-// externalParts is external over all origins.
-func (r *mergedRead) externalParts(points []metric.Point, parts []part) (_ []metric.Point, matched bool) {
-	r.beginMerged(r.Kind)
-	r.gather(parts)
-	for twins := r.nextTwins(); len(twins) > 0; twins = r.nextTwins() {
-		r.addTwins(twins, parts[0].Entry)
-		if !r.Stat.Additive() {
-			continue
-		}
+// external appends the values of an external metric, and reports whether any of its series is live
+// and matches.
+func (r *mergedRead) external(points []metric.Point, parts []part) (_ []metric.Point, matched bool) {
+	finish := func() {
 		matched = matched || r.Series > 0
 		r.use(r.own)
 		points = r.appendPoint(points)
-		r.beginMerged(r.Kind)
 	}
+	r.beginMerged(r.Kind)
+	r.eachSeries(parts, func() bool {
+		if r.Stat.Additive() {
+			finish()
+			r.beginMerged(r.Kind)
+		}
+		return true
+	})
 	if !r.Stat.Additive() {
-		matched = r.Series > 0
-		r.use(r.own)
-		points = r.appendPoint(points)
+		finish()
 	}
 	r.joinSpans(points)
 	return points, matched

@@ -3,7 +3,6 @@ package aggregate
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -24,13 +23,22 @@ func (s kindSet) has(k metric.Kind) bool { return s&(1<<k) != 0 }
 
 // chooseKinds returns the set of kinds that answer a query, and the one that the query's defaults
 // and error messages refer to. The first entry has a live series.
-func (t *Table) chooseKinds(q *metric.Query, key index.Key, entries []index.Found, now window.Moment) (kind metric.Kind, takes kindSet) {
-	kind = entries[0].Entry.Kind
-	if !t.index.Mixed(key) {
-		return kind, 1 << kind
+func (r *mergedRead) chooseKinds(own *Table, q *metric.Query, key index.Key) (k metric.Kind, takes kindSet) {
+	k = metric.NoKind
+	mixed := false
+	for i := range r.sources {
+		s := &r.sources[i]
+		if len(s.found) == 0 {
+			continue
+		}
+		mixed = mixed || s.table.index.Mixed(key) || k != metric.NoKind && k != s.found[0].Entry.Kind
+		k = s.found[0].Entry.Kind
 	}
-	objects, born := t.countKinds(entries, now)
-	return t.mixed.choose(q, key, kind, &objects, &born, now)
+	if !mixed {
+		return k, 1 << k
+	}
+	objects, born := r.countKinds()
+	return own.mixed.choose(q, key, k, &objects, &born, r.sources[r.own].now)
 }
 
 // choose chooses among the kinds that objects have, and warns if some objects are absent. kind is
@@ -55,26 +63,62 @@ func (m *kindConflicts) choose(q *metric.Query, key index.Key, kind metric.Kind,
 	return kind, takes
 }
 
-// countKinds counts the objects with a live series by kind, and returns the birth tick of each
-// kind's youngest live series.
-func (t *Table) countKinds(entries []index.Found, now window.Moment) (objects, born index.KindCounts) {
-	for i, one := range entries {
-		if i%index.EntriesPerHold == index.EntriesPerHold-1 {
-			runtime.Gosched()
-		}
-		kind, lives := one.Entry.Kind, 0
-		for _, r := range one.Series {
-			if t.lives(r, now) {
-				b, place := t.blocks.of(r.Number)
-				b.history.Lock()
-				born[kind] = max(born[kind], int(b.series[place].born))
-				b.history.Unlock()
-				lives = 1
+// countKinds counts the objects with a live series by kind, and returns the birth of each kind's youngest
+// live series: a position in thousandths of a tick, plus longAgo.
+func (r *mergedRead) countKinds() (objects, born index.KindCounts) {
+	const longAgo = 1 << 50
+	found := make([][]index.Found, len(r.sources))
+	for i := range r.sources {
+		found[i] = r.sources[i].found
+	}
+	for parts := r.next(); len(parts) > 0; parts = r.next() {
+		k, lives := r.kindOf(parts), 0
+		for _, p := range ofKind(parts, k) {
+			if youngest, _, some := r.birthsOf(p); some {
+				born[k], lives = max(born[k], longAgo+int(1000*youngest)), 1
 			}
 		}
-		objects[kind] += lives
+		objects[k] += lives
+	}
+	for i := range r.sources {
+		r.sources[i].found, r.sources[i].seen = found[i], 0
 	}
 	return objects, born
+}
+
+// kindOf returns the kind of an object. If origins have it in different kinds, it is the kind whose
+// series is older, then the first origin's.
+func (r *mergedRead) kindOf(parts []part) metric.Kind {
+	k := parts[0].Entry.Kind
+	if !slices.ContainsFunc(parts, func(p part) bool { return p.Entry.Kind != k }) {
+		return k
+	}
+	oldest := 0.0
+	for i, p := range parts {
+		if _, born, lives := r.birthsOf(p); lives && (i == 0 || born < oldest) {
+			k, oldest = p.Entry.Kind, born
+		}
+	}
+	return k
+}
+
+// birthsOf returns the positions of the births of an entry's youngest and oldest live series.
+func (r *mergedRead) birthsOf(p part) (youngest, oldest float64, lives bool) {
+	src := &r.sources[p.source]
+	for _, s := range p.Series {
+		if !src.table.lives(s, src.now) || src.hidden.has(s) {
+			continue
+		}
+		b, place := src.table.blocks.of(s.Number)
+		b.history.Lock()
+		born := src.course.Middle(b.series[place].born)
+		b.history.Unlock()
+		if !lives {
+			youngest, oldest, lives = born, born, true
+		}
+		youngest, oldest = max(youngest, born), min(oldest, born)
+	}
+	return youngest, oldest, lives
 }
 
 // ranked lists the kinds that occur, ordered by number of objects, then by the birth of the

@@ -12,10 +12,7 @@ import (
 
 // absent explains why a metric does not exist: it was never received, it was removed, or only other
 // objects have it.
-func (t *Table) absent(q *metric.Query) error { return absentIn([]*Table{t}, q) }
-
-// absentIn is absent for several tables.
-func absentIn(tables []*Table, q *metric.Query) error {
+func absent(tables []*Table, q *metric.Query) error {
 	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
 	t, one := latestRemoval(tables, family, q.Object)
 	if one.why == "" && q.Resource == "" {
@@ -92,7 +89,7 @@ func nothing(tables []*Table, q *metric.Query, r *evaluation, matched bool) erro
 	case r.gone.why != "":
 		return r.goneAt.explainRemoval(q, r.gone)
 	case q.MatchLabels == nil:
-		return absentIn(tables, q)
+		return absent(tables, q)
 	}
 	return metric.NotFoundf("no series of %s has labels that match the selector", describeAsked(q))
 }

@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"cmp"
-	"runtime"
 	"slices"
 	"time"
 
@@ -13,16 +12,58 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Objects answers a query for a custom metric: one value for each object, rolled up over the
-// object's label sets.
-func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
-	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	scope := t.index.ScopeOf(key, &q)
-	points, err := pointBuffer(&q, scope.MaxEntries)
+// A Snapshot answers several queries as of one moment: all windows end at it. The first query reads
+// the clocks, after its Reserve. Samples that arrive between two queries may be in the second
+// answer only, as they may be in the second half of one large answer. A Snapshot is used within a
+// second, by one goroutine.
+type Snapshot struct {
+	merged *Merged
+	clocks []source // as read by the first query; nil: not yet
+}
+
+// Begin starts the queries of a moment.
+func (m *Merged) Begin() *Snapshot { return &Snapshot{merged: m} }
+
+// sources returns the origins for one query, which ends before the next one begins.
+func (s *Snapshot) sources() ([]source, error) {
+	s.readClocks()
+	return s.clocks, s.merged.incomplete()
+}
+
+func (s *Snapshot) readClocks() {
+	if s.clocks == nil {
+		s.clocks = s.merged.sources()
+	}
+}
+
+// now is the moment, of the own clock.
+func (s *Snapshot) now() window.Moment {
+	s.readClocks()
+	return s.clocks[ownSource(s.clocks)].now
+}
+
+// Zero is Table.Zero.
+func (s *Snapshot) Zero(asked metric.Expression) metric.Point {
+	return s.merged.own.zeroAt(asked, s.now())
+}
+
+// Objects answers a query for a custom metric: one value for each object, rolled up over the object's label
+// sets; or a roll-up of all objects.
+func (s *Snapshot) Objects(q metric.Query) ([]metric.Point, error) {
+	m, key := s.merged, index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
+	most := 0
+	if q.Reserve != nil {
+		most = m.mostObjects(key, &q)
+	}
+	points, err := pointBuffer(&q, most)
 	if err != nil {
 		return nil, err
 	}
-	r, entries, err := t.plan(&q, key, scope)
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.plan(sources, &q, key)
 	if err != nil {
 		return nil, err
 	}
@@ -30,37 +71,61 @@ func (t *Table) Objects(q metric.Query) ([]metric.Point, error) {
 	if q.Kind != nil {
 		*q.Kind = r.Kind
 	}
-	points = slices.Grow(points, len(entries))
-	matched := false
-	for i, one := range entries {
-		if i%index.EntriesPerHold == index.EntriesPerHold-1 {
-			runtime.Gosched() // lets other goroutines run during a large answer
-		}
-		if i%perTouch == 0 {
-			r.touch(entries[i:min(i+perTouch, len(entries))])
-		}
-		if !r.takes.has(one.Entry.Kind) {
-			continue
-		}
-		r.Kind = one.Entry.Kind
-		r.begin()
-		for _, s := range one.Series {
-			r.add(s)
-		}
-		matched = matched || r.Series > 0
-		if p, ok := r.point(); ok {
-			p.Object = one.Entry.Object()
-			points = append(points, p)
+	var matched bool
+	if q.RollUp != nil {
+		points, matched = r.rollUp(points, q.RollUp)
+	} else {
+		points, matched = r.objects(slices.Grow(points, r.mostFound()))
+	}
+	return points, r.failure(&q, points, matched)
+}
+
+// mostObjects is an upper bound of the points of Objects.
+func (m *Merged) mostObjects(key index.Key, q *metric.Query) int {
+	if q.RollUp != nil {
+		return 1
+	}
+	return m.mostEntries(key, q)
+}
+
+// External answers a query for an external metric. An additive stat has one value for each label
+// set. Any other stat has one value for all label sets together, with the labels that they share.
+// If the namespace has no metric of the name, the cluster-wide metric answers.
+func (s *Snapshot) External(q metric.Query) ([]metric.Point, error) {
+	q.Resource, q.Object = "", ""
+	m, key := s.merged, index.Key{Namespace: q.Namespace, Name: q.Expression.Name}
+	most := 0
+	if q.Reserve != nil {
+		if most = m.mostEntries(key, &q); most == 0 {
+			most = m.mostEntries(index.Key{Name: key.Name}, &q)
 		}
 	}
-	if err := r.QueryError(&q); err != nil {
+	points, err := pointBuffer(&q, most) // which may wait: clocks and entries are read afterwards
+	if err != nil {
 		return nil, err
 	}
-	if len(points) == 0 {
-		return nil, nothing([]*Table{t}, &q, r, matched)
+	sources, err := s.sources()
+	if err != nil {
+		return nil, err
 	}
-	return points, nil
+	r, err := m.plan(sources, &q, key)
+	if err != nil {
+		return nil, err
+	}
+	defer r.end()
+	parts := r.next()
+	points, matched := r.external(points, ofKind(parts, r.Kind))
+	for i := range points {
+		points[i].Object = parts[0].Entry.Object()
+	}
+	return points, r.failure(&q, points, matched)
 }
+
+// Objects is Snapshot.Objects as of its own moment.
+func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) { return m.Begin().Objects(q) }
+
+// External is Snapshot.External as of its own moment.
+func (m *Merged) External(q metric.Query) ([]metric.Point, error) { return m.Begin().External(q) }
 
 // pointBuffer returns the query's buffer for up to so many points; nil if the query reserves none.
 func pointBuffer(q *metric.Query, points int) ([]metric.Point, error) {
@@ -71,76 +136,9 @@ func pointBuffer(q *metric.Query, points int) ([]metric.Point, error) {
 	return buffer[:0], err
 }
 
-// External answers a query for an external metric. An additive stat has one value for each label
-// set. Any other stat has one value for all label sets together, with the labels that they share.
-// If the namespace has no metric of the name, the cluster-wide metric answers.
-func (t *Table) External(q metric.Query) ([]metric.Point, error) {
-	q.Resource, q.Object = "", ""
-	key := index.Key{Resource: "", Namespace: q.Namespace, Name: q.Expression.Name}
-	// Reserve may wait. Time and entries are read afterwards, so the answer is not outdated.
-	points, err := pointBuffer(&q, t.mostExternal(key, &q))
-	if err != nil {
-		return nil, err
-	}
-	r, entries, err := t.plan(&q, key, t.index.ScopeOf(key, &q))
-	if err != nil {
-		return nil, err
-	}
-	one := entries[0]
-	points, matched := r.external(points, one)
-	if err := r.QueryError(&q); err != nil {
-		return nil, err
-	}
-	if len(points) == 0 {
-		return nil, nothing([]*Table{t}, &q, r, matched)
-	}
-	for i := range points {
-		points[i].Object = one.Entry.Object()
-	}
-	return points, nil
-}
-
-// mostExternal is an upper bound of the points of an external metric.
-func (t *Table) mostExternal(key index.Key, q *metric.Query) int {
-	most := t.index.ScopeOf(key, q).MaxEntries
-	if most == 0 {
-		most = t.index.ScopeOf(index.Key{Name: key.Name}, q).MaxEntries
-	}
-	return most
-}
-
 // Listed returns the distinct metrics, in a stable order: at most limit external metrics, then at
 // most limit metrics of objects.
 func (t *Table) Listed(limit int) []metric.Discovered { return t.index.Listed(limit) }
-
-// plan finds the entries of a query, and determines the kinds, the stat and the window to read.
-func (t *Table) plan(q *metric.Query, key index.Key, scope index.Scope) (_ *evaluation, _ []index.Found, err error) {
-	now := t.Clock.Now()
-	buffer := index.BufferFor(scope.MaxEntries)
-	defer func() {
-		if err != nil {
-			buffer.Release()
-		}
-	}()
-	entries := t.living(t.index.Find(key, q, scope, buffer), now)
-	if len(entries) == 0 && q.Resource == "" && q.Namespace != "" {
-		key.Namespace = ""
-		entries = t.living(t.index.Find(key, q, t.index.ScopeOf(key, q), buffer), now)
-	}
-	if err := t.checkWindow(q); err != nil {
-		return nil, nil, err
-	}
-	if len(entries) == 0 {
-		return nil, nil, t.absent(q)
-	}
-	k, takes := t.chooseKinds(q, key, entries, now)
-	r, err := t.evaluationOf(q, k, now)
-	if err != nil {
-		return nil, nil, err
-	}
-	r.takes, r.buffer = takes, buffer
-	return r, entries, nil
-}
 
 // checkWindow rejects a query of a window that the table does not keep.
 func (t *Table) checkWindow(q *metric.Query) error {
@@ -153,24 +151,24 @@ func (t *Table) checkWindow(q *metric.Query) error {
 }
 
 // evaluationOf determines the stat and the window to read of a kind.
-func (t *Table) evaluationOf(q *metric.Query, k metric.Kind, now window.Moment) (*evaluation, error) {
+func (t *Table) evaluationOf(q *metric.Query, k metric.Kind, now window.Moment) (r evaluation, _ error) {
 	stat, width := q.Expression.Stat, q.Expression.Window
 	if stat == metric.NoStat {
 		stat = k.DefaultStat()
 	}
 	if !k.Has(stat) {
-		return nil, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
+		return r, metric.InvalidQueryf("%q is a %s: it has %s, but no %s",
 			q.Expression.Name, k, metric.StatNames(k.Stats()), stat)
 	}
 	if !stat.Windowed() && width != 0 {
-		return nil, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
+		return r, metric.InvalidQueryf("%q: %s is the same in every window; ask for %q",
 			q.Expression.String(), stat, metric.Expression{Name: q.Expression.Name, Stat: stat}.String())
 	}
 	if width == 0 {
 		width = t.DefaultWindow()
 	}
 	index := t.spanIndex(width)
-	r := &evaluation{table: t, now: now, match: q.MatchLabels, pace: &t.slow}
+	r = evaluation{table: t, now: now, match: q.MatchLabels, pace: &t.slow}
 	r.Reader = kind.Reader{Env: &t.Env, Kind: k, Stat: stat, View: t.Spans[index].View(index, t.Clock.Tick, now),
 		Meter: window.Meter{Logs: t.Logs, Clock: t.Clock, Now: now, Window: width, Shortest: t.Spans[0].Window}}
 	return r, nil

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -55,14 +54,13 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 					continue
 				}
 				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: reads.name}}
-				key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: reads.name}
-				r, entries, err := f.plan(&q, key, f.index.ScopeOf(key, &q))
+				r, series, err := f.planOf(&q)
 				if err != nil {
 					t.Fatal(err)
 				}
 				r.Stat = stat
 				r.begin()
-				r.add(entries[0].Series[0])
+				r.add(series)
 				if p, ok := r.point(); ok || r.QueryError(&q) == nil {
 					t.Errorf("%s of a %s reads %+v", stat, kind, p.Value)
 				}

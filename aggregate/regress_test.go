@@ -172,13 +172,13 @@ func TestDatedObservationsKeepOthers(t *testing.T) {
 		}
 		f.want("t:count", "a=16")
 		f.want("t:sum", "a=80")
-		r, entries, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
+		r, series, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.begin()
 		defer r.end()
-		if r.add(entries[0].Series[0]); r.Distribution.Size() != 16 {
+		if r.add(series); r.Distribution.Size() != 16 {
 			t.Errorf("the bins have %v observations, want 16", r.Distribution.Size())
 		}
 	})

@@ -86,6 +86,10 @@ type fixture struct {
 	w *Writer
 }
 
+// Objects and External answer from the table alone.
+func (t *Table) Objects(q metric.Query) ([]metric.Point, error)  { return NewMerged(t).Objects(q) }
+func (t *Table) External(q metric.Query) ([]metric.Point, error) { return NewMerged(t).External(q) }
+
 func newFixture(t testing.TB) *fixture { return newFixtureOf(t, DefaultConfig()) }
 
 func newFixtureOf(t testing.TB, c Config) *fixture {
