@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest"},
 	"receiver/identity":                {"metric", "internal/config"},
 	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},
+	"aggregate/answer":                 {"aggregate", "aggregate/rollup", "aggregate/rule", "metric"},
 	"aggregate/rollup":                 {"metric"},
 	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
 	"aggregate/blob":                   {}, // it knows bytes only
@@ -78,11 +79,11 @@ var mayImport = map[string][]string{
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
-	"adapter":                          {"adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
+	"adapter":                          {"adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "internal/config", "adapter/inspect", "metric"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler"}, // it speaks the wire only
-	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/rollup", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
+	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
 	"cmd/sluice/client":                {"adapter/autoscaler/document", "adapter/builtin", "adapter/labelselector", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda/trigger", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
 	"cmd/sluice/command":               {"internal/config", "metric", "internal/suggest"},
 	"cmd/sluice/command/commandtest":   {"cmd/sluice/command"}, // of tests

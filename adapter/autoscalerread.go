@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
 // AutoscalerReader reads the metrics of autoscalers as the APIs answer the autoscaler's controller:
@@ -114,7 +113,7 @@ func (r *AutoscalerReader) Series(a *inspect.Autoscaler, m *inspect.AutoscalerMe
 	case err != nil || m.Source == "External":
 		return query, err
 	case m.Source == "Pods":
-		query.Resource, query.Object = pods.resource.Resource, AllObjects
+		query.Resource, query.Object = pods.resource.Resource, metric.AllObjects
 		return query, nil
 	}
 	_, err = r.aim(m, &query)
@@ -182,7 +181,7 @@ func (r *AutoscalerReader) aim(m *inspect.AutoscalerMetric, query *metric.Query)
 func (r *AutoscalerReader) targetPods(a *inspect.Autoscaler, targets Targets, query metric.Query,
 	n *int) ([]metric.Point, error) {
 	all, ready, live := targets.TargetPods(a.Namespace, a.TargetKind, a.TargetName)
-	query.Resource, query.Object = pods.resource.Resource, custom_metrics.AllObjects
+	query.Resource, query.Object = pods.resource.Resource, metric.AllObjects
 	query.MatchObject = r.storage.objects.alive
 	if *n = live; live > 0 {
 		query.ListObjects = func(int) (iter.Seq[metric.Object], int, bool) { return all, live, true }

@@ -4,16 +4,15 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
-	"k8s.io/metrics/pkg/apis/custom_metrics"
 )
 
 // Question selects a metric's series as people write it, outside of a request.
 type Question struct {
 	Namespace string
 	Metric    string // name[:stat][:window]
-	// Resource in any spelling; empty: an external metric. Object is its name; "*": all.
+	// Resource in any spelling; empty: an external metric. Object is its name; metric.AllObjects: all.
 	Resource, Object string
-	ObjectSelector   string // of the objects' own labels, where Object is "*"; empty: all
+	ObjectSelector   string // of the objects' own labels, where Object is metric.AllObjects; empty: all
 	Selector         string // of the metric's label sets; empty: all
 	Reader           metric.Reader
 	// RollUp makes all selected objects answer as one.
@@ -70,6 +69,3 @@ func (r *QuestionReader) Points(query metric.Query) ([]metric.Point, error) {
 	}
 	return r.storage.source.Objects(query)
 }
-
-// AllObjects is Question.Object for all objects of a resource.
-const AllObjects = custom_metrics.AllObjects

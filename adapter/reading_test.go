@@ -32,15 +32,19 @@ func (r remembered) PushedKind(of metric.Workload, name string, match func(metri
 	return one.kind
 }
 
-// zeroFilling is a Source as cmd/sluice joins it: package reading over a table.
-func zeroFilling(m *memory, cluster *town, workloads remembered) Source {
-	return rollup.New(rollup.Parts{Source: snapshots{m}, Cluster: cluster, Workloads: workloads})
+// zerosOver is a Source of roll-ups over a memory.
+type zerosOver struct {
+	*memory
+	*rollup.Reader
 }
 
-// snapshots is a memory whose snapshots are the memory itself.
-type snapshots struct{ *memory }
+func zeroFilling(m *memory, cluster *town, workloads remembered) Source {
+	begin := func() rollup.Snapshot { return m }
+	return zerosOver{m, rollup.New(rollup.Parts{Begin: begin, Cluster: cluster, Workloads: workloads})}
+}
 
-func (s snapshots) Begin() rollup.Snapshot { return s.memory }
+func (z zerosOver) Objects(q metric.Query) ([]metric.Point, error)  { return z.Begin().Objects(q) }
+func (z zerosOver) External(q metric.Query) ([]metric.Point, error) { return z.Begin().External(q) }
 
 // A ready pod without a series reads 0 if its workload has pushed the counter or set; no other pod
 // does.

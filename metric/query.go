@@ -8,11 +8,14 @@ import (
 	"time"
 )
 
+// AllObjects is the name that stands for all objects of a resource.
+const AllObjects = "*"
+
 // Query selects one metric of one or many objects, or of a namespace's externals.
 type Query struct {
 	Resource   string // canonical group-resource; empty: external
 	Namespace  string
-	Object     string // the object's name; "*": all of them (unused for externals)
+	Object     string // the object's name; AllObjects: all of them (unused for externals)
 	Expression Expression
 
 	// MatchLabels selects label sets before they are rolled up; nil selects all.

@@ -13,7 +13,9 @@ import (
 	watcher "github.com/sluice-metrics/sluice/adapter/autoscaler"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 )
@@ -56,10 +58,9 @@ func largeCluster(b testing.TB, autoscalers, podsEach int) (*View, *aggregate.Ta
 	return v, table, tracker
 }
 
-// snapshots is a rollup.Source.
-type snapshots struct{ *aggregate.Merged }
-
-func (s snapshots) Begin() rollup.Snapshot { return s.Merged.Begin() }
+func readerOf(v *View, table *aggregate.Table, tracker *rollup.Tracker) *answer.Reader {
+	return answer.New(answer.Parts{Merged: aggregate.NewMerged(table), Rules: &rule.Current{}, Cluster: v, Workloads: tracker})
+}
 
 // BenchmarkAutoscalerRound is what a round costs, without the state and the notices of package
 // autoscaler.
@@ -67,8 +68,7 @@ func BenchmarkAutoscalerRound(b *testing.B) {
 	for _, c := range []struct{ autoscalers, pods int }{{300, 10}, {300, 100}, {3000, 10}, {3000, 50}} {
 		b.Run(fmt.Sprintf("%dx%d", c.autoscalers, c.pods), func(b *testing.B) {
 			v, table, tracker := largeCluster(b, c.autoscalers, c.pods)
-			r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: rollup.New(
-				rollup.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
+			r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: readerOf(v, table, tracker)})
 			b.ReportAllocs()
 			before := cpuTime(b)
 			for b.Loop() {
@@ -105,8 +105,7 @@ func TestMemoryOfAWatcher(t *testing.T) {
 	}
 	const many = 3000
 	v, table, tracker := largeCluster(t, many, 1)
-	r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: rollup.New(
-		rollup.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
+	r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: readerOf(v, table, tracker)})
 	w := watcher.New(watcher.Parts{List: v.Autoscalers, Begin: func() watcher.Reader { return benchReader{r, v.Targets()} },
 		Ready: func() bool { return true }, Quantity: adapter.Quantity, Custom: true})
 	ctx, end := context.WithCancel(t.Context())

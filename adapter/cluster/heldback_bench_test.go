@@ -10,8 +10,6 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/aggregate"
-	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/metric"
 	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
@@ -23,8 +21,7 @@ func BenchmarkHeldBack(b *testing.B) {
 	for _, c := range []struct{ autoscalers, pods int }{{300, 10}, {300, 100}} {
 		b.Run(fmt.Sprintf("%dx%d", c.autoscalers, c.pods), func(b *testing.B) {
 			v, table, tracker := largeCluster(b, c.autoscalers, c.pods)
-			r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: rollup.New(
-				rollup.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})})
+			r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: readerOf(v, table, tracker)})
 			rejections := map[string][]inspect.Rejection{}
 			for i := range 1024 {
 				namespace := fmt.Sprintf("team-%d", i%3)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,7 +17,7 @@ import (
 
 // manyDeployments is a namespace of Deployments whose pods push a counter and a timer. Every
 // Deployment has a Service of its name.
-func manyDeployments(b testing.TB, deployments, podsEach int) (*View, *rollup.Reader) {
+func manyDeployments(b testing.TB, deployments, podsEach int) (*View, *answer.Reader) {
 	v := &View{pods: newPods(&Observer{}), replicaSets: newReplicaSets(), resources: newResources(),
 		endpoints:       &endpointWatch{held: newEndpointSlices(), wanted: make(chan struct{}), requiredWatch: &requiredWatch{listed: func() bool { return true }}},
 		replicaSetWatch: &kindWatch{listed: func() bool { return true }}}
@@ -64,7 +65,7 @@ func manyDeployments(b testing.TB, deployments, podsEach int) (*View, *rollup.Re
 		v.endpoints.held.put(slice)
 	}
 	table.Roll()
-	return v, rollup.New(rollup.Parts{Source: snapshots{aggregate.NewMerged(table)}, Cluster: v, Workloads: tracker})
+	return v, readerOf(v, table, tracker)
 }
 
 // BenchmarkRollUp reads one object of 3,000 in one namespace, with 150,000 pods:

@@ -32,7 +32,7 @@ type Source interface {
 type Asked interface {
 	// Value is the sum of the values of all series, as of now. The error is metric.ErrNotFound or
 	// metric.ErrInvalidQuery.
-	Value() (float64, error)
+	Value() (metric.Number, error)
 	// Watch has Source.Look call a function, until Unwatch.
 	Watch(changed func())
 	Unwatch()
@@ -191,7 +191,7 @@ func (s *scaler) value(t *trigger.Trigger) (float64, error) {
 	if err != nil {
 		return 0, s.fault(err)
 	}
-	return finite(value), nil
+	return finite(value.Float64()), nil
 }
 
 // fault turns the error of a query into one of gRPC.

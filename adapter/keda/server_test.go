@@ -80,14 +80,14 @@ func (o *oneAsked) Unwatch() {
 	o.open.Add(-1)
 }
 
-func (o *oneAsked) Value() (float64, error) {
+func (o *oneAsked) Value() (metric.Number, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads.Add(1)
 	if math.IsNaN(o.value) {
-		return 0, metric.NotFoundf("no series")
+		return metric.Number{}, metric.NotFoundf("no series")
 	}
-	return o.value, nil
+	return metric.Float(o.value), nil
 }
 
 // served is a server with a client.

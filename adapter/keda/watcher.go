@@ -202,14 +202,15 @@ func (o *watched) look(now time.Time) {
 // readAt reads the value. It returns the time after which that is done again without a change.
 func (o *watched) readAt(now time.Time) (again time.Duration) {
 	o.changed = false
-	value, err := o.asked.Value()
+	sum, err := o.asked.Value()
 	if errors.Is(err, metric.ErrNotFound) && o.absentIsZero {
-		value, err = 0, nil
+		sum, err = metric.Number{}, nil
 	}
 	if err != nil { // unknown, which is neither true nor false
 		o.looked, o.active = true, false
 		return readIdle
 	}
+	value := sum.Float64()
 	crossed, active := !o.looked || o.active != (value > o.activation), value > o.activation
 	o.looked, o.active = true, active
 	switch {

@@ -3,11 +3,13 @@ package keda
 import (
 	"context"
 	"fmt"
-	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // slowMetrics is a Source of metrics that change all the time and take long to read, by name.
@@ -47,7 +49,7 @@ func newSlowMetrics() *slowMetrics {
 	return &slowMetrics{takes: map[string]time.Duration{}, reads: map[string]int{}, watched: map[*slowMetric]bool{}, values: map[string]float64{}}
 }
 
-func (m *slowMetric) Value() (float64, error) {
+func (m *slowMetric) Value() (metric.Number, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads[m.name]++
@@ -55,7 +57,7 @@ func (m *slowMetric) Value() (float64, error) {
 	m.mu.Unlock()
 	time.Sleep(takes)
 	m.mu.Lock()
-	return m.values[m.name], nil
+	return metric.Float(m.values[m.name]), nil
 }
 
 func (m *slowMetric) Watch(changed func()) {

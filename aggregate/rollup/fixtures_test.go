@@ -42,14 +42,10 @@ func newShop(t *testing.T) *shop {
 	s.table.SetObserver(tracker)
 	s.w = s.table.NewWriter()
 	s.w.Offline()
-	s.reader = New(Parts{Source: merged{aggregate.NewMerged(s.table)}, Cluster: s, Workloads: tracker})
+	merged := aggregate.NewMerged(s.table)
+	s.reader = New(Parts{Begin: func() Snapshot { return merged.Begin() }, Cluster: s, Workloads: tracker})
 	return s
 }
-
-// merged is a Source.
-type merged struct{ *aggregate.Merged }
-
-func (m merged) Begin() Snapshot { return m.Merged.Begin() }
 
 // run makes pods of a Deployment.
 func (s *shop) run(deployment string, pods ...string) {
@@ -90,8 +86,8 @@ func (s *shop) push(samples ...string) {
 }
 
 // ask returns the points of "deployments.apps/web requests:count{code=200}", or the error.
-func (s *shop) ask(answers Answers, question string) string {
-	points, err := answers.Objects(query(question))
+func (s *shop) ask(m *Moment, question string) string {
+	points, err := m.Objects(query(question))
 	if err != nil {
 		return err.Error()
 	}
@@ -120,7 +116,7 @@ func query(question string) metric.Query {
 func (s *shop) wants(answers map[string]string) {
 	s.t.Helper()
 	for question, want := range answers {
-		if got := s.ask(s.reader, question); got != want {
+		if got := s.ask(s.reader.Begin(), question); got != want {
 			s.t.Errorf("%s: %s; want %s", question, got, want)
 		}
 	}

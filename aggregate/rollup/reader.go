@@ -9,35 +9,13 @@ import (
 // podResource is the canonical resource of pods.
 const podResource = "pods"
 
-// allObjects is metric.Query's Object for all objects of a resource.
-const allObjects = "*"
-
-// Answers answers queries. Its errors wrap metric.ErrNotFound, metric.ErrNotReady or
-// metric.ErrInvalidQuery, and readers see their messages.
-type Answers interface {
-	// Objects returns one point per object that has the metric, sorted by name. The caller owns the
-	// points.
-	Objects(metric.Query) ([]metric.Point, error)
-	// External returns the points of a namespace's external metric, which the client adds up. The
-	// caller owns the points.
-	External(metric.Query) ([]metric.Point, error)
-}
-
-// Snapshot answers queries as of one moment. One goroutine uses it, for a short time.
+// Snapshot answers queries from the tables as of one moment. One goroutine uses it, for a short time.
+// aggregate.Snapshot implements it.
 type Snapshot interface {
-	Answers
+	Objects(metric.Query) ([]metric.Point, error)
+	External(metric.Query) ([]metric.Point, error)
 	// Zero returns the point of a counter or set without samples, without its object.
 	Zero(metric.Expression) metric.Point
-}
-
-// Source answers queries from the table. Any goroutine may call it.
-type Source interface {
-	Snapshot // each query as of its own moment
-	// Begin starts the queries of one moment.
-	Begin() Snapshot
-	// Listed returns the existing metrics, sorted by resource (external first) and name: up to
-	// limit external ones, then up to limit of objects.
-	Listed(limit int) []metric.Discovered
 }
 
 // Cluster knows the objects. Its methods answer from memory. Any goroutine may call them.
@@ -65,9 +43,10 @@ type Workloads interface {
 }
 
 // Parts are the dependencies of a Reader. Cluster and Workloads are both set, or neither:
-// standalone, where the table answers.
+// standalone, where the tables answer.
 type Parts struct {
-	Source    Source
+	// Begin starts the queries of a moment at the tables.
+	Begin     func() Snapshot
 	Cluster   Cluster
 	Workloads Workloads
 }
@@ -78,26 +57,9 @@ type Reader struct{ parts Parts }
 // New makes a Reader.
 func New(parts Parts) *Reader { return &Reader{parts} }
 
-// Objects implements Answers.
-func (r *Reader) Objects(q metric.Query) ([]metric.Point, error) {
-	switch {
-	case r.parts.Cluster == nil:
-	case r.needsZeros(&q):
-		return r.withZeros(r.parts.Source, q)
-	case q.RollUp != nil || MayRollUp(&q):
-		return r.rolledUp(nil, q)
-	}
-	return r.parts.Source.Objects(q)
-}
-
-// External implements Answers.
-func (r *Reader) External(q metric.Query) ([]metric.Point, error) { return r.parts.Source.External(q) }
-
-// Listed is Source.Listed. Roll-ups are not listed: their names are those of the pods' metrics.
-func (r *Reader) Listed(limit int) []metric.Discovered { return r.parts.Source.Listed(limit) }
-
 // A Moment answers queries as of one moment: the first query's. One goroutine uses it, for less than
-// a second.
+// a second. Its errors wrap metric.ErrNotFound, metric.ErrNotReady or metric.ErrInvalidQuery, and readers
+// see their messages.
 type Moment struct {
 	reader   *Reader
 	snapshot Snapshot
@@ -108,21 +70,25 @@ type Moment struct {
 type ownerKey struct{ resource, namespace, name string }
 
 // Begin starts the queries of a moment.
-func (r *Reader) Begin() *Moment { return &Moment{reader: r, snapshot: r.parts.Source.Begin()} }
+func (r *Reader) Begin() *Moment {
+	return &Moment{reader: r, snapshot: r.parts.Begin()}
+}
 
-// Objects implements Answers.
+// Objects returns one point per object that has the metric, sorted by name. The caller owns the
+// points.
 func (m *Moment) Objects(q metric.Query) ([]metric.Point, error) {
 	switch r := m.reader; {
 	case r.parts.Cluster == nil:
 	case r.needsZeros(&q):
 		return r.withZeros(m.snapshot, q)
 	case q.RollUp != nil || MayRollUp(&q):
-		return r.rolledUp(m, q)
+		return m.rolledUp(q)
 	}
 	return m.snapshot.Objects(q)
 }
 
-// External implements Answers.
+// External returns the points of a namespace's external metric, which the client adds up. The
+// caller owns the points.
 func (m *Moment) External(q metric.Query) ([]metric.Point, error) { return m.snapshot.External(q) }
 
 // podOwners is Cluster.PodOwners. All queries of the moment get the same pods.

@@ -17,25 +17,25 @@ func MayRollUp(q *metric.Query) bool {
 }
 
 // rolledUp answers a query. Objects without a series of their own are answered by their pods' series;
-// an own series answers alone, also where it has no value. m is nil for a query of its own moment. The
-// query is passed by value: one that an own series answers is not copied to the heap.
-func (r *Reader) rolledUp(m *Moment, q metric.Query) ([]metric.Point, error) {
+// an own series answers alone, also where it has no value. The query is passed by value: one that an own
+// series answers is not copied to the heap.
+func (m *Moment) rolledUp(q metric.Query) ([]metric.Point, error) {
 	switch {
 	case q.RollUp != nil:
-		return r.begun(m).rolledUpPods(q)
-	case q.Object == allObjects:
-		return r.begun(m).rolledUpList(q)
+		return m.rolledUpPods(q)
+	case q.Object == metric.AllObjects:
+		return m.rolledUpList(q)
 	}
 	own, asked := metric.NoKind, q
 	asked.Kind = &own
-	points, err := r.snapshotOf(m).Objects(asked)
+	points, err := m.snapshot.Objects(asked)
 	if q.Kind != nil && own != metric.NoKind {
 		*q.Kind = own
 	}
 	if err == nil || own != metric.NoKind || !errors.Is(err, metric.ErrNotFound) {
 		return points, err
 	}
-	return r.begun(m).rolledUpObject(q, err)
+	return m.rolledUpObject(q, err)
 }
 
 // rolledUpPods answers a query with a RollUp.
@@ -53,22 +53,6 @@ func (m *Moment) rolledUpObject(q metric.Query, absent error) ([]metric.Point, e
 	}
 	p, _, err := m.rollUpOwner(q, &owners[0])
 	return one(p, err)
-}
-
-// begun returns m, or a new moment.
-func (r *Reader) begun(m *Moment) *Moment {
-	if m == nil {
-		return r.Begin()
-	}
-	return m
-}
-
-// snapshotOf returns the snapshot of a moment, or the table.
-func (r *Reader) snapshotOf(m *Moment) Snapshot {
-	if m == nil {
-		return r.parts.Source
-	}
-	return m.snapshot
 }
 
 func one(p metric.Point, err error) ([]metric.Point, error) {
@@ -202,7 +186,7 @@ func (m *Moment) selectedOwners(q *metric.Query) ([]metric.PodOwner, error) {
 func (m *Moment) rollUpOwner(q metric.Query, owner *metric.PodOwner) (metric.Point, metric.Kind, error) {
 	pods, kind := owner.Pods, metric.NoKind
 	asked := q
-	asked.Resource, asked.Object, asked.Kind, asked.RollUp = podResource, allObjects, &kind, &metric.RollUp{Object: owner.Object}
+	asked.Resource, asked.Object, asked.Kind, asked.RollUp = podResource, metric.AllObjects, &kind, &metric.RollUp{Object: owner.Object}
 	asked.ListObjects = func(int) (iter.Seq[metric.Object], int, bool) { return pods.All, pods.Len, true }
 	p, err := m.rollUp(asked, pods.Ready, pods.Len)
 	if q.Kind != nil && kind != metric.NoKind {

@@ -68,7 +68,7 @@ func TestRollUp(t *testing.T) {
 			"deployments.apps/web requests:count": "web=0 (3 of 3)",
 		})
 		s.services = nil
-		if _, err := s.reader.Objects(query("services/front busy")); !errors.Is(err, metric.ErrNotReady) {
+		if _, err := s.reader.Begin().Objects(query("services/front busy")); !errors.Is(err, metric.ErrNotReady) {
 			t.Error(err)
 		}
 	})
@@ -89,7 +89,7 @@ func TestRollUpOfPodsThatNeverCounted(t *testing.T) {
 			"deployments.apps/* requests":         "web=0 (2 of 3)",
 			"deployments.apps/web requests:total": `no series of "requests" for the pods of deployments.apps/web in "shop": other pods have it, and none of these`,
 		})
-		points, err := s.reader.Objects(query("deployments.apps/web requests:rate:10s"))
+		points, err := s.reader.Begin().Objects(query("deployments.apps/web requests:rate:10s"))
 		if err != nil || points[0].Window != 10*time.Second || points[0].Time != time.Now() || points[0].Object.Resource != "deployments.apps" {
 			t.Errorf("%v, %v", points, err)
 		}
@@ -137,7 +137,7 @@ func TestRollUpsOfOneList(t *testing.T) {
 		q.Expression.Stat = metric.Last
 		var reserved int
 		q.Reserve = func(n int) ([]metric.Point, error) { reserved += n; return make([]metric.Point, n), nil }
-		points, err := s.reader.Objects(q)
+		points, err := s.reader.Begin().Objects(q)
 		if err != nil || len(points) != 1 || points[0].Object.Name != "c" || reserved < 1 {
 			t.Errorf("%v, %v; %d reserved", points, err, reserved)
 		}
@@ -152,7 +152,7 @@ func TestRollUpOfSelectedPods(t *testing.T) {
 		for expression, want := range map[string]string{"latency": "*=20 (2 of 3)", "requests:count": "*=4 (3 of 3)"} {
 			q := query("pods/* " + expression)
 			q.RollUp = &metric.RollUp{Object: podNamed("*")}
-			points, err := s.reader.Objects(q)
+			points, err := s.reader.Begin().Objects(q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +261,7 @@ func (s *shop) check(_ *rand.Rand, expression string, values map[string]float64,
 		}
 		resource, name, _ := strings.Cut(object, "/")
 		want := fmt.Sprintf("%s=%v (%d of %d)", name, sum, with, len(pods))
-		if got := s.ask(s.reader, object+" "+expression); with > 0 && got != want || with == 0 && !strings.HasPrefix(got, "no series") {
+		if got := s.ask(s.reader.Begin(), object+" "+expression); with > 0 && got != want || with == 0 && !strings.HasPrefix(got, "no series") {
 			s.t.Errorf("%s %s: %s; want %s", object, expression, got, want)
 		}
 		if with > 0 {
@@ -270,7 +270,7 @@ func (s *shop) check(_ *rand.Rand, expression string, values map[string]float64,
 	}
 	for resource, want := range lists {
 		slices.Sort(want)
-		if got := s.ask(s.reader, resource+"/* "+expression); got != strings.Join(want, ", ") {
+		if got := s.ask(s.reader.Begin(), resource+"/* "+expression); got != strings.Join(want, ", ") {
 			s.t.Errorf("%s %s: %s; want %s", resource, expression, got, want)
 		}
 	}
@@ -280,7 +280,7 @@ func (s *shop) check(_ *rand.Rand, expression string, values map[string]float64,
 func TestReaderWithoutACluster(t *testing.T) {
 	in(t, func(s *shop) {
 		s.push("pods/web-1 x:3|g", "deployments.apps/web y:1|g")
-		s.reader = New(Parts{Source: s.reader.parts.Source})
+		s.reader = New(Parts{Begin: s.reader.parts.Begin})
 		s.wants(map[string]string{"pods/* x": "web-1=3", "deployments.apps/web y": "web=1",
 			"deployments.apps/web x": `no series of "x" for deployments.apps/web in "shop": none was ever received`})
 		if got := s.ask(s.reader.Begin(), "pods/* x"); got != "web-1=3" {

@@ -59,7 +59,7 @@ func (r *Reader) withZeros(from Snapshot, q metric.Query) ([]metric.Point, error
 // readyPods returns the ready pods that a query selects, and the number of all that it selects.
 func (r *Reader) readyPods(q *metric.Query) (ready iter.Seq2[metric.Object, metric.Workload], live int) {
 	switch {
-	case q.Object != allObjects:
+	case q.Object != metric.AllObjects:
 		return func(yield func(metric.Object, metric.Workload) bool) {
 			if o, of, ok := r.parts.Cluster.ReadyPod(q.Namespace, q.Object); ok {
 				yield(o, of)

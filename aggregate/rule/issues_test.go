@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -34,7 +35,7 @@ type pushed struct {
 	merged  *aggregate.Merged
 	writer  *aggregate.Writer
 	rules   rule.Current
-	reader  *rule.Reader
+	reader  *answer.Reader
 	samples []raw
 }
 
@@ -44,7 +45,7 @@ func newPushed(t testing.TB, file string) *pushed {
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
 	p := &pushed{t: t, table: table, merged: aggregate.NewMerged(table), writer: table.NewWriter()}
-	p.reader = rule.NewReader(p.merged, func() (objects, external rule.Read) { return p.merged.Objects, p.merged.External }, &p.rules)
+	p.reader = answer.New(answer.Parts{Merged: p.merged, Rules: &p.rules})
 	p.setRules(file)
 	return p
 }

@@ -15,17 +15,20 @@ type Read func(metric.Query) ([]metric.Point, error)
 
 // Points answers a query. A pushed metric of the name answers first: it is never hidden. If there is
 // none, the rule of that name computes the answer, or the metric that a rename stands for answers.
-// Without rules of the name this is read. begin returns a read that answers all queries as of the
-// moment of the first one.
-func (s *Set) Points(q metric.Query, read Read, begin func() Read) ([]metric.Point, error) {
+// Without rules of the name this is a read. begin returns one that answers all queries as of the moment of
+// the first one.
+func (s *Set) Points(q metric.Query, begin func() Read) ([]metric.Point, error) {
 	if s.Empty() {
-		return read(q)
+		return begin()(q)
 	}
 	if r := s.at(namespaceOf(&q), q.Expression.Name); r != nil {
-		return s.compute(r, q, read, begin)
+		return s.compute(r, q, begin)
 	}
-	return s.pushed(q, "", read)
+	return s.pushed(q, "", begin())
 }
+
+// Computes reports whether a rule computes the metric of a query.
+func (s *Set) Computes(q *metric.Query) bool { return s.at(namespaceOf(q), q.Expression.Name) != nil }
 
 // pushed reads a pushed metric or, if there is none of the name, the one that a rename gives the name
 // to. selector is that of an operand.
@@ -58,10 +61,10 @@ func namespaceOf(q *metric.Query) string {
 }
 
 // compute computes the answer of a rule, unless the metric is pushed.
-func (s *Set) compute(r *Rule, q metric.Query, read Read, begin func() Read) ([]metric.Point, error) {
+func (s *Set) compute(r *Rule, q metric.Query, begin func() Read) ([]metric.Point, error) {
 	asked := q
 	asked.Reserve = nil // of the answer's points
-	if points, err := read(asked); err == nil || !errors.Is(err, metric.ErrNotFound) {
+	if points, err := begin()(asked); err == nil || !errors.Is(err, metric.ErrNotFound) {
 		return points, err
 	}
 	if q.Expression.Stat != metric.NoStat || q.Expression.Window != 0 {

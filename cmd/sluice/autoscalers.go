@@ -21,7 +21,7 @@ import (
 // sockets for the datagrams that they still gather: a round is no answer, and would wake them.
 func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
 	view := p.cluster.view
-	reader := adapter.NewAutoscalerReader(adapter.Parts{Source: p.readerOf(mergedTable{p.merged}), Cluster: view, Policies: p.cluster.policies})
+	reader := p.autoscalerReader()
 	return autoscaler.New(autoscaler.Parts{
 		List: view.Autoscalers,
 		Begin: func() autoscaler.Reader {

@@ -95,13 +95,9 @@ func (c consoleAccess) May(ctx context.Context, who *metric.Principal, right met
 // consoleReader reads what autoscalers get, for the console.
 type consoleReader struct{ *dataPath }
 
-func (r consoleReader) newReader() *adapter.AutoscalerReader {
-	return adapter.NewAutoscalerReader(adapter.Parts{Source: r.readerOf(mergedTable{r.merged}), Cluster: r.cluster.view, Policies: r.cluster.policies})
-}
-
 // begin returns a reader of the values that targets are compared with.
 func (r consoleReader) begin() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
-	reader, targets := r.newReader(), r.cluster.view.Targets()
+	reader, targets := r.autoscalerReader(), r.cluster.view.Targets()
 	return func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (float64, bool) {
 		got, err := reader.Of(a, m, targets)
 		value := got.Sum.Float64()
@@ -114,7 +110,7 @@ func (r consoleReader) begin() func(*inspect.Autoscaler, *inspect.AutoscalerMetr
 
 // target returns the pods of an autoscaler's target, and the answers to its metrics.
 func (r consoleReader) target(a *inspect.Autoscaler) (t console.Target) {
-	reader := r.newReader()
+	reader := r.autoscalerReader()
 	t = targetOf(a, reader, r.cluster.view.Targets())
 	t.Asked = make([]console.Use, len(a.Metrics))
 	for i := range a.Metrics {

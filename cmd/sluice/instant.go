@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -17,8 +18,7 @@ func (p *dataPath) nudgeControllers() *wake.Nudger {
 		return nil
 	}
 	view := p.cluster.view
-	reader := adapter.NewAutoscalerReader(adapter.Parts{Source: p.readerOf(mergedTable{p.merged}), Cluster: view, Policies: p.cluster.policies})
-	source := nudgeSource{p: p, reader: reader, watches: newAnswerWatches(p.rules, p.merged)}
+	source := nudgeSource{p: p, reader: p.autoscalerReader(), watches: p.watches()}
 	return wake.NewNudger(p.cfg.instant, wake.NudgeParts{
 		Look: source.watches.Look, Watch: source.watch, Predict: source.predict,
 		Nudge: func(ctx context.Context, a *inspect.Autoscaler) (int64, wake.Outcome, error) {
@@ -48,7 +48,7 @@ func nudgeOutcome(err error) (wake.Outcome, error) {
 type nudgeSource struct {
 	p       *dataPath
 	reader  *adapter.AutoscalerReader
-	watches *answerWatches
+	watches *answer.Watches
 }
 
 // watch implements wake.NudgeParts.Watch.
@@ -56,7 +56,7 @@ func (s nudgeSource) watch(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, c
 	if _, err := s.reader.Series(a, m); err != nil {
 		return nil, err
 	}
-	return s.watches.watch(func() (metric.Query, error) { return s.reader.Series(a, m) }, changed), nil
+	return s.watches.Watch(func() (metric.Query, error) { return s.reader.Series(a, m) }, changed), nil
 }
 
 // predict implements wake.NudgeParts.Predict.

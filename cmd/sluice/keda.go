@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -21,11 +22,11 @@ func (p *dataPath) openKEDA(context.Context) (err error) {
 
 // triggers reads for KEDA's triggers.
 func (p *dataPath) triggers() triggers {
-	parts := adapter.Parts{Source: p.readerOf(p.fresh())}
+	parts := adapter.Parts{Source: p.reader()}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.Policies = p.cluster.view, p.cluster.policies
 	}
-	return triggers{adapter.NewQuestionReader(parts), newAnswerWatches(p.rules, p.merged)}
+	return triggers{p.watches(), adapter.NewQuestionReader(parts)}
 }
 
 // answers reports whether the metrics APIs would answer, and what is missing otherwise.
@@ -41,20 +42,15 @@ func (p *dataPath) answers() (bool, string) {
 	return p.replication.replica.Answers()
 }
 
-// triggers reads the table for KEDA's triggers.
+// triggers implements keda.Source.
 type triggers struct {
-	reader  *adapter.QuestionReader
-	watches *answerWatches
+	*answer.Watches
+	reader *adapter.QuestionReader
 }
-
-// Look implements keda.Source.
-func (t triggers) Look() { t.watches.Look() }
 
 // Ask implements keda.Source.
 func (t triggers) Ask(q trigger.Question) (keda.Asked, error) {
-	one := &askedTrigger{triggers: t, question: questionOf(q)}
-	_, err := t.reader.Query(one.question)
-	return one, err
+	return t.reader.Ask(questionOf(q), t.Watches)
 }
 
 func questionOf(q trigger.Question) adapter.Question {
@@ -64,53 +60,9 @@ func questionOf(q trigger.Question) adapter.Question {
 	case trigger.Namespace:
 		of.Resource, of.Object = "namespaces", q.Namespace
 	case trigger.Pods:
-		of.Resource, of.Object, of.ObjectSelector, of.RollUp = "pods", adapter.AllObjects, q.PodSelector, true
+		of.Resource, of.Object, of.ObjectSelector, of.RollUp = "pods", metric.AllObjects, q.PodSelector, true
 	default:
 		of.Resource, of.Object, _ = strings.Cut(q.Object, "/")
 	}
 	return of
-}
-
-// askedTrigger implements keda.Asked.
-type askedTrigger struct {
-	triggers
-	question adapter.Question
-	watch    *answerWatch // nil: not watched
-}
-
-// Value adds up the values of this moment: an autoscaler does the same with the API's answer.
-func (a *askedTrigger) Value() (float64, error) {
-	if a.watch != nil {
-		a.watch.Follow()
-	}
-	query, err := a.reader.Query(a.question)
-	if err != nil {
-		return 0, err
-	}
-	points, err := a.reader.Points(query)
-	if err != nil {
-		return 0, err
-	}
-	sum := metric.Number{}
-	for i := range points {
-		sum = sum.Plus(points[i].Value)
-	}
-	return sum.Float64(), nil
-}
-
-// Watch implements keda.Asked. The watches select all objects of a selector that selects some: they
-// may wake for a pod that the selector leaves out, and never miss one that was labelled since. So do
-// those of the pods of an object that may be rolled up.
-func (a *askedTrigger) Watch(changed func()) {
-	a.watch = a.watches.watch(func() (metric.Query, error) {
-		query, err := a.reader.Query(a.question)
-		query.MatchObject, query.ListObjects, query.RemovedObjects = nil, nil, nil
-		return query, err
-	}, changed)
-}
-
-// Unwatch implements keda.Asked.
-func (a *askedTrigger) Unwatch() {
-	a.watch.End()
-	a.watch = nil
 }

@@ -30,7 +30,7 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := asked.Value(); err != nil || got != want {
+		if got, err := asked.Value(); err != nil || got.Float64() != want {
 			t.Errorf("%s: %v (%v), want %v", expression, got, err, want)
 		}
 	}
@@ -73,7 +73,8 @@ func TestTriggersAddUpLabelSets(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
-		return asked.Value()
+		sum, err := asked.Value()
+		return sum.Float64(), err
 	}
 	for selector, want := range map[string]float64{"": 8.5, "queue=mail": 3, "queue in (mail,print)": 8.5} {
 		if got, err := value(trigger.Question{Namespace: "shop", Metric: "jobs:last", Object: trigger.External, Selector: selector}); err != nil || got != want {

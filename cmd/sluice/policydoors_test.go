@@ -123,7 +123,7 @@ func withDeniedMetrics(t *testing.T) *dataPath {
 		group := fmt.Sprintf("# TYPE %[1]s_group gauge\n%[1]s_group %[2]s\n# TYPE %[1]s_timer summary\n%[1]s_timer_sum %[2]s\n%[1]s_timer_count 1\n", name, value)
 		accepted(t, p, "PUT", "/metrics/job/"+name+"/namespace/shop", group)
 		// Before the policy, somebody may have read the rule's metric.
-		_, _ = p.readerOf(p.fresh()).External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("same_" + name)})
+		_, _ = p.reader().External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("same_" + name)})
 	}
 	return p
 }

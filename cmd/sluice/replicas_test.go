@@ -270,9 +270,9 @@ func TestDoorsOfAStartingReplica(t *testing.T) {
 		}
 	}
 	jobs := metric.Query{Namespace: "default", Expression: metric.ParseExpression("jobs")}
-	_, err := r.readerOf(mergedTable{r.merged}).External(jobs)
-	trigger := askedTrigger{triggers: r.triggers(), question: questionOf(trigger.Question{Namespace: "default", Metric: "jobs"})}
-	_, triggered := trigger.Value()
+	_, err := r.ownReader().External(jobs)
+	asked, _ := r.triggers().Ask(trigger.Question{Namespace: "default", Metric: "jobs"})
+	_, triggered := asked.Value()
 	ready, missing := r.api.Ready()
 	exports := r.exports()
 	if answers, _ := r.answers(); !answers {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // rulebook holds the present rules: those of rules-file and, in a cluster, MetricRules.
@@ -105,4 +106,17 @@ func (b *rulebook) rebuildLocked() {
 	all := make([]rule.Document, 0, len(b.ofFile)+len(b.ofCluster))
 	all = append(append(all, b.ofFile...), b.ofCluster...)
 	b.Replace(rule.NewSet(all, labelselector.MatchLabels, b.Set()))
+}
+
+// readsOf are the bare names of the pushed metrics that a name may be read from: its own, and those of
+// a rule's operands.
+func (b *rulebook) readsOf(namespace, name string) []string {
+	if b == nil {
+		return []string{name}
+	}
+	var all []string
+	for _, pushed := range b.Set().Pushed(metric.Query{Namespace: namespace, Expression: metric.Expression{Name: name}}) {
+		all = append(all, pushed.Name)
+	}
+	return all
 }

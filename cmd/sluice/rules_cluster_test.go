@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -187,7 +188,7 @@ func readAll(t *testing.T, set *rule.Set, all []*cluster.CustomObject, value flo
 	}
 	for _, one := range all {
 		q := metric.Query{Namespace: one.Namespace, Expression: metric.Expression{Name: "m" + one.Name[1:]}}
-		if _, err := set.Points(q, read, func() rule.Read { return read }); err != nil {
+		if _, err := set.Points(q, func() rule.Read { return read }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,11 +200,11 @@ func TestTheLastValueOfARule(t *testing.T) {
 	p := started(t, t.TempDir())
 	r := newReported(t)
 	r.book.pushed = nil
-	rules := &dataPath{rules: r.book} // the server's own has started already
+	reader := answer.New(answer.Parts{Merged: p.merged, Rules: &r.book.Current, Freshen: p.statsd.Freshen})
 	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
 	for _, value := range []string{"3", "4"} {
 		accepted(t, p, "PUT", "/v1/namespaces/shop/external/pushed", value)
-		if _, err := rules.readerOf(p.fresh()).External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
+		if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
 			t.Fatal(err)
 		}
 		r.clusterRules.report(r.book.Set(), nil)
@@ -241,7 +242,8 @@ func TestPoliciesOfTheLastValue(t *testing.T) {
 	r.shown = policy.Unseen{Policies: policies}
 	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
 	accepted(t, p, "PUT", "/v1/namespaces/shop/external/pushed", "3")
-	if _, err := (&dataPath{rules: r.book}).readerOf(p.fresh()).External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
+	reader := answer.New(answer.Parts{Merged: p.merged, Rules: &r.book.Current, Freshen: p.statsd.Freshen})
+	if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range []struct {

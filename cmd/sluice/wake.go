@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
 )
 
 // wakeTargets makes the waker of targets at zero, if it is on.
@@ -17,9 +17,8 @@ func (p *dataPath) wakeTargets() *wake.Waker {
 		return nil
 	}
 	view := p.cluster.view
-	reader := adapter.NewAutoscalerReader(adapter.Parts{Source: p.readerOf(mergedTable{p.merged}), Cluster: view, Policies: p.cluster.policies})
 	return wake.New(p.cfg.wake, wake.Parts{
-		Source: zeroSource{reader, newAnswerWatches(p.rules, p.merged), p.cfg.api.CustomMetrics, p.cfg.api.ExternalMetrics},
+		Source: zeroSource{p.watches(), p.autoscalerReader(), p.cfg.api.CustomMetrics, p.cfg.api.ExternalMetrics},
 		Scale: func(ctx context.Context, a *inspect.Autoscaler) (wake.Outcome, error) {
 			return outcomeOf(p.cluster.firstReplicas.Set(ctx, a))
 		},
@@ -51,13 +50,10 @@ func outcomeOf(err error) (wake.Outcome, error) {
 
 // zeroSource implements wake.Source.
 type zeroSource struct {
+	*answer.Watches
 	reader           *adapter.AutoscalerReader
-	watches          *answerWatches
 	custom, external bool // which metrics APIs are served
 }
-
-// Look implements wake.Source.
-func (s zeroSource) Look() { s.watches.Look() }
 
 // Ask implements wake.Source. A metric of an API that this Sluice does not serve is another server's.
 func (s zeroSource) Ask(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (wake.Asked, error) {
@@ -67,38 +63,7 @@ func (s zeroSource) Ask(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (wak
 	if m.Source == "Object" && !s.custom {
 		return nil, errors.New("this Sluice does not serve custom.metrics.k8s.io")
 	}
-	if _, err := s.reader.Series(a, m); err != nil {
-		return nil, err
-	}
-	return &zeroMetric{from: s, of: a, metric: m}, nil
-}
-
-// zeroMetric implements wake.Asked.
-type zeroMetric struct {
-	from   zeroSource
-	of     *inspect.Autoscaler
-	metric *inspect.AutoscalerMetric
-	watch  *answerWatch // nil: not watched
-}
-
-// Value implements wake.Asked. It has no targets: pods of a target are of no use at zero.
-func (z *zeroMetric) Value() (metric.Number, error) {
-	if z.watch != nil {
-		z.watch.Follow()
-	}
-	reading, err := z.from.reader.Of(z.of, z.metric, nil)
-	return reading.Sum, err
-}
-
-// Watch implements wake.Asked.
-func (z *zeroMetric) Watch(changed func()) {
-	z.watch = z.from.watches.watch(func() (metric.Query, error) { return z.from.reader.Series(z.of, z.metric) }, changed)
-}
-
-// Unwatch implements wake.Asked.
-func (z *zeroMetric) Unwatch() {
-	z.watch.End()
-	z.watch = nil
+	return s.reader.Ask(a, m, s.Watches)
 }
 
 // wakeDocument is what Sluice makes of an autoscaler's annotation; nil: it has none.

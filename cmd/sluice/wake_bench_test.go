@@ -8,6 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -20,16 +22,23 @@ func BenchmarkLookAtZero(b *testing.B) {
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
 	writer := table.NewWriter()
-	source := zeroSource{reader: adapter.NewAutoscalerReader(adapter.Parts{}), watches: newAnswerWatches(&rulebook{}, aggregate.NewMerged(table)), external: true}
+	merged, rules := aggregate.NewMerged(table), &rule.Current{}
+	reader := adapter.NewAutoscalerReader(adapter.Parts{Source: answer.New(answer.Parts{Merged: merged, Rules: rules})})
+	source := zeroSource{Watches: answer.NewWatches(merged, rules), reader: reader, external: true}
 	changes := 0
 	for i := range many {
 		name := fmt.Sprint("jobs", i)
 		if reason := writer.Apply(&metric.Sample{Name: []byte(name), Kind: metric.Gauge}); reason != metric.Applied {
 			b.Fatal(reason)
 		}
-		one := zeroMetric{from: source, of: &inspect.Autoscaler{Namespace: "shop"}, metric: &inspect.AutoscalerMetric{Source: "External", Name: name}}
-		one.Watch(func() { changes++ })
-		one.watch.Follow()
+		asked, err := source.Ask(&inspect.Autoscaler{Namespace: "shop"}, &inspect.AutoscalerMetric{Source: "External", Name: name})
+		if err != nil {
+			b.Fatal(err)
+		}
+		asked.Watch(func() { changes++ })
+		if _, err := asked.Value(); err != nil {
+			b.Fatal(err)
+		}
 	}
 	table.Roll()
 	source.Look()

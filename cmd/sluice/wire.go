@@ -210,7 +210,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
 		NewApplier: p.newApplier,
-		Reader:     pushReader{p.readerOf(p.fresh()), p.fresh()},
+		Reader:     p.reader(),
 		Series:     p.exportSource(),
 		Lister:     p.inspection(),
 		Histograms: p.cfg.table.Histograms,
@@ -248,7 +248,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 }
 
 func (p *dataPath) openAPI(context.Context) (err error) {
-	parts := adapter.Parts{Source: p.readerOf(p.fresh()), Inspect: p.inspection(), Ready: p.answers, Logger: p.log}
+	parts := adapter.Parts{Source: p.reader(), Inspect: p.inspection(), Ready: p.answers, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API = p.cluster.view, p.cluster.client.REST()
 		parts.Policies = p.cluster.policies

@@ -43,7 +43,7 @@ func (r *Resolver) ruleByTrust(who *sender, o *metric.Object) rule {
 // rightTo is the right that an account needs for an object's samples. Samples of a Namespace object
 // are in that namespace.
 func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
-	if o.Resource == namespaces && o.Name != allObjects {
+	if o.Resource == namespaces && o.Name != metric.AllObjects {
 		return metric.Right{Verb: verb, Namespace: o.Name}
 	}
 	return metric.Right{Verb: verb, Namespace: o.Namespace}
@@ -59,14 +59,11 @@ func granted(a *metric.Principal, r metric.Right) rule {
 	return rightUnknown
 }
 
-// namespaces is the resource of Namespace objects; allObjects stands for all objects of a resource.
-const (
-	namespaces = "namespaces"
-	allObjects = "*"
-)
+// namespaces is the resource of Namespace objects.
+const namespaces = "namespaces"
 
 // May reports whether a sender may push, read or delete the series of an object; the rules are the
-// same for all three. The object name "*" stands for all objects of the resource in the namespace.
+// same for all three. The object name metric.AllObjects stands for all objects of the resource in the namespace.
 // May returns metric.Applied, metric.Identity or metric.Pending, and a text that explains the last
 // two. The right is one that an account would need: it was not granted or, if the answer is
 // metric.Pending, nobody has asked for it yet.

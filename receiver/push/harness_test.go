@@ -195,6 +195,8 @@ func (t *table) matching(q metric.Query) []key {
 func (t *table) Objects(q metric.Query) ([]metric.Point, error)  { return t.read(q) }
 func (t *table) External(q metric.Query) ([]metric.Point, error) { return t.read(q) }
 
+func (t *table) Computes(metric.Query) bool { return false }
+
 func (t *table) read(q metric.Query) ([]metric.Point, error) {
 	if q.Expression.Name == "unready" {
 		return nil, metric.NotReadyf("the pods of Services are not known yet")

@@ -93,9 +93,6 @@ type Parts struct {
 // Replicas are this process and the others that answer for it.
 type Replicas = httpserver.Replicas
 
-// Computer is a Reader of metrics that rules compute. Readers may lack it.
-type Computer = native.Computer
-
 // SeriesCache is the line cache of an Applier. Appliers may lack it.
 type SeriesCache = httpserver.SeriesCache
 

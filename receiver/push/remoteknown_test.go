@@ -30,7 +30,7 @@ func startTwin(t *testing.T, newApplier func(*aggregate.Table) receiver.Applier)
 		config := aggregate.DefaultConfig()
 		config.Windows = []time.Duration{10 * time.Second, time.Hour}
 		table = aggregate.New(config, identity.New(identity.DefaultConfig(), cluster{}, nil).Describe, p.Logger)
-		p.NewApplier, p.Reader = func() receiver.Applier { return newApplier(table) }, table
+		p.NewApplier, p.Reader = func() receiver.Applier { return newApplier(table) }, readerOf(table)
 	})
 	h.table = nil
 	return twin{gateway{h}, table}
@@ -41,11 +41,11 @@ func (w twin) holds(names []string) (all []string) {
 	for _, name := range names {
 		for _, stat := range []metric.Stat{metric.Total, metric.Last, metric.Count} {
 			asked := metric.Expression{Name: name, Stat: stat}
-			points, err := w.table.External(metric.Query{Namespace: "default", Expression: asked})
+			points, err := readerOf(w.table).External(metric.Query{Namespace: "default", Expression: asked})
 			for _, p := range points {
 				all = append(all, fmt.Sprint(name, stat, p.Labels, p.Value))
 			}
-			pods, failed := w.table.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: asked})
+			pods, failed := readerOf(w.table).Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: asked})
 			for _, p := range pods {
 				all = append(all, fmt.Sprint(name, stat, p.Object, p.Value))
 			}

@@ -14,9 +14,12 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/answer"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/push/native"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -77,6 +80,11 @@ func benchmarkWrites(b *testing.B, series int, requests [][]byte) {
 
 // serveTable serves pushes to a real table with the real identities, until the test ends. The table
 // doesn't run.
+// readerOf reads a table.
+func readerOf(table *aggregate.Table) native.Reader {
+	return answer.New(answer.Parts{Merged: aggregate.NewMerged(table), Rules: &rule.Current{}})
+}
+
 func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier, windows ...time.Duration) (*Server, *aggregate.Table) {
 	log := slog.New(slog.DiscardHandler)
 	config := aggregate.DefaultConfig()
@@ -87,7 +95,7 @@ func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	s, err := New(cfg, Parts{
-		NewApplier: func() receiver.Applier { return newApplier(table) }, Reader: table, Resources: cluster{},
+		NewApplier: func() receiver.Applier { return newApplier(table) }, Reader: readerOf(table), Resources: cluster{},
 		Ledger: ledger.New(), Logger: log,
 	})
 	if err != nil {

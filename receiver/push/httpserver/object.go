@@ -30,7 +30,7 @@ func (p *Path) Check(all bool) *Fault {
 }
 
 // AllObjects is the name by which a read or a delete means every object of the resource.
-const AllObjects = "*"
+const AllObjects = metric.AllObjects
 
 // CheckNamespace checks that a namespace is an RFC 1123 label.
 func CheckNamespace(ns string) *Fault {

@@ -114,6 +114,8 @@ type Reader interface {
 	// Delete removes the series that the query would read, and returns how many. It uses
 	// Expression.Name only.
 	Delete(metric.Query) int
+	// Computes reports whether a rule computes the metric of a query, so values don't add up.
+	Computes(metric.Query) bool
 }
 
 // New makes the handler. alive reports whether an object's values may be read; nil: all may. Without
@@ -122,12 +124,6 @@ type Reader interface {
 func New(reader Reader, alive func(metric.Object) bool, policies policy.Checker,
 	requirements func(selector string) ([]policy.Requirement, error)) *Handler {
 	return &Handler{reader, alive, policies, requirements}
-}
-
-// Computer is a Reader of metrics that rules compute.
-type Computer interface {
-	// Computes reports whether a rule computes the metric of a query, so values don't add up.
-	Computes(metric.Query) bool
 }
 
 // Routes returns the routes of the protocol.
@@ -223,9 +219,8 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 // adds reports whether the values of the stat add up. The bare name is the last value without a
 // window, otherwise the rate if the metric is a counter. Only a counter has a total.
 func (h *Handler) adds(q *asked, points []metric.Point) bool {
-	computer, rules := h.reader.(Computer)
 	switch {
-	case rules && computer.Computes(q.Query):
+	case h.reader.Computes(q.Query):
 		return false
 	case q.Expression.Stat != metric.NoStat:
 		return q.Expression.Stat.Additive()

@@ -1,0 +1,74 @@
+package answer
+
+import (
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Parts are the dependencies of a Reader. Cluster and Workloads are both set, or neither: standalone.
+type Parts struct {
+	Merged    *aggregate.Merged
+	Rules     *rule.Current
+	Cluster   rollup.Cluster
+	Workloads rollup.Workloads
+	// Freshen applies what sockets still gather, before each read and deletion; nil: it may come later.
+	Freshen func()
+	// Deleting is told of each deletion before it; nil: nobody is.
+	Deleting func(metric.Query)
+}
+
+// Reader answers queries. Any goroutine may use it. Errors wrap metric.ErrNotFound, metric.ErrNotReady or
+// metric.ErrInvalidQuery, and readers see their messages.
+type Reader struct {
+	parts  Parts
+	pushed *rollup.Reader
+}
+
+// New makes a Reader.
+func New(parts Parts) *Reader {
+	r := &Reader{parts: parts}
+	r.pushed = rollup.New(rollup.Parts{Begin: r.begin, Cluster: parts.Cluster, Workloads: parts.Workloads})
+	return r
+}
+
+func (r *Reader) begin() rollup.Snapshot {
+	if r.parts.Freshen != nil {
+		r.parts.Freshen()
+	}
+	return r.parts.Merged.Begin()
+}
+
+// Objects returns one point per object that has the metric, sorted by name. The caller owns the points.
+func (r *Reader) Objects(q metric.Query) ([]metric.Point, error) {
+	return r.parts.Rules.Set().Points(q, func() rule.Read { return r.pushed.Begin().Objects })
+}
+
+// External returns the points of a namespace's external metric, which the client adds up. The caller owns
+// the points.
+func (r *Reader) External(q metric.Query) ([]metric.Point, error) {
+	q.Resource, q.Object = "", ""
+	return r.parts.Rules.Set().Points(q, func() rule.Read { return r.pushed.Begin().External })
+}
+
+// Listed returns the existing metrics, sorted by resource (external first) and name: up to limit external
+// ones, then up to limit of objects.
+func (r *Reader) Listed(limit int) []metric.Discovered {
+	return r.parts.Rules.Set().Listed(r.parts.Merged.Listed(limit))
+}
+
+// Computes reports whether a rule computes the metric of a query. Its values don't add up.
+func (r *Reader) Computes(q metric.Query) bool { return r.parts.Rules.Set().Computes(&q) }
+
+// Delete removes the series that a query selects, at all replicas, and returns their number: own series
+// only, never those of an object's pods.
+func (r *Reader) Delete(q metric.Query) int {
+	if r.parts.Freshen != nil {
+		r.parts.Freshen()
+	}
+	if r.parts.Deleting != nil {
+		r.parts.Deleting(q)
+	}
+	return r.parts.Merged.Delete(q)
+}

@@ -1,0 +1,93 @@
+package answer
+
+import (
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Watches notice that answers may have changed. One goroutine uses them and each Watch.
+type Watches struct {
+	rules  *rule.Current
+	series *aggregate.Watches
+	set    *rule.Set // at the last look
+	all    map[*Watch]struct{}
+}
+
+// NewWatches makes Watches without a Watch.
+func NewWatches(merged *aggregate.Merged, rules *rule.Current) *Watches {
+	return &Watches{rules: rules, series: merged.NewWatches(), set: rules.Set(), all: map[*Watch]struct{}{}}
+}
+
+// Look calls the function of each Watch whose answer may have changed since the last call. The functions must
+// not use the Watches.
+func (w *Watches) Look() {
+	if set := w.rules.Set(); set != w.set {
+		w.set = set
+		for watch := range w.all {
+			watch.changed()
+		}
+	}
+	w.series.Look()
+}
+
+// Watch watches the answer to a query. The query is asked for before the first reading, and when the rules
+// are others.
+func (w *Watches) Watch(query func() (metric.Query, error), changed func()) *Watch {
+	watch := &Watch{among: w, query: query, changed: changed}
+	w.all[watch] = struct{}{}
+	return watch
+}
+
+// Watch watches all pushed metrics that an answer is read from.
+type Watch struct {
+	among   *Watches
+	query   func() (metric.Query, error)
+	changed func()
+	metrics []*aggregate.Watch
+	set     *rule.Set // by which there are metrics
+}
+
+// Follow is called before each reading. It finds what is to be watched since the last one.
+func (w *Watch) Follow() {
+	if set := w.among.rules.Set(); w.metrics == nil || set != w.set {
+		w.forget()
+		if query, err := w.query(); err == nil {
+			w.metrics, w.set = w.among.pushed(set, query, w.changed), set
+		}
+	}
+	for _, series := range w.metrics {
+		series.Follow()
+	}
+}
+
+func (w *Watch) forget() {
+	for _, series := range w.metrics {
+		series.End()
+	}
+	w.metrics, w.set = nil, nil
+}
+
+// End ends the watch. A nil Watch has ended.
+func (w *Watch) End() {
+	if w != nil {
+		w.forget()
+		delete(w.among.all, w)
+	}
+}
+
+// pushed watches what a query reads: the metric, the operands if a rule computes it, and the pods' metrics
+// if they may be rolled up.
+func (w *Watches) pushed(set *rule.Set, q metric.Query, changed func()) (all []*aggregate.Watch) {
+	for _, expression := range set.Pushed(q) {
+		read := q
+		read.Expression = expression
+		all = append(all, w.series.Watch(read, changed))
+		if rollup.MayRollUp(&read) {
+			read.Resource, read.Object = "pods", metric.AllObjects
+			all = append(all, w.series.Watch(read, changed))
+		}
+	}
+	return all
+}
