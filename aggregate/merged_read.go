@@ -23,7 +23,7 @@ type mergedRead struct {
 	same  []part // of the current object
 	twins []twin // of the current object, selected
 	rest  []twin // of twins: not returned yet
-	room  [2]part
+	room  [1]part
 
 	evaluation
 }
@@ -46,7 +46,7 @@ type twin struct {
 
 func newMergedRead(sources []source) *mergedRead {
 	r := &mergedRead{sources: sources, own: ownSource(sources), at: noSource}
-	r.parts, r.same = r.room[:0:1], r.room[1:1] // enough for one origin
+	r.same = r.room[:0] // enough for one origin
 	return r
 }
 
@@ -185,7 +185,10 @@ func (r *mergedRead) use(source int) {
 func (r *mergedRead) readFrom(source int) {
 	r.use(source)
 	s := &r.sources[source]
-	if date := s.now.Date(); s.course.CutOff && (r.asOf.IsZero() || date.Before(r.asOf)) {
+	if !s.course.CutOff {
+		return
+	}
+	if date := s.now.Date(); r.asOf.IsZero() || date.Before(r.asOf) {
 		r.asOf = date
 	}
 }
@@ -200,6 +203,9 @@ func (r *mergedRead) beginMerged(k metric.Kind) {
 // next returns the entries of the next object in the order of names, one from each origin that has
 // it; none at the end. The result is valid until the next call.
 func (r *mergedRead) next() []part {
+	if len(r.sources) == 1 {
+		return r.nextOfOne(&r.sources[0])
+	}
 	if len(r.parts) == 0 {
 		r.nextName()
 	}
@@ -216,6 +222,16 @@ func (r *mergedRead) next() []part {
 		}
 	}
 	r.parts = rest
+	return r.same
+}
+
+// nextOfOne is next for one origin, which has no entry twice.
+func (r *mergedRead) nextOfOne(s *source) []part {
+	if len(s.found) == 0 {
+		return nil
+	}
+	r.same = append(r.same[:0], part{0, s.found[0]})
+	r.visit(s)
 	return r.same
 }
 

@@ -90,7 +90,7 @@ func (r *mergedRead) countKinds() (objects, born index.KindCounts) {
 // series is older, then the first origin's.
 func (r *mergedRead) kindOf(parts []part) metric.Kind {
 	k := parts[0].Entry.Kind
-	if !slices.ContainsFunc(parts, func(p part) bool { return p.Entry.Kind != k }) {
+	if len(parts) == 1 || !slices.ContainsFunc(parts, func(p part) bool { return p.Entry.Kind != k }) {
 		return k
 	}
 	oldest := 0.0
