@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/adapter/customkind"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
@@ -44,7 +46,7 @@ type clusterSide struct {
 	nudger *wake.Nudger
 	nudges *cluster.Nudges
 	// policies restrict who may read external metrics.
-	policies *policies
+	policies *customkind.Policies
 	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
 	// reconciled is set once the restored table is reconciled with the cluster view: responses are
@@ -108,12 +110,11 @@ func (p *dataPath) joinCluster() {
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
 		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
 	})
-	c.policies = p.watchPolicies()
-	c.policies.reconciled = c.reconciled.Load
+	c.policies = customkind.WatchPolicies(c.view, policy.New(p.table.DefaultWindow()), c.reconciled.Load)
 	c.autoscalers = p.watchAutoscalers()
 	c.waker, c.nudger = p.wakeTargets(), p.nudgeControllers()
-	p.rules.changed = c.rulesChanged
-	p.watchRules()
+	p.rules.Changed = c.rulesChanged
+	customkind.WatchRules(c.view, p.rules, policy.Unseen{Policies: c.policies})
 	c.view.Observe(c.observer())
 }
 

@@ -36,7 +36,7 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	}
 	if p.cluster.view != nil {
 		reader := consoleReader{p}
-		parts.Readable = p.cluster.policies.readable
+		parts.Readable = p.cluster.policies.Readable
 		parts.Target, parts.Begin, parts.Groups = reader.target, reader.begin, reader.groups
 		if parts.Access, err = p.consoleAccess(); err != nil {
 			return err

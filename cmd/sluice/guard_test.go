@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/customkind"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -86,7 +87,7 @@ type guardedPath struct {
 func newPath(tb testing.TB) (*guardedPath, *aggregate.Table) {
 	cfg := defaultConfig()
 	cfg.standalone = true
-	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(rulebook)}
+	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(customkind.Rulebook)}
 	if err := p.makeTable(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/customkind"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/adapter/policy"
@@ -29,7 +30,7 @@ type inspection struct {
 	limitSources func(namespace string, ofPods bool) []string
 	// autoscalers returns those of a namespace; empty: of all. Nil: there are none.
 	autoscalers func(namespace string) []inspect.Autoscaler
-	rules       *rulebook
+	rules       *customkind.Rulebook
 	// policies returns those of the cluster. Nil: there are none.
 	policies func() []*policy.Policy
 	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
@@ -44,7 +45,7 @@ func (p *dataPath) inspection() inspection {
 	if p.cluster.view != nil {
 		i.limits, i.limitSources = p.cluster.limits, p.cluster.view.LimitSources
 		i.autoscalers = p.autoscalerDocuments
-		i.policies, i.unknownPolicies = p.cluster.policies.set.Policies, p.cluster.policies.unknown
+		i.policies, i.unknownPolicies = p.cluster.policies.List, p.cluster.policies.Unknown
 	}
 	if p.replication.replica != nil {
 		i.away = p.replication.replica.Away
@@ -169,7 +170,7 @@ func (i inspection) readers(namespace string) map[metricRead][]string {
 				of.source = inspect.SourcePods // of a pod, or rolled up from pods
 			}
 			name := a.Namespace + "/" + a.Name
-			for _, pushed := range i.rules.readsOf(a.Namespace, of.name) {
+			for _, pushed := range i.rules.ReadsOf(a.Namespace, of.name) {
 				if of.name = pushed; !slices.Contains(readers[of], name) {
 					readers[of] = append(readers[of], name)
 				}
@@ -415,4 +416,38 @@ func (i inspection) Autoscalers(q inspect.Query) (page inspect.Page[inspect.Auto
 		return a.Namespace, a.Name, a.Key()
 	}
 	return inspect.Paged(q, i.autoscalers(q.Namespace), describe)
+}
+
+// Rules implements inspect.Source.
+func (i inspection) Rules(q inspect.Query) inspect.Page[inspect.Rule] {
+	var all []inspect.Rule
+	if i.rules != nil {
+		all = i.rules.Listed()
+	}
+	return inspect.Paged(q, all, func(r *inspect.Rule) (namespace, name string, key inspect.Key) {
+		return r.Namespace, r.Name, inspect.Key{r.Namespace, r.Name}
+	})
+}
+
+// Policies implements inspect.Source.
+func (i inspection) Policies(q inspect.Query) inspect.Page[inspect.Policy] {
+	if i.policies == nil {
+		return inspect.Page[inspect.Policy]{}
+	}
+	found := inspect.Paged(q, i.policies(), func(p **policy.Policy) (namespace, name string, key inspect.Key) {
+		return (*p).Namespace, (*p).Name, inspect.Key{(*p).Namespace, (*p).Name}
+	})
+	page := inspect.Page[inspect.Policy]{Items: make([]inspect.Policy, len(found.Items)), Next: found.Next}
+	for n, one := range found.Items {
+		page.Items[n] = customkind.ListedPolicy(one)
+	}
+	return page
+}
+
+// UnknownPolicies implements inspect.Source.
+func (i inspection) UnknownPolicies() error {
+	if i.unknownPolicies == nil {
+		return nil
+	}
+	return i.unknownPolicies()
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/adapter/customkind"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
@@ -33,7 +34,7 @@ func TestMemoryOfASeries(t *testing.T) {
 	cfg := defaultConfig()
 	cfg.standalone = true
 	cfg.table.MaxSeries, cfg.table.MaxBytes = max(cfg.table.MaxSeries, series), max(cfg.table.MaxBytes, int64(series)*512)
-	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(rulebook)}
+	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(customkind.Rulebook)}
 	if err := p.makeTable(t.Context()); err != nil {
 		t.Fatal(err)
 	}

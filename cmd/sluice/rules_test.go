@@ -1,20 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
-	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
 )
@@ -108,9 +103,9 @@ func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 		}
 	}
 	accepted(t, p, "PUT", "/v1/namespaces/shop/external/busy_ratio", "1")
-	p.rules.lookSoon()
+	p.rules.LookSoon()
 	for range 3000 { // at most a minute
-		if strings.Contains(fmt.Sprint(p.rules.listed()), inspect.RulePushed) {
+		if strings.Contains(fmt.Sprint(p.rules.Listed()), inspect.RulePushed) {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -165,52 +160,6 @@ func TestATriggerOfARule(t *testing.T) {
 	push("pods/web-2/busy_workers", "1")
 	if v, err := asked.Value(); err != nil || v.Float64() != 0.5 {
 		t.Errorf("%v %v: must be the ratio of sums", v, err)
-	}
-}
-
-// rules-file is read again when it changes; a file with a fault changes nothing.
-func TestRulesFileIsReadAgain(t *testing.T) {
-	file := rulesFile(t, busyRules)
-	var log strings.Builder
-	b, err := newRulebook(file, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changes := 0
-	b.changed = func() { changes++ }
-	write := func(text string, at int) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		stamp := time.Now().Add(time.Duration(at) * time.Minute)
-		if err := os.Chtimes(file, stamp, stamp); err != nil {
-			t.Fatal(err)
-		}
-		b.reread()
-	}
-	b.reread()
-	before := b.Set().Rule("shop", "busy_ratio")
-	if before == nil || changes > 0 {
-		t.Fatalf("%v, %d changes", before, changes)
-	}
-	write(strings.ReplaceAll(busyRules, "busy / total", "busy / totl"), 1)
-	if b.Set().Rule("shop", "busy_ratio") != before || changes > 0 || !strings.Contains(log.String(), "rules-file is invalid") {
-		t.Errorf("a fault changed the rules: %s", &log)
-	}
-	write(strings.ReplaceAll(busyRules, "busy_ratio", "busy_share"), 2)
-	if b.Set().Rule("shop", "busy_ratio") != nil || b.Set().Rule("shop", "busy_share") == nil || changes != 1 {
-		t.Errorf("the change was not read: %d changes", changes)
-	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	b.reread()
-	if b.Set().Rule("shop", "busy_share") == nil {
-		t.Error("the rules ended with their file")
-	}
-	if _, err := newRulebook(file, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("a missing file is no fault at the start")
 	}
 }
 
@@ -309,74 +258,6 @@ func TestRuleTest(t *testing.T) {
 		if code != c.code || !strings.Contains(out+errs, c.want) {
 			t.Errorf("%v: %d %s %s; want %d with %q", c.args, code, out, errs, c.code, c.want)
 		}
-	}
-}
-
-// A pushed metric of a rule's name is found at the start, after each change of the rules, and ten seconds
-// after it is pushed, by one goroutine.
-func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
-	file := rulesFile(t, busyRules)
-	synctest.Test(t, func(t *testing.T) {
-		b, err := newRulebook(file, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var pushed atomic.Value
-		var looks atomic.Int32
-		pushed.Store("busy_ratio")
-		b.pushed = func(_, name string) string {
-			if name != pushed.Load() {
-				return ""
-			}
-			return "of pods"
-		}
-		b.anyPushed = func(names map[string]bool) map[string]bool {
-			looks.Add(1)
-			return names
-		}
-		state := func(want string) {
-			t.Helper()
-			synctest.Wait()
-			for _, one := range b.listed() {
-				if one.Name == "busy" && one.State != want {
-					t.Errorf("%s after %d looks; want %s", one.State, looks.Load(), want)
-				}
-			}
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { defer close(done); _ = b.run(ctx) }()
-		state(inspect.RulePushed)
-		pushed.Store("other")
-		b.SetClusterRules([]rule.Document{{Name: "of-cluster", Namespace: "shop", Spec: rule.Spec{Metric: "other", Let: map[string]string{"x": "y"}, Value: "x"}}})
-		state("Accepted")
-		pushed.Store("busy_ratio")
-		time.Sleep(11 * time.Second)
-		state(inspect.RulePushed)
-		if n := looks.Load(); n != 3 {
-			t.Errorf("%d looks", n)
-		}
-		stop()
-		<-done
-	})
-}
-
-// A metric that several operands read, with selectors of their own, is listed once.
-func TestAListedRuleNamesEachMetricOnce(t *testing.T) {
-	b, err := newRulebook(rulesFile(t, `apiVersion: sluice.dev/v1alpha1
-kind: MetricRule
-metadata: {name: apdex, namespace: shop}
-spec:
-  metric: apdex
-  let: {satisfied: requests, all: requests, past: "requests:count:10s"}
-  selectors: {satisfied: zone=satisfied}
-  value: satisfied / all + past
-`), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if listed := b.listed(); len(listed) != 1 || strings.Join(listed[0].From, " ") != "requests requests:count:10s" {
-		t.Errorf("%+v", listed)
 	}
 }
 

@@ -41,7 +41,7 @@ func (p *dataPath) stages() []stage {
 		// The store's last flush is handed over, then the connections end.
 		all = append(all, stage{"replicas", r.replica.Run}, stage{"bus", r.bus.Run})
 	}
-	all = append(all, stage{"api", p.api.Run}, stage{"rules", p.rules.run})
+	all = append(all, stage{"api", p.api.Run}, stage{"rules", p.rules.Run})
 	if p.keda != nil {
 		all = append(all, stage{"keda", p.keda.Run})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/console"
+	"github.com/sluice-metrics/sluice/adapter/customkind"
 	"github.com/sluice-metrics/sluice/adapter/export/otlp"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/adapter/keda"
@@ -57,7 +58,7 @@ type dataPath struct {
 
 	cluster     clusterSide
 	replication replication
-	rules       *rulebook
+	rules       *customkind.Rulebook
 	resolver    *identity.Resolver
 	senders     *record.Senders
 	pushers     *record.Pushers
@@ -128,7 +129,7 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 
 // readRules reads rules-file, before anything else can fail for a longer time.
 func (p *dataPath) readRules(context.Context) (err error) {
-	p.rules, err = newRulebook(p.cfg.rulesFile, p.log)
+	p.rules, err = customkind.NewRulebook(p.cfg.rulesFile, p.log)
 	switch of := new(fs.PathError); {
 	case errors.As(err, &of):
 		return p.cfg.fault("rules-file", "cannot be read: %v", err)
@@ -161,7 +162,7 @@ func (p *dataPath) makeTable(context.Context) error {
 		return reason
 	}, p.log)
 	p.merged = aggregate.NewMerged(p.table)
-	p.rules.pushed, p.rules.anyPushed = p.pushedSomewhere, p.merged.Pushed
+	p.rules.Pushed, p.rules.AnyPushed = p.pushedSomewhere, p.merged.Pushed
 	p.groups = group.New(p.cfg.groupBounds(), p.merged)
 	p.joinCluster()
 	p.replicate()

@@ -1,4 +1,4 @@
-package main
+package customkind
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
@@ -34,7 +35,7 @@ func (f reportFunc) Report(of *cluster.CustomObject, status cluster.CustomStatus
 
 func newReported(t *testing.T) *reported {
 	t.Helper()
-	book, err := newRulebook("", slog.New(slog.DiscardHandler))
+	book, err := NewRulebook("", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,11 +46,11 @@ func newReported(t *testing.T) *reported {
 	for _, kind := range r.kinds {
 		kind.objects = reportFunc(func(of *cluster.CustomObject, status cluster.CustomStatus) { r.statuses[of.Name] = status })
 	}
-	book.changed = func() { r.rebuilds++ }
-	book.anyPushed = func(names map[string]bool) map[string]bool {
+	book.Changed = func() { r.rebuilds++ }
+	book.AnyPushed = func(names map[string]bool) map[string]bool {
 		return map[string]bool{r.pushed: names[r.pushed]}
 	}
-	book.pushed = func(_, name string) string {
+	book.Pushed = func(_, name string) string {
 		if name != r.pushed {
 			t.Errorf("all metrics are looked at for %q, which is not pushed", name)
 		}
@@ -58,7 +59,7 @@ func newReported(t *testing.T) *reported {
 	return r
 }
 
-// changed tells of objects, and looks for pushed metrics as the goroutine of rulebook.run does.
+// changed tells of objects, and looks for pushed metrics as the goroutine of Rulebook.run does.
 func (r *reported) changed(kind *customKind[rule.Document], now []*cluster.CustomObject) {
 	r.clusterRules.changed(kind, now)
 	r.book.lookForPushed()
@@ -194,16 +195,30 @@ func readAll(t *testing.T, set *rule.Set, all []*cluster.CustomObject, value flo
 	}
 }
 
+// pushedTo returns what sets the external metric "pushed" of shop, and a reader of it and of rules.
+func pushedTo(t *testing.T, book *Rulebook) (push func(int64), reader *answer.Reader) {
+	table := aggregate.New(aggregate.DefaultConfig(), func(_ *metric.Sample, d *metric.Description) metric.Reason {
+		d.Object = metric.Object{Namespace: "shop"}
+		return metric.Applied
+	}, slog.New(slog.DiscardHandler))
+	writer := table.NewWriter()
+	return func(value int64) {
+		t.Helper()
+		if r := writer.Apply(&metric.Sample{Name: []byte("pushed"), Kind: metric.Gauge, Op: metric.Assign, Whole: value}); r != metric.Applied {
+			t.Fatal(r)
+		}
+	}, answer.New(answer.Parts{Merged: aggregate.NewMerged(table), Rules: &book.Current})
+}
+
 // A value that a reader got is in the status, and is not written more often than once a minute.
 func TestTheLastValueOfARule(t *testing.T) {
 	t.Parallel()
-	p := started(t, t.TempDir())
 	r := newReported(t)
-	r.book.pushed = nil
-	reader := answer.New(answer.Parts{Merged: p.merged, Rules: &r.book.Current, Freshen: p.statsd.Freshen})
+	push, reader := pushedTo(t, r.book)
+	r.book.Pushed = nil
 	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
-	for _, value := range []string{"3", "4"} {
-		accepted(t, p, "PUT", "/v1/namespaces/shop/external/pushed", value)
+	for _, value := range []int64{3, 4} {
+		push(value)
 		if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +231,7 @@ func TestTheLastValueOfARule(t *testing.T) {
 
 // The watch tells of each status that is written. That is no change of the rules.
 func BenchmarkStatusOfARule(b *testing.B) {
-	book, err := newRulebook("", slog.New(slog.DiscardHandler))
+	book, err := NewRulebook("", slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -235,14 +250,13 @@ func BenchmarkStatusOfARule(b *testing.B) {
 // some of them: of the rule's name, or of an operand.
 func TestPoliciesOfTheLastValue(t *testing.T) {
 	t.Parallel()
-	p := started(t, t.TempDir())
 	r := newReported(t)
-	r.book.pushed = nil
+	push, reader := pushedTo(t, r.book)
+	r.book.Pushed = nil
 	policies, kinds := newWatched()
 	r.shown = policy.Unseen{Policies: policies}
 	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
-	accepted(t, p, "PUT", "/v1/namespaces/shop/external/pushed", "3")
-	reader := answer.New(answer.Parts{Merged: p.merged, Rules: &r.book.Current, Freshen: p.statsd.Freshen})
+	push(3)
 	if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package customkind
 
 import (
 	"encoding/json"
@@ -11,32 +11,37 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// policies keeps the set of policies equal to the objects of both kinds in the cluster, and reports
+// Policies keeps the set of policies equal to the objects of both kinds in the cluster, and reports
 // their faults.
-type policies struct {
+type Policies struct {
 	*customKinds[*policy.Policy]
 	set *policy.Set
 	// reconciled reports whether the restored data are those of the namespaces that exist now.
 	reconciled func() bool
 }
 
-func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *policies {
-	p := &policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies", event), set: set,
+func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *Policies {
+	p := &Policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies", event), set: set,
 		reconciled: func() bool { return true }}
 	p.read, p.apply = compilePolicy, p.replace
 	return p
 }
 
-// watchPolicies watches both kinds.
-func (p *dataPath) watchPolicies() *policies {
-	all := newPolicies(policy.New(p.table.DefaultWindow()), p.cluster.view.Event)
-	all.watch(p.cluster.view)
+// WatchPolicies keeps a set equal to the policies of a cluster. reconciled reports whether the restored data are
+// those of the namespaces that exist now.
+func WatchPolicies(view *cluster.View, set *policy.Set, reconciled func() bool) *Policies {
+	all := newPolicies(set, view.Event)
+	all.reconciled = reconciled
+	all.watch(view)
 	return all
 }
 
-// unknown is the error of every request while the cluster may have policies that the set lacks: nobody may
+// List returns the policies.
+func (p *Policies) List() []*policy.Policy { return p.set.Policies() }
+
+// Unknown is the error of every request while the cluster may have policies that the set lacks: nobody may
 // read an external metric.
-func (p *policies) unknown() error {
+func (p *Policies) Unknown() error {
 	var missing []string
 	for _, k := range p.kinds {
 		if !k.objects.Known() {
@@ -57,33 +62,33 @@ func (p *policies) unknown() error {
 }
 
 // Check implements policy.Checker.
-func (p *policies) Check(r policy.Request) error {
-	if err := p.unknown(); err != nil {
+func (p *Policies) Check(r policy.Request) error {
+	if err := p.Unknown(); err != nil {
 		return err
 	}
 	return p.set.Check(r)
 }
 
 // MayHave implements policy.Checker.
-func (p *policies) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool {
-	return p.unknown() == nil && p.set.MayHave(namespace, e, lookup, reader)
+func (p *Policies) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool {
+	return p.Unknown() == nil && p.set.MayHave(namespace, e, lookup, reader)
 }
 
 // Hidden implements adapter.Policies.
-func (p *policies) Hidden(name string) bool { return p.unknown() != nil || p.set.Hidden(name) }
+func (p *Policies) Hidden(name string) bool { return p.Unknown() != nil || p.set.Hidden(name) }
 
 // Governs implements policy.Checker.
-func (p *policies) Governs(namespace string, e metric.Expression) bool {
-	return p.unknown() != nil || p.set.Governs(namespace, e)
+func (p *Policies) Governs(namespace string, e metric.Expression) bool {
+	return p.Unknown() != nil || p.set.Governs(namespace, e)
 }
 
-// readable is what a reader of the console may have.
-func (p *policies) readable(reader metric.Reader) inspect.Readable {
+// Readable is what a reader of the console may have.
+func (p *Policies) Readable(reader metric.Reader) inspect.Readable {
 	return policy.Leave{Policies: p, Reader: reader}
 }
 
 // replace replaces the set, and reports on each policy: new ones may put others above a bound.
-func (p *policies) replace(all []*policy.Policy) {
+func (p *Policies) replace(all []*policy.Policy) {
 	p.set.Replace(all)
 	faults := map[policy.Meta][]string{}
 	for _, one := range p.set.Policies() {
@@ -110,7 +115,7 @@ func compilePolicy(of *cluster.CustomObject) *policy.Policy {
 }
 
 // reportPolicyLocked says whether a policy is as its author meant it.
-func (p *policies) reportPolicyLocked(kind *customKind[*policy.Policy], of *cluster.CustomObject, faults []string) {
+func (p *Policies) reportPolicyLocked(kind *customKind[*policy.Policy], of *cluster.CustomObject, faults []string) {
 	condition := cluster.Condition{Type: "Accepted", True: true, Reason: "Compiled", Message: "the policy is in force"}
 	if len(faults) > 0 {
 		condition = cluster.Condition{Type: "Accepted", Reason: "Faulty",

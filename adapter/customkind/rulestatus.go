@@ -1,4 +1,4 @@
-package main
+package customkind
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -18,7 +17,7 @@ import (
 // became of them, with their last values.
 type clusterRules struct {
 	*customKinds[rule.Document] // whose lock guards the rest, too
-	book                        *rulebook
+	book                        *Rulebook
 	// shown are the values that everybody may see who may read the rule; nil: all.
 	shown inspect.Readable
 
@@ -27,10 +26,10 @@ type clusterRules struct {
 	renewed time.Time
 }
 
-func newClusterRules(book *rulebook, event func(on metric.Object, reason, about, message string)) *clusterRules {
+func newClusterRules(book *Rulebook, event func(on metric.Object, reason, about, message string)) *clusterRules {
 	c := &clusterRules{customKinds: newCustomKinds[rule.Document]("metricrules", "clustermetricrules", event),
 		book: book, value: map[string]ruleValue{}}
-	c.read, c.apply, book.review = ruleDocument, book.SetClusterRules, c.report
+	c.read, c.apply, book.review = ruleDocument, book.setClusterRules, c.report
 	return c
 }
 
@@ -47,13 +46,12 @@ const (
 	mostValueWrites = int(rulesReview / time.Second)
 )
 
-// watchRules watches both kinds.
-func (p *dataPath) watchRules() {
-	all := newClusterRules(p.rules, p.cluster.view.Event)
-	if p.cluster.policies != nil {
-		all.shown = policy.Unseen{Policies: p.cluster.policies}
-	}
-	all.watch(p.cluster.view)
+// WatchRules keeps a Rulebook equal to the rules of a cluster. shown are the values that everybody may see who
+// may read the rule; nil: all.
+func WatchRules(view *cluster.View, book *Rulebook, shown inspect.Readable) {
+	all := newClusterRules(book, view.Event)
+	all.shown = shown
+	all.watch(view)
 }
 
 // ruleDocument reads an object. A spec that cannot be read is a fault of the rule.

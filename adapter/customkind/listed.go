@@ -1,26 +1,17 @@
-package main
+package customkind
 
 import (
 	"maps"
 	"slices"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Rules implements inspect.Source.
-func (i inspection) Rules(q inspect.Query) inspect.Page[inspect.Rule] {
-	var all []inspect.Rule
-	if i.rules != nil {
-		all = i.rules.listed()
-	}
-	return inspect.Paged(q, all, func(r *inspect.Rule) (namespace, name string, key inspect.Key) {
-		return r.Namespace, r.Name, inspect.Key{r.Namespace, r.Name}
-	})
-}
-
-// listed are the documents of all rules.
-func (b *rulebook) listed() []inspect.Rule {
+// Listed are the documents of all rules.
+func (b *Rulebook) Listed() []inspect.Rule {
 	verdicts := b.Set().Verdicts()
 	all := make([]inspect.Rule, len(verdicts))
 	b.mu.Lock()
@@ -52,6 +43,24 @@ func ruleListed(v *rule.Verdict) inspect.Rule {
 	if last := v.Rule.Last(); last != nil {
 		one.Value, one.Time = string(last.Number.Append(nil)), last.Time.UTC()
 		one.Of = inspect.Reference{Resource: last.Object.Resource, Namespace: last.Object.Namespace, Name: last.Object.Name}
+	}
+	return one
+}
+
+// ListedPolicy is the document of a policy. Its texts are cut, because a selector may have a megabyte.
+func ListedPolicy(p *policy.Policy) inspect.Policy {
+	subjects, rules := p.Subjects(), p.Rules()
+	one := inspect.Policy{Namespace: p.Namespace, Name: p.Name, SubjectCount: len(subjects),
+		Rules: make([]inspect.PolicyRule, len(rules)), State: inspect.PolicyAccepted}
+	for _, s := range subjects[:min(len(subjects), inspect.PolicySubjects)] {
+		one.Subjects = append(one.Subjects, s.String())
+	}
+	for n, r := range rules {
+		one.Rules[n] = inspect.PolicyRule{Metric: r.Metric, Deny: r.Deny,
+			Selector: metric.Truncate(r.Selector, inspect.PolicyText), Fault: metric.Truncate(r.Fault, inspect.PolicyText)}
+	}
+	for _, fault := range p.Faults {
+		one.State, one.Faults = inspect.PolicyFaulty, append(one.Faults, metric.Truncate(fault, inspect.PolicyText))
 	}
 	return one
 }

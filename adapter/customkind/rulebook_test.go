@@ -1,0 +1,154 @@
+package customkind
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/aggregate/rule"
+)
+
+const busyRules = `apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: busy, namespace: shop}
+spec:
+  metric: busy_ratio
+  let: {busy: busy_workers, total: "total_workers:last"}
+  value: "total > 0.0 ? busy / total : 0.0"
+---
+apiVersion: sluice.dev/v1alpha1
+kind: ClusterMetricRule
+metadata: {name: per-second}
+spec:
+  rename: {from: "(.*)_total", to: "${1}_per_second"}
+`
+
+func rulesFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// rules-file is read again when it changes; a file with a fault changes nothing.
+func TestRulesFileIsReadAgain(t *testing.T) {
+	file := rulesFile(t, busyRules)
+	var log strings.Builder
+	b, err := NewRulebook(file, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := 0
+	b.Changed = func() { changes++ }
+	write := func(text string, at int) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stamp := time.Now().Add(time.Duration(at) * time.Minute)
+		if err := os.Chtimes(file, stamp, stamp); err != nil {
+			t.Fatal(err)
+		}
+		b.reread()
+	}
+	b.reread()
+	before := b.Set().Rule("shop", "busy_ratio")
+	if before == nil || changes > 0 {
+		t.Fatalf("%v, %d changes", before, changes)
+	}
+	write(strings.ReplaceAll(busyRules, "busy / total", "busy / totl"), 1)
+	if b.Set().Rule("shop", "busy_ratio") != before || changes > 0 || !strings.Contains(log.String(), "rules-file is invalid") {
+		t.Errorf("a fault changed the rules: %s", &log)
+	}
+	write(strings.ReplaceAll(busyRules, "busy_ratio", "busy_share"), 2)
+	if b.Set().Rule("shop", "busy_ratio") != nil || b.Set().Rule("shop", "busy_share") == nil || changes != 1 {
+		t.Errorf("the change was not read: %d changes", changes)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	b.reread()
+	if b.Set().Rule("shop", "busy_share") == nil {
+		t.Error("the rules ended with their file")
+	}
+	if _, err := NewRulebook(file, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a missing file is no fault at the start")
+	}
+}
+
+// A pushed metric of a rule's name is found at the start, after each change of the rules, and ten seconds
+// after it is pushed, by one goroutine.
+func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
+	file := rulesFile(t, busyRules)
+	synctest.Test(t, func(t *testing.T) {
+		b, err := NewRulebook(file, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pushed atomic.Value
+		var looks atomic.Int32
+		pushed.Store("busy_ratio")
+		b.Pushed = func(_, name string) string {
+			if name != pushed.Load() {
+				return ""
+			}
+			return "of pods"
+		}
+		b.AnyPushed = func(names map[string]bool) map[string]bool {
+			looks.Add(1)
+			return names
+		}
+		state := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			for _, one := range b.Listed() {
+				if one.Name == "busy" && one.State != want {
+					t.Errorf("%s after %d looks; want %s", one.State, looks.Load(), want)
+				}
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = b.Run(ctx) }()
+		state(inspect.RulePushed)
+		pushed.Store("other")
+		b.setClusterRules([]rule.Document{{Name: "of-cluster", Namespace: "shop", Spec: rule.Spec{Metric: "other", Let: map[string]string{"x": "y"}, Value: "x"}}})
+		state("Accepted")
+		pushed.Store("busy_ratio")
+		time.Sleep(11 * time.Second)
+		state(inspect.RulePushed)
+		if n := looks.Load(); n != 3 {
+			t.Errorf("%d looks", n)
+		}
+		stop()
+		<-done
+	})
+}
+
+// A metric that several operands read, with selectors of their own, is listed once.
+func TestAListedRuleNamesEachMetricOnce(t *testing.T) {
+	b, err := NewRulebook(rulesFile(t, `apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: apdex, namespace: shop}
+spec:
+  metric: apdex
+  let: {satisfied: requests, all: requests, past: "requests:count:10s"}
+  selectors: {satisfied: zone=satisfied}
+  value: satisfied / all + past
+`), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if listed := b.Listed(); len(listed) != 1 || strings.Join(listed[0].From, " ") != "requests requests:count:10s" {
+		t.Errorf("%+v", listed)
+	}
+}
