@@ -66,22 +66,19 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 	if err != nil {
 		return nil, failed.status(err)
 	}
-	place := ticketOf(ctx)
+	ticket := ticketOf(ctx)
 	query := metric.Query{
-		Resource:       resource.resource.String(),
-		Namespace:      asked.namespace,
-		Object:         asked.object,
-		Expression:     metric.ParseExpression(asked.metric),
-		MatchLabels:    labelselector.Matching(selector),
-		MatchObject:    pick.Match,
-		ListObjects:    pick.List,
-		RemovedObjects: pick.Removed,
-		ReadyPods:      pick.ReadyPods,
-		Reserve:        place.buffer(ctx),
-		MayRead:        s.rights.of(ctx),
+		Resource:    resource.resource.String(),
+		Namespace:   asked.namespace,
+		Object:      asked.object,
+		Expression:  metric.ParseExpression(asked.metric),
+		MatchLabels: labelselector.Matching(selector),
+		Reserve:     ticket.buffer(ctx),
+		MayRead:     s.rights.of(ctx),
 	}
+	usePick(&query, pick)
 	points, err := s.source.Objects(query)
-	place.collected(points)
+	ticket.collected(points)
 	s.vain.note(ctx, vainKey{asked.namespace, query.Resource, asked.metric}, err)
 	err = failed.status(err)
 	s.uses.note(ctx, useKey{asked.namespace, query.Resource, asked.metric}, err)

@@ -53,15 +53,15 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 		s.uses.note(ctx, useKey{namespace, "", name}, err)
 		return nil, err
 	}
-	place := ticketOf(ctx)
+	ticket := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace:   namespace,
 		Expression:  metric.ParseExpression(name),
 		MatchLabels: labelselector.Matching(selector),
-		Reserve:     place.buffer(ctx),
+		Reserve:     ticket.buffer(ctx),
 		MayRead:     bothMayRead(s.rights.of(ctx), operandPolicies(s.policies, namespace, selector, readerOf(ctx))),
 	})
-	place.collected(points)
+	ticket.collected(points)
 	s.vain.note(ctx, vainKey{namespace, "", name}, err)
 	err = failed.status(err)
 	s.uses.note(ctx, useKey{namespace, "", name}, err)

@@ -129,7 +129,7 @@ const maxDetailSeries = 1000
 
 // readable is the source, without the values that policies keep from the reader.
 func (n *inspection) readable(ctx context.Context) inspect.Source {
-	return inspect.Restrict(n.source, policy.Leave{Policies: n.policies, Reader: readerOf(ctx)})
+	return inspect.Restrict(n.source, policy.ReaderView{Policies: n.policies, Reader: readerOf(ctx)})
 }
 
 func (n *inspection) metricDetail(ctx context.Context, namespace, name string) (inspect.Document, error) {

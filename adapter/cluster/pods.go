@@ -285,3 +285,12 @@ func (p *pods) count() int {
 	defer p.mu.RUnlock()
 	return len(p.uidIndex)
 }
+
+// Sender returns the Sender of an address; nil: not known. This is where an address becomes a
+// sender. It takes no lock and allocates nothing.
+func (v *View) Sender(address netip.Addr) *metric.Sender {
+	return v.pods.addresses.load(address.Unmap())
+}
+
+// Prefetch prefetches the addresses that Sender is asked for next.
+func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -231,15 +230,6 @@ func (v *View) Outage() (since time.Time, why string, blind bool) {
 
 // watchedKinds are the watches by metadata.
 func (v *View) watchedKinds() []*kindWatch { return append(slices.Clone(v.kinds), v.replicaSetWatch) }
-
-// Sender returns the Sender of an address; nil: not known. This is where an address becomes a
-// sender. It takes no lock and allocates nothing.
-func (v *View) Sender(address netip.Addr) *metric.Sender {
-	return v.pods.addresses.load(address.Unmap())
-}
-
-// Prefetch prefetches the addresses that Sender is asked for next.
-func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 
 // Limits returns the lowest limits that the namespace's LimitRanges set; metric.Unset: none.
 func (v *View) Limits(namespace string) metric.Limits { return v.limits.limits(namespace) }

@@ -84,7 +84,7 @@ func (p *Policies) Governs(namespace string, e metric.Expression) bool {
 
 // Readable is what a reader of the console may have.
 func (p *Policies) Readable(reader metric.Reader) inspect.Readable {
-	return policy.Leave{Policies: p, Reader: reader}
+	return policy.ReaderView{Policies: p, Reader: reader}
 }
 
 // replace replaces the set, and reports on each policy: new ones may put others above a bound.

@@ -147,11 +147,11 @@ type Reader struct {
 	fractions    []window.Entry // scratch space for countLocked
 	twins        *twins         // nil: no series has twins
 
-	rollup
+	gathered
 }
 
-// rollup combines the series read so far.
-type rollup struct {
+// gathered is what the series read so far come to.
+type gathered struct {
 	Series int           // number of series
 	total  metric.Number // of additive stats; of a rate, the count
 	some   bool          // whether total holds anything
@@ -175,7 +175,7 @@ type rollup struct {
 
 // Begin starts the evaluation of the next object.
 func (r *Reader) Begin() {
-	r.rollup = rollup{Distribution: r.Distribution, buckets: r.buckets, gauges: r.gauges, members: r.members}
+	r.gathered = gathered{Distribution: r.Distribution, buckets: r.buckets, gauges: r.gauges, members: r.members}
 	Of(r.Kind).begin(r)
 }
 

@@ -42,7 +42,7 @@ func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object, na
 		return nil, false
 	case s.foreign() > 0:
 		return nil, r.fitsAfterVerdictLocked(s, own, limit, o, name)
-	case limit.Metrics == 0, limit.Series == 0, !r.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name):
+	case limit.Metrics == 0, limit.Series == 0, !r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, name):
 		return nil, false
 	}
 	for one := range s.taken() {
@@ -65,10 +65,10 @@ func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object, na
 // namedByAutoscaler reports whether an autoscaler names the slot's metric.
 func (r *Registry) namedByAutoscaler(s *quota, one *slot) bool {
 	if one.byObject == nil { // the common case: checked for each slot of a full quota
-		return r.rules.NamedByAutoscaler(s.key.namespace, s.key.own().Resource, one.name)
+		return r.cluster.NamedByAutoscaler(s.key.namespace, s.key.own().Resource, one.name)
 	}
 	for o := range one.byObject {
-		if r.rules.NamedByAutoscaler(s.key.namespace, o.Resource, one.name) {
+		if r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, one.name) {
 			return true
 		}
 	}
@@ -91,7 +91,7 @@ func (r *Registry) Admit(o *metric.Object, name string, labels metric.Labels, bo
 // ObjectGone takes: either the object is already dead here, or ObjectGone comes later and finds the
 // series.
 func (r *Registry) admitLocked(s *quota, o *metric.Object, name string, labels metric.Labels) metric.Reason {
-	if !o.External() && !r.rules.Alive(*o) {
+	if !o.External() && !r.cluster.Alive(*o) {
 		return metric.Identity
 	}
 	if s.key.namespace == "" || r.hasTwinLocked(s, o, name, labels) {
@@ -110,7 +110,7 @@ func (r *Registry) admitLocked(s *quota, o *metric.Object, name string, labels m
 
 // limitOf is the limit of a quota.
 func (r *Registry) limitOf(k quotaKey) metric.Limit {
-	return k.limit(r.rules.Limits(k.namespace).OrDefault(r.config.limits()))
+	return k.limit(r.cluster.Limits(k.namespace).OrDefault(r.config.limits()))
 }
 
 // Enter counts a restored series without checking a limit. It keeps the strings, except for the

@@ -86,7 +86,7 @@ func (r *Registry) addUses(first *smallest.Set[Use], s *shard, p *Part, limits m
 		if p.Fullest {
 			of, known := limits[q.key.namespace]
 			if !known {
-				of = r.rules.Limits(q.key.namespace).OrDefault(r.config.limits())
+				of = r.cluster.Limits(q.key.namespace).OrDefault(r.config.limits())
 				limits[q.key.namespace] = of
 			}
 			one.Limit = q.key.limit(of)

@@ -211,7 +211,7 @@ func (s *quota) exceeds(limit metric.Limit) bool {
 // idle metrics, and for a metric that an autoscaler names all that none names. The verdict decides
 // which of them do. Until then the quota has more than its limit.
 func (r *Registry) fitsAfterVerdictLocked(s *quota, own *slot, limit metric.Limit, o *metric.Object, name string) bool {
-	named := r.rules.NamedByAutoscaler(s.key.namespace, o.Resource, name)
+	named := r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, name)
 	metrics, series := int64(0), int64(0)
 	for one := range s.taken() {
 		yields := one != own && (one.evicted || one.idle || named && !r.namedByAutoscaler(s, one))

@@ -14,7 +14,7 @@ import (
 
 // Rules is the part of the cluster view that decides about new series. Its methods answer from
 // memory.
-type Rules interface {
+type Cluster interface {
 	// Limits returns the limits that the namespace's LimitRanges set.
 	Limits(namespace string) metric.Limits
 	// NamedByAutoscaler reports whether an autoscaler of the namespace names the metric, for
@@ -46,7 +46,7 @@ type EventRecorder interface {
 // Registry counts the series of each quota and admits new ones. Any goroutine may call its methods.
 type Registry struct {
 	config    Config
-	rules     Rules
+	cluster   Cluster
 	table     Table
 	events    EventRecorder
 	logger    *slog.Logger
@@ -66,9 +66,9 @@ type Registry struct {
 }
 
 // New makes an empty registry. Run has to run for anything to be removed.
-func New(c Config, rules Rules, t Table, events EventRecorder, logger *slog.Logger) *Registry {
+func New(c Config, cluster Cluster, t Table, events EventRecorder, logger *slog.Logger) *Registry {
 	r := &Registry{
-		config: c, rules: rules, table: t, events: events, logger: logger,
+		config: c, cluster: cluster, table: t, events: events, logger: logger,
 		seed: maphash.MakeSeed(), metrics: newMetrics(), wake: make(chan struct{}, 1),
 		said: ratelog.Limiter{Interval: 5 * time.Second},
 	}

@@ -102,7 +102,7 @@ func (p *dataPath) joinCluster() {
 	if c.view == nil {
 		return
 	}
-	c.limits = limit.New(p.cfg.limit, limitRules{c.view, p.rules}, p.table, c.view, p.log)
+	c.limits = limit.New(p.cfg.limit, limitCluster{c.view, p.rules}, p.table, c.view, p.log)
 	p.table.SetAdmission(c.limits)
 	c.workloads = rollup.NewTracker(c.view)
 	p.table.SetObserver(c.workloads)

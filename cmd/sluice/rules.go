@@ -8,15 +8,15 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate"
 )
 
-// limitRules are the limits of a cluster view, where an autoscaler that names the metric of a rule
+// limitCluster are the limits of a cluster view, where an autoscaler that names the metric of a rule
 // names its operands.
-type limitRules struct {
+type limitCluster struct {
 	*cluster.View
 	rules *customkind.Rulebook
 }
 
-// NamedByAutoscaler implements limit.Rules. Operands on pods may be read through other objects.
-func (l limitRules) NamedByAutoscaler(namespace, resource, name string) bool {
+// NamedByAutoscaler implements limit.Cluster. Operands on pods may be read through other objects.
+func (l limitCluster) NamedByAutoscaler(namespace, resource, name string) bool {
 	if l.View.NamedByAutoscaler(namespace, resource, name) {
 		return true
 	}

@@ -1,6 +1,6 @@
 // Package explain says why an autoscaler has the replicas that it has: what it asks for, what it is
 // answered, which pods have no value, and the arithmetic of the HorizontalPodAutoscaler controller.
-// For each of twelve common faults it has a sentence and the command that mends it
+// For each common fault it has a sentence and the command that mends it
 // (docs/adr/0056). It follows whatever gathers the facts, as "sluice explain" with its user's rights
 // or the console, and precedes whatever prints the report.
 //

@@ -71,7 +71,7 @@ func valueOf(group string) string {
 	return "externalMetrics.enabled"
 }
 
-// ofAPI looks for a fault of a whole API: causes 1 to 3.
+// ofAPI looks for a fault of a whole API.
 func (f *Facts) ofAPI(group string) *Finding {
 	api, is := f.APIs[group]
 	if !is {
@@ -146,7 +146,7 @@ func unreachable(message string) bool {
 	return false
 }
 
-// ofMetric looks for the cause of a metric without a value: 4 to 9.
+// ofMetric looks for the cause of a metric without a value.
 func (f *Facts) ofMetric(i int, r *MetricReport) *Finding {
 	m := &f.Autoscaler.Metrics[i]
 	reading := f.reading(i)

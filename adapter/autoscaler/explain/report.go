@@ -77,8 +77,7 @@ type Finding struct {
 // Cause is one of the faults that explain knows.
 type Cause string
 
-// The causes, in the order in which they are looked for: a fault of the whole API hides those
-// behind it.
+// The causes, from those of the whole API to those of the spec. A fault of the API hides those behind it.
 const (
 	NotRegistered  Cause = "not-registered"    // or another product's
 	Unavailable    Cause = "unavailable"       // the APIService says why

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
-// ofController looks for rights that the HPA controller lacks (cause 4).
+// ofController looks for rights that the HPA controller lacks.
 func (f *Facts) ofController() []Finding {
 	var out []Finding
 	denied := f.ControllerDenied

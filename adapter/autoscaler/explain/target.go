@@ -15,7 +15,7 @@ import (
 const manyTimes = 50
 
 // ofTarget looks for targets that are probably not meant: thousandths, and Value where AverageValue
-// fits (cause 10).
+// fits.
 func (f *Facts) ofTarget(m *inspect.AutoscalerMetric) *Finding {
 	target, err := resource.ParseQuantity(m.Target)
 	reading, total := f.readingOf(m), int64(0)
@@ -64,7 +64,7 @@ func (f *Facts) ofSwitch() []Finding {
 		Remedy: []string{fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", a.Namespace, strings.ToLower(a.TargetKind), a.TargetName, max(a.MinReplicas, 1))}}}
 }
 
-// ofWhole looks for causes that concern the autoscaler as a whole: 11 and 12.
+// ofWhole looks for causes that concern the autoscaler as a whole.
 func (f *Facts) ofWhole(metrics []MetricReport) []Finding {
 	var out []Finding
 	a := &f.Autoscaler

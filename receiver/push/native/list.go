@@ -151,7 +151,7 @@ func (h *Lists) listMetrics(x *httpserver.Request, q inspect.Query) {
 		return
 	}
 	page := h.lister.Metrics(q)
-	inspect.HideValues(page.Items, policy.Leave{Policies: h.policies, Reader: x.Sender().Reader()}, h.lister.Series)
+	inspect.HideValues(page.Items, policy.ReaderView{Policies: h.policies, Reader: x.Sender().Reader()}, h.lister.Series)
 	answer := metricsAnswer{Metrics: []metricAnswer{}, Continue: page.Next.Token("metrics")}
 	for _, one := range page.Items {
 		if mayReadAll(x, &one) {

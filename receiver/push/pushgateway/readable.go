@@ -17,7 +17,7 @@ func (h *Handler) readableGroups(x *httpserver.Request) ([]group.Group, *httpser
 	if h.config.Policies == nil {
 		return all, nil
 	}
-	may := policy.Leave{Policies: h.config.Policies, Reader: x.Sender().Reader()}
+	may := policy.ReaderView{Policies: h.config.Policies, Reader: x.Sender().Reader()}
 	for i := range all {
 		if g := &all[i]; g.Object.External() {
 			g.Restrict(

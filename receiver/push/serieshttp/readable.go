@@ -71,7 +71,7 @@ func (h *Handler) readable(x *httpserver.Request) func(*metric.Family, metric.Ki
 	if h.policies == nil {
 		return nil
 	}
-	may := policy.Leave{Policies: h.policies, Reader: x.Sender().Reader()}
+	may := policy.ReaderView{Policies: h.policies, Reader: x.Sender().Reader()}
 	return func(f *metric.Family, k metric.Kind, labels metric.Labels) bool {
 		return may.MayHaveKind(f.Namespace, f.Name, k, labels.Selectable)
 	}

@@ -15,46 +15,46 @@ type Checker interface {
 	Governs(namespace string, e metric.Expression) bool
 }
 
-// Leave is what one reader may have, for lists of metrics. It implements inspect.Readable. Without
+// ReaderView is what one reader may have, for lists of metrics. It implements inspect.Readable. Without
 // policies it is everything.
-type Leave struct {
+type ReaderView struct {
 	Policies Checker // nil: none
 	Reader   metric.Reader
 }
 
 // MayReadAll reports whether the reader may ask for all series of a metric.
-func (l Leave) MayReadAll(namespace, expression string) bool {
-	return l.Policies == nil ||
-		l.Policies.Check(Request{Namespace: namespace, Expression: metric.ParseExpression(expression), Reader: l.Reader}) == nil
+func (v ReaderView) MayReadAll(namespace, expression string) bool {
+	return v.Policies == nil ||
+		v.Policies.Check(Request{Namespace: namespace, Expression: metric.ParseExpression(expression), Reader: v.Reader}) == nil
 }
 
 // MayHave reports whether the reader may have one series of a metric, by its bare name.
-func (l Leave) MayHave(namespace, name string, label func(key string) (string, bool)) bool {
-	return l.Policies == nil || l.Policies.MayHave(namespace, metric.Expression{Name: name}, label, l.Reader)
+func (v ReaderView) MayHave(namespace, name string, label func(key string) (string, bool)) bool {
+	return v.Policies == nil || v.Policies.MayHave(namespace, metric.Expression{Name: name}, label, v.Reader)
 }
 
 // Unrestricted reports whether no policy counts in a namespace.
-func (l Leave) Unrestricted(namespace string) bool {
-	return l.Policies == nil || !l.Policies.Governs(namespace, metric.Expression{})
+func (v ReaderView) Unrestricted(namespace string) bool {
+	return v.Policies == nil || !v.Policies.Governs(namespace, metric.Expression{})
 }
 
 // MayHaveKind reports whether the reader may have one series of a kind as expositions show it: a counter's
 // total, a gauge's last value, and the rest with every stat.
-func (l Leave) MayHaveKind(namespace, name string, k metric.Kind, label func(key string) (string, bool)) bool {
-	return l.eachStat(k, func(stat metric.Stat) bool {
-		return l.Policies.MayHave(namespace, metric.Expression{Name: name, Stat: stat}, label, l.Reader)
+func (v ReaderView) MayHaveKind(namespace, name string, k metric.Kind, label func(key string) (string, bool)) bool {
+	return v.eachStat(k, func(stat metric.Stat) bool {
+		return v.Policies.MayHave(namespace, metric.Expression{Name: name, Stat: stat}, label, v.Reader)
 	})
 }
 
 // MayReadKind reports whether the reader may have all series of a metric of a kind as expositions show it.
-func (l Leave) MayReadKind(namespace, name string, k metric.Kind) bool {
-	return l.eachStat(k, func(stat metric.Stat) bool {
-		return l.Policies.Check(Request{Namespace: namespace, Expression: metric.Expression{Name: name, Stat: stat}, Reader: l.Reader}) == nil
+func (v ReaderView) MayReadKind(namespace, name string, k metric.Kind) bool {
+	return v.eachStat(k, func(stat metric.Stat) bool {
+		return v.Policies.Check(Request{Namespace: namespace, Expression: metric.Expression{Name: name, Stat: stat}, Reader: v.Reader}) == nil
 	})
 }
 
-func (l Leave) eachStat(k metric.Kind, may func(metric.Stat) bool) bool {
-	if l.Policies == nil {
+func (v ReaderView) eachStat(k metric.Kind, may func(metric.Stat) bool) bool {
+	if v.Policies == nil {
 		return true
 	}
 	for _, stat := range exposedStats(k) {
@@ -92,5 +92,5 @@ func (u Unseen) MayHave(namespace, name string, _ func(key string) (string, bool
 
 // Unrestricted reports whether no policy counts in a namespace.
 func (u Unseen) Unrestricted(namespace string) bool {
-	return Leave{Policies: u.Policies}.Unrestricted(namespace)
+	return ReaderView{Policies: u.Policies}.Unrestricted(namespace)
 }
