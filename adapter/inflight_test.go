@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -46,5 +47,29 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 	go func() { <-m.entered }()
 	if resp, _ := a.get(t, path, ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("status %d when there is room again", resp.StatusCode)
+	}
+}
+
+// A client's slot is its own while a request is answered, and free again afterwards.
+func TestRequestsInFlightAreBoundedPerClient(t *testing.T) {
+	var limited http.Handler
+	ask := func(from string) int {
+		r, w := httptest.NewRequest(http.MethodGet, "/apis/"+from, nil), httptest.NewRecorder()
+		r.RemoteAddr = from + ":1234"
+		limited.ServeHTTP(w, r)
+		return w.Code
+	}
+	limited = limitInFlightPerClient(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/10.0.0.1" {
+			return
+		}
+		if again, other := ask("10.0.0.1"), ask("10.0.0.2"); again != http.StatusTooManyRequests || other != http.StatusOK {
+			t.Errorf("during a request, the client gets %d and another one %d; want 429 and 200", again, other)
+		}
+	}), 1)
+	for range 2 {
+		if code := ask("10.0.0.1"); code != http.StatusOK {
+			t.Errorf("a client without a request in flight gets %d", code)
+		}
 	}
 }

@@ -477,6 +477,26 @@ func TestEdgeIdleYields(t *testing.T) {
 	})
 }
 
+// A series that gets a sample after the sweep found it idle makes no room.
+func TestEdgeASeriesInUseMakesNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.push("old:1|c")
+		f.Roll()
+		found := []lookup.Ref{{State: f.blocks.pageAt(0).cells[0].State.Load()}}
+		time.Sleep(2 * evictableAfter)
+		f.push("old:1|c")
+		if n := f.evict(found, madeRoom, f.Clock.Now()); n != 0 {
+			t.Error("a series in use was evicted")
+		}
+		f.Roll()
+		time.Sleep(2 * evictableAfter)
+		if n := f.evict(found, madeRoom, f.Clock.Now()); n != 1 {
+			t.Error("an idle series was not evicted")
+		}
+	})
+}
+
 // A receiving time that no clock reaches is damage.
 func TestEdgeClockOutOfRange(t *testing.T) {
 	f := newFixture(t)

@@ -494,6 +494,14 @@ func TestA6RefusalsAreBounded(t *testing.T) {
 	if n, _ := f.aliases.Size(); n > maxRefusals {
 		t.Errorf("%d aliases, want at most %d", n, maxRefusals)
 	}
+	f.w.Quiesce()
+	f.retryEpoch.Add(1)
+	for range lookup.SlotShards {
+		f.sweepAliases()
+	}
+	if n := f.refusals.Load(); n != 0 {
+		t.Errorf("%d refusals count once all are outdated and swept", n)
+	}
 }
 
 // A6: what a timer and a set cost is what the published figures say.

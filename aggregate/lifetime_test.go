@@ -162,6 +162,21 @@ func TestATimeToLiveIsExact(t *testing.T) {
 	}
 }
 
+// A time to live of a day and more is kept in whole seconds, and rounded up.
+func TestLongTimesToLiveAreRoundedUp(t *testing.T) {
+	var p page
+	for ttl, want := range map[time.Duration]time.Duration{
+		24*time.Hour - time.Millisecond: 24*time.Hour - time.Millisecond,
+		24 * time.Hour:                  24 * time.Hour,
+		24*time.Hour + time.Millisecond: 24*time.Hour + time.Second,
+	} {
+		p.setTTL(0, ttl)
+		if got := ttlDuration(p.ttls[0].Load()); got != want {
+			t.Errorf("%s is kept as %s, want %s", ttl, got, want)
+		}
+	}
+}
+
 // The end of one lifetime does not hide a later one from the sweep.
 func TestSweepKeepsTheNextEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

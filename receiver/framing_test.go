@@ -108,6 +108,7 @@ func TestLinesOfTheGreatestLength(t *testing.T) {
 // FuzzFrames: framed packets are recovered; any other bytes neither panic nor overrun the buffer.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("a:1|c\nb:1|c\x00c:1|c"), []byte(frame("a:1|c")), uint64(1))
+	f.Add([]byte(strings.Repeat("n", 60)+":1|c"), []byte{}, uint64(1)) // the longest packet
 	f.Add([]byte("\x00\x00"), []byte("\x05\x00\x00\x00a"), uint64(2))
 	f.Fuzz(func(t *testing.T, packets, garbage []byte, seed uint64) {
 		const maxPacket = 64

@@ -2,7 +2,9 @@ package receiver
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,6 +127,34 @@ func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	in.flush()
 	if s := &in.scanner.Sample; s.Sender != two || s.Line != nil {
 		t.Errorf("what is refused now is said to be of %v, line %v", s.Sender, s.Line)
+	}
+}
+
+// addressed is a table that notes the address of each sample's sender.
+type addressed struct {
+	*stranger
+	applied []string
+}
+
+func (a *addressed) Apply(one *metric.Sample) metric.Reason {
+	a.foretold = nil
+	a.applied = append(a.applied, string(one.Name)+" of "+one.Sender.Address.String())
+	return metric.Applied
+}
+
+// So do lines of unknown senders, of which the resolver holds one at a time.
+func TestLinesOfUnknownSendersKeepTheirSender(t *testing.T) {
+	table := &addressed{stranger: &stranger{t: t}}
+	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, lineCache: table, account: &ledger.Account{}}
+	in.origin.Senders = &directory{}
+	for _, line := range []string{"a 10.0.0.1", "b 10.0.0.1", "c 10.0.0.2"} {
+		name, address, _ := strings.Cut(line, " ")
+		in.setSender(netip.MustParseAddr(address))
+		in.addLines([]byte(name + ":1|c"))
+	}
+	in.flush()
+	if want := []string{"a of 10.0.0.1", "b of 10.0.0.1", "c of 10.0.0.2"}; !slices.Equal(table.applied, want) {
+		t.Errorf("%v, want %v", table.applied, want)
 	}
 }
 

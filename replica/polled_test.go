@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -170,6 +171,22 @@ func TestAFrozenReplicaAnswersNothing(t *testing.T) {
 			p.run(2 * time.Minute)
 		}
 	})
+}
+
+// A replica that stands still again before it has heard the others still waits for those that lived
+// at first.
+func TestAReplicaThatStandsStillTwiceWaits(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	w.run(10 * time.Second)
+	b, now := w.nodes[1].replica, w.at
+	b.pulseTick(now)
+	for range 2 {
+		now = now.Add(20 * time.Second)
+		b.pulseTick(now)
+		if ok, why := b.caughtUp(now); ok || !strings.Contains(why, "has not heard replica a again") {
+			t.Errorf("after %v: caught up: %t %s", now.Sub(w.at), ok, why)
+		}
+	}
 }
 
 // faults are the rows of the table in docs/replicas.md. In each, 200/s are pushed all the time, half to each

@@ -244,8 +244,12 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	if s.db != db {
 		t.Fatal("the database was closed")
 	}
-	s.freeBytes = database.FreeBytes
 	clock.now = clock.now.Add(firstRetry)
+	s.freeBytes = func(string) (uint64, error) { return s.cfg.MinFreeBytes*5/4 - 1, nil }
+	if err := s.flushStep(clock.now); err == nil {
+		t.Fatal("persisting again, before a quarter more is free than must stay free")
+	}
+	s.freeBytes = database.FreeBytes
 	clock.flush(t)
 	if s.db != db {
 		t.Fatal("the database was exchanged")

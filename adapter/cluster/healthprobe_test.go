@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -34,6 +35,17 @@ func TestWatchesResumeWithTheServer(t *testing.T) {
 	s.start(s.at)
 	eventually(t, "the new pod", func() bool { return v.Sender(netip.MustParseAddr("10.0.0.2")) != nil })
 	eventually(t, "the old pod's end", func() bool { return v.PodNamed("shop", "web-1") == nil })
+}
+
+// An outage begins with the first request without an answer, a watch's or the probe's.
+func TestAnOutageBeginsWithTheEarlierFault(t *testing.T) {
+	first, second, fault := time.Unix(1, 0), time.Unix(2, 0), errors.New("gone")
+	for _, since := range [][2]time.Time{{first, second}, {second, first}, {first, {}}, {{}, first}} {
+		watch := &requestHealth{resource: "pods", since: since[0], last: fault, probe: &healthProbe{since: since[1], last: fault}}
+		if s, ok := watch.outage(); !ok || !s.since.Equal(first) {
+			t.Errorf("a watch fails since %v, the probe since %v: the outage began at %v", since[0], since[1], s.since)
+		}
+	}
 }
 
 // A watch of a frozen server looks like a watch without events. The outage is reported anyway, also

@@ -415,6 +415,9 @@ func TestMessagesOfStreamsAreBounded(t *testing.T) {
 		_, err = stream.Recv()
 	}
 	wantCode(t, err, codes.ResourceExhausted, "the metadata of open streams")
+	if kept := s.server.patience.kept.Load(); kept != mostKept {
+		t.Errorf("an ended stream keeps %d bytes", kept-mostKept)
+	}
 	s.server.patience.kept.Store(0)
 	s.set(1)
 	got, _ := s.received(t)

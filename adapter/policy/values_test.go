@@ -147,6 +147,21 @@ func TestComparisonsNeverWiden(t *testing.T) {
 	}
 }
 
+// A comparison leaves out its bound, and only that. A label's value 6 may stand for -6.
+func TestComparisonsLeaveOutTheirBound(t *testing.T) {
+	for _, c := range []struct {
+		operator     Operator
+		bound, value string
+		within       bool
+	}{{GreaterThan, "5", "5", true}, {GreaterThan, "5", "6", false}, {LessThan, "-5", "5", true}, {LessThan, "-5", "6", false}} {
+		query := constraintOf([]Requirement{{Key: "shard", Operator: c.operator, Values: []string{c.bound}}})
+		without := constraintOf([]Requirement{{Key: "shard", Operator: NotIn, Values: []string{c.value}}})
+		if got := query.within(without); got != c.within {
+			t.Errorf("%v %s within all but %s: %v, want %v", c.operator, c.bound, c.value, got, c.within)
+		}
+	}
+}
+
 func FuzzImplication(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x01\x01\x01\x00\x00\x01\x01"))
 	f.Fuzz(func(t *testing.T, choices []byte) {

@@ -219,3 +219,28 @@ func TestIdleMetricIsEvictedAfterARejection(t *testing.T) {
 		<-done
 	})
 }
+
+// renewing is a ward whose metrics lose their slots, and take others, while it is asked how idle
+// they are.
+type renewing struct{ *ward }
+
+func (r renewing) Idle(o metric.Object, name string) time.Duration {
+	r.registry.Leave(&o, name, metric.Labels{})
+	r.registry.Admit(&o, name, metric.Labels{}, 99)
+	return r.ward.Idle(o, name)
+}
+
+// A slot that a metric took anew, after the idle ones were looked for, is not evicted.
+func TestASlotTakenAnewIsNotIdle(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	for i := range 5 {
+		w.push(o, fmt.Sprint("m", i))
+	}
+	w.idle["m1"] = 2 * time.Hour
+	w.push(o, "new")
+	w.registry.table = renewing{w}
+	if w.registry.evictIdle(); len(w.removed) != 0 {
+		t.Errorf("removed %q, whose slot is new", w.removed)
+	}
+}

@@ -374,6 +374,14 @@ func TestTheOldestOfSimultaneousBirthsStay(t *testing.T) {
 	}
 }
 
+// Of twins, the oldest decides, and this replica sheds its own one with it.
+func TestAnOwnTwinOfAnOlderClaimIsOwn(t *testing.T) {
+	twins := []claim{{at: 2, origin: "b", own: true}, {at: 1, origin: "a"}}
+	if n := joinTwins(twins); n != 1 || twins[0].origin != "a" || !twins[0].own {
+		t.Errorf("%d claims, the first %+v; want that of a, as an own one", n, twins[0])
+	}
+}
+
 // An idle metric yields at all replicas, although only one of them rejected something.
 func TestIdleMetricYieldsAtAllReplicas(t *testing.T) {
 	w := newWorld(1)

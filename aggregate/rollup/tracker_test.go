@@ -99,6 +99,7 @@ func TestRemembersCountersAndSetsOfAWorkload(t *testing.T) {
 	m.want(t, web, "hits", with("path", "/b"), metric.Counter)
 	m.born("web-2-b", "hits", metric.Set)
 	m.want(t, web, "hits", nil, metric.Set) // now a set
+	m.want(t, web, "hits", with("path", "/a"), metric.NoKind)
 	if m.AnyPushed("other", "hits") || m.AnyPushed("shop", "depth") {
 		t.Error("it is said to be pushed where it is not")
 	}

@@ -285,6 +285,9 @@ func TestRulesOfASet(t *testing.T) {
 	if strings.Join(names, " ") != "twice wide" {
 		t.Errorf("x is read by %v", names)
 	}
+	if set.NamesFor("mail", "x", func(string) bool { return true }) {
+		t.Error("x is read by the rule of the cluster where the namespace has its own one of that name")
+	}
 	again := NewSet([]Document{at("shop", "older", 1, "twice", "x")}, selectors, set)
 	if again.Rule("shop", "twice") != set.Rule("shop", "twice") {
 		t.Error("an unchanged rule was compiled again")

@@ -137,6 +137,9 @@ func TestReadyFollowsItsChecks(t *testing.T) {
 	if want := "[-]store: restoring block 3 of 12\n[+]listeners\nnot ready\n"; status != 503 || body != want {
 		t.Errorf("before: %d %q, want 503 %q", status, body, want)
 	}
+	if _, body := get(t, base+"/readyz", "application/json"); strings.Contains(body, "impaired") {
+		t.Errorf("before: %s; a store that isn't ready is not impaired as well", body)
+	}
 	loaded.Store(true)
 	status, body = get(t, base+"/readyz", "application/json")
 	var got readiness

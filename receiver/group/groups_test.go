@@ -273,6 +273,9 @@ func TestBounds(t *testing.T) {
 	f.balanced()
 	f.Delete(keyOf("job=a"))
 	f.push("PUT", "job=c", "x 1\n")
+	f.config.MaxBytes = f.bytes.Load() // a push takes the room of what it replaces
+	f.push("PUT", "job=c", "x 2\n")
+	f.push("POST", "job=b", "x 2\n")
 	if (Config{}).Validate() == nil || DefaultConfig().Validate() != nil {
 		t.Error("a configuration is not judged right")
 	}

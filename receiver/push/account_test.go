@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -432,6 +433,27 @@ func TestAccountsReadGroups(t *testing.T) {
 		}
 		c.set(func() { c.rights[metric.Right{Verb: metric.Delete}] = true })
 		h.wants(202, `"deleted":4`, "PUT", "/api/v1/admin/wipe", "", asShop...)
+	})
+}
+
+// A list asks about more namespaces than a push may.
+func TestAccountsReadGroupsOfManyNamespaces(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		h, c := startTown(t)
+		g := gateway{h}
+		const many = 40
+		for i := range many {
+			g.put(fmt.Sprint("n", i))
+		}
+		c.rights[metric.Right{Verb: metric.Get, Namespace: "n39"}] = true
+		for _, path := range []string{"/metrics", "/api/v1/metrics"} {
+			if res, text := g.ask("GET", path, "", asShop...); res.StatusCode != 200 || !strings.Contains(text, "n39") {
+				t.Errorf("GET %s: %d %s", path, res.StatusCode, text)
+			}
+		}
+		if n := len(c.asked); n != many+1 { // and at the cluster scope
+			t.Errorf("%d questions, want %d", n, many+1)
+		}
 	})
 }
 

@@ -198,6 +198,10 @@ func TestOTLPPartialSuccess(t *testing.T) {
 		if a != (otlpAnswer{status: 200}) {
 			t.Errorf("held and ignored: %+v", a)
 		}
+		a = h.export(encodeOTLP(t, gauges("good", "foreign"), e), e) // the good one stays applied
+		if want := (otlpAnswer{status: 200, rejected: 1, message: "1 of 2 data points were rejected; explained: foreign from 127.0.0.1"}); a != want {
+			t.Errorf("good and foreign: %+v, want %+v", a, want)
+		}
 	}
 }
 

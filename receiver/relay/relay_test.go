@@ -152,6 +152,29 @@ func TestDeadTargets(t *testing.T) {
 	}
 }
 
+// A queue takes lines up to its size, and drops those that find no room whole.
+func TestAQueueIsFilledToItsSize(t *testing.T) {
+	q := newQueue(2 * len("a:1|c\n"))
+	for range 3 {
+		q.add([]byte("a:1|c"))
+	}
+	if q.size() != q.most || q.dropped.Load() != 1 {
+		t.Errorf("%d of %d bytes wait and %d lines are dropped, want a full queue and 1", q.size(), q.most, q.dropped.Load())
+	}
+}
+
+// A failed write costs the lines behind it, too: each line is sent, dropped or failed.
+func TestLinesBehindAFailedWriteCount(t *testing.T) {
+	client, server := net.Pipe()
+	server.Close()
+	lost := &target{network: "tcp", queue: newQueue(minQueue), log: slog.New(slog.DiscardHandler), ended: t.Context(), conn: client}
+	lines := bytes.Repeat([]byte("a:1|c\n"), 3*maxWrite/len("a:1|c\n"))
+	lost.send(lines)
+	if sent, failed := lost.sent.Load(), lost.failed.Load(); sent != 0 || failed != countLines(lines) {
+		t.Errorf("%d lines are sent and %d failed, want all %d to fail", sent, failed, countLines(lines))
+	}
+}
+
 // noted is a connection that remembers that it was closed.
 type noted struct {
 	net.Conn

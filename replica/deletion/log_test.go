@@ -104,6 +104,21 @@ func TestDeletions(t *testing.T) {
 	})
 }
 
+// A second deletion of the same series within a millisecond is newer all the same.
+func TestDeletionsOfOneMillisecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := newLog("a")
+		b, table := newLog("b")
+		for range 2 {
+			a.Add(&Selector{Name: "x"})
+			mustApply(t, b, a.TakeShared())
+		}
+		if len(table.deleted) != 2 {
+			t.Errorf("deleted: %q, want two deletions", table.deleted)
+		}
+	})
+}
+
 // TestEndedNamespaces: the series of a namespace that ended at a moment are deleted by another replica too.
 func TestEndedNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -190,6 +190,16 @@ func TestTornOlderLog(t *testing.T) {
 	}
 }
 
+// TestEntriesOfTwoTransactions: a transaction ends with entries of its own version alone, as Badger
+// reads it.
+func TestEntriesOfTwoTransactions(t *testing.T) {
+	whole := appendEntry(appendEntry(nil, flagTxn, 7, nil), flagTxnEnd, 7, []byte("7"))
+	mixed := appendEntry(appendEntry(whole, flagTxn, 8, nil), flagTxn, 9, nil)
+	if x := Scan(appendEntry(mixed, flagTxnEnd, 9, []byte("9"))); x.Committed != len(whole) || x.Version != 7 {
+		t.Errorf("%+v, want the %d bytes of version 7", x, len(whole))
+	}
+}
+
 // TestLostVersion: a synced log that is missing held versions that a table must have.
 func TestLostVersion(t *testing.T) {
 	l := newTestLog(t, 10)

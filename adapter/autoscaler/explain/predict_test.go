@@ -125,3 +125,16 @@ func TestHeldUntil(t *testing.T) {
 		})
 	}
 }
+
+// A metric without a value forbids the others to scale down, and nothing else.
+func TestAMetricWithoutAValueForbidsAScaleDown(t *testing.T) {
+	for ask, unknown := range map[int64]bool{4: true, 5: false, 6: false} {
+		f := &Facts{Now: noon, Scale: &Scale{SpecReplicas: 5, StatusReplicas: 5},
+			Readings: []Reading{{Asked: true, Values: []Value{{Milli: ask * 1000}}}, {Asked: true, Code: 404, Fault: "absent"}}}
+		f.Autoscaler = inspect.Autoscaler{MinReplicas: 1, MaxReplicas: 9, DesiredReplicas: 5, ObservedGeneration: 1, Metrics: []inspect.AutoscalerMetric{
+			{Source: "External", Name: "m", TargetType: "AverageValue", Target: "1"}, {Source: "External", Name: "broken", TargetType: "AverageValue", Target: "1"}}}
+		if p := Predict(f, &Memory{}); (p.Unknown != "") != unknown || !unknown && p.Replicas != int32(ask) {
+			t.Errorf("values that ask for %d: %d replicas, unknown: %q", ask, p.Replicas, p.Unknown)
+		}
+	}
+}

@@ -435,7 +435,11 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 			s.Changed("shop", one.Name, one)
 		}
 		s.push("jobs", 1)
-		time.Sleep(2 * time.Minute)
+		time.Sleep(patience + 2*pauseSilent) // attempts that fail at once begin one pause
+		if n := len(s.tried()); n != 2*mostInFlight {
+			t.Errorf("%d attempts after the first pause, want %d", n, 2*mostInFlight)
+		}
+		time.Sleep(2*time.Minute - patience - 2*pauseSilent)
 		if n := len(s.tried()); n < 3*mostInFlight || n > 24*mostInFlight {
 			t.Errorf("%d attempts", n)
 		}

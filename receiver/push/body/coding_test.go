@@ -1,12 +1,16 @@
 package body
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/klauspost/compress/s2"
 )
 
 // slowReader yields the processor as a long body makes a decoder do, and tells how many are at it.
@@ -47,6 +51,28 @@ func TestDecodersAtWorkAreFew(t *testing.T) {
 	for range 3 * cap(failing.inUse) { // a turn is given back
 		if failing.decode(nil, new(Buffer), new(Budget), 1) == nil {
 			t.Fatal("no error")
+		}
+	}
+}
+
+// A body may decompress to exactly the limit, whatever its coding.
+func TestTheLimitIsTaken(t *testing.T) {
+	plain := bytes.Repeat([]byte("sluice"), 1000)
+	var zipped, framed bytes.Buffer
+	z, s := gzip.NewWriter(&zipped), s2.NewWriter(&framed, s2.WriterSnappyCompat())
+	_, _ = z.Write(plain)
+	_, _ = s.Write(plain)
+	if err := errors.Join(z.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, wire := range map[string][]byte{"gzip": zipped.Bytes(), "snappy": s2.EncodeSnappy(nil, plain), "x-gzip": zipped.Bytes(), "SNAPPY": framed.Bytes()} {
+		budget := &Budget{Max: 1 << 20}
+		var into Buffer
+		if _, err := Decode(name, wire, &into, budget, len(plain)); err != nil || !bytes.Equal(into.B, plain) {
+			t.Errorf("%s: %d of %d bytes, %v", name, len(into.B), len(plain), err)
+		}
+		if _, err := Decode(name, wire, &into, budget, len(plain)-1); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("%s: %v for a byte more than the limit", name, err)
 		}
 	}
 }
