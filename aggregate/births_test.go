@@ -196,6 +196,28 @@ func TestMergedDeleteBorn(t *testing.T) {
 	})
 }
 
+// TestMergedDeleteBornInADowntime: of an origin that was away at the moment, what it received before is hidden,
+// and what it received since is not, although both may be in one tick.
+func TestMergedDeleteBornInADowntime(t *testing.T) {
+	for phase := range 10 {
+		replicated(t, 2, func(r *replicas) {
+			r.tables[1].push("m:1|c|#pod:old,ns:ns")
+			time.Sleep(3*time.Second + time.Duration(phase)*100*time.Millisecond)
+			r.peers[0].kill()
+			time.Sleep(5 * time.Second)
+			at := time.Now()
+			time.Sleep(200 * time.Millisecond)
+			r.restart()
+			r.tables[1].push("m:2|c|#pod:young,ns:ns")
+			time.Sleep(time.Second)
+			if n := r.DeleteBorn(allOf("m"), at); n != 1 {
+				t.Errorf("phase %d: deleted %d series, want 1", phase, n)
+			}
+			r.want("m:total", "young=2")
+		})
+	}
+}
+
 // TestHiddenUntilItsOriginKnows: a deleted series of an origin that cannot be reached stays hidden.
 // If the origin is heard and still has the series, it was pushed again there.
 func TestHiddenUntilItsOriginKnows(t *testing.T) {

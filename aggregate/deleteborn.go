@@ -17,7 +17,7 @@ import (
 // DeleteBorn is Delete for series that were born before a moment.
 func (t *Table) DeleteBorn(q metric.Query, before time.Time) int {
 	now := t.Clock.Now()
-	old := slices.DeleteFunc(t.selected(&q), func(r lookup.Ref) bool { return !t.bornBefore(r, now, before) })
+	old := slices.DeleteFunc(t.selected(&q), func(r lookup.Ref) bool { return !t.bornBefore(r, now, before, 0) })
 	return t.evict(old, deleted, now)
 }
 
@@ -88,16 +88,17 @@ func (r *mergedRead) bornBefore(twins []twin, before time.Time) []twin {
 	}
 	return slices.DeleteFunc(twins, func(one twin) bool {
 		s := &r.sources[one.source]
-		limit := before
+		doubt := time.Duration(0)
 		if s.peer != nil { // shadows know the tick of a birth only, and the origin will decide
-			limit = before.Add(-s.table.Clock.Tick)
+			doubt = s.table.Clock.Tick
 		}
-		return !s.table.bornBefore(one.Ref, s.now, limit)
+		return !s.table.bornBefore(one.Ref, s.now, before, doubt)
 	})
 }
 
-// bornBefore reports whether a live series was born before a moment.
-func (t *Table) bornBefore(r lookup.Ref, now window.Moment, before time.Time) bool {
+// bornBefore reports whether a live series was born before a moment, by more than doubt. Doubt is time of the
+// table's own clock: while no process ran, it stood.
+func (t *Table) bornBefore(r lookup.Ref, now window.Moment, before time.Time, doubt time.Duration) bool {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -106,5 +107,5 @@ func (t *Table) bornBefore(r lookup.Ref, now window.Moment, before time.Time) bo
 	}
 	s := &b.series[place]
 	born := time.Duration(s.born)*t.Clock.Tick + time.Duration(s.bornMillis)*time.Millisecond
-	return born < t.Clock.AtOf(now, before)
+	return born+doubt < t.Clock.AtOf(now, before)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,8 +115,11 @@ func TestNamespacesOfReplicasInheritNothing(t *testing.T) {
 	has := func(name string) {
 		t.Helper()
 		for _, r := range all {
-			eventually(t, func() bool { value, group := r.reads("shop", name); return value && group },
-				func() string { return name + " is missing at " + r.cfg.replica().Name })
+			var value, group bool
+			eventually(t, func() bool { value, group = r.reads("shop", name); return value && group },
+				func() string {
+					return fmt.Sprintf("%s is missing at %s: value %v, group %v", name, r.cfg.replica().Name, value, group)
+				})
 		}
 	}
 	// lacks reads while the replicas come to know each other.
