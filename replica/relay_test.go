@@ -215,6 +215,34 @@ func TestRelayedBlockIsOlderThanOneThatWaits(t *testing.T) {
 	w.agree(7)
 }
 
+// A replica has heard one heartbeat of an origin and nothing of its state, which another one relays as of an
+// earlier moment. The clock stands with the values: rates would read low if it were ahead.
+func TestRelayedStateIsOlderThanTheHeartbeat(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	a.table.add(0, 0, 1)
+	w.run(2 * time.Second)
+	w.cut[[2]*port{a.port, b.port}] = true
+	w.run(1400 * time.Millisecond)
+	c := newNode(t, w.fabric, "c")
+	w.nodes = append(w.nodes, c)
+	w.cut[[2]*port{c.port, a.port}] = true // no question arrives
+	key := originKey{"a", a.epoch.id}
+	for c.replica.origins.find(key) == nil {
+		w.run(grain)
+	}
+	a.kill()
+	w.run(5 * time.Second)
+	w.agree(1)
+	ofB, ofC := b.replica.origins.find(key), c.replica.origins.find(key)
+	if want, got := ofB.shown.(*modelShadow).at, ofC.shown.(*modelShadow).at; got != want {
+		t.Errorf("the clock of what b relayed is at %d, at c at %d", want, got)
+	}
+	if want, got := ofB.status(w.at).Lag, ofC.status(w.at).Lag; (got - want).Abs() > grain {
+		t.Errorf("b heard the state %v ago, c %v", want, got)
+	}
+}
+
 // separate cuts all links of a process.
 func (w *world) separate(one *port) {
 	for _, other := range w.ports {
