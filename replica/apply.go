@@ -75,9 +75,9 @@ func (f *follower) planLocked(m *beatBody) uint64 {
 	return digest
 }
 
-// takesWhole reports whether a whole block is news. An answer to an earlier question may be older
-// than the present state.
-func (b *followedBlock) takesWhole(m *wholeBody) bool { return b.lacks && (!b.has || b.seq < m.seq) }
+// takesWhole reports whether a whole block is news. An answer to an earlier question may be older than the
+// present state. A block that no longer lacks a delta may still be older: another replica has relayed it.
+func (b *followedBlock) takesWhole(m *wholeBody) bool { return !b.has || b.seq < m.seq }
 
 // succession is how a delta relates to a block.
 type succession byte

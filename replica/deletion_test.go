@@ -58,6 +58,46 @@ func testConfirmedDeletion(t *testing.T, age time.Duration, by int) {
 	}
 }
 
+// A deletion is lost with its process, which comes back and asks for documents. Then the deletion arrives late
+// at the replica that has answered. Nobody deletes alone.
+func TestALostDeletionComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(rand.New(rand.NewPCG(1, 6)), time.Now)
+		all := startProcesses(t, f, replicated(10*time.Second, time.Minute), 3)
+		a, c, ticks := all[0], all[2], 0
+		pass := func(n int) {
+			for range n {
+				passTables(f, all, ticks)
+				ticks++
+			}
+		}
+		pass(50)
+		for _, p := range all {
+			p.push(simulated{name: "old", kind: metric.Counter, op: metric.Add, whole: 2})
+		}
+		pass(34) // c has just flushed, and a will
+		s := deletion.Selector{Resource: "pods", Namespace: "ns", Object: podName(0), Name: "old"}
+		c.deleted.Add(&s)
+		h := header{kind: typeDocuments, sender: c.replica.me, pieces: 1}
+		late := documentsBody{batches: 1, docs: simulatedDocuments{c}.All()}
+		former := a.replica.origins.find(originKey{c.name, c.replica.me.epoch})
+		c.kill()
+		startProcess(t, f, c)
+		pass(3)
+		if !former.asker.Load().follows(former.incarnation, time.Now()) {
+			t.Fatal("c has not asked before its first heartbeat")
+		}
+		to := a.replica.subjects.of(stateOf, c.name, a.name)
+		a.replica.receive(to, append(h.append(nil), late.append(nil)...))
+		pass(100)
+		for _, p := range all {
+			if got := p.total("old"); got != 6 {
+				t.Errorf("%s answers %d, want 6", p.name, got)
+			}
+		}
+	})
+}
+
 // delete deletes at a request, and flushes until all of it is published. It returns the number of the last flush.
 func (p *process) delete(s deletion.Selector) (flush uint64) {
 	p.deleted.Add(&s)

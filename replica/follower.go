@@ -41,6 +41,7 @@ type follower struct {
 	size      atomic.Int64 // blocks
 	// succeeded: another epoch of this name was heard since the newest heartbeat.
 	succeeded atomic.Bool
+	asker     atomic.Pointer[asker] // nil: no process of the origin has asked for documents
 	// announced: the origin has answered which silent origins it has a shadow of.
 	announced atomic.Bool
 	// hears are the live origins that it then heard itself.
@@ -237,7 +238,7 @@ func (f *follower) handleBodyLocked(p *parcel, body []byte, now time.Time) error
 		return err
 	case typeDocuments:
 		m, err := readDocuments(body)
-		if err == nil {
+		if err == nil && !f.asker.Load().follows(p.incarnation, now) {
 			f.applyDocumentsLocked(&m)
 		}
 		return err

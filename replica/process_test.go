@@ -281,9 +281,17 @@ func passTables(f *fabric, all []*process, tick int) {
 		if p.replica == nil {
 			continue
 		}
+		p.roll()
 		if (tick+i)%5 == 0 {
 			p.flush()
 		}
 		p.replica.step(time.Now())
+	}
+}
+
+// roll rolls after each half of a tick, as the roller of a server does.
+func (p *process) roll() {
+	if half := p.table.Clock.Tick / 2; p.table.Clock.Now().At%half < stepEvery {
+		p.table.Roll()
 	}
 }

@@ -135,6 +135,27 @@ func (f *follower) addWholeLocked(m *wholeBody, now time.Time) {
 	f.askLocked(now)
 }
 
+// asker is the process of an origin that has asked for documents here. A document that was lost with its
+// former process and arrives late is not taken: the answer doesn't have it, so nobody else would hear of it.
+type asker struct {
+	incarnation uint64
+	at          time.Time
+}
+
+// follows reports whether an incarnation is a former one. Late messages don't come for long: those that come
+// later are of another living process, see olderProcess.
+func (a *asker) follows(incarnation uint64, now time.Time) bool {
+	return a != nil && incarnation < a.incarnation && now.Sub(a.at) < olderAfter
+}
+
+// noteAsker notes who asks for documents, before the answer.
+func (o *origins) noteAsker(h *header, now time.Time) {
+	f := o.find(originKey{h.name, h.epoch})
+	if f != nil && !f.asker.Load().follows(h.incarnation, now) {
+		f.asker.Store(&asker{h.incarnation, now})
+	}
+}
+
 func (f *follower) applyDocumentsLocked(m *documentsBody) {
 	if f.r.parts.Documents == nil {
 		return

@@ -172,23 +172,40 @@ func (f *follower) continueLocked(m *silentOrigin, now time.Time) bool {
 		f.restartLocked(m.incarnation, now)
 	}
 	f.beats = max(f.beats, m.beats)
-	if said := now.Add(-m.still); f.shadow == nil || said.After(f.advanced) {
-		f.advanced = said
+	said, empty := now.Add(-m.still), f.versionsDigestLocked() == 0
+	if f.shadow == nil || said.After(f.advanced) {
 		f.left.Store(m.left)
 		f.heard.Store(min(f.heard.Load(), int64(said.Sub(f.r.started))))
 	}
-	f.offset.add(now, m.offset)
-	if f.shadow != nil {
-		return f.visibleLocked() || f.tellOrDropLocked(m.clock, later, now)
+	if empty || said.After(f.advanced) {
+		f.advanced = said
 	}
-	shadow := f.r.parts.NewShadow(f.key.name)
-	if err := shadow.Begin(m.clock); err != nil {
-		shadow.End()
+	f.offset.add(now, m.offset)
+	switch {
+	case empty:
+		return f.beginOfRelayLocked(m.clock, now)
+	case f.visibleLocked():
+		return true
+	}
+	return f.tellOrDropLocked(m.clock, later, now)
+}
+
+// beginOfRelayLocked makes the shadow. One that is empty begins again: its clock is that of a heartbeat, and
+// ahead of the values that come. Rates would read low.
+func (f *follower) beginOfRelayLocked(clock []byte, now time.Time) bool {
+	shadow := f.shadow
+	if shadow == nil {
+		shadow = f.r.parts.NewShadow(f.key.name)
+	}
+	if err := shadow.Begin(clock); err != nil {
+		if f.shadow == nil {
+			shadow.End()
+		}
 		f.cannotReadLocked(err, now)
 		return false
 	}
 	f.shadow = shadow
-	return f.tellLocked(m.clock) == nil
+	return f.tellLocked(clock) == nil
 }
 
 func (f *follower) cannotReadLocked(err error, now time.Time) {

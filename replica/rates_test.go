@@ -37,7 +37,7 @@ func (s *stream) kill(down int) {
 // reach are the ticks of the window, and those by which what a process hears may be late.
 const reach = 100 + 15
 
-// lowest is the lowest rate that a reader may see that has heard nothing for lag ticks: 45 if its window has one
+// lowest is the lowest rate that a reader may see that has heard nothing for lag ticks: 46 if its window has one
 // kill. If it has more, the newest may lower the rate as much, for as long as its tick is half one of before and
 // half one of after; the others lower it by what they lost.
 func (s *stream) lowest(lag int) float64 {
@@ -47,7 +47,7 @@ func (s *stream) lowest(lag int) float64 {
 			sum, newest = sum+one.units, one.units
 		}
 	}
-	return 45 - float64(sum-newest)/10
+	return 46 - float64(sum-newest)/10
 }
 
 // lag is for how many ticks a process has heard nothing of the stream. A shadow that lacks a part of a flush

@@ -187,6 +187,62 @@ func TestRelayEndsHalfway(t *testing.T) {
 	w.agree(1)
 }
 
+// A whole block waits for the end of its flush when the origin falls silent, and another replica relays an
+// older one. Once the origin is heard again, the whole block is applied at once.
+func TestRelayedBlockIsOlderThanOneThatWaits(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "c")
+	a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
+	a.table.add(0, 0, 1)
+	w.run(2 * time.Second)
+	w.cut[[2]*port{a.port, b.port}] = true
+	a.table.add(0, 0, 2) // c alone gets this
+	w.run(600 * time.Millisecond)
+	w.cut[[2]*port{a.port, c.port}] = true
+	a.table.add(0, 0, 4)
+	w.run(600 * time.Millisecond)
+	f := b.replica.origins.find(originKey{"a", a.epoch.id})
+	f.lackLocked(0)
+	f.blocks[0].asked = w.at
+	m := wholeBody{block: 0, clock: a.table.AppendClock(nil), names: []byte("names"), state: a.table.AppendState(nil, 0)}
+	m.seq, m.flush, _ = a.replica.publisher.numberOf(0)
+	f.addWholeLocked(&m, w.at)
+	w.run(5 * time.Second)
+	if got := b.total(); got != 3 {
+		t.Errorf("b answers %d of the relayed state, want 3", got)
+	}
+	clear(w.cut)
+	w.run(2 * time.Second)
+	w.agree(7)
+}
+
+// A replica has heard one heartbeat of an origin and nothing of its state, which another one relays as of an
+// earlier moment. The clock stands with the values: rates would read low if it were ahead.
+func TestRelayedStateIsOlderThanTheHeartbeat(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	a.table.add(0, 0, 1)
+	w.run(2 * time.Second)
+	w.cut[[2]*port{a.port, b.port}] = true
+	w.run(1400 * time.Millisecond)
+	c := newNode(t, w.fabric, "c")
+	w.nodes = append(w.nodes, c)
+	w.cut[[2]*port{c.port, a.port}] = true // no question arrives
+	key := originKey{"a", a.epoch.id}
+	for c.replica.origins.find(key) == nil {
+		w.run(grain)
+	}
+	a.kill()
+	w.run(5 * time.Second)
+	w.agree(1)
+	ofB, ofC := b.replica.origins.find(key), c.replica.origins.find(key)
+	if want, got := ofB.shown.(*modelShadow).at, ofC.shown.(*modelShadow).at; got != want {
+		t.Errorf("the clock of what b relayed is at %d, at c at %d", want, got)
+	}
+	if want, got := ofB.status(w.at).Lag, ofC.status(w.at).Lag; (got - want).Abs() > grain {
+		t.Errorf("b heard the state %v ago, c %v", want, got)
+	}
+}
+
 // separate cuts all links of a process.
 func (w *world) separate(one *port) {
 	for _, other := range w.ports {

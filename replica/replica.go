@@ -221,6 +221,9 @@ func (r *Replica) receiveWant(h *header, piece []byte) {
 		if m.silent {
 			r.origins.succeed(originKey{h.name, h.epoch})
 		}
+		if m.documents {
+			r.origins.noteAsker(h, r.now())
+		}
 		r.server.ask(h.name, &m)
 	}
 }

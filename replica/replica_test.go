@@ -184,8 +184,8 @@ func TestLateWholeBlock(t *testing.T) {
 	}
 }
 
-// A whole block is news only if the block was asked for and has nothing as new. Simulations find no
-// fault without this: a flush is applied if its digest is right, so an old block waits for a newer one.
+// A whole block is news only if the block has nothing as new. Simulations find no fault without this: a
+// flush is applied if its digest is right, so an old block waits for a newer one.
 func TestTakesWhole(t *testing.T) {
 	for _, c := range []struct {
 		block followedBlock
@@ -197,7 +197,8 @@ func TestTakesWhole(t *testing.T) {
 		{followedBlock{lacks: true, has: true, seq: 5}, 4, false},
 		{followedBlock{lacks: true, has: true, seq: 5}, 5, false},
 		{followedBlock{lacks: true, has: true, seq: 5}, 6, true},
-		{followedBlock{has: true, seq: 5}, 6, false},
+		{followedBlock{has: true, seq: 5}, 5, false},
+		{followedBlock{has: true, seq: 5}, 6, true},
 	} {
 		if got := c.block.takesWhole(&wholeBody{seq: c.seq}); got != c.takes {
 			t.Errorf("%+v takes %d: %v", c.block, c.seq, got)
