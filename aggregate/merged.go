@@ -89,9 +89,6 @@ func (m *Merged) incomplete() error {
 // alone reports whether there is no other origin.
 func (m *Merged) alone() bool { return len(*m.peers.Load()) == 0 }
 
-// Zero is Table.Zero.
-func (m *Merged) Zero(asked metric.Expression) metric.Point { return m.own.Zero(asked) }
-
 // Listed is Table.Listed over all origins.
 func (m *Merged) Listed(limit int) []metric.Discovered {
 	all := m.own.Listed(limit)

@@ -59,7 +59,7 @@ func TestZeroHasTheTimeAndWindowOfItsOthers(t *testing.T) {
 			if err != nil || len(points) != 1 {
 				t.Fatal(asked, points, err)
 			}
-			zero := f.Zero(metric.ParseExpression(asked))
+			zero := NewMerged(f.Table).Begin().Zero(metric.ParseExpression(asked))
 			if !zero.Time.Equal(points[0].Time) || zero.Window != points[0].Window || zero.Value != points[0].Value {
 				t.Errorf("%s: %+v, want %+v", asked, zero, points[0])
 			}

@@ -42,9 +42,10 @@ func (s *Snapshot) now() window.Moment {
 	return s.clocks[ownSource(s.clocks)].now
 }
 
-// Zero is Table.Zero.
+// Zero returns a point for a counter or set that received no sample in the window: value 0, at the
+// moment, with the queried window or the default one. The caller sets the object.
 func (s *Snapshot) Zero(asked metric.Expression) metric.Point {
-	return s.merged.own.zeroAt(asked, s.now())
+	return metric.Point{Time: s.now().Date(), Window: cmp.Or(asked.Window, s.merged.own.DefaultWindow())}
 }
 
 // Objects answers a query for a custom metric: one value for each object, rolled up over the object's label
@@ -126,16 +127,6 @@ func (m *Merged) Objects(q metric.Query) ([]metric.Point, error) { return m.Begi
 
 // External is Snapshot.External as of its own moment.
 func (m *Merged) External(q metric.Query) ([]metric.Point, error) { return m.Begin().External(q) }
-
-// Zero returns a point for a counter or set that received no sample in the window: value 0, at the
-// current time, with the queried window or the default one. The caller sets the object.
-func (t *Table) Zero(asked metric.Expression) metric.Point {
-	return t.zeroAt(asked, t.Clock.Now())
-}
-
-func (t *Table) zeroAt(asked metric.Expression, now window.Moment) metric.Point {
-	return metric.Point{Time: now.Date(), Window: cmp.Or(asked.Window, t.DefaultWindow())}
-}
 
 // pointBuffer returns the query's buffer for up to so many points; nil if the query reserves none.
 func pointBuffer(q *metric.Query, points int) ([]metric.Point, error) {

@@ -32,7 +32,7 @@ type batch struct {
 	entries    int
 	written    uint64
 	writes     []blockWrite       // of the transaction under way
-	committed  func([]blockWrite) // called with writes once they are on disk
+	committed  func([]blockWrite) // called with writes once they are written
 	dropped    func([]blockWrite) // called with writes that will never be
 }
 

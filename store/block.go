@@ -42,7 +42,7 @@ type blockWrite struct {
 	checkpoint *checkpoint // nil: a delta
 }
 
-// A checkpoint is what changes in a savedBlock once the checkpoint is on disk.
+// A checkpoint is what changes in a savedBlock once the checkpoint is written.
 type checkpoint struct {
 	seq             format.Sequence
 	unwritten       uint64 // as when the state was taken: later deltas need another checkpoint

@@ -16,7 +16,8 @@
 //
 // Run asks every block, once a flush interval, for its changes (a delta), and writes a rotating
 // share of the blocks whole (a checkpoint). A block is its last checkpoint and the newer deltas.
-// Open restores both.
+// Open restores both. What is written is with the storage process, and survives the death of this one;
+// what is synced survives the loss of power.
 //
 // Invariants, each held by a test:
 //
@@ -26,7 +27,7 @@
 //	   that names them last, and never over parts that a valid head names.
 //	S3 A delta's slot is reused only when a checkpoint has made its old content worthless.
 //	S4 After a failed write, the next successful flush writes a checkpoint of each affected block.
-//	S5 Whatever is on disk when a flush has returned survives the death of the process.
+//	S5 Whatever is written when a flush has returned survives the death of the process.
 //	S6 The Publisher receives every delta once and in order, whatever state the disk is in. While
 //	   the disk keeps up, it sends none that a kill would take back.
 //

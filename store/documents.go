@@ -28,7 +28,7 @@ func (d *dirtyDocuments) init(documents Documents) {
 	d.documents, d.dirty, d.parts = documents, map[DocumentKey]struct{}{}, map[DocumentKey]documentParts{}
 }
 
-// collect asks which documents have changed. They stay dirty until a flush with them is on disk.
+// collect asks which documents have changed. They stay dirty until a flush with them is written.
 func (d *dirtyDocuments) collect() {
 	for _, key := range d.documents.Changed(d.all) {
 		d.dirty[key] = struct{}{}
@@ -88,7 +88,7 @@ func (d *dirtyDocuments) removeParts(b *batch, key DocumentKey, head []byte, old
 	return nil
 }
 
-// flushed records that all dirty documents are on disk.
+// flushed records that all dirty documents are written.
 func (d *dirtyDocuments) flushed() {
 	clear(d.dirty)
 	if cap(d.value) > keptBuffer {

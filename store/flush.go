@@ -192,7 +192,7 @@ func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	var heads []format.Blob
 	if write.names {
 		f.names = f.table.AppendNames(f.names[:0], block)
-		saved.names = 0 // until they are on disk
+		saved.names = 0 // until they are written
 		write.namesGeneration ^= 1
 		link = seq
 		head, err := f.batch.putParts(format.Blob{
@@ -220,7 +220,7 @@ func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	return nil
 }
 
-// committed records that a transaction is on disk.
+// committed records that a transaction is written.
 func (f *flusher) committed(writes []blockWrite) {
 	for _, w := range writes {
 		c, saved := w.checkpoint, &f.blocks[w.block]

@@ -69,7 +69,7 @@ func (f *flusher) publishOnly() {
 	}
 }
 
-// written publishes the deltas of a transaction that is on disk.
+// written publishes the deltas of a transaction that is written.
 func (p *blockPublisher) written() {
 	p.to.PublishWritten(p.put)
 	p.put = 0

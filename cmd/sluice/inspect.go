@@ -130,7 +130,7 @@ func (i inspection) stat(k metric.Kind) string {
 	if !stat.Windowed() {
 		return stat.String()
 	}
-	return stat.String() + ":" + metric.FormatWindow(i.merged.Zero(metric.Expression{}).Window)
+	return stat.String() + ":" + metric.FormatWindow(i.merged.Begin().Zero(metric.Expression{}).Window)
 }
 
 // Namespaces implements native.Lister.
