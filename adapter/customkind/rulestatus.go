@@ -184,20 +184,8 @@ func (v ruleValue) isDue(last *rule.Value) bool {
 // valueFields are the fields of a status about a value.
 func valueFields(last *rule.Value) map[string]string {
 	return map[string]string{"lastValue": string(last.Number.Append(nil)),
-		"lastValueOf": describeObject(&last.Object), "lastValueTime": last.Time.UTC().Format(time.RFC3339)}
+		"lastValueOf": last.Object.String(), "lastValueTime": last.Time.UTC().Format(time.RFC3339)}
 }
 
 // noRuleValue removes the last value from a status.
 var noRuleValue = map[string]string{"lastValue": "", "lastValueOf": "", "lastValueTime": ""}
-
-// describeObject names an object as readers do: pods/web-1, or external.
-func describeObject(o *metric.Object) string {
-	text := "external"
-	if !o.External() {
-		text = o.Resource + "/" + o.Name
-	}
-	if o.Namespace != "" {
-		text += " in " + o.Namespace
-	}
-	return text
-}
