@@ -12,15 +12,16 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// polled are two replicas of which each receives 100/s of one counter. Both are read every 200 ms, as
-// autoscalers would: a replica that isn't ready answers nothing.
+// polled are two replicas of which each has a client that pushes 100/s: of "stream", which both push, and of
+// "own", with an object of each. Both are read every 200 ms, as autoscalers would: a replica that isn't ready
+// answers nothing.
 type polled struct {
 	*fabric
 	t       *testing.T
 	all     []*process
 	to      []int // the replica that a client pushes to
 	frozen  int   // the replica that stands still; -1: none
-	waiting int   // pushes that wait in the kernel of that one
+	waiting []int // pushes of a client that wait in the kernel of that one
 	ticks   int
 	seen    map[string]*span
 	lives   bool // an API server says which replicas live
@@ -34,7 +35,7 @@ type span struct {
 
 func newPolled(t *testing.T, seed uint64) *polled {
 	f := newFabric(rand.New(rand.NewPCG(seed, 5)), time.Now)
-	p := &polled{fabric: f, t: t, to: []int{0, 1}, frozen: -1, lives: true, ticks: int(seed), seen: map[string]*span{}}
+	p := &polled{fabric: f, t: t, to: []int{0, 1}, waiting: []int{0, 0}, frozen: -1, lives: true, ticks: int(seed), seen: map[string]*span{}}
 	for i := range 2 {
 		one := &process{name: fmt.Sprint("origin-", i), config: replicated(10*time.Second, time.Minute)}
 		one.lives = func(string) bool { return p.lives && p.ready(1-i) }
@@ -48,12 +49,12 @@ func newPolled(t *testing.T, seed uint64) *polled {
 
 func (p *polled) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		for _, to := range p.to {
+		for client, to := range p.to {
 			switch {
 			case to == p.frozen:
-				p.waiting++
+				p.waiting[client]++
 			case p.all[to].replica != nil:
-				p.push(to, 1)
+				p.push(client, to, 1)
 			}
 		}
 		p.pass()
@@ -73,8 +74,9 @@ func (p *polled) ready(i int) bool {
 	return r.ready.Load()
 }
 
-func (p *polled) push(to int, times int64) {
-	p.all[to].push(simulated{name: "stream", kind: metric.Counter, op: metric.Add, whole: 10 * times})
+func (p *polled) push(client, to, times int) {
+	p.all[to].push(simulated{name: "stream", kind: metric.Counter, op: metric.Add, whole: int64(10 * times)})
+	p.all[to].push(simulated{name: "own", pod: client, kind: metric.Counter, op: metric.Add, whole: int64(10 * times)})
 }
 
 // pass lets a tenth of a second pass.
@@ -92,32 +94,45 @@ func (p *polled) read() {
 		if one.replica == nil || i == p.frozen {
 			continue
 		}
-		for _, window := range []string{"10s", "1m"} {
-			name := fmt.Sprintf("%d %s", i, window)
+		for _, expression := range []string{"stream:rate:10s", "stream:rate:1m", "own:rate:10s"} {
+			name := fmt.Sprintf("%d %s", i, expression)
 			s := p.seen[name]
 			if s == nil {
 				s = &span{low: math.Inf(1), high: math.Inf(-1)}
 				p.seen[name] = s
 			}
-			value, there := one.read("stream:rate:" + window)[podName(0)]
-			if ready, _ := one.replica.Answers(); !ready || !there {
+			values, sum := one.read(expression), 0.0
+			for _, value := range values {
+				sum += value.Float64()
+			}
+			if ready, _ := one.replica.Answers(); !ready || len(values) == 0 {
 				s.none++
 				continue
 			}
-			s.low, s.high = min(s.low, value.Float64()), max(s.high, value.Float64())
+			s.low, s.high = min(s.low, sum), max(s.high, sum)
 		}
 	}
 }
 
-// freeze makes a replica stand still for a while. What arrives there meanwhile waits.
-func (p *polled) freeze(i int, d time.Duration) {
+// freeze makes a replica stand still for a while, and its client go to the other one a second later if it leaves.
+// What arrives there meanwhile waits.
+func (p *polled) freeze(i int, d time.Duration, leaves bool) {
 	p.frozen, p.all[i].port.frozen = i, true
+	if leaves {
+		p.run(time.Second)
+		p.to[i] = 1 - i
+		d -= time.Second
+	}
 	p.run(d)
 	p.frozen, p.all[i].port.frozen = -1, false
 	// The first reader comes before the first tick of the process and before the first message.
 	p.read()
-	p.push(i, int64(p.waiting))
-	p.waiting = 0
+	for client, times := range p.waiting {
+		if times > 0 {
+			p.push(client, i, times)
+		}
+	}
+	clear(p.waiting)
 }
 
 // cut cuts the link between the replicas for a while, or its direction to the first one.
@@ -162,7 +177,7 @@ func TestAFrozenReplicaAnswersNothing(t *testing.T) {
 		for i := range 2 {
 			p.to[i] = 1 - i
 			p.to[1-i] = 1 - i
-			p.freeze(i, 20*time.Second)
+			p.freeze(i, 20*time.Second, false)
 			clear(p.seen) // of the other one, which answers all the time
 			p.read()
 			p.run(20 * time.Second)
@@ -215,10 +230,9 @@ var faults = []struct {
 		p.run(time.Minute)
 		p.comeBack(1)
 	}},
-	{"frozen for 3 s; its datagrams wait", 0.16, 0.25, func(p *polled) { p.freeze(1, 3*time.Second) }},
-	{"frozen for 20 s; its clients push to the other", 0.1, 0.1, func(p *polled) {
-		p.to[1] = 0
-		p.freeze(1, 20*time.Second)
+	{"frozen for 3 s; its datagrams wait", 0.16, 0.25, func(p *polled) { p.freeze(1, 3*time.Second, false) }},
+	{"frozen for 20 s; its clients push to the other a second later", 0.1, 0.1, func(p *polled) {
+		p.freeze(1, 20*time.Second, true)
 		p.run(20 * time.Second)
 		p.to[1] = 1
 	}},
@@ -254,7 +268,7 @@ func TestFaultsAsReadersSeeThem(t *testing.T) {
 					})
 				}
 				for _, window := range []string{"10s", "1m"} {
-					one, other := all["0 "+window], all["1 "+window]
+					one, other := all["0 stream:rate:"+window], all["1 stream:rate:"+window]
 					t.Logf("%s, %s: rate:%s: %.0f to %.0f; the one with the fault %.0f to %.0f, and %d times 503",
 						fault.name, place, window, one.low, one.high, other.low, other.high, other.none)
 				}

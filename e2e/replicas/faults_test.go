@@ -23,13 +23,13 @@ func TestKillOne(t *testing.T) {
 	m.start(t)
 	l := startLoad(t, m)
 	time.Sleep(settled)
-	observe(t, 3*time.Second, 0, m...).steady(t, "before", 2, within)
+	l.steady(t, "before", observe(t, 3*time.Second, 0, m...))
 	m[0].Kill()
 	time.AfterFunc(time.Second, func() { l.leave(m[0], m[1]) })
-	observe(t, server.ShortOrLong(30*time.Second, 5*time.Minute), 0, m[1]).steady(t, "one is dead", 2, within)
+	l.steady(t, "one is dead", observe(t, server.ShortOrLong(30*time.Second, 5*time.Minute), 0, m[1]))
 	m[0].Start()
 	m.joined(t, 1)
-	observe(t, 15*time.Second, perSecond, m...).steady(t, "it is back", 2, within)
+	l.steady(t, "it is back", observe(t, 15*time.Second, perSecond, m...))
 	l.end()
 	time.Sleep(2 * time.Second)
 	// At most a flush of what the killed one received is missing, and what was sent to it after.
@@ -55,10 +55,10 @@ func TestRollingUpgrade(t *testing.T) {
 		l.leave(m[i], other) // an endpoint is removed before its pod ends
 		time.Sleep(200 * time.Millisecond)
 		m[i].Stop()
-		observe(t, 5*time.Second, 0, other).steady(t, fmt.Sprintf("replica %d is down", i), 2, within)
+		l.steady(t, fmt.Sprintf("replica %d is down", i), observe(t, 5*time.Second, 0, other))
 		m[i].Start()
 		m.joined(t, 1)
-		observe(t, 8*time.Second, 0, m...).steady(t, fmt.Sprintf("replica %d is back", i), 2, within)
+		l.steady(t, fmt.Sprintf("replica %d is back", i), observe(t, 8*time.Second, 0, m...))
 	}
 	l.end()
 	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
@@ -73,10 +73,14 @@ func TestFreezeOne(t *testing.T) {
 	l := startLoad(t, m)
 	time.Sleep(settled)
 	signal(t, m[0].PID(), syscall.SIGSTOP)
-	time.AfterFunc(500*time.Millisecond, func() { l.leave(m[0], m[1]) })
-	observe(t, server.ShortOrLong(15*time.Second, 30*time.Second), 0, m[1]).steady(t, "one is frozen", 2, within)
+	waiting := l.clients[0].sent.Load()
+	time.AfterFunc(500*time.Millisecond, func() {
+		l.leave(m[0], m[1])
+		l.delayed(l.clients[0].sent.Load() - waiting)
+	})
+	l.steady(t, "one is frozen", observe(t, server.ShortOrLong(15*time.Second, 30*time.Second), 0, m[1]))
 	signal(t, m[0].PID(), syscall.SIGCONT)
-	observe(t, 8*time.Second, 0, m...).steadyOnceReady(t, "it goes on", 2, within)
+	l.steady(t, "it goes on", observe(t, 8*time.Second, 0, m...))
 	l.end()
 	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
 }
@@ -129,30 +133,29 @@ func TestCut(t *testing.T) {
 	time.Sleep(settled)
 	f.cut.Store(true)
 	cut := time.Now()
-	wantRates(t, server.ShortOrLong(12*time.Second, 55*time.Second), 2, m)
+	l.wantRates(t, server.ShortOrLong(12*time.Second, 55*time.Second), l.rate(), m)
 	wantStill(t, m)
 	if server.Long {
 		time.Sleep(time.Until(cut.Add(80 * time.Second))) // a minute, then the window of ten seconds
-		wantRates(t, time.Until(cut.Add(5*time.Minute)), 1, m)
+		l.wantRates(t, time.Until(cut.Add(5*time.Minute)), perSecond, m)
 		wantStill(t, m)
 	}
 	f.cut.Store(false)
 	if server.Long {
 		time.Sleep(settled)
-		wantRates(t, 10*time.Second, 2, m)
+		l.wantRates(t, 10*time.Second, l.rate(), m)
 	}
 	l.end()
 	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
 }
 
-// wantRates requires the rate of so many clients at each replica. The items of "jobs" each come from
-// one replica only.
-func wantRates(t *testing.T, during time.Duration, clients int, m mesh) {
+// wantRates requires a rate at each replica. The items of "jobs" each come from one replica only.
+func (l *load) wantRates(t *testing.T, during time.Duration, want float64, m mesh) {
 	t.Helper()
-	want, wrong := float64(clients*perSecond), 0
+	wrong := 0
 	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		for i, s := range m {
-			if got, err := sum(s, "jobs:rate:10s")(); err != nil || got < want*(1-within) || got > want*(1+within) {
+			if got, err := sum(s, "jobs:rate:10s")(); err != nil || !l.near("jobs:rate:10s", got, want) {
 				t.Logf("replica %d reads %v (%v)", i, got, err)
 				wrong++
 			}
@@ -218,9 +221,9 @@ func TestDiskLost(t *testing.T) {
 	if err := os.RemoveAll(m[0].DataDir()); err != nil {
 		t.Fatal(err)
 	}
-	observe(t, 3*time.Second, 0, m[1]).steady(t, "one is dead", 2, within)
+	l.steady(t, "one is dead", observe(t, 3*time.Second, 0, m[1]))
 	m[0].Start()
-	observe(t, 10*time.Second, 0, m...).steady(t, "it is back without its data", 2, within)
+	l.steady(t, "it is back without its data", observe(t, 10*time.Second, 0, m...))
 	l.end()
 	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
 }

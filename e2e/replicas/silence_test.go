@@ -28,18 +28,18 @@ func TestSilentNode(t *testing.T) {
 	m.start(t)
 	l := startLoad(t, m)
 	time.Sleep(settled)
-	observe(t, 3*time.Second, 0, m...).steady(t, "before", 2, within)
+	l.steady(t, "before", observe(t, 3*time.Second, 0, m...))
 
 	n.silence(true)
 	// Kubernetes marks the pods of a dead node after 40 to 50 s.
 	time.AfterFunc(server.ShortOrLong(5*time.Second, 45*time.Second), func() { l.leave(m[1], m[0]) })
 	silent := observe(t, server.ShortOrLong(20*time.Second, 5*time.Minute), 0, m[0])
-	silent.of("jobs").steady(t, "a node is silent", 2, within)
+	l.steady(t, "a node is silent", silent.of("jobs"))
 	// Nobody can tell whether the dead replica's clients still push "shared", which the other one
 	// receives too: the rate is without the datagrams that are lost.
 	for metric, r := range silent.of("shared") {
 		t.Logf("a node is silent: %s between %.1f and %.1f; %d failures", metric, r.low, r.high, r.failures)
-		if r.failures > 0 || r.low < perSecond*(1-within) || r.high > 2*perSecond*(1+within) {
+		if r.failures > 0 || r.low < perSecond-l.margin(metric, perSecond) || r.high > l.rate()+l.margin(metric, l.rate()) {
 			t.Errorf("a node is silent: %s is between %.1f and %.1f, want what is received at least; %s", metric, r.low, r.high, r.last)
 		}
 	}
@@ -56,7 +56,7 @@ func TestSilentNode(t *testing.T) {
 		}
 		return ""
 	})
-	observe(t, 10*time.Second, 0, m...).steady(t, "it is back", 2, within)
+	l.steady(t, "it is back", observe(t, 10*time.Second, 0, m...))
 	l.end()
 	time.Sleep(time.Second)
 	want := (applied(m[0]) + applied(m[1])) / 2 // of each client "jobs" and "shared"
