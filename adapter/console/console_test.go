@@ -329,6 +329,18 @@ func TestPageOfAnAutoscalerWhoseControllerIsNotHeard(t *testing.T) {
 	}
 }
 
+// The page of an autoscaler says what Sluice does at a push, and when it last did.
+func TestThePageOfAnAutoscalerShowsNudges(t *testing.T) {
+	f := shop()
+	at := time.Now().Add(-8 * time.Second)
+	f.autoscalers[0].Instant = &inspect.Instant{Annotation: "true", State: inspect.InstantWatching,
+		Last: &inspect.Nudge{At: at, Because: `Pods metric "queue" is 50`, From: 1, Want: 5, Answered: at.Add(24 * time.Millisecond), Answer: 5}}
+	_, body := get(t, running(t, f), "/autoscaler?namespace=shop&name=api")
+	if !containsAll(body, []string{"a push that changes the replicas nudges the controller", "last nudged 8s ago, from 1 to 5, because", "it set 5 after 24ms"}) {
+		t.Errorf("the page doesn't show the last nudge:\n%s", body)
+	}
+}
+
 // The pages say what Sluice sees itself of the way from the autoscalers' controller, and which command
 // knows the rest.
 func TestPagesSayWhoAsked(t *testing.T) {

@@ -14,6 +14,8 @@ type Report struct {
 	Decision   Decision           `json:"decision"`
 	// Findings are the faults, the gravest first; empty: nothing is wrong.
 	Findings []Finding `json:"findings"`
+	// AtThePush are lines on what Sluice does for the autoscaler at a push (wake, instant), and did last.
+	AtThePush []string `json:"-"`
 	// Unknown are the facts that could not be read.
 	Unknown []string `json:"unknown,omitempty"`
 }
@@ -99,7 +101,7 @@ const (
 
 // Autoscaler explains an autoscaler.
 func Autoscaler(f *Facts) Report {
-	r := Report{Autoscaler: f.Autoscaler, Unknown: f.Unknown, Findings: []Finding{}}
+	r := Report{Autoscaler: f.Autoscaler, Unknown: f.Unknown, Findings: []Finding{}, AtThePush: f.atThePush()}
 	if f.Scale != nil {
 		r.Autoscaler.CurrentReplicas = f.Scale.SpecReplicas // the status is of the last sync
 	}

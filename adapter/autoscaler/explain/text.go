@@ -22,8 +22,9 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	}
 	p.line("hpa/%s%s in %s scales %s/%s: %s now, %d to %d allowed", a.Name, of, a.Namespace, a.TargetKind, a.TargetName,
 		replicas(a.CurrentReplicas), a.MinReplicas, a.MaxReplicas)
-	p.wake(a.Wake)
-	p.instant(a.Instant)
+	for _, text := range r.AtThePush {
+		p.line("%s", text)
+	}
 	p.findings(r)
 	for _, c := range a.Conditions {
 		if c.Status == "False" && c.Type == "ScalingActive" {

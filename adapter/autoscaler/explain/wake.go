@@ -70,35 +70,15 @@ func (f *Facts) ofInstant() []Finding {
 	return []Finding{one}
 }
 
-// instant prints what Sluice does about values that change the replicas.
-func (p *printer) instant(is *inspect.Instant) {
-	if is == nil {
-		return
-	}
-	text := map[inspect.InstantState]string{
-		inspect.InstantWatching: "a push that changes the replicas nudges the controller",
-		inspect.InstantHeld:     "not nudged: " + is.Why,
-		inspect.InstantUnknown:  "not nudged: " + is.Why,
-	}[is.State]
-	if text == "" {
-		return // a finding says it
-	}
-	p.line("Instant: %s", text)
-	last := is.Last
-	if last == nil {
-		return
-	}
-	answer := "not answered yet"
-	if !last.Answered.IsZero() {
-		answer = fmt.Sprintf("it set %d after %v", last.Answer, last.Answered.Sub(last.At).Round(time.Millisecond))
-	}
-	p.line("  last nudged %s ago, from %d to %d, because %s; %s", age(p.now.Sub(last.At)), last.From, last.Want, last.Because, answer)
+// atThePush says what Sluice does for the autoscaler at a push, besides answering: about a target at zero, and about
+// values that change the replicas. Where that is nothing, a finding says why.
+func (f *Facts) atThePush() []string {
+	return append(wakeText(f.Autoscaler.Wake, f.Now), instantText(f.Autoscaler.Instant, f.Now)...)
 }
 
-// wake prints what Sluice does about a target at zero.
-func (p *printer) wake(w *inspect.Wake) {
+func wakeText(w *inspect.Wake, now time.Time) []string {
 	if w == nil {
-		return
+		return nil
 	}
 	text := map[inspect.WakeState]string{
 		inspect.WakeRunning:  "nothing to do: the autoscaler hasn't scaled its target to zero",
@@ -106,13 +86,38 @@ func (p *printer) wake(w *inspect.Wake) {
 		inspect.WakeCooldown: "woken shortly before: until the cooldown ends, the autoscaler alone sets the first replica",
 	}[w.State]
 	if text == "" {
-		return // a finding says it
+		return nil
 	}
 	if !w.Last.IsZero() {
-		text += fmt.Sprintf("; last woken %s ago", age(p.now.Sub(w.Last)))
+		text += fmt.Sprintf("; last woken %s ago", age(now.Sub(w.Last)))
 	}
-	p.line("Wake: %s", text)
+	lines := []string{"Wake: " + text}
 	if w.State == inspect.WakeArmed && w.Why != "" {
-		p.line("  %s", w.Why)
+		lines = append(lines, "  "+w.Why)
 	}
+	return lines
+}
+
+func instantText(is *inspect.Instant, now time.Time) []string {
+	if is == nil {
+		return nil
+	}
+	text := map[inspect.InstantState]string{
+		inspect.InstantWatching: "a push that changes the replicas nudges the controller",
+		inspect.InstantHeld:     "not nudged: " + is.Why,
+		inspect.InstantUnknown:  "not nudged: " + is.Why,
+	}[is.State]
+	if text == "" {
+		return nil
+	}
+	lines := []string{"Instant: " + text}
+	if last := is.Last; last != nil {
+		answer := "not answered yet"
+		if !last.Answered.IsZero() {
+			answer = fmt.Sprintf("it set %d after %v", last.Answer, last.Answered.Sub(last.At).Round(time.Millisecond))
+		}
+		lines = append(lines, fmt.Sprintf("  last nudged %s ago, from %d to %d, because %s; %s",
+			age(now.Sub(last.At)), last.From, last.Want, last.Because, answer))
+	}
+	return lines
 }
