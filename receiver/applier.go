@@ -19,3 +19,21 @@ type Applier interface {
 	// Close gives the Applier up, online or offline.
 	Close()
 }
+
+// LineApplier is an Applier with a cache of lines: it maps the raw bytes of known lines to their series.
+type LineApplier interface {
+	Applier
+	// LookupLines looks lines up for the other methods. The lines, and the memory that they borrow,
+	// must not change until Quiesce, Offline or the next LookupLines.
+	LookupLines([]metric.Line)
+	// ApplyKnown applies known lines, starting at index from, up to the first unknown line. It
+	// returns their number.
+	ApplyKnown(from int) int
+	// UnknownLines is the number of consecutive lines from index from on that were never seen, at
+	// most limit.
+	UnknownLines(from, limit int) int
+	// PrefetchNew announces that these samples, of the lines from index from on, are applied next.
+	// The samples, and the memory that they borrow, must not change until the next PrefetchNew,
+	// Quiesce or Offline.
+	PrefetchNew(from int, next []metric.Sample)
+}

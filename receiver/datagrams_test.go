@@ -195,7 +195,8 @@ func TestTurnsAreTakenWithinABatch(t *testing.T) {
 	f := bind(t, testConfig(udp(1)))
 	defer f.server.Close()
 	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket}
-	for lines, want := range map[int]bool{parsedPerCheck - 1: false, parsedPerCheck: true} {
+	// Lines are parsed when so many are collected, or at the end of the batch.
+	for lines, want := range map[int]bool{2*maxBatchLines - 1: false, 2 * maxBatchLines: true} {
 		f.sendQueued(f.dial(0), d.socket, bytes.Repeat([]byte("a:1|c\n"), lines))
 		n, err := d.socket.receive()
 		if n != 1 || err != nil {
@@ -261,7 +262,7 @@ func TestTruncatedDatagram(t *testing.T) {
 }
 
 func TestReadingAllocatesNothing(t *testing.T) {
-	for name, senders := range map[string]Senders{"nobody asks": nil, "known": everybody{&metric.Sender{Key: 1, Known: true}}, "unknown": everybody{}} {
+	for name, senders := range map[string]PacketSenders{"nobody asks": nil, "known": everybody{&metric.Sender{Key: 1, Known: true}}, "unknown": everybody{}} {
 		t.Run(name, func(t *testing.T) { readWithoutAllocating(t, senders) })
 	}
 }
@@ -270,14 +271,15 @@ func TestReadingAllocatesNothing(t *testing.T) {
 type everybody struct{ sender *metric.Sender }
 
 func (e everybody) Sender(netip.Addr) *metric.Sender { return e.sender }
+func (e everybody) Prefetch([]netip.Addr)            {}
 
-func readWithoutAllocating(t *testing.T, senders Senders) {
+func readWithoutAllocating(t *testing.T, senders PacketSenders) {
 	f := bindParts(t, testConfig(udp(1)), func(p *Parts) { p.Senders = senders })
 	d := &datagrams{in: f.server.newIngester(udp(1), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: f.server.packets[0].socket}
 	defer f.server.Close()
 	conn := f.dial(0)
 	packet := []byte("a:1|c|#k:v\nb:0.5:3|ms|@0.1\nc:x|s")
-	d.in.applier = nothing{}
+	d.in.applier = &nothing{}
 	allocs := testing.AllocsPerRun(100, func() {
 		for range 3 {
 			f.sendQueued(conn, d.socket, packet)
@@ -301,10 +303,13 @@ func readWithoutAllocating(t *testing.T, senders Senders) {
 }
 
 // nothing applies everything.
-type nothing struct{ Applier }
+type nothing struct {
+	knowsNone
+	Applier
+}
 
-func (nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
-func (nothing) Quiesce()                           {}
+func (*nothing) Apply(*metric.Sample) metric.Reason { return metric.Applied }
+func (*nothing) Quiesce()                           {}
 
 func TestPortInUse(t *testing.T) {
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 
 // names applies everything and remembers the names.
 type names struct {
+	knowsNone
 	Applier
 	seen []string
 }

@@ -3,6 +3,7 @@ package receiver
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -19,14 +20,14 @@ import (
 // until flush.
 type ingester struct {
 	scanner    *statsd.Scanner
-	applier    Applier
-	lineCache  LineCache // the applier; nil: it has no line cache
+	applier    LineApplier
 	account    *ledger.Account
 	rejections *rejectionLog
 	pending    *pending.Buffer // may be nil
 	relay      Relay           // may be nil
-	origin     SenderResolver
-	sender     *metric.Sender // of the lines that are added
+	senders    PacketSenders   // may be nil
+	origin     SenderResolver  // by senders
+	sender     *metric.Sender  // of the lines that are added
 
 	lines     [maxBatchLines]metric.Line
 	gathered  int                         // number of lines
@@ -37,23 +38,6 @@ type ingester struct {
 	parsedLines                   int    // since the caller last set it to 0
 }
 
-// LineCache is the line cache of an Applier: it maps the raw bytes of known lines to their series.
-type LineCache interface {
-	// LookupLines looks lines up for the other methods. The lines, and the memory that they borrow,
-	// must not change until Quiesce, Offline or the next LookupLines.
-	LookupLines([]metric.Line)
-	// ApplyKnown applies known lines, starting at index from, up to the first unknown line. It
-	// returns their number.
-	ApplyKnown(from int) int
-	// UnknownLines is the number of consecutive lines from index from on that were never seen, at
-	// most limit.
-	UnknownLines(from, limit int) int
-	// PrefetchNew announces that these samples, of the lines from index from on, are applied next.
-	// The samples, and the memory that they borrow, must not change until the next PrefetchNew,
-	// Quiesce or Offline.
-	PrefetchNew(from int, next []metric.Sample)
-}
-
 // maxBatchLines bounds the collected lines: more would not fit the first-level cache.
 const maxBatchLines = 64
 
@@ -61,8 +45,12 @@ const maxBatchLines = 64
 // table's memory for them is prefetched.
 const maxParsedNew = 8
 
-// prefetchSenders announces the senders of the next packets.
-func (in *ingester) prefetchSenders(senders []netip.Addr) { in.origin.prefetch(senders) }
+// prefetchSenders announces the senders of the next packets, unless they are all the same.
+func (in *ingester) prefetchSenders(all []netip.Addr) {
+	if in.senders != nil && slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
+		in.senders.Prefetch(all)
+	}
+}
 
 // setSender sets the source address of the packets that follow. An invalid address means the peer
 // of a Unix socket.
@@ -130,7 +118,7 @@ func (in *ingester) addLines(packet []byte) {
 
 func (in *ingester) addLine(text []byte) {
 	l := &in.lines[in.gathered]
-	if in.lineCache == nil || !in.scanner.Cut(text, l) {
+	if !in.scanner.Cut(text, l) {
 		in.flush()
 		in.parse(text, in.sender, nil)
 		return
@@ -148,9 +136,9 @@ func (in *ingester) flush() {
 	}
 	lines := in.lines[:in.gathered]
 	in.gathered = 0
-	in.lineCache.LookupLines(lines)
+	in.applier.LookupLines(lines)
 	for at := 0; at < len(lines); {
-		n := in.lineCache.ApplyKnown(at)
+		n := in.applier.ApplyKnown(at)
 		in.applied += uint64(n)
 		if at += n; at < len(lines) {
 			at += in.applyUnknown(lines[at:], at)
@@ -162,12 +150,12 @@ func (in *ingester) flush() {
 // applyUnknown applies unknown lines, of which the first has index from, and returns their number.
 // New lines of a single sample are applied together, any other line alone.
 func (in *ingester) applyUnknown(lines []metric.Line, from int) int {
-	unknown, n := in.lineCache.UnknownLines(from, maxParsedNew), 0
+	unknown, n := in.applier.UnknownLines(from, maxParsedNew), 0
 	for n < unknown && in.parseFirst(lines[n].Text, lines[n].Sender, &lines[n]) {
 		in.parsedNew[n] = in.scanner.Sample
 		n++
 	}
-	in.lineCache.PrefetchNew(from, in.parsedNew[:n]) // always, because it ends the announcement before it
+	in.applier.PrefetchNew(from, in.parsedNew[:n]) // always, because it ends the announcement before it
 	for i := range n {
 		in.apply(&in.parsedNew[i], lines[i].Text)
 	}

@@ -91,7 +91,7 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 			defer f.server.Close()
 			in := f.server.newIngester(udp(1), f.server.packets[0].account)
 			table := &stranger{t: t, refuse: "over"}
-			in.applier, in.lineCache = table, table
+			in.applier = table
 			in.applyPacket([]byte(c.packet))
 			in.endBatch()
 			if !slices.Equal(table.applied, c.applied) || !slices.Equal(table.together, c.together) {
@@ -111,7 +111,7 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 // rejected next has the current one.
 func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	table := &stranger{t: t}
-	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, lineCache: table, account: &ledger.Account{}}
+	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, account: &ledger.Account{}}
 	one, two := &metric.Sender{Key: 1, Pod: &metric.Pod{Name: "one"}}, &metric.Sender{Key: 2, Pod: &metric.Pod{Name: "two"}}
 	in.sender = one
 	in.addLines([]byte("a:1|c\nb:1|c"))
@@ -145,7 +145,7 @@ func (a *addressed) Apply(one *metric.Sample) metric.Reason {
 // So do lines of unknown senders, of which the resolver holds one at a time.
 func TestLinesOfUnknownSendersKeepTheirSender(t *testing.T) {
 	table := &addressed{stranger: &stranger{t: t}}
-	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, lineCache: table, account: &ledger.Account{}}
+	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, account: &ledger.Account{}}
 	in.origin.Senders = &directory{}
 	for _, line := range []string{"a 10.0.0.1", "b 10.0.0.1", "c 10.0.0.2"} {
 		name, address, _ := strings.Cut(line, " ")

@@ -36,11 +36,20 @@ type recorder struct {
 func newRecorder() *recorder { return &recorder{sums: map[string]int64{}} }
 
 type recordingApplier struct {
+	knowsNone
 	r              *recorder
 	parked, closed bool
 }
 
-func (r *recorder) newApplier() Applier {
+// knowsNone is a cache of lines that knows none.
+type knowsNone struct{ lines int }
+
+func (k *knowsNone) LookupLines(lines []metric.Line)  { k.lines = len(lines) }
+func (k *knowsNone) ApplyKnown(int) int               { return 0 }
+func (k *knowsNone) UnknownLines(from, limit int) int { return min(limit, k.lines-from) }
+func (k *knowsNone) PrefetchNew(int, []metric.Sample) {}
+
+func (r *recorder) newApplier() LineApplier {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.opened++

@@ -60,6 +60,7 @@ func TestComplaintsEscapeOnce(t *testing.T) {
 		var log bytes.Buffer
 		in := &ingester{
 			scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+			applier:    &nothing{},
 			account:    ledger.New().Open("statsd_udp"),
 			rejections: newRejectionLog(slog.New(make(&log)), "statsd_udp"),
 		}
@@ -82,6 +83,7 @@ func BenchmarkRejectedLines(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			in := &ingester{
 				scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+				applier:    &nothing{},
 				account:    ledger.New().Open("statsd_udp"),
 				rejections: newRejectionLog(slog.New(slog.DiscardHandler), "statsd_udp"),
 			}
@@ -99,6 +101,7 @@ func TestRejectedLinesAreRecorded(t *testing.T) {
 	kept := record.NewRejections(nil)
 	in := &ingester{
 		scanner:    statsd.NewScanner(statsd.DefaultOptions()),
+		applier:    &nothing{},
 		account:    ledger.New().Open("statsd_udp"),
 		rejections: newRejectionLog(slog.New(slog.DiscardHandler), "statsd_udp"),
 		sender:     &metric.Sender{Key: 1, Pod: &metric.Pod{Namespace: "shop", Name: "web-1"}},

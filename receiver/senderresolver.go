@@ -2,7 +2,6 @@ package receiver
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/pending"
@@ -14,9 +13,9 @@ type Senders interface {
 	Sender(netip.Addr) *metric.Sender
 }
 
-// SenderPrefetcher is implemented by Senders that can prefetch the entries of several addresses. An
-// address may occur twice.
-type SenderPrefetcher interface {
+// PacketSenders can prefetch the holders of several addresses. An address may occur twice.
+type PacketSenders interface {
+	Senders
 	Prefetch([]netip.Addr)
 }
 
@@ -53,15 +52,6 @@ func (o *SenderResolver) Sender(a netip.Addr) *metric.Sender {
 		o.found = &o.scratch
 	}
 	return o.found
-}
-
-// prefetch announces the next addresses, unless they are all the same.
-func (o *SenderResolver) prefetch(all []netip.Addr) {
-	if ahead, ok := o.Senders.(SenderPrefetcher); ok {
-		if slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
-			ahead.Prefetch(all)
-		}
-	}
 }
 
 // invalidates reports whether looking up an address would overwrite the last result.

@@ -24,6 +24,8 @@ func (d *directory) Sender(a netip.Addr) *metric.Sender {
 	return d.pods[a.String()]
 }
 
+func (d *directory) Prefetch([]netip.Addr) {}
+
 func (d *directory) enter(address, pod string, key uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -41,12 +41,12 @@ type boundPacket struct {
 // Parts are the dependencies of a Server.
 type Parts struct {
 	// NewApplier makes an Applier that is online.
-	NewApplier func() Applier
+	NewApplier func() LineApplier
 	Ledger     *ledger.Ledger
 	Logger     *slog.Logger
 
 	// Senders looks up the holder of an address. Nil: samples carry no sender.
-	Senders Senders
+	Senders PacketSenders
 	// Pending holds samples whose sender is unknown. Nil: they are rejected.
 	Pending *pending.Buffer
 	// Relay gets all lines. Nil: nobody does.
@@ -185,9 +185,11 @@ func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
 		rejections: s.rejections[l.receiver()],
 		pending:    s.parts.Pending,
 		relay:      s.parts.Relay,
-		origin:     SenderResolver{Senders: s.parts.Senders},
+		senders:    s.parts.Senders,
 	}
-	in.lineCache, _ = in.applier.(LineCache)
+	if in.senders != nil {
+		in.origin.Senders = in.senders
+	}
 	in.scanner.Sample.DefaultExternal = l.About == AboutExternal
 	return in
 }

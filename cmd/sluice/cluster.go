@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/pending"
 	"golang.org/x/sync/errgroup"
@@ -93,9 +92,6 @@ func (p *dataPath) describe() aggregate.Describer {
 	return p.cluster.refusals.Describe
 }
 
-// The receiver finds SenderPrefetcher by a type assertion, which would fail silently.
-var _ receiver.SenderPrefetcher = (*cluster.View)(nil)
-
 // joinCluster connects the table and the view.
 func (p *dataPath) joinCluster() {
 	c := &p.cluster
@@ -108,7 +104,7 @@ func (p *dataPath) joinCluster() {
 	p.table.SetObserver(c.workloads)
 	c.namespaces = newNamespaces()
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
-		NewApplier: func() pending.Applier { return p.newApplier() }, Senders: c.view, Logger: p.log, Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
+		NewApplier: func() pending.Applier { return p.table.NewWriter() }, Senders: c.view, Logger: p.log, Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
 	})
 	c.policies = customkind.WatchPolicies(c.view, policy.New(p.table.DefaultWindow()), c.reconciled.Load)
 	c.autoscalers = p.watchAutoscalers()

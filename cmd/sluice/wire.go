@@ -170,7 +170,10 @@ func (p *dataPath) makeTable(context.Context) error {
 }
 
 func (p *dataPath) openStatsD(context.Context) (err error) {
-	parts := receiver.Parts{NewApplier: p.newApplier, Ledger: p.ledger, Logger: p.log, Explain: p.whyRejected, Rejections: p.rejections}
+	parts := receiver.Parts{
+		NewApplier: func() receiver.LineApplier { return p.table.NewWriter() },
+		Ledger:     p.ledger, Logger: p.log, Explain: p.whyRejected, Rejections: p.rejections,
+	}
 	if p.cluster.view != nil {
 		parts.Senders, parts.Pending = p.cluster.view, p.cluster.pending
 	}
@@ -183,14 +186,6 @@ func (p *dataPath) openStatsD(context.Context) (err error) {
 	p.statsd, err = receiver.New(p.cfg.receiver, parts)
 	return p.cfg.statsdFault(err)
 }
-
-// The receivers find the line cache by a type assertion, which would fail silently.
-var (
-	_ receiver.LineCache = (*aggregate.Writer)(nil)
-	_ push.SeriesCache   = (*aggregate.Writer)(nil)
-)
-
-func (p *dataPath) newApplier() receiver.Applier { return p.table.NewWriter() }
 
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
@@ -210,7 +205,7 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 
 func (p *dataPath) openPush(context.Context) (err error) {
 	parts := push.Parts{
-		NewApplier: p.newApplier,
+		NewApplier: func() push.Applier { return p.table.NewWriter() },
 		Reader:     p.reader(),
 		Series:     p.exportSource(),
 		Lister:     p.inspection(),

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
@@ -142,7 +141,7 @@ func startTown(t *testing.T, set ...func(*Config, *Parts)) (*harness, *town) {
 		cfg.Auth, cfg.AdminWipe = httpserver.AuthToken, true
 		p.Senders, p.Trust, p.Authority, p.Pods = c, townTrust{}, c, c
 		fresh, refused := p.NewApplier, new(sync.Map)
-		p.NewApplier = func() receiver.Applier { return &judging{fresh().(*writer), refused} }
+		p.NewApplier = func() Applier { return &judging{fresh().(*writer), refused} }
 		p.Pending = pending.New(pending.DefaultConfig(), pending.Parts{NewApplier: func() pending.Applier { return p.NewApplier() }, Senders: c, Logger: p.Logger})
 	}}, set...)...)
 	return h, c

@@ -20,7 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
@@ -64,12 +63,20 @@ func newTable() *table {
 
 // writer is an Applier that minds the order of the calls.
 type writer struct {
+	knowsNone
 	*table
 	parked, closed bool
 	dirty          bool // applied since the last Quiesce
 }
 
-func (t *table) newApplier() receiver.Applier {
+// knowsNone is a cache of lines that knows none.
+type knowsNone struct{}
+
+func (knowsNone) LookupLines([]metric.Line)                 {}
+func (knowsNone) KnownKind(int) (metric.Kind, bool)         { return metric.NoKind, false }
+func (knowsNone) ApplyKnownSample(int, *metric.Sample) bool { return false }
+
+func (t *table) newApplier() Applier {
 	t.fresh.Add(1)
 	return &writer{table: t}
 }

@@ -27,8 +27,8 @@ import (
 
 // Parts are the parts of Sluice that the receiver uses.
 type Parts struct {
-	// NewApplier makes an Applier that is not parked.
-	NewApplier func() receiver.Applier
+	// NewApplier makes an Applier that is online.
+	NewApplier func() Applier
 	Reader     native.Reader
 	Resources  httpserver.Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
@@ -93,8 +93,8 @@ type Parts struct {
 // Replicas are this process and the others that answer for it.
 type Replicas = httpserver.Replicas
 
-// SeriesCache is the line cache of an Applier. Appliers may lack it.
-type SeriesCache = httpserver.SeriesCache
+// Applier is a goroutine's path into the table.
+type Applier = httpserver.Applier
 
 // Server is the HTTP receiver.
 type Server struct {

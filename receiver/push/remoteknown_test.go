@@ -21,16 +21,19 @@ type twin struct {
 	table *aggregate.Table
 }
 
-// withoutCache hides all of a writer but the Applier.
-type withoutCache struct{ receiver.Applier }
+// withoutCache hides the cache of a writer.
+type withoutCache struct {
+	knowsNone
+	receiver.Applier
+}
 
-func startTwin(t *testing.T, newApplier func(*aggregate.Table) receiver.Applier) twin {
+func startTwin(t *testing.T, newApplier func(*aggregate.Table) Applier) twin {
 	var table *aggregate.Table
 	h := start(t, inMemory, func(_ *Config, p *Parts) {
 		config := aggregate.DefaultConfig()
 		config.Windows = []time.Duration{10 * time.Second, time.Hour}
 		table = aggregate.New(config, identity.New(identity.DefaultConfig(), cluster{}, nil).Describe, p.Logger)
-		p.NewApplier, p.Reader = func() receiver.Applier { return newApplier(table) }, readerOf(table)
+		p.NewApplier, p.Reader = func() Applier { return newApplier(table) }, readerOf(table)
 	})
 	h.table = nil
 	return twin{gateway{h}, table}
@@ -107,8 +110,8 @@ func TestRemoteWriteOfKnownSeries(t *testing.T) {
 }
 
 func remoteWriteOfKnownSeries(t *testing.T) {
-	with := startTwin(t, func(table *aggregate.Table) receiver.Applier { return table.NewWriter() })
-	without := startTwin(t, func(table *aggregate.Table) receiver.Applier { return withoutCache{table.NewWriter()} })
+	with := startTwin(t, func(table *aggregate.Table) Applier { return table.NewWriter() })
+	without := startTwin(t, func(table *aggregate.Table) Applier { return withoutCache{Applier: table.NewWriter()} })
 	names := []string{"a_total", "b_total", "c", "d", "e", "f"}
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 300 {

@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
-	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push/native"
@@ -46,7 +45,7 @@ func BenchmarkRemoteWrite(b *testing.B) {
 }
 
 func benchmarkWrites(b *testing.B, series int, requests [][]byte) {
-	s, table := serveTable(b, func(t *aggregate.Table) receiver.Applier { return t.NewWriter() })
+	s, table := serveTable(b)
 	go func() { _ = table.Run(b.Context()) }()
 	c, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
@@ -85,7 +84,7 @@ func readerOf(table *aggregate.Table) native.Reader {
 	return answer.New(answer.Parts{Merged: aggregate.NewMerged(table), Rules: &rule.Current{}})
 }
 
-func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier, windows ...time.Duration) (*Server, *aggregate.Table) {
+func serveTable(t testing.TB, windows ...time.Duration) (*Server, *aggregate.Table) {
 	log := slog.New(slog.DiscardHandler)
 	config := aggregate.DefaultConfig()
 	if len(windows) > 0 {
@@ -95,7 +94,7 @@ func serveTable(t testing.TB, newApplier func(*aggregate.Table) receiver.Applier
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	s, err := New(cfg, Parts{
-		NewApplier: func() receiver.Applier { return newApplier(table) }, Reader: readerOf(table), Resources: cluster{},
+		NewApplier: func() Applier { return table.NewWriter() }, Reader: readerOf(table), Resources: cluster{},
 		Ledger: ledger.New(), Logger: log,
 	})
 	if err != nil {

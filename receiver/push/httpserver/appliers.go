@@ -12,21 +12,19 @@ import (
 // takes or fills a slot, so no request waits for another. The goroutine that took an Applier owns
 // it.
 type appliers struct {
-	fresh func() receiver.Applier
+	fresh func() Applier
 	slots []atomic.Pointer[PooledApplier]
 	ended atomic.Bool
 }
 
 // PooledApplier boxes an Applier, so that a slot can hold a pointer.
-type PooledApplier struct {
-	receiver.Applier
-	// Cache is the line cache of the Applier; nil: it has none.
-	Cache SeriesCache
-}
+type PooledApplier struct{ Applier }
 
-// SeriesCache is the line cache of an Applier, for protocols whose series come with labels: it maps
-// the labels of known series, as on the wire, to their series.
-type SeriesCache interface {
+// Applier has a cache of lines, for protocols whose series come with labels: it maps the labels of known series, as
+// on the wire, to their series.
+type Applier interface {
+	receiver.Applier
+	// LookupLines looks lines up for the other methods. The lines must not change until the next
 	// LookupLines looks lines up for the other methods. The lines must not change until the next
 	// LookupLines.
 	LookupLines([]metric.Line)
@@ -38,13 +36,7 @@ type SeriesCache interface {
 	ApplyKnownSample(i int, s *metric.Sample) bool
 }
 
-func pooled(a receiver.Applier) *PooledApplier {
-	p := &PooledApplier{Applier: a}
-	p.Cache, _ = a.(SeriesCache)
-	return p
-}
-
-func newAppliers(fresh func() receiver.Applier, n int) *appliers {
+func newAppliers(fresh func() Applier, n int) *appliers {
 	return &appliers{fresh: fresh, slots: make([]atomic.Pointer[PooledApplier], n)}
 }
 
@@ -61,7 +53,7 @@ func (a *appliers) take(near uint64) *PooledApplier {
 			return p
 		}
 	}
-	return pooled(a.fresh())
+	return &PooledApplier{a.fresh()}
 }
 
 // give returns an Applier after a batch: it is quiescent, then offline.

@@ -4,12 +4,11 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/receiver"
 )
 
 func TestAppliersArePooledAndClosed(t *testing.T) {
 	made, closed := 0, 0
-	a := newAppliers(func() receiver.Applier {
+	a := newAppliers(func() Applier {
 		made++
 		return &stub{closed: &closed}
 	}, 2)
@@ -37,8 +36,9 @@ func TestAppliersArePooledAndClosed(t *testing.T) {
 
 // stub is an Applier that remembers whether it is parked.
 type stub struct {
-	closed *int
-	parked bool
+	Applier // its cache is not asked
+	closed  *int
+	parked  bool
 }
 
 func (s *stub) Apply(*metric.Sample) metric.Reason { return metric.Applied }

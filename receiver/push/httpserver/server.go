@@ -34,7 +34,7 @@ type Resources interface {
 // Parts are the parts of Sluice that the server uses. push.Parts documents them.
 type Parts struct {
 	// NewApplier makes an Applier that is online.
-	NewApplier func() receiver.Applier
+	NewApplier func() Applier
 	Resources  Resources
 	// Syncer may be nil: nothing is stored, and ?sync=true is rejected.
 	Syncer Syncer

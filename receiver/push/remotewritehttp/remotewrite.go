@@ -129,14 +129,14 @@ func (oneBody) LineNumber() int                                       { return 0
 // histogram.
 func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t httpserver.Outcome, w written) {
 	t, a := x.BeginBatch()
-	converter.UseCache(a.Cache, t.Sender)
+	converter.UseCache(a, t.Sender)
 	for n := 1; converter.Next(); n++ {
 		if n%httpserver.BatchLines == 0 {
 			a.Quiesce()
 		}
 		switch {
 		case converter.Known >= 0:
-			if !a.Cache.ApplyKnownSample(converter.Known, &converter.Sample) {
+			if !a.ApplyKnownSample(converter.Known, &converter.Sample) {
 				converter.ReadKnown()
 				continue
 			}
@@ -168,7 +168,7 @@ func applySample(
 		w.add(converter.Of)
 	}
 	if after != a {
-		converter.UseCache(after.Cache, t.Sender)
+		converter.UseCache(after, t.Sender)
 	}
 	return after
 }
