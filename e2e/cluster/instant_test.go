@@ -333,8 +333,14 @@ func TestNudgeLatency(t *testing.T) {
 		}
 		logLatencies(t, one.name+" nudges", took)
 	}
-	c.movesMany(t, plain, "300 without nudges")
-	c.movesMany(t, instantAutoscaler, "300 with nudges")
+	for qps, c := range map[int]*cluster{20: c, 200: nil} {
+		if c == nil {
+			cfg.ControllerQPS = qps
+			c = installWith(t, controlplane.New(t, cfg), "instant.yaml")
+		}
+		c.movesMany(t, plain, fmt.Sprintf("300 without nudges, %d requests a second", qps))
+		c.movesMany(t, instantAutoscaler, fmt.Sprintf("300 with nudges, %d requests a second", qps))
+	}
 }
 
 // movesMany has 300 autoscalers of one metric, whose value then asks each for a second replica.
@@ -359,6 +365,10 @@ func (c *cluster) movesMany(t *testing.T, autoscaler, name string) {
 		return err
 	})
 	logLatencies(t, name, w.untilReplicas(t, many, 2))
+	// They would keep the controller busy.
+	if err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Error(err)
+	}
 }
 
 func logLatencies(t *testing.T, name string, took []time.Duration) {

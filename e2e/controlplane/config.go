@@ -10,6 +10,9 @@ type Config struct {
 	// FeatureGates of the API server and the controllers, as in "HPAScaleToZero=true"; empty:
 	// Kubernetes' defaults.
 	FeatureGates string
+	// ControllerQPS is the number of requests a second that a client of the controllers may send, twice that at once,
+	// with 20 autoscalers in work. 0: Kubernetes' defaults, 20 (30 at once) and 5.
+	ControllerQPS int
 }
 
 // DefaultConfig is faster than Kubernetes' defaults, which sync every 15 s and wait five minutes

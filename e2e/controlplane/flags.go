@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -65,7 +66,12 @@ func (c *ControlPlane) featureGates() []string {
 
 func (c *ControlPlane) controllerManagerFlags() []string {
 	host, port := splitPort(c.ports.controllerManager)
-	return append(c.featureGates(), []string{
+	flags := c.featureGates()
+	if qps := c.cfg.ControllerQPS; qps > 0 {
+		flags = append(flags, fmt.Sprintf("--kube-api-qps=%d", qps), fmt.Sprintf("--kube-api-burst=%d", 2*qps),
+			"--concurrent-horizontal-pod-autoscaler-syncs=20")
+	}
+	return append(flags, []string{
 		"--kubeconfig=" + c.files.controllerManager,
 		"--bind-address=" + host, "--secure-port=" + port,
 		"--tls-cert-file=" + c.files.serving.Certificate, "--tls-private-key-file=" + c.files.serving.Key,
