@@ -1,20 +1,16 @@
 package clients
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
 	"github.com/sluice-metrics/sluice/e2e/loopback"
+	"github.com/sluice-metrics/sluice/e2e/prometheus"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -52,98 +48,19 @@ scrape_configs:
   static_configs: [{targets: ["%[2]s"]}]
 `
 
-// scraper is Debian's Prometheus.
-type scraper struct {
-	*testing.T
-	address string
-}
-
-// startPrometheus runs a Prometheus until the end of the test. The test is skipped where there is
-// no Prometheus.
-func startPrometheus(t *testing.T, config string, flags ...string) *scraper {
-	t.Helper()
-	binary, err := exec.LookPath("prometheus")
-	if err != nil {
-		t.Skip("skipped: prometheus is not installed")
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	address, err := loopback.Free("tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := new(strings.Builder)
-	cmd := exec.Command(binary, append(flags, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"),
-		"--web.listen-address", address)...)
-	cmd.Stdout, cmd.Stderr = said, said
-	p, err := child.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if p.Kill(); t.Failed() {
-			t.Log("prometheus said\n", said)
-		}
-	})
-	return &scraper{t, address}
-}
-
-// value is the value of a query with one result, and whether there is one.
-func (p *scraper) value(query string) (v float64, ok bool) {
-	p.Helper()
-	answer, err := http.Get("http://" + p.address + "/api/v1/query?query=" + url.QueryEscape(query))
-	if err != nil {
-		return 0, false // it is starting
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusServiceUnavailable {
-		return 0, false
-	}
-	var found struct {
-		Error string
-		Data  struct {
-			Result []struct{ Value [2]any }
-		}
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil || found.Error != "" {
-		p.Fatal(query, err, found.Error)
-	}
-	if len(found.Data.Result) != 1 {
-		return 0, false
-	}
-	v, err = strconv.ParseFloat(found.Data.Result[0].Value[1].(string), 64)
-	return v, err == nil
-}
-
-// wants waits until queries have values, within a relative error.
-func (p *scraper) wants(tolerance float64, values map[string]float64) {
-	p.Helper()
-	for query, want := range values {
-		server.Eventually(p.T, func() string {
-			if got, ok := p.value(query); !ok || got < want*(1-tolerance) || got > want*(1+tolerance) {
-				return fmt.Sprintf("%s is %v (%v), want %v", query, got, ok, want)
-			}
-			return ""
-		})
-	}
-}
-
 // A Prometheus scrapes all series, with names of its own and those of statsd_exporter, pushed
 // groups and Sluice's own metrics, in OpenMetrics.
 func TestPrometheusScrapesAll(t *testing.T) {
 	t.Parallel()
-	scrapesAll(t, func(*scraper, int) {})
+	scrapesAll(t, func(*prometheus.Prometheus, int) {})
 }
 
 // A Prometheus that takes native histograms scrapes protobuf.
 func TestPrometheusScrapesNativeHistograms(t *testing.T) {
 	t.Parallel()
-	scrapesAll(t, func(p *scraper, observations int) {
-		p.wants(0, map[string]float64{`histogram_count(latency{job="histograms"})`: float64(observations)})
-		p.wants(0.1, map[string]float64{
+	scrapesAll(t, func(p *prometheus.Prometheus, observations int) {
+		p.Wants(0, map[string]float64{`histogram_count(latency{job="histograms"})`: float64(observations)})
+		p.Wants(0.1, map[string]float64{
 			`histogram_quantile(0.9, latency{job="histograms"})`:      90,
 			`histogram_quantile(0.5, sum(latency{job="histograms"}))`: 50,
 		})
@@ -152,10 +69,10 @@ func TestPrometheusScrapesNativeHistograms(t *testing.T) {
 
 // scrapesAll pushes to a server that a Prometheus scrapes, and checks what the latter has.
 // histogram checks the histogram, of so many observations.
-func scrapesAll(t *testing.T, histogram func(p *scraper, observations int), flags ...string) {
+func scrapesAll(t *testing.T, histogram func(p *prometheus.Prometheus, observations int), flags ...string) {
 	s := server.New(t, "--export-histograms")
 	s.Start()
-	p := startPrometheus(t, fmt.Sprintf(scrapes, s.HTTP, s.Ops), flags...)
+	p := prometheus.Start(t, fmt.Sprintf(scrapes, s.HTTP, s.Ops), flags...)
 	push := pusher(t, s)
 	const tags = "#namespace:shop,pod:web-1"
 	for i := range 100 {
@@ -165,7 +82,7 @@ func scrapesAll(t *testing.T, histogram func(p *scraper, observations int), flag
 	send(t, s, http.MethodPut, "/metrics/job/import/instance/a",
 		"rows 17\n{\"http.errors\",\"log level\"=\"warn\"} 2\n{\"größe\"} 5\n") // Debian's Prometheus 2.42 knows no UTF-8 names
 
-	p.wants(0, map[string]float64{
+	p.Wants(0, map[string]float64{
 		`sum(up)`:                     6,
 		`count(up)`:                   6,
 		`queue_depth{job="replicas"}`: 7,
@@ -182,18 +99,18 @@ func scrapesAll(t *testing.T, histogram func(p *scraper, observations int), flag
 		`gr__e{job="import"}`:                                                       5,
 		`sluice_export_left_out_series{job="sluice"}`:                               0,
 	})
-	p.wants(0.1, map[string]float64{
+	p.Wants(0.1, map[string]float64{
 		`latency{job="series",quantile="0.5"}`:  50,
 		`latency{job="statsd",quantile="0.99"}`: 0.099,
 	})
 	histogram(p, 100)
 	push("http.requests:10|c|" + tags + ",code:200\nlatency:1|ms|" + tags)
-	p.wants(0, map[string]float64{`http_requests_total{job="series",code="200"}`: 13, `latency_count{job="series"}`: 101})
+	p.Wants(0, map[string]float64{`http_requests_total{job="series",code="200"}`: 13, `latency_count{job="series"}`: 101})
 	histogram(p, 101)
 	s.Stop() // a restart is no reset
 	s.Start()
 	push("http.requests:1|c|" + tags + ",code:200\nlatency:2|ms|" + tags)
-	p.wants(0, map[string]float64{
+	p.Wants(0, map[string]float64{
 		`http_requests_total{job="series",code="200"}`:       14,
 		`latency_count{job="series"}`:                        102,
 		`latency_sum{job="series"}`:                          5053,

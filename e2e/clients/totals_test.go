@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/e2e/prometheus"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -25,20 +26,20 @@ func TestTotalsOutliveKills(t *testing.T) {
 	t.Parallel()
 	s := server.New(t)
 	s.Start()
-	p := startPrometheus(t, fmt.Sprintf(seriesAlone, s.HTTP))
+	p := prometheus.Start(t, fmt.Sprintf(seriesAlone, s.HTTP))
 	push := pusher(t, s)
 	const before = 1_000_000
 	push(fmt.Sprintf("paid:%d|c\nlatency:%d|ms", before, before))
-	p.wants(0, map[string]float64{`paid_total`: before, `latency_sum`: before, `latency_count`: 1})
+	p.Wants(0, map[string]float64{`paid_total`: before, `latency_sum`: before, `latency_count`: 1})
 	sent := 0.0
 	for range server.ShortOrLong(6, 30) {
-		scraped, _ := p.value(`paid_total`)
+		scraped, _ := p.Value(`paid_total`)
 		server.Eventually(t, func() string {
 			for range 10 {
 				push("paid:1|c\nlatency:1|ms")
 				sent++
 			}
-			if now, ok := p.value(`paid_total`); !ok || now <= scraped {
+			if now, ok := p.Value(`paid_total`); !ok || now <= scraped {
 				return fmt.Sprintf("Prometheus has %v (%v) after %v", now, ok, scraped)
 			}
 			return ""
@@ -46,20 +47,20 @@ func TestTotalsOutliveKills(t *testing.T) {
 		s.Kill()
 		s.Start()
 	}
-	last, _ := p.value(`paid_total`)
+	last, _ := p.Value(`paid_total`)
 	push("paid:1|c\nlatency:1|ms")
 	server.Eventually(t, func() string {
-		if now, _ := p.value(`paid_total`); now <= last || now > before+sent+1 {
+		if now, _ := p.Value(`paid_total`); now <= last || now > before+sent+1 {
 			return fmt.Sprintf("paid_total is %v after %v, want more, and up to %v", now, last, before+sent+1)
 		}
 		return ""
 	})
-	p.wants(0, map[string]float64{
+	p.Wants(0, map[string]float64{
 		`resets(paid_total[10m])`:    0,
 		`resets(latency_sum[10m])`:   0,
 		`resets(latency_count[10m])`: 0,
 	})
-	if got, ok := p.value(`increase(paid_total[10m])`); !ok || got > 1.2*(sent+1) {
+	if got, ok := p.Value(`increase(paid_total[10m])`); !ok || got > 1.2*(sent+1) {
 		t.Errorf("the increase is %v (%v), and %v were sent", got, ok, sent+1)
 	}
 }

@@ -68,10 +68,29 @@ func (d *powerDisk) cut(to string) (err error) {
 		return fmt.Errorf("freeze: %w", err)
 	}
 	defer func() { err = errors.Join(err, powerIoctl(d.beneath, powerThaw)) }()
-	if out, err := exec.Command("cp", "--sparse=always", d.image(), to).CombinedOutput(); err != nil {
+	return powerCopy(d.image(), to)
+}
+
+func powerCopy(from, to string) error {
+	if out, err := exec.Command("cp", "--sparse=always", from, to).CombinedOutput(); err != nil {
 		return fmt.Errorf("cp: %w: %s", err, out)
 	}
 	return nil
+}
+
+// outage cuts the power while a server runs: the server stands still, then ends, and the disk is mounted again as
+// it was.
+func (d *powerDisk) outage(t *testing.T, s *server.Server) {
+	t.Helper()
+	image := filepath.Join(d.dir, "cut.img")
+	must(t, syscall.Kill(s.PID(), syscall.SIGSTOP), "stop the server")
+	must(t, d.cut(image), "cut the power")
+	s.Kill()
+	must(t, powerUnmount(d.path()), "unmount")
+	must(t, powerCopy(image, d.image()), "put the disk back")
+	if out, err := exec.Command("mount", "-o", "loop", d.image(), d.path()).CombinedOutput(); err != nil {
+		t.Fatalf("mount: %v: %s", err, out)
+	}
 }
 
 func powerIoctl(file *os.File, request uintptr) error {
@@ -101,15 +120,16 @@ func powerMount(t *testing.T, image, at string) {
 	if out, err := exec.Command("mount", "-o", "loop", image, at).CombinedOutput(); err != nil {
 		t.Skipf("loop devices cannot be mounted here: %v: %s", err, out)
 	}
-	t.Cleanup(func() {
-		err := syscall.EBUSY // the storage process may still end
-		for deadline := time.Now().Add(10 * time.Second); err == syscall.EBUSY && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			err, _ = syscall.Unmount(at, 0).(syscall.Errno)
-		}
-		if err != 0 {
-			t.Errorf("unmount %s: %v", at, err)
-		}
-	})
+	t.Cleanup(func() { must(t, powerUnmount(at), "unmount") })
+}
+
+// powerUnmount waits for the storage process, which may still end.
+func powerUnmount(at string) error {
+	err := error(syscall.EBUSY)
+	for deadline := time.Now().Add(time.Minute); err == syscall.EBUSY && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		err = syscall.Unmount(at, 0)
+	}
+	return err
 }
 
 // A powerCut is a copy of the disk, and the newest value that was acknowledged as synced before it

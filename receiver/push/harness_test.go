@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
-	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
 
 // table is the smallest thing that honours Applier and Reader: a map under a mutex, without
@@ -188,7 +187,7 @@ func (t *table) matching(q metric.Query) []key {
 		if k.name != q.Expression.Name || k.object.Resource != q.Resource || k.object.Namespace != q.Namespace {
 			continue
 		}
-		if q.Resource != "" && q.Object != httpserver.AllObjects && k.object.Name != q.Object {
+		if q.Resource != "" && q.Object != metric.AllObjects && k.object.Name != q.Object {
 			continue
 		}
 		if q.MatchLabels == nil || q.MatchLabels(k.labels) {

@@ -14,7 +14,7 @@ func (p *Path) Check(all bool) *Fault {
 			return f
 		}
 	}
-	if p.Name == AllObjects && p.Resource != "" {
+	if p.Name == metric.AllObjects && p.Resource != "" {
 		if all {
 			return nil
 		}
@@ -28,9 +28,6 @@ func (p *Path) Check(all bool) *Fault {
 	}
 	return nil
 }
-
-// AllObjects is the name by which a read or a delete means every object of the resource.
-const AllObjects = metric.AllObjects
 
 // CheckNamespace checks that a namespace is an RFC 1123 label.
 func CheckNamespace(ns string) *Fault {

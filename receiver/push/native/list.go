@@ -167,7 +167,7 @@ func mayReadAll(x *httpserver.Request, m *inspect.Metric) bool {
 		return true
 	}
 	reason, _ := x.MayNow(metric.Get, metric.Object{Resource: m.Resource, Namespace: m.Namespace,
-		Name: httpserver.AllObjects})
+		Name: metric.AllObjects})
 	return reason == metric.Applied
 }
 
@@ -177,7 +177,7 @@ func pathOf(m *inspect.Metric) string {
 	if m.Resource == "" {
 		return path + "/external/" + url.PathEscape(m.Name)
 	}
-	return path + "/" + m.Resource + "/" + httpserver.AllObjects + "/" + url.PathEscape(m.Name)
+	return path + "/" + m.Resource + "/" + metric.AllObjects + "/" + url.PathEscape(m.Name)
 }
 
 // Routes returns the route of the lists.

@@ -210,7 +210,7 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 			one.Time = p.Time
 		}
 		if p.Object != one.Object {
-			one.Object.Name = httpserver.AllObjects
+			one.Object.Name = metric.AllObjects
 		}
 	}
 	return []metric.Point{one}, nil
