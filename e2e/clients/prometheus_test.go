@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/e2e/child"
 	"github.com/sluice-metrics/sluice/e2e/loopback"
-	"github.com/sluice-metrics/sluice/e2e/prometheus"
+	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -52,13 +52,13 @@ scrape_configs:
 // groups and Sluice's own metrics, in OpenMetrics.
 func TestPrometheusScrapesAll(t *testing.T) {
 	t.Parallel()
-	scrapesAll(t, func(*prometheus.Prometheus, int) {})
+	scrapesAll(t, func(*scraper.Prometheus, int) {})
 }
 
 // A Prometheus that takes native histograms scrapes protobuf.
 func TestPrometheusScrapesNativeHistograms(t *testing.T) {
 	t.Parallel()
-	scrapesAll(t, func(p *prometheus.Prometheus, observations int) {
+	scrapesAll(t, func(p *scraper.Prometheus, observations int) {
 		p.Wants(0, map[string]float64{`histogram_count(latency{job="histograms"})`: float64(observations)})
 		p.Wants(0.1, map[string]float64{
 			`histogram_quantile(0.9, latency{job="histograms"})`:      90,
@@ -69,10 +69,10 @@ func TestPrometheusScrapesNativeHistograms(t *testing.T) {
 
 // scrapesAll pushes to a server that a Prometheus scrapes, and checks what the latter has.
 // histogram checks the histogram, of so many observations.
-func scrapesAll(t *testing.T, histogram func(p *prometheus.Prometheus, observations int), flags ...string) {
+func scrapesAll(t *testing.T, histogram func(p *scraper.Prometheus, observations int), flags ...string) {
 	s := server.New(t, "--export-histograms")
 	s.Start()
-	p := prometheus.Start(t, fmt.Sprintf(scrapes, s.HTTP, s.Ops), flags...)
+	p := scraper.Start(t, fmt.Sprintf(scrapes, s.HTTP, s.Ops), flags...)
 	push := pusher(t, s)
 	const tags = "#namespace:shop,pod:web-1"
 	for i := range 100 {

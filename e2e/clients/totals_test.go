@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/sluice-metrics/sluice/e2e/prometheus"
+	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -26,7 +26,7 @@ func TestTotalsOutliveKills(t *testing.T) {
 	t.Parallel()
 	s := server.New(t)
 	s.Start()
-	p := prometheus.Start(t, fmt.Sprintf(seriesAlone, s.HTTP))
+	p := scraper.Start(t, fmt.Sprintf(seriesAlone, s.HTTP))
 	push := pusher(t, s)
 	const before = 1_000_000
 	push(fmt.Sprintf("paid:%d|c\nlatency:%d|ms", before, before))

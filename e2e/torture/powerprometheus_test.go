@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/e2e/prometheus"
+	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -16,7 +16,7 @@ func TestPowerCutUnderPrometheus(t *testing.T) {
 	disk := powerNewDisk(t)
 	s := server.New(t, "--data-dir", filepath.Join(disk.path(), "data"), powerFlag)
 	s.Start()
-	p := prometheus.Start(t, fmt.Sprintf(`
+	p := scraper.Start(t, fmt.Sprintf(`
 global: {scrape_interval: 1s, scrape_timeout: 1s}
 scrape_configs:
 - job_name: series

@@ -1,5 +1,5 @@
-// Package prometheus runs a Prometheus that scrapes a server under test.
-package prometheus
+// Package scraper runs a Prometheus that scrapes a server under test.
+package scraper
 
 import (
 	"encoding/json"
