@@ -364,10 +364,32 @@ func (c *cluster) movesMany(t *testing.T, autoscaler, name string) {
 		}
 		return err
 	})
-	logLatencies(t, name, w.untilReplicas(t, many, 2))
+	w.logCPU(t, name+", a minute at rest", func() { time.Sleep(time.Minute) })
+	w.logCPU(t, name+", all moving", func() { logLatencies(t, name, w.untilReplicas(t, many, 2)) })
 	// They would keep the controller busy.
 	if err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// logCPU logs what the API server and the controllers use meanwhile.
+func (w *worker) logCPU(t *testing.T, name string, during func()) {
+	t.Helper()
+	processes := []string{"kube-apiserver", "kube-controller-manager"}
+	used := func() (all []time.Duration) {
+		for _, p := range processes {
+			one, err := w.CPU(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, one)
+		}
+		return all
+	}
+	before := used()
+	during()
+	for i, now := range used() {
+		t.Logf("%s: %s used %v", name, processes[i], now-before[i])
 	}
 }
 

@@ -1,9 +1,12 @@
 package controlplane
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
+	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
 )
@@ -39,4 +42,22 @@ func (c *ControlPlane) ended() error {
 		}
 	}
 	return nil
+}
+
+// CPU is the processor time that a process has used so far: "kube-apiserver" or "kube-controller-manager". Linux only.
+func (c *ControlPlane) CPU(name string) (time.Duration, error) {
+	for _, p := range c.processes {
+		if p.name != name {
+			continue
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.ID()))
+		if err != nil {
+			return 0, err
+		}
+		var user, system int64 // in hundredths of a second: proc(5), fields 14 and 15
+		after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		_, err = fmt.Sscan(after[11]+" "+after[12], &user, &system)
+		return time.Duration(user+system) * 10 * time.Millisecond, err
+	}
+	return 0, fmt.Errorf("no process %s", name)
 }
