@@ -296,6 +296,18 @@ func (h *history) isLooked(of subject) bool {
 	return one != nil && one.seen
 }
 
+// endNamespace forgets the subjects of a namespace. Those that pages show are recorded anew.
+func (h *history) endNamespace(namespace string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for of, one := range h.held {
+		if of.namespace == namespace {
+			h.rows -= len(one.rows)
+			delete(h.held, of)
+		}
+	}
+}
+
 // record adds a value to the rows of a subject. A new row needs room.
 func (h *history) record(of subject, second int64, ids []string, value func(id string) float64, most int) {
 	h.mu.Lock()

@@ -60,6 +60,35 @@ func TestNothingIsSampledInVain(t *testing.T) {
 	})
 }
 
+// A later namespace of the name has a plot of its own.
+func TestValuesEndWithTheirNamespace(t *testing.T) {
+	h, _, _, _ := countingHistory(1)
+	now := time.Unix(1_800_000_000, 0)
+	shop, bank := subject{namespace: "shop", resource: "pods", name: "jobs"}, subject{namespace: "bank", resource: "pods", name: "jobs"}
+	for _, of := range []subject{shop, bank} {
+		h.watch(of, []string{"web"}, now)
+	}
+	h.round(now)
+	h.endNamespace("shop")
+	for of, want := range map[subject]bool{shop: false, bank: true, {autoscaler: true, namespace: "shop", name: "web-0"}: false} {
+		if _, all := h.read(of, []string{"web"}, 10); (all != nil) != want {
+			t.Errorf("%+v has %v, want some: %v", of, all, want)
+		}
+	}
+	h.watch(shop, []string{"web"}, now)
+	h.round(now.Add(time.Second))
+	if _, all := h.read(shop, []string{"web"}, 2); all == nil || !math.IsNaN(all[0][0]) || math.IsNaN(all[0][1]) {
+		t.Errorf("the later namespace has %v", all)
+	}
+	rows := 0
+	for _, one := range h.held {
+		rows += len(one.rows)
+	}
+	if h.size() != rows {
+		t.Errorf("%d rows are counted, want %d", h.size(), rows)
+	}
+}
+
 func TestAutoscalersAreRecorded(t *testing.T) {
 	h, f, _, _ := countingHistory(2)
 	second := int64(1_800_000_000)

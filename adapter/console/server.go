@@ -89,6 +89,9 @@ func (s *Server) Register(r prometheus.Registerer) error {
 	return errors.Join(faults...)
 }
 
+// EndNamespace forgets the values of a namespace that was deleted.
+func (s *Server) EndNamespace(namespace string) { s.history.endNamespace(namespace) }
+
 // Run serves until ctx ends. Streams end at once, other requests have a second.
 func (s *Server) Run(ctx context.Context) error {
 	sampling := make(chan struct{})

@@ -246,6 +246,7 @@ func (p *dataPath) follow(ctx context.Context) {
 				p.log.Info("removed series of objects that no longer exist", "series", gone)
 			}
 			p.cluster.workloads.Expire()
+			p.endNamespaces(time.Time{})
 		}
 	}
 }

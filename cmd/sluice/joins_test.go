@@ -3,6 +3,7 @@ package main
 import (
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
@@ -52,8 +53,8 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	}
 }
 
-// Documents of namespaces are read back, and damaged ones are refused. One that is gone has none; a standalone server
-// skips those that a cluster's server has left.
+// Documents of namespaces are read back, and damaged ones are refused. One that is gone has its document until it is
+// forgotten; a standalone server skips those that a cluster's server has left.
 func TestDocumentsOfNamespaces(t *testing.T) {
 	written, back := newNamespaces(), documents{namespaces: newNamespaces()}
 	written.added(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
@@ -71,14 +72,25 @@ func TestDocumentsOfNamespaces(t *testing.T) {
 	if back.RestoreDocument(store.DocumentKey{}, value) == nil {
 		t.Error("a document under another's key was read")
 	}
-	if got := back.namespaces.all(); len(got) != 1 || got["shop"] != "1" {
-		t.Errorf("read back: %v", got)
+	if uids, ended := back.namespaces.all(); len(uids) != 1 || uids["shop"] != "1" || len(ended) != 0 {
+		t.Errorf("read back: %v, ended %v", uids, ended)
 	}
 	if err := (documents{}).RestoreDocument(keys[0], value); err != nil {
 		t.Errorf("standalone: %v", err)
 	}
 	written.set("shop", "")
+	value, there := written.AppendDocument(nil, keys[0])
+	if !there || len(written.Changed(false)) != 1 || back.RestoreDocument(keys[0], value[:len("N\x01shop\x001\x00")]) == nil {
+		t.Errorf("the document of a namespace that is gone: %q", value)
+	}
+	if err := back.RestoreDocument(keys[0], value); err != nil {
+		t.Error(err)
+	}
+	if uids, ended := back.namespaces.all(); uids["shop"] != "1" || time.Since(ended["shop"]).Abs() > time.Minute {
+		t.Errorf("read back: %v, ended %v", uids, ended)
+	}
+	written.set("shop", "")
 	if _, there := written.AppendDocument(nil, keys[0]); there || len(written.Changed(false)) != 1 {
-		t.Error("a namespace that is gone has a document")
+		t.Error("a namespace that is forgotten has a document")
 	}
 }

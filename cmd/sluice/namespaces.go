@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -13,19 +14,24 @@ import (
 )
 
 // namespaces remembers the UID of each namespace, with the data: a namespace that was deleted, even while
-// Sluice was down, leaves nothing to a later one of its name (docs/adr/0082). A namespace that was never
-// seen has no UID here, and keeps what was pushed for it.
+// Sluice was down, leaves nothing to a later one of its name (docs/adr/0082). One that is gone is remembered
+// for a day: what is pushed for it late is no later namespace's either. A namespace that was never seen has no
+// UID here, and keeps what was pushed for it.
 type namespaces struct {
 	changed chan struct{} // has an element if a known namespace has another UID, or is gone
 
 	mu      sync.Mutex
 	uids    map[string]string            // as last seen, by name
-	names   map[store.DocumentKey]string // also of those that are gone, until the store has heard of it
+	ended   map[string]time.Time         // those of uids that are gone, since when
+	names   map[store.DocumentKey]string // also of those that are forgotten, until the store has heard of it
 	unsaved map[store.DocumentKey]struct{}
 }
 
+// endedFor is how long a namespace that is gone is remembered: pushes may wait that long at a forwarder.
+const endedFor = 24 * time.Hour
+
 func newNamespaces() *namespaces {
-	return &namespaces{changed: make(chan struct{}, 1), uids: map[string]string{},
+	return &namespaces{changed: make(chan struct{}, 1), uids: map[string]string{}, ended: map[string]time.Time{},
 		names: map[store.DocumentKey]string{}, unsaved: map[store.DocumentKey]struct{}{}}
 }
 
@@ -61,13 +67,13 @@ func (n *namespaces) wake() {
 	}
 }
 
-func (n *namespaces) all() map[string]string {
+func (n *namespaces) all() (uids map[string]string, ended map[string]time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return maps.Clone(n.uids)
+	return maps.Clone(n.uids), maps.Clone(n.ended)
 }
 
-// set follows a namespace; an empty UID: it is gone.
+// set follows a namespace; an empty UID: it is gone. One that was known to be gone is forgotten.
 func (n *namespaces) set(name, uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,15 +81,23 @@ func (n *namespaces) set(name, uid string) {
 }
 
 func (n *namespaces) setLocked(name, uid string) {
-	key := namespaceKey(name)
-	if n.uids[name] = uid; uid == "" {
+	_, forgotten := n.ended[name]
+	delete(n.ended, name)
+	switch {
+	case uid != "":
+		n.uids[name] = uid
+	case forgotten:
 		delete(n.uids, name)
+	default:
+		n.ended[name] = time.Now()
 	}
+	key := namespaceKey(name)
 	n.names[key] = name
 	n.unsaved[key] = struct{}{}
 }
 
-// Every document of a namespace is namespaceMark, a version, the name, a zero byte and the UID.
+// Every document of a namespace is namespaceMark, a version, the name, a zero byte and the UID. If the namespace
+// is gone, a zero byte and the Unix second follow since when.
 const namespaceMark, namespaceVersion = 'N', 1
 
 func isNamespaceDocument(value []byte) bool { return len(value) > 0 && value[0] == namespaceMark }
@@ -110,7 +124,7 @@ func (n *namespaces) Changed(all bool) (keys []store.DocumentKey) {
 	return keys
 }
 
-// AppendDocument appends the document of a namespace; false: it is none, or gone.
+// AppendDocument appends the document of a namespace; false: it is none, or forgotten.
 func (n *namespaces) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,7 +134,11 @@ func (n *namespaces) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, 
 		delete(n.names, key)
 		return dst, false
 	}
-	return append(append(append(append(dst, namespaceMark, namespaceVersion), name...), 0), uid...), true
+	dst = append(append(append(append(dst, namespaceMark, namespaceVersion), name...), 0), uid...)
+	if since, gone := n.ended[name]; gone {
+		dst = strconv.AppendInt(append(dst, 0), since.Unix(), 10)
+	}
+	return dst, true
 }
 
 var errNamespace = errors.New("the document of a namespace is damaged")
@@ -131,40 +149,61 @@ func (n *namespaces) RestoreDocument(key store.DocumentKey, value []byte) error 
 		return errNamespace
 	}
 	name, uid, ok := strings.Cut(string(value[2:]), "\x00")
-	if !ok || uid == "" || namespaceKey(name) != key {
+	uid, since, gone := strings.Cut(uid, "\x00")
+	second, err := int64(0), error(nil)
+	if gone {
+		second, err = strconv.ParseInt(since, 10, 64)
+	}
+	if !ok || err != nil || uid == "" || namespaceKey(name) != key {
 		return errNamespace
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.uids[name], n.names[key] = uid, name
+	if n.uids[name], n.names[key] = uid, name; gone {
+		n.ended[name] = time.Unix(second, 0)
+	}
 	return nil
 }
 
 // endNamespaces removes what ended namespaces had: all that is older than the namespace that has the name
 // now. Own series that were restored at a moment are older, whatever clock the API server has. Groups may
-// be another replica's, and as new as the namespace.
+// be another replica's, and as new as the namespace. If no namespace has the name, that is done again when one
+// has, or when the former one is forgotten: its clients may push for a while.
 func (p *dataPath) endNamespaces(restored time.Time) {
-	for name, was := range p.cluster.namespaces.all() {
+	uids, ended := p.cluster.namespaces.all()
+	for name, was := range uids {
 		uid, created, known := p.cluster.view.Namespace(name)
-		if !known || uid == was {
+		since, gone := ended[name]
+		if !known || uid == was && !gone || uid == "" && gone && time.Since(since) < endedFor {
 			continue
 		}
-		before := time.Now()
-		if end := created.Add(time.Second); uid != "" && end.Before(before) { // it is known to the second
-			before = end
-		}
-		own, ofGroups := before, before
-		if own.Before(restored) {
-			own = restored
-		}
-		if deletions := p.replication.deletions; deletions == nil {
-			ofGroups = own
-		} else {
-			deletions.AddNamespace(name, before)
-			p.merged.DeleteNamespace(name, before)
-		}
-		gone, groups := p.table.DeleteNamespace(name, own), p.groups.EndNamespace(name, ofGroups)
-		p.cluster.namespaces.set(name, uid)
-		p.log.Info("removed what a namespace had that was deleted", "namespace", name, "series", gone, "groups", groups)
+		p.endNamespace(name, uid, created, restored)
 	}
+}
+
+func (p *dataPath) endNamespace(name, uid string, created, restored time.Time) {
+	p.push.EndNamespace(name, uid != "") // before its data: they would be pushed again
+	before := time.Now()
+	if end := created.Add(time.Second); uid != "" && end.Before(before) { // it is known to the second
+		before = end
+	}
+	own, ofGroups := before, before
+	if own.Before(restored) {
+		own = restored
+	}
+	if deletions := p.replication.deletions; deletions == nil {
+		ofGroups = own
+	} else {
+		deletions.AddNamespace(name, before)
+		p.merged.DeleteNamespace(name, before)
+	}
+	gone, groups := p.table.DeleteNamespace(name, own), p.groups.EndNamespace(name, ofGroups)
+	p.rejections.EndNamespace(name)
+	p.senders.EndNamespace(name)
+	p.pushers.EndNamespace(name)
+	if p.console != nil {
+		p.console.EndNamespace(name)
+	}
+	p.cluster.namespaces.set(name, uid)
+	p.log.Info("removed what a namespace had that was deleted", "namespace", name, "series", gone, "groups", groups)
 }

@@ -79,6 +79,43 @@ func TestNamespacesInheritNothing(t *testing.T) {
 	}
 }
 
+// What is pushed for a namespace after its end is no later namespace's, across starts as well. After a day it is
+// removed, and the name is as if it had never been seen.
+func TestLatePushesAreNotInherited(t *testing.T) {
+	t.Parallel()
+	for name, forget := range map[string]bool{"taken again": false, "forgotten": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			t.Run("before", func(t *testing.T) {
+				giveMetrics(t, startedWithData(t, withNamespaces(map[string]string{"shop": "1"}), data), "shop")
+			})
+			t.Run("gone", func(t *testing.T) {
+				p := startedWithData(t, withNamespaces(nil), data)
+				giveMetrics(t, p, "shop")
+				hasMetrics(t, p, "shop", true)
+			})
+			t.Run("gone still", func(t *testing.T) {
+				p := startedWithData(t, withNamespaces(nil), data)
+				hasMetrics(t, p, "shop", true)
+				if !forget {
+					return
+				}
+				known := p.cluster.namespaces
+				known.mu.Lock()
+				known.ended["shop"] = time.Now().Add(-endedFor)
+				known.mu.Unlock()
+				p.endNamespaces(time.Time{})
+				hasMetrics(t, p, "shop", false)
+				giveMetrics(t, p, "shop")
+			})
+			t.Run("again", func(t *testing.T) {
+				hasMetrics(t, startedWithData(t, withNamespaces(map[string]string{"shop": "2"}), data), "shop", forget)
+			})
+		})
+	}
+}
+
 // startIn starts a replica in a cluster.
 func (r *testReplica) startIn(c *fakeCluster) {
 	r.t.Helper()

@@ -32,6 +32,7 @@ var scenarios = []struct {
 	{"TakesWhatAPushgatewayTakes", takesWhatAPushgatewayTakes},
 	{"TokensOpenTheirNamespace", tokensOpenTheirNamespace},
 	{"BoundTokensNameTheirPod", boundTokensNameTheirPod},
+	{"EndsWithItsNamespace", endsWithItsNamespace},
 }
 
 func TestCluster(t *testing.T) {

@@ -136,3 +136,57 @@ func namesChangeHands(t *testing.T, c *cluster) {
 		t.Errorf("after another start, %s has %q, want the 8 that it pushed", again, values)
 	}
 }
+
+// A namespace ends while Sluice runs. Its tokens are rejected at once, what a forwarder pushes late is not the next
+// namespace's, and no list shows that one anything of the former.
+func endsWithItsNamespace(t *testing.T, c *cluster) {
+	ns := c.Namespace(t, "ended")
+	token := c.tokenFor(t, ns, "default", "sluice", nil)
+	forwarder := addressOf(t, c.pod(t, c.forwarders(t), "late-"+ns, "controller"))
+	path := "/v1/namespaces/" + ns + "/external/former"
+	c.wantPush(t, token, http.MethodPut, path, "7", http.StatusOK, "")
+	c.wantPush(t, token, http.MethodPost, "/v1/statsd", "former:secret|g\n", http.StatusBadRequest, "secret")
+	lists := func() (all string) {
+		t.Helper()
+		for _, what := range []string{"metrics", "senders", "refused", "groups"} {
+			out, _, _ := (lister{c, c.Kubeconfig, c.sluice.Binary()}).run("list", what, "-n", ns, "-o", "wide")
+			all += out
+		}
+		return all
+	}
+	if all := lists(); !strings.Contains(all, "secret") {
+		t.Fatalf("the rejected line is in no list:\n%s", all)
+	}
+	namespaces := c.Kubernetes.CoreV1().Namespaces()
+	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, func() error {
+		if _, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{}); !errors.IsNotFound(err) {
+			return fmt.Errorf("%s is there still: %v", ns, err)
+		}
+		return c.tryPush(t, token, http.MethodPut, path, "7", http.StatusUnauthorized)
+	})
+	c.push(t, forwarder, http.MethodPut, path, "7", http.StatusOK)
+	c.push(t, forwarder, http.MethodPut, "/metrics/job/former/namespace/"+ns, "former 7\n", http.StatusOK)
+	time.Sleep(time.Second) // a creation is known to the second
+	if _, err := namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.pod(t, ns, "next", "default") // the next namespace is known
+	within(t, func() error {
+		body, err := c.Get(t.Context(), external+"/namespaces/"+ns+"/former")
+		if err == nil {
+			err = fmt.Errorf("the next namespace has %s", body)
+		} else if errors.IsNotFound(err) {
+			err = nil
+		}
+		return err
+	})
+	if all := lists(); strings.Contains(all, "former") {
+		t.Errorf("the next namespace is shown\n%s", all)
+	}
+	next := c.tokenFor(t, ns, "default", "sluice", nil)
+	c.wantPush(t, next, http.MethodPut, path, "8", http.StatusOK, "")
+	c.wantPush(t, token, http.MethodPut, path, "7", http.StatusUnauthorized, "")
+}

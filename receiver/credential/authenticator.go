@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -98,6 +99,21 @@ func (d *Authenticator) Token(ctx context.Context, from netip.Prefix, token stri
 	a, err := d.tokens.check(ctx, from, token)
 	d.metrics.checked("token", err)
 	return a, err
+}
+
+// EndNamespace ends the tokens of the service accounts of a namespace that was deleted. They are rejected while
+// the API server may take them for valid. Again says that there is a later namespace of the name already: then
+// the API server is asked anew, since some may be of that one. A nil Authenticator has no tokens.
+func (d *Authenticator) EndNamespace(namespace string, again bool) {
+	if d == nil || d.tokens == nil {
+		return
+	}
+	until := time.Now()
+	if !again {
+		until = until.Add(staleFor)
+	}
+	d.tokens.reject(fmt.Sprintf("the token's namespace %q was deleted", namespace), until,
+		func(a *Principal) bool { return a.Namespace == namespace })
 }
 
 func (d *Authenticator) askWho(ctx context.Context, token string, known bool) (*Principal, string, error) {

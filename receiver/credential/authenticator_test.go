@@ -86,6 +86,37 @@ func newDesk(t *testing.T, c *fakeAuthority) *Authenticator {
 	return d
 }
 
+// The tokens of a namespace that was deleted are rejected at once, though the API server takes them for valid for
+// a while. If there is a later one of the name already, the API server is asked about all of them.
+func TestTokensEndWithTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		c.users["other"] = metric.Principal{User: "system:serviceaccount:bank:batch", Namespace: "bank", Name: "batch"}
+		d := newDesk(t, c)
+		valid := func(token string, want bool, asked int) {
+			t.Helper()
+			before := c.questions()
+			if _, err := d.Token(t.Context(), here, token); (err == nil) != want || errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v, want it valid: %v", token, err, want)
+			}
+			if n := c.questions() - before; n != asked {
+				t.Errorf("%s: %d questions, want %d", token, n, asked)
+			}
+		}
+		valid("good", true, 1)
+		valid("other", true, 1)
+		d.EndNamespace("shop", false)
+		valid("good", false, 0)
+		valid("other", true, 0)
+		time.Sleep(staleFor)
+		valid("good", true, 1)
+		d.EndNamespace("shop", true)
+		c.set(func() { delete(c.users, "good") })
+		valid("good", false, 1)
+		(*Authenticator)(nil).EndNamespace("shop", false)
+	})
+}
+
 var here = netip.MustParsePrefix("10.0.0.1/32")
 
 func mustName(t *testing.T, d *Authenticator, token string) *Principal {

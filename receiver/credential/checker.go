@@ -36,7 +36,7 @@ type checker struct {
 
 	mu        sync.Mutex // guards the fields below
 	good, bad map[digest]result
-	epoch     int // number of calls of forget
+	epoch     int // number of calls of forget and reject
 }
 
 type digest [sha256.Size]byte
@@ -61,6 +61,19 @@ func (c *checker) forget() {
 	defer c.mu.Unlock()
 	c.good, c.bad = map[digest]result{}, map[digest]result{}
 	c.epoch++
+}
+
+// reject makes good credentials bad for a while: those of which the function says so, given the principal.
+func (c *checker) reject(why string, until time.Time, of func(*Principal) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for d, v := range c.good {
+		if of(v.account) {
+			delete(c.good, d)
+			put(c.bad, d, result{why: why, until: until}, maxBad)
+		}
+	}
+	c.epoch++ // results of look-ups in flight may be older
 }
 
 // check authenticates a credential from an address. The error is an ErrUnavailable, or says why the
@@ -134,7 +147,7 @@ func (c *checker) now() (epoch int) {
 	return c.epoch
 }
 
-// remember caches a result, unless forget was called since the start of the look-up.
+// remember caches a result, unless forget or reject was called since the start of the look-up.
 func (c *checker) remember(d digest, v result, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

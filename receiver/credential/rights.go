@@ -12,6 +12,9 @@ import (
 const (
 	// answerTTL is how long an answer of the API server about a token or a right is valid.
 	answerTTL = 10 * time.Second
+	// staleFor is longer than the API server may take the token of a deleted account for valid: it caches
+	// for 10 s.
+	staleFor = 15 * time.Second
 	// askTimeout limits one request.
 	askTimeout = 5 * time.Second
 	// maxAsked limits the requests about rights in flight, maxAskedEach those about one principal;

@@ -112,6 +112,21 @@ func (p *Pushers) forgetLocked() {
 	}
 }
 
+// EndNamespace forgets the metrics of a namespace, and its senders of other namespaces' metrics.
+func (p *Pushers) EndNamespace(namespace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, one := range p.all {
+		if key.namespace != namespace {
+			one.senders = slices.DeleteFunc(one.senders, func(s inspect.MetricSender) bool { return s.Namespace == namespace })
+			one.full.Store(len(one.senders) == inspect.MetricSenders)
+			continue
+		}
+		one.gone.Store(true)
+		delete(p.all, key)
+	}
+}
+
 // Each calls each for every remembered metric, with its senders. The senders are borrowed, and each must
 // not call the record.
 func (p *Pushers) Each(each func(namespace, name string, senders []inspect.MetricSender)) {

@@ -48,6 +48,36 @@ func TestRejectionsAreCountedByCause(t *testing.T) {
 	})
 }
 
+// A later namespace of the name is shown no line, no metric and no sender of the former one.
+func TestRecordsEndWithTheirNamespace(t *testing.T) {
+	senders, pushers := NewSenders(), NewPushers()
+	r := NewRejections(senders)
+	shop := podSender(1, "web-1")
+	bank := &metric.Sender{Key: 2, Pod: &metric.Pod{Namespace: "bank", Name: "web-1"}}
+	for range 2 { // it may push again
+		for _, from := range []*metric.Sender{shop, bank} {
+			r.Add(&Sample{"udp", from, metric.BadRate, []byte("a"), []byte("a:1|c|@0"), because("rate")}, 1)
+			pushers.Pushed(from, "shop", []byte("hits"))
+			pushers.Pushed(from, "bank", []byte("hits"))
+		}
+		if len(r.All()) != 2 || len(senders.All()) != 2 || pushers.names("shop", "hits") != "web-1 web-1" {
+			t.Errorf("before: %+v, %+v, %q", r.All(), senders.All(), pushers.names("shop", "hits"))
+		}
+		r.EndNamespace("shop")
+		senders.EndNamespace("shop")
+		pushers.EndNamespace("shop")
+		if all := r.All(); len(all) != 1 || all[0].Namespace != "bank" {
+			t.Errorf("rejections: %+v", all)
+		}
+		if all := senders.All(); len(all) != 1 || all[0].Namespace != "bank" {
+			t.Errorf("senders: %+v", all)
+		}
+		if left := pushers.Of("", "hits"); len(left) != 1 || left[0].Metric != "bank" || left[0].Namespace != "bank" {
+			t.Errorf("pushers: %+v", left)
+		}
+	}
+}
+
 func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 	r := NewRejections(nil)
 	long := []byte(strings.Repeat("x", 16<<10))

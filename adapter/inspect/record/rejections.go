@@ -121,3 +121,15 @@ func (r *Rejections) All() []inspect.Rejection {
 	}
 	return all
 }
+
+// EndNamespace forgets the rejections of a namespace's senders.
+func (r *Rejections) EndNamespace(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, at := range r.entries {
+		if at.Value.(*rejection).Namespace == namespace {
+			delete(r.entries, key)
+			r.recent.Remove(at)
+		}
+	}
+}

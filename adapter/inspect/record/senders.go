@@ -162,6 +162,18 @@ func (s *Senders) forgetLocked() {
 	delete(s.all, oldest.name)
 }
 
+// EndNamespace forgets the senders of a namespace.
+func (s *Senders) EndNamespace(namespace string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n, one := range s.all {
+		if n.namespace == namespace {
+			one.gone.Store(true)
+			delete(s.all, n)
+		}
+	}
+}
+
 // Sender is a remembered sender.
 type Sender struct {
 	inspect.Sender

@@ -28,6 +28,11 @@ func newAuthenticator(cfg Config, parts Parts) (*credential.Authenticator, error
 	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, DescribeError: parts.Worded}, parts.Authority, parts.Logger)
 }
 
+// EndNamespace ends the tokens of a namespace that was deleted; again: there is a later one of the name already.
+func (s *Server) EndNamespace(namespace string, again bool) {
+	s.Authenticator.EndNamespace(namespace, again)
+}
+
 // Pods finds pods of the cluster.
 type Pods interface {
 	// PodWithUID returns the live pod, or nil.
