@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"adapter/autoscaler/explain":       {"adapter/inspect", "metric", "internal/suggest"},
 	"internal/suggest":                 {}, // it knows words only
 	"aggregate/rule":                   {"metric", "internal/suggest"},
+	"aggregate/rule/ruletest":          {}, // of tests
 	"adapter/autoscaler":               {"adapter/inspect", "metric"},
 	"adapter/policy":                   {"metric"},
 	"adapter/console":                  {"internal/config", "internal/connlimit", "adapter/autoscaler/explain", "adapter/inspect", "metric"},

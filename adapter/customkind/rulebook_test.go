@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,35 +12,12 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
+	"github.com/sluice-metrics/sluice/aggregate/rule/ruletest"
 )
-
-const busyRules = `apiVersion: sluice.dev/v1alpha1
-kind: MetricRule
-metadata: {name: busy, namespace: shop}
-spec:
-  metric: busy_ratio
-  let: {busy: busy_workers, total: "total_workers:last"}
-  value: "total > 0.0 ? busy / total : 0.0"
----
-apiVersion: sluice.dev/v1alpha1
-kind: ClusterMetricRule
-metadata: {name: per-second}
-spec:
-  rename: {from: "(.*)_total", to: "${1}_per_second"}
-`
-
-func rulesFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 // rules-file is read again when it changes; a file with a fault changes nothing.
 func TestRulesFileIsReadAgain(t *testing.T) {
-	file := rulesFile(t, busyRules)
+	file := ruletest.File(t, ruletest.Busy)
 	var log strings.Builder
 	b, err := NewRulebook(file, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
@@ -65,11 +41,11 @@ func TestRulesFileIsReadAgain(t *testing.T) {
 	if before == nil || changes > 0 {
 		t.Fatalf("%v, %d changes", before, changes)
 	}
-	write(strings.ReplaceAll(busyRules, "busy / total", "busy / totl"), 1)
+	write(strings.ReplaceAll(ruletest.Busy, "busy / total", "busy / totl"), 1)
 	if b.Set().Rule("shop", "busy_ratio") != before || changes > 0 || !strings.Contains(log.String(), "rules-file is invalid") {
 		t.Errorf("a fault changed the rules: %s", &log)
 	}
-	write(strings.ReplaceAll(busyRules, "busy_ratio", "busy_share"), 2)
+	write(strings.ReplaceAll(ruletest.Busy, "busy_ratio", "busy_share"), 2)
 	if b.Set().Rule("shop", "busy_ratio") != nil || b.Set().Rule("shop", "busy_share") == nil || changes != 1 {
 		t.Errorf("the change was not read: %d changes", changes)
 	}
@@ -88,7 +64,7 @@ func TestRulesFileIsReadAgain(t *testing.T) {
 // A pushed metric of a rule's name is found at the start, after each change of the rules, and ten seconds
 // after it is pushed, by one goroutine.
 func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
-	file := rulesFile(t, busyRules)
+	file := ruletest.File(t, ruletest.Busy)
 	synctest.Test(t, func(t *testing.T) {
 		b, err := NewRulebook(file, slog.New(slog.DiscardHandler))
 		if err != nil {
@@ -136,7 +112,7 @@ func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
 
 // A metric that several operands read, with selectors of their own, is listed once.
 func TestAListedRuleNamesEachMetricOnce(t *testing.T) {
-	b, err := NewRulebook(rulesFile(t, `apiVersion: sluice.dev/v1alpha1
+	b, err := NewRulebook(ruletest.File(t, `apiVersion: sluice.dev/v1alpha1
 kind: MetricRule
 metadata: {name: apdex, namespace: shop}
 spec:

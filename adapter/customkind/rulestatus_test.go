@@ -59,7 +59,7 @@ func newReported(t *testing.T) *reported {
 	return r
 }
 
-// changed tells of objects, and looks for pushed metrics as the goroutine of Rulebook.run does.
+// changed tells of objects, and looks for pushed metrics as the goroutine of Rulebook.Run does.
 func (r *reported) changed(kind *customKind[rule.Document], now []*cluster.CustomObject) {
 	r.clusterRules.changed(kind, now)
 	r.book.lookForPushed()

@@ -6,27 +6,13 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
+	"github.com/sluice-metrics/sluice/aggregate/rule/ruletest"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-const rules = `apiVersion: sluice.dev/v1alpha1
-kind: MetricRule
-metadata: {name: busy, namespace: shop}
-spec:
-  metric: busy_ratio
-  let: {busy: busy_workers, total: "total_workers:last"}
-  value: "total > 0.0 ? busy / total : 0.0"
----
-apiVersion: sluice.dev/v1alpha1
-kind: ClusterMetricRule
-metadata: {name: per-second}
-spec:
-  rename: {from: "(.*)_total", to: "${1}_per_second"}
-`
-
 // An answer is watched by the metric itself, what it is computed of, and the pods that may be rolled up.
 func TestWatchesOfAnAnswer(t *testing.T) {
-	documents, err := rule.Parse("rules", []byte(rules))
+	documents, err := rule.Parse("rules", []byte(ruletest.Busy))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Rules is the part of the cluster view that decides about new series. Its methods answer from
+// Cluster is the part of the cluster view that decides about new series. Its methods answer from
 // memory.
 type Cluster interface {
 	// Limits returns the limits that the namespace's LimitRanges set.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/aggregate/rule/ruletest"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
 
@@ -52,7 +53,7 @@ func TestExplainAMetricOfNoNamespace(t *testing.T) {
 // An operand of a name that a rename gives is read where the pushed metric is.
 func TestExplainARenamedOperand(t *testing.T) {
 	t.Parallel()
-	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules+`---
+	p := started(t, t.TempDir(), "--rules-file", ruletest.File(t, ruletest.Busy+`---
 apiVersion: sluice.dev/v1alpha1
 kind: MetricRule
 metadata: {name: work, namespace: shop}
@@ -72,7 +73,7 @@ spec:
 // them is absent. A renamed metric is explained by the pushed one.
 func TestExplainNamesTheRuleOfAMetric(t *testing.T) {
 	t.Parallel()
-	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules))
+	p := started(t, t.TempDir(), "--rules-file", ruletest.File(t, ruletest.Busy))
 	push := func(path, value string) {
 		t.Helper()
 		accepted(t, p, "PUT", "/v1/namespaces/shop/"+path, value)

@@ -10,39 +10,16 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
+	"github.com/sluice-metrics/sluice/aggregate/rule/ruletest"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command/commandtest"
 )
-
-const busyRules = `apiVersion: sluice.dev/v1alpha1
-kind: MetricRule
-metadata: {name: busy, namespace: shop}
-spec:
-  metric: busy_ratio
-  let: {busy: busy_workers, total: "total_workers:last"}
-  value: "total > 0.0 ? busy / total : 0.0"
----
-apiVersion: sluice.dev/v1alpha1
-kind: ClusterMetricRule
-metadata: {name: per-second}
-spec:
-  rename: {from: "(.*)_total", to: "${1}_per_second"}
-`
-
-func rulesFile(t *testing.T, text string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
 
 // A rule's metric is read by every way that a pushed one is: the metrics APIs, their discovery, HTTP
 // and KEDA.
 func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 	t.Parallel()
-	file := rulesFile(t, busyRules)
+	file := ruletest.File(t, ruletest.Busy)
 	p := started(t, t.TempDir(), "--rules-file", file)
 	for path, value := range map[string]string{
 		"pods/web-1/busy_workers": "3", "pods/web-1/total_workers": "4", "external/busy_workers": "1", "external/total_workers": "2", "pods/web-2/busy_workers": "9",
@@ -126,7 +103,7 @@ func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 // KEDA's trigger wakes for a sample of an operand, and never adds up ratios.
 func TestATriggerOfARule(t *testing.T) {
 	t.Parallel()
-	p := started(t, t.TempDir(), "--rules-file", rulesFile(t, busyRules), "--keda-address", "127.0.0.1:0", "--keda-insecure")
+	p := started(t, t.TempDir(), "--rules-file", ruletest.File(t, ruletest.Busy), "--keda-address", "127.0.0.1:0", "--keda-insecure")
 	push := func(path, value string) {
 		t.Helper()
 		accepted(t, p, "PUT", "/v1/namespaces/shop/"+path, value)
@@ -211,7 +188,7 @@ items:
 func TestRulesFileNamesItsFault(t *testing.T) {
 	for want, file := range map[string]string{
 		"--rules-file cannot be read: ": filepath.Join(t.TempDir(), "missing.yaml"),
-		"--rules-file is invalid: ":     rulesFile(t, "kind: MetricRule\n"),
+		"--rules-file is invalid: ":     ruletest.File(t, "kind: MetricRule\n"),
 	} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), "--rules-file", file)...)
 		if code != command.ExitUsage || !strings.Contains(errs, want) || !strings.Contains(errs, file) {
@@ -221,7 +198,7 @@ func TestRulesFileNamesItsFault(t *testing.T) {
 }
 
 func TestRuleTest(t *testing.T) {
-	file := rulesFile(t, busyRules)
+	file := ruletest.File(t, ruletest.Busy)
 	for _, c := range []struct {
 		code int
 		want string
@@ -230,21 +207,21 @@ func TestRuleTest(t *testing.T) {
 		{command.ExitOK, "metricrule/busy in shop", []string{file}},
 		{command.ExitOK, "0.75", []string{file, "--value", "busy_workers=3", "--value", "total_workers:last=4"}},
 		{command.ExitFailed, "operand total has no value", []string{file, "--value", "busy_workers=3"}},
-		{command.ExitFailed, "undeclared reference to 'totl'", []string{rulesFile(t, strings.ReplaceAll(busyRules, "busy / total", "busy / totl"))}},
-		{command.ExitFailed, "4: spec.metrc is unknown", []string{rulesFile(t, "apiVersion: sluice.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: a}\nspec: {metrc: x}\n")}},
-		{command.ExitFailed, "undeclared reference to 'totl'", []string{rulesFile(t, "kind: MetricRule\n---\n"+strings.ReplaceAll(busyRules, "busy / total", "busy / totl"))}},
+		{command.ExitFailed, "undeclared reference to 'totl'", []string{ruletest.File(t, strings.ReplaceAll(ruletest.Busy, "busy / total", "busy / totl"))}},
+		{command.ExitFailed, "4: spec.metrc is unknown", []string{ruletest.File(t, "apiVersion: sluice.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: a}\nspec: {metrc: x}\n")}},
+		{command.ExitFailed, "undeclared reference to 'totl'", []string{ruletest.File(t, "kind: MetricRule\n---\n"+strings.ReplaceAll(ruletest.Busy, "busy / total", "busy / totl"))}},
 		{command.ExitUsage, "must be METRIC=NUMBER", []string{file, "--value", "busy"}},
 		{command.ExitUsage, "must be METRIC=NUMBER", []string{file, "--value", "busy=NaN"}},
 		{command.ExitUsage, `--value sets "busy_workers" twice`, []string{file, "--value", "busy_workers=3", "--value", "busy_workers=4"}},
 		{command.ExitOK, "hits_per_second:count  hits_total:count  60", []string{file, "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "hits_total:count=60"}},
 		{command.ExitOK, "valid; renames none of the metrics of --value", []string{file, "--value", "busy_workers=3", "--value", "total_workers=4"}},
-		{command.ExitOK, "0.75", []string{rulesFile(t, manifests), "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "jobs_total=7"}},
-		{command.ExitOK, "work_left        external    2", []string{rulesFile(t, manifests), "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "jobs_total=7"}},
-		{command.ExitOK, "rules.yaml:39: skipped a Service of v1", []string{rulesFile(t, manifests)}},
-		{command.ExitFailed, "has no rules; must have a MetricRule", []string{rulesFile(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")}},
-		{command.ExitFailed, `kind is "MetricsRule"`, []string{rulesFile(t, "apiVersion: sluice.dev/v1alpha1\nkind: MetricsRule\nmetadata: {name: web}\n")}},
-		{command.ExitFailed, `apiVersion is "sluce.dev/v1alpha1"`, []string{rulesFile(t, "apiVersion: sluce.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: web}\n")}},
-		{command.ExitFailed, "kind is \"List\"; its items are a text; must be a list", []string{rulesFile(t, "apiVersion: v1\nkind: List\nitems: x\n")}},
+		{command.ExitOK, "0.75", []string{ruletest.File(t, manifests), "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "jobs_total=7"}},
+		{command.ExitOK, "work_left        external    2", []string{ruletest.File(t, manifests), "--value", "busy_workers=3", "--value", "total_workers=4", "--value", "jobs_total=7"}},
+		{command.ExitOK, "rules.yaml:39: skipped a Service of v1", []string{ruletest.File(t, manifests)}},
+		{command.ExitFailed, "has no rules; must have a MetricRule", []string{ruletest.File(t, "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n")}},
+		{command.ExitFailed, `kind is "MetricsRule"`, []string{ruletest.File(t, "apiVersion: sluice.dev/v1alpha1\nkind: MetricsRule\nmetadata: {name: web}\n")}},
+		{command.ExitFailed, `apiVersion is "sluce.dev/v1alpha1"`, []string{ruletest.File(t, "apiVersion: sluce.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: web}\n")}},
+		{command.ExitFailed, "kind is \"List\"; its items are a text; must be a list", []string{ruletest.File(t, "apiVersion: v1\nkind: List\nitems: x\n")}},
 		{command.ExitUsage, "--of and --value are both set", []string{file, "--value", "busy=1", "--of", "external"}},
 		{command.ExitUsage, "must be one file", nil},
 		{command.ExitUsage, `--of: WHAT is "pod"`, []string{file, "--of", "pod"}},
@@ -252,7 +229,7 @@ func TestRuleTest(t *testing.T) {
 		{command.ExitOK, "metricrule/busy in shop", []string{"../../examples/rule-ratio.yaml"}},
 		{command.ExitOK, "clustermetricrule/per-second", []string{"../../examples/rule-rename.yaml"}},
 		{command.ExitFailed, "hpa-pods.yaml has no rules", []string{"../../examples/hpa-pods.yaml"}},
-		{command.ExitFailed, "has no rules; must have a MetricRule", []string{rulesFile(t, "# later\n")}},
+		{command.ExitFailed, "has no rules; must have a MetricRule", []string{ruletest.File(t, "# later\n")}},
 	} {
 		code, out, errs := called(t, append([]string{"rule", "test"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.want) {

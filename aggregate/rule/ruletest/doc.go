@@ -1,0 +1,2 @@
+// Package ruletest has rules for tests, and writes files of rules.
+package ruletest
