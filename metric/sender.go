@@ -14,6 +14,8 @@ type Sender struct {
 	// Known says that the cluster view knows the holder of the address. With a nil Pod, that is a
 	// node or several pods. An unknown address may become a pod's at any moment.
 	Known bool
+	// Reused says that another pod had the address within the last 30 s before this one.
+	Reused bool
 	// Principal is the identity that the sender's credential names; nil without a credential. If it
 	// is set, it alone decides what the sender may do, and the address does not.
 	Principal *Principal

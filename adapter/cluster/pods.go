@@ -27,6 +27,7 @@ type pods struct {
 	contested map[netip.Addr][]*pod
 	lastKey   uint64
 	gone      gonePods
+	left      leftAddresses
 }
 
 func newPods(observer *Observer) *pods {
@@ -182,19 +183,24 @@ func (p *pods) resolveAddressLocked(address netip.Addr, holders []*pod) bool {
 	} else {
 		delete(p.contested, address)
 	}
-	if len(holders) == 0 && !isNode {
-		p.addresses.drop(address)
-		return false
-	}
 	var owner *metric.Pod
 	if len(holders) == 1 && !isNode {
 		owner = holders[0].Pod
 	}
-	if was := p.addresses.load(address); was != nil && was.Pod == owner {
+	was := p.addresses.load(address)
+	if was != nil && was.Pod != nil && (owner == nil || owner.UID != was.Pod.UID) {
+		p.left.add(address)
+	}
+	if len(holders) == 0 && !isNode {
+		p.addresses.drop(address)
+		return false
+	}
+	if was != nil && was.Pod == owner {
 		return false
 	}
 	p.lastKey++
-	p.addresses.put(&metric.Sender{Key: p.lastKey, Address: address, Pod: owner, Known: true})
+	reused := owner != nil && p.left.lately(address)
+	p.addresses.put(&metric.Sender{Key: p.lastKey, Address: address, Pod: owner, Known: true, Reused: reused})
 	return true
 }
 

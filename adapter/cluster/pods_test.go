@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
@@ -168,6 +170,66 @@ func TestKeyOfASender(t *testing.T) {
 	p.put(newPod(aPod("shop", "a", "u2", "10.0.0.1")))
 	if k := key(); k == first || k == second {
 		t.Error("a key came again")
+	}
+}
+
+// A pod's sender says whether another pod left its address within the last 30 s.
+func TestReusedAddress(t *testing.T) {
+	put := func(p *pods, name, address string) { p.put(newPod(aPod("shop", name, "uid-"+name, address))) }
+	for name, c := range map[string]struct {
+		do   func(p *pods)
+		want bool
+	}{
+		"its first holder": {func(p *pods) { put(p, "b", "10.0.0.1") }, false},
+		"the same pod, changed": {func(p *pods) {
+			put(p, "b", "10.0.0.1")
+			p.put(newPod(labelled(aPod("shop", "b", "uid-b", "10.0.0.1"), "app", "web")))
+		}, false},
+		"another just went": {func(p *pods) {
+			put(p, "a", "10.0.0.1")
+			p.drop("shop", "a")
+			time.Sleep(reusedWithin - 1)
+			put(p, "b", "10.0.0.1")
+		}, true},
+		"another just ended": {func(p *pods) {
+			put(p, "a", "10.0.0.1")
+			p.put(newPod(finished(aPod("shop", "a", "uid-a", "10.0.0.1"))))
+			put(p, "b", "10.0.0.1")
+		}, true},
+		"in one list": {func(p *pods) {
+			put(p, "a", "10.0.0.1")
+			p.replace([]*pod{newPod(aPod("shop", "b", "uid-b", "10.0.0.1"))})
+		}, true},
+		"another of its name": {func(p *pods) {
+			put(p, "b", "10.0.0.1")
+			p.put(newPod(aPod("shop", "b", "uid-b2", "10.0.0.1")))
+		}, true},
+		"both for a while": {func(p *pods) {
+			put(p, "a", "10.0.0.1")
+			put(p, "b", "10.0.0.1")
+			p.drop("shop", "a")
+		}, true},
+		"another went earlier": {func(p *pods) {
+			put(p, "a", "10.0.0.1")
+			p.drop("shop", "a")
+			time.Sleep(reusedWithin)
+			put(p, "b", "10.0.0.1")
+		}, false},
+		"another went elsewhere": {func(p *pods) {
+			put(p, "a", "10.0.0.2")
+			p.drop("shop", "a")
+			put(p, "b", "10.0.0.1")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPods(&Observer{})
+				c.do(p)
+				if s := p.addresses.load(ip("10.0.0.1")); s == nil || s.Pod == nil || s.Pod.Name != "b" || s.Reused != c.want {
+					t.Errorf("%+v, want reused %t", s, c.want)
+				}
+			})
+		})
 	}
 }
 

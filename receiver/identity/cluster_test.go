@@ -279,18 +279,25 @@ func TestUnknownResourceBeforeTheClusterIsRead(t *testing.T) {
 func TestHeldSampleOlderThanItsPod(t *testing.T) {
 	young := *web1
 	young.Created = 1_700_000_010
-	sender := *senders["web-1"]
-	sender.Pod = &young
 	for _, tags := range []string{"", "pod:web-1,namespace:shop", "sluice_object:external"} {
-		for arrived, want := range map[int64]string{1_700_000_000: "identity", 1_700_000_009: "applied", 1_700_000_020: "applied"} {
+		for _, c := range []struct {
+			arrived float64 // after the second in which the pod was created
+			reused  bool    // another pod has just had the address
+			want    string
+		}{
+			{-10, false, "identity"}, {-1, false, "applied"}, {10, false, "applied"},
+			{-1, true, "identity"}, {0.9, true, "identity"}, {1, true, "applied"},
+		} {
+			sender := *senders["web-1"]
+			sender.Pod, sender.Reused = &young, c.reused
 			s := said{tags: tags}.sample(&sender)
-			s.Arrived = arrived * 1e9
+			s.Arrived = young.Created*1e9 + int64(c.arrived*1e9)
 			r := New(clusterConfig(Namespace), known{}, world{})
 			var d metric.Description
-			if got := r.Describe(&s, &d).String(); got != want {
-				t.Errorf("%q came %d s after the pod was made: %s, want %s", tags, arrived-young.Created, got, want)
+			if got := r.Describe(&s, &d).String(); got != c.want {
+				t.Errorf("%q came %v s after the pod was made, reused %t: %s, want %s", tags, c.arrived, c.reused, got, c.want)
 			}
-			if why := r.Explain(&s); want == "identity" && !strings.Contains(why, "before") {
+			if why := r.Explain(&s); c.want == "identity" && !strings.Contains(why, "before") {
 				t.Error(why)
 			}
 		}

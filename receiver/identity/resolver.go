@@ -91,15 +91,26 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 	d.Object = v.object
 }
 
-// createdSlack allows for different clocks: a held sample predates its pod only if it arrived that
-// much earlier.
-const createdSlack = 2 * time.Second
+const (
+	// createdSlack allows for different clocks: a held sample predates its pod only if it arrived that
+	// much earlier.
+	createdSlack = 2 * time.Second
+	// createdWithin is the precision of a pod's creation time. Where another pod just had the address, a
+	// sample that may have come before the pod does predate it: no pod sends in its first second.
+	createdWithin = time.Second
+)
 
 // predates reports whether a held sample arrived before the pod was created that has its sender's
 // address now. Such a sample belongs to the previous owner of the address.
 func predates(s *metric.Sample, pod *metric.Pod) bool {
-	return s.Arrived != 0 && pod.Created != 0 &&
-		time.Unix(0, s.Arrived).Add(createdSlack).Before(time.Unix(pod.Created, 0))
+	if s.Arrived == 0 || pod.Created == 0 {
+		return false
+	}
+	earliest := time.Unix(pod.Created, 0).Add(-createdSlack)
+	if s.Sender.Reused {
+		earliest = time.Unix(pod.Created, 0).Add(createdWithin)
+	}
+	return time.Unix(0, s.Arrived).Before(earliest)
 }
 
 // decideClaim decides about a claim, or its absence, in a cluster.
