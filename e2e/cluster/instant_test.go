@@ -307,7 +307,8 @@ func withoutGenerations(t *testing.T, c *cluster) {
 var nudgePushes = flag.Int("nudges", 0, "number of pushes that TestNudgeLatency measures; 0: it is skipped")
 
 // A push's time to another number of replicas, as a client of the API server sees it in a watch: with nudges,
-// without them, and of many autoscalers that one push moves. The controller syncs every 15 s, as everywhere.
+// without them, with nudges of two replicas, and of many autoscalers that one push moves. The controller syncs
+// every 15 s, as everywhere.
 func TestNudgeLatency(t *testing.T) {
 	t.Parallel()
 	if *nudgePushes == 0 {
@@ -317,21 +318,22 @@ func TestNudgeLatency(t *testing.T) {
 	cfg.HPASync = 15 * time.Second
 	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
 	plain := strings.Replace(instantAutoscaler, `annotations: {sluice.dev/instant: "true"}`, "", 1)
+	both := newPair(t, controlplane.New(t, cfg), "--instant")
 	for _, one := range []struct {
+		*cluster
 		name, autoscaler string
 		pushes           int
 		within           time.Duration // a push comes at any moment between two syncs
 	}{
-		{"with", instantAutoscaler + instantBehavior, *nudgePushes, 1},
-		{"without", plain + instantBehavior, (*nudgePushes + 2) / 3, cfg.HPASync},
+		{c, "with", instantAutoscaler, *nudgePushes, 1},
+		{c, "without", plain, (*nudgePushes + 2) / 3, cfg.HPASync},
+		{both, "two-replicas", instantAutoscaler, *nudgePushes, 1},
 	} {
-		w := c.instantWorker(t, one.name, one.autoscaler)
-		var took []time.Duration
-		for i := range one.pushes {
-			time.Sleep(1500*time.Millisecond + rand.N(one.within)) // an autoscaler is nudged once a second
-			took = append(took, w.untilReplicas(t, 1, int32(1+4*((i+1)%2)))...)
-		}
-		logLatencies(t, one.name+" nudges", took)
+		one.movesOne(t, one.name, one.autoscaler, one.pushes, one.within)
+	}
+	for _, replica := range both.replicas {
+		t.Logf("of two replicas, one: %v nudges, %v times the other was first", replica.Metrics()[`sluice_nudges_total{result="nudged"}`],
+			replica.Metrics()[`sluice_nudges_total{result="conflict"}`])
 	}
 	for qps, c := range map[int]*cluster{20: c, 200: nil} {
 		if c == nil {
@@ -341,6 +343,33 @@ func TestNudgeLatency(t *testing.T) {
 		c.movesMany(t, plain, fmt.Sprintf("300 without nudges, %d requests a second", qps))
 		c.movesMany(t, instantAutoscaler, fmt.Sprintf("300 with nudges, %d requests a second", qps))
 	}
+}
+
+// movesOne pushes for one autoscaler, for 5 replicas and for 1 in turn.
+func (c *cluster) movesOne(t *testing.T, name, autoscaler string, pushes int, within time.Duration) {
+	t.Helper()
+	w := c.instantWorker(t, name, autoscaler+instantBehavior)
+	resources := []string{"deployments", "horizontalpodautoscalers"}
+	asked := func() (all []int) {
+		for _, resource := range resources {
+			n, err := c.Requests(t.Context(), resource)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, n)
+		}
+		return all
+	}
+	var took []time.Duration
+	before := asked()
+	for i := range pushes {
+		time.Sleep(1500*time.Millisecond + rand.N(within)) // an autoscaler is nudged once a second
+		took = append(took, w.untilReplicas(t, 1, int32(1+4*((i+1)%2)))...)
+	}
+	for i, now := range asked() {
+		t.Logf("%s: %.1f requests a push for %s", name, float64(now-before[i])/float64(pushes), resources[i])
+	}
+	logLatencies(t, name, took)
 }
 
 // movesMany has 300 autoscalers of one metric, whose value then asks each for a second replica.

@@ -13,7 +13,7 @@ import (
 // Lease.
 func TestWakeByReplicas(t *testing.T) {
 	t.Parallel()
-	c := newZeroPair(t)
+	c := newPair(t, newZeroPlane(t), "--wake", "--wake-cooldown=10s")
 	const rounds = 4
 	w := c.worker(t, "both")
 	for range rounds {
@@ -35,15 +35,14 @@ func TestWakeByReplicas(t *testing.T) {
 	w.wantWoken(t, "5")
 }
 
-// newZeroPair is a cluster with two replicas of Sluice. Clients push to the first one.
-func newZeroPair(t *testing.T) *cluster {
+// newPair is a cluster with two replicas of Sluice. Clients push to the first one.
+func newPair(t *testing.T, plane *controlplane.ControlPlane, flags ...string) *cluster {
 	t.Helper()
-	plane := newZeroPlane(t)
 	plane.Kubectl(t, "create", "namespace", "sluice")
 	objects := render(t, "wake-replicas.yaml")
 	toHere, others := split(objects)
 	apply(t, plane, others)
-	both := pair(t, plane.ServiceAccountKubeconfig(t, "sluice", "sluice"), objects, "--wake", "--wake-cooldown=10s")
+	both := pair(t, plane.ServiceAccountKubeconfig(t, "sluice", "sluice"), objects, flags...)
 	api := newService(t, both[0].API, both[1].API)
 	for _, object := range toHere {
 		redirect(t, object, api.listener.Addr().String())

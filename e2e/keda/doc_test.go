@@ -13,4 +13,4 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-func TestMain(m *testing.M) { controlplane.Main(m, stopOperator, server.Remove) }
+func TestMain(m *testing.M) { controlplane.Main(m, stopShared, server.Remove) }

@@ -61,15 +61,19 @@ func shared(t *testing.T) *cluster {
 	return running.cluster
 }
 
-func stopOperator() {
-	if c := running.cluster; c != nil {
-		for _, p := range []*child.Process{c.adapter, c.operator} {
-			if p != nil {
-				p.Kill()
-			}
-		}
-		_ = os.RemoveAll(c.folder)
+func stopShared() {
+	if running.cluster != nil {
+		running.stop()
 	}
+}
+
+func (c *cluster) stop() {
+	for _, p := range []*child.Process{c.adapter, c.operator} {
+		if p != nil {
+			p.Kill()
+		}
+	}
+	_ = os.RemoveAll(c.folder)
 }
 
 // install starts the operator and the adapter with an administrator's rights.

@@ -34,7 +34,11 @@ type scaled struct {
 // prepare makes the namespace and starts its server.
 func prepare(t *testing.T, name string) *scaled {
 	t.Helper()
-	c := shared(t)
+	return shared(t).prepare(t, name)
+}
+
+func (c *cluster) prepare(t *testing.T, name string) *scaled {
+	t.Helper()
 	s := &scaled{cluster: c, namespace: c.Namespace(t, name), address: free(t)}
 	folder := t.TempDir()
 	var err error
@@ -292,15 +296,25 @@ func (s *scaled) state(t *testing.T) string {
 	return conditions + events
 }
 
-// woken pushes and returns the time until the Deployment has a replica. It watches, so it is exact.
+// woken pushes and returns the time until the Deployment has a replica.
 func (s *scaled) woken(t *testing.T, patience time.Duration, push func()) time.Duration {
+	t.Helper()
+	if n := s.replicas(t); n != 0 {
+		t.Fatalf("the Deployment is not at zero but at %d\n%s", n, s.state(t))
+	}
+	return s.scaledTo(t, patience, push, 1)[0]
+}
+
+// scaledTo pushes and returns the times until the Deployment has each of the numbers of replicas, or more. It
+// watches, so they are exact.
+func (s *scaled) scaledTo(t *testing.T, patience time.Duration, push func(), wanted ...int32) (took []time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Second)
 	defer cancel()
 	deployments := s.Kubernetes.AppsV1().Deployments(s.namespace)
 	list, err := deployments.List(ctx, metav1.ListOptions{})
-	if err != nil || len(list.Items) != 1 || *list.Items[0].Spec.Replicas != 0 {
-		t.Fatalf("the Deployment is not at zero (%v)\n%s", err, s.state(t))
+	if err != nil {
+		t.Fatal(err)
 	}
 	watch, err := deployments.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
@@ -313,11 +327,14 @@ func (s *scaled) woken(t *testing.T, patience time.Duration, push func()) time.D
 	for {
 		select {
 		case event := <-watch.ResultChan():
-			if n, ok := replicasOf(event.Object); ok && n > 0 {
-				return time.Since(began)
+			n, ok := replicasOf(event.Object)
+			for ok && n >= wanted[len(took)] {
+				if took = append(took, time.Since(began)); len(took) == len(wanted) {
+					return took
+				}
 			}
 		case <-late:
-			t.Fatalf("no replica %s after the push\n%s", patience, s.state(t))
+			t.Fatalf("not %v replicas %s after the push\n%s", wanted, patience, s.state(t))
 		}
 	}
 }
