@@ -36,7 +36,7 @@ const (
 //  3. rejectMalformed answers 400;
 //  4. requireReady answers 503 while an answer could be incomplete (ready.go);
 //  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, and
-//     answer 429 (inflight.go);
+//     answer 429 (answerqueue.go);
 //  6. the library's chain authenticates and authorizes, and bounds the time of a request;
 //  7. limitInFlight bounds the authorized requests, and answers 429;
 //  8. withTicket lets large answers queue (answerqueue.go);

@@ -20,14 +20,14 @@
 //
 // # How a sample becomes an increment
 //
-// A Writer looks up StatsD lines many at a time, before they are parsed (knownlines.go): most
+// A Writer looks up StatsD lines many at a time, before they are parsed (lines.go): most
 // differ from an earlier line in the value alone. It adds to the cell of the series (kind.Cell) and
 // marks the cell dirty: no lock, no clock, no channel. A line never seen before takes the slow path
 // (create.go): the table describes it, finds or creates its series under the lock of one shard, and
 // remembers the line as an alias.
 //
 // Clients push running totals and histograms at intervals, not once per request. These take the
-// history lock (preaggregated.go); their growth since the previous push counts.
+// history lock (writer.go); their growth since the previous push counts.
 //
 // # How windows are computed
 //
@@ -41,7 +41,7 @@
 //   - Histories and the records of timers and sets belong to the holder of the block's history
 //     lock: the roller, a reader, the store or a push. Writers take that lock for no other sample.
 //   - The creator writes a series' identity before the cell's state publishes it. The identity is
-//     cleared under the history lock after every writer was quiescent (evict.go, reclaim.go).
+//     cleared under the history lock after every writer was quiescent (expiry.go, reclaim.go).
 //
 // # Shadows
 //

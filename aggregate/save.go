@@ -39,12 +39,12 @@ const (
 	recordValue      = 'v'
 	recordAlike      = 'a' // a value with the mark of the previous value
 
-	recordNumbers      = 'N' // a run of plain numbers, see deltaruns.go
+	recordNumbers      = 'N' // a run of plain numbers, see deltas.go
 	recordNumbersAlike = 'M' // a run with the mark of the previous value
 	recordUnitRun      = 'n' // a run of older formats
 	recordUnitRunAlike = 'm' // a run of older formats with the mark of the previous value
 
-	recordOrdered = 'O' // numbers from here on have stamps at the end of the delta, see deltastamps.go
+	recordOrdered = 'O' // numbers from here on have stamps at the end of the delta, see deltas.go
 	recordStamps  = 'S' // the stamps of gauges
 )
 

@@ -1,6 +1,9 @@
 package metric
 
-import "net/netip"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Sender is the source of samples. It is immutable once it is handed out.
 type Sender struct {
@@ -62,4 +65,109 @@ type Pod struct {
 // Object is the object that the pod's own series describe.
 func (p *Pod) Object() Object {
 	return Object{Resource: "pods", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}
+
+// Principal is the authenticated identity that a credential names: a bearer token, a password or a
+// client certificate. A Principal is immutable once it is handed out.
+type Principal struct {
+	// User is the name that the API server knows. UID, Groups and Extra are the other attributes
+	// that the API server gets for authorization.
+	User, UID string
+	Groups    []string
+	Extra     map[string][]string
+	// Namespace and Name identify a service account; both are empty for other users.
+	Namespace, Name string
+	// PodUID is the pod that the credential is bound to; empty if it is bound to no pod.
+	PodUID string
+	// Rights are granted beyond the principal's own namespace. Nil: none.
+	Rights Rights
+}
+
+// Reader is the user that reads, as the API server knows them. The zero Reader is nobody known, as
+// the other side of KEDA's protocol.
+type Reader struct {
+	User   string
+	Groups []string
+}
+
+// Reader is the user of the sender's credential, otherwise the service account of its pod.
+func (s *Sender) Reader() Reader {
+	switch {
+	case s == nil:
+	case s.Principal != nil:
+		return Reader{s.Principal.User, s.Principal.Groups}
+	case s.Pod != nil && s.Pod.ServiceAccount != "":
+		const accounts = "system:serviceaccounts"
+		return Reader{"system:serviceaccount:" + s.Pod.Namespace + ":" + s.Pod.ServiceAccount,
+			[]string{accounts, accounts + ":" + s.Pod.Namespace, "system:authenticated"}}
+	}
+	return Reader{}
+}
+
+// Check returns the decision about a right.
+func (a *Principal) Check(r Right) Decision {
+	if a.Rights == nil {
+		return Denied
+	}
+	return a.Rights.Check(r)
+}
+
+// Rights are the rights of a principal, as far as the API server was asked.
+type Rights interface {
+	// Check neither waits nor allocates.
+	Check(Right) Decision
+}
+
+// Decision is the known answer about a right.
+type Decision uint8
+
+// The decisions. Undecided: the API server was not asked, or the answer is too old.
+const (
+	Undecided Decision = iota
+	Allowed
+	Denied
+)
+
+// Verb is the operation on samples.
+type Verb string
+
+// The verbs, as RBAC spells them.
+const (
+	Create Verb = "create" // push
+	Get    Verb = "get"    // read
+	Delete Verb = "delete"
+)
+
+// The API group and resource that rights apply to, as RBAC spells them.
+const (
+	RightsGroup    = "sluice.dev"
+	RightsResource = "samples"
+)
+
+// Right permits a verb on the samples of one namespace. With an empty Namespace, it permits the
+// verb on cluster-scoped samples and on the samples of every namespace. The zero Right is no right.
+type Right struct {
+	Verb      Verb
+	Namespace string
+}
+
+func (r Right) IsZero() bool { return r.Verb == "" }
+
+// String prints the right: create samples.sluice.dev in the namespace "shop".
+func (r Right) String() string {
+	return fmt.Sprintf("%s %s.%s %s", r.Verb, RightsResource, RightsGroup, r.where())
+}
+
+func (r Right) where() string {
+	if r.Namespace == "" {
+		return "at the cluster scope"
+	}
+	return fmt.Sprintf("in the namespace %q", r.Namespace)
+}
+
+// Forbidden is the message that the API server, and so kubectl, gives to a user who lacks the
+// right.
+func (r Right) Forbidden(user string) string {
+	return fmt.Sprintf("%s.%s is forbidden: User %q cannot %s resource %q in API group %q %s",
+		RightsResource, RightsGroup, user, r.Verb, RightsResource, RightsGroup, r.where())
 }

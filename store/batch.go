@@ -1,8 +1,15 @@
 package store
 
 import (
+	"bufio"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
 
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
 )
@@ -159,4 +166,76 @@ func (b *batch) drop() {
 func (b *batch) reset() {
 	b.txn, b.bytes, b.entries = nil, 0, 0
 	b.buf, b.writes = b.buf[:0], b.writes[:0]
+}
+
+// checkpointPeriods is how many flush intervals pass until a changing block is written whole again:
+// fewer than format.DeltaSlots, so a newer checkpoint has been due before a delta is overwritten
+// (S3).
+const checkpointPeriods = 120
+
+// A savedBlock describes a block's copy on disk. The flusher owns it.
+type savedBlock struct {
+	last       format.Sequence // newest delta that was taken from the table, written or not
+	firstDelta format.Sequence // first delta after the checkpoint, if hasDeltas
+	checkpoint format.Sequence // 0: none yet
+	names      format.Sequence // 0: none, or they must be written again
+
+	stateGeneration uint8
+	namesGeneration uint8
+
+	hasDeltas       bool // there are deltas after the checkpoint
+	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
+
+	unwritten uint64 // number of deltas that were taken for the Publisher alone
+}
+
+// checkpointDue reports whether a block must be written whole. Each block has its own period among
+// checkpointPeriods, so the load is even however many blocks began to change at once.
+func (b *savedBlock) checkpointDue(block int, seq format.Sequence) bool {
+	if b.needsCheckpoint {
+		return true
+	}
+	if !b.hasDeltas {
+		return false
+	}
+	ownPeriod := seq.OpensPeriod() && seq.Period()%checkpointPeriods == uint64(block)%checkpointPeriods
+	return ownPeriod || seq.Period()-b.firstDelta.Period() >= checkpointPeriods
+}
+
+// A blockWrite is a delta or a checkpoint in the transaction under way.
+type blockWrite struct {
+	block      int
+	checkpoint *checkpoint // nil: a delta
+}
+
+// A checkpoint is what changes in a savedBlock once the checkpoint is written.
+type checkpoint struct {
+	seq             format.Sequence
+	unwritten       uint64 // as when the state was taken: later deltas need another checkpoint
+	names           bool   // the names were written too
+	stateGeneration uint8
+	namesGeneration uint8
+}
+
+// saveDamagedBlock writes the entries of a block that can't be restored to a file of the data
+// folder, because the next checkpoint will overwrite them: keys and values in turn, each after its
+// length as a big-endian uint32.
+func saveDamagedBlock(dir string, from database.Reader, block int, now time.Time) error {
+	name := fmt.Sprintf("block-%d.damaged-%s", block, now.UTC().Format("20060102T150405Z"))
+	file, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return fmt.Errorf("store: cannot save a damaged block: %w", err)
+	}
+	out := bufio.NewWriter(file)
+	save := func(key, value []byte) error { return errors.Join(writePiece(out, key), writePiece(out, value)) }
+	for _, prefix := range []byte{format.PrefixNames, format.PrefixCheckpoint, format.PrefixDelta} {
+		key := format.AppendBlockKey(nil, prefix, block)
+		err = errors.Join(err, from.Each(key, save), from.Each(append([]byte{format.PrefixPart}, key...), save))
+	}
+	return errors.Join(err, out.Flush(), file.Sync(), file.Close(), durable.Sync(dir))
+}
+
+func writePiece(out *bufio.Writer, piece []byte) error {
+	_, err := out.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(piece))), piece...))
+	return err
 }

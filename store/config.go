@@ -13,7 +13,7 @@ type Config struct {
 	// "lost+found") or made by a store. It may be a mount point.
 	Dir string
 	// FlushInterval is the time between two flushes. A killed process loses at most the samples of
-	// one interval and of the flush in progress (pacer.go).
+	// one interval and of the flush in progress (pause.go).
 	FlushInterval time.Duration
 	// SyncInterval is the time between two fsyncs. A power failure loses at most the samples of one
 	// interval.

@@ -2,7 +2,7 @@
 // It comes after the table, which it sees as blocks of series through the interface Table; whatever
 // the table appends is opaque to it.
 //
-//	flush.go              each flush; it uses batch.go (transactions), documents.go and pacer.go
+//	flush.go              each flush; it uses batch.go (transactions), documents.go and the pacer of pause.go
 //	publish.go            the same changes for a Publisher, also while the disk can't be written
 //	sync.go               Sync, and each fsync
 //	start.go, restore.go  opening the database, and reading it back into the table

@@ -29,9 +29,9 @@
 //
 // # Files
 //
-// view.go starts everything. A reflectorStore (reflectorstore.go) fills an index: pods.go,
+// view.go starts everything. A reflectorStore (resourcewatch.go) fills an index: pods.go,
 // objects.go, limitranges.go, autoscalers.go, replicasets.go, endpointslices.go, customobjects.go.
-// addresses.go maps addresses to senders; lookup.go, workloads.go, podowners.go and targets.go answer
-// the queries; observer.go reports changes; healthprobe.go, backoff.go and outage.go deal with an API
+// addresses.go maps addresses to senders; lookup.go, workloads.go and podowners.go answer
+// the queries; view.go reports changes; outage.go and resourcewatch.go deal with an API
 // server that does not answer.
 package cluster

@@ -1,10 +1,22 @@
 package cluster
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
 )
 
 // object is the part of an object of a watched kind that is kept.
@@ -93,4 +105,96 @@ func (o *objects) find(namespace, name string) *object {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	return o.named[objectName{namespace, name}]
+}
+
+// missingKindRetry is the interval at which a missing kind is looked for.
+const missingKindRetry = time.Minute
+
+// kindWatch watches the metadata of one resource's objects. A resource that is missing or forbidden
+// is not watched, and delays nothing.
+type kindWatch struct {
+	resource  string
+	resources *resources
+	client    metadata.Interface
+	objects   *objects // nil: ReplicaSets
+	store     cache.ReflectorStore
+	listed    func() bool // reports whether the list was read once
+	health    *requestHealth
+	backoff   wait.Backoff
+	logger    *slog.Logger
+	// missing: the server does not have the resource.
+	missing atomic.Bool
+}
+
+// run watches until the context ends.
+func (k *kindWatch) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		told := k.resources.nextRefresh()
+		one, err := k.resources.find(k.resource)
+		if err == nil && one.resource.String() != k.resource {
+			err = fmt.Errorf("the canonical name is %s", one.resource) // the name that all other code uses
+		} else if err == nil && k.watch(one).run(ctx) {
+			err = fmt.Errorf("the server no longer has %s %s", one.kind.GroupVersion(), k.resource)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if k.resources.known() {
+			k.markMissing(err)
+		}
+		wait, cancel := context.WithTimeout(ctx, missingKindRetry)
+		select {
+		case <-told:
+		case <-wait.Done():
+		}
+		cancel()
+	}
+}
+
+// markMissing records that the server does not have the resource, and logs it once.
+func (k *kindWatch) markMissing(err error) {
+	k.resources.requestRefresh()
+	k.health.reset()
+	if !k.missing.Swap(true) {
+		k.logger.Warn("objects of this kind are not watched: the server does not have the kind; retrying every minute",
+			"resource", k.resource, "err", err)
+	}
+}
+
+func (k *kindWatch) watch(one resource) *resourceWatch {
+	client := k.client.Resource(one.kind.GroupVersion().WithResource(one.resource.Resource))
+	return &resourceWatch{
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, options)
+			if err == nil {
+				k.missing.Store(false)
+			}
+			return list, err
+		},
+		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := client.Watch(ctx, options)
+			if err == nil {
+				k.missing.Store(false)
+			}
+			return events, err
+		},
+		expected: &metav1.PartialObjectMetadata{},
+		store:    k.store,
+		health:   k.health,
+		backoff:  k.backoff,
+	}
+}
+
+// reliable reports whether the known objects of the kind are complete.
+func (k *kindWatch) reliable() bool { return k.listed() && !k.missing.Load() }
+
+// pending reports whether the kind was not read yet, but may be soon.
+func (k *kindWatch) pending() bool {
+	return !k.listed() && !k.missing.Load() && !apierrors.IsForbidden(k.health.lastError())
+}
+
+// remedyFor describes the RBAC rule that allows watching a resource.
+func remedyFor(one schema.GroupResource) string {
+	return fmt.Sprintf("a ClusterRole with apiGroups [%q], resources [%q], verbs [list, watch], bound to the service account of this process",
+		one.Group, one.Resource)
 }

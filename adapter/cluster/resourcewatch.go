@@ -2,13 +2,19 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 )
 
 // resourceWatch keeps one store up to date with the API server. It sits between Reflector and
@@ -77,4 +83,127 @@ func (w *resourceWatch) record(ctx context.Context, err error) {
 	default:
 		w.health.recordFailure(err)
 	}
+}
+
+// index holds the objects of one kind in their short form T. One goroutine writes.
+type index[T any] interface {
+	put(T)
+	drop(namespace, name string)
+	replace([]T)
+}
+
+// reflectorStore is the store of a Reflector. It converts each object to its short form and puts
+// that into an index.
+type reflectorStore[T any] struct {
+	index   index[T]
+	convert func(object any) (T, bool)
+	// listed: the whole list was read once.
+	listed atomic.Bool
+}
+
+var _ cache.TransformingStore = (*reflectorStore[any])(nil)
+
+// Transformer implements cache.TransformingStore. It converts a streamed first list object by
+// object.
+func (m *reflectorStore[T]) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) { return m.converted(object) }
+}
+
+func (m *reflectorStore[T]) converted(object any) (T, error) {
+	if already, ok := object.(T); ok {
+		return already, nil
+	}
+	short, ok := m.convert(object)
+	if !ok {
+		return short, fmt.Errorf("cannot convert a %T to a %T", object, short)
+	}
+	return short, nil
+}
+
+// Add implements cache.ReflectorStore.
+func (m *reflectorStore[T]) Add(object any) error {
+	short, err := m.converted(object)
+	if err == nil {
+		m.index.put(short)
+	}
+	return err
+}
+
+// Update implements cache.ReflectorStore.
+func (m *reflectorStore[T]) Update(object any) error { return m.Add(object) }
+
+// Delete implements cache.ReflectorStore.
+func (m *reflectorStore[T]) Delete(object any) error {
+	of, err := meta.Accessor(object)
+	if err == nil {
+		m.index.drop(of.GetNamespace(), of.GetName())
+	}
+	return err
+}
+
+// Replace implements cache.ReflectorStore. It skips objects that cannot be converted.
+func (m *reflectorStore[T]) Replace(objects []any, _ string) error {
+	all := make([]T, 0, len(objects))
+	for i, object := range objects {
+		if short, err := m.converted(object); err == nil {
+			all = append(all, short)
+		}
+		objects[i] = nil
+	}
+	m.index.replace(all)
+	m.listed.Store(true)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore. It does nothing.
+func (m *reflectorStore[T]) Resync() error { return nil }
+
+// backoff is the wait between two attempts to list or watch: client-go's for a Reflector, with a
+// shorter first step. It starts anew after two quiet minutes, and when the API server has
+// recovered.
+var backoff = wait.Backoff{Duration: 250 * time.Millisecond, Cap: 30 * time.Second, Factor: 2, Jitter: 0.5,
+	Steps: 100}
+
+const backoffResetAfter = 2 * time.Minute
+
+// backoffClock is the clock of a Reflector. Its waits are as long as backoff says, whatever the
+// Reflector asks for. They also end with the context, which a Reflector ignores in places, and when
+// the API server has recovered.
+type backoffClock struct {
+	clock.RealClock
+	ctx     context.Context
+	probe   *healthProbe
+	initial wait.Backoff
+
+	mu         sync.Mutex
+	backoff    wait.Backoff
+	last       time.Time
+	recoveries uint64
+}
+
+func newBackoffClock(ctx context.Context, initial wait.Backoff, p *healthProbe) *backoffClock {
+	return &backoffClock{ctx: ctx, probe: p, initial: initial, backoff: initial}
+}
+
+// After implements clock.Clock.
+func (p *backoffClock) After(time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	length, back := p.next()
+	go func() {
+		sleep(p.ctx, length, back)
+		fired <- time.Now()
+	}()
+	return fired
+}
+
+// next returns how long to wait, and the channel that ends the wait early.
+func (p *backoffClock) next() (length time.Duration, back <-chan struct{}) {
+	returns, back := p.probe.recovery()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if returns != p.recoveries || time.Since(p.last) > backoffResetAfter {
+		p.backoff, p.recoveries = p.initial, returns
+	}
+	p.last = time.Now()
+	return p.backoff.Step(), back
 }

@@ -7,8 +7,8 @@
 //
 // # Why the lists are encoded by hand
 //
-// Plain JSON and protobuf are encoded from the points (encode_json.go, encode_protobuf.go and the
-// items in custom.go and external.go: some 350 lines and as many of tests), because the library
+// Plain JSON and protobuf are encoded from the points (encode.go and the items in custom.go and
+// external.go: some 350 lines and as many of tests), because the library
 // allocates a typed list, a converted list and the encoded bytes for each read. A read of 150,000
 // pods took 376 ms and 104 MB of garbage that way, and takes 136 ms and 1.9 MB (JSON), or 180 ms
 // and 72 ms (protobuf). For 1,000 pods, 256 of 430 KB garbage per read are gone; that garbage

@@ -8,7 +8,7 @@ import (
 )
 
 // counterKind is the behaviour of counters. The cell holds whole units. The body holds the fraction
-// (counter_fraction.go) and, if the client pushes running totals, the last total
+// (counter_saved.go) and, if the client pushes running totals, the last total
 // (counter_total.go).
 type counterKind struct{}
 

@@ -1,11 +1,13 @@
 package kind
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Env is the part of a table that the kinds use.
@@ -17,7 +19,7 @@ type Env struct {
 	Clock  *window.Clock
 
 	// SetSeed seeds the hashes of set members. The store saves it, so that restored members match
-	// new ones. former is the seed before it, if the table adopted another (set_seed.go).
+	// new ones. former is the seed before it, if the table adopted another (set_estimate.go).
 	SetSeed atomic.Uint64
 	former  atomic.Pointer[formerSeed]
 
@@ -176,4 +178,93 @@ func (h Series) arrived(now window.Moment) time.Time {
 		return now.Wall
 	}
 	return now.DateOf(h.Cell.Seen.Load())
+}
+
+// NoteStartLocked notes when a series began: at its birth, or when its client's running total did.
+func (r *Reader) NoteStartLocked(h Series, created uint32) {
+	if r.created == 0 || created < r.created {
+		r.created = created
+	}
+	body := h.body()
+	if r.Kind != metric.Counter || body == nil {
+		return
+	}
+	r.fell = r.fell || body.Fraction.fell
+	if body.running != nil {
+		r.restarted = max(r.restarted, body.running.started)
+	}
+}
+
+// Start returns the time since which the totals of the series read count, and whether one has fallen
+// by an increment below 0. A later start is a reset: the totals were 0 then. WithStart must be set.
+func (r *Reader) Start() (since time.Time, fell bool) {
+	if r.restarted != 0 {
+		return time.Unix(0, r.restarted), r.fell
+	}
+	return time.Unix(int64(r.created), 0), r.fell
+}
+
+// Sum is an exact sum of counters' values.
+type Sum struct {
+	Whole    int64
+	Fraction uint64 // billionths, less than FractionUnits
+}
+
+func (s *Sum) Add(whole int64, fraction uint64) {
+	s.Whole += whole + int64(fraction/FractionUnits)
+	s.Fraction += fraction % FractionUnits
+	s.Whole += int64(s.Fraction / FractionUnits)
+	s.Fraction %= FractionUnits
+}
+
+func (s Sum) plus(o Sum) Sum {
+	s.Add(o.Whole, o.Fraction)
+	return s
+}
+
+func (s Sum) minus(o Sum) Sum {
+	if s.Fraction < o.Fraction {
+		s.Whole--
+		s.Fraction += FractionUnits
+	}
+	return Sum{s.Whole - o.Whole, s.Fraction - o.Fraction}
+}
+
+func (s Sum) below(o Sum) bool {
+	return s.Whole < o.Whole || s.Whole == o.Whole && s.Fraction < o.Fraction
+}
+
+// maxPushed bounds a client's running total, so that the difference of any two is far below the
+// rest of an int64 (see Cell.Add).
+const maxPushed = 1 << 60
+
+// quantiseTotal rounds a running total to billionths. It returns false for NaN and totals beyond
+// maxPushed.
+func quantiseTotal(s *metric.Sample) (total Sum, ok bool) {
+	if s.Whole < -maxPushed || s.Whole > maxPushed || !(math.Abs(s.Fraction) < 1) {
+		return Sum{}, false
+	}
+	whole, fraction := split(s.Fraction)
+	return Sum{s.Whole + whole, uint64(fraction)}, true
+}
+
+// Summary returns the timers read so far as a summary: count and sum since the series' births, and
+// quantiles over the window. A quantile is NaN if nothing was observed in the window, as
+// Prometheus' clients write it. Of one timer with pushed quantiles, these are returned instead.
+func (r *Reader) Summary(quantiles []float64, into *metric.Summary) {
+	into.Count, into.Sum = r.observed, r.sum
+	into.Quantiles = into.Quantiles[:0]
+	if r.summaries > 0 {
+		if r.Series == 1 {
+			into.Quantiles = append(into.Quantiles, r.quantiles...)
+		}
+		return
+	}
+	for _, q := range quantiles {
+		v := math.NaN()
+		if r.Distribution.Total > 0 {
+			v = r.Distribution.quantile(q)
+		}
+		into.Quantiles = append(into.Quantiles, metric.Quantile{Q: q, Value: v})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -160,4 +161,184 @@ func (r *Reader) Buckets(into *metric.Buckets) bool {
 	}
 	slices.Reverse(into.Negative)
 	return len(r.buckets.keys) > 0
+}
+
+// rollLocked records the observations since the last roll in a tick and returns their weight.
+func (t *timer) rollLocked(e *Env, c *Cell, tick uint32) (weight uint64) {
+	fresh := distributions.Get().(*distribution)
+	fresh.reset()
+	t.takeLocked(&e.Timers, c, fresh)
+	if weight = fresh.Total; weight != 0 {
+		t.countLocked(e, fresh)
+		t.recordTickLocked(e.Spans, tick, fresh)
+	}
+	distributions.Put(fresh)
+	return weight
+}
+
+// recordTickLocked records the observations of a tick in the shortest span only. Before it drops a
+// record, it folds the records into the longer spans (foldLocked); until then, readers combine
+// both. A tick before the newest counts as the newest: a reader may have rolled ahead of the
+// roller.
+func (t *timer) recordTickLocked(spans []window.Span, tick uint32, d *distribution) {
+	if t.units == nil {
+		t.units = make([]timerSlots, len(spans))
+	}
+	fine, most := &t.units[0], spans[0].Kept()
+	unit := max(spans[0].Unit(tick), fine.newest, t.folded+1)
+	switch {
+	case unit == fine.newest:
+		d.merge(fine.newestRecord())
+	case int(fine.count) == most && fine.oldest() > t.folded:
+		t.foldLocked(spans)
+	}
+	fine.setNewest(unit, d.record(unit), most)
+}
+
+// foldLocked adds records of the shortest span to the longer ones.
+//
+//   - D5 The longer spans include all records of the shortest span up to unit folded, which is
+//     complete. Later records are in the shortest span only.
+func (t *timer) foldLocked(spans []window.Span) {
+	d := distributions.Get().(*distribution)
+	defer distributions.Put(d)
+	for i := range spans[1:] {
+		sp, slots := &spans[1+i], &t.units[1+i]
+		unit := uint32(0)
+		d.reset()
+		t.units[0].each(t.folded+1, func(rec timerRecord) {
+			if u := sp.Unit(spans[0].FirstTick(rec.unit)); u != unit {
+				slots.fold(unit, d, sp.Kept())
+				unit = u
+			}
+			d.merge(rec)
+		})
+		slots.fold(unit, d, sp.Kept())
+	}
+	t.folded = t.units[0].newest
+}
+
+// fold adds d to the record of a unit, which is the newest or a later one, and resets d.
+func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
+	if d.Total == 0 {
+		return
+	}
+	if unit == s.newest {
+		d.merge(s.newestRecord())
+	}
+	s.setNewest(unit, d.record(unit), most)
+	d.reset()
+}
+
+// readLocked adds all observations in the view to d. The caller rolls the timer before.
+func (t *timer) readLocked(d *distribution, spans []window.Span, v window.View) {
+	if t.units != nil {
+		t.units[v.Index].each(v.FirstUnit, d.merge)
+		if v.Index > 0 {
+			first := spans[0].Unit(v.Span.FirstTick(v.FirstUnit))
+			t.units[0].each(max(first, t.folded+1), d.merge)
+		}
+	}
+	if t.pushed != nil {
+		t.pushed.readLocked(d, v)
+	}
+}
+
+// Weight returns the accounted memory of the timer: at least its memory with two windows full of
+// records.
+func (t *timer) Weight(live *TimerLive) int64 {
+	const (
+		slots = 2 * (window.TicksPerWindow + 1)
+		full  = slots * (recordHead + timerBins/4)
+	)
+	n := int64(unsafe.Sizeof(timer{})) + max(t.unitBytes(), 2*slotsBytes+full)
+	return n + t.liveBytes(live, leafBytes) + t.pushed.weight() + t.buckets.bytes()
+}
+
+// recordHead is the number of bytes before a record's bins if no value is a whole number.
+const recordHead = 32
+
+// unitBytes returns the memory of the records.
+func (t *timer) unitBytes() (n int64) {
+	for i := range t.units {
+		n += slotsBytes + int64(cap(t.units[i].records))
+	}
+	return n
+}
+
+// liveBytes returns the memory of the live part and the tree. leaf is the memory of a leaf.
+func (t *timer) liveBytes(live *TimerLive, leaf int64) (n int64) {
+	if live != nil {
+		n += liveBytes
+	}
+	if tree := t.tree.Load(); tree != nil {
+		nodes, leaves := tree.count()
+		n += treeBytes + nodes*nodeBytes + leaves*leaf
+	}
+	return n
+}
+
+// forgetLocked drops the records of an idle timer.
+func (t *timer) forgetLocked() {
+	t.units = nil
+	if t.pushed != nil {
+		clear(t.pushed.units)
+	}
+}
+
+// BytesLocked returns the current memory of the timer.
+func (t *timer) BytesLocked(live *TimerLive) int64 {
+	n := int64(unsafe.Sizeof(timer{})) + t.unitBytes() + t.liveBytes(live, 2*leafBins*8) + t.buckets.bytes()
+	if t.pushed != nil {
+		n += t.pushed.bytes()
+	}
+	return n
+}
+
+// enterLocked adds observations of an earlier tick to the records of its units that are still kept.
+func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
+	fine := spans[0].Unit(tick)
+	if t.units == nil || fine >= t.units[0].newest {
+		t.recordTickLocked(spans, tick, d)
+		return
+	}
+	s, most := &t.units[0], spans[0].Kept()
+	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
+		t.foldLocked(spans) // the shortest span is about to lose its oldest record
+	}
+	s.enterAt(fine, d, most)
+	if fine > t.folded {
+		return // foldLocked will add it to the longer spans
+	}
+	for i := 1; i < len(spans); i++ {
+		t.units[i].enterAt(spans[i].Unit(tick), d, spans[i].Kept())
+	}
+}
+
+// has reports whether there is a record of a unit.
+func (s *timerSlots) has(unit uint32) (found bool) {
+	s.each(unit, func(rec timerRecord) { found = found || rec.unit == unit })
+	return found
+}
+
+// enterAt adds a distribution to the record of a unit. It does nothing if the unit is too old.
+func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
+	if int(s.count) == most && unit < s.oldest() {
+		return
+	}
+	sum := distributions.Get().(*distribution)
+	defer distributions.Put(sum)
+	sum.reset()
+	s.each(unit, func(rec timerRecord) {
+		if rec.unit == unit {
+			sum.merge(rec)
+		}
+	})
+	for bin := d.low; bin < d.top; bin++ {
+		if w := d.weights[bin]; w != 0 {
+			sum.add(bin, w)
+		}
+	}
+	sum.extend(d.Sum, d.min, d.max)
+	s.enter(unit, sum.record(unit), most)
 }

@@ -1,8 +1,11 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
+	"github.com/sluice-metrics/sluice/internal/smallest"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -68,4 +71,132 @@ func (r *Registry) Explain(o metric.Object, name string) string {
 		return ""
 	}
 	return r.wordsLocked(s, limit, name)
+}
+
+// Bounds of the words of a rejection: names are their clients' choice.
+const (
+	maxShownName    = 80  // bytes of a name
+	maxShownHolders = 160 // bytes of the names of those that hold the slots
+)
+
+// wordsLocked says which limit rejects a metric or a series of it, its number and use, and which
+// metrics hold the slots. Event, record, answer and explanation are these words.
+func (r *Registry) wordsLocked(s *quota, limit metric.Limit, name string) string {
+	what, unit, use, most := fmt.Sprintf("metric %q", short(name)), "metrics", s.metrics, limit.Metrics
+	known := s.slot(name) != nil
+	if known {
+		what = fmt.Sprintf("a new series of %q", short(name))
+	}
+	if known || int64(s.metrics) < int64(limit.Metrics) {
+		unit, use, most = "series", s.series, limit.Series
+	}
+	number := fmt.Sprintf("%d %s", most, unit)
+	if number == "1 metrics" {
+		number = "1 metric"
+	}
+	return fmt.Sprintf("%s is rejected: the limit of %s is %s, and %s. Raise sluice.dev/%s of type sluice.dev/%s in a LimitRange of %s; "+
+		"a metric that a HorizontalPodAutoscaler names takes precedence",
+		what, s.key.owner(), number, r.useLocked(s, use, unit == "series"), unit, s.key.kind(), s.key.namespace)
+}
+
+// short is a client's name in a message.
+func short(name string) string { return metric.Truncate(name, maxShownName) }
+
+// owner names what the quota limits.
+func (k quotaKey) owner() string {
+	if k.pod != "" {
+		return "pod " + k.pod
+	}
+	return "namespace " + k.namespace + " (without its pods)"
+}
+
+// kind is the type of a LimitRange that limits the quota, without its group.
+func (k quotaKey) kind() string {
+	if k.pod != "" {
+		return "Pod"
+	}
+	return "Namespace"
+}
+
+// useLocked says how many slots are in use, and by which metrics.
+func (r *Registry) useLocked(s *quota, use uint32, series bool) string {
+	if use == 0 {
+		return "none is in use"
+	}
+	var holders []Holder
+	if series {
+		holders = r.holdersOfLocked(s)
+	} else {
+		holders = r.firstHoldersLocked(s)
+	}
+	text := fmt.Sprintf("%d are in use: ", use)
+	if use == 1 {
+		text = "1 is in use: "
+	}
+	shown, end := 0, len(text)+maxShownHolders
+	for _, one := range holders {
+		name := short(one.Metric)
+		if series {
+			name += fmt.Sprintf(" %d", one.Series)
+		}
+		if one.Autoscaler {
+			name += " (named by an autoscaler)"
+		}
+		if shown > 0 && len(text)+len(name) > end {
+			break
+		}
+		if shown++; shown > 1 {
+			text += ", "
+		}
+		text += name
+	}
+	if left := int(s.metrics) - shown; left > 0 {
+		text += fmt.Sprintf(" and %d more", left)
+	}
+	return text
+}
+
+// Holder is a metric that holds a slot.
+type Holder struct {
+	Metric     string
+	Series     int
+	Autoscaler bool // an autoscaler of the namespace names it
+}
+
+// maxHolders bounds the listed holders of a quota.
+const maxHolders = 10
+
+// holdersOfLocked returns the metrics with the most series.
+func (r *Registry) holdersOfLocked(s *quota) []Holder {
+	first := smallest.Of(maxHolders, func(a, b **slot) int {
+		return cmp.Or(cmp.Compare((*b).series, (*a).series), strings.Compare((*a).name, (*b).name))
+	})
+	for one := range s.taken() {
+		if !one.evicted {
+			first.Add(one)
+		}
+	}
+	slots, _ := first.Sorted()
+	return r.asHoldersLocked(s, slots)
+}
+
+// firstHoldersLocked returns metrics in the order in which they took their slots.
+func (r *Registry) firstHoldersLocked(s *quota) []Holder {
+	var slots []*slot
+	for one := range s.taken() {
+		if !one.evicted {
+			if slots = append(slots, one); len(slots) == maxHolders {
+				break
+			}
+		}
+	}
+	return r.asHoldersLocked(s, slots)
+}
+
+func (r *Registry) asHoldersLocked(s *quota, slots []*slot) []Holder {
+	holders := make([]Holder, len(slots))
+	for i, one := range slots {
+		holders[i] = Holder{one.name, int(one.series), r.namedByAutoscaler(s, one)}
+	}
+	return holders
 }

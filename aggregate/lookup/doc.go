@@ -2,7 +2,7 @@
 // to the series that they led to before.
 //
 // Aliases finds records by hash in an open hash table (Slots), without a lock, and compares all
-// bytes. A record leads to a series or to a remembered rejection (target.go). Lines are looked up
+// bytes. A record leads to a series or to a remembered rejection (slots.go). Lines are looked up
 // many at a time, one step for all of them, so that the processor waits for their cache misses
 // together (lines.go).
 //

@@ -13,7 +13,7 @@ import (
 // the rate. It lies in memory without pointers, at a multiple of 16 bytes.
 type record struct {
 	sender uint64
-	// Target is the series or rejection of the alias, see target.go. All other fields are
+	// Target is the series or rejection of the alias, see slots.go. All other fields are
 	// immutable.
 	Target     atomic.Uint64
 	nameLength uint16

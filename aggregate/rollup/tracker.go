@@ -2,6 +2,7 @@ package rollup
 
 import (
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -172,4 +173,129 @@ func (m *Tracker) PushedKind(of metric.Workload, name string, match func(metric.
 		return metric.NoKind
 	}
 	return p.kind
+}
+
+// A series of another replica may be born before this replica's cluster view knows its pod. It is
+// kept until the pod is known, for a minute, and recorded then.
+const (
+	keepUnknown = time.Minute
+	maxUnknown  = 10_000
+)
+
+// unknownPush is a series of a pod that is not known yet.
+type unknownPush struct {
+	pod    metric.Object
+	name   string
+	kind   metric.Kind
+	labels metric.Labels
+	until  time.Time
+}
+
+// Foreign observes the series of other replicas. Their pods have pushed, too.
+type Foreign struct{ tracker *Tracker }
+
+// Foreign returns the observer of other replicas' series.
+func (m *Tracker) Foreign() Foreign { return Foreign{m} }
+
+// SeriesCreated implements aggregate.Observer.
+func (f Foreign) SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
+	m := f.tracker
+	if m.record(o, name, kind, labels) || o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.unknown) < maxUnknown {
+		m.unknown = append(m.unknown, unknownPush{*o, name, kind, labels, time.Now().Add(keepUnknown)})
+	}
+}
+
+// retryUnknown records the series whose pod has become known.
+func (m *Tracker) retryUnknown() {
+	m.mu.Lock()
+	waiting := m.unknown
+	m.unknown = nil
+	m.mu.Unlock()
+	now := time.Now()
+	var still []unknownPush
+	for _, one := range waiting {
+		if !m.record(&one.pod, one.name, one.kind, one.labels) && now.Before(one.until) {
+			still = append(still, one)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unknown = append(still, m.unknown...)
+}
+
+// ResolveOwners moves the metrics of ReplicaSets to the workloads that own them, as soon as the
+// cluster view knows the owner, and records other replicas' series whose pod has become known. It
+// is called every second.
+func (m *Tracker) ResolveOwners() {
+	m.retryUnknown()
+	m.mu.RLock()
+	unsettled := maps.Clone(m.unresolved)
+	m.mu.RUnlock()
+	for uid := range unsettled {
+		m.resolveOwner(uid)
+	}
+}
+
+func (m *Tracker) resolveOwner(uid string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.records[uid]
+	if r == nil {
+		delete(m.unresolved, uid)
+		return
+	}
+	owner, resolved := m.pods.Owner(r.workload)
+	if !resolved {
+		return
+	}
+	delete(m.unresolved, uid)
+	if owner.UID == uid {
+		return
+	}
+	for name, p := range r.metrics {
+		for _, set := range p.labelSets {
+			m.addLocked(owner, r.namespace, name, p.kind, set)
+		}
+	}
+	m.removeLocked(uid)
+}
+
+// Expire removes the workloads that have had no pod for a day. It looks at all pods, so it is
+// called every few minutes, once the cluster view is synced.
+func (m *Tracker) Expire() { m.expireAsOf(time.Now()) }
+
+func (m *Tracker) expireAsOf(now time.Time) {
+	living := map[string]struct{}{}
+	for one := range m.pods.Workloads() {
+		living[one.UID] = struct{}{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid, r := range m.records {
+		if _, lives := living[uid]; lives {
+			r.lastPod = now
+		} else if now.Sub(r.lastPod) > keepWithoutPods {
+			m.removeLocked(uid)
+		}
+	}
+}
+
+func (m *Tracker) removeLocked(uid string) {
+	r := m.records[uid]
+	m.bytes -= r.size()
+	for name, p := range r.metrics {
+		m.bytes -= p.size(name)
+		key := metricName{r.namespace, name}
+		if m.pusherCount[key]--; m.pusherCount[key] == 0 {
+			delete(m.pusherCount, key)
+		}
+	}
+	delete(m.records, uid)
+	delete(m.unresolved, uid)
+	m.changedLocked(uid)
 }

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -188,3 +189,12 @@ func (s *Set) eachRename(each func(*Rule)) {
 		}
 	}
 }
+
+// Current holds the present Set. Any goroutine may use it.
+type Current struct{ set atomic.Pointer[Set] }
+
+// Set returns the present rules; nil: none.
+func (c *Current) Set() *Set { return c.set.Load() }
+
+// Replace replaces the rules.
+func (c *Current) Replace(s *Set) { c.set.Store(s) }

@@ -2,7 +2,13 @@ package window
 
 import (
 	"cmp"
+	"os"
 	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // downtime is a time in which an origin received nothing.
@@ -198,4 +204,69 @@ func (j *Joined) rateBefore(last int) float64 {
 		}
 	}
 	return meanOf(all[:n])
+}
+
+// Pause is a time in which no process counted receiving time: it stood at At for Down.
+type Pause struct{ At, Down time.Duration }
+
+// MostPauses is the number of pauses that a clock remembers.
+const MostPauses = mostRuns - 1
+
+// pausesFor is the receiving time for which pauses are remembered, at least: deletions that a replica
+// hears of late are up to a day old (AtOf).
+const pausesFor = 24 * time.Hour
+
+// pauses are the newest pauses of a clock, the oldest first. They never change.
+type pauses struct {
+	all   []Pause
+	ticks []uint32 // in which the clock resumed
+	tick  time.Duration
+}
+
+func pausesOf(all []Pause, tick time.Duration) *pauses {
+	p := &pauses{all: all, tick: tick}
+	for _, one := range all {
+		p.ticks = append(p.ticks, uint32(one.At/tick))
+	}
+	return p
+}
+
+// within reports whether the clock resumed between two entries, after it was down for a tick or more. The first entry may also have been in the tick before (History.Record).
+func (p *pauses) within(from, to uint32) bool {
+	for i, tick := range slices.Backward(p.ticks) {
+		if tick+1 < from {
+			break
+		}
+		if tick < to && p.all[i].Down >= p.tick {
+			return true
+		}
+	}
+	return false
+}
+
+// Pauses returns the pauses of the process that the clock remembers, the oldest first.
+func (c *Clock) Pauses() []Pause { return c.pauses.Load().all }
+
+// pause adds a pause to those of earlier processes.
+func (c *Clock) pause(earlier []Pause, p Pause) {
+	all := slices.DeleteFunc(slices.Clone(earlier), func(one Pause) bool { return p.At-one.At > max(c.reach, pausesFor) })
+	all = append(all[max(len(all)+1-MostPauses, 0):], p)
+	c.pauses.Store(pausesOf(all, c.Tick))
+}
+
+// bootID returns the kernel's ID of the current boot, which is equal in all containers, or the
+// empty string if it is unknown.
+var bootID = sync.OnceValue(func() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+})
+
+// machineUptime reads the kernel's monotonic clock. It starts at boot, is equal for all processes,
+// and stops while the machine sleeps, like the monotonic clock of a Go process.
+func machineUptime() Uptime {
+	var up unix.Timespec
+	if bootID() == "" || unix.ClockGettime(unix.CLOCK_MONOTONIC, &up) != nil {
+		return Uptime{}
+	}
+	return Uptime{bootID(), time.Duration(up.Nano())}
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 
+	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/cmd/sluice/client"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/store"
@@ -26,4 +28,11 @@ func run(ctx context.Context, args []string, std command.Streams) int {
 func newSluice() *cobra.Command {
 	all := append([]*cobra.Command{newServe()}, client.Commands()...)
 	return command.NewRoot(versionLine(), append(all, command.NewVersion(versionLine()))...)
+}
+
+func versionLine() string { return "sluice " + sluice.Build() }
+
+// buildInformation is the build section of GET /api/v1/status.
+func buildInformation() map[string]string {
+	return map[string]string{"version": sluice.Version, "revision": sluice.Commit(), "goVersion": runtime.Version()}
 }

@@ -2,14 +2,20 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/internal/durable"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/replica/deletion"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
+	"github.com/sluice-metrics/sluice/store"
 )
 
 // replication is the part of the path that exists with other replicas only. Without, all of it is
@@ -189,4 +195,125 @@ func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 // replica is the configuration of package replica.
 func (c *serverConfig) replica() replica.Config {
 	return replica.Config{Name: c.natsbus.ReplicaName(), Cluster: c.natsbus.Cluster, Peers: c.natsbus.PeerNames()}
+}
+
+// sharedDocuments joins the documents that replicas exchange: groups and deletions. The first byte
+// of a key says which.
+type sharedDocuments struct {
+	groups    *group.Groups
+	deletions *deletion.Log
+	// flushSoon publishes what documents removed from the table.
+	flushSoon func()
+	log       *slog.Logger
+	loggedAt  atomic.Int64 // Unix nanoseconds
+}
+
+const (
+	groupKey    = 'g'
+	deletionKey = 'd'
+)
+
+// TakeChanged implements replica.Documents.
+func (d *sharedDocuments) TakeChanged() []replica.Document {
+	return joinDocuments(d.groups.TakeShared(), d.deletions.TakeShared())
+}
+
+// All implements replica.Documents.
+func (d *sharedDocuments) All() []replica.Document {
+	return joinDocuments(d.groups.AllShared(), d.deletions.AllShared())
+}
+
+func joinDocuments(groups []group.Document, deletions []deletion.Document) []replica.Document {
+	all := make([]replica.Document, 0, len(groups)+len(deletions))
+	for _, one := range groups {
+		all = append(all, replica.Document{Key: keyText(groupKey, one.Key), Stamp: one.Stamp, Value: one.Value})
+	}
+	for _, one := range deletions {
+		all = append(all, replica.Document{Key: keyText(deletionKey, one.Key), Stamp: one.Stamp, Value: one.Value})
+	}
+	return all
+}
+
+func keyText(what byte, key [16]byte) string { return string(append([]byte{what}, key[:]...)) }
+
+// Apply implements replica.Documents. Keys of unknown documents belong to a later version.
+func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
+	var groups []group.Document
+	var deletions []deletion.Document
+	for _, one := range all {
+		var key [16]byte
+		if len(one.Key) != 1+len(key) {
+			continue
+		}
+		copy(key[:], one.Key[1:])
+		switch one.Key[0] {
+		case groupKey:
+			groups = append(groups, group.Document{Key: key, Stamp: one.Stamp, Value: one.Value})
+		case deletionKey:
+			deletions = append(deletions, deletion.Document{Key: key, Stamp: one.Stamp, Value: one.Value})
+		}
+	}
+	before := d.groups.Removals() + d.deletions.Removals()
+	for _, err := range []error{d.groups.Apply(groups), d.deletions.Apply(deletions)} {
+		if err != nil {
+			d.warn(origin, err)
+		}
+	}
+	if d.groups.Removals()+d.deletions.Removals() != before {
+		d.flushSoon()
+	}
+}
+
+// warn logs once a minute.
+func (d *sharedDocuments) warn(origin string, err error) {
+	now := time.Now().UnixNano()
+	if last := d.loggedAt.Load(); now-last >= int64(time.Minute) && d.loggedAt.CompareAndSwap(last, now) {
+		d.log.Warn("a document of another replica was not applied", "origin", origin, "error", err)
+	}
+}
+
+// A replica's name belongs to its data. Under another name it would publish the restored table as a
+// new origin, while other replicas still hold the shadow of the former one: each value counts twice.
+
+// nameReplica takes the replica's name from the data folder, unless a setting gives one.
+func (p *dataPath) nameReplica(context.Context) error {
+	if !p.cfg.natsbus.Enabled() {
+		return nil
+	}
+	stored, err := store.ReadReplicaName(p.cfg.store.Dir)
+	if err != nil {
+		return p.folderFault(err)
+	}
+	if !natsbus.ValidName(stored) {
+		return nil // no replica counted here yet, or none of this version, or a power cut emptied the file
+	}
+	p.replication.storedName = stored
+	host := p.cfg.natsbus.ReplicaName()
+	if p.cfg.natsbus.Name != "" || host == stored {
+		return nil
+	}
+	p.log.Info("the replica has the name that its data was counted under, not the host's: under another name the data would count twice",
+		"name", stored, "host", host, "folder", p.cfg.store.Dir)
+	p.cfg.natsbus.Name = stored
+	p.cfg.shareReplicaName()
+	return nil
+}
+
+// keepReplicaName rejects a name under which restored series would count twice, and stores any other
+// one. It precedes all messages to other replicas.
+func (p *dataPath) keepReplicaName(context.Context) error {
+	name, stored := p.cfg.replica().Name, p.replication.storedName
+	if p.replication.bus == nil || name == stored {
+		return nil
+	}
+	if stored != "" && p.table.Series() > 0 {
+		return command.Usage(p.cfg.fault("replica-name", "is %q, and %s %s has data of the replica %q, which would count twice; "+
+			"must be %q, or --data-dir the folder of %q or an empty one", name, p.cfg.as("data-dir"), p.cfg.store.Dir, stored, stored, name))
+	}
+	err := p.store.WriteReplicaName(name)
+	if durable.IsFull(err) {
+		p.log.Warn("the disk is full, so the data folder doesn't have the replica's name until the next start", "name", name)
+		return nil
+	}
+	return err
 }

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate/answer"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // wakeTargets makes the waker of targets at zero, if it is on.
@@ -75,4 +78,84 @@ func (p *dataPath) wakeDocument(a *inspect.Autoscaler) *inspect.Wake {
 		return p.cluster.waker.Describe(a)
 	}
 	return &inspect.Wake{Annotation: a.Wake.Annotation, State: inspect.WakeOff, Why: "this Sluice runs without the setting wake (chart: wake.enabled)"}
+}
+
+// nudgeControllers makes the nudger of autoscalers' controllers, if it is on.
+func (p *dataPath) nudgeControllers() *wake.Nudger {
+	if !p.cfg.instant.Enabled {
+		return nil
+	}
+	view := p.cluster.view
+	source := nudgeSource{p: p, reader: p.autoscalerReader(), watches: p.watches()}
+	return wake.NewNudger(p.cfg.instant, wake.NudgeParts{
+		Look: source.watches.Look, Watch: source.watch, Predict: source.predict,
+		Nudge: func(ctx context.Context, a *inspect.Autoscaler) (int64, wake.Outcome, error) {
+			generation, err := p.cluster.nudges.Nudge(ctx, a)
+			outcome, err := nudgeOutcome(err)
+			return generation, outcome, err
+		},
+		TakeBack: func(ctx context.Context, a *inspect.Autoscaler) (wake.Outcome, error) {
+			return nudgeOutcome(p.cluster.nudges.TakeBack(ctx, a))
+		},
+		Ready:  p.answers,
+		Events: view,
+		Logger: p.log,
+	})
+}
+
+// nudgeOutcome sorts the answer to a nudge.
+func nudgeOutcome(err error) (wake.Outcome, error) {
+	outcome, err := outcomeOf(err)
+	if outcome == wake.Woken {
+		outcome = wake.Nudged
+	}
+	return outcome, err
+}
+
+// nudgeSource reads what an autoscaler's controller would get. One goroutine uses it.
+type nudgeSource struct {
+	p       *dataPath
+	reader  *adapter.AutoscalerReader
+	watches *answer.Watches
+}
+
+// watch implements wake.NudgeParts.Watch.
+func (s nudgeSource) watch(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, changed func()) (wake.Watched, error) {
+	if _, err := s.reader.Series(a, m); err != nil {
+		return nil, err
+	}
+	return s.watches.Watch(func() (metric.Query, error) { return s.reader.Series(a, m) }, changed), nil
+}
+
+// predict implements wake.NudgeParts.Predict.
+func (s nudgeSource) predict(a *inspect.Autoscaler, memory *explain.Memory) explain.Prediction {
+	asked := *a
+	asked.Metrics = make([]inspect.AutoscalerMetric, len(a.Metrics))
+	for i, m := range a.Metrics {
+		served := s.p.cfg.api.CustomMetrics
+		if m.Source == inspect.SourceExternal {
+			served = s.p.cfg.api.ExternalMetrics
+		}
+		asked.Metrics[i] = m
+		asked.Metrics[i].Asked = m.Pushed() && served
+	}
+	target := targetOf(&asked, s.reader, s.p.cluster.view.Targets())
+	scale := explain.Scale{SpecReplicas: a.ReplicasSet(), StatusReplicas: a.ReplicasSet()}
+	if len(target.Pods) > 0 {
+		scale.StatusReplicas = int32(len(target.Pods))
+	}
+	return explain.Predict(&explain.Facts{Now: time.Now(), Autoscaler: asked, Scale: &scale, Pods: target.Pods,
+		Readings: target.Readings}, memory)
+}
+
+// instantDocument is what Sluice makes of an autoscaler's annotation; nil: it has none.
+func (p *dataPath) instantDocument(a *inspect.Autoscaler) *inspect.Instant {
+	switch {
+	case a.Instant == nil:
+		return nil
+	case p.cluster.nudger != nil:
+		return p.cluster.nudger.Describe(a)
+	}
+	return &inspect.Instant{Annotation: a.Instant.Annotation, State: inspect.InstantOff,
+		Why: "this Sluice runs without the setting instant (chart: instant.enabled)"}
 }

@@ -1,6 +1,7 @@
 package exposition
 
 import (
+	"hash/maphash"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -114,3 +115,119 @@ type (
 	Native = buckets.Native // of schema -4 to 8
 	Span   = buckets.Span
 )
+
+// linearLimit is the number of entries up to which a linear search is cheaper than a hash.
+const linearLimit = 8
+
+// index finds entries by hash, with open addressing, at most half full. The caller compares the
+// entries themselves, so equal hashes are harmless; the seed is secret, so no client can produce
+// many.
+type index struct {
+	slots []slot // a power of two
+	used  int
+}
+
+type slot struct {
+	hash  uint32
+	entry uint32 // 1 + the entry; 0: empty
+}
+
+var seed = maphash.MakeSeed()
+
+func hashString(s string) uint64 { return maphash.String(seed, s) }
+
+// reset empties the index, and shrinks it if the last body used little of it.
+func (x *index) reset() {
+	if x.used == 0 {
+		return
+	}
+	if len(x.slots) > 64 && x.used < len(x.slots)/16 {
+		x.slots = make([]slot, len(x.slots)/2)
+	} else {
+		clear(x.slots)
+	}
+	x.used = 0
+}
+
+// next returns an entry of the hash, and the position to continue from; ok is false if there are no
+// more. A search starts at position hash.
+func (x *index) next(hash, at uint32) (entry int, next uint32, ok bool) {
+	if x.used == 0 {
+		return 0, 0, false
+	}
+	mask := uint32(len(x.slots) - 1)
+	for ; ; at++ {
+		switch s := x.slots[at&mask]; {
+		case s.entry == 0:
+			return 0, 0, false
+		case s.hash == hash:
+			return int(s.entry - 1), at + 1, true
+		}
+	}
+}
+
+func (x *index) add(hash uint32, entry int) {
+	if 2*(x.used+1) > len(x.slots) {
+		before := x.slots
+		x.slots = make([]slot, max(64, 2*len(before)))
+		for _, s := range before {
+			if s.entry != 0 {
+				x.put(s)
+			}
+		}
+	}
+	x.put(slot{hash: hash, entry: uint32(entry + 1)})
+	x.used++
+}
+
+func (x *index) put(s slot) {
+	mask := uint32(len(x.slots) - 1)
+	at := s.hash
+	for x.slots[at&mask].entry != 0 {
+		at++
+	}
+	x.slots[at&mask] = s
+}
+
+// slabList is a growing list within a slab that it shares with other lists, so that the memory of a
+// grown slab suffices for a body of any shape. The last list of a slab grows in place. Any other
+// list moves to the end, with spare capacity: as with append, each element is copied a bounded
+// number of times on average.
+type slabList struct{ at, length, capacity int32 }
+
+// view returns the list's elements; they are valid until the list grows.
+func view[T any](slab []T, r slabList) []T {
+	end := r.at + r.length
+	return slab[r.at:end:end]
+}
+
+// insert puts an element before the i-th of the list, and returns the slab.
+func insert[T any](slab []T, r *slabList, i int, element T) []T {
+	if r.length == r.capacity {
+		slab = makeRoom(slab, r)
+	}
+	r.length++
+	elements := slab[r.at : r.at+r.length]
+	copy(elements[i+1:], elements[i:])
+	elements[i] = element
+	return slab
+}
+
+func makeRoom[T any](slab []T, r *slabList) []T {
+	var none T
+	if int(r.at+r.capacity) == len(slab) {
+		r.capacity++
+		return append(slab, none)
+	}
+	more := r.capacity
+	if r.capacity == 0 {
+		more = 1
+	}
+	at := int32(len(slab))
+	slab = append(slab, slab[r.at:r.at+r.length]...)
+	for range more {
+		slab = append(slab, none)
+	}
+	r.at, r.capacity = at, r.length+more
+	return slab
+}

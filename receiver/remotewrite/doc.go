@@ -8,11 +8,11 @@
 // sends separately, and parts of histograms.
 //
 // Most series of a request were in earlier ones. Their labels are found in the table's line cache
-// and not read (lookahead.go, skim.go).
+// and not read (lookahead.go).
 //
 // The parser is not generated code, because that would decode a whole request at once: a body of a
 // few bytes per element becomes many times its size in memory. By hand (reader.go, series.go,
-// skim.go, labels.go, wire.go and histogram.go, some 850 lines), each element is counted against
+// wire.go and histogram.go, some 850 lines), each element is counted against
 // Options before memory is taken, and nothing is allocated per sample.
 //
 // The package never does I/O, and never decides which object a series describes.

@@ -42,7 +42,7 @@ const (
 // conflict detection, because only the flush writes. Every table spans all keys, so a compaction of
 // new tables rewrites the whole level below. Compacting rarely, twelve tables at once and straight
 // into the last level, halves the bytes written (750,000 series, 75,000 changes a second: 14 to 7
-// MB/s). compaction.go compacts; Badger itself never does, and never makes a write wait for it,
+// MB/s). maintenance.go compacts; Badger itself never does, and never makes a write wait for it,
 // which would be the write that brings the next compaction about.
 func localOptions(dir string, logger *slog.Logger) badger.Options {
 	return badger.DefaultOptions(dir).

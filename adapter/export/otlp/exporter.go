@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
@@ -220,4 +221,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
+}
+
+var seriesDesc = prometheus.NewDesc("sluice_export_otlp_series_total",
+	"Series for the OpenTelemetry Collector of export-otlp, by outcome: sent, lost.", []string{"outcome"}, nil)
+
+// Describe implements prometheus.Collector.
+func (e *Exporter) Describe(ch chan<- *prometheus.Desc) { ch <- seriesDesc }
+
+// Collect implements prometheus.Collector.
+func (e *Exporter) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(seriesDesc, prometheus.CounterValue, float64(e.sent.Load()), "sent")
+	ch <- prometheus.MustNewConstMetric(seriesDesc, prometheus.CounterValue, float64(e.lost.Load()), "lost")
 }

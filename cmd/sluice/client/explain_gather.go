@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/document"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -196,4 +197,24 @@ func podFact(p *corev1.Pod) explain.Pod {
 		fact.Ready = fact.Ready || c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	}
 	return fact
+}
+
+// wake reads what Sluice makes of the annotations sluice.dev/wake and sluice.dev/instant, if the autoscaler has
+// them.
+func (g *gatherer) wake() {
+	a := &g.facts.Autoscaler
+	if a.Wake == nil && a.Instant == nil {
+		return
+	}
+	is, err := fetch[inspect.Autoscaler](g.ctx, g.api, inspectPath("autoscalers", g.namespace)+"/"+url.PathEscape(a.Name))
+	if err != nil {
+		g.unknown("whether the target is woken, or the controller nudged", err)
+		return
+	}
+	if is.Wake != nil {
+		a.Wake = is.Wake
+	}
+	if is.Instant != nil {
+		a.Instant = is.Instant
+	}
 }

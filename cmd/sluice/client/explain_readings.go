@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -125,4 +127,32 @@ func (g *gatherer) reading(q question) explain.Reading {
 		out.Code, out.Fault = http.StatusNotFound, "the answer has no values"
 	}
 	return out
+}
+
+// countPods adds to the values of Object metrics how many pods they are rolled up from: the metrics
+// APIs have no field for that. It adds nothing if the user may not read Sluice's documents.
+func (g *gatherer) countPods() {
+	a := &g.facts.Autoscaler
+	rolled := func(i int) *explain.Value {
+		if r := &g.facts.Readings[i]; a.Metrics[i].Source == inspect.SourceObject && len(r.Values) == 1 {
+			return &r.Values[0]
+		}
+		return nil
+	}
+	asked := false
+	for i := range g.facts.Readings {
+		asked = asked || rolled(i) != nil
+	}
+	if !asked {
+		return
+	}
+	held, err := fetch[inspect.Autoscaler](g.ctx, g.api, inspectPath("autoscalers", g.namespace)+"/"+escaped(a.Name))
+	if err != nil || len(held.Metrics) != len(a.Metrics) {
+		return
+	}
+	for i := range held.Metrics {
+		if v, m := rolled(i), &held.Metrics[i]; v != nil && m.Name == a.Metrics[i].Name {
+			v.Pods = metric.PodCount{With: int32(m.Values), Of: int32(m.Pods)}
+		}
+	}
 }

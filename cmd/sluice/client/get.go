@@ -6,12 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -19,6 +24,7 @@ import (
 	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -229,4 +235,142 @@ func printJSON(cmd *cobra.Command, body []byte) error {
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
 	return err
+}
+
+// The API groups that get reads. The Horizontal Pod Autoscaler prefers v1beta2.
+const (
+	CustomAPI   = "/apis/custom.metrics.k8s.io/v1beta2"
+	ExternalAPI = "/apis/external.metrics.k8s.io/v1beta1"
+)
+
+// asked is one question to a metrics API.
+type asked struct {
+	namespace       string
+	what, metric    string
+	labels, objects string      // selectors; empty: all
+	api             *metricsAPI // that answers; nil: not connected yet
+}
+
+// path is the path and query of the question. A "/" in the metric's name is written "\|".
+func (q asked) path() (string, error) {
+	if q.metric == "" {
+		return "", errors.New("METRIC is empty; must be name[:stat][:window]")
+	}
+	namespace := q.namespace
+	if namespace == "" {
+		namespace = "default"
+	}
+	metric := url.PathEscape(strings.ReplaceAll(q.metric, "/", `\|`))
+	if q.what == "external" {
+		if q.objects != "" {
+			return "", errors.New("--selector picks objects, which external metrics have none of; must be --labels")
+		}
+		return ExternalAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + metric +
+			query("labelSelector", q.labels), nil
+	}
+	resource, name, err := splitObject(q.what, ", or external")
+	if err != nil {
+		return "", fmt.Errorf("WHAT %w", err)
+	}
+	k := kindOf(resource)
+	selectors := query("labelSelector", q.objects, "metricLabelSelector", q.labels)
+	name = url.PathEscape(name)
+	switch {
+	case k.canonical == "namespaces":
+		return CustomAPI + "/namespaces/" + name + "/metrics/" + metric + selectors, nil
+	case !k.namespaced:
+		return CustomAPI + "/" + url.PathEscape(k.resource) + "/" + name + "/" + metric + selectors, nil
+	}
+	return CustomAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(k.resource) + "/" + name + "/" + metric + selectors, nil
+}
+
+// query is the URL query of the pairs that have a value.
+func query(pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
+}
+
+// printTable prints values as kubectl does. With a stat, the table is wide: it adds that, the exact quantity
+// and the timestamp.
+func printTable(out io.Writer, values []measured, stat string, now time.Time) error {
+	if len(values) == 0 {
+		_, err := fmt.Fprintln(out, "no values")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	fmt.Fprint(table, "OBJECT/LABELS\tMETRIC\tVALUE\tWINDOW\tAGE")
+	if stat != "" {
+		fmt.Fprint(table, "\tSTAT\tQUANTITY\tTIMESTAMP")
+	}
+	fmt.Fprintln(table)
+	for _, v := range values {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", metric.Visible(v.about), metric.Visible(v.metric), v.print(), printWindow(v.window), v.age(now))
+		if stat != "" {
+			fmt.Fprintf(table, "\t%s\t%s\t%s", stat, v.value, v.at.UTC().Format(time.RFC3339))
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+// print formats the value for people: a whole number exactly, others with six significant digits,
+// or more where there are more before the point. "16667m" is 16.667.
+func (v measured) print() string {
+	if quantity, err := resource.ParseQuantity(v.value); err == nil {
+		if whole, ok := quantity.AsInt64(); ok {
+			return strconv.FormatInt(whole, 10)
+		}
+	}
+	return plainNumber(v.number)
+}
+
+// milli is the value in thousandths, rounded up, as autoscalers read it.
+func (v measured) milli() int64 {
+	quantity, err := resource.ParseQuantity(v.value)
+	if err != nil {
+		return 0
+	}
+	return quantity.MilliValue()
+}
+
+// significantDigits is the number of digits printed for people.
+const significantDigits = 6
+
+func plainNumber(v float64) string {
+	if v == math.Trunc(v) || math.IsInf(v, 0) || math.IsNaN(v) {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	before := 0 // digits before the point; negative: zeros after it
+	if v != 0 {
+		before = int(math.Floor(math.Log10(math.Abs(v)))) + 1
+	}
+	text := strconv.FormatFloat(v, 'f', max(0, significantDigits-before), 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
+
+// age is the age of the newest sample. A windowed value has none: its timestamp is the window's
+// end.
+func (v measured) age(now time.Time) string {
+	if v.window != 0 {
+		return "-"
+	}
+	return inspect.Age(now.Sub(v.at)) // the API's timestamps have whole seconds
+}
+
+func printWindow(w time.Duration) string {
+	if w == 0 {
+		return "-"
+	}
+	return metric.FormatWindow(w)
 }

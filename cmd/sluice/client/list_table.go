@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 )
 
@@ -217,4 +219,26 @@ func (a *alignedRows) print(rows [][]string) error {
 	}
 	_, err := io.WriteString(a.out, text.String())
 	return err
+}
+
+// yamlOf writes a JSON document as YAML, with its members in their order.
+func yamlOf(document []byte) ([]byte, error) {
+	var root yaml.Node
+	if err := yaml.Unmarshal(document, &root); err != nil { // JSON is YAML in flow style
+		return nil, fmt.Errorf("a document as YAML: %w", err)
+	}
+	inBlocks(&root)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := encoder.Encode(&root)
+	return out.Bytes(), err
+}
+
+// inBlocks removes the flow style and the quotes of JSON. The encoder quotes what needs quotes.
+func inBlocks(n *yaml.Node) {
+	n.Style = 0
+	for _, one := range n.Content {
+		inBlocks(one)
+	}
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // Exit codes of every subcommand.
@@ -95,4 +98,77 @@ Installed as "kubectl-sluice" in the PATH, it is a plugin of kubectl: kubectl sl
 		root.AddCommand(command)
 	}
 	return root
+}
+
+// pluginName is the name under which kubectl finds this program as a plugin.
+const pluginName = "kubectl-sluice"
+
+// isPlugin reports whether the program was started as a plugin of kubectl.
+func isPlugin(program string) bool {
+	return strings.TrimSuffix(filepath.Base(program), ".exe") == pluginName
+}
+
+// asPlugin makes help and errors name the command as its user wrote it.
+func asPlugin(root *cobra.Command) {
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl sluice"}
+}
+
+// usageFaults is everything wrong with a command line, one error a line.
+type usageFaults struct{ faults []error }
+
+func (u *usageFaults) Error() string { return errors.Join(u.faults...).Error() }
+
+func (u *usageFaults) Unwrap() []error { return u.faults }
+
+// Usage joins errors into a usageFaults; nil if there are none.
+func Usage(errs ...error) error {
+	if faults := config.Split(errs...); len(faults) > 0 {
+		return &usageFaults{faults}
+	}
+	return nil
+}
+
+// NewVersion is the subcommand that prints a version's line.
+func NewVersion(line string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		RunE: WithArguments(func(cmd *cobra.Command, args []string, faults []error) error {
+			if err := Usage(append(faults, NoneOf(args)...)...); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
+			return err
+		}),
+	}
+}
+
+// Lines of help are as long as the terminal is wide, between these. Without a terminal they have 80
+// columns.
+const (
+	defaultColumns = 80
+	leastColumns   = 40
+	mostColumns    = 120 // longer lines are hard to read
+)
+
+// columns is the length of lines for a writer.
+func columns(out any) int {
+	file, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return defaultColumns
+	}
+	width, _ := TerminalSize(term.GetSize(int(file.Fd())))
+	return min(max(width-1, leastColumns), mostColumns)
+}
+
+// TerminalSize is the size to draw at. A terminal without a known size, such as a serial line or a new
+// pseudo terminal, reports 0 columns and 0 rows, and no error.
+func TerminalSize(width, height int, err error) (columns, rows int) {
+	if err != nil || width <= 0 {
+		width = 80
+	}
+	if err != nil || height <= 0 {
+		height = 24
+	}
+	return width, height
 }

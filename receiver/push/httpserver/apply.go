@@ -1,9 +1,12 @@
 package httpserver
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/valyala/fasthttp"
 )
 
 // A Source yields the samples of a body.
@@ -112,4 +115,164 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 		x.rejectNamed(t, rejection(reason, s), from, s.Name)
 	}
 	return a
+}
+
+// ApplyOne applies the request's Sample and answers.
+func (x *Request) ApplyOne(sync Sync) {
+	x.Sample.Sender = x.Sender()
+	a := x.TakeApplier()
+	reason := a.Apply(&x.Sample)
+	x.GiveApplier(a)
+	if reason == metric.Pending && x.lacks(reason, &x.Sample).IsZero() && x.server.pending.Hold(&x.Sample, x.server.account) {
+		x.replyPending()
+		return
+	}
+	if reason != metric.Applied {
+		x.FailPush(x.Rejection(reason, &x.Sample))
+		return
+	}
+	x.server.account.Count(metric.Applied)
+	if sync != NoSync {
+		if f := x.Sync(sync); f != nil {
+			x.Reply(f.Status, PushAnswer{Error: f.Answer(), Applied: 1, Replica: x.Replica()})
+			return
+		}
+	}
+	x.ReplyApplied(1)
+}
+
+// replyPending answers a push of one sample that is held.
+func (x *Request) replyPending() {
+	why := x.server.explain(&x.Sample)
+	if len(x.server.challenges) > 0 && x.caller.account == nil {
+		if needs := x.server.trust.Needs(&x.Sample); !needs.IsZero() {
+			why += "; " + x.server.hint(needs)
+		}
+	}
+	x.Reply(fasthttp.StatusAccepted, PushAnswer{
+		Pending: 1, Message: "it is held, and applied or rejected once its sender is known: " + why,
+	})
+}
+
+// Rejection words why the table rejected a sample. If a pending sample could not be held, the
+// client may push it again.
+func (x *Request) Rejection(r metric.Reason, s *metric.Sample) *Fault {
+	trust := x.server.trust
+	switch {
+	case r == metric.OverLimit:
+		return x.overLimit(s)
+	case r == metric.KindConflict:
+		return x.kindConflict(s)
+	case trust == nil:
+	case r == metric.Pending && !x.lacks(r, s).IsZero():
+		return x.unasked(s)
+	case r == metric.Pending:
+		return NotYet("it cannot be decided yet, and no more can be held: %s", x.server.explain(s))
+	case r == metric.Identity:
+		return x.forbidden(r, x.server.explain(s), trust.Needs(s))
+	}
+	return rejection(r, s)
+}
+
+// kindConflict names both kinds.
+func (x *Request) kindConflict(s *metric.Sample) *Fault {
+	there := metric.NoKind
+	if x.server.kindOf != nil {
+		there = x.server.kindOf(s)
+	}
+	return Rejected(metric.KindConflict, "%s %s", subjectOf(s), there.Conflict(s.Kind))
+}
+
+// overLimit names the limit that a new series exceeds.
+func (x *Request) overLimit(s *metric.Sample) *Fault {
+	if x.server.trust != nil {
+		if why := x.server.trust.ExplainLimit(s); why != "" {
+			return Rejected(metric.OverLimit, "%s", why)
+		}
+	}
+	f := rejection(metric.OverLimit, s)
+	if x.server.full != "" {
+		f.Message += ": " + x.server.full
+	}
+	return f
+}
+
+func (s *Server) explain(sample *metric.Sample) string {
+	if s.trust == nil {
+		return "it is not known yet whose it is"
+	}
+	return s.trust.Explain(sample)
+}
+
+// appliers is a bounded free list of offline Appliers: there are many more connections than
+// requests that apply at one moment, and each Applier costs the table memory. An atomic exchange
+// takes or fills a slot, so no request waits for another. The goroutine that took an Applier owns
+// it.
+type appliers struct {
+	fresh func() Applier
+	slots []atomic.Pointer[PooledApplier]
+	ended atomic.Bool
+}
+
+// PooledApplier boxes an Applier, so that a slot can hold a pointer.
+type PooledApplier struct{ Applier }
+
+// Applier has a cache of lines, for protocols whose series come with labels: it maps the labels of known series, as
+// on the wire, to their series.
+type Applier interface {
+	receiver.Applier
+	// LookupLines looks lines up for the other methods. The lines must not change until the next
+	// LookupLines looks lines up for the other methods. The lines must not change until the next
+	// LookupLines.
+	LookupLines([]metric.Line)
+	// KnownKind returns the kind of the series of the i-th line, or false if the line was never
+	// seen.
+	KnownKind(i int) (metric.Kind, bool)
+	// ApplyKnownSample applies a sample, without name and labels, to the series of the i-th line,
+	// which is known. It returns false if Apply has to be called, with name and labels.
+	ApplyKnownSample(i int, s *metric.Sample) bool
+}
+
+func newAppliers(fresh func() Applier, n int) *appliers {
+	return &appliers{fresh: fresh, slots: make([]atomic.Pointer[PooledApplier], n)}
+}
+
+// take returns an Applier that is online. near spreads the goroutines over the slots.
+func (a *appliers) take(near uint64) *PooledApplier {
+	n := uint64(len(a.slots))
+	for i := range n {
+		slot := &a.slots[(near+i)%n]
+		if slot.Load() == nil {
+			continue
+		}
+		if p := slot.Swap(nil); p != nil {
+			p.Online()
+			return p
+		}
+	}
+	return &PooledApplier{a.fresh()}
+}
+
+// give returns an Applier after a batch: it is quiescent, then offline.
+func (a *appliers) give(near uint64, p *PooledApplier) {
+	p.Quiesce()
+	p.Offline()
+	n := uint64(len(a.slots))
+	for i := range n {
+		slot := &a.slots[(near+i)%n]
+		if !a.ended.Load() && slot.Load() == nil && slot.CompareAndSwap(nil, p) {
+			return
+		}
+	}
+	p.Close()
+}
+
+// close closes the offline Appliers now, and the others when they are given back.
+func (a *appliers) close() {
+	a.ended.Store(true)
+	for i := range a.slots {
+		if p := a.slots[i].Swap(nil); p != nil {
+			p.Close()
+		}
+	}
 }

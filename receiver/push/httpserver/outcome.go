@@ -2,7 +2,11 @@ package httpserver
 
 import (
 	"fmt"
+	"hash/maphash"
+	"log/slog"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/valyala/fasthttp"
 )
@@ -109,3 +113,78 @@ func (x *Request) ReplyOutcome(status int, t *Outcome, sync Sync) {
 
 // Samples is how many samples the body had.
 func (t *Outcome) Samples() int { return t.Rejected + t.Applied + t.Ignored + t.Pending }
+
+// recorder remembers senders and rejected samples for lists. Without a cluster, senders are the
+// addresses of connections.
+type recorder struct {
+	senders    *record.Senders    // may be nil
+	rejections *record.Rejections // may be nil
+	// sampled counts rejections of a second, by reason: of a flood, some are recorded.
+	sampled [metric.NumReasons]ratelog.Limiter
+}
+
+var addressSeed = maphash.MakeSeed()
+
+// pusher is the sender of a request for records.
+func (x *Request) pusher() *metric.Sender {
+	if s := x.Sender(); s != nil {
+		return s
+	}
+	if x.unchecked.Key == 0 {
+		from := x.conn().Remote
+		x.unchecked = metric.Sender{Key: maphash.Comparable(addressSeed, from) | metric.LocalKey, Address: from}
+	}
+	return &x.unchecked
+}
+
+// heard records that the sender pushes.
+func (x *Request) heard() {
+	if r := &x.server.recorder; r.senders != nil {
+		r.senders.Heard(x.pusher())
+	}
+}
+
+// recordRejected records n rejected samples of a metric, whose name may be unknown.
+func (x *Request) recordRejected(reason metric.Reason, name []byte, why string, n int) {
+	r := &x.server.recorder
+	if r.rejections == nil || int(reason) >= len(r.sampled) {
+		return
+	}
+	weight := record.Weight(r.sampled[reason].Allow())
+	if weight == 0 {
+		return
+	}
+	r.rejections.Add(&record.Sample{Receiver: "http", Sender: x.pusher(), Reason: reason, Metric: name,
+		Why: func() string { return why }}, weight*uint64(n))
+}
+
+// CountRejected counts n rejected samples of a metric, whose name may be empty.
+func (x *Request) CountRejected(reason metric.Reason, name, why string, n int) {
+	for range n {
+		x.server.account.Count(reason)
+	}
+	if n > 0 {
+		x.recordRejected(reason, []byte(name), why, n)
+	}
+}
+
+// libraryLog writes fasthttp's messages to our log, unquoted: the log quotes them.
+type libraryLog struct {
+	log *slog.Logger
+	ratelog.Limiter
+}
+
+const maxLogged = 512
+
+// Printf implements fasthttp.Logger.
+func (l *libraryLog) Printf(format string, args ...any) {
+	suppressed, ok := l.Allow()
+	if !ok {
+		return
+	}
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxLogged {
+		message = message[:maxLogged]
+	}
+	l.log.Warn("push: connection failed", "error", message, "suppressed", suppressed)
+}

@@ -234,3 +234,146 @@ func parseRate(b []byte) (float64, *Fault) {
 func (x *Request) AddLabel(labels []metric.Label, l metric.Label) ([]metric.Label, *Fault) {
 	return x.server.addLabel(labels, l)
 }
+
+// Check checks the names against the rules of Kubernetes. With all, the path may name all objects
+// at once.
+func (p *Path) Check(all bool) *Fault {
+	if p.Namespace != "" {
+		if f := CheckNamespace(p.Namespace); f != nil {
+			return f
+		}
+	}
+	if p.Name == metric.AllObjects && p.Resource != "" {
+		if all {
+			return nil
+		}
+		return BadName(`"*" stands for all objects when reading and deleting; a push names one`)
+	}
+	if p.Resource == "namespaces" {
+		return CheckNamespace(p.Name)
+	}
+	if p.Resource != "" {
+		return checkObjectName(p.Name)
+	}
+	return nil
+}
+
+// CheckNamespace checks that a namespace is an RFC 1123 label.
+func CheckNamespace(ns string) *Fault {
+	ok := len(ns) > 0 && len(ns) <= 63 && ns[0] != '-' && ns[len(ns)-1] != '-'
+	for i := 0; ok && i < len(ns); i++ {
+		c := ns[i]
+		ok = c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z'
+	}
+	if !ok {
+		return BadName("%q is not a namespace; must be 1 to 63 of a-z, 0-9 and -, with no - at either end", ns)
+	}
+	return nil
+}
+
+// checkObjectName checks that a name is a path segment (apimachinery's IsValidPathSegmentName) of
+// at most 253 bytes.
+func checkObjectName(name string) *Fault {
+	ok := name != "" && len(name) <= 253 && name != "." && name != ".." && !strings.ContainsAny(name, "/%")
+	for i := 0; ok && i < len(name); i++ {
+		ok = name[i] >= ' ' && name[i] < 0x7f
+	}
+	if !ok {
+		return BadName(`%q is not an object's name; must have 1 to 253 printable ASCII bytes without "/" and "%%", and is not "." or ".."`, name)
+	}
+	return nil
+}
+
+// target returns the object that a path or a line names.
+func (s *Server) target(namespace, resource, name string) (metric.Object, *Fault) {
+	if resource == "" {
+		return metric.Object{Namespace: namespace}, nil
+	}
+	canonical, namespaced, err := s.resources.Canonical(resource)
+	if err != nil {
+		return metric.Object{}, unknownResource(err)
+	}
+	switch {
+	case namespaced && namespace == "":
+		return metric.Object{}, wrongScope("%s are in namespaces: say /v1/namespaces/{namespace}/%s/%s/{metric}, or \"namespace\" in a line", canonical, resource, name)
+	case canonical == "namespaces" && namespace != "":
+		return metric.Object{}, wrongScope("a namespace is in no namespace: say /v1/namespaces/%s/metrics/{metric}, or \"object\":\"namespaces/%s\" alone in a line", name, name)
+	case !namespaced && namespace != "":
+		return metric.Object{}, wrongScope("%s are in no namespace: say /v1/%s/%s/{metric}, or leave \"namespace\" out of a line", canonical, resource, name)
+	}
+	return metric.Object{Resource: canonical, Namespace: namespace, Name: name}, nil
+}
+
+// maxSegments is "v1" and the five segments of the longest path.
+const maxSegments = 6
+
+// Segments are the decoded segments of a path.
+type Segments [maxSegments]string
+
+// Cut reads a path as it stands in the request's first line: it cuts at "/" before it decodes
+// percent signs, so that "%2F" never makes a segment and ".." never climbs. It returns the number
+// of segments: 0 if one is empty, -1 if there are more than any path has.
+func (s *Segments) Cut(path []byte) (int, *Fault) {
+	if len(path) == 0 || path[0] != '/' {
+		return 0, nil
+	}
+	var room [256]byte
+	var ends [maxSegments]int
+	text, n := room[:0], 0
+	for rest, more := path[1:], true; more; n++ {
+		if n == maxSegments {
+			return -1, nil
+		}
+		var segment []byte
+		segment, rest, more = bytes.Cut(rest, []byte{'/'})
+		if len(segment) == 0 {
+			return 0, nil
+		}
+		var bad int
+		if text, bad = Unescape(text, segment, false); bad >= 0 {
+			return 0, BadEscape("path", segment, bad)
+		}
+		ends[n] = len(text)
+	}
+	all, start := string(text), 0
+	for i := range n {
+		s[i], start = all[start:ends[i]], ends[i]
+	}
+	return n, nil
+}
+
+// Unescape appends b percent-decoded to dst; bad is the offset of an escape that is none, else -1.
+// In a query a "+" is a space.
+func Unescape(dst, b []byte, query bool) (out []byte, bad int) {
+	if !query && bytes.IndexByte(b, '%') < 0 {
+		return append(dst, b...), -1
+	}
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '%':
+			if i+2 >= len(b) || Hex(b[i+1]) > 15 || Hex(b[i+2]) > 15 {
+				return dst, i
+			}
+			dst = append(dst, Hex(b[i+1])<<4|Hex(b[i+2]))
+			i += 2
+		case c == '+' && query:
+			dst = append(dst, ' ')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst, -1
+}
+
+// Hex returns the value of a hexadecimal digit, or 0xff.
+func Hex(c byte) byte {
+	switch {
+	case c >= '0' && c <= '9':
+		return c - '0'
+	case c >= 'a' && c <= 'f':
+		return c - 'a' + 10
+	case c >= 'A' && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 0xff
+}

@@ -2,11 +2,14 @@ package serieshttp
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
@@ -141,4 +144,84 @@ func acceptsGzip(header []byte) bool {
 		}
 	}
 	return false
+}
+
+// mostHeld is the size at which a page is sent in parts: the memory that a page takes.
+const mostHeld = 8 << 20
+
+// heldWriter holds what is written until the totals in it are on disk: at mostHeld bytes, and at the
+// end (release).
+type heldWriter struct {
+	to      io.Writer
+	persist func(context.Context) error // nil: nothing must be on disk
+	began   chan<- error                // gets the result of the first wait
+	text    []byte
+}
+
+func (h *heldWriter) Write(text []byte) (int, error) {
+	h.text = append(h.text, text...)
+	if len(h.text) < mostHeld {
+		return len(text), nil
+	}
+	return len(text), h.release()
+}
+
+// release waits for the disk and sends.
+func (h *heldWriter) release() error {
+	if len(h.text) == 0 && h.began == nil {
+		return nil
+	}
+	var err error
+	if h.persist != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), httpserver.PersistTimeout)
+		err = h.persist(ctx)
+		cancel()
+	}
+	if h.began != nil {
+		h.began <- err
+		h.began = nil
+	}
+	if err == nil {
+		_, err = h.to.Write(h.text)
+		h.text = h.text[:0]
+	}
+	return err
+}
+
+// begin writes a page, and returns a stream once its first part may be sent. A stream that fails
+// later ends the connection, so that a scraper doesn't take the part for the whole.
+func (h *Handler) begin(page *export.Page, zipped bool) (io.Reader, error) {
+	stream, to := io.Pipe()
+	began := make(chan error, 1)
+	held := &heldWriter{to: to, began: began}
+	if page.HasTotals() {
+		held.persist = h.source.Persist
+	}
+	go func() {
+		defer h.slots.Release(noPrefix)
+		_ = to.CloseWithError(h.write(held, page, zipped))
+	}()
+	return stream, <-began
+}
+
+var (
+	pagesDesc = prometheus.NewDesc("sluice_export_pages_total",
+		"Pages of all series (GET /metrics/series), by outcome: complete, aborted (the scraper was too slow or went away, or the disk did not answer), rejected (too many at once).",
+		[]string{"outcome"}, nil)
+	leftOutDesc = prometheus.NewDesc("sluice_export_left_out_series",
+		"Series and metrics that the last complete page of all series left out, because others had their name and labels.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (h *Handler) Describe(ch chan<- *prometheus.Desc) {
+	ch <- pagesDesc
+	ch <- leftOutDesc
+}
+
+// Collect implements prometheus.Collector.
+func (h *Handler) Collect(ch chan<- prometheus.Metric) {
+	for outcome, n := range map[string]uint64{"complete": h.complete.Load(), "aborted": h.aborted.Load(), "rejected": h.rejected.Load()} {
+		ch <- prometheus.MustNewConstMetric(pagesDesc, prometheus.CounterValue, float64(n), outcome)
+	}
+	ch <- prometheus.MustNewConstMetric(leftOutDesc, prometheus.GaugeValue, float64(h.leftOut.Load()))
 }

@@ -2,6 +2,8 @@ package serieshttp
 
 import (
 	"github.com/sluice-metrics/sluice/adapter/export"
+	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"
@@ -62,4 +64,74 @@ func add(to *[]string, key, value string) *httpserver.Fault {
 	}
 	*to = append(*to, value)
 	return nil
+}
+
+// maxAsked bounds the namespaces that the API server is asked about one by one for a page. Beyond,
+// the page has the series that are known to be readable, unless the sender may read at the cluster
+// scope.
+const maxAsked = 128
+
+// restrict drops the series from a page that the sender may not read. It fails if none are left.
+func restrict(x *httpserver.Request, page *export.Page) *httpserver.Fault {
+	if !x.ChecksTrust() || page.Empty() {
+		return nil
+	}
+	if f := ask(x, page); f != nil {
+		return f
+	}
+	var unreadable metric.Object
+	page.Keep(func(o metric.Object) bool {
+		reason, _ := x.MayNow(metric.Get, o)
+		if reason != metric.Applied {
+			unreadable = o
+		}
+		return reason == metric.Applied
+	})
+	if page.Empty() {
+		return x.May(metric.Get, unreadable)
+	}
+	return nil
+}
+
+// ask asks the API server for all rights that the sender needs for the page: first for the one at
+// the cluster scope, which includes the others.
+func ask(x *httpserver.Request, page *export.Page) *httpserver.Fault {
+	if !x.HasAccount() {
+		return nil
+	}
+	lacking := lackingRights(x, page)
+	if len(lacking) == 0 {
+		return nil
+	}
+	if f := x.Ask(metric.Right{Verb: metric.Get}); f != nil {
+		return f
+	}
+	lacking = lackingRights(x, page)
+	if len(lacking) == 0 || len(lacking) > maxAsked {
+		return nil
+	}
+	return x.AskAll(lacking)
+}
+
+// lackingRights returns the rights that the API server was not asked for lately.
+func lackingRights(x *httpserver.Request, page *export.Page) (rights []metric.Right) {
+	seen := map[metric.Right]bool{}
+	for _, o := range page.Scopes() {
+		if reason, needs := x.MayNow(metric.Get, o); reason == metric.Pending && !needs.IsZero() && !seen[needs] {
+			seen[needs] = true
+			rights = append(rights, needs)
+		}
+	}
+	return rights
+}
+
+// readable returns the policies' verdict about series of external metrics; nil: all may be read.
+func (h *Handler) readable(x *httpserver.Request) func(*metric.Family, metric.Kind, metric.Labels) bool {
+	if h.policies == nil {
+		return nil
+	}
+	may := policy.ReaderView{Policies: h.policies, Reader: x.Sender().Reader()}
+	return func(f *metric.Family, k metric.Kind, labels metric.Labels) bool {
+		return may.MayHaveKind(f.Namespace, f.Name, k, labels.Selectable)
+	}
 }
