@@ -195,7 +195,8 @@ func requirementsOf(selector labels.Selector) []policy.Requirement {
 	}
 	list := make([]policy.Requirement, 0, len(all))
 	for _, r := range all {
-		list = append(list, policy.Requirement{Key: r.Key(), Operator: policyOperators[r.Operator()], Values: r.ValuesUnsorted()})
+		list = append(list, policy.Requirement{Key: r.Key(), Operator: policyOperators[r.Operator()],
+			Values: r.ValuesUnsorted()})
 	}
 	return list
 }

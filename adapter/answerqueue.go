@@ -179,7 +179,10 @@ func (q *answerQueue) cancel(t *ticket) bool {
 // dispatchLocked admits the first waiting answer that fits, if none is being collected. An answer
 // that does not fit delays no smaller one.
 func (q *answerQueue) dispatchLocked() {
-	place := slices.IndexFunc(q.waiting, func(t *ticket) bool { return q.reserved == 0 || q.reserved+t.reserved <= maxReserved })
+	place := slices.IndexFunc(q.waiting, func(t *ticket) bool {
+		return q.reserved == 0 ||
+			q.reserved+t.reserved <= maxReserved
+	})
 	if q.collecting || place < 0 {
 		return
 	}

@@ -170,7 +170,8 @@ func groupsOf(cfg Config, parts Parts, vain *vainQueries, asked *uses, rights op
 			versions: []schema.GroupVersion{emv1beta1.SchemeGroupVersion},
 			list:     names.external,
 			install: func(v *installer.MetricsAPIGroupVersion) {
-				v.DynamicStorage = &externalStorage{source: source, policies: parts.Policies, vain: vain, uses: asked, rights: rights}
+				v.DynamicStorage = &externalStorage{source: source, policies: parts.Policies, vain: vain,
+					uses: asked, rights: rights}
 				v.Handlers = &installer.EMHandlers{}
 				v.ParameterCodec = metav1.ParameterCodec
 			},

@@ -86,7 +86,8 @@ func (s *customStorage) List(ctx context.Context, options *metainternalversion.L
 		return nil, err
 	}
 	list, err := valuelist.NewCustom(valuelist.Custom{
-		Metric: asked.metric, Object: asked.object, Resource: resource.resource, Kind: resource.kind, Selector: shownSelector(selector),
+		Metric: asked.metric, Object: asked.object, Resource: resource.resource, Kind: resource.kind,
+		Selector: shownSelector(selector),
 	}, points)
 	if err != nil {
 		return nil, failed.status(err)

@@ -89,8 +89,10 @@ func (f *frontProxy) ready() (bool, string) {
 		return false, "waiting for " + proxyConfigMapRef + " with " + proxyCAKey + " and " + proxyUsersKey +
 			": is the API server reachable, its aggregation layer on, and Role extension-apiserver-authentication-reader bound to Sluice?"
 	case len(f.headers.AllowedClientNames()) == 0 && !f.anyName:
-		return false, proxyNamesKey + " in " + proxyConfigMapRef + " is empty, so any certificate of that authority could act for " +
-			"any user; must name the front proxy's certificate: set --" + proxyNamesKey + " of the kube-apiserver to its common name"
+		return false, proxyNamesKey + " in " + proxyConfigMapRef +
+			" is empty, so any certificate of that authority could act for " +
+			"any user; must name the front proxy's certificate: set --" + proxyNamesKey +
+			" of the kube-apiserver to its common name"
 	}
 	return true, ""
 }
@@ -108,7 +110,8 @@ func (f *frontProxy) run(ctx context.Context) {
 func (f *frontProxy) logTrusted() {
 	names := f.headers.AllowedClientNames()
 	if len(names) == 0 {
-		f.logger.Warn("any certificate of the front proxy's authority may act for any user", "because", proxyNamesKey+" in "+proxyConfigMapRef+" is empty")
+		f.logger.Warn("any certificate of the front proxy's authority may act for any user", "because",
+			proxyNamesKey+" in "+proxyConfigMapRef+" is empty")
 		return
 	}
 	f.logger.Info("the front proxy's configuration is loaded", "names", names)

@@ -79,7 +79,8 @@ func userName(of authorizer.AttributesRecord) string {
 // operandPolicies asks the policies about each operand of an external metric that a rule computes.
 // The selector is the reader's own, beside which the rule may have another one. Nil: there are no
 // policies.
-func operandPolicies(policies Policies, namespace string, selector labels.Selector, reader metric.Reader) func(expression, more string) error {
+func operandPolicies(policies Policies, namespace string, selector labels.Selector,
+	reader metric.Reader) func(expression, more string) error {
 	if policies == nil {
 		return nil
 	}

@@ -59,7 +59,8 @@ func (r *QuestionReader) Query(q Question) (metric.Query, error) {
 	pick, err := r.storage.objects.pick(kind, customRequest{namespace: query.Namespace, object: q.Object}, options)
 	usePick(&query, pick)
 	if q.RollUp {
-		query.RollUp = &metric.RollUp{Object: metric.Object{Resource: query.Resource, Namespace: query.Namespace, Name: q.Object}}
+		query.RollUp = &metric.RollUp{Object: metric.Object{Resource: query.Resource, Namespace: query.Namespace,
+			Name: q.Object}}
 	}
 	return query, err
 }
@@ -126,7 +127,8 @@ func (r *QuestionReader) Ask(q Question, among *answer.Watches) (*Asked, error) 
 
 // Ask prepares the reading of an autoscaler's metric. The error is for people to read. It has no targets:
 // the pods of a target are of no use while it has none.
-func (r *AutoscalerReader) Ask(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, among *answer.Watches) (*Asked, error) {
+func (r *AutoscalerReader) Ask(a *inspect.Autoscaler, m *inspect.AutoscalerMetric,
+	among *answer.Watches) (*Asked, error) {
 	_, err := r.Series(a, m)
 	return &Asked{
 		watches: among,

@@ -195,7 +195,8 @@ func (v *vainQueries) note(ctx context.Context, asked vainKey, err error) {
 	if asked.resource == "" {
 		asked.resource = "external"
 	}
-	v.logger.Warn("a metric is asked for in vain", "namespace", asked.namespace, "metric", metric.Truncate(asked.metric, metric.MaxQuoted),
+	v.logger.Warn("a metric is asked for in vain", "namespace", asked.namespace, "metric",
+		metric.Truncate(asked.metric, metric.MaxQuoted),
 		"of", asked.resource, "by", by, "since", since.UTC().Truncate(time.Second), "times", times, "why", err)
 }
 

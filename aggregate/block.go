@@ -90,7 +90,8 @@ func (b *block) body(place uint32) *kind.Body { return b.bodies.Of(place) }
 
 // handle returns the series at a place for package kind.
 func (b *block) handle(place uint32) kind.Series {
-	return kind.Series{Cell: &b.page.cells[place], Dirty: &b.page.dirty, Bodies: &b.bodies, Born: &b.series[place].born, Place: place}
+	return kind.Series{Cell: &b.page.cells[place], Dirty: &b.page.dirty, Bodies: &b.bodies,
+		Born: &b.series[place].born, Place: place}
 }
 
 // blocks is the directory of blocks. It grows under its lock; reads are lock-free.

@@ -142,7 +142,8 @@ func (t *Table) identify(s *metric.Sample, decided *decision) (index.Identity, m
 		return index.Identity{}, refused
 	}
 	decided.canonical = metric.AppendLabels(decided.canonical[:0], d.Labels)
-	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(decided.canonical), Bound: d.ObjectLifetime, Lasting: d.Retainable}
+	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(decided.canonical), Bound: d.ObjectLifetime,
+		Lasting: d.Retainable}
 	form.Hash(&t.index.Hash)
 	return form, metric.Applied
 }
@@ -220,7 +221,8 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 		return lookup.Ref{}, metric.OverLimit
 	}
 	b, place := t.blocks.of(number)
-	t.fill(b, place, newcomer{entry: e, labels: lock.Shared(&t.index.Hash, f.Labels), born: now.Tick, created: uint32(now.Wall.Unix()), seen: now.Stamp()})
+	t.fill(b, place, newcomer{entry: e, labels: lock.Shared(&t.index.Hash, f.Labels), born: now.Tick,
+		created: uint32(now.Wall.Unix()), seen: now.Stamp()})
 	b.series[place].bornMillis = uint32(now.At % t.Clock.Tick / time.Millisecond)
 	b.page.setTTL(place, s.TTL)
 	if s.TTL == 0 && f.Bound {

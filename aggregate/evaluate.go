@@ -50,7 +50,8 @@ func (r *evaluation) touch(some []index.Found) {
 			continue
 		}
 		b, place := r.table.blocks.of(some[i].Series[0].Number)
-		r.touched += uint64(len(e.Name)) + uint64(e.Kind) + uint64(b.page.cells[place].State.Load()) + uint64(b.series[place].aliases.Load())
+		r.touched += uint64(len(e.Name)) + uint64(e.Kind) + uint64(b.page.cells[place].State.Load()) +
+			uint64(b.series[place].aliases.Load())
 	}
 }
 

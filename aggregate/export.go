@@ -116,7 +116,8 @@ func (e *Export) begin(f *metric.Family, k metric.Kind) (*mergedRead, error) {
 }
 
 // exportParts yields the series of an object.
-func (r *mergedRead) exportParts(parts []part, one *metric.LiveSeries, yield func(*metric.LiveSeries) bool) (more bool) {
+func (r *mergedRead) exportParts(parts []part, one *metric.LiveSeries,
+	yield func(*metric.LiveSeries) bool) (more bool) {
 	r.beginMerged(r.Kind)
 	more = true
 	r.eachSeries(parts, func() bool {

@@ -149,7 +149,8 @@ func (w *Writer) applyKnown(l *metric.Line, r *lookup.Result, timer *knownTimer)
 	if !l.Numeric && k != metric.Set {
 		return false
 	}
-	if timer.live != nil && !r.Sampled() && timer.live.Observe(uint32(timer.cell.Value.Load()&kind.HotHalf), timer.bin, float64(l.Whole)+l.Fraction) {
+	if timer.live != nil && !r.Sampled() && timer.live.Observe(uint32(timer.cell.Value.Load()&kind.HotHalf), timer.bin,
+		float64(l.Whole)+l.Fraction) {
 		page, place := t.blocks.pageOf(r.Ref.Number)
 		page.dirty.Mark(place)
 		return true

@@ -208,7 +208,8 @@ func absent(tables []*Table, q *metric.Query) error {
 	case q.RollUp != nil && anyIn(tables, family, "*") != nil:
 		return metric.NotFoundf("no series of %s: other pods have it, and none of these", describeAsked(q))
 	case q.MatchObject != nil && q.Object == "*" && anyIn(tables, family, "*") != nil:
-		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks", describeAsked(q))
+		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks",
+			describeAsked(q))
 	case one.why != "":
 		return t.explainRemoval(q, one)
 	case q.MatchObject != nil && anyIn(tables, family, q.Object) != nil:

@@ -55,7 +55,8 @@ func (m *Merged) someSeries(of Place, limit int, past bool) (list []SeriesSummar
 // Has reports whether an object has a metric at any origin, by its kind (metric.NoKind: it has
 // not), and whether the metric has a live series with these labels, which are sorted.
 func (m *Merged) Has(o *metric.Object, name string, labels []metric.Label) (kind metric.Kind, series bool) {
-	key, packed := index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, string(metric.AppendLabels(nil, labels))
+	key, packed := index.Key{Resource: o.Resource, Namespace: o.Namespace,
+		Name: name}, string(metric.AppendLabels(nil, labels))
 	same := metric.ObjectFilter{Match: func(one metric.Object) bool { return one.UID == o.UID }}
 	buffer, sources := index.BufferFor(0), m.sources()
 	defer buffer.Release()

@@ -101,7 +101,10 @@ func (m *Merged) Listed(limit int) []metric.Discovered {
 	slices.SortFunc(all, func(a, b metric.Discovered) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
-	all = slices.CompactFunc(all, func(a, b metric.Discovered) bool { return a.Resource == b.Resource && a.Name == b.Name })
+	all = slices.CompactFunc(all, func(a, b metric.Discovered) bool {
+		return a.Resource == b.Resource &&
+			a.Name == b.Name
+	})
 	external, _ := slices.BinarySearchFunc(all, limit, func(one metric.Discovered, _ int) int {
 		if one.Resource == "" {
 			return -1

@@ -239,7 +239,8 @@ func (r *mergedRead) nextOfOne(s *source) []part {
 func (r *mergedRead) nextName() {
 	first := -1
 	for i := range r.sources {
-		if found := r.sources[i].found; len(found) > 0 && (first < 0 || found[0].Entry.Name < r.sources[first].found[0].Entry.Name) {
+		if found := r.sources[i].found; len(found) > 0 &&
+			(first < 0 || found[0].Entry.Name < r.sources[first].found[0].Entry.Name) {
 			first = i
 		}
 	}

@@ -43,7 +43,8 @@ func (r *mergedRead) chooseKinds(own *Table, q *metric.Query, key index.Key) (k 
 
 // choose chooses among the kinds that objects have, and warns if some objects are absent. kind is
 // that of the first object.
-func (m *kindConflicts) choose(q *metric.Query, key index.Key, kind metric.Kind, objects, born *index.KindCounts, now window.Moment) (metric.Kind, kindSet) {
+func (m *kindConflicts) choose(q *metric.Query, key index.Key, kind metric.Kind, objects, born *index.KindCounts,
+	now window.Moment) (metric.Kind, kindSet) {
 	kinds := ranked(objects, born)
 	if len(kinds) > 0 {
 		kind = kinds[0]

@@ -98,7 +98,8 @@ func (t *Table) exactly(o metric.Object, name string, sets []metric.Labels) (fou
 // seriesOf finds the entries of a metric of one object, matched by UID too.
 func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
 	same := func(other metric.Object) bool { return other == o }
-	return t.index.FindObject(index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, o.Name, metric.ObjectFilter{Match: same}, new(index.Buffer))
+	return t.index.FindObject(index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}, o.Name,
+		metric.ObjectFilter{Match: same}, new(index.Buffer))
 }
 
 // Idle returns the time since the last sample of a metric of an object, or 0 if there is no such

@@ -53,7 +53,8 @@ func readClock(data []byte) (s savedClock, err error) {
 	d := blob.Decoder{Rest: data}
 	s.version = d.Byte()
 	if d.Err == nil && (s.version < oldestFormat || s.version > replicaFormat) {
-		return s, fmt.Errorf("table format %d is not known; this version reads %d to %d", s.version, oldestFormat, replicaFormat)
+		return s, fmt.Errorf("table format %d is not known; this version reads %d to %d", s.version,
+			oldestFormat, replicaFormat)
 	}
 	s.at, s.life.Wall = time.Duration(d.Uvarint()), time.Unix(0, d.Varint())
 	s.seed = d.Uint64()
@@ -73,7 +74,8 @@ func readClock(data []byte) (s savedClock, err error) {
 	case replicaSeconds, replicaFormat:
 		s.readPauses(&d)
 	}
-	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 || s.life.Life > window.LongestLife || s.life.Up < 0 {
+	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 ||
+		s.life.Life > window.LongestLife || s.life.Up < 0 {
 		return s, fmt.Errorf("clock: %w", blob.ErrDamaged)
 	}
 	if len(s.windows) == 0 || slices.Min(s.windows) < minWindow || slices.Max(s.windows) > maxWindow {
@@ -150,7 +152,8 @@ func (t *Table) restorerOf(block int, now window.Moment) (*restorer, error) {
 		return nil, fmt.Errorf("block %d: there is no memory for it", block)
 	}
 	r := &restorer{t: t, index: uint32(block), b: t.blocks.at[block].Load(), now: now}
-	r.Restorer = kind.Restorer{Env: &t.Env, SameWindows: t.sameWindows, Reader: window.Reader{Logs: t.Logs, Clock: t.Clock, Today: now.Tick}}
+	r.Restorer = kind.Restorer{Env: &t.Env, SameWindows: t.sameWindows,
+		Reader: window.Reader{Logs: t.Logs, Clock: t.Clock, Today: now.Tick}}
 	for _, s := range t.written {
 		r.Strides = append(r.Strides, s.Stride)
 	}
@@ -269,7 +272,8 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		return
 	}
 	entry := looseEntry(form.Key(), object, k)
-	r.fill(place, state, newcomer{entry: entry, labels: labels.Packed(), born: born, created: created, seen: r.now.Stamp()})
+	r.fill(place, state, newcomer{entry: entry, labels: labels.Packed(), born: born, created: created,
+		seen: r.now.Stamp()})
 }
 
 // looseEntry returns an entry that is not in the index. A restored series has one until it is filed

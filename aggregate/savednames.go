@@ -77,7 +77,8 @@ func (s *nameReader) next(d *blob.Decoder) (i birth) {
 		}
 		i.created = uint32(s.created)
 	}
-	i.object.Resource, i.object.Namespace, i.name = readShared(d, &s.shared), readShared(d, &s.shared), readShared(d, &s.shared)
+	i.object.Resource, i.object.Namespace, i.name = readShared(d, &s.shared), readShared(d,
+		&s.shared), readShared(d, &s.shared)
 	i.object.Name, i.object.UID, i.labels = readShared(d, &s.objects), readShared(d, &s.objects), readShared(d, &s.shared)
 	return i
 }

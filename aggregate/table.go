@@ -99,7 +99,8 @@ func New(c Config, describe Describer, log *slog.Logger) *Table {
 func newTable(c Config, describe Describer, log *slog.Logger, clock *window.Clock, aliases *lookup.Aliases) *Table {
 	spans := window.NewSpans(c.Windows, clock.Tick)
 	t := &Table{
-		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock, Spans: spans, Replicated: c.Replicated, Histograms: c.Histograms},
+		config: c, describe: describe, admission: unlimited{}, observer: noObserver{}, Env: kind.Env{Clock: clock,
+			Spans: spans, Replicated: c.Replicated, Histograms: c.Histograms},
 		aliases: aliases, blocks: blocks{pages: memory.NewArena(maxBlocks * pageBytes)}, canon: lookup.NewSlots(),
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}

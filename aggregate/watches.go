@@ -244,7 +244,8 @@ const mostWatched = 4096
 // Watch watches the series that Objects or, without a resource, External would read. Look calls changed
 // if one of them may have changed, begun or ended. It may report a change that is none.
 func (w *Watches) Watch(q metric.Query, changed func()) *Watch {
-	one := &Watch{watches: w, query: q, changed: changed, keys: []index.Key{{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}}}
+	one := &Watch{watches: w, query: q, changed: changed,
+		keys: []index.Key{{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}}}
 	if q.Resource == "" {
 		one.query.Object = ""
 		if q.Namespace != "" {

@@ -26,7 +26,8 @@ func measureAllPods(ctx context.Context, m *measurement) (figures []Figure, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	lines, err := m.startBackground(ctx, s.server, Scenario{PerDatagram: 24, Seed: 22, series: newPodCounters(pods, 1)}, 1000)
+	lines, err := m.startBackground(ctx, s.server, Scenario{PerDatagram: 24, Seed: 22, series: newPodCounters(pods, 1)},
+		1000)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,8 @@ func measureAllPods(ctx context.Context, m *measurement) (figures []Figure, err 
 	if err != nil {
 		return nil, err
 	}
-	figures = append(figures, Figure{Name: "memory_before", Unit: "MiB", Value: mebibytes(before.AnonBytes + before.FileBytes)})
+	figures = append(figures, Figure{Name: "memory_before", Unit: "MiB",
+		Value: mebibytes(before.AnonBytes + before.FileBytes)})
 	for _, as := range []struct {
 		name, media string
 		aim         Aim
@@ -99,7 +101,8 @@ func (c *clusterServer) timeAllPods(ctx context.Context, request []byte, reads i
 			return nil, 0, err
 		}
 		if got != want {
-			return nil, 0, fmt.Errorf("%w:\nan answer has %d pods with the sum %d; must be %d and %d", ErrUnaccounted, got.items, got.sum, want.items, want.sum)
+			return nil, 0, fmt.Errorf("%w:\nan answer has %d pods with the sum %d; must be %d and %d", ErrUnaccounted, got.items,
+				got.sum, want.items, want.sum)
 		}
 		size = len(body)
 		if err := rest(ctx, allPodsPause); err != nil {

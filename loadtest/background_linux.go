@@ -23,7 +23,8 @@ type background struct {
 }
 
 // startBackground sends every series once, then lines of random series at the rate.
-func (m *measurement) startBackground(ctx context.Context, s *server, load Scenario, perSecond int) (*background, error) {
+func (m *measurement) startBackground(ctx context.Context, s *server, load Scenario,
+	perSecond int) (*background, error) {
 	sender, err := newFlood(newFloodLoad(load), 1, s.udp)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,8 @@ func (m *measurement) startRounds(ctx context.Context, s *server, load Scenario,
 	return m.startFlood(ctx, s, load, sender, perSecond)
 }
 
-func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, sender *flood, perSecond int) (_ *background, err error) {
+func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, sender *flood,
+	perSecond int) (_ *background, err error) {
 	b := &background{m: m, s: s, scenario: load, sender: sender, ended: make(chan struct{})}
 	if err := b.warmUp(ctx); err != nil {
 		return nil, errors.Join(err, sender.close())
@@ -58,7 +60,8 @@ func (m *measurement) startFlood(ctx context.Context, s *server, load Scenario, 
 
 // warmUp sends every series once and waits until the server has read them.
 func (b *background) warmUp(ctx context.Context) (err error) {
-	how := warmUp{lines: b.scenario.series.size(), perSecond: warmUpRate, look: warmUpLook, wait: keepingUp(b.s.udp, warmUpQueue)}
+	how := warmUp{lines: b.scenario.series.size(), perSecond: warmUpRate, look: warmUpLook,
+		wait: keepingUp(b.s.udp, warmUpQueue)}
 	if b.scenario.PerDatagram == 1 {
 		how.perSecond = singleWarmUpRate
 	}

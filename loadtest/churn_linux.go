@@ -82,7 +82,8 @@ type birth struct {
 
 func (b birth) figures(prefix string) []Figure {
 	return []Figure{
-		{Name: prefix + "new_series_on_a_core", Unit: "series/s", Value: b.series / b.cpu.Seconds(), Aim: Aim{Least: 500_000}},
+		{Name: prefix + "new_series_on_a_core", Unit: "series/s", Value: b.series / b.cpu.Seconds(),
+			Aim: Aim{Least: 500_000}},
 		{Name: prefix + "new_series_rate", Unit: "series/s", Value: b.series / b.taking.Seconds()},
 		{Name: prefix + "known_line_wait_p50", Unit: "ms", Value: b.known.quantile(0.5)},
 		{Name: prefix + "known_line_wait_p99", Unit: "ms", Value: b.known.quantile(0.99)},
@@ -175,7 +176,8 @@ func (c *churn) check(ctx context.Context) error {
 		return err
 	}
 	if q.drops > 0 {
-		return fmt.Errorf("%w: %d datagrams were dropped though the queue was kept short: the machine is too busy", ErrUnaccounted, q.drops)
+		return fmt.Errorf("%w: %d datagrams were dropped though the queue was kept short: the machine is too busy",
+			ErrUnaccounted, q.drops)
 	}
 	b := &accounting{warmUp: packing{1: c.probes}, load: c.sent}
 	parts := c.set().parts()
@@ -204,6 +206,8 @@ func (c *churn) awaitGone(ctx context.Context) (Figure, error) {
 		return Figure{}, err
 	}
 	after, err := readCPU(c.server.pid())
-	c.note("Series expired %s after their last sample; their time to live is %s.", time.Since(start).Round(time.Second), churnTTL)
-	return Figure{Name: "cpu_ns_per_gone_series", Unit: "ns", Value: float64(after.total-before.total) / float64(size)}, err
+	c.note("Series expired %s after their last sample; their time to live is %s.",
+		time.Since(start).Round(time.Second), churnTTL)
+	return Figure{Name: "cpu_ns_per_gone_series", Unit: "ns",
+		Value: float64(after.total-before.total) / float64(size)}, err
 }

@@ -54,10 +54,12 @@ func startStandIn(pods podSet) (*fakeAPIServer, error) {
 	s := &fakeAPIServer{pods: pods, ended: make(chan struct{})}
 	s.resources = []fakeResource{
 		{path: "/api/v1", name: "pods", kind: "Pod", size: pods.size(), append: pods.appendPod},
-		{path: "/api/v1", name: "namespaces", kind: "Namespace", clusterScoped: true, size: pods.namespaces, append: pods.appendNamespace},
-		{path: "/api/v1", name: "configmaps", kind: "ConfigMap", under: "kube-system", size: 1, append: func(dst []byte, _ int) []byte {
-			return append(dst, frontProxyConfig(authority)...)
-		}},
+		{path: "/api/v1", name: "namespaces", kind: "Namespace", clusterScoped: true, size: pods.namespaces,
+			append: pods.appendNamespace},
+		{path: "/api/v1", name: "configmaps", kind: "ConfigMap", under: "kube-system", size: 1,
+			append: func(dst []byte, _ int) []byte {
+				return append(dst, frontProxyConfig(authority)...)
+			}},
 		{path: "/api/v1", name: "services", kind: "Service"},
 		{path: "/api/v1", name: "limitranges", kind: "LimitRange"},
 		{path: "/apis/apps/v1", name: "deployments", kind: "Deployment"},
@@ -180,7 +182,8 @@ func (s *fakeAPIServer) discover(w http.ResponseWriter, path string) {
 	for i := range s.resources {
 		r := &s.resources[i]
 		if r.path == path {
-			resources = append(resources, named{"name": r.name, "kind": r.kind, "namespaced": !r.clusterScoped, "verbs": []string{"get", "list", "watch"}})
+			resources = append(resources, named{"name": r.name, "kind": r.kind, "namespaced": !r.clusterScoped,
+				"verbs": []string{"get", "list", "watch"}})
 		}
 		of, isGroup := strings.CutPrefix(r.path, "/apis/")
 		if group, version, _ := strings.Cut(of, "/"); isGroup && !seen[of] {
@@ -211,7 +214,8 @@ func (s *fakeAPIServer) discover(w http.ResponseWriter, path string) {
 func frontProxyConfig(authority string) string {
 	text, err := json.Marshal(map[string]any{
 		"kind": "ConfigMap", "apiVersion": "v1",
-		"metadata": map[string]string{"name": "extension-apiserver-authentication", "namespace": "kube-system", "uid": "1", "resourceVersion": "1"},
+		"metadata": map[string]string{"name": "extension-apiserver-authentication", "namespace": "kube-system", "uid": "1",
+			"resourceVersion": "1"},
 		"data": map[string]string{
 			"requestheader-client-ca-file": authority, "requestheader-allowed-names": `["front-proxy-client"]`,
 			"requestheader-username-headers": `["X-Remote-User"]`, "requestheader-group-headers": `["X-Remote-Group"]`,

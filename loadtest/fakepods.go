@@ -51,5 +51,6 @@ func (p podSet) appendPod(dst []byte, pod int) []byte {
 // appendNamespace appends a namespace's metadata: clients ask for nothing else.
 func (p podSet) appendNamespace(dst []byte, n int) []byte {
 	return fmt.Appendf(dst, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":%q,`+
-		`"uid":"00000000-0000-4000-9000-%012x","resourceVersion":"1","creationTimestamp":"2025-01-01T00:00:00Z"}}`, podNamespace(n), n)
+		`"uid":"00000000-0000-4000-9000-%012x","resourceVersion":"1","creationTimestamp":"2025-01-01T00:00:00Z"}}`,
+		podNamespace(n), n)
 }

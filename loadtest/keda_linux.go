@@ -129,7 +129,8 @@ func (k *scalerClient) openTriggers(ctx context.Context, count int) (zeros []zer
 			}
 		}
 		one.activations, err = client.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
-			Name: one.metric, Namespace: "default", ScalerMetadata: map[string]string{"metric": one.metric + ":last", "target": "10", "absent": "0"},
+			Name: one.metric, Namespace: "default", ScalerMetadata: map[string]string{"metric": one.metric + ":last",
+				"target": "10", "absent": "0"},
 		})
 		if err != nil {
 			return nil, err

@@ -32,10 +32,14 @@ const mixedLines = 24
 
 func newMixed(namespaces, pods int) mixed {
 	return mixed{namespaces, pods, []mixedKind{
-		{name: "counters", metric: "http.requests", stat: "total", metrics: 20, variants: 5, seriesOfVariants: 5, share: 12, suffix: "c"},
-		{name: "gauges", metric: "queue.depth", stat: "last", metrics: 40, variants: 1, seriesOfVariants: 1, share: 4, suffix: "g", worth: gaugeWorth},
-		{name: "timers", metric: "http.latency", stat: "count:1m", metrics: 8, variants: 1, seriesOfVariants: 1, share: 7, suffix: "ms", windowed: true},
-		{name: "sets", metric: "http.users", stat: "unique:1m", metrics: 2, variants: 4, seriesOfVariants: 1, share: 1, suffix: "s", worth: setWorth, windowed: true},
+		{name: "counters", metric: "http.requests", stat: "total", metrics: 20, variants: 5, seriesOfVariants: 5,
+			share: 12, suffix: "c"},
+		{name: "gauges", metric: "queue.depth", stat: "last", metrics: 40, variants: 1, seriesOfVariants: 1, share: 4,
+			suffix: "g", worth: gaugeWorth},
+		{name: "timers", metric: "http.latency", stat: "count:1m", metrics: 8, variants: 1, seriesOfVariants: 1, share: 7,
+			suffix: "ms", windowed: true},
+		{name: "sets", metric: "http.users", stat: "unique:1m", metrics: 2, variants: 4, seriesOfVariants: 1, share: 1,
+			suffix: "s", worth: setWorth, windowed: true},
 	}}
 }
 

@@ -21,7 +21,8 @@ var persistenceScenario = Scenario{
 var neverPersist = []string{"--min-free-disk", "1000000GiB"}
 
 func measurePersistence(ctx context.Context, m *measurement) ([]Figure, error) {
-	load, perSecond, during := Scenario{PerDatagram: 24, Seed: 25, series: newTaggedCounters(50, 5, 600, 5)}, 75_000, 30*time.Second
+	load, perSecond, during := Scenario{PerDatagram: 24, Seed: 25,
+		series: newTaggedCounters(50, 5, 600, 5)}, 75_000, 30*time.Second
 	if m.Short {
 		load.series, perSecond, during = newTaggedCounters(12, 2, 100, 5), 6_000, 2*time.Second
 	}
@@ -61,7 +62,8 @@ type persisted struct {
 	lag       float64 // seconds, at most
 }
 
-func (m *measurement) persist(ctx context.Context, load Scenario, perSecond int, during time.Duration, end func(*server) error, args ...string) (p persisted, err error) {
+func (m *measurement) persist(ctx context.Context, load Scenario, perSecond int, during time.Duration,
+	end func(*server) error, args ...string) (p persisted, err error) {
 	s, err := m.startServer(ctx, args...)
 	if err != nil {
 		return p, err

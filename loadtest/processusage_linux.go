@@ -43,7 +43,8 @@ func readCPU(pid int) (sum cpuTime, err error) {
 }
 
 func readOneCPU(pid int) (c cpuTime, err error) {
-	for clock, into := range map[int32]*time.Duration{clockUserAndSystem: &c.all, clockUser: &c.user, clockExact: &c.total} {
+	for clock, into := range map[int32]*time.Duration{clockUserAndSystem: &c.all, clockUser: &c.user,
+		clockExact: &c.total} {
 		var t unix.Timespec
 		if err := unix.ClockGettime(^int32(pid)<<3|clock, &t); err != nil {
 			return cpuTime{}, fmt.Errorf("CPU clock of process %d: %w", pid, os.NewSyscallError("clock_gettime", err))
@@ -72,7 +73,8 @@ func readMemory(pid int) (sum Memory, err error) {
 		if err != nil && i == 0 {
 			return Memory{}, err
 		}
-		sum.PeakBytes, sum.AnonBytes, sum.FileBytes = sum.PeakBytes+m.PeakBytes, sum.AnonBytes+m.AnonBytes, sum.FileBytes+m.FileBytes
+		sum.PeakBytes, sum.AnonBytes, sum.FileBytes = sum.PeakBytes+m.PeakBytes, sum.AnonBytes+
+			m.AnonBytes, sum.FileBytes+m.FileBytes
 	}
 	return sum, nil
 }
@@ -85,7 +87,8 @@ func readOneMemory(pid int) (Memory, error) {
 		return Memory{}, err
 	}
 	var m Memory
-	for field, into := range map[string]*int64{"VmHWM:": &m.PeakBytes, "RssAnon:": &m.AnonBytes, "RssFile:": &m.FileBytes} {
+	for field, into := range map[string]*int64{"VmHWM:": &m.PeakBytes, "RssAnon:": &m.AnonBytes,
+		"RssFile:": &m.FileBytes} {
 		_, rest, _ := strings.Cut(string(text), "\n"+field)
 		words := strings.Fields(rest)
 		if len(words) < 2 || words[1] != "kB" {

@@ -79,13 +79,15 @@ func (m *measurement) pushFloor(ctx context.Context, sizes pushSizes, perSecond 
 		return nil, err
 	}
 	if counted.Requests != book.pushed || counted.Bytes != book.pushed*int64(newPushRequest().body) {
-		return nil, fmt.Errorf("%w:\nfloor: %d pushes were answered, and it counted %d with %d bytes", ErrUnaccounted, book.pushed, counted.Requests, counted.Bytes)
+		return nil, fmt.Errorf("%w:\nfloor: %d pushes were answered, and it counted %d with %d bytes", ErrUnaccounted,
+			book.pushed, counted.Requests, counted.Bytes)
 	}
 	figures := append(flat.figures("floor_", Aim{}), Figure{Name: "floor_client_busy", Value: flat.clientBusy})
 	return append(figures, times.figures("floor_time_at_same_rate", Aim{})...), nil
 }
 
-func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes pushSizes, perSecond float64) (f flatOut, times durations, err error) {
+func (m *measurement) timeFloor(ctx context.Context, p *pushers, pid int, sizes pushSizes,
+	perSecond float64) (f flatOut, times durations, err error) {
 	if _, err := p.push(ctx, sizes.groups, 0); err != nil {
 		return f, nil, err
 	}

@@ -26,9 +26,11 @@ type pushSizes struct {
 
 func pushSizesOf(short bool) pushSizes {
 	if short {
-		return pushSizes{groups: 200, connections: 8, flatOut: 2_000, paced: 1_000, present: []int{10, 100, 1_000}, single: 100}
+		return pushSizes{groups: 200, connections: 8, flatOut: 2_000, paced: 1_000,
+			present: []int{10, 100, 1_000}, single: 100}
 	}
-	return pushSizes{groups: 5_000, connections: 32, flatOut: 500_000, paced: 200_000, present: []int{1_000, 10_000, 100_000}, single: 5_000}
+	return pushSizes{groups: 5_000, connections: 32, flatOut: 500_000, paced: 200_000,
+		present: []int{1_000, 10_000, 100_000}, single: 5_000}
 }
 
 func measurePush(ctx context.Context, m *measurement) ([]Figure, error) {
@@ -118,7 +120,8 @@ func (m *measurement) timePushes(ctx context.Context, p *pushers, server, pushes
 	cpu := after.server.total - before.server.total
 	return flatOut{
 		perSecond: float64(pushes) / took.Seconds(), cpu: cpu / time.Duration(pushes),
-		serverBusy: cpu.Seconds() / took.Seconds(), clientBusy: (after.client.total - before.client.total).Seconds() / took.Seconds(),
+		serverBusy: cpu.Seconds() / took.Seconds(),
+		clientBusy: (after.client.total - before.client.total).Seconds() / took.Seconds(),
 	}, nil
 }
 
@@ -150,7 +153,8 @@ func (m *measurement) pushAmong(ctx context.Context, sizes pushSizes) (figures [
 	return figures, auditPushes(ctx, s, book)
 }
 
-func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *pushTotals, groups int, sizes pushSizes) (_ []Figure, err error) {
+func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *pushTotals, groups int,
+	sizes pushSizes) (_ []Figure, err error) {
 	many, err := openPushers(s.http, sizes.connections, groups, book)
 	if err != nil {
 		return nil, err
@@ -181,7 +185,8 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 		return nil, err
 	}
 	name := fmt.Sprintf("push_among_%d", groups)
-	cpu := Figure{Name: name + "_cpu", Unit: "µs", Value: microseconds((after.total - before.total) / time.Duration(sizes.single))}
+	cpu := Figure{Name: name + "_cpu", Unit: "µs",
+		Value: microseconds((after.total - before.total) / time.Duration(sizes.single))}
 	return append(times.figures(name, Aim{}), cpu), nil
 }
 
@@ -204,12 +209,14 @@ func auditPushes(ctx context.Context, s *server, book *pushTotals) error {
 		return err
 	}
 	samples := samplesAPush * book.pushed
-	if int64(answered) != book.pushed || entered.received != samples || entered.applied != samples || entered.rejected != 0 {
+	if int64(answered) != book.pushed || entered.received != samples || entered.applied != samples ||
+		entered.rejected != 0 {
 		return fmt.Errorf("%w:\n%d pushes of %d samples were answered; the server says that it answered %.0f, received %d samples, applied %d and rejected %d",
 			ErrUnaccounted, book.pushed, samplesAPush, answered, entered.received, entered.applied, entered.rejected)
 	}
 	if sum != book.sum() {
-		return fmt.Errorf("%w:\nthe last pushes of all groups add up to %d, and the groups to %d", ErrUnaccounted, book.sum(), sum)
+		return fmt.Errorf("%w:\nthe last pushes of all groups add up to %d, and the groups to %d",
+			ErrUnaccounted, book.sum(), sum)
 	}
 	return nil
 }

@@ -93,7 +93,8 @@ func awaitEmpty(ctx context.Context, address netip.AddrPort) (queue, error) {
 			return q, err
 		}
 		if time.Now().After(deadline) {
-			return q, fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting, address, quietTimeout)
+			return q, fmt.Errorf("%d bytes still wait at %s after %s: the server does not read", q.waiting,
+				address, quietTimeout)
 		}
 		if err := rest(ctx, quietPoll); err != nil {
 			return q, err

@@ -82,7 +82,8 @@ type received struct {
 	sent            float64 // bytes per second to the other
 }
 
-func (m *measurement) receive(ctx context.Context, sizes replicaSizes, load Scenario, replicas int) (r received, err error) {
+func (m *measurement) receive(ctx context.Context, sizes replicaSizes, load Scenario,
+	replicas int) (r received, err error) {
 	all, err := m.startReplicas(ctx, replicas)
 	if err != nil {
 		return r, err
@@ -246,7 +247,8 @@ func measureJoin(ctx context.Context, m *measurement) (_ []Figure, err error) {
 	return []Figure{
 		{Name: "ready", Unit: "s", Value: ready.Seconds()},
 		{Name: "joined", Unit: "s", Value: joined.Seconds(), Aim: Aim{Most: 5}},
-		{Name: "shadow_bytes", Unit: "B", Value: max(float64(memory.AnonBytes-empty), 0) / float64(load.Series()), Aim: Aim{Most: 150}},
+		{Name: "shadow_bytes", Unit: "B", Value: max(float64(memory.AnonBytes-empty), 0) / float64(load.Series()),
+			Aim: Aim{Most: 150}},
 		{Name: "peak", Unit: "MiB", Value: mebibytes(memory.PeakBytes)},
 	}, nil
 }

@@ -29,7 +29,8 @@ type restartLoad struct {
 }
 
 func restartLoadOf(short bool) restartLoad {
-	load := restartLoad{Scenario{PerDatagram: 24, Seed: 24, series: newTaggedCounters(50, 5, 600, 5)}, 75_000, 10 * time.Second}
+	load := restartLoad{Scenario{PerDatagram: 24, Seed: 24, series: newTaggedCounters(50, 5, 600, 5)},
+		75_000, 10 * time.Second}
 	if short {
 		load.series, load.perSecond, load.until = newTaggedCounters(10, 2, 100, 2), 20_000, time.Second
 	}
@@ -79,7 +80,8 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 	}
 	sum, err := total(ctx, again.client, again.http, load.paths())
 	if err == nil && sum != applied {
-		err = fmt.Errorf("%w:\nthe sum of all series after a clean end is %d; must be %d, as before", ErrUnaccounted, sum, applied)
+		err = fmt.Errorf("%w:\nthe sum of all series after a clean end is %d; must be %d, as before",
+			ErrUnaccounted, sum, applied)
 	}
 	if err != nil {
 		return nil, errors.Join(err, again.terminate())
@@ -91,7 +93,8 @@ func measureRestart(ctx context.Context, m *measurement) (figures []Figure, err 
 
 // killAndRestart kills the server under load, starts another in the same folder, and counts the
 // missing lines.
-func (m *measurement) killAndRestart(ctx context.Context, s *server, load restartLoad, applied, first int64) ([]Figure, error) {
+func (m *measurement) killAndRestart(ctx context.Context, s *server, load restartLoad, applied,
+	first int64) ([]Figure, error) {
 	m.step("sending lines, then killing the server")
 	sent, err := load.floodUntilKilled(ctx, s)
 	if err != nil {
@@ -159,7 +162,8 @@ func (r restarted) figures(name string) []Figure {
 
 // startAgain starts a server in the folder of another. It reads a metric, whose sum must not be
 // less than atLeast.
-func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoad, atLeast int64) (_ *server, r restarted, err error) {
+func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoad,
+	atLeast int64) (_ *server, r restarted, err error) {
 	begun := time.Now()
 	again, err := m.startServerIn(ctx, s.dir)
 	if err != nil {
@@ -170,7 +174,8 @@ func (m *measurement) startAgain(ctx context.Context, s *server, load restartLoa
 	path := load.paths()[:1]
 	sum, err := total(ctx, again.client, again.http, path)
 	if err == nil && sum < atLeast {
-		err = fmt.Errorf("%w:\n%s has the sum %d after the restart; must be at least %d, as before", ErrUnaccounted, path[0], sum, atLeast)
+		err = fmt.Errorf("%w:\n%s has the sum %d after the restart; must be at least %d, as before", ErrUnaccounted,
+			path[0], sum, atLeast)
 	}
 	if err != nil {
 		return nil, r, errors.Join(err, again.terminate())

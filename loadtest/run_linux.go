@@ -49,7 +49,8 @@ func nothingTaken(who string, t Taken) error {
 
 // subject returns the Sluice server as the receiver of the load.
 func (m *measurement) subject(s *server) subject {
-	return subject{child: s.child, what: "server", udp: s.udp, warmUpLines: m.scenario.series.size(), warmUpRate: m.warmUpRate()}
+	return subject{child: s.child, what: "server", udp: s.udp, warmUpLines: m.scenario.series.size(),
+		warmUpRate: m.warmUpRate()}
 }
 
 func (m *measurement) warmUpRate() int {
@@ -96,7 +97,8 @@ func (m *measurement) measureFloor(ctx context.Context, way string) (_ Taken, er
 	if err != nil {
 		return Taken{}, err
 	}
-	b := floorAccounting{warmUp: sent.warmUp, load: sent.load, received: counted.Lines, kernelDrops: taken.DroppedDatagrams}
+	b := floorAccounting{warmUp: sent.warmUp, load: sent.load, received: counted.Lines,
+		kernelDrops: taken.DroppedDatagrams}
 	if err := b.check(); err != nil {
 		return Taken{}, fmt.Errorf("%w:\n%w", ErrUnaccounted, err)
 	}

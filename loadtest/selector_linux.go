@@ -72,7 +72,8 @@ func (m *measurement) readSelected(ctx context.Context, sizes selectorSizes, all
 		return nil, err
 	}
 	name := fmt.Sprintf("selected_among_%d", all)
-	return append(times.figures(name, Aim{Most: 10}), Figure{Name: name + "_reads", Value: float64(len(times))}, Figure{Name: name + "_lines_per_second", Unit: "lines/s", Value: perSecond},
+	return append(times.figures(name, Aim{Most: 10}), Figure{Name: name + "_reads", Value: float64(len(times))},
+		Figure{Name: name + "_lines_per_second", Unit: "lines/s", Value: perSecond},
 		Figure{Name: name + "_dropped_datagrams", Value: float64(drops)}), nil
 }
 
@@ -84,7 +85,8 @@ func (c *clusterServer) timeSelected(ctx context.Context, sizes selectorSizes) (
 	defer closing(api, &err)
 	request := getRequest(podsPath(podMetric(0))+"?labelSelector="+url.QueryEscape(selectedPods), jsonMedia)
 	var times durations
-	for end := time.Now().Add(readingTime); len(times) < sizes.reads && (len(times) < leastReads || time.Now().Before(end)); {
+	for end := time.Now().Add(readingTime); len(times) < sizes.reads &&
+		(len(times) < leastReads || time.Now().Before(end)); {
 		begun := time.Now()
 		body, err := api.ask200(request)
 		if err != nil {

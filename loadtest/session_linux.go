@@ -94,12 +94,14 @@ const (
 
 // getRequest prepares a GET.
 func getRequest(path, accept string) []byte {
-	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\n\r\n", path, apiToken, accept)
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nAccept: %s\r\n\r\n",
+		path, apiToken, accept)
 }
 
 // bodyRequest prepares a request with a body.
 func bodyRequest(method, path, body string) []byte {
-	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", method,
+		path, len(body), body)
 }
 
 // closing closes c and joins the error.

@@ -86,7 +86,8 @@ type stalled struct {
 	silence, caughtUp time.Duration
 }
 
-func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server, disk *stallingDisk) (seen stalled, err error) {
+func (sizes stallSizes) watch(ctx context.Context, m *measurement, s *server,
+	disk *stallingDisk) (seen stalled, err error) {
 	m.step("sending lines")
 	if err := rest(ctx, sizes.before); err != nil {
 		return seen, err

@@ -138,7 +138,8 @@ func (r *Result) writeFigures(b *strings.Builder) {
 				aim = f.Aim.String() + " met"
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Name, formatFigure(f.Median), formatFigure(f.Min), formatFigure(f.Max), f.Unit, aim)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Name, formatFigure(f.Median), formatFigure(f.Min),
+			formatFigure(f.Max), f.Unit, aim)
 	}
 	_ = w.Flush()
 }

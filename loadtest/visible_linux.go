@@ -51,7 +51,8 @@ func measureVisible(ctx context.Context, m *measurement) (figures []Figure, err 
 	figures = append(udp.visible.figures("udp", Aim{Most: 10}), http.visible.figures("http", Aim{Most: 10})...)
 	reads := append(udp.reads, http.reads...)
 	return append(append(figures, reads.figures("one_read", Aim{})...),
-		Figure{Name: "lines_per_second", Unit: "lines/s", Value: sent}, Figure{Name: "dropped_datagrams", Value: float64(drops)}), nil
+		Figure{Name: "lines_per_second", Unit: "lines/s", Value: sent}, Figure{Name: "dropped_datagrams",
+			Value: float64(drops)}), nil
 }
 
 // probed are the times of one protocol.
@@ -124,7 +125,8 @@ func (p *probed) once(ctx context.Context, api *session, metric string, value in
 			return nil
 		}
 		if now.Sub(begun) > visibleTimeout {
-			return fmt.Errorf("%s: %d is not visible after %s; the last answer was %d %.200s", metric, value, visibleTimeout, status, body)
+			return fmt.Errorf("%s: %d is not visible after %s; the last answer was %d %.200s", metric, value,
+				visibleTimeout, status, body)
 		}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -180,7 +180,8 @@ func (n Number) Append(dst []byte) []byte {
 // of ten are exact float64s, so their quotient is the nearest float64.
 const maxSplitPlaces = 15
 
-var powersOfTen = [maxSplitPlaces + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+var powersOfTen = [maxSplitPlaces + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+	1e12, 1e13, 1e14, 1e15}
 
 // SplitDecimal splits a decimal number into the two parts of a Sample, without rounding the whole
 // part to a float64. It takes the digits before and after the point, and a power of ten. It returns

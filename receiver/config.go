@@ -97,7 +97,8 @@ func (c Config) Validate() error {
 		faults.AddNested(path, l.validate())
 		key := l.Network + " " + l.Address
 		if first, twice := seen[key]; twice && !l.anyPort() {
-			faults.Add(path+"Address", "is %q, which is also %s", l.Address, config.Field(fmt.Sprintf("Listeners[%d].Address", first)))
+			faults.Add(path+"Address", "is %q, which is also %s", l.Address,
+				config.Field(fmt.Sprintf("Listeners[%d].Address", first)))
 		}
 		seen[key] = i
 	}

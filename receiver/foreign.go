@@ -34,7 +34,8 @@ var (
 	// PROXY protocol. No StatsD line has a name with control characters.
 	otherStarts = map[string]foreign{
 		"\x16\x03": tlsHello, "\r\n\r\n\x00\r\nQUIT\n": proxyHeader,
-		"PROXY TCP4 ": proxyHeader, "PROXY TCP6 ": proxyHeader, "PROXY UNKNOWN\r\n": proxyHeader, "PROXY UNKNOWN ": proxyHeader,
+		"PROXY TCP4 ": proxyHeader, "PROXY TCP6 ": proxyHeader, "PROXY UNKNOWN\r\n": proxyHeader,
+		"PROXY UNKNOWN ": proxyHeader,
 	}
 )
 

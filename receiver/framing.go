@@ -119,7 +119,8 @@ func (f *packetFramer) add(n int) error {
 		if most := int64(len(f.buffer) - frameHeader); length > most {
 			f.in.reject(statsd.Fault{Reason: metric.TooLong}, 0, data)
 			f.unfinished = 0
-			return fmt.Errorf("announced packet length is %d bytes; must be at most %d (the length is 4 bytes, little-endian)", length, most)
+			return fmt.Errorf("announced packet length is %d bytes; must be at most %d (the length is 4 bytes, little-endian)",
+				length, most)
 		}
 		end := frameHeader + int(length)
 		if len(data) < end {

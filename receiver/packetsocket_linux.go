@@ -47,7 +47,8 @@ type mmsghdr struct {
 }
 
 func (s *packetSocket) makeBuffers() (err error) {
-	s.memory, err = unix.Mmap(-1, 0, batchSize*packetStride, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	s.memory, err = unix.Mmap(-1, 0, batchSize*packetStride, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}

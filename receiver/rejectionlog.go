@@ -40,7 +40,8 @@ func (c *rejectionLog) rejected(fault statsd.Fault, offset int, line []byte, s *
 	if !ok {
 		return
 	}
-	args := []any{"reason", reason.String(), "why", metric.MaskAbout(c.why(&fault, line, s), line), "offset", offset, "line", metric.Excerpt(line)}
+	args := []any{"reason", reason.String(), "why", metric.MaskAbout(c.why(&fault, line, s), line), "offset", offset,
+		"line", metric.Excerpt(line)}
 	if s != nil && s.Sender != nil {
 		args = append(args, "from", s.Sender.String())
 	}
@@ -59,7 +60,8 @@ func (c *rejectionLog) why(fault *statsd.Fault, line []byte, s *metric.Sample) s
 
 // remember records a rejected line, which stands for weight lines.
 func (c *rejectionLog) remember(fault *statsd.Fault, line []byte, s *metric.Sample, weight uint64) {
-	one := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line, Why: func() string { return c.why(fault, line, s) }}
+	one := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line,
+		Why: func() string { return c.why(fault, line, s) }}
 	one.Metric, _, _ = bytes.Cut(line, []byte{':'})
 	if s != nil {
 		one.Sender = s.Sender

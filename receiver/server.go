@@ -83,7 +83,8 @@ func New(config Config, parts Parts) (*Server, error) {
 func bindError(l Listener, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("cannot listen on %v: the address is in use by another process, such as another StatsD server: %w", l, syscall.EADDRINUSE)
+		return fmt.Errorf("cannot listen on %v: the address is in use by another process, such as another StatsD server: %w",
+			l, syscall.EADDRINUSE)
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
 		return fmt.Errorf("cannot listen on %v: no permission (a port below 1024, or the socket's folder): %w", l, err)
 	}

@@ -204,7 +204,8 @@ func (s *streams) admit(conn streamConn) {
 	if s.stopping { // else shut closes the reading side: the connection has entered
 		_ = conn.CloseRead()
 	}
-	c := &connection{turn: turn{all: s.all}, streams: s, worker: s.workerLocked(), conn: member, from: RemoteAddress(conn.RemoteAddr())}
+	c := &connection{turn: turn{all: s.all}, streams: s, worker: s.workerLocked(), conn: member,
+		from: RemoteAddress(conn.RemoteAddr())}
 	c.open()
 	s.serving.Go(func() {
 		c.serve()

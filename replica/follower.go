@@ -358,7 +358,8 @@ func (f *follower) restartLocked(incarnation uint64, now time.Time) {
 	}
 	f.pending.give(f.pending.bytes)
 	f.restart = restart{
-		incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks), pending: pending{budget: f.pending.budget},
+		incarnation: incarnation, began: now, blocks: blocks, lacking: len(blocks),
+		pending: pending{budget: f.pending.budget},
 	}
 	f.letters.clear()
 	f.cutOff.Store(false)

@@ -38,12 +38,14 @@ var (
 	resyncsDesc = prometheus.NewDesc("sluice_replica_resyncs_total",
 		"Whole blocks of an origin that were applied.", []string{"origin"}, nil)
 	rejectedDesc = prometheus.NewDesc("sluice_replica_rejected_total",
-		"Messages rejected, origins that cannot be followed, and names that two processes have, by reason.", []string{"reason"}, nil)
+		"Messages rejected, origins that cannot be followed, and names that two processes have, by reason.",
+		[]string{"reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (r *Replica) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, cutOffDesc, offsetDesc, sentDesc,
+	for _, d := range []*prometheus.Desc{originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, cutOffDesc,
+		offsetDesc, sentDesc,
 		receivedDesc, gapsDesc, resyncsDesc, rejectedDesc} {
 		ch <- d
 	}

@@ -37,7 +37,8 @@ var (
 	restoreSecondsDesc = prometheus.NewDesc("sluice_store_restore_seconds",
 		"Time that the last start took to check and open the database and to restore from it.", nil, nil)
 	restoredDesc = prometheus.NewDesc("sluice_store_restored_blocks",
-		"Blocks of 1,024 series found at the last start: complete, cut to an earlier state, or failed.", []string{"result"}, nil)
+		"Blocks of 1,024 series found at the last start: complete, cut to an earlier state, or failed.",
+		[]string{"result"}, nil)
 	restoredDocumentsDesc = prometheus.NewDesc("sluice_store_restored_documents",
 		"Documents (pushed groups, and the metrics that each workload has counted) found at the last start: complete or failed.", []string{"result"}, nil)
 	freeDesc = prometheus.NewDesc("sluice_store_disk_free_bytes",

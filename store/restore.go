@@ -176,7 +176,8 @@ func (b *diskBlock) saved() savedBlock {
 
 func readBlock(from database.Reader, blobs *format.Reader, block int) (b diskBlock) {
 	var found bool
-	if b.checkpoint, b.state, found, b.err = blobs.Head(format.AppendBlockKey(nil, format.PrefixCheckpoint, block)); found {
+	if b.checkpoint, b.state, found, b.err = blobs.Head(format.AppendBlockKey(nil,
+		format.PrefixCheckpoint, block)); found {
 		b.found = true
 		b.newest = b.checkpoint.Seq
 		var namesErr error

@@ -107,7 +107,8 @@ func (s *Store) moveToStorageProcess() error {
 // any pause, and changes made meanwhile are written.
 func (s *Store) startFull(ctx context.Context, free uint64) error {
 	began := time.Now()
-	why := fmt.Sprintf("the disk has %s free; opening the database needs %s", mebibytes(free), mebibytes(database.LeastFreeBytes))
+	why := fmt.Sprintf("the disk has %s free; opening the database needs %s", mebibytes(free),
+		mebibytes(database.LeastFreeBytes))
 	err := s.restoreReadOnly(ctx)
 	s.count.restoreNanos.Store(int64(time.Since(began)))
 	switch {

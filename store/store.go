@@ -96,7 +96,8 @@ func Open(ctx context.Context, cfg Config, parts Parts) (*Store, error) {
 	return open(ctx, cfg, parts, database.DefaultPlace(), database.FreeBytes)
 }
 
-func open(ctx context.Context, cfg Config, parts Parts, place database.Place, freeBytes func(string) (uint64, error)) (*Store, error) {
+func open(ctx context.Context, cfg Config, parts Parts, place database.Place,
+	freeBytes func(string) (uint64, error)) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -109,9 +110,10 @@ func open(ctx context.Context, cfg Config, parts Parts, place database.Place, fr
 		documents = NoDocuments{}
 	}
 	s := &Store{
-		cfg: cfg, logger: parts.Logger, table: parts.Table, folder: f, place: place, freeBytes: freeBytes, watchInterval: defaultWatchInterval,
-		opener:    database.Opener{Folder: f, ProbeTimeout: cfg.ProbeTimeout, Logger: parts.Logger},
-		wakeFlush: make(chan struct{}, 1),
+		cfg: cfg, logger: parts.Logger, table: parts.Table, folder: f, place: place, freeBytes: freeBytes,
+		watchInterval: defaultWatchInterval,
+		opener:        database.Opener{Folder: f, ProbeTimeout: cfg.ProbeTimeout, Logger: parts.Logger},
+		wakeFlush:     make(chan struct{}, 1),
 	}
 	s.syncs.ready = make(chan struct{}, 1)
 	s.status.lateAfter = defaultLateAfter

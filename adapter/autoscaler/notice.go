@@ -94,7 +94,8 @@ func (w *Watcher) warn(one notice, now time.Time, text, why string) {
 	}
 	w.notified[one.logged()] = now
 	w.parts.Logger.Warn(text, "namespace", one.of.Namespace, "metric", one.metric.Name,
-		"autoscaler", one.of.Name, "source", one.metric.Source, "since", one.spell().since.UTC().Truncate(time.Second), "why", why)
+		"autoscaler", one.of.Name, "source", one.metric.Source, "since", one.spell().since.UTC().Truncate(time.Second),
+		"why", why)
 }
 
 func (w *Watcher) tellAvailable(one notice, now time.Time) {
@@ -102,7 +103,8 @@ func (w *Watcher) tellAvailable(one notice, now time.Time) {
 	message := fmt.Sprintf("%s metric %q has a value again after %v: %s", one.metric.Source, one.metric.Name, after, value)
 	w.parts.Events.AutoscalerEvent(one.of, false, "MetricAvailable", one.about(), message)
 	delete(w.notified, one.logged())
-	w.parts.Logger.Info("a metric of an autoscaler has a value again", "namespace", one.of.Namespace, "metric", one.metric.Name,
+	w.parts.Logger.Info("a metric of an autoscaler has a value again", "namespace", one.of.Namespace,
+		"metric", one.metric.Name,
 		"autoscaler", one.of.Name, "after", after, "value", value)
 }
 

@@ -130,7 +130,8 @@ func (w *Watcher) knowsHeld(document *inspect.Autoscaler, answers []answer, now 
 		if answers[i].heldAt = was.heldAt; answers[i].lacksPods() {
 			answers[i].held = was.held
 		}
-		counts = counts && now.Sub(was.heldAt) < heldInterval && was.pods == answers[i].pods && was.values == answers[i].values &&
+		counts = counts && now.Sub(was.heldAt) < heldInterval && was.pods == answers[i].pods &&
+			was.values == answers[i].values &&
 			was.rejected == answers[i].rejected
 	}
 	return counts

@@ -76,7 +76,8 @@ func (r *Resources) find(resource string) (objectKind, error) {
 		return found[0], nil
 	case 0:
 		return objectKind{}, metric.NotFoundf(
-			"no resource %q: without a cluster, must be built into Kubernetes, such as \"pods\" or \"deployments.apps\"", resource)
+			"no resource %q: without a cluster, must be built into Kubernetes, such as \"pods\" or \"deployments.apps\"",
+			resource)
 	default:
 		full := make([]string, len(found))
 		for i, one := range found {

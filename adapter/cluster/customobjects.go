@@ -75,8 +75,9 @@ func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *Cust
 			return events, c.absence(ctx, err)
 		},
 		expected: &unstructured.Unstructured{}, backoff: backoff, mayBeMissing: true,
-		store:  &reflectorStore[*CustomObject]{index: c, convert: convertCustom},
-		health: &requestHealth{resource: group.String(), remedy: remedyFor(group), logger: v.logger, probe: v.probe, once: true},
+		store: &reflectorStore[*CustomObject]{index: c, convert: convertCustom},
+		health: &requestHealth{resource: group.String(), remedy: remedyFor(group), logger: v.logger,
+			probe: v.probe, once: true},
 	}
 	v.custom = append(v.custom, c)
 	return c

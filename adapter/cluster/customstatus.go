@@ -55,7 +55,8 @@ type wantedStatus struct {
 	notYet time.Time // no attempt before
 }
 
-func newCustomStatuses(client dynamic.NamespaceableResourceInterface, lease *lease, logger *slog.Logger) *customStatuses {
+func newCustomStatuses(client dynamic.NamespaceableResourceInterface, lease *lease,
+	logger *slog.Logger) *customStatuses {
 	return &customStatuses{client: client, lease: lease, logger: logger, wanted: map[objectName]*wantedStatus{}}
 }
 
@@ -125,7 +126,8 @@ type statusDocument struct {
 func (w *wantedStatus) written() bool {
 	var has statusDocument
 	fields := map[string]any{}
-	if json.Unmarshal(w.of.Status, &has) != nil || json.Unmarshal(w.of.Status, &fields) != nil || has.ObservedGeneration != w.of.Generation {
+	if json.Unmarshal(w.of.Status, &has) != nil || json.Unmarshal(w.of.Status, &fields) != nil ||
+		has.ObservedGeneration != w.of.Generation {
 		return false
 	}
 	for name, value := range w.status.Fields {
@@ -135,7 +137,8 @@ func (w *wantedStatus) written() bool {
 	}
 	return !slices.ContainsFunc(w.status.Conditions, func(c Condition) bool {
 		is := meta.FindStatusCondition(has.Conditions, c.Type)
-		return is == nil || (is.Status == metav1.ConditionTrue) != c.True || is.Reason != c.Reason || is.Message != text(c.Message) ||
+		return is == nil || (is.Status == metav1.ConditionTrue) != c.True || is.Reason != c.Reason ||
+			is.Message != text(c.Message) ||
 			is.ObservedGeneration != w.of.Generation
 	})
 }
@@ -159,7 +162,8 @@ func (w *wantedStatus) patch(now time.Time) ([]byte, error) {
 		if c.True {
 			state = metav1.ConditionTrue
 		}
-		meta.SetStatusCondition(&has.Conditions, metav1.Condition{Type: c.Type, Status: state, Reason: c.Reason, Message: text(c.Message),
+		meta.SetStatusCondition(&has.Conditions, metav1.Condition{Type: c.Type, Status: state, Reason: c.Reason,
+			Message:            text(c.Message),
 			ObservedGeneration: w.of.Generation, LastTransitionTime: metav1.NewTime(now)})
 	}
 	fields := map[string]any{"observedGeneration": w.of.Generation, "conditions": has.Conditions}

@@ -111,7 +111,8 @@ func sortedFault(err, untrue error, right string) error {
 	switch code := status.Status().Code; {
 	case code == http.StatusUnprocessableEntity && status.Status().Message == doesNotApply:
 		return untrue
-	case code == http.StatusForbidden && apierrors.IsForbidden(err) && strings.Contains(err.Error(), "cannot patch resource"):
+	case code == http.StatusForbidden && apierrors.IsForbidden(err) &&
+		strings.Contains(err.Error(), "cannot patch resource"):
 		return fmt.Errorf("%w: %s: %s", ErrForbidden, right, cause(err))
 	case code == http.StatusNotFound:
 		return fmt.Errorf("%w: %s", ErrNoTarget, cause(err))

@@ -84,7 +84,8 @@ func nudge(a *inspect.Autoscaler) []jsonPatch {
 
 func (n *Nudges) patch(ctx context.Context, a *inspect.Autoscaler, steps []jsonPatch) (generation int64, err error) {
 	if a.ScaleUp != nil && len(a.ScaleUp.Policies) >= document.MaxPolicies {
-		return 0, fmt.Errorf("%w: behavior.scaleUp has %d policies or more; must have fewer", ErrRefused, document.MaxPolicies)
+		return 0, fmt.Errorf("%w: behavior.scaleUp has %d policies or more; must have fewer", ErrRefused,
+			document.MaxPolicies)
 	}
 	body, err := json.Marshal(steps)
 	if err != nil {

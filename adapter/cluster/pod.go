@@ -103,7 +103,8 @@ func createdAt(from *corev1.Pod) int64 {
 }
 
 func containersOf(status *corev1.PodStatus) []containerID {
-	all := make([]containerID, 0, len(status.ContainerStatuses)+len(status.InitContainerStatuses)+len(status.EphemeralContainerStatuses))
+	all := make([]containerID, 0, len(status.ContainerStatuses)+len(status.InitContainerStatuses)+
+		len(status.EphemeralContainerStatuses))
 	for _, list := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses,
 		status.EphemeralContainerStatuses} {
 		for i := range list {
@@ -164,7 +165,8 @@ func addOnce(all []netip.Addr, address netip.Addr) []netip.Addr {
 
 // equal reports whether the kept parts are the same.
 func (p *pod) equal(q *pod) bool {
-	return p.finished == q.finished && p.ready == q.ready && p.pending == q.pending && p.deleting == q.deleting && p.controller == q.controller &&
+	return p.finished == q.finished && p.ready == q.ready && p.pending == q.pending && p.deleting == q.deleting &&
+		p.controller == q.controller &&
 		p.hosts == q.hosts && *p.Pod == *q.Pod &&
 		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) &&
 		slices.Equal(p.addresses, q.addresses)

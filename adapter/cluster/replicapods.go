@@ -28,7 +28,8 @@ const (
 )
 
 func newReplicaPods(client *Client, logger *slog.Logger) *replicaPods {
-	return &replicaPods{client: client.kubernetes, namespace: client.namespace, logger: logger, asked: make(chan struct{}, 1)}
+	return &replicaPods{client: client.kubernetes, namespace: client.namespace, logger: logger,
+		asked: make(chan struct{}, 1)}
 }
 
 // ReplicaServes reports whether a replica serves, by its pod's name: the pod is ready, and an endpoint of a

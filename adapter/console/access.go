@@ -56,7 +56,8 @@ func (s *Server) admit(ctx context.Context, c credential, namespace string) (rea
 		return reader, nil
 	}
 	if c.token == "" {
-		return reader, &refusal{status: http.StatusUnauthorized, text: "the console needs a token of the cluster: as the password, with any user name"}
+		return reader, &refusal{status: http.StatusUnauthorized,
+			text: "the console needs a token of the cluster: as the password, with any user name"}
 	}
 	who, err := s.parts.Access.Who(ctx, c.from, c.token)
 	if err != nil {
@@ -68,7 +69,8 @@ func (s *Server) admit(ctx context.Context, c credential, namespace string) (rea
 	case err != nil:
 		return reader, unanswered(err, http.StatusForbidden)
 	case !allowed && namespace == "":
-		return reader, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User) + ". Choose a namespace that you may read"}
+		return reader, &refusal{status: http.StatusForbidden,
+			text: right.Forbidden(who.User) + ". Choose a namespace that you may read"}
 	case !allowed:
 		return reader, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User)}
 	}

@@ -141,7 +141,8 @@ func (s *Server) autoscaler(_ context.Context, r *request) (any, error) {
 	namespace, name := r.query.Get("namespace"), r.query.Get("name")
 	page := r.source.Autoscalers(inspect.Query{Namespace: namespace, Name: name, Most: 1})
 	if len(page.Items) == 0 {
-		return nil, &refusal{status: http.StatusNotFound, text: fmt.Sprintf("there is no autoscaler %q in the namespace %q", name, namespace)}
+		return nil, &refusal{status: http.StatusNotFound, text: fmt.Sprintf("there is no autoscaler %q in the namespace %q",
+			name, namespace)}
 	}
 	c := &autoscalerContent{Autoscaler: page.Items[0]}
 	a := &c.Autoscaler
@@ -209,7 +210,8 @@ func linksTo(namespace string, m *inspect.AutoscalerMetric, known []inspect.Metr
 			continue
 		}
 		text := "It is " + placeOf(one)
-		links = append(links, metricLink{text, address("metric", "namespace", one.Namespace, "of", one.Resource, "name", bare)})
+		links = append(links, metricLink{text, address("metric", "namespace", one.Namespace, "of",
+			one.Resource, "name", bare)})
 	}
 	return links
 }

@@ -72,7 +72,8 @@ func (s *Server) limits(_ context.Context, r *request) (any, error) {
 	if r.wide && c.Namespace == "" {
 		h := s.parts.Health()
 		c.Process = []bound{
-			{"Series", "max-series", grouped(h.HeldSeries), grouped(h.MaxSeries), barOf(int64(h.HeldSeries), int64(h.MaxSeries))},
+			{"Series", "max-series", grouped(h.HeldSeries), grouped(h.MaxSeries),
+				barOf(int64(h.HeldSeries), int64(h.MaxSeries))},
 			{"Memory", "max-bytes", mebibytes(h.HeldBytes), mebibytes(h.MaxBytes), barOf(h.HeldBytes, h.MaxBytes)},
 		}
 	}
@@ -187,7 +188,8 @@ func (s *Server) rules(_ context.Context, r *request) (any, error) {
 }
 
 func policyRowOf(one inspect.Policy) policyRow {
-	row := policyRow{Policy: one, MoreRules: max(0, len(one.Rules)-rowRules), MoreFaults: max(0, len(one.Faults)-rowFaults)}
+	row := policyRow{Policy: one, MoreRules: max(0, len(one.Rules)-rowRules),
+		MoreFaults: max(0, len(one.Faults)-rowFaults)}
 	row.Rules = one.Rules[:len(one.Rules)-row.MoreRules]
 	row.Faults = one.Faults[:len(one.Faults)-row.MoreFaults]
 	return row

@@ -144,9 +144,11 @@ func (s *Server) metric(_ context.Context, r *request) (any, error) {
 // client may see it.
 func (r *request) noMetric(namespace, name string) error {
 	absent := &refusal{status: http.StatusNotFound,
-		text: fmt.Sprintf("there is no metric %q in namespace %q: it was never pushed there, or it has expired", name, namespace)}
+		text: fmt.Sprintf("there is no metric %q in namespace %q: it was never pushed there, or it has expired",
+			name, namespace)}
 	if namespace == "" {
-		absent.text = fmt.Sprintf("there is no metric %q outside of namespaces: it was never pushed there, or it has expired", name)
+		absent.text = fmt.Sprintf("there is no metric %q outside of namespaces: it was never pushed there, or it has expired",
+			name)
 	}
 	q := inspect.Query{Name: name, Most: maxLinks}
 	if !r.wide {

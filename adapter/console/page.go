@@ -77,7 +77,8 @@ type link struct{ Path, Title string }
 
 // navigation are the pages that each page links to.
 var navigation = []link{
-	{"autoscalers", "Autoscalers"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits", "Limits"}, {"rules", "Rules"},
+	{"autoscalers", "Autoscalers"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits",
+		"Limits"}, {"rules", "Rules"},
 	{"try", "Try a line"}, {"health", "Health"},
 }
 
@@ -169,7 +170,8 @@ func (s *Server) render(ctx context.Context, c credential, q url.Values, p *page
 	if err != nil {
 		return nil, nil, err
 	}
-	request := &request{server: s, source: s.sourceFor(reader), query: q, now: time.Now(), wide: s.parts.Access == nil || scope == ""}
+	request := &request{server: s, source: s.sourceFor(reader), query: q, now: time.Now(),
+		wide: s.parts.Access == nil || scope == ""}
 	content, err := p.content(ctx, request)
 	if err != nil {
 		return nil, nil, err
@@ -240,7 +242,8 @@ func ago(then time.Time) template.HTML {
 	if then.IsZero() {
 		return "never"
 	}
-	return template.HTML(`<time datetime="` + then.UTC().Format(time.RFC3339) + `">` + inspect.Age(time.Since(then)) + " ago</time>") //nolint:gosec // nothing from outside
+	return template.HTML(`<time datetime="` + then.UTC().Format(time.RFC3339) + `">` + inspect.Age(time.Since(then)) +
+		" ago</time>") //nolint:gosec // nothing from outside
 }
 
 // address makes the address of a page, of names and values in turn.
@@ -278,7 +281,8 @@ func mebibytes(n int64) string {
 // short writes a number or a quantity with three significant digits: 9966666667n is 9.97. All digits before
 // the point stay, and so do whole numbers and those with a suffix that makes them shorter.
 func short(text string) string {
-	v, fraction := explain.Number(text), strings.HasSuffix(text, "m") || strings.HasSuffix(text, "u") || strings.HasSuffix(text, "n")
+	v, fraction := explain.Number(text), strings.HasSuffix(text, "m") || strings.HasSuffix(text, "u") ||
+		strings.HasSuffix(text, "n")
 	_, err := strconv.ParseFloat(text, 64)
 	switch plain := err == nil; {
 	case math.IsNaN(v) || plain && !strings.ContainsAny(text, ".e") || !plain && !fraction:

@@ -49,7 +49,8 @@ type customObjects interface {
 }
 
 // newCustomKinds knows no object. Resources are plurals: of namespaces, of the cluster.
-func newCustomKinds[T any](ofNamespaces, ofCluster string, event func(on metric.Object, reason, about, message string)) *customKinds[T] {
+func newCustomKinds[T any](ofNamespaces, ofCluster string, event func(on metric.Object, reason, about,
+	message string)) *customKinds[T] {
 	return &customKinds[T]{event: event, told: map[string]string{},
 		kinds: [2]*customKind[T]{{resource: ofNamespaces}, {resource: ofCluster}}}
 }
@@ -103,7 +104,8 @@ func (c *customKinds[T]) isNewFaultLocked(of *cluster.CustomObject, condition *c
 
 // reportLocked sets the status of an object. A new fault is an Event, too: about tells Events
 // apart.
-func (c *customKinds[T]) reportLocked(kind *customKind[T], of *cluster.CustomObject, status cluster.CustomStatus, reason, about string) {
+func (c *customKinds[T]) reportLocked(kind *customKind[T], of *cluster.CustomObject, status cluster.CustomStatus,
+	reason, about string) {
 	condition := &status.Conditions[0]
 	if c.isNewFaultLocked(of, condition) {
 		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
@@ -156,7 +158,8 @@ func ruleListed(v *rule.Verdict) inspect.Rule {
 	one := inspect.Rule{Namespace: d.Namespace, Name: d.Name, Metric: d.Spec.Metric, Expression: d.Spec.Value,
 		From: slices.Compact(slices.Sorted(maps.Values(d.Spec.Let))), State: string(v.Reason), Message: v.Fault}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Let)) {
-		one.Operands = append(one.Operands, inspect.RuleOperand{Name: name, Metric: d.Spec.Let[name], Selector: d.Spec.Selectors[name]})
+		one.Operands = append(one.Operands, inspect.RuleOperand{Name: name, Metric: d.Spec.Let[name],
+			Selector: d.Spec.Selectors[name]})
 	}
 	if d.Spec.Rename != nil {
 		one.Metric, one.From = d.Spec.Rename.To, []string{d.Spec.Rename.From}

@@ -21,7 +21,8 @@ type Policies struct {
 }
 
 func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *Policies {
-	p := &Policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies", event), set: set,
+	p := &Policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies",
+		event), set: set,
 		reconciled: func() bool { return true }}
 	p.read, p.apply = compilePolicy, p.replace
 	return p
@@ -57,8 +58,9 @@ func (p *Policies) Unknown() error {
 		}
 		return nil
 	}
-	return &metric.QueryError{Is: metric.ErrNotReady, Message: "Sluice gives out no external metric, because it may not read the policies: " +
-		strings.Join(missing, "; ")}
+	return &metric.QueryError{Is: metric.ErrNotReady,
+		Message: "Sluice gives out no external metric, because it may not read the policies: " +
+			strings.Join(missing, "; ")}
 }
 
 // Check implements policy.Checker.
@@ -70,7 +72,8 @@ func (p *Policies) Check(r policy.Request) error {
 }
 
 // MayHave implements policy.Checker.
-func (p *Policies) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool {
+func (p *Policies) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool),
+	reader metric.Reader) bool {
 	return p.Unknown() == nil && p.set.MayHave(namespace, e, lookup, reader)
 }
 
@@ -121,5 +124,6 @@ func (p *Policies) reportPolicyLocked(kind *customKind[*policy.Policy], of *clus
 		condition = cluster.Condition{Type: "Accepted", Reason: "Faulty",
 			Message: fmt.Sprintf("what the policy names is denied until this is mended: %s", strings.Join(faults, "; "))}
 	}
-	p.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}}, "FaultyPolicy", fmt.Sprint(of.Generation))
+	p.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}}, "FaultyPolicy",
+		fmt.Sprint(of.Generation))
 }

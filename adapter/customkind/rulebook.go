@@ -150,7 +150,8 @@ func (b *Rulebook) lookForPushed() {
 		if where == "" {
 			continue
 		}
-		text := fmt.Sprintf("the metric %q is pushed %s, and the pushed metric answers there; must be another name", v.Rule.Metric(), where)
+		text := fmt.Sprintf("the metric %q is pushed %s, and the pushed metric answers there; must be another name",
+			v.Rule.Metric(), where)
 		ofUID[v.Document.UID], now[v.Document.String()] = text, text
 	}
 	b.mu.Lock()

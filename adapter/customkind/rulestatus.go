@@ -111,7 +111,8 @@ func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused 
 	}
 	if c.isNewFaultLocked(of, &condition) {
 		if refused++; refused <= mostRefusedLogged {
-			c.book.log.Warn("a rule is refused", "rule", v.Document.String(), "reason", condition.Reason, "fault", condition.Message)
+			c.book.log.Warn("a rule is refused", "rule", v.Document.String(), "reason", condition.Reason,
+				"fault", condition.Message)
 		}
 	}
 	c.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fieldsLocked(v)},

@@ -209,9 +209,11 @@ func (n *names) has(base string) bool {
 // objectKeys are the labels that name an object, as kube-state-metrics spells them. "job" is a label
 // of every scrape.
 var objectKeys = map[string]string{
-	"pods": "pod", "services": "service", "nodes": "node", "namespaces": "namespace", "persistentvolumeclaims": "persistentvolumeclaim",
-	"deployments.apps": "deployment", "statefulsets.apps": "statefulset", "daemonsets.apps": "daemonset", "replicasets.apps": "replicaset",
-	"jobs.batch": "job_name", "cronjobs.batch": "cronjob", "ingresses.networking.k8s.io": "ingress",
+	"pods": "pod", "services": "service", "nodes": "node", "namespaces": "namespace",
+	"persistentvolumeclaims": "persistentvolumeclaim",
+	"deployments.apps":       "deployment", "statefulsets.apps": "statefulset", "daemonsets.apps": "daemonset",
+	"replicasets.apps": "replicaset",
+	"jobs.batch":       "job_name", "cronjobs.batch": "cronjob", "ingresses.networking.k8s.io": "ingress",
 	"horizontalpodautoscalers.autoscaling": "horizontalpodautoscaler",
 }
 
@@ -245,7 +247,8 @@ func (o *Options) appendPushed(dst []metric.Label, pushed metric.Labels, k metri
 			key = statsdName(key)
 		}
 		key = exposition.EscapeKey(valid(key), o.Escaping)
-		for key == "__name__" || key == "quantile" && k == metric.Timer || key == "le" && k == metric.Timer || hasKey(dst, key) {
+		for key == "__name__" || key == "quantile" && k == metric.Timer || key == "le" && k == metric.Timer ||
+			hasKey(dst, key) {
 			if hasKey(dst[objects:], key) {
 				key = "" // two pushed keys are escaped alike: the first is kept
 				break

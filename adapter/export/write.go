@@ -36,7 +36,8 @@ type writer struct {
 
 // group writes the series of one exposed name.
 func (w *writer) group(group []part) {
-	w.family = exposition.Family{Name: group[0].name(), Type: w.options.typeOf(group[0].kind), Metrics: w.family.Metrics[:0]}
+	w.family = exposition.Family{Name: group[0].name(), Type: w.options.typeOf(group[0].kind),
+		Metrics: w.family.Metrics[:0]}
 	if group[0].total && w.options.Format == exposition.OpenMetrics && w.names.has(group[0].base) {
 		w.family.Type = exposition.UntypedType // there the counter would have the name of another family
 	}
@@ -102,7 +103,8 @@ func (w *writer) summary(s *metric.Summary, scale float64) *exposition.Summary {
 	for _, q := range s.Quantiles {
 		w.quantiles = append(w.quantiles, exposition.Quantile{Quantile: q.Q, Value: scaled(q.Value, scale)})
 	}
-	w.summaries = append(w.summaries, exposition.Summary{Count: s.Count, Sum: scaled(s.Sum, scale), Quantiles: w.quantiles[first:len(w.quantiles):len(w.quantiles)]})
+	w.summaries = append(w.summaries, exposition.Summary{Count: s.Count, Sum: scaled(s.Sum, scale),
+		Quantiles: w.quantiles[first:len(w.quantiles):len(w.quantiles)]})
 	return &w.summaries[len(w.summaries)-1]
 }
 

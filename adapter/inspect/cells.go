@@ -20,7 +20,8 @@ func (m *Metric) Cells(now time.Time) []string {
 		of, objects = "external", none
 	}
 	return []string{m.Name, of, m.Kind, objects, strconv.Itoa(m.Series), ago(now, m.LastSample),
-		orNone(strings.Join(m.ReadBy, ",")), orNone(strings.TrimSpace(m.Value + " " + m.Stat)), orNone(strings.Join(m.LabelKeys, ",")),
+		orNone(strings.Join(m.ReadBy, ",")), orNone(strings.TrimSpace(m.Value + " " +
+			m.Stat)), orNone(strings.Join(m.LabelKeys, ",")),
 		orNone(m.stats())}
 }
 

@@ -159,4 +159,5 @@ const (
 
 // DefaultScaleUp are the policies of an autoscaler without behavior, as autoscaling/v2 documents them. A nudge
 // of such an autoscaler writes them out.
-var DefaultScaleUp = []ScalingPolicy{{Type: "Pods", Value: 4, PeriodSeconds: 15}, {Type: "Percent", Value: 100, PeriodSeconds: 15}}
+var DefaultScaleUp = []ScalingPolicy{{Type: "Pods", Value: 4, PeriodSeconds: 15},
+	{Type: "Percent", Value: 100, PeriodSeconds: 15}}

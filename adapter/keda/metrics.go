@@ -49,13 +49,15 @@ func (c *counters) sent(active bool) {
 	}
 }
 
-func (c *counters) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (c *counters) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
 	answer, err := handler(ctx, req)
 	c.requests.WithLabelValues(method(info.FullMethod), codeOf(ctx, err).String()).Inc()
 	return answer, err
 }
 
-func (c *counters) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+func (c *counters) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler) error {
 	err := c.bounded(srv, ss, handler)
 	c.requests.WithLabelValues(method(info.FullMethod), codeOf(ss.Context(), err).String()).Inc()
 	return err

@@ -135,7 +135,8 @@ func streamsOf(services ...*grpc.ServiceDesc) map[string]bool {
 }
 
 // unary is a grpc.UnaryServerInterceptor.
-func (p *patience) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (p *patience) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+	handler grpc.UnaryHandler) (any, error) {
 	cameOf(ctx)
 	select {
 	case p.answering <- struct{}{}:

@@ -51,7 +51,8 @@ type scaler struct {
 // GetMetricSpec answers from the metadata alone, so neither a metric that nobody has pushed nor the start
 // of the process is an error. Wrong metadata is none either: the operator only logs such an error, and
 // shows that of the value.
-func (s *scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
+func (s *scaler) GetMetricSpec(_ context.Context,
+	ref *externalscaler.ScaledObjectRef) (*externalscaler.GetMetricSpecResponse, error) {
 	t, err := trigger.Parse(ref.GetNamespace(), ref.GetScalerMetadata())
 	name, target := cmp.Or(t.MetricName(), "invalid"), t.Target
 	if err != nil {
@@ -64,7 +65,8 @@ func (s *scaler) GetMetricSpec(_ context.Context, ref *externalscaler.ScaledObje
 
 // StreamMetricSpec sends the specification once: it changes with the metadata only, and KEDA then
 // opens another stream.
-func (s *scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.GetMetricSpecResponse]) error {
+func (s *scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef,
+	stream grpc.ServerStreamingServer[externalscaler.GetMetricSpecResponse]) error {
 	spec, err := s.GetMetricSpec(stream.Context(), ref)
 	if err != nil {
 		return err
@@ -81,7 +83,8 @@ func (s *scaler) StreamMetricSpec(ref *externalscaler.ScaledObjectRef, stream gr
 }
 
 // GetMetrics answers with one value: the operator adds up what it gets.
-func (s *scaler) GetMetrics(_ context.Context, r *externalscaler.GetMetricsRequest) (*externalscaler.GetMetricsResponse, error) {
+func (s *scaler) GetMetrics(_ context.Context,
+	r *externalscaler.GetMetricsRequest) (*externalscaler.GetMetricsResponse, error) {
 	t, err := s.trigger(r.GetScaledObjectRef())
 	if err != nil {
 		return nil, err
@@ -112,7 +115,8 @@ func (s *scaler) IsActive(_ context.Context, ref *externalscaler.ScaledObjectRef
 // metric that is absent sends nothing: the stream is kept for its first sample. So does a process that is
 // not ready. At the end of the process the stream ends without an error: after one, the operator waits
 // up to a minute before it opens another.
-func (s *scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef, stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
+func (s *scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef,
+	stream grpc.ServerStreamingServer[externalscaler.IsActiveResponse]) error {
 	t, err := metadata(ref)
 	if err != nil {
 		return err
@@ -173,7 +177,8 @@ func metadata(ref *externalscaler.ScaledObjectRef) (trigger.Trigger, error) {
 	t, err := trigger.Parse(ref.GetNamespace(), ref.GetScalerMetadata())
 	if err != nil {
 		// On one line: an Event is one.
-		return t, status.Errorf(codes.InvalidArgument, "metadata of the trigger: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return t, status.Errorf(codes.InvalidArgument, "metadata of the trigger: %s",
+			strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return t, nil
 }

@@ -65,7 +65,8 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("keda: %w", err)
 	}
-	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(), stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
+	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(),
+		stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
 	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
 	if !cfg.Insecure {
 		limits.Keep = connlimit.Forever
@@ -73,8 +74,10 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
-		grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count.unary, s.patience.unary), grpc.ChainStreamInterceptor(s.count.stream, s.patience.stream),
+		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
+		grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count.unary,
+			s.patience.unary), grpc.ChainStreamInterceptor(s.count.stream, s.patience.stream),
 	}
 	if !cfg.Insecure {
 		var err error
@@ -88,12 +91,14 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	}
 	listener, err := net.Listen("tcp", cfg.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)", cfg.Address, err)
+		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
+			cfg.Address, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on Address: %w", err)
 	}
-	s.listener, s.grpc = &connlimit.Listener{Listener: listener, Limiter: connlimit.New("keda", limits, parts.Logger)}, grpc.NewServer(options...)
+	s.listener, s.grpc = &connlimit.Listener{Listener: listener,
+		Limiter: connlimit.New("keda", limits, parts.Logger)}, grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(s.grpc, &scaler{
 		source: parts.Source, ready: parts.Ready, watcher: s.watcher, count: s.count, log: parts.Logger,
 	})

@@ -160,7 +160,8 @@ func (p *Policy) checkSelector(field string, s *Selector) string {
 	for _, r := range s.requirements() {
 		for _, value := range r.Values {
 			if metric.SelectorValue(value) != value {
-				return p.fault(field, "has the value %q, which no selector can have; must be %q", value, metric.SelectorValue(value))
+				return p.fault(field, "has the value %q, which no selector can have; must be %q", value,
+					metric.SelectorValue(value))
 			}
 		}
 	}

@@ -25,7 +25,8 @@ type ReaderView struct {
 // MayReadAll reports whether the reader may ask for all series of a metric.
 func (v ReaderView) MayReadAll(namespace, expression string) bool {
 	return v.Policies == nil ||
-		v.Policies.Check(Request{Namespace: namespace, Expression: metric.ParseExpression(expression), Reader: v.Reader}) == nil
+		v.Policies.Check(Request{Namespace: namespace, Expression: metric.ParseExpression(expression),
+			Reader: v.Reader}) == nil
 }
 
 // MayHave reports whether the reader may have one series of a metric, by its bare name.
@@ -49,7 +50,8 @@ func (v ReaderView) MayHaveKind(namespace, name string, k metric.Kind, label fun
 // MayReadKind reports whether the reader may have all series of a metric of a kind as expositions show it.
 func (v ReaderView) MayReadKind(namespace, name string, k metric.Kind) bool {
 	return v.eachStat(k, func(stat metric.Stat) bool {
-		return v.Policies.Check(Request{Namespace: namespace, Expression: metric.Expression{Name: name, Stat: stat}, Reader: v.Reader}) == nil
+		return v.Policies.Check(Request{Namespace: namespace, Expression: metric.Expression{Name: name, Stat: stat},
+			Reader: v.Reader}) == nil
 	})
 }
 

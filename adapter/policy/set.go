@@ -62,7 +62,8 @@ func (s *Set) Replace(policies []*Policy) {
 		s.current.Store(nil)
 		return
 	}
-	g := &generation{window: s.window, given: map[string][]*Policy{}, byNamespace: map[string][]*Policy{}, verdicts: map[question]verdict{}}
+	g := &generation{window: s.window, given: map[string][]*Policy{}, byNamespace: map[string][]*Policy{},
+		verdicts: map[question]verdict{}}
 	for _, p := range policies {
 		g.given[p.Namespace] = append(g.given[p.Namespace], p)
 	}
@@ -138,7 +139,8 @@ func (s *Set) Check(r Request) error {
 
 // MayHave reports whether a reader may get one series of a metric: whether they could ask for it by
 // all of its labels. lookup returns the value of a label as selectors spell it.
-func (s *Set) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool {
+func (s *Set) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool),
+	reader metric.Reader) bool {
 	g := s.current.Load()
 	if g == nil {
 		return true

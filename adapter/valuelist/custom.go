@@ -59,7 +59,8 @@ func (c Custom) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric
 	kindMember, versionMember := appendMember(nil, `"kind":`, kind), appendMember(nil, `"apiVersion":`, apiVersion)
 	selector, _ := json.Marshal(c.Selector) // strings cannot fail
 	name := appendString(nil, c.Metric)
-	about, window, end := `,"metric":{"name":`+string(name)+`,"selector":`+string(selector)+`},"timestamp":`, `,"windowSeconds":`, `}`
+	about, window, end := `,"metric":{"name":`+string(name)+`,"selector":`+string(selector)+
+		`},"timestamp":`, `,"windowSeconds":`, `}`
 	if version == cmv1beta1.SchemeGroupVersion {
 		about, window, end = `,"metricName":`+string(name)+`,"timestamp":`, `,"window":`, `,"selector":`+string(selector)+`}`
 	}
@@ -117,7 +118,8 @@ type customFields struct {
 }
 
 func (f *customFields) measure(p *metric.Point) int {
-	f.object = len(f.before) + fieldSize(len(p.Object.Namespace)) + fieldSize(len(p.Object.Name)) + fieldSize(len(p.Object.UID)) + len(f.behind)
+	f.object = len(f.before) + fieldSize(len(p.Object.Namespace)) + fieldSize(len(p.Object.Name)) +
+		fieldSize(len(p.Object.UID)) + len(f.behind)
 	return fieldSize(f.object) + len(f.about) + f.measureCommon(p) + len(f.end)
 }
 

@@ -156,7 +156,8 @@ func (f *Family) catchUp(o *Order, gone func(uint64) ([]metric.Object, uint64, b
 }
 
 func (o *Order) forgetLocked(gone *metric.Object) {
-	place, _ := slices.BinarySearchFunc(o.Sorted, gone.Name, func(e *Entry, name string) int { return strings.Compare(e.Name, name) })
+	place, _ := slices.BinarySearchFunc(o.Sorted, gone.Name,
+		func(e *Entry, name string) int { return strings.Compare(e.Name, name) })
 	for ; place < len(o.Sorted) && o.Sorted[place].Name == gone.Name; place++ {
 		if o.Sorted[place].UID == gone.UID {
 			o.known[place/64] &^= 1 << (place % 64)

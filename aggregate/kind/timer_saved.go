@@ -93,7 +93,8 @@ func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 func (r *Restorer) record(d *blob.Decoder, span int) (timerRecord, []byte) {
 	list := d.Rest
 	rec, rest, ok := cutRecord(list)
-	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) || r.aheadUnit(span, rec.unit) {
+	if !ok || math.IsNaN(rec.sum) || math.IsNaN(rec.min) || math.IsNaN(rec.max) || !soundBins(rec.bins) ||
+		r.aheadUnit(span, rec.unit) {
 		d.Fail()
 		return rec, nil
 	}

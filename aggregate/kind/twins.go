@@ -67,7 +67,8 @@ func (c counterKind) readTwinLocked(r *Reader, h Series, course *window.Course) 
 		return
 	}
 	before := r.Env.Logs.Before(r.Entries[0], *h.Born)
-	n.Add(r.Entries, h.singles(r.Env.Logs), before, func(from, to uint64) metric.Number { return metric.Int(int64(to - from)) })
+	n.Add(r.Entries, h.singles(r.Env.Logs), before,
+		func(from, to uint64) metric.Number { return metric.Int(int64(to - from)) })
 	if fractions, before := r.fractionsLocked(h); fractions != nil {
 		n.AddPart(fractions, before, func(from, to uint64) metric.Number { return metric.Decimal(0, int64(to-from)) })
 	}

@@ -33,7 +33,8 @@ func (r *Registry) freeSlotLocked(s *quota, limit metric.Limit, o *metric.Object
 
 // roomLocked reports whether one more series of a metric fits once the victims are evicted. It
 // changes nothing.
-func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object, name string) (victims []*slot, fits bool) {
+func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object,
+	name string) (victims []*slot, fits bool) {
 	own := s.slot(name)
 	switch {
 	case s.fits(own, limit):

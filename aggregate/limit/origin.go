@@ -121,7 +121,8 @@ type seriesKey struct {
 }
 
 // holders returns the origins of a series, by the hash that is the series' key.
-func (r *Registry) holdersLocked(s *quota, o *metric.Object, name string, labels metric.Labels) (map[uint64]originSet, uint64) {
+func (r *Registry) holdersLocked(s *quota, o *metric.Object, name string,
+	labels metric.Labels) (map[uint64]originSet, uint64) {
 	shard, _ := r.shardOf(s.key)
 	if shard.holders == nil {
 		shard.holders = map[uint64]originSet{}

@@ -71,7 +71,8 @@ type SizeClasses struct {
 
 // NewSizeClasses reserves the addresses that 32-bit numbers of grains can reach.
 func NewSizeClasses(grain int, sizes []int) *SizeClasses {
-	return &SizeClasses{grain: grain, sizes: sizes, memory: NewArena(grain * (math.MaxUint32 + 1)), next: 1, freeLists: make([][]uint32, len(sizes))}
+	return &SizeClasses{grain: grain, sizes: sizes, memory: NewArena(grain * (math.MaxUint32 + 1)), next: 1,
+		freeLists: make([][]uint32, len(sizes))}
 }
 
 // Class returns the smallest class with at least this size, or the largest class if there is none.

@@ -128,7 +128,8 @@ func (m *Moment) rolledUpList(q metric.Query) ([]metric.Point, error) {
 
 // ownerPoint answers for one object of a list that has no point. If some objects have series of their
 // own, this one may have one without a value.
-func (m *Moment) ownerPoint(q metric.Query, owner *metric.PodOwner, mayHaveOwn bool) (p metric.Point, kind metric.Kind, err error) {
+func (m *Moment) ownerPoint(q metric.Query, owner *metric.PodOwner,
+	mayHaveOwn bool) (p metric.Point, kind metric.Kind, err error) {
 	if mayHaveOwn {
 		own := ownRead{query: q}
 		own.query.Object, own.query.Reserve, own.query.Kind = owner.Object.Name, nil, nil
@@ -186,7 +187,8 @@ func (m *Moment) selectedOwners(q *metric.Query) ([]metric.PodOwner, error) {
 func (m *Moment) rollUpOwner(q metric.Query, owner *metric.PodOwner) (metric.Point, metric.Kind, error) {
 	pods, kind := owner.Pods, metric.NoKind
 	asked := q
-	asked.Resource, asked.Object, asked.Kind, asked.RollUp = podResource, metric.AllObjects, &kind, &metric.RollUp{Object: owner.Object}
+	asked.Resource, asked.Object, asked.Kind, asked.RollUp = podResource, metric.AllObjects, &kind,
+		&metric.RollUp{Object: owner.Object}
 	asked.ListObjects = func(int) (iter.Seq[metric.Object], int, bool) { return pods.All, pods.Len, true }
 	p, err := m.rollUp(asked, pods.Ready, pods.Len)
 	if q.Kind != nil && kind != metric.NoKind {
@@ -197,7 +199,8 @@ func (m *Moment) rollUpOwner(q metric.Query, owner *metric.PodOwner) (metric.Poi
 
 // rollUp answers a query with a RollUp. Pods that never counted are 0 of a counter or a set, so they
 // change no sum, and count as pods with a value.
-func (m *Moment) rollUp(q metric.Query, ready iter.Seq2[metric.Object, metric.Workload], live int) (metric.Point, error) {
+func (m *Moment) rollUp(q metric.Query, ready iter.Seq2[metric.Object, metric.Workload],
+	live int) (metric.Point, error) {
 	r := m.reader
 	u := &zeroFill{workloads: r.parts.Workloads, query: q, ready: ready, live: live}
 	to := *q.RollUp

@@ -45,10 +45,12 @@ const (
 func NewSet(documents []Document, selector ParseSelector, before *Set) *Set {
 	documents = slices.Clone(documents)
 	slices.SortStableFunc(documents, func(a, b Document) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)*sign(!a.Created.IsZero()))
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name)*sign(!a.Created.IsZero()))
 	})
 	a := admission{
-		Set:      &Set{named: map[place]*Rule{}, renames: map[string][]*Rule{}, readBy: map[place][]*Rule{}, verdicts: make([]Verdict, len(documents))},
+		Set: &Set{named: map[place]*Rule{}, renames: map[string][]*Rule{}, readBy: map[place][]*Rule{},
+			verdicts: make([]Verdict, len(documents))},
 		selector: selector, old: before.compiled(), numbers: map[string]int{},
 	}
 	for _, ofCluster := range []bool{true, false} {
@@ -119,7 +121,8 @@ func (a *admission) excluded(d *Document, r *Rule) (why Reason, fault string) {
 		return Accepted, ""
 	}
 	if first := a.named[place{d.Namespace, r.Metric()}]; first != nil {
-		return Conflict, fmt.Sprintf("the metric %q is computed by %s, which is older; must be another metric", r.Metric(), &first.Document)
+		return Conflict, fmt.Sprintf("the metric %q is computed by %s, which is older; must be another metric",
+			r.Metric(), &first.Document)
 	}
 	for i := range r.operands {
 		o := &r.operands[i]

@@ -66,14 +66,17 @@ func (r *Rule) compileOperands(selector ParseSelector) (faults []error) {
 		fault("let has %d operands; must have 1 to %d, as in: busy: busy_workers", n, maxOperands)
 	}
 	for _, name := range slices.Sorted(maps.Keys(spec.Let)) {
-		o := Operand{Name: name, Metric: spec.Let[name], Selector: spec.Selectors[name], metric: metric.ParseExpression(spec.Let[name])}
+		o := Operand{Name: name, Metric: spec.Let[name], Selector: spec.Selectors[name],
+			metric: metric.ParseExpression(spec.Let[name])}
 		switch {
 		case len(name) > maxOperand || !identifier.MatchString(name):
-			fault("let.%s: the name of an operand must be up to %d letters, digits and _, and begin with a letter or _", name, maxOperand)
+			fault("let.%s: the name of an operand must be up to %d letters, digits and _, and begin with a letter or _",
+				name, maxOperand)
 		case slices.Contains(reserved, name):
 			fault("let.%s: CEL reserves the name; must be another one", name)
 		case o.metric.Name == "" || len(o.Metric) > maxMetric:
-			fault("let.%s is %q; must be name[:stat][:window] of a pushed metric, of at most %d bytes", name, o.Metric, maxMetric)
+			fault("let.%s is %q; must be name[:stat][:window] of a pushed metric, of at most %d bytes",
+				name, o.Metric, maxMetric)
 		case metric.CheckName(o.metric.Name) != metric.Applied:
 			fault("let.%s is %q, and no metric can be pushed with that name", name, o.Metric)
 		}

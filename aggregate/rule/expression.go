@@ -124,13 +124,15 @@ func issueFaults(text string, issues *cel.Issues, operands []string) (faults []e
 		if strings.Contains(message, "found no matching overload") && strings.Contains(message, "int") {
 			message += "; operands are doubles, and so must be the numbers beside them: 2.0, not 2"
 		}
-		faults = append(faults, fmt.Errorf("value, line %d, column %d: %s", one.Location.Line(), one.Location.Column()+1, message))
+		faults = append(faults, fmt.Errorf("value, line %d, column %d: %s", one.Location.Line(),
+			one.Location.Column()+1, message))
 	}
 	return faults
 }
 
 // functions are those of CEL's library "math" that docs/rules.md names.
-var functions = []string{"math.greatest", "math.least", "math.abs", "math.ceil", "math.floor", "math.round", "math.sqrt"}
+var functions = []string{"math.greatest", "math.least", "math.abs", "math.ceil", "math.floor",
+	"math.round", "math.sqrt"}
 
 // otherNames are functions' names in other languages.
 var otherNames = map[string]string{"max": "math.greatest", "min": "math.least"}

@@ -67,7 +67,8 @@ func (p *parser) object(node *yaml.Node) {
 		if p.skip != nil {
 			p.skip(fmt.Sprintf("%s:%d", p.file, node.Line), kind)
 		} else {
-			p.faults = append(p.faults, fmt.Errorf("%s:%d: the document is a %s; must be a %s or %s of %s", p.file, node.Line, kind, Kind, ClusterKind, APIVersion))
+			p.faults = append(p.faults, fmt.Errorf("%s:%d: the document is a %s; must be a %s or %s of %s", p.file, node.Line,
+				kind, Kind, ClusterKind, APIVersion))
 		}
 		return
 	}
@@ -97,7 +98,8 @@ func (p *parser) isList(node *yaml.Node) bool {
 		return false
 	}
 	if of.Items.Kind != yaml.SequenceNode {
-		p.faults = append(p.faults, fmt.Errorf("%s:%d: kind is %q; its items are %s; must be a list", p.file, node.Line, of.Kind, formOf(&of.Items)))
+		p.faults = append(p.faults, fmt.Errorf("%s:%d: kind is %q; its items are %s; must be a list", p.file, node.Line,
+			of.Kind, formOf(&of.Items)))
 		return true
 	}
 	for _, one := range of.Items.Content {
@@ -141,7 +143,8 @@ func foreign(node *yaml.Node) string {
 		Kind       string `yaml:"kind"`
 	}
 	group, _, _ := strings.Cut(APIVersion, "/")
-	if node.Decode(&head) != nil || head.APIVersion == "" || head.Kind == "" || head.Kind == Kind || head.Kind == ClusterKind ||
+	if node.Decode(&head) != nil || head.APIVersion == "" || head.Kind == "" || head.Kind == Kind ||
+		head.Kind == ClusterKind ||
 		strings.HasPrefix(head.APIVersion, group+"/") && !slices.Contains(otherKinds, head.Kind) {
 		return ""
 	}
@@ -177,10 +180,12 @@ func parseDocument(node *yaml.Node, fromServer bool) (d Document, faults []strin
 	case name == "":
 		fault("metadata.name is empty; must name the rule")
 	case len(name) > maxName || !ruleName.MatchString(name):
-		fault("metadata.name is %q; must be 1 to %d of a-z, 0-9, - and ., as Kubernetes names objects", metric.Truncate(name, maxName), maxName)
+		fault("metadata.name is %q; must be 1 to %d of a-z, 0-9, - and ., as Kubernetes names objects",
+			metric.Truncate(name, maxName), maxName)
 	}
 	if in := w.Metadata.Namespace; in != "" && (len(in) > maxNamespace || !namespaceName.MatchString(in)) {
-		fault("metadata.namespace is %q; must be 1 to %d of a-z, 0-9 and -, with no - at either end", metric.Truncate(in, maxName), maxNamespace)
+		fault("metadata.namespace is %q; must be 1 to %d of a-z, 0-9 and -, with no - at either end",
+			metric.Truncate(in, maxName), maxNamespace)
 	}
 	d = Document{Namespace: w.Metadata.Namespace, Name: w.Metadata.Name, Spec: w.Spec}
 	switch w.Kind {
@@ -268,7 +273,8 @@ func unknownFields(node *yaml.Node, fromServer bool) (faults []string) {
 				continue
 			}
 			if !slices.Contains(known, key.Value) {
-				faults = append(faults, fmt.Sprintf("%d: %s is unknown; must be one of %s", key.Line, metric.Visible(metric.Truncate(below, maxName)), strings.Join(known, ", ")))
+				faults = append(faults, fmt.Sprintf("%d: %s is unknown; must be one of %s", key.Line,
+					metric.Visible(metric.Truncate(below, maxName)), strings.Join(known, ", ")))
 				continue
 			}
 			walk(n.Content[i+1], below)

@@ -135,9 +135,11 @@ func (o *Operand) query(q *metric.Query, first bool) metric.Query {
 func (r *Rule) without(o *Operand, err error) error {
 	switch {
 	case errors.Is(err, metric.ErrNotFound):
-		return metric.NotFoundf("%q is computed by %s, and its operand %s has no value: %v", r.Metric(), &r.Document, o.Name, err)
+		return metric.NotFoundf("%q is computed by %s, and its operand %s has no value: %v", r.Metric(),
+			&r.Document, o.Name, err)
 	case errors.Is(err, metric.ErrInvalidQuery):
-		return metric.InvalidQueryf("%q is computed by %s, and its operand %s is invalid: %v", r.Metric(), &r.Document, o.Name, err)
+		return metric.InvalidQueryf("%q is computed by %s, and its operand %s is invalid: %v", r.Metric(),
+			&r.Document, o.Name, err)
 	}
 	return err
 }
@@ -190,7 +192,8 @@ func (r *Rule) combine(parts [][]metric.Point) ([]metric.Point, error) {
 	if reason != nil {
 		return nil, metric.NotFoundf("%q is computed by %s, and has no value: %v", r.Metric(), &r.Document, reason)
 	}
-	return nil, metric.NotFoundf("%q is computed by %s, and no object has all of its operands: %s", r.Metric(), &r.Document,
+	return nil, metric.NotFoundf("%q is computed by %s, and no object has all of its operands: %s",
+		r.Metric(), &r.Document,
 		strings.Join(r.Reads(), ", "))
 }
 

@@ -89,7 +89,8 @@ func parsePattern(text string) (*syntax.Regexp, error) {
 		return nil, fmt.Errorf("rename.from %q: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	if n := instructions(parsed); n > maxInstructions {
-		return nil, fmt.Errorf("rename.from %q takes %d instructions; must take at most %d: lower its repetitions", text, n, maxInstructions)
+		return nil, fmt.Errorf("rename.from %q takes %d instructions; must take at most %d: lower its repetitions",
+			text, n, maxInstructions)
 	}
 	return parsed, nil
 }
@@ -146,7 +147,8 @@ func splitTemplate(text string, groups int) (pieces []piece, err error) {
 	for _, found := range groupReference.FindAllStringIndex(text, -1) {
 		number, err := strconv.Atoi(strings.Trim(text[found[0]:found[1]], "${}"))
 		if err != nil || number < 1 || number > groups {
-			return nil, fmt.Errorf("rename.to has %q; must be $1 to $%d: rename.from has %d groups", text[found[0]:found[1]], max(groups, 1), groups)
+			return nil, fmt.Errorf("rename.to has %q; must be $1 to $%d: rename.from has %d groups", text[found[0]:found[1]],
+				max(groups, 1), groups)
 		}
 		if slices.ContainsFunc(pieces, func(p piece) bool { return p.group == number }) {
 			return nil, fmt.Errorf("rename.to has $%d twice; must have each group once", number)
@@ -174,7 +176,8 @@ func checkMetric(field, name string) error {
 	case metric.HasReservedSuffix(name):
 		return fmt.Errorf("%s is %q; must not end in a stat or a window", field, name)
 	case metric.CheckName(name) != metric.Applied:
-		return fmt.Errorf("%s is %q; must be a name that a metric can have: without %%, ? and control characters", field, name)
+		return fmt.Errorf("%s is %q; must be a name that a metric can have: without %%, ? and control characters",
+			field, name)
 	}
 	return nil
 }

@@ -93,7 +93,8 @@ func (c *Clock) Now() Moment {
 	now := time.Now()
 	up := now.Sub(c.start)
 	at := c.Offset + up
-	return Moment{At: at, Tick: uint32(at / c.Tick), Wall: wallOf(now), Life: c.lived + up, Epoch: time.Unix(0, c.epoch.Load())}
+	return Moment{At: at, Tick: uint32(at / c.Tick), Wall: wallOf(now), Life: c.lived + up,
+		Epoch: time.Unix(0, c.epoch.Load())}
 }
 
 // TicksPerWindow is the resolution of a window: a tick is at most a tenth of it.

@@ -22,7 +22,8 @@ func (j *Joined) leaveOutDowntime() {
 	j.downtimes = j.downtimes[:0]
 	for i, c := range j.origins {
 		for k := 1; k < len(c.spans); k++ {
-			j.downtimes = append(j.downtimes, downtime{i, c.spans[k].from + c.spans[k-1].shift, c.spans[k].from + c.spans[k].shift})
+			j.downtimes = append(j.downtimes, downtime{i, c.spans[k].from + c.spans[k-1].shift,
+				c.spans[k].from + c.spans[k].shift})
 		}
 		if c.Standing {
 			j.downtimes = append(j.downtimes, downtime{i, c.Known, 0})

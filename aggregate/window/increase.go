@@ -307,7 +307,8 @@ func beginning(all []Entry, from float64) (at int, share float64) {
 
 // IncreaseSince returns the growth of a number since a position: the changes after it, and the part
 // of the change of the tick that contains it. before is the value before the first entry.
-func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64, value func(uint64) N) (whole N, part float64) {
+func IncreaseSince[N int64 | float64](all []Entry, from float64, before uint64,
+	value func(uint64) N) (whole N, part float64) {
 	newest := value(all[len(all)-1].Value)
 	at, share := beginning(all, from)
 	switch {

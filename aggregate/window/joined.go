@@ -52,7 +52,8 @@ type joinedChange struct {
 
 // Begin starts with the next number.
 func (j *Joined) Begin() {
-	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], downtimes: j.downtimes[:0], pushes: j.pushes[:0], reached: j.reached[:0], scratch: j.scratch[:0], born: math.Inf(1), begun: math.Inf(1)}
+	*j = Joined{changes: j.changes[:0], origins: j.origins[:0], downtimes: j.downtimes[:0], pushes: j.pushes[:0],
+		reached: j.reached[:0], scratch: j.scratch[:0], born: math.Inf(1), begun: math.Inf(1)}
 }
 
 // Origin adds an origin. The following calls of Add are about it. born is the tick of the series'
@@ -100,7 +101,8 @@ func (j *Joined) AddPart(all []Entry, before uint64, by func(from, to uint64) me
 func (j *Joined) add(one Entry, by metric.Number, part bool) {
 	o := len(j.origins) - 1
 	from, to := j.origins[o].extent(one.Tick)
-	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: one.Tick, origin: o, part: part, loose: j.origins[o].resumedIn(one.Tick - 1)})
+	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: one.Tick, origin: o, part: part,
+		loose: j.origins[o].resumedIn(one.Tick - 1)})
 }
 
 // goesOn reports whether a number that changed in each tick changes in the next one too, or may yet.

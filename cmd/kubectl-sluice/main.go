@@ -13,5 +13,6 @@ import (
 func main() {
 	version := "sluice " + sluice.Build()
 	root := command.NewRoot(version, append(client.Commands(), command.NewVersion(version))...)
-	os.Exit(command.Execute(context.Background(), root, os.Args[1:], command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(command.Execute(context.Background(), root, os.Args[1:],
+		command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

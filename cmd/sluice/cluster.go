@@ -104,7 +104,8 @@ func (p *dataPath) joinCluster() {
 	p.table.SetObserver(c.workloads)
 	c.namespaces = newNamespaces()
 	c.pending = pending.New(p.cfg.receiver.Pending, pending.Parts{
-		NewApplier: func() pending.Applier { return p.table.NewWriter() }, Senders: c.view, Logger: p.log, Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
+		NewApplier: func() pending.Applier { return p.table.NewWriter() }, Senders: c.view, Logger: p.log,
+		Explain: p.whyRejected, Blind: c.view.Outage, Rejections: p.rejections,
 	})
 	c.policies = customkind.WatchPolicies(c.view, policy.New(p.table.DefaultWindow()), c.reconciled.Load)
 	c.autoscalers = p.watchAutoscalers()
@@ -265,7 +266,8 @@ func (p *dataPath) reconcile(ctx context.Context) {
 			p.replication.shadows.replaySeries()
 			p.cluster.workloads.ResolveOwners()
 			p.cluster.reconciled.Store(true)
-			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(), "seriesOfGoneObjects", gone)
+			p.log.Info("the cluster is known", "took", time.Since(began).Round(time.Millisecond), "series", p.table.Series(),
+				"seriesOfGoneObjects", gone)
 			return
 		}
 		select {

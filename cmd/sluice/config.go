@@ -255,5 +255,6 @@ func (c *serverConfig) warnings() []string {
 
 // seriesBounds names the bounds of the whole process, for clients whose series was rejected.
 func (c *serverConfig) seriesBounds() string {
-	return fmt.Sprintf("over the whole process --max-series is %d and --max-bytes %s", c.table.MaxSeries, newSize(&c.table.MaxBytes))
+	return fmt.Sprintf("over the whole process --max-series is %d and --max-bytes %s", c.table.MaxSeries,
+		newSize(&c.table.MaxBytes))
 }

@@ -46,7 +46,8 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 	}
 	settings := document.Content[0]
 	if settings.Kind != yaml.MappingNode {
-		return broken(fmt.Sprintf("%s:%d", path, settings.Line), "the file is not a map of settings; must be lines as in \"max-series: 1000\"")
+		return broken(fmt.Sprintf("%s:%d", path, settings.Line),
+			"the file is not a map of settings; must be lines as in \"max-series: 1000\"")
 	}
 	written = map[string]string{}
 	lines := map[string]int{}
@@ -75,7 +76,8 @@ func readConfigFile(path string, flags *pflag.FlagSet) (written map[string]strin
 
 // newUnknownSetting is the fault of an unknown key, with the nearest setting.
 func newUnknownSetting(where, key string, flags *pflag.FlagSet) *command.UnknownFlag {
-	u := &command.UnknownFlag{Text: fmt.Sprintf("%s: unknown setting %q", where, key), Nearest: command.NearestFlag(key, flags)}
+	u := &command.UnknownFlag{Text: fmt.Sprintf("%s: unknown setting %q", where, key),
+		Nearest: command.NearestFlag(key, flags)}
 	if u.Nearest == "" || notInFile[u.Nearest] {
 		u.Text += "; 'sluice serve --print-example-config' lists all"
 	} else {
@@ -88,8 +90,10 @@ func newUnknownSetting(where, key string, flags *pflag.FlagSet) *command.Unknown
 // The library reports a tab in the indentation without naming it, and not always with its line.
 func yamlFault(path string, file []byte, err error) (where, text string) {
 	var spaced yaml.Node
-	if tab := guiltyTab(file); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")), &spaced) == nil {
-		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab], []byte("\n"))), "the line has a tab; YAML must be indented with spaces"
+	if tab := guiltyTab(file); tab >= 0 && yaml.Unmarshal(bytes.ReplaceAll(file, []byte("\t"), []byte(" ")),
+		&spaced) == nil {
+		return fmt.Sprintf("%s:%d", path, 1+bytes.Count(file[:tab],
+			[]byte("\n"))), "the line has a tab; YAML must be indented with spaces"
 	}
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	if line, ok := strings.CutPrefix(text, "line "); ok {

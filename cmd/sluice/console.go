@@ -52,7 +52,8 @@ func (p *dataPath) past(namespace, resource, name string) (all []console.Past) {
 	place := aggregate.Place{Resource: resource, Namespace: namespace, Name: name}
 	for _, one := range p.merged.PastSeries(place, inspect.DetailSeries) {
 		all = append(all, console.Past{Values: one.Past, Series: inspect.Series{
-			Object: inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace, Name: one.Object.Name}, Labels: one.Labels.Map()}})
+			Object: inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace,
+				Name: one.Object.Name}, Labels: one.Labels.Map()}})
 	}
 	return all
 }

@@ -120,7 +120,8 @@ func (p *dataPath) ownReader() *answer.Reader { return answer.New(p.readerParts(
 
 // autoscalerReader reads for Sluice's own watchers of autoscalers.
 func (p *dataPath) autoscalerReader() *adapter.AutoscalerReader {
-	return adapter.NewAutoscalerReader(adapter.Parts{Source: p.ownReader(), Cluster: p.cluster.view, Policies: p.cluster.policies})
+	return adapter.NewAutoscalerReader(adapter.Parts{Source: p.ownReader(), Cluster: p.cluster.view,
+		Policies: p.cluster.policies})
 }
 
 func (p *dataPath) readerParts() answer.Parts {

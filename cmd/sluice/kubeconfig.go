@@ -60,7 +60,8 @@ func (p *dataPath) keepKubeconfig() (err error) {
 	}
 	p.kubeconfig, err = writeKubeconfig(p.cfg.store.Dir, reachable(p.api.Addr()), ca)
 	if durable.IsFull(err) || ca != "" && errors.Is(err, fs.ErrNotExist) { // the adapter could not keep its certificate
-		p.log.Warn("the kubeconfig was not written, and \"sluice get\" and kubectl need it: free disk space, then restart", "error", err)
+		p.log.Warn("the kubeconfig was not written, and \"sluice get\" and kubectl need it: free disk space, then restart",
+			"error", err)
 		p.kubeconfig = filepath.Join(p.cfg.store.Dir, client.KubeconfigName)
 		return nil
 	}
@@ -99,7 +100,8 @@ func (p *dataPath) checkDataFolder(context.Context) error {
 	if err := store.CheckFolder(dir); err != nil {
 		return p.folderFault(err)
 	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, fs.ErrNotExist) { // the store creates a missing folder
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) { // the store creates a missing folder
 		return p.folderFault(fmt.Errorf("cannot be written to: %w", err))
 	}
 	return nil

@@ -40,7 +40,8 @@ func (p *dataPath) register(context.Context) error {
 		p.api.Register(p.registry),
 	}
 	if c := &p.cluster; c.view != nil {
-		faults = append(faults, c.view.Register(p.registry), c.limits.Register(p.registry), c.pending.Register(p.registry), c.workloads.Register(p.registry),
+		faults = append(faults, c.view.Register(p.registry), c.limits.Register(p.registry), c.pending.Register(p.registry),
+			c.workloads.Register(p.registry),
 			p.registry.Register(c.autoscalers))
 	}
 	if p.cluster.waker != nil {

@@ -94,7 +94,8 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	r.reconciled = func() bool { return p.cluster.view == nil || p.cluster.reconciled.Load() }
 	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
-		Relayed: r.deletions.Repeat, Lives: p.replicaLives(), FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log, Wall: func() time.Time { return p.table.Clock.Now().Wall },
+		Relayed: r.deletions.Repeat, Lives: p.replicaLives(), FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log,
+		Wall: func() time.Time { return p.table.Clock.Now().Wall },
 	})
 	if err == nil {
 		p.merged.SetGate(r.replica.Answers)
@@ -307,8 +308,10 @@ func (p *dataPath) keepReplicaName(context.Context) error {
 		return nil
 	}
 	if stored != "" && p.table.Series() > 0 {
-		return command.Usage(p.cfg.fault("replica-name", "is %q, and %s %s has data of the replica %q, which would count twice; "+
-			"must be %q, or --data-dir the folder of %q or an empty one", name, p.cfg.as("data-dir"), p.cfg.store.Dir, stored, stored, name))
+		return command.Usage(p.cfg.fault("replica-name",
+			"is %q, and %s %s has data of the replica %q, which would count twice; "+
+				"must be %q, or --data-dir the folder of %q or an empty one", name, p.cfg.as("data-dir"), p.cfg.store.Dir,
+			stored, stored, name))
 	}
 	err := p.store.WriteReplicaName(name)
 	if durable.IsFull(err) {

@@ -54,7 +54,8 @@ func newServe() *cobra.Command {
 	}
 	command.UnderHeading(cmd.Flags(), "Configuration file", func() {
 		cmd.Flags().StringVar(&file, "config", "", "YAML file of settings.")
-		cmd.Flags().BoolVar(&printExample, "print-example-config", false, "Print a configuration file with every setting at its default, and exit.")
+		cmd.Flags().BoolVar(&printExample, "print-example-config", false,
+			"Print a configuration file with every setting at its default, and exit.")
 	})
 	cfg.bind(cmd.Flags())
 	return cmd

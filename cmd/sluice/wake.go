@@ -77,7 +77,8 @@ func (p *dataPath) wakeDocument(a *inspect.Autoscaler) *inspect.Wake {
 	case p.cluster.waker != nil:
 		return p.cluster.waker.Describe(a)
 	}
-	return &inspect.Wake{Annotation: a.Wake.Annotation, State: inspect.WakeOff, Why: "this Sluice runs without the setting wake (chart: wake.enabled)"}
+	return &inspect.Wake{Annotation: a.Wake.Annotation, State: inspect.WakeOff,
+		Why: "this Sluice runs without the setting wake (chart: wake.enabled)"}
 }
 
 // nudgeControllers makes the nudger of autoscalers' controllers, if it is on.

@@ -81,7 +81,8 @@ func programMappings(smaps io.Reader, path string) ([]mapping, error) {
 			current = m
 			continue
 		}
-		if size, isAnonymous := strings.CutPrefix(line, "Anonymous:"); ours && isAnonymous && strings.TrimSpace(size) == "0 kB" {
+		if size, isAnonymous := strings.CutPrefix(line, "Anonymous:"); ours && isAnonymous &&
+			strings.TrimSpace(size) == "0 kB" {
 			found = append(found, current)
 		}
 	}

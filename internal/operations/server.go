@@ -80,7 +80,8 @@ func guard(on net.Addr, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !config.IsThisMachine(r.Host) {
-			http.Error(w, "Host must be localhost or an IP address: a web page could reach this port by DNS rebinding", http.StatusForbidden)
+			http.Error(w, "Host must be localhost or an IP address: a web page could reach this port by DNS rebinding",
+				http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)

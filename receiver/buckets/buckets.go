@@ -19,7 +19,8 @@ func (t *Builder) Reset() { t.Bounds, t.Counts = t.Bounds[:0], t.Counts[:0] }
 // Fill makes a histogram of the buckets, which stay borrowed from the Builder. The slice of
 // quantiles is kept, but empty.
 func (t *Builder) Fill(h *metric.Histogram, count, sum float64) {
-	*h = metric.Histogram{Count: count, Sum: sum, Min: math.NaN(), Max: math.NaN(), Bounds: t.Bounds, Counts: t.Counts, Quantiles: h.Quantiles[:0]}
+	*h = metric.Histogram{Count: count, Sum: sum, Min: math.NaN(), Max: math.NaN(), Bounds: t.Bounds, Counts: t.Counts,
+		Quantiles: h.Quantiles[:0]}
 	if len(t.Bounds) == 0 { // only a count and a sum
 		h.Counts = nil
 	}

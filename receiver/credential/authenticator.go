@@ -62,7 +62,8 @@ const (
 
 // NewAuthenticator reads the file, if there is one. Without a cluster the authority is nil.
 func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authenticator, error) {
-	d := &Authenticator{authority: authority, log: log, accounts: map[string]*Principal{}, asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
+	d := &Authenticator{authority: authority, log: log, accounts: map[string]*Principal{},
+		asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
 	if d.worded = c.DescribeError; d.worded == nil {
 		d.worded = func(err error) error { return err }
 	}

@@ -49,7 +49,8 @@ type result struct {
 }
 
 func newChecker(ttl time.Duration, strangers, each int) *checker {
-	c := &checker{ttl: ttl, unknownSlots: connlimit.NewSlots(strangers, each), knownSlots: connlimit.NewSlots(maxKnown, maxKnown)}
+	c := &checker{ttl: ttl, unknownSlots: connlimit.NewSlots(strangers, each),
+		knownSlots: connlimit.NewSlots(maxKnown, maxKnown)}
 	_, _ = rand.Read(c.salt[:]) // it never fails
 	c.forget()
 	return c

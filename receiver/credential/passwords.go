@@ -86,7 +86,8 @@ func (p *passwords) follow(ctx context.Context) {
 			p.authenticator.log.Info("push: passwords were reloaded", "file", p.path, "names", len(p.held.Load().hashes))
 		},
 		func(err error) {
-			p.authenticator.log.Error("push: passwords could not be reloaded; the earlier ones stay valid", "error", p.authenticator.worded(err))
+			p.authenticator.log.Error("push: passwords could not be reloaded; the earlier ones stay valid", "error",
+				p.authenticator.worded(err))
 		})
 }
 

@@ -131,5 +131,6 @@ func (a *Principal) Sender(from netip.Addr, pod *metric.Pod) metric.Sender {
 	if pod != nil {
 		key.pod, key.external = pod.UID, pod.DefaultExternal
 	}
-	return metric.Sender{Key: maphash.Comparable(keySeed, key) | metric.LocalKey, Address: from, Pod: pod, Known: true, Principal: &a.Principal}
+	return metric.Sender{Key: maphash.Comparable(keySeed, key) | metric.LocalKey, Address: from, Pod: pod, Known: true,
+		Principal: &a.Principal}
 }

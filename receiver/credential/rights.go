@@ -80,7 +80,8 @@ func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right
 		case places <- struct{}{}:
 			defer func() { <-places }()
 		case <-ctx.Done():
-			return unavailable("the limit of concurrent questions about rights is reached; cannot tell whether User %q may %s", a.User, r)
+			return unavailable("the limit of concurrent questions about rights is reached; cannot tell whether User %q may %s",
+				a.User, r)
 		}
 	}
 	began := time.Now()

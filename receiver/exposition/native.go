@@ -88,7 +88,8 @@ func (r *ProtobufReader) readNative(in *dto.Histogram) (*Native, detail) {
 		return nil, badNative
 	}
 	var d detail
-	if n.PositiveSpans, n.PositiveCounts, d = r.readSide(in.PositiveSpan, in.PositiveDelta, in.PositiveCount); d != noDetail {
+	if n.PositiveSpans, n.PositiveCounts, d = r.readSide(in.PositiveSpan, in.PositiveDelta,
+		in.PositiveCount); d != noDetail {
 		return nil, d
 	}
 	n.NegativeSpans, n.NegativeCounts, d = r.readSide(in.NegativeSpan, in.NegativeDelta, in.NegativeCount)

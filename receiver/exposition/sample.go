@@ -198,7 +198,8 @@ func (r *TextReader) take() bool {
 
 func (r *TextReader) takeSummary(family int, p part) bool {
 	s := &r.sample
-	return r.takePart(family, p, points{part: whole, key: "quantile", label: s.quantile, at: s.quantileAt, missing: noQuantile, bad: badQuantile})
+	return r.takePart(family, p, points{part: whole, key: "quantile", label: s.quantile, at: s.quantileAt,
+		missing: noQuantile, bad: badQuantile})
 }
 
 func (r *TextReader) takeHistogram(family int, p part) bool {
@@ -207,7 +208,8 @@ func (r *TextReader) takeHistogram(family int, p part) bool {
 		r.about = s.name
 		return r.fail(bareHistogram, s.nameAt)
 	}
-	return r.takePart(family, p, points{part: bucketPart, key: "le", label: s.bound, at: s.boundAt, missing: noBound, bad: badBound})
+	return r.takePart(family, p, points{part: bucketPart, key: "le", label: s.bound, at: s.boundAt,
+		missing: noBound, bad: badBound})
 }
 
 // points describes how the samples of a compound metric carry its distribution: samples of one

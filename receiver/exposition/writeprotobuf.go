@@ -44,7 +44,8 @@ func (w *messages) double(field protowire.Number, v float64) {
 }
 
 // typeNumbers are the numbers of MetricType.
-var typeNumbers = [...]uint64{CounterType: 0, GaugeType: 1, SummaryType: 2, UntypedType: 3, HistogramType: 4, GaugeHistogramType: 5}
+var typeNumbers = [...]uint64{CounterType: 0, GaugeType: 1, SummaryType: 2, UntypedType: 3, HistogramType: 4,
+	GaugeHistogramType: 5}
 
 func (w *messages) family(f *Family) {
 	w.embed(func() {
@@ -109,9 +110,10 @@ func (w *messages) summary(s *Summary) {
 // for either.
 func (w *messages) histogram(h *Histogram) {
 	whole := isWhole(h)
-	w.count(1, 4, h.Count, whole)                                                                      // sample_count, sample_count_float
-	w.double(2, h.Sum)                                                                                 // sample_sum
-	if h.Native == nil || len(h.Buckets) > 1 || len(h.Buckets) == 1 && h.Buckets[0].Count != h.Count { // else a bucket +Inf says nothing
+	w.count(1, 4, h.Count, whole) // sample_count, sample_count_float
+	w.double(2, h.Sum)            // sample_sum
+	if h.Native == nil || len(h.Buckets) > 1 || len(h.Buckets) == 1 &&
+		h.Buckets[0].Count != h.Count { // else a bucket +Inf says nothing
 		for _, b := range h.Buckets {
 			w.message(3, func() { // bucket
 				w.count(1, 4, b.Count, whole) // cumulative_count, cumulative_count_float

@@ -100,7 +100,8 @@ func (gs *Groups) checkConflict(g *group, before *contents, fresh []*family) *Re
 // sharesLabels reports whether a family has exactly its earlier series: familyBuilder.family then
 // shares their labels.
 func sharesLabels(f, old *family) bool {
-	return len(f.Metrics) == len(old.Metrics) && (len(f.Metrics) == 0 || &f.Metrics[0].Labels[0] == &old.Metrics[0].Labels[0])
+	return len(f.Metrics) == len(old.Metrics) &&
+		(len(f.Metrics) == 0 || &f.Metrics[0].Labels[0] == &old.Metrics[0].Labels[0])
 }
 
 // conflictSearch looks for series of one family among the groups with one set of label names.

@@ -152,7 +152,8 @@ func (m *familyBuilder) check(in *exposition.Family, mayCollide bool) *Rejection
 	for i := range in.Metrics {
 		m.packed = metric.AppendLabels(m.packed[:0], m.rowOf(i))
 		if _, twice := m.seen[string(m.packed)]; twice {
-			return reject(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body", in.Name, metric.NewLabels(slices.Clone(m.rowOf(i))))
+			return reject(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body",
+				in.Name, metric.NewLabels(slices.Clone(m.rowOf(i))))
 		}
 		m.seen[string(m.packed)] = struct{}{}
 	}

@@ -81,7 +81,8 @@ func (gs *Groups) lock(k Key, about metric.Object) (*group, *Rejection) {
 }
 
 // lockAdmitted is lock with an admission of its own.
-func (gs *Groups) lockAdmitted(k Key, about metric.Object, admit func(Key, metric.Object) (*usage, *Rejection)) (*group, *Rejection) {
+func (gs *Groups) lockAdmitted(k Key, about metric.Object,
+	admit func(Key, metric.Object) (*usage, *Rejection)) (*group, *Rejection) {
 	h := k.Hash()
 	s := gs.shard(h)
 	for {
@@ -109,14 +110,16 @@ func (gs *Groups) lockAdmitted(k Key, about metric.Object, admit func(Key, metri
 func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 	if gs.count.Add(1) > int64(gs.config.MaxGroups) {
 		gs.count.Add(-1)
-		return nil, reject(metric.OverLimit, "group limit (%d) reached; delete groups or push with a TTL", gs.config.MaxGroups)
+		return nil, reject(metric.OverLimit, "group limit (%d) reached; delete groups or push with a TTL",
+			gs.config.MaxGroups)
 	}
 	namespace := payingNamespace(about)
 	most, _ := gs.config.share(namespace)
 	u := gs.usage.addGroup(namespace, k, most)
 	if u == nil {
 		gs.count.Add(-1)
-		return nil, reject(metric.OverLimit, "group limit (%d) of namespace %s reached; delete groups or push with a TTL", most, namespace)
+		return nil, reject(metric.OverLimit, "group limit (%d) of namespace %s reached; delete groups or push with a TTL",
+			most, namespace)
 	}
 	return u, nil
 }

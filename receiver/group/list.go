@@ -53,7 +53,8 @@ func (gs *Groups) All(may func(about metric.Object) bool) []Group {
 		}
 	}
 	slices.SortFunc(all, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Labels.Packed(), b.Key.Labels.Packed()))
+		return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace),
+			cmp.Compare(a.Key.Labels.Packed(), b.Key.Labels.Packed()))
 	})
 	return all
 }
@@ -116,8 +117,10 @@ func timeOf(nanoseconds int64) time.Time {
 // in the order of the groups.
 func PushTimeFamilies(groups []Group) [2]exposition.Family {
 	own := [2]exposition.Family{
-		{Name: failureTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway failed."},
-		{Name: pushTime, Type: exposition.GaugeType, Help: "Last Unix time when changing this group in the Pushgateway succeeded."},
+		{Name: failureTime, Type: exposition.GaugeType,
+			Help: "Last Unix time when changing this group in the Pushgateway failed."},
+		{Name: pushTime, Type: exposition.GaugeType,
+			Help: "Last Unix time when changing this group in the Pushgateway succeeded."},
 	}
 	for i := range own {
 		own[i].Metrics = make([]exposition.Metric, len(groups))
@@ -224,7 +227,8 @@ func (gs *Groups) checkBytes(u *usage, more int64) *Rejection {
 	case more <= 0:
 		return nil
 	case gs.bytes.Load()+more > gs.config.MaxBytes:
-		return reject(metric.OverLimit, "memory limit of all groups (%d bytes) reached; delete groups or push with a TTL", gs.config.MaxBytes)
+		return reject(metric.OverLimit, "memory limit of all groups (%d bytes) reached; delete groups or push with a TTL",
+			gs.config.MaxBytes)
 	case most >= 0 && u.bytes.Load()+more > most:
 		return reject(metric.OverLimit, "memory limit of the groups of namespace %s (%d bytes) reached; delete groups or push with a TTL", u.namespace, most)
 	}

@@ -12,7 +12,8 @@ import (
 // merge makes the contents of a group after a push: the families of the push and, unless it
 // replaces the group, the group's other families. It checks the result and changes nothing. Fresh
 // are the families of the push, which are part of next.
-func (gs *Groups) merge(m *familyBuilder, p *Push, before *contents, u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
+func (gs *Groups) merge(m *familyBuilder, p *Push, before *contents,
+	u *usage) (next *contents, fresh []*family, o Outcome, r *Rejection) {
 	now := p.Now.UnixNano()
 	fresh = make([]*family, 0, len(p.Families))
 	for i := range p.Families {
@@ -25,7 +26,8 @@ func (gs *Groups) merge(m *familyBuilder, p *Push, before *contents, u *usage) (
 			}
 			continue
 		case old != nil && old.Type != in.Type && !p.Replace:
-			return nil, nil, o, reject(metric.KindConflict, "%q is already a %s in this group and cannot become a %s; PUT replaces the group", in.Name, old.Type, in.Type)
+			return nil, nil, o, reject(metric.KindConflict,
+				"%q is already a %s in this group and cannot become a %s; PUT replaces the group", in.Name, old.Type, in.Type)
 		}
 		f, r := m.family(in, old, now)
 		if r != nil {
@@ -89,7 +91,8 @@ func union(fresh, old []*family) []*family {
 
 // Restrict drops the series from a snapshot that a reader may not have. all reports whether the reader may
 // have all series of a metric, one whether it may have one of them.
-func (g *Group) Restrict(all func(name string, k metric.Kind) bool, one func(name string, k metric.Kind, labels metric.Labels) bool) {
+func (g *Group) Restrict(all func(name string, k metric.Kind) bool,
+	one func(name string, k metric.Kind, labels metric.Labels) bool) {
 	kept := contents{times: g.contents.times}
 	var labels sampleBuilder
 	for _, f := range g.contents.families {

@@ -133,5 +133,6 @@ func (gs *Groups) failLocked(g *group, ttl time.Duration, now time.Time) {
 // overhead is the group's memory without its families.
 func (g *group) overhead() int64 {
 	const inMaps = 64
-	return int64(unsafe.Sizeof(*g)+unsafe.Sizeof(contents{})) + int64(len(g.key.Namespace)+len(g.key.Labels.Packed())) + inMaps
+	return int64(unsafe.Sizeof(*g)+unsafe.Sizeof(contents{})) +
+		int64(len(g.key.Namespace)+len(g.key.Labels.Packed())) + inMaps
 }

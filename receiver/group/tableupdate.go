@@ -262,7 +262,8 @@ func matchLabels(f, other *family) labelMatch {
 	if other == nil {
 		return m
 	}
-	for m.aligned < min(len(f.Metrics), len(other.Metrics)) && sameLabels(f.Metrics[m.aligned].Labels, other.Metrics[m.aligned].Labels) {
+	for m.aligned < min(len(f.Metrics), len(other.Metrics)) &&
+		sameLabels(f.Metrics[m.aligned].Labels, other.Metrics[m.aligned].Labels) {
 		m.aligned++
 	}
 	if m.aligned == len(f.Metrics) || m.aligned == len(other.Metrics) {

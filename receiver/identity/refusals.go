@@ -59,7 +59,8 @@ func (f *Refusals) first(pod *metric.Pod, name []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	names, known := f.told[pod.UID]
-	if len(names) >= maxRefusedNames || slices.Contains(names, metric.Borrow(name)) || !known && len(f.told) >= maxRefusedPods {
+	if len(names) >= maxRefusedNames || slices.Contains(names, metric.Borrow(name)) || !known &&
+		len(f.told) >= maxRefusedPods {
 		return false
 	}
 	if now := time.Now(); now.Sub(f.window) >= refusalWindow {

@@ -157,7 +157,8 @@ var (
 
 // Describe implements prometheus.Collector.
 func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, pendingDesc, packetsDesc, bytesDesc, dropsDesc} {
+	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, pendingDesc, packetsDesc,
+		bytesDesc, dropsDesc} {
 		ch <- d
 	}
 }

@@ -49,7 +49,8 @@ func (r *Reader) readExponential(p pmetric.ExponentialHistogramDataPoint) {
 		r.fail(metric.BadValue, "the zero threshold is %v", n.ZeroThreshold)
 		return
 	}
-	if !r.readSide(&n.PositiveSpans, &n.PositiveCounts, p.Positive()) || !r.readSide(&n.NegativeSpans, &n.NegativeCounts, p.Negative()) {
+	if !r.readSide(&n.PositiveSpans, &n.PositiveCounts, p.Positive()) ||
+		!r.readSide(&n.NegativeSpans, &n.NegativeCounts, p.Negative()) {
 		return
 	}
 	if !r.addsUp(p.ZeroCount()+totalOf(p.Positive())+totalOf(p.Negative()), p.Count()) {
@@ -75,7 +76,8 @@ func (r *Reader) addsUp(total, count uint64) bool {
 }
 
 // readSide reads the buckets of one sign. Bucket i of OTLP is bucket i+1 of a native histogram.
-func (r *Reader) readSide(spans *[]buckets.Span, counts *[]float64, in pmetric.ExponentialHistogramDataPointBuckets) bool {
+func (r *Reader) readSide(spans *[]buckets.Span, counts *[]float64,
+	in pmetric.ExponentialHistogramDataPointBuckets) bool {
 	all := in.BucketCounts()
 	*spans, *counts = (*spans)[:0], (*counts)[:0]
 	switch {
@@ -145,7 +147,8 @@ func (r *Reader) readSummary(p pmetric.SummaryDataPoint) {
 		return
 	}
 	h := &r.histogram
-	*h = metric.Histogram{Count: float64(p.Count()), Sum: p.Sum(), Min: math.NaN(), Max: math.NaN(), Quantiles: h.Quantiles[:0]}
+	*h = metric.Histogram{Count: float64(p.Count()), Sum: p.Sum(), Min: math.NaN(), Max: math.NaN(),
+		Quantiles: h.Quantiles[:0]}
 	for i := range all.Len() {
 		q := all.At(i)
 		if !(q.Quantile() >= 0 && q.Quantile() <= 1) {

@@ -62,7 +62,8 @@ func (m *points) effect() (metric.Kind, metric.Op) {
 	switch {
 	case m.kind == pmetric.MetricTypeGauge:
 		return metric.Gauge, metric.Assign
-	case m.temporality == pmetric.AggregationTemporalityUnspecified || m.temporality > pmetric.AggregationTemporalityCumulative:
+	case m.temporality == pmetric.AggregationTemporalityUnspecified ||
+		m.temporality > pmetric.AggregationTemporalityCumulative:
 		return metric.NoKind, metric.NoOp
 	case m.kind != pmetric.MetricTypeSum && isDelta:
 		return metric.Timer, metric.Merge

@@ -111,13 +111,15 @@ func pointsOf(m pmetric.Metric) points {
 		p.numbers = m.Gauge().DataPoints()
 		p.count = p.numbers.Len()
 	case pmetric.MetricTypeSum:
-		p.numbers, p.temporality, p.isMonotonic = m.Sum().DataPoints(), m.Sum().AggregationTemporality(), m.Sum().IsMonotonic()
+		p.numbers, p.temporality, p.isMonotonic = m.Sum().DataPoints(), m.Sum().AggregationTemporality(),
+			m.Sum().IsMonotonic()
 		p.count = p.numbers.Len()
 	case pmetric.MetricTypeHistogram:
 		p.histograms, p.temporality = m.Histogram().DataPoints(), m.Histogram().AggregationTemporality()
 		p.count = p.histograms.Len()
 	case pmetric.MetricTypeExponentialHistogram:
-		p.exponentials, p.temporality = m.ExponentialHistogram().DataPoints(), m.ExponentialHistogram().AggregationTemporality()
+		p.exponentials, p.temporality = m.ExponentialHistogram().DataPoints(),
+			m.ExponentialHistogram().AggregationTemporality()
 		p.count = p.exponentials.Len()
 	case pmetric.MetricTypeSummary:
 		p.summaries, p.temporality = m.Summary().DataPoints(), pmetric.AggregationTemporalityCumulative

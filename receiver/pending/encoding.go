@@ -60,7 +60,8 @@ type unpacked struct {
 func (u *unpacked) read(line []byte) {
 	u.fields = u.fields[:0]
 	u.sample = metric.Sample{
-		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], DefaultExternal: line[3]&flagExternal != 0, Late: line[3]&flagLate != 0,
+		Kind: metric.Kind(line[0]), Op: metric.Op(line[1]), Separator: line[2], DefaultExternal: line[3]&flagExternal != 0,
+		Late: line[3]&flagLate != 0,
 		Rate: math.Float64frombits(binary.LittleEndian.Uint64(line[5:])),
 	}
 	hasAbout, rest := line[4] == 1, line[13:]
@@ -68,7 +69,8 @@ func (u *unpacked) read(line []byte) {
 	ttl, rest := cutVarint(rest)
 	u.sample.TTL = time.Duration(ttl)
 	rest = u.readTotal(rest)
-	for _, to := range [...]*[]byte{&u.sample.Name, &u.sample.Tags, &u.sample.Container, &u.sample.External, &u.sample.Member} {
+	for _, to := range [...]*[]byte{&u.sample.Name, &u.sample.Tags, &u.sample.Container, &u.sample.External,
+		&u.sample.Member} {
 		*to, rest = cutPiece(rest)
 	}
 	if hasAbout {

@@ -208,12 +208,14 @@ func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 		return p.parts.Explain(reason, s)
 	}
 	if weight := record.Weight(suppressed, ok); weight > 0 {
-		p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: s.Sender, Reason: reason, Metric: s.Name, Why: why}, weight)
+		p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: s.Sender, Reason: reason,
+			Metric: s.Name, Why: why}, weight)
 	}
 	if !ok {
 		return
 	}
-	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", why(), "metric", metric.Excerpt(s.Name),
+	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", why(), "metric",
+		metric.Excerpt(s.Name),
 		"from", s.Sender.String(), "suppressed", suppressed)
 }
 
@@ -235,7 +237,8 @@ func (r *retrier) rejectExpired(h *heldSender, samples int) {
 	if h.unnamed {
 		from = nil
 	}
-	p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: from, Reason: metric.Identity, Why: r.whyExpired}, uint64(samples))
+	p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: from, Reason: metric.Identity, Why: r.whyExpired},
+		uint64(samples))
 	suppressed, ok := p.expiredLog.Allow()
 	if !ok {
 		return

@@ -122,8 +122,10 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	}, limits)
 	series := serieshttp.New(parts.Series, parts.Histograms, parts.Policies)
 	server, err := httpserver.New(limits, httpserver.Parts{
-		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Replicas: parts.Replicas, Ledger: parts.Ledger,
-		Logger: parts.Logger, Listener: parts.Listener, Worded: parts.Worded, Full: parts.Full, KindOf: parts.KindOf, Freshen: parts.Freshen, Senders: parts.Senders, Trust: parts.Trust,
+		NewApplier: parts.NewApplier, Resources: parts.Resources, Syncer: parts.Syncer, Replicas: parts.Replicas,
+		Ledger: parts.Ledger,
+		Logger: parts.Logger, Listener: parts.Listener, Worded: parts.Worded, Full: parts.Full, KindOf: parts.KindOf,
+		Freshen: parts.Freshen, Senders: parts.Senders, Trust: parts.Trust,
 		Authority: parts.Authority, Pods: parts.Pods, Pending: parts.Pending,
 		Record: parts.Record, Rejections: parts.Rejections,
 	}, withIndex(routes(cfg, parts, gateway, series)))
@@ -134,7 +136,8 @@ func New(cfg Config, parts Parts) (*Server, error) {
 }
 
 // routes returns the routes of all protocols. To add a protocol, add a line here.
-func routes(cfg Config, parts Parts, gateway *pushgateway.Handler, series *serieshttp.Handler) (all []*httpserver.Route) {
+func routes(cfg Config, parts Parts, gateway *pushgateway.Handler,
+	series *serieshttp.Handler) (all []*httpserver.Route) {
 	limits := cfg.Config
 	for _, protocol := range []interface{ Routes() []*httpserver.Route }{
 		native.New(parts.Reader, parts.Alive, parts.Policies, parts.Requirements),
@@ -187,7 +190,8 @@ func withIndex(routes []*httpserver.Route) []*httpserver.Route {
 	index := &httpserver.Route{
 		Paths: []string{"/", "/v1", "/v1/"},
 		Tag:   "about", Operations: []httpserver.Operation{
-			{Method: "GET", Path: "/", ID: "describe", Summary: "What this port takes, in short; also at /v1", Answers: "200:Index"},
+			{Method: "GET", Path: "/", ID: "describe", Summary: "What this port takes, in short; also at /v1",
+				Answers: "200:Index"},
 		},
 	}
 	var paths []string

@@ -4,7 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	linesDesc = prometheus.NewDesc("sluice_relay_lines_total",
-		"StatsD lines for each relay target, by outcome: sent, dropped (the queue was full), failed (the write failed).", []string{"target", "outcome"}, nil)
+		"StatsD lines for each relay target, by outcome: sent, dropped (the queue was full), failed (the write failed).",
+		[]string{"target", "outcome"}, nil)
 	waitingDesc = prometheus.NewDesc("sluice_relay_waiting_bytes",
 		"StatsD lines that wait for a relay target.", []string{"target"}, nil)
 )
@@ -18,7 +19,8 @@ func (r *Relay) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (r *Relay) Collect(ch chan<- prometheus.Metric) {
 	for _, t := range r.targets {
-		for outcome, n := range map[string]uint64{"sent": t.sent.Load(), "dropped": t.dropped.Load(), "failed": t.failed.Load()} {
+		for outcome, n := range map[string]uint64{"sent": t.sent.Load(), "dropped": t.dropped.Load(),
+			"failed": t.failed.Load()} {
 			ch <- prometheus.MustNewConstMetric(linesDesc, prometheus.CounterValue, float64(n), t.name, outcome)
 		}
 		ch <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(t.size()), t.name)

@@ -13,7 +13,8 @@ import (
 func (f *Converter) sortParts() {
 	f.sorted = true
 	slices.SortFunc(f.parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.at, b.at), cmp.Compare(a.role, b.role), cmp.Compare(a.bound, b.bound),
+		return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.at, b.at), cmp.Compare(a.role, b.role),
+			cmp.Compare(a.bound, b.bound),
 			cmp.Compare(a.number, b.number))
 	})
 }

@@ -308,7 +308,8 @@ func (f *Converter) convertNative(message []byte) {
 	switch {
 	case h.Gauge || s.Type == GaugeHistogramType:
 		d = gaugeHistogram
-	case h.Custom && !f.builder.SetCustom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans, Counts: h.PositiveCounts}):
+	case h.Custom && !f.builder.SetCustom(&buckets.Custom{Bounds: h.CustomBounds, Spans: h.PositiveSpans,
+		Counts: h.PositiveCounts}):
 		d = badCustom
 	case !h.addsUp():
 		d = badTotal

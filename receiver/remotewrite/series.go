@@ -61,7 +61,8 @@ func (r *Reader) read(e *skimmed) {
 
 func (r *Reader) fail(d detail) {
 	s := &r.Series
-	r.Fault = Fault{Reason: d.reason(), Series: s.number, Offset: r.offset(s.message), detail: d, name: s.Name, about: r.about, limit: r.options.limit(d)}
+	r.Fault = Fault{Reason: d.reason(), Series: s.number, Offset: r.offset(s.message), detail: d, name: s.Name,
+		about: r.about, limit: r.options.limit(d)}
 }
 
 // readFields reads all fields, to count the elements, and returns the first fault.

@@ -70,7 +70,8 @@ func parsePower(text []byte, d decimal) (int64, float64, metric.Reason) {
 	for isDigit(digits[end]) {
 		end++
 	}
-	if whole, fraction, ok := metric.SplitDecimal(d.negative, digits[:end], d.fraction[min(1, len(d.fraction)):], d.power); ok {
+	if whole, fraction, ok := metric.SplitDecimal(d.negative, digits[:end], d.fraction[min(1, len(d.fraction)):],
+		d.power); ok {
 		return whole, fraction, metric.Applied
 	}
 	return parseLarge(text, d)

@@ -35,7 +35,8 @@ type timeouts struct {
 }
 
 var defaultTimeouts = timeouts{
-	start: 10 * time.Second, handshake: 2 * time.Second, write: 10 * time.Second, ping: 2 * time.Second, close: 2 * time.Second,
+	start: 10 * time.Second, handshake: 2 * time.Second, write: 10 * time.Second, ping: 2 * time.Second,
+	close: 2 * time.Second,
 }
 
 // Bus publishes and receives messages over NATS.
@@ -98,7 +99,8 @@ func newCertificates(cfg Config, log *slog.Logger) (*mutualtls.Certificates, err
 	if cfg.CertFile == "" {
 		return nil, nil
 	}
-	c := mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Wanted: "a host of the peers", Which: "between replicas"}
+	c := mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, CAFile: cfg.CAFile, Wanted: "a host of the peers",
+		Which: "between replicas"}
 	for _, peer := range cfg.Peers {
 		host, _, err := net.SplitHostPort(peer)
 		if err != nil {

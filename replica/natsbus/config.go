@@ -107,7 +107,8 @@ func (c Config) validateAlone(faults *config.Faults) {
 		{"CertFile", c.CertFile != ""}, {"KeyFile", c.KeyFile != ""}, {"CAFile", c.CAFile != ""}, {"Insecure", c.Insecure},
 	} {
 		if one.set {
-			faults.Add(one.field, "is set without other replicas; must have %s or %s", config.Field("Peers"), config.Field("URL"))
+			faults.Add(one.field, "is set without other replicas; must have %s or %s", config.Field("Peers"),
+				config.Field("URL"))
 			return
 		}
 	}

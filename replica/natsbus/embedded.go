@@ -42,7 +42,8 @@ func isNoPort(err error) bool {
 }
 
 // startServer starts a NATS server that listens for other replicas only.
-func startServer(cfg Config, within timeouts, secured *mutualtls.Certificates, log *slog.Logger) (*server.Server, error) {
+func startServer(cfg Config, within timeouts, secured *mutualtls.Certificates,
+	log *slog.Logger) (*server.Server, error) {
 	options, err := serverOptions(cfg, within, secured)
 	if err != nil {
 		return nil, err

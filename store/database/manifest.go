@@ -55,7 +55,8 @@ func compareManifest(dir string, manifest []byte, complete bool, unlisted int) e
 	saved, err := os.ReadFile(filepath.Join(dir, copyName))
 	if err != nil || len(saved) == 0 {
 		if !complete || unlisted > 0 {
-			return format.Damaged("%s is cut short or lacks %d tables, and there is no copy of it", badger.ManifestFilename, unlisted)
+			return format.Damaged("%s is cut short or lacks %d tables, and there is no copy of it",
+				badger.ManifestFilename, unlisted)
 		}
 		return nil
 	}
@@ -63,7 +64,8 @@ func compareManifest(dir string, manifest []byte, complete bool, unlisted int) e
 	case bytes.HasPrefix(manifest, saved):
 		return nil // the same, or grown; an entry that a killed process did not finish is past the end
 	case bytes.HasPrefix(saved, manifest):
-		return format.Damaged("%s is cut short: %d bytes, its copy has %d", badger.ManifestFilename, len(manifest), len(saved))
+		return format.Damaged("%s is cut short: %d bytes, its copy has %d", badger.ManifestFilename,
+			len(manifest), len(saved))
 	case !complete:
 		return format.Damaged("%s is cut short, and its copy is of an older one", badger.ManifestFilename)
 	}
@@ -149,7 +151,8 @@ func (c *manifestCopy) renew() error {
 	if err != nil {
 		return err
 	}
-	if err := durable.WriteFile(filepath.Join(c.dir, copyName), content[:min(int64(len(content)), now.Size())], 0o640); err != nil {
+	if err := durable.WriteFile(filepath.Join(c.dir, copyName), content[:min(int64(len(content)), now.Size())],
+		0o640); err != nil {
 		return err
 	}
 	c.last = now

@@ -87,7 +87,8 @@ func probeResult(dir, output string, exit error, crash string) error {
 	for line := range strings.Lines(output) {
 		line = strings.TrimSuffix(line, "\n")
 		if number, ok := strings.CutPrefix(line, probeFormat); ok {
-			if version, err := strconv.ParseUint(number, 10, 32); err == nil && version != 0 && !format.Readable(uint32(version)) {
+			if version, err := strconv.ParseUint(number, 10, 32); err == nil && version != 0 &&
+				!format.Readable(uint32(version)) {
 				return format.UnreadableVersion(dir, uint32(version))
 			}
 		}

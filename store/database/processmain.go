@@ -122,7 +122,8 @@ func commitFrame(db *Local, frame []byte) error {
 }
 
 // environmental errors say nothing about the database.
-var environmental = []error{syscall.ENOSPC, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM}
+var environmental = []error{syscall.ENOSPC, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+	syscall.EACCES, syscall.EPERM}
 
 // probeMain is the probe. It returns the exit code.
 func probeMain(dir string) int {
@@ -175,7 +176,8 @@ func probeDatabase(dir string) (version uint32, err error) {
 		newest = max(newest, t.MaxVersion)
 	}
 	if lost > newest {
-		return 0, fmt.Errorf("a log that was synced up to version %d is missing, and the tables end at version %d", lost, newest)
+		return 0, fmt.Errorf("a log that was synced up to version %d is missing, and the tables end at version %d",
+			lost, newest)
 	}
 	if version, err = readVersion(db); err != nil {
 		return version, err

@@ -34,7 +34,8 @@ func readMarker(dir string) (string, error) {
 	case len(text) > 0, foreign == "", isEmpty && hasOwnDatabase(dir):
 		return string(text), nil
 	case isEmpty:
-		return "", fmt.Errorf("%w: it holds %q and its file %s is empty; give an empty folder", ErrForeign, foreign, MarkerName)
+		return "", fmt.Errorf("%w: it holds %q and its file %s is empty; give an empty folder",
+			ErrForeign, foreign, MarkerName)
 	}
 	return "", fmt.Errorf("%w: it holds %q and no file %s; give an empty folder", ErrForeign, foreign, MarkerName)
 }
@@ -87,7 +88,8 @@ func (f *Folder) checkMarker() error {
 	number, ok := strings.CutPrefix(strings.TrimSpace(text), MarkerText)
 	version, err := strconv.ParseUint(number, 10, 32)
 	if !ok || err != nil {
-		return fmt.Errorf("store: %s: %w: its file %s is another program's; give an empty folder", f.Dir, ErrForeign, MarkerName)
+		return fmt.Errorf("store: %s: %w: its file %s is another program's; give an empty folder", f.Dir,
+			ErrForeign, MarkerName)
 	}
 	if !format.Readable(uint32(version)) {
 		return format.UnreadableVersion(f.Dir, uint32(version))

@@ -55,7 +55,8 @@ func parseEntry(b []byte) (e entry, ok bool) {
 		return e, false
 	}
 	e.flags = b[0]
-	e.likeOur = (e.flags&^1 == flagTxn || e.flags == flagTxnEnd) && b[1] == 0 && lengths[2] == 0 && key < 256 && value <= tornBytes
+	e.likeOur = (e.flags&^1 == flagTxn || e.flags == flagTxnEnd) && b[1] == 0 && lengths[2] == 0 &&
+		key < 256 && value <= tornBytes
 	end := at + int(key) + int(value)
 	e.bytes = end + 4
 	e.version = math.MaxUint64 - binary.BigEndian.Uint64(b[at+int(key)-8:])
@@ -137,16 +138,19 @@ func Check(dir string) (remark string, err error) {
 		header, body := content[:HeaderBytes], content[HeaderBytes:]
 		read := Scan(body)
 		if synced := watermark.Positions[string(header)].End; int64(read.Committed) < synced {
-			return "", format.Damaged("%s was synced up to byte %d but is readable only up to %d", name, synced+HeaderBytes, read.Committed+HeaderBytes)
+			return "", format.Damaged("%s was synced up to byte %d but is readable only up to %d", name, synced+HeaderBytes,
+				read.Committed+HeaderBytes)
 		}
 		left := TrimZeros(body[read.End:])
 		if len(left) == 0 && read.Committed == read.End {
 			continue
 		}
 		if onlyKilled && (i < len(logs)-1 || len(left) > tornBytes || holdsEntry(left)) {
-			return "", format.Damaged("%s is unreadable beyond byte %d, and more was written after it", name, read.Committed+HeaderBytes)
+			return "", format.Damaged("%s is unreadable beyond byte %d, and more was written after it", name,
+				read.Committed+HeaderBytes)
 		}
-		remark = fmt.Sprintf("%s ends with %d bytes of an unfinished write, which was left out", name, read.End-read.Committed+len(left))
+		remark = fmt.Sprintf("%s ends with %d bytes of an unfinished write, which was left out", name,
+			read.End-read.Committed+len(left))
 	}
 	return remark, nil
 }

@@ -200,7 +200,8 @@ var rows = []row{
 			queries: []query{
 				{each("result", "sluice_nudges_total"), "{{result}} per second"},
 				{each("answer", "sluice_nudge_answers_total"), "answered: {{answer}}"},
-				{"histogram_quantile(0.99, sum by (le) (rate(sluice_nudge_answer_seconds_bucket[$__rate_interval])))", "seconds to the answer, p99"},
+				{"histogram_quantile(0.99, sum by (le) (rate(sluice_nudge_answer_seconds_bucket[$__rate_interval])))",
+					"seconds to the answer, p99"},
 				{"max(sluice_instant_autoscalers)", "annotated autoscalers"}}},
 		{title: "Workloads woken from zero",
 			about: "By the annotation sluice.dev/wake. Forbidden: Sluice lacks the right to set the replicas.",

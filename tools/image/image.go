@@ -57,7 +57,8 @@ func (r release) image(p program) (container.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), &container.ConfigFile{
+	image, err := mutate.ConfigFile(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON), &container.ConfigFile{
 		Created: container.Time{Time: r.created}, OS: p.os, Architecture: p.architecture,
 		Config: container.Config{
 			User:       fmt.Sprintf("%d:%d", user, user),
@@ -105,13 +106,15 @@ func (r release) layer(p program) (container.Layer, error) {
 		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }
-	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
+		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
 }
 
 // header returns a tar header that depends only on the arguments and the release: no owner's name,
 // no time of this machine.
 func (r release) header(name string, mode, size int64) *tar.Header {
-	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: r.created, Format: tar.FormatUSTAR}
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, ModTime: r.created,
+		Format: tar.FormatUSTAR}
 }
 
 func (r release) addFile(archive *tar.Writer, name string, mode int64, path string) error {

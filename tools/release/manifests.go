@@ -21,7 +21,8 @@ func (r *release) download(p program) (url, sum string) {
 // formula returns a Homebrew formula for a tap. https://docs.brew.sh/Formula-Cookbook
 func (r *release) formula() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "class Sluice < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"Apache-2.0\"\n", description, homepage, r.version)
+	fmt.Fprintf(&b, "class Sluice < Formula\n  desc %q\n  homepage %q\n  version %q\n  license \"Apache-2.0\"\n",
+		description, homepage, r.version)
 	for _, system := range []struct{ go_, brew string }{{"darwin", "macos"}, {"linux", "linux"}} {
 		fmt.Fprintf(&b, "\n  on_%s do\n", system.brew)
 		for _, processor := range []struct{ go_, brew string }{{"arm64", "arm"}, {"amd64", "intel"}} {

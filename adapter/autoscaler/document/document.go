@@ -81,7 +81,8 @@ func metricDocument(spec *autoscalingv2.MetricSpec) (m inspect.AutoscalerMetric,
 	case spec.Pods != nil:
 		m.Name, m.Selector, target = spec.Pods.Metric.Name, selectorText(spec.Pods.Metric.Selector), spec.Pods.Target
 	case spec.External != nil:
-		m.Name, m.Selector, target = spec.External.Metric.Name, selectorText(spec.External.Metric.Selector), spec.External.Target
+		m.Name, m.Selector, target = spec.External.Metric.Name, selectorText(spec.External.Metric.Selector),
+			spec.External.Target
 	case spec.Object != nil:
 		on := spec.Object.DescribedObject
 		m.ObjectAPIVersion, m.ObjectKind, m.ObjectName = common(on.APIVersion), common(on.Kind), on.Name
@@ -206,8 +207,10 @@ var commonTexts = func() map[string]string {
 	all := map[string]string{}
 	for _, text := range []string{
 		"v1", "apps/v1", "Deployment", "StatefulSet", "Service", "Ingress", "networking.k8s.io/v1", "Namespace", "Pod",
-		"Pods", "Object", "External", "Resource", "ContainerResource", "cpu", "memory", "Value", "AverageValue", "Utilization",
-		"AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero", "true", "True", "False", "Unknown", "Max", "Min", "Disabled", "Percent",
+		"Pods", "Object", "External", "Resource", "ContainerResource", "cpu", "memory", "Value",
+		"AverageValue", "Utilization",
+		"AbleToScale", "ScalingActive", "ScalingLimited", "ScaledToZero", "true", "True", "False", "Unknown", "Max", "Min",
+		"Disabled", "Percent",
 		"ReadyForNewScale", "SucceededRescale", "ScaleDownStabilized", "ScaleUpStabilized", "ValidMetricFound",
 		"DesiredWithinRange", "TooFewReplicas", "TooManyReplicas", "ScalingDisabled",
 		"FailedGetPodsMetric", "FailedGetObjectMetric", "FailedGetExternalMetric",

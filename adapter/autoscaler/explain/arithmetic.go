@@ -94,7 +94,8 @@ func (c *calculation) perPod(usage, target int64) (int32, bool) {
 // whole compares a value with the target and scales the ready pods by the ratio.
 func (c *calculation) whole(usage, target int64) (int32, bool) {
 	ratio := float64(usage) / float64(target)
-	c.step("%s against a target of %s for all replicas together: ratio %s", number(usage), number(target), ratioText(ratio))
+	c.step("%s against a target of %s for all replicas together: ratio %s", number(usage),
+		number(target), ratioText(ratio))
 	if c.current == 0 {
 		n := round(ratio)
 		c.step("there are no replicas now; the ratio, rounded up: %s", replicas(n))
@@ -104,7 +105,8 @@ func (c *calculation) whole(usage, target int64) (int32, bool) {
 		return c.tolerated(c.current, round(ratio*float64(c.current))), true
 	}
 	if c.facts.Pods == nil {
-		c.step("the number of ready pods is unknown; with all %d ready: %s", c.current, replicas(round(ratio*float64(c.current))))
+		c.step("the number of ready pods is unknown; with all %d ready: %s", c.current,
+			replicas(round(ratio*float64(c.current))))
 		return round(ratio * float64(c.current)), true
 	}
 	ready := 0
@@ -183,7 +185,8 @@ func (c *calculation) ofPods(values []Value, target int64) (int32, bool) {
 		return 0, false
 	}
 	ratio := float64(g.mean()) / float64(target)
-	c.step("mean of %s: %s, against a target of %s: ratio %s", count(len(g.values), "pod"), number(g.mean()), number(target), ratioText(ratio))
+	c.step("mean of %s: %s, against a target of %s: ratio %s", count(len(g.values), "pod"), number(g.mean()),
+		number(target), ratioText(ratio))
 	withUnready := len(g.unready) > 0 && ratio > 1
 	if !withUnready && len(g.missing) == 0 {
 		n := round(ratio * float64(g.ready))
@@ -235,7 +238,8 @@ func (c *calculation) filled(g *podGroups, before float64, target int64) int32 {
 	}
 	n := round(ratio * float64(len(g.values)))
 	if ratio < 1 && n > c.current || ratio > 1 && n < c.current {
-		c.step("%s × %s, rounded up, is %d, which is the other direction: stays at %d", count(len(g.values), "pod"), ratioText(ratio), n, c.current)
+		c.step("%s × %s, rounded up, is %d, which is the other direction: stays at %d", count(len(g.values), "pod"),
+			ratioText(ratio), n, c.current)
 		return c.current
 	}
 	c.step("%s × %s, rounded up: %s", count(len(g.values), "pod"), ratioText(ratio), replicas(n))

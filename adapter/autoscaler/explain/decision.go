@@ -88,7 +88,8 @@ func (d *decider) tolerance(metrics []MetricReport, current, highest int32) int3
 	if asked < current {
 		rules, field = d.a.ScaleDown, "spec.behavior.scaleDown.tolerance"
 	}
-	d.hold(field, "%s; a ratio this near to 1 changes nothing", ratioText(toleranceOf(rules))+byDefault(rules == nil || rules.Tolerance == ""))
+	d.hold(field, "%s; a ratio this near to 1 changes nothing", ratioText(toleranceOf(rules))+byDefault(rules == nil ||
+		rules.Tolerance == ""))
 	return asked
 }
 
@@ -114,7 +115,8 @@ func (d *decider) held(current, asked int32) *Finding {
 			ofScaledObject.Replace(strings.Join(fields, ", "))
 	}
 	return &Finding{Cause: HeldBySpec, Warning: true, Remedy: []string{edit},
-		Text: fmt.Sprintf("the metrics ask for %s, and there %s now; held by %s", replicas(asked), isOrAre(current), strings.Join(does, ", and by "))}
+		Text: fmt.Sprintf("the metrics ask for %s, and there %s now; held by %s", replicas(asked), isOrAre(current),
+			strings.Join(does, ", and by "))}
 }
 
 // ofScaledObject are the fields of a ScaledObject that KEDA makes those of an autoscaler from.
@@ -162,7 +164,8 @@ func (d *decider) highest(metrics []MetricReport, current int32) (int32, bool) {
 		d.step("no metric has a value: the controller changes nothing")
 		return 0, false
 	case broken > 0 && *best.Proposal < current:
-		d.step("%s asks for %d, but %s without a value: the controller doesn't scale down", best.Name, *best.Proposal, count(broken, "metric"))
+		d.step("%s asks for %d, but %s without a value: the controller doesn't scale down", best.Name, *best.Proposal,
+			count(broken, "metric"))
 		return 0, false
 	case len(metrics) > 1:
 		d.step("the highest proposal is that of %s: %d", best.Name, *best.Proposal)
@@ -184,7 +187,8 @@ func (d *decider) bounded(current, wanted int32) int32 {
 	switch {
 	case wanted > current:
 		if limit := upLimit(d.a.ScaleUp, current); wanted > limit {
-			d.step("%s %d at once", allowedBy(d.a.ScaleUp, "behavior.scaleUp allows", "Kubernetes allows twice the present number, or 4:"), limit)
+			d.step("%s %d at once", allowedBy(d.a.ScaleUp, "behavior.scaleUp allows",
+				"Kubernetes allows twice the present number, or 4:"), limit)
 			d.rate("spec.behavior.scaleUp", d.a.ScaleUp, current, limit)
 			wanted = limit
 		}
@@ -199,7 +203,8 @@ func (d *decider) bounded(current, wanted int32) int32 {
 			wanted = limit
 		}
 		if s := seconds(d.a.ScaleDown, 300); s > 0 && wanted < current {
-			d.hold("spec.behavior.scaleDown.stabilizationWindowSeconds", "%d%s; the fall waits until no higher number was wanted for as long", s,
+			d.hold("spec.behavior.scaleDown.stabilizationWindowSeconds",
+				"%d%s; the fall waits until no higher number was wanted for as long", s,
 				byDefault(d.a.ScaleDown == nil || d.a.ScaleDown.StabilizationWindowSeconds == nil))
 			d.step("scaling down waits until nothing more was wanted for %d s (stabilization)", s)
 		}

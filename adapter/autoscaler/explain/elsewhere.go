@@ -13,7 +13,8 @@ import (
 func (f *Facts) ofElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhere []inspect.Metric, out *Finding) {
 	here := f.Autoscaler.Namespace
 	out.Cause = OtherNamespace
-	out.Text = fmt.Sprintf("%s exists in namespace %s, not in %s: an autoscaler reads its own namespace only", bare, namespaces(elsewhere), here)
+	out.Text = fmt.Sprintf("%s exists in namespace %s, not in %s: an autoscaler reads its own namespace only", bare,
+		namespaces(elsewhere), here)
 	from := elsewhere[0].Namespace
 	var senders []inspect.MetricSender
 	for _, one := range f.Senders {
@@ -25,7 +26,8 @@ func (f *Facts) ofElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhere 
 		out.Text += ". In " + from + " it is pushed by " + sendersText(senders)
 	}
 	if m.Source == sourcePods {
-		out.Remedy = []string{fmt.Sprintf("kubectl logs -n %s %s/%s  # do its own pods push %s?", here, strings.ToLower(f.Autoscaler.TargetKind),
+		out.Remedy = []string{fmt.Sprintf("kubectl logs -n %s %s/%s  # do its own pods push %s?", here,
+			strings.ToLower(f.Autoscaler.TargetKind),
 			f.Autoscaler.TargetName, bare), "sluice list refused -n " + here}
 		return
 	}
@@ -39,14 +41,16 @@ func (f *Facts) ofElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhere 
 	}
 	subject, account := subjectOfSender(senders, from)
 	if account == "" { // an address has no rights of its own
-		out.Remedy = []string{"If it is one of trusted-forwarders, add the label " + claimOf(m, path, here) + " to its lines (docs/identity.md)", "sluice list senders -n " + from}
+		out.Remedy = []string{"If it is one of trusted-forwarders, add the label " + claimOf(m, path, here) +
+			" to its lines (docs/identity.md)", "sluice list senders -n " + from}
 		return
 	}
 	out.Text += fmt.Sprintf(". To push it for %s, %s needs the right to create samples.sluice.dev there", here, account)
 	out.Remedy = []string{
 		applying(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
 			"metadata": map[string]any{"name": pushRole, "namespace": here},
-			"rules":    []any{map[string]any{"apiGroups": []string{"sluice.dev"}, "resources": []string{"samples"}, "verbs": []string{"create"}}}}),
+			"rules": []any{map[string]any{"apiGroups": []string{"sluice.dev"}, "resources": []string{"samples"},
+				"verbs": []string{"create"}}}}),
 		fmt.Sprintf("kubectl create rolebinding %s-%s -n %s --role=%s %s", pushRole, from, here, pushRole, subject),
 		fmt.Sprintf(`curl -X PUT -H "Authorization: Bearer $(cat /var/run/secrets/sluice/token)" -d VALUE %s  # from there; needs config.push-auth=token (docs/push-auth.md)`,
 			Word("http://SLUICE:9091/v1/namespaces/"+here+"/"+path)),
@@ -60,13 +64,15 @@ const pushRole = "sluice-pushers"
 // unknown one is for its reader to fill in. account is empty if all senders are addresses.
 func subjectOfSender(senders []inspect.MetricSender, namespace string) (subject, account string) {
 	if len(senders) == 0 {
-		return "--serviceaccount=" + namespace + ":ACCOUNT", "the service account of its sender (sluice list senders -n " + namespace + ")"
+		return "--serviceaccount=" + namespace + ":ACCOUNT", "the service account of its sender (sluice list senders -n " +
+			namespace + ")"
 	}
 	for _, one := range senders {
 		switch {
 		case one.Sort == "address":
 		case one.Account != "":
-			return "--serviceaccount=" + one.Namespace + ":" + one.Account, "service account " + one.Namespace + ":" + one.Account
+			return "--serviceaccount=" + one.Namespace + ":" + one.Account, "service account " +
+				one.Namespace + ":" + one.Account
 		case one.Sort == "pod":
 			return "--serviceaccount=" + one.Namespace + ":default", "service account " + one.Namespace + ":default"
 		case one.Namespace != "":

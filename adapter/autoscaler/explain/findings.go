@@ -27,7 +27,8 @@ func (f *Facts) findings(metrics []MetricReport) []Finding {
 	out = append(out, f.ofOwnRights()...)
 	for i := range metrics {
 		m := &f.Autoscaler.Metrics[i]
-		for _, one := range []*Finding{f.ofTarget(m), f.ofPods(i, metrics), f.ofRejectedSeries(i, metrics), f.ofMetric(i, &metrics[i])} {
+		for _, one := range []*Finding{f.ofTarget(m), f.ofPods(i, metrics), f.ofRejectedSeries(i, metrics),
+			f.ofMetric(i, &metrics[i])} {
 			if one != nil && !known(out, one) {
 				out = append(out, *one)
 			}
@@ -87,28 +88,35 @@ func (f *Facts) ofAPI(group string) *Finding {
 	}
 	switch {
 	case !api.Exists:
-		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("%s is not registered: there is no APIService %s", group, version),
+		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("%s is not registered: there is no APIService %s",
+			group, version),
 			Remedy: []string{"helm upgrade … --set " + valueOf(group) + "=true"}}
 	case !api.Sluice:
 		owner := api.Service
 		if api.Owner != "" {
 			owner = api.Owner + " (" + api.Service + ")"
 		}
-		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("%s belongs to %s, which knows no metric of Sluice", group, owner),
-			Remedy: []string{"Let Sluice answer: kubectl delete apiservice " + version + " && helm upgrade … --set " + valueOf(group) + "=true",
+		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("%s belongs to %s, which knows no metric of Sluice",
+			group, owner),
+			Remedy: []string{"Let Sluice answer: kubectl delete apiservice " + version + " && helm upgrade … --set " +
+				valueOf(group) + "=true",
 				"Or leave the group to its owner, and ask for " + otherWay(group)}}
 	case api.Available:
 		return nil
 	case api.Certificate != "":
 		return &Finding{Cause: Unavailable, Text: fmt.Sprintf("%s is not available: %s", group, api.Certificate),
-			Remedy: []string{"kubectl get apiservice " + version + " -o jsonpath='{.spec.caBundle}' | base64 -d | openssl x509 -noout -subject -enddate",
+			Remedy: []string{"kubectl get apiservice " + version +
+				" -o jsonpath='{.spec.caBundle}' | base64 -d | openssl x509 -noout -subject -enddate",
 				"helm upgrade …  # writes the certificate and caBundle anew, if tls.source is generated"}}
 	case unreachable(api.Message):
-		return &Finding{Cause: Unreachable, Text: fmt.Sprintf("the API server can't reach %s, which answers for %s: %s", api.Service, group, ending(api.Message)),
-			Remedy: []string{remedyOfPort(&api), "kubectl get --raw /apis/" + group + "/" + strings.TrimSuffix(version, "."+group) + "  # answers once it can"}}
+		return &Finding{Cause: Unreachable, Text: fmt.Sprintf("the API server can't reach %s, which answers for %s: %s",
+			api.Service, group, ending(api.Message)),
+			Remedy: []string{remedyOfPort(&api), "kubectl get --raw /apis/" + group + "/" + strings.TrimSuffix(version,
+				"."+group) + "  # answers once it can"}}
 	}
 	return &Finding{Cause: Unavailable, Text: fmt.Sprintf("%s is not available (%s): %s", group, api.Reason, api.Message),
-		Remedy: []string{"kubectl get apiservice " + version + " -o yaml", "kubectl get pods -A -l app.kubernetes.io/name=sluice"}}
+		Remedy: []string{"kubectl get apiservice " + version + " -o yaml",
+			"kubectl get pods -A -l app.kubernetes.io/name=sluice"}}
 }
 
 // ending is the end of a nested message, without the addresses before it.
@@ -138,7 +146,8 @@ func otherWay(group string) string {
 
 // unreachable reports whether the message of an APIService is about the connection.
 func unreachable(message string) bool {
-	for _, sign := range []string{"timeout", "deadline exceeded", "connection refused", "no route to host", "EOF", "awaiting headers", "connection reset"} {
+	for _, sign := range []string{"timeout", "deadline exceeded", "connection refused", "no route to host", "EOF",
+		"awaiting headers", "connection reset"} {
 		if strings.Contains(message, sign) {
 			return true
 		}
@@ -172,11 +181,13 @@ func (f *Facts) ofMetric(i int, r *MetricReport) *Finding {
 	case reading.Code != http.StatusNotFound && reading.Code != http.StatusBadRequest:
 		out.Cause = Unavailable
 		out.Text = GroupOf(m.Source) + " gives no answer: " + reading.Fault
-		out.Remedy = []string{"kubectl get apiservices | grep metrics.k8s.io", "kubectl get pods -A -l app.kubernetes.io/name=sluice"}
+		out.Remedy = []string{"kubectl get apiservices | grep metrics.k8s.io",
+			"kubectl get pods -A -l app.kubernetes.io/name=sluice"}
 	case reading.Code == http.StatusBadRequest:
 		out.Cause = OtherKind
 		out.Text = reading.Fault
-		out.Remedy = []string{"In the autoscaler: metric.name: " + bare + ":STAT, with a stat from above", "Who pushes it as what: sluice explain -n " + f.Autoscaler.Namespace + " " + Word(bare)}
+		out.Remedy = []string{"In the autoscaler: metric.name: " + bare + ":STAT, with a stat from above",
+			"Who pushes it as what: sluice explain -n " + f.Autoscaler.Namespace + " " + Word(bare)}
 	case f.rule(i) != nil:
 		f.rule(i).without(f.Autoscaler.Namespace, reading, out)
 	case f.Metrics == nil:
@@ -198,11 +209,13 @@ func noAPI(r *Reading) bool {
 func (f *Facts) ofScaler(m *inspect.AutoscalerMetric, r *Reading) *Finding {
 	name := f.Autoscaler.ScaledObject
 	out := &Finding{Cause: KEDA, Metric: m.Name,
-		Text:   "KEDA's adapter answers this metric, as it should, and has no value: " + r.Fault,
-		Remedy: []string{fmt.Sprintf("kubectl describe scaledobject -n %s %s", f.Autoscaler.Namespace, name), "kubectl logs -n keda deployment/keda-operator"}}
+		Text: "KEDA's adapter answers this metric, as it should, and has no value: " + r.Fault,
+		Remedy: []string{fmt.Sprintf("kubectl describe scaledobject -n %s %s", f.Autoscaler.Namespace, name),
+			"kubectl logs -n keda deployment/keda-operator"}}
 	if one := f.triggerOf(m); one.Metric != "" {
 		out.Text += ". The trigger asks Sluice for " + one.Metric
-		out.Remedy = append([]string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace, Word(metric.BareName(one.Metric)))}, out.Remedy...)
+		out.Remedy = append([]string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace,
+			Word(metric.BareName(one.Metric)))}, out.Remedy...)
 	}
 	return out
 }
@@ -239,7 +252,8 @@ func (f *Facts) ofName(m *inspect.AutoscalerMetric, bare string, i int, out *Fin
 		f.ofSelector(m, i, out)
 	case len(here) > 0 && m.Source == sourceObject:
 		out.Cause = NeverPushed
-		out.Text = fmt.Sprintf("%s exists for %s, but not for %s %s", bare, count(here[0].Objects, "other object"), m.ObjectKind, m.ObjectName)
+		out.Text = fmt.Sprintf("%s exists for %s, but not for %s %s", bare, count(here[0].Objects, "other object"),
+			m.ObjectKind, m.ObjectName)
 		out.Remedy = []string{fmt.Sprintf("sluice get -n %s %s/'*' %s", f.Autoscaler.Namespace, here[0].Resource, Word(bare))}
 	case len(here) > 0:
 		out.Cause = PodsMissing
@@ -247,7 +261,8 @@ func (f *Facts) ofName(m *inspect.AutoscalerMetric, bare string, i int, out *Fin
 		out.Remedy = []string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace, Word(bare))}
 	case len(otherKind) > 0:
 		out.Cause = OtherKind
-		out.Text = fmt.Sprintf("%s exists here %s; the autoscaler asks for it %s", bare, onResource(otherKind[0].Resource), onResource(wanted))
+		out.Text = fmt.Sprintf("%s exists here %s; the autoscaler asks for it %s", bare, onResource(otherKind[0].Resource),
+			onResource(wanted))
 		out.Remedy = []string{"In the autoscaler: " + metricType(otherKind[0].Resource)}
 	case len(elsewhere) > 0:
 		f.ofElsewhere(m, bare, elsewhere, out)
@@ -311,5 +326,6 @@ func (f *Facts) ofSpelling(i int, bare string, never bool, out *Finding) {
 			return
 		}
 	}
-	out.Remedy = []string{"sluice list metrics -n " + f.Autoscaler.Namespace, "sluice list refused -n " + f.Autoscaler.Namespace}
+	out.Remedy = []string{"sluice list metrics -n " + f.Autoscaler.Namespace,
+		"sluice list refused -n " + f.Autoscaler.Namespace}
 }

@@ -115,7 +115,8 @@ func (f *Facts) raise(entry string, needed map[string]int) (commands []string) {
 			missing = nil
 		}
 		if len(changes) > 0 {
-			commands = append(commands, fmt.Sprintf("kubectl patch limitrange -n %s %s --type=json -p %s", f.Autoscaler.Namespace, r.Name, quoted(changes)))
+			commands = append(commands, fmt.Sprintf("kubectl patch limitrange -n %s %s --type=json -p %s",
+				f.Autoscaler.Namespace, r.Name, quoted(changes)))
 		}
 	}
 	if len(missing) > 0 {
@@ -196,7 +197,8 @@ func (f *Facts) ofRejectedSeries(i int, metrics []MetricReport) *Finding {
 		Text: fmt.Sprintf("the value of %s is incomplete: %s", f.share(i, all), wordsOf(all))}
 	if wants, most := f.wanted(metrics), f.mostWith(i, all, metrics); most > wants {
 		out.Warning = false
-		out.Text += fmt.Sprintf(". By these values the controller wants %s; with all series it may want up to %d", replicas(wants), most)
+		out.Text += fmt.Sprintf(". By these values the controller wants %s; with all series it may want up to %d",
+			replicas(wants), most)
 	}
 	return out
 }
@@ -206,7 +208,8 @@ func (f *Facts) ofRejectedSeries(i int, metrics []MetricReport) *Finding {
 func (f *Facts) ofRejectedExternal(m *inspect.AutoscalerMetric) *Finding {
 	for i := range f.Rejections {
 		r := &f.Rejections[i]
-		if r.Metric == metric.BareName(m.Name) && RejectsSeries(r, f.Now) && !f.hasRoom("namespaces", f.Autoscaler.Namespace) {
+		if r.Metric == metric.BareName(m.Name) && RejectsSeries(r, f.Now) &&
+			!f.hasRoom("namespaces", f.Autoscaler.Namespace) {
 			return &Finding{Cause: SeriesRejected, Metric: m.Name, Warning: true, Remedy: f.toRaise(m),
 				Text: fmt.Sprintf("the value may be incomplete: %s pushed more, but %s", r.Sender, wordsOfRejection(r))}
 		}

@@ -118,7 +118,8 @@ func (r *NameReport) WriteText(w io.Writer, now time.Time) error {
 			p.line("Rejected")
 		}
 		one := &r.Rejections[i]
-		p.line("  %d × of %s (%s), %s ago: %s", one.Count, one.Sender, one.Reason, age(p.now.Sub(one.Last)), Sentence(one.Message))
+		p.line("  %d × of %s (%s), %s ago: %s", one.Count, one.Sender, one.Reason, age(p.now.Sub(one.Last)),
+			Sentence(one.Message))
 	}
 	p.unknown(r.Unknown)
 	return p.err
@@ -223,7 +224,8 @@ func (p *printer) name(r *NameReport, m *inspect.Metric) {
 	if m.Resource != "" {
 		objects = " of " + count(m.Objects, "object")
 	}
-	p.line("%s is a %s %s%s: %d series%s, newest sample %s ago", m.Name, m.Kind, onResource(m.Resource), inNamespace(m.Namespace),
+	p.line("%s is a %s %s%s: %d series%s, newest sample %s ago", m.Name, m.Kind, onResource(m.Resource),
+		inNamespace(m.Namespace),
 		m.Series, objects, age(p.now.Sub(m.LastSample)))
 	if every := r.interval(m); every != "" {
 		p.line("  new values about every %s", every)

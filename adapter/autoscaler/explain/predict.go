@@ -144,7 +144,8 @@ func (f *Facts) highestOf(current int32) (n int32, because, unknown string) {
 			continue
 		}
 		if *report.Proposal > n {
-			n, because = *report.Proposal, fmt.Sprintf("%s metric %q is %s, target %s", m.Source, m.Name, f.valueText(i), m.Target)
+			n, because = *report.Proposal, fmt.Sprintf("%s metric %q is %s, target %s", m.Source, m.Name,
+				f.valueText(i), m.Target)
 		}
 	}
 	if n < 0 {
@@ -207,7 +208,8 @@ func (p *predictor) stabilized(n int32) int32 {
 		if n < p.current {
 			direction = "scaleDown"
 		}
-		p.hold(fmt.Sprintf("the values ask for %d; behavior.%s.stabilizationWindowSeconds waits", n, direction), p.stableAt(n))
+		p.hold(fmt.Sprintf("the values ask for %d; behavior.%s.stabilizationWindowSeconds waits", n, direction),
+			p.stableAt(n))
 	}
 	return stable
 }
@@ -280,7 +282,8 @@ func (p *predictor) limited(n int32) int32 {
 // The defaults of spec.behavior (autoscaling/v2). Nudges write those of scaling up out.
 var (
 	defaultScaleUp   = inspect.ScalingRules{Policies: inspect.DefaultScaleUp}
-	defaultScaleDown = inspect.ScalingRules{Policies: []inspect.ScalingPolicy{{Type: "Percent", Value: 100, PeriodSeconds: 15}}}
+	defaultScaleDown = inspect.ScalingRules{Policies: []inspect.ScalingPolicy{{Type: "Percent",
+		Value: 100, PeriodSeconds: 15}}}
 )
 
 func orDefault(r, otherwise *inspect.ScalingRules) *inspect.ScalingRules {

@@ -185,7 +185,8 @@ func asks(m *inspect.AutoscalerMetric) string {
 	if m.Selector != "" {
 		text += " with " + m.Selector
 	}
-	return text + ", target " + m.Target + map[string]string{"AverageValue": " per replica", "Value": " in total"}[m.TargetType]
+	return text + ", target " + m.Target + map[string]string{"AverageValue": " per replica",
+		"Value": " in total"}[m.TargetType]
 }
 
 // values lists the values of an answer and, for pods, those that have none.

@@ -18,16 +18,19 @@ func (f *Facts) ofController() []Finding {
 	}
 	for _, right := range denied {
 		out = append(out, Finding{Cause: RightMissing, Warning: f.active() == "True",
-			Text: fmt.Sprintf("the HPA controller (%s) may not %s %s in %s", inspect.ControllerUser, right.Verb, f.onGroup(right), f.Autoscaler.Namespace),
+			Text: fmt.Sprintf("the HPA controller (%s) may not %s %s in %s", inspect.ControllerUser, right.Verb,
+				f.onGroup(right), f.Autoscaler.Namespace),
 			Remedy: append(f.makeRole(right),
-				"kubectl create clusterrolebinding hpa-reads-"+shortName(right.Group)+" --clusterrole="+f.role(right.Group)+" --serviceaccount="+inspect.ControllerAccount),
+				"kubectl create clusterrolebinding hpa-reads-"+shortName(right.Group)+" --clusterrole="+f.role(right.Group)+
+					" --serviceaccount="+inspect.ControllerAccount),
 		})
 	}
 	return out
 }
 
 // controllerRefused finds the right in the message of an autoscaler's condition.
-var controllerRefused = regexp.MustCompile(`User "` + inspect.ControllerUser + `" cannot (\w+) resource "([^"]*)" in API group "([^"]*)"`)
+var controllerRefused = regexp.MustCompile(`User "` + inspect.ControllerUser +
+	`" cannot (\w+) resource "([^"]*)" in API group "([^"]*)"`)
 
 // deniedByStatus is the right that the controller lacks by its own message, which whoever sees the
 // autoscaler may read.
@@ -107,7 +110,8 @@ func (f *Facts) ofPolicies() (out []Finding) {
 	}
 	for i := range f.Autoscaler.Metrics {
 		if m := f.deniedByPolicy(i); m != nil {
-			one := ofPolicy(f.Autoscaler.Metrics[i].Name, m, "a policy denies you this metric, so what the controller gets is unknown: "+m[0])
+			one := ofPolicy(f.Autoscaler.Metrics[i].Name, m,
+				"a policy denies you this metric, so what the controller gets is unknown: "+m[0])
 			one.Warning = true
 			out = append(out, one)
 		}
@@ -129,7 +133,8 @@ func ofPolicy(of string, m []string, text string) Finding {
 		in = " -n " + m[4]
 	}
 	one := Finding{Cause: RightMissing, Metric: of, Text: text,
-		Remedy: []string{fmt.Sprintf("kubectl get%s %s -o jsonpath='{.spec.rules[%s]}'  # the rule that decides", in, policy, rule)}}
+		Remedy: []string{fmt.Sprintf("kubectl get%s %s -o jsonpath='{.spec.rules[%s]}'  # the rule that decides",
+			in, policy, rule)}}
 	if selector != "" {
 		one.Remedy = append(one.Remedy, fmt.Sprintf("In the autoscaler: a selector within %q", selector))
 	}

@@ -121,7 +121,8 @@ func (r *Rule) without(namespace string, reading *Reading, out *Finding) {
 	out.Cause = NeverPushed
 	if !r.Holds() {
 		kind, _, _ := strings.Cut(r.title(), "/")
-		out.Text = fmt.Sprintf("%s, which computes %s, is refused (%s): %s", r.title(), metric.BareName(out.Metric), r.State, r.Message)
+		out.Text = fmt.Sprintf("%s, which computes %s, is refused (%s): %s", r.title(), metric.BareName(out.Metric),
+			r.State, r.Message)
 		out.Remedy = []string{"kubectl edit " + kind + inNamespaceFlag(r.Namespace) + " " + r.Name}
 		return
 	}
@@ -132,9 +133,11 @@ func (r *Rule) without(namespace string, reading *Reading, out *Finding) {
 			out.Remedy = append(out.Remedy, "sluice explain"+inNamespaceFlag(namespace)+" "+Word(metric.BareName(o.Metric)))
 		}
 	}
-	out.Text = fmt.Sprintf("%s is the metric of %s, which has no value: %s", metric.BareName(out.Metric), r.title(), reading.Fault)
+	out.Text = fmt.Sprintf("%s is the metric of %s, which has no value: %s", metric.BareName(out.Metric),
+		r.title(), reading.Fault)
 	if len(absent) > 0 {
-		out.Text = fmt.Sprintf("%s is the metric of %s. Absent operands: %s", metric.BareName(out.Metric), r.title(), strings.Join(absent, ", "))
+		out.Text = fmt.Sprintf("%s is the metric of %s. Absent operands: %s", metric.BareName(out.Metric), r.title(),
+			strings.Join(absent, ", "))
 	}
 }
 

@@ -277,7 +277,8 @@ func (f *ScaledObjectFacts) reading(i int) *Reading {
 	}
 	prefix := "s" + strconv.Itoa(i) + "-"
 	for at, m := range f.Autoscaler.Autoscaler.Metrics {
-		if one := f.Autoscaler.reading(at); strings.HasPrefix(m.Name, prefix) && one.Asked && one.Code != http.StatusForbidden {
+		if one := f.Autoscaler.reading(at); strings.HasPrefix(m.Name, prefix) && one.Asked &&
+			one.Code != http.StatusForbidden {
 			return one
 		}
 	}
@@ -292,7 +293,8 @@ const recent = 10 * time.Minute
 func (f *ScaledObjectFacts) ofSettings(i int) (out []Finding) {
 	t := &f.Triggers[i]
 	note := func(text, remedy string) {
-		out = append(out, Finding{Cause: TriggerSettings, Metric: fmt.Sprintf("trigger %d", i), Warning: true, Text: text, Remedy: []string{remedy}})
+		out = append(out, Finding{Cause: TriggerSettings, Metric: fmt.Sprintf("trigger %d", i), Warning: true, Text: text,
+			Remedy: []string{remedy}})
 	}
 	if len(t.Faults) > 0 {
 		return nil
@@ -306,7 +308,8 @@ func (f *ScaledObjectFacts) ofSettings(i int) (out []Finding) {
 			"In the trigger: type: external-push")
 	}
 	if t.Cached {
-		note("useCachedMetrics is set: the autoscaler gets values of KEDA's last poll, not present ones", "In the trigger: useCachedMetrics: false")
+		note("useCachedMetrics is set: the autoscaler gets values of KEDA's last poll, not present ones",
+			"In the trigger: useCachedMetrics: false")
 	}
 	return out
 }
@@ -315,7 +318,8 @@ func (f *ScaledObjectFacts) ofSettings(i int) (out []Finding) {
 // ready.
 func (f *ScaledObjectFacts) ofKEDA(explained bool) (out []Finding) {
 	if f.Paused {
-		out = append(out, Finding{Cause: KEDAState, Warning: true, Text: "the ScaledObject is paused by an annotation: KEDA scales nothing",
+		out = append(out, Finding{Cause: KEDAState, Warning: true,
+			Text:   "the ScaledObject is paused by an annotation: KEDA scales nothing",
 			Remedy: []string{fmt.Sprintf("kubectl annotate scaledobject -n %s %s autoscaling.keda.sh/paused- autoscaling.keda.sh/paused-replicas-", f.Namespace, f.Name)}})
 	}
 	for _, c := range f.Conditions {
@@ -323,13 +327,15 @@ func (f *ScaledObjectFacts) ofKEDA(explained bool) (out []Finding) {
 		case c.Type == "Ready" && c.Status == "False" && !explained:
 			out = append(out, f.notReady(c.Message))
 		case c.Type == "Fallback" && c.Status == "True":
-			out = append(out, Finding{Cause: KEDAState, Warning: true, Text: "KEDA gets no value from a trigger, so spec.fallback decides: " + c.Message,
+			out = append(out, Finding{Cause: KEDAState, Warning: true,
+				Text:   "KEDA gets no value from a trigger, so spec.fallback decides: " + c.Message,
 				Remedy: []string{"The reason is a fault above, or in: " + operatorLog}})
 		}
 	}
 	if f.AutoscalerName == "" && !explained && len(out) == 0 {
 		out = append(out, Finding{Cause: KEDAState, Text: "KEDA has made no autoscaler yet",
-			Remedy: []string{fmt.Sprintf("kubectl describe -n %s scaledobject %s", f.Namespace, f.Name), "kubectl get pods -n keda"}})
+			Remedy: []string{fmt.Sprintf("kubectl describe -n %s scaledobject %s", f.Namespace, f.Name),
+				"kubectl get pods -n keda"}})
 	}
 	return out
 }

@@ -49,11 +49,13 @@ func (f *ScaledObjectFacts) ofGroup() *Finding {
 		return &Finding{Cause: NotRegistered, Text: "external.metrics.k8s.io is not registered: " + fromOne,
 			Remedy: []string{"helm upgrade keda kedacore/keda -n keda  # registers KEDA's adapter"}}
 	case api.Sluice:
-		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("external.metrics.k8s.io belongs to Sluice (%s): %s", api.Service, fromOne),
+		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("external.metrics.k8s.io belongs to Sluice (%s): %s",
+			api.Service, fromOne),
 			Remedy: []string{"helm upgrade … --set externalMetrics.register=false  # Sluice then serves the group without registering it",
 				"helm upgrade keda kedacore/keda -n keda  # registers KEDA's adapter"}}
 	case api.Owner == "KEDA":
-		return &Finding{Cause: Unavailable, Text: fmt.Sprintf("KEDA's adapter (%s) is not available (%s): %s", api.Service, api.Reason, api.Message),
+		return &Finding{Cause: Unavailable, Text: fmt.Sprintf("KEDA's adapter (%s) is not available (%s): %s", api.Service,
+			api.Reason, api.Message),
 			Remedy: []string{"kubectl get pods -n keda", "kubectl logs -n keda deployment/keda-operator-metrics-apiserver"}}
 	}
 	return nil // another name for KEDA's adapter, perhaps
@@ -72,7 +74,8 @@ func (f *ScaledObjectFacts) ofTrigger(i int, r *TriggerReport) *Finding {
 		out.Remedy = []string{"kubectl get services -A -l app.kubernetes.io/component=keda", edit}
 	case t.AuthenticationMissing:
 		out.Cause, out.Text = TriggerAuthentication, "authenticationRef names "+t.Authentication+", which does not exist"
-		out.Remedy = []string{"kubectl get clustertriggerauthentications", "helm upgrade … --set keda.enabled=true,keda.authentication.create=true", restartKEDA}
+		out.Remedy = []string{"kubectl get clustertriggerauthentications",
+			"helm upgrade … --set keda.enabled=true,keda.authentication.create=true", restartKEDA}
 	case said != "":
 		f.ofMessage(t, said, out)
 	case r.Value != "" || f.ofGroup() != nil:
@@ -98,7 +101,8 @@ func (f *ScaledObjectFacts) ofRefusal(r *TriggerReport, out *Finding) {
 		*out = of
 		return
 	}
-	if invalid := f.said(r, "code = InvalidArgument"); invalid != "" && !strings.Contains(invalid, "metadata of the trigger") { // those are mended since
+	if invalid := f.said(r, "code = InvalidArgument"); invalid != "" &&
+		!strings.Contains(invalid, "metadata of the trigger") { // those are mended since
 		out.Cause, out.Text = TriggerMetadata, "Sluice refuses what the trigger asks for: "+heart(invalid)
 		return
 	}
@@ -161,7 +165,8 @@ func (f *ScaledObjectFacts) ofMessage(t *TriggerFacts, said string, out *Finding
 		out.Cause, out.Text = Unavailable, "Sluice does not answer yet: "+heart(said)
 		out.Remedy = []string{"kubectl get pods -A -l app.kubernetes.io/name=sluice"}
 	case has("x509: certificate is valid for"), has("x509: certificate is not valid for any names"):
-		out.Text = fmt.Sprintf("the host of scalerAddress (%s) is no name of Sluice's certificate: %s", t.Address, heart(said))
+		out.Text = fmt.Sprintf("the host of scalerAddress (%s) is no name of Sluice's certificate: %s",
+			t.Address, heart(said))
 		out.Remedy = append(out.Remedy, "Use dns:///SERVICE.NAMESPACE.svc:9095, as the chart's notes have it: helm get notes …")
 	case has("x509: "):
 		out.Text = fmt.Sprintf("KEDA does not accept Sluice's certificate: caCert of %s is of another authority, or the certificate ended (%s)", authentication, heart(said))
@@ -174,7 +179,8 @@ func (f *ScaledObjectFacts) ofMessage(t *TriggerFacts, said string, out *Finding
 		out.Remedy = append([]string{"In Sluice's log: refused a connection of KEDA  # says why"}, renewCertificates(t)...)
 	default:
 		out.Cause, out.Text = TriggerAddress, fmt.Sprintf("KEDA does not reach %s: %s", t.Address, heart(said))
-		out.Remedy = []string{"kubectl get services,endpointslices -A -l app.kubernetes.io/component=keda", "A NetworkPolicy must let KEDA's namespace in (keda.namespace)"}
+		out.Remedy = []string{"kubectl get services,endpointslices -A -l app.kubernetes.io/component=keda",
+			"A NetworkPolicy must let KEDA's namespace in (keda.namespace)"}
 	}
 }
 
@@ -196,11 +202,13 @@ func (f *ScaledObjectFacts) ofAbsent(t *TriggerFacts, out *Finding) {
 	out.Cause = NeverPushed
 	name := metric.BareName(t.Asks.Metric)
 	out.Text = fmt.Sprintf("%s has no value in %s, which is an error for this trigger", name, f.Namespace)
-	out.Remedy = []string{fmt.Sprintf("sluice explain -n %s %s", f.Namespace, name), `In the trigger: absent: "0", if no value means nothing to do`}
+	out.Remedy = []string{fmt.Sprintf("sluice explain -n %s %s", f.Namespace, name),
+		`In the trigger: absent: "0", if no value means nothing to do`}
 	here := f.here(&t.Asks)
 	if len(here) > 0 && !sameResource(here[0].Resource, t.Asks.resource()) {
 		out.Cause = OtherKind
-		out.Text = fmt.Sprintf("%s exists here %s; the trigger asks for it %s", name, onResource(here[0].Resource), onResource(t.Asks.resource()))
+		out.Text = fmt.Sprintf("%s exists here %s; the trigger asks for it %s", name, onResource(here[0].Resource),
+			onResource(t.Asks.resource()))
 		out.Remedy = []string{"In the trigger: object: " + objectOf(here[0].Resource)}
 		return
 	}
@@ -221,8 +229,10 @@ func (f *ScaledObjectFacts) ofAbsent(t *TriggerFacts, out *Finding) {
 	}
 	if len(elsewhere) > 0 {
 		out.Cause = OtherNamespace
-		out.Text = fmt.Sprintf("%s exists in namespace %s, not in %s: a trigger reads its own namespace only", name, namespaces(elsewhere), f.Namespace)
-		out.Remedy = []string{"Push it for " + f.Namespace + ": from a pod there, or with the namespace in the push (docs/identity.md)"}
+		out.Text = fmt.Sprintf("%s exists in namespace %s, not in %s: a trigger reads its own namespace only", name,
+			namespaces(elsewhere), f.Namespace)
+		out.Remedy = []string{"Push it for " + f.Namespace +
+			": from a pod there, or with the namespace in the push (docs/identity.md)"}
 	} else if near := suggest.Nearest(name, names); near != "" {
 		out.Text += "; did you mean " + near + "?"
 	}

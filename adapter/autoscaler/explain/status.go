@@ -38,7 +38,8 @@ func (f *Facts) active() string {
 // who asks may not read, and a message that is of a former moment.
 func (f *Facts) ofStatus(metrics []MetricReport, found []Finding) []Finding {
 	c := f.condition("ScalingActive")
-	if c == nil || c.Status != "False" || c.Reason == "ScalingDisabled" || slices.ContainsFunc(found, func(one Finding) bool { return !one.Warning }) {
+	if c == nil || c.Status != "False" || c.Reason == "ScalingDisabled" ||
+		slices.ContainsFunc(found, func(one Finding) bool { return !one.Warning }) {
 		return nil
 	}
 	switch {
@@ -51,9 +52,11 @@ func (f *Facts) ofStatus(metrics []MetricReport, found []Finding) []Finding {
 			names = " " + strings.ReplaceAll(strings.Join(all, " "), f.Autoscaler.Namespace+"/", "")
 		}
 		return []Finding{{Cause: Overlap, Text: text + ", so Kubernetes scales by none of them",
-			Remedy: []string{"kubectl get hpa -n " + f.Autoscaler.Namespace + names, "Give the workloads' pods different labels, and select by them; or delete all but one of these autoscalers"}}}
+			Remedy: []string{"kubectl get hpa -n " + f.Autoscaler.Namespace + names,
+				"Give the workloads' pods different labels, and select by them; or delete all but one of these autoscalers"}}}
 	case slices.ContainsFunc(metrics, func(m MetricReport) bool { return m.Unreadable }):
-		return []Finding{{Cause: causeOf(c.Message), Text: "the controller gets no value (" + c.Reason + "): see what Kubernetes says",
+		return []Finding{{Cause: causeOf(c.Message), Text: "the controller gets no value (" + c.Reason +
+			"): see what Kubernetes says",
 			Remedy: []string{"With more rights: sluice explain -n " + f.Autoscaler.Namespace + " hpa/" + f.Autoscaler.Name}}}
 	case !slices.ContainsFunc(metrics, func(m MetricReport) bool { return m.Foreign || m.Proposal == nil }):
 		return []Finding{{Cause: OneBroken, Warning: true,
@@ -89,7 +92,8 @@ func (f *Facts) ofSilence(metrics []MetricReport) []Finding {
 		return []Finding{{Cause: Unreachable, Metric: metrics[i].Name,
 			Text: fmt.Sprintf("the controller says that it gets no value (%s). Sluice has one, and this replica was not asked for it %s: requests for %s don't arrive here",
 				c.Reason, since, GroupOf(metrics[i].Source)),
-			Remedy: []string{"sluice explain -n " + f.Autoscaler.Namespace + " hpa/" + f.Autoscaler.Name + "  # says why", "kubectl get apiservices | grep metrics.k8s.io"}}}
+			Remedy: []string{"sluice explain -n " + f.Autoscaler.Namespace + " hpa/" + f.Autoscaler.Name + "  # says why",
+				"kubectl get apiservices | grep metrics.k8s.io"}}}
 	}
 	return nil
 }

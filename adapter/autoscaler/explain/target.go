@@ -34,8 +34,10 @@ func (f *Facts) ofTarget(m *inspect.AutoscalerMetric) *Finding {
 		return &Finding{Cause: TargetType, Metric: m.Name, Warning: true,
 			Text: fmt.Sprintf("the target %s is %s (m: thousandths), and the value %s is %s times as much",
 				m.Target, number(target.MilliValue()), number(total), ratioText(ratio)),
-			Remedy: []string{"If " + strings.TrimSuffix(m.Target, "m") + " is meant: target: \"" + strings.TrimSuffix(m.Target, "m") + "\""}}
-	case m.TargetType == "Value" && m.Source != sourcePods && ratio > 1+defaultTolerance && a.CurrentReplicas >= a.MaxReplicas && a.MaxReplicas > 0:
+			Remedy: []string{"If " + strings.TrimSuffix(m.Target, "m") + " is meant: target: \"" +
+				strings.TrimSuffix(m.Target, "m") + "\""}}
+	case m.TargetType == "Value" && m.Source != sourcePods && ratio > 1+defaultTolerance &&
+		a.CurrentReplicas >= a.MaxReplicas && a.MaxReplicas > 0:
 		return &Finding{Cause: TargetType, Metric: m.Name, Warning: true,
 			Text: fmt.Sprintf("type Value compares the whole value (%s) with the target (%s) and multiplies the replicas by the ratio, until maxReplicas (%d). That fits a value that falls as replicas are added, as a latency; a total that the replicas share, as a queue, wants AverageValue",
 				number(total), number(target.MilliValue()), a.MaxReplicas),
@@ -57,11 +59,13 @@ func (f *Facts) readingOf(m *inspect.AutoscalerMetric) *Reading {
 func (f *Facts) ofSwitch() []Finding {
 	a, c, rests := &f.Autoscaler, f.condition("ScalingActive"), f.condition("ScaledToZero")
 	atZero := f.Scale != nil && f.Scale.SpecReplicas == 0 && a.MinReplicas > 0 && (rests == nil || rests.Status != "True")
-	if said := c != nil && c.Reason == "ScalingDisabled"; !atZero && (!said || f.Scale != nil && f.Scale.SpecReplicas > 0) {
+	if said := c != nil && c.Reason == "ScalingDisabled"; !atZero &&
+		(!said || f.Scale != nil && f.Scale.SpecReplicas > 0) {
 		return nil
 	}
 	return []Finding{{Cause: NotAbleToScale, Text: "the target was set to 0 replicas, which switches the autoscaler off",
-		Remedy: []string{fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", a.Namespace, strings.ToLower(a.TargetKind), a.TargetName, max(a.MinReplicas, 1))}}}
+		Remedy: []string{fmt.Sprintf("kubectl scale -n %s %s/%s --replicas=%d", a.Namespace, strings.ToLower(a.TargetKind),
+			a.TargetName, max(a.MinReplicas, 1))}}}
 }
 
 // ofWhole looks for causes that concern the autoscaler as a whole.
@@ -72,7 +76,8 @@ func (f *Facts) ofWhole(metrics []MetricReport) []Finding {
 		switch {
 		case n.TargetKind == a.TargetKind && n.TargetName == a.TargetName:
 			out = append(out, Finding{Cause: Overlap, Text: fmt.Sprintf("autoscaler %s scales %s/%s too, so Kubernetes scales by neither", n.Name, n.TargetKind, n.TargetName),
-				Remedy: []string{"Put the metrics of both into one of them, and: kubectl delete hpa -n " + a.Namespace + " " + n.Name}})
+				Remedy: []string{"Put the metrics of both into one of them, and: kubectl delete hpa -n " +
+					a.Namespace + " " + n.Name}})
 		case n.SharedPods > 0:
 			out = append(out, Finding{Cause: Overlap, Text: fmt.Sprintf("the selector of %s/%s also selects %s of autoscaler %s (%s/%s). Kubernetes then scales neither",
 				a.TargetKind, a.TargetName, count(n.SharedPods, "pod"), n.Name, n.TargetKind, n.TargetName),
@@ -84,7 +89,8 @@ func (f *Facts) ofWhole(metrics []MetricReport) []Finding {
 	for _, c := range a.Conditions {
 		if c.Type == "AbleToScale" && c.Status == "False" {
 			absent = ""
-			out = append(out, Finding{Cause: NotAbleToScale, Text: "Kubernetes cannot scale the target (" + c.Reason + "): " + c.Message, Remedy: look})
+			out = append(out, Finding{Cause: NotAbleToScale, Text: "Kubernetes cannot scale the target (" + c.Reason + "): " +
+				c.Message, Remedy: look})
 		}
 	}
 	if absent != "" {
@@ -115,7 +121,8 @@ func oneBroken(a *inspect.Autoscaler, metrics []MetricReport) *Finding {
 	}
 	if len(broken) == 0 || asked+foreign(metrics) < 2 || len(broken) == len(metrics) {
 		if stale != "" {
-			return &Finding{Cause: OneBroken, Warning: true, Text: "the autoscaler's status still shows former values: kubectl get hpa prints them as if they were current"}
+			return &Finding{Cause: OneBroken, Warning: true,
+				Text: "the autoscaler's status still shows former values: kubectl get hpa prints them as if they were current"}
 		}
 		return nil
 	}
@@ -155,7 +162,8 @@ func sameResource(resource, wanted string) bool {
 		return false
 	}
 	plural, _, _ := strings.Cut(resource, ".")
-	return plural == wanted || plural == wanted+"s" || plural == wanted+"es" || plural == strings.TrimSuffix(wanted, "y")+"ies"
+	return plural == wanted || plural == wanted+"s" || plural == wanted+"es" ||
+		plural == strings.TrimSuffix(wanted, "y")+"ies"
 }
 
 func onResource(resource string) string {

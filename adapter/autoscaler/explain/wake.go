@@ -52,11 +52,13 @@ func (f *Facts) ofInstant() []Finding {
 	if a.Instant == nil {
 		return nil
 	}
-	one := Finding{Cause: NotInstant, Warning: true, Text: "the annotation " + inspect.InstantAnnotation + " has no effect: " + a.Instant.Why}
+	one := Finding{Cause: NotInstant, Warning: true, Text: "the annotation " + inspect.InstantAnnotation +
+		" has no effect: " + a.Instant.Why}
 	hpa := fmt.Sprintf("-n %s hpa %s", a.Namespace, a.Name)
 	switch why := a.InstantRefusal(); {
 	case a.Instant.Annotation != "true":
-		one.Text, one.Remedy = why, []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa, inspect.InstantAnnotation)}
+		one.Text, one.Remedy = why, []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa,
+			inspect.InstantAnnotation)}
 	case why != "":
 		one.Text = "the annotation " + inspect.InstantAnnotation + " has no effect: " + why
 		one.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.InstantAnnotation)}

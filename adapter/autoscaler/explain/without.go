@@ -147,7 +147,8 @@ func (e *effect) String() string {
 	if e.like != e.wants {
 		return fmt.Sprintf("so it wants %s; if they had the mean of the others, it would want %d", replicas(e.wants), e.like)
 	}
-	return fmt.Sprintf("so it wants %s; with their values it may want %d to %d", replicas(e.wants), min(e.least, e.wants), max(e.most, e.wants))
+	return fmt.Sprintf("so it wants %s; with their values it may want %d to %d", replicas(e.wants), min(e.least, e.wants),
+		max(e.most, e.wants))
 }
 
 // effectOf computes the effect of pods without a value of metric i, whose replicas of all metrics are
@@ -156,7 +157,8 @@ func (f *Facts) effectOf(i int, pods []podWithout, metrics []MetricReport) effec
 	values := f.reading(i).Values
 	mean := meanOf(values)
 	with := func(milli int64) int32 { return f.wantedWith(i, pods, milli, metrics) }
-	return effect{wants: f.wanted(metrics), like: with(mean), least: with(min(0, mean)), most: with(highest(len(values) + len(pods)))}
+	return effect{wants: f.wanted(metrics), like: with(mean), least: with(min(0, mean)),
+		most: with(highest(len(values) + len(pods)))}
 }
 
 // highest is a value so large that the sum of n of them just stays in range.

@@ -136,7 +136,8 @@ func (w *Waker) woke(try *attempt, now time.Time) {
 	delete(w.flight.loggedForbidden, a.TargetKind)
 	because := fmt.Sprintf("%s metric %q is %s", try.metric.Source, try.metric.Name, w.parts.Quantity(try.value))
 	w.parts.Events.WakeEvent(a, false, "Woken", fmt.Sprint(now.Unix()),
-		fmt.Sprintf("Set %s/%s from 0 to 1 replica: %s. The autoscaler sets all others.", a.TargetKind, a.TargetName, because))
+		fmt.Sprintf("Set %s/%s from 0 to 1 replica: %s. The autoscaler sets all others.", a.TargetKind,
+			a.TargetName, because))
 	w.parts.Logger.Info("set the first replica of an autoscaler's target", "namespace", a.Namespace, "autoscaler", a.Name,
 		"kind", a.TargetKind, "target", a.TargetName, "because", because)
 }
@@ -167,14 +168,16 @@ func (w *Waker) refused(try *attempt) {
 	}
 	one.record.told = try.outcome
 	w.parts.Events.WakeEvent(a, true, "CannotWake", string(try.outcome),
-		fmt.Sprintf("Cannot set the first replica of %s/%s: %v. The autoscaler does so at its next sync.", a.TargetKind, a.TargetName, try.err))
+		fmt.Sprintf("Cannot set the first replica of %s/%s: %v. The autoscaler does so at its next sync.", a.TargetKind,
+			a.TargetName, try.err))
 	if try.outcome == Forbidden {
 		if w.flight.loggedForbidden[a.TargetKind] {
 			return
 		}
 		w.flight.loggedForbidden[a.TargetKind] = true
 	}
-	w.parts.Logger.Warn("cannot set the first replica of an autoscaler's target", "namespace", a.Namespace, "autoscaler", a.Name,
+	w.parts.Logger.Warn("cannot set the first replica of an autoscaler's target", "namespace", a.Namespace,
+		"autoscaler", a.Name,
 		"kind", a.TargetKind, "target", a.TargetName, "err", try.err)
 }
 

@@ -21,7 +21,8 @@ func DefaultConfig() Config { return Config{Cooldown: 30 * time.Second} }
 func (c Config) Validate() error {
 	var faults config.Faults
 	if c.Cooldown < time.Second {
-		faults.Add("Cooldown", "is %v; must be 1s or more: a metric that goes up and down would start pods all the time", c.Cooldown)
+		faults.Add("Cooldown", "is %v; must be 1s or more: a metric that goes up and down would start pods all the time",
+			c.Cooldown)
 	}
 	return faults.Join()
 }

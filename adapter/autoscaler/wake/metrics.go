@@ -11,7 +11,8 @@ import (
 const cooldownResult = "cooldown"
 
 var armedDesc = prometheus.NewDesc("sluice_wake_armed",
-	"Autoscalers with the annotation sluice.dev/wake whose target stands at zero, and is woken by a positive value.", nil, nil)
+	"Autoscalers with the annotation sluice.dev/wake whose target stands at zero, and is woken by a positive value.",
+	nil, nil)
 
 // counters count attempts.
 type counters struct {

@@ -100,10 +100,12 @@ func (n *Nudger) nudged(one *landing, now time.Time) {
 	f.told = ""
 	if a.Instant == nil {
 		f.next = now.Add(pauseConflict) // until the new document is here
-		n.parts.Logger.Info("took back what nudges had left in an autoscaler's spec", "namespace", a.Namespace, "autoscaler", a.Name)
+		n.parts.Logger.Info("took back what nudges had left in an autoscaler's spec", "namespace", a.Namespace,
+			"autoscaler", a.Name)
 		return
 	}
-	f.last = &inspect.Nudge{At: now, Because: one.wanted.Because, From: a.ReplicasSet(), Want: one.wanted.Replicas, Generation: one.generation}
+	f.last = &inspect.Nudge{At: now, Because: one.wanted.Because, From: a.ReplicasSet(), Want: one.wanted.Replicas,
+		Generation: one.generation}
 	f.changed = true
 	n.say(f, inspect.InstantWatching, "")
 	if f.document.ObservedGeneration >= one.generation { // the controller was faster than the API server's answer
@@ -127,5 +129,6 @@ func (n *Nudger) refused(one *landing) {
 	f.told = one.outcome
 	n.parts.Events.WakeEvent(a, true, "CannotNudge", string(one.outcome),
 		fmt.Sprintf("Cannot nudge the controller: %v. It looks at its next sync.", one.err))
-	n.parts.Logger.Warn("cannot nudge an autoscaler's controller", "namespace", a.Namespace, "autoscaler", a.Name, "err", one.err)
+	n.parts.Logger.Warn("cannot nudge an autoscaler's controller", "namespace", a.Namespace, "autoscaler",
+		a.Name, "err", one.err)
 }

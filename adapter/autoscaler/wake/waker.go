@@ -196,7 +196,8 @@ func (w *Waker) look(now time.Time) {
 		}
 		if until := w.cooling[one.target()]; now.Before(until) {
 			w.count.cooldown()
-			w.say(one, inspect.WakeCooldown, "a positive value has woken the target before, until "+until.UTC().Format(time.TimeOnly)+" the autoscaler alone scales it")
+			w.say(one, inspect.WakeCooldown, "a positive value has woken the target before, until "+
+				until.UTC().Format(time.TimeOnly)+" the autoscaler alone scales it")
 			one.wait(until)
 			continue
 		}

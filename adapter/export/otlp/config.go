@@ -156,7 +156,8 @@ func parseHeaders(text string) (http.Header, error) {
 		case !is || !httpguts.ValidHeaderFieldName(key):
 			return nil, fmt.Errorf("has no header in place %d; must be key=value, as in authorization=Bearer%%20TOKEN, with commas or line ends between", i+1)
 		case err != nil || !httpguts.ValidHeaderFieldValue(value):
-			return nil, fmt.Errorf("has an invalid value of %s; %%, commas and line ends must be written as %%25, %%2C and %%0A", key)
+			return nil, fmt.Errorf("has an invalid value of %s; %%, commas and line ends must be written as %%25, %%2C and %%0A",
+				key)
 		case ownHeader(key):
 			return nil, fmt.Errorf("has the header %s, which the export sets itself; must be left out", key)
 		}

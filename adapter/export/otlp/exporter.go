@@ -81,7 +81,8 @@ func (e *Exporter) Run(ctx context.Context) error {
 func (e *Exporter) export(ctx context.Context) {
 	if err := e.access.load(); err != nil {
 		if suppressed, ok := e.failures.Allow(); ok {
-			e.log.Error("cannot reload the credentials of the export to the OpenTelemetry Collector", "error", err, "suppressed", suppressed)
+			e.log.Error("cannot reload the credentials of the export to the OpenTelemetry Collector", "error", err,
+				"suppressed", suppressed)
 		}
 	}
 	persists := e.source.Persisting() == nil
@@ -149,7 +150,8 @@ func (e *Exporter) release(ctx context.Context) {
 func (e *Exporter) lose(ctx context.Context, points int, err error) {
 	e.lost.Add(uint64(points))
 	if suppressed, ok := e.failures.Allow(); ok && ctx.Err() == nil {
-		e.log.Warn("cannot export series to the OpenTelemetry Collector", "url", e.config.URL, "error", err, "series", points, "suppressed", suppressed)
+		e.log.Warn("cannot export series to the OpenTelemetry Collector", "url", e.config.URL, "error", err, "series", points,
+			"suppressed", suppressed)
 	}
 }
 

@@ -15,7 +15,8 @@ import (
 // Source: https://opentelemetry.io/docs/specs/semconv/resource/k8s/
 var objectKeys = map[string]string{
 	"pods": "k8s.pod.name", "nodes": "k8s.node.name", "namespaces": "k8s.namespace.name", "services": "k8s.service.name",
-	"deployments.apps": "k8s.deployment.name", "statefulsets.apps": "k8s.statefulset.name", "daemonsets.apps": "k8s.daemonset.name",
+	"deployments.apps": "k8s.deployment.name", "statefulsets.apps": "k8s.statefulset.name",
+	"daemonsets.apps":  "k8s.daemonset.name",
 	"replicasets.apps": "k8s.replicaset.name", "jobs.batch": "k8s.job.name", "cronjobs.batch": "k8s.cronjob.name",
 }
 

@@ -88,7 +88,8 @@ const linesPerClock = 16
 // Described notes what a sender's new line describes. From then on its known lines may be of a series that
 // others push as well.
 func (s *Senders) Described(from *metric.Sender, o *metric.Object) {
-	if s == nil || from == nil || from.Principal == nil && from.Pod != nil && o.Resource == "pods" && o.UID == from.Pod.UID {
+	if s == nil || from == nil || from.Principal == nil && from.Pod != nil && o.Resource == "pods" &&
+		o.UID == from.Pod.UID {
 		return
 	}
 	flag := &s.find(from).forwards
@@ -191,7 +192,8 @@ func (s *Senders) All() []Sender {
 	all := make([]Sender, 0, len(s.all))
 	for _, one := range s.all {
 		all = append(all, Sender{inspect.Sender{Namespace: one.namespace, Name: one.name.name, Sort: one.sort,
-			Rejected: one.rejected.Load(), LastHeard: time.Unix(0, one.heard.Load()).UTC()}, one.external.Load(), one.forwards.Load()})
+			Rejected: one.rejected.Load(), LastHeard: time.Unix(0,
+				one.heard.Load()).UTC()}, one.external.Load(), one.forwards.Load()})
 	}
 	return all
 }

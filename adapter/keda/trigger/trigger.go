@@ -43,7 +43,8 @@ const (
 )
 
 // KEDAKeys are keys of the metadata that KEDA or its TLS settings own.
-var KEDAKeys = []string{"scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl", "enableTLS", "metricType"}
+var KEDAKeys = []string{"scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl",
+	"enableTLS", "metricType"}
 
 // OwnKeys are the keys that Parse reads.
 var OwnKeys = []string{"metric", "object", "podSelector", "selector", "target", "activation", "absent"}
@@ -137,7 +138,8 @@ func unknownKey(key string) error {
 	if len(key) <= 63 { // the search for one takes time
 		suggestion = suggest.DidYouMean(key, OwnKeys)
 	}
-	return fmt.Errorf("%s is unknown; must be one of %s%s", metric.Visible(metric.Truncate(key, metric.MaxQuoted)), strings.Join(OwnKeys, ", "), suggestion)
+	return fmt.Errorf("%s is unknown; must be one of %s%s", metric.Visible(metric.Truncate(key, metric.MaxQuoted)),
+		strings.Join(OwnKeys, ", "), suggestion)
 }
 
 // MetricName is the name that KEDA gets: it writes "s0-" before it and cuts that off again.

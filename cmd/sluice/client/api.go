@@ -47,8 +47,10 @@ type apiOptions struct {
 }
 
 func (o *apiOptions) bind(flags *pflag.FlagSet) {
-	flags.StringVar(&o.dataDir, "data-dir", "data", "Data folder of a standalone Sluice on this machine, whose kubeconfig is used. If it has none: $KUBECONFIG, else ~/.kube/config.")
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig of a cluster, or a copy of a standalone Sluice's; overrides --data-dir, $KUBECONFIG and ~/.kube/config.")
+	flags.StringVar(&o.dataDir, "data-dir", "data",
+		"Data folder of a standalone Sluice on this machine, whose kubeconfig is used. If it has none: $KUBECONFIG, else ~/.kube/config.")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "",
+		"Kubeconfig of a cluster, or a copy of a standalone Sluice's; overrides --data-dir, $KUBECONFIG and ~/.kube/config.")
 	flags.StringVar(&o.context, "context", "", "Context of the kubeconfig; empty: its current context.")
 	flags.StringVar(&o.server, "server", "", "Address of the API, https://host:port; overrides that of the kubeconfig.")
 	flags.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "Accept any certificate of the server.")
@@ -112,7 +114,8 @@ func (o *apiOptions) restConfig() (cfg *rest.Config, namespace string, err error
 		return nil, "", missing
 	} else if missing == nil {
 		rules := &clientcmd.ClientConfigLoadingRules{Precedence: files}
-		loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
+		loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+			&clientcmd.ConfigOverrides{CurrentContext: o.context})
 		cfg, err = loaded.ClientConfig()
 		if err != nil {
 			return nil, "", fmt.Errorf("kubeconfig %s: %w", strings.Join(files, ", "), err)
@@ -168,7 +171,8 @@ func (o *apiOptions) kubeconfigs() ([]string, error) {
 		return nil, fmt.Errorf("--data-dir %s has no %s; %s", o.dataDir, KubeconfigName, wanted)
 	}
 	if inherited == "" {
-		return nil, fmt.Errorf("no kubeconfig: %s and ~/.kube/config do not exist, and $KUBECONFIG is empty; %s", file, wanted)
+		return nil, fmt.Errorf("no kubeconfig: %s and ~/.kube/config do not exist, and $KUBECONFIG is empty; %s",
+			file, wanted)
 	}
 	var there []string
 	for _, one := range filepath.SplitList(inherited) {
@@ -265,7 +269,8 @@ func (a *metricsAPI) noteWarnings(path string, header http.Header) {
 	}
 	all, _ := utilnet.ParseWarningHeaders(header["Warning"]) // a header that is none is no fault of the answer
 	for _, one := range all {
-		if text := metric.Visible(one.Text); !slices.ContainsFunc(a.warnings, func(known string) bool { return sameWarning(known, text) }) {
+		if text := metric.Visible(one.Text); !slices.ContainsFunc(a.warnings,
+			func(known string) bool { return sameWarning(known, text) }) {
 			a.warnings = append(a.warnings, text)
 		}
 	}

@@ -53,7 +53,8 @@ func newExplain() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	command.UnderHeading(flags, "Question", func() {
-		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace; empty: that of the kubeconfig's context, or \"default\".")
+		flags.StringVarP(&o.namespace, "namespace", "n", "",
+			"Namespace; empty: that of the kubeconfig's context, or \"default\".")
 	})
 	command.UnderHeading(flags, "Output", func() {
 		flags.VarP(command.NewChoice(&o.output, []string{"text", "json"}), "output", "o", "Format of the output.")

@@ -25,7 +25,8 @@ const autoscalersPath = "/apis/autoscaling/v2/horizontalpodautoscalers"
 // autoscalersNamed returns the namespaces that have an autoscaler of a name, as far as the user may
 // list all: the gatherer's own first.
 func (g *gatherer) autoscalersNamed(name string) (namespaces []string, err error) {
-	list, err := fetch[metav1.PartialObjectMetadataList](g.ctx, g.api, autoscalersPath+query("fieldSelector", "metadata.name="+name))
+	list, err := fetch[metav1.PartialObjectMetadataList](g.ctx, g.api,
+		autoscalersPath+query("fieldSelector", "metadata.name="+name))
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (g *gatherer) noAutoscaler(name string) error {
 
 // autoscalerNear is the name of an autoscaler of the namespace that is spelt alike; empty: none is.
 func (g *gatherer) autoscalerNear(name string) string {
-	list, err := fetch[metav1.PartialObjectMetadataList](g.ctx, g.api, "/apis/autoscaling/v2"+g.inNamespace()+"horizontalpodautoscalers")
+	list, err := fetch[metav1.PartialObjectMetadataList](g.ctx, g.api,
+		"/apis/autoscaling/v2"+g.inNamespace()+"horizontalpodautoscalers")
 	if err != nil {
 		return ""
 	}
@@ -77,12 +79,14 @@ func (g *gatherer) autoscalerNear(name string) string {
 // hintAtAutoscaler says that a name which is no metric is that of an autoscaler; empty: it isn't.
 func (g *gatherer) hintAtAutoscaler(name string) string {
 	var namespaces []string
-	if _, err := g.api.get(g.ctx, "/apis/autoscaling/v2"+g.inNamespace()+"horizontalpodautoscalers/"+escaped(name)); err == nil {
+	if _, err := g.api.get(g.ctx, "/apis/autoscaling/v2"+g.inNamespace()+"horizontalpodautoscalers/"+
+		escaped(name)); err == nil {
 		namespaces = []string{g.namespace}
 	} else if namespaces, err = g.autoscalersNamed(name); err != nil || len(namespaces) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is a HorizontalPodAutoscaler in %s: %s", name, someOf(namespaces), explainCommand(namespaces[0], "hpa/"+name))
+	return fmt.Sprintf("%s is a HorizontalPodAutoscaler in %s: %s", name, someOf(namespaces),
+		explainCommand(namespaces[0], "hpa/"+name))
 }
 
 // someOf joins some of the names.
@@ -111,7 +115,8 @@ func (o *explainOptions) checkSubject(args []string) error {
 	}
 	if len(args) == 2 {
 		if kind := subjectKind(args[0]); kind != "" {
-			return fmt.Errorf("%s; must be one, as in: %s", command.CountArguments(2), explainCommand(o.namespace, kind+"/"+args[1]))
+			return fmt.Errorf("%s; must be one, as in: %s", command.CountArguments(2),
+				explainCommand(o.namespace, kind+"/"+args[1]))
 		}
 	}
 	return errors.New(command.CountArguments(len(args)) + "; must be one: hpa/NAME, scaledobject/NAME or METRIC")

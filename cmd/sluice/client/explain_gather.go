@@ -189,7 +189,8 @@ func (g *gatherer) pods() {
 }
 
 func podFact(p *corev1.Pod) explain.Pod {
-	fact := explain.Pod{Name: p.Name, Phase: string(p.Status.Phase), Deleting: p.DeletionTimestamp != nil, Labels: p.Labels}
+	fact := explain.Pod{Name: p.Name, Phase: string(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
+		Labels: p.Labels}
 	if p.Status.StartTime != nil {
 		fact.Started = p.Status.StartTime.Time
 	}

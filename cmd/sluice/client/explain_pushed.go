@@ -156,7 +156,8 @@ func (g *gatherer) inNoNamespace(name string, f *explain.MetricFacts) {
 	}
 }
 
-const otherNamespaces = "metrics of other namespaces: you lack the right to list metrics." + inspect.Group + " in all namespaces"
+const otherNamespaces = "metrics of other namespaces: you lack the right to list metrics." + inspect.Group +
+	" in all namespaces"
 
 // detail reads a metric, given as an autoscaler spells it.
 func (g *gatherer) detail(name string) (*inspect.MetricDetail, error) {
@@ -195,7 +196,8 @@ func (g *gatherer) limits() {
 		return
 	}
 	g.facts.Limits = uses
-	ranges, err := fetch[corev1.LimitRangeList](g.ctx, g.api, "/api/v1/namespaces/"+url.PathEscape(g.namespace)+"/limitranges")
+	ranges, err := fetch[corev1.LimitRangeList](g.ctx, g.api,
+		"/api/v1/namespaces/"+url.PathEscape(g.namespace)+"/limitranges")
 	if err != nil {
 		g.unknown("the LimitRanges", err)
 		return

@@ -107,7 +107,8 @@ func (a *apiService) fact(own *apiService, now time.Time) explain.API {
 		}
 	}
 	if _, fault, is := strings.Cut(fact.Message, "x509: "); is && !fact.Available {
-		fact.Certificate = fmt.Sprintf("the certificate that %s serves is not accepted (%s); %s", fact.Service, fault, a.bundle(now))
+		fact.Certificate = fmt.Sprintf("the certificate that %s serves is not accepted (%s); %s", fact.Service,
+			fault, a.bundle(now))
 	}
 	return fact
 }

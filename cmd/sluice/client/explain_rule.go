@@ -58,7 +58,8 @@ func behind(name string, one *inspect.Rule) ([]inspect.RuleOperand, bool) {
 	if one.Expression != "" || len(one.From) != 1 {
 		return one.Operands, one.Metric == name
 	}
-	renames := rule.NewSet([]rule.Document{{Name: one.Name, Spec: rule.Spec{Rename: &rule.Rename{From: one.From[0], To: one.Metric}}}},
+	renames := rule.NewSet([]rule.Document{{Name: one.Name,
+		Spec: rule.Spec{Rename: &rule.Rename{From: one.From[0], To: one.Metric}}}},
 		labelselector.MatchLabels, nil)
 	pushed := renames.PushedName("", name)
 	return []inspect.RuleOperand{{Metric: pushed}}, pushed != ""
@@ -166,9 +167,11 @@ func (g *gatherer) operandsAnywhere(r *explain.Rule, all []inspect.Rule) {
 			case "":
 				g.operand(o, question{path: ExternalAPI + g.inNamespace() + name + query("labelSelector", o.Selector)}, "external ")
 			case "namespaces":
-				g.operand(o, question{path: CustomAPI + g.inNamespace() + "metrics/" + name + query("metricLabelSelector", o.Selector)}, "namespaces/")
+				g.operand(o, question{path: CustomAPI + g.inNamespace() + "metrics/" + name + query("metricLabelSelector",
+					o.Selector)}, "namespaces/")
 			default:
-				g.operand(o, question{path: CustomAPI + g.inNamespace() + one.Resource + "/*/" + name + query("metricLabelSelector", o.Selector)}, one.Resource+"/")
+				g.operand(o, question{path: CustomAPI + g.inNamespace() + one.Resource + "/*/" + name + query("metricLabelSelector",
+					o.Selector)}, one.Resource+"/")
 			}
 		}
 	}

@@ -161,10 +161,12 @@ func (g *gatherer) scaler(address string, namesMetric bool) (fault string, ofAno
 	if !ok {
 		return "", false
 	}
-	service, err := fetch[corev1.Service](g.ctx, g.api, "/api/v1/namespaces/"+url.PathEscape(of.Namespace)+"/services/"+url.PathEscape(of.Name))
+	service, err := fetch[corev1.Service](g.ctx, g.api, "/api/v1/namespaces/"+url.PathEscape(of.Namespace)+"/services/"+
+		url.PathEscape(of.Name))
 	switch {
 	case isAbsent(err):
-		return fmt.Sprintf("scalerAddress is %s; there is no Service %s in namespace %s", address, of.Name, of.Namespace), false
+		return fmt.Sprintf("scalerAddress is %s; there is no Service %s in namespace %s", address,
+			of.Name, of.Namespace), false
 	case err != nil:
 		g.unknown("where "+address+" leads", err)
 		return "", false
@@ -176,7 +178,8 @@ func (g *gatherer) scaler(address string, namesMetric bool) (fault string, ofAno
 		ports = append(ports, strconv.Itoa(int(p.Port)))
 	}
 	if !slices.Contains(ports, of.Port) {
-		return fmt.Sprintf("scalerAddress is %s; Service %s/%s has the port %s", address, of.Namespace, of.Name, strings.Join(ports, ", ")), false
+		return fmt.Sprintf("scalerAddress is %s; Service %s/%s has the port %s", address, of.Namespace, of.Name,
+			strings.Join(ports, ", ")), false
 	}
 	return "", false
 }
@@ -198,7 +201,8 @@ func (g *gatherer) authenticationMissing(kind, name string) bool {
 
 // events are those on an object, the newest first.
 func (g *gatherer) events(kind, name string) (all []explain.ObjectEvent) {
-	path := "/api/v1" + g.inNamespace() + "events" + query("fieldSelector", "involvedObject.kind="+kind+",involvedObject.name="+name)
+	path := "/api/v1" + g.inNamespace() + "events" + query("fieldSelector",
+		"involvedObject.kind="+kind+",involvedObject.name="+name)
 	list, err := fetch[corev1.EventList](g.ctx, g.api, path)
 	if err != nil {
 		g.unknown("Events on "+strings.ToLower(kind)+"/"+name, err)
@@ -212,7 +216,8 @@ func (g *gatherer) events(kind, name string) (all []explain.ObjectEvent) {
 }
 
 func eventFact(e *corev1.Event) explain.ObjectEvent {
-	fact := explain.ObjectEvent{Reason: e.Reason, Message: e.Message, Warning: e.Type == corev1.EventTypeWarning, Count: int(e.Count)}
+	fact := explain.ObjectEvent{Reason: e.Reason, Message: e.Message, Warning: e.Type == corev1.EventTypeWarning,
+		Count: int(e.Count)}
 	times := []time.Time{e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {
 		times = append(times, e.Series.LastObservedTime.Time)

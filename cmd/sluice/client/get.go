@@ -74,7 +74,8 @@ func newGet() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	command.UnderHeading(flags, "Question", func() {
-		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace to read from; empty: that of the kubeconfig's context, or \"default\". Cluster-scoped objects have none.")
+		flags.StringVarP(&o.namespace, "namespace", "n", "",
+			"Namespace to read from; empty: that of the kubeconfig's context, or \"default\". Cluster-scoped objects have none.")
 		flags.StringVarP(&o.labels, "labels", "l", "", "Selector of the metric's label sets, as in queue=mail,zone!=b.")
 		flags.StringVar(&o.objects, "selector", "", "Selector of the objects by their own Kubernetes labels, as in app=web.")
 	})
@@ -95,7 +96,8 @@ func (o *getOptions) validate() error {
 	}
 	for _, selector := range []struct{ flag, is string }{{"--labels", o.labels}, {"--selector", o.objects}} {
 		if _, err := labels.Parse(selector.is); err != nil {
-			faults = append(faults, fmt.Errorf("%s is %q; must be a selector, as in queue=mail,zone!=b: %w", selector.flag, selector.is, err))
+			faults = append(faults, fmt.Errorf("%s is %q; must be a selector, as in queue=mail,zone!=b: %w",
+				selector.flag, selector.is, err))
 		}
 	}
 	return command.Usage(append(faults, o.api.validate())...)
@@ -108,7 +110,8 @@ func (o *getOptions) asked(args []string) (asked, error) {
 		if len(args) == 3 && kindOf(args[0]).known { // "get deploy web METRIC", as kubectl has it
 			example = kindOf(args[0]).canonical + "/" + args[1] + " " + args[2]
 		}
-		return asked{}, fmt.Errorf("%s; must be WHAT and METRIC, as in: sluice get %s", command.CountArguments(len(args)), example)
+		return asked{}, fmt.Errorf("%s; must be WHAT and METRIC, as in: sluice get %s",
+			command.CountArguments(len(args)), example)
 	}
 	q := asked{namespace: o.namespace, what: args[0], metric: args[1], labels: o.labels, objects: o.objects}
 	_, err := q.path()
@@ -159,7 +162,8 @@ func withRight(err error) error {
 	if found := forbiddenNamespace.FindStringSubmatch(refused.message); found != nil {
 		binding = "rolebinding metrics-reader -n " + found[1]
 	}
-	return fmt.Errorf("%w\nto allow it: kubectl create %s --clusterrole=%s %s", err, binding, metricsReader, subjectOf(refused.message))
+	return fmt.Errorf("%w\nto allow it: kubectl create %s --clusterrole=%s %s", err, binding, metricsReader,
+		subjectOf(refused.message))
 }
 
 // forbiddenNamespace finds the namespace in the API server's message.
@@ -281,7 +285,8 @@ func (q asked) path() (string, error) {
 	case !k.namespaced:
 		return CustomAPI + "/" + url.PathEscape(k.resource) + "/" + name + "/" + metric + selectors, nil
 	}
-	return CustomAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(k.resource) + "/" + name + "/" + metric + selectors, nil
+	return CustomAPI + "/namespaces/" + url.PathEscape(namespace) + "/" + url.PathEscape(k.resource) + "/" + name + "/" +
+		metric + selectors, nil
 }
 
 // query is the URL query of the pairs that have a value.
@@ -312,7 +317,8 @@ func printTable(out io.Writer, values []measured, stat string, now time.Time) er
 	}
 	fmt.Fprintln(table)
 	for _, v := range values {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", metric.Visible(v.about), metric.Visible(v.metric), v.print(), printWindow(v.window), v.age(now))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", metric.Visible(v.about), metric.Visible(v.metric), v.print(),
+			printWindow(v.window), v.age(now))
 		if stat != "" {
 			fmt.Fprintf(table, "\t%s\t%s\t%s", stat, v.value, v.at.UTC().Format(time.RFC3339))
 		}

@@ -98,8 +98,10 @@ func newList() *cobra.Command {
 		flags.BoolVarP(&o.all, "all-namespaces", "A", false, "List all namespaces, and what is in none.")
 	})
 	command.UnderHeading(flags, "Output", func() {
-		flags.VarP(command.NewChoice(&o.output, []string{"table", "wide", "json", "yaml"}), "output", "o", "Format of the output.")
-		flags.BoolVarP(&o.watch, "watch", "w", false, "List repeatedly: redraws a terminal, prints what changed elsewhere. Ctrl-C ends it.")
+		flags.VarP(command.NewChoice(&o.output, []string{"table", "wide", "json", "yaml"}), "output", "o",
+			"Format of the output.")
+		flags.BoolVarP(&o.watch, "watch", "w", false,
+			"List repeatedly: redraws a terminal, prints what changed elsewhere. Ctrl-C ends it.")
 		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two lists.")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
@@ -127,7 +129,8 @@ func listNamed(args []string) (inspect.Resource, error) {
 		return of, fmt.Errorf("%q is no list; must be one of %s%s", args[0], strings.Join(listWords, ", "),
 			suggest.DidYouMean(args[0], listWords))
 	case len(args) > 1:
-		return of, fmt.Errorf("%s; must be one list, as in: sluice list %s -n shop", command.CountArguments(len(args)), args[0])
+		return of, fmt.Errorf("%s; must be one list, as in: sluice list %s -n shop",
+			command.CountArguments(len(args)), args[0])
 	}
 	return of, nil
 }

@@ -65,7 +65,8 @@ func noAnswer(base, port string, err error) error {
 		if port == "http-address" {
 			voucher, remedy = "no authority known here vouches for", "--ca-file with its authority"
 		}
-		text = fmt.Sprintf("%s shows a certificate that %s; must have %s, or --insecure-skip-tls-verify", base, voucher, remedy)
+		text = fmt.Sprintf("%s shows a certificate that %s; must have %s, or --insecure-skip-tls-verify",
+			base, voucher, remedy)
 	case errors.As(err, &host):
 		text = fmt.Sprintf("%s shows a certificate of another host: %s", base, host.Error())
 	case errors.As(err, &wire):

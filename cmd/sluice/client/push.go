@@ -67,14 +67,16 @@ func newPush() *cobra.Command {
 	flags.SortFlags = false
 	command.UnderHeading(flags, "StatsD lines", func() {
 		flags.StringVar(&o.statsd, "statsd", "127.0.0.1:8125", "Address (host:port) that StatsD lines are sent to.")
-		flags.Var(command.NewChoice(&o.dialect, statsd.DialectNames()), "dialect", "Dialect that StatsD lines are checked in.")
+		flags.Var(command.NewChoice(&o.dialect, statsd.DialectNames()), "dialect",
+			"Dialect that StatsD lines are checked in.")
 	})
 	command.UnderHeading(flags, "One value over HTTP", func() {
 		flags.BoolVar(&o.gauge, "gauge", false, "Set a gauge to VALUE.")
 		flags.BoolVar(&o.counter, "counter", false, "Add VALUE to a counter.")
 		flags.BoolVar(&o.timer, "timer", false, "Add VALUE to a timer, as one observation.")
 		flags.BoolVar(&o.set, "set", false, "Add VALUE to a set, as a member.")
-		flags.StringVar(&o.http, "http", "http://127.0.0.1:9091", "Address of the HTTP push port, http://host:port or https://host:port.")
+		flags.StringVar(&o.http, "http", "http://127.0.0.1:9091",
+			"Address of the HTTP push port, http://host:port or https://host:port.")
 		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the object, or of the external metric.")
 		flags.StringVar(&o.object, "object", "", "Object that the value describes, <resource>/<name>; empty: none, the metric is external.")
 		flags.StringArrayVarP(&o.labels, "label", "l", nil, "Label of the value, key=value. May be repeated.")
@@ -111,7 +113,8 @@ func (o *pushOptions) onlyOverHTTP(cmd *cobra.Command) []error {
 	var faults []error
 	for _, name := range append([]string{"http", "namespace", "object", "label", "ttl", "sync"}, credentialFlags()...) {
 		if cmd.Flags().Changed(name) {
-			faults = append(faults, fmt.Errorf("--%s is for pushes over HTTP; must have --gauge, --counter, --timer or --set", name))
+			faults = append(faults, fmt.Errorf("--%s is for pushes over HTTP; must have --gauge, --counter, --timer or --set",
+				name))
 		}
 	}
 	return faults
@@ -135,7 +138,8 @@ type credentials struct {
 
 func (c *credentials) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&c.tokenFile, "token-file", "", "File with a bearer token for the server.")
-	flags.StringVar(&c.userFile, "user-file", "", "File with name:password for the server; empty: the variable $"+UserVariable+", if it is set.")
+	flags.StringVar(&c.userFile, "user-file", "", "File with name:password for the server; empty: the variable $"+
+		UserVariable+", if it is set.")
 	flags.StringVar(&c.certFile, "cert-file", "", "Client certificate for the server, in PEM.")
 	flags.StringVar(&c.keyFile, "key-file", "", "Private key of --cert-file, in PEM.")
 	flags.StringVar(&c.caFile, "ca-file", "", "Certificate authorities to trust for an https address, in PEM; empty: the system's.")

@@ -105,7 +105,8 @@ func checkName(line []byte, name string) error {
 	case reason == metric.Applied:
 		return nil
 	case reason == metric.TooLong:
-		return fmt.Errorf("%s: the name has %d bytes; must have at most %d (%s)", quote(line), len(name), metric.MaxNameLength, reason)
+		return fmt.Errorf("%s: the name has %d bytes; must have at most %d (%s)", quote(line), len(name),
+			metric.MaxNameLength, reason)
 	case metric.HasReservedSuffix(name):
 		return fmt.Errorf("%s: the name ends in a stat or a window, so readers would ask for %q; must be another name (%s)",
 			quote(line), metric.ParseExpression(name).Name, reason)
@@ -223,7 +224,8 @@ func pushInput(cmd *cobra.Command, check *checker, out *lineSender) error {
 
 // streamLines sends lines, each at most inputPatience after it was read. It returns how many were
 // invalid, and whether the input ended before ctx.
-func streamLines(ctx context.Context, lines <-chan inputLine, check *checker, out *lineSender, errs io.Writer) (bad int, ended bool) {
+func streamLines(ctx context.Context, lines <-chan inputLine, check *checker, out *lineSender,
+	errs io.Writer) (bad int, ended bool) {
 	send := time.NewTicker(inputPatience)
 	defer send.Stop()
 	stop, last := ctx.Done(), (<-chan time.Time)(nil)

@@ -20,7 +20,8 @@ import (
 // pushValue pushes one value, to the path that it is read from.
 func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error) error {
 	if len(args) != 2 {
-		faults = append(faults, fmt.Errorf("%s; must be METRIC and VALUE, as in: sluice push --gauge queue_depth 42", command.CountArguments(len(args))))
+		faults = append(faults, fmt.Errorf("%s; must be METRIC and VALUE, as in: sluice push --gauge queue_depth 42",
+			command.CountArguments(len(args))))
 		args = []string{"", ""}
 	} else {
 		faults = append(faults, checkName([]byte(args[0]), args[0]))
@@ -115,7 +116,8 @@ func (o *pushOptions) path(name string) (string, error) {
 	case k.canonical == "namespaces":
 		return path + "/namespaces/" + url.PathEscape(object) + "/metrics/" + url.PathEscape(name), nil
 	}
-	return path + o.inNamespace() + "/" + url.PathEscape(k.resource) + "/" + url.PathEscape(object) + "/" + url.PathEscape(name), nil
+	return path + o.inNamespace() + "/" + url.PathEscape(k.resource) + "/" + url.PathEscape(object) + "/" +
+		url.PathEscape(name), nil
 }
 
 // inNamespace is the namespace part of the path.
@@ -152,7 +154,8 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	if err != nil {
 		return answer, err
 	}
-	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer().DialContext, TLSClientConfig: config}}
+	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer().DialContext,
+		TLSClientConfig: config}}
 	defer client.CloseIdleConnections()
 	base := req.URL.Scheme + "://" + req.URL.Host
 	resp, err := client.Do(req)
@@ -168,8 +171,10 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	if err != nil {
 		return answer, noAnswer(base, "http-address", err)
 	}
-	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted && answer.Error.Message == "") {
-		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): the response is %s: %s", base, resp.Status, firstLine(text))
+	if json.Unmarshal(text, &answer) != nil || (resp.StatusCode != http.StatusOK &&
+		resp.StatusCode != http.StatusAccepted && answer.Error.Message == "") {
+		return answer, fmt.Errorf("%s is not Sluice's port for HTTP push (--http-address): the response is %s: %s", base,
+			resp.Status, firstLine(text))
 	}
 	if answer.Error.Message == "" {
 		return answer, nil

@@ -95,9 +95,11 @@ func newRuleTest() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	command.UnderHeading(flags, "Values", func() {
-		flags.StringArrayVar(&o.values, "value", nil, "Value of an operand, METRIC=NUMBER, with METRIC as in the rule's let; repeatable.")
+		flags.StringArrayVar(&o.values, "value", nil,
+			"Value of an operand, METRIC=NUMBER, with METRIC as in the rule's let; repeatable.")
 		flags.StringVar(&o.of, "of", "", "Objects whose metrics are read from a running server, as WHAT of \"sluice get\".")
-		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace of the objects; empty: that of each rule. A ClusterMetricRule has that of the kubeconfig's context, or \"default\".")
+		flags.StringVarP(&o.namespace, "namespace", "n", "",
+			"Namespace of the objects; empty: that of each rule. A ClusterMetricRule has that of the kubeconfig's context, or \"default\".")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
 	return cmd
@@ -197,7 +199,8 @@ func (o *ruleTest) show(out *tabwriter.Writer, v *rule.Verdict, values map[strin
 		showRename(v.Rule, name, values, row)
 		return true
 	}
-	points, err := v.Rule.Compute(o.of == "" || o.of == "external", func(one *rule.Operand) ([]metric.Point, error) { return read(v.Document, one) })
+	points, err := v.Rule.Compute(o.of == "" || o.of == "external",
+		func(one *rule.Operand) ([]metric.Point, error) { return read(v.Document, one) })
 	if err != nil {
 		row(name, "-", "none: "+err.Error())
 		return false
@@ -234,7 +237,8 @@ func showRename(r *rule.Rule, name string, values map[string]float64, row func(n
 }
 
 // pastedOperand reads an operand from values. A rename of the set may give a metric the operand's name.
-func pastedOperand(set *rule.Set, values map[string]float64) func(*rule.Document, *rule.Operand) ([]metric.Point, error) {
+func pastedOperand(set *rule.Set, values map[string]float64) func(*rule.Document,
+	*rule.Operand) ([]metric.Point, error) {
 	return func(d *rule.Document, one *rule.Operand) ([]metric.Point, error) {
 		e := metric.ParseExpression(one.Metric)
 		keys := []string{one.Name, one.Metric, e.Name}
@@ -248,14 +252,17 @@ func pastedOperand(set *rule.Set, values map[string]float64) func(*rule.Document
 				return []metric.Point{{Value: metric.Float(v)}}, nil
 			}
 		}
-		return nil, metric.NotFoundf("no --value %s=NUMBER; there are %s", one.Metric, strings.Join(slices.Sorted(maps.Keys(values)), ", "))
+		return nil, metric.NotFoundf("no --value %s=NUMBER; there are %s", one.Metric,
+			strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 	}
 }
 
 // operandOf reads an operand from a server.
-func (o *ruleTest) operandOf(cmd *cobra.Command, api *metricsAPI) func(*rule.Document, *rule.Operand) ([]metric.Point, error) {
+func (o *ruleTest) operandOf(cmd *cobra.Command, api *metricsAPI) func(*rule.Document,
+	*rule.Operand) ([]metric.Point, error) {
 	return func(d *rule.Document, one *rule.Operand) ([]metric.Point, error) {
-		q := asked{namespace: cmp.Or(o.namespace, d.Namespace, api.namespace), what: o.of, metric: one.Metric, labels: one.Selector}
+		q := asked{namespace: cmp.Or(o.namespace, d.Namespace, api.namespace), what: o.of, metric: one.Metric,
+			labels: one.Selector}
 		path, err := q.path()
 		if err != nil {
 			return nil, err

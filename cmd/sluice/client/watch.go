@@ -19,7 +19,8 @@ import (
 // watch reads repeatedly until ctx ends. It draws a plot on a terminal that can move its cursor,
 // and prints a row per value and read elsewhere. An error of the first read ends it, unless the
 // metric does not exist yet; later errors are shown, because the server may come back.
-func watch(ctx context.Context, out io.Writer, interval time.Duration, read func(context.Context) ([]measured, error)) error {
+func watch(ctx context.Context, out io.Writer, interval time.Duration,
+	read func(context.Context) ([]measured, error)) error {
 	show := rows(out)
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		var giveBack func()
@@ -45,7 +46,8 @@ func watch(ctx context.Context, out io.Writer, interval time.Duration, read func
 }
 
 // watchJSON prints each response of the API as one line. Errors are printed to errs.
-func watchJSON(ctx context.Context, out, errs io.Writer, interval time.Duration, get func(context.Context) ([]byte, error)) error {
+func watchJSON(ctx context.Context, out, errs io.Writer, interval time.Duration,
+	get func(context.Context) ([]byte, error)) error {
 	return repeat(ctx, interval, func(first bool) error {
 		body, err := get(ctx)
 		if ctx.Err() != nil {

@@ -15,7 +15,8 @@ import (
 // WithArguments wraps the work of a command. The work gets the arguments together with every fault in the
 // flags, and reports them with its own: pflag alone stops at the first fault. Therefore commands
 // have DisableFlagParsing, and ReadArguments reads flags.
-func WithArguments(work func(cmd *cobra.Command, args []string, faults []error) error) func(*cobra.Command, []string) error {
+func WithArguments(work func(cmd *cobra.Command, args []string, faults []error) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, raw []string) error {
 		args, faults := ReadArguments(cmd.Flags(), raw)
 		if help, err := cmd.Flags().GetBool("help"); err == nil && help {

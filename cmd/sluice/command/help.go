@@ -95,7 +95,8 @@ func HelpText(cmd *cobra.Command, width int) string {
 		}
 	}
 	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\n" + Wrap(fmt.Sprintf("Use \"%s COMMAND --help\" for more about a command.", cmd.CommandPath()), "", width))
+		b.WriteString("\n" + Wrap(fmt.Sprintf("Use \"%s COMMAND --help\" for more about a command.", cmd.CommandPath()),
+			"", width))
 	}
 	return b.String()
 }

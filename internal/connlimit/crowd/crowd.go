@@ -40,7 +40,8 @@ func Address(t testing.TB) string {
 // KeepsNoneOut crowds an address with more than max connections, of which each says something
 // first. It starts the listener, stops it and starts it again; then half of the crowd are restless.
 // Each time it requires that ask, called for a client of another address, succeeds at 99 of 100 dials.
-func KeepsNoneOut(t *testing.T, address string, max int, says string, start func() (stop func()), ask func(net.Conn) error) {
+func KeepsNoneOut(t *testing.T, address string, max int, says string, start func() (stop func()),
+	ask func(net.Conn) error) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
 	var crowd sync.WaitGroup
@@ -93,7 +94,8 @@ func dial(address string, ask func(net.Conn) error) error {
 
 // stranger keeps a connection open, and dials again when the listener closes it. If it is restless, it
 // closes the connection itself after a pause.
-func stranger(ctx context.Context, address string, from net.IP, says string, restless *atomic.Bool, opened *atomic.Int64) {
+func stranger(ctx context.Context, address string, from net.IP, says string, restless *atomic.Bool,
+	opened *atomic.Int64) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: from}, Timeout: time.Second}
 	for ctx.Err() == nil {
 		conn, err := dialer.DialContext(ctx, "tcp", address)

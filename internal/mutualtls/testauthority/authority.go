@@ -92,5 +92,6 @@ func (a *Authority) Sign(t testing.TB, dir string, l Leaf) (cert, key, ca string
 		}
 		return path
 	}
-	return write("tls.crt", "CERTIFICATE", der), write("tls.key", "PRIVATE KEY", keyDER), write("ca.crt", "CERTIFICATE", a.der)
+	return write("tls.crt", "CERTIFICATE", der), write("tls.key", "PRIVATE KEY", keyDER), write("ca.crt",
+		"CERTIFICATE", a.der)
 }

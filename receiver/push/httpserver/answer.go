@@ -122,13 +122,15 @@ func (f *Fault) Answer() *ErrorAnswer {
 
 // serveError implements fasthttp's ErrorHandler, for requests that never reach serve.
 func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
-	f := Fault{Status: fasthttp.StatusBadRequest, Reason: "request", Message: "the request is not HTTP/1.1: " + unframed(err)}
+	f := Fault{Status: fasthttp.StatusBadRequest, Reason: "request",
+		Message: "the request is not HTTP/1.1: " + unframed(err)}
 	var small *fasthttp.ErrSmallBuffer
 	var network net.Error
 	switch {
 	case errors.As(err, &small):
 		f.Status = fasthttp.StatusRequestHeaderFieldsTooLarge
-		f.Message = fmt.Sprintf("the first line and the headers have more than %d bytes, which is the limit", s.cfg.MaxHeaderBytes)
+		f.Message = fmt.Sprintf("the first line and the headers have more than %d bytes, which is the limit",
+			s.cfg.MaxHeaderBytes)
 	case errors.As(err, &network) && network.Timeout():
 		f.Status, f.Reason = fasthttp.StatusRequestTimeout, "timeout"
 		f.Message = fmt.Sprintf("the request did not arrive within %v", s.cfg.ReadTimeout)

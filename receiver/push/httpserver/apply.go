@@ -123,7 +123,8 @@ func (x *Request) ApplyOne(sync Sync) {
 	a := x.TakeApplier()
 	reason := a.Apply(&x.Sample)
 	x.GiveApplier(a)
-	if reason == metric.Pending && x.lacks(reason, &x.Sample).IsZero() && x.server.pending.Hold(&x.Sample, x.server.account) {
+	if reason == metric.Pending && x.lacks(reason, &x.Sample).IsZero() &&
+		x.server.pending.Hold(&x.Sample, x.server.account) {
 		x.replyPending()
 		return
 	}

@@ -239,5 +239,6 @@ func isOriginOf(origin, host []byte) bool {
 // takesHost reports whether a host is this machine, or one of AllowedHosts.
 func (c *Config) takesHost(host string) bool {
 	name := config.HostName(host)
-	return config.IsThisMachine(host) || slices.ContainsFunc(c.AllowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, name) })
+	return config.IsThisMachine(host) || slices.ContainsFunc(c.AllowedHosts,
+		func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }

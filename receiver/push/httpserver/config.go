@@ -155,9 +155,11 @@ func (c Config) validateTLS(faults *config.Faults) {
 	}
 	switch {
 	case c.TLSClientAuth != listener.ClientAuthRequest && c.TLSClientAuth != listener.ClientAuthRequire:
-		faults.Add("TLSClientAuth", "is %q; must be %s or %s", c.TLSClientAuth, listener.ClientAuthRequest, listener.ClientAuthRequire)
+		faults.Add("TLSClientAuth", "is %q; must be %s or %s", c.TLSClientAuth, listener.ClientAuthRequest,
+			listener.ClientAuthRequire)
 	case c.TLSClientAuth == listener.ClientAuthRequire && c.TLSClientCAFile == "":
-		faults.Add("TLSClientAuth", "is %s; must be %s without %s", listener.ClientAuthRequire, listener.ClientAuthRequest, caFile)
+		faults.Add("TLSClientAuth", "is %s; must be %s without %s", listener.ClientAuthRequire,
+			listener.ClientAuthRequest, caFile)
 	}
 }
 

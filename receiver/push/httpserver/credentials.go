@@ -25,7 +25,8 @@ func newAuthenticator(cfg Config, parts Parts) (*credential.Authenticator, error
 	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
-	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile, DescribeError: parts.Worded}, parts.Authority, parts.Logger)
+	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile,
+		DescribeError: parts.Worded}, parts.Authority, parts.Logger)
 }
 
 // EndNamespace ends the tokens of a namespace that was deleted; again: there is a later one of the name already.

@@ -33,7 +33,8 @@ func (f *Fault) Error() string { return f.Reason + ": " + f.Message }
 
 // Rejected makes the fault of a sample.
 func Rejected(r metric.Reason, format string, args ...any) *Fault {
-	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r, Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
+	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r,
+		Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
 }
 
 // NotYet makes the fault of a request that waits for the cluster view: for its sender, or for what
@@ -146,7 +147,8 @@ func subjectOf(s *metric.Sample) string {
 
 // outdated words the rejection of a gauge with an old timestamp.
 func outdated(s *metric.Sample) *Fault {
-	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m", Clip(s.Name), s.Date().UTC().Format(time.RFC3339))
+	return Rejected(metric.Outdated, "%q is a gauge of %s; must not be older than 5m", Clip(s.Name),
+		s.Date().UTC().Format(time.RFC3339))
 }
 
 // bounds words the range of values that the table holds for a kind.
@@ -179,7 +181,8 @@ func nameFault(name string, r metric.Reason) *Fault {
 		return Rejected(r, "the metric's name has %d bytes; must have at most %d", len(name), metric.MaxNameLength)
 	case metric.HasReservedSuffix(name):
 		a := metric.ParseExpression(name)
-		return Rejected(r, "%q ends in a stat or a window, so readers would take it for a query of %q: use another name", name, a.Name)
+		return Rejected(r, "%q ends in a stat or a window, so readers would take it for a query of %q: use another name",
+			name, a.Name)
 	}
 	return Rejected(r, `%q cannot be queried in the Kubernetes metrics APIs: a name must not have "%%", "?" or control character, and is not ".", "..", "status" or "finalize"`, name)
 }

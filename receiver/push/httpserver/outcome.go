@@ -99,7 +99,8 @@ func (x *Request) conclude(t *Outcome, sync Sync) {
 func (x *Request) ReplyOutcome(status int, t *Outcome, sync Sync) {
 	if t.Rejected > 0 {
 		first := t.Errors[0]
-		first.Message = fmt.Sprintf("%d of %d samples were rejected, %d stay applied; the first: %s", t.Rejected, t.Samples(), t.Applied, first.Message)
+		first.Message = fmt.Sprintf("%d of %d samples were rejected, %d stay applied; the first: %s", t.Rejected, t.Samples(),
+			t.Applied, first.Message)
 		t.Error = &first
 	}
 	if sync != NoSync && t.Applied > 0 {

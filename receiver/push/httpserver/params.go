@@ -123,7 +123,8 @@ func (s *Server) setParam(p *Params, bit ParamSet, value string) *Fault {
 	case ParamType:
 		kind, ok := metric.ParseKind(value)
 		if !ok {
-			return BadRequest("type %q is unknown; must be one of counter, gauge, timer (or histogram, distribution), set", value)
+			return BadRequest("type %q is unknown; must be one of counter, gauge, timer (or histogram, distribution), set",
+				value)
 		}
 		p.Kind = kind
 	case ParamLabel:
@@ -167,9 +168,11 @@ func (s *Server) addLabel(labels []metric.Label, l metric.Label) ([]metric.Label
 	case len(labels) == s.cfg.MaxLabels:
 		return labels, Rejected(metric.TooLong, "there are more than %d labels", s.cfg.MaxLabels)
 	case len(l.Key) > s.cfg.MaxLabelBytes:
-		return labels, Rejected(metric.TooLong, "a label's key has %d bytes; must have at most %d", len(l.Key), s.cfg.MaxLabelBytes)
+		return labels, Rejected(metric.TooLong, "a label's key has %d bytes; must have at most %d",
+			len(l.Key), s.cfg.MaxLabelBytes)
 	case len(l.Value) > s.cfg.MaxLabelBytes:
-		return labels, Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key, len(l.Value), s.cfg.MaxLabelBytes)
+		return labels, Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key,
+			len(l.Value), s.cfg.MaxLabelBytes)
 	}
 	for _, other := range labels {
 		if other.Key == l.Key {
@@ -191,7 +194,8 @@ func CheckLabelText(l metric.Label) *Fault {
 		return f
 	}
 	if metric.CheckLabel(l) != metric.Applied {
-		return BadName("label %q=%q has a control character; names and labels must have none", Clip([]byte(l.Key)), Clip([]byte(l.Value)))
+		return BadName("label %q=%q has a control character; names and labels must have none", Clip([]byte(l.Key)),
+			Clip([]byte(l.Value)))
 	}
 	return nil
 }

@@ -141,7 +141,8 @@ func (r *Router) unknown(path []byte) *Fault {
 }
 
 func wrongMethod(r *Route, m string) *Fault {
-	allow := r.allowed(fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodPut, fasthttp.MethodPost, fasthttp.MethodDelete)
+	allow := r.allowed(fasthttp.MethodGet, fasthttp.MethodHead, fasthttp.MethodPut, fasthttp.MethodPost,
+		fasthttp.MethodDelete)
 	return &Fault{
 		Status: fasthttp.StatusMethodNotAllowed, Reason: "method", Uncounted: true, allow: allow,
 		Message: m + " is not allowed on this path; must be one of " + allow,

@@ -152,7 +152,8 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
 		recorder: recorder{senders: parts.Record, rejections: parts.Rejections},
-		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen, Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
+		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen,
+		Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),
 	}
@@ -174,12 +175,13 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 // is read and which body is incomplete. The listener limits connections.
 func (s *Server) newHTTP() *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:                      s.serve,
-		ErrorHandler:                 s.serveError,
-		ExpectHandler:                s.expect,
-		Logger:                       &libraryLog{log: s.log},
-		Name:                         "sluice",
-		Concurrency:                  2*s.cfg.MaxConnections + 1024, // not reached: the listener limits, but some that yielded have to end yet
+		Handler:       s.serve,
+		ErrorHandler:  s.serveError,
+		ExpectHandler: s.expect,
+		Logger:        &libraryLog{log: s.log},
+		Name:          "sluice",
+		Concurrency: 2*s.cfg.MaxConnections +
+			1024, // not reached: the listener limits, but some that yielded have to end yet
 		ReadBufferSize:               s.cfg.MaxHeaderBytes,
 		ReadTimeout:                  s.cfg.ReadTimeout,
 		WriteTimeout:                 s.cfg.WriteTimeout,

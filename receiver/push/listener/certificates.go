@@ -76,7 +76,8 @@ func (c *Certificates) Load() (changed bool, err error) {
 			return false, config.NewFault(file.field, "cannot be read: %w", err)
 		}
 	}
-	if c.current.Load() != nil && bytes.Equal(content[0], c.held[0]) && bytes.Equal(content[1], c.held[1]) && bytes.Equal(content[2], c.held[2]) {
+	if c.current.Load() != nil && bytes.Equal(content[0], c.held[0]) && bytes.Equal(content[1], c.held[1]) &&
+		bytes.Equal(content[2], c.held[2]) {
 		return false, nil
 	}
 	current, err := c.configOf(content)
@@ -105,7 +106,8 @@ func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 	}
 	served.ClientCAs = x509.NewCertPool()
 	if !served.ClientCAs.AppendCertsFromPEM(content[2]) {
-		return nil, config.NewFault("TLSClientCAFile", "is %s, which holds no certificate; must hold certificates in PEM", c.files.ClientCA)
+		return nil, config.NewFault("TLSClientCAFile", "is %s, which holds no certificate; must hold certificates in PEM",
+			c.files.ClientCA)
 	}
 	served.ClientAuth = tls.VerifyClientCertIfGiven
 	if c.files.ClientAuth == ClientAuthRequire {
@@ -120,7 +122,8 @@ func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 func (c *Certificates) Follow(ctx context.Context) {
 	credential.PollFiles(ctx, c.Load,
 		func() {
-			c.log.Info("push: the certificate was reloaded", "file", c.files.Cert, "expires", time.Unix(c.Expires.Load(), 0).UTC())
+			c.log.Info("push: the certificate was reloaded", "file", c.files.Cert, "expires",
+				time.Unix(c.Expires.Load(), 0).UTC())
 		},
 		func(err error) {
 			c.log.Error("push: the new certificate is invalid; the previous one stays in use", "error", c.worded(err))

@@ -49,7 +49,8 @@ type socket interface {
 
 // New makes the listener. The connections of ln must have CloseWrite. certificates nil: plain HTTP.
 // readTimeout bounds a TLS handshake.
-func New(ln net.Listener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration, log *slog.Logger) *Listener {
+func New(ln net.Listener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration,
+	log *slog.Logger) *Listener {
 	l := &Listener{
 		Listener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}),
 		Limiter: connlimit.New("http", limits, log),
@@ -241,8 +242,11 @@ func refuseConnection(status int, reason, headers, message string) string {
 const soon = "Retry-After" + ": 1\r\n"
 
 var (
-	fullAnswer      = refuseConnection(http.StatusServiceUnavailable, "connections", soon, "connection limit reached: try again in a moment")
-	fullIPAnswer    = refuseConnection(http.StatusTooManyRequests, "connections", soon, "connection limit of this address reached: use one connection for many requests")
+	fullAnswer = refuseConnection(http.StatusServiceUnavailable, "connections", soon,
+		"connection limit reached: try again in a moment")
+	fullIPAnswer = refuseConnection(http.StatusTooManyRequests, "connections", soon,
+		"connection limit of this address reached: use one connection for many requests")
 	encryptedAnswer = refuseConnection(http.StatusBadRequest, "request", "", "this port is TLS: say https://, not http://")
-	plainAnswer     = refuseConnection(http.StatusBadRequest, "request", "", "this port is plain HTTP: say http://, not https://")
+	plainAnswer     = refuseConnection(http.StatusBadRequest, "request", "",
+		"this port is plain HTTP: say http://, not https://")
 )

@@ -25,7 +25,8 @@ func (f *jsonFault) fault() *httpserver.Fault {
 	if f.arg != nil {
 		message = fmt.Sprintf(f.format, httpserver.Clip(f.arg))
 	}
-	return (&httpserver.Fault{Status: httpserver.StatusOf(f.reason), Reason: f.reason.String(), Counted: f.reason, Message: message}).At(f.offset)
+	return (&httpserver.Fault{Status: httpserver.StatusOf(f.reason), Reason: f.reason.String(), Counted: f.reason,
+		Message: message}).At(f.offset)
 }
 
 // jsonText reads the JSON of one line (RFC 8259), as much of it as a sample needs.

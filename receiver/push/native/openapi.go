@@ -13,7 +13,8 @@ func operations() (all []httpserver.Operation) {
 	}{
 		{
 			"/v1/namespaces/{namespace}/{resource}/{name}/{metric}", "an object in a namespace",
-			"setOfObject", "addOfObject", "readOfObject", "deleteOfObject", "namespace resource object", "namespace resource objects",
+			"setOfObject", "addOfObject", "readOfObject", "deleteOfObject", "namespace resource object",
+			"namespace resource objects",
 		},
 		{
 			"/v1/namespaces/{namespace}/metrics/{metric}", "a namespace itself",
@@ -25,7 +26,8 @@ func operations() (all []httpserver.Operation) {
 		},
 		{
 			"/v1/{clusterResource}/{name}/{metric}", "an object that is in no namespace",
-			"setOfClusterObject", "addOfClusterObject", "readOfClusterObject", "deleteOfClusterObject", "clusterResource object", "clusterResource objects",
+			"setOfClusterObject", "addOfClusterObject", "readOfClusterObject", "deleteOfClusterObject", "clusterResource object",
+			"clusterResource objects",
 		},
 		{
 			"/v1/external/{metric}", "the external metrics that are in no namespace",

@@ -45,7 +45,8 @@ func pushValue(x *httpserver.Request) {
 
 // pushTarget reads everything of a push but its value.
 func pushTarget(x *httpserver.Request, method string) (httpserver.Params, *httpserver.Fault) {
-	p, f := x.ParseParams(x.HTTP.URI().QueryString(), httpserver.ParamType|httpserver.ParamLabel|httpserver.ParamTTL|httpserver.ParamRate|httpserver.ParamSync)
+	p, f := x.ParseParams(x.HTTP.URI().QueryString(),
+		httpserver.ParamType|httpserver.ParamLabel|httpserver.ParamTTL|httpserver.ParamRate|httpserver.ParamSync)
 	if f != nil {
 		return p, f
 	}
@@ -140,7 +141,8 @@ func checkMember(member []byte) *httpserver.Fault {
 	case len(member) == 0:
 		return httpserver.BadRequest("the set's member is empty")
 	case len(member) > maxMemberBytes:
-		return httpserver.Rejected(metric.TooLong, "the set's member has %d bytes; must have at most %d", len(member), maxMemberBytes)
+		return httpserver.Rejected(metric.TooLong, "the set's member has %d bytes; must have at most %d",
+			len(member), maxMemberBytes)
 	}
 	return nil
 }
@@ -189,14 +191,16 @@ func matchSeries(path []byte, p *httpserver.Path) (bool, *httpserver.Fault) {
 	case len(s) == 3 && s[0] == "namespaces" && (s[2] == "external" || s[2] == "metrics"):
 		return false, httpserver.BadRequest("the metric's name is missing: /v1/namespaces/%s/%s/{metric}", s[1], s[2])
 	case len(s) == 4 && s[0] == "namespaces" && s[2] != "external" && s[2] != "metrics":
-		return false, httpserver.BadRequest("the metric's name is missing: /v1/namespaces/%s/%s/%s/{metric}%s", s[1], s[2], s[3],
+		return false, httpserver.BadRequest("the metric's name is missing: /v1/namespaces/%s/%s/%s/{metric}%s",
+			s[1], s[2], s[3],
 			meant("/v1/namespaces/"+s[1]+"/", s[2], s[3], "external", "metrics"))
 	case len(s) == 2 && suggest.Nearest(s[0], []string{"external"}) != "":
 		return false, httpserver.BadRequest("there is no path /v1/%s/%s%s", s[0], s[1], meant("/v1/", s[0], s[1], "external"))
 	case len(s) == 3 && s[0] == "namespaces":
 		return false, httpserver.BadRequest("a namespace's own metric has the path /v1/namespaces/%s/metrics/%s", s[1], s[2])
 	case len(s) == 3 && s[0] == "external":
-		return false, httpserver.BadRequest(`a "/" in a metric's name is written "%%2F" or "\|": /v1/external/%s\|%s`, s[1], s[2])
+		return false, httpserver.BadRequest(`a "/" in a metric's name is written "%%2F" or "\|": /v1/external/%s\|%s`,
+			s[1], s[2])
 	case len(s) == 3:
 		*p = httpserver.Path{Resource: s[0], Name: s[1], Metric: slashed(s[2])}
 	case len(s) == 4 && s[0] == "namespaces" && s[2] == "external":

@@ -180,7 +180,8 @@ func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb met
 	}
 	return asked{sync: p.Sync, sum: p.Sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), RequiredLabels: p.Labels, MatchObject: h.alive,
+		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), RequiredLabels: p.Labels,
+		MatchObject: h.alive,
 	}}, nil
 }
 

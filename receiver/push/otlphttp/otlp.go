@@ -115,7 +115,8 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 			return e, nil
 		}
 	}
-	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s or %s", httpserver.Clip(contentType), otlp.Protobuf.ContentType(), otlp.JSON.ContentType())
+	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s or %s", httpserver.Clip(contentType),
+		otlp.Protobuf.ContentType(), otlp.JSON.ContentType())
 	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return otlp.JSON, f
 }
@@ -123,7 +124,8 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 // decodeOTLP decodes a body after it took the decoded size from the budget of bodies. Decoded, a
 // body takes more memory than on the wire; a malicious one takes fifty times as much. Without a
 // fault, the caller returns the size to the budget.
-func decodeOTLP(x *httpserver.Request, body []byte, e otlp.Encoding) (weight int64, all pmetric.Metrics, f *httpserver.Fault) {
+func decodeOTLP(x *httpserver.Request, body []byte,
+	e otlp.Encoding) (weight int64, all pmetric.Metrics, f *httpserver.Fault) {
 	weight, err := otlp.DecodedSize(body, e)
 	if err != nil {
 		return 0, all, httpserver.BadRequest("%v", err)
@@ -141,7 +143,8 @@ func decodeOTLP(x *httpserver.Request, body []byte, e otlp.Encoding) (weight int
 	all, err = otlp.Decode(body, e)
 	if err != nil {
 		x.Unreserve(weight)
-		return 0, all, httpserver.BadRequest("the body is not an ExportMetricsServiceRequest in %s: %q", e.ContentType(), httpserver.Clip([]byte(err.Error())))
+		return 0, all, httpserver.BadRequest("the body is not an ExportMetricsServiceRequest in %s: %q", e.ContentType(),
+			httpserver.Clip([]byte(err.Error())))
 	}
 	return weight, all, nil
 }

@@ -92,7 +92,8 @@ func metricJSON(m *exposition.Metric) map[string]any {
 		}
 		j["quantiles"], j["count"], j["sum"] = quantiles, countText(m.Summary.Count), floatText(m.Summary.Sum)
 	case m.Histogram != nil:
-		j["buckets"], j["count"], j["sum"] = bucketsJSON(m.Histogram), countText(m.Histogram.Count), floatText(m.Histogram.Sum)
+		j["buckets"], j["count"], j["sum"] = bucketsJSON(m.Histogram), countText(m.Histogram.Count),
+			floatText(m.Histogram.Sum)
 	default:
 		j["value"] = floatText(m.Value)
 	}

@@ -116,7 +116,8 @@ func pathValue(key string, value []byte, encoded bool) (string, *httpserver.Faul
 	}
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(decoded, "="))
 	if err != nil {
-		return "", httpserver.BadRequest("the value of %q is not base64 of the URL-safe alphabet (A-Z a-z 0-9 - _): %q", key, httpserver.Clip([]byte(decoded)))
+		return "", httpserver.BadRequest("the value of %q is not base64 of the URL-safe alphabet (A-Z a-z 0-9 - _): %q", key,
+			httpserver.Clip([]byte(decoded)))
 	}
 	return string(text), nil
 }
@@ -140,9 +141,11 @@ func (h *Handler) checkGrouping(labels []metric.Label, l metric.Label) *httpserv
 	case len(labels) > h.limits.MaxLabels-2: // room for "instance", and one of the body
 		return httpserver.Rejected(metric.TooLong, "there are more than %d grouping labels", h.limits.MaxLabels-2)
 	case len(l.Key) > h.limits.MaxLabelBytes:
-		return httpserver.Rejected(metric.TooLong, "a label's name has %d bytes; must have at most %d", len(l.Key), h.limits.MaxLabelBytes)
+		return httpserver.Rejected(metric.TooLong, "a label's name has %d bytes; must have at most %d", len(l.Key),
+			h.limits.MaxLabelBytes)
 	case len(l.Value) > h.limits.MaxLabelBytes:
-		return httpserver.Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key, len(l.Value), h.limits.MaxLabelBytes)
+		return httpserver.Rejected(metric.TooLong, "the value of label %q has %d bytes; must have at most %d", l.Key,
+			len(l.Value), h.limits.MaxLabelBytes)
 	}
 	return httpserver.CheckLabelText(l)
 }
@@ -205,7 +208,8 @@ func groupOperations() (all []httpserver.Operation) {
 		}
 		replace, merge := push, push
 		replace.Method, replace.ID, replace.Summary = "PUT", "replace"+group.name, "Replaces a group"
-		merge.Method, merge.ID, merge.Summary = "POST", "merge"+group.name, "Replaces the families of the same names in a group"
+		merge.Method, merge.ID, merge.Summary = "POST", "merge"+
+			group.name, "Replaces the families of the same names in a group"
 		all = append(all, replace, merge, httpserver.Operation{
 			Method: "DELETE", Path: group.path, ID: "delete" + group.name, Summary: "Deletes a group",
 			Params: group.params + " sync groupSync", Answers: "202:GroupDeleted 404:NotFound",

@@ -77,7 +77,8 @@ type bodyReaders struct {
 
 // New makes the handler.
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
-	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(), Waiting: connlimit.NewSlots(maxWaiting, 0), reading: exposition.DefaultOptions()}
+	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
+		Waiting: connlimit.NewSlots(maxWaiting, 0), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h
@@ -276,7 +277,8 @@ func (h *Handler) groupPush(x *httpserver.Request, may httpserver.ParamSet) (to 
 // readFamilies reads a body: delimited protobuf if Content-Type says so, otherwise text, as a
 // Pushgateway does. The families borrow from the readers. For a rejected body, understood reports
 // whether the push counts as a failure of its group.
-func (h *Handler) readFamilies(x *httpserver.Request, readers *bodyReaders, body []byte) (families []exposition.Family, understood bool, f *httpserver.Fault) {
+func (h *Handler) readFamilies(x *httpserver.Request, readers *bodyReaders,
+	body []byte) (families []exposition.Family, understood bool, f *httpserver.Fault) {
 	isProtobuf, f := isProtobuf(x.HTTP.Request.Header.ContentType())
 	if f != nil {
 		return nil, false, f

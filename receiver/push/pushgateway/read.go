@@ -46,7 +46,8 @@ func (h *Handler) expose(x *httpserver.Request) {
 // persisted returns the families of a page once they are on disk, because readers take a total that
 // falls for a reset and count all of it again (docs/adr/0072). A page of gauges waits for nothing. While
 // nothing is persisted, totals are left out.
-func (h *Handler) persisted(x *httpserver.Request, families []exposition.Family) ([]exposition.Family, *httpserver.Fault) {
+func (h *Handler) persisted(x *httpserver.Request,
+	families []exposition.Family) ([]exposition.Family, *httpserver.Fault) {
 	switch {
 	case h.config.Disk == nil || x.HTTP.IsHead() || !slices.ContainsFunc(families, mayBeTotal):
 		return families, nil

@@ -107,7 +107,8 @@ func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault)
 	case err == nil && said == media && proto == second:
 		return remotewrite.V2, nil
 	}
-	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s, by itself or with ;proto=%s or ;proto=%s", httpserver.Clip(contentType), media, first, second)
+	f := httpserver.BadRequest("Content-Type %q is not supported; must be %s, by itself or with ;proto=%s or ;proto=%s",
+		httpserver.Clip(contentType), media, first, second)
 	f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "content_type"
 	return 0, f
 }
@@ -160,7 +161,8 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 
 // applySample applies a sample whose series was read. It returns the applier of the next sample.
 func applySample(
-	x *httpserver.Request, converter *remotewrite.Converter, t *httpserver.Outcome, a *httpserver.PooledApplier, w *written,
+	x *httpserver.Request, converter *remotewrite.Converter, t *httpserver.Outcome,
+	a *httpserver.PooledApplier, w *written,
 ) *httpserver.PooledApplier {
 	before := t.Rejected
 	after := x.ApplySample(t, a, &converter.Sample, remoteSource{Converter: converter})

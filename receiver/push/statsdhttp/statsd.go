@@ -52,7 +52,8 @@ func (h *Handler) push(x *httpserver.Request) {
 			return
 		}
 	}
-	scanner := statsd.NewScanner(statsd.Options{Dialect: dialect, MaxLine: x.Config().MaxLineBytes, MaxTags: x.Config().MaxLabels})
+	scanner := statsd.NewScanner(statsd.Options{Dialect: dialect, MaxLine: x.Config().MaxLineBytes,
+		MaxTags: x.Config().MaxLabels})
 	scanner.Reset(body)
 	x.Apply(&statsdSource{scanner: scanner, body: body}, p.Sync)
 }
@@ -74,7 +75,8 @@ func (l *statsdSource) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 		return &l.scanner.Sample, nil, true
 	}
 	line := l.scanner.Line()
-	return nil, httpserver.Rejected(f.Reason, "%q: %s", httpserver.Clip(line), f.Explain(line)).At(f.Offset - l.scanner.LineOffset()), true
+	return nil, httpserver.Rejected(f.Reason, "%q: %s", httpserver.Clip(line),
+		f.Explain(line)).At(f.Offset - l.scanner.LineOffset()), true
 }
 
 func (l *statsdSource) LineNumber() int {

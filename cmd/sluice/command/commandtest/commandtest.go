@@ -20,7 +20,8 @@ func Run(root *cobra.Command, input string, args ...string) (code int, out, errs
 		}
 	}
 	var stdout, stderr strings.Builder
-	code = command.Execute(context.Background(), root, args, command.Streams{In: strings.NewReader(input), Out: &stdout, Err: &stderr})
+	code = command.Execute(context.Background(), root, args, command.Streams{In: strings.NewReader(input),
+		Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 
