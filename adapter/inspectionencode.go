@@ -170,8 +170,8 @@ var listModels = map[string]any{
 func inspectDefinitions(openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	all := map[string]openapicommon.OpenAPIDefinition{}
 	define := func(model any) {
-		all[openapiutil.GetCanonicalTypeName(model)] = openapicommon.OpenAPIDefinition{Schema: schemaOf(reflect.TypeOf(model),
-			true)}
+		schema := schemaOf(reflect.TypeOf(model), true)
+		all[openapiutil.GetCanonicalTypeName(model)] = openapicommon.OpenAPIDefinition{Schema: schema}
 	}
 	for _, model := range listModels {
 		define(model)

@@ -218,8 +218,7 @@ func (t *Table) spanIndex(w time.Duration) int {
 // viewOf returns a window that ends at a moment. Of a window that the table does not keep, it reads
 // the records of the next longer one, or as far back as the longest reaches.
 func (t *Table) viewOf(w time.Duration, now window.Moment) window.View {
-	i, _ := slices.BinarySearchFunc(t.Spans, w, func(s window.Span,
-		w time.Duration) int {
+	i, _ := slices.BinarySearchFunc(t.Spans, w, func(s window.Span, w time.Duration) int {
 		return cmp.Compare(s.Window, w)
 	})
 	i = min(i, len(t.Spans)-1)

@@ -136,8 +136,7 @@ func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {
 	if !some {
 		return
 	}
-	t.withSeries(&form, b.page.kinds[place], func(own *block,
-		at uint32) {
+	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) {
 		kind.AdoptLocked(&t.Env, own.handle(at), &n, false)
 	})
 }

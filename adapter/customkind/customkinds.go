@@ -49,8 +49,8 @@ type customObjects interface {
 }
 
 // newCustomKinds knows no object. Resources are plurals: of namespaces, of the cluster.
-func newCustomKinds[T any](ofNamespaces, ofCluster string, event func(on metric.Object, reason, about,
-	message string)) *customKinds[T] {
+func newCustomKinds[T any](ofNamespaces, ofCluster string,
+	event func(on metric.Object, reason, about, message string)) *customKinds[T] {
 	return &customKinds[T]{event: event, told: map[string]string{},
 		kinds: [2]*customKind[T]{{resource: ofNamespaces}, {resource: ofCluster}}}
 }

@@ -95,8 +95,8 @@ func HelpText(cmd *cobra.Command, width int) string {
 		}
 	}
 	if cmd.HasAvailableSubCommands() {
-		b.WriteString("\n" + Wrap(fmt.Sprintf("Use \"%s COMMAND --help\" for more about a command.", cmd.CommandPath()),
-			"", width))
+		more := fmt.Sprintf("Use \"%s COMMAND --help\" for more about a command.", cmd.CommandPath())
+		b.WriteString("\n" + Wrap(more, "", width))
 	}
 	return b.String()
 }
