@@ -26,7 +26,7 @@ type ingester struct {
 	pending    *pending.Buffer // may be nil
 	relay      Relay           // may be nil
 	senders    PacketSenders   // may be nil
-	origin     SenderResolver  // by senders
+	resolver   SenderResolver  // of senders
 	sender     *metric.Sender  // of the lines that are added
 
 	lines     [maxBatchLines]metric.Line
@@ -55,10 +55,10 @@ func (in *ingester) prefetchSenders(all []netip.Addr) {
 // setSender sets the source address of the packets that follow. An invalid address means the peer
 // of a Unix socket.
 func (in *ingester) setSender(a netip.Addr) {
-	if in.gathered > 0 && in.origin.invalidates(a) {
+	if in.gathered > 0 && in.resolver.invalidates(a) {
 		in.flush()
 	}
-	in.sender = in.origin.Sender(a)
+	in.sender = in.resolver.Sender(a)
 	in.scanner.Sample.Sender = in.sender
 }
 
@@ -234,7 +234,7 @@ func (in *ingester) accepted() uint64 { return in.applied + in.held }
 // next batch.
 func (in *ingester) endBatch() {
 	in.flush()
-	in.origin.Reset()
+	in.resolver.Reset()
 	if in.packets == 0 && in.applied == 0 {
 		return
 	}

@@ -146,7 +146,7 @@ func (a *addressed) Apply(one *metric.Sample) metric.Reason {
 func TestLinesOfUnknownSendersKeepTheirSender(t *testing.T) {
 	table := &addressed{stranger: &stranger{t: t}}
 	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, account: &ledger.Account{}}
-	in.origin.Senders = &directory{}
+	in.resolver.Senders = &directory{}
 	for _, line := range []string{"a 10.0.0.1", "b 10.0.0.1", "c 10.0.0.2"} {
 		name, address, _ := strings.Cut(line, " ")
 		in.setSender(netip.MustParseAddr(address))

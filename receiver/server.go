@@ -189,7 +189,7 @@ func (s *Server) newIngester(l Listener, account *ledger.Account) *ingester {
 		senders:    s.parts.Senders,
 	}
 	if in.senders != nil {
-		in.origin.Senders = in.senders
+		in.resolver.Senders = in.senders
 	}
 	in.scanner.Sample.DefaultExternal = l.About == AboutExternal
 	return in

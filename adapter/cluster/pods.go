@@ -301,8 +301,8 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 // Prefetch prefetches the addresses that Sender is asked for next.
 func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 
-// gonePods is a ring of the pods that were removed last. A moment is the number of pods removed by
-// then. The lock of pods guards it.
+// gonePods is a ring of the pods that were removed last. A mark is the number of pods
+// removed so far. The lock of pods guards it.
 type gonePods struct {
 	count uint64
 	last  [maxGonePods]metric.Object
@@ -316,19 +316,19 @@ func (d *gonePods) add(gone metric.Object) {
 	d.count++
 }
 
-// since returns the pods removed since a moment. Not ok: the ring is too short.
-func (d *gonePods) since(moment uint64) (gone []metric.Object, ok bool) {
-	if d.count-moment > maxGonePods {
+// since returns the pods removed since a mark. Not ok: the ring is too short.
+func (d *gonePods) since(mark uint64) (gone []metric.Object, ok bool) {
+	if d.count-mark > maxGonePods {
 		return nil, false
 	}
-	for i := moment; i < d.count; i++ {
+	for i := mark; i < d.count; i++ {
 		gone = append(gone, d.last[i%maxGonePods])
 	}
 	return gone, true
 }
 
-// PodsGoneSince returns the pods that Alive may have reported true for at a moment, and reports
-// false for now, and the current moment. Not ok: too many pods were removed since.
+// PodsGoneSince returns the pods that Alive may have reported true for at a mark, and reports
+// false for now, and the current mark. Not ok: too many pods were removed since.
 func (v *View) PodsGoneSince(since uint64) (gone []metric.Object, now uint64, ok bool) {
 	v.pods.mu.RLock()
 	defer v.pods.mu.RUnlock()

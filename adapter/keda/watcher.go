@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// lookEvery is the time between two looks at all triggers. A look is two atomic loads for up to 64 neighbouring
-// series, so that a sample is noticed within lookEvery, at no cost on its path.
+// lookEvery is the time between two looks at all triggers. A look at one that nobody pushed for is two atomic
+// loads for up to 64 neighbouring series, so that a sample is noticed within lookEvery, at no cost on its path.
 const lookEvery = 25 * time.Millisecond
 
 // watcher notices that triggers become active. One goroutine, run, looks at all of them; it sleeps

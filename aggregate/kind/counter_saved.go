@@ -51,14 +51,14 @@ func (counterKind) SaveLocked(e *Env, dst []byte, h Series, since, _ uint32) []b
 }
 
 func (r *running) append(dst []byte) []byte {
-	return r.origin.append(r.remainder.append(r.client.append(dst)))
+	return r.progress.append(r.remainder.append(r.client.append(dst)))
 }
 
 func (s Sum) append(dst []byte) []byte {
 	return binary.AppendUvarint(binary.AppendVarint(dst, s.Whole), s.Fraction)
 }
 
-func (o *origin) append(dst []byte) []byte {
+func (o *progress) append(dst []byte) []byte {
 	return binary.AppendVarint(binary.AppendVarint(dst, o.started), o.at)
 }
 
@@ -77,7 +77,7 @@ func (counterKind) Restore(r *Restorer, d *blob.Decoder, h Series, stamp uint32)
 		body.Fraction.units.Store(int64(body.Fraction.History.Newest))
 	}
 	if has&hasRunning != 0 {
-		one := &running{client: read.sum(d), remainder: read.sum(d), origin: readOrigin(d)}
+		one := &running{client: read.sum(d), remainder: read.sum(d), progress: readProgress(d)}
 		if has&hasMoved != 0 {
 			one.elsewhere = readSum(d)
 			one.readMoves(d)
@@ -105,8 +105,8 @@ func readSum(d *blob.Decoder) Sum {
 }
 
 // readOrigin reads the output of origin.append. Up to the fifth format, dates were in seconds.
-func readOrigin(d *blob.Decoder) origin {
-	o := origin{started: d.Varint(), at: d.Varint()}
+func readProgress(d *blob.Decoder) progress {
+	o := progress{started: d.Varint(), at: d.Varint()}
 	if -dateSeconds < o.at && o.at < dateSeconds {
 		o.at *= int64(time.Second)
 	}

@@ -18,7 +18,7 @@ type running struct {
 	client    Sum // the client's newest total
 	remainder Sum // the stat total minus the cell
 	elsewhere Sum // growth of the client's total that arrived at other replicas
-	origin
+	progress
 }
 
 // RunningBytes is the accounted memory of a running total.

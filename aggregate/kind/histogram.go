@@ -14,7 +14,7 @@ import (
 // spread over hundreds of bins only when read. Guarded by the history lock.
 type pushed struct {
 	last *cumulative // nil: no running total was pushed
-	origin
+	progress
 	quantiles []metric.Quantile // of the newest push
 	units     [][]pushedSlot    // by span
 	reserved  int64             // bytes taken from the budget

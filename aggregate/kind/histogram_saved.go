@@ -12,7 +12,7 @@ import (
 // pushed reads the output of pushed.appendLocked. It updates p, which may hold the state of an
 // earlier delta.
 func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
-	p.origin = readOrigin(d)
+	p.progress = readProgress(d)
 	p.quantiles = readQuantiles(d)
 	if before := p.last; d.Byte() != 0 {
 		p.last = &cumulative{readPart(d), readCountable(d), d.Float()}
@@ -126,7 +126,7 @@ func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
 		return dst
 	}
 	spans := e.Spans
-	dst = p.origin.append(dst)
+	dst = p.progress.append(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
 	for _, one := range p.quantiles {
 		dst = blob.AppendFloat(blob.AppendFloat(dst, one.Q), one.Value)

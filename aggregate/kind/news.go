@@ -58,11 +58,11 @@ func NewsLocked(h Series, k metric.Kind, from Elsewhere) (n News, some bool) {
 		return n, n.gauge != nil
 	case body == nil:
 	case k == metric.Timer && body.Timer.pushed != nil && body.Timer.pushed.last != nil:
-		n.pushed = &pushed{last: body.Timer.pushed.last, origin: body.Timer.pushed.origin.ahead(from.Ahead)}
+		n.pushed = &pushed{last: body.Timer.pushed.last, progress: body.Timer.pushed.progress.ahead(from.Ahead)}
 		return n, true
 	case k == metric.Counter && body.running != nil:
 		n.running = *body.running
-		n.running.origin = n.running.origin.ahead(from.Ahead)
+		n.running.progress = n.running.progress.ahead(from.Ahead)
 		return n, true
 	}
 	return n, false
@@ -95,16 +95,16 @@ func adoptTotal(e *Env, body *Body, twin *running, begin bool) {
 		if !begin || !(Budget{e, body}).take(RunningBytes) {
 			return
 		}
-		body.running = &running{client: twin.client, elsewhere: twin.client, origin: twin.origin}
+		body.running = &running{client: twin.client, elsewhere: twin.client, progress: twin.progress}
 		return
 	}
 	r := body.running
-	if later, equal := twin.after(&r.origin); !later && !(equal && r.client.below(twin.client)) {
+	if later, equal := twin.after(&r.progress); !later && !(equal && r.client.below(twin.client)) {
 		return
 	}
 	r.elsewhere = r.elsewhere.plus(twin.client.minus(r.client))
 	r.client = twin.client
-	r.join(&twin.origin)
+	r.join(&twin.progress)
 }
 
 func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) {
@@ -122,7 +122,7 @@ func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) {
 		return
 	}
 	if p.last != nil {
-		if later, equal := twin.after(&p.origin); !later && !(equal && p.last.count < twin.last.count) {
+		if later, equal := twin.after(&p.progress); !later && !(equal && p.last.count < twin.last.count) {
 			return
 		}
 	}
@@ -134,7 +134,7 @@ func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) {
 	}
 	body.Timer.pushed = p
 	p.last = twin.last
-	p.join(&twin.origin)
+	p.join(&twin.progress)
 }
 
 // TotalPart is the state of a counter's stat total at one origin, as the merge with other origins
@@ -144,7 +144,7 @@ type TotalPart struct {
 	added   metric.Number // by others than the client of the running total
 	client  Sum
 	running bool
-	origin
+	progress
 }
 
 // TotalPartLocked returns the state of a counter's total. ahead is added to its stamps, in
@@ -156,7 +156,7 @@ func TotalPartLocked(h Series, ahead int64) TotalPart {
 		r := body.running
 		own := r.client.minus(r.elsewhere)
 		p.added = p.added.Plus(metric.Decimal(-own.Whole, -int64(own.Fraction)))
-		p.client, p.origin, p.running = r.client, r.origin.ahead(ahead), true
+		p.client, p.progress, p.running = r.client, r.progress.ahead(ahead), true
 	}
 	return p
 }
@@ -174,7 +174,7 @@ func MergeTotals(parts []TotalPart) metric.Number {
 		}
 		if newest == nil {
 			newest = p
-		} else if later, equal := p.after(&newest.origin); later || equal && newest.client.below(p.client) {
+		} else if later, equal := p.after(&newest.progress); later || equal && newest.client.below(p.client) {
 			newest = p
 		}
 	}

@@ -163,8 +163,8 @@ func (gaugeKind) endTwins(r *Reader) {
 	}
 }
 
-// origin is the start time and date of a client's newest running total.
-type origin struct {
+// progress is how far a client has come with a running total: the start time and the date of its newest one.
+type progress struct {
 	started int64 // newest start time, in Unix nanoseconds; 0: unknown
 	at      int64 // newest date, in Unix nanoseconds; 0: unknown
 	// pushes counts the totals that the client pushed, to any of several replicas as far as known
@@ -179,7 +179,7 @@ const alike = 2000
 
 // after reports whether a total is a later one of the same client than another, as far as clients
 // and origins tell. equal: neither is known to be later.
-func (o *origin) after(p *origin) (later, equal bool) {
+func (o *progress) after(p *progress) (later, equal bool) {
 	switch {
 	case o.started != p.started && o.started != 0 && p.started != 0:
 		return o.started > p.started, false
@@ -191,9 +191,9 @@ func (o *origin) after(p *origin) (later, equal bool) {
 	return o.pushes > p.pushes, o.pushes == p.pushes
 }
 
-// join makes o the origin of a total that was adopted from another replica.
-func (o *origin) join(p *origin) {
-	*o = origin{max(o.started, p.started), max(o.at, p.at), max(o.pushes, p.pushes), max(o.arrived, p.arrived)}
+// join makes o the progress of a total that was adopted from another replica.
+func (o *progress) join(p *progress) {
+	*o = progress{max(o.started, p.started), max(o.at, p.at), max(o.pushes, p.pushes), max(o.arrived, p.arrived)}
 }
 
 // judge compares a total with the newest one; fell: it is lower. anew: the client restarted its
@@ -202,7 +202,7 @@ func (o *origin) join(p *origin) {
 //
 // A lower total is a reset only if it is newer. A higher one with the same start time is later,
 // whatever its date: the client's clock was set back.
-func (o *origin) judge(s *metric.Sample, fell bool) (anew, late bool) {
+func (o *progress) judge(s *metric.Sample, fell bool) (anew, late bool) {
 	anew = o.started != 0 && s.Started > o.started
 	switch {
 	case anew || s.Dated == 0:
@@ -215,7 +215,7 @@ func (o *origin) judge(s *metric.Sample, fell bool) (anew, late bool) {
 }
 
 // see remembers the start time and date of an accepted total.
-func (o *origin) see(s *metric.Sample, now window.Moment) {
+func (o *progress) see(s *metric.Sample, now window.Moment) {
 	o.started = max(o.started, s.Started)
 	o.at = max(o.at, DateOf(s, now))
 	o.pushes++
@@ -236,11 +236,11 @@ func DateOf(s *metric.Sample, now window.Moment) int64 {
 const clockError = 10 * time.Second
 
 // appendMoves appends the fields that only replicas need.
-func (o *origin) appendMoves(dst []byte) []byte {
+func (o *progress) appendMoves(dst []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, o.pushes), o.arrived)
 }
 
-func (o *origin) readMoves(d *blob.Decoder) {
+func (o *progress) readMoves(d *blob.Decoder) {
 	o.pushes, o.arrived = d.Uvarint(), d.Uvarint()
 	if o.arrived > latestStamp {
 		d.Fail()
@@ -248,7 +248,7 @@ func (o *origin) readMoves(d *blob.Decoder) {
 }
 
 // ahead converts the arrival to the clock of another origin.
-func (o origin) ahead(millis int64) origin {
+func (o progress) ahead(millis int64) progress {
 	if o.arrived != 0 {
 		o.arrived = uint64(max(int64(o.arrived)+millis, 1))
 	}

@@ -118,8 +118,9 @@ func (p *cadence) regular(push, n int, covers bool) bool {
 }
 
 // row is the number of alike pauses in a row that make a number regular in a window of n pushes. The moment
-// of a push is known to a tick. Of pushes closer than two ticks whose pauses differ, a row as long as the window
-// tells n only up to one, as the plain window does; one of twice the length halves that.
+// of a push is known to a tick. Where pushes are closer than two ticks and their pauses differ, n is known to one
+// push from a row as long as the window, no better than from the plain window, and to half a push from one of
+// twice the length.
 func (p *cadence) row(n int) int {
 	if p.Interval < singleInterval && n < manyPushes && p.widest-p.shortest > 0.75*intervalSlack {
 		return max(leastRegular, 2*n)
@@ -226,8 +227,8 @@ func (m *Meter) gathered(pushes int, interval, covered float64) float64 {
 	return max(time.Duration(float64(pushes)*interval*float64(m.Clock.Tick)), m.Shortest).Seconds()
 }
 
-// quiet is the longest time since a tick without a pause, in ticks: after a pause, the next push is due at
-// any moment within an interval.
+// quiet is the longest time since a tick in which the process was not down, in ticks: once it is up again, the
+// next push is due at any moment within an interval.
 func (m *Meter) quiet(tick uint32) (longest float64) {
 	since := time.Duration(tick+1) * m.Clock.Tick
 	for _, p := range m.Clock.Pauses() {

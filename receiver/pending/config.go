@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-metrics/sluice/internal/config"
 )
 
-// PendingConfig bounds the samples that are held until their sender is known. A sample over a bound
+// Config bounds the samples that are held until their sender is known. A sample over a bound
 // is rejected at once.
 type Config struct {
 	// MaxSenders bounds the senders with pending samples.
@@ -26,7 +26,7 @@ type Config struct {
 	RetryInterval time.Duration
 }
 
-// DefaultPendingConfig holds samples for half a minute: a pod's address reaches the API some
+// DefaultConfig holds samples for half a minute: a pod's address reaches the API some
 // seconds after the pod's first datagrams.
 func DefaultConfig() Config {
 	return Config{

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
-// ofElsewhere is the finding about a metric that exists in other namespaces only: who pushes it there,
+// judgeElsewhere is the finding about a metric that exists in other namespaces only: who pushes it there,
 // and what lets that sender push it here (docs/push-auth.md).
-func (f *Facts) ofElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhere []inspect.Metric, out *Finding) {
+func (f *Facts) judgeElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhere []inspect.Metric, out *Finding) {
 	here := f.Autoscaler.Namespace
 	out.Cause = OtherNamespace
 	out.Text = fmt.Sprintf("%s exists in namespace %s, not in %s: an autoscaler reads its own namespace only", bare,

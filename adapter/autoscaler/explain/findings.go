@@ -15,27 +15,27 @@ import (
 // findings looks for the causes. A metric without a value has one cause, because the first one hides
 // the rest; a metric with values, and the autoscaler as a whole, may have several.
 func (f *Facts) findings(metrics []MetricReport) []Finding {
-	out := f.ofSwitch()
+	out := f.judgeZeroReplicas()
 	for _, group := range []string{CustomGroup, ExternalGroup} {
-		if one := f.ofAPI(group); one != nil && f.asksOf(group) {
+		if one := f.judgeAPI(group); one != nil && f.asksOf(group) {
 			out = append(out, *one)
 		}
 	}
-	out = append(out, f.ofSilence(metrics)...)
-	out = append(out, f.ofController()...)
-	out = append(out, f.ofPolicies()...)
-	out = append(out, f.ofOwnRights()...)
+	out = append(out, f.judgeUnheard(metrics)...)
+	out = append(out, f.judgeController()...)
+	out = append(out, f.judgePolicies()...)
+	out = append(out, f.judgeOwnRights()...)
 	for i := range metrics {
 		m := &f.Autoscaler.Metrics[i]
-		for _, one := range []*Finding{f.ofTarget(m), f.ofPods(i, metrics), f.ofRejectedSeries(i, metrics),
-			f.ofMetric(i, &metrics[i])} {
+		for _, one := range []*Finding{f.judgeTarget(m), f.judgePods(i, metrics), f.judgeRejectedSeries(i, metrics),
+			f.judgeMetric(i, &metrics[i])} {
 			if one != nil && !known(out, one) {
 				out = append(out, *one)
 			}
 		}
 	}
-	out = append(out, f.ofWhole(metrics)...)
-	out = append(out, f.ofStatus(metrics, out)...)
+	out = append(out, f.judgeAutoscaler(metrics)...)
+	out = append(out, f.judgeStatus(metrics, out)...)
 	slices.SortStableFunc(out, func(a, b Finding) int {
 		switch {
 		case a.Warning == b.Warning:
@@ -72,8 +72,8 @@ func valueOf(group string) string {
 	return "externalMetrics.enabled"
 }
 
-// ofAPI looks for a fault of a whole API.
-func (f *Facts) ofAPI(group string) *Finding {
+// judgeAPI looks for a fault of a whole API.
+func (f *Facts) judgeAPI(group string) *Finding {
 	api, is := f.APIs[group]
 	if !is {
 		return nil
@@ -155,8 +155,8 @@ func unreachable(message string) bool {
 	return false
 }
 
-// ofMetric looks for the cause of a metric without a value.
-func (f *Facts) ofMetric(i int, r *MetricReport) *Finding {
+// judgeMetric looks for the cause of a metric without a value.
+func (f *Facts) judgeMetric(i int, r *MetricReport) *Finding {
 	m := &f.Autoscaler.Metrics[i]
 	reading := f.reading(i)
 	if r.Foreign || !reading.Asked || r.Unreadable {
@@ -166,9 +166,9 @@ func (f *Facts) ofMetric(i int, r *MetricReport) *Finding {
 		return nil
 	}
 	if ofKEDA(m) {
-		return f.ofScaler(m, reading)
+		return f.judgeScaler(m, reading)
 	}
-	if f.ofAPI(GroupOf(m.Source)) != nil {
+	if f.judgeAPI(GroupOf(m.Source)) != nil {
 		return nil // a finding of its own
 	}
 	out := &Finding{Metric: m.Name}
@@ -195,7 +195,7 @@ func (f *Facts) ofMetric(i int, r *MetricReport) *Finding {
 		out.Text = fmt.Sprintf("%s has no value here: %s", bare, reading.Fault)
 		out.Remedy = []string{"sluice list metrics -n " + f.Autoscaler.Namespace}
 	default:
-		f.ofName(m, bare, i, out)
+		f.judgeName(m, bare, i, out)
 	}
 	return out
 }
@@ -205,8 +205,8 @@ func noAPI(r *Reading) bool {
 	return r.Code == http.StatusNotFound && strings.Contains(r.Fault, "could not find the requested resource")
 }
 
-// ofScaler is the finding about a metric that KEDA's adapter has no value for.
-func (f *Facts) ofScaler(m *inspect.AutoscalerMetric, r *Reading) *Finding {
+// judgeScaler is the finding about a metric that KEDA's adapter has no value for.
+func (f *Facts) judgeScaler(m *inspect.AutoscalerMetric, r *Reading) *Finding {
 	name := f.Autoscaler.ScaledObject
 	out := &Finding{Cause: KEDA, Metric: m.Name,
 		Text: "KEDA's adapter answers this metric, as it should, and has no value: " + r.Fault,
@@ -229,8 +229,8 @@ func (f *Facts) triggerOf(m *inspect.AutoscalerMetric) Trigger {
 	return Trigger{}
 }
 
-// ofName tells apart why a name has no value: selector, kind of object, namespace, spelling.
-func (f *Facts) ofName(m *inspect.AutoscalerMetric, bare string, i int, out *Finding) {
+// judgeName tells apart why a name has no value: selector, kind of object, namespace, spelling.
+func (f *Facts) judgeName(m *inspect.AutoscalerMetric, bare string, i int, out *Finding) {
 	reading, wanted := f.reading(i), resourceOf(m)
 	if reading.Resource != "" {
 		wanted = reading.Resource
@@ -249,7 +249,7 @@ func (f *Facts) ofName(m *inspect.AutoscalerMetric, bare string, i int, out *Fin
 	}
 	switch {
 	case len(here) > 0 && m.Selector != "":
-		f.ofSelector(m, i, out)
+		f.judgeSelector(m, i, out)
 	case len(here) > 0 && m.Source == sourceObject:
 		out.Cause = NeverPushed
 		out.Text = fmt.Sprintf("%s exists for %s, but not for %s %s", bare, count(here[0].Objects, "other object"),
@@ -265,18 +265,18 @@ func (f *Facts) ofName(m *inspect.AutoscalerMetric, bare string, i int, out *Fin
 			onResource(wanted))
 		out.Remedy = []string{"In the autoscaler: " + metricType(otherKind[0].Resource)}
 	case len(elsewhere) > 0:
-		f.ofElsewhere(m, bare, elsewhere, out)
+		f.judgeElsewhere(m, bare, elsewhere, out)
 	case strings.Contains(reading.Fault, "last seen"):
 		out.Cause = NeverPushed
 		out.Text = bare + " is not pushed any more: " + reading.Fault
 		out.Remedy = []string{"See whether its pushers still run; a longer ttl bridges pauses (docs/lifetimes.md)"}
 	default:
-		f.ofSpelling(i, bare, strings.Contains(reading.Fault, "none was ever received"), out)
+		f.judgeSpelling(i, bare, strings.Contains(reading.Fault, "none was ever received"), out)
 	}
 }
 
-// ofSelector lists the label sets that there are.
-func (f *Facts) ofSelector(m *inspect.AutoscalerMetric, i int, out *Finding) {
+// judgeSelector lists the label sets that there are.
+func (f *Facts) judgeSelector(m *inspect.AutoscalerMetric, i int, out *Finding) {
 	out.Cause = SelectorEmpty
 	out.Text = fmt.Sprintf("the selector %s selects no series of %s", m.Selector, metric.BareName(m.Name))
 	if i >= len(f.Sets) || len(f.Sets[i]) == 0 {
@@ -298,8 +298,8 @@ func (f *Facts) ofSelector(m *inspect.AutoscalerMetric, i int, out *Finding) {
 	out.Remedy = []string{f.patch(i, "selector", map[string]any{"matchLabels": selectorValues(f.Sets[i][0].Labels)})}
 }
 
-// ofSpelling is about a name that Sluice doesn't have. Never: it never had it.
-func (f *Facts) ofSpelling(i int, bare string, never bool, out *Finding) {
+// judgeSpelling is about a name that Sluice doesn't have. Never: it never had it.
+func (f *Facts) judgeSpelling(i int, bare string, never bool, out *Finding) {
 	m := &f.Autoscaler.Metrics[i]
 	out.Cause = NeverPushed
 	var names []string

@@ -179,15 +179,15 @@ func (f *Facts) hasRoom(resource, name string) bool {
 	})
 }
 
-// ofRejectedSeries looks for values that lack series, because a limit rejects them. Of pods it is a fault
+// judgeRejectedSeries looks for values that lack series, because a limit rejects them. Of pods it is a fault
 // if these series may change what the controller decides.
-func (f *Facts) ofRejectedSeries(i int, metrics []MetricReport) *Finding {
+func (f *Facts) judgeRejectedSeries(i int, metrics []MetricReport) *Finding {
 	m := &f.Autoscaler.Metrics[i]
 	if metrics[i].Fault != "" || len(f.reading(i).Values) == 0 {
 		return nil
 	}
 	if m.Source == sourceExternal {
-		return f.ofRejectedExternal(m)
+		return f.judgeRejectedExternal(m)
 	}
 	all := f.incomplete(i)
 	if len(all) == 0 {
@@ -203,9 +203,9 @@ func (f *Facts) ofRejectedSeries(i int, metrics []MetricReport) *Finding {
 	return out
 }
 
-// ofRejectedExternal is a note about an external metric of which a limit rejects further series: the
+// judgeRejectedExternal is a note about an external metric of which a limit rejects further series: the
 // autoscaler may not select them.
-func (f *Facts) ofRejectedExternal(m *inspect.AutoscalerMetric) *Finding {
+func (f *Facts) judgeRejectedExternal(m *inspect.AutoscalerMetric) *Finding {
 	for i := range f.Rejections {
 		r := &f.Rejections[i]
 		if r.Metric == metric.BareName(m.Name) && RejectsSeries(r, f.Now) &&

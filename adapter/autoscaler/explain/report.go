@@ -109,7 +109,7 @@ func Autoscaler(f *Facts) Report {
 		r.Metrics = append(r.Metrics, f.metric(i))
 	}
 	r.Decision = f.decide(r.Metrics)
-	r.Findings = append(append(r.Findings, f.findings(r.Metrics)...), append(f.ofWake(), f.ofInstant()...)...)
+	r.Findings = append(append(r.Findings, f.findings(r.Metrics)...), append(f.judgeWake(), f.judgeInstant()...)...)
 	if held := r.Decision.held; held != nil && !r.Broken() {
 		r.Findings = append([]Finding{*held}, r.Findings...)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
-// ofController looks for rights that the HPA controller lacks.
-func (f *Facts) ofController() []Finding {
+// judgeController looks for rights that the HPA controller lacks.
+func (f *Facts) judgeController() []Finding {
 	var out []Finding
 	denied := f.ControllerDenied
 	if len(denied) == 0 {
@@ -69,8 +69,8 @@ func (f *Facts) makeRole(r Right) []string {
 // refused finds the user in the API server's message about a missing right.
 var refused = regexp.MustCompile(`User "([^"]*)"`)
 
-// ofOwnRights is a note about metrics that the person who asks may not read.
-func (f *Facts) ofOwnRights() []Finding {
+// judgeOwnRights is a note about metrics that the person who asks may not read.
+func (f *Facts) judgeOwnRights() []Finding {
 	for i := range f.Autoscaler.Metrics {
 		r := f.reading(i)
 		if r.Code != http.StatusForbidden || f.deniedByPolicy(i) != nil {
@@ -100,9 +100,9 @@ func subjectOf(user string) string {
 // that it wants, if that is the reason.
 var deniedBy = regexp.MustCompile(`the external metric "[^"]*" (?:is denied|must be asked for with a selector within "([^"]*)",) by rules\[(\d+)\] of ((?:cluster)?externalmetricpolicy/[^\s,]+)(?: in the namespace ([^\s,:;()]+))?`)
 
-// ofPolicies looks for policies that deny a metric: to the controller by its own message, which is a
+// judgePolicies looks for policies that deny a metric: to the controller by its own message, which is a
 // fault; else to the person who asks, of whom a policy may think otherwise.
-func (f *Facts) ofPolicies() (out []Finding) {
+func (f *Facts) judgePolicies() (out []Finding) {
 	if c := f.condition("ScalingActive"); c != nil && c.Status == "False" {
 		if m := deniedBy.FindStringSubmatch(c.Message); m != nil {
 			return []Finding{ofPolicy("", m, "a policy denies the HPA controller a metric: "+m[0])}

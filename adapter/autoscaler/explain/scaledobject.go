@@ -289,8 +289,8 @@ func (f *ScaledObjectFacts) reading(i int) *Reading {
 // poll.
 const recent = 10 * time.Minute
 
-// ofSettings are notes about a trigger that works, and not as one may expect.
-func (f *ScaledObjectFacts) ofSettings(i int) (out []Finding) {
+// judgeSettings are notes about a trigger that works, and not as one may expect.
+func (f *ScaledObjectFacts) judgeSettings(i int) (out []Finding) {
 	t := &f.Triggers[i]
 	note := func(text, remedy string) {
 		out = append(out, Finding{Cause: TriggerSettings, Metric: fmt.Sprintf("trigger %d", i), Warning: true, Text: text,
@@ -314,9 +314,9 @@ func (f *ScaledObjectFacts) ofSettings(i int) (out []Finding) {
 	return out
 }
 
-// ofKEDA looks at KEDA's own conditions. explained: a fault is known already, which is why it isn't
+// judgeKEDA looks at KEDA's own conditions. explained: a fault is known already, which is why it isn't
 // ready.
-func (f *ScaledObjectFacts) ofKEDA(explained bool) (out []Finding) {
+func (f *ScaledObjectFacts) judgeKEDA(explained bool) (out []Finding) {
 	if f.Paused {
 		out = append(out, Finding{Cause: KEDAState, Warning: true,
 			Text:   "the ScaledObject is paused by an annotation: KEDA scales nothing",

@@ -24,23 +24,23 @@ const (
 
 // findings looks for the faults of triggers and of KEDA. The first fault of a trigger hides the rest.
 func (f *ScaledObjectFacts) findings(triggers []TriggerReport) (out []Finding) {
-	if one := f.ofGroup(); one != nil {
+	if one := f.judgeGroup(); one != nil {
 		out = append(out, *one)
 	}
 	for i := range f.Triggers {
 		if t := &f.Triggers[i]; t.ofSluice() {
-			if one := f.ofTrigger(i, &triggers[i]); one != nil {
+			if one := f.judgeTrigger(i, &triggers[i]); one != nil {
 				out = append(out, *one)
 			}
-			out = append(out, f.ofSettings(i)...)
+			out = append(out, f.judgeSettings(i)...)
 		}
 	}
-	return append(out, f.ofKEDA(len(out) > 0)...)
+	return append(out, f.judgeKEDA(len(out) > 0)...)
 }
 
-// ofGroup looks at the owner of external.metrics.k8s.io, which must be KEDA: from 1 to N, the
+// judgeGroup looks at the owner of external.metrics.k8s.io, which must be KEDA: from 1 to N, the
 // autoscaler asks there.
-func (f *ScaledObjectFacts) ofGroup() *Finding {
+func (f *ScaledObjectFacts) judgeGroup() *Finding {
 	const fromOne = "KEDA's autoscalers get no value, so they don't scale beyond the first replica"
 	switch api := f.External; {
 	case api == nil || api.Owner == "KEDA" && api.Available:
@@ -61,8 +61,8 @@ func (f *ScaledObjectFacts) ofGroup() *Finding {
 	return nil // another name for KEDA's adapter, perhaps
 }
 
-// ofTrigger looks for the fault of one trigger.
-func (f *ScaledObjectFacts) ofTrigger(i int, r *TriggerReport) *Finding {
+// judgeTrigger looks for the fault of one trigger.
+func (f *ScaledObjectFacts) judgeTrigger(i int, r *TriggerReport) *Finding {
 	t := &f.Triggers[i]
 	edit := fmt.Sprintf("kubectl edit scaledobject -n %s %s  # spec.triggers[%d]", f.Namespace, f.Name, i)
 	out := &Finding{Metric: fmt.Sprintf("trigger %d", i), Remedy: []string{edit}}
@@ -77,21 +77,21 @@ func (f *ScaledObjectFacts) ofTrigger(i int, r *TriggerReport) *Finding {
 		out.Remedy = []string{"kubectl get clustertriggerauthentications",
 			"helm upgrade … --set keda.enabled=true,keda.authentication.create=true", restartKEDA}
 	case said != "":
-		f.ofMessage(t, said, out)
-	case r.Value != "" || f.ofGroup() != nil:
+		f.judgeMessage(t, said, out)
+	case r.Value != "" || f.judgeGroup() != nil:
 		return nil
 	case !t.Asks.AbsentIsZero && (f.said(r, "code = NotFound") != "" || f.has(&t.Asks) == noSeries):
-		f.ofAbsent(t, out)
+		f.judgeAbsent(t, out)
 	case r.Fault == "":
 		return nil
 	default:
-		f.ofRefusal(r, out)
+		f.judgeRejection(r, out)
 	}
 	return out
 }
 
-// ofRefusal says why Sluice refuses a trigger whose metadata is well formed. KEDA's Event has its words.
-func (f *ScaledObjectFacts) ofRefusal(r *TriggerReport, out *Finding) {
+// judgeRejection says why Sluice refuses a trigger whose metadata is well formed. KEDA's Event has its words.
+func (f *ScaledObjectFacts) judgeRejection(r *TriggerReport, out *Finding) {
 	if denied := deniedBy.FindStringSubmatch(f.said(r, "code = PermissionDenied")); denied != nil {
 		of, edit := ofPolicy(out.Metric, denied, "a policy denies the trigger its metric: "+denied[0]), out.Remedy
 		if denied[1] != "" {
@@ -152,8 +152,8 @@ func heart(message string) string {
 	return message
 }
 
-// ofMessage tells apart why KEDA and Sluice don't connect.
-func (f *ScaledObjectFacts) ofMessage(t *TriggerFacts, said string, out *Finding) {
+// judgeMessage tells apart why KEDA and Sluice don't connect.
+func (f *ScaledObjectFacts) judgeMessage(t *TriggerFacts, said string, out *Finding) {
 	out.Cause = TriggerCertificate
 	has := func(sign string) bool { return strings.Contains(said, sign) }
 	authentication := t.Authentication
@@ -197,8 +197,8 @@ func renewCertificates(t *TriggerFacts) []string {
 	}
 }
 
-// ofAbsent says why a metric has no value for a trigger whose absence is an error.
-func (f *ScaledObjectFacts) ofAbsent(t *TriggerFacts, out *Finding) {
+// judgeAbsent says why a metric has no value for a trigger whose absence is an error.
+func (f *ScaledObjectFacts) judgeAbsent(t *TriggerFacts, out *Finding) {
 	out.Cause = NeverPushed
 	name := metric.BareName(t.Asks.Metric)
 	out.Text = fmt.Sprintf("%s has no value in %s, which is an error for this trigger", name, f.Namespace)

@@ -34,9 +34,9 @@ func (f *Facts) active() string {
 	return ""
 }
 
-// ofStatus explains by the controller's own message what the facts leave open: metrics that the person
+// judgeStatus explains by the controller's own message what the facts leave open: metrics that the person
 // who asks may not read, and a message that is of a former moment.
-func (f *Facts) ofStatus(metrics []MetricReport, found []Finding) []Finding {
+func (f *Facts) judgeStatus(metrics []MetricReport, found []Finding) []Finding {
 	c := f.condition("ScalingActive")
 	if c == nil || c.Status != "False" || c.Reason == "ScalingDisabled" ||
 		slices.ContainsFunc(found, func(one Finding) bool { return !one.Warning }) {
@@ -73,9 +73,9 @@ var ambiguous = regexp.MustCompile(`controlled by (?:multiple HPAs:|more than on
 // lost.
 const unheard = 45 * time.Second
 
-// ofSilence looks for metrics that have a value, which the controller says that it doesn't get, and hasn't
+// judgeUnheard looks for metrics that have a value, which the controller says that it doesn't get, and hasn't
 // asked for here lately: its requests go elsewhere, or nowhere.
-func (f *Facts) ofSilence(metrics []MetricReport) []Finding {
+func (f *Facts) judgeUnheard(metrics []MetricReport) []Finding {
 	c := f.condition("ScalingActive")
 	if c == nil || c.Status != "False" || !strings.HasPrefix(c.Reason, "FailedGet") {
 		return nil

@@ -14,9 +14,9 @@ import (
 // manyTimes is the ratio from which a target in thousandths looks like a mistake.
 const manyTimes = 50
 
-// ofTarget looks for targets that are probably not meant: thousandths, and Value where AverageValue
+// judgeTarget looks for targets that are probably not meant: thousandths, and Value where AverageValue
 // fits.
-func (f *Facts) ofTarget(m *inspect.AutoscalerMetric) *Finding {
+func (f *Facts) judgeTarget(m *inspect.AutoscalerMetric) *Finding {
 	target, err := resource.ParseQuantity(m.Target)
 	reading, total := f.readingOf(m), int64(0)
 	if err != nil || target.MilliValue() <= 0 || reading == nil || len(reading.Values) == 0 {
@@ -55,8 +55,8 @@ func (f *Facts) readingOf(m *inspect.AutoscalerMetric) *Reading {
 	return nil
 }
 
-// ofSwitch looks for a target at 0 replicas. Pods without a value, and metrics without pods, follow from it.
-func (f *Facts) ofSwitch() []Finding {
+// judgeZeroReplicas looks for a target at 0 replicas. Pods without a value, and metrics without pods, follow from it.
+func (f *Facts) judgeZeroReplicas() []Finding {
 	a, c, rests := &f.Autoscaler, f.condition("ScalingActive"), f.condition("ScaledToZero")
 	atZero := f.Scale != nil && f.Scale.SpecReplicas == 0 && a.MinReplicas > 0 && (rests == nil || rests.Status != "True")
 	if said := c != nil && c.Reason == "ScalingDisabled"; !atZero &&
@@ -68,8 +68,8 @@ func (f *Facts) ofSwitch() []Finding {
 			a.TargetName, max(a.MinReplicas, 1))}}}
 }
 
-// ofWhole looks for causes that concern the autoscaler as a whole.
-func (f *Facts) ofWhole(metrics []MetricReport) []Finding {
+// judgeAutoscaler looks for causes that concern the autoscaler as a whole.
+func (f *Facts) judgeAutoscaler(metrics []MetricReport) []Finding {
 	var out []Finding
 	a := &f.Autoscaler
 	for _, n := range f.Neighbours {

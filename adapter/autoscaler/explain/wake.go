@@ -11,8 +11,8 @@ import (
 // still wakes the target, at a sync.
 const NotWoken Cause = "not-woken"
 
-// ofWake looks for a cause why the annotation has no effect.
-func (f *Facts) ofWake() []Finding {
+// judgeWake looks for a cause why the annotation has no effect.
+func (f *Facts) judgeWake() []Finding {
 	a := &f.Autoscaler
 	if a.Wake == nil {
 		return nil
@@ -46,8 +46,8 @@ func (f *Facts) ofWake() []Finding {
 // at its syncs.
 const NotInstant Cause = "not-instant"
 
-// ofInstant looks for a cause why the annotation has no effect.
-func (f *Facts) ofInstant() []Finding {
+// judgeInstant looks for a cause why the annotation has no effect.
+func (f *Facts) judgeInstant() []Finding {
 	a := &f.Autoscaler
 	if a.Instant == nil {
 		return nil

@@ -195,9 +195,9 @@ func (f *Facts) wanted(metrics []MetricReport) int32 {
 	return f.replicasNow()
 }
 
-// ofPods looks for pods without a value beside others that have one. If their values may change what
+// judgePods looks for pods without a value beside others that have one. If their values may change what
 // the controller decides, it is a fault.
-func (f *Facts) ofPods(i int, metrics []MetricReport) *Finding {
+func (f *Facts) judgePods(i int, metrics []MetricReport) *Finding {
 	m := &f.Autoscaler.Metrics[i]
 	if m.Source != sourcePods || metrics[i].Fault != "" || len(f.reading(i).Values) == 0 {
 		return nil
