@@ -1,3 +1,7 @@
+//go:build !race
+
+// Handshakes have two seconds, which the race detector takes from thousands of connections.
+
 package adapter
 
 import (
@@ -13,9 +17,6 @@ import (
 )
 
 func TestACrowdKeepsNoneOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("handshakes have two seconds, which the race detector takes from thousands of connections")
-	}
 	address := crowd.Address(t)
 	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
 		cfg := DefaultConfig()

@@ -1,3 +1,7 @@
+//go:build !race
+
+// Handshakes have two seconds, which the race detector takes from thousands of connections.
+
 package keda
 
 import (
@@ -19,9 +23,6 @@ import (
 // Strangers without a certificate keep the operator out neither of fresh connections nor of one that
 // was open before.
 func TestACrowdKeepsNoneOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("handshakes have two seconds, which the race detector takes from thousands of connections")
-	}
 	ca, address := testauthority.New(t), crowd.Address(t)
 	cfg := Config{Address: address, ClientNames: []string{"keda-operator.keda.svc"}}
 	cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.Sign(t, t.TempDir(), testauthority.Leaf{})
