@@ -27,12 +27,13 @@ func countsGenerations() bool { return !strings.HasPrefix(binaries.KubernetesVer
 func TestInstant(t *testing.T) {
 	t.Parallel()
 	cfg := controlplane.DefaultConfig()
-	cfg.FeatureGates, cfg.HPASync = "HPAScaleToZero=true", 10*time.Minute
-	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
-	if !countsGenerations() {
-		withoutGenerations(t, c)
+	cfg.FeatureGates = "HPAScaleToZero=true"
+	if !countsGenerations() { // and its controller looks at a new autoscaler at the next sync
+		withoutGenerations(t, installWith(t, controlplane.New(t, cfg), "instant.yaml"))
 		return
 	}
+	cfg.HPASync = 10 * time.Minute
+	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
 	t.Run("scenarios", func(t *testing.T) {
 		for name, run := range map[string]func(*testing.T, *cluster){
 			"MovesAtThePush": movesAtThePush, "WithBehavior": movesWithBehavior, "FromZero": goesStraightToN, "AppliedAgain": appliedAgain,

@@ -59,8 +59,8 @@ type load struct {
 }
 
 const (
-	// mostPause is the longest pause of the load that can't move an autoscaler by itself.
-	mostPause = 700 * time.Millisecond
+	// mostPause is the longest pause of the load that can't move an autoscaler, also beside the gap of a restart.
+	mostPause = 300 * time.Millisecond
 	// pauseSeenFor is how long a pause shows: in the window of a metric, until the controller looks, and
 	// until the autoscaler is stable again.
 	pauseSeenFor = 45 * time.Second
