@@ -18,9 +18,12 @@ func TestAConstantStreamReadsAsConstant(t *testing.T) {
 	for _, c := range []struct{ window, interval time.Duration }{
 		{10 * time.Second, 40 * time.Millisecond},
 		{10 * time.Second, time.Second},
+		{10 * time.Second, 1300 * time.Millisecond},
+		{10 * time.Second, 1700 * time.Millisecond},
 		{10 * time.Second, 2 * time.Second},
 		{10 * time.Second, 2500 * time.Millisecond},
 		{10 * time.Second, 3 * time.Second},
+		{10 * time.Second, 3300 * time.Millisecond},
 		{time.Minute, 40 * time.Millisecond},
 		{time.Minute, 500 * time.Millisecond},
 		{time.Minute, time.Second},
@@ -29,6 +32,7 @@ func TestAConstantStreamReadsAsConstant(t *testing.T) {
 		{time.Minute, 7 * time.Second},
 		{time.Minute, 10 * time.Second},
 		{time.Minute, 13 * time.Second},
+		{time.Minute, 15400 * time.Millisecond},
 		{time.Minute, 17 * time.Second},
 		{time.Minute, 20 * time.Second},
 	} {
@@ -45,7 +49,8 @@ func TestAConstantStreamReadsAsConstant(t *testing.T) {
 	}
 }
 
-// constant pushes so much a second at an interval, and reads all the time once the window is full.
+// constant pushes so much a second at an interval, and reads all the time once the window is full. The interval
+// is known after five pushes and a minute; until then a push more or less is in the window.
 func (f *fixture) constant(kind string, perSecond float64, interval, window time.Duration) {
 	line := fmt.Sprintf("x:%v|c|#pod:a,ns:ns", perSecond*interval.Seconds())
 	if kind == "timer" {
@@ -54,15 +59,16 @@ func (f *fixture) constant(kind string, perSecond float64, interval, window time
 	name := metric.FormatWindow(window)
 	f.push("other:1|c|#pod:a,ns:ns")
 	time.Sleep(time.Second)
-	begun, steady := time.Now(), time.Minute+2*interval+2*time.Second // once a minute of it was seen
+	begun, full := time.Now(), window+time.Second
+	steady := max(time.Minute, 4*interval) + time.Second
 	for next := begun; time.Since(begun) < steady+3*window; {
 		f.push(line)
 		for next = next.Add(interval); time.Until(next) > 0; time.Sleep(min(time.Until(next), 730*time.Millisecond)) {
-			if time.Since(begun) < steady {
+			if time.Since(begun) < full {
 				continue
 			}
 			tolerance := 0.02
-			if interval <= time.Second { // a push more or less, while it comes or leaves
+			if interval <= time.Second || time.Since(begun) < steady { // a push more or less, while it comes or leaves
 				tolerance += interval.Seconds() / window.Seconds()
 			}
 			f.near("x:rate:"+name, perSecond, tolerance)

@@ -108,6 +108,35 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
+var ruleCommand = regexp.MustCompile(`(?m)^    sluice (rule test \S+(?: --value \S+)*)$`)
+
+// TestCommandsOfRules runs the commands of docs/rules.md that need no server, where rules.yaml is the rule that
+// the page shows.
+func TestCommandsOfRules(t *testing.T) {
+	t.Parallel()
+	text := page(t, "docs", "rules.md")
+	commands := ruleCommand.FindAllStringSubmatch(text, -1)
+	if len(commands) < 3 {
+		t.Fatalf("found %d commands; the test does not see what it should", len(commands))
+	}
+	dir := t.TempDir()
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(codeBlock.FindStringSubmatch(text)[2]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range commands {
+		cmd := exec.Command(server.New(t).Binary(), strings.Fields(one[1])...)
+		cmd.Dir = dir
+		run(t, cmd)
+	}
+}
+
 // checkout is a folder with bin/sluice and data, as a checkout has them after make run.
 func checkout(t *testing.T, s *server.Server) string {
 	t.Helper()

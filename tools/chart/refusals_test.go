@@ -140,6 +140,7 @@ func TestRefusals(t *testing.T) {
 		{"persistence.existingClaim=old,persistence.enabled=false", []string{"persistence.existingClaim", "persistence.enabled"}},
 		{"persistence.existingClaim=old,replicas=2", []string{"persistence.existingClaim", "replicas is 2"}},
 		{"serviceMonitor.enabled=true,podMonitor.enabled=true", []string{"podMonitor.enabled", "serviceMonitor.enabled", "twice"}},
+		{"serviceMonitor.series.enabled=true,serviceMonitor.groups.enabled=true", []string{"serviceMonitor.groups.enabled", "serviceMonitor.series.params", "two sources"}},
 		{"prometheusRule.runbookURL=wiki", []string{"/prometheusRule/runbookURL"}},
 		{"extraArgs={log-level=debug}", []string{"/extraArgs/0"}},
 		{"extraArgs={--api-address=:1}", []string{"extraArgs[0]", "--api-address=:1", "set api.port"}},

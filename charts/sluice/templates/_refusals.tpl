@@ -122,6 +122,11 @@
 {{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled -}}
 {{- fail "podMonitor.enabled: is true, and serviceMonitor.enabled is true; one must be false: each metric would be scraped twice, and every sum doubled" -}}
 {{- end -}}
+{{- with .Values.serviceMonitor -}}
+{{- if and .groups.enabled .series.enabled (not .series.params.match) (not .series.params.namespace) -}}
+{{- fail "serviceMonitor.groups.enabled: is true, and serviceMonitor.series.enabled is true; one must be false, or serviceMonitor.series.params must select other metrics (match, namespace): a series of a group would have two sources with two values" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "sluice.volumeRefusals" -}}
