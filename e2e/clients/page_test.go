@@ -108,6 +108,33 @@ func TestCommandsOfPages(t *testing.T) {
 	}
 }
 
+var pushCommand = regexp.MustCompile(`(?ms)^    (cat > \S+ <<'EOF'$.*?^    EOF|(?:echo|curl|sluice get) [^\n]*)$`)
+
+// TestCommandsOfPushPages runs the commands of pages that need no cluster, in their order.
+func TestCommandsOfPushPages(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"pushgateway.md": 1, "otlp.md": 3, "export.md": 1} {
+		t.Run(name, func(t *testing.T) {
+			commands := pushCommand.FindAllStringSubmatch(page(t, "docs", name), -1)
+			if len(commands) != want {
+				t.Fatalf("found %d commands; want %d", len(commands), want)
+			}
+			s := server.New(t)
+			s.Start()
+			dir := checkout(t, s)
+			for _, one := range commands {
+				line := strings.ReplaceAll(onPorts(t, s, one[1]), "\n    ", "\n")
+				line = strings.NewReplacer("//sluice:", "//127.0.0.1:", "curl ", "curl --fail ", "sluice get", "bin/sluice get").Replace(line)
+				cmd := exec.Command("sh", "-c", line)
+				cmd.Dir = dir
+				if said := run(t, cmd); strings.Contains(line, " get ") && !strings.Contains(said, "0.298") {
+					t.Errorf("%s: got %q; want 0.298", line, said)
+				}
+			}
+		})
+	}
+}
+
 var ruleCommand = regexp.MustCompile(`(?m)^    sluice (rule test \S+(?: --value \S+)*)$`)
 
 // TestCommandsOfRules runs the commands of docs/rules.md that need no server, where rules.yaml is the rule that
