@@ -304,3 +304,46 @@ func TestDeleteNamespace(t *testing.T) {
 		}
 	})
 }
+
+// TestDeletedTwinsAreNobodys: what an ended namespace had at an origin that is away is not where the next
+// namespace's clients go on: their gauges begin at zero, and their first running total counts nothing.
+func TestDeletedTwinsAreNobodys(t *testing.T) {
+	shop := metric.Object{Namespace: "shop"}
+	gauge := func(op metric.Op, v float64) *metric.Sample {
+		s := &metric.Sample{Name: []byte("depth"), Kind: metric.Gauge, Op: op, Object: &shop}
+		s.SetFloat(v)
+		return s
+	}
+	total := func(v float64) *metric.Sample {
+		s := &metric.Sample{Name: []byte("jobs"), Kind: metric.Counter, Op: metric.Accumulate, Object: &shop}
+		s.SetFloat(v)
+		return s
+	}
+	replicated(t, 2, func(r *replicas) {
+		away := r.tables[1]
+		away.apply(gauge(metric.Assign, 1000), total(1000))
+		time.Sleep(2 * time.Second)
+		away.apply(total(1100))
+		time.Sleep(2 * time.Second)
+		r.mu.Lock()
+		r.peers[0].dead = true
+		r.mu.Unlock()
+		if n := r.DeleteNamespace("shop", time.Now()); n != 2 {
+			t.Errorf("deleted %d series, want 2", n)
+		}
+		time.Sleep(2 * time.Second)
+		r.tables[0].apply(gauge(metric.Shift, 5), total(5000))
+		time.Sleep(2 * time.Second)
+		r.tables[0].apply(total(5007))
+		for name, want := range map[string]float64{"depth": 5, "jobs": 7} {
+			stat := metric.NoStat
+			if name == "jobs" {
+				stat = metric.Count
+			}
+			points, err := r.External(metric.Query{Namespace: "shop", Expression: metric.Expression{Name: name, Stat: stat}})
+			if err != nil || len(points) != 1 || points[0].Value.Float64() != want {
+				t.Errorf("%s: %v, %v; want %v", name, points, err, want)
+			}
+		}
+	})
+}

@@ -45,9 +45,10 @@ func (m *Merged) SetShadows(shadows []*Shadow) {
 		}
 	}
 	m.peers.Store(&all)
-	m.own.SetTwins(func(yield func(*Table, bool) bool) {
+	m.own.SetTwins(func(yield func(*Table, Twins) bool) {
 		for i, p := range all {
-			if !yield(p.shadow.Table(), i < int(m.rank.Load())) {
+			t := p.shadow.Table()
+			if !yield(t, Twins{First: i < int(m.rank.Load()), hidden: p.hiddenIn(t)}) {
 				return
 			}
 		}

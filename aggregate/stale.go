@@ -44,7 +44,7 @@ func (t *Table) OnStaleElsewhere(tell func(o metric.Object, name string, labels 
 // isStaleElsewhere reports whether another origin has the series of a staleness marker, without a
 // newer value.
 func (t *Table) isStaleElsewhere(f *index.Identity, s *metric.Sample) bool {
-	for from := range t.eachOther {
+	for from := range t.eachOrigin {
 		form := *f
 		form.Hash(&from.index.Hash)
 		shard := from.canon.Shard(form.Sum)

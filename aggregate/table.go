@@ -57,7 +57,7 @@ type Table struct {
 	removals removalLog
 	slow     slowPushLog
 	mixed    kindConflicts
-	others   atomic.Pointer[iter.Seq2[*Table, bool]] // of other origins, see twins.go
+	others   atomic.Pointer[iter.Seq2[*Table, Twins]] // of other origins, see takeover.go
 	// staleElsewhere is told of staleness markers for series of other origins; nil: nobody is.
 	staleElsewhere atomic.Pointer[func(o metric.Object, name string, labels metric.Labels)]
 

@@ -18,40 +18,49 @@ import (
 // Lock order: a lock of the table may be held while the lock of another origin's table is taken,
 // never the other way round.
 
-// SetTwins sets the tables of the other origins, each with whether its origin's name sorts before
-// the own one. Any goroutine may call it at any time. The table ranges over them with a history
-// lock held.
-func (t *Table) SetTwins(others iter.Seq2[*Table, bool]) { t.others.Store(&others) }
+// Twins are the series of another origin, as the table finds those of its own series among them.
+type Twins struct {
+	First  bool         // the origin's name sorts before the own one
+	hidden hiddenSeries // deleted here; what they had is nobody's
+}
 
-// eachOther yields the tables of the other origins.
-func (t *Table) eachOther(yield func(*Table, kind.Elsewhere) bool) {
-	others := t.others.Load()
-	if others == nil {
-		return
+// SetTwins sets the tables of the other origins. Any goroutine may call it at any time. The table ranges
+// over them with a history lock held.
+func (t *Table) SetTwins(others iter.Seq2[*Table, Twins]) { t.others.Store(&others) }
+
+// eachOrigin yields the tables of the other origins.
+func (t *Table) eachOrigin(yield func(*Table, Twins) bool) {
+	if others := t.others.Load(); others != nil {
+		(*others)(yield)
 	}
-	for from, first := range *others {
-		if !yield(from, kind.Elsewhere{Ahead: t.aheadOf(from), First: first}) {
-			return
-		}
-	}
+}
+
+// elsewhere describes another origin.
+func (t *Table) elsewhere(of *Table, twins *Twins) kind.Elsewhere {
+	return kind.Elsewhere{Ahead: t.aheadOf(of), First: twins.First}
 }
 
 // eachTwin calls f for each live series of an identity and kind at other origins, under the history
 // lock of the twin's block.
 func (t *Table) eachTwin(s *series, k metric.Kind, f func(twin kind.Series, from kind.Elsewhere)) {
-	for from, at := range t.eachOther {
+	for from, twins := range t.eachOrigin {
 		form := from.identityOf(s)
-		from.withSeries(&form, k, func(b *block, place uint32) { f(b.handle(place), at) })
+		if to, there := from.lookUp(&form, k); there && !twins.hidden.has(to) {
+			from.ifLive(to, func(b *block, place uint32) { f(b.handle(place), t.elsewhere(from, &twins)) })
+		}
 	}
 }
 
 // withSeries calls f for the live series of an identity and kind, if there is one, under the
 // history lock of its block.
 func (t *Table) withSeries(f *index.Identity, k metric.Kind, do func(b *block, place uint32)) {
-	to, there := t.lookUp(f, k)
-	if !there {
-		return
+	if to, there := t.lookUp(f, k); there {
+		t.ifLive(to, do)
 	}
+}
+
+// ifLive calls do for a series that still lives, under the history lock of its block.
+func (t *Table) ifLive(to lookup.Ref, do func(b *block, place uint32)) {
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -101,23 +110,27 @@ func (t *Table) continueLocked(b *block, place uint32) {
 // their twins. Only the goroutine that changes that table calls it, after the change and without a
 // lock of that table.
 func (t *Table) hear(of *Table, block uint32, places []uint32) {
-	at := t.elsewhere(of)
+	twins := t.twinsIn(of)
+	at := t.elsewhere(of, &twins)
 	t.RaiseStamp(of.NewestStamp.Load(), at.Ahead)
 	b := of.blocks.at[block].Load()
 	for _, place := range places {
-		t.hearOf(b, place, at)
+		to := lookup.Ref{Number: block<<kind.BlockBits | place, State: b.page.cells[place].State.Load()}
+		if !twins.hidden.has(to) {
+			t.hearOf(b, place, at)
+		}
 	}
 }
 
-// elsewhere describes another origin. One that is not among the others yet is taken to sort after
+// twinsIn returns the series of another origin. One that is not among the others yet is taken to sort after
 // the own one.
-func (t *Table) elsewhere(of *Table) kind.Elsewhere {
-	for from, at := range t.eachOther {
+func (t *Table) twinsIn(of *Table) Twins {
+	for from, twins := range t.eachOrigin {
 		if from == of {
-			return at
+			return twins
 		}
 	}
-	return kind.Elsewhere{Ahead: t.aheadOf(of)}
+	return Twins{}
 }
 
 // aheadOf returns the milliseconds to add to stamps of another table.

@@ -98,9 +98,9 @@ func (r *fleet) shadow(of, at int) *Shadow {
 			r.t.Fatal(err)
 		}
 		all[of] = s
-		r.origins[at].SetTwins(func(yield func(*Table, bool) bool) {
+		r.origins[at].SetTwins(func(yield func(*Table, Twins) bool) {
 			for _, of := range slices.Sorted(maps.Keys(all)) {
-				if !yield(all[of].Table(), of < at) {
+				if !yield(all[of].Table(), Twins{First: of < at}) {
 					return
 				}
 			}

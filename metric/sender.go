@@ -19,6 +19,9 @@ type Sender struct {
 	Known bool
 	// Reused says that another pod had the address within the last 30 s before this one.
 	Reused bool
+	// Started is the Unix second in which the pod's first container started, or before which none did, as far
+	// as that was known when the pod got the address; 0: it was not. Earlier samples are not the pod's.
+	Started int64
 	// Principal is the identity that the sender's credential names; nil without a credential. If it
 	// is set, it alone decides what the sender may do, and the address does not.
 	Principal *Principal

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // podResource is the canonical resource of pods.
@@ -40,6 +41,8 @@ type pod struct {
 	// labelPositions are the pod's positions in the label index. The lock of pods guards them.
 	labelPositions []uint32
 	containers     []containerID
+	// started is for Sender.Started. It changes with each restart, so it makes no pod another one.
+	started int64
 	// addresses are the pod's own; empty in the host network.
 	addresses []netip.Addr
 	hosts     unique.Handle[hostAddresses]
@@ -89,6 +92,7 @@ func newPod(from *corev1.Pod) *pod {
 		controller: controllerOf(from),
 		labels:     newLabelSet(from.Labels),
 		containers: containersOf(&from.Status),
+		started:    startedAt(&from.Status),
 		addresses:  ownAddresses(from),
 		hosts:      unique.Make(hostsOf(from)),
 		shared:     [2]unique.Handle[string]{namespace, account},
@@ -114,6 +118,38 @@ func containersOf(status *corev1.PodStatus) []containerID {
 		}
 	}
 	return slices.Clip(all)
+}
+
+// startedAt returns the Unix second in which the first container started. If none has, as during the pull of an
+// image, it is that in which the pod's sandbox was ready; 0: nothing is known.
+func startedAt(status *corev1.PodStatus) (first int64) {
+	note := func(at metav1.Time) {
+		if second := at.Unix(); !at.IsZero() && (first == 0 || second < first) {
+			first = second
+		}
+	}
+	for _, list := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses,
+		status.EphemeralContainerStatuses} {
+		for i := range list {
+			for _, state := range []*corev1.ContainerState{&list[i].State, &list[i].LastTerminationState} {
+				if state.Running != nil {
+					note(state.Running.StartedAt)
+				}
+				if state.Terminated != nil {
+					note(state.Terminated.StartedAt)
+				}
+			}
+		}
+	}
+	if first != 0 {
+		return first
+	}
+	for i := range status.Conditions {
+		if one := &status.Conditions[i]; one.Type == corev1.PodReadyToStartContainers && one.Status == corev1.ConditionTrue {
+			note(one.LastTransitionTime)
+		}
+	}
+	return first
 }
 
 func ownAddresses(from *corev1.Pod) []netip.Addr {

@@ -184,8 +184,9 @@ func (p *pods) resolveAddressLocked(address netip.Addr, holders []*pod) bool {
 		delete(p.contested, address)
 	}
 	var owner *metric.Pod
+	started := int64(0)
 	if len(holders) == 1 && !isNode {
-		owner = holders[0].Pod
+		owner, started = holders[0].Pod, holders[0].started
 	}
 	was := p.addresses.load(address)
 	if was != nil && was.Pod != nil && (owner == nil || owner.UID != was.Pod.UID) {
@@ -200,7 +201,8 @@ func (p *pods) resolveAddressLocked(address netip.Addr, holders []*pod) bool {
 	}
 	p.lastKey++
 	reused := owner != nil && p.left.lately(address)
-	p.addresses.put(&metric.Sender{Key: p.lastKey, Address: address, Pod: owner, Known: true, Reused: reused})
+	p.addresses.put(&metric.Sender{Key: p.lastKey, Address: address, Pod: owner, Known: true, Reused: reused,
+		Started: started})
 	return true
 }
 

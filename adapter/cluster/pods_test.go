@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -230,6 +231,44 @@ func TestReusedAddress(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The sender of an address says when its pod's first container started: what came to the address before came from
+// another pod, however long ago the pod was created.
+func TestStartOfASender(t *testing.T) {
+	at := func(second int64) metav1.Time { return metav1.Unix(second, 0) }
+	running := func(second int64) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(second)}}
+	}
+	ended := func(second int64) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at(second)}}
+	}
+	sandbox := func(status corev1.ConditionStatus, second int64) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: status, LastTransitionTime: at(second)}}
+	}
+	waiting := []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}}}
+	for name, c := range map[string]struct {
+		status corev1.PodStatus
+		want   int64
+	}{
+		"nothing is known":  {corev1.PodStatus{}, 0},
+		"one container":     {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: running(7)}}}, 7},
+		"the first of them": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: running(9)}, {State: running(8)}}}, 8},
+		"it was restarted":  {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: running(9), LastTerminationState: ended(7)}}}, 7},
+		"init containers": {corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{State: ended(6)}},
+			ContainerStatuses: waiting}, 6},
+		"an image is pulled":   {corev1.PodStatus{Conditions: sandbox(corev1.ConditionTrue, 5), ContainerStatuses: waiting}, 5},
+		"started after that":   {corev1.PodStatus{Conditions: sandbox(corev1.ConditionTrue, 8), ContainerStatuses: []corev1.ContainerStatus{{State: running(7)}}}, 7},
+		"there was no sandbox": {corev1.PodStatus{Conditions: sandbox(corev1.ConditionFalse, 5), ContainerStatuses: waiting}, 0},
+	} {
+		one, p := aPod("shop", "b", "uid-b", "10.0.0.1"), newPods(&Observer{})
+		c.status.PodIP = "10.0.0.1"
+		one.Status = c.status
+		p.put(newPod(one))
+		if s := p.addresses.load(ip("10.0.0.1")); s == nil || s.Started != c.want {
+			t.Errorf("%s: %+v, want a start at %d", name, s, c.want)
+		}
 	}
 }
 

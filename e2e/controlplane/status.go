@@ -24,12 +24,14 @@ func runningStatus(pod *core.Pod, address netip.Addr) core.PodStatus {
 		status.Conditions = append(status.Conditions, core.PodCondition{Type: kind, Status: core.ConditionTrue, LastTransitionTime: now})
 	}
 	started := true
+	// What a held pod sends before its address is told is its own.
+	first := pod.CreationTimestamp
 	for _, container := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, core.ContainerStatus{
 			Name: container.Name, Image: container.Image, ImageID: container.Image,
 			ContainerID: "containerd://" + containerID(pod, container.Name),
 			Ready:       true, Started: &started,
-			State: core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: now}},
+			State: core.ContainerState{Running: &core.ContainerStateRunning{StartedAt: first}},
 		})
 	}
 	return status

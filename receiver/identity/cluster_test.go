@@ -282,20 +282,27 @@ func TestHeldSampleOlderThanItsPod(t *testing.T) {
 	for _, tags := range []string{"", "pod:web-1,namespace:shop", "sluice_object:external"} {
 		for _, c := range []struct {
 			arrived float64 // after the second in which the pod was created
+			started int64   // the second of its first container, after that one; 0: it is not known
 			reused  bool    // another pod has just had the address
 			want    string
 		}{
-			{-10, false, "identity"}, {-1, false, "applied"}, {10, false, "applied"},
-			{-1, true, "identity"}, {0.9, true, "identity"}, {1, true, "applied"},
+			{-10, 0, false, "identity"}, {-1, 0, false, "applied"}, {10, 0, false, "applied"},
+			{-1, 0, true, "identity"}, {0.9, 0, true, "identity"}, {1, 0, true, "applied"},
+			{27, 30, false, "identity"}, {28, 30, false, "applied"}, // it waited for a node, or for the address
+			{29.9, 30, true, "identity"}, {30, 30, true, "applied"},
 		} {
 			sender := *senders["web-1"]
 			sender.Pod, sender.Reused = &young, c.reused
+			if c.started != 0 {
+				sender.Started = young.Created + c.started
+			}
 			s := said{tags: tags}.sample(&sender)
 			s.Arrived = young.Created*1e9 + int64(c.arrived*1e9)
 			r := New(clusterConfig(Namespace), known{}, world{})
 			var d metric.Description
 			if got := r.Describe(&s, &d).String(); got != c.want {
-				t.Errorf("%q came %v s after the pod was made, reused %t: %s, want %s", tags, c.arrived, c.reused, got, c.want)
+				t.Errorf("%q came %v s after the pod was made, whose containers started after %d s, reused %t: %s, want %s",
+					tags, c.arrived, c.started, c.reused, got, c.want)
 			}
 			if why := r.Explain(&s); c.want == "identity" && !strings.Contains(why, "before") {
 				t.Error(why)

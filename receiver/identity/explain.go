@@ -48,7 +48,7 @@ func (r *Resolver) explain(v *decision) string {
 	case badClaim:
 		return fmt.Sprintf("the claim in %s is invalid: %v", ObjectLabel, v.err)
 	case predatesPod:
-		return fmt.Sprintf("the sample arrived before %s was created, from the address that this pod has now",
+		return fmt.Sprintf("the sample arrived before %s was created or had started, from the address that this pod has now",
 			v.sender.describe())
 	case noNamespace:
 		return fmt.Sprintf(`%s names no namespace, and its sender, %s, is in none; add the label "namespace"`,

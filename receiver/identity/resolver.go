@@ -92,25 +92,29 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 }
 
 const (
-	// createdSlack allows for different clocks: a held sample predates its pod only if it arrived that
+	// clockSlack allows for different clocks: a held sample predates its pod only if it arrived that
 	// much earlier.
-	createdSlack = 2 * time.Second
+	clockSlack = 2 * time.Second
 	// createdWithin is the precision of a pod's creation time. Where another pod just had the address, a
 	// sample that may have come before the pod does predate it: no pod sends in its first second.
 	createdWithin = time.Second
 )
 
-// predates reports whether a held sample arrived before the pod was created that has its sender's
-// address now. Such a sample belongs to the previous owner of the address.
+// predates reports whether a held sample arrived before the pod that has its sender's address now was created,
+// or before its containers started: a pod may wait long for a node, and for an address that another one still
+// has. Such a sample belongs to the previous owner of the address.
 func predates(s *metric.Sample, pod *metric.Pod) bool {
 	if s.Arrived == 0 || pod.Created == 0 {
 		return false
 	}
-	earliest := time.Unix(pod.Created, 0).Add(-createdSlack)
+	created, started := time.Unix(pod.Created, 0), time.Unix(s.Sender.Started, 0)
 	if s.Sender.Reused {
-		earliest = time.Unix(pod.Created, 0).Add(createdWithin)
+		created = created.Add(createdWithin)
+	} else {
+		created, started = created.Add(-clockSlack), started.Add(-clockSlack)
 	}
-	return time.Unix(0, s.Arrived).Before(earliest)
+	arrived := time.Unix(0, s.Arrived)
+	return arrived.Before(created) || s.Sender.Started != 0 && arrived.Before(started)
 }
 
 // decideClaim decides about a claim, or its absence, in a cluster.
