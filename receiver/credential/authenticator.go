@@ -104,9 +104,18 @@ func (d *Authenticator) Token(ctx context.Context, from netip.Prefix, token stri
 
 // EndNamespace ends the tokens of the service accounts of a namespace that was deleted. They are rejected while
 // the API server may take them for valid. Again says that there is a later namespace of the name already: then
-// the API server is asked anew, since some may be of that one. A nil Authenticator has no tokens.
+// the API server is asked anew, since some may be of that one. Everybody's rights in the namespace are asked
+// about anew, too. A nil Authenticator has no tokens.
 func (d *Authenticator) EndNamespace(namespace string, again bool) {
-	if d == nil || d.tokens == nil {
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	for _, a := range d.accounts {
+		a.forgetNamespace(namespace)
+	}
+	d.mu.Unlock()
+	if d.tokens == nil {
 		return
 	}
 	until := time.Now()

@@ -117,6 +117,33 @@ func TestTokensEndWithTheirNamespace(t *testing.T) {
 	})
 }
 
+// Rights in a namespace that was deleted are asked about anew, whoever has them: a later namespace of the name has
+// other RoleBindings.
+func TestRightsEndWithTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		shop, bank := metric.Right{Verb: metric.Create, Namespace: "shop"}, metric.Right{Verb: metric.Create, Namespace: "bank"}
+		c.rights[shop], c.rights[bank] = true, true
+		d := newDesk(t, c)
+		visitor := d.Certificate("visitor")
+		if err := d.CheckRights(t.Context(), visitor, shop, bank); err != nil || visitor.Check(shop) != metric.Allowed {
+			t.Fatal(err, visitor.Check(shop))
+		}
+		before := visitor.Sender(here.Addr(), nil).Key
+		c.set(func() { delete(c.rights, shop) })
+		d.EndNamespace("shop", true)
+		if visitor.Check(shop) != metric.Undecided || visitor.Check(bank) != metric.Allowed {
+			t.Errorf("in shop %v, in bank %v", visitor.Check(shop), visitor.Check(bank))
+		}
+		if visitor.Sender(here.Addr(), nil).Key == before {
+			t.Error("earlier decisions about the sender still apply")
+		}
+		if err := d.CheckRights(t.Context(), visitor, shop); err != nil || visitor.Check(shop) != metric.Denied {
+			t.Error(err, visitor.Check(shop))
+		}
+	})
+}
+
 var here = netip.MustParsePrefix("10.0.0.1/32")
 
 func mustName(t *testing.T, d *Authenticator, token string) *Principal {

@@ -95,6 +95,19 @@ func (a *Principal) forget(rights ...metric.Right) {
 	a.changeLocked()
 }
 
+// forgetNamespace drops the cached rights in a namespace.
+func (a *Principal) forgetNamespace(namespace string) {
+	var rights []metric.Right
+	for r := range *a.rights.Load() {
+		if r.Namespace == namespace {
+			rights = append(rights, r)
+		}
+	}
+	if len(rights) > 0 {
+		a.forget(rights...)
+	}
+}
+
 // changeLocked makes the principal a different sender, so that earlier decisions no longer apply.
 func (a *Principal) changeLocked() { a.generation.Store(generations.Add(1)) }
 
