@@ -9,7 +9,7 @@ import (
 )
 
 // label is a pair of a name and a value in a line of the API server's /metrics.
-var label = regexp.MustCompile(`(resource|verb)="([^"]*)"`)
+var label = regexp.MustCompile(`[{,](resource|verb)="([^"]*)"`)
 
 // Requests is the number of requests to the API server so far for a kind of objects ("deployments"), by
 // anyone, without lists and watches.

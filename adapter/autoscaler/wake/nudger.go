@@ -81,6 +81,9 @@ type followed struct {
 	next    time.Time // not before
 	busy    bool      // queued, or in flight
 	told    Outcome   // the failure that people know of
+	// respecified is when the spec last changed, by a nudge of another replica, too. The controller then looks
+	// by itself.
+	respecified time.Time
 
 	last   *inspect.Nudge
 	vain   int                // answers in a row that were not the expected ones
@@ -185,6 +188,9 @@ func (n *Nudger) follow(now time.Time) {
 func (n *Nudger) adopt(f *followed, is *inspect.Autoscaler, now time.Time) {
 	was := f.document
 	f.document, f.changed = is, true
+	if is.Generation != was.Generation {
+		f.respecified = now
+	}
 	if by := is.ReplicasSet() - was.ReplicasSet(); by != 0 && !is.LastScaleTime.Equal(was.LastScaleTime) {
 		f.memory.Changed(is, by, now)
 	}
@@ -269,6 +275,9 @@ func (n *Nudger) wants(f *followed, now time.Time) bool {
 		n.say(f, inspect.InstantHeld, p.Held)
 	case p.Replicas == a.ReplicasSet():
 		n.say(f, inspect.InstantWatching, "")
+	case a.ObservedGeneration < a.Generation && now.Before(f.respecified.Add(patienceOfController)):
+		n.say(f, inspect.InstantWatching, "the controller has not looked at the newest spec yet")
+		f.due = minTime(f.due, f.respecified.Add(patienceOfController))
 	case last == nil:
 		return true
 	case last.Answered.IsZero() && now.Before(last.At.Add(patienceOfController)):

@@ -347,6 +347,31 @@ func TestNudgesAreNotRepeatedInVain(t *testing.T) {
 	})
 }
 
+// A controller that has not looked at the newest spec yet will do so by itself: another replica has nudged it, or a
+// person has changed it.
+func TestNudgesNoControllerThatIsAboutToLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t, "shop/web")
+		p.after(time.Second)
+		another := func(a *inspect.Autoscaler) { a.Generation++ }
+		p.put("shop/web", another)
+		p.push("shop/web", 5)
+		p.want("before it looks", p.after(time.Second))
+		p.sync("shop/web")
+		p.want("once it has scaled", p.after(time.Minute))
+		p.put("shop/web", another)
+		p.push("shop/web", 7)
+		p.want("before it looks again", p.after(time.Second))
+		p.put("shop/web", func(a *inspect.Autoscaler) { a.ObservedGeneration = a.Generation }) // before the push
+		p.want("once it has looked in vain", p.after(2*lookEvery), "shop/web=7")
+		p.sync("shop/web")
+		p.put("shop/web", another)
+		p.push("shop/web", 9)
+		p.want("while it may look", p.after(patienceOfController-time.Second))
+		p.want("if it does not look", p.after(2*time.Second), "shop/web=9")
+	})
+}
+
 func TestAnswersOfTheAPIServer(t *testing.T) {
 	for outcome, one := range map[Outcome]struct {
 		least, most int // nudges in a minute
