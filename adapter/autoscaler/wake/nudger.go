@@ -81,8 +81,8 @@ type followed struct {
 	next    time.Time // not before
 	busy    bool      // queued, or in flight
 	told    Outcome   // the failure that people know of
-	// respecified is when the spec last changed, by a nudge of another replica, too. The controller then looks
-	// by itself.
+	// respecified is when the spec last changed, perhaps by another replica's nudge. The controller then looks by
+	// itself, at values that may be a second newer than those that this replica has of the other.
 	respecified time.Time
 
 	last   *inspect.Nudge
@@ -266,7 +266,7 @@ func (n *Nudger) wants(f *followed, now time.Time) bool {
 	if f.wanted = p; !p.Until.IsZero() && p.Until.Before(f.due) {
 		f.due = p.Until
 	}
-	switch last := f.last; {
+	switch {
 	case f.fault != "":
 		n.say(f, inspect.InstantUnknown, f.fault)
 	case p.Unknown != "":
@@ -275,20 +275,38 @@ func (n *Nudger) wants(f *followed, now time.Time) bool {
 		n.say(f, inspect.InstantHeld, p.Held)
 	case p.Replicas == a.ReplicasSet():
 		n.say(f, inspect.InstantWatching, "")
-	case a.ObservedGeneration < a.Generation && now.Before(f.respecified.Add(patienceOfController)):
+	default:
+		return !n.waits(f, now)
+	}
+	return false
+}
+
+// waits reports whether a controller that would set other replicas is not to be nudged yet, and shows why.
+func (n *Nudger) waits(f *followed, now time.Time) bool {
+	a, last, nudged := f.document, f.last, f.respecified
+	if a.ObservedGeneration < a.Generation && now.Before(f.respecified.Add(patienceOfController)) {
 		n.say(f, inspect.InstantWatching, "the controller has not looked at the newest spec yet")
 		f.due = minTime(f.due, f.respecified.Add(patienceOfController))
-	case last == nil:
 		return true
-	case last.Answered.IsZero() && now.Before(last.At.Add(patienceOfController)):
-		n.say(f, inspect.InstantWatching, "the controller has not answered the last nudge yet")
-		f.due = minTime(f.due, last.At.Add(patienceOfController))
-	case last.Want == p.Replicas && last.Answer == a.ReplicasSet() && now.Before(last.At.Add(f.rest(n.cfg.Interval))):
-		n.say(f, inspect.InstantHeld, "the controller was nudged for these values and decided otherwise")
-		f.due = minTime(f.due, last.At.Add(f.rest(n.cfg.Interval)))
-	case now.Before(last.At.Add(n.cfg.Interval)):
-		f.changed, f.next = true, last.At.Add(n.cfg.Interval)
-	default:
+	}
+	if last != nil {
+		rested := last.At.Add(f.rest(n.cfg.Interval))
+		switch {
+		case last.Answered.IsZero() && now.Before(last.At.Add(patienceOfController)):
+			n.say(f, inspect.InstantWatching, "the controller has not answered the last nudge yet")
+			f.due = minTime(f.due, last.At.Add(patienceOfController))
+			return true
+		case last.Want == f.wanted.Replicas && last.Answer == a.ReplicasSet() && now.Before(rested):
+			n.say(f, inspect.InstantHeld, "the controller was nudged for these values and decided otherwise")
+			f.due = minTime(f.due, rested)
+			return true
+		}
+		if last.At.After(nudged) {
+			nudged = last.At
+		}
+	}
+	if now.Before(nudged.Add(n.cfg.Interval)) {
+		f.changed, f.next = true, nudged.Add(n.cfg.Interval)
 		return true
 	}
 	return false

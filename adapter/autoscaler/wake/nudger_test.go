@@ -372,6 +372,24 @@ func TestNudgesNoControllerThatIsAboutToLook(t *testing.T) {
 	})
 }
 
+// Another replica nudged for a push that this one has not heard of yet: its own values, which ask for what was before,
+// are no reason to nudge.
+func TestAnotherReplicaNudges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t, "shop/web")
+		p.after(time.Second)
+		p.put("shop/web", func(a *inspect.Autoscaler) { a.Generation++ })
+		p.put("shop/web", func(a *inspect.Autoscaler) {
+			a.ObservedGeneration, a.DesiredReplicas, a.LastScaleTime = a.Generation, 5, time.Now()
+		})
+		p.want("with older values", p.after(900*time.Millisecond))
+		p.push("shop/web", 5) // the other replica's flush
+		p.want("with the same values", p.after(time.Minute))
+		p.push("shop/web", 6)
+		p.want("at the next push", p.after(2*lookEvery), "shop/web=6")
+	})
+}
+
 func TestAnswersOfTheAPIServer(t *testing.T) {
 	for outcome, one := range map[Outcome]struct {
 		least, most int // nudges in a minute
