@@ -160,16 +160,16 @@ func TestStandaloneNamesNobody(t *testing.T) {
 	}
 }
 
-// The next datagram already belongs to the new pod, on a connection that stays open too.
+// The next datagram already belongs to the new pod, and the next connection.
 func TestAddressChangesHands(t *testing.T) {
 	d := &directory{}
 	d.enter("127.0.0.2", "old", 1)
-	f := serveTo(t, d, udp(1), Listener{Network: "tcp", Address: "127.0.0.1:0"})
-	gram, stream := f.dialFrom(0, "127.0.0.2"), f.dialFrom(1, "127.0.0.2")
+	f := serveTo(t, d, udp(1), tcp)
+	gram := f.dialFrom(0, "127.0.0.2")
 	for round, pod := range []string{"old", "new"} {
 		d.enter("127.0.0.2", pod, uint64(round+1))
 		f.send(gram, "a:1|c")
-		f.send(stream, "b:1|c\n")
+		f.send(f.dialFrom(1, "127.0.0.2"), "b:1|c\n")
 		f.eventually(pod, func() bool { return f.received() == uint64(2*round+2) })
 		for _, name := range []string{"a", "b"} {
 			if got := f.recorder.sentBy(name); got != "127.0.0.2 "+pod {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // acceptGrace is how long a stopping listener still accepts: a client whose connection waits in the
@@ -258,6 +259,7 @@ type connection struct {
 	fd      int
 	read    func(fd uintptr) bool // receive, allocated once
 	ended   bool                  // guarded by turn
+	holder  *metric.Pod           // that had the address when the connection sent; nil: none is known
 	foreign *foreignError         // why it has ended, if the client speaks another protocol
 }
 
@@ -311,7 +313,12 @@ func (c *connection) receive(fd uintptr) (over bool) {
 	}
 	c.in.applier.Online()
 	c.in.setSender(c.from)
-	bad := c.framer.add(n)
+	bad := errChangedHands
+	if c.isHolders() {
+		bad = c.framer.add(n)
+	} else {
+		c.in.account.Count(metric.Identity) // and in nobody's list
+	}
 	c.endBatch()
 	if bad != nil {
 		c.streams.rejections.closed(c.conn.RemoteAddr(), bad)
@@ -321,6 +328,21 @@ func (c *connection) receive(fd uintptr) (over bool) {
 		return true
 	}
 	c.extend()
+	return true
+}
+
+var errChangedHands = errors.New("its address is another pod's now")
+
+// isHolders reports whether the connection is of the pod that has its address now. A connection is one
+// process's: what comes on it once another pod has the address is not that one's.
+func (c *connection) isHolders() bool {
+	if c.in.sender == nil || c.in.sender.Pod == nil || c.in.sender.Pod == c.holder {
+		return true
+	}
+	if c.holder != nil && c.holder.UID != c.in.sender.Pod.UID {
+		return false
+	}
+	c.holder = c.in.sender.Pod
 	return true
 }
 
@@ -341,7 +363,9 @@ func (c *connection) end(err error) {
 	c.ended = true
 	c.in.applier.Online()
 	c.in.setSender(c.from)
-	c.framer.end(err == io.EOF && !c.streams.isStopping())
+	if c.isHolders() {
+		c.framer.end(err == io.EOF && !c.streams.isStopping())
+	}
 	c.endBatch()
 }
 

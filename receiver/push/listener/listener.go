@@ -139,7 +139,7 @@ func (l *Listener) AbortSilent() {
 	})
 }
 
-// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended and
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended, Holder and
 // Certificate.
 type Conn struct {
 	net.Conn // tcp, or TLS over it
@@ -152,6 +152,7 @@ type Conn struct {
 	listener *Listener
 	Member   *connlimit.Member
 	Remote   netip.Addr
+	Holder   string      // UID of the pod that had Remote at a former request; empty: none is known
 	Ended    bool        // the client has closed its side
 	Linger   atomic.Bool // the client may still be sending when we close
 	closed   atomic.Bool
