@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -27,6 +28,11 @@ func (d *directory) Sender(a netip.Addr) *metric.Sender {
 func (d *directory) Prefetch([]netip.Addr) {}
 
 func (d *directory) enter(address, pod string, key uint64) {
+	d.enterCreated(address, pod, key, time.Unix(0, 0))
+}
+
+// enterCreated is enter for a pod that was created at a moment.
+func (d *directory) enterCreated(address, pod string, key uint64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pods == nil {
@@ -34,7 +40,7 @@ func (d *directory) enter(address, pod string, key uint64) {
 	}
 	d.pods[address] = &metric.Sender{
 		Key: key, Address: netip.MustParseAddr(address), Known: true,
-		Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod},
+		Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod, Created: at.Unix()},
 	}
 }
 

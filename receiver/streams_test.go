@@ -77,6 +77,25 @@ func TestConnectionsDoNotChangeHands(t *testing.T) {
 	}
 }
 
+// A connection that was opened before the pod of its address began, while nobody had it, is not that pod's.
+func TestConnectionsOfFormerHolders(t *testing.T) {
+	const address = "127.0.0.6"
+	d := &directory{}
+	f := serveTo(t, d, tcp)
+	for name, c := range map[string]struct {
+		created time.Duration // after the connection
+		want    int64
+	}{"later": {time.Hour, 0}, "before": {-time.Hour, 1}} {
+		conn := f.dialFrom(0, address)
+		d.enterCreated(address, "next", 1, time.Now().Add(c.created))
+		f.send(conn, name+":1|c\n")
+		if c.want == 0 && !closedByServer(conn) {
+			t.Errorf("%s: the connection stays open", name)
+		}
+		f.eventually(name, func() bool { return f.recorder.sum(name) == c.want })
+	}
+}
+
 func TestTCPPartialLines(t *testing.T) {
 	f := serve(t, testConfig(tcp))
 	conn := f.dial(0)

@@ -29,12 +29,15 @@ func (s *tenants) Sender(netip.Addr) *metric.Sender {
 }
 
 // moveIn gives the address to a pod; empty: to nobody.
-func (s *tenants) moveIn(pod string, key uint64) {
+func (s *tenants) moveIn(pod string, key uint64) { s.moveInCreated(pod, key, time.Unix(0, 0)) }
+
+// moveInCreated is moveIn for a pod that was created at a moment.
+func (s *tenants) moveInCreated(pod string, key uint64, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.have = nil; pod != "" {
 		s.have = &metric.Sender{Key: key, Address: netip.MustParseAddr("127.0.0.1"), Known: true,
-			Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod}}
+			Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod, Created: at.Unix()}}
 	}
 }
 
@@ -134,6 +137,31 @@ func TestConnectionsDoNotChangeHands(t *testing.T) {
 			want("in flight, and the address is nobody's", 503)(h.halves(h.dial(), push, func() { s.moveIn("", 0) }))
 			h.lacksLate()
 		})
+	}
+}
+
+// A connection that was opened before the pod of its address was created is not that pod's.
+func TestConnectionsOfFormerHolders(t *testing.T) {
+	pushes := late()
+	delete(pushes, "group") // refused before its body, as nobody's
+	for name, push := range pushes {
+		h, s := startTenants(t)
+		next := func(created time.Duration) func() {
+			return func() { s.moveInCreated("next", 2, time.Now().Add(created)) }
+		}
+		s.moveIn("", 0)
+		kept := h.dial()
+		if status, text := h.halves(h.dial(), push, next(time.Hour)); status != 503 {
+			t.Errorf("%s, in flight: %d %s", name, status, text)
+		}
+		if status, text := h.whole(kept, push); status != 503 {
+			t.Errorf("%s, afterwards: %d %s", name, status, text)
+		}
+		h.lacksLate()
+		next(-time.Hour)()
+		if status, text := h.halves(h.dial(), push, func() {}); status != 200 {
+			t.Errorf("%s, of the pod itself: %d %s", name, status, text)
+		}
 	}
 }
 

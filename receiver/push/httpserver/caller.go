@@ -208,12 +208,20 @@ func (x *Request) checkHolder(inFlight bool) *Fault {
 	s := x.origin.Sender(c.Remote)
 	switch {
 	case s == nil, s.Pod == nil && (c.Holder == "" || !inFlight):
-	case c.Holder == "":
+	case c.Holder == "" && !s.Follows(c.Accepted):
 		c.Holder = s.Pod.UID
+	case c.Holder == "":
+		return changedHands("its address was another pod's when it began")
 	case s.Pod == nil || s.Pod.UID != c.Holder:
 		return changedHands("its address is not that pod's any more which sent the first of it")
 	}
 	return nil
+}
+
+// CheckSender looks the sender up again, and checks that it is the one of before.
+func (x *Request) CheckSender() *Fault {
+	x.origin.Reset()
+	return x.checkHolder(true)
 }
 
 // changedHands makes the fault of a request whose sender has ended. One that began early in the life of the next
