@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/policy"
@@ -37,6 +39,8 @@ type access struct {
 	ready func() (bool, string)
 	// run keeps the authenticators up to date until its context ends. nil: nothing to do.
 	run func(context.Context)
+	// endNamespace makes cached decisions about a namespace count no more. nil: nothing is cached.
+	endNamespace func(namespace string)
 }
 
 // anonymousAccess lets anyone read: standalone there is no API server to ask.
@@ -129,15 +133,11 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 		return access{}, fmt.Errorf("delegate authentication: %w", err)
 	}
 	a.authenticator = quietAuthenticator{asked, logger}
-	rights, err := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: reviews.AuthorizationV1(),
-		AllowCacheTTL:             decisionTTL,
-		DenyCacheTTL:              decisionTTL,
-		WebhookRetryBackoff:       reviewBackoff(),
-	}.New()
+	rights, err := newRights(reviews, decisionTTL)
 	if err != nil {
-		return access{}, fmt.Errorf("delegate authorization: %w", err)
+		return access{}, err
 	}
+	a.endNamespace = rights.endNamespace
 	// The kubelet's probes need no right; their answers are yes or no.
 	probes, err := path.NewAuthorizer([]string{"/healthz", "/livez", "/readyz"})
 	if err != nil {
@@ -147,6 +147,56 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 	// one.
 	a.authorizer = union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), probes, rights)
 	return a, nil
+}
+
+// rights are decisions of the API server that are cached, except for a while those about a namespace that was
+// deleted: nobody's right in it is one in a later namespace of the name.
+type rights struct {
+	cached, uncached authorizer.Authorizer
+	keep             time.Duration // how long a decision of before may be cached
+
+	mu    sync.Mutex
+	ended map[string]time.Time // until when namespaces are not looked up in the cache
+}
+
+func newRights(reviews kubernetes.Interface, ttl time.Duration) (*rights, error) {
+	r := &rights{keep: ttl + decisionTimeout, ended: map[string]time.Time{}}
+	for to, ttl := range map[*authorizer.Authorizer]time.Duration{&r.cached: ttl, &r.uncached: 0} {
+		var err error
+		*to, err = authorizerfactory.DelegatingAuthorizerConfig{
+			SubjectAccessReviewClient: reviews.AuthorizationV1(),
+			AllowCacheTTL:             ttl,
+			DenyCacheTTL:              ttl,
+			WebhookRetryBackoff:       reviewBackoff(),
+		}.New()
+		if err != nil {
+			return nil, fmt.Errorf("delegate authorization: %w", err)
+		}
+	}
+	return r, nil
+}
+
+func (r *rights) endNamespace(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(r.ended, func(_ string, until time.Time) bool { return now.After(until) })
+	r.ended[namespace] = now.Add(r.keep)
+}
+
+func (r *rights) lately(namespace string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	until, ended := r.ended[namespace]
+	return ended && time.Now().Before(until)
+}
+
+// Authorize implements authorizer.Authorizer.
+func (r *rights) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if r.lately(a.GetNamespace()) {
+		return r.uncached.Authorize(ctx, a)
+	}
+	return r.cached.Authorize(ctx, a)
 }
 
 // reviewClients are clients for TokenReviews and SubjectAccessReviews. Each has its own rate limit:

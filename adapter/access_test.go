@@ -96,6 +96,35 @@ func TestTokensAndRightsAreTheAPIServersToJudge(t *testing.T) {
 	}
 }
 
+// Rights in a namespace that was deleted are asked about anew: a later namespace of the name has other RoleBindings.
+func TestRightsEndWithTheirNamespace(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.tokens["of-reader"] = "reader"
+	plane.rights["reader"] = []string{requestsRight}
+	server, _ := delegating(t, plane)
+	a := running(t, server)
+	a.waitReady(t)
+	want := func(when string, code int) {
+		t.Helper()
+		if resp, status := a.as(t, bearer("of-reader"), requestsPath); resp.StatusCode != code {
+			t.Errorf("%s: %d %s, want %d", when, resp.StatusCode, status.Message, code)
+		}
+	}
+	want("granted", 200)
+	plane.mu.Lock()
+	plane.rights["reader"] = nil
+	plane.mu.Unlock()
+	want("cached", 200)
+	server.EndNamespace("other")
+	want("cached still", 200)
+	server.EndNamespace("shop")
+	want("the next namespace", 403)
+	plane.mu.Lock()
+	plane.rights["reader"] = []string{requestsRight}
+	plane.mu.Unlock()
+	want("granted there", 200)
+}
+
 func TestProbesNeedNobody(t *testing.T) {
 	plane := newControlPlane(t)
 	a, _ := startDelegating(t, plane)

@@ -87,6 +87,13 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 // Addr returns the address, with the actual port if the configuration says 0.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// EndNamespace makes the API server be asked anew about everybody's rights in a namespace that was deleted.
+func (s *Server) EndNamespace(namespace string) {
+	if s.access.endNamespace != nil {
+		s.access.endNamespace(namespace)
+	}
+}
+
 // Run serves until ctx ends and Config.ShutdownDelay has passed, then answers the requests in
 // flight and returns. It is called once.
 func (s *Server) Run(ctx context.Context) error {

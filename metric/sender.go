@@ -3,6 +3,7 @@ package metric
 import (
 	"fmt"
 	"net/netip"
+	"time"
 )
 
 // Sender is the source of samples. It is immutable once it is handed out.
@@ -37,6 +38,30 @@ func (s *Sender) String() string {
 		return "unix"
 	}
 	return s.Address.String()
+}
+
+const (
+	// clockSlack allows for different clocks: what is of the former holder of an address came that much earlier.
+	clockSlack = 2 * time.Second
+	// createdWithin is the precision of a pod's creation time. Where another pod just had the address, what may have
+	// come before the pod did: no pod sends in its first second.
+	createdWithin = time.Second
+)
+
+// Follows reports whether the pod that has the address was created after a moment, or its containers started after
+// it: a pod may wait long for a node, and for an address that another one still has. What came at the moment is of
+// the previous holder of the address.
+func (s *Sender) Follows(at time.Time) bool {
+	if s == nil || s.Pod == nil || s.Pod.Created == 0 {
+		return false
+	}
+	created, started := time.Unix(s.Pod.Created, 0), time.Unix(s.Started, 0)
+	if s.Reused {
+		created = created.Add(createdWithin)
+	} else {
+		created, started = created.Add(-clockSlack), started.Add(-clockSlack)
+	}
+	return at.Before(created) || s.Started != 0 && at.Before(started)
 }
 
 // Namespace is the sender's namespace, or empty.

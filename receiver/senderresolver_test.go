@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -27,6 +28,11 @@ func (d *directory) Sender(a netip.Addr) *metric.Sender {
 func (d *directory) Prefetch([]netip.Addr) {}
 
 func (d *directory) enter(address, pod string, key uint64) {
+	d.enterCreated(address, pod, key, time.Unix(0, 0))
+}
+
+// enterCreated is enter for a pod that was created at a moment.
+func (d *directory) enterCreated(address, pod string, key uint64, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pods == nil {
@@ -34,7 +40,7 @@ func (d *directory) enter(address, pod string, key uint64) {
 	}
 	d.pods[address] = &metric.Sender{
 		Key: key, Address: netip.MustParseAddr(address), Known: true,
-		Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod},
+		Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod, Created: at.Unix()},
 	}
 }
 
@@ -160,16 +166,16 @@ func TestStandaloneNamesNobody(t *testing.T) {
 	}
 }
 
-// The next datagram already belongs to the new pod, on a connection that stays open too.
+// The next datagram already belongs to the new pod, and the next connection.
 func TestAddressChangesHands(t *testing.T) {
 	d := &directory{}
 	d.enter("127.0.0.2", "old", 1)
-	f := serveTo(t, d, udp(1), Listener{Network: "tcp", Address: "127.0.0.1:0"})
-	gram, stream := f.dialFrom(0, "127.0.0.2"), f.dialFrom(1, "127.0.0.2")
+	f := serveTo(t, d, udp(1), tcp)
+	gram := f.dialFrom(0, "127.0.0.2")
 	for round, pod := range []string{"old", "new"} {
 		d.enter("127.0.0.2", pod, uint64(round+1))
 		f.send(gram, "a:1|c")
-		f.send(stream, "b:1|c\n")
+		f.send(f.dialFrom(1, "127.0.0.2"), "b:1|c\n")
 		f.eventually(pod, func() bool { return f.received() == uint64(2*round+2) })
 		for _, name := range []string{"a", "b"} {
 			if got := f.recorder.sentBy(name); got != "127.0.0.2 "+pod {

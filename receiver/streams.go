@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // acceptGrace is how long a stopping listener still accepts: a client whose connection waits in the
@@ -205,7 +206,7 @@ func (s *streams) admit(conn streamConn) {
 		_ = conn.CloseRead()
 	}
 	c := &connection{turn: turn{all: s.all}, streams: s, worker: s.workerLocked(), conn: member,
-		from: RemoteAddress(conn.RemoteAddr())}
+		from: RemoteAddress(conn.RemoteAddr()), accepted: time.Now()}
 	c.open()
 	s.serving.Go(func() {
 		c.serve()
@@ -251,14 +252,16 @@ func (s *streams) release(conn *connlimit.Member, w *worker) {
 type connection struct {
 	turn
 	*worker
-	streams *streams
-	conn    *connlimit.Member
-	from    netip.Addr
-	raw     syscall.RawConn
-	fd      int
-	read    func(fd uintptr) bool // receive, allocated once
-	ended   bool                  // guarded by turn
-	foreign *foreignError         // why it has ended, if the client speaks another protocol
+	streams  *streams
+	conn     *connlimit.Member
+	from     netip.Addr
+	raw      syscall.RawConn
+	fd       int
+	read     func(fd uintptr) bool // receive, allocated once
+	ended    bool                  // guarded by turn
+	holder   *metric.Pod           // that had the address when the connection sent; nil: none is known
+	accepted time.Time
+	foreign  *foreignError // why it has ended, if the client speaks another protocol
 }
 
 // open makes the connection a source.
@@ -311,7 +314,12 @@ func (c *connection) receive(fd uintptr) (over bool) {
 	}
 	c.in.applier.Online()
 	c.in.setSender(c.from)
-	bad := c.framer.add(n)
+	bad := errChangedHands
+	if c.isHolders() {
+		bad = c.framer.add(n)
+	} else {
+		c.in.account.Count(metric.Identity) // and in nobody's list
+	}
 	c.endBatch()
 	if bad != nil {
 		c.streams.rejections.closed(c.conn.RemoteAddr(), bad)
@@ -321,6 +329,21 @@ func (c *connection) receive(fd uintptr) (over bool) {
 		return true
 	}
 	c.extend()
+	return true
+}
+
+var errChangedHands = errors.New("its address is another pod's now")
+
+// isHolders reports whether the connection is of the pod that has its address now. A connection is one
+// process's: what comes on it once another pod has the address is not that one's, nor if the pod started later.
+func (c *connection) isHolders() bool {
+	if c.in.sender == nil || c.in.sender.Pod == nil || c.in.sender.Pod == c.holder {
+		return true
+	}
+	if c.holder == nil && c.in.sender.Follows(c.accepted) || c.holder != nil && c.holder.UID != c.in.sender.Pod.UID {
+		return false
+	}
+	c.holder = c.in.sender.Pod
 	return true
 }
 
@@ -341,7 +364,9 @@ func (c *connection) end(err error) {
 	c.ended = true
 	c.in.applier.Online()
 	c.in.setSender(c.from)
-	c.framer.end(err == io.EOF && !c.streams.isStopping())
+	if c.isHolders() {
+		c.framer.end(err == io.EOF && !c.streams.isStopping())
+	}
 	c.endBatch()
 }
 

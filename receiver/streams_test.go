@@ -40,6 +40,62 @@ func closedByServer(conn net.Conn) bool {
 	return err == io.EOF || errors.Is(err, syscall.ECONNRESET)
 }
 
+// A connection is of one pod. What comes on it once another pod has the address is not that one's, nor is the line
+// that is half there.
+func TestConnectionsDoNotChangeHands(t *testing.T) {
+	const address = "127.0.0.5"
+	for name, after := range map[string]func(net.Conn) error{
+		"lines": func(c net.Conn) error { _, err := io.WriteString(c, "6|c\nkept:666|c\n"); return err },
+		"end":   func(c net.Conn) error { return c.(*net.TCPConn).CloseWrite() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &directory{}
+			d.enter(address, "former", 1)
+			f := serveTo(t, d, tcp)
+			conn := f.dialFrom(0, address)
+			f.send(conn, "own:1|c\n")
+			f.eventually("the first line", func() bool { return f.recorder.sum("own") == 1 })
+			d.enter(address, "former", 2) // it has changed, but is the same
+			f.send(conn, "own:1|c\nhalf:66")
+			f.eventually("the second line", func() bool { return f.recorder.sum("own") == 2 })
+			d.enter(address, "next", 3)
+			if err := after(conn); err != nil {
+				t.Fatal(err)
+			}
+			if !closedByServer(conn) {
+				t.Error("the connection stays open")
+			}
+			f.send(f.dialFrom(0, address), "own:1|c\n")
+			f.eventually("the next pod's line", func() bool { return f.recorder.sum("own") == 3 })
+			if got := f.recorder.sentBy("own"); got != address+" next" {
+				t.Errorf("sent by %q", got)
+			}
+			if half, kept := f.recorder.sum("half"), f.recorder.sum("kept"); half != 0 || kept != 0 {
+				t.Errorf("the next pod has %d and %d of the former one", half, kept)
+			}
+		})
+	}
+}
+
+// A connection that was opened before the pod of its address began, while nobody had it, is not that pod's.
+func TestConnectionsOfFormerHolders(t *testing.T) {
+	const address = "127.0.0.6"
+	d := &directory{}
+	f := serveTo(t, d, tcp)
+	for name, c := range map[string]struct {
+		created time.Duration // after the connection
+		want    int64
+	}{"later": {time.Hour, 0}, "before": {-time.Hour, 1}} {
+		conn := f.dialFrom(0, address)
+		d.enterCreated(address, "next", 1, time.Now().Add(c.created))
+		f.send(conn, name+":1|c\n")
+		if c.want == 0 && !closedByServer(conn) {
+			t.Errorf("%s: the connection stays open", name)
+		}
+		f.eventually(name, func() bool { return f.recorder.sum(name) == c.want })
+	}
+}
+
 func TestTCPPartialLines(t *testing.T) {
 	f := serve(t, testConfig(tcp))
 	conn := f.dial(0)

@@ -64,8 +64,8 @@ func (p *dataPath) consoleAccess() (console.Access, error) {
 	if err != nil {
 		return nil, err
 	}
-	asks, err := credential.NewAuthenticator(credential.Config{Tokens: true}, accounts, p.log)
-	return consoleAccess{asks}, err
+	p.viewers, err = credential.NewAuthenticator(credential.Config{Tokens: true}, accounts, p.log)
+	return consoleAccess{p.viewers}, err
 }
 
 // consoleAccess implements console.Access.

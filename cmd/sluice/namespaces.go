@@ -183,6 +183,7 @@ func (p *dataPath) endNamespaces(restored time.Time) {
 
 func (p *dataPath) endNamespace(name, uid string, created, restored time.Time) {
 	p.push.EndNamespace(name, uid != "") // before its data: they would be pushed again
+	p.api.EndNamespace(name)
 	before := time.Now()
 	if end := created.Add(time.Second); uid != "" && end.Before(before) { // it is known to the second
 		before = end
@@ -202,6 +203,7 @@ func (p *dataPath) endNamespace(name, uid string, created, restored time.Time) {
 	p.senders.EndNamespace(name)
 	p.pushers.EndNamespace(name)
 	if p.console != nil {
+		p.viewers.EndNamespace(name, uid != "")
 		p.console.EndNamespace(name)
 	}
 	p.cluster.namespaces.set(name, uid)

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-metrics/sluice/internal/operations"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/credential"
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -74,8 +75,9 @@ type dataPath struct {
 	groups      *group.Groups
 	push        *push.Server
 	api         *adapter.Server
-	console     *console.Server // nil: off
-	keda        *keda.Server    // nil: off
+	console     *console.Server           // nil: off
+	viewers     *credential.Authenticator // of the console; nil: it asks nobody who they are
+	keda        *keda.Server              // nil: off
 	kubeconfig  string
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/browser"
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
 	"github.com/sluice-metrics/sluice/e2e/server"
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The console shows a broken autoscaler on top, and why it is broken; and of one that works its
@@ -154,5 +156,54 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 		}
 	case <-time.After(time.Minute):
 		t.Error("the stream goes on without the right")
+	}
+	c.readsNothingOfTheNext(t, func(ns string) int { return open(reader, "/metrics?namespace="+ns).StatusCode })
+}
+
+// readsNothingOfTheNext hands the name of a namespace over. The reader of the former one may read neither the next
+// one's page of the console nor its metrics, though the rights in the former one are cached.
+func (c *cluster) readsNothingOfTheNext(t *testing.T, page func(namespace string) (status int)) {
+	ns, token := c.Namespace(t, "handed"), c.Token(t, "seen", "reader")
+	c.Apply(t, ns, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: [sluice.dev], resources: [samples], verbs: [get]}
+- {apiGroups: [external.metrics.k8s.io], resources: [depth], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
+`)
+	both := func(want int) error {
+		t.Helper()
+		metric, text := asks(t, c.sluice, token, external+"/namespaces/"+ns+"/depth")
+		if shown := page(ns); shown != want || metric != want {
+			return fmt.Errorf("the page is answered %d, the metric %d %s; want %d", shown, metric, text, want)
+		}
+		return nil
+	}
+	push := func(pod string) {
+		t.Helper()
+		from := addressOf(t, c.pod(t, ns, pod, "default"))
+		c.push(t, from, http.MethodPut, "/v1/namespaces/"+ns+"/external/depth", "42", http.StatusOK)
+	}
+	push("former")
+	within(t, func() error { return both(http.StatusOK) })
+	c.deletePod(t, ns, "former")
+	namespaces := c.Kubernetes.CoreV1().Namespaces()
+	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, func() error {
+		_, err := namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
+		return err
+	})
+	push("next")
+	if err := both(http.StatusForbidden); err != nil {
+		t.Error(err)
 	}
 }

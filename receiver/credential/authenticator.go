@@ -111,8 +111,12 @@ func (d *Authenticator) EndNamespace(namespace string, again bool) {
 		return
 	}
 	d.mu.Lock()
-	for _, a := range d.accounts {
+	for key, a := range d.accounts {
 		a.forgetNamespace(namespace)
+		if a.Namespace == namespace {
+			a.ended.Store(true)
+			delete(d.accounts, key)
+		}
 	}
 	d.mu.Unlock()
 	if d.tokens == nil {

@@ -117,6 +117,21 @@ func TestTokensEndWithTheirNamespace(t *testing.T) {
 	})
 }
 
+// A request in flight, whose token was good, can tell that its namespace has ended. A later token has another principal.
+func TestPrincipalsEndWithTheirNamespace(t *testing.T) {
+	c := newCourt()
+	c.users["other"] = metric.Principal{User: "system:serviceaccount:bank:batch", Namespace: "bank", Name: "batch"}
+	d := newDesk(t, c)
+	before, other := mustName(t, d, "good"), mustName(t, d, "other")
+	d.EndNamespace("shop", true)
+	if !before.Ended() || other.Ended() {
+		t.Errorf("ended: %v, another namespace's: %v", before.Ended(), other.Ended())
+	}
+	if after := mustName(t, d, "good"); after.Ended() {
+		t.Error("the principal of a token that was checked since has ended")
+	}
+}
+
 // Rights in a namespace that was deleted are asked about anew, whoever has them: a later namespace of the name has
 // other RoleBindings.
 func TestRightsEndWithTheirNamespace(t *testing.T) {

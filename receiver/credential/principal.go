@@ -27,6 +27,7 @@ type Principal struct {
 
 	asking  singleflight.Group
 	waiting chan struct{} // a slot for each request in flight
+	ended   atomic.Bool   // the namespace of the service account was deleted
 }
 
 // answer is the API server's answer about one right. It is kept after it has expired, to detect a
@@ -35,6 +36,10 @@ type answer struct {
 	granted bool
 	until   time.Time
 }
+
+// Ended reports whether the namespace of the service account was deleted since its token was checked. A token that is
+// checked later has another principal.
+func (a *Principal) Ended() bool { return a.ended.Load() }
 
 // generations makes the generations of all principals distinct.
 var generations atomic.Uint64

@@ -82,7 +82,7 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 		}
 	default:
 		v.sender = r.senderOf(s.Sender)
-		if v.sender.pod != nil && predates(s, v.sender.pod) {
+		if v.sender.pod != nil && predates(s) {
 			v.reject(predatesPod)
 			break
 		}
@@ -91,30 +91,9 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 	d.Object = v.object
 }
 
-const (
-	// clockSlack allows for different clocks: a held sample predates its pod only if it arrived that
-	// much earlier.
-	clockSlack = 2 * time.Second
-	// createdWithin is the precision of a pod's creation time. Where another pod just had the address, a
-	// sample that may have come before the pod does predate it: no pod sends in its first second.
-	createdWithin = time.Second
-)
-
-// predates reports whether a held sample arrived before the pod that has its sender's address now was created,
-// or before its containers started: a pod may wait long for a node, and for an address that another one still
-// has. Such a sample belongs to the previous owner of the address.
-func predates(s *metric.Sample, pod *metric.Pod) bool {
-	if s.Arrived == 0 || pod.Created == 0 {
-		return false
-	}
-	created, started := time.Unix(pod.Created, 0), time.Unix(s.Sender.Started, 0)
-	if s.Sender.Reused {
-		created = created.Add(createdWithin)
-	} else {
-		created, started = created.Add(-clockSlack), started.Add(-clockSlack)
-	}
-	arrived := time.Unix(0, s.Arrived)
-	return arrived.Before(created) || s.Sender.Started != 0 && arrived.Before(started)
+// predates reports whether a held sample arrived before the pod that has its sender's address now.
+func predates(s *metric.Sample) bool {
+	return s.Arrived != 0 && s.Sender.Follows(time.Unix(0, s.Arrived))
 }
 
 // decideClaim decides about a claim, or its absence, in a cluster.

@@ -182,12 +182,54 @@ func (x *Request) ChecksCredentials() bool { return x.server.Authenticator != ni
 // HasAccount reports whether the request's credential names an account.
 func (x *Request) HasAccount() bool { return x.caller.account != nil }
 
-// SenderName identifies the sender by account, otherwise by address.
+// SenderName identifies the sender by account, otherwise by pod or address. The next holder of the name, or of
+// the address, is another sender.
 func (x *Request) SenderName() string {
 	if account := x.caller.account; account != nil {
-		return "account " + account.User
+		return "account " + account.User + " " + account.UID
 	}
-	return x.conn().Remote.String()
+	name := x.conn().Remote.String()
+	if s := x.Sender(); s != nil && s.Pod != nil {
+		name += " " + s.Pod.UID
+	}
+	return name
+}
+
+// checkHolder checks that the connection is of the pod that has its address now: a process that once had the
+// address neither pushes nor reads as the next holder. inFlight: the pod must still have it.
+func (x *Request) checkHolder(inFlight bool) *Fault {
+	if x.caller.account != nil {
+		if x.caller.account.Ended() {
+			return changedHands("the namespace of its token was deleted")
+		}
+		return nil
+	}
+	c := x.conn()
+	s := x.origin.Sender(c.Remote)
+	switch {
+	case s == nil, s.Pod == nil && (c.Holder == "" || !inFlight):
+	case c.Holder == "" && !s.Follows(c.Accepted):
+		c.Holder = s.Pod.UID
+	case c.Holder == "":
+		return changedHands("its address was another pod's when it began")
+	case s.Pod == nil || s.Pod.UID != c.Holder:
+		return changedHands("its address is not that pod's any more which sent the first of it")
+	}
+	return nil
+}
+
+// CheckSender looks the sender up again, and checks that it is the one of before.
+func (x *Request) CheckSender() *Fault {
+	x.origin.Reset()
+	return x.checkHolder(true)
+}
+
+// changedHands makes the fault of a request whose sender has ended. One that began early in the life of the next
+// sender may be sent again.
+func changedHands(why string) *Fault {
+	f := NotYet("the sender ended while the connection was open: %s; send it again", why)
+	f.Close = true
+	return f
 }
 
 // ForgetSender makes the next Sender look it up again.

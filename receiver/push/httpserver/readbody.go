@@ -37,6 +37,9 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 	x.bodyRead = true
 	x.conn().Member.Busy()
 	x.server.account.AddPackets(1, uint64(len(x.wire.B)))
+	if f := x.CheckSender(); f != nil {
+		return nil, f
+	}
 	return x.decode(header.ContentEncoding())
 }
 

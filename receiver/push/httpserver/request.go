@@ -88,6 +88,9 @@ func (x *Request) answer() {
 		if f == nil && !x.caller.known {
 			f = x.checkOrigin()
 		}
+		if f == nil {
+			f = x.checkHolder(false)
+		}
 	}
 	m := x.Method()
 	if f != nil {

@@ -95,7 +95,8 @@ func (l *Listener) Close() (err error) {
 }
 
 func (l *Listener) admit(tcp socket) net.Conn {
-	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr())}
+	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr()),
+		Accepted: time.Now()}
 	member, err := l.Limiter.Enter(c)
 	if err == nil {
 		c.Member = member
@@ -139,7 +140,7 @@ func (l *Listener) AbortSilent() {
 	})
 }
 
-// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended and
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended, Holder and
 // Certificate.
 type Conn struct {
 	net.Conn // tcp, or TLS over it
@@ -152,6 +153,8 @@ type Conn struct {
 	listener *Listener
 	Member   *connlimit.Member
 	Remote   netip.Addr
+	Accepted time.Time
+	Holder   string      // UID of the pod that had Remote at a former request; empty: none is known
 	Ended    bool        // the client has closed its side
 	Linger   atomic.Bool // the client may still be sending when we close
 	closed   atomic.Bool

@@ -28,6 +28,9 @@ func (h *Handler) groupOf(x *httpserver.Request, to *groupPush, verb metric.Verb
 		case <-tick.C:
 		}
 		x.ForgetSender()
+		if f := x.CheckSender(); f != nil {
+			return f
+		}
 		if f = h.tryGroup(x, to, verb); f == nil || !f.Waits() {
 			return f
 		}
