@@ -29,8 +29,7 @@ type replication struct {
 	epoch   *replica.Epoch // restored with the table
 	replica *replica.Replica
 	// reconciled reports whether the table has nothing of namespaces that ended.
-	reconciled  func() bool
-	replicaMade time.Time
+	reconciled func() bool
 	// These two belong to the flush goroutine: whether flushes are published, and whether one is in progress.
 	published, flushing bool
 	shadows             *shadowList
@@ -90,7 +89,6 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	if r.bus == nil {
 		return nil
 	}
-	r.replicaMade = time.Now()
 	r.reconciled = func() bool { return p.cluster.view == nil || p.cluster.reconciled.Load() }
 	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
@@ -146,15 +144,13 @@ type replicaSync struct {
 // Name implements push.Replicas.
 func (r replicaSync) Name() string { return r.name }
 
-// publishAfter bounds the time in which a restored table isn't published because the cluster is not read.
-const publishAfter = 30 * time.Second
-
 // publishes reports whether the table has only what its namespaces have: others would serve what a namespace
-// had that was deleted meanwhile. The flush goroutine calls it. All of a flush has the same answer.
+// had that was deleted meanwhile. Until the cluster was read, that is unknown, and others see this replica as one
+// that is away. The flush goroutine calls it. All of a flush has the same answer.
 func (r *replication) publishes() bool {
 	if !r.flushing {
 		r.flushing = true
-		r.published = r.published || r.reconciled() || time.Since(r.replicaMade) >= publishAfter
+		r.published = r.published || r.reconciled()
 	}
 	return r.published
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
@@ -216,6 +217,34 @@ func TestNoReplicas(t *testing.T) {
 			t.Errorf("there is a stage %s", s.name)
 		}
 	}
+}
+
+// A replica that has not read the cluster does not publish what it restored, however long that takes: what a
+// namespace had that was deleted meanwhile is not for others.
+func TestNothingUnreadIsPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := false
+		r := replication{reconciled: func() bool { return read }}
+		flush := func() bool {
+			defer func() { r.flushing = false }()
+			return r.publishes()
+		}
+		for range 3 {
+			if flush() {
+				t.Error("published before the cluster is read")
+			}
+			time.Sleep(time.Hour)
+		}
+		r.publishes()
+		read = true
+		if r.publishes() {
+			t.Error("half a flush is published")
+		}
+		r.flushing = false
+		if !flush() {
+			t.Error("not published once the cluster is read")
+		}
+	})
 }
 
 func TestReplicaPortInUse(t *testing.T) {
