@@ -47,9 +47,9 @@ type Certificates struct {
 	content [3][]byte
 	current *credentials
 
-	expires              atomic.Int64 // Unix seconds
-	refused              atomic.Uint64
-	refusals, complaints ratelog.Limiter
+	expires                   atomic.Int64 // Unix seconds
+	refused                   atomic.Uint64
+	refusals, faults, expired ratelog.Limiter
 }
 
 // credentials are the parsed files.
@@ -61,7 +61,7 @@ type credentials struct {
 // New reads the files.
 func New(cfg Config, log *slog.Logger) (*Certificates, error) {
 	c := &Certificates{cfg: cfg, files: [3]string{cfg.CertFile, cfg.KeyFile, cfg.CAFile}, log: log}
-	c.refusals.Interval, c.complaints.Interval = logInterval, logInterval
+	c.refusals.Interval, c.faults.Interval, c.expired.Interval = logInterval, logInterval, logInterval
 	return c, c.load()
 }
 
@@ -114,18 +114,18 @@ func (c *Certificates) latest() *credentials {
 	if now.Sub(c.read) >= RereadAfter {
 		c.read = now
 		if err := c.load(); err != nil {
-			c.complain("cannot reload the certificate of the connections "+c.cfg.Which, "error", err)
+			c.complain(&c.faults, "cannot reload the certificate of the connections "+c.cfg.Which, "error", err)
 		}
 	}
 	if end := c.current.pair.Leaf.NotAfter; now.After(end) {
-		c.complain("the certificate of the connections "+c.cfg.Which+" has expired, so the other end refuses it",
+		c.complain(&c.expired, "the certificate of the connections "+c.cfg.Which+" has expired, so the other end refuses it",
 			"expired", end, "file", c.files[0])
 	}
 	return c.current
 }
 
-func (c *Certificates) complain(message string, args ...any) {
-	if suppressed, ok := c.complaints.Allow(); ok {
+func (c *Certificates) complain(limit *ratelog.Limiter, message string, args ...any) {
+	if suppressed, ok := limit.Allow(); ok {
 		c.log.Error(message, append(args, "suppressed", suppressed)...)
 	}
 }

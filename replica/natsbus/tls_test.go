@@ -114,11 +114,18 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 }
 
 // A scrape reads the files again: there may be no handshake for months, and an alert looks at the
-// date.
+// date. What is wrong with the files at a moment, as while they are replaced, doesn't keep that from the log.
 func TestExpiryFollowsTheFile(t *testing.T) {
 	t.Parallel()
 	cfg := peers(t, 1, testauthority.New(t))[0]
 	a := open(t, cfg)
+	if err := os.WriteFile(cfg.KeyFile, []byte("half of a key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(mutualtls.RereadAfter)
+	if gauge(t, a, expiresDesc); !a.logs("cannot reload") {
+		t.Errorf("the log does not say that: %s", a.log)
+	}
 	replace(t, testauthority.New(t), cfg, testauthority.Leaf{Host: host, Ended: true})
 	time.Sleep(mutualtls.RereadAfter)
 	if left := time.Until(time.Unix(int64(gauge(t, a, expiresDesc)), 0)); left > 0 {
