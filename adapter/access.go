@@ -133,7 +133,7 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 		return access{}, fmt.Errorf("delegate authentication: %w", err)
 	}
 	a.authenticator = quietAuthenticator{asked, logger}
-	rights, err := newRights(reviews, decisionTTL)
+	rights, err := newRights(reviews)
 	if err != nil {
 		return access{}, err
 	}
@@ -159,9 +159,9 @@ type rights struct {
 	ended map[string]time.Time // until when namespaces are not looked up in the cache
 }
 
-func newRights(reviews kubernetes.Interface, ttl time.Duration) (*rights, error) {
-	r := &rights{keep: ttl + decisionTimeout, ended: map[string]time.Time{}}
-	for to, ttl := range map[*authorizer.Authorizer]time.Duration{&r.cached: ttl, &r.uncached: 0} {
+func newRights(reviews kubernetes.Interface) (*rights, error) {
+	r := &rights{keep: decisionTTL + decisionTimeout, ended: map[string]time.Time{}}
+	for to, ttl := range map[*authorizer.Authorizer]time.Duration{&r.cached: decisionTTL, &r.uncached: 0} {
 		var err error
 		*to, err = authorizerfactory.DelegatingAuthorizerConfig{
 			SubjectAccessReviewClient: reviews.AuthorizationV1(),
