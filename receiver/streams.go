@@ -86,7 +86,7 @@ func (a *acceptor) Close() error                           { return errors.Join(
 
 // acceptNow accepts a connection that waits, if there is one; else the error is EAGAIN.
 func acceptNow(fd uintptr) (streamConn, error) {
-	accepted, _, err := unix.Accept(int(fd))
+	accepted, peer, err := unix.Accept(int(fd))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,29 @@ func acceptNow(fd uintptr) (streamConn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if tcp, ok := conn.(*net.TCPConn); ok && conn.RemoteAddr() == nil {
+		return resetConn{tcp, tcpAddress(peer)}, nil
+	}
 	return conn.(streamConn), nil
+}
+
+// resetConn is a connection that its peer has reset before it was accepted. What the peer sent can still be
+// read, but of its address only accept knows.
+type resetConn struct {
+	*net.TCPConn
+	peer *net.TCPAddr
+}
+
+func (c resetConn) RemoteAddr() net.Addr { return c.peer }
+
+func tcpAddress(peer unix.Sockaddr) *net.TCPAddr {
+	switch p := peer.(type) {
+	case *unix.SockaddrInet4:
+		return &net.TCPAddr{IP: p.Addr[:], Port: p.Port}
+	case *unix.SockaddrInet6:
+		return &net.TCPAddr{IP: p.Addr[:], Port: p.Port}
+	}
+	return &net.TCPAddr{}
 }
 
 type streamConn interface {

@@ -372,6 +372,30 @@ func TestAcceptedWhileStopping(t *testing.T) {
 	}
 }
 
+// A client may reset its connection before it is accepted: then the kernel no longer names the peer. What the
+// client sent counts, under its address, and the next connection is served.
+func TestResetBeforeAccepted(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		t.Run(address, func(t *testing.T) {
+			f := bind(t, testConfig(Listener{Network: "tcp", Address: address}))
+			var conn net.Conn
+			for _, says := range []string{"a:1|c\n", "GET / HTTP/1.1\r\n\r\n"} {
+				conn = f.dial(0)
+				f.send(conn, says)
+				f.awaitDelivered(conn)
+				_ = conn.(*net.TCPConn).SetLinger(0) // Close resets
+				_ = conn.Close()
+			}
+			f.run()
+			f.send(f.dial(0), "b:1|c\n")
+			f.eventually("all", func() bool {
+				return f.recorder.sum("a") == 1 && f.recorder.sum("b") == 1 &&
+					strings.Contains(f.log.String(), "peer="+conn.LocalAddr().String())
+			})
+		})
+	}
+}
+
 // A stop does not wait for a peer that goes on writing.
 func TestStopGivesUpOnBusyStreams(t *testing.T) {
 	config := testConfig(tcp)
