@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"internal/suggest":                 {}, // it knows words only
 	"aggregate/rule":                   {"metric", "internal/suggest"},
 	"aggregate/rule/ruletest":          {}, // of tests
-	"adapter/autoscaler":               {"adapter/inspect", "metric"},
+	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"adapter/policy":                   {"metric"},
 	"adapter/console":                  {"internal/config", "internal/connlimit", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog"},
@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
-	"adapter":                          {"adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
+	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "internal/config", "adapter/inspect", "metric"},
 	"adapter/valuelist":                {"metric"},

@@ -1,13 +1,18 @@
 package adapter
 
 import (
+	"errors"
 	"iter"
+	"net/http"
 	"strings"
+	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -34,6 +39,8 @@ type Targets interface {
 	// pods.
 	TargetPods(namespace, kind, name string) (all iter.Seq[metric.Object],
 		ready iter.Seq2[metric.Object, metric.Workload], n int)
+	// PodStates returns the same pods, sorted by name.
+	PodStates(namespace, kind, name string) []inspect.TargetPod
 }
 
 // Reading is what an autoscaler gets of one metric.
@@ -188,6 +195,57 @@ func (r *AutoscalerReader) targetPods(a *inspect.Autoscaler, targets Targets, qu
 		query.ReadyPods = func() (iter.Seq2[metric.Object, metric.Workload], int) { return ready, live }
 	}
 	return r.storage.source.Objects(query)
+}
+
+// Facts returns what explain can be told without the rights of a person: the pods of an autoscaler's target, and
+// the answers to the metrics that Sluice is asked for.
+func (r *AutoscalerReader) Facts(a *inspect.Autoscaler, targets Targets) *explain.Facts {
+	f := &explain.Facts{Now: time.Now(), Autoscaler: *a, Pods: targets.PodStates(a.Namespace, a.TargetKind, a.TargetName),
+		Readings: make([]explain.Reading, len(a.Metrics))}
+	if n := int32(len(f.Pods)); a.CurrentReplicas == 0 && n > 0 { // the controller has not written the status yet
+		f.Scale = &explain.Scale{SpecReplicas: n, StatusReplicas: n}
+	}
+	for i := range a.Metrics {
+		if a.Metrics[i].Asked {
+			f.Readings[i] = r.reading(a, &a.Metrics[i], targets)
+		}
+	}
+	return f
+}
+
+func (r *AutoscalerReader) reading(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, targets Targets) explain.Reading {
+	reading := explain.Reading{Asked: true}
+	_, err := r.Each(a, m, targets, func(p *metric.Point) { reading.Values = append(reading.Values, factOf(p)) })
+	if err != nil {
+		return explain.Reading{Asked: true, Code: statusOf(err), Fault: err.Error()}
+	}
+	return reading
+}
+
+func factOf(p *metric.Point) explain.Value {
+	v := explain.Value{Object: p.Object.Name, Text: Quantity(p.Value), Time: p.Time, Pods: p.Pods}
+	if p.Object.External() {
+		if v.Object = explain.NoLabels; p.Labels.Len() > 0 {
+			v.Object = strings.TrimSuffix(strings.TrimPrefix(p.Labels.String(), "{"), "}")
+		}
+	}
+	if q, err := resource.ParseQuantity(v.Text); err == nil {
+		v.Milli = q.MilliValue()
+	}
+	return v
+}
+
+// statusOf is the HTTP status with which the metrics APIs answer an error.
+func statusOf(err error) int {
+	switch {
+	case errors.Is(err, metric.ErrInvalidQuery):
+		return http.StatusBadRequest
+	case errors.Is(err, metric.ErrForbidden):
+		return http.StatusForbidden
+	case errors.Is(err, metric.ErrNotReady):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusNotFound
 }
 
 // Quantity returns a number as Kubernetes writes it ("1500m").

@@ -29,6 +29,17 @@ func (c targetsOf) TargetPods(namespace, kind, name string) (iter.Seq[metric.Obj
 	}, ready, n
 }
 
+func (c targetsOf) PodStates(string, string, string) []inspect.TargetPod { return nil }
+
+// A metric that a policy denies isn't taken for one that was never pushed.
+func TestStatusOfDenial(t *testing.T) {
+	for is, want := range map[error]int{metric.ErrForbidden: 403, metric.ErrNotReady: 503, metric.ErrInvalidQuery: 400, metric.ErrNotFound: 404} {
+		if got := statusOf(&metric.QueryError{Is: is}); got != want {
+			t.Errorf("%v: %d, want %d", is, got, want)
+		}
+	}
+}
+
 // An autoscaler's metric reads as the API answers.
 func TestAutoscalerReadsAsTheAPIAnswers(t *testing.T) {
 	cluster := newTown()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -18,7 +19,7 @@ type answer struct {
 	value          metric.Number // mean of Pods metrics, else the sum
 	values, pods   int
 	rejected       bool // a limit rejects series
-	held           Held
+	held           explain.Held
 	heldAt         time.Time // when held was found out
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -18,7 +19,7 @@ func TestHeldBack(t *testing.T) {
 	s := newTown(hpa("web", pods("busy"), external("queue", ""), pods("gone")))
 	s.values["queue"] = Reading{Sum: metric.Int(6), Values: 1}
 	s.values["busy"] = Reading{Sum: metric.Int(6), Values: 3, Pods: 3}
-	s.held = []Held{{Why: "2 of 5 pods without a value", Without: []inspect.PodWithout{{Name: "web-4", Why: "was rejected", Refused: true}}}, {}, {}}
+	s.held = []explain.Held{{Why: "2 of 5 pods without a value", Without: []inspect.PodWithout{{Name: "web-4", Why: "was rejected", Refused: true}}}, {}, {}}
 	s.round(time.Now())
 	if s.heldAsked != nil || s.Autoscalers("")[0].Fault() != "metric gone is missing: "+s.Autoscalers("")[0].Metrics[2].Why {
 		t.Errorf("asked about %+v although all pods have a value", s.heldAsked)
@@ -60,7 +61,7 @@ func TestRoundsAskAboutSomeHeldAutoscalers(t *testing.T) {
 		s.documents = append(s.documents, hpa(fmt.Sprint("web-", i), pods("busy")))
 	}
 	s.values["busy"] = Reading{Sum: metric.Int(6), Values: 1, Pods: 1500}
-	s.held = []Held{{Why: "1499 of 1500 pods without a value"}}
+	s.held = []explain.Held{{Why: "1499 of 1500 pods without a value"}}
 	began := time.Now()
 	held := func() (n int) {
 		for _, one := range s.Autoscalers("") {
@@ -84,7 +85,7 @@ func TestRoundsAskAboutSomeHeldAutoscalers(t *testing.T) {
 func TestHeldBackByRejectedSeries(t *testing.T) {
 	s := newTown(hpa("web", pods("busy")))
 	s.values["busy"] = Reading{Sum: metric.Int(6), Values: 3, Pods: 3, Rejected: true}
-	s.held = []Held{{Why: "the value of 1 of 3 pods is incomplete"}}
+	s.held = []explain.Held{{Why: "the value of 1 of 3 pods is incomplete"}}
 	s.round(time.Now())
 	if got := s.Autoscalers("")[0].Fault(); got != "metric busy is held back: the value of 1 of 3 pods is incomplete" {
 		t.Errorf("%q", got)
@@ -101,12 +102,12 @@ func TestBeingHeldBackIsToldOnceAndAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTown(hpa("web", pods("busy")), hpa("web-too", pods("busy")))
 		s.values["busy"] = Reading{Sum: metric.Int(6), Values: 3, Pods: 5}
-		s.held = []Held{{Why: "2 of 5 pods without a value (web-4 was rejected)"}}
+		s.held = []explain.Held{{Why: "2 of 5 pods without a value (web-4 was rejected)"}}
 		if s.passes(grace); len(s.events) != 0 {
 			t.Fatalf("told during the grace period: %q", s.events)
 		}
 		s.passes(time.Minute)
-		s.held = []Held{{Why: "1 of 5 pods without a value (web-4 was rejected)"}}
+		s.held = []explain.Held{{Why: "1 of 5 pods without a value (web-4 was rejected)"}}
 		s.values["busy"] = Reading{Sum: metric.Int(8), Values: 4, Pods: 5}
 		s.passes(time.Hour)
 		want := []string{`web true MetricHeldBack: Pods metric "busy" holds the autoscaler back: 2 of 5 pods without a value (web-4 was rejected). More: sluice explain hpa/web -n shop`,
@@ -131,7 +132,7 @@ func TestALostMetricIsNoLongerHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTown(hpa("web", pods("busy")))
 		s.values["busy"] = Reading{Sum: metric.Int(6), Values: 3, Pods: 5}
-		s.held = []Held{{Why: "2 of 5 pods without a value"}}
+		s.held = []explain.Held{{Why: "2 of 5 pods without a value"}}
 		s.passes(time.Minute)
 		delete(s.values, "busy")
 		s.passes(time.Minute)

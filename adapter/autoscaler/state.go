@@ -82,14 +82,6 @@ const (
 	heldReads = 15_000
 )
 
-// Held is what pods without a value, or with rejected series, do at one metric of an autoscaler.
-type Held struct {
-	// Why says that they change, or may change, what the controller decides; empty: they don't.
-	Why string
-	// Without are some of them.
-	Without []inspect.PodWithout
-}
-
 // hold finds out at which metrics pods without a value, or with rejected series, hold an autoscaler back,
 // and adds that to its answers. It asks only where there are such pods, and seldom. left is what is left of heldReads.
 func (w *Watcher) hold(document *inspect.Autoscaler, answers []answer, reader Reader, now time.Time, left *int) {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -52,7 +53,7 @@ type Reader interface {
 	Read(*inspect.Autoscaler, *inspect.AutoscalerMetric) (Reading, error)
 	// HeldBack says for each metric what pods without a value, or with rejected series, do. Asked is set in
 	// the document.
-	HeldBack(*inspect.Autoscaler) []Held
+	HeldBack(*inspect.Autoscaler) []explain.Held
 }
 
 // Reading is what an autoscaler gets of one metric.

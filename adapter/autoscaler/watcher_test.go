@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -29,7 +30,7 @@ type town struct {
 	events    []string
 	log       strings.Builder
 	notReady  bool
-	held      []Held
+	held      []explain.Held
 	heldAsked *inspect.Autoscaler // the last question of HeldBack
 	heldCalls int
 }
@@ -73,7 +74,7 @@ func (t *town) Read(_ *inspect.Autoscaler, m *inspect.AutoscalerMetric) (Reading
 	return r, nil
 }
 
-func (t *town) HeldBack(a *inspect.Autoscaler) []Held {
+func (t *town) HeldBack(a *inspect.Autoscaler) []explain.Held {
 	t.heldAsked = a
 	t.heldCalls++
 	return t.held
@@ -304,7 +305,7 @@ func TestMetricsOfAutoscalers(t *testing.T) {
 		inspect.AutoscalerMetric{Source: "Resource", Name: "cpu"}, external("External q {queue=b}", "")))
 	s.values["here"] = Reading{Sum: metric.Int(3), Values: 2, Pods: 2}
 	s.values["slow"] = Reading{Sum: metric.Int(3), Values: 2, Pods: 3}
-	s.held = []Held{{}, {Why: "1 of 3 pods without a value"}}
+	s.held = []explain.Held{{}, {Why: "1 of 3 pods without a value"}}
 	s.values["q"] = Reading{Sum: metric.Int(5), Values: 1}
 	s.round(time.Now())
 	want := `

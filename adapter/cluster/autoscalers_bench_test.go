@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter"
 	watcher "github.com/sluice-metrics/sluice/adapter/autoscaler"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/answer"
@@ -139,6 +140,6 @@ func (r benchReader) Read(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (w
 	return watcher.Reading{Sum: reading.Sum, Values: reading.Values, Pods: reading.Pods}, err
 }
 
-func (r benchReader) HeldBack(a *inspect.Autoscaler) []watcher.Held {
-	return make([]watcher.Held, len(a.Metrics)) // cmd/sluice reads the values again where pods lack one
+func (r benchReader) HeldBack(a *inspect.Autoscaler) []explain.Held {
+	return make([]explain.Held, len(a.Metrics)) // cmd/sluice reads the values again where pods lack one
 }

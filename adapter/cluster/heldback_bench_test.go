@@ -5,13 +5,10 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/metric"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 )
 
 // BenchmarkHeldBack is what is added to a round if a tenth of the pods of every autoscaler has no
@@ -46,25 +43,16 @@ func BenchmarkHeldBack(b *testing.B) {
 	}
 }
 
-// factsFor reads what cmd/sluice reads for explain.HeldBack, and leaves some pods without a value.
+// factsFor is AutoscalerReader.Facts with a decision to take, and leaves some pods without a value.
 func factsFor(a *inspect.Autoscaler, r *adapter.AutoscalerReader, targets *Targets, without int) *explain.Facts {
-	f := &explain.Facts{Now: time.Now(), Autoscaler: *a, Readings: make([]explain.Reading, len(a.Metrics))}
-	for _, one := range targets.PodStates(a.Namespace, a.TargetKind, a.TargetName) {
-		f.Pods = append(f.Pods, explain.Pod{Name: one.Name, Phase: "Running", Ready: true})
+	asked := *a
+	asked.MaxReplicas, asked.Metrics = 10_000, slices.Clone(a.Metrics)
+	for i := range asked.Metrics {
+		m := &asked.Metrics[i]
+		m.Asked, m.TargetType, m.Target = true, "AverageValue", "10"
 	}
-	f.Scale = &explain.Scale{SpecReplicas: int32(len(f.Pods)), StatusReplicas: int32(len(f.Pods))}
-	f.Autoscaler.MaxReplicas = 10_000
-	f.Autoscaler.Metrics = slices.Clone(a.Metrics)
-	for i := range a.Metrics {
-		f.Autoscaler.Metrics[i].TargetType, f.Autoscaler.Metrics[i].Target = "AverageValue", "10"
-		f.Readings[i].Asked = true
-		_, _ = r.Each(a, &a.Metrics[i], targets, func(one *metric.Point) {
-			value := explain.Value{Object: one.Object.Name, Text: adapter.Quantity(one.Value), Time: one.Time}
-			if q, err := quantity.ParseQuantity(value.Text); err == nil {
-				value.Milli = q.MilliValue()
-			}
-			f.Readings[i].Values = append(f.Readings[i].Values, value)
-		})
+	f := r.Facts(&asked, targets)
+	for i := range f.Readings {
 		f.Readings[i].Values = f.Readings[i].Values[without:]
 	}
 	return f

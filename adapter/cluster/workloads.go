@@ -165,22 +165,18 @@ func (t *Targets) podsOf(namespace, kind, name string) []*pod {
 	return grouped[target{kind, name}]
 }
 
-// PodState is a live pod, as far as the view keeps it.
-type PodState struct {
-	Name              string
-	Ready             bool
-	Pending, Deleting bool
-	Created           time.Time
-}
-
 // PodStates returns the pods of TargetPods, sorted by name.
-func (t *Targets) PodStates(namespace, kind, name string) []PodState {
+func (t *Targets) PodStates(namespace, kind, name string) []inspect.TargetPod {
 	pods := t.podsOf(namespace, kind, name)
-	all := make([]PodState, len(pods))
-	for i, one := range pods {
-		all[i] = PodState{one.Name, one.ready, one.pending, one.deleting, time.Unix(one.Created, 0)}
+	all := make([]inspect.TargetPod, len(pods))
+	for i, pod := range pods {
+		all[i] = inspect.TargetPod{Name: pod.Name, Phase: "Running", Ready: pod.ready, Deleting: pod.deleting,
+			Started: time.Unix(pod.Created, 0)}
+		if pod.pending {
+			all[i].Phase = "Pending"
+		}
 	}
-	slices.SortFunc(all, func(a, b PodState) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b inspect.TargetPod) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 

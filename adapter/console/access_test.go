@@ -39,7 +39,7 @@ func (f *fakeAccess) May(_ context.Context, who *metric.Principal, r metric.Righ
 // guarded is a console that isn't on loopback, without its listener.
 func guarded(access Access) *Server {
 	s := &Server{parts: Parts{Source: shop(), Access: access, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Health: func() Health { return Health{} },
-		Target: nil, Try: func([]byte, string) []Outcome { return nil }}, ended: make(chan struct{})}
+		Facts: nil, Try: func([]byte, string) []Outcome { return nil }}, ended: make(chan struct{})}
 	s.history = newHistory(s.parts.Source, nil)
 	return s
 }

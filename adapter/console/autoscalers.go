@@ -36,7 +36,7 @@ type autoscalerRow struct {
 }
 
 func (s *Server) autoscalers(_ context.Context, r *request) (any, error) {
-	c := &autoscalersContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Target != nil, PushUDP: s.parts.PushUDP,
+	c := &autoscalersContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Facts != nil, PushUDP: s.parts.PushUDP,
 		Filter: r.query.Get("filter")}
 	if !c.Cluster {
 		return c, nil
@@ -247,20 +247,16 @@ func resourceOf(m *inspect.AutoscalerMetric) string {
 // facts gathers what this process knows of an autoscaler, and the controller's last questions for its
 // metrics. It has no rights of a person, and asks the API server nothing.
 func (s *Server) facts(a *inspect.Autoscaler, r *request) (f *explain.Facts, asked []Use) {
-	f = &explain.Facts{Now: r.now, Autoscaler: *a, Sets: make([][]inspect.Series, len(a.Metrics)), Unknown: []string{
-		fmt.Sprintf("the registration of the metrics APIs, the controller's rights and the target's selector: "+
-			"sluice explain -n %s hpa/%s reads them", a.Namespace, a.Name),
-	}}
-	if s.parts.Target != nil {
-		target := s.parts.Target(a)
-		f.Pods, f.Readings, asked = target.Pods, target.Readings, target.Asked
+	f = &explain.Facts{Autoscaler: *a}
+	if s.parts.Facts != nil {
+		f, asked = s.parts.Facts(a)
 		for _, one := range asked {
 			f.Asked = append(f.Asked, one.At)
 		}
-		if n := int32(len(f.Pods)); a.CurrentReplicas == 0 && n > 0 { // the controller has not written the status yet
-			f.Scale = &explain.Scale{SpecReplicas: n, StatusReplicas: n}
-		}
 	}
+	f.Now, f.Sets = r.now, make([][]inspect.Series, len(a.Metrics))
+	f.Unknown = append(f.Unknown, fmt.Sprintf("the registration of the metrics APIs, the controller's rights and the target's "+
+		"selector: sluice explain -n %s hpa/%s reads them", a.Namespace, a.Name))
 	of := a.Namespace
 	if r.wide {
 		of = ""

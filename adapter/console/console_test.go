@@ -134,8 +134,8 @@ func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 			return []Outcome{{Line: string(lines), Reason: "applied", Why: "yes", Metric: string(lines), Kind: "counter", Value: string(lines), Of: string(lines),
 				Labels: []metric.Label{{Key: string(lines), Value: string(lines)}}, Stats: []string{string(lines)}}}
 		},
-		Target: func(a *inspect.Autoscaler) Target {
-			t := Target{Pods: []explain.Pod{{Name: "api-1", Phase: "Running", Ready: true}, {Name: hostile[0], Phase: "Running"}}, Readings: make([]explain.Reading, len(a.Metrics))}
+		Facts: func(a *inspect.Autoscaler) (*explain.Facts, []Use) {
+			t := &explain.Facts{Autoscaler: *a, Pods: []inspect.TargetPod{{Name: "api-1", Phase: "Running", Ready: true}, {Name: hostile[0], Phase: "Running"}}, Readings: make([]explain.Reading, len(a.Metrics))}
 			for i, m := range a.Metrics {
 				t.Readings[i] = explain.Reading{Asked: true}
 				if m.Missing {
@@ -144,7 +144,7 @@ func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 					t.Readings[i].Values = []explain.Value{{Object: "api-1", Milli: 12000, Text: "12", Time: time.Now()}}
 				}
 			}
-			return t
+			return t, nil
 		},
 		Begin: func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
 			return func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) { return 12, true }
@@ -314,9 +314,9 @@ func TestPageOfAnAutoscalerWhoseControllerIsNotHeard(t *testing.T) {
 	f.autoscalers[0].Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "FailedGetPodsMetric", Message: "no known versions"}}
 	at := time.Now().Add(-2 * time.Second)
 	s := running(t, f, func(p *Parts) {
-		p.Target = func(a *inspect.Autoscaler) Target {
-			return Target{Pods: []explain.Pod{{Name: "api-1", Phase: "Running", Ready: true}}, Asked: []Use{{At: at, Code: 200}},
-				Readings: []explain.Reading{{Asked: true, Values: []explain.Value{{Object: "api-1", Milli: 10_000, Text: "10"}}}}}
+		p.Facts = func(a *inspect.Autoscaler) (*explain.Facts, []Use) {
+			return &explain.Facts{Autoscaler: *a, Pods: []inspect.TargetPod{{Name: "api-1", Phase: "Running", Ready: true}},
+				Readings: []explain.Reading{{Asked: true, Values: []explain.Value{{Object: "api-1", Milli: 10_000, Text: "10"}}}}}, []Use{{At: at, Code: 200}}
 		}
 	})
 	if _, body := get(t, s, "/autoscaler?namespace=shop&name=api"); !containsAll(body, []string{"the status is of a former moment", "= <b>1</b> replica<"}) {
@@ -346,11 +346,10 @@ func TestThePageOfAnAutoscalerShowsNudges(t *testing.T) {
 func TestPagesSayWhoAsked(t *testing.T) {
 	use := Use{At: time.Now().Add(-3 * time.Second), Code: 404}
 	s := running(t, shop(), func(p *Parts) {
-		target := p.Target
-		p.Target = func(a *inspect.Autoscaler) Target {
-			one := target(a)
-			one.Asked = []Use{use}
-			return one
+		facts := p.Facts
+		p.Facts = func(a *inspect.Autoscaler) (*explain.Facts, []Use) {
+			f, _ := facts(a)
+			return f, []Use{use}
 		}
 		p.Groups = func() []GroupUse {
 			return []GroupUse{{Group: "custom.metrics.k8s.io", Last: use, Succeeded: time.Now().Add(-time.Hour)}, {Group: "external.metrics.k8s.io"}}
@@ -408,7 +407,7 @@ func TestLimitsAreShown(t *testing.T) {
 	if _, body := get(t, s, "/limits"); strings.Count(body, `<th scope="row"`) != pageSize+2 || !strings.Contains(body, "sluice list limits -A") {
 		t.Errorf("of many limits %d rows", strings.Count(body, `<th scope="row"`))
 	}
-	alone := running(t, &fakeSource{}, full, func(p *Parts) { p.Target, p.Begin = nil, nil })
+	alone := running(t, &fakeSource{}, full, func(p *Parts) { p.Facts, p.Begin = nil, nil })
 	if _, body := get(t, alone, "/limits"); !strings.Contains(body, "have no limits of their own") || !strings.Contains(body, "max-series") {
 		t.Errorf("standalone:\n%s", body)
 	}
@@ -445,7 +444,7 @@ func TestEmptyPagesSayWhatToPush(t *testing.T) {
 			t.Errorf("%s lacks %q", path, want)
 		}
 	}
-	alone := running(t, &fakeSource{}, func(p *Parts) { p.Target, p.Begin = nil, nil })
+	alone := running(t, &fakeSource{}, func(p *Parts) { p.Facts, p.Begin = nil, nil })
 	if resp, _ := get(t, alone, "/"); resp.Header.Get("Location") != "/metrics" {
 		t.Errorf("standalone, the first page is %q", resp.Header.Get("Location"))
 	}

@@ -56,7 +56,7 @@ func barOf(used, most int64) useBar {
 }
 
 func (s *Server) limits(_ context.Context, r *request) (any, error) {
-	c := &limitsContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Target != nil}
+	c := &limitsContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Facts != nil}
 	page := r.source.Limits(inspect.Query{Namespace: c.Namespace, Most: pageSize + 1, Fullest: true})
 	if c.More = len(page.Items) > pageSize; c.More {
 		page.Items = page.Items[:pageSize]
@@ -158,7 +158,7 @@ const (
 )
 
 func (s *Server) rules(_ context.Context, r *request) (any, error) {
-	c := &rulesContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Target != nil}
+	c := &rulesContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Facts != nil}
 	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
 	var err error
 	if q.After, err = r.keyOf("rules"); err != nil {

@@ -102,7 +102,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		first := "autoscalers"
-		if s.parts.Target == nil {
+		if s.parts.Facts == nil {
 			first = "metrics"
 		}
 		http.Redirect(w, r, "/"+first, http.StatusFound)
@@ -124,7 +124,7 @@ var templates = sync.OnceValue(func() *template.Template {
 
 // serve answers a request for a page.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
-	layout := shown{Title: p.title, Path: p.path, Nav: navigation, Cluster: s.parts.Target != nil}
+	layout := shown{Title: p.title, Path: p.path, Nav: navigation, Cluster: s.parts.Facts != nil}
 	status := http.StatusOK
 	content, _, err := s.render(r.Context(), credentialOf(r), r.URL.Query(), p)
 	switch refused := new(refusal); {

@@ -20,9 +20,9 @@ type Parts struct {
 	// Past returns the values of a metric's series in the seconds before now, the oldest first; NaN: unknown.
 	// Nil: there are none.
 	Past func(namespace, resource, name string) []Past
-	// Target returns what a cluster knows of an autoscaler's target, and its metrics as they are
-	// answered. Nil: there is no cluster.
-	Target func(*inspect.Autoscaler) Target
+	// Facts returns what the cluster view has of an autoscaler, with its metrics as they are answered, and the
+	// last questions of the autoscalers' controller to this process, by metric. Nil: there is no cluster.
+	Facts func(*inspect.Autoscaler) (*explain.Facts, []Use)
 	// Begin returns a reader of autoscalers' metrics for a short time: the mean of pods, or the sum
 	// of series. Nil: there is no cluster.
 	Begin func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (value float64, ok bool)
@@ -57,14 +57,6 @@ type Access interface {
 	Who(ctx context.Context, from netip.Prefix, token string) (*metric.Principal, error)
 	// May reports whether a principal has a right.
 	May(context.Context, *metric.Principal, metric.Right) (bool, error)
-}
-
-// Target is the part of an autoscaler's facts that the cluster view has.
-type Target struct {
-	Pods     []explain.Pod // nil: unknown
-	Readings []explain.Reading
-	// Asked are the last questions of the autoscalers' controller to this process, by metric.
-	Asked []Use
 }
 
 // Use is the last request of a kind.

@@ -65,7 +65,7 @@ func TestAnEmptyPageOfRules(t *testing.T) {
 	if _, body := get(t, s, "/rules"); !containsAll(body, []string{"docs/rules.md", "docs/policy.md", "No rules", "No policies"}) {
 		t.Errorf("%s", body)
 	}
-	alone := running(t, &fakeSource{}, func(p *Parts) { p.Target, p.Begin = nil, nil })
+	alone := running(t, &fakeSource{}, func(p *Parts) { p.Facts, p.Begin = nil, nil })
 	if _, body := get(t, alone, "/rules"); !strings.Contains(body, "without a cluster, so there are no policies") {
 		t.Errorf("standalone:\n%s", body)
 	}

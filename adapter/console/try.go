@@ -21,7 +21,7 @@ type tryContent struct {
 
 func (s *Server) try(_ context.Context, r *request) (any, error) {
 	c := &tryContent{Lines: r.query.Get("line"), Sender: strings.TrimSpace(r.query.Get("sender")),
-		Cluster: s.parts.Target != nil}
+		Cluster: s.parts.Facts != nil}
 	if len(c.Lines) > maxTried {
 		return nil, &refusal{status: http.StatusRequestURITooLong, text: "the lines are too long to try: at most 4096 bytes"}
 	}

@@ -139,6 +139,16 @@ type ScalingPolicy struct {
 	PeriodSeconds int32  `json:"periodSeconds"`
 }
 
+// TargetPod is a pod of an autoscaler's target.
+type TargetPod struct {
+	Name     string
+	Phase    string
+	Ready    bool
+	Deleting bool
+	Started  time.Time
+	Labels   map[string]string // nil: unknown
+}
+
 // ShortMessage is a message, or its beginning if it is longer than an Event's may be.
 func ShortMessage(message string) string {
 	const limit = 1024

@@ -56,29 +56,14 @@ type namespacedName struct{ namespace, name string }
 
 // HeldBack implements autoscaler.Reader. The rejections are this replica's: what another one rejected
 // counts as not pushed here.
-func (r *autoscalerReader) HeldBack(a *inspect.Autoscaler) []autoscaler.Held {
+func (r *autoscalerReader) HeldBack(a *inspect.Autoscaler) []explain.Held {
 	r.readRejections()
-	target := targetOf(a, r.from, r.targets)
-	facts := &explain.Facts{Now: time.Now(), Autoscaler: *a, Scale: scaleOf(a, len(target.Pods)),
-		Pods: target.Pods, Readings: target.Readings, Rejections: r.rejections[a.Namespace]}
+	facts := r.from.Facts(a, r.targets)
+	facts.Rejections = r.rejections[a.Namespace]
 	if slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return r.isLimited(a.Namespace, m.Name) }) {
 		facts.Limits = r.limits.Limits(inspect.Query{Namespace: a.Namespace, Most: inspect.MaxMost}).Items
 	}
-	all := explain.HeldBack(facts)
-	out := make([]autoscaler.Held, len(all))
-	for i, one := range all {
-		out[i] = autoscaler.Held(one)
-	}
-	return out
-}
-
-// scaleOf is the scale of a target whose autoscaler's controller has not written the status yet; nil:
-// the status says it.
-func scaleOf(a *inspect.Autoscaler, pods int) *explain.Scale {
-	if a.CurrentReplicas != 0 || pods == 0 {
-		return nil
-	}
-	return &explain.Scale{SpecReplicas: int32(pods), StatusReplicas: int32(pods)}
+	return explain.HeldBack(facts)
 }
 
 // Read implements autoscaler.Reader.

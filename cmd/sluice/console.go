@@ -3,20 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/netip"
-	"strings"
 
 	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
-	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/console"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/credential"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // openConsole opens the console, if it is configured.
@@ -37,7 +33,7 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	if p.cluster.view != nil {
 		reader := consoleReader{p}
 		parts.Readable = p.cluster.policies.Readable
-		parts.Target, parts.Begin, parts.Groups = reader.target, reader.begin, reader.groups
+		parts.Facts, parts.Begin, parts.Groups = reader.facts, reader.begin, reader.groups
 		if parts.Access, err = p.consoleAccess(); err != nil {
 			return err
 		}
@@ -109,43 +105,15 @@ func (r consoleReader) begin() func(*inspect.Autoscaler, *inspect.AutoscalerMetr
 	}
 }
 
-// target returns the pods of an autoscaler's target, and the answers to its metrics.
-func (r consoleReader) target(a *inspect.Autoscaler) (t console.Target) {
+// facts returns what the cluster view has of an autoscaler, and the controller's last questions by metric.
+func (r consoleReader) facts(a *inspect.Autoscaler) (*explain.Facts, []console.Use) {
 	reader := r.autoscalerReader()
-	t = targetOf(a, reader, r.cluster.view.Targets())
-	t.Asked = make([]console.Use, len(a.Metrics))
+	asked := make([]console.Use, len(a.Metrics))
 	for i := range a.Metrics {
 		m := &a.Metrics[i]
-		t.Asked[i] = console.Use(r.api.ControllerUse(a.Namespace, reader.ResourceOf(m), m.Name))
+		asked[i] = console.Use(r.api.ControllerUse(a.Namespace, reader.ResourceOf(m), m.Name))
 	}
-	return t
-}
-
-// targetOf returns the pods of an autoscaler's target, and the answers to the metrics that Sluice is
-// asked for.
-func targetOf(a *inspect.Autoscaler, reader *adapter.AutoscalerReader, targets *cluster.Targets) (t console.Target) {
-	for _, one := range targets.PodStates(a.Namespace, a.TargetKind, a.TargetName) {
-		pod := explain.Pod{Name: one.Name, Phase: "Running", Ready: one.Ready, Deleting: one.Deleting, Started: one.Created}
-		if one.Pending {
-			pod.Phase = "Pending"
-		}
-		t.Pods = append(t.Pods, pod)
-	}
-	t.Readings = make([]explain.Reading, len(a.Metrics))
-	for i := range a.Metrics {
-		m, reading := &a.Metrics[i], &t.Readings[i]
-		if !m.Asked {
-			continue
-		}
-		reading.Asked = true
-		_, err := reader.Each(a, m, targets, func(one *metric.Point) {
-			reading.Values = append(reading.Values, explainedValue(one))
-		})
-		if err != nil {
-			reading.Values, reading.Code, reading.Fault = nil, statusOf(err), err.Error()
-		}
-	}
-	return t
+	return reader.Facts(a, r.cluster.view.Targets()), asked
 }
 
 // groups are the API groups, and when the API server last asked for them.
@@ -154,32 +122,6 @@ func (r consoleReader) groups() (all []console.GroupUse) {
 		all = append(all, console.GroupUse{Group: one.Group, Last: console.Use(one.Last), Succeeded: one.Succeeded})
 	}
 	return all
-}
-
-func explainedValue(one *metric.Point) explain.Value {
-	v := explain.Value{Object: one.Object.Name, Text: adapter.Quantity(one.Value), Time: one.Time, Pods: one.Pods}
-	if one.Object.External() {
-		if v.Object = explain.NoLabels; one.Labels.Len() > 0 {
-			v.Object = strings.TrimSuffix(strings.TrimPrefix(one.Labels.String(), "{"), "}")
-		}
-	}
-	if q, err := resource.ParseQuantity(v.Text); err == nil {
-		v.Milli = q.MilliValue()
-	}
-	return v
-}
-
-// statusOf is the HTTP status with which the metrics APIs answer an error.
-func statusOf(err error) int {
-	switch {
-	case errors.Is(err, metric.ErrInvalidQuery):
-		return http.StatusBadRequest
-	case errors.Is(err, metric.ErrForbidden):
-		return http.StatusForbidden
-	case errors.Is(err, metric.ErrNotReady):
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusNotFound
 }
 
 // health is the state of the process, for the console.

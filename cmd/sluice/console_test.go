@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
-	"github.com/sluice-metrics/sluice/metric"
 )
 
 func TestConsoleShowsWhatWasPushed(t *testing.T) {
@@ -72,15 +71,6 @@ func TestCommandsOfTheConsoleWork(t *testing.T) {
 }
 
 var preformatted = regexp.MustCompile(`(?s)<pre[^>]*>(.*?)</pre>`)
-
-// A metric that a policy denies isn't taken for one that was never pushed.
-func TestStatusOfDenial(t *testing.T) {
-	for is, want := range map[error]int{metric.ErrForbidden: 403, metric.ErrNotReady: 503, metric.ErrInvalidQuery: 400, metric.ErrNotFound: 404} {
-		if got := statusOf(&metric.QueryError{Is: is}); got != want {
-			t.Errorf("%v: %d, want %d", is, got, want)
-		}
-	}
-}
 
 // A trial says of each line what a push of it does, and applies nothing.
 func TestTrial(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -152,7 +153,7 @@ func ofAutoscalers(t *testing.T) prometheus.Gatherer {
 // constantReader reads 1 for each metric of an autoscaler.
 type constantReader struct{}
 
-func (constantReader) HeldBack(*inspect.Autoscaler) []autoscaler.Held { return nil }
+func (constantReader) HeldBack(*inspect.Autoscaler) []explain.Held { return nil }
 
 func (constantReader) Read(*inspect.Autoscaler, *inspect.AutoscalerMetric) (autoscaler.Reading, error) {
 	return autoscaler.Reading{Sum: metric.Int(1), Values: 1}, nil

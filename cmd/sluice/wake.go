@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
@@ -140,13 +139,12 @@ func (s nudgeSource) predict(a *inspect.Autoscaler, memory *explain.Memory) expl
 		asked.Metrics[i] = m
 		asked.Metrics[i].Asked = m.Pushed() && served
 	}
-	target := targetOf(&asked, s.reader, s.p.cluster.view.Targets())
-	scale := explain.Scale{SpecReplicas: a.ReplicasSet(), StatusReplicas: a.ReplicasSet()}
-	if len(target.Pods) > 0 {
-		scale.StatusReplicas = int32(len(target.Pods))
+	facts := s.reader.Facts(&asked, s.p.cluster.view.Targets())
+	facts.Scale = &explain.Scale{SpecReplicas: a.ReplicasSet(), StatusReplicas: a.ReplicasSet()}
+	if len(facts.Pods) > 0 {
+		facts.Scale.StatusReplicas = int32(len(facts.Pods))
 	}
-	return explain.Predict(&explain.Facts{Now: time.Now(), Autoscaler: asked, Scale: &scale, Pods: target.Pods,
-		Readings: target.Readings}, memory)
+	return explain.Predict(facts, memory)
 }
 
 // instantDocument is what Sluice makes of an autoscaler's annotation; nil: it has none.

@@ -247,10 +247,10 @@ func (c *calculation) filled(g *podGroups, before float64, target int64) int32 {
 }
 
 // podsOf are the pods that values name, taken as running.
-func podsOf(values []Value) []Pod {
-	pods := make([]Pod, len(values))
+func podsOf(values []Value) []inspect.TargetPod {
+	pods := make([]inspect.TargetPod, len(values))
 	for i, v := range values {
-		pods[i] = Pod{Name: v.Object, Phase: "Running", Ready: true}
+		pods[i] = inspect.TargetPod{Name: v.Object, Phase: "Running", Ready: true}
 	}
 	return pods
 }

@@ -42,7 +42,7 @@ func question(t *testing.T, fields []string) (f *Facts, want string) {
 	if len(fields) != 10 {
 		t.Fatalf("%q has %d fields", fields, len(fields))
 	}
-	f = &Facts{Now: noon, Scale: &Scale{}, Pods: []Pod{}}
+	f = &Facts{Now: noon, Scale: &Scale{}, Pods: []inspect.TargetPod{}}
 	rules := func(tolerance string) *inspect.ScalingRules { return &inspect.ScalingRules{Tolerance: tolerance} }
 	f.Autoscaler = inspect.Autoscaler{Namespace: "n", Name: "a", MinReplicas: 1, MaxReplicas: 1000,
 		ScaleUp: rules(fields[5]), ScaleDown: rules(fields[6]),
@@ -54,7 +54,7 @@ func question(t *testing.T, fields []string) (f *Facts, want string) {
 		t.Fatal(err)
 	}
 	for i, state := range fields[7] {
-		p := Pod{Name: fmt.Sprintf("p%d", i), Phase: "Running", Ready: state == 'R' || state == 'D', Deleting: state == 'D' || state == 'd'}
+		p := inspect.TargetPod{Name: fmt.Sprintf("p%d", i), Phase: "Running", Ready: state == 'R' || state == 'D', Deleting: state == 'D' || state == 'd'}
 		switch state {
 		case 'P':
 			p.Phase = "Pending"

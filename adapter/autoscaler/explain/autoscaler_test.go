@@ -28,7 +28,7 @@ func shop() *Facts {
 			},
 		},
 		Scale: &Scale{SpecReplicas: 3, StatusReplicas: 3, Selector: "app=web"},
-		Pods:  []Pod{running("web-1"), running("web-2"), running("web-3")},
+		Pods:  []inspect.TargetPod{running("web-1"), running("web-2"), running("web-3")},
 		Readings: []Reading{{Asked: true, Values: []Value{
 			value("web-1", 150), value("web-2", 150), value("web-3", 150)}}},
 		APIs: map[string]API{
@@ -45,8 +45,8 @@ func shop() *Facts {
 	return f
 }
 
-func running(name string) Pod {
-	return Pod{Name: name, Phase: "Running", Ready: true, Started: noon.Add(-time.Hour)}
+func running(name string) inspect.TargetPod {
+	return inspect.TargetPod{Name: name, Phase: "Running", Ready: true, Started: noon.Add(-time.Hour)}
 }
 
 func value(of string, n int64) Value {
@@ -267,7 +267,7 @@ var provoked = []struct {
 		f.Readings[0].Values = []Value{value("web-1", 50), value("web-2", 50), value("web-3", 50)}
 	}},
 	{"switched-off", NotAbleToScale, func(f *Facts) {
-		f.Autoscaler.CurrentReplicas, f.Pods, f.Scale.SpecReplicas, f.Scale.StatusReplicas = 0, []Pod{}, 0, 0
+		f.Autoscaler.CurrentReplicas, f.Pods, f.Scale.SpecReplicas, f.Scale.StatusReplicas = 0, []inspect.TargetPod{}, 0, 0
 		f.Readings = []Reading{{Asked: true, Code: 404, Fault: "no series of \"http_requests\" for pods in \"shop\": others have it, but none that still lives and that the selector picks"}}
 		f.Autoscaler.Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "ScalingDisabled", Message: "scaling is disabled since the replica count of the target is zero"}}
 	}},

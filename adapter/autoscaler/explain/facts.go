@@ -14,7 +14,7 @@ type Facts struct {
 	Autoscaler inspect.Autoscaler
 	Scale      *Scale // nil: unknown
 	// Pods are those that the target's selector selects; nil: unknown.
-	Pods []Pod
+	Pods []inspect.TargetPod
 	// Readings are the answers to Autoscaler.Metrics, in their order. A metric that is not of the
 	// custom or external metrics API has none.
 	Readings []Reading
@@ -58,16 +58,6 @@ type Facts struct {
 type Scale struct {
 	SpecReplicas, StatusReplicas int32
 	Selector                     string
-}
-
-// Pod is a pod of the target.
-type Pod struct {
-	Name     string
-	Phase    string
-	Ready    bool
-	Deleting bool
-	Started  time.Time
-	Labels   map[string]string
 }
 
 // Reading is the answer of a metrics API.

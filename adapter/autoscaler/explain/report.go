@@ -12,7 +12,7 @@ type Report struct {
 	Autoscaler inspect.Autoscaler `json:"autoscaler"`
 	Metrics    []MetricReport     `json:"metrics"`
 	Decision   Decision           `json:"decision"`
-	// Findings are the faults, the gravest first; empty: nothing is wrong.
+	// Findings are the faults, and then the warnings; empty: nothing is wrong.
 	Findings []Finding `json:"findings"`
 	// AtThePush are lines on what Sluice does for the autoscaler at a push (wake, instant), and did last.
 	AtThePush []string `json:"-"`

@@ -19,7 +19,7 @@ func worker() *ScaledObjectFacts {
 		},
 	}
 	hpa.Scale = &Scale{SpecReplicas: 2, StatusReplicas: 2, Selector: "app=worker"}
-	hpa.Pods = []Pod{running("worker-1"), running("worker-2")}
+	hpa.Pods = []inspect.TargetPod{running("worker-1"), running("worker-2")}
 	hpa.Readings = []Reading{{Asked: true, Values: []Value{value("s0-jobs-waiting-last", 35)}}}
 	ofKEDA := API{Exists: true, Available: true, Service: "keda/keda-operator-metrics-apiserver:443", Owner: "KEDA"}
 	hpa.APIs[ExternalGroup] = ofKEDA

@@ -16,7 +16,7 @@ func atZero(w inspect.Wake) *Facts {
 	f.Readings[0] = Reading{Asked: true, Values: []Value{value("queue=mail", 0)}}
 	a := &f.Autoscaler
 	a.MinReplicas, a.CurrentReplicas, a.DesiredReplicas = 0, 0, 0
-	f.Scale.SpecReplicas, f.Scale.StatusReplicas, f.Pods = 0, 0, []Pod{}
+	f.Scale.SpecReplicas, f.Scale.StatusReplicas, f.Pods = 0, 0, []inspect.TargetPod{}
 	a.Conditions = []inspect.AutoscalerCondition{{Type: "ScaledToZero", Status: "True"}}
 	w.Annotation = "true"
 	a.Wake = &w

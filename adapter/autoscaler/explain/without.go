@@ -26,7 +26,7 @@ type absence struct {
 }
 
 // absenceOf says why a pod has no value, as far as the facts tell.
-func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *Pod) absence {
+func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *inspect.TargetPod) absence {
 	switch {
 	case p.Deleting:
 		return absence{why: "is being deleted; the controller ignores it", excused: true, ignored: true}

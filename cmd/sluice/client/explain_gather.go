@@ -182,14 +182,14 @@ func (g *gatherer) pods() {
 		g.unknown("the target's pods", err)
 		return
 	}
-	g.facts.Pods = []explain.Pod{}
+	g.facts.Pods = []inspect.TargetPod{}
 	for i := range list.Items {
 		g.facts.Pods = append(g.facts.Pods, podFact(&list.Items[i]))
 	}
 }
 
-func podFact(p *corev1.Pod) explain.Pod {
-	fact := explain.Pod{Name: p.Name, Phase: string(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
+func podFact(p *corev1.Pod) inspect.TargetPod {
+	fact := inspect.TargetPod{Name: p.Name, Phase: string(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
 		Labels: p.Labels}
 	if p.Status.StartTime != nil {
 		fact.Started = p.Status.StartTime.Time
