@@ -81,7 +81,8 @@ func (t *Table) sweepEnds(now window.Moment, pace *pace) {
 // noEnd is the nextEnd of a page without lifetimes.
 const noEnd = math.MaxUint32
 
-// ttl returns the lifetime of a series after its last sample, or false if the series never expires.
+// ttl returns the lifetime of a series after its last sample, or false if the series never expires: that of an
+// object which a cluster watches ends with the object, and has metric.Forever since it was created.
 func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 	return t.ttlOf(b.page.ttls[place].Load(), b.series[place].entry.External())
 }

@@ -181,7 +181,8 @@ func (r *mergedRead) use(source int) {
 	r.Course = &s.course
 }
 
-// readFrom is use for series whose value counts in the present object's.
+// readFrom has the evaluation read from a source whose series count in the value of the present object. The
+// answer is then no newer than what is known of an origin that is cut off.
 func (r *mergedRead) readFrom(source int) {
 	r.use(source)
 	s := &r.sources[source]
@@ -422,6 +423,8 @@ func (r *mergedRead) addTwins(twins []twin, e *index.Entry) {
 	newest := twins[len(twins)-1].seen
 	for _, one := range twins {
 		r.readFrom(one.source)
+		// An origin that is down stands still. If another one has a later sample of the series, the sender has moved
+		// there, and the window of what it pushed before goes on.
 		if s := &r.sources[one.source]; s.course.Standing && newest > s.now.Date().UnixNano() {
 			r.View, r.at = s.moved, noSource
 		}

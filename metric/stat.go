@@ -8,9 +8,9 @@ import (
 // Stat is a function over a window of a series, or over the whole life of a series.
 type Stat uint8
 
-// The stats. NoStat selects the kind's default (Kind.DefaultStat). A new stat needs a row in
-// statTable and a place in kindTable. Tests over all kinds and their stats name each table of other
-// packages that lacks it: in aggregate, adapter and the documentation.
+// The stats. NoStat selects the kind's default (Kind.DefaultStat). A new stat needs a row in statTable and a
+// place in kindTable. The tests over all kinds and their stats then name what lacks it: a function of a kind (go
+// test ./aggregate), the row in the documentation (go test .).
 const (
 	NoStat Stat = iota
 	Rate        // per second over the window

@@ -146,7 +146,7 @@ func (f *flusher) block(block int, seq format.Sequence) error {
 		if err := f.putDelta(block, seq); err != nil {
 			return err
 		}
-		if f.publisher != nil && !f.publisher.ahead { // else this delta may be published already
+		if f.publisher != nil && !f.publisher.ahead { // PublishWritten must count no delta that the database lacks
 			f.publisher.put++
 		}
 	}

@@ -44,9 +44,9 @@ type Set struct {
 	window   time.Duration // of a metric that is asked for without one
 	current  atomic.Pointer[generation]
 	matching sync.Mutex // one name at a time: expressions must not take all processors
-	// turns are locked before matching, by namespace: of each, one reader waits for matching, so
-	// the slow expressions of one namespace don't keep the readers of another waiting for all of
-	// its names.
+	// turns are locked before matching, by namespace, so at most one reader of each namespace waits for
+	// matching: the reader of another one waits for one name of a namespace with slow expressions, and not for
+	// all that are asked for.
 	turns [64]sync.Mutex
 }
 
@@ -256,7 +256,8 @@ func (g *generation) question(namespace string, e metric.Expression) question {
 }
 
 // verdict matches a name that was not asked for since the policies changed. A reader that waited for its turn is
-// answered by the policies that hold by then. Otherwise each change would add readers that match by former ones.
+// answered by the policies that hold by then: were it answered by those of its request, the readers that wait
+// would match each name once for every change of the policies.
 func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
 	q := g.question(namespace, e)
 	if v, known := g.remembered(q); known {

@@ -65,7 +65,7 @@ type cadence struct {
 	Alike    int // number of alike pauses in a row, up to the newest change
 	first    int // index of the entry at the beginning of the first of them
 	sum      float64
-	// least and most are the least and the most interval that has each change where it is.
+	// least and most bound the interval: a clock of any interval between them has a tick for each change.
 	least, most float64
 	// shortest and widest are the shortest and the longest of the alike pauses.
 	shortest, widest float64
@@ -117,10 +117,10 @@ func (p *cadence) regular(push, n int, covers bool) bool {
 	return p.Alike >= p.row(n) && push >= p.first && (covers || p.first == 0)
 }
 
-// row is the number of alike pauses in a row that make a number regular in a window of n pushes. The moment
-// of a push is known to a tick. Where pushes are closer than two ticks and their pauses differ, n is known to one
-// push from a row as long as the window, no better than from the plain window, and to half a push from one of
-// twice the length.
+// row is the number of alike pauses in a row that make a number regular in a window of n pushes. The moment of
+// a push is known to a tick. So where pushes are closer than two ticks and their pauses differ, a row as long as
+// the window gives the number of pushes with an error of one, as the plain window does. Only a row of twice that
+// length does better: its error is half a push.
 func (p *cadence) row(n int) int {
 	if p.Interval < singleInterval && n < manyPushes && p.widest-p.shortest > 0.75*intervalSlack {
 		return max(leastRegular, 2*n)
@@ -277,9 +277,10 @@ func (m *Meter) covered(born uint32) float64 {
 	return m.span(m.Now.At - time.Duration(born)*m.Clock.Tick)
 }
 
-// existed is Stretch.Span of a series. An origin's own time stands still while it is down; the label sets
-// of an object that different origins counted have the reader's time in common. In whole milliseconds all
-// readers know it alike; without a downtime it is the time that was covered.
+// existed is Stretch.Span of a series: the time since its birth on the reader's clock. The clock of an origin
+// stands still while the origin is down, so it gives a shorter time; and an object may have label sets of several
+// origins, whose spans must compare. It is rounded to milliseconds, so that all replicas compute the same. Without
+// a downtime it is covered.
 func (m *Meter) existed(born uint32, covered float64) float64 {
 	if m.Course == nil {
 		return covered
