@@ -16,7 +16,7 @@
 //
 // The sender counts the lines sent, the kernel counts the drops, and the sums are read series by
 // series. A run that does not add up is an error without figures. Other servers (peers.go) get the
-// same load in the same run (comparison_linux.go). They have no accounting, and the report says so.
+// same load in the same run (peer_linux.go). They have no accounting, and the report says so.
 //
 // The load test then sends the same load to two floors (floor_linux.go): processes that read
 // datagrams and count line ends. The gathering floor reads in the cheapest way: recvmmsg on a
@@ -25,7 +25,7 @@
 // server is. The ratio of server and floor is the cost of parsing, look-up and applying, and varies
 // less between machines than either figure.
 //
-// The scenarios in figurescenarios_linux.go measure other figures: the time of a push, a read or a
+// The scenarios of figureScenarios (run_linux.go) measure other figures: the time of a push, a read or a
 // restart, losses, the cost of persistence. Each scenario checks the accounting. The floor of
 // pushes is a bare fasthttp server. Scenarios with pods start a fake API server (fakeapiserver.go).
 //

@@ -5,7 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // settleTime is the wait after the last line of the warm-up and of the load: longer than the server
@@ -175,4 +183,170 @@ func awaitIdle(ctx context.Context, c *child) error {
 		}
 	}
 	return nil
+}
+
+// Measure performs all runs of all scenarios. A scenario that fails, for example with
+// ErrUnaccounted, is in the error and not in the report. If ctx ends, the report holds the
+// scenarios that were finished.
+func Measure(ctx context.Context, cfg Config) (_ *Report, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := checkDiskSpace(); err != nil {
+		return nil, err
+	}
+	cpus, err := choose(cfg.Pin)
+	if err != nil {
+		return nil, err
+	}
+	restore, err := cpus.pinSender()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, restore()) }()
+	report := &Report{}
+	if report.Machine, err = readMachine(cpus); err != nil {
+		return nil, err
+	}
+	report.Version = cfg.Version
+	peers, skipped := installedPeers(cfg.Peers)
+	cfg.Peers = peers
+	cfg.tell(skipped)
+	var faults []error
+	for _, load := range cfg.loads() {
+		results, err := newComparison(cfg, load, cpus, &report.Machine).all(ctx)
+		report.Scenarios = append(report.Scenarios, results...)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", load.title(), err))
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return report, errors.Join(faults...)
+}
+
+// tell writes messages to the progress.
+func (c Config) tell(messages []string) {
+	for _, text := range messages {
+		if c.Progress != nil {
+			fmt.Fprintln(c.Progress, text)
+		}
+	}
+}
+
+// newMeasurement returns the measurement of Sluice.
+func newMeasurement(cfg Config, load scenarioAtRate, cpus processors, machine *Machine) *measurement {
+	m := &measurement{
+		Config: cfg, scenario: load.Scenario, rate: load.rate, processors: cpus, machine: machine, title: load.title(),
+	}
+	m.result = &Result{Scenario: m.scenario.Name, Server: sluiceName, About: cfg.about(m.scenario), Short: cfg.Short}
+	m.departures = cfg.departures(m.scenario, m.rate)
+	m.prepared = sync.OnceValue(func() *floodLoad { return newFloodLoad(m.scenario) })
+	if m.scenario.SendsLines() {
+		m.planLoad()
+	}
+	return m
+}
+
+// with returns the measurement of a peer under the same load.
+func (m *measurement) with(peer Peer) *measurement {
+	other, result, load := *m, *m.result, *m.result.Load
+	load.Command = peer.Command
+	result.Server, result.Load = peer.Name, &load
+	other.peer, other.result = &peer, &result
+	return &other
+}
+
+// planLoad sets the size of the load.
+func (m *measurement) planLoad() {
+	s := m.scenario
+	if m.lines = int64(m.Lines); m.lines == 0 {
+		m.lines = int64(s.lines(m.rate))
+		if m.Short {
+			m.lines /= shortLines
+		}
+	}
+	per := int64(s.PerDatagram)
+	m.lines = (m.lines + per - 1) / per * per
+	m.result.Load = &Load{
+		Series: s.Series(), LinesPerRun: m.lines, LinesPerDatagram: s.PerDatagram,
+		Sender: "sendmmsg", RatePerSecond: m.rate,
+	}
+	if s.Client {
+		m.result.Load.Sender, m.result.Load.LinesPerDatagram = "go-statsd-client", 0
+	}
+}
+
+// shortLines divides the lines of a short run.
+const shortLines = 10
+
+func readMachine(cpus processors) (Machine, error) {
+	var kernel unix.Utsname
+	if err := unix.Uname(&kernel); err != nil {
+		return Machine{}, os.NewSyscallError("uname", err)
+	}
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return Machine{}, err
+	}
+	minute, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(minute, 64)
+	if err != nil {
+		return Machine{}, fmt.Errorf("/proc/loadavg: %w", err)
+	}
+	return Machine{
+		CPUs: runtime.NumCPU(), Kernel: unix.ByteSliceToString(kernel.Release[:]), Go: runtime.Version(),
+		LoadAverage: load, Pinned: cpus.pinned(),
+	}, nil
+}
+
+// lineFigures returns the figures of a load of lines that have no column: those with aims, and
+// those that only a Sluice server has.
+func (m *measurement) lineFigures(run Run, peers []Run) []Figure {
+	return slices.Concat(m.costFigures(run, peers), m.memoryFigures(run),
+		[]Figure{{Name: "gc_share", Unit: "%", Value: 100 * run.GCShare}})
+}
+
+// costFigures compares the cost of a line with the aims at the rate.
+func (m *measurement) costFigures(run Run, peers []Run) (figures []Figure) {
+	add := func(name, unit string, value float64, aim Aim) {
+		figures = append(figures, Figure{Name: name, Unit: unit, Value: value, Aim: aim})
+	}
+	aims := m.scenario.Aims[m.rate]
+	if aims.Floors != 0 {
+		add("blocking_floors_per_line", "", run.BlockingRatio(), Aim{Most: aims.Floors})
+	}
+	if aims.CorePercent != 0 {
+		add("core_share", "%", 100*run.Server.Busy(), Aim{Most: aims.CorePercent})
+	}
+	if len(peers) > 0 {
+		add("cheapest_peer_ratio", "", cheapest(peers)/run.Server.CPUPerLine(), Aim{Least: aims.Cheaper})
+	}
+	return figures
+}
+
+// cheapest returns the lowest cost of a line.
+func cheapest(runs []Run) float64 {
+	costs := make([]float64, len(runs))
+	for i, run := range runs {
+		costs[i] = run.Server.CPUPerLine()
+	}
+	return slices.Min(costs)
+}
+
+// manySeries is the number of series from which memory per series is meaningful.
+const manySeries = 100_000
+
+// memoryFigures returns the memory per series.
+func (m *measurement) memoryFigures(run Run) (figures []Figure) {
+	add := func(name, unit string, value float64, aim Aim) {
+		figures = append(figures, Figure{Name: name, Unit: unit, Value: value, Aim: aim})
+	}
+	if series := float64(m.scenario.Series()); series >= manySeries {
+		anon, file := run.Memory.AnonBytes-run.Idle.AnonBytes, run.Memory.FileBytes-run.Idle.FileBytes
+		add("anon_bytes_per_series", "B", float64(anon)/series, Aim{Most: m.scenario.BytesPerSeries})
+		add("file_bytes_per_series", "B", float64(file)/series, Aim{})
+	}
+	return figures
 }

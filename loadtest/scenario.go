@@ -2,6 +2,8 @@ package loadtest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -134,3 +136,78 @@ var lineScenarios = []Scenario{
 
 // windowEnds is the latest time at which a window of a minute still contains the first lines.
 const windowEnds = 50 * time.Second
+
+// measurement performs all runs of one server in one scenario at one rate.
+type measurement struct {
+	Config
+	scenario   Scenario
+	rate       int   // of the load, in lines per second; without a load of lines 0: set by the scenario
+	peer       *Peer // the server; nil: Sluice
+	lines      int64 // of one run; 0 in a scenario without a load of lines
+	processors processors
+	machine    *Machine
+	result     *Result
+	prepared   func() *floodLoad // shared by all servers
+	departures []string          // from the standard run, as flags
+	title      string            // of the run
+	lastStep   string
+}
+
+// processors are the processors that the server and the sender are pinned to.
+type processors struct{ server, sender int }
+
+// anyCPU leaves a process to the scheduler.
+const anyCPU = -1
+
+func (p processors) pinned() bool { return p.server != anyCPU }
+
+// step reports the next step of the run.
+func (m *measurement) step(what string) {
+	if m.Progress == nil || what == m.lastStep {
+		return
+	}
+	m.lastStep = what
+	fmt.Fprintf(m.Progress, "%s: %s\n", m.title, what)
+}
+
+// note adds a remark on the figures, once for all runs.
+func (m *measurement) note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(m.result.Notes, text) {
+		m.result.Notes = append(m.result.Notes, text)
+	}
+}
+
+// interruption is the error of a scenario whose context was canceled.
+type interruption struct {
+	finished, of int
+	besides      error // errors while the run was ended; nil: none
+}
+
+func (i *interruption) Error() string {
+	text := fmt.Sprintf("interrupted: %d of %d runs were finished", i.finished, i.of)
+	if i.besides != nil {
+		text += "\n" + i.besides.Error()
+	}
+	return text
+}
+
+// Unwrap makes errors.Is(err, context.Canceled) true.
+func (i *interruption) Unwrap() []error { return []error{context.Canceled, i.besides} }
+
+// besidesTheEnd returns the part of an error that does not come from the end of the context.
+func besidesTheEnd(err error) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() []error }:
+		var rest []error
+		for _, one := range err.Unwrap() {
+			rest = append(rest, besidesTheEnd(one))
+		}
+		return errors.Join(rest...)
+	case interface{ Unwrap() error }:
+		return besidesTheEnd(err.Unwrap())
+	}
+	return nil
+}
