@@ -15,9 +15,9 @@ const (
 	// and clients that iterate over a map send them all. Further spellings take the slow path and
 	// no memory. The same line of two senders counts as two spellings.
 	maxAliases = 8
-	// maxRefusals bounds the aliases of rejected lines. Further rejections are decided anew each
+	// maxRejections bounds the aliases of rejected lines. Further rejections are decided anew each
 	// time.
-	maxRefusals = 1 << 16
+	maxRejections = 1 << 16
 )
 
 // applyDescribed is the slow path, for samples without an alias. It describes the sample, finds or
@@ -27,16 +27,16 @@ func (w *Writer) applyDescribed(s *metric.Sample, key *lookup.Key) metric.Reason
 	if s.Op == metric.MarkStale {
 		return w.markStale(s)
 	}
-	if refused := kind.Check(s); refused != metric.Applied {
-		return refused // remembers no alias: the rejection depends on the value, not on the line
+	if rejected := kind.Check(s); rejected != metric.Applied {
+		return rejected // remembers no alias: the rejection depends on the value, not on the line
 	}
 	decided := w.decision(s)
-	to, refused := w.seriesOf(decided, s)
-	if refused != metric.Applied {
-		if key != nil && refused != metric.Pending {
-			w.table.rememberRefusal(key, refused, decided.retryEpoch)
+	to, rejected := w.seriesOf(decided, s)
+	if rejected != metric.Applied {
+		if key != nil && rejected != metric.Pending {
+			w.table.rememberRejection(key, rejected, decided.retryEpoch)
 		}
-		return refused
+		return rejected
 	}
 	if key == nil && s.Line != nil && s.Arrived == 0 {
 		k := w.table.aliases.KeyOf(s)
@@ -65,18 +65,18 @@ func (t *Table) rememberSeries(key *lookup.Key, to lookup.Ref, s *series) {
 		return
 	}
 	s.aliases.Add(1)
-	if before&lookup.RefusalBit != 0 {
-		t.refusals.Add(-1)
+	if before&lookup.RejectionBit != 0 {
+		t.rejections.Add(-1)
 	}
 }
 
-func (t *Table) rememberRefusal(key *lookup.Key, r metric.Reason, epoch uint32) {
-	if t.refusals.Load() >= maxRefusals || !t.aliasesMayGrow() {
+func (t *Table) rememberRejection(key *lookup.Key, r metric.Reason, epoch uint32) {
+	if t.rejections.Load() >= maxRejections || !t.aliasesMayGrow() {
 		return
 	}
-	before, ok := t.aliases.Set(key, lookup.RefusalTarget(r, epoch))
-	if ok && before&lookup.RefusalBit == 0 {
-		t.refusals.Add(1)
+	before, ok := t.aliases.Set(key, lookup.RejectionTarget(r, epoch))
+	if ok && before&lookup.RejectionBit == 0 {
+		t.rejections.Add(1)
 	}
 }
 
@@ -90,11 +90,11 @@ func (w *Writer) seek(s *metric.Sample) (lookup.Ref, metric.Reason) {
 
 // seriesOf finds or creates the series of a decision.
 func (w *Writer) seriesOf(decided *decision, s *metric.Sample) (lookup.Ref, metric.Reason) {
-	if decided.refused != metric.Applied {
-		return lookup.Ref{}, decided.refused
+	if decided.rejected != metric.Applied {
+		return lookup.Ref{}, decided.rejected
 	}
-	if to, refused, there := w.table.filed(&decided.identity, s.Kind); there {
-		return to, refused
+	if to, rejected, there := w.table.filed(&decided.identity, s.Kind); there {
+		return to, rejected
 	}
 	return w.table.create(&decided.identity, s, w.Now)
 }
@@ -103,7 +103,7 @@ func (w *Writer) seriesOf(decided *decision, s *metric.Sample) (lookup.Ref, metr
 // memory for its strings.
 type decision struct {
 	identity   index.Identity
-	refused    metric.Reason
+	rejected   metric.Reason
 	retryEpoch uint32 // the table's, read before the decision
 
 	described metric.Description
@@ -124,22 +124,22 @@ func (w *Writer) decision(s *metric.Sample) *decision {
 
 func (t *Table) decide(s *metric.Sample, d *decision) {
 	d.retryEpoch = t.retryEpoch.Load()
-	d.identity, d.refused = t.identify(s, d)
+	d.identity, d.rejected = t.identify(s, d)
 }
 
 // identify computes the identity of a sample's series.
 func (t *Table) identify(s *metric.Sample, decided *decision) (index.Identity, metric.Reason) {
 	name := metric.Borrow(s.Name)
-	if refused := metric.CheckName(name); refused != metric.Applied {
-		return index.Identity{}, refused
+	if rejected := metric.CheckName(name); rejected != metric.Applied {
+		return index.Identity{}, rejected
 	}
 	d := &decided.described
 	d.Object, d.Labels, d.ObjectLifetime, d.Retainable = metric.Object{}, d.Labels[:0], false, false
-	if refused := t.describe(s, d); refused != metric.Applied {
-		return index.Identity{}, refused
+	if rejected := t.describe(s, d); rejected != metric.Applied {
+		return index.Identity{}, rejected
 	}
-	if refused := checkDescription(d); refused != metric.Applied {
-		return index.Identity{}, refused
+	if rejected := checkDescription(d); rejected != metric.Applied {
+		return index.Identity{}, rejected
 	}
 	decided.canonical = metric.AppendLabels(decided.canonical[:0], d.Labels)
 	form := index.Identity{Object: d.Object, Name: name, Labels: metric.Borrow(decided.canonical), Bound: d.ObjectLifetime,
@@ -152,8 +152,8 @@ func (t *Table) identify(s *metric.Sample, decided *decision) (index.Identity, m
 // protocols pass it.
 func checkDescription(d *metric.Description) metric.Reason {
 	for _, l := range d.Labels {
-		if refused := metric.CheckLabel(l); refused != metric.Applied {
-			return refused
+		if rejected := metric.CheckLabel(l); rejected != metric.Applied {
+			return rejected
 		}
 	}
 	return metric.CheckLabel(metric.Label{Key: d.Object.Namespace, Value: d.Object.Name})
@@ -167,7 +167,7 @@ func (t *Table) identityOf(s *series) index.Identity {
 }
 
 // filed finds a live series, and rejects samples of another kind. The rules of locate apply.
-func (t *Table) filed(f *index.Identity, kind metric.Kind) (to lookup.Ref, refused metric.Reason, there bool) {
+func (t *Table) filed(f *index.Identity, kind metric.Kind) (to lookup.Ref, rejected metric.Reason, there bool) {
 	to, s, there := t.locate(f)
 	if there && s.entry.Kind != kind {
 		return lookup.Ref{}, metric.KindConflict, true
@@ -198,8 +198,8 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	shard := t.canon.Shard(f.Sum)
 	shard.Mu.Lock()
 	defer shard.Mu.Unlock()
-	if to, refused, there := t.filed(f, s.Kind); there {
-		return to, refused
+	if to, rejected, there := t.filed(f, s.Kind); there {
+		return to, rejected
 	}
 	if !t.admit() {
 		return lookup.Ref{}, metric.OverLimit
@@ -210,9 +210,9 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 		return lookup.Ref{}, metric.KindConflict
 	}
 	labels := metric.TrustPackedLabels(f.Labels)
-	if refused := t.admission.Admit(lock.ObjectOf(e), e.Family.Key.Name, labels, now.Tick); refused != metric.Applied {
+	if rejected := t.admission.Admit(lock.ObjectOf(e), e.Family.Key.Name, labels, now.Tick); rejected != metric.Applied {
 		e.TidyLocked()
-		return lookup.Ref{}, refused
+		return lookup.Ref{}, rejected
 	}
 	number, ok := t.blocks.take()
 	if !ok {

@@ -34,8 +34,8 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	if b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // earlier samples count in their own tick
 	}
-	refused := kind.Of(s.Kind).ApplyDatedLocked(&w.Applier, b.handle(place), tick, s)
-	if refused == metric.Applied {
+	rejected := kind.Of(s.Kind).ApplyDatedLocked(&w.Applier, b.handle(place), tick, s)
+	if rejected == metric.Applied {
 		t.bornLocked(b, place, tick, now)
 		b.page.cells[place].See(now)
 		if s.TTL != 0 {
@@ -44,7 +44,7 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 		}
 		b.unsaved.Mark(place)
 	}
-	return refused
+	return rejected
 }
 
 // bornLocked moves the birth of a series back to a dated sample, but no further than windows reach.
@@ -87,8 +87,8 @@ func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.Has(place)) {
 		return kind.Check(s)
 	}
-	if refused := w.updateNow(b, place, s); refused != metric.Applied {
-		return refused
+	if rejected := w.updateNow(b, place, s); rejected != metric.Applied {
+		return rejected
 	}
 	t.noteLocked(b, place, max(tick, stamp), now)
 	return metric.Applied

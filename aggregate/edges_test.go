@@ -144,7 +144,7 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 	}
 }
 
-// A refused sample makes a series.
+// A rejected sample makes a series.
 func TestEdgeRefusedSampleMakesNoSeries(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.refuses("c:1e30|c|#pod:a,ns:ns", metric.BadValue)
@@ -269,7 +269,7 @@ func TestEdgeQuantiseLeast(t *testing.T) {
 	}
 }
 
-// Increments that no autoscaler could be told of are refused before they wrap a total.
+// Increments that no autoscaler could be told of are rejected before they wrap a total.
 func TestEdgeCounterOverflow(t *testing.T) {
 	start(t, func(f *fixture) {
 		f.refuses("c:9223372036854775807|c|#pod:a,ns:ns", metric.BadValue)
@@ -565,7 +565,7 @@ func TestEdgePastsBeyondTheCap(t *testing.T) {
 		f := newFixtureOf(t, c).running()
 		time.Sleep(time.Minute + 123*time.Millisecond)
 		timers := 0
-		all := func(i int) (refused bool) {
+		all := func(i int) (rejected bool) {
 			f.w.Online()
 			defer f.w.Offline()
 			s := sample(fmt.Sprintf("t%d:1|ms|#pod:a,ns:ns", i))

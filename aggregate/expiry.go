@@ -187,12 +187,12 @@ func (t *Table) shrink(b *block, place uint32, now window.Moment) {
 func (t *Table) sweepAliases() {
 	e := &t.evictions
 	e.shard = (e.shard + 1) % lookup.SlotShards
-	epoch, refusals := t.retryEpoch.Load(), int64(0)
+	epoch, rejections := t.retryEpoch.Load(), int64(0)
 	gone := t.aliases.Sweep(e.shard, func(target uint64) bool {
-		if target&lookup.RefusalBit != 0 {
-			_, decided := lookup.TargetRefusal(target)
+		if target&lookup.RejectionBit != 0 {
+			_, decided := lookup.TargetRejection(target)
 			if decided != epoch {
-				refusals++
+				rejections++
 			}
 			return decided != epoch
 		}
@@ -207,7 +207,7 @@ func (t *Table) sweepAliases() {
 		}
 		return full
 	})
-	t.refusals.Add(-refusals)
+	t.rejections.Add(-rejections)
 	if len(gone) > 0 {
 		e.stale = append(e.stale, staleAliases{e.shard, gone, t.Epochs.Advance()})
 	}

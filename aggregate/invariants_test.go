@@ -26,9 +26,9 @@ func TestA1WritersNeverWait(t *testing.T) {
 	lines := []string{"c:1|c|#pod:a,ns:ns", "c:0.5|c|#pod:a,ns:ns", "g:1|g|#pod:a,ns:ns", "g:+1|g|#pod:a,ns:ns",
 		"g:1|g|#pod:a,ns:ns|T1700000000", "t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns"}
 	f.push(lines...)
-	refused := sample("c:1|g|#pod:a,ns:ns")
+	rejected := sample("c:1|g|#pod:a,ns:ns")
 	f.w.Online()
-	f.w.Apply(refused)
+	f.w.Apply(rejected)
 
 	f.whileLocked(func() {
 		for _, line := range lines {
@@ -37,8 +37,8 @@ func TestA1WritersNeverWait(t *testing.T) {
 			}
 			f.w.Quiesce()
 		}
-		if r := f.w.Apply(refused); r != metric.KindConflict {
-			t.Errorf("refused: %s", r)
+		if r := f.w.Apply(rejected); r != metric.KindConflict {
+			t.Errorf("rejected: %s", r)
 		}
 		f.w.Offline()
 		f.w.Online()
@@ -116,7 +116,7 @@ func TestA2NothingIsLostOrCountedTwice(t *testing.T) {
 						fractions.Add(1)
 					}
 					if got := w.Apply(s); got != metric.Applied {
-						t.Errorf("refused: %s", got)
+						t.Errorf("rejected: %s", got)
 					}
 					sent.Add(s.Whole)
 				}
@@ -277,10 +277,10 @@ func TestA3NoAllocation(t *testing.T) {
 			t.Errorf("%s: %v allocations, want none", line, n)
 		}
 	}
-	refused := sample("c:1|g|#pod:a,ns:ns,k:v")
-	f.w.Apply(refused)
-	if n := testing.AllocsPerRun(1000, func() { f.w.Apply(refused) }); n != 0 {
-		t.Errorf("refused: %v allocations, want none", n)
+	rejected := sample("c:1|g|#pod:a,ns:ns,k:v")
+	f.w.Apply(rejected)
+	if n := testing.AllocsPerRun(1000, func() { f.w.Apply(rejected) }); n != 0 {
+		t.Errorf("rejected: %v allocations, want none", n)
 	}
 	orders := permutations([]string{"pod:a", "ns:ns", "k:v", "l:w", "m:x"})
 	lines := make([]*metric.Sample, len(orders))
@@ -425,7 +425,7 @@ func TestA6MemoryIsUsedAgain(t *testing.T) {
 	})
 }
 
-// A6: a cap is kept, and what is refused for it comes in once there is room.
+// A6: a cap is kept, and what is rejected for it comes in once there is room.
 func TestA6SeriesCap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
@@ -451,17 +451,17 @@ func TestA6BytesCap(t *testing.T) {
 		f := newFixtureOf(t, c).running()
 		f.push("t:1|ms|#pod:a,ns:ns", "s:1|s|#pod:a,ns:ns", "c:1|c|#pod:a,ns:ns")
 		f.w.Online()
-		refused := 0
+		rejected := 0
 		for i := range 20_000 {
 			long := strings.Repeat("x", 200)
 			if f.w.Apply(sample(fmt.Sprintf("c:1|c|#pod:a,ns:ns,l%d:%s", i, long))) == metric.OverLimit {
-				refused++
+				rejected++
 			}
 		}
 		f.w.Quiesce()
 		held := f.BodyBytes.Load() + f.nameBytes.Load() + f.aliases.Used.Load()
-		if refused == 0 || held > c.MaxBytes+1024 {
-			t.Errorf("%d refused, %d bytes held, want at most %d", refused, held, c.MaxBytes)
+		if rejected == 0 || held > c.MaxBytes+1024 {
+			t.Errorf("%d rejected, %d bytes held, want at most %d", rejected, held, c.MaxBytes)
 		}
 		for i := range 2 * kind.LinePlaces { // bins that all want one line
 			f.w.Online()
@@ -484,23 +484,23 @@ func TestA6BytesCap(t *testing.T) {
 	})
 }
 
-// A6: refusals are remembered, but do not fill memory.
+// A6: rejections are remembered, but do not fill memory.
 func TestA6RefusalsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	f.w.Online()
-	for i := range maxRefusals + 5000 {
+	for i := range maxRejections + 5000 {
 		f.w.Apply(sample(fmt.Sprintf("c%d:1|c|#refuse:me", i)))
 	}
-	if n, _ := f.aliases.Size(); n > maxRefusals {
-		t.Errorf("%d aliases, want at most %d", n, maxRefusals)
+	if n, _ := f.aliases.Size(); n > maxRejections {
+		t.Errorf("%d aliases, want at most %d", n, maxRejections)
 	}
 	f.w.Quiesce()
 	f.retryEpoch.Add(1)
 	for range lookup.SlotShards {
 		f.sweepAliases()
 	}
-	if n := f.refusals.Load(); n != 0 {
-		t.Errorf("%d refusals count once all are outdated and swept", n)
+	if n := f.rejections.Load(); n != 0 {
+		t.Errorf("%d rejections count once all are outdated and swept", n)
 	}
 }
 

@@ -62,7 +62,7 @@ func (f *fixture) take(w *Writer, sender *metric.Sender, texts ...string) (outco
 	return outcomes, parsed
 }
 
-// randomLine is of one of a few hundred series of every kind, or one that is refused.
+// randomLine is of one of a few hundred series of every kind, or one that is rejected.
 func randomLine(r *rand.Rand) string {
 	n, tags := r.IntN(40), fmt.Sprintf("#pod:p%d,ns:ns,code:%d", r.IntN(3), r.IntN(3))
 	switch r.IntN(11) {
@@ -117,7 +117,7 @@ func testKnownLines(t *testing.T, far int64) {
 			}
 			parsed, total = parsed+n, total+len(texts)
 		}
-		if parsed > total*6/10 { // refusals, signs, and what was new
+		if parsed > total*6/10 { // rejections, signs, and what was new
 			t.Errorf("%d of %d lines were parsed", parsed, total)
 		}
 		plain.w.Offline()

@@ -38,7 +38,7 @@ func (f *fixture) applyLabelled(samples ...*metric.Sample) (known int) {
 			}
 		}
 		if r := f.w.Apply(s); r != metric.Applied {
-			f.t.Fatalf("%s: refused: %s", s.Name, r)
+			f.t.Fatalf("%s: rejected: %s", s.Name, r)
 		}
 	}
 	return known

@@ -186,8 +186,8 @@ func (w *Writer) KnownKind(i int) (metric.Kind, bool) {
 func (w *Writer) ApplyKnownSample(i int, s *metric.Sample) bool {
 	to := w.known[i].Ref
 	if s.Op.PreAggregated() {
-		refused, there := w.tryPreAggregated(to, s)
-		return there && refused == metric.Applied
+		rejected, there := w.tryPreAggregated(to, s)
+		return there && rejected == metric.Applied
 	}
 	b, place := w.table.blocks.of(to.Number)
 	if b.page.cells[place].State.Load() != to.State || w.dated(s) {
@@ -255,7 +255,7 @@ func (w *Writer) prefetchIdentities() {
 func (w *Writer) prefetchNameSlots() {
 	var ahead [mostNewSeries]uintptr
 	for i := range w.newSeries[:w.prefetched] {
-		if f := &w.newSeries[i]; f.refused == metric.Applied {
+		if f := &w.newSeries[i]; f.rejected == metric.Applied {
 			shard := w.table.index.ShardOf(&f.identity)
 			shard.Mu.Lock()
 			if f.family = shard.Family(f.identity.FamilySum, f.identity.Key()); f.family != nil {

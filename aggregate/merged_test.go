@@ -348,8 +348,8 @@ func TestMergedGate(t *testing.T) {
 					func() ([]metric.Point, error) { return snapshot.External(jobs) },
 				} {
 					points, err := read()
-					refused := errors.Is(err, metric.ErrNotReady) && err.Error() == "the others are awaited"
-					if refused == complete || complete && (err != nil || len(points) != 1) {
+					rejected := errors.Is(err, metric.ErrNotReady) && err.Error() == "the others are awaited"
+					if rejected == complete || complete && (err != nil || len(points) != 1) {
 						t.Errorf("complete %v: read %d: %v, %v", complete, i, points, err)
 					}
 				}

@@ -78,7 +78,7 @@ func TestForetoldIsForgotten(t *testing.T) {
 func TestForetoldRefusals(t *testing.T) {
 	f := newFixture(t)
 	defer f.w.Close()
-	next := recallNew(t, f.w, "fine:1|c|#pod:p,ns:ns", "a%name:1|c", "refused:1|c|#refuse:me,pod:p,ns:ns", "fine:2|c|#pod:p,ns:ns", "fine:1|g|#pod:p,ns:ns")
+	next := recallNew(t, f.w, "fine:1|c|#pod:p,ns:ns", "a%name:1|c", "rejected:1|c|#refuse:me,pod:p,ns:ns", "fine:2|c|#pod:p,ns:ns", "fine:1|g|#pod:p,ns:ns")
 	next[4].SetFloat(1e300)
 	f.w.PrefetchNew(0, next)
 	var got []metric.Reason

@@ -241,14 +241,14 @@ func TestAdmissionHearsOfEverySeries(t *testing.T) {
 		t.Errorf("%v", l.series)
 	}
 	if r := f.send(a, "n:1|c"); r != metric.KindConflict || l.series["1n"] != 1 {
-		t.Errorf("a refused kind was counted: %v, %v", r, l.series)
+		t.Errorf("a rejected kind was counted: %v, %v", r, l.series)
 	}
 	l.closed = true
 	if r := f.send(a, "o:1|c"); r != metric.OverLimit {
 		t.Errorf("%v, want a refusal", r)
 	}
 	if len(f.seriesOfName("o")) != 0 {
-		t.Error("a refused metric left an entry")
+		t.Error("a rejected metric left an entry")
 	}
 	l.closed = false
 	if r := f.send(a, "o:1|c"); r != metric.OverLimit {

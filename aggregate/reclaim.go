@@ -107,8 +107,8 @@ func (t *Table) handOver(d tombstone, b *block, place uint32, w *Writer) bool {
 	s := &b.series[place]
 	e := s.entry
 	form := t.identityOf(s)
-	to, refused := t.create(&form, &metric.Sample{Kind: e.Kind}, w.Now)
-	if refused != metric.Applied {
+	to, rejected := t.create(&form, &metric.Sample{Kind: e.Kind}, w.Now)
+	if rejected != metric.Applied {
 		return false
 	}
 	heir, at := t.blocks.of(to.Number)

@@ -31,7 +31,7 @@ func (f *fixture) apply(samples ...*metric.Sample) {
 	defer f.w.Offline()
 	for _, s := range samples {
 		if r := f.w.Apply(s); r != metric.Applied {
-			f.t.Fatalf("%s: refused: %s", s.Name, r)
+			f.t.Fatalf("%s: rejected: %s", s.Name, r)
 		}
 	}
 }
@@ -333,7 +333,7 @@ func TestA2RunningTotals(t *testing.T) {
 						s.Op = metric.Accumulate
 					}
 					if got := w.Apply(s); got != metric.Applied {
-						t.Errorf("refused: %s", got)
+						t.Errorf("rejected: %s", got)
 					}
 				}
 				w.Quiesce()

@@ -234,7 +234,7 @@ func TestShadowIsBounded(t *testing.T) {
 			shadow.follow(false)
 		}
 		if shadow.Series() != 10 || shadow.Refused() != 70 {
-			t.Errorf("%d series, %d refused", shadow.Series(), shadow.Refused())
+			t.Errorf("%d series, %d rejected", shadow.Series(), shadow.Refused())
 		}
 		shadow.reader().want("c:total", "p00=0 p01=3 p02=6 p03=9 p04=12")
 		if err := shadow.ApplyDelta(1000, nil); err == nil {

@@ -18,8 +18,8 @@ import (
 // because the client may have been replaced.
 func (w *Writer) markStale(s *metric.Sample) metric.Reason {
 	decided := w.decision(s)
-	if decided.refused != metric.Applied {
-		return decided.refused
+	if decided.rejected != metric.Applied {
+		return decided.rejected
 	}
 	t := w.table
 	to, _, there := t.locate(&decided.identity)

@@ -217,7 +217,7 @@ func TestA2SeriesThatVanish(t *testing.T) {
 						sent.Add(one.Whole)
 					}
 					if got := w.Apply(one); got != metric.Applied {
-						t.Errorf("refused: %s", got)
+						t.Errorf("rejected: %s", got)
 					}
 				}
 				w.Quiesce()

@@ -66,11 +66,11 @@ type Table struct {
 	written     []window.Span
 	sameWindows bool
 
-	live      atomic.Int64 // series
-	logBytes  atomic.Int64 // of history logs, beyond the size that each may have in any case
-	nameBytes atomic.Int64 // of objects, names and labels
-	refusals  atomic.Int64 // aliases that lead to a rejection
-	evicted   atomic.Uint64
+	live       atomic.Int64 // series
+	logBytes   atomic.Int64 // of history logs, beyond the size that each may have in any case
+	nameBytes  atomic.Int64 // of objects, names and labels
+	rejections atomic.Int64 // aliases that lead to a rejection
+	evicted    atomic.Uint64
 	// waiting counts series rejected by MaxSeries since the sweep last evicted idle series.
 	// outOfMemory is set when memory was refused.
 	waiting     atomic.Int64

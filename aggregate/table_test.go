@@ -121,7 +121,7 @@ func (f *fixture) push(lines ...string) {
 	f.w.Online()
 	for _, line := range lines {
 		if r := f.w.Apply(sample(line)); r != metric.Applied {
-			f.t.Fatalf("%s: refused: %s", line, r)
+			f.t.Fatalf("%s: rejected: %s", line, r)
 		}
 	}
 	f.w.Offline()

@@ -74,8 +74,8 @@ func (t *Table) lookUp(f *index.Identity, k metric.Kind) (lookup.Ref, bool) {
 	shard := t.canon.Shard(f.Sum)
 	shard.Mu.Lock()
 	defer shard.Mu.Unlock()
-	to, refused, there := t.filed(f, k)
-	return to, there && refused == metric.Applied
+	to, rejected, there := t.filed(f, k)
+	return to, there && rejected == metric.Applied
 }
 
 // twinsOfGauge is kind.Env.EachTwin for gauges.

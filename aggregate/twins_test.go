@@ -332,8 +332,8 @@ func TestReplicasWhileWritersWrite(t *testing.T) {
 				defer w.Close()
 				for i := range shifts {
 					for _, line := range []string{"g:+1|g|#pod:a,ns:ns", fmt.Sprintf("p:%d|g|#pod:a,ns:ns", i), fmt.Sprintf("s:%d|s|#pod:a,ns:ns", i%50)} {
-						if refused := w.Apply(sample(line)); refused != metric.Applied {
-							t.Error(refused)
+						if rejected := w.Apply(sample(line)); rejected != metric.Applied {
+							t.Error(rejected)
 						}
 					}
 					if k == 0 {

@@ -96,13 +96,13 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 	key := t.aliases.KeyOf(s)
 	if r := t.aliases.Find(&key); r != nil {
 		target := r.Target.Load()
-		if target&lookup.RefusalBit == 0 {
+		if target&lookup.RejectionBit == 0 {
 			to := lookup.TargetRef(target)
 			b, place := t.blocks.of(to.Number)
 			if b.page.cells[place].State.Load() == to.State {
 				return w.update(b, place, to.State, s)
 			}
-		} else if reason, epoch := lookup.TargetRefusal(target); epoch == t.retryEpoch.Load() {
+		} else if reason, epoch := lookup.TargetRejection(target); epoch == t.retryEpoch.Load() {
 			return reason
 		}
 	}
@@ -119,8 +119,8 @@ func (w *Writer) update(b *block, place, state uint32, s *metric.Sample) metric.
 }
 
 func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reason {
-	if refused := w.Applier.Apply(b.handle(place), s); refused != metric.Applied {
-		return refused
+	if rejected := w.Applier.Apply(b.handle(place), s); rejected != metric.Applied {
+		return rejected
 	}
 	if s.TTL != 0 {
 		b.page.setTTL(place, s.TTL)
@@ -136,19 +136,19 @@ func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reas
 // series begins with that total instead.
 func (w *Writer) applyPreAggregated(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
-		refused, there := w.tryPreAggregated(to, s)
+		rejected, there := w.tryPreAggregated(to, s)
 		if there {
-			return refused
+			return rejected
 		}
-		if to, refused = w.seek(s); refused != metric.Applied {
-			return refused
+		if to, rejected = w.seek(s); rejected != metric.Applied {
+			return rejected
 		}
 	}
 }
 
 // tryPreAggregated applies the sample and records it at once. It returns false if the series was
 // removed.
-func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (refused metric.Reason, there bool) {
+func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (rejected metric.Reason, there bool) {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()
@@ -165,9 +165,9 @@ func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (refused metr
 		t.noteLocked(b, place, today, now) // earlier samples count in their own tick
 	}
 	stamp := b.page.cells[place].History.Stamp
-	refused = kind.Of(s.Kind).ApplyPreAggregatedLocked(&w.Applier, b.handle(place), tick, s)
-	if refused != metric.Applied {
-		return refused, true
+	rejected = kind.Of(s.Kind).ApplyPreAggregatedLocked(&w.Applier, b.handle(place), tick, s)
+	if rejected != metric.Applied {
+		return rejected, true
 	}
 	t.bornLocked(b, place, tick, now)
 	if s.TTL != 0 {

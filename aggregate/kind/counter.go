@@ -53,19 +53,19 @@ func (c counterKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metr
 	if !ok {
 		return metric.BadValue
 	}
-	refused := c.apply(a, h, s)
-	if refused == metric.Applied {
+	rejected := c.apply(a, h, s)
+	if rejected == metric.Applied {
 		h.shiftLocked(a.Logs, tick, whole, int64(units))
 	}
-	return refused
+	return rejected
 }
 
 func (counterKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
-	grown, refused := a.accumulateLocked(h, s)
+	grown, rejected := a.accumulateLocked(h, s)
 	if tick < h.Cell.History.Stamp {
 		h.shiftLocked(a.Logs, tick, grown.Whole, int64(grown.Fraction))
 	}
-	return refused
+	return rejected
 }
 
 // shiftLocked records growth in a tick before the newest entry.

@@ -37,7 +37,7 @@ func (r *running) increase(total Sum, reset bool) Sum {
 }
 
 // accumulateLocked counts the growth of a total. The first total of a series counts as no growth.
-func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, refused metric.Reason) {
+func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, rejected metric.Reason) {
 	total, ok := quantiseTotal(s)
 	if !ok {
 		return Sum{}, metric.BadValue

@@ -35,8 +35,8 @@ func (gaugeKind) Create(e *Env, h Series) {
 }
 
 func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
-	if refused := k.check(s); refused != metric.Applied {
-		return refused
+	if rejected := k.check(s); rejected != metric.Applied {
+		return rejected
 	}
 	n := s.Number()
 	if a.Replicated {

@@ -40,8 +40,8 @@ func (timerKind) Create(e *Env, h Series) {
 }
 
 func (k timerKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
-	if refused := k.check(s); refused != metric.Applied {
-		return refused
+	if rejected := k.check(s); rejected != metric.Applied {
+		return rejected
 	}
 	body := h.body()
 	budget := Budget{a.Env, body}
@@ -56,8 +56,8 @@ func (k timerKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 }
 
 func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
-	if refused := k.check(s); refused != metric.Applied {
-		return refused
+	if rejected := k.check(s); rejected != metric.Applied {
+		return rejected
 	}
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)

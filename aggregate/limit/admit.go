@@ -78,14 +78,14 @@ func (r *Registry) namedByAutoscaler(s *quota, one *slot) bool {
 
 // Admit counts one more series, or rejects it with a reason. This is where a new series meets its
 // limit. It keeps the strings, except for the labels.
-func (r *Registry) Admit(o *metric.Object, name string, labels metric.Labels, born uint32) (refused metric.Reason) {
+func (r *Registry) Admit(o *metric.Object, name string, labels metric.Labels, born uint32) (rejected metric.Reason) {
 	r.withQuota(quotaKeyOf(o), func(s *quota) {
-		if refused = r.admitLocked(s, o, name, labels); refused == metric.Applied {
+		if rejected = r.admitLocked(s, o, name, labels); rejected == metric.Applied {
 			s.wasAdmitted(name)
 			r.enterLocked(s, ownOrigin, o, name, labels, born)
 		}
 	})
-	return refused
+	return rejected
 }
 
 // admitLocked decides about a series. It checks that the object lives under the lock that

@@ -170,7 +170,7 @@ func TestDeletedNamespaceLosesItsExternals(t *testing.T) {
 	w.push(metric.Object{Namespace: "shop"}, "secret")
 	w.push(metric.Object{Namespace: "shop"}, "m1")
 	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}, "backlog")
-	w.push(metric.Object{Namespace: "shop"}, "refused")
+	w.push(metric.Object{Namespace: "shop"}, "rejected")
 	w.registry.runJobs()
 	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "MetricRefused on namespaces/shop: ") {
 		t.Errorf("events: %q, want one on the namespace, because people do not look at an external", w.events)

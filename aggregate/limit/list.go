@@ -84,7 +84,7 @@ func (r *Registry) addUses(first *smallest.Set[Use], s *shard, p *Part, limits m
 			continue
 		}
 		if q.extras != nil {
-			one.Rejected = q.extras.refusals
+			one.Rejected = q.extras.rejections
 		}
 		if p.Fullest {
 			of, known := limits[q.key.namespace]

@@ -61,7 +61,7 @@ type quotaExtras struct {
 	// rejected names the metrics that were rejected, so each gets one Event.
 	rejected   map[string]struct{}
 	unmet      *unmet // nil: nothing was rejected since the limit changed
-	refusals   uint64 // series that were rejected since the quota exists
+	rejections uint64 // series that were rejected since the quota exists
 	foreign    uint32 // series of other origins, twins included
 	idleWanted bool   // a metric was rejected since the last search for idle slots
 }

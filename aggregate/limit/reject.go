@@ -18,7 +18,7 @@ func (r *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, 
 	r.metrics.countRejection(s.key.namespace)
 	rare := s.ensureExtras()
 	rare.idleWanted = true
-	rare.refusals++
+	rare.rejections++
 	if !r.enforcing.Load() {
 		return
 	}

@@ -169,7 +169,7 @@ func (a *Aliases) compare(lines []metric.Line, found []Result) {
 		// that the second may be parsed.
 		if r.Known = r.number != 0 && r.record.isLine(&lines[i], r); r.Known {
 			target := r.record.Target.Load()
-			r.mode, r.Ref, r.Known = r.record.mode, TargetRef(target), target&RefusalBit == 0
+			r.mode, r.Ref, r.Known = r.record.mode, TargetRef(target), target&RejectionBit == 0
 		}
 	}
 }

@@ -225,17 +225,17 @@ type Ref struct {
 // cell's means that the place was reused. An epoch that differs from the table's means that the
 // sample may be accepted now.
 
-// RefusalBit is set in the targets that are rejections.
-const RefusalBit = 1 << 63
+// RejectionBit is set in the targets that are rejections.
+const RejectionBit = 1 << 63
 
 func (r Ref) Target() uint64 { return uint64(r.State)<<32 | uint64(r.Number) }
 
 func TargetRef(target uint64) Ref { return Ref{Number: uint32(target), State: uint32(target >> 32)} }
 
-func RefusalTarget(r metric.Reason, epoch uint32) uint64 {
-	return RefusalBit | uint64(epoch)<<8 | uint64(r)
+func RejectionTarget(r metric.Reason, epoch uint32) uint64 {
+	return RejectionBit | uint64(epoch)<<8 | uint64(r)
 }
 
-func TargetRefusal(target uint64) (r metric.Reason, epoch uint32) {
+func TargetRejection(target uint64) (r metric.Reason, epoch uint32) {
 	return metric.Reason(target), uint32(target >> 8)
 }

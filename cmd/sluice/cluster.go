@@ -30,8 +30,8 @@ type clusterSide struct {
 	view    *cluster.View
 	limits  *limit.Registry
 	pending *pending.Buffer
-	// refusals writes Events about samples that are rejected for identity.
-	refusals *identity.Refusals
+	// rejections writes Events about samples that are rejected for identity.
+	rejections *identity.Rejections
 	// workloads remembers what the pods of each workload have pushed.
 	workloads *rollup.Tracker
 	// namespaces remembers the UIDs of namespaces.
@@ -88,8 +88,8 @@ func (p *dataPath) describe() aggregate.Describer {
 	if p.cluster.view == nil {
 		return p.resolver.Describe
 	}
-	p.cluster.refusals = identity.NewRefusals(p.resolver, p.cluster.view)
-	return p.cluster.refusals.Describe
+	p.cluster.rejections = identity.NewRejections(p.resolver, p.cluster.view)
+	return p.cluster.rejections.Describe
 }
 
 // joinCluster connects the table and the view.
@@ -178,7 +178,7 @@ func (c *clusterSide) observer() cluster.Observer {
 		},
 		ObjectGone: func(o metric.Object) {
 			c.limits.ObjectGone(o)
-			c.refusals.ObjectGone(o)
+			c.rejections.ObjectGone(o)
 			c.namespaces.gone(o)
 		},
 		LimitsChanged: c.limits.LimitsChanged,

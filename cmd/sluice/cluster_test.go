@@ -20,13 +20,13 @@ func TestDeletedPodsMakeRoomForEvents(t *testing.T) {
 	t.Parallel()
 	p := awayFromAPIServer(t)
 	var events writtenEvents
-	p.cluster.refusals = identity.NewRefusals(p.resolver, &events)
+	p.cluster.rejections = identity.NewRejections(p.resolver, &events)
 	pod := &metric.Pod{Namespace: "shop", Name: "web-1", UID: "1"}
 	push := func() {
 		s := &metric.Sample{Name: []byte("hits"), Kind: metric.Counter, Sender: &metric.Sender{Key: 1, Pod: pod, Known: true},
 			Object: &metric.Object{Resource: "pods", Namespace: "shop", Name: "web-2"}}
 		var d metric.Description
-		if reason := p.cluster.refusals.Describe(s, &d); reason != metric.Identity {
+		if reason := p.cluster.rejections.Describe(s, &d); reason != metric.Identity {
 			t.Fatalf("a metric of another pod: %s", reason)
 		}
 	}

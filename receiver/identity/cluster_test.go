@@ -225,7 +225,7 @@ func TestRulesAndTrust(t *testing.T) {
 		{"a writer by label", "outside", said{tags: "sluice_object:external"}, same("external {}")},
 		{"a writer writes nothing else", "writerPod", said{tags: "sluice_object:external/shop"}, openOnly("external in shop {}")},
 		{"an unknown resource", "nginx", said{tags: "sluice_object:things/a"}, same(no)},
-		{"is refused at once", "new", said{tags: "sluice_object:things/a"}, same(no)},
+		{"is rejected at once", "new", said{tags: "sluice_object:things/a"}, same(no)},
 		{"an external by who is not known", "new", said{tags: "sluice_object:external/shop"}, [3]string{"external in shop {}", wait, wait}},
 		{"its namespace is not known", "new", said{tags: "sluice_object:external"}, same(wait)},
 		{"an object by who is not known", "new", said{tags: "sluice_object:ingresses/main"}, same(wait)},

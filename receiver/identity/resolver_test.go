@@ -29,7 +29,7 @@ func (known) Canonical(resource string) (string, bool, error) {
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct {
 		name, tags, object, labels string
-		refused                    metric.Reason
+		rejected                   metric.Reason
 	}{
 		{name: "no claim is external", tags: "a:b", object: "external", labels: "{a=b}"},
 		{name: "no tags", tags: "", object: "external", labels: "{}"},
@@ -56,9 +56,9 @@ func TestDescribe(t *testing.T) {
 		{name: "explicitly external", tags: "sluice_object:external,pod:a,namespace:shop", object: "external",
 			labels: "{namespace=shop,pod=a}"},
 		{name: "external of a namespace", tags: "sluice_object:external/shop,a:b", object: "external in shop", labels: "{a=b}"},
-		{name: "external of no namespace", tags: "sluice_object:external/", refused: metric.Identity},
-		{name: "unknown resource", tags: "sluice_object:things/a", refused: metric.Identity},
-		{name: "no object name", tags: "sluice_object:pods", refused: metric.Identity},
+		{name: "external of no namespace", tags: "sluice_object:external/", rejected: metric.Identity},
+		{name: "unknown resource", tags: "sluice_object:things/a", rejected: metric.Identity},
+		{name: "no object name", tags: "sluice_object:pods", rejected: metric.Identity},
 		{name: "the same tag twice keeps the first", tags: "a:1,a:2", object: "external", labels: "{a=1}"},
 		{name: "the same claim twice keeps the first", tags: "pod:a,namespace:b,pod:c", object: "pods/a in b", labels: "{}"},
 		{name: "a tag without a value", tags: "flag,a:b:c", object: "external", labels: "{a=b:c,flag=}"},
@@ -66,11 +66,11 @@ func TestDescribe(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var d metric.Description
 			s := metric.Sample{Tags: []byte(c.tags), Separator: ':'}
-			refused := New(DefaultConfig(), known{}, nil).Describe(&s, &d)
-			if refused != c.refused {
-				t.Fatalf("refused: %s, want %s", refused, c.refused)
+			rejected := New(DefaultConfig(), known{}, nil).Describe(&s, &d)
+			if rejected != c.rejected {
+				t.Fatalf("rejected: %s, want %s", rejected, c.rejected)
 			}
-			if refused != metric.Applied {
+			if rejected != metric.Applied {
 				return
 			}
 			if got := d.Object.String(); got != c.object {

@@ -51,7 +51,7 @@ type Facts struct {
 	// Unknown are the facts that could not be read, a sentence each.
 	Unknown []string
 
-	refusals map[refusal]*inspect.Rejection // of Rejections, once they are needed
+	newest map[rejectedSeries]*inspect.Rejection // of Rejections, once they are needed
 }
 
 // Scale is the scale subresource of the target.

@@ -16,7 +16,7 @@ import (
 func (f *Facts) toAdmit(m *inspect.AutoscalerMetric, without []podWithout) []string {
 	in := " -n " + f.Autoscaler.Namespace
 	for _, one := range without {
-		if r := f.rejectionOf(one.name, m); one.refused && r.Reason == byLimit {
+		if r := f.rejectionOf(one.name, m); one.rejected && r.Reason == byLimit {
 			return f.toRaise(m)
 		}
 	}
@@ -163,9 +163,9 @@ func (f *Facts) incomplete(i int) (all []podWithout) {
 		return nil
 	}
 	for _, v := range f.reading(i).Values {
-		r := f.newestRejection(refusal{v.Object, metric.BareName(m.Name), true})
+		r := f.newestRejection(rejectedSeries{v.Object, metric.BareName(m.Name), true})
 		if r != nil && RejectsSeries(r, f.Now) && !f.hasRoom("pods", v.Object) {
-			all = append(all, podWithout{v.Object, absence{why: "pushed more, but " + wordsOfRejection(r), refused: true}})
+			all = append(all, podWithout{v.Object, absence{why: "pushed more, but " + wordsOfRejection(r), rejected: true}})
 		}
 	}
 	return all

@@ -17,8 +17,8 @@ const starting = time.Minute
 
 // absence is the reason why a pod has no value.
 type absence struct {
-	why     string // the end of a sentence about the pod
-	refused bool   // what it pushed was rejected
+	why      string // the end of a sentence about the pod
+	rejected bool   // what it pushed was rejected
 	// excused: nobody expects a value of the pod now.
 	excused bool
 	// ignored: the controller doesn't count the pod as one without a value.
@@ -36,7 +36,7 @@ func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *inspect.TargetPod) abs
 		return absence{why: "is pending, so it cannot push", excused: true, ignored: true}
 	}
 	if r := f.rejectionOf(p.Name, m); r != nil {
-		return absence{why: "pushed, but " + wordsOfRejection(r), refused: true}
+		return absence{why: "pushed, but " + wordsOfRejection(r), rejected: true}
 	}
 	if age := f.Now.Sub(p.Started); !p.Started.IsZero() && age < starting {
 		return absence{why: "started " + age.Round(time.Second).String() + " ago and has not pushed yet", excused: true}
@@ -62,36 +62,36 @@ func wordsOfRejection(r *inspect.Rejection) string {
 
 // rejectionOf is the newest rejection of a metric that a pod pushed; nil: there is none.
 func (f *Facts) rejectionOf(pod string, m *inspect.AutoscalerMetric) *inspect.Rejection {
-	if r := f.newestRejection(refusal{pod, metric.BareName(m.Name), false}); r != nil {
+	if r := f.newestRejection(rejectedSeries{pod, metric.BareName(m.Name), false}); r != nil {
 		return r
 	}
-	return f.newestRejection(refusal{pod, "", false})
+	return f.newestRejection(rejectedSeries{pod, "", false})
 }
 
 // newestRejection is the newest one of a pod and metric; nil: there is none.
-func (f *Facts) newestRejection(of refusal) *inspect.Rejection {
-	if f.refusals == nil {
-		f.refusals = map[refusal]*inspect.Rejection{}
+func (f *Facts) newestRejection(of rejectedSeries) *inspect.Rejection {
+	if f.newest == nil {
+		f.newest = map[rejectedSeries]*inspect.Rejection{}
 		for i := range f.Rejections {
 			r := &f.Rejections[i]
-			key := refusal{strings.TrimPrefix(r.Sender, f.Autoscaler.Namespace+"/"), r.Metric, false}
+			key := rejectedSeries{strings.TrimPrefix(r.Sender, f.Autoscaler.Namespace+"/"), r.Metric, false}
 			f.noteRejection(key, r)
 			if key.byLimit = r.Reason == byLimit; key.byLimit {
 				f.noteRejection(key, r)
 			}
 		}
 	}
-	return f.refusals[of]
+	return f.newest[of]
 }
 
-func (f *Facts) noteRejection(key refusal, r *inspect.Rejection) {
-	if before := f.refusals[key]; before == nil || r.Last.After(before.Last) {
-		f.refusals[key] = r
+func (f *Facts) noteRejection(key rejectedSeries, r *inspect.Rejection) {
+	if before := f.newest[key]; before == nil || r.Last.After(before.Last) {
+		f.newest[key] = r
 	}
 }
 
-// refusal identifies what a pod was refused. An empty metric: its name could not be read.
-type refusal struct {
+// rejectedSeries identifies what a pod pushed and Sluice rejected. An empty metric: its name could not be read.
+type rejectedSeries struct {
 	pod, metric string
 	byLimit     bool // by a limit; false: for any reason
 }
@@ -124,7 +124,7 @@ func (f *Facts) withoutValue(i int) (all []podWithout) {
 
 func rank(a *absence) int {
 	switch {
-	case a.refused:
+	case a.rejected:
 		return 0
 	case a.excused:
 		return 2
@@ -295,7 +295,7 @@ func HeldBack(f *Facts) []Held {
 		}
 		pods := f.withoutValue(i)
 		for _, one := range pods[:min(len(pods), inspect.MaxWithout)] {
-			all[i].Without = append(all[i].Without, inspect.PodWithout{Name: one.name, Why: one.why, Refused: one.refused})
+			all[i].Without = append(all[i].Without, inspect.PodWithout{Name: one.name, Why: one.why, Refused: one.rejected})
 		}
 		if effect, held := f.heldBack(i, pods, metrics); held {
 			all[i].Why = fmt.Sprintf("%d of %s without a value (%s); the controller assumes %s for them, %s",

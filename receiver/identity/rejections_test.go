@@ -26,7 +26,7 @@ func claiming(from *metric.Sender, name, pod string) *metric.Sample {
 
 func TestARefusalIsToldOnThePodThatSent(t *testing.T) {
 	var events recorder
-	f := NewRefusals(New(clusterConfig(Strict), known{}, world{}), &events)
+	f := NewRejections(New(clusterConfig(Strict), known{}, world{}), &events)
 	var d metric.Description
 	for range 3 {
 		for _, name := range []string{"hits", "errors"} {
@@ -57,7 +57,7 @@ func TestARefusalIsToldOnThePodThatSent(t *testing.T) {
 // A sample of the previous holder of an address is no fault of the pod that has it now.
 func TestASampleBeforeThePodIsNotToldOnIt(t *testing.T) {
 	var events recorder
-	f := NewRefusals(New(clusterConfig(Strict), known{}, world{}), &events)
+	f := NewRejections(New(clusterConfig(Strict), known{}, world{}), &events)
 	young := *web1
 	young.Created = time.Now().Unix()
 	s := claiming(&metric.Sender{Key: 20, Address: senders["web-1"].Address, Pod: &young, Known: true}, "hits", "web-1")
@@ -71,7 +71,7 @@ func TestASampleBeforeThePodIsNotToldOnIt(t *testing.T) {
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events recorder
-		f := NewRefusals(New(clusterConfig(Strict), known{}, world{}), &events)
+		f := NewRejections(New(clusterConfig(Strict), known{}, world{}), &events)
 		var d metric.Description
 		refuse := func(name string, pods int) {
 			for i := range pods {
@@ -83,29 +83,29 @@ func TestRefusalsAreBounded(t *testing.T) {
 		for i := range 100 {
 			refuse(fmt.Sprintf("m%d", i), 1)
 		}
-		if len(events) != maxRefusedNames {
-			t.Errorf("%d Events on a pod, want %d", len(events), maxRefusedNames)
+		if len(events) != maxRejectedNames {
+			t.Errorf("%d Events on a pod, want %d", len(events), maxRejectedNames)
 		}
 		refuse("x", 1000)
-		if len(events) != maxRefusals {
-			t.Errorf("%d Events in a namespace, want %d", len(events), maxRefusals)
+		if len(events) != maxRejections {
+			t.Errorf("%d Events in a namespace, want %d", len(events), maxRejections)
 		}
 		f.Describe(claiming(&metric.Sender{Key: 99, Pod: teller, Known: true}, "x", "web-2"), &d)
 		if !slices.ContainsFunc(events, func(one string) bool { return strings.HasPrefix(one, "bank/teller ") }) {
 			t.Error("one namespace silences another")
 		}
-		time.Sleep(refusalWindow)
+		time.Sleep(rejectionWindow)
 		before := len(events)
 		refuse("x", 1000)
-		if n := len(events) - before; n != maxRefusals {
-			t.Errorf("%d more Events in the next window, want %d", n, maxRefusals)
+		if n := len(events) - before; n != maxRejections {
+			t.Errorf("%d more Events in the next window, want %d", n, maxRejections)
 		}
-		for i := range maxRefusedPods {
+		for i := range maxRejectedPods {
 			f.told[fmt.Sprint(i)] = nil
 		}
-		time.Sleep(refusalWindow)
+		time.Sleep(rejectionWindow)
 		before = len(events)
-		if f.Describe(claiming(&metric.Sender{Key: 98, Pod: teller, Known: true}, "y", "web-2"), &d); len(f.told) > maxRefusedPods+1 {
+		if f.Describe(claiming(&metric.Sender{Key: 98, Pod: teller, Known: true}, "y", "web-2"), &d); len(f.told) > maxRejectedPods+1 {
 			t.Errorf("%d pods are remembered", len(f.told))
 		}
 		f.Describe(claiming(&metric.Sender{Key: 97, Pod: mallory, Known: true}, "y", "web-2"), &d)

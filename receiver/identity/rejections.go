@@ -12,10 +12,10 @@ import (
 // Bounds of the Events about rejected samples. A workload of a thousand pods with one mistake makes
 // some Events, and not a thousand.
 const (
-	maxRefusedNames = 8    // of a pod
-	maxRefusedPods  = 4096 // remembered
-	maxRefusals     = 16   // Events of a namespace in a refusalWindow
-	refusalWindow   = 10 * time.Minute
+	maxRejectedNames = 8    // of a pod
+	maxRejectedPods  = 4096 // remembered
+	maxRejections    = 16   // Events of a namespace in a rejectionWindow
+	rejectionWindow  = 10 * time.Minute
 )
 
 // EventRecorder writes Events for people to read.
@@ -24,25 +24,25 @@ type EventRecorder interface {
 	Event(o metric.Object, reason, name, message string)
 }
 
-// Refusals describes samples as its Resolver does, and tells the owner of a pod of samples that are
+// Rejections describes samples as its Resolver does, and tells the owner of a pod of samples that are
 // rejected: as an Event on the pod that sent them, once per metric. Any goroutine may use it.
-type Refusals struct {
+type Rejections struct {
 	resolver *Resolver
 	events   EventRecorder
 
 	mu      sync.Mutex
 	told    map[string][]string // names of metrics by the pod's UID
-	window  time.Time           // begin of the current refusalWindow
+	window  time.Time           // begin of the current rejectionWindow
 	written map[string]int      // Events in it, by namespace
 }
 
-// NewRefusals makes a Refusals of a Resolver in a cluster.
-func NewRefusals(r *Resolver, events EventRecorder) *Refusals {
-	return &Refusals{resolver: r, events: events, told: map[string][]string{}, written: map[string]int{}}
+// NewRejections makes a Rejections of a Resolver in a cluster.
+func NewRejections(r *Resolver, events EventRecorder) *Rejections {
+	return &Rejections{resolver: r, events: events, told: map[string][]string{}, written: map[string]int{}}
 }
 
 // Describe is Resolver.Describe. Lines that were seen before don't come here.
-func (f *Refusals) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
+func (f *Rejections) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
 	var v decision
 	f.resolver.decide(s, d, &v)
 	// A sample that predates its sender's pod is of another pod.
@@ -55,19 +55,19 @@ func (f *Refusals) Describe(s *metric.Sample, d *metric.Description) metric.Reas
 }
 
 // first reports whether an Event about a metric of a pod is due, and counts it.
-func (f *Refusals) first(pod *metric.Pod, name []byte) bool {
+func (f *Rejections) first(pod *metric.Pod, name []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	names, known := f.told[pod.UID]
-	if len(names) >= maxRefusedNames || slices.Contains(names, metric.Borrow(name)) || !known &&
-		len(f.told) >= maxRefusedPods {
+	if len(names) >= maxRejectedNames || slices.Contains(names, metric.Borrow(name)) || !known &&
+		len(f.told) >= maxRejectedPods {
 		return false
 	}
-	if now := time.Now(); now.Sub(f.window) >= refusalWindow {
+	if now := time.Now(); now.Sub(f.window) >= rejectionWindow {
 		f.window = now
 		clear(f.written)
 	}
-	if f.written[pod.Namespace] >= maxRefusals {
+	if f.written[pod.Namespace] >= maxRejections {
 		return false // its next decision may be told
 	}
 	f.written[pod.Namespace]++
@@ -76,7 +76,7 @@ func (f *Refusals) first(pod *metric.Pod, name []byte) bool {
 }
 
 // ObjectGone forgets a deleted pod.
-func (f *Refusals) ObjectGone(o metric.Object) {
+func (f *Rejections) ObjectGone(o metric.Object) {
 	f.mu.Lock()
 	delete(f.told, o.UID)
 	f.mu.Unlock()
