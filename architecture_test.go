@@ -201,13 +201,13 @@ func listPackages(t *testing.T, args ...string) []listed {
 	}
 	var all []listed
 	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var one listed
-		if err := decoder.Decode(&one); errors.Is(err, io.EOF) {
+		var l listed
+		if err := decoder.Decode(&l); errors.Is(err, io.EOF) {
 			return all
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, one)
+		all = append(all, l)
 	}
 }
 

@@ -227,8 +227,8 @@ func declarations(file string) (map[string]bool, error) {
 		return nil, err
 	}
 	names := map[string]bool{}
-	for _, one := range parsed.Decls {
-		switch d := one.(type) {
+	for _, decl := range parsed.Decls {
+		switch d := decl.(type) {
 		case *ast.FuncDecl:
 			names[d.Name.Name] = true
 			if d.Recv != nil {

@@ -27,16 +27,16 @@ func TestExamplesAreValid(t *testing.T) {
 	check := func(name, text string) {
 		t.Helper()
 		computed := map[string]bool{} // metrics of rules of the same file
-		for _, one := range yamlDocuments(t, name, text) {
-			if one["kind"] == rule.Kind || one["kind"] == rule.ClusterKind {
+		for _, yamlDocument := range yamlDocuments(t, name, text) {
+			if yamlDocument["kind"] == rule.Kind || yamlDocument["kind"] == rule.ClusterKind {
 				rules++
-				if err := ruleFaults(t, name, one, computed); err != nil {
+				if err := ruleFaults(t, name, yamlDocument, computed); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if one["kind"] == "HorizontalPodAutoscaler" {
+			if yamlDocument["kind"] == "HorizontalPodAutoscaler" {
 				autoscalers++
-				for _, fault := range autoscalerFaults(one, computed) {
+				for _, fault := range autoscalerFaults(yamlDocument, computed) {
 					t.Errorf("%s: %s", name, fault)
 				}
 			}

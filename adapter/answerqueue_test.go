@@ -145,8 +145,8 @@ func TestSlowReadersOfLargeAnswers(t *testing.T) {
 	if code, _, _, err := a.ask(t.Context(), podsOf(1)); code != http.StatusOK {
 		t.Errorf("a small one: %d %v", code, err)
 	}
-	for _, one := range slow {
-		_ = one.Close()
+	for _, conn := range slow {
+		_ = conn.Close()
 	}
 	eventually(t, "there is room again", func() bool {
 		code, _, _, _ := a.ask(t.Context(), podsOf(points))

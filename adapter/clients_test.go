@@ -104,9 +104,9 @@ func TestExternalMetricsClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := client.NamespacedMetrics("shop").List("orders_waiting", west)
-	if err != nil || len(one.Items) != 1 || one.Items[0].Value.Value() != 12 {
-		t.Errorf("%v %+v", err, one)
+	e, err := client.NamespacedMetrics("shop").List("orders_waiting", west)
+	if err != nil || len(e.Items) != 1 || e.Items[0].Value.Value() != 12 {
+		t.Errorf("%v %+v", err, e)
 	}
 	done, err := client.NamespacedMetrics("shop").List(`jobs\|done`, labels.Everything())
 	if err != nil || len(done.Items) != 1 || *done.Items[0].WindowSeconds != 60 {

@@ -32,12 +32,12 @@ type catalogue struct {
 
 // custom lists {resource}/{metric}.
 func (c catalogue) custom() []metav1.APIResource {
-	list := c.list(func(one metric.Discovered) (metav1.APIResource, bool) {
-		resource, err := c.objects.find(one.Resource)
+	list := c.list(func(discovered metric.Discovered) (metav1.APIResource, bool) {
+		resource, err := c.objects.find(discovered.Resource)
 		if err != nil {
 			return metav1.APIResource{}, false // the metric could not be requested either
 		}
-		return customResource(resource, one.Name), true
+		return customResource(resource, discovered.Name), true
 	})
 	if len(list) == 0 {
 		list = append(list, customResource(pods, placeholder))
@@ -56,8 +56,8 @@ func customResource(resource objectKind, name string) metav1.APIResource {
 
 // external lists the names of external metrics.
 func (c catalogue) external() []metav1.APIResource {
-	list := c.list(func(one metric.Discovered) (metav1.APIResource, bool) {
-		return externalResource(one.Name), one.Resource == "" && (c.hidden == nil || !c.hidden(one.Name))
+	list := c.list(func(discovered metric.Discovered) (metav1.APIResource, bool) {
+		return externalResource(discovered.Name), discovered.Resource == "" && (c.hidden == nil || !c.hidden(discovered.Name))
 	})
 	if len(list) == 0 {
 		list = append(list, externalResource(placeholder))
@@ -78,8 +78,8 @@ func externalResource(name string) metav1.APIResource {
 func (c catalogue) list(show func(metric.Discovered) (metav1.APIResource, bool)) []metav1.APIResource {
 	var list []metav1.APIResource
 	seen := map[string]bool{}
-	for _, one := range c.source.Listed(c.limit) {
-		shown, ok := show(one)
+	for _, discovered := range c.source.Listed(c.limit) {
+		shown, ok := show(discovered)
 		if !ok || seen[shown.Name] {
 			continue
 		}

@@ -33,8 +33,8 @@ func (a *api) names(t *testing.T, groupVersion string) []string {
 		t.Fatalf("%v: %s", err, body)
 	}
 	var names []string
-	for _, one := range list.APIResources {
-		names = append(names, one.Name)
+	for _, apiResource := range list.APIResources {
+		names = append(names, apiResource.Name)
 	}
 	return names
 }

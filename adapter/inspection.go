@@ -43,13 +43,13 @@ func (n *inspection) group() group {
 
 // inspectResources is the discovery of the group.
 func inspectResources() (all []metav1.APIResource) {
-	for _, one := range inspect.Resources {
+	for _, resource := range inspect.Resources {
 		verbs := metav1.Verbs{"list"}
-		if hasDetail(one.Name) {
+		if hasDetail(resource.Name) {
 			verbs = metav1.Verbs{"get", "list"}
 		}
-		all = append(all, metav1.APIResource{Name: one.Name, SingularName: one.Singular, Namespaced: true,
-			Kind: one.Kind, Verbs: verbs})
+		all = append(all, metav1.APIResource{Name: resource.Name, SingularName: resource.Singular, Namespaced: true,
+			Kind: resource.Kind, Verbs: verbs})
 	}
 	return all
 }
@@ -59,18 +59,18 @@ func hasDetail(resource string) bool { return resource == "metrics" || resource 
 
 // routes adds the paths of all lists, in a namespace and over all, and of the documents by name.
 func (n *inspection) routes(service *restful.WebService) {
-	for _, one := range inspect.Resources {
+	for _, resource := range inspect.Resources {
 		add := func(scope, operation string) {
-			route := service.GET(scope+one.Name).To(n.handler(one)).
-				Doc(one.Doc).Operation("list"+operation).Produces("application/json").
+			route := service.GET(scope+resource.Name).To(n.handler(resource)).
+				Doc(resource.Doc).Operation("list"+operation).Produces("application/json").
 				Param(service.QueryParameter("limit", fmt.Sprintf("Items of the page: %d by default, at most %d.",
 					inspect.DefaultMost, inspect.MaxMost)).DataType("integer")).
 				Param(service.QueryParameter("continue", "The token of the page before, metadata.continue.").DataType("string")).
-				Returns(http.StatusOK, "OK", listModels[one.Name])
+				Returns(http.StatusOK, "OK", listModels[resource.Name])
 			service.Route(withNamespace(service, route, scope))
 		}
-		add("/", one.Kind+"ForAllNamespaces")
-		add("/namespaces/{namespace}/", "Namespaced"+one.Kind)
+		add("/", resource.Kind+"ForAllNamespaces")
+		add("/namespaces/{namespace}/", "Namespaced"+resource.Kind)
 	}
 	n.detailRoutes(service, "metrics", inspect.MetricDetail{}, n.metricDetail)
 	n.detailRoutes(service, "autoscalers", inspect.Autoscaler{}, n.autoscaler)
@@ -85,10 +85,10 @@ func withNamespace(service *restful.WebService, route *restful.RouteBuilder, sco
 }
 
 func (n *inspection) detailRoutes(service *restful.WebService, resource string, model any, answer detail) {
-	one, _ := inspect.ResourceNamed(resource)
+	r, _ := inspect.ResourceNamed(resource)
 	for scope, operation := range map[string]string{"/": "InAllNamespaces", "/namespaces/{namespace}/": "Namespaced"} {
 		route := service.GET(scope+resource+"/{name}").To(n.detailHandler(resource, answer)).
-			Doc("One name: "+one.Doc).Operation("get"+operation+one.Kind).Produces("application/json").
+			Doc("One name: "+r.Doc).Operation("get"+operation+r.Kind).Produces("application/json").
 			Param(service.PathParameter("name", `The name; "/" is written "\|".`).DataType("string")).
 			Returns(http.StatusOK, "OK", model)
 		service.Route(withNamespace(service, route, scope))

@@ -250,9 +250,9 @@ func TestListsAreDiscovered(t *testing.T) {
 			t.Errorf("the OpenAPI document lacks %s:\n%.500s", want, body)
 		}
 	}
-	for _, one := range inspect.Resources {
-		if resp, body := a.get(t, inspectPath+"/"+one.Name, ""); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"kind":"`+one.Kind+`List"`) {
-			t.Errorf("%s: %s %s", one.Name, resp.Status, body)
+	for _, resource := range inspect.Resources {
+		if resp, body := a.get(t, inspectPath+"/"+resource.Name, ""); resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"kind":"`+resource.Kind+`List"`) {
+			t.Errorf("%s: %s %s", resource.Name, resp.Status, body)
 		}
 	}
 	without := start(t, shop())

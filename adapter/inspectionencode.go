@@ -21,32 +21,32 @@ func (f form) list(of inspect.Resource, found documents, now time.Time) []byte {
 		return f.tableOf(of, found.items, meta, now)
 	}
 	text := append(listHead(of.Kind+"List", inspect.GroupVersion, meta), `"items":[`...)
-	for i, one := range found.items {
+	for i, document := range found.items {
 		if i > 0 {
 			text = append(text, ",\n"...)
 		}
-		text = appendDocument(text, "", one)
+		text = appendDocument(text, "", document)
 	}
 	return append(text, "]}\n"...)
 }
 
 // one encodes a document.
-func (f form) one(of inspect.Resource, one inspect.Document, now time.Time) []byte {
+func (f form) one(of inspect.Resource, document inspect.Document, now time.Time) []byte {
 	if f.table {
-		return f.tableOf(of, rowsOf(one), inspect.ListMeta{}, now)
+		return f.tableOf(of, rowsOf(document), inspect.ListMeta{}, now)
 	}
 	kind := of.Kind
-	if _, isDetail := one.(*inspect.MetricDetail); isDetail {
+	if _, isDetail := document.(*inspect.MetricDetail); isDetail {
 		kind = "MetricDetail"
 	}
-	return append(appendDocument(nil, kind, one), '\n')
+	return append(appendDocument(nil, kind, document), '\n')
 }
 
 // rowsOf are the documents that a table shows for one.
-func rowsOf(one inspect.Document) []inspect.Document {
-	detail, ok := one.(*inspect.MetricDetail)
+func rowsOf(document inspect.Document) []inspect.Document {
+	detail, ok := document.(*inspect.MetricDetail)
 	if !ok {
-		return []inspect.Document{one}
+		return []inspect.Document{document}
 	}
 	var rows []inspect.Document
 	for i := range detail.Metrics {
@@ -65,17 +65,17 @@ func listHead(kind, version string, meta inspect.ListMeta) []byte {
 }
 
 // appendDocument appends a document with its metadata. kind is set outside of lists.
-func appendDocument(text []byte, kind string, one inspect.Document) []byte {
+func appendDocument(text []byte, kind string, document inspect.Document) []byte {
 	head := struct {
 		Kind       string       `json:"kind,omitempty"`
 		APIVersion string       `json:"apiVersion,omitempty"`
 		Metadata   inspect.Meta `json:"metadata"`
-	}{Kind: kind, Metadata: one.Meta()}
+	}{Kind: kind, Metadata: document.Meta()}
 	if kind != "" {
 		head.APIVersion = inspect.GroupVersion
 	}
 	text = appendMembers(append(text, '{'), head)
-	text = appendMembers(text, one)
+	text = appendMembers(text, document)
 	text[len(text)-1] = '}' // in place of the last comma
 	return text
 }
@@ -111,30 +111,30 @@ func (f form) tableOf(of inspect.Resource, all []inspect.Document, meta inspect.
 		text = append(text, encoded(definition)...)
 	}
 	text = append(text, `],"rows":[`...)
-	for i, one := range all {
+	for i, document := range all {
 		if i > 0 {
 			text = append(text, ",\n"...)
 		}
 		text = append(text, `{"cells":`...)
-		text = append(text, encoded(one.Cells(now))...)
-		text = append(f.appendRowObject(text, of, one), '}')
+		text = append(text, encoded(document.Cells(now))...)
+		text = append(f.appendRowObject(text, of, document), '}')
 	}
 	return append(text, "]}\n"...)
 }
 
 // appendRowObject appends what a row is about: its metadata, unless something else is asked for.
-func (f form) appendRowObject(text []byte, of inspect.Resource, one inspect.Document) []byte {
+func (f form) appendRowObject(text []byte, of inspect.Resource, document inspect.Document) []byte {
 	switch f.object {
 	case "None":
 		return text
 	case "Object":
-		return appendDocument(append(text, `,"object":`...), of.Kind, one)
+		return appendDocument(append(text, `,"object":`...), of.Kind, document)
 	}
 	return append(append(text, `,"object":`...), encoded(struct {
 		Kind       string       `json:"kind"`
 		APIVersion string       `json:"apiVersion"`
 		Metadata   inspect.Meta `json:"metadata"`
-	}{"PartialObjectMetadata", "meta.k8s.io/v1", one.Meta()})...)
+	}{"PartialObjectMetadata", "meta.k8s.io/v1", document.Meta()})...)
 }
 
 type tableColumn struct {

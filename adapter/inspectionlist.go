@@ -113,14 +113,14 @@ func (n *inspection) detailHandler(resource string, answer detail) restful.Route
 			fail(w, r, resource, err)
 			return
 		}
-		one, err := answer(r.Context(), info.Namespace, unescape(info.Name))
+		document, err := answer(r.Context(), info.Namespace, unescape(info.Name))
 		end()
 		n.warn(w)
 		if err != nil {
 			fail(w, r, resource, err)
 			return
 		}
-		writeJSON(w, form.one(of, one, time.Now()))
+		writeJSON(w, form.one(of, document, time.Now()))
 	}
 }
 

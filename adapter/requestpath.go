@@ -48,17 +48,17 @@ func parseCustomRequest(ctx context.Context) (customRequest, error) {
 
 // checkScope rejects a path with a cluster-scoped resource in a namespace, or a namespaced one
 // outside.
-func (a customRequest) checkScope(one objectKind) error {
+func (a customRequest) checkScope(o objectKind) error {
 	switch {
-	case one.namespaced && a.namespace == "":
+	case o.namespaced && a.namespace == "":
 		return metric.InvalidQueryf("%s are namespaced; must be requested as namespaces/{namespace}/%s/%s/%s",
-			one.resource, one.resource, a.object, escape(a.metric))
-	case !one.namespaced && a.namespace != "" && one.resource == namespaces:
+			o.resource, o.resource, a.object, escape(a.metric))
+	case !o.namespaced && a.namespace != "" && o.resource == namespaces:
 		return metric.InvalidQueryf("metrics of a namespace must be requested as namespaces/%s/metrics/{metric}",
 			a.namespace)
-	case !one.namespaced && a.namespace != "":
+	case !o.namespaced && a.namespace != "":
 		return metric.InvalidQueryf("%s are not namespaced; must be requested as %s/%s/%s",
-			one.resource, one.resource, a.object, escape(a.metric))
+			o.resource, o.resource, a.object, escape(a.metric))
 	}
 	return nil
 }

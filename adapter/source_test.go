@@ -105,7 +105,7 @@ func (m *memory) Listed(limit int) []metric.Discovered {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
 	list = slices.Compact(list)
-	objects := slices.IndexFunc(list, func(one metric.Discovered) bool { return one.Resource != "" })
+	objects := slices.IndexFunc(list, func(discovered metric.Discovered) bool { return discovered.Resource != "" })
 	if objects < 0 {
 		objects = len(list)
 	}

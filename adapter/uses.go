@@ -85,9 +85,9 @@ func (u *uses) note(ctx context.Context, asked useKey, err error) {
 	if u == nil || !ok || !isController(user.GetName()) {
 		return
 	}
-	one := Use{time.Now(), http.StatusOK}
+	use := Use{time.Now(), http.StatusOK}
 	if err != nil {
-		one.Code = codeOf(err)
+		use.Code = codeOf(err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -97,7 +97,7 @@ func (u *uses) note(ctx context.Context, asked useKey, err error) {
 		}
 		asked = useKey{strings.Clone(asked.namespace), strings.Clone(asked.resource), strings.Clone(asked.metric)}
 	}
-	u.metrics[asked] = one
+	u.metrics[asked] = use
 }
 
 // codeOf is the HTTP status of an error of the API.
@@ -114,8 +114,8 @@ func (u *uses) forgetLocked() {
 	const some = 16
 	var oldest useKey
 	seen := 0
-	for key, one := range u.metrics { // Go iterates over maps in a random order
-		if seen == 0 || one.At.Before(u.metrics[oldest].At) {
+	for key, use := range u.metrics { // Go iterates over maps in a random order
+		if seen == 0 || use.At.Before(u.metrics[oldest].At) {
 			oldest = key
 		}
 		if seen++; seen == some {
@@ -130,8 +130,8 @@ func (s *Server) GroupUses() []GroupUse {
 	s.uses.mu.Lock()
 	defer s.uses.mu.Unlock()
 	all := make([]GroupUse, 0, len(s.uses.groups))
-	for _, one := range s.uses.groups {
-		all = append(all, *one)
+	for _, groupUse := range s.uses.groups {
+		all = append(all, *groupUse)
 	}
 	slices.SortFunc(all, func(a, b GroupUse) int { return strings.Compare(a.Group, b.Group) })
 	return all

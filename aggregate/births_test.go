@@ -19,8 +19,8 @@ var web1 = metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}
 func (f *fixture) births() (all []string) {
 	births := f.AppendBirths(nil, web1, "hits")
 	slices.SortFunc(births, func(a, b metric.Birth) int { return int(a.At - b.At) })
-	for _, one := range births {
-		all = append(all, fmt.Sprint(one.Labels.Packed(), " ", time.Since(time.Unix(0, one.At)).Round(time.Second)))
+	for _, birth := range births {
+		all = append(all, fmt.Sprint(birth.Labels.Packed(), " ", time.Since(time.Unix(0, birth.At)).Round(time.Second)))
 	}
 	return all
 }
@@ -291,8 +291,8 @@ func TestDeleteNamespace(t *testing.T) {
 		}
 		series := func() (n int) {
 			list, _, _ := r.Metrics(Part{Most: 100})
-			for _, one := range list {
-				n += one.Series
+			for _, metricSummary := range list {
+				n += metricSummary.Series
 			}
 			return n
 		}

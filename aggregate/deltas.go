@@ -193,10 +193,10 @@ func (d *delta) appendStamps() {
 		d.dst = binary.AppendUvarint(append(d.dst, recordStamps), uint64(all[0].state))
 		d.dst = binary.AppendUvarint(d.dst, uint64(n))
 		next := uint32(0)
-		for _, one := range all[:n] {
-			d.dst = binary.AppendUvarint(d.dst, uint64(one.place-next))
-			d.dst = binary.AppendVarint(d.dst, int64(one.at-before))
-			next, before = one.place+1, one.at
+		for _, s := range all[:n] {
+			d.dst = binary.AppendUvarint(d.dst, uint64(s.place-next))
+			d.dst = binary.AppendVarint(d.dst, int64(s.at-before))
+			next, before = s.place+1, s.at
 		}
 		all = all[n:]
 	}

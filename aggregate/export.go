@@ -21,12 +21,12 @@ func (m *Merged) Families(match func(*metric.Family) bool) []metric.Family {
 	}
 	slices.SortFunc(all, compareFamilies)
 	kept := all[:0]
-	for _, one := range all {
-		if last := len(kept) - 1; last >= 0 && compareFamilies(kept[last], one) == 0 {
-			kept[last].Kinds |= one.Kinds
+	for _, family := range all {
+		if last := len(kept) - 1; last >= 0 && compareFamilies(kept[last], family) == 0 {
+			kept[last].Kinds |= family.Kinds
 			continue
 		}
-		kept = append(kept, one)
+		kept = append(kept, family)
 	}
 	return kept
 }
@@ -79,13 +79,13 @@ func (e *Export) Series(f *metric.Family, k metric.Kind, yield func(*metric.Live
 		return // impossible: each kind has its exported stat
 	}
 	defer r.end()
-	one := &metric.LiveSeries{}
+	liveSeries := &metric.LiveSeries{}
 	for parts := r.next(); len(parts) > 0; parts = r.next() {
 		if r.kindOf(parts) != k {
 			continue
 		}
-		one.Object = parts[0].Entry.Object()
-		if !r.exportParts(ofKind(parts, k), one, yield) {
+		liveSeries.Object = parts[0].Entry.Object()
+		if !r.exportParts(ofKind(parts, k), liveSeries, yield) {
 			return
 		}
 	}
@@ -116,12 +116,12 @@ func (e *Export) begin(f *metric.Family, k metric.Kind) (*mergedRead, error) {
 }
 
 // exportParts yields the series of an object.
-func (r *mergedRead) exportParts(parts []part, one *metric.LiveSeries,
+func (r *mergedRead) exportParts(parts []part, liveSeries *metric.LiveSeries,
 	yield func(*metric.LiveSeries) bool) (more bool) {
 	r.beginMerged(r.Kind)
 	more = true
 	r.eachSeries(parts, func() bool {
-		more = r.export(one, yield)
+		more = r.export(liveSeries, yield)
 		r.beginMerged(r.Kind)
 		return more
 	})
@@ -129,22 +129,22 @@ func (r *mergedRead) exportParts(parts []part, one *metric.LiveSeries,
 }
 
 // export yields the series that was read, if it lives and has a value.
-func (r *mergedRead) export(one *metric.LiveSeries, yield func(*metric.LiveSeries) bool) bool {
+func (r *mergedRead) export(liveSeries *metric.LiveSeries, yield func(*metric.LiveSeries) bool) bool {
 	if r.Series == 0 {
 		return true
 	}
-	one.Labels = r.shared
-	one.Start, one.Fell = r.Start()
+	liveSeries.Labels = r.shared
+	liveSeries.Start, liveSeries.Fell = r.Start()
 	if r.Kind == metric.Timer {
-		r.Summary(exportedQuantiles, &one.Summary)
+		r.Summary(exportedQuantiles, &liveSeries.Summary)
 		if r.WithBuckets {
-			r.Buckets(&one.Buckets)
+			r.Buckets(&liveSeries.Buckets)
 		}
-		return yield(one)
+		return yield(liveSeries)
 	}
 	var ok bool
-	if one.Value, ok = r.Value(); !ok {
+	if liveSeries.Value, ok = r.Value(); !ok {
 		return true
 	}
-	return yield(one)
+	return yield(liveSeries)
 }

@@ -144,11 +144,11 @@ func buckets(m *Merged, name string) (text string) {
 		m.NewExport(nil).Series(&f, metric.Timer, func(s *metric.LiveSeries) bool {
 			b := &s.Buckets
 			text = fmt.Sprint("sum=", b.Sum, " zero=", b.Zero)
-			for _, one := range b.Negative {
-				text += fmt.Sprintf(" -%d=%v", one.Index, one.Count)
+			for _, bucket := range b.Negative {
+				text += fmt.Sprintf(" -%d=%v", bucket.Index, bucket.Count)
 			}
-			for _, one := range b.Positive {
-				text += fmt.Sprintf(" %d=%v", one.Index, one.Count)
+			for _, bucket := range b.Positive {
+				text += fmt.Sprintf(" %d=%v", bucket.Index, bucket.Count)
 			}
 			return true
 		})

@@ -57,8 +57,8 @@ func (m *Merged) Metrics(p Part) (list []MetricSummary, last Place, more bool) {
 	r := newTally(sources)
 	defer r.release()
 	for i := range places {
-		if one := r.metric(places[i]); one.Series > 0 {
-			list = append(list, one)
+		if metricSummary := r.metric(places[i]); metricSummary.Series > 0 {
+			list = append(list, metricSummary)
 		}
 		last = places[i]
 	}
@@ -100,12 +100,12 @@ func firstMetrics(sources []source, p *Part) *smallest.Set[Place] {
 	first := smallest.Of(p.Most, compareMetrics)
 	for i := range sources {
 		sources[i].table.index.EachFamily(func(f *index.Family) {
-			one := Place(f.Key)
-			if p.Namespace != "" && p.Namespace != one.Namespace || p.Name != "" && p.Name != one.Name {
+			place := Place(f.Key)
+			if p.Namespace != "" && p.Namespace != place.Namespace || p.Name != "" && p.Name != place.Name {
 				return
 			}
-			if p.After == (Place{}) || compareMetrics(&one, &p.After) > 0 {
-				first.Add(one)
+			if p.After == (Place{}) || compareMetrics(&place, &p.After) > 0 {
+				first.Add(place)
 			}
 		})
 	}
@@ -120,9 +120,9 @@ func (m *Merged) ObjectsWithSeries(p Part) (list []ObjectSummary, last Place, mo
 	if len(places) == 0 {
 		return nil, last, more
 	}
-	for _, one := range m.summariesOf(sources, places) {
-		if one.Series > 0 {
-			list = append(list, one)
+	for _, objectSummary := range m.summariesOf(sources, places) {
+		if objectSummary.Series > 0 {
+			list = append(list, objectSummary)
 		}
 	}
 	return list, places[len(places)-1], more
@@ -134,8 +134,8 @@ func (m *Merged) MetricSummaries(of []Place) []MetricSummary {
 	r := newTally(m.sources())
 	defer r.release()
 	all := make([]MetricSummary, len(of))
-	for i, one := range of {
-		all[i] = r.metric(one)
+	for i, place := range of {
+		all[i] = r.metric(place)
 	}
 	return all
 }
@@ -161,18 +161,19 @@ func firstObjects(sources []source, p *Part) *smallest.Set[Place] {
 	first := smallest.Of(p.Most, compareObjects)
 	for i := range sources {
 		sources[i].table.index.EachFamily(func(f *index.Family) {
-			one := Place{Resource: f.Key.Resource, Namespace: f.Key.Namespace}
-			if one.Resource == "" || p.Namespace != "" && p.Namespace != one.Namespace {
+			place := Place{Resource: f.Key.Resource, Namespace: f.Key.Namespace}
+			if place.Resource == "" || p.Namespace != "" && p.Namespace != place.Namespace {
 				return
 			}
 			// No object of the family is smaller than one without a name, or larger than any name.
-			rest := cmp.Or(strings.Compare(one.Namespace, p.After.Namespace), strings.Compare(one.Resource, p.After.Resource))
-			if rest < 0 || !first.Takes(one) {
+			rest := cmp.Or(strings.Compare(place.Namespace, p.After.Namespace),
+				strings.Compare(place.Resource, p.After.Resource))
+			if rest < 0 || !first.Takes(place) {
 				return
 			}
 			f.EachNameLocked(func(name string) {
-				if one.Name = name; (rest > 0 || name > p.After.Name) && (p.Name == "" || p.Name == name) {
-					first.Add(one)
+				if place.Name = name; (rest > 0 || name > p.After.Name) && (p.Name == "" || p.Name == name) {
+					first.Add(place)
 				}
 			})
 		})
@@ -199,10 +200,10 @@ func (s *source) lastSeen(r lookup.Ref, external bool) (window.LifeStamp, bool) 
 // objects have it.
 func absent(tables []*Table, q *metric.Query) error {
 	family := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	t, one := latestRemoval(tables, family, q.Object)
-	if one.why == "" && q.Resource == "" {
+	t, r := latestRemoval(tables, family, q.Object)
+	if r.why == "" && q.Resource == "" {
 		family.Namespace = ""
-		t, one = latestRemoval(tables, family, q.Object)
+		t, r = latestRemoval(tables, family, q.Object)
 	}
 	switch {
 	case q.RollUp != nil && anyIn(tables, family, "*") != nil:
@@ -210,8 +211,8 @@ func absent(tables []*Table, q *metric.Query) error {
 	case q.MatchObject != nil && q.Object == "*" && anyIn(tables, family, "*") != nil:
 		return metric.NotFoundf("no series of %s: others have it, but none that still lives and that the selector picks",
 			describeAsked(q))
-	case one.why != "":
-		return t.explainRemoval(q, one)
+	case r.why != "":
+		return t.explainRemoval(q, r)
 	case q.MatchObject != nil && anyIn(tables, family, q.Object) != nil:
 		return metric.NotFoundf("no series of %s: the object is gone", describeAsked(q))
 	}
@@ -222,9 +223,9 @@ func absent(tables []*Table, q *metric.Query) error {
 func latestRemoval(tables []*Table, family index.Key, object string) (in *Table, latest removal) {
 	var at time.Time
 	for _, t := range tables {
-		one := t.removals.find(family, object)
-		if date := t.Clock.Now().DateOf(one.seen); one.why != "" && (in == nil || date.After(at)) {
-			in, latest, at = t, one, date
+		r := t.removals.find(family, object)
+		if date := t.Clock.Now().DateOf(r.seen); r.why != "" && (in == nil || date.After(at)) {
+			in, latest, at = t, r, date
 		}
 	}
 	return in, latest
@@ -259,9 +260,9 @@ func mistyped(tables []*Table, q *metric.Query) string {
 	}
 }
 
-func (t *Table) explainRemoval(q *metric.Query, one removal) error {
-	ago := (t.Clock.Now().Life - window.LifeAt(one.seen)).Round(time.Second)
-	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), one.why)
+func (t *Table) explainRemoval(q *metric.Query, r removal) error {
+	ago := (t.Clock.Now().Life - window.LifeAt(r.seen)).Round(time.Second)
+	return metric.NotFoundf("no series of %s; last seen %s ago, %s", describeAsked(q), roughly(ago), r.why)
 }
 
 // nothing explains why a metric with series has no value.

@@ -143,17 +143,17 @@ func TestTheNewestSampleIsListed(t *testing.T) {
 // TestListsOfReplicasAreOfAllOrigins: twins count once.
 func TestListsOfReplicasAreOfAllOrigins(t *testing.T) {
 	replicated(t, 3, func(r *replicas) {
-		one := newFixture(r.t).running()
+		f := newFixture(r.t).running()
 		random := rand.New(rand.NewPCG(1, 1))
 		for range 400 {
 			line := fmt.Sprintf("m%d:1|c|#ns:ns%d,pod:p%d,l:%d", random.IntN(5), random.IntN(2), random.IntN(9), random.IntN(4))
 			r.mu.Lock()
 			r.tables[random.IntN(3)].push(line)
 			r.mu.Unlock()
-			one.push(line)
+			f.push(line)
 		}
 		time.Sleep(2 * time.Second)
-		alone := NewMerged(one.Table)
+		alone := NewMerged(f.Table)
 		for _, most := range []int{1, 3, 100} {
 			if got, want := lines(allMetrics(t, r.Merged, Part{Most: most})), lines(allMetrics(t, alone, Part{Most: most})); got != want {
 				t.Errorf("pages of %d metrics:\n%s, want\n%s", most, got, want)
@@ -167,12 +167,12 @@ func TestListsOfReplicasAreOfAllOrigins(t *testing.T) {
 
 func seriesLines(all []SeriesSummary) string {
 	var b strings.Builder
-	for _, one := range all {
+	for _, seriesSummary := range all {
 		value := "-"
-		if one.HasValue {
-			value = print(one.Value)
+		if seriesSummary.HasValue {
+			value = print(seriesSummary.Value)
 		}
-		fmt.Fprintf(&b, "%s%s %s %s\n", one.Object.Name, one.Labels, one.Kind, value)
+		fmt.Fprintf(&b, "%s%s %s %s\n", seriesSummary.Object.Name, seriesSummary.Labels, seriesSummary.Kind, value)
 	}
 	return b.String()
 }
@@ -293,9 +293,9 @@ func TestTwinsAreListedAsOneSeries(t *testing.T) {
 			if len(got) != min(most, 20) {
 				t.Fatalf("%d series, want %d", len(got), min(most, 20))
 			}
-			for _, one := range got {
-				if v := one.Value.Float64(); v < 0.1 || one.Labels.Len() != 1 {
-					t.Errorf("%s: %v, want the rate of 9", one.Labels, v)
+			for _, seriesSummary := range got {
+				if v := seriesSummary.Value.Float64(); v < 0.1 || seriesSummary.Labels.Len() != 1 {
+					t.Errorf("%s: %v, want the rate of 9", seriesSummary.Labels, v)
 				}
 			}
 		}
@@ -328,8 +328,8 @@ func TestListsWhileSeriesComeAndGo(t *testing.T) {
 		m := NewMerged(f.Table)
 		for range 5 {
 			stays := 0
-			for _, one := range allMetrics(t, m, Part{Namespace: "shop", Most: 37}) {
-				if strings.HasPrefix(one.Name, "stays") {
+			for _, allMetric := range allMetrics(t, m, Part{Namespace: "shop", Most: 37}) {
+				if strings.HasPrefix(allMetric.Name, "stays") {
 					stays++
 				}
 			}

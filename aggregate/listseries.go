@@ -57,15 +57,15 @@ func (m *Merged) someSeries(of Place, limit int, past bool) (list []SeriesSummar
 func (m *Merged) Has(o *metric.Object, name string, labels []metric.Label) (kind metric.Kind, series bool) {
 	key, packed := index.Key{Resource: o.Resource, Namespace: o.Namespace,
 		Name: name}, string(metric.AppendLabels(nil, labels))
-	same := metric.ObjectFilter{Match: func(one metric.Object) bool { return one.UID == o.UID }}
+	same := metric.ObjectFilter{Match: func(object metric.Object) bool { return object.UID == o.UID }}
 	buffer, sources := index.BufferFor(0), m.sources()
 	defer buffer.Release()
 	for i := range sources {
 		s := &sources[i]
-		for _, one := range s.table.index.FindObject(key, o.Name, same, buffer) {
-			for _, ref := range one.Series {
-				if have, live := s.labelsOf(ref, one.Entry); live {
-					kind, series = one.Entry.Kind, series || have == packed
+		for _, found := range s.table.index.FindObject(key, o.Name, same, buffer) {
+			for _, ref := range found.Series {
+				if have, live := s.labelsOf(ref, found.Entry); live {
+					kind, series = found.Entry.Kind, series || have == packed
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func (m *Merged) Has(o *metric.Object, name string, labels []metric.Label) (kind
 // metric.NoKind: the object has no such metric. It takes no lock of histories, so writers may call it.
 func (t *Table) KindOf(o *metric.Object, name string) metric.Kind {
 	key := index.Key{Resource: o.Resource, Namespace: o.Namespace, Name: name}
-	same := metric.ObjectFilter{Match: func(one metric.Object) bool { return one.UID == o.UID }}
+	same := metric.ObjectFilter{Match: func(object metric.Object) bool { return object.UID == o.UID }}
 	buffer := index.BufferFor(0)
 	defer buffer.Release()
 	found := t.index.FindObject(key, o.Name, same, buffer)
@@ -93,9 +93,9 @@ func (r *mergedRead) findSome(key index.Key, limit int) {
 	for i := range r.sources {
 		s := &r.sources[i]
 		s.table.index.WalkEntries(key, buffer, func(some []index.Found) {
-			for _, one := range some {
-				if first.Takes(one.Entry.Name) && s.anyLive(one) {
-					first.Add(one.Entry.Name)
+			for _, found := range some {
+				if first.Takes(found.Entry.Name) && s.anyLive(found) {
+					first.Add(found.Entry.Name)
 				}
 			}
 		})
@@ -111,9 +111,9 @@ func (r *mergedRead) findSome(key index.Key, limit int) {
 	buffer.Release()
 }
 
-func (s *source) anyLive(one index.Found) bool {
-	return slices.ContainsFunc(one.Series, func(ref lookup.Ref) bool {
-		_, live := s.lastSeen(ref, one.Entry.External())
+func (s *source) anyLive(found index.Found) bool {
+	return slices.ContainsFunc(found.Series, func(ref lookup.Ref) bool {
+		_, live := s.lastSeen(ref, found.Entry.External())
 		return live
 	})
 }
@@ -173,7 +173,7 @@ func (s *source) labelsOf(ref lookup.Ref, e *index.Entry) (string, bool) {
 func (r *mergedRead) appendSeries(list []SeriesSummary, parts []part, limit int, past bool) []SeriesSummary {
 	r.gather(parts)
 	for twins := r.nextTwins(); len(twins) > 0 && len(list) < limit; twins = r.nextTwins() {
-		one := SeriesSummary{Object: parts[0].Entry.Object(), Kind: r.Kind, LastSample: newestOf(twins)}
+		seriesSummary := SeriesSummary{Object: parts[0].Entry.Object(), Kind: r.Kind, LastSample: newestOf(twins)}
 		r.beginMerged(r.Kind)
 		r.addTwins(twins, parts[0].Entry)
 		if r.Series == 0 {
@@ -181,12 +181,12 @@ func (r *mergedRead) appendSeries(list []SeriesSummary, parts []part, limit int,
 		}
 		r.use(r.own)
 		p, ok := r.point()
-		one.Labels, one.Value, one.HasValue = r.shared, p.Value, ok
-		one.Interval = r.sources[twins[len(twins)-1].source].intervalOf(twins[len(twins)-1].Ref, r.Kind)
+		seriesSummary.Labels, seriesSummary.Value, seriesSummary.HasValue = r.shared, p.Value, ok
+		seriesSummary.Interval = r.sources[twins[len(twins)-1].source].intervalOf(twins[len(twins)-1].Ref, r.Kind)
 		if past {
-			one.Past = r.pastOf(twins)
+			seriesSummary.Past = r.pastOf(twins)
 		}
-		list = append(list, one)
+		list = append(list, seriesSummary)
 	}
 	return list
 }
@@ -206,8 +206,8 @@ func (s *source) intervalOf(ref lookup.Ref, k metric.Kind) time.Duration {
 
 func newestOf(twins []twin) time.Time {
 	newest := twins[0].seen
-	for _, one := range twins {
-		newest = max(newest, one.seen)
+	for _, t := range twins {
+		newest = max(newest, t.seen)
 	}
 	return time.Unix(0, newest)
 }

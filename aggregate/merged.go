@@ -106,8 +106,8 @@ func (m *Merged) Listed(limit int) []metric.Discovered {
 		return a.Resource == b.Resource &&
 			a.Name == b.Name
 	})
-	external, _ := slices.BinarySearchFunc(all, limit, func(one metric.Discovered, _ int) int {
-		if one.Resource == "" {
+	external, _ := slices.BinarySearchFunc(all, limit, func(discovered metric.Discovered, _ int) int {
+		if discovered.Resource == "" {
 			return -1
 		}
 		return 1
@@ -139,8 +139,8 @@ func (m *Merged) deleteBorn(q *metric.Query, before time.Time, heardFor time.Dur
 			if twins = r.bornBefore(twins, before); len(twins) > 0 {
 				gone++
 			}
-			for _, one := range twins {
-				all[one.source] = append(all[one.source], one.Ref)
+			for _, t := range twins {
+				all[t.source] = append(all[t.source], t.Ref)
 			}
 		}
 	}

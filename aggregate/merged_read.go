@@ -421,16 +421,16 @@ func (r *mergedRead) addTwins(twins []twin, e *index.Entry) {
 	r.BeginTwins()
 	series := r.Series
 	newest := twins[len(twins)-1].seen
-	for _, one := range twins {
-		r.readFrom(one.source)
+	for _, t := range twins {
+		r.readFrom(t.source)
 		// An origin that is down stands still. If another one has a later sample of the series, the sender has moved
 		// there, and the window of what it pushed before goes on.
-		if s := &r.sources[one.source]; s.course.Standing && newest > s.now.Date().UnixNano() {
+		if s := &r.sources[t.source]; s.course.Standing && newest > s.now.Date().UnixNano() {
 			r.View, r.at = s.moved, noSource
 		}
-		b, place := r.table.blocks.of(one.Number)
+		b, place := r.table.blocks.of(t.Number)
 		b.history.Lock()
-		r.addTwinLocked(one, b, place, r.Series == series)
+		r.addTwinLocked(t, b, place, r.Series == series)
 		b.history.Unlock()
 	}
 	r.use(r.own)
@@ -441,8 +441,8 @@ func (r *mergedRead) addTwins(twins []twin, e *index.Entry) {
 }
 
 // addTwinLocked adds a series of one origin, if it still lives. The first one counts the series.
-func (r *mergedRead) addTwinLocked(one twin, b *block, place uint32, first bool) {
-	if b.page.cells[place].State.Load() != one.State {
+func (r *mergedRead) addTwinLocked(t twin, b *block, place uint32, first bool) {
+	if b.page.cells[place].State.Load() != t.State {
 		return
 	}
 	if first {
@@ -450,7 +450,7 @@ func (r *mergedRead) addTwinLocked(one twin, b *block, place uint32, first bool)
 	}
 	r.recordLocked(b, place)
 	r.noteStartLocked(b, place)
-	r.ReadTwinLocked(b.handle(place), &r.sources[one.source].course)
+	r.ReadTwinLocked(b.handle(place), &r.sources[t.source].course)
 }
 
 // warnOfTwins warns of a counter that is pushed too slowly for the window.

@@ -129,8 +129,8 @@ func (r *replicas) play(s stream, interval time.Duration, kind string, p phase, 
 	if kind == "timer" {
 		line = fmt.Sprintf("x:2|ms|@%v|#pod:a,ns:ns", 1/(perSecond*interval.Seconds()))
 	}
-	for _, one := range r.tables {
-		one.push("other:1|c|#pod:a,ns:ns")
+	for _, table := range r.tables {
+		table.push("other:1|c|#pod:a,ns:ns")
 	}
 	time.Sleep(time.Second + p.start)
 	begun := time.Now()

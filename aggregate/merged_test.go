@@ -307,8 +307,8 @@ func TestMergedListed(t *testing.T) {
 		time.Sleep(time.Second)
 		for limit, want := range map[int]string{9: "x y z pods/a pods/b pods/d", 2: "x y pods/a pods/b"} {
 			var names []string
-			for _, one := range r.Listed(limit) {
-				names = append(names, strings.TrimPrefix(one.Resource+"/"+one.Name, "/"))
+			for _, discovered := range r.Listed(limit) {
+				names = append(names, strings.TrimPrefix(discovered.Resource+"/"+discovered.Name, "/"))
 			}
 			if got := strings.Join(names, " "); got != want {
 				t.Errorf("limit %d: %s, want %s", limit, got, want)

@@ -28,15 +28,15 @@ func (r *mergedRead) pastOf(twins []twin) []float64 {
 	switch r.Kind {
 	case metric.Gauge: // the origin that heard it last
 		newest := twins[0]
-		for _, one := range twins {
-			if one.seen > newest.seen {
-				newest = one
+		for _, t := range twins {
+			if t.seen > newest.seen {
+				newest = t
 			}
 		}
 		r.sources[newest.source].addPast(newest, r.Kind, past)
 	case metric.Counter: // the rates of all origins add up
-		for _, one := range twins {
-			r.sources[one.source].addPast(one, r.Kind, past)
+		for _, t := range twins {
+			r.sources[t.source].addPast(t, r.Kind, past)
 		}
 	default:
 		return nil

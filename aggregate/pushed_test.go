@@ -303,8 +303,8 @@ func TestSummaries(t *testing.T) {
 // Percentiles of two label sets have no common value, whatever the other one is.
 func TestSummariesCannotBeMerged(t *testing.T) {
 	start(t, func(f *fixture) {
-		one := summary(10, 100, metric.Quantile{Q: 0.5, Value: 8})
-		f.apply(pushOf(metric.Accumulate, one, "k:1"))
+		h := summary(10, 100, metric.Quantile{Q: 0.5, Value: 8})
+		f.apply(pushOf(metric.Accumulate, h, "k:1"))
 		f.push("t:5|ms|#pod:a,ns:ns,k:2")
 		ask := func(q metric.Query) ([]metric.Point, error) {
 			q.Expression = metric.ParseExpression("t:p50")
@@ -313,7 +313,7 @@ func TestSummariesCannotBeMerged(t *testing.T) {
 			}
 			return f.Objects(q)
 		}
-		external := pushOf(metric.Accumulate, one)
+		external := pushOf(metric.Accumulate, h)
 		for _, k := range []string{"k:1", "k:2"} {
 			external.Tags = []byte("ns:shop," + k)
 			f.apply(external)

@@ -178,8 +178,8 @@ func (t *Table) evaluationOf(q *metric.Query, k metric.Kind, now window.Moment) 
 // living drops the leading entries whose series are all removed, or expired and not yet swept. So
 // the first remaining entry has a live series.
 func (t *Table) living(entries []index.Found, now window.Moment) []index.Found {
-	for i, one := range entries {
-		for _, r := range one.Series {
+	for i, entry := range entries {
+		for _, r := range entry.Series {
 			if t.lives(r, now) {
 				return entries[i:]
 			}

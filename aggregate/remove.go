@@ -22,8 +22,8 @@ func (t *Table) Delete(q metric.Query) int {
 // selected returns the live series that a query selects.
 func (t *Table) selected(q *metric.Query) (all []lookup.Ref) {
 	key := index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	for _, one := range t.index.Find(key, q, t.index.ScopeOf(key, q), new(index.Buffer)) {
-		for _, r := range one.Series {
+	for _, found := range t.index.Find(key, q, t.index.ScopeOf(key, q), new(index.Buffer)) {
+		for _, r := range found.Series {
 			b, place := t.blocks.of(r.Number)
 			b.history.Lock()
 			if b.page.cells[place].State.Load() == r.State && (q.MatchLabels == nil || q.MatchLabels(b.series[place].labels())) {
@@ -45,8 +45,8 @@ func (t *Table) Shed(o metric.Object, name string) int { return t.remove(o, name
 
 func (t *Table) remove(o metric.Object, name string, why cause) int {
 	var gone []lookup.Ref
-	for _, one := range t.seriesOf(o, name) {
-		gone = append(gone, one.Series...)
+	for _, found := range t.seriesOf(o, name) {
+		gone = append(gone, found.Series...)
 	}
 	return t.evict(gone, why, t.Clock.Now())
 }
@@ -107,8 +107,8 @@ func (t *Table) seriesOf(o metric.Object, name string) []index.Found {
 func (t *Table) Idle(o metric.Object, name string) time.Duration {
 	now := t.Clock.Now()
 	idle := time.Duration(-1)
-	for _, one := range t.seriesOf(o, name) {
-		for _, r := range one.Series {
+	for _, found := range t.seriesOf(o, name) {
+		for _, r := range found.Series {
 			if b, place := t.blocks.of(r.Number); t.isLive(r) {
 				if since := b.idleFor(place, now); idle < 0 || since < idle {
 					idle = since
@@ -124,9 +124,9 @@ func (t *Table) Idle(o metric.Object, name string) time.Duration {
 func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 	for i := range t.index.Shards {
 		var dead []lookup.Ref
-		for _, one := range t.index.Shards[i].All() {
-			if !one.Entry.External() && !alive(one.Entry.Object()) {
-				dead = append(dead, one.Series...)
+		for _, found := range t.index.Shards[i].All() {
+			if !found.Entry.External() && !alive(found.Entry.Object()) {
+				dead = append(dead, found.Series...)
 			}
 		}
 		gone += t.evict(dead, objectGone, t.Clock.Now())
@@ -155,15 +155,15 @@ type removal struct {
 
 const maxRemovals = 8192
 
-func (g *removalLog) note(e *index.Entry, one removal) {
+func (g *removalLog) note(e *index.Entry, r removal) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, object := range []string{e.Name, "*"} {
-		g.noteLocked(removalKey{e.Family.Key, object}, one)
+		g.noteLocked(removalKey{e.Family.Key, object}, r)
 	}
 }
 
-func (g *removalLog) noteLocked(key removalKey, one removal) {
+func (g *removalLog) noteLocked(key removalKey, r removal) {
 	if g.at == nil {
 		g.at, g.ring = map[removalKey]removal{}, make([]removalKey, maxRemovals)
 	}
@@ -172,7 +172,7 @@ func (g *removalLog) noteLocked(key removalKey, one removal) {
 		g.ring[g.next] = key
 		g.next = (g.next + 1) % maxRemovals
 	}
-	g.at[key] = one
+	g.at[key] = r
 }
 
 func (g *removalLog) find(family index.Key, object string) removal {
@@ -276,13 +276,13 @@ func (r *mergedRead) bornBefore(twins []twin, before time.Time) []twin {
 	if before.IsZero() {
 		return twins
 	}
-	return slices.DeleteFunc(twins, func(one twin) bool {
-		s := &r.sources[one.source]
+	return slices.DeleteFunc(twins, func(t twin) bool {
+		s := &r.sources[t.source]
 		doubt := time.Duration(0)
 		if s.peer != nil { // shadows know the tick of a birth only, and the origin will decide
 			doubt = s.table.Clock.Tick
 		}
-		return !s.table.bornBefore(one.Ref, s.now, before, doubt)
+		return !s.table.bornBefore(t.Ref, s.now, before, doubt)
 	})
 }
 

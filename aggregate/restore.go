@@ -250,7 +250,7 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		return
 	}
 	form := index.Identity{Object: object, Name: name, Labels: labels.Packed()}
-	one := &r.b.series[place]
+	sery := &r.b.series[place]
 	if r.live != nil {
 		r.live.named.Mark(place)
 	}
@@ -260,9 +260,9 @@ func (r *restorer) birth(d *blob.Decoder, i birth) {
 		created = dateOf(r.now, born, r.t.Clock.Tick)
 		r.b.renamed.Store(true) // the next checkpoint saves it
 	}
-	if r.stateOf(place) == state && form.Matches(one.entry, one.packed()) {
+	if r.stateOf(place) == state && form.Matches(sery.entry, sery.packed()) {
 		r.b.history.Lock()
-		one.born = min(one.born, born) // see block.backdateLocked
+		sery.born = min(sery.born, born) // see block.backdateLocked
 		r.b.page.created[place] = min(r.b.page.created[place], created)
 		r.b.history.Unlock()
 		return
@@ -326,11 +326,11 @@ func (r *restorer) drop(place uint32) {
 // sizedValue reads a length and a value. alike: the value has the mark of the previous one and
 // carries none.
 func (r *restorer) sizedValue(d *blob.Decoder, alike bool) {
-	one := &blob.Decoder{Rest: d.Bytes(d.Uvarint())}
+	decoder := &blob.Decoder{Rest: d.Bytes(d.Uvarint())}
 	if d.Err != nil {
 		return
 	}
-	if r.value(one, alike); one.Err != nil || len(one.Rest) > 0 && r.took {
+	if r.value(decoder, alike); decoder.Err != nil || len(decoder.Rest) > 0 && r.took {
 		d.Fail()
 	}
 }

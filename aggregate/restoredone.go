@@ -17,8 +17,8 @@ func (t *Table) RestoreDone() error {
 	now := t.Clock.Now()
 	restored := t.restored()
 	slices.SortFunc(restored, func(a, b restoredSeries) int { return a.age.compare(b.age) })
-	for _, one := range restored {
-		t.fileRestored(one.Ref, now)
+	for _, r := range restored {
+		t.fileRestored(r.Ref, now)
 	}
 	t.freePlaces()
 	t.Logs.Resumed(t.Clock)

@@ -58,16 +58,16 @@ func (all raw) stat(name string, stat metric.Stat, pods []string, code string, n
 	var values []float64
 	last, members, have := map[string]float64{}, map[string]bool{}, map[string]bool{}
 	first := map[string]time.Time{}
-	for _, one := range all {
-		if one.metric != name || !slices.Contains(pods, one.pod) || code != "" && one.code != code {
+	for _, r := range all {
+		if r.metric != name || !slices.Contains(pods, r.pod) || code != "" && r.code != code {
 			continue
 		}
-		have[one.pod] = true
-		values = append(values, one.value)
-		key := one.pod + "," + one.code
-		last[key], members[one.member] = one.value, true
-		if _, known := first[one.pod]; !known {
-			first[one.pod] = one.at
+		have[r.pod] = true
+		values = append(values, r.value)
+		key := r.pod + "," + r.code
+		last[key], members[r.member] = r.value, true
+		if _, known := first[r.pod]; !known {
+			first[r.pod] = r.at
 		}
 	}
 	slices.Sort(values)

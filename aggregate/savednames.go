@@ -45,17 +45,17 @@ type birth struct {
 
 // appendLocked appends a series' identity.
 func (s *nameWriter) appendLocked(dst []byte, b *block, place uint32) []byte {
-	one := &b.series[place]
-	e, key := one.entry, &one.entry.Family.Key
+	sery := &b.series[place]
+	e, key := sery.entry, &sery.entry.Family.Key
 	dst = binary.AppendUvarint(dst, uint64(place))
 	dst = binary.AppendUvarint(dst, uint64(b.savedState(place)))
 	dst = append(dst, byte(e.Kind))
-	dst = binary.AppendUvarint(dst, uint64(one.born))
+	dst = binary.AppendUvarint(dst, uint64(sery.born))
 	dst = binary.AppendVarint(dst, int64(b.page.created[place])-s.created)
 	s.created = int64(b.page.created[place])
 	dst = s.shared.append(s.shared.append(s.shared.append(dst, key.Resource), key.Namespace), key.Name)
 	dst = s.objects.append(s.objects.append(dst, e.Name), e.UID)
-	return s.shared.append(dst, one.packed())
+	return s.shared.append(dst, sery.packed())
 }
 
 // readPlace reads a series' place in its block.
@@ -131,12 +131,12 @@ func (s *stringTable) append(dst []byte, text string) []byte {
 	hash := endHash(text)
 	at := &s.places[hash%uint64(len(s.places))]
 	for i := range uint64(spelledProbes) {
-		one := &s.places[(hash+i)%uint64(len(s.places))]
-		if one.text == text {
-			return binary.AppendUvarint(dst, one.number<<1|1)
+		place := &s.places[(hash+i)%uint64(len(s.places))]
+		if place.text == text {
+			return binary.AppendUvarint(dst, place.number<<1|1)
 		}
-		if one.text == "" {
-			at = one
+		if place.text == "" {
+			at = place
 			break
 		}
 	}

@@ -16,19 +16,19 @@ func (s *Shadow) sound(t testing.TB) {
 	for i := range table.Blocks() {
 		b := table.blocks.at[i].Load()
 		for place := range uint32(kind.BlockSeries) {
-			one := &b.series[place]
+			sery := &b.series[place]
 			switch {
-			case one.entry == nil:
+			case sery.entry == nil:
 				if b.page.cells[place].State.Load()&kind.Live != 0 {
 					t.Errorf("block %d, place %d: live without a series", i, place)
 				}
 				continue
-			case !one.filed():
+			case !sery.filed():
 				loose++
 				continue
 			}
 			filed++
-			form := table.identityOf(one)
+			form := table.identityOf(sery)
 			if to, _, there := table.locate(&form); !there || to.Number != uint32(i)<<kind.BlockBits|place || to.State != b.page.cells[place].State.Load() {
 				t.Errorf("block %d, place %d: the slots lead to %v, %v", i, place, to, there)
 			}
@@ -36,8 +36,8 @@ func (s *Shadow) sound(t testing.TB) {
 	}
 	found := 0
 	for i := range table.index.Shards {
-		for _, one := range table.index.Shards[i].All() {
-			for _, r := range one.Series {
+		for _, f := range table.index.Shards[i].All() {
+			for _, r := range f.Series {
 				if table.isLive(r) {
 					found++
 				}
@@ -56,9 +56,9 @@ func (s *Shadow) sound(t testing.TB) {
 func (s *Shadow) readEverything() {
 	t := s.Table()
 	for i := range t.index.Shards {
-		for _, one := range t.index.Shards[i].All() {
-			key := one.Entry.Family.Key
-			for _, stat := range one.Entry.Kind.Stats() {
+		for _, found := range t.index.Shards[i].All() {
+			key := found.Entry.Family.Key
+			for _, stat := range found.Entry.Kind.Stats() {
 				q := metric.Query{Resource: key.Resource, Namespace: key.Namespace, Object: "*", Expression: metric.Expression{Name: key.Name, Stat: stat}}
 				if key.Resource == "" {
 					_, _ = t.External(q)

@@ -195,9 +195,9 @@ func (t *Table) unfile(b *block, place uint32, to lookup.Ref) {
 // settle files a series, unless a younger one is in its way: then it waits.
 func (s *Shadow) settle(t *Table, number uint32) {
 	b, place := t.blocks.of(number)
-	one := &b.series[place]
+	sery := &b.series[place]
 	delete(s.waiting, number)
-	if one.entry == nil || one.filed() {
+	if sery.entry == nil || sery.filed() {
 		return
 	}
 	to := lookup.Ref{Number: number, State: b.page.cells[place].State.Load()}
@@ -227,10 +227,10 @@ func (s *Shadow) displace(t *Table, to lookup.Ref) bool {
 	}
 	for _, other := range rivals {
 		b, place := t.blocks.of(other.Number)
-		one, c := &b.series[place], &b.page.cells[place]
-		entry := one.entry
+		series, c := &b.series[place], &b.page.cells[place]
+		entry := series.entry
 		t.unfile(b, place, other)
-		one.entry = looseEntry(entry.Family.Key, entry.Object(), entry.Kind)
+		series.entry = looseEntry(entry.Family.Key, entry.Object(), entry.Kind)
 		c.State.Store(nextState(other.State))
 		s.wait(other.Number)
 	}

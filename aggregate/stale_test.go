@@ -210,13 +210,13 @@ func TestA2SeriesThatVanish(t *testing.T) {
 			for range size(4000, 400, 100) {
 				for range 64 {
 					tags := fmt.Sprintf("pod:p%d,ns:ns,k:%d", r.IntN(3), r.IntN(3))
-					one := []*metric.Sample{sample(fmt.Sprintf("c%d:%d|c|#%s", r.IntN(4), r.IntN(9), tags)), sample("g:1|g|#" + tags), sample("t:1|ms|#" + tags)}[r.IntN(3)]
+					s := []*metric.Sample{sample(fmt.Sprintf("c%d:%d|c|#%s", r.IntN(4), r.IntN(9), tags)), sample("g:1|g|#" + tags), sample("t:1|ms|#" + tags)}[r.IntN(3)]
 					if r.IntN(8) == 0 {
-						one.Op = metric.MarkStale
-					} else if one.Kind == metric.Counter {
-						sent.Add(one.Whole)
+						s.Op = metric.MarkStale
+					} else if s.Kind == metric.Counter {
+						sent.Add(s.Whole)
 					}
-					if got := w.Apply(one); got != metric.Applied {
+					if got := w.Apply(s); got != metric.Applied {
 						t.Errorf("rejected: %s", got)
 					}
 				}

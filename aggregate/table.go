@@ -202,8 +202,8 @@ func (t *Table) AppendBirths(dst []metric.Birth, o metric.Object, name string) [
 
 // appendBirths is AppendBirths. zero is the date of receiving time zero.
 func (t *Table) appendBirths(dst []metric.Birth, o metric.Object, name string, zero int64) []metric.Birth {
-	for _, one := range t.seriesOf(o, name) {
-		for _, r := range one.Series {
+	for _, found := range t.seriesOf(o, name) {
+		for _, r := range found.Series {
 			b, place := t.blocks.of(r.Number)
 			b.history.Lock()
 			if s := &b.series[place]; b.page.cells[place].State.Load() == r.State {

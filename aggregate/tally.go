@@ -80,9 +80,9 @@ func (r *tally) metric(of Place) MetricSummary {
 	var kinds index.KindCounts
 	for i := range r.sources {
 		have, _ := r.sources[i].table.index.WalkEntries(index.Key(of), r.buffer, func(some []index.Found) {
-			for _, one := range some {
-				r.add(0, i, one, one.Entry.Name)
-				r.lookAtLabels(i, one)
+			for _, found := range some {
+				r.add(0, i, found, found.Entry.Name)
+				r.lookAtLabels(i, found)
 			}
 		})
 		for k, n := range have {
@@ -90,23 +90,23 @@ func (r *tally) metric(of Place) MetricSummary {
 		}
 	}
 	r.countMarks()
-	one := &r.counts[0]
+	c := &r.counts[0]
 	if of.Resource == "" {
-		one.members = 0
+		c.members = 0
 	}
-	return MetricSummary{Place: of, Kind: mostFrequent(kinds), Objects: one.members, Series: one.series,
-		LastSample: one.newest.date(r.sources), LabelKeys: one.names}
+	return MetricSummary{Place: of, Kind: mostFrequent(kinds), Objects: c.members, Series: c.series,
+		LastSample: c.newest.date(r.sources), LabelKeys: c.names}
 }
 
 // lookAtLabels notes the keys of the labels of some series of a metric.
-func (r *tally) lookAtLabels(at int, one index.Found) {
+func (r *tally) lookAtLabels(at int, found index.Found) {
 	c := &r.counts[0]
-	for _, ref := range one.Series {
+	for _, ref := range found.Series {
 		if c.looked == maxLooked {
 			return
 		}
 		c.looked++
-		if packed, live := r.sources[at].labelsOf(ref, one.Entry); live {
+		if packed, live := r.sources[at].labelsOf(ref, found.Entry); live {
 			for key := range metric.TrustPackedLabels(packed).All() {
 				c.addName(strings.Clone(key))
 			}
@@ -128,15 +128,15 @@ func mostFrequent(kinds index.KindCounts) metric.Kind {
 func (r *tally) objects(of []Place) []ObjectSummary {
 	r.begin(len(of))
 	wanted := map[Place]map[string]int32{} // by resource and namespace: the items by name
-	for i, one := range of {
-		if one.Resource == "" {
+	for i, place := range of {
+		if place.Resource == "" {
 			continue // no object
 		}
-		group := Place{Resource: one.Resource, Namespace: one.Namespace}
+		group := Place{Resource: place.Resource, Namespace: place.Namespace}
 		if wanted[group] == nil {
 			wanted[group] = map[string]int32{}
 		}
-		wanted[group][one.Name] = int32(i)
+		wanted[group][place.Name] = int32(i)
 	}
 	for i := range r.sources {
 		r.sources[i].table.index.EachFamily(func(f *index.Family) {
@@ -147,9 +147,9 @@ func (r *tally) objects(of []Place) []ObjectSummary {
 	}
 	r.countMarks()
 	all := make([]ObjectSummary, len(of))
-	for i, one := range r.counts {
-		all[i] = ObjectSummary{Place: of[i], Metrics: one.members, Series: one.series,
-			LastSample: one.newest.date(r.sources), MetricNames: one.names}
+	for i, c := range r.counts {
+		all[i] = ObjectSummary{Place: of[i], Metrics: c.members, Series: c.series,
+			LastSample: c.newest.date(r.sources), MetricNames: c.names}
 	}
 	return all
 }
@@ -193,9 +193,9 @@ func (r *tally) countUnlocked(source int, f *index.Family) {
 		return
 	}
 	f.Shard.Mu.Unlock()
-	for _, one := range r.some {
-		if r.add(one.item, source, one.Found, f.Key.Name) {
-			r.counts[one.item].addName(f.Key.Name)
+	for _, foundItem := range r.some {
+		if r.add(foundItem.item, source, foundItem.Found, f.Key.Name) {
+			r.counts[foundItem.item].addName(f.Key.Name)
 		}
 	}
 	r.some = r.some[:0]
@@ -204,24 +204,24 @@ func (r *tally) countUnlocked(source int, f *index.Family) {
 
 // add counts the live series of an entry. member is what the entry counts as: its object, or its
 // metric. It reports whether there is one.
-func (r *tally) add(item int32, at int, one index.Found, member string) bool {
+func (r *tally) add(item int32, at int, found index.Found, member string) bool {
 	s, n := &r.sources[at], 0
 	several := len(r.sources) > 1
-	for _, ref := range one.Series {
-		stamp, live := s.lastSeen(ref, one.Entry.External())
+	for _, ref := range found.Series {
+		stamp, live := s.lastSeen(ref, found.Entry.External())
 		if !live {
 			continue
 		}
 		n++
 		r.counts[item].newest.see(r.sources, at, stamp)
 		if several {
-			r.markSeries(item, s, ref, one.Entry, member)
+			r.markSeries(item, s, ref, found.Entry, member)
 		}
 	}
 	switch {
 	case n == 0:
 	case several:
-		r.marks = append(r.marks, memberMark{item, false, maphash.Comparable(tallySeed, [2]string{member, one.Entry.UID})})
+		r.marks = append(r.marks, memberMark{item, false, maphash.Comparable(tallySeed, [2]string{member, found.Entry.UID})})
 	default:
 		r.counts[item].members++
 		r.counts[item].series += n
@@ -245,11 +245,11 @@ func (r *tally) countMarks() {
 	slices.SortFunc(r.marks, func(a, b memberMark) int {
 		return cmp.Or(cmp.Compare(a.item, b.item), cmp.Compare(a.hash, b.hash))
 	})
-	for _, one := range slices.Compact(r.marks) {
-		if one.series {
-			r.counts[one.item].series++
+	for _, m := range slices.Compact(r.marks) {
+		if m.series {
+			r.counts[m.item].series++
 		} else {
-			r.counts[one.item].members++
+			r.counts[m.item].members++
 		}
 	}
 }

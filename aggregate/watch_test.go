@@ -284,13 +284,13 @@ func rest(f *fixture, all *Watches) {
 // wantTold looks, and compares the watches that are told.
 func wantTold(t *testing.T, all []*oneWatch, want ...int) {
 	t.Helper()
-	for _, one := range all {
-		one.changed = false
+	for _, o := range all {
+		o.changed = false
 	}
 	all[0].watches.Look()
 	var told []int
-	for i, one := range all {
-		if one.changed {
+	for i, o := range all {
+		if o.changed {
 			told = append(told, i)
 		}
 	}

@@ -68,8 +68,8 @@ func (m *Merged) NewWatches() *Watches {
 func (w *Watches) Look() {
 	w.tidy()
 	if w.heardNews() {
-		for one := range w.all {
-			one.changed()
+		for watch := range w.all {
+			watch.changed()
 		}
 	}
 	w.lookAtBirths()
@@ -284,8 +284,8 @@ func (o *Watch) find() {
 	t, buffer := o.watches.merged.own, index.BufferFor(0)
 	defer buffer.Release()
 	for _, key := range o.keys {
-		for _, one := range t.index.Find(key, &o.query, t.index.ScopeOf(key, &o.query), buffer) {
-			for _, ref := range one.Series {
+		for _, found := range t.index.Find(key, &o.query, t.index.ScopeOf(key, &o.query), buffer) {
+			for _, ref := range found.Series {
 				o.add(t, ref)
 			}
 		}

@@ -173,19 +173,19 @@ func TestGaugeWindowsSeeEveryValue(t *testing.T) {
 				extremes := map[time.Duration][2]float64{}
 				for _, w := range f.Windows() {
 					low, high, weighted := math.Inf(1), math.Inf(-1), 0.0
-					for i, one := range all {
+					for i, s := range all {
 						until := time.Now()
 						if i+1 < len(all) {
 							until = all[i+1].at
 						}
-						from := one.at
+						from := s.at
 						if begin := time.Now().Add(-w); from.Before(begin) {
 							from = begin
 						}
 						if stood := until.Sub(from); stood > 0 {
-							weighted += one.value * stood.Seconds()
+							weighted += s.value * stood.Seconds()
 							if stood > 600*time.Millisecond || i+1 == len(all) { // what has half left the window may be in it or not
-								low, high = min(low, one.value), max(high, one.value)
+								low, high = min(low, s.value), max(high, s.value)
 							}
 						}
 					}
@@ -280,11 +280,11 @@ func TestDatedSamplesCountThen(t *testing.T) {
 					all = append(all, came{at})
 					for _, w := range f.Windows() {
 						least, most := 0.0, 0.0
-						for _, one := range all {
-							if ago := time.Since(one.at); ago < w-3*time.Second {
+						for _, c := range all {
+							if ago := time.Since(c.at); ago < w-3*time.Second {
 								least++
 							}
-							if time.Since(one.at) < w+3*time.Second {
+							if time.Since(c.at) < w+3*time.Second {
 								most++
 							}
 						}

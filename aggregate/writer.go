@@ -49,8 +49,8 @@ func (w *Writer) Close() {
 	t.Epochs.Unregister(w.Slot)
 	t.sumsMu.Lock()
 	defer t.sumsMu.Unlock()
-	for i, one := range t.writers {
-		if one == w {
+	for i, writer := range t.writers {
+		if writer == w {
 			t.writers = append(t.writers[:i], t.writers[i+1:]...)
 			t.closed.Add(w.Counted.Whole, w.Counted.Fraction)
 			return

@@ -335,9 +335,9 @@ func processTree(pid int) []int {
 	}
 	all := []int{pid}
 	for i := 0; i < len(all); i++ {
-		for one, parent := range parents {
+		for p, parent := range parents {
 			if parent == all[i] {
-				all = append(all, one)
+				all = append(all, p)
 			}
 		}
 	}

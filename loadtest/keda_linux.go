@@ -122,24 +122,24 @@ type zeroTrigger struct {
 func (k *scalerClient) openTriggers(ctx context.Context, count int) (zeros []zeroTrigger, err error) {
 	client := externalscaler.NewExternalScalerClient(k.conn)
 	for i := range count {
-		one := zeroTrigger{metric: fmt.Sprintf("keda.jobs%d", i)}
+		z := zeroTrigger{metric: fmt.Sprintf("keda.jobs%d", i)}
 		if i%2 == 0 {
-			if err := k.push(one.metric, 0); err != nil {
+			if err := k.push(z.metric, 0); err != nil {
 				return nil, err
 			}
 		}
-		one.activations, err = client.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
-			Name: one.metric, Namespace: "default", ScalerMetadata: map[string]string{"metric": one.metric + ":last",
+		z.activations, err = client.StreamIsActive(ctx, &externalscaler.ScaledObjectRef{
+			Name: z.metric, Namespace: "default", ScalerMetadata: map[string]string{"metric": z.metric + ":last",
 				"target": "10", "absent": "0"},
 		})
 		if err != nil {
 			return nil, err
 		}
-		if err := one.expect(false); err != nil {
+		if err := z.expect(false); err != nil {
 			return nil, err
 		}
 		if i%2 == 0 {
-			zeros = append(zeros, one)
+			zeros = append(zeros, z)
 		}
 	}
 	return zeros, nil
@@ -168,12 +168,12 @@ const betweenWakes = 20 * time.Millisecond
 
 // wakeAll pushes a 1 to one gauge after the other.
 func (k *scalerClient) wakeAll(ctx context.Context, zeros []zeroTrigger) (woken durations, err error) {
-	for _, one := range zeros {
+	for _, zero := range zeros {
 		begun := time.Now()
-		if err := k.push(one.metric, 1); err != nil {
+		if err := k.push(zero.metric, 1); err != nil {
 			return nil, err
 		}
-		if err := one.expect(true); err != nil {
+		if err := zero.expect(true); err != nil {
 			return nil, err
 		}
 		woken = append(woken, time.Since(begun))

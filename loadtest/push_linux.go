@@ -173,16 +173,16 @@ func (m *measurement) pushAmongGroups(ctx context.Context, s *server, book *push
 	if err := awaitIdle(ctx, s.child); err != nil { // new groups are persisted for a while
 		return nil, err
 	}
-	one, err := openPushers(s.http, 1, groups, book)
+	p, err := openPushers(s.http, 1, groups, book)
 	if err != nil {
 		return nil, err
 	}
-	defer closing(one, &err)
+	defer closing(p, &err)
 	before, err := readCPU(s.pid())
 	if err != nil {
 		return nil, err
 	}
-	times, err := one.push(ctx, sizes.single, 0)
+	times, err := p.push(ctx, sizes.single, 0)
 	if err != nil {
 		return nil, err
 	}

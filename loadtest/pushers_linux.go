@@ -76,8 +76,8 @@ func (p *pushers) connect(to netip.AddrPort) error {
 
 func (p *pushers) close() error {
 	err := os.NewSyscallError("close", unix.Close(p.epoll))
-	for _, one := range p.all {
-		err = errors.Join(err, os.NewSyscallError("close", unix.Close(one.fd)))
+	for _, pusher := range p.all {
+		err = errors.Join(err, os.NewSyscallError("close", unix.Close(pusher.fd)))
 	}
 	return err
 }
@@ -115,8 +115,8 @@ func (p *pushers) push(ctx context.Context, pushes int, perSecond float64) (dura
 			return nil, err
 		}
 		now := time.Now()
-		for _, one := range answered {
-			times = append(times, now.Sub(one.due))
+		for _, pusher := range answered {
+			times = append(times, now.Sub(pusher.due))
 		}
 		if len(answered) == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -130,13 +130,13 @@ const longestSleep = 100 * time.Millisecond
 
 // send sends the next push on an idle connection.
 func (p *pushers) send(due, now time.Time) error {
-	one := p.idle[0]
+	pusher := p.idle[0]
 	p.idle = p.idle[:copy(p.idle, p.idle[1:])]
-	if one.due = due; due.IsZero() {
-		one.due = now
+	if pusher.due = due; due.IsZero() {
+		pusher.due = now
 	}
-	request := one.request.of(p.book.next(p.groups))
-	n, err := unix.Write(one.fd, request)
+	request := pusher.request.of(p.book.next(p.groups))
+	n, err := unix.Write(pusher.fd, request)
 	if err == nil && n < len(request) {
 		return fmt.Errorf("send a push: the socket took %d of %d bytes", n, len(request))
 	}

@@ -205,10 +205,10 @@ func parseMeters(text io.Reader) (meters, error) {
 // none: zeros would add up.
 func (m meters) sum(name string, labels map[string]string) (float64, error) {
 	found, sum := false, 0.0
-	for _, one := range m[name].GetMetric() {
-		if has(one, labels) {
+	for _, metric := range m[name].GetMetric() {
+		if has(metric, labels) {
 			found = true
-			sum += one.GetCounter().GetValue() + one.GetGauge().GetValue()
+			sum += metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 		}
 	}
 	if !found {

@@ -48,19 +48,19 @@ func (s *stranger) PrefetchNew(from int, next []metric.Sample) {
 	s.before = append(s.before, s.foretold...)
 }
 
-func (s *stranger) Apply(one *metric.Sample) metric.Reason {
+func (s *stranger) Apply(sample *metric.Sample) metric.Reason {
 	switch {
-	case len(s.foretold) > 0 && s.foretold[0] == one:
+	case len(s.foretold) > 0 && s.foretold[0] == sample:
 		s.foretold = s.foretold[1:]
-	case len(s.foretold) > 0 || slices.Contains(s.before, one):
-		s.t.Errorf("%s came, which was not foretold", one.Name)
+	case len(s.foretold) > 0 || slices.Contains(s.before, sample):
+		s.t.Errorf("%s came, which was not foretold", sample.Name)
 	}
-	said := string(one.Name)
-	if one.Sender != nil {
-		said += " of " + one.Sender.Pod.Name
+	said := string(sample.Name)
+	if sample.Sender != nil {
+		said += " of " + sample.Sender.Pod.Name
 	}
 	s.applied = append(s.applied, said)
-	if s.refuse == string(one.Name) {
+	if s.refuse == string(sample.Name) {
 		return metric.OverLimit
 	}
 	return metric.Applied
@@ -112,8 +112,8 @@ func TestNewLinesAreParsedAhead(t *testing.T) {
 func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	table := &stranger{t: t}
 	in := &ingester{scanner: statsd.NewScanner(DefaultConfig().options(statsd.StatsD)), applier: table, account: &ledger.Account{}}
-	one, two := &metric.Sender{Key: 1, Pod: &metric.Pod{Name: "one"}}, &metric.Sender{Key: 2, Pod: &metric.Pod{Name: "two"}}
-	in.sender = one
+	sender, two := &metric.Sender{Key: 1, Pod: &metric.Pod{Name: "one"}}, &metric.Sender{Key: 2, Pod: &metric.Pod{Name: "two"}}
+	in.sender = sender
 	in.addLines([]byte("a:1|c\nb:1|c"))
 	in.sender = two
 	in.addLines([]byte("c:1|c"))
@@ -121,7 +121,7 @@ func TestLinesParsedAheadKeepTheirSender(t *testing.T) {
 	if want := []string{"a of one", "b of one", "c of two"}; !slices.Equal(table.applied, want) {
 		t.Errorf("%v, want %v", table.applied, want)
 	}
-	in.sender = one
+	in.sender = sender
 	in.addLines([]byte("d:1|c"))
 	in.sender = two
 	in.flush()
@@ -136,9 +136,9 @@ type addressed struct {
 	applied []string
 }
 
-func (a *addressed) Apply(one *metric.Sample) metric.Reason {
+func (a *addressed) Apply(sample *metric.Sample) metric.Reason {
 	a.foretold = nil
-	a.applied = append(a.applied, string(one.Name)+" of "+one.Sender.Address.String())
+	a.applied = append(a.applied, string(sample.Name)+" of "+sample.Sender.Address.String())
 	return metric.Applied
 }
 

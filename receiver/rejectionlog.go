@@ -60,13 +60,13 @@ func (c *rejectionLog) why(fault *statsd.Fault, line []byte, s *metric.Sample) s
 
 // remember records a rejected line, which stands for weight lines.
 func (c *rejectionLog) remember(fault *statsd.Fault, line []byte, s *metric.Sample, weight uint64) {
-	one := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line,
+	sample := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line,
 		Why: func() string { return c.why(fault, line, s) }}
-	one.Metric, _, _ = bytes.Cut(line, []byte{':'})
+	sample.Metric, _, _ = bytes.Cut(line, []byte{':'})
 	if s != nil {
-		one.Sender = s.Sender
+		sample.Sender = s.Sender
 	}
-	c.record.Add(&one, weight)
+	c.record.Add(&sample, weight)
 }
 
 func (c *rejectionLog) closed(peer net.Addr, why error) {

@@ -137,8 +137,8 @@ func TestRejectedLinesAreExplained(t *testing.T) {
 	}
 	in.applyLines([]byte("jobs:1|c\nkinds:1|c\nbad"))
 	var got []string
-	for _, one := range kept.All() {
-		got = append(got, one.Metric+": "+one.Message)
+	for _, rejection := range kept.All() {
+		got = append(got, rejection.Metric+": "+rejection.Message)
 	}
 	want := []string{`bad: no ":" after the name; must be name:value|type`,
 		"kinds: the metric is already of another kind; delete it first, or use another name",

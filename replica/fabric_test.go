@@ -125,10 +125,10 @@ func (f *fabric) deliver() {
 	}
 }
 
-func (one *posted) handOver() {
-	for _, s := range one.to.subs {
-		if rest, ok := strings.CutPrefix(one.subject, s.literal); ok && matches(s.rest, rest) {
-			s.handle(one.subject, one.message)
+func (p *posted) handOver() {
+	for _, s := range p.to.subs {
+		if rest, ok := strings.CutPrefix(p.subject, s.literal); ok && matches(s.rest, rest) {
+			s.handle(p.subject, p.message)
 		}
 	}
 }

@@ -57,26 +57,26 @@ func (l *letters) join(h *header, piece []byte) (body []byte, complete bool) {
 	if h.pieces == 1 {
 		return piece, true
 	}
-	one := l.find(h)
-	if one.pieces[h.piece] != nil {
+	letter := l.find(h)
+	if letter.pieces[h.piece] != nil {
 		return nil, false
 	}
 	for !l.budget.take(len(piece)) {
 		first := l.open[0]
-		if l.drop(first); first == one {
+		if l.drop(first); first == letter {
 			return nil, false
 		}
 	}
-	one.pieces[h.piece] = piece
-	one.left--
-	one.bytes += len(piece)
+	letter.pieces[h.piece] = piece
+	letter.left--
+	letter.bytes += len(piece)
 	l.bytes += len(piece)
-	if one.left > 0 {
+	if letter.left > 0 {
 		l.bound()
 		return nil, false
 	}
-	l.drop(one)
-	return slices.Concat(one.pieces...), true
+	l.drop(letter)
+	return slices.Concat(letter.pieces...), true
 }
 
 func (l *letters) find(h *header) *letter {

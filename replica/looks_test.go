@@ -39,8 +39,8 @@ func (m *member) queued() (n int) {
 	s := &m.replica.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.requesters {
-		n += len(one.blocks)
+	for _, r := range s.requesters {
+		n += len(r.blocks)
 	}
 	return n
 }

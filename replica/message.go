@@ -317,19 +317,19 @@ func (m *documentsBody) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, m.seq)
 	dst = binary.AppendUvarint(dst, uint64(m.batch))
 	dst = binary.AppendUvarint(dst, uint64(m.batches))
-	for _, one := range m.docs {
-		dst = appendDocument(dst, one)
+	for _, doc := range m.docs {
+		dst = appendDocument(dst, doc)
 	}
 	return dst
 }
 
-func appendDocument(dst []byte, one Document) []byte {
-	dst = binary.AppendVarint(blob.AppendString(dst, one.Key), one.Stamp)
-	if one.Value == nil {
+func appendDocument(dst []byte, document Document) []byte {
+	dst = binary.AppendVarint(blob.AppendString(dst, document.Key), document.Stamp)
+	if document.Value == nil {
 		return append(dst, 0)
 	}
-	dst = binary.AppendUvarint(append(dst, 1), uint64(len(one.Value)))
-	return append(dst, one.Value...)
+	dst = binary.AppendUvarint(append(dst, 1), uint64(len(document.Value)))
+	return append(dst, document.Value...)
 }
 
 func readDocuments(body []byte) (m documentsBody, err error) {
@@ -345,11 +345,11 @@ func readDocuments(body []byte) (m documentsBody, err error) {
 			d.Fail()
 			break
 		}
-		one := Document{Key: d.String(), Stamp: d.Varint()}
+		document := Document{Key: d.String(), Stamp: d.Varint()}
 		if d.Byte() != 0 {
-			one.Value = append([]byte{}, d.Bytes(d.Uvarint())...)
+			document.Value = append([]byte{}, d.Bytes(d.Uvarint())...)
 		}
-		m.docs = append(m.docs, one)
+		m.docs = append(m.docs, document)
 	}
 	if d.Err != nil {
 		return documentsBody{}, errDamaged

@@ -60,19 +60,19 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	all := byName(r.Origins())
-	for _, one := range all {
-		gauge(seriesDesc, float64(one.Series), one.Name)
-		gauge(bytesDesc, float64(one.Bytes), one.Name)
-		if one.Name == r.me.name {
+	for _, originStatus := range all {
+		gauge(seriesDesc, float64(originStatus.Series), originStatus.Name)
+		gauge(bytesDesc, float64(originStatus.Bytes), originStatus.Name)
+		if originStatus.Name == r.me.name {
 			continue // the state of the own former epoch, which no longer moves
 		}
-		gauge(lagDesc, one.Lag.Seconds(), one.Name)
-		gauge(standingDesc, oneIf(one.StandingStill), one.Name)
-		gauge(cutOffDesc, oneIf(one.CutOff), one.Name)
-		gauge(offsetDesc, one.Offset.Seconds(), one.Name)
-		counter(receivedDesc, one.Received, one.Name)
-		counter(gapsDesc, one.Gaps, one.Name)
-		counter(resyncsDesc, one.Resyncs, one.Name)
+		gauge(lagDesc, originStatus.Lag.Seconds(), originStatus.Name)
+		gauge(standingDesc, oneIf(originStatus.StandingStill), originStatus.Name)
+		gauge(cutOffDesc, oneIf(originStatus.CutOff), originStatus.Name)
+		gauge(offsetDesc, originStatus.Offset.Seconds(), originStatus.Name)
+		counter(receivedDesc, originStatus.Received, originStatus.Name)
+		counter(gapsDesc, originStatus.Gaps, originStatus.Name)
+		counter(resyncsDesc, originStatus.Resyncs, originStatus.Name)
 	}
 	gauge(originsDesc, float64(r.others(all)))
 	counter(sentDesc, r.count.sent.Load())
@@ -93,22 +93,22 @@ func oneIf(is bool) float64 {
 
 // byName joins the epochs of each origin: sizes and counts add up, the rest is the newest epoch's.
 func byName(all []OriginStatus) (joined []OriginStatus) {
-	for _, one := range all {
+	for _, originStatus := range all {
 		last := len(joined) - 1
-		if last < 0 || joined[last].Name != one.Name {
-			joined = append(joined, one)
+		if last < 0 || joined[last].Name != originStatus.Name {
+			joined = append(joined, originStatus)
 			continue
 		}
 		before := joined[last]
-		if before.Lag < one.Lag {
-			before, one = one, before // one is the newer
+		if before.Lag < originStatus.Lag {
+			before, originStatus = originStatus, before // one is the newer
 		}
-		one.Series += before.Series
-		one.Bytes += before.Bytes
-		one.Gaps += before.Gaps
-		one.Resyncs += before.Resyncs
-		one.Received += before.Received
-		joined[last] = one
+		originStatus.Series += before.Series
+		originStatus.Bytes += before.Bytes
+		originStatus.Gaps += before.Gaps
+		originStatus.Resyncs += before.Resyncs
+		originStatus.Received += before.Received
+		joined[last] = originStatus
 	}
 	return joined
 }

@@ -90,8 +90,8 @@ func (p *polled) pass() {
 
 // read reads as autoscalers do.
 func (p *polled) read() {
-	for i, one := range p.all {
-		if one.replica == nil || i == p.frozen {
+	for i, process := range p.all {
+		if process.replica == nil || i == p.frozen {
 			continue
 		}
 		for _, expression := range []string{"stream:rate:10s", "stream:rate:1m", "own:rate:10s"} {
@@ -101,11 +101,11 @@ func (p *polled) read() {
 				s = &span{low: math.Inf(1), high: math.Inf(-1)}
 				p.seen[name] = s
 			}
-			values, sum := one.read(expression), 0.0
+			values, sum := process.read(expression), 0.0
 			for _, value := range values {
 				sum += value.Float64()
 			}
-			if ready, _ := one.replica.Answers(); !ready || len(values) == 0 {
+			if ready, _ := process.replica.Answers(); !ready || len(values) == 0 {
 				s.none++
 				continue
 			}
@@ -268,9 +268,9 @@ func TestFaultsAsReadersSeeThem(t *testing.T) {
 					})
 				}
 				for _, window := range []string{"10s", "1m"} {
-					one, other := all["0 stream:rate:"+window], all["1 stream:rate:"+window]
+					s, other := all["0 stream:rate:"+window], all["1 stream:rate:"+window]
 					t.Logf("%s, %s: rate:%s: %.0f to %.0f; the one with the fault %.0f to %.0f, and %d times 503",
-						fault.name, place, window, one.low, one.high, other.low, other.high, other.none)
+						fault.name, place, window, s.low, s.high, other.low, other.high, other.none)
 				}
 			})
 		}

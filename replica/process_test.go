@@ -143,24 +143,24 @@ func (d simulatedDocuments) All() []Document {
 }
 
 func documentsOf(deleted []deletion.Document, groups []group.Document) (all []Document) {
-	for _, one := range deleted {
-		all = append(all, Document{Key: "d" + string(one.Key[:]), Stamp: one.Stamp, Value: one.Value})
+	for _, document := range deleted {
+		all = append(all, Document{Key: "d" + string(document.Key[:]), Stamp: document.Stamp, Value: document.Value})
 	}
-	for _, one := range groups {
-		all = append(all, Document{Key: "g" + string(one.Key[:]), Stamp: one.Stamp, Value: one.Value})
+	for _, document := range groups {
+		all = append(all, Document{Key: "g" + string(document.Key[:]), Stamp: document.Stamp, Value: document.Value})
 	}
 	slices.SortFunc(all, func(a, b Document) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 
 func (d simulatedDocuments) Apply(_ string, docs []Document) {
-	for _, one := range docs {
+	for _, doc := range docs {
 		var err error
-		switch key := []byte(one.Key[1:]); one.Key[0] {
+		switch key := []byte(doc.Key[1:]); doc.Key[0] {
 		case 'd':
-			err = d.deleted.Apply([]deletion.Document{{Key: deletion.Key(key), Stamp: one.Stamp, Value: one.Value}})
+			err = d.deleted.Apply([]deletion.Document{{Key: deletion.Key(key), Stamp: doc.Stamp, Value: doc.Value}})
 		case 'g':
-			err = d.groups.Apply([]group.Document{{Key: group.Hash(key), Stamp: one.Stamp, Value: one.Value}})
+			err = d.groups.Apply([]group.Document{{Key: group.Hash(key), Stamp: doc.Stamp, Value: doc.Value}})
 		}
 		if err != nil {
 			d.t.Fatal(err)
@@ -238,8 +238,8 @@ func (p *process) read(expression string) map[string]metric.Number {
 func readFrom(m *aggregate.Merged, expression string) map[string]metric.Number {
 	points, _ := m.Objects(ofPods(expression))
 	values := map[string]metric.Number{}
-	for _, one := range points {
-		values[one.Object.Name] = one.Value
+	for _, point := range points {
+		values[point.Object.Name] = point.Value
 	}
 	return values
 }

@@ -69,9 +69,9 @@ func (p *publisher) delta(block int, delta []byte) {
 func (p *publisher) send(n int) {
 	n = min(n, len(p.kept))
 	sent := 0
-	for _, one := range p.kept[:n] {
-		p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, one.block), typeDelta, p.body[sent:one.end], p.buffer)
-		sent = one.end
+	for _, k := range p.kept[:n] {
+		p.buffer = p.r.send(p.r.subjects.ofBlock(p.r.me.name, k.block), typeDelta, p.body[sent:k.end], p.buffer)
+		sent = k.end
 	}
 	p.body = append(p.body[:0], p.body[sent:]...)
 	p.kept = append(p.kept[:0], p.kept[n:]...)

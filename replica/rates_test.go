@@ -42,9 +42,9 @@ const reach = 100 + 15
 // half one of after; the others lower it by what they lost.
 func (s *stream) lowest(lag int) float64 {
 	sum, newest := int64(0), int64(0)
-	for _, one := range s.lost {
-		if s.up-one.up <= reach+lag {
-			sum, newest = sum+one.units, one.units
+	for _, l := range s.lost {
+		if s.up-l.up <= reach+lag {
+			sum, newest = sum+l.units, l.units
 		}
 	}
 	return 46 - float64(sum-newest)/10
@@ -53,9 +53,9 @@ func (s *stream) lowest(lag int) float64 {
 // lag is for how many ticks a process has heard nothing of the stream. A shadow that lacks a part of a flush
 // stands still, for patience at most, and reads as of then.
 func (s *stream) lag(p *process) int {
-	for _, one := range p.replica.Origins() {
-		if one.Name == s.name {
-			return int(one.Lag / stepEvery)
+	for _, origin := range p.replica.Origins() {
+		if origin.Name == s.name {
+			return int(origin.Lag / stepEvery)
 		}
 	}
 	return 0

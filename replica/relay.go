@@ -125,15 +125,15 @@ func (s *server) askRelayed(from string, f *follower, m *wantRelayBody) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one := s.requesterLocked(from)
-	if one == nil {
+	requester := s.requesterLocked(from)
+	if requester == nil {
 		s.r.reject(reasonFlood, from, tooManyAsk)
 		return
 	}
 	for _, b := range blocks {
 		wanted := relayedBlock{f, b}
-		if int64(b) < f.size.Load() && !slices.Contains(one.relayed, wanted) && len(one.relayed) < maxAsked {
-			one.relayed = append(one.relayed, wanted)
+		if int64(b) < f.size.Load() && !slices.Contains(requester.relayed, wanted) && len(requester.relayed) < maxAsked {
+			requester.relayed = append(requester.relayed, wanted)
 		}
 	}
 	s.wakeUp()

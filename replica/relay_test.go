@@ -244,9 +244,9 @@ func TestRelayedStateIsOlderThanTheHeartbeat(t *testing.T) {
 }
 
 // separate cuts all links of a process.
-func (w *world) separate(one *port) {
+func (w *world) separate(p *port) {
 	for _, other := range w.ports {
-		w.cut[[2]*port{one, other}], w.cut[[2]*port{other, one}] = true, true
+		w.cut[[2]*port{p, other}], w.cut[[2]*port{other, p}] = true, true
 	}
 }
 

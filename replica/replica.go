@@ -123,8 +123,8 @@ func (r *Replica) handOver() {
 	defer cancel()
 	newest, _ := r.publisher.flushes()
 	for {
-		one, end := context.WithTimeout(ctx, handOverFlush)
-		err := r.syncs.confirm(one, question{flush: newest})
+		c, end := context.WithTimeout(ctx, handOverFlush)
+		err := r.syncs.confirm(c, question{flush: newest})
 		end()
 		if err != nil && ctx.Err() == nil {
 			r.publisher.flush()

@@ -89,9 +89,9 @@ func TestEachReplicaAnswersTheSumOfAll(t *testing.T) {
 		if ready, detail := n.replica.Ready(); !ready || detail != "2 origins" {
 			t.Errorf("%s: ready %v, %s", n.name, ready, detail)
 		}
-		for _, one := range n.replica.Origins() {
-			if one.Gaps > 0 || one.StandingStill || !one.Complete {
-				t.Errorf("%s: %+v", n.name, one)
+		for _, origin := range n.replica.Origins() {
+			if origin.Gaps > 0 || origin.StandingStill || !origin.Complete {
+				t.Errorf("%s: %+v", n.name, origin)
 			}
 		}
 	}

@@ -234,17 +234,17 @@ func newFakeDocuments() *fakeDocuments {
 	return &fakeDocuments{own: map[string]Document{}, applied: map[string]Document{}}
 }
 
-func (d *fakeDocuments) put(one Document) {
+func (d *fakeDocuments) put(document Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.own[one.Key] = one
-	d.changed = append(d.changed, one)
-	d.applyLocked(one)
+	d.own[document.Key] = document
+	d.changed = append(d.changed, document)
+	d.applyLocked(document)
 }
 
-func (d *fakeDocuments) applyLocked(one Document) {
-	if have, known := d.applied[one.Key]; !known || have.Stamp < one.Stamp {
-		d.applied[one.Key] = one
+func (d *fakeDocuments) applyLocked(document Document) {
+	if have, known := d.applied[document.Key]; !known || have.Stamp < document.Stamp {
+		d.applied[document.Key] = document
 	}
 }
 
@@ -265,9 +265,9 @@ func (d *fakeDocuments) All() []Document {
 func (d *fakeDocuments) Apply(_ string, docs []Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, one := range docs {
-		before := d.applied[one.Key].Stamp
-		if d.applyLocked(one); d.heard != nil && d.applied[one.Key].Stamp != before {
+	for _, doc := range docs {
+		before := d.applied[doc.Key].Stamp
+		if d.applyLocked(doc); d.heard != nil && d.applied[doc.Key].Stamp != before {
 			d.heard()
 		}
 	}

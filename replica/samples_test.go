@@ -27,11 +27,11 @@ type simulated struct {
 func podName(pod int) string { return fmt.Sprint("p", pod) }
 
 func (s *simulated) apply(t *testing.T, w *aggregate.Writer) {
-	one := metric.Sample{Name: []byte(s.name), Separator: ':', Kind: s.kind, Op: s.op, Whole: s.whole, Fraction: s.fraction}
-	one.Tags, one.Member = fmt.Append(nil, s.pod), []byte(s.member)
+	sample := metric.Sample{Name: []byte(s.name), Separator: ':', Kind: s.kind, Op: s.op, Whole: s.whole, Fraction: s.fraction}
+	sample.Tags, sample.Member = fmt.Append(nil, s.pod), []byte(s.member)
 	w.Online()
 	defer w.Offline()
-	if got := w.Apply(&one); got != metric.Applied {
+	if got := w.Apply(&sample); got != metric.Applied {
 		t.Fatal(got)
 	}
 }

@@ -53,21 +53,21 @@ func (s *server) budget() (most, perSecond float64) {
 func (s *server) ask(from string, m *wantBody) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one := s.requesterLocked(from)
-	if one == nil {
+	requester := s.requesterLocked(from)
+	if requester == nil {
 		s.r.reject(reasonFlood, from, tooManyAsk)
 		return
 	}
 	blocks := s.r.parts.Table.Blocks()
 	for _, b := range m.blocks {
-		if _, queued := one.queued[b]; !queued && b < blocks {
-			one.queued[b] = struct{}{}
-			one.blocks = append(one.blocks, b)
+		if _, queued := requester.queued[b]; !queued && b < blocks {
+			requester.queued[b] = struct{}{}
+			requester.blocks = append(requester.blocks, b)
 		}
 	}
-	one.numbers = one.numbers || m.numbers
-	one.documents = one.documents || m.documents
-	one.silent = one.silent || m.silent
+	requester.numbers = requester.numbers || m.numbers
+	requester.documents = requester.documents || m.documents
+	requester.silent = requester.silent || m.silent
 	s.wakeUp()
 }
 
@@ -111,26 +111,28 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 	s.delayed = false
 	for range s.requesters {
 		s.turn = (s.turn + 1) % len(s.requesters)
-		one := s.requesters[s.turn]
-		if one.idle() {
+		requester := s.requesters[s.turn]
+		if requester.idle() {
 			continue
 		}
-		s.refillLocked(one, now)
-		if one.budget < 1 {
+		s.refillLocked(requester, now)
+		if requester.budget < 1 {
 			s.delayed = true
-			s.r.reject(reasonFlood, one.name, "the replica asks for more blocks than a follower needs; the answers are delayed")
+			s.r.reject(reasonFlood, requester.name,
+				"the replica asks for more blocks than a follower needs; the answers are delayed")
 			continue
 		}
-		one.budget--
-		a = answer{to: one.name, block: -1, numbers: one.numbers, documents: one.documents, silent: one.silent}
-		one.numbers, one.documents, one.silent = false, false, false
-		if len(one.blocks) > 0 {
-			a.block = one.blocks[0]
-			one.blocks = one.blocks[1:]
-			delete(one.queued, a.block)
-		} else if len(one.relayed) > 0 {
-			a.relayed = one.relayed[0]
-			one.relayed = one.relayed[1:]
+		requester.budget--
+		a = answer{to: requester.name, block: -1, numbers: requester.numbers, documents: requester.documents,
+			silent: requester.silent}
+		requester.numbers, requester.documents, requester.silent = false, false, false
+		if len(requester.blocks) > 0 {
+			a.block = requester.blocks[0]
+			requester.blocks = requester.blocks[1:]
+			delete(requester.queued, a.block)
+		} else if len(requester.relayed) > 0 {
+			a.relayed = requester.relayed[0]
+			requester.relayed = requester.relayed[1:]
 		}
 		return a, true
 	}
@@ -138,14 +140,14 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 }
 
 // idle reports whether a requester waits for nothing.
-func (one *requester) idle() bool {
-	return len(one.blocks) == 0 && len(one.relayed) == 0 && !one.numbers && !one.documents && !one.silent
+func (r *requester) idle() bool {
+	return len(r.blocks) == 0 && len(r.relayed) == 0 && !r.numbers && !r.documents && !r.silent
 }
 
-func (s *server) refillLocked(one *requester, now time.Time) {
+func (s *server) refillLocked(r *requester, now time.Time) {
 	most, perSecond := s.budget()
-	one.budget = min(one.budget+now.Sub(one.since).Seconds()*perSecond, most)
-	one.since = now
+	r.budget = min(r.budget+now.Sub(r.since).Seconds()*perSecond, most)
+	r.since = now
 }
 
 // run serves until ctx ends. After each answer it rests for as long as the answer took.

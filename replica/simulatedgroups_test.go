@@ -172,8 +172,8 @@ func (p *process) page() (page [simulatedGroups][simulatedFamilies]shownFamily) 
 				group, bit := p.placeOf(metric.NewLabels(slices.Clone(f.Metrics[i].Labels)))
 				for j := range simulatedFamilies {
 					if familyName(j) == f.Name {
-						one := &page[group][j]
-						one.change, one.series = int64(f.Metrics[i].Value), one.series|1<<bit
+						s := &page[group][j]
+						s.change, s.series = int64(f.Metrics[i].Value), s.series|1<<bit
 					}
 				}
 			}
@@ -185,9 +185,9 @@ func (p *process) page() (page [simulatedGroups][simulatedFamilies]shownFamily) 
 // served are the merged values of a family, by group and label; 0: there is none.
 func (p *process) served(family int) (values [simulatedGroups][2]int64) {
 	points, _ := p.merged.External(metric.Query{Expression: metric.ParseExpression(familyName(family) + ":last")})
-	for _, one := range points {
-		group, bit := p.placeOf(one.Labels)
-		values[group][bit] = int64(one.Value.Float64())
+	for _, point := range points {
+		group, bit := p.placeOf(point.Labels)
+		values[group][bit] = int64(point.Value.Float64())
 	}
 	return values
 }

@@ -36,9 +36,9 @@ func (r *Replica) Origins() []OriginStatus {
 	}
 	var out []OriginStatus
 	for _, f := range all {
-		one := f.status(now)
-		one.Former = one.StandingStill && (f.heard.Load() < newest[f.key.name] || f.key.name == r.me.name)
-		out = append(out, one)
+		origin := f.status(now)
+		origin.Former = origin.StandingStill && (f.heard.Load() < newest[f.key.name] || f.key.name == r.me.name)
+		out = append(out, origin)
 	}
 	return out
 }
@@ -165,14 +165,14 @@ func (r *Replica) Unwritten() string {
 // Away says which other replicas are not heard, a sentence each. Of those that came back, the former state is
 // not meant.
 func (r *Replica) Away() (all []string) {
-	for _, one := range r.Origins() {
+	for _, origin := range r.Origins() {
 		switch {
-		case one.CutOff:
+		case origin.CutOff:
 			all = append(all, fmt.Sprintf("replica %s has not been heard for %v, though it is alive: the link to it is cut. Its last rates stand, for %v at most",
-				one.Name, one.Lag.Round(time.Second), livesFor))
-		case !one.Former && (one.StandingStill || one.Left):
+				origin.Name, origin.Lag.Round(time.Second), livesFor))
+		case !origin.Former && (origin.StandingStill || origin.Left):
 			all = append(all, fmt.Sprintf("replica %s has not been heard for %v: answers have its last state, and nothing that it received since",
-				one.Name, one.Lag.Round(time.Second)))
+				origin.Name, origin.Lag.Round(time.Second)))
 		}
 	}
 	return all
@@ -183,8 +183,8 @@ const maxDetails = 8
 
 // others counts the origins, joined by name, besides the own former epoch.
 func (r *Replica) others(joined []OriginStatus) (n int) {
-	for _, one := range joined {
-		if one.Name != r.me.name {
+	for _, origin := range joined {
+		if origin.Name != r.me.name {
 			n++
 		}
 	}
@@ -202,22 +202,22 @@ func (r *Replica) detail(now time.Time) string {
 	default:
 		texts = append(texts, fmt.Sprintf("%d origins", r.others(byName(all))))
 	}
-	for i, one := range all {
+	for i, origin := range all {
 		if len(texts) > maxDetails {
 			texts = append(texts, fmt.Sprintf("and %d more states", len(all)-i))
 			break
 		}
 		switch {
-		case one.Former:
-			texts = append(texts, fmt.Sprintf("%s came back without its former state, which still counts", one.Name))
-		case one.Left:
-			texts = append(texts, fmt.Sprintf("%s ended %v ago", one.Name, one.Lag.Round(time.Second)))
-		case one.CutOff:
-			texts = append(texts, fmt.Sprintf("%s is cut off for %v and lives", one.Name, one.Lag.Round(time.Second)))
-		case one.StandingStill:
-			texts = append(texts, fmt.Sprintf("%s stands still for %v", one.Name, one.Lag.Round(time.Second)))
-		case !one.Complete:
-			texts = append(texts, fmt.Sprintf("%s is being read", one.Name))
+		case origin.Former:
+			texts = append(texts, fmt.Sprintf("%s came back without its former state, which still counts", origin.Name))
+		case origin.Left:
+			texts = append(texts, fmt.Sprintf("%s ended %v ago", origin.Name, origin.Lag.Round(time.Second)))
+		case origin.CutOff:
+			texts = append(texts, fmt.Sprintf("%s is cut off for %v and lives", origin.Name, origin.Lag.Round(time.Second)))
+		case origin.StandingStill:
+			texts = append(texts, fmt.Sprintf("%s stands still for %v", origin.Name, origin.Lag.Round(time.Second)))
+		case !origin.Complete:
+			texts = append(texts, fmt.Sprintf("%s is being read", origin.Name))
 		}
 	}
 	if seen := r.namesake.seen(now); seen != "" {

@@ -219,9 +219,9 @@ func (r *tables) calm() {
 
 // check compares all replicas with the model.
 func (r *tables) check() {
-	one := union(r.t, r.all)
+	merged := union(r.t, r.all)
 	for _, expression := range exactly {
-		want := readFrom(one, expression)
+		want := readFrom(merged, expression)
 		for _, p := range r.all {
 			got := p.read(expression)
 			if len(got) != len(want) {

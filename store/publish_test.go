@@ -49,8 +49,8 @@ func (r *modelReplica) PublishWritten(n int) {
 }
 
 func (r *modelReplica) sendLocked(n int) {
-	for _, one := range r.kept[:n] {
-		r.damage = errors.Join(r.damage, r.copy.RestoreBlock(one.block, nil, nil, [][]byte{one.delta}))
+	for _, k := range r.kept[:n] {
+		r.damage = errors.Join(r.damage, r.copy.RestoreBlock(k.block, nil, nil, [][]byte{k.delta}))
 	}
 	r.kept = r.kept[n:]
 }

@@ -80,9 +80,9 @@ func (g *syncGroups) takeWaiting() *syncGroup {
 	return taken
 }
 
-func (g *syncGroups) addFlushed(one *syncGroup) {
+func (g *syncGroups) addFlushed(s *syncGroup) {
 	g.mu.Lock()
-	g.flushed = append(g.flushed, one)
+	g.flushed = append(g.flushed, s)
 	g.mu.Unlock()
 	wake(g.ready)
 }
@@ -100,8 +100,8 @@ func (g *syncGroups) end() {
 	g.mu.Lock()
 	g.ended = true
 	g.mu.Unlock()
-	if one := g.takeWaiting(); one != nil {
-		one.end(fmt.Errorf("store: %w: the store is being closed", ErrNotPersisting))
+	if s := g.takeWaiting(); s != nil {
+		s.end(fmt.Errorf("store: %w: the store is being closed", ErrNotPersisting))
 	}
 }
 

@@ -107,12 +107,12 @@ func (w *Watcher) Autoscalers(namespace string) []inspect.Autoscaler {
 	for i, document := range documents {
 		all[i] = *document
 		all[i].Metrics = slices.Clone(document.Metrics)
-		one := w.held[name{document.Namespace, document.Name}]
-		if one == nil || !slices.EqualFunc(one.document.Metrics, document.Metrics, inspect.SameMetric) {
+		h := w.held[name{document.Namespace, document.Name}]
+		if h == nil || !slices.EqualFunc(h.document.Metrics, document.Metrics, inspect.SameMetric) {
 			continue // not evaluated yet
 		}
 		for j := range all[i].Metrics {
-			w.fill(&all[i].Metrics[j], &one.metrics[j])
+			w.fill(&all[i].Metrics[j], &h.metrics[j])
 		}
 	}
 	return all

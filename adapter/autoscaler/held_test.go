@@ -64,8 +64,8 @@ func TestRoundsAskAboutSomeHeldAutoscalers(t *testing.T) {
 	s.held = []explain.Held{{Why: "1499 of 1500 pods without a value"}}
 	began := time.Now()
 	held := func() (n int) {
-		for _, one := range s.Autoscalers("") {
-			if one.Metrics[0].HeldBack != "" {
+		for _, autoscaler := range s.Autoscalers("") {
+			if autoscaler.Metrics[0].HeldBack != "" {
 				n++
 			}
 		}
@@ -142,8 +142,8 @@ func TestALostMetricIsNoLongerHeldBack(t *testing.T) {
 		s.values["busy"] = Reading{Sum: metric.Int(10), Values: 5, Pods: 5}
 		s.passes(time.Minute)
 		var reasons []string
-		for _, one := range s.events {
-			reasons = append(reasons, strings.TrimSuffix(strings.Fields(one)[2], ":"))
+		for _, event := range s.events {
+			reasons = append(reasons, strings.TrimSuffix(strings.Fields(event)[2], ":"))
 		}
 		if !slices.Equal(reasons, []string{"MetricHeldBack", "MetricMissing", "MetricAvailable", "MetricReleased"}) {
 			t.Errorf("%q", s.events)

@@ -32,14 +32,14 @@ func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	send := func(of *prometheus.Desc, value float64, labels ...string) {
-		if one, err := prometheus.NewConstMetric(of, prometheus.GaugeValue, value, labels...); err == nil {
-			ch <- one // an error: the label is not UTF-8
+		if m, err := prometheus.NewConstMetric(of, prometheus.GaugeValue, value, labels...); err == nil {
+			ch <- m // an error: the label is not UTF-8
 		}
 	}
-	for key, one := range w.held {
+	for key, h := range w.held {
 		var sent []string // two equal labels would fail the whole scrape
-		for i := range one.metrics {
-			s, label := &one.metrics[i], labelOf(one.document.Metrics, i)
+		for i := range h.metrics {
+			s, label := &h.metrics[i], labelOf(h.document.Metrics, i)
 			if !s.asked || slices.Contains(sent, label) {
 				continue
 			}
@@ -49,7 +49,7 @@ func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 				continue
 			}
 			send(missingDesc, 0, key.namespace, key.name, label)
-			if one.document.Metrics[i].Source == "Pods" { // no other is read from each pod
+			if h.document.Metrics[i].Source == "Pods" { // no other is read from each pod
 				send(heldBackDesc, indicator(s.hold.lasts()), key.namespace, key.name, label)
 			}
 			send(valueDesc, s.value.Float64(), key.namespace, key.name, label)

@@ -52,76 +52,76 @@ func (n notice) logged() logged { return logged{n.of.Namespace, n.metric.Name, n
 // tell writes notices to the log and as Events. Run's goroutine alone calls it, and it alone changes
 // states.
 func (w *Watcher) tell(notices []notice, now time.Time) {
-	for one, at := range w.notified {
+	for l, at := range w.notified {
 		if now.Sub(at) >= repeat {
-			delete(w.notified, one)
+			delete(w.notified, l)
 		}
 	}
-	for _, one := range notices[:min(len(notices), maxNotices)] {
-		switch lasts := one.spell().lasts(); {
-		case one.fault == missing && lasts:
-			w.tellMissing(one, now)
-		case one.fault == missing:
-			w.tellAvailable(one, now)
+	for _, n := range notices[:min(len(notices), maxNotices)] {
+		switch lasts := n.spell().lasts(); {
+		case n.fault == missing && lasts:
+			w.tellMissing(n, now)
+		case n.fault == missing:
+			w.tellAvailable(n, now)
 		case lasts:
-			w.tellHeldBack(one, now)
+			w.tellHeldBack(n, now)
 		default:
-			w.tellReleased(one, now)
+			w.tellReleased(n, now)
 		}
 		w.mu.Lock()
-		one.spell().tell(now)
+		n.spell().tell(now)
 		w.mu.Unlock()
 	}
 }
 
-func (w *Watcher) tellMissing(one notice, now time.Time) {
-	why := one.state.why + "."
+func (w *Watcher) tellMissing(n notice, now time.Time) {
+	why := n.state.why + "."
 	if w.parts.Hint != nil {
-		if hint := w.parts.Hint(one.of, one.metric); hint != "" {
+		if hint := w.parts.Hint(n.of, n.metric); hint != "" {
 			why += " " + hint
 		}
 	}
 	message := fmt.Sprintf("%s metric %q has no value: %s More: sluice explain hpa/%s -n %s",
-		one.metric.Source, one.metric.Name, why, one.of.Name, one.of.Namespace)
-	w.parts.Events.AutoscalerEvent(one.of, true, "MetricMissing", one.about(), message)
-	w.warn(one, now, "a metric of an autoscaler has no value", strings.TrimSuffix(why, "."))
+		n.metric.Source, n.metric.Name, why, n.of.Name, n.of.Namespace)
+	w.parts.Events.AutoscalerEvent(n.of, true, "MetricMissing", n.about(), message)
+	w.warn(n, now, "a metric of an autoscaler has no value", strings.TrimSuffix(why, "."))
 }
 
 // warn writes a warning, unless one about another autoscaler of the namespace and the metric is recent.
-func (w *Watcher) warn(one notice, now time.Time, text, why string) {
-	if _, recently := w.notified[one.logged()]; recently {
+func (w *Watcher) warn(n notice, now time.Time, text, why string) {
+	if _, recently := w.notified[n.logged()]; recently {
 		return
 	}
-	w.notified[one.logged()] = now
-	w.parts.Logger.Warn(text, "namespace", one.of.Namespace, "metric", one.metric.Name,
-		"autoscaler", one.of.Name, "source", one.metric.Source, "since", one.spell().since.UTC().Truncate(time.Second),
+	w.notified[n.logged()] = now
+	w.parts.Logger.Warn(text, "namespace", n.of.Namespace, "metric", n.metric.Name,
+		"autoscaler", n.of.Name, "source", n.metric.Source, "since", n.spell().since.UTC().Truncate(time.Second),
 		"why", why)
 }
 
-func (w *Watcher) tellAvailable(one notice, now time.Time) {
-	value, after := w.parts.Quantity(one.state.value), now.Sub(one.state.lack.began).Round(time.Second)
-	message := fmt.Sprintf("%s metric %q has a value again after %v: %s", one.metric.Source, one.metric.Name, after, value)
-	w.parts.Events.AutoscalerEvent(one.of, false, "MetricAvailable", one.about(), message)
-	delete(w.notified, one.logged())
-	w.parts.Logger.Info("a metric of an autoscaler has a value again", "namespace", one.of.Namespace,
-		"metric", one.metric.Name,
-		"autoscaler", one.of.Name, "after", after, "value", value)
+func (w *Watcher) tellAvailable(n notice, now time.Time) {
+	value, after := w.parts.Quantity(n.state.value), now.Sub(n.state.lack.began).Round(time.Second)
+	message := fmt.Sprintf("%s metric %q has a value again after %v: %s", n.metric.Source, n.metric.Name, after, value)
+	w.parts.Events.AutoscalerEvent(n.of, false, "MetricAvailable", n.about(), message)
+	delete(w.notified, n.logged())
+	w.parts.Logger.Info("a metric of an autoscaler has a value again", "namespace", n.of.Namespace,
+		"metric", n.metric.Name,
+		"autoscaler", n.of.Name, "after", after, "value", value)
 }
 
-func (w *Watcher) tellHeldBack(one notice, now time.Time) {
+func (w *Watcher) tellHeldBack(n notice, now time.Time) {
 	message := fmt.Sprintf("Pods metric %q holds the autoscaler back: %s. More: sluice explain hpa/%s -n %s",
-		one.metric.Name, one.state.held.Why, one.of.Name, one.of.Namespace)
-	w.parts.Events.AutoscalerEvent(one.of, true, "MetricHeldBack", one.about(), message)
-	w.warn(one, now, "an autoscaler is held back by pods that lack a value or a part of it", one.state.held.Why)
+		n.metric.Name, n.state.held.Why, n.of.Name, n.of.Namespace)
+	w.parts.Events.AutoscalerEvent(n.of, true, "MetricHeldBack", n.about(), message)
+	w.warn(n, now, "an autoscaler is held back by pods that lack a value or a part of it", n.state.held.Why)
 }
 
-func (w *Watcher) tellReleased(one notice, now time.Time) {
-	after := now.Sub(one.state.hold.began).Round(time.Second)
-	message := fmt.Sprintf("Pods metric %q no longer holds the autoscaler back, after %v", one.metric.Name, after)
-	w.parts.Events.AutoscalerEvent(one.of, false, "MetricReleased", one.about(), message)
-	delete(w.notified, one.logged())
-	w.parts.Logger.Info("an autoscaler is no longer held back", "namespace", one.of.Namespace, "metric", one.metric.Name,
-		"autoscaler", one.of.Name, "after", after)
+func (w *Watcher) tellReleased(n notice, now time.Time) {
+	after := now.Sub(n.state.hold.began).Round(time.Second)
+	message := fmt.Sprintf("Pods metric %q no longer holds the autoscaler back, after %v", n.metric.Name, after)
+	w.parts.Events.AutoscalerEvent(n.of, false, "MetricReleased", n.about(), message)
+	delete(w.notified, n.logged())
+	w.parts.Logger.Info("an autoscaler is no longer held back", "namespace", n.of.Namespace, "metric", n.metric.Name,
+		"autoscaler", n.of.Name, "after", after)
 }
 
 // about is the cause of an Event, equal at all replicas but for the edges of ten minutes.

@@ -87,9 +87,9 @@ const (
 func (w *Watcher) hold(document *inspect.Autoscaler, answers []answer, reader Reader, now time.Time, left *int) {
 	some, cost := false, 0
 	for i := range answers {
-		one := &answers[i]
-		some = some || document.Metrics[i].Source == "Pods" && one.lacksPods()
-		cost += metricReads + max(one.values, one.pods)
+		a := &answers[i]
+		some = some || document.Metrics[i].Source == "Pods" && a.lacksPods()
+		cost += metricReads + max(a.values, a.pods)
 	}
 	if !some || w.knowsHeld(document, answers, now) || *left <= 0 {
 		return

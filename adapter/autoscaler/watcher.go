@@ -189,14 +189,14 @@ func (w *Watcher) keep(document *inspect.Autoscaler, answers []answer, now time.
 	key := name{document.Namespace, document.Name}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one := w.held[key]
-	if one == nil || one.document.UID != document.UID {
-		one = &held{}
-		w.held[key] = one
+	h := w.held[key]
+	if h == nil || h.document.UID != document.UID {
+		h = &held{}
+		w.held[key] = h
 	}
-	one.follow(document)
+	h.follow(document)
 	for i := range answers {
-		s := &one.metrics[i]
+		s := &h.metrics[i]
 		s.set(answers[i], now)
 		for _, of := range s.due(now) {
 			notices = append(notices, notice{document, &document.Metrics[i], s, of})

@@ -41,9 +41,9 @@ func newTown(documents ...*inspect.Autoscaler) *town {
 		List: func(namespace string) (all []*inspect.Autoscaler) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			for _, one := range t.documents {
-				if namespace == "" || one.Namespace == namespace {
-					all = append(all, one)
+			for _, document := range t.documents {
+				if namespace == "" || document.Namespace == namespace {
+					all = append(all, document)
 				}
 			}
 			return all

@@ -41,11 +41,11 @@ func New() *Resources {
 			old = append(old, plural.Resource, singular.Resource)
 			continue
 		}
-		one := objectKind{resource: plural.GroupResource(), kind: kind, namespaced: row.namespaced}
+		o := objectKind{resource: plural.GroupResource(), kind: kind, namespaced: row.namespaced}
 		for _, spelling := range slices.Compact([]string{plural.Resource, singular.Resource}) {
-			r.named[spelling] = append(r.named[spelling], one)
+			r.named[spelling] = append(r.named[spelling], o)
 			if row.group != "" {
-				r.named[spelling+"."+row.group] = []objectKind{one}
+				r.named[spelling+"."+row.group] = []objectKind{o}
 			}
 		}
 	}
@@ -59,15 +59,15 @@ func New() *Resources {
 // "ingress.extensions") into plural[.group], and says whether its objects are in namespaces. An
 // unknown resource is metric.ErrNotFound, an ambiguous one metric.ErrInvalidQuery.
 func (r *Resources) Canonical(resource string) (canonical string, namespaced bool, err error) {
-	one, err := r.find(resource)
-	return one.resource.String(), one.namespaced, err
+	o, err := r.find(resource)
+	return o.resource.String(), o.namespaced, err
 }
 
 // FindResource is Canonical with the kind, in its newest version.
 func (r *Resources) FindResource(resource string) (kind schema.GroupVersionKind,
 	canonical schema.GroupResource, namespaced bool, err error) {
-	one, err := r.find(resource)
-	return one.kind, one.resource, one.namespaced, err
+	o, err := r.find(resource)
+	return o.kind, o.resource, o.namespaced, err
 }
 
 func (r *Resources) find(resource string) (objectKind, error) {
@@ -80,9 +80,9 @@ func (r *Resources) find(resource string) (objectKind, error) {
 			resource)
 	default:
 		full := make([]string, len(found))
-		for i, one := range found {
-			full[i] = one.resource.String()
-			if one.resource.Group == "" {
+		for i, o := range found {
+			full[i] = o.resource.String()
+			if o.resource.Group == "" {
 				full[i] += " (core)"
 			}
 		}

@@ -75,8 +75,8 @@ func TestNewestKind(t *testing.T) {
 		"ingresses":                "networking.k8s.io/v1, Kind=Ingress",
 		"pods":                     "/v1, Kind=Pod",
 	} {
-		if one, err := r.find(in); err == nil && one.kind.String() != want || (err != nil) != (want == "") {
-			t.Errorf("%s: %s, %v; want %s", in, one.kind, err, want)
+		if o, err := r.find(in); err == nil && o.kind.String() != want || (err != nil) != (want == "") {
+			t.Errorf("%s: %s, %v; want %s", in, o.kind, err, want)
 		}
 	}
 }

@@ -20,14 +20,14 @@ func TestAddressesAgainstAMap(t *testing.T) {
 	a, want := newAddresses(), map[netip.Addr]*metric.Sender{}
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 200_000 {
-		one := nthAddress(random.IntN(3000) + i/100) // most appear once
+		addr := nthAddress(random.IntN(3000) + i/100) // most appear once
 		if random.IntN(2) == 0 {
-			delete(want, one)
-			a.drop(one)
+			delete(want, addr)
+			a.drop(addr)
 			continue
 		}
-		want[one] = &metric.Sender{Key: uint64(i + 1), Address: one}
-		a.put(want[one])
+		want[addr] = &metric.Sender{Key: uint64(i + 1), Address: addr}
+		a.put(want[addr])
 	}
 	for i := range 6000 {
 		if got := a.load(nthAddress(i)); got != want[nthAddress(i)] {
@@ -111,8 +111,8 @@ func BenchmarkSendersOfABatch(b *testing.B) {
 					at++
 				}
 				ahead(some[:])
-				for _, one := range some {
-					if a.load(one) == nil {
+				for _, addr := range some {
+					if a.load(addr) == nil {
 						b.Fatal("an address is not known")
 					}
 				}

@@ -33,9 +33,9 @@ func newAutoscalers(observer *Observer) *autoscalers {
 // name.
 func (a *autoscalers) list(namespace string) (all []*inspect.Autoscaler) {
 	a.mu.RLock()
-	for key, one := range a.named {
+	for key, autoscaler := range a.named {
 		if namespace == "" || key.namespace == namespace {
-			all = append(all, one.document)
+			all = append(all, autoscaler.document)
 		}
 	}
 	a.mu.RUnlock()
@@ -46,10 +46,10 @@ func (a *autoscalers) list(namespace string) (all []*inspect.Autoscaler) {
 }
 
 // names reports whether an autoscaler of the namespace names the metric.
-func (a *autoscalers) names(namespace string, one namedMetric) bool {
+func (a *autoscalers) names(namespace string, n namedMetric) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return a.counts[namespace][one] > 0
+	return a.counts[namespace][n] > 0
 }
 
 func (a *autoscalers) put(now *autoscaler) { a.replaceOne(objectName{now.namespace, now.name}, now) }
@@ -74,14 +74,14 @@ func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
 		a.counts[key.namespace] = counts
 	}
 	changed := false
-	for _, one := range after {
-		if counts[one]++; counts[one] == 1 {
+	for _, n := range after {
+		if counts[n]++; counts[n] == 1 {
 			changed = true
 		}
 	}
-	for _, one := range before {
-		if counts[one]--; counts[one] == 0 {
-			delete(counts, one)
+	for _, n := range before {
+		if counts[n]--; counts[n] == 0 {
+			delete(counts, n)
 			changed = true
 		}
 	}
@@ -139,9 +139,9 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 	}
 	short := &autoscaler{namespace: of.Namespace, name: of.Name, document: document.Of(of)}
 	for i := range of.Spec.Metrics {
-		for _, one := range metricsNamedBy(of.Namespace, &of.Spec.Metrics[i]) {
-			if !slices.Contains(short.metrics, one) {
-				short.metrics = append(short.metrics, one)
+		for _, n := range metricsNamedBy(of.Namespace, &of.Spec.Metrics[i]) {
+			if !slices.Contains(short.metrics, n) {
+				short.metrics = append(short.metrics, n)
 			}
 		}
 	}

@@ -37,8 +37,8 @@ func largeCluster(b testing.TB, autoscalers, podsEach int) (*View, *aggregate.Ta
 	for i := range autoscalers {
 		namespace, app := fmt.Sprintf("team-%d", i/10), fmt.Sprintf("service-%d", i)
 		rs := fmt.Sprintf("6f9619ff-8b86-4011-b42d-%012d", i)
-		one, _ := newReplicaSet(aReplicaSet(app+"-1", rs, ownedBy("Deployment", app, "d-"+app)...))
-		v.replicaSets.put(one)
+		replicaSet, _ := newReplicaSet(aReplicaSet(app+"-1", rs, ownedBy("Deployment", app, "d-"+app)...))
+		v.replicaSets.put(replicaSet)
 		hpa := anAutoscaler(namespace, app, podsMetric("http_requests:rate:10s"), podsMetric("errors"))
 		hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: app}
 		short, _ := newAutoscaler(hpa)

@@ -133,8 +133,8 @@ func TestListOfAutoscalers(t *testing.T) {
 		a.put(mustAsk(t, anAutoscaler(key.namespace, key.name, podsMetric("x"))))
 	}
 	names := func(namespace string) (all []string) {
-		for _, one := range v.Autoscalers(namespace) {
-			all = append(all, one.Namespace+"/"+one.Name)
+		for _, autoscaler := range v.Autoscalers(namespace) {
+			all = append(all, autoscaler.Namespace+"/"+autoscaler.Name)
 		}
 		return all
 	}
@@ -151,8 +151,8 @@ func TestPodsOfATarget(t *testing.T) {
 	const rs, old = "6f9619ff-8b86-4011-b42d-00c04fc964ff", "6f9619ff-8b86-4011-b42d-00c04fc96400"
 	v := &View{pods: newPods(&Observer{}), replicaSets: newReplicaSets()}
 	for _, uid := range []types.UID{rs, old} {
-		one, _ := newReplicaSet(aReplicaSet("web-"+string(uid[34:]), string(uid), ownedBy("Deployment", "web", "d")...))
-		v.replicaSets.put(one)
+		r, _ := newReplicaSet(aReplicaSet("web-"+string(uid[34:]), string(uid), ownedBy("Deployment", "web", "d")...))
+		v.replicaSets.put(r)
 	}
 	for name, one := range map[string][3]string{
 		"web-ff-a": {"ReplicaSet", "web-ff", rs}, "web-ff-b": {"ReplicaSet", "web-ff", rs}, "web-00-a": {"ReplicaSet", "web-00", old},

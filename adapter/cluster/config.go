@@ -53,9 +53,9 @@ func (c Config) Validate() error {
 
 // validKind reports whether kind can be a resource: "services", "deployments.apps".
 func validKind(kind string) bool {
-	one := schema.ParseGroupResource(kind)
-	if len(validation.IsDNS1035Label(one.Resource)) > 0 || kind != strings.ToLower(kind) {
+	groupResource := schema.ParseGroupResource(kind)
+	if len(validation.IsDNS1035Label(groupResource.Resource)) > 0 || kind != strings.ToLower(kind) {
 		return false
 	}
-	return one.Group == "" || len(validation.IsDNS1123Subdomain(one.Group)) == 0
+	return groupResource.Group == "" || len(validation.IsDNS1123Subdomain(groupResource.Group)) == 0
 }

@@ -158,8 +158,8 @@ func (c *CustomObjects) replace(all []*CustomObject) { c.replaceBy(all, customLi
 func (c *CustomObjects) replaceBy(all []*CustomObject, state *customState) {
 	c.mu.Lock()
 	clear(c.named)
-	for _, one := range all {
-		c.named[objectName{one.Namespace, one.Name}] = one
+	for _, customObject := range all {
+		c.named[objectName{customObject.Namespace, customObject.Name}] = customObject
 	}
 	c.mu.Unlock()
 	c.tell()
@@ -180,8 +180,8 @@ func (c *CustomObjects) list() []*CustomObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make([]*CustomObject, 0, len(c.named))
-	for _, one := range c.named {
-		all = append(all, one)
+	for _, customObject := range c.named {
+		all = append(all, customObject)
 	}
 	slices.SortFunc(all, func(a, b *CustomObject) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

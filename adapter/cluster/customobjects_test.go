@@ -102,16 +102,16 @@ func (w *customWorld) refuse(err error) {
 func (w *customWorld) endWatches() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, one := range w.watches {
-		one.Stop()
+	for _, i := range w.watches {
+		i.Stop()
 	}
 }
 
 func (w *customWorld) names() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, one := range w.all {
-		names = append(names, one.Namespace+"/"+one.Name)
+	for _, customObject := range w.all {
+		names = append(names, customObject.Namespace+"/"+customObject.Name)
 	}
 	return names
 }
@@ -184,8 +184,8 @@ func TestCustomResourceIsInstalledLater(t *testing.T) {
 			others = append(others, w.view.WatchCustom(resource, func([]*CustomObject) {}))
 		}
 		w.refuse(apierrors.NewNotFound(group, ""))
-		for _, one := range others {
-			w.runAlso(t, one)
+		for _, other := range others {
+			w.runAlso(t, other)
 		}
 		w.run(t)
 		const absent = 10*time.Minute + 10*time.Second
@@ -387,15 +387,15 @@ func TestLongMessagesAreCutBetweenLetters(t *testing.T) {
 func TestStatusIsTheHoldersToWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCustomWorld(aPolicy("shop", "a", "x"))
-		one := &lease{}
-		w.objects.statuses.lease = one
+		l := &lease{}
+		w.objects.statuses.lease = l
 		w.run(t)
 		w.objects.Report(w.object(0), CustomStatus{Conditions: []Condition{{Type: "Accepted", True: true, Reason: "Compiled"}}})
 		time.Sleep(time.Minute)
 		if got := w.patches(); len(got) != 0 {
 			t.Errorf("without the Lease: %v", got)
 		}
-		one.holds.Store(true)
+		l.holds.Store(true)
 		time.Sleep(time.Minute)
 		if got := w.patches(); len(got) != 1 {
 			t.Errorf("with the Lease: %v", got)

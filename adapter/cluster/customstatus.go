@@ -74,8 +74,8 @@ func (s *customStatuses) put(of *CustomObject, status CustomStatus) {
 // refresh takes over the statuses that the objects have now, and drops those of objects that are gone.
 func (s *customStatuses) refresh(all []*CustomObject) {
 	exists := make(map[objectName]*CustomObject, len(all))
-	for _, one := range all {
-		exists[objectName{one.Namespace, one.Name}] = one
+	for _, customObject := range all {
+		exists[objectName{customObject.Namespace, customObject.Name}] = customObject
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +95,8 @@ func (s *customStatuses) refresh(all []*CustomObject) {
 func (s *customStatuses) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s.lease == nil || s.lease.holds.Load() {
-			for _, one := range s.due(time.Now()) {
-				s.write(ctx, one)
+			for _, w := range s.due(time.Now()) {
+				s.write(ctx, w)
 			}
 		}
 		sleep(ctx, statusInterval, nil)
@@ -175,20 +175,20 @@ func (w *wantedStatus) patch(now time.Time) ([]byte, error) {
 	return json.Marshal(map[string]any{"status": fields})
 }
 
-func (s *customStatuses) write(ctx context.Context, one wantedStatus) {
-	body, err := one.patch(time.Now())
+func (s *customStatuses) write(ctx context.Context, w wantedStatus) {
+	body, err := w.patch(time.Now())
 	if err != nil {
-		s.logger.Error("cannot encode a status", "namespace", one.of.Namespace, "name", one.of.Name, "err", err)
+		s.logger.Error("cannot encode a status", "namespace", w.of.Namespace, "name", w.of.Name, "err", err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var client dynamic.ResourceInterface = s.client
-	if one.of.Namespace != "" {
-		client = s.client.Namespace(one.of.Namespace)
+	if w.of.Namespace != "" {
+		client = s.client.Namespace(w.of.Namespace)
 	}
-	_, err = client.Patch(ctx, one.of.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	_, err = client.Patch(ctx, w.of.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		s.logger.Warn("cannot write a status", "namespace", one.of.Namespace, "name", one.of.Name, "err", err)
+		s.logger.Warn("cannot write a status", "namespace", w.of.Namespace, "name", w.of.Name, "err", err)
 	}
 }

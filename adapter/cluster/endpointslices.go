@@ -113,8 +113,8 @@ func (e *endpointSlices) targets(namespace, name string) map[string][]uidKey {
 	defer e.mu.RUnlock()
 	found := map[string][]uidKey{}
 	add := func(service string) {
-		for _, one := range e.services[namespace][service] {
-			found[service] = append(found[service], one.pods...)
+		for _, s := range e.services[namespace][service] {
+			found[service] = append(found[service], s.pods...)
 		}
 	}
 	if name != allNames {

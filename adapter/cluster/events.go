@@ -88,18 +88,18 @@ func (e *events) add(on metric.Object, what news) {
 		return
 	}
 	e.waiting[on.Namespace]++
-	one := newEvent(reference, what)
+	event := newEvent(reference, what)
 	if e.lease != nil {
-		one.Name = sharedEventName(reference, what.reason, what.about)
+		event.Name = sharedEventName(reference, what.reason, what.about)
 	}
-	e.queue <- queuedEvent{one, what.common} // add is the only sender, so this never blocks
+	e.queue <- queuedEvent{event, what.common} // add is the only sender, so this never blocks
 }
 
 // dequeued counts an Event that left the queue.
-func (e *events) dequeued(one queuedEvent) {
+func (e *events) dequeued(q queuedEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	namespace := one.InvolvedObject.Namespace
+	namespace := q.InvolvedObject.Namespace
 	if e.waiting[namespace]--; e.waiting[namespace] == 0 {
 		delete(e.waiting, namespace)
 	}
@@ -118,11 +118,11 @@ func (e *events) reference(on metric.Object) (corev1.ObjectReference, bool) {
 	case autoscalerResource:
 		reference.APIVersion, reference.Kind = "autoscaling/v2", "HorizontalPodAutoscaler"
 	default:
-		one, err := e.resources.find(on.Resource)
+		r, err := e.resources.find(on.Resource)
 		if err != nil {
 			return reference, false
 		}
-		reference.APIVersion, reference.Kind = one.kind.ToAPIVersionAndKind()
+		reference.APIVersion, reference.Kind = r.kind.ToAPIVersionAndKind()
 	}
 	return reference, true
 }
@@ -174,39 +174,39 @@ func (e *events) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-won:
-			for _, one := range e.recent(left) {
-				e.write(ctx, correlator, one.Event)
+			for _, q := range e.recent(left) {
+				e.write(ctx, correlator, q.Event)
 			}
 			left = nil
-		case one := <-e.queue:
-			e.dequeued(one)
-			if one.common && e.lease != nil && !e.lease.holds.Load() {
-				left = e.leave(left, one)
+		case q := <-e.queue:
+			e.dequeued(q)
+			if q.common && e.lease != nil && !e.lease.holds.Load() {
+				left = e.leave(left, q)
 				continue
 			}
-			e.write(ctx, correlator, one.Event)
+			e.write(ctx, correlator, q.Event)
 		}
 	}
 }
 
 // leave leaves a common Event to the holder of the Lease. This replica writes it if it becomes the
 // holder soon: there may be no holder now, or one that is about to fail.
-func (e *events) leave(left []queuedEvent, one queuedEvent) []queuedEvent {
+func (e *events) leave(left []queuedEvent, q queuedEvent) []queuedEvent {
 	e.suppressed.Add(1)
 	if left = e.recent(left); len(left) == eventQueueSize {
 		left = slices.Delete(left, 0, 1)
 	}
-	return append(left, one)
+	return append(left, q)
 }
 
 // recent returns the Events that a former holder of the Lease may have failed to write.
 func (e *events) recent(left []queuedEvent) []queuedEvent {
 	old := time.Now().Add(-2 * e.lease.times.duration)
-	return slices.DeleteFunc(left, func(one queuedEvent) bool { return one.FirstTimestamp.Time.Before(old) })
+	return slices.DeleteFunc(left, func(q queuedEvent) bool { return q.FirstTimestamp.Time.Before(old) })
 }
 
-func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, one *corev1.Event) {
-	result, err := correlator.EventCorrelate(one)
+func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, event *corev1.Event) {
+	result, err := correlator.EventCorrelate(event)
 	if err != nil || result.Skip {
 		e.suppressed.Add(1)
 		return
@@ -228,8 +228,9 @@ func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, 
 		sleep(ctx, e.pause, nil)
 	}
 	e.dropped.Add(1)
-	e.logger.Warn("cannot write an Event", "reason", one.Reason, "message", one.Message,
-		"on", one.InvolvedObject.Kind, "namespace", one.InvolvedObject.Namespace, "name", one.InvolvedObject.Name, "err", err)
+	e.logger.Warn("cannot write an Event", "reason", event.Reason, "message", event.Message,
+		"on", event.InvolvedObject.Kind, "namespace", event.InvolvedObject.Namespace, "name", event.InvolvedObject.Name,
+		"err", err)
 }
 
 // writeOnce creates the Event, or increases its count. If it expired on the server, writeOnce

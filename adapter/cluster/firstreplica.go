@@ -90,15 +90,15 @@ func (f *FirstReplicas) path(a *inspect.Autoscaler) (string, error) {
 	if version.Group != "" {
 		spelling += "." + version.Group
 	}
-	one, err := f.view.resources.find(spelling)
+	r, err := f.view.resources.find(spelling)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoTarget, err)
 	}
-	root := "/apis/" + one.kind.GroupVersion().String()
-	if one.kind.Group == "" {
-		root = "/api/" + one.kind.Version
+	root := "/apis/" + r.kind.GroupVersion().String()
+	if r.kind.Group == "" {
+		root = "/api/" + r.kind.Version
 	}
-	return strings.Join([]string{root, "namespaces", a.Namespace, one.resource.Resource, a.TargetName, "scale"}, "/"), nil
+	return strings.Join([]string{root, "namespaces", a.Namespace, r.resource.Resource, a.TargetName, "scale"}, "/"), nil
 }
 
 // sortedFault sorts the error of a patch. untrue is the error of a "test" that does not hold, right says which

@@ -102,8 +102,8 @@ func newLabelSet(from map[string]string) labelSet {
 
 // Lookup implements labels.Labels.
 func (s labelSet) Lookup(key string) (value string, exists bool) {
-	for _, one := range s {
-		if l := one.Value(); l.key == key {
+	for _, handle := range s {
+		if l := handle.Value(); l.key == key {
 			return l.value, true
 		}
 	}
@@ -129,24 +129,24 @@ type controllerIndex map[uidKey][]*pod
 // controlled reports whether a pod has a controller.
 func (p *pod) controlled() bool { return p.controller != unique.Handle[metric.Workload]{} }
 
-func (c controllerIndex) add(one *pod) {
-	if !one.controlled() {
+func (c controllerIndex) add(p *pod) {
+	if !p.controlled() {
 		return
 	}
-	key := newUIDKey(one.controller.Value().UID)
+	key := newUIDKey(p.controller.Value().UID)
 	list := c[key]
-	one.controllerPosition = uint32(len(list))
-	c[key] = append(list, one)
+	p.controllerPosition = uint32(len(list))
+	c[key] = append(list, p)
 }
 
 // remove moves the last pod of the list to the place of the removed one.
-func (c controllerIndex) remove(one *pod) {
-	if !one.controlled() {
+func (c controllerIndex) remove(p *pod) {
+	if !p.controlled() {
 		return
 	}
-	key := newUIDKey(one.controller.Value().UID)
+	key := newUIDKey(p.controller.Value().UID)
 	list := c[key]
-	place, end := one.controllerPosition, len(list)-1
+	place, end := p.controllerPosition, len(list)-1
 	last := list[end]
 	list[place], last.controllerPosition = last, place
 	if list[end] = nil; end == 0 {

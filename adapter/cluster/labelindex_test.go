@@ -28,16 +28,16 @@ var selectors = []string{
 }
 
 func randomPod(random *rand.Rand) *corev1.Pod {
-	one := aPod(fmt.Sprint("ns", random.IntN(3)), fmt.Sprint("p", random.IntN(40)), fmt.Sprint("u", random.Uint64()))
+	p := aPod(fmt.Sprint("ns", random.IntN(3)), fmt.Sprint("p", random.IntN(40)), fmt.Sprint("u", random.Uint64()))
 	for _, key := range []string{"a", "b", "c"} {
 		if random.IntN(4) > 0 {
-			labelled(one, key, fmt.Sprint(random.IntN(4)))
+			labelled(p, key, fmt.Sprint(random.IntN(4)))
 		}
 	}
 	if random.IntN(8) == 0 {
-		one = finished(one)
+		p = finished(p)
 	}
-	return one
+	return p
 }
 
 // The index finds the same pods as a scan of all pods, after any changes.
@@ -75,9 +75,9 @@ func comparePostings(t *testing.T, p *pods, namespace, text string) {
 	t.Helper()
 	selector := selectorOf(t, text)
 	want, got := []string{}, []string{}
-	for _, one := range p.byKey[namespace] {
-		if selector.Matches(one.labels) {
-			want = append(want, one.UID)
+	for _, pod := range p.byKey[namespace] {
+		if selector.Matches(pod.labels) {
+			want = append(want, pod.UID)
 		}
 	}
 	found, ok := p.matching(namespace, selector, bigCluster)
@@ -87,8 +87,8 @@ func comparePostings(t *testing.T, p *pods, namespace, text string) {
 	if !ok {
 		return
 	}
-	for _, one := range found {
-		got = append(got, one.UID)
+	for _, pod := range found {
+		got = append(got, pod.UID)
 	}
 	slices.Sort(want)
 	slices.Sort(got)
@@ -118,8 +118,8 @@ func TestLabelIndexUnderConcurrency(t *testing.T) {
 				}
 				found, ok := p.matching("ns1", selector, bigCluster)
 				names := map[string]bool{}
-				for _, one := range found {
-					names[one.Name] = true
+				for _, pod := range found {
+					names[pod.Name] = true
 				}
 				if !ok || len(names) != len(found) || !names["steady"] {
 					t.Errorf("%d pods of %d names, %v", len(found), len(names), ok)

@@ -55,10 +55,10 @@ func (l *limitRanges) limits(namespace string) metric.Limits {
 func (l *limitRanges) sources(namespace string, ofPods bool) (names []string) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for name, one := range l.byNamespace[namespace] {
-		set := one.limits.Namespace
+	for name, limitRange := range l.byNamespace[namespace] {
+		set := limitRange.limits.Namespace
 		if ofPods {
-			set = one.limits.Pod
+			set = limitRange.limits.Pod
 		}
 		if set.Metrics != metric.Unset || set.Series != metric.Unset {
 			names = append(names, name)
@@ -149,8 +149,8 @@ func (l *limitRanges) recomputeLocked(namespace string) bool {
 	}
 	lowest := metric.UnsetLimits()
 	numbers := limitsIn(&lowest)
-	for _, one := range l.byNamespace[namespace] {
-		for i, said := range limitsIn(&one.limits) {
+	for _, limitRange := range l.byNamespace[namespace] {
+		for i, said := range limitsIn(&limitRange.limits) {
 			if *said != metric.Unset && (*numbers[i] == metric.Unset || *said < *numbers[i]) {
 				*numbers[i] = *said
 			}

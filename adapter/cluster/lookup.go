@@ -41,8 +41,8 @@ func (v *View) Object(resource, namespace, name string) (uid string, exists, wat
 	if k == nil || !k.reliable() {
 		return "", false, false
 	}
-	if one := k.objects.find(namespace, name); one != nil {
-		return one.uid, true, true
+	if o := k.objects.find(namespace, name); o != nil {
+		return o.uid, true, true
 	}
 	return "", false, true
 }
@@ -54,8 +54,8 @@ func (v *View) Namespace(name string) (uid string, created time.Time, known bool
 	if k == nil || !k.reliable() {
 		return "", time.Time{}, false
 	}
-	if one := k.objects.find("", name); one != nil {
-		return one.uid, time.Unix(one.created, 0), true
+	if o := k.objects.find("", name); o != nil {
+		return o.uid, time.Unix(o.created, 0), true
 	}
 	return "", time.Time{}, true
 }
@@ -111,8 +111,8 @@ func (v *View) podsMatching(namespace string, selector labels.Selector,
 		return nil, 0, false
 	}
 	return func(yield func(metric.Object) bool) {
-		for _, one := range found {
-			if !yield(one.Object()) {
+		for _, p := range found {
+			if !yield(p.Object()) {
 				return
 			}
 		}
@@ -133,11 +133,11 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 	if k == nil || !k.reliable() {
 		return nil, false
 	}
-	one := k.objects.find(o.Namespace, o.Name)
-	if one == nil || o.UID != one.uid {
+	object := k.objects.find(o.Namespace, o.Name)
+	if object == nil || o.UID != object.uid {
 		return nil, true
 	}
-	return &one.labels, true
+	return &object.labels, true
 }
 
 // Canonical turns any spelling of a resource ("pods", "pod", "deployments.apps",
@@ -146,16 +146,16 @@ func (v *View) labelsOf(o metric.Object) (own *labelSet, known bool) {
 // never asks the API server. It has the view look for an unknown resource, and
 // Observer.ResourcesChanged reports when the answer may have changed.
 func (v *View) Canonical(resource string) (canonical string, namespaced bool, err error) {
-	one, err := v.resources.find(resource)
+	r, err := v.resources.find(resource)
 	if err != nil {
 		return "", false, err
 	}
-	return one.resource.String(), one.namespaced, nil
+	return r.resource.String(), r.namespaced, nil
 }
 
 // FindResource is Canonical with the resource's kind, in the version that the API server prefers.
 func (v *View) FindResource(resource string) (kind schema.GroupVersionKind, gr schema.GroupResource,
 	namespaced bool, err error) {
-	one, err := v.resources.find(resource)
-	return one.kind, one.resource, one.namespaced, err
+	r, err := v.resources.find(resource)
+	return r.kind, r.resource, r.namespaced, err
 }

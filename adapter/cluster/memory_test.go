@@ -100,8 +100,8 @@ func TestMemoryOfAReplicaSet(t *testing.T) {
 	r := newReplicaSets()
 	for i := range bigCluster {
 		deployment := ownedBy("Deployment", fmt.Sprintf("service-%d", i/10), fmt.Sprintf("%036d", i/10))
-		one, _ := newReplicaSet(aReplicaSet(fmt.Sprintf("service-%d-%x", i/10, i), string(uuid.NewUUID()), deployment...))
-		r.put(one)
+		replicaSet, _ := newReplicaSet(aReplicaSet(fmt.Sprintf("service-%d-%x", i/10, i), string(uuid.NewUUID()), deployment...))
+		r.put(replicaSet)
 	}
 	each := float64(heap()-before) / bigCluster
 	t.Logf("%.0f bytes a ReplicaSet, a tenth of a Deployment included", each)

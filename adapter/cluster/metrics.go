@@ -27,8 +27,8 @@ type viewMetrics struct{ view *View }
 
 // Describe implements prometheus.Collector.
 func (m viewMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, one := range []*prometheus.Desc{podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc, leaderDesc} {
-		ch <- one
+	for _, desc := range []*prometheus.Desc{podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc, leaderDesc} {
+		ch <- desc
 	}
 }
 
@@ -65,17 +65,17 @@ func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
 
 func (v *View) allHealth() []*requestHealth {
 	all := []*requestHealth{v.discoverer.health}
-	for _, one := range v.required {
-		all = append(all, one.health)
+	for _, r := range v.required {
+		all = append(all, r.health)
 	}
-	for _, one := range v.watchedKinds() {
-		all = append(all, one.health)
+	for _, watchedKind := range v.watchedKinds() {
+		all = append(all, watchedKind.health)
 	}
 	if v.endpoints.isWanted() {
 		all = append(all, v.endpoints.health)
 	}
-	for _, one := range v.custom {
-		all = append(all, one.watch.health)
+	for _, customObjects := range v.custom {
+		all = append(all, customObjects.watch.health)
 	}
 	return all
 }

@@ -130,11 +130,11 @@ type kindWatch struct {
 func (k *kindWatch) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		told := k.resources.nextRefresh()
-		one, err := k.resources.find(k.resource)
-		if err == nil && one.resource.String() != k.resource {
-			err = fmt.Errorf("the canonical name is %s", one.resource) // the name that all other code uses
-		} else if err == nil && k.watch(one).run(ctx) {
-			err = fmt.Errorf("the server no longer has %s %s", one.kind.GroupVersion(), k.resource)
+		r, err := k.resources.find(k.resource)
+		if err == nil && r.resource.String() != k.resource {
+			err = fmt.Errorf("the canonical name is %s", r.resource) // the name that all other code uses
+		} else if err == nil && k.watch(r).run(ctx) {
+			err = fmt.Errorf("the server no longer has %s %s", r.kind.GroupVersion(), k.resource)
 		}
 		if ctx.Err() != nil {
 			return
@@ -161,8 +161,8 @@ func (k *kindWatch) markMissing(err error) {
 	}
 }
 
-func (k *kindWatch) watch(one resource) *resourceWatch {
-	client := k.client.Resource(one.kind.GroupVersion().WithResource(one.resource.Resource))
+func (k *kindWatch) watch(r resource) *resourceWatch {
+	client := k.client.Resource(r.kind.GroupVersion().WithResource(r.resource.Resource))
 	return &resourceWatch{
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := client.List(ctx, options)
@@ -194,7 +194,7 @@ func (k *kindWatch) pending() bool {
 }
 
 // remedyFor describes the RBAC rule that allows watching a resource.
-func remedyFor(one schema.GroupResource) string {
+func remedyFor(groupResource schema.GroupResource) string {
 	return fmt.Sprintf("a ClusterRole with apiGroups [%q], resources [%q], verbs [list, watch], bound to the service account of this process",
-		one.Group, one.Resource)
+		groupResource.Group, groupResource.Resource)
 }

@@ -137,18 +137,18 @@ func (s outage) String() string {
 func outageTexts(all []*requestHealth) (texts []string) {
 	var found []*outage
 	for _, a := range all {
-		one, ok := a.outage()
+		o, ok := a.outage()
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(found, func(s *outage) bool { return s.cause == one.cause })
+		i := slices.IndexFunc(found, func(s *outage) bool { return s.cause == o.cause })
 		if i < 0 {
-			found = append(found, &one)
+			found = append(found, &o)
 			continue
 		}
 		found[i].resources = append(found[i].resources, a.resource)
-		if one.since.Before(found[i].since) {
-			found[i].since = one.since
+		if o.since.Before(found[i].since) {
+			found[i].since = o.since
 		}
 	}
 	for _, s := range found {

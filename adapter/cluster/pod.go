@@ -145,8 +145,9 @@ func startedAt(status *corev1.PodStatus) (first int64) {
 		return first
 	}
 	for i := range status.Conditions {
-		if one := &status.Conditions[i]; one.Type == corev1.PodReadyToStartContainers && one.Status == corev1.ConditionTrue {
-			note(one.LastTransitionTime)
+		condition := &status.Conditions[i]
+		if condition.Type == corev1.PodReadyToStartContainers && condition.Status == corev1.ConditionTrue {
+			note(condition.LastTransitionTime)
 		}
 	}
 	return first
@@ -162,20 +163,20 @@ func ownAddresses(from *corev1.Pod) []netip.Addr {
 func podAddresses(status *corev1.PodStatus) []netip.Addr {
 	all := make([]netip.Addr, 0, max(len(status.PodIPs), 1))
 	all = addAddress(all, status.PodIP)
-	for _, one := range status.PodIPs {
-		all = addAddress(all, one.IP)
+	for _, podIP := range status.PodIPs {
+		all = addAddress(all, podIP.IP)
 	}
 	return all
 }
 
 func hostsOf(from *corev1.Pod) hostAddresses {
 	all := addAddress(nil, from.Status.HostIP)
-	for _, one := range from.Status.HostIPs {
-		all = addAddress(all, one.IP)
+	for _, hostIP := range from.Status.HostIPs {
+		all = addAddress(all, hostIP.IP)
 	}
 	if from.Spec.HostNetwork {
-		for _, one := range podAddresses(&from.Status) {
-			all = addOnce(all, one)
+		for _, podAddress := range podAddresses(&from.Status) {
+			all = addOnce(all, podAddress)
 		}
 	}
 	var hosts hostAddresses

@@ -29,9 +29,9 @@ func (v *View) PodOwners(resource, namespace, name string) ([]metric.PodOwner, e
 		return nil, err
 	}
 	owners := make([]metric.PodOwner, 0, len(found))
-	for _, one := range v.current(resource, namespace, found) {
-		owners = append(owners, metric.PodOwner{Pods: v.podSet(one.pods),
-			Object: metric.Object{Resource: resource, Namespace: namespace, Name: one.name, UID: one.uid}})
+	for _, o := range v.current(resource, namespace, found) {
+		owners = append(owners, metric.PodOwner{Pods: v.podSet(o.pods),
+			Object: metric.Object{Resource: resource, Namespace: namespace, Name: o.name, UID: o.uid}})
 	}
 	return owners, nil
 }
@@ -53,13 +53,13 @@ func (v *View) current(resource, namespace string, all []ownedPods) []ownedPods 
 		return int(youngest(b.pods) - youngest(a.pods))
 	})
 	kept := all[:0]
-	for _, one := range all {
-		uid, exists, watched := v.Object(resource, namespace, one.name)
-		if watched && (!exists || one.uid != "" && one.uid != uid) {
+	for _, o := range all {
+		uid, exists, watched := v.Object(resource, namespace, o.name)
+		if watched && (!exists || o.uid != "" && o.uid != uid) {
 			continue
 		}
-		if one.uid = uid; len(kept) == 0 || kept[len(kept)-1].name != one.name {
-			kept = append(kept, one)
+		if o.uid = uid; len(kept) == 0 || kept[len(kept)-1].name != o.name {
+			kept = append(kept, o)
 		}
 	}
 	return kept
@@ -67,8 +67,8 @@ func (v *View) current(resource, namespace string, all []ownedPods) []ownedPods 
 
 // youngest is the creation time of the youngest pod.
 func youngest(pods []*pod) (created int64) {
-	for _, one := range pods {
-		created = max(created, one.Created)
+	for _, p := range pods {
+		created = max(created, p.Created)
 	}
 	return created
 }
@@ -120,8 +120,8 @@ func (v *View) podsControlledBy(namespace, uid string) (all []*pod) {
 	controllers := append(v.replicaSets.ownedBy(key), key)
 	v.pods.mu.RLock()
 	defer v.pods.mu.RUnlock()
-	for _, one := range controllers {
-		all = append(all, v.pods.byController[namespace][one]...)
+	for _, controller := range controllers {
+		all = append(all, v.pods.byController[namespace][controller]...)
 	}
 	return all
 }
@@ -145,15 +145,15 @@ func (p *pods) grouped(namespace string,
 func (v *View) podSet(pods []*pod) metric.PodSet {
 	return metric.PodSet{
 		All: func(yield func(metric.Object) bool) {
-			for _, one := range pods {
-				if !yield(one.Object()) {
+			for _, p := range pods {
+				if !yield(p.Object()) {
 					return
 				}
 			}
 		},
 		Ready: v.withWorkloads(func(yield func(*pod) bool) {
-			for _, one := range pods {
-				if one.ready && !yield(one) {
+			for _, p := range pods {
+				if p.ready && !yield(p) {
 					return
 				}
 			}

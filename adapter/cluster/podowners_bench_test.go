@@ -41,8 +41,8 @@ func manyDeployments(b testing.TB, deployments, podsEach int) (*View, *answer.Re
 	for i := range deployments {
 		app := fmt.Sprintf("service-%d", i)
 		rs := fmt.Sprintf("6f9619ff-8b86-4011-b42d-%012d", i)
-		one, _ := newReplicaSet(aReplicaSet(app+"-1", rs, ownedBy("Deployment", app, "d-"+app)...))
-		v.replicaSets.put(one)
+		replicaSet, _ := newReplicaSet(aReplicaSet(app+"-1", rs, ownedBy("Deployment", app, "d-"+app)...))
+		v.replicaSets.put(replicaSet)
 		held, _ := newObject(aDeployment("shop", app, "d-"+app))
 		watched.put(held)
 		var names []string
@@ -126,8 +126,8 @@ func TestMemoryOfPodOwners(t *testing.T) {
 		all[i] = newPod(podOfController(fmt.Sprintf("service-%d-%d", i/10, i), "ReplicaSet", fmt.Sprintf("service-%d", i/10), rs))
 	}
 	index, before := controllerIndex{}, heap()
-	for _, one := range all {
-		index.add(one)
+	for _, p := range all {
+		index.add(p)
 	}
 	after := heap()
 	t.Logf("controller index: %d bytes per pod", (after-before)/pods)
@@ -137,8 +137,8 @@ func TestMemoryOfPodOwners(t *testing.T) {
 	held, before := newEndpointSlices(), heap()
 	for i := 0; i < pods; i += 10 {
 		var names []string
-		for _, one := range all[i : i+10] {
-			names = append(names, one.Name)
+		for _, p := range all[i : i+10] {
+			names = append(names, p.Name)
 		}
 		slice, _ := newEndpointSlice(anEndpointSlice(fmt.Sprintf("service-%d-abcde", i/10), fmt.Sprintf("service-%d", i/10), names...))
 		held.put(slice)

@@ -28,20 +28,20 @@ func (v *View) ownersOf(t *testing.T, resource, name string) string {
 		return err.Error()
 	}
 	var all []string
-	for _, one := range owners {
+	for _, owner := range owners {
 		var pods, ready []string
-		for o := range one.Pods.All {
+		for o := range owner.Pods.All {
 			pods = append(pods, o.Name)
 		}
-		for o := range one.Pods.Ready {
+		for o := range owner.Pods.Ready {
 			ready = append(ready, o.Name)
 		}
 		slices.Sort(pods)
 		slices.Sort(ready)
-		if len(pods) != one.Pods.Len || one.Object.Resource != resource || one.Object.Namespace != "shop" {
-			t.Errorf("%v: %d pods", one.Object, one.Pods.Len)
+		if len(pods) != owner.Pods.Len || owner.Object.Resource != resource || owner.Object.Namespace != "shop" {
+			t.Errorf("%v: %d pods", owner.Object, owner.Pods.Len)
 		}
-		all = append(all, fmt.Sprintf("%s%s: %s (%s)", one.Object.Name, one.Object.UID, strings.Join(pods, " "), strings.Join(ready, " ")))
+		all = append(all, fmt.Sprintf("%s%s: %s (%s)", owner.Object.Name, owner.Object.UID, strings.Join(pods, " "), strings.Join(ready, " ")))
 	}
 	return strings.Join(all, "; ")
 }
@@ -143,9 +143,9 @@ func TestControllerIndex(t *testing.T) {
 		}
 		n := 0
 		for of, pods := range held.grouped("shop", func(w metric.Workload, _ uidKey) (metric.Workload, bool) { return w, true }) {
-			for _, one := range pods {
-				if n++; model[one.Name] != of.Name {
-					t.Fatalf("%s is of %s, want %s", one.Name, of.Name, model[one.Name])
+			for _, p := range pods {
+				if n++; model[p.Name] != of.Name {
+					t.Fatalf("%s is of %s, want %s", p.Name, of.Name, model[p.Name])
 				}
 			}
 		}
@@ -167,12 +167,12 @@ func TestReplicaSetsOfAnOwner(t *testing.T) {
 			held.dropUID(newUIDKey(name))
 		case 1: // orphaned
 			model[name] = ""
-			one, _ := newReplicaSet(aReplicaSet(name, name))
-			held.put(one)
+			r, _ := newReplicaSet(aReplicaSet(name, name))
+			held.put(r)
 		default:
 			model[name] = owner
-			one, _ := newReplicaSet(aReplicaSet(name, name, ownedBy("Deployment", owner, owner)...))
-			held.put(one)
+			r, _ := newReplicaSet(aReplicaSet(name, name, ownedBy("Deployment", owner, owner)...))
+			held.put(r)
 		}
 		for i := range 4 {
 			owner, n := fmt.Sprintf("d-%d", i), 0
@@ -224,15 +224,15 @@ func TestPodOwnersWithoutReplicaSets(t *testing.T) {
 }
 
 func anEndpointSlice(name, service string, pods ...string) *discoveryv1.EndpointSlice {
-	one := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{}}}
+	e := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{}}}
 	if service != "" {
-		one.Labels[discoveryv1.LabelServiceName] = service
+		e.Labels[discoveryv1.LabelServiceName] = service
 	}
 	for _, name := range pods {
-		one.Endpoints = append(one.Endpoints, discoveryv1.Endpoint{TargetRef: &corev1.ObjectReference{
+		e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{TargetRef: &corev1.ObjectReference{
 			Kind: "Pod", Namespace: "shop", Name: name, UID: types.UID("u-" + name)}})
 	}
-	return one
+	return e
 }
 
 // The pods of a Service are the targets of its EndpointSlices, which are watched from the first

@@ -136,8 +136,8 @@ func (p *pods) remove(namespace, name string) []netip.Addr {
 // whose Sender changed.
 func (p *pods) replaceLocked(was, now *pod) (changed []netip.Addr) {
 	places := was.allAddresses()
-	for _, one := range now.allAddresses() {
-		places = addOnce(places, one)
+	for _, allAddress := range now.allAddresses() {
+		places = addOnce(places, allAddress)
 	}
 	holders := make([][]*pod, len(places))
 	for i, place := range places {

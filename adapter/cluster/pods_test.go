@@ -139,8 +139,8 @@ func TestWhoHasAnAddress(t *testing.T) {
 func TestAPodOnTheHostsNetworkHasNoAddress(t *testing.T) {
 	p := newPods(&Observer{})
 	p.put(newPod(onHostNetwork(aPod("kube-system", "proxy", "u", "192.168.0.1"))))
-	if one := p.byUID("u"); one == nil || len(one.addresses) > 0 || len(p.contested) > 0 {
-		t.Errorf("it is %+v, and %d addresses are contested", one, len(p.contested))
+	if pod := p.byUID("u"); pod == nil || len(pod.addresses) > 0 || len(p.contested) > 0 {
+		t.Errorf("it is %+v, and %d addresses are contested", pod, len(p.contested))
 	}
 }
 
@@ -262,10 +262,10 @@ func TestStartOfASender(t *testing.T) {
 		"started after that":   {corev1.PodStatus{Conditions: sandbox(corev1.ConditionTrue, 8), ContainerStatuses: []corev1.ContainerStatus{{State: running(7)}}}, 7},
 		"there was no sandbox": {corev1.PodStatus{Conditions: sandbox(corev1.ConditionFalse, 5), ContainerStatuses: waiting}, 0},
 	} {
-		one, p := aPod("shop", "b", "uid-b", "10.0.0.1"), newPods(&Observer{})
+		pod, p := aPod("shop", "b", "uid-b", "10.0.0.1"), newPods(&Observer{})
 		c.status.PodIP = "10.0.0.1"
-		one.Status = c.status
-		p.put(newPod(one))
+		pod.Status = c.status
+		p.put(newPod(pod))
 		if s := p.addresses.load(ip("10.0.0.1")); s == nil || s.Started != c.want {
 			t.Errorf("%s: %+v, want a start at %d", name, s, c.want)
 		}
@@ -314,13 +314,13 @@ func TestPodsAreFound(t *testing.T) {
 func TestContainerOfAnotherPodStays(t *testing.T) {
 	p := newPods(&Observer{})
 	for _, name := range []string{"a", "b"} {
-		one := aPod("shop", name, "u"+name)
-		one.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "containerd://" + hex64(1)}}
-		p.put(newPod(one))
+		pod := aPod("shop", name, "u"+name)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "containerd://" + hex64(1)}}
+		p.put(newPod(pod))
 	}
 	p.drop("shop", "a")
-	if one := p.byContainer(hex64(1)); one == nil || one.Name != "b" {
-		t.Errorf("the container is that of %+v, want b", one)
+	if pod := p.byContainer(hex64(1)); pod == nil || pod.Name != "b" {
+		t.Errorf("the container is that of %+v, want b", pod)
 	}
 	p.drop("shop", "b")
 	if len(p.containerIndex) != 0 {

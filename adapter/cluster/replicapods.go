@@ -72,9 +72,9 @@ func (r *replicaPods) read(ctx context.Context) {
 	}
 	serving := map[uidKey]struct{}{}
 	for i := range list.Items {
-		for _, one := range list.Items[i].Endpoints {
-			if one.TargetRef != nil && one.TargetRef.Kind == "Pod" && isServing(one.Conditions) {
-				serving[newUIDKey(string(one.TargetRef.UID))] = struct{}{}
+		for _, endpoint := range list.Items[i].Endpoints {
+			if endpoint.TargetRef != nil && endpoint.TargetRef.Kind == "Pod" && isServing(endpoint.Conditions) {
+				serving[newUIDKey(string(endpoint.TargetRef.UID))] = struct{}{}
 			}
 		}
 	}

@@ -22,9 +22,9 @@ func TestReplicaServes(t *testing.T) {
 		return p
 	}
 	slice := func(is discoveryv1.EndpointConditions) *discoveryv1.EndpointSlice {
-		one := anEndpointSlice("sluice-1", "sluice", "sluice-1")
-		one.Namespace, one.Endpoints[0].TargetRef.Namespace, one.Endpoints[0].Conditions = metav1.NamespaceDefault, metav1.NamespaceDefault, is
-		return one
+		e := anEndpointSlice("sluice-1", "sluice", "sluice-1")
+		e.Namespace, e.Endpoints[0].TargetRef.Namespace, e.Endpoints[0].Conditions = metav1.NamespaceDefault, metav1.NamespaceDefault, is
+		return e
 	}
 	wait := func(what string, want bool) {
 		t.Helper()

@@ -118,18 +118,18 @@ func (n *resourceNames) find(spelling string) []resource {
 
 func newResourceNames(all []resource) *resourceNames {
 	n := &resourceNames{all: all, named: map[string][]resource{}}
-	for _, one := range all {
-		singular := strings.ToLower(one.kind.Kind)
-		for _, spelling := range slices.Compact([]string{one.resource.Resource, singular}) {
-			n.named[spelling] = append(n.named[spelling], one)
-			if one.resource.Group != "" {
-				n.named[spelling+"."+one.resource.Group] = []resource{one}
+	for _, r := range all {
+		singular := strings.ToLower(r.kind.Kind)
+		for _, spelling := range slices.Compact([]string{r.resource.Resource, singular}) {
+			n.named[spelling] = append(n.named[spelling], r)
+			if r.resource.Group != "" {
+				n.named[spelling+"."+r.resource.Group] = []resource{r}
 			}
 		}
 	}
 	// A resource of the core group owns its bare name, because it has no longer one.
 	for spelling, several := range n.named {
-		if i := slices.IndexFunc(several, func(one resource) bool { return one.resource.Group == "" }); i >= 0 {
+		if i := slices.IndexFunc(several, func(r resource) bool { return r.resource.Group == "" }); i >= 0 {
 			n.named[spelling] = several[i : i+1]
 		}
 	}
@@ -157,24 +157,24 @@ func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, bef
 			continue
 		}
 		for _, version := range preferredFirst(group) {
-			for _, one := range listable(byVersion[version.GroupVersion]) {
-				gr := schema.GroupResource{Group: group.Name, Resource: one.Name}
+			for _, apiResource := range listable(byVersion[version.GroupVersion]) {
+				gr := schema.GroupResource{Group: group.Name, Resource: apiResource.Name}
 				if _, ok := found[gr]; !ok {
 					kind := schema.GroupVersionKind{Group: group.Name, Version: version.Version,
-						Kind: one.Kind}
-					found[gr] = resource{resource: gr, kind: kind, namespaced: one.Namespaced}
+						Kind: apiResource.Kind}
+					found[gr] = resource{resource: gr, kind: kind, namespaced: apiResource.Namespaced}
 				}
 			}
 		}
 	}
-	for _, one := range before {
-		if _, ok := found[one.resource]; !ok && away.Has(one.resource.Group) {
-			found[one.resource] = one
+	for _, r := range before {
+		if _, ok := found[r.resource]; !ok && away.Has(r.resource.Group) {
+			found[r.resource] = r
 		}
 	}
 	all := make([]resource, 0, len(found))
-	for _, one := range found {
-		all = append(all, one)
+	for _, r := range found {
+		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b resource) int {
 		return cmp.Or(cmp.Compare(a.resource.Group, b.resource.Group),
@@ -194,9 +194,9 @@ func listable(list *metav1.APIResourceList) []metav1.APIResource {
 		return nil
 	}
 	var all []metav1.APIResource
-	for _, one := range list.APIResources {
-		if !strings.Contains(one.Name, "/") && slices.Contains(one.Verbs, "list") {
-			all = append(all, one)
+	for _, apiResource := range list.APIResources {
+		if !strings.Contains(apiResource.Name, "/") && slices.Contains(apiResource.Verbs, "list") {
+			all = append(all, apiResource)
 		}
 	}
 	return all

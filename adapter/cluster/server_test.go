@@ -30,11 +30,11 @@ import (
 
 // retryAfter sets all backoffs, for tests.
 func (v *View) retryAfter(b wait.Backoff) {
-	for _, one := range v.required {
-		one.backoff = b
+	for _, r := range v.required {
+		r.backoff = b
 	}
-	for _, one := range v.watchedKinds() {
-		one.backoff = b
+	for _, watchedKind := range v.watchedKinds() {
+		watchedKind.backoff = b
 	}
 	v.probe.interval = b.Duration
 	v.discoverer.minInterval, v.discoverer.retryAfter, v.events.pause = b.Duration, b.Duration, b.Duration
@@ -282,10 +282,10 @@ func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, of *served) {
 	for {
 		s.mu.Lock()
 		changed := s.changed
-		for _, one := range of.log {
-			if one.version > from {
-				fmt.Fprintf(w, "{\"type\":%q,\"object\":%s}\n", one.event, one.object)
-				from = one.version
+		for _, l := range of.log {
+			if l.version > from {
+				fmt.Fprintf(w, "{\"type\":%q,\"object\":%s}\n", l.event, l.object)
+				from = l.version
 			}
 		}
 		s.mu.Unlock()
@@ -337,7 +337,7 @@ func (s *apiServer) takeEvent(w http.ResponseWriter, r *http.Request) {
 	}
 	event.APIVersion, event.Kind = "v1", "Event"
 	s.mu.Lock()
-	if r.Method == http.MethodPost && slices.ContainsFunc(s.events, func(one *corev1.Event) bool { return one.Name == event.Name }) {
+	if r.Method == http.MethodPost && slices.ContainsFunc(s.events, func(e *corev1.Event) bool { return e.Name == event.Name }) {
 		s.mu.Unlock()
 		s.refuse(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, "events already exists")
 		return
@@ -397,9 +397,9 @@ func (s *apiServer) discover(w http.ResponseWriter, path string) {
 		}
 		if group, version, ok := strings.Cut(of.apiVersion, "/"); ok && !seen[of.apiVersion] {
 			seen[of.apiVersion] = true
-			one := metav1.GroupVersionForDiscovery{GroupVersion: of.apiVersion, Version: version}
+			g := metav1.GroupVersionForDiscovery{GroupVersion: of.apiVersion, Version: version}
 			groups.Groups = append(groups.Groups, metav1.APIGroup{
-				Name: group, Versions: []metav1.GroupVersionForDiscovery{one}, PreferredVersion: one,
+				Name: group, Versions: []metav1.GroupVersionForDiscovery{g}, PreferredVersion: g,
 			})
 		}
 	}

@@ -85,17 +85,17 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	for _, name := range cfg.ObjectKinds {
 		held := newObjects(name, observer)
 		mirror := &reflectorStore[*object]{index: held, convert: newObject}
-		one := newKindWatch(name, v, client, logger)
-		one.objects, one.store, one.listed = held, mirror, mirror.listed.Load
-		v.kinds = append(v.kinds, one)
+		k := newKindWatch(name, v, client, logger)
+		k.objects, k.store, k.listed = held, mirror, mirror.listed.Load
+		v.kinds = append(v.kinds, k)
 	}
 	mirror := newReplicaSetStore(v.replicaSets)
 	v.replicaSetWatch = newKindWatch(replicaSetResource, v, client, logger)
 	v.replicaSetWatch.store, v.replicaSetWatch.listed = mirror, mirror.listed.Load
 	v.endpoints = newEndpointWatch(client, logger)
 	v.endpoints.health.probe = v.probe
-	for _, one := range v.allHealth() {
-		one.probe = v.probe
+	for _, r := range v.allHealth() {
+		r.probe = v.probe
 	}
 	return v, nil
 }
@@ -131,8 +131,8 @@ func newRequiredWatch[L runtime.Object, T any](from lister[L], of runtime.Object
 
 func (v *View) watchRequired(client *Client, logger *slog.Logger) {
 	about := func(group, resource string) *requestHealth {
-		one := schema.GroupResource{Group: group, Resource: resource}
-		return &requestHealth{resource: one.String(), remedy: remedyFor(one), logger: logger}
+		groupResource := schema.GroupResource{Group: group, Resource: resource}
+		return &requestHealth{resource: groupResource.String(), remedy: remedyFor(groupResource), logger: logger}
 	}
 	core, scaling := client.kubernetes.CoreV1(), client.kubernetes.AutoscalingV2()
 	const everywhere = metav1.NamespaceAll
@@ -165,19 +165,19 @@ func (v *View) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
-	for _, one := range v.required {
+	for _, r := range v.required {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				one.run(ctx) // every Kubernetes has these resources, so a missing one is asked for again
+				r.run(ctx) // every Kubernetes has these resources, so a missing one is asked for again
 			}
 		})
 	}
-	for _, one := range v.watchedKinds() {
-		running.Go(func() { one.run(ctx) })
+	for _, watchedKind := range v.watchedKinds() {
+		running.Go(func() { watchedKind.run(ctx) })
 	}
 	running.Go(func() { v.endpoints.run(ctx) })
-	for _, one := range v.custom {
-		running.Go(func() { one.run(ctx) })
+	for _, customObjects := range v.custom {
+		running.Go(func() { customObjects.run(ctx) })
 	}
 	running.Go(func() { v.events.run(ctx) })
 	if v.events.lease != nil {
@@ -198,22 +198,22 @@ func (v *View) Synced() (bool, string) {
 	if !v.resources.known() {
 		waits = append(waits, v.discoverer.health.resource)
 	}
-	for _, one := range v.required {
-		if !one.listed() {
-			waits = append(waits, one.health.resource)
+	for _, r := range v.required {
+		if !r.listed() {
+			waits = append(waits, r.health.resource)
 		}
 	}
-	for _, one := range v.watchedKinds() {
+	for _, watchedKind := range v.watchedKinds() {
 		switch {
-		case one.pending():
-			waits = append(waits, one.resource)
-		case !one.reliable():
-			details = append(details, one.resource+" is not watched")
+		case watchedKind.pending():
+			waits = append(waits, watchedKind.resource)
+		case !watchedKind.reliable():
+			details = append(details, watchedKind.resource+" is not watched")
 		}
 	}
-	for _, one := range v.custom {
-		if !one.Known() {
-			waits = append(waits, one.watch.health.resource)
+	for _, customObjects := range v.custom {
+		if !customObjects.Known() {
+			waits = append(waits, customObjects.watch.health.resource)
 		}
 	}
 	details = append(details, outageTexts(v.allHealth())...)

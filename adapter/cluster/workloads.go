@@ -16,8 +16,8 @@ import (
 
 // isReady reports whether a pod is ready and not being deleted.
 func isReady(of *corev1.Pod) bool {
-	return of.DeletionTimestamp == nil && slices.ContainsFunc(of.Status.Conditions, func(one corev1.PodCondition) bool {
-		return one.Type == corev1.PodReady && one.Status == corev1.ConditionTrue
+	return of.DeletionTimestamp == nil && slices.ContainsFunc(of.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
@@ -73,13 +73,13 @@ func (v *View) readyPods(namespace string,
 func (v *View) withWorkloads(pods iter.Seq[*pod]) iter.Seq2[metric.Object, metric.Workload] {
 	return func(yield func(metric.Object, metric.Workload) bool) {
 		workloads := map[unique.Handle[metric.Workload]]metric.Workload{}
-		for one := range pods {
-			of, known := workloads[one.controller]
+		for p := range pods {
+			of, known := workloads[p.controller]
 			if !known {
-				of, _, _ = v.workloadOf(one)
-				workloads[one.controller] = of
+				of, _, _ = v.workloadOf(p)
+				workloads[p.controller] = of
 			}
-			if of != (metric.Workload{}) && !yield(one.Object(), of) {
+			if of != (metric.Workload{}) && !yield(p.Object(), of) {
 				return
 			}
 		}

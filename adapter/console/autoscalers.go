@@ -151,11 +151,11 @@ func (s *Server) autoscaler(_ context.Context, r *request) (any, error) {
 	c.Report = explain.Autoscaler(facts)
 	of := subject{autoscaler: true, namespace: namespace, name: name}
 	for i := range a.Metrics {
-		one := r.section(c, facts.Metrics, of, i)
+		m := r.section(c, facts.Metrics, of, i)
 		if i < len(asked) && a.Metrics[i].Asked {
-			one.Question = &asked[i]
+			m.Question = &asked[i]
 		}
-		c.Metrics = append(c.Metrics, one)
+		c.Metrics = append(c.Metrics, m)
 	}
 	c.Scale = r.plotOf(plot{ID: "replicas", of: of, rows: []string{rowReplicas, rowWanted},
 		Labels: []string{"replicas", "wanted"},
@@ -250,8 +250,8 @@ func (s *Server) facts(a *inspect.Autoscaler, r *request) (f *explain.Facts, ask
 	f = &explain.Facts{Autoscaler: *a}
 	if s.parts.Facts != nil {
 		f, asked = s.parts.Facts(a)
-		for _, one := range asked {
-			f.Asked = append(f.Asked, one.At)
+		for _, use := range asked {
+			f.Asked = append(f.Asked, use.At)
 		}
 	}
 	f.Now, f.Sets = r.now, make([][]inspect.Series, len(a.Metrics))
@@ -279,10 +279,10 @@ func (s *Server) facts(a *inspect.Autoscaler, r *request) (f *explain.Facts, ask
 	if slices.ContainsFunc(f.Rejections, func(r inspect.Rejection) bool { return r.Reason == metric.OverLimit.String() }) {
 		f.Limits = r.source.Limits(whole).Items
 	}
-	for _, one := range r.source.Autoscalers(whole).Items {
-		if one.Name != a.Name {
+	for _, autoscaler := range r.source.Autoscalers(whole).Items {
+		if autoscaler.Name != a.Name {
 			f.Neighbours = append(f.Neighbours, explain.Neighbour{
-				Name: one.Name, TargetKind: one.TargetKind, TargetName: one.TargetName})
+				Name: autoscaler.Name, TargetKind: autoscaler.TargetKind, TargetName: autoscaler.TargetName})
 		}
 	}
 	return f, asked

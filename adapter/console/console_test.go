@@ -491,11 +491,11 @@ func TestManyMetrics(t *testing.T) {
 		if len(names) != pageSize {
 			t.Fatalf("%s: %d metrics", path, len(names))
 		}
-		for _, one := range names {
-			if seen[one[:6]] {
-				t.Errorf("%s is on two pages", one[:6])
+		for _, name := range names {
+			if seen[name[:6]] {
+				t.Errorf("%s is on two pages", name[:6])
 			}
-			seen[one[:6]] = true
+			seen[name[:6]] = true
 		}
 		_, rest, _ := strings.Cut(body, `href="/metrics?after=`)
 		token, _, _ := strings.Cut(rest, `"`)

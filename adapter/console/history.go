@@ -121,19 +121,19 @@ func (h *history) run(ctx context.Context) {
 // watch has a subject recorded, of a metric these rows, from now until a minute after the last look.
 func (h *history) watch(of subject, rows []string, now time.Time) {
 	h.mu.Lock()
-	one, known := h.held[of]
+	r, known := h.held[of]
 	if !known {
 		if len(h.held) >= maxAutoscalers+maxWatched {
 			h.mu.Unlock()
 			return
 		}
-		one = &recording{wanted: map[string]time.Time{}}
-		h.held[of] = one
+		r = &recording{wanted: map[string]time.Time{}}
+		h.held[of] = r
 	}
-	one.looked = now
+	r.looked = now
 	if !of.autoscaler {
 		for _, id := range rows {
-			one.wanted[id] = now
+			r.wanted[id] = now
 		}
 	}
 	h.mu.Unlock()
@@ -150,14 +150,14 @@ func (h *history) round(now time.Time) int {
 	second := now.Unix()
 	h.mu.Lock()
 	metrics := map[subject]map[string]bool{}
-	for of, one := range h.held {
-		one.seen = false
-		if looked := now.Sub(one.looked) < linger; looked {
-			one.seen = true
+	for of, r := range h.held {
+		r.seen = false
+		if looked := now.Sub(r.looked) < linger; looked {
+			r.seen = true
 			if !of.autoscaler {
-				maps.DeleteFunc(one.wanted, func(_ string, looked time.Time) bool { return now.Sub(looked) >= linger })
+				maps.DeleteFunc(r.wanted, func(_ string, looked time.Time) bool { return now.Sub(looked) >= linger })
 				metrics[of] = map[string]bool{}
-				for id := range one.wanted {
+				for id := range r.wanted {
 					metrics[of][id] = true
 				}
 			}
@@ -176,9 +176,9 @@ func (h *history) round(now time.Time) int {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for of, one := range h.held {
-		if !one.seen {
-			h.rows -= len(one.rows)
+	for of, r := range h.held {
+		if !r.seen {
+			h.rows -= len(r.rows)
 			delete(h.held, of)
 		}
 	}
@@ -194,9 +194,9 @@ func (h *history) recordMetric(of subject, wanted map[string]bool, second int64)
 	if wanted == nil {
 		most -= pageRows
 	}
-	for i, one := range h.source.Series(of.namespace, of.resource, of.name, inspect.DetailSeries) {
-		id := seriesID(&one)
-		if v, err := strconv.ParseFloat(one.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
+	for i, sery := range h.source.Series(of.namespace, of.resource, of.name, inspect.DetailSeries) {
+		id := seriesID(&sery)
+		if v, err := strconv.ParseFloat(sery.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
 			values[id], ids = v, append(ids, id)
 		}
 	}
@@ -210,23 +210,23 @@ func (h *history) recordMetric(of subject, wanted map[string]bool, second int64)
 func (h *history) isNew(of subject) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := h.held[of]
-	return one != nil && one.rounds == 1
+	r := h.held[of]
+	return r != nil && r.rounds == 1
 }
 
 // addPast puts the values before the first recorded second into the rows of a subject.
 func (h *history) addPast(of subject, second int64, all []Past) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := h.held[of]
-	if one == nil {
+	recording := h.held[of]
+	if recording == nil {
 		return
 	}
 	for _, p := range all {
 		id := seriesID(&p.Series)
-		i := slices.IndexFunc(one.rows, func(r *row) bool { return r.id == id })
+		i := slices.IndexFunc(recording.rows, func(r *row) bool { return r.id == id })
 		for n := 1; i >= 0 && n <= min(len(p.Values), span-1); n++ {
-			one.rows[i].values[(second-int64(n))%span] = p.Values[len(p.Values)-n]
+			recording.rows[i].values[(second-int64(n))%span] = p.Values[len(p.Values)-n]
 		}
 	}
 }
@@ -292,17 +292,17 @@ func (h *history) isHeld(of subject) bool {
 func (h *history) isLooked(of subject) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := h.held[of]
-	return one != nil && one.seen
+	r := h.held[of]
+	return r != nil && r.seen
 }
 
 // endNamespace forgets the subjects of a namespace. Those that pages show are recorded anew.
 func (h *history) endNamespace(namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for of, one := range h.held {
+	for of, r := range h.held {
 		if of.namespace == namespace {
-			h.rows -= len(one.rows)
+			h.rows -= len(r.rows)
 			delete(h.held, of)
 		}
 	}
@@ -366,21 +366,21 @@ func (h *history) addRow(one *recording, id string, most int) int {
 func (h *history) read(of subject, ids []string, seconds int) (last int64, all [][]float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one := h.held[of]
-	if one == nil || one.last == 0 {
+	recording := h.held[of]
+	if recording == nil || recording.last == 0 {
 		return 0, nil
 	}
 	all = make([][]float64, len(ids))
 	for n, id := range ids {
 		values := make([]float64, seconds)
-		i := slices.IndexFunc(one.rows, func(r *row) bool { return r.id == id })
+		i := slices.IndexFunc(recording.rows, func(r *row) bool { return r.id == id })
 		for s := range values {
 			if values[s] = math.NaN(); i >= 0 {
-				at := one.last - int64(seconds-1-s)
-				values[s] = one.rows[i].values[at%span]
+				at := recording.last - int64(seconds-1-s)
+				values[s] = recording.rows[i].values[at%span]
 			}
 		}
 		all[n] = values
 	}
-	return one.last, all
+	return recording.last, all
 }

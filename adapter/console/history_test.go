@@ -81,8 +81,8 @@ func TestValuesEndWithTheirNamespace(t *testing.T) {
 		t.Errorf("the later namespace has %v", all)
 	}
 	rows := 0
-	for _, one := range h.held {
-		rows += len(one.rows)
+	for _, r := range h.held {
+		rows += len(r.rows)
 	}
 	if h.size() != rows {
 		t.Errorf("%d rows are counted, want %d", h.size(), rows)

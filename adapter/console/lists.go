@@ -45,14 +45,14 @@ type useBar struct {
 const nearlyFull = 0.8
 
 func barOf(used, most int64) useBar {
-	one := useBar{used, most, "applied", percent(uint64(max(min(used, most), 0)), uint64(max(most, 0)))}
+	u := useBar{used, most, "applied", percent(uint64(max(min(used, most), 0)), uint64(max(most, 0)))}
 	switch {
 	case used >= most:
-		one.Class, one.Width = "rejected", "100"
+		u.Class, u.Width = "rejected", "100"
 	case float64(used) >= nearlyFull*float64(most):
-		one.Class = "pending"
+		u.Class = "pending"
 	}
-	return one
+	return u
 }
 
 func (s *Server) limits(_ context.Context, r *request) (any, error) {
@@ -61,9 +61,9 @@ func (s *Server) limits(_ context.Context, r *request) (any, error) {
 	if c.More = len(page.Items) > pageSize; c.More {
 		page.Items = page.Items[:pageSize]
 	}
-	for _, one := range page.Items {
-		row := limitRow{Limit: one, Metrics: barOf(int64(one.Metrics), int64(one.MaxMetrics)),
-			Series: barOf(int64(one.Series), int64(one.MaxSeries)), Others: max(0, one.Metrics-len(one.Holders))}
+	for _, limit := range page.Items {
+		row := limitRow{Limit: limit, Metrics: barOf(int64(limit.Metrics), int64(limit.MaxMetrics)),
+			Series: barOf(int64(limit.Series), int64(limit.MaxSeries)), Others: max(0, limit.Metrics-len(limit.Holders))}
 		if row.Metrics.Class == "rejected" || row.Series.Class == "rejected" {
 			c.Full++
 		}
@@ -106,8 +106,8 @@ func (s *Server) refused(_ context.Context, r *request) (any, error) {
 	}
 	if r.wide && c.Namespace == "" {
 		c.Reasons = reasons(s.parts.Health().Receivers)
-		for _, one := range c.Reasons {
-			c.Total += one.Number
+		for _, reason := range c.Reasons {
+			c.Total += reason.Number
 		}
 	}
 	return c, nil
@@ -116,12 +116,12 @@ func (s *Server) refused(_ context.Context, r *request) (any, error) {
 // reasons sums the rejected samples of all receivers, the most frequent reason first.
 func reasons(receivers []Receiver) (all []Count) {
 	for _, of := range receivers {
-		for _, one := range of.Rejected {
-			i := slices.IndexFunc(all, func(c Count) bool { return c.Reason == one.Reason })
+		for _, count := range of.Rejected {
+			i := slices.IndexFunc(all, func(c Count) bool { return c.Reason == count.Reason })
 			if i < 0 {
-				all = append(all, one)
+				all = append(all, count)
 			} else {
-				all[i].Number += one.Number
+				all[i].Number += count.Number
 			}
 		}
 	}
@@ -187,10 +187,10 @@ func (s *Server) rules(_ context.Context, r *request) (any, error) {
 	return c, nil
 }
 
-func policyRowOf(one inspect.Policy) policyRow {
-	row := policyRow{Policy: one, MoreRules: max(0, len(one.Rules)-rowRules),
-		MoreFaults: max(0, len(one.Faults)-rowFaults)}
-	row.Rules = one.Rules[:len(one.Rules)-row.MoreRules]
-	row.Faults = one.Faults[:len(one.Faults)-row.MoreFaults]
+func policyRowOf(p inspect.Policy) policyRow {
+	row := policyRow{Policy: p, MoreRules: max(0, len(p.Rules)-rowRules),
+		MoreFaults: max(0, len(p.Faults)-rowFaults)}
+	row.Rules = p.Rules[:len(p.Rules)-row.MoreRules]
+	row.Faults = p.Faults[:len(p.Faults)-row.MoreFaults]
 	return row
 }

@@ -126,11 +126,11 @@ func (s *Server) metric(_ context.Context, r *request) (any, error) {
 	}
 	resource, c.SeriesCount = c.Resource, c.Metric.Series
 	p := plot{ID: "series", of: subject{namespace: namespace, resource: resource, name: name}, Target: math.NaN()}
-	for i, one := range r.source.Series(namespace, resource, name, inspect.DetailSeries) {
+	for i, sery := range r.source.Series(namespace, resource, name, inspect.DetailSeries) {
 		plotted := i < plottedSeries
-		c.Series = append(c.Series, seriesRow{one, plotted})
+		c.Series = append(c.Series, seriesRow{sery, plotted})
 		if plotted {
-			p.rows, p.Labels = append(p.rows, seriesID(&one)), append(p.Labels, metric.Visible(seriesID(&one)))
+			p.rows, p.Labels = append(p.rows, seriesID(&sery)), append(p.Labels, metric.Visible(seriesID(&sery)))
 		}
 	}
 	if len(p.rows) > 0 {
@@ -154,9 +154,9 @@ func (r *request) noMetric(namespace, name string) error {
 	if !r.wide {
 		q.Namespace = namespace
 	}
-	for _, one := range r.source.Metrics(q).Items {
-		absent.links = append(absent.links, metricLink{"It is " + placeOf(&one),
-			address("metric", "namespace", one.Namespace, "of", one.Resource, "name", one.Name)})
+	for _, m := range r.source.Metrics(q).Items {
+		absent.links = append(absent.links, metricLink{"It is " + placeOf(&m),
+			address("metric", "namespace", m.Namespace, "of", m.Resource, "name", m.Name)})
 	}
 	return absent
 }

@@ -83,8 +83,8 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // Register registers the console's own metrics.
 func (s *Server) Register(r prometheus.Registerer) error {
 	var faults []error
-	for _, one := range s.own {
-		faults = append(faults, r.Register(one))
+	for _, collector := range s.own {
+		faults = append(faults, r.Register(collector))
 	}
 	return errors.Join(faults...)
 }
@@ -153,8 +153,8 @@ func (s *Server) health(context.Context, *request) (any, error) {
 	if s.parts.Groups != nil {
 		c.Groups = s.parts.Groups()
 	}
-	for _, one := range c.Checks {
-		c.Ready = c.Ready && one.Ready
+	for _, check := range c.Checks {
+		c.Ready = c.Ready && check.Ready
 	}
 	for _, of := range c.Receivers {
 		c.Laws = append(c.Laws, lawOf(of))
@@ -167,8 +167,8 @@ func (u Use) Failed() bool { return u.Code >= http.StatusBadRequest }
 
 func lawOf(of Receiver) law {
 	l := law{Receiver: of}
-	for _, one := range of.Rejected {
-		l.Refused += one.Number
+	for _, count := range of.Rejected {
+		l.Refused += count.Number
 	}
 	l.Difference = int64(of.Received - of.Applied - l.Refused - of.Pending)
 	var before uint64

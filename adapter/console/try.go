@@ -47,13 +47,13 @@ func namespaceOfSender(q url.Values) string {
 
 // tryAgain is the address at which the rejected line is tried, as its sender; empty: the line isn't
 // remembered as a whole.
-func tryAgain(one *inspect.Rejection) string {
-	if one.Example == "" || strings.HasSuffix(one.Example, "...") {
+func tryAgain(rejection *inspect.Rejection) string {
+	if rejection.Example == "" || strings.HasSuffix(rejection.Example, "...") {
 		return ""
 	}
-	sender := one.Sender
-	if one.Namespace != "" {
-		sender = one.Namespace + "/" + one.Sender
+	sender := rejection.Sender
+	if rejection.Namespace != "" {
+		sender = rejection.Namespace + "/" + rejection.Sender
 	}
-	return address("try", "line", one.Example, "sender", sender)
+	return address("try", "line", rejection.Example, "sender", sender)
 }

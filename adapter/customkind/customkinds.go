@@ -155,23 +155,23 @@ func (b *Rulebook) Listed() []inspect.Rule {
 
 func ruleListed(v *rule.Verdict) inspect.Rule {
 	d := v.Document
-	one := inspect.Rule{Namespace: d.Namespace, Name: d.Name, Metric: d.Spec.Metric, Expression: d.Spec.Value,
+	r := inspect.Rule{Namespace: d.Namespace, Name: d.Name, Metric: d.Spec.Metric, Expression: d.Spec.Value,
 		From: slices.Compact(slices.Sorted(maps.Values(d.Spec.Let))), State: string(v.Reason), Message: v.Fault}
 	for _, name := range slices.Sorted(maps.Keys(d.Spec.Let)) {
-		one.Operands = append(one.Operands, inspect.RuleOperand{Name: name, Metric: d.Spec.Let[name],
+		r.Operands = append(r.Operands, inspect.RuleOperand{Name: name, Metric: d.Spec.Let[name],
 			Selector: d.Spec.Selectors[name]})
 	}
 	if d.Spec.Rename != nil {
-		one.Metric, one.From = d.Spec.Rename.To, []string{d.Spec.Rename.From}
+		r.Metric, r.From = d.Spec.Rename.To, []string{d.Spec.Rename.From}
 	}
 	if v.Rule == nil {
-		return one
+		return r
 	}
 	if last := v.Rule.Last(); last != nil {
-		one.Value, one.Time = string(last.Number.Append(nil)), last.Time.UTC()
-		one.Of = inspect.Reference{Resource: last.Object.Resource, Namespace: last.Object.Namespace, Name: last.Object.Name}
+		r.Value, r.Time = string(last.Number.Append(nil)), last.Time.UTC()
+		r.Of = inspect.Reference{Resource: last.Object.Resource, Namespace: last.Object.Namespace, Name: last.Object.Name}
 	}
-	return one
+	return r
 }
 
 // ListedPolicy is the document of a policy. Its texts are cut, because a selector may have a megabyte.

@@ -101,8 +101,8 @@ func (p *Policies) replace(all []*policy.Policy) {
 	defer p.mu.Unlock()
 	p.forgetLocked()
 	for _, k := range p.kinds {
-		for _, one := range k.known {
-			p.reportPolicyLocked(k, one.object, faults[one.read.Meta])
+		for _, c := range k.known {
+			p.reportPolicyLocked(k, c.object, faults[c.read.Meta])
 		}
 	}
 }

@@ -86,9 +86,9 @@ func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
 		state := func(want string) {
 			t.Helper()
 			synctest.Wait()
-			for _, one := range b.Listed() {
-				if one.Name == "busy" && one.State != want {
-					t.Errorf("%s after %d looks; want %s", one.State, looks.Load(), want)
+			for _, r := range b.Listed() {
+				if r.Name == "busy" && r.State != want {
+					t.Errorf("%s after %d looks; want %s", r.State, looks.Load(), want)
 				}
 			}
 		}

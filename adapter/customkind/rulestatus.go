@@ -166,9 +166,9 @@ func (c *clusterRules) renewValuesLocked(verdicts []rule.Verdict) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b due) int { return a.was.Compare(b.was) })
-	for _, one := range all[:min(len(all), mostValueWrites)] {
+	for _, d := range all[:min(len(all), mostValueWrites)] {
 		c.renewed = time.Now()
-		c.value[one.uid] = ruleValue{set: c.renewed, fields: valueFields(one.last)}
+		c.value[d.uid] = ruleValue{set: c.renewed, fields: valueFields(d.last)}
 	}
 }
 

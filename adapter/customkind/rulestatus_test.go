@@ -187,8 +187,8 @@ func readAll(t *testing.T, set *rule.Set, all []*cluster.CustomObject, value flo
 		}
 		return []metric.Point{{Object: metric.Object{Namespace: q.Namespace}, Value: metric.Float(value)}}, nil
 	}
-	for _, one := range all {
-		q := metric.Query{Namespace: one.Namespace, Expression: metric.Expression{Name: "m" + one.Name[1:]}}
+	for _, c := range all {
+		q := metric.Query{Namespace: c.Namespace, Expression: metric.Expression{Name: "m" + c.Name[1:]}}
 		if _, err := set.Points(q, func() rule.Read { return read }); err != nil {
 			t.Fatal(err)
 		}

@@ -31,13 +31,13 @@ type series struct {
 
 func (t table) Families(match func(*metric.Family) bool) (all []metric.Family) {
 	for _, s := range t {
-		one := metric.Family{Resource: s.Object.Resource, Namespace: s.Object.Namespace, Name: s.name}
-		at := slices.IndexFunc(all, func(f metric.Family) bool { f.Kinds = 0; return f == one })
+		family := metric.Family{Resource: s.Object.Resource, Namespace: s.Object.Namespace, Name: s.name}
+		at := slices.IndexFunc(all, func(f metric.Family) bool { f.Kinds = 0; return f == family })
 		if at >= 0 {
 			all[at].Kinds |= metric.KindSetOf(s.kind)
-		} else if match(&one) {
-			one.Kinds = metric.KindSetOf(s.kind)
-			all = append(all, one)
+		} else if match(&family) {
+			family.Kinds = metric.KindSetOf(s.kind)
+			all = append(all, family)
 		}
 	}
 	return all

@@ -162,14 +162,14 @@ func histogram(b *metric.Buckets, scale float64) *exposition.Histogram {
 // spans returns buckets in the form of the exposition, and adds their counts.
 func spans(buckets []metric.Bucket, shift int32, count *float64) (spans []exposition.Span, counts []float64) {
 	next := int32(0) // the index after the bucket before
-	for i, one := range buckets {
-		index := one.Index + shift
+	for i, bucket := range buckets {
+		index := bucket.Index + shift
 		if i == 0 || index != next {
 			spans = append(spans, exposition.Span{Offset: index - next})
 		}
 		spans[len(spans)-1].Length++
-		counts = append(counts, one.Count)
-		*count += one.Count
+		counts = append(counts, bucket.Count)
+		*count += bucket.Count
 		next = index + 1
 	}
 	return spans, counts

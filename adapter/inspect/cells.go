@@ -29,8 +29,8 @@ func (m *Metric) Cells(now time.Time) []string {
 func (m *Metric) stats() string {
 	kind, _ := metric.ParseKind(m.Kind)
 	all := make([]string, 0, 8)
-	for _, one := range kind.Stats() {
-		all = append(all, one.String())
+	for _, stat := range kind.Stats() {
+		all = append(all, stat.String())
 	}
 	return strings.Join(all, ",")
 }
@@ -38,9 +38,9 @@ func (m *Metric) stats() string {
 // Meta of a MetricDetail is that of its metrics; without a namespace if they are in several.
 func (d *MetricDetail) Meta() (m Meta) {
 	for i := range d.Metrics {
-		if one := d.Metrics[i].Meta(); i == 0 {
-			m = one
-		} else if m.Namespace != one.Namespace {
+		if meta := d.Metrics[i].Meta(); i == 0 {
+			m = meta
+		} else if m.Namespace != meta.Namespace {
 			m.Namespace = ""
 		}
 	}
@@ -114,8 +114,8 @@ func (l *Limit) Cells(time.Time) []string {
 // holders are the metrics that hold the slots with their series: "http_requests 80 (autoscaler), mails 3".
 func (l *Limit) holders() string {
 	all := make([]string, len(l.Holders))
-	for i, one := range l.Holders {
-		if all[i] = one.Metric + " " + strconv.Itoa(one.Series); one.Autoscaler {
+	for i, holder := range l.Holders {
+		if all[i] = holder.Metric + " " + strconv.Itoa(holder.Series); holder.Autoscaler {
 			all[i] += " (autoscaler)"
 		}
 	}

@@ -113,9 +113,9 @@ func columns(names ...string) (all []Column) {
 
 // ResourceNamed returns a list by its name or singular.
 func ResourceNamed(name string) (Resource, bool) {
-	for _, one := range Resources {
-		if one.Name == name || one.Singular == name {
-			return one, true
+	for _, resource := range Resources {
+		if resource.Name == name || resource.Singular == name {
+			return resource, true
 		}
 	}
 	return Resource{}, false

@@ -138,9 +138,9 @@ func (r restricted) Series(namespace, resource, name string, most int) []Series 
 }
 
 func readableSeries(to Readable, namespace, name string, all []Series) []Series {
-	return slices.DeleteFunc(all, func(one Series) bool {
-		set := make([]metric.Label, 0, len(one.Labels))
-		for key, value := range one.Labels {
+	return slices.DeleteFunc(all, func(series Series) bool {
+		set := make([]metric.Label, 0, len(series.Labels))
+		for key, value := range series.Labels {
 			set = append(set, metric.Label{Key: key, Value: value})
 		}
 		return !to.MayHave(namespace, name, metric.NewLabels(set).Selectable)
@@ -151,8 +151,8 @@ func readableSeries(to Readable, namespace, name string, all []Series) []Series 
 func (r restricted) Rules(q Query) Page[Rule] {
 	page := r.Source.Rules(q)
 	for i := range page.Items {
-		if one := &page.Items[i]; one.Value != "" && !one.MayShowValue(r.to) {
-			one.Value, one.Of, one.Time = "", Reference{}, time.Time{}
+		if rule := &page.Items[i]; rule.Value != "" && !rule.MayShowValue(r.to) {
+			rule.Value, rule.Of, rule.Time = "", Reference{}, time.Time{}
 		}
 	}
 	return page

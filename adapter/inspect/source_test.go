@@ -79,12 +79,12 @@ func TestDocumentsFillTheirColumns(t *testing.T) {
 		"groups": &PushedGroup{}, "limituses": &Limit{}, "autoscalers": &Autoscaler{Metrics: []AutoscalerMetric{{}}}, "rules": &Rule{},
 		"policies": &Policy{}}
 	for _, of := range Resources {
-		one := all[of.Name]
-		if one == nil {
+		document := all[of.Name]
+		if document == nil {
 			t.Errorf("%s: no document", of.Name)
 			continue
 		}
-		if got := len(one.Cells(time.Now())); got != len(of.Columns) {
+		if got := len(document.Cells(time.Now())); got != len(of.Columns) {
 			t.Errorf("%s has %d cells and %d columns", of.Name, got, len(of.Columns))
 		}
 		if of.Identity < 1 || of.Identity > len(of.Columns) {

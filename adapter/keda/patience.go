@@ -116,9 +116,9 @@ func (s *awaitedStream) RecvMsg(m any) error {
 
 // stream answers a stream whose message is bounded in time and size.
 func (p *patience) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	one := &awaitedStream{ServerStream: ss, patience: p}
-	defer func() { p.kept.Add(-one.kept) }()
-	return handler(srv, one)
+	a := &awaitedStream{ServerStream: ss, patience: p}
+	defer func() { p.kept.Add(-a.kept) }()
+	return handler(srv, a)
 }
 
 // isStream holds the full names of the methods that are streams.

@@ -244,8 +244,8 @@ func (q *queue) Push(one any) {
 
 func (q *queue) Pop() any {
 	last := len(*q) - 1
-	one := (*q)[last]
+	w := (*q)[last]
 	(*q)[last] = nil
 	*q = (*q)[:last]
-	return one
+	return w
 }

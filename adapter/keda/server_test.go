@@ -58,8 +58,8 @@ func (o *oneMetric) Ask(q trigger.Question) (Asked, error) {
 func (o *oneMetric) Look() {
 	if now := o.changes.Load(); now != o.seen {
 		o.seen = now
-		for one := range o.watched {
-			one.changed()
+		for oneAsked := range o.watched {
+			oneAsked.changed()
 		}
 	}
 }
@@ -164,19 +164,19 @@ func TestSpecificationNeedsNoValue(t *testing.T) {
 	if err != nil || len(spec.GetMetricSpecs()) != 1 {
 		t.Fatalf("%v %v", spec, err)
 	}
-	one := spec.GetMetricSpecs()[0]
-	if one.GetMetricName() != "jobs-last" || one.GetTargetSizeFloat() != 2.5 || one.GetTargetSize() != 3 {
-		t.Errorf("%v", one)
+	getMetricSpec := spec.GetMetricSpecs()[0]
+	if getMetricSpec.GetMetricName() != "jobs-last" || getMetricSpec.GetTargetSizeFloat() != 2.5 || getMetricSpec.GetTargetSize() != 3 {
+		t.Errorf("%v", getMetricSpec)
 	}
 	s.ready.Store(false) // before the store is restored
-	if again, err := s.GetMetricSpec(t.Context(), ref()); err != nil || again.GetMetricSpecs()[0].GetMetricName() != one.GetMetricName() {
+	if again, err := s.GetMetricSpec(t.Context(), ref()); err != nil || again.GetMetricSpecs()[0].GetMetricName() != getMetricSpec.GetMetricName() {
 		t.Errorf("before the start is over: %v %v", again, err)
 	}
 	stream, err := s.StreamMetricSpec(t.Context(), ref())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, err := stream.Recv(); err != nil || first.GetMetricSpecs()[0].GetMetricName() != one.GetMetricName() {
+	if first, err := stream.Recv(); err != nil || first.GetMetricSpecs()[0].GetMetricName() != getMetricSpec.GetMetricName() {
 		t.Errorf("the stream begins with %v %v", first, err)
 	}
 }
@@ -192,8 +192,8 @@ func TestWrongMetadataIsAnErrorOfTheValue(t *testing.T) {
 	if err != nil || len(spec.GetMetricSpecs()) != 1 {
 		t.Fatalf("%v %v", spec, err)
 	}
-	if one := spec.GetMetricSpecs()[0]; one.GetMetricName() == "" || one.GetTargetSizeFloat() <= 0 {
-		t.Errorf("%v: must have a name and a target", one)
+	if getMetricSpec := spec.GetMetricSpecs()[0]; getMetricSpec.GetMetricName() == "" || getMetricSpec.GetTargetSizeFloat() <= 0 {
+		t.Errorf("%v: must have a name and a target", getMetricSpec)
 	}
 	for _, fragment := range []string{`target is "none"`, "metric is missing", `did you mean "metric"?`} {
 		_, err = s.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: wrong})
@@ -320,12 +320,12 @@ func (s *served) received(t *testing.T, metadata ...string) (<-chan bool, func()
 	go func() {
 		defer close(got)
 		for {
-			one, err := stream.Recv()
+			i, err := stream.Recv()
 			if err != nil {
 				end = err
 				return
 			}
-			got <- one.GetResult()
+			got <- i.GetResult()
 		}
 	}()
 	return got, func() error { return end }

@@ -128,13 +128,13 @@ func (w *watcher) follow() {
 	begun, finished := w.begun, w.finished
 	w.begun, w.finished = nil, nil
 	w.mu.Unlock()
-	for _, one := range begun {
-		one.asked.Watch(func() { w.told(one) })
-		heap.Push(&w.queue, one)
+	for _, watched := range begun {
+		watched.asked.Watch(func() { w.told(watched) })
+		heap.Push(&w.queue, watched)
 	}
-	for _, one := range finished {
-		one.asked.Unwatch()
-		heap.Remove(&w.queue, one.place)
+	for _, watched := range finished {
+		watched.asked.Unwatch()
+		heap.Remove(&w.queue, watched.place)
 	}
 }
 
@@ -175,9 +175,9 @@ func (w *watcher) lookAtDue() (all bool) {
 		if now.Sub(began) > mostReading {
 			return false
 		}
-		one := w.queue[0]
-		one.look(now)
-		heap.Fix(&w.queue, one.place) // a reading may have told others
+		watched := w.queue[0]
+		watched.look(now)
+		heap.Fix(&w.queue, watched.place) // a reading may have told others
 	}
 	return true
 }

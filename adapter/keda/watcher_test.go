@@ -34,8 +34,8 @@ func (s *slowMetrics) Ask(q trigger.Question) (Asked, error) {
 func (s *slowMetrics) Look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for one := range s.watched {
-		one.changed()
+	for slowMetric := range s.watched {
+		slowMetric.changed()
 	}
 }
 
@@ -120,21 +120,21 @@ func TestACrossingIsNoticedSoon(t *testing.T) {
 		s := newSlowMetrics()
 		w := newWatcher(s)
 		asked, _ := s.Ask(trigger.Question{Metric: "jobs"})
-		one := w.add(&trigger.Trigger{}, asked)
+		watched := w.add(&trigger.Trigger{}, asked)
 		done := make(chan struct{})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() { defer close(done); w.run(ctx) }()
-		<-one.news
+		<-watched.news
 		for i := range 20 {
 			time.Sleep(time.Minute + time.Duration(i)*time.Millisecond)
 			began := time.Now()
 			s.set(func() { s.values["jobs"] = 1 })
-			if active := <-one.news; !active || time.Since(began) > 50*time.Millisecond {
+			if active := <-watched.news; !active || time.Since(began) > 50*time.Millisecond {
 				t.Errorf("active %t after %s", active, time.Since(began))
 			}
 			s.set(func() { s.values["jobs"] = 0 })
 			for active := true; active; {
-				active = <-one.news
+				active = <-watched.news
 			}
 		}
 		stop()
@@ -173,18 +173,18 @@ func TestStreamsThatEndAreForgotten(t *testing.T) {
 
 // A reading that takes long once, because another process has the processor, has no consequence.
 func TestOneSlowReadingIsForgiven(t *testing.T) {
-	one := &watched{cost: 5 * time.Microsecond}
+	w := &watched{cost: 5 * time.Microsecond}
 	for _, took := range []time.Duration{time.Second, 5 * time.Microsecond, time.Second, time.Second} {
-		one.cost = one.costAfter(took)
-		if one.rest() > lookEvery {
-			t.Errorf("after a reading of %s a trigger rests for %s", took, one.rest())
+		w.cost = w.costAfter(took)
+		if w.rest() > lookEvery {
+			t.Errorf("after a reading of %s a trigger rests for %s", took, w.rest())
 		}
 	}
 	for range 10 {
-		one.cost = one.costAfter(time.Second)
+		w.cost = w.costAfter(time.Second)
 	}
-	if one.rest() != restFactor*time.Second {
-		t.Errorf("after many readings of a second a trigger rests for %s", one.rest())
+	if w.rest() != restFactor*time.Second {
+		t.Errorf("after many readings of a second a trigger rests for %s", w.rest())
 	}
 }
 
@@ -228,14 +228,14 @@ func watchOne(t *testing.T) (s *slowMetrics, news <-chan bool, stop func()) {
 	s = newSlowMetrics()
 	w := newWatcher(s)
 	asked, _ := s.Ask(trigger.Question{Metric: "m"})
-	one := w.add(&trigger.Trigger{}, asked)
+	watched := w.add(&trigger.Trigger{}, asked)
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { defer close(done); w.run(ctx) }()
-	if <-one.news {
+	if <-watched.news {
 		t.Error("active at 0")
 	}
-	return s, one.news, func() { cancel(); <-done }
+	return s, watched.news, func() { cancel(); <-done }
 }
 
 // An operator drops the news if it has not noticed yet that the last replica has gone, or if another

@@ -201,8 +201,8 @@ func TestPoliciesTogetherAllowWhatEachAllows(t *testing.T) {
 			namespace, name, selector := pick("shop", "bank", "none"), pick("a", "a:last", "b", "b:mean", "ab", "c"), pick("", "x=y")
 			reader := metric.Reader{User: pick("joe", "jane", "jim")}
 			want := "allowed"
-			for _, one := range all {
-				if setOf(one).ask(namespace, name, selector, reader) != "allowed" {
+			for _, policy := range all {
+				if setOf(policy).ask(namespace, name, selector, reader) != "allowed" {
 					want = "denied"
 				}
 			}

@@ -114,7 +114,7 @@ func (x *Index) FindObject(key Key, object string, pick metric.ObjectFilter, buf
 	if object == "*" && size >= OrderedFrom {
 		x.Keep(f, changes, out)
 	}
-	return slices.DeleteFunc(out, func(one Found) bool { return !known(one.Entry.Object()) })
+	return slices.DeleteFunc(out, func(found Found) bool { return !known(found.Entry.Object()) })
 }
 
 // appendAllLocked appends all entries and yields the lock every EntriesPerHold entries. No entry
@@ -242,8 +242,8 @@ func (r *Buffer) sort() []Found {
 		return strings.Compare(all[a.at].Entry.Name, all[b.at].Entry.Name)
 	})
 	r.sorted = slices.Grow(r.sorted[:0], len(all))
-	for _, one := range r.order {
-		r.sorted = append(r.sorted, all[one.at])
+	for _, o := range r.order {
+		r.sorted = append(r.sorted, all[o.at])
 	}
 	return r.sorted
 }

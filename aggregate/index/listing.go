@@ -64,19 +64,19 @@ type firstNames struct {
 	names []metric.Discovered
 }
 
-func (f *firstNames) add(one metric.Discovered) {
-	if len(f.names) == f.limit && (f.limit == 0 || compareNames(one, f.names[f.limit-1]) > 0) {
+func (f *firstNames) add(discovered metric.Discovered) {
+	if len(f.names) == f.limit && (f.limit == 0 || compareNames(discovered, f.names[f.limit-1]) > 0) {
 		return
 	}
-	at, has := slices.BinarySearchFunc(f.names, one, compareNames)
+	at, has := slices.BinarySearchFunc(f.names, discovered, compareNames)
 	if has {
-		f.names[at].Kind = min(f.names[at].Kind, one.Kind)
+		f.names[at].Kind = min(f.names[at].Kind, discovered.Kind)
 		return
 	}
 	if len(f.names) == f.limit {
 		f.names = f.names[:f.limit-1]
 	}
-	f.names = slices.Insert(f.names, at, one)
+	f.names = slices.Insert(f.names, at, discovered)
 }
 
 func compareNames(a, b metric.Discovered) int {
@@ -96,14 +96,14 @@ func (s *Shard) appendFamilies(dst []metric.Family, match func(*metric.Family) b
 	defer s.Mu.Unlock()
 	seen := 0
 	for f := range s.Each() {
-		one := metric.Family{Resource: f.Key.Resource, Namespace: f.Key.Namespace, Name: f.Key.Name}
+		family := metric.Family{Resource: f.Key.Resource, Namespace: f.Key.Namespace, Name: f.Key.Name}
 		for k, n := range f.kinds {
 			if n > 0 {
-				one.Kinds |= metric.KindSetOf(metric.Kind(k))
+				family.Kinds |= metric.KindSetOf(metric.Kind(k))
 			}
 		}
-		if match(&one) {
-			dst = append(dst, one)
+		if match(&family) {
+			dst = append(dst, family)
 		}
 		seen++
 		s.Yield(seen)

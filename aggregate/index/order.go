@@ -131,7 +131,7 @@ func (f *Family) ordered(o *Order, pick metric.ObjectFilter, buffer *Buffer) []F
 	if len(buffer.unsure) == all {
 		return out
 	}
-	return slices.DeleteFunc(out, func(one Found) bool { return one.Entry == nil })
+	return slices.DeleteFunc(out, func(found Found) bool { return found.Entry == nil })
 }
 
 // catchUp clears the known bits of objects that are no longer selected, and returns the moment up

@@ -141,9 +141,9 @@ func (r *Restorer) binaryHistory(d *blob.Decoder, c window.Coding, p *window.His
 	if r.History(d, c, &binary, stamp); d.Err != nil {
 		return
 	}
-	for _, one := range binary.Read(r.Env.Logs, c, nil) {
-		if one.Tick >= p.Stamp {
-			p.Record(r.Env.Logs, c, one.Tick, decimalUnits(one.Value))
+	for _, entry := range binary.Read(r.Env.Logs, c, nil) {
+		if entry.Tick >= p.Stamp {
+			p.Record(r.Env.Logs, c, entry.Tick, decimalUnits(entry.Value))
 		}
 	}
 }

@@ -56,9 +56,9 @@ func (g *gaugeStats) add(all []window.Entry, born uint32) {
 	}
 	level := math.Float64frombits(all[first].Value)
 	g.change(max(g.from, at), 0, level)
-	for _, one := range all[first+1:] {
-		to := math.Float64frombits(one.Value)
-		g.change(g.middle(one.Tick), level, to)
+	for _, entry := range all[first+1:] {
+		to := math.Float64frombits(entry.Value)
+		g.change(g.middle(entry.Tick), level, to)
 		level = to
 	}
 }
@@ -73,13 +73,13 @@ func (g *gaugeStats) addLevels(all []level) {
 		first++
 	}
 	before := 0.0
-	for i, one := range all[first:] {
-		at := one.at + g.now
+	for i, l := range all[first:] {
+		at := l.at + g.now
 		if i == 0 {
 			at = max(g.from, at)
 		}
-		g.change(at, before, one.value)
-		before = one.value
+		g.change(at, before, l.value)
+		before = l.value
 	}
 }
 
@@ -109,9 +109,9 @@ func (g *gaugeStats) toGrid() {
 	g.grid = slices.Grow(g.grid, ticks)[:ticks]
 	clear(g.grid)
 	from := 0.0
-	for _, one := range g.one {
-		g.change(one.at, from, one.to)
-		from = one.to
+	for _, c := range g.one {
+		g.change(c.at, from, c.to)
+		from = c.to
 	}
 }
 
@@ -122,12 +122,12 @@ func (g *gaugeStats) stat(s metric.Stat) (v float64, ok bool) {
 	}
 	sum := levelSum{low: math.Inf(1), high: math.Inf(-1)}
 	if g.series == 1 {
-		for i, one := range g.one {
+		for i, c := range g.one {
 			until := g.now
 			if i+1 < len(g.one) {
 				until = g.one[i+1].at
 			}
-			sum.stood(one.to, until-one.at)
+			sum.stood(c.to, until-c.at)
 		}
 		return sum.stat(s), true
 	}

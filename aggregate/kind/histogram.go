@@ -98,21 +98,21 @@ func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot
 
 // appendPart adds buckets to the part with equal bounds, or else as a new part. Beyond most parts,
 // it merges them into the last part, by the bounds of the one with more buckets.
-func appendPart(parts []part, one part, most int) []part {
-	if len(one.bounds) == 0 {
+func appendPart(parts []part, p part, most int) []part {
+	if len(p.bounds) == 0 {
 		return parts
 	}
 	for i := range parts {
-		if slices.Equal(parts[i].bounds, one.bounds) {
-			addCounts(parts[i].counts, one.counts)
+		if slices.Equal(parts[i].bounds, p.bounds) {
+			addCounts(parts[i].counts, p.counts)
 			return parts
 		}
 	}
 	if len(parts) < most {
-		return append(parts, part{one.bounds, slices.Clone(one.counts)})
+		return append(parts, part{p.bounds, slices.Clone(p.counts)})
 	}
 	last := &parts[len(parts)-1]
-	coarse, fine := *last, one
+	coarse, fine := *last, p
 	if len(coarse.bounds) > len(fine.bounds) {
 		coarse, fine = fine, coarse
 	}
@@ -180,10 +180,10 @@ func (p *pushed) bytes() int64 {
 		n += int64(cap(slots)) * int64(unsafe.Sizeof(pushedSlot{}))
 		for i := range slots {
 			n += int64(cap(slots[i].parts)) * partBytes
-			for _, one := range slots[i].parts {
-				n += int64(len(one.counts)) * 8
-				if p.last == nil || !sameBounds(p.last.bounds, one.bounds) {
-					n += int64(len(one.bounds)) * 8
+			for _, part := range slots[i].parts {
+				n += int64(len(part.counts)) * 8
+				if p.last == nil || !sameBounds(p.last.bounds, part.bounds) {
+					n += int64(len(part.bounds)) * 8
 				}
 			}
 		}

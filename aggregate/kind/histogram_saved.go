@@ -61,16 +61,16 @@ func readPushedSlot(d *blob.Decoder, last *cumulative) pushedSlot {
 		return slot
 	}
 	for range n {
-		one := part{}
+		p := part{}
 		if shared := d.Byte() != 0; !shared {
-			one = readPart(d)
+			p = readPart(d)
 		} else if last != nil {
-			one = part{last.bounds, readCounts(d, len(last.bounds))}
+			p = part{last.bounds, readCounts(d, len(last.bounds))}
 		}
-		if len(one.bounds) == 0 {
+		if len(p.bounds) == 0 {
 			d.Fail()
 		}
-		slot.parts = append(slot.parts, one)
+		slot.parts = append(slot.parts, p)
 	}
 	return slot
 }
@@ -128,8 +128,8 @@ func (p *pushed) appendLocked(dst []byte, e *Env, since uint32) []byte {
 	spans := e.Spans
 	dst = p.progress.append(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(p.quantiles)))
-	for _, one := range p.quantiles {
-		dst = blob.AppendFloat(blob.AppendFloat(dst, one.Q), one.Value)
+	for _, quantile := range p.quantiles {
+		dst = blob.AppendFloat(blob.AppendFloat(dst, quantile.Q), quantile.Value)
 	}
 	if p.last == nil {
 		dst = append(dst, 0)
@@ -161,11 +161,11 @@ func (s *pushedSlot) append(dst []byte, last *cumulative) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.unit))
 	dst = blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(blob.AppendFloat(dst, s.count), s.sum), s.min), s.max)
 	dst = binary.AppendUvarint(dst, uint64(len(s.parts)))
-	for _, one := range s.parts {
-		if last != nil && sameBounds(one.bounds, last.bounds) {
-			dst = appendCounts(append(dst, 1), one.counts)
+	for _, p := range s.parts {
+		if last != nil && sameBounds(p.bounds, last.bounds) {
+			dst = appendCounts(append(dst, 1), p.counts)
 		} else {
-			dst = one.append(append(dst, 0))
+			dst = p.append(append(dst, 0))
 		}
 	}
 	return dst

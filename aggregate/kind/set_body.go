@@ -206,9 +206,9 @@ type unions []*union
 
 // of returns the union of a seed.
 func (all *unions) of(seed uint64) *union {
-	for _, one := range *all {
-		if one.seed == seed {
-			return one
+	for _, u := range *all {
+		if u.seed == seed {
+			return u
 		}
 	}
 	*all = append(*all, &union{seed: seed, exact: map[uint64]struct{}{}})
@@ -217,8 +217,8 @@ func (all *unions) of(seed uint64) *union {
 
 // count returns the largest of the unions: members under different seeds are mostly the same ones.
 func (all unions) count() (most float64) {
-	for _, one := range all {
-		most = max(most, one.count())
+	for _, u := range all {
+		most = max(most, u.count())
 	}
 	return most
 }

@@ -259,9 +259,9 @@ func (timerKind) value(r *Reader) (v float64, ok bool) {
 
 // quantileOf returns the value of the quantile q, without interpolation.
 func quantileOf(all []metric.Quantile, q float64) (v float64, ok bool) {
-	for _, one := range all {
-		if one.Q == q {
-			return one.Value, known(one.Value)
+	for _, quantile := range all {
+		if quantile.Q == q {
+			return quantile.Value, known(quantile.Value)
 		}
 	}
 	return 0, false

@@ -141,12 +141,12 @@ func (gaugeKind) readTwinLocked(r *Reader, h Series, course *window.Course) {
 		return
 	}
 	r.Entries = h.Cell.History.Read(r.Env.Logs, window.FloatCoding, r.Entries[:0])
-	for i, one := range r.Entries {
-		tick := one.Tick
+	for i, entry := range r.Entries {
+		tick := entry.Tick
 		if i == 0 {
 			tick = min(tick, *h.Born) // setting a gauge to its current value creates no entry
 		}
-		r.twins.levels = append(r.twins.levels, level{course.Middle(tick), math.Float64frombits(one.Value)})
+		r.twins.levels = append(r.twins.levels, level{course.Middle(tick), math.Float64frombits(entry.Value)})
 	}
 }
 

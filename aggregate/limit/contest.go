@@ -72,9 +72,9 @@ func (c *contests) retry(k quotaKey, one contest, now time.Time) {
 
 // settleDue settles the quotas that are due at a moment.
 func (r *Registry) settleDue(now time.Time) {
-	for k, one := range r.contests.take(now) {
+	for k, c := range r.contests.take(now) {
 		if r.settle(k, now) {
-			r.contests.retry(k, one, now)
+			r.contests.retry(k, c, now)
 		}
 	}
 }
@@ -108,19 +108,19 @@ func (r *Registry) caseOf(k quotaKey) (v *verdict, over bool) {
 		if over = s.exceeds(limit); !over {
 			return
 		}
-		for one := range s.taken() {
-			v.named[one.name] = r.namedByAutoscaler(s, one)
-			for _, o := range one.objects(k) {
-				all = append(all, held{o, one.name})
+		for slot := range s.taken() {
+			v.named[slot.name] = r.namedByAutoscaler(s, slot)
+			for _, o := range slot.objects(k) {
+				all = append(all, held{o, slot.name})
 			}
 		}
 	})
 	if !over {
 		return nil, false
 	}
-	for _, one := range all { // a metric of several objects is idle if all are
-		_, another := v.idle[one.name]
-		v.idle[one.name] = !v.named[one.name] && (!another || v.idle[one.name]) && r.idleEverywhere(one.object, one.name)
+	for _, h := range all { // a metric of several objects is idle if all are
+		_, another := v.idle[h.name]
+		v.idle[h.name] = !v.named[h.name] && (!another || v.idle[h.name]) && r.idleEverywhere(h.object, h.name)
 	}
 	v.claims = r.claims(all)
 	v.yields = make([]bool, len(v.claims))
@@ -131,16 +131,16 @@ func (r *Registry) caseOf(k quotaKey) (v *verdict, over bool) {
 func (r *Registry) claims(all []held) (claims []claim) {
 	others := r.others()
 	var births []metric.Birth
-	for _, one := range all {
+	for _, h := range all {
 		from := len(claims)
-		births = r.table.AppendBirths(births[:0], one.object, one.name)
+		births = r.table.AppendBirths(births[:0], h.object, h.name)
 		for _, b := range births {
-			claims = append(claims, claim{one.object, one.name, b.Labels, b.At, r.config.Origin, true})
+			claims = append(claims, claim{h.object, h.name, b.Labels, b.At, r.config.Origin, true})
 		}
 		for _, g := range others {
-			births = r.counted(one, g, g.births.AppendBirths(births[:0], one.object, one.name))
+			births = r.counted(h, g, g.births.AppendBirths(births[:0], h.object, h.name))
 			for _, b := range births {
-				claims = append(claims, claim{one.object, one.name, b.Labels, b.At, g.name, false})
+				claims = append(claims, claim{h.object, h.name, b.Labels, b.At, g.name, false})
 			}
 		}
 		claims = claims[:from+joinTwins(claims[from:])]
@@ -150,10 +150,10 @@ func (r *Registry) claims(all []held) (claims []claim) {
 }
 
 // counted returns the births that are counted: not those that forget has left out.
-func (r *Registry) counted(one held, g *Origin, births []metric.Birth) []metric.Birth {
-	r.withQuota(quotaKeyOf(&one.object), func(s *quota) {
+func (r *Registry) counted(h held, g *Origin, births []metric.Birth) []metric.Birth {
+	r.withQuota(quotaKeyOf(&h.object), func(s *quota) {
 		births = slices.DeleteFunc(births, func(b metric.Birth) bool {
-			holders, key := r.holdersLocked(s, &one.object, one.name, b.Labels)
+			holders, key := r.holdersLocked(s, &h.object, h.name, b.Labels)
 			return holders[key]&g.bit == 0
 		})
 	})
@@ -167,12 +167,12 @@ func joinTwins(claims []claim) int {
 		return cmp.Or(cmp.Compare(a.labels.Packed(), b.labels.Packed()), compareClaims(a, b))
 	})
 	n := 0
-	for _, one := range claims {
-		if n > 0 && claims[n-1].labels == one.labels {
-			claims[n-1].own = claims[n-1].own || one.own
+	for _, c := range claims {
+		if n > 0 && claims[n-1].labels == c.labels {
+			claims[n-1].own = claims[n-1].own || c.own
 			continue
 		}
-		claims[n] = one
+		claims[n] = c
 		n++
 	}
 	return n
@@ -182,12 +182,12 @@ func joinTwins(claims []claim) int {
 func (r *Registry) execute(k quotaKey, v *verdict) {
 	kept := map[held]bool{}
 	gone := map[held][]metric.Labels{}
-	for i, one := range v.claims {
-		key := held{one.object, one.name}
+	for i, c := range v.claims {
+		key := held{c.object, c.name}
 		if !v.yields[i] {
 			kept[key] = true
-		} else if one.own {
-			gone[key] = append(gone[key], one.labels)
+		} else if c.own {
+			gone[key] = append(gone[key], c.labels)
 		}
 	}
 	for key, sets := range gone {

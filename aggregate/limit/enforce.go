@@ -98,9 +98,9 @@ func (r *Registry) ObjectGone(o metric.Object) {
 			s.clearRejected()
 		}
 		var ended []func()
-		for one := range s.taken() {
-			name := one.name
-			for _, held := range one.objects(s.key) {
+		for slot := range s.taken() {
+			name := slot.name
+			for _, held := range slot.objects(s.key) {
 				if held == o || whole {
 					ended = append(ended, func() { r.table.End(held, name); r.forget(held, name) })
 				}

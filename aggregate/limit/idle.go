@@ -32,8 +32,8 @@ func (r *Registry) retryRejected() {
 func (s *shard) anyRejected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for one := range s.all() {
-		if len(one.rejected()) > 0 {
+	for q := range s.all() {
+		if len(q.rejected()) > 0 {
 			return true
 		}
 	}
@@ -56,11 +56,11 @@ func (r *Registry) evictIdle() {
 				r.withQuota(c.key, func(s *quota) {
 					// A slot with the same name and start is the same one: a new one would be
 					// younger.
-					if one := s.slot(c.name); one != nil && s.foreign() > 0 {
-						one.idle = true
+					if slot := s.slot(c.name); slot != nil && s.foreign() > 0 {
+						slot.idle = true
 						r.table.RetryRejected()
-					} else if one != nil && one.since == c.since && !one.evicted {
-						r.evictLocked(s, one,
+					} else if slot != nil && slot.since == c.since && !slot.evicted {
+						r.evictLocked(s, slot,
 							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
 								c.name, idleAfter))
 					}
@@ -81,10 +81,10 @@ func (r *Registry) idleCandidates(shard *shard) (all []idleCandidate) {
 			continue
 		}
 		s.extras.idleWanted = false
-		for one := range s.taken() {
-			one.idle = false
-			if !one.evicted && !r.namedByAutoscaler(s, one) {
-				all = append(all, idleCandidate{key: s.key, name: one.name, since: one.since, objects: one.objects(s.key)})
+		for slot := range s.taken() {
+			slot.idle = false
+			if !slot.evicted && !r.namedByAutoscaler(s, slot) {
+				all = append(all, idleCandidate{key: s.key, name: slot.name, since: slot.since, objects: slot.objects(s.key)})
 			}
 		}
 	}
@@ -128,13 +128,13 @@ var DefaultIgnored = []string{"datadog.dogstatsd.client.*"}
 func ParsePatterns(patterns []string) (*Patterns, error) {
 	p := new(Patterns)
 	var faults []error
-	for _, one := range patterns {
-		if strings.Trim(one, "*") == "" {
+	for _, pattern := range patterns {
+		if strings.Trim(pattern, "*") == "" {
 			faults = append(faults, fmt.Errorf("pattern %q matches every metric; must contain part of a name, as in debug.*",
-				one))
+				pattern))
 			continue
 		}
-		p.parts = append(p.parts, strings.Split(one, "*"))
+		p.parts = append(p.parts, strings.Split(pattern, "*"))
 	}
 	return p, errors.Join(faults...)
 }

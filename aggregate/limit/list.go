@@ -57,15 +57,15 @@ func (r *Registry) Uses(p Part) (uses []Use, more bool) {
 }
 
 // complete adds what is not needed to choose the uses of a page.
-func (r *Registry) complete(one *Use) {
-	k := quotaKeyOf(&one.Object)
-	one.Limit = r.limitOf(k)
+func (r *Registry) complete(use *Use) {
+	k := quotaKeyOf(&use.Object)
+	use.Limit = r.limitOf(k)
 	shard, hash := r.shardOf(k)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	if s := shard.find(hash, k); s != nil {
-		one.WantedMetrics, one.WantedSeries = s.wanted()
-		one.Holders = r.holdersOfLocked(s)
+		use.WantedMetrics, use.WantedSeries = s.wanted()
+		use.Holders = r.holdersOfLocked(s)
 	}
 }
 
@@ -78,13 +78,13 @@ func (r *Registry) addUses(first *smallest.Set[Use], s *shard, p *Part, limits m
 		if q.key.namespace == "" {
 			continue // it has no limit
 		}
-		one := Use{Object: q.key.limited(), Metrics: int(q.metrics), Series: int(q.series)}
-		if p.Namespace != "" && p.Namespace != q.key.namespace || p.Name != "" && p.Name != one.Object.Name ||
-			p.After.Resource != "" && compareUses(&one, &after) <= 0 {
+		use := Use{Object: q.key.limited(), Metrics: int(q.metrics), Series: int(q.series)}
+		if p.Namespace != "" && p.Namespace != q.key.namespace || p.Name != "" && p.Name != use.Object.Name ||
+			p.After.Resource != "" && compareUses(&use, &after) <= 0 {
 			continue
 		}
 		if q.extras != nil {
-			one.Rejected = q.extras.rejections
+			use.Rejected = q.extras.rejections
 		}
 		if p.Fullest {
 			of, known := limits[q.key.namespace]
@@ -92,9 +92,9 @@ func (r *Registry) addUses(first *smallest.Set[Use], s *shard, p *Part, limits m
 				of = r.cluster.Limits(q.key.namespace).OrDefault(r.config.limits())
 				limits[q.key.namespace] = of
 			}
-			one.Limit = q.key.limit(of)
+			use.Limit = q.key.limit(of)
 		}
-		first.Add(one)
+		first.Add(use)
 	}
 }
 

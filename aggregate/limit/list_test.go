@@ -50,8 +50,8 @@ func TestFullestUsesAreListedFirst(t *testing.T) {
 	for _, of := range []string{"shop/half a", "shop/full a b", "shop/over a b c d", "bank/little a b"} {
 		words := strings.Fields(of)
 		namespace, name, _ := strings.Cut(words[0], "/")
-		for _, one := range words[1:] {
-			w.registry.Admit(&metric.Object{Resource: "pods", Namespace: namespace, Name: name, UID: name}, one, metric.Labels{}, 1)
+		for _, word := range words[1:] {
+			w.registry.Admit(&metric.Object{Resource: "pods", Namespace: namespace, Name: name, UID: name}, word, metric.Labels{}, 1)
 		}
 	}
 	w.registry.Admit(&metric.Object{Namespace: "shop"}, "q", metric.Labels{}, 1)
@@ -59,8 +59,8 @@ func TestFullestUsesAreListedFirst(t *testing.T) {
 	for most := 1; most <= 5; most++ {
 		uses, more := w.registry.Uses(Part{Fullest: true, Most: most})
 		var names []string
-		for _, one := range uses {
-			names = append(names, one.Object.Name)
+		for _, use := range uses {
+			names = append(names, use.Object.Name)
 		}
 		if got := strings.Join(names, " "); !strings.HasPrefix(want+" ", got+" ") || len(uses) != most || more != (most < 5) {
 			t.Errorf("%d of %q: %q, more: %v", most, want, got, more)
@@ -77,13 +77,13 @@ func (w *ward) uses(t *testing.T, p Part) string {
 		if len(page) > p.Most {
 			t.Fatalf("a page of %d", len(page))
 		}
-		for _, one := range page {
-			fmt.Fprintf(&b, "%s %d/%d %d/%d", one.Object, one.Metrics, one.Limit.Metrics, one.Series, one.Limit.Series)
-			if one.Rejected > 0 {
-				fmt.Fprintf(&b, " rejected %d", one.Rejected)
+		for _, use := range page {
+			fmt.Fprintf(&b, "%s %d/%d %d/%d", use.Object, use.Metrics, use.Limit.Metrics, use.Series, use.Limit.Series)
+			if use.Rejected > 0 {
+				fmt.Fprintf(&b, " rejected %d", use.Rejected)
 			}
 			b.WriteByte('\n')
-			p.After = one.Object
+			p.After = use.Object
 		}
 		if !more {
 			return b.String()

@@ -24,8 +24,8 @@ func (c metrics) countRejection(namespace string) { c.rejections.WithLabelValues
 
 // Register registers the registry's metrics.
 func (r *Registry) Register(registerer prometheus.Registerer) error {
-	for _, one := range []prometheus.Collector{r.metrics.rejections, r.metrics.shed} {
-		if err := registerer.Register(one); err != nil {
+	for _, collector := range []prometheus.Collector{r.metrics.rejections, r.metrics.shed} {
+		if err := registerer.Register(collector); err != nil {
 			return err
 		}
 	}

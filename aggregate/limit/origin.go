@@ -67,7 +67,7 @@ func (g *Origin) Close() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.taken &^= g.bit
-	all.all = slices.DeleteFunc(all.all, func(one *Origin) bool { return one == g })
+	all.all = slices.DeleteFunc(all.all, func(origin *Origin) bool { return origin == g })
 }
 
 // others returns the other origins.
@@ -107,8 +107,8 @@ func (g *Origin) Leave(o *metric.Object, name string, labels metric.Labels) {
 // They remove its series themselves, but one of them may not be there any more.
 func (r *Registry) forget(o metric.Object, name string) {
 	for _, g := range r.others() {
-		for _, one := range g.births.AppendBirths(nil, o, name) {
-			g.Leave(&o, name, one.Labels)
+		for _, appendBirth := range g.births.AppendBirths(nil, o, name) {
+			g.Leave(&o, name, appendBirth.Labels)
 		}
 	}
 }
@@ -146,8 +146,8 @@ func (r *Registry) enterLocked(s *quota, from originSet, o *metric.Object, name 
 	holders[key] = had | from
 	if had == 0 {
 		s.enterSeries(o, name, born)
-	} else if one := s.slot(name); one != nil {
-		one.since = min(one.since, born)
+	} else if slot := s.slot(name); slot != nil {
+		slot.since = min(slot.since, born)
 	}
 	if from != ownOrigin {
 		s.ensureExtras().foreign++
@@ -196,10 +196,10 @@ func (s *quota) foreign() uint32 {
 
 // revive counts an evicted metric again: another origin has series of it.
 func (s *quota) revive(name string) {
-	if one := s.slot(name); one != nil && one.evicted {
-		one.evicted = false
+	if slot := s.slot(name); slot != nil && slot.evicted {
+		slot.evicted = false
 		s.metrics++
-		s.series += one.series
+		s.series += slot.series
 	}
 }
 

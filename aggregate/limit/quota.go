@@ -130,20 +130,20 @@ func (s *quota) enterSeries(o *metric.Object, name string, born uint32) {
 
 // leaveSeries counts one series less. The last one frees the slot.
 func (s *quota) leaveSeries(o *metric.Object, name string) {
-	one := s.slot(name)
-	if one == nil || !one.leave(o, s.key) {
+	slot := s.slot(name)
+	if slot == nil || !slot.leave(o, s.key) {
 		return
 	}
-	if !one.evicted {
+	if !slot.evicted {
 		s.series--
 	}
-	if one.series > 0 {
+	if slot.series > 0 {
 		return
 	}
-	if !one.evicted {
+	if !slot.evicted {
 		s.metrics--
 	}
-	s.removeSlot(one)
+	s.removeSlot(slot)
 }
 
 // evict takes the slot away from its metric.

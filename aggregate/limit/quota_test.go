@@ -17,8 +17,8 @@ type plainSlot struct {
 }
 
 func (p plainSlot) series() (n int) {
-	for _, one := range p.objects {
-		n += one
+	for _, object := range p.objects {
+		n += object
 	}
 	return n
 }
@@ -77,18 +77,18 @@ func TestQuotaAgainstPlainSlots(t *testing.T) {
 func compareScope(t *testing.T, s *quota, plain []plainSlot) {
 	var metrics, series uint32
 	i := 0
-	for one := range s.taken() {
-		if i >= len(plain) || one.name != plain[i].name || int(one.series) != plain[i].series() || one.evicted != plain[i].leaving || s.slot(one.name) != one {
-			t.Errorf("slot %d is %+v of %d", i, one, len(plain))
+	for slot := range s.taken() {
+		if i >= len(plain) || slot.name != plain[i].name || int(slot.series) != plain[i].series() || slot.evicted != plain[i].leaving || s.slot(slot.name) != slot {
+			t.Errorf("slot %d is %+v of %d", i, slot, len(plain))
 			return
 		}
-		for _, o := range one.objects(s.key) {
+		for _, o := range slot.objects(s.key) {
 			if plain[i].objects[o] == 0 {
-				t.Errorf("%s is not of %v", one.name, o)
+				t.Errorf("%s is not of %v", slot.name, o)
 			}
 		}
-		if !one.evicted {
-			metrics, series = metrics+1, series+one.series
+		if !slot.evicted {
+			metrics, series = metrics+1, series+slot.series
 		}
 		i++
 	}
@@ -102,9 +102,9 @@ func TestQuotasOfOneHash(t *testing.T) {
 	s := shard{quotas: map[uint64]*quota{}}
 	var all []*quota
 	for _, name := range []string{"a", "b", "c"} {
-		one := &quota{key: quotaKey{namespace: name}}
-		all = append(all, one)
-		s.put(7, one)
+		q := &quota{key: quotaKey{namespace: name}}
+		all = append(all, q)
+		s.put(7, q)
 	}
 	for _, at := range []int{1, 0, 0} {
 		gone := all[at]
@@ -113,9 +113,9 @@ func TestQuotasOfOneHash(t *testing.T) {
 		if s.find(7, gone.key) != nil {
 			t.Errorf("%v is still there", gone.key)
 		}
-		for _, one := range all {
-			if s.find(7, one.key) != one {
-				t.Errorf("%v is not found", one.key)
+		for _, q := range all {
+			if s.find(7, q.key) != q {
+				t.Errorf("%v is not found", q.key)
 			}
 		}
 	}

@@ -115,17 +115,17 @@ type shard struct {
 }
 
 func (s *shard) find(hash uint64, k quotaKey) *quota {
-	for one := s.quotas[hash]; one != nil; one = one.next {
-		if one.key == k {
-			return one
+	for q := s.quotas[hash]; q != nil; q = q.next {
+		if q.key == k {
+			return q
 		}
 	}
 	return nil
 }
 
-func (s *shard) put(hash uint64, one *quota) {
-	one.next = s.quotas[hash]
-	s.quotas[hash] = one
+func (s *shard) put(hash uint64, q *quota) {
+	q.next = s.quotas[hash]
+	s.quotas[hash] = q
 }
 
 func (s *shard) drop(hash uint64, gone *quota) {
@@ -138,9 +138,9 @@ func (s *shard) drop(hash uint64, gone *quota) {
 		s.quotas[hash] = gone.next
 		return
 	}
-	for one := first; one != nil; one = one.next {
-		if one.next == gone {
-			one.next = gone.next
+	for q := first; q != nil; q = q.next {
+		if q.next == gone {
+			q.next = gone.next
 			return
 		}
 	}
@@ -149,8 +149,8 @@ func (s *shard) drop(hash uint64, gone *quota) {
 func (s *shard) all() iter.Seq[*quota] {
 	return func(yield func(*quota) bool) {
 		for _, first := range s.quotas {
-			for one := first; one != nil; one = one.next {
-				if !yield(one) {
+			for q := first; q != nil; q = q.next {
+				if !yield(q) {
 					return
 				}
 			}
@@ -173,45 +173,45 @@ type slot struct {
 }
 
 // enter counts one more series of an object.
-func (one *slot) enter(o *metric.Object, in quotaKey) {
-	if own := in.own(); one.byObject == nil && *o != own {
-		one.byObject = map[metric.Object]uint32{}
-		if one.series > 0 {
-			one.byObject[own] = one.series
+func (s *slot) enter(o *metric.Object, in quotaKey) {
+	if own := in.own(); s.byObject == nil && *o != own {
+		s.byObject = map[metric.Object]uint32{}
+		if s.series > 0 {
+			s.byObject[own] = s.series
 		}
 	}
-	if one.byObject != nil {
-		one.byObject[*o]++
+	if s.byObject != nil {
+		s.byObject[*o]++
 	}
-	one.series++
+	s.series++
 }
 
 // leave counts one series of an object less, if it has one.
-func (one *slot) leave(o *metric.Object, in quotaKey) bool {
-	if one.byObject == nil {
-		if *o != in.own() || one.series == 0 {
+func (s *slot) leave(o *metric.Object, in quotaKey) bool {
+	if s.byObject == nil {
+		if *o != in.own() || s.series == 0 {
 			return false
 		}
-		one.series--
+		s.series--
 		return true
 	}
-	if one.byObject[*o] == 0 {
+	if s.byObject[*o] == 0 {
 		return false
 	}
-	if one.byObject[*o]--; one.byObject[*o] == 0 {
-		delete(one.byObject, *o)
+	if s.byObject[*o]--; s.byObject[*o] == 0 {
+		delete(s.byObject, *o)
 	}
-	one.series--
+	s.series--
 	return true
 }
 
 // objects returns the objects that have the metric.
-func (one *slot) objects(in quotaKey) []metric.Object {
-	if one.byObject == nil {
+func (s *slot) objects(in quotaKey) []metric.Object {
+	if s.byObject == nil {
 		return []metric.Object{in.own()}
 	}
-	all := make([]metric.Object, 0, len(one.byObject))
-	for o := range one.byObject {
+	all := make([]metric.Object, 0, len(s.byObject))
+	for o := range s.byObject {
 		all = append(all, o)
 	}
 	return all

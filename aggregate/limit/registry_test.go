@@ -296,9 +296,9 @@ func TestDeadObjectGetsNoSeries(t *testing.T) {
 	o, node := pod("web-1"), metric.Object{Resource: "nodes", Name: "a", UID: "n"}
 	w.dead = map[metric.Object]bool{o: true, node: true}
 	w.registry.ObjectGone(o)
-	for _, one := range []metric.Object{o, node} {
-		if r := w.registry.Admit(&one, "hits", metric.Labels{}, 1); r != metric.Identity {
-			t.Errorf("%s: %v, want %v", one, r, metric.Identity)
+	for _, object := range []metric.Object{o, node} {
+		if r := w.registry.Admit(&object, "hits", metric.Labels{}, 1); r != metric.Identity {
+			t.Errorf("%s: %v, want %v", object, r, metric.Identity)
 		}
 	}
 	if n := w.scopes(); n != 0 {

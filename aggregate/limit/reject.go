@@ -134,12 +134,12 @@ func (r *Registry) useLocked(s *quota, use uint32, series bool) string {
 		text = "1 is in use: "
 	}
 	shown, end := 0, len(text)+maxShownHolders
-	for _, one := range holders {
-		name := short(one.Metric)
+	for _, holder := range holders {
+		name := short(holder.Metric)
 		if series {
-			name += fmt.Sprintf(" %d", one.Series)
+			name += fmt.Sprintf(" %d", holder.Series)
 		}
-		if one.Autoscaler {
+		if holder.Autoscaler {
 			name += " (named by an autoscaler)"
 		}
 		if shown > 0 && len(text)+len(name) > end {

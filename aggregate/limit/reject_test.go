@@ -142,8 +142,8 @@ func TestWantedSlots(t *testing.T) {
 		return page[0]
 	}
 	w.push(pod("web-1"), "a")
-	if one := use(); one.WantedMetrics != 0 || one.WantedSeries != 0 {
-		t.Errorf("nothing was rejected: %+v", one)
+	if u := use(); u.WantedMetrics != 0 || u.WantedSeries != 0 {
+		t.Errorf("nothing was rejected: %+v", u)
 	}
 	for range 3 { // the table asks again and again
 		for i := range 1000 {
@@ -164,8 +164,8 @@ func TestWantedSlots(t *testing.T) {
 	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 11, Series: 1011}, Namespace: metric.Limit{Metrics: 1, Series: 1}}
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
-	if one := use(); one.WantedMetrics != 0 || one.WantedSeries != 0 {
-		t.Errorf("after the limit was raised: %+v", one)
+	if u := use(); u.WantedMetrics != 0 || u.WantedSeries != 0 {
+		t.Errorf("after the limit was raised: %+v", u)
 	}
 }
 

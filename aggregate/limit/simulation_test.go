@@ -139,18 +139,18 @@ func (r *replica) start() {
 func (r *replica) deliver() {
 	for _, s := range r.shadows {
 		for len(s.news) > 0 && !s.news[0].due.After(r.world.now) {
-			one := s.news[0]
+			n := s.news[0]
 			s.news = s.news[1:]
-			if _, known := s.series[one.key]; known == !one.dead {
+			if _, known := s.series[n.key]; known == !n.dead {
 				continue
 			}
-			if one.dead {
-				delete(s.series, one.key)
-				s.origin.Leave(&one.key.object, one.key.name, one.key.labels)
+			if n.dead {
+				delete(s.series, n.key)
+				s.origin.Leave(&n.key.object, n.key.name, n.key.labels)
 				continue
 			}
-			s.series[one.key] = one.at
-			s.origin.Enter(&one.key.object, one.key.name, one.key.labels, 0)
+			s.series[n.key] = n.at
+			s.origin.Enter(&n.key.object, n.key.name, n.key.labels, 0)
 		}
 	}
 }
@@ -349,8 +349,8 @@ func TestTheOldestOfSimultaneousBirthsStay(t *testing.T) {
 		}
 		stay := map[seriesKey]bool{}
 		for i := range 8 { // of 9
-			one := seriesKey{pod("web-1"), "hits", labels(i)}
-			stay[one] = w.replicas[i%3].push(one)
+			s := seriesKey{pod("web-1"), "hits", labels(i)}
+			stay[s] = w.replicas[i%3].push(s)
 			w.now = w.now.Add(time.Second)
 			w.step()
 		}

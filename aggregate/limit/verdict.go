@@ -81,18 +81,18 @@ func (h *holdings) fits(one *holding) bool {
 // admit replays one birth.
 func (h *holdings) admit(i int) {
 	name := h.v.claims[i].name
-	one := h.of[name]
-	if one != nil && one.evicted {
+	holding := h.of[name]
+	if holding != nil && holding.evicted {
 		h.v.yields[i] = true
 		return
 	}
-	for !h.fits(one) {
+	for !h.fits(holding) {
 		if !h.evictIdle(name) && (!h.v.named[name] || !h.evictNewest(name)) {
 			h.v.yields[i] = true
 			return
 		}
 	}
-	h.add(i, one)
+	h.add(i, holding)
 }
 
 func (h *holdings) add(i int, one *holding) {
@@ -117,9 +117,9 @@ func (h *holdings) evictNewest(except string) bool {
 }
 
 func (h *holdings) evictNewestOf(mayGo func(name string) bool) bool {
-	for _, one := range slices.Backward(h.order) {
-		if !one.evicted && mayGo(one.name) {
-			h.evict(one)
+	for _, holding := range slices.Backward(h.order) {
+		if !holding.evicted && mayGo(holding.name) {
+			h.evict(holding)
 			return true
 		}
 	}

@@ -65,21 +65,21 @@ func (s *shop) push(samples ...string) {
 		o.Resource, o.Name, _ = strings.Cut(object, "/")
 		fields := strings.Split(line, "|")
 		name, value, _ := strings.Cut(fields[0], ":")
-		one := &metric.Sample{Name: []byte(name), Separator: ':', Object: &o}
+		sample := &metric.Sample{Name: []byte(name), Separator: ':', Object: &o}
 		switch fields[1] {
 		case "c":
-			one.Kind, one.Op = metric.Counter, metric.Add
+			sample.Kind, sample.Op = metric.Counter, metric.Add
 		case "g":
-			one.Kind, one.Op = metric.Gauge, metric.Assign
+			sample.Kind, sample.Op = metric.Gauge, metric.Assign
 		case "ms":
-			one.Kind, one.Op = metric.Timer, metric.Observe
+			sample.Kind, sample.Op = metric.Timer, metric.Observe
 		case "s":
-			one.Kind, one.Op, one.Member = metric.Set, metric.Insert, []byte(value)
+			sample.Kind, sample.Op, sample.Member = metric.Set, metric.Insert, []byte(value)
 		}
-		if one.Whole, _ = strconv.ParseInt(value, 10, 64); len(fields) > 2 {
-			one.Tags = []byte(strings.TrimPrefix(fields[2], "#"))
+		if sample.Whole, _ = strconv.ParseInt(value, 10, 64); len(fields) > 2 {
+			sample.Tags = []byte(strings.TrimPrefix(fields[2], "#"))
 		}
-		if r := s.w.Apply(one); r != metric.Applied {
+		if r := s.w.Apply(sample); r != metric.Applied {
 			s.t.Fatalf("%s: %s", text, r)
 		}
 	}

@@ -175,9 +175,9 @@ func (m *Moment) selectedOwners(q *metric.Query) ([]metric.PodOwner, error) {
 		return all, err
 	}
 	selected := make([]metric.PodOwner, 0, len(all)) // all is the moment's
-	for _, one := range all {
-		if q.MatchObject(one.Object) {
-			selected = append(selected, one)
+	for _, podOwner := range all {
+		if q.MatchObject(podOwner.Object) {
+			selected = append(selected, podOwner)
 		}
 	}
 	return selected, nil

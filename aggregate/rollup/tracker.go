@@ -218,9 +218,9 @@ func (m *Tracker) retryUnknown() {
 	m.mu.Unlock()
 	now := time.Now()
 	var still []unknownPush
-	for _, one := range waiting {
-		if !m.record(&one.pod, one.name, one.kind, one.labels) && now.Before(one.until) {
-			still = append(still, one)
+	for _, u := range waiting {
+		if !m.record(&u.pod, u.name, u.kind, u.labels) && now.Before(u.until) {
+			still = append(still, u)
 		}
 	}
 	m.mu.Lock()
@@ -271,8 +271,8 @@ func (m *Tracker) Expire() { m.expireAsOf(time.Now()) }
 
 func (m *Tracker) expireAsOf(now time.Time) {
 	living := map[string]struct{}{}
-	for one := range m.pods.Workloads() {
-		living[one.UID] = struct{}{}
+	for workload := range m.pods.Workloads() {
+		living[workload.UID] = struct{}{}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -143,8 +143,8 @@ func unknownFunction(name string) string {
 	meant := otherNames[name]
 	if meant == "" {
 		var short []string
-		for _, one := range functions {
-			short = append(short, strings.TrimPrefix(one, "math."))
+		for _, function := range functions {
+			short = append(short, strings.TrimPrefix(function, "math."))
 		}
 		if meant = suggest.Nearest(name, short); meant != "" {
 			meant = "math." + meant

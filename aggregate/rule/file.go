@@ -102,8 +102,8 @@ func (p *parser) isList(node *yaml.Node) bool {
 			of.Kind, formOf(&of.Items)))
 		return true
 	}
-	for _, one := range of.Items.Content {
-		p.object(one)
+	for _, n := range of.Items.Content {
+		p.object(n)
 	}
 	return true
 }
@@ -164,8 +164,8 @@ func parseDocument(node *yaml.Node, fromServer bool) (d Document, faults []strin
 	if err := node.Decode(&w); err != nil {
 		var typed *yaml.TypeError
 		if errors.As(err, &typed) {
-			for _, one := range typed.Errors {
-				faults = append(faults, strings.TrimPrefix(one, "line "))
+			for _, e := range typed.Errors {
+				faults = append(faults, strings.TrimPrefix(e, "line "))
 			}
 			return d, faults
 		}

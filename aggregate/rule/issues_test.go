@@ -291,8 +291,8 @@ func (p *pushed) compare(o metric.Object, name string, tolerance float64, truth 
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for _, one := range all {
-		if one.Object.Name == o.Name && one.Value == points[0].Value {
+	for _, point := range all {
+		if point.Object.Name == o.Name && point.Value == points[0].Value {
 			return
 		}
 	}

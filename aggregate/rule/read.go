@@ -155,12 +155,12 @@ func byObject(a, b metric.Point) int {
 // one of sums.
 func sums(parts [][]metric.Point) [][]metric.Point {
 	for i, points := range parts {
-		one := points[0]
+		point := points[0]
 		for _, p := range points[1:] {
-			one.Value, one.Labels = one.Value.Plus(p.Value), one.Labels.Intersection(p.Labels)
-			joinTimes(&one, &p)
+			point.Value, point.Labels = point.Value.Plus(p.Value), point.Labels.Intersection(p.Labels)
+			joinTimes(&point, &p)
 		}
-		points[0] = one
+		points[0] = point
 		parts[i] = points[:1]
 	}
 	return parts

@@ -38,9 +38,9 @@ func wantError(t *testing.T, err error, is error, fragments ...string) {
 		t.Errorf("%v; want %v", err, is)
 		return
 	}
-	for _, one := range fragments {
-		if !strings.Contains(err.Error(), one) {
-			t.Errorf("%q lacks %q", err, one)
+	for _, fragment := range fragments {
+		if !strings.Contains(err.Error(), fragment) {
+			t.Errorf("%q lacks %q", err, fragment)
 		}
 	}
 }
@@ -188,8 +188,8 @@ func TestARenamedOperand(t *testing.T) {
 	}
 	set := p.rules.Set()
 	var reads, names, listed []string
-	for _, one := range set.Pushed(ask("pods", "web-1", "work_left")) {
-		reads = append(reads, one.String())
+	for _, e := range set.Pushed(ask("pods", "web-1", "work_left")) {
+		reads = append(reads, e.String())
 	}
 	if got := strings.Join(reads, " "); got != "work_left jobs_per_second:count:1m jobs_total:count:1m queue_depth" {
 		t.Errorf("is read from %s", got)
@@ -198,8 +198,8 @@ func TestARenamedOperand(t *testing.T) {
 	if got := strings.Join(names, " "); got != "jobs_per_second work_left" {
 		t.Errorf("jobs_total is read by %s", got)
 	}
-	for _, one := range p.reader.Listed(100) {
-		listed = append(listed, one.Name)
+	for _, discovered := range p.reader.Listed(100) {
+		listed = append(listed, discovered.Name)
 	}
 	if got := strings.Join(listed, " "); got != "work_left jobs_per_second jobs_total queue_depth" {
 		t.Errorf("listed: %s", got)
@@ -245,8 +245,8 @@ func TestListed(t *testing.T) {
 	p.push(external(), metric.Gauge, "total_workers", 4)
 	p.push(external(), metric.Counter, "hits_total", 4)
 	var got []string
-	for _, one := range p.reader.Listed(100) {
-		got = append(got, one.Resource+"/"+one.Name)
+	for _, discovered := range p.reader.Listed(100) {
+		got = append(got, discovered.Resource+"/"+discovered.Name)
 	}
 	want := "pods/busy_ratio /hits_per_second /hits_total /total_workers pods/busy_workers pods/total_workers"
 	if strings.Join(got, " ") != want {

@@ -117,18 +117,19 @@ func splitPattern(r *syntax.Regexp) (pieces []piece, bodies []string, err error)
 	if r.Op == syntax.OpConcat {
 		parts = r.Sub
 	}
-	for _, one := range parts {
+	for _, part := range parts {
 		switch {
-		case one.Op == syntax.OpLiteral && one.Flags&syntax.FoldCase == 0:
-			pieces = append(pieces, piece{text: string(one.Rune)})
-		case one.Op == syntax.OpBeginText && len(pieces) == 0, one.Op == syntax.OpEndText: // the whole name is matched anyway
-		case one.Op == syntax.OpCapture && one.Sub[0].MaxCap() == 0:
-			bodies = append(bodies, "(?:"+one.Sub[0].String()+")")
+		case part.Op == syntax.OpLiteral && part.Flags&syntax.FoldCase == 0:
+			pieces = append(pieces, piece{text: string(part.Rune)})
+		case part.Op == syntax.OpBeginText && len(pieces) == 0, part.Op == syntax.OpEndText:
+			// the whole name is matched anyway
+		case part.Op == syntax.OpCapture && part.Sub[0].MaxCap() == 0:
+			bodies = append(bodies, "(?:"+part.Sub[0].String()+")")
 			pieces = append(pieces, piece{group: len(bodies)})
-		case one.Op == syntax.OpCapture:
-			return nil, nil, fmt.Errorf("rename.from has a group in the group %s; must write the inner one as (?:…)", one)
+		case part.Op == syntax.OpCapture:
+			return nil, nil, fmt.Errorf("rename.from has a group in the group %s; must write the inner one as (?:…)", part)
 		default:
-			return nil, nil, fmt.Errorf("rename.from has %s outside of a group; must be in parentheses and used in rename.to, because the pushed name is found from the new one", one)
+			return nil, nil, fmt.Errorf("rename.from has %s outside of a group; must be in parentheses and used in rename.to, because the pushed name is found from the new one", part)
 		}
 	}
 	return pieces, bodies, nil

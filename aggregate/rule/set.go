@@ -144,9 +144,10 @@ func (s *Set) Listed(all []metric.Discovered) []metric.Discovered {
 	}
 	have := make(map[place]bool, len(all)) // resource and name
 	resources := []string{}
-	for _, one := range all {
-		if have[place{one.Resource, one.Name}] = true; len(resources) == 0 || resources[len(resources)-1] != one.Resource {
-			resources = append(resources, one.Resource)
+	for _, discovered := range all {
+		have[place{discovered.Resource, discovered.Name}] = true
+		if len(resources) == 0 || resources[len(resources)-1] != discovered.Resource {
+			resources = append(resources, discovered.Resource)
 		}
 	}
 	slices.Sort(resources)
@@ -159,11 +160,11 @@ func (s *Set) Listed(all []metric.Discovered) []metric.Discovered {
 		return to
 	}
 	var computed, renamed []metric.Discovered
-	for _, one := range all {
+	for _, discovered := range all {
 		s.eachRename(func(r *Rule) {
-			if name, ok := r.rename.New(one.Name); ok {
-				if back, ok := r.rename.Pushed(name); ok && back == one.Name {
-					renamed = add(renamed, one.Resource, name)
+			if name, ok := r.rename.New(discovered.Name); ok {
+				if back, ok := r.rename.Pushed(name); ok && back == discovered.Name {
+					renamed = add(renamed, discovered.Resource, name)
 				}
 			}
 		})

@@ -226,8 +226,8 @@ type pauses struct {
 
 func pausesOf(all []Pause, tick time.Duration) *pauses {
 	p := &pauses{all: all, tick: tick}
-	for _, one := range all {
-		p.ticks = append(p.ticks, uint32(one.At/tick))
+	for _, pause := range all {
+		p.ticks = append(p.ticks, uint32(pause.At/tick))
 	}
 	return p
 }

@@ -214,7 +214,7 @@ func (p *History) Shift(n *Logs, c Coding, tick uint32, by uint64, born uint32, 
 	newest := all[len(all)-1].Tick
 	tick = max(tick, newest-min(newest, n.Horizon)) // the number includes the increase, however old
 	before := n.Before(all[0], born)
-	at, found := slices.BinarySearchFunc(all, tick, func(one Entry, tick uint32) int { return int(one.Tick) - int(tick) })
+	at, found := slices.BinarySearchFunc(all, tick, func(e Entry, tick uint32) int { return int(e.Tick) - int(tick) })
 	for i := at; i < len(all); i++ {
 		all[i].Value = plus(all[i].Value, by)
 	}

@@ -69,40 +69,40 @@ func (j *Joined) Origin(c *Course, born uint32) {
 // increase from one value to another.
 func (j *Joined) Add(all []Entry, single uint8, before uint64, by func(from, to uint64) metric.Number) {
 	j.first = len(j.changes)
-	for i, one := range all {
-		j.add(one, by(before, one.Value), false)
+	for i, entry := range all {
+		j.add(entry, by(before, entry.Value), false)
 		c := &j.changes[len(j.changes)-1]
-		c.first, c.cut = i == 0, i == 0 && before == one.Value
+		c.first, c.cut = i == 0, i == 0 && before == entry.Value
 		c.single = single == mostSingle || i >= len(all)-int(single)
-		if i > 1 && all[i-1].Tick == one.Tick-1 && all[i-2].Tick == one.Tick-2 && j.goesOn(all[i:]) {
+		if i > 1 && all[i-1].Tick == entry.Tick-1 && all[i-2].Tick == entry.Tick-2 && j.goesOn(all[i:]) {
 			j.split()
 		}
-		before = one.Value
+		before = entry.Value
 	}
 }
 
 // AddPart is Add for the entries of a second part of the number, such as its fractions.
 func (j *Joined) AddPart(all []Entry, before uint64, by func(from, to uint64) metric.Number) {
 	at, end := j.first, len(j.changes)
-	for _, one := range all {
-		for at < end && j.changes[at].tick < one.Tick {
+	for _, entry := range all {
+		for at < end && j.changes[at].tick < entry.Tick {
 			at++
 		}
-		if grown := by(before, one.Value); at < end && j.changes[at].tick == one.Tick {
+		if grown := by(before, entry.Value); at < end && j.changes[at].tick == entry.Tick {
 			j.changes[at].by = j.changes[at].by.Plus(grown)
 		} else {
-			j.add(one, grown, true)
+			j.add(entry, grown, true)
 		}
-		before = one.Value
+		before = entry.Value
 	}
 	j.fractions = j.fractions || len(all) > 0
 }
 
-func (j *Joined) add(one Entry, by metric.Number, part bool) {
+func (j *Joined) add(entry Entry, by metric.Number, part bool) {
 	o := len(j.origins) - 1
-	from, to := j.origins[o].extent(one.Tick)
-	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: one.Tick, origin: o, part: part,
-		loose: j.origins[o].resumedIn(one.Tick - 1)})
+	from, to := j.origins[o].extent(entry.Tick)
+	j.changes = append(j.changes, joinedChange{from: from, to: to, by: by, tick: entry.Tick, origin: o, part: part,
+		loose: j.origins[o].resumedIn(entry.Tick - 1)})
 }
 
 // goesOn reports whether a number that changed in each tick changes in the next one too, or may yet.

@@ -55,8 +55,8 @@ func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uin
 		r.steps[i] = at
 	}
 	for i := len(r.steps) - 1; i >= 0; i-- {
-		if one := r.steps[i]; r.CurrentTick(one.Tick) >= p.Stamp {
-			p.Record(r.Logs, c, r.CurrentTick(one.Tick), one.Value)
+		if entry := r.steps[i]; r.CurrentTick(entry.Tick) >= p.Stamp {
+			p.Record(r.Logs, c, r.CurrentTick(entry.Tick), entry.Value)
 		}
 	}
 	p.Record(r.Logs, c, r.CurrentTick(stamp-r.settled), newest)

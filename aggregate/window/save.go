@@ -155,19 +155,19 @@ func (r *Reader) UnitEntries(d *blob.Decoder, c Coding, p *History, stamp uint32
 		return
 	}
 	var all []Entry
-	for _, one := range r.unitValues {
-		stride := uint64(r.Strides[one.span])
-		if newest := uint64(stamp) / stride; one.age <= newest && newest-one.age > 0 {
-			all = append(all, Entry{uint32((newest-one.age+1)*stride - 1), one.value})
+	for _, u := range r.unitValues {
+		stride := uint64(r.Strides[u.span])
+		if newest := uint64(stamp) / stride; u.age <= newest && newest-u.age > 0 {
+			all = append(all, Entry{uint32((newest-u.age+1)*stride - 1), u.value})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Entry) int { return int(a.Tick) - int(b.Tick) })
 	r.steps, r.settled = r.steps[:0], 0
 	at := Entry{stamp, rolled}
-	for i, one := range slices.Backward(all) {
-		if one.Tick < at.Tick && (one.Value != at.Value || i == 0) {
-			r.steps = append(r.steps, Entry{at.Tick - one.Tick, at.Value - one.Value})
-			at = one
+	for i, entry := range slices.Backward(all) {
+		if entry.Tick < at.Tick && (entry.Value != at.Value || i == 0) {
+			r.steps = append(r.steps, Entry{at.Tick - entry.Tick, at.Value - entry.Value})
+			at = entry
 		}
 	}
 	r.RestoreEntries(d, c, p, stamp, rolled, 0)

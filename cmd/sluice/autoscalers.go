@@ -86,10 +86,10 @@ func (r *autoscalerReader) readRejections() {
 	}
 	r.rejections, r.limited = map[string][]inspect.Rejection{}, map[namespacedName]bool{}
 	now := time.Now()
-	for _, one := range r.recorded.All() {
-		r.rejections[one.Namespace] = append(r.rejections[one.Namespace], one)
-		if explain.RejectsSeries(&one, now) {
-			r.limited[namespacedName{one.Namespace, one.Metric}] = true
+	for _, rejection := range r.recorded.All() {
+		r.rejections[rejection.Namespace] = append(r.rejections[rejection.Namespace], rejection)
+		if explain.RejectsSeries(&rejection, now) {
+			r.limited[namespacedName{rejection.Namespace, rejection.Metric}] = true
 		}
 	}
 }
@@ -106,11 +106,11 @@ func (p *dataPath) hint(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) stri
 	}
 	list, _, _ := p.merged.Metrics(aggregate.Part{Namespace: a.Namespace, Most: maxHintNames})
 	var alike, others []string
-	for _, one := range list {
-		if sourceOf(one.Resource) == source {
-			alike = append(alike, one.Name)
-		} else if one.Name == bare {
-			others = append(others, ofResource(one.Resource))
+	for _, metricSummary := range list {
+		if sourceOf(metricSummary.Resource) == source {
+			alike = append(alike, metricSummary.Name)
+		} else if metricSummary.Name == bare {
+			others = append(others, ofResource(metricSummary.Resource))
 		}
 	}
 	if slices.Contains(alike, bare) {

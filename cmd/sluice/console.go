@@ -46,10 +46,10 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 // past has the series of a metric with their values of the last minute.
 func (p *dataPath) past(namespace, resource, name string) (all []console.Past) {
 	place := aggregate.Place{Resource: resource, Namespace: namespace, Name: name}
-	for _, one := range p.merged.PastSeries(place, inspect.DetailSeries) {
-		all = append(all, console.Past{Values: one.Past, Series: inspect.Series{
-			Object: inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace,
-				Name: one.Object.Name}, Labels: one.Labels.Map()}})
+	for _, pastSery := range p.merged.PastSeries(place, inspect.DetailSeries) {
+		all = append(all, console.Past{Values: pastSery.Past, Series: inspect.Series{
+			Object: inspect.Reference{Resource: pastSery.Object.Resource, Namespace: pastSery.Object.Namespace,
+				Name: pastSery.Object.Name}, Labels: pastSery.Labels.Map()}})
 	}
 	return all
 }
@@ -118,8 +118,8 @@ func (r consoleReader) facts(a *inspect.Autoscaler) (*explain.Facts, []console.U
 
 // groups are the API groups, and when the API server last asked for them.
 func (r consoleReader) groups() (all []console.GroupUse) {
-	for _, one := range r.api.GroupUses() {
-		all = append(all, console.GroupUse{Group: one.Group, Last: console.Use(one.Last), Succeeded: one.Succeeded})
+	for _, use := range r.api.GroupUses() {
+		all = append(all, console.GroupUse{Group: use.Group, Last: console.Use(use.Last), Succeeded: use.Succeeded})
 	}
 	return all
 }
@@ -130,14 +130,14 @@ func (p *dataPath) health() console.Health {
 		MaxSeries: p.cfg.table.MaxSeries, MaxBytes: p.cfg.table.MaxBytes}
 	h.HeldSeries, h.HeldBytes = p.table.Held()
 	for _, f := range p.ledger.Figures() {
-		one := console.Receiver{Name: f.Receiver, Received: f.Received, Applied: f.Applied, Pending: f.Pending,
+		receiver := console.Receiver{Name: f.Receiver, Received: f.Received, Applied: f.Applied, Pending: f.Pending,
 			Datagrams: f.Datagrams, KernelDrops: f.KernelDrops}
 		for _, reason := range metric.Reasons() {
 			if n := f.Rejected[reason]; n > 0 {
-				one.Rejected = append(one.Rejected, console.Count{Reason: reason.String(), Number: n})
+				receiver.Rejected = append(receiver.Rejected, console.Count{Reason: reason.String(), Number: n})
 			}
 		}
-		h.Receivers = append(h.Receivers, one)
+		h.Receivers = append(h.Receivers, receiver)
 	}
 	for _, c := range p.checks() {
 		ready, detail := c.State()

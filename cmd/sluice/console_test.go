@@ -90,8 +90,8 @@ func TestTrial(t *testing.T) {
 		if len(all) != 1 {
 			t.Fatalf("%q: %+v", c.line, all)
 		}
-		if one := all[0]; one.Reason != c.reason || !strings.Contains(one.Why+one.Value+one.Of, c.has) {
-			t.Errorf("%q: %+v; want %s with %q", c.line, one, c.reason, c.has)
+		if outcome := all[0]; outcome.Reason != c.reason || !strings.Contains(outcome.Why+outcome.Value+outcome.Of, c.has) {
+			t.Errorf("%q: %+v; want %s with %q", c.line, outcome, c.reason, c.has)
 		}
 	}
 	if n := p.table.Series(); n != 0 {
@@ -149,9 +149,9 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 		{"jobs:1|c|#queue:a" + claim, "jane", "pending", "kubectl auth can-i create samples.sluice.dev -n shop --as=jane"},
 		{"jobs:1|c|#queue:a" + claim, "shop/web-1", "identity", "there is no pod shop/web-1"},
 	} {
-		one := trial{p}.lines([]byte(c.line), c.sender)[0]
-		if one.Reason != c.reason || !strings.Contains(one.Why, c.has) {
-			t.Errorf("%s from %q: %s: %s; want %s with %q", c.line, c.sender, one.Reason, one.Why, c.reason, c.has)
+		outcome := trial{p}.lines([]byte(c.line), c.sender)[0]
+		if outcome.Reason != c.reason || !strings.Contains(outcome.Why, c.has) {
+			t.Errorf("%s from %q: %s: %s; want %s with %q", c.line, c.sender, outcome.Reason, outcome.Why, c.reason, c.has)
 		}
 	}
 	if n := p.table.Series(); n != 2 {

@@ -29,15 +29,15 @@ func (t trial) lines(text []byte, from string) (all []console.Outcome) {
 	scanner.Sample.Sender = sender
 	for scanner.Reset(text); scanner.Next(); {
 		line := scanner.Line()
-		one := console.Outcome{Line: strings.ToValidUTF8(string(line), "\uFFFD")}
+		outcome := console.Outcome{Line: strings.ToValidUTF8(string(line), "\uFFFD")}
 		if f := scanner.Fault; f.Reason != metric.Applied {
-			one.Reason, one.Why = f.Reason.String(), f.Explain(line)
+			outcome.Reason, outcome.Why = f.Reason.String(), f.Explain(line)
 		} else if why != "" {
-			one.Reason, one.Why = metric.Identity.String(), why
+			outcome.Reason, outcome.Why = metric.Identity.String(), why
 		} else {
-			t.sample(&scanner.Sample, &one)
+			t.sample(&scanner.Sample, &outcome)
 		}
-		all = append(all, one)
+		all = append(all, outcome)
 	}
 	return all
 }
@@ -88,39 +88,39 @@ type unasked struct{}
 func (unasked) Check(metric.Right) metric.Decision { return metric.Undecided }
 
 // sample fills in what would happen to a sample.
-func (t trial) sample(s *metric.Sample, one *console.Outcome) {
-	one.Metric, one.Kind = strings.ToValidUTF8(string(s.Name), "\uFFFD"), s.Kind.String()
-	one.Value = valueText(s)
+func (t trial) sample(s *metric.Sample, outcome *console.Outcome) {
+	outcome.Metric, outcome.Kind = strings.ToValidUTF8(string(s.Name), "\uFFFD"), s.Kind.String()
+	outcome.Value = valueText(s)
 	var d metric.Description
 	reason, why := t.verdict(s, &d)
 	if reason != metric.Malformed && reason != metric.BadName && reason != metric.TooLong {
-		one.Of, one.Namespace, one.Labels = d.Object.String(), d.Object.Namespace, cloned(d.Labels)
+		outcome.Of, outcome.Namespace, outcome.Labels = d.Object.String(), d.Object.Namespace, cloned(d.Labels)
 	}
 	if reason == metric.Applied {
-		reason, why = t.admission(s, &d, one)
+		reason, why = t.admission(s, &d, outcome)
 	}
-	if one.Reason, one.Why = reason.String(), why; reason != metric.Applied {
+	if outcome.Reason, outcome.Why = reason.String(), why; reason != metric.Applied {
 		return
 	}
-	one.Why = "The next read shows it."
+	outcome.Why = "The next read shows it."
 	for _, stat := range s.Kind.Stats() {
-		one.Stats = append(one.Stats, one.Metric+":"+stat.String())
+		outcome.Stats = append(outcome.Stats, outcome.Metric+":"+stat.String())
 	}
 }
 
 // admission is the verdict of the table and the limits on a described sample.
-func (t trial) admission(s *metric.Sample, d *metric.Description, one *console.Outcome) (metric.Reason, string) {
-	kind, known := t.path.merged.Has(&d.Object, one.Metric, d.Labels)
-	one.New, one.NewSeries = kind == metric.NoKind, !known
+func (t trial) admission(s *metric.Sample, d *metric.Description, outcome *console.Outcome) (metric.Reason, string) {
+	kind, known := t.path.merged.Has(&d.Object, outcome.Metric, d.Labels)
+	outcome.New, outcome.NewSeries = kind == metric.NoKind, !known
 	switch {
-	case !one.New && kind != s.Kind:
+	case !outcome.New && kind != s.Kind:
 		return metric.KindConflict, "it " + kind.Conflict(s.Kind)
 	case known:
 		return metric.Applied, ""
 	case t.path.table.Full():
 		return metric.OverLimit, "it is a new series, and there is no room: " + t.path.cfg.seriesBounds()
 	case t.path.cluster.limits != nil:
-		if why := t.path.cluster.limits.Explain(d.Object, one.Metric); why != "" {
+		if why := t.path.cluster.limits.Explain(d.Object, outcome.Metric); why != "" {
 			return metric.OverLimit, why
 		}
 	}

@@ -158,12 +158,12 @@ func TestVersionIsAFlagToo(t *testing.T) {
 func TestHelpFitsTheTerminal(t *testing.T) {
 	root := newSluice()
 	for _, width := range []int{60, 80, 120} {
-		for _, one := range root.Commands() {
-			examples := strings.Count(one.Example, "\n") + 1
-			for _, line := range strings.Split(command.HelpText(one, width), "\n") {
-				if words := strings.Fields(line); utf8.RuneCountInString(line) > width && len(words) > 1 && !strings.Contains(one.Long, line) {
+		for _, c := range root.Commands() {
+			examples := strings.Count(c.Example, "\n") + 1
+			for _, line := range strings.Split(command.HelpText(c, width), "\n") {
+				if words := strings.Fields(line); utf8.RuneCountInString(line) > width && len(words) > 1 && !strings.Contains(c.Long, line) {
 					if examples--; examples < 0 {
-						t.Errorf("%s at %d columns: %s", one.Name(), width, line)
+						t.Errorf("%s at %d columns: %s", c.Name(), width, line)
 					}
 				}
 			}

@@ -98,16 +98,16 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 	}
 	readers := i.readers(q.Namespace)
 	page.Items = make([]inspect.Metric, len(list))
-	for n, one := range list {
+	for n, m := range list {
 		page.Items[n] = inspect.Metric{
-			Namespace: one.Namespace, Name: one.Name, Resource: one.Resource, Kind: one.Kind.String(),
-			Objects: one.Objects, Series: one.Series, LastSample: one.LastSample.UTC(),
-			ReadBy:    readers[metricRead{one.Namespace, one.Name, sourceOf(one.Resource)}],
-			LabelKeys: one.LabelKeys,
+			Namespace: m.Namespace, Name: m.Name, Resource: m.Resource, Kind: m.Kind.String(),
+			Objects: m.Objects, Series: m.Series, LastSample: m.LastSample.UTC(),
+			ReadBy:    readers[metricRead{m.Namespace, m.Name, sourceOf(m.Resource)}],
+			LabelKeys: m.LabelKeys,
 		}
-		if one.Series == 1 {
-			if page.Items[n].Value = i.value(one.Place); page.Items[n].Value != "" {
-				page.Items[n].Stat = i.stat(one.Kind)
+		if m.Series == 1 {
+			if page.Items[n].Value = i.value(m.Place); page.Items[n].Value != "" {
+				page.Items[n].Stat = i.stat(m.Kind)
 			}
 		}
 	}
@@ -116,9 +116,9 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 
 // value is that of a metric with a single series; empty: it has none.
 func (i inspection) value(of aggregate.Place) string {
-	for _, one := range i.merged.SomeSeries(of, 1) {
-		if one.HasValue {
-			return string(one.Value.Append(nil))
+	for _, someSery := range i.merged.SomeSeries(of, 1) {
+		if someSery.HasValue {
+			return string(someSery.Value.Append(nil))
 		}
 	}
 	return ""
@@ -185,16 +185,16 @@ func (i inspection) Series(namespace, resource, name string, most int) []inspect
 	i.freshen()
 	list := i.merged.SomeSeries(aggregate.Place{Resource: resource, Namespace: namespace, Name: name}, most)
 	all := make([]inspect.Series, len(list))
-	for n, one := range list {
+	for n, s := range list {
 		all[n] = inspect.Series{
-			Object:     inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace, Name: one.Object.Name},
-			LastSample: one.LastSample.UTC(), Interval: one.Interval.Seconds(),
+			Object:     inspect.Reference{Resource: s.Object.Resource, Namespace: s.Object.Namespace, Name: s.Object.Name},
+			LastSample: s.LastSample.UTC(), Interval: s.Interval.Seconds(),
 		}
-		if one.Labels.Len() > 0 {
-			all[n].Labels = one.Labels.Map()
+		if s.Labels.Len() > 0 {
+			all[n].Labels = s.Labels.Map()
 		}
-		if one.HasValue {
-			all[n].Value = string(one.Value.Append(nil))
+		if s.HasValue {
+			all[n].Value = string(s.Value.Append(nil))
 		}
 	}
 	return all
@@ -222,9 +222,9 @@ func (i inspection) Objects(q inspect.Query) (page inspect.Page[inspect.Object])
 		page.Next = objectKey(last)
 	}
 	page.Items = make([]inspect.Object, len(list))
-	for n, one := range list {
-		page.Items[n] = inspect.Object{Reference: inspect.Reference(one.Place), Metrics: one.Metrics,
-			Series: one.Series, LastSample: one.LastSample.UTC(), MetricNames: one.MetricNames}
+	for n, objectSummary := range list {
+		page.Items[n] = inspect.Object{Reference: inspect.Reference(objectSummary.Place), Metrics: objectSummary.Metrics,
+			Series: objectSummary.Series, LastSample: objectSummary.LastSample.UTC(), MetricNames: objectSummary.MetricNames}
 	}
 	return page
 }
@@ -236,9 +236,9 @@ func (i inspection) Senders(q inspect.Query) inspect.Page[inspect.Sender] {
 		return s.Namespace, s.Name, s.Key()
 	})
 	pods := make([]aggregate.Place, len(page.Items))
-	for n, one := range page.Items {
-		if one.Sort == record.OfPod {
-			pods[n] = aggregate.Place{Resource: "pods", Namespace: one.Namespace, Name: one.Name}
+	for n, sender := range page.Items {
+		if sender.Sort == record.OfPod {
+			pods[n] = aggregate.Place{Resource: "pods", Namespace: sender.Namespace, Name: sender.Name}
 		}
 	}
 	i.freshen()
@@ -310,8 +310,8 @@ func (i inspection) addPushed(senders []listedSender) {
 	var sole []bool
 	i.pushers.Each(func(namespace, name string, all []inspect.MetricSender) {
 		var listed []*listedSender
-		for _, one := range all {
-			if s := at[inspect.Key{one.Namespace, one.Name, one.Sort}]; s != nil {
+		for _, metricSender := range all {
+			if s := at[inspect.Key{metricSender.Namespace, metricSender.Name, metricSender.Sort}]; s != nil {
 				s.Metrics, listed = append(s.Metrics, name), append(listed, s)
 			}
 		}
@@ -359,14 +359,14 @@ func (i inspection) Groups(q inspect.Query) (page inspect.Page[inspect.PushedGro
 }
 
 func pushedGroup(g *group.Group) inspect.PushedGroup {
-	one := inspect.PushedGroup{Namespace: g.Key.Namespace, Labels: g.Key.Labels.Map(), LastPush: g.Pushed.UTC()}
-	one.Job = one.Labels["job"]
-	delete(one.Labels, "job")
-	one.Families, one.Series = g.Size()
+	p := inspect.PushedGroup{Namespace: g.Key.Namespace, Labels: g.Key.Labels.Map(), LastPush: g.Pushed.UTC()}
+	p.Job = p.Labels["job"]
+	delete(p.Labels, "job")
+	p.Families, p.Series = g.Size()
 	if g.Failed.After(g.Pushed) {
-		one.LastFailure = g.Failed.UTC()
+		p.LastFailure = g.Failed.UTC()
 	}
-	return one
+	return p
 }
 
 // Limits implements inspect.Source. Standalone there are none.
@@ -380,8 +380,8 @@ func (i inspection) Limits(q inspect.Query) (page inspect.Page[inspect.Limit]) {
 	}
 	list, more := i.limits.Uses(part)
 	page.Items = make([]inspect.Limit, len(list))
-	for n, one := range list {
-		page.Items[n] = i.limit(one)
+	for n, use := range list {
+		page.Items[n] = i.limit(use)
 	}
 	if n := len(list); more && n > 0 && !q.Fullest {
 		last := list[n-1].Object
@@ -390,18 +390,18 @@ func (i inspection) Limits(q inspect.Query) (page inspect.Page[inspect.Limit]) {
 	return page
 }
 
-func (i inspection) limit(one limit.Use) inspect.Limit {
-	namespace, ofPods := one.Object.Name, false
-	if one.Object.Resource == "pods" {
-		namespace, ofPods = one.Object.Namespace, true
+func (i inspection) limit(use limit.Use) inspect.Limit {
+	namespace, ofPods := use.Object.Name, false
+	if use.Object.Resource == "pods" {
+		namespace, ofPods = use.Object.Namespace, true
 	}
 	out := inspect.Limit{
-		Of:      inspect.Reference{Resource: one.Object.Resource, Namespace: one.Object.Namespace, Name: one.Object.Name},
-		Metrics: one.Metrics, MaxMetrics: one.Limit.Metrics, Series: one.Series, MaxSeries: one.Limit.Series,
-		Source: strings.Join(i.limitSources(namespace, ofPods), ","), Rejected: one.Rejected,
-		WantedMetrics: one.WantedMetrics, WantedSeries: one.WantedSeries,
+		Of:      inspect.Reference{Resource: use.Object.Resource, Namespace: use.Object.Namespace, Name: use.Object.Name},
+		Metrics: use.Metrics, MaxMetrics: use.Limit.Metrics, Series: use.Series, MaxSeries: use.Limit.Series,
+		Source: strings.Join(i.limitSources(namespace, ofPods), ","), Rejected: use.Rejected,
+		WantedMetrics: use.WantedMetrics, WantedSeries: use.WantedSeries,
 	}
-	for _, holder := range one.Holders {
+	for _, holder := range use.Holders {
 		out.Holders = append(out.Holders, inspect.Holder(holder))
 	}
 	return out

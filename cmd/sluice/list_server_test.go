@@ -122,9 +122,9 @@ func TestASenderForOthersMayHaveBeenHeard(t *testing.T) {
 		p.senders.Described(s, &metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "u1"})
 	}
 	time.Sleep(10 * time.Millisecond)
-	for _, one := range p.inspection().Senders(inspect.Query{}).Items {
-		if may := !one.MaybeHeard.IsZero(); may != (one.Name == "agent") {
-			t.Errorf("%+v", one)
+	for _, sender := range p.inspection().Senders(inspect.Query{}).Items {
+		if may := !sender.MaybeHeard.IsZero(); may != (sender.Name == "agent") {
+			t.Errorf("%+v", sender)
 		}
 	}
 }

@@ -208,15 +208,15 @@ func walk(t *testing.T, what, base string, there []string, table map[string]door
 		t.Errorf("%s: the doors are\n%s\nthe table has\n%s\nAdd a new door to the table, and say in docs/policy.md whether policies apply to it",
 			what, strings.Join(there, "\n"), strings.Join(want, "\n"))
 	}
-	for name, one := range table {
+	for name, d := range table {
 		if what == inspect.Group {
-			asks := one.asks
-			one.asks = nil
+			asks := d.asks
+			d.asks = nil
 			for _, path := range asks {
-				one.asks = append(one.asks, "/apis/"+inspect.GroupVersion+path)
+				d.asks = append(d.asks, "/apis/"+inspect.GroupVersion+path)
 			}
 		}
-		one.through(t, base, what+" "+name)
+		d.through(t, base, what+" "+name)
 	}
 }
 
@@ -241,8 +241,8 @@ func TestPoliciesAtEveryDoor(t *testing.T) {
 	walk(t, "HTTP push", push, paths, pushDoors)
 
 	var lists []string
-	for _, one := range inspect.Resources {
-		lists = append(lists, one.Name)
+	for _, resource := range inspect.Resources {
+		lists = append(lists, resource.Name)
 	}
 	awaitValue(t, api, "/apis/external.metrics.k8s.io/v1beta1/namespaces/shop/open")
 	awaitValue(t, "http://"+p.opsAddr.String(), "/metrics") // autoscalers are read every few seconds

@@ -54,16 +54,16 @@ func (r *inTurn) pushed(status int, method, path, body string) {
 // exposes checks GET /metrics of every server, without times and comments.
 func (r *inTurn) exposes(lines ...string) {
 	r.t.Helper()
-	for _, one := range r.all {
+	for _, testReplica := range r.all {
 		var got []string
-		_, text := spoken(r.t, one.dataPath, "GET", "/metrics", "")
+		_, text := spoken(r.t, testReplica.dataPath, "GET", "/metrics", "")
 		for line := range strings.Lines(text) {
 			if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, "push_") {
 				got = append(got, strings.TrimSpace(line))
 			}
 		}
 		if !slices.Equal(got, lines) {
-			r.t.Errorf("%s exposes\n%s\nwant\n%s", one.cfg.replica().Name, strings.Join(got, "\n"), strings.Join(lines, "\n"))
+			r.t.Errorf("%s exposes\n%s\nwant\n%s", testReplica.cfg.replica().Name, strings.Join(got, "\n"), strings.Join(lines, "\n"))
 		}
 	}
 }
@@ -75,8 +75,8 @@ func (r *inTurn) serves(expression, want string) {
 	var got []string
 	eventually(r.t, func() bool {
 		got = got[:0]
-		for _, one := range r.all {
-			got = append(got, one.reading(expression))
+		for _, testReplica := range r.all {
+			got = append(got, testReplica.reading(expression))
 		}
 		return !slices.ContainsFunc(got, func(text string) bool { return text != want })
 	}, func() string { return fmt.Sprintf("%s reads %q, want %q", expression, got, want) })

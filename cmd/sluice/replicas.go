@@ -182,8 +182,8 @@ func (r *replication) PublishFlush(written bool) {
 // origins' names. rank is the number of names before the own one.
 func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	shadows := make([]*aggregate.Shadow, len(all))
-	for i, one := range all {
-		shadows[i] = one.(originShadow).Shadow
+	for i, shadow := range all {
+		shadows[i] = shadow.(originShadow).Shadow
 	}
 	p.merged.SetRank(rank)
 	p.merged.SetShadows(shadows)
@@ -222,11 +222,13 @@ func (d *sharedDocuments) All() []replica.Document {
 
 func joinDocuments(groups []group.Document, deletions []deletion.Document) []replica.Document {
 	all := make([]replica.Document, 0, len(groups)+len(deletions))
-	for _, one := range groups {
-		all = append(all, replica.Document{Key: keyText(groupKey, one.Key), Stamp: one.Stamp, Value: one.Value})
+	for _, document := range groups {
+		key := keyText(groupKey, document.Key)
+		all = append(all, replica.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 	}
-	for _, one := range deletions {
-		all = append(all, replica.Document{Key: keyText(deletionKey, one.Key), Stamp: one.Stamp, Value: one.Value})
+	for _, document := range deletions {
+		key := keyText(deletionKey, document.Key)
+		all = append(all, replica.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 	}
 	return all
 }
@@ -237,17 +239,17 @@ func keyText(what byte, key [16]byte) string { return string(append([]byte{what}
 func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 	var groups []group.Document
 	var deletions []deletion.Document
-	for _, one := range all {
+	for _, document := range all {
 		var key [16]byte
-		if len(one.Key) != 1+len(key) {
+		if len(document.Key) != 1+len(key) {
 			continue
 		}
-		copy(key[:], one.Key[1:])
-		switch one.Key[0] {
+		copy(key[:], document.Key[1:])
+		switch document.Key[0] {
 		case groupKey:
-			groups = append(groups, group.Document{Key: key, Stamp: one.Stamp, Value: one.Value})
+			groups = append(groups, group.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 		case deletionKey:
-			deletions = append(deletions, deletion.Document{Key: key, Stamp: one.Stamp, Value: one.Value})
+			deletions = append(deletions, deletion.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 		}
 	}
 	before := d.groups.Removals() + d.deletions.Removals()

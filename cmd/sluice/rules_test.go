@@ -50,8 +50,8 @@ func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 		t.Errorf("ratios were added up: %d %s", code, text)
 	}
 	var listed []string
-	for _, one := range p.reader().Listed(100) {
-		listed = append(listed, one.Resource+"/"+one.Name)
+	for _, discovered := range p.reader().Listed(100) {
+		listed = append(listed, discovered.Resource+"/"+discovered.Name)
 	}
 	if all := strings.Join(listed, " "); !strings.Contains(all, "pods/busy_ratio") || !strings.Contains(all, "/hits_per_second") {
 		t.Errorf("listed: %s", all)

@@ -21,11 +21,11 @@ type durations struct{ list *[]time.Duration }
 func (d *durations) Set(s string) error {
 	var list []time.Duration
 	for _, piece := range strings.Split(s, ",") {
-		one, err := time.ParseDuration(strings.TrimSpace(piece))
+		duration, err := time.ParseDuration(strings.TrimSpace(piece))
 		if err != nil {
 			return errors.New("must be a list of durations, as in 10s,1m (units are s, m and h)")
 		}
-		list = append(list, one)
+		list = append(list, duration)
 	}
 	*d.list = list
 	return nil
@@ -33,8 +33,8 @@ func (d *durations) Set(s string) error {
 
 func (d *durations) String() string {
 	pieces := make([]string, len(*d.list))
-	for i, one := range *d.list {
-		pieces[i] = metric.FormatWindow(one)
+	for i, duration := range *d.list {
+		pieces[i] = metric.FormatWindow(duration)
 	}
 	return strings.Join(pieces, ",")
 }

@@ -99,13 +99,13 @@ func TestChartSchemaTakesWhatFlagsTake(t *testing.T) {
 		t.Fatal(err)
 	}
 	takes := func(definition, text string) bool {
-		one := schema.Defs[definition]
-		for _, choice := range one.AnyOf {
+		def := schema.Defs[definition]
+		for _, choice := range def.AnyOf {
 			if choice.Type == "string" {
-				one.Pattern = choice.Pattern
+				def.Pattern = choice.Pattern
 			}
 		}
-		return regexp.MustCompile(one.Pattern).MatchString(text)
+		return regexp.MustCompile(def.Pattern).MatchString(text)
 	}
 	texts := []string{"abc", "5parsecs", "", "0", "1", "12", "-3", "1_000", "0x1F", "1.5", ".5", "1e3", "true", "FALSE", "yes",
 		"10s", "1m30s", "1.5h", "100ms", "10", "10s,1m", "10s, 1m,5m", "10s,", "64KiB", "2GiB", "1MB", "1d"}

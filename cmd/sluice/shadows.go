@@ -56,7 +56,7 @@ func (l *shadowList) add(s *aggregate.Shadow) {
 func (l *shadowList) remove(s *aggregate.Shadow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := slices.DeleteFunc(slices.Clone(l.get()), func(one *aggregate.Shadow) bool { return one == s })
+	all := slices.DeleteFunc(slices.Clone(l.get()), func(shadow *aggregate.Shadow) bool { return shadow == s })
 	l.all.Store(&all)
 }
 

@@ -44,7 +44,9 @@ func TestARejectionRecordsItsLimit(t *testing.T) {
 	const conflict = `"jobs" is already a counter; cannot push it as a gauge: delete it first, or use another name`
 	eventually(t, func() bool {
 		all = p.inspection().Rejections(inspect.Query{}).Items
-		return slices.ContainsFunc(all, func(one inspect.Rejection) bool { return one.Reason == "kind_conflict" && one.Message == conflict })
+		return slices.ContainsFunc(all, func(rejection inspect.Rejection) bool {
+			return rejection.Reason == "kind_conflict" && rejection.Message == conflict
+		})
 	}, func() string { return fmt.Sprintf("%+v, want\n%s", all, conflict) })
 	if standalone := started(t, t.TempDir()).whyRejected(metric.OverLimit, nil); !strings.Contains(standalone, "--max-series is") {
 		t.Errorf("standalone: %s", standalone)

@@ -30,17 +30,17 @@ func (t *Builder) Fill(h *metric.Histogram, count, sum float64) {
 func (t *Builder) SetClassic(all []Bucket, count float64) {
 	t.Reset()
 	below := 0.0
-	for _, one := range all {
-		own := one.Count - below
+	for _, bucket := range all {
+		own := bucket.Count - below
 		switch {
-		case math.IsInf(one.UpperBound, 1):
+		case math.IsInf(bucket.UpperBound, 1):
 			t.Counts = append(t.Counts, own)
 			return
-		case math.IsInf(one.UpperBound, -1): // no value is lower: the next bucket has the count
+		case math.IsInf(bucket.UpperBound, -1): // no value is lower: the next bucket has the count
 			continue
 		}
-		t.Bounds, t.Counts = append(t.Bounds, one.UpperBound), append(t.Counts, own)
-		below = one.Count
+		t.Bounds, t.Counts = append(t.Bounds, bucket.UpperBound), append(t.Counts, own)
+		below = bucket.Count
 	}
 	t.Counts = append(t.Counts, max(0, count-below))
 }

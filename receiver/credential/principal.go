@@ -59,11 +59,11 @@ func (a *Principal) Check(r metric.Right) metric.Decision {
 	if wide, asked := known[metric.Right{Verb: r.Verb}]; asked && wide.granted && now.Before(wide.until) {
 		return metric.Allowed
 	}
-	one, asked := known[r]
+	answer, asked := known[r]
 	switch {
-	case !asked || !now.Before(one.until):
+	case !asked || !now.Before(answer.until):
 		return metric.Undecided
-	case one.granted:
+	case answer.granted:
 		return metric.Allowed
 	}
 	return metric.Denied
@@ -121,15 +121,15 @@ func (a *Principal) changeLocked() { a.generation.Store(generations.Add(1)) }
 func (a *Principal) expiredRights() []metric.Right {
 	known, now := *a.rights.Load(), time.Now()
 	wide := metric.Right{Verb: metric.Create}
-	if one := known[wide]; one.granted {
-		if now.Before(one.until) {
+	if answer := known[wide]; answer.granted {
+		if now.Before(answer.until) {
 			return nil
 		}
 		return []metric.Right{wide}
 	}
 	var all []metric.Right
-	for r, one := range known {
-		if r.Verb == metric.Create && one.granted && !now.Before(one.until) {
+	for r, answer := range known {
+		if r.Verb == metric.Create && answer.granted && !now.Before(answer.until) {
 			all = append(all, r)
 		}
 	}

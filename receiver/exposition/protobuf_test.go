@@ -290,12 +290,12 @@ func FuzzProtobuf(f *testing.F) {
 		}
 		var want []Family
 		for in := bytes.NewReader(body); in.Len() > 0; {
-			one := &dto.MetricFamily{}
-			if err := (protodelim.UnmarshalOptions{MaxSize: -1}).UnmarshalFrom(in, one); err != nil {
+			metricFamily := &dto.MetricFamily{}
+			if err := (protodelim.UnmarshalOptions{MaxSize: -1}).UnmarshalFrom(in, metricFamily); err != nil {
 				t.Fatalf("protobuf says %v", err)
 			}
-			if len(one.Metric) > 0 {
-				want = append(want, fromExpfmt(one))
+			if len(metricFamily.Metric) > 0 {
+				want = append(want, fromExpfmt(metricFamily))
 			}
 		}
 		checkMessages(t, families)

@@ -214,13 +214,13 @@ func (r *TextReader) resolve(name string) (family int, p part, d detail) {
 }
 
 func (r *TextReader) resolveSample(name string) (int, part) {
-	for _, one := range parts {
-		base, ok := strings.CutSuffix(name, one.suffix)
+	for _, p := range parts {
+		base, ok := strings.CutSuffix(name, p.suffix)
 		if !ok {
 			continue
 		}
-		if i := r.family(base); i >= 0 && r.families[i].Type.HasSample(one.suffix) {
-			return i, one.part
+		if i := r.family(base); i >= 0 && r.families[i].Type.HasSample(p.suffix) {
+			return i, p.part
 		}
 	}
 	return -1, whole

@@ -40,8 +40,8 @@ func describeMetric(b *strings.Builder, m Metric) {
 		}
 	case m.Histogram != nil:
 		fmt.Fprintf(b, " sum %v count %v", m.Histogram.Sum, m.Histogram.Count)
-		for _, one := range m.Histogram.Buckets {
-			fmt.Fprintf(b, " le%v:%v", one.UpperBound, one.Count)
+		for _, bucket := range m.Histogram.Buckets {
+			fmt.Fprintf(b, " le%v:%v", bucket.UpperBound, bucket.Count)
 		}
 		if n := m.Histogram.Native; n != nil {
 			fmt.Fprintf(b, " native %+v", *n)

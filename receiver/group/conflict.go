@@ -43,18 +43,18 @@ type labelNameSets struct {
 	list   []labelNames   // nil: too many
 }
 
-func (s *labelNameSets) add(one labelNames) {
+func (s *labelNameSets) add(l labelNames) {
 	if s.groups == nil {
 		s.groups = map[string]int{}
 	}
-	key := strings.Join(one, "\x00")
+	key := strings.Join(l, "\x00")
 	if s.groups[key]++; s.groups[key] == 1 {
 		s.rebuildList()
 	}
 }
 
-func (s *labelNameSets) remove(one labelNames) {
-	key := strings.Join(one, "\x00")
+func (s *labelNameSets) remove(l labelNames) {
+	key := strings.Join(l, "\x00")
 	if s.groups[key]--; s.groups[key] == 0 {
 		delete(s.groups, key)
 		s.rebuildList()
@@ -80,11 +80,11 @@ func (gs *Groups) checkConflict(g *group, before *contents, fresh []*family) *Re
 		return nil
 	}
 	own := labelNamesOf(g.key.Labels)
-	for _, one := range all {
-		if slices.Equal(own, one) {
+	for _, l := range all {
+		if slices.Equal(own, l) {
 			continue // the values differ
 		}
-		search := conflictSearch{groups: gs, group: g, names: one}
+		search := conflictSearch{groups: gs, group: g, names: l}
 		for _, f := range fresh {
 			if old := before.find(f.Name); old != nil && sharesLabels(f, old) {
 				continue

@@ -57,8 +57,8 @@ func appendDocument(dst []byte, g *group, c *contents) []byte {
 		for _, one := range []version{v.pushed, v.failed, v.replaced, v.ended} {
 			e.version(one)
 		}
-		for _, one := range v.families {
-			e.version(one)
+		for _, family := range v.families {
+			e.version(family)
 		}
 	}
 	return e.dst

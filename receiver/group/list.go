@@ -79,9 +79,9 @@ func (gs *Groups) Listed(p Part) (page []Group, more bool) {
 				p.Job != "" && p.Job != g.key.job() {
 				continue
 			}
-			one := Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c}
-			if p.After == (Key{}) || compareGroups(&one, &after) > 0 {
-				first.Add(one)
+			group := Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c}
+			if p.After == (Key{}) || compareGroups(&group, &after) > 0 {
+				first.Add(group)
 			}
 		}
 	}

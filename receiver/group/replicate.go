@@ -272,13 +272,13 @@ func (gs *Groups) hideRemoved(about *metric.Object, before, next *contents) {
 	if gs.replication == nil || before == nil {
 		return
 	}
-	var one sampleBuilder
+	var s sampleBuilder
 	for old, f := range before.replacedIn(next) {
 		match := matchLabels(old, f)
 		var sets []metric.Labels
 		for i := range old.Metrics {
 			if match.indexOf(i) < 0 {
-				sets = append(sets, one.labelSet(about, old, i))
+				sets = append(sets, s.labelSet(about, old, i))
 			}
 		}
 		if len(sets) > 0 {

@@ -342,16 +342,16 @@ func TestReplicasConverge(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		all := newReplicas(t, 2+random.IntN(2))
-		one := newFixture(t)
-		one.now = time.Now()
+		fixture := newFixture(t)
+		fixture.now = time.Now()
 		atOnce := seed%2 == 0
 		var underWay []Document
-		now := one.now
+		now := fixture.now
 		for step := range 60 {
 			i := random.IntN(len(all))
 			f := all[i]
-			f.now, one.now = now, now
-			agree := randomChange(random, f, one)
+			f.now, fixture.now = now, now
+			agree := randomChange(random, f, fixture)
 			for _, other := range all {
 				other.now = f.now
 			}
@@ -382,8 +382,8 @@ func TestReplicasConverge(t *testing.T) {
 			held(t, f)
 		}
 		if atOnce {
-			held(t, one, all...)
-			exposed := exposedLines(one)
+			held(t, fixture, all...)
+			exposed := exposedLines(fixture)
 			if got := exposedLines(all[0]); got != exposed {
 				t.Fatalf("seed %d: replicas expose\n%s\none process exposes\n%s", seed, got, exposed)
 			}
@@ -393,21 +393,21 @@ func TestReplicasConverge(t *testing.T) {
 
 // randomChange makes one change at a replica and at the process that gets all changes.
 // Both must agree whether it is possible.
-func randomChange(random *rand.Rand, replica, one *fixture) (agree bool) {
+func randomChange(random *rand.Rand, replica, f *fixture) (agree bool) {
 	number := random.IntN(3)
 	key := []string{"job=x", "job=x,y=1", "job=z"}[number]
 	switch random.IntN(12) {
 	case 0, 1:
 		replica.Delete(keyOf(key))
-		one.Delete(keyOf(key))
+		f.Delete(keyOf(key))
 		return true
 	case 2:
 		replica.RecordFailure(keyOf(key), metric.Object{}, 0, replica.now)
-		one.RecordFailure(keyOf(key), metric.Object{}, 0, replica.now)
+		f.RecordFailure(keyOf(key), metric.Object{}, 0, replica.now)
 		return true
 	case 3:
 		replica.Wipe(nil)
-		one.Wipe(nil)
+		f.Wipe(nil)
 		return true
 	}
 	var body strings.Builder
@@ -427,7 +427,7 @@ func randomChange(random *rand.Rand, replica, one *fixture) (agree bool) {
 	}
 	method := []string{"PUT", "POST"}[random.IntN(2)]
 	_, r := replica.try(method, key, body.String())
-	_, r1 := one.try(method, key, body.String())
+	_, r1 := f.try(method, key, body.String())
 	return (r == nil) == (r1 == nil)
 }
 

@@ -233,10 +233,10 @@ func (a *tableUpdate) rollBack(r *Rejection) *Rejection {
 func (gs *Groups) remove(about *metric.Object, f, but *family) bool {
 	match := matchLabels(f, but)
 	var sets []metric.Labels
-	var one sampleBuilder
+	var s sampleBuilder
 	for i := range f.Metrics {
 		if f.served(i) && match.indexOf(i) < 0 {
-			sets = append(sets, one.labelSet(about, f, i))
+			sets = append(sets, s.labelSet(about, f, i))
 		}
 	}
 	if len(sets) == 0 {

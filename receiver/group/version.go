@@ -43,8 +43,8 @@ func (v *versions) newest() (n version) {
 	for _, one := range []version{v.pushed, v.failed, v.replaced, v.ended} {
 		n = later(n, one)
 	}
-	for _, one := range v.families {
-		n = later(n, one)
+	for _, f := range v.families {
+		n = later(n, f)
 	}
 	return n
 }

@@ -11,7 +11,7 @@ import (
 // rights are the answers that the cluster gave.
 type rights map[metric.Right]metric.Decision
 
-func (r rights) Check(one metric.Right) metric.Decision { return r[one] }
+func (r rights) Check(right metric.Right) metric.Decision { return r[right] }
 
 var accounts = map[string]*metric.Sender{
 	"web":      showing("shop", "web", ""),

@@ -24,9 +24,9 @@ func (t *table) Families(match func(*metric.Family) bool) (all []metric.Family) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k, e := range t.series {
-		one := metric.Family{Resource: k.object.Resource, Namespace: k.object.Namespace, Name: k.name, Kinds: metric.KindSetOf(e.kind)}
-		if match(&one) && !slices.Contains(all, one) {
-			all = append(all, one)
+		family := metric.Family{Resource: k.object.Resource, Namespace: k.object.Namespace, Name: k.name, Kinds: metric.KindSetOf(e.kind)}
+		if match(&family) && !slices.Contains(all, family) {
+			all = append(all, family)
 		}
 	}
 	return all

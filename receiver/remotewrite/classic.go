@@ -105,32 +105,32 @@ func (f *Converter) join(all []part, t Type) bool {
 
 // convertReady makes a sample of a moment whose parts have arrived.
 func (f *Converter) convertReady() {
-	one := f.ready[0]
+	m := f.ready[0]
 	f.ready = f.ready[1:]
 	f.Of = Counts{}
-	f.convertParts(one.parts, f.readyOf)
+	f.convertParts(m.parts, f.readyOf)
 }
 
 // convertPlain makes a sample of a count or a sum that stands alone: nothing says that it is a
 // part.
 func (f *Converter) convertPlain() {
-	one := &f.parts[f.groups]
+	p := &f.parts[f.groups]
 	f.groups++
 	f.Of = Counts{Samples: 1}
-	f.name = append(append(f.name[:0], f.base...), suffixes[one.role]...)
-	f.convertValue(f.reader.Series.Labels, metric.Gauge, Sample{one.value, one.at, one.started})
+	f.name = append(append(f.name[:0], f.base...), suffixes[p.role]...)
+	f.convertValue(f.reader.Series.Labels, metric.Gauge, Sample{p.value, p.at, p.started})
 }
 
 var suffixes = [...]string{countRole: "_count", sumRole: "_sum"}
 
 // readBase reads the series of a part again for the labels that all parts share: once for all
 // moments.
-func (f *Converter) readBase(one *part) {
-	if f.base != "" && f.common == one.base {
+func (f *Converter) readBase(p *part) {
+	if f.base != "" && f.common == p.base {
 		return
 	}
 	s := &f.reader.Series
-	f.reader.read(&skimmed{message: one.message, number: int(one.number)})
+	f.reader.read(&skimmed{message: p.message, number: int(p.number)})
 	base, r, _ := partOf(s)
 	key := ""
 	switch r {
@@ -140,7 +140,7 @@ func (f *Converter) readBase(one *part) {
 		key = quantileLabel
 	}
 	s.Labels = slices.DeleteFunc(s.Labels, func(l metric.Label) bool { return l.Key == key })
-	f.base, f.common = base, one.base
+	f.base, f.common = base, p.base
 }
 
 // typeOfParts is the type that the parts belong to; NoType: only counts and sums, of unknown type.
@@ -202,14 +202,14 @@ func (f *Converter) convertClassic(all []part) detail {
 		return manyBuckets
 	}
 	f.cumulative = f.cumulative[:0]
-	for i, one := range all[:n] {
-		if !metric.IsCount(one.value) {
+	for i, p := range all[:n] {
+		if !metric.IsCount(p.value) {
 			return badCount
 		}
-		if i > 0 && one.value < all[i-1].value {
+		if i > 0 && p.value < all[i-1].value {
 			return fallingBuckets
 		}
-		f.cumulative = append(f.cumulative, buckets.Bucket{UpperBound: one.bound, Count: one.value})
+		f.cumulative = append(f.cumulative, buckets.Bucket{UpperBound: p.bound, Count: p.value})
 	}
 	count := all[n-1].value
 	f.builder.SetClassic(f.cumulative, count)
@@ -229,16 +229,16 @@ func sumOf(all []part) float64 {
 func (f *Converter) convertSummary(all []part) detail {
 	h := &f.histogram
 	*h = metric.Histogram{Count: -1, Sum: sumOf(all), Min: math.NaN(), Max: math.NaN(), Quantiles: h.Quantiles[:0]}
-	for _, one := range all {
+	for _, p := range all {
 		switch {
-		case one.role == quantileRole && len(h.Quantiles) == metric.MaxQuantiles:
+		case p.role == quantileRole && len(h.Quantiles) == metric.MaxQuantiles:
 			return manyQuantiles
-		case one.role == quantileRole:
-			h.Quantiles = append(h.Quantiles, metric.Quantile{Q: one.bound, Value: one.value})
-		case one.role == countRole && !metric.IsCount(one.value):
+		case p.role == quantileRole:
+			h.Quantiles = append(h.Quantiles, metric.Quantile{Q: p.bound, Value: p.value})
+		case p.role == countRole && !metric.IsCount(p.value):
 			return badCount
-		case one.role == countRole:
-			h.Count = one.value
+		case p.role == countRole:
+			h.Count = p.value
 		}
 	}
 	if h.Count < 0 {

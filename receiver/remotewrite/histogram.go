@@ -112,20 +112,20 @@ func (s *side) read(f *field, what protowire.Number, most int) (d detail) {
 }
 
 func (s *side) readSpan(message []byte) detail {
-	one := buckets.Span{}
+	span := buckets.Span{}
 	for len(message) > 0 {
 		f, rest, ok := cut(message)
 		switch {
 		case !ok:
 			return badMessage
 		case f.isVarint(1):
-			one.Offset = int32(protowire.DecodeZigZag(f.value & math.MaxUint32))
+			span.Offset = int32(protowire.DecodeZigZag(f.value & math.MaxUint32))
 		case f.isVarint(2):
-			one.Length = uint32(f.value)
+			span.Length = uint32(f.value)
 		}
 		message = rest
 	}
-	s.spans = append(s.spans, one)
+	s.spans = append(s.spans, span)
 	return noDetail
 }
 

@@ -75,24 +75,24 @@ func (f *Converter) addParts() detail {
 		return manyParts
 	}
 	base, r, _ := partOf(s)
-	one := part{role: r, of: s.Type, message: s.message, number: int32(s.number)}
+	p := part{role: r, of: s.Type, message: s.message, number: int32(s.number)}
 	key := ""
 	switch r {
 	case bucketRole:
-		key, one.of = boundLabel, HistogramType
+		key, p.of = boundLabel, HistogramType
 	case quantileRole:
-		key, one.of = quantileLabel, SummaryType
+		key, p.of = quantileLabel, SummaryType
 	}
 	if key != "" {
 		var d detail
-		if one.bound, d = f.bound(key); d != noDetail {
+		if p.bound, d = f.bound(key); d != noDetail {
 			return d
 		}
 	}
-	one.base = f.hash(base, s.Labels, key)
+	p.base = f.hash(base, s.Labels, key)
 	for _, v := range s.Samples {
-		one.at, one.value, one.started, one.stale = v.Timestamp, v.Value, v.Started, isStale(v.Value)
-		f.parts = append(f.parts, one)
+		p.at, p.value, p.started, p.stale = v.Timestamp, v.Value, v.Started, isStale(v.Value)
+		f.parts = append(f.parts, p)
 	}
 	s.Samples = s.Samples[:0]
 	return noDetail

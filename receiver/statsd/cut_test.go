@@ -84,16 +84,16 @@ func FuzzCut(f *testing.F) {
 		if strings.Contains(first+second, "\n") {
 			return
 		}
-		one, two := NewScanner(o), NewScanner(o)
+		scanner, two := NewScanner(o), NewScanner(o)
 		var a, b metric.Line
-		if !one.Cut([]byte(first), &a) || !two.Cut([]byte(second), &b) || !bytes.Equal(a.Head, b.Head) || !bytes.Equal(a.Rest, b.Rest) {
+		if !scanner.Cut([]byte(first), &a) || !two.Cut([]byte(second), &b) || !bytes.Equal(a.Head, b.Head) || !bytes.Equal(a.Rest, b.Rest) {
 			return
 		}
-		one.Reset([]byte(first))
-		if !one.Next() || one.Fault.Reason != metric.Applied || !one.IsCacheable() {
+		scanner.Reset([]byte(first))
+		if !scanner.Next() || scanner.Fault.Reason != metric.Applied || !scanner.IsCacheable() {
 			return
 		}
-		known := one.Sample
+		known := scanner.Sample
 		if !b.Numeric && known.Kind != metric.Set {
 			return
 		}

@@ -100,9 +100,9 @@ func (o *outbox) send(publish func(subject string, message []byte)) {
 		_, open = <-o.wake
 		spare = o.take(spare)
 		begin := 0
-		for _, one := range spare.letters {
-			publish(one.subject, spare.data[begin:one.end])
-			begin = one.end
+		for _, l := range spare.letters {
+			publish(l.subject, spare.data[begin:l.end])
+			begin = l.end
 		}
 	}
 	o.take(spare)

@@ -142,10 +142,10 @@ func gauge(t *testing.T, m *member, desc *prometheus.Desc) float64 {
 	ch := make(chan prometheus.Metric, 16)
 	m.Collect(ch)
 	close(ch)
-	for one := range ch {
-		if one.Desc() == desc {
+	for metric := range ch {
+		if metric.Desc() == desc {
 			var value dto.Metric
-			if err := one.Write(&value); err != nil {
+			if err := metric.Write(&value); err != nil {
 				t.Fatal(err)
 			}
 			return value.GetGauge().GetValue()

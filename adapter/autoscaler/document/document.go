@@ -171,10 +171,10 @@ func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []
 	}
 	list := make([]inspect.AutoscalerCondition, min(len(all), maxDocumentConditions))
 	for i := range list {
-		one := &all[i]
-		list[i] = inspect.AutoscalerCondition{Type: common(string(one.Type)), Status: common(string(one.Status)),
-			Reason: common(one.Reason), Message: common(inspect.ShortMessage(one.Message)),
-			Since: one.LastTransitionTime.UTC()}
+		h := &all[i]
+		list[i] = inspect.AutoscalerCondition{Type: common(string(h.Type)), Status: common(string(h.Status)),
+			Reason: common(h.Reason), Message: common(inspect.ShortMessage(h.Message)),
+			Since: h.LastTransitionTime.UTC()}
 	}
 	return list
 }
@@ -188,17 +188,17 @@ func rulesDocument(of *autoscalingv2.HPAScalingRules) *inspect.ScalingRules {
 	if of.SelectPolicy != nil {
 		rules.SelectPolicy = common(string(*of.SelectPolicy))
 	}
-	for _, one := range of.Policies[:min(len(of.Policies), MaxPolicies)] {
-		rules.Policies = append(rules.Policies, inspect.ScalingPolicy{Type: common(string(one.Type)), Value: one.Value,
-			PeriodSeconds: one.PeriodSeconds})
+	for _, policy := range of.Policies[:min(len(of.Policies), MaxPolicies)] {
+		rules.Policies = append(rules.Policies, inspect.ScalingPolicy{Type: common(string(policy.Type)), Value: policy.Value,
+			PeriodSeconds: policy.PeriodSeconds})
 	}
 	return rules
 }
 
 // common returns the one copy of a text that most autoscalers have, or the text itself.
 func common(text string) string {
-	if one, ok := commonTexts[text]; ok {
-		return one
+	if commonText, ok := commonTexts[text]; ok {
+		return commonText
 	}
 	return text
 }
@@ -237,7 +237,7 @@ func markOf(of *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
 	if of.Spec.Behavior == nil || of.Spec.Behavior.ScaleUp == nil {
 		return inspect.Unmarked
 	}
-	i := slices.IndexFunc(of.ManagedFields, func(one metav1.ManagedFieldsEntry) bool { return one.Manager == FieldManager })
+	i := slices.IndexFunc(of.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == FieldManager })
 	if i < 0 || of.ManagedFields[i].FieldsV1 == nil {
 		return inspect.Unmarked
 	}

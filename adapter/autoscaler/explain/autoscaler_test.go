@@ -358,8 +358,8 @@ func explains(t *testing.T, name string, cause Cause, findings []Finding, write 
 		t.Fatal(err)
 	}
 	has := cause == "" && len(findings) == 0
-	for _, one := range findings {
-		has = has || one.Cause == cause
+	for _, finding := range findings {
+		has = has || finding.Cause == cause
 	}
 	if !has {
 		t.Errorf("findings %+v; want %q", findings, cause)

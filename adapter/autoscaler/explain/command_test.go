@@ -47,8 +47,8 @@ func TestCommandsAreSafeToCopy(t *testing.T) {
 		c(f)
 		r := Autoscaler(f)
 		commands := 0
-		for _, one := range r.Findings {
-			for _, line := range one.Remedy {
+		for _, finding := range r.Findings {
+			for _, line := range finding.Remedy {
 				at := strings.Index(line, "sluice ")
 				for _, begin := range []string{"kubectl ", "curl "} {
 					if at < 0 || strings.HasPrefix(line, begin) {

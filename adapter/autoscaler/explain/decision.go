@@ -106,8 +106,8 @@ func (d *decider) held(current, asked int32) *Finding {
 		return nil
 	}
 	var does, fields []string
-	for _, one := range d.holds {
-		does, fields = append(does, one.field+" ("+one.does+")"), append(fields, one.field)
+	for _, h := range d.holds {
+		does, fields = append(does, h.field+" ("+h.does+")"), append(fields, h.field)
 	}
 	edit := fmt.Sprintf("kubectl edit hpa -n %s %s  # ", d.a.Namespace, d.a.Name) + strings.Join(fields, ", ")
 	if d.a.ScaledObject != "" { // KEDA writes the autoscaler itself

@@ -17,9 +17,9 @@ func (f *Facts) judgeElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhe
 		namespaces(elsewhere), here)
 	from := elsewhere[0].Namespace
 	var senders []inspect.MetricSender
-	for _, one := range f.Senders {
-		if one.Metric == from {
-			senders = append(senders, one)
+	for _, sender := range f.Senders {
+		if sender.Metric == from {
+			senders = append(senders, sender)
 		}
 	}
 	if len(senders) > 0 {
@@ -67,18 +67,19 @@ func subjectOfSender(senders []inspect.MetricSender, namespace string) (subject,
 		return "--serviceaccount=" + namespace + ":ACCOUNT", "the service account of its sender (sluice list senders -n " +
 			namespace + ")"
 	}
-	for _, one := range senders {
+	for _, sender := range senders {
 		switch {
-		case one.Sort == "address":
-		case one.Account != "":
-			return "--serviceaccount=" + one.Namespace + ":" + one.Account, "service account " +
-				one.Namespace + ":" + one.Account
-		case one.Sort == "pod":
-			return "--serviceaccount=" + one.Namespace + ":default", "service account " + one.Namespace + ":default"
-		case one.Namespace != "":
-			return "--serviceaccount=" + Word(one.Namespace+":"+one.Name), "service account " + one.Namespace + ":" + one.Name
+		case sender.Sort == "address":
+		case sender.Account != "":
+			return "--serviceaccount=" + sender.Namespace + ":" + sender.Account, "service account " +
+				sender.Namespace + ":" + sender.Account
+		case sender.Sort == "pod":
+			return "--serviceaccount=" + sender.Namespace + ":default", "service account " + sender.Namespace + ":default"
+		case sender.Namespace != "":
+			return "--serviceaccount=" + Word(sender.Namespace+":"+sender.Name),
+				"service account " + sender.Namespace + ":" + sender.Name
 		default:
-			return "--user=" + Word(one.Name), "user " + one.Name
+			return "--user=" + Word(sender.Name), "user " + sender.Name
 		}
 	}
 	return "", ""

@@ -17,8 +17,8 @@ import (
 func (f *Facts) findings(metrics []MetricReport) []Finding {
 	out := f.judgeZeroReplicas()
 	for _, group := range []string{CustomGroup, ExternalGroup} {
-		if one := f.judgeAPI(group); one != nil && f.asksOf(group) {
-			out = append(out, *one)
+		if finding := f.judgeAPI(group); finding != nil && f.asksOf(group) {
+			out = append(out, *finding)
 		}
 	}
 	out = append(out, f.judgeUnheard(metrics)...)
@@ -27,10 +27,10 @@ func (f *Facts) findings(metrics []MetricReport) []Finding {
 	out = append(out, f.judgeOwnRights()...)
 	for i := range metrics {
 		m := &f.Autoscaler.Metrics[i]
-		for _, one := range []*Finding{f.judgeTarget(m), f.judgePods(i, metrics), f.judgeRejectedSeries(i, metrics),
+		for _, finding := range []*Finding{f.judgeTarget(m), f.judgePods(i, metrics), f.judgeRejectedSeries(i, metrics),
 			f.judgeMetric(i, &metrics[i])} {
-			if one != nil && !known(out, one) {
-				out = append(out, *one)
+			if finding != nil && !known(out, finding) {
+				out = append(out, *finding)
 			}
 		}
 	}
@@ -49,8 +49,8 @@ func (f *Facts) findings(metrics []MetricReport) []Finding {
 }
 
 // known reports whether a finding about a whole API says the same already.
-func known(all []Finding, one *Finding) bool {
-	return slices.ContainsFunc(all, func(f Finding) bool { return f.Cause == one.Cause && f.Text == one.Text })
+func known(all []Finding, finding *Finding) bool {
+	return slices.ContainsFunc(all, func(f Finding) bool { return f.Cause == finding.Cause && f.Text == finding.Text })
 }
 
 func (f *Facts) asksOf(group string) bool {
@@ -212,10 +212,10 @@ func (f *Facts) judgeScaler(m *inspect.AutoscalerMetric, r *Reading) *Finding {
 		Text: "KEDA's adapter answers this metric, as it should, and has no value: " + r.Fault,
 		Remedy: []string{fmt.Sprintf("kubectl describe scaledobject -n %s %s", f.Autoscaler.Namespace, name),
 			"kubectl logs -n keda deployment/keda-operator"}}
-	if one := f.triggerOf(m); one.Metric != "" {
-		out.Text += ". The trigger asks Sluice for " + one.Metric
+	if trigger := f.triggerOf(m); trigger.Metric != "" {
+		out.Text += ". The trigger asks Sluice for " + trigger.Metric
 		out.Remedy = append([]string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace,
-			Word(metric.BareName(one.Metric)))}, out.Remedy...)
+			Word(metric.BareName(trigger.Metric)))}, out.Remedy...)
 	}
 	return out
 }

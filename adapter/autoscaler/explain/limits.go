@@ -15,8 +15,8 @@ import (
 // toAdmit are the commands that help pods without a value.
 func (f *Facts) toAdmit(m *inspect.AutoscalerMetric, without []podWithout) []string {
 	in := " -n " + f.Autoscaler.Namespace
-	for _, one := range without {
-		if r := f.rejectionOf(one.name, m); one.rejected && r.Reason == byLimit {
+	for _, p := range without {
+		if r := f.rejectionOf(p.name, m); p.rejected && r.Reason == byLimit {
 			return f.toRaise(m)
 		}
 	}
@@ -54,16 +54,16 @@ const (
 func (f *Facts) needed(ofPods bool) (needed map[string]int, sources string) {
 	needed = map[string]int{}
 	for i := range f.Limits {
-		one := &f.Limits[i]
-		if (one.Of.Resource == "pods") != ofPods || one.WantedMetrics == 0 && one.WantedSeries == 0 {
+		l := &f.Limits[i]
+		if (l.Of.Resource == "pods") != ofPods || l.WantedMetrics == 0 && l.WantedSeries == 0 {
 			continue
 		}
-		sources = one.Source
-		if one.WantedMetrics > one.MaxMetrics {
-			needed[limitOfMetrics] = max(needed[limitOfMetrics], one.WantedMetrics)
+		sources = l.Source
+		if l.WantedMetrics > l.MaxMetrics {
+			needed[limitOfMetrics] = max(needed[limitOfMetrics], l.WantedMetrics)
 		}
-		if one.WantedSeries > one.MaxSeries {
-			needed[limitOfSeries] = max(needed[limitOfSeries], roundUp(one.WantedSeries+one.WantedSeries/10))
+		if l.WantedSeries > l.MaxSeries {
+			needed[limitOfSeries] = max(needed[limitOfSeries], roundUp(l.WantedSeries+l.WantedSeries/10))
 		}
 	}
 	return needed, sources
@@ -101,9 +101,9 @@ func (f *Facts) raise(entry string, needed map[string]int) (commands []string) {
 	}
 	for _, r := range f.LimitRanges {
 		var changes []map[string]any
-		for i, one := range r.Entries {
+		for i, limitEntry := range r.Entries {
 			for _, name := range []string{limitOfMetrics, limitOfSeries} {
-				if n := needed[name]; one.Type == entry && n > 0 && one.isBelow(name, n) {
+				if n := needed[name]; limitEntry.Type == entry && n > 0 && limitEntry.isBelow(name, n) {
 					changes = append(changes, map[string]any{"op": "replace", "value": strconv.Itoa(n),
 						"path": fmt.Sprintf("/spec/limits/%d/max/%s", i, strings.ReplaceAll(name, "/", "~1"))})
 				}
@@ -131,11 +131,11 @@ func (f *Facts) raise(entry string, needed map[string]int) (commands []string) {
 const newLimitRange = "pushed-metrics"
 
 func (r *LimitRange) has(entry string) bool {
-	return slices.ContainsFunc(r.Entries, func(one LimitEntry) bool { return one.Type == entry })
+	return slices.ContainsFunc(r.Entries, func(limitEntry LimitEntry) bool { return limitEntry.Type == entry })
 }
 
 func (r *LimitRange) sets(entry, name string) bool {
-	return slices.ContainsFunc(r.Entries, func(one LimitEntry) bool { return one.Type == entry && one.Max[name] != "" })
+	return slices.ContainsFunc(r.Entries, func(e LimitEntry) bool { return e.Type == entry && e.Max[name] != "" })
 }
 
 // isBelow reports whether the entry sets a maximum that is lower than n.
@@ -174,8 +174,8 @@ func (f *Facts) incomplete(i int) (all []podWithout) {
 // hasRoom reports whether a limit is known to have rejected nothing since it changed: it was raised after
 // the rejections that are remembered.
 func (f *Facts) hasRoom(resource, name string) bool {
-	return slices.ContainsFunc(f.Limits, func(one inspect.Limit) bool {
-		return one.Of.Resource == resource && one.Of.Name == name && one.WantedMetrics == 0 && one.WantedSeries == 0
+	return slices.ContainsFunc(f.Limits, func(l inspect.Limit) bool {
+		return l.Of.Resource == resource && l.Of.Name == name && l.WantedMetrics == 0 && l.WantedSeries == 0
 	})
 }
 

@@ -58,15 +58,15 @@ func Metric(f *MetricFacts) NameReport {
 	}
 	var here []string
 	for i := range f.Metrics {
-		one := &f.Metrics[i]
-		isHere := one.Namespace == f.Namespace || one.Namespace == ""
+		m := &f.Metrics[i]
+		isHere := m.Namespace == f.Namespace || m.Namespace == ""
 		switch {
-		case one.Name == f.Name && isHere:
-			r.Metrics = append(r.Metrics, *one)
-		case one.Name == f.Name && !slices.Contains(r.Elsewhere, one.Namespace):
-			r.Elsewhere = append(r.Elsewhere, one.Namespace)
-		case one.Name != f.Name && isHere:
-			here = append(here, one.Name)
+		case m.Name == f.Name && isHere:
+			r.Metrics = append(r.Metrics, *m)
+		case m.Name == f.Name && !slices.Contains(r.Elsewhere, m.Namespace):
+			r.Elsewhere = append(r.Elsewhere, m.Namespace)
+		case m.Name != f.Name && isHere:
+			here = append(here, m.Name)
 		}
 	}
 	r.Missing = f.Rule.missing(here)
@@ -117,9 +117,10 @@ func (r *NameReport) WriteText(w io.Writer, now time.Time) error {
 			p.line("")
 			p.line("Rejected")
 		}
-		one := &r.Rejections[i]
-		p.line("  %d × of %s (%s), %s ago: %s", one.Count, one.Sender, one.Reason, age(p.now.Sub(one.Last)),
-			Sentence(one.Message))
+		rejection := &r.Rejections[i]
+		p.line("  %d × of %s (%s), %s ago: %s", rejection.Count, rejection.Sender, rejection.Reason,
+			age(p.now.Sub(rejection.Last)),
+			Sentence(rejection.Message))
 	}
 	p.unknown(r.Unknown)
 	return p.err
@@ -138,9 +139,9 @@ func after(beginning, text string) string {
 
 // sendersIn are the remembered senders of the name in a namespace.
 func (r *NameReport) sendersIn(namespace string) (all []inspect.MetricSender) {
-	for _, one := range r.Senders {
-		if one.Metric == namespace {
-			all = append(all, one)
+	for _, sender := range r.Senders {
+		if sender.Metric == namespace {
+			all = append(all, sender)
 		}
 	}
 	return all

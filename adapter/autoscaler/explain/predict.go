@@ -83,13 +83,13 @@ func (m *Memory) Changed(a *inspect.Autoscaler, by int32, now time.Time) {
 		rules, same = orDefault(a.ScaleDown, &defaultScaleDown), &m.downs
 	}
 	longest := time.Duration(0)
-	for _, one := range rules.Policies {
-		longest = max(longest, time.Duration(one.PeriodSeconds)*time.Second)
+	for _, policy := range rules.Policies {
+		longest = max(longest, time.Duration(policy.PeriodSeconds)*time.Second)
 	}
 	place := -1
 	for i := range *same {
-		one := &(*same)[i]
-		if one.outdated = one.outdated || one.at.Before(now.Add(-longest)); one.outdated {
+		c := &(*same)[i]
+		if c.outdated = c.outdated || c.at.Before(now.Add(-longest)); c.outdated {
 			place = i
 		}
 	}
@@ -315,9 +315,9 @@ func (p *predictor) downReach(of inspect.ScalingPolicy) int32 {
 func (p *predictor) startOf(of inspect.ScalingPolicy) int32 {
 	start, cutoff := p.current, p.f.Now.Add(-time.Duration(of.PeriodSeconds)*time.Second)
 	for _, all := range [][]change{p.memory.ups, p.memory.downs} {
-		for _, one := range all {
-			if one.at.After(cutoff) {
-				start -= one.by
+		for _, c := range all {
+			if c.at.After(cutoff) {
+				start -= c.by
 			}
 		}
 	}
@@ -331,8 +331,8 @@ func (p *predictor) budgetAt(rules *inspect.ScalingRules) (at time.Time) {
 		all = p.memory.downs
 	}
 	for _, policy := range rules.Policies {
-		for _, one := range all {
-			end := one.at.Add(time.Duration(policy.PeriodSeconds) * time.Second)
+		for _, c := range all {
+			end := c.at.Add(time.Duration(policy.PeriodSeconds) * time.Second)
 			if end.After(p.f.Now) && (at.IsZero() || end.Before(at)) {
 				at = end
 			}

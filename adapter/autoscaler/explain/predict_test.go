@@ -71,8 +71,8 @@ func scalingRules(t *testing.T, text string) *inspect.ScalingRules {
 	fields := strings.Split(text, ",")
 	window := number32(t, fields[0])
 	r := &inspect.ScalingRules{StabilizationWindowSeconds: &window, SelectPolicy: fields[1], Tolerance: "0"}
-	for _, one := range fields[2:] {
-		parts := strings.Split(one, "/")
+	for _, field := range fields[2:] {
+		parts := strings.Split(field, "/")
 		r.Policies = append(r.Policies, inspect.ScalingPolicy{Type: parts[0], Value: number32(t, parts[1]), PeriodSeconds: number32(t, parts[2])})
 	}
 	return r

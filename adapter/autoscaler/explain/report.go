@@ -194,8 +194,8 @@ func (f *Facts) values(i int) []ValueReport {
 	m, reading := &f.Autoscaler.Metrics[i], f.reading(i)
 	var out []ValueReport
 	has, incomplete := map[string]bool{}, map[string]bool{}
-	for _, one := range f.incomplete(i) {
-		incomplete[one.name] = true
+	for _, podWithout := range f.incomplete(i) {
+		incomplete[podWithout.name] = true
 	}
 	for _, v := range reading.Values {
 		has[v.Object] = true

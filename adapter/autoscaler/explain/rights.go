@@ -110,10 +110,10 @@ func (f *Facts) judgePolicies() (out []Finding) {
 	}
 	for i := range f.Autoscaler.Metrics {
 		if m := f.deniedByPolicy(i); m != nil {
-			one := ofPolicy(f.Autoscaler.Metrics[i].Name, m,
+			finding := ofPolicy(f.Autoscaler.Metrics[i].Name, m,
 				"a policy denies you this metric, so what the controller gets is unknown: "+m[0])
-			one.Warning = true
-			out = append(out, one)
+			finding.Warning = true
+			out = append(out, finding)
 		}
 	}
 	return out
@@ -132,11 +132,11 @@ func ofPolicy(of string, m []string, text string) Finding {
 	if m[4] != "" {
 		in = " -n " + m[4]
 	}
-	one := Finding{Cause: RightMissing, Metric: of, Text: text,
+	finding := Finding{Cause: RightMissing, Metric: of, Text: text,
 		Remedy: []string{fmt.Sprintf("kubectl get%s %s -o jsonpath='{.spec.rules[%s]}'  # the rule that decides",
 			in, policy, rule)}}
 	if selector != "" {
-		one.Remedy = append(one.Remedy, fmt.Sprintf("In the autoscaler: a selector within %q", selector))
+		finding.Remedy = append(finding.Remedy, fmt.Sprintf("In the autoscaler: a selector within %q", selector))
 	}
-	return one
+	return finding
 }

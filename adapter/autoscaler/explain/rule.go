@@ -84,11 +84,11 @@ func (r *Rule) report() *RuleReport {
 	}
 	out := &RuleReport{Name: r.title(), Expression: r.Expression, Fault: r.Message, Refused: !r.Holds()}
 	for _, o := range r.Operands {
-		one := OperandReport{RuleOperand: o.RuleOperand, Fault: o.Fault, Absent: o.Absent}
+		operandReport := OperandReport{RuleOperand: o.RuleOperand, Fault: o.Fault, Absent: o.Absent}
 		for _, v := range o.Values {
-			one.Values = append(one.Values, ValueReport{Of: v.Object, Value: v.Text, Time: v.Time})
+			operandReport.Values = append(operandReport.Values, ValueReport{Of: v.Object, Value: v.Text, Time: v.Time})
 		}
-		out.Operands = append(out.Operands, one)
+		out.Operands = append(out.Operands, operandReport)
 	}
 	if r.Value != "" {
 		of := "an external metric"

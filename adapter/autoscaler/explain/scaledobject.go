@@ -139,11 +139,11 @@ func ScaledObject(f *ScaledObjectFacts) ScaledObjectReport {
 func (f *ScaledObjectFacts) explainAutoscaler(r *ScaledObjectReport) {
 	report := Autoscaler(f.Autoscaler)
 	atZero := f.Autoscaler.Scale != nil && f.Autoscaler.Scale.SpecReplicas == 0 && f.MinReplicas == 0
-	for _, one := range report.Findings {
-		if one.Cause == KEDA || one.Cause == OneBroken || atZero && one.Cause == NotAbleToScale {
+	for _, finding := range report.Findings {
+		if finding.Cause == KEDA || finding.Cause == OneBroken || atZero && finding.Cause == NotAbleToScale {
 			continue
 		}
-		r.Findings = append(r.Findings, one)
+		r.Findings = append(r.Findings, finding)
 	}
 	report.Findings = []Finding{}
 	r.Unknown = append(r.Unknown, report.Unknown...)
@@ -241,9 +241,9 @@ func (q *TriggerQuestion) resource() string {
 // here are the metrics of the question's name that the namespace may read, on any kind of object.
 func (f *ScaledObjectFacts) here(q *TriggerQuestion) (all []inspect.Metric) {
 	name := metric.BareName(q.Metric)
-	for _, one := range f.Metrics {
-		if one.Name == name && (one.Namespace == f.Namespace || one.Namespace == "") {
-			all = append(all, one)
+	for _, m := range f.Metrics {
+		if m.Name == name && (m.Namespace == f.Namespace || m.Namespace == "") {
+			all = append(all, m)
 		}
 	}
 	return all
@@ -254,11 +254,11 @@ func (f *ScaledObjectFacts) has(q *TriggerQuestion) string {
 	if f.Metrics == nil || q.Metric == "" {
 		return ""
 	}
-	for _, one := range f.here(q) {
-		if sameResource(one.Resource, q.resource()) {
-			text := fmt.Sprintf("a %s %s, %d series", one.Kind, onResource(one.Resource), one.Series)
-			if !one.LastSample.IsZero() {
-				text += ", newest sample " + age(f.Now.Sub(one.LastSample)) + " ago"
+	for _, m := range f.here(q) {
+		if sameResource(m.Resource, q.resource()) {
+			text := fmt.Sprintf("a %s %s, %d series", m.Kind, onResource(m.Resource), m.Series)
+			if !m.LastSample.IsZero() {
+				text += ", newest sample " + age(f.Now.Sub(m.LastSample)) + " ago"
 			}
 			return text
 		}
@@ -277,9 +277,9 @@ func (f *ScaledObjectFacts) reading(i int) *Reading {
 	}
 	prefix := "s" + strconv.Itoa(i) + "-"
 	for at, m := range f.Autoscaler.Autoscaler.Metrics {
-		if one := f.Autoscaler.reading(at); strings.HasPrefix(m.Name, prefix) && one.Asked &&
-			one.Code != http.StatusForbidden {
-			return one
+		if r := f.Autoscaler.reading(at); strings.HasPrefix(m.Name, prefix) && r.Asked &&
+			r.Code != http.StatusForbidden {
+			return r
 		}
 	}
 	return nil

@@ -24,13 +24,13 @@ const (
 
 // findings looks for the faults of triggers and of KEDA. The first fault of a trigger hides the rest.
 func (f *ScaledObjectFacts) findings(triggers []TriggerReport) (out []Finding) {
-	if one := f.judgeGroup(); one != nil {
-		out = append(out, *one)
+	if finding := f.judgeGroup(); finding != nil {
+		out = append(out, *finding)
 	}
 	for i := range f.Triggers {
 		if t := &f.Triggers[i]; t.ofSluice() {
-			if one := f.judgeTrigger(i, &triggers[i]); one != nil {
-				out = append(out, *one)
+			if finding := f.judgeTrigger(i, &triggers[i]); finding != nil {
+				out = append(out, *finding)
 			}
 			out = append(out, f.judgeSettings(i)...)
 		}
@@ -219,12 +219,12 @@ func (f *ScaledObjectFacts) judgeAbsent(t *TriggerFacts, out *Finding) {
 	}
 	var elsewhere []inspect.Metric
 	var names []string
-	for _, one := range f.Metrics {
+	for _, m := range f.Metrics {
 		switch {
-		case one.Namespace == f.Namespace || one.Namespace == "":
-			names = append(names, one.Name)
-		case one.Name == name:
-			elsewhere = append(elsewhere, one)
+		case m.Namespace == f.Namespace || m.Namespace == "":
+			names = append(names, m.Name)
+		case m.Name == name:
+			elsewhere = append(elsewhere, m)
 		}
 	}
 	if len(elsewhere) > 0 {

@@ -13,8 +13,8 @@ import (
 // condition is a condition of the autoscaler's status; nil: it has none of that type.
 func (f *Facts) condition(of string) *inspect.AutoscalerCondition {
 	for i := range f.Autoscaler.Conditions {
-		if one := &f.Autoscaler.Conditions[i]; one.Type == of {
-			return one
+		if c := &f.Autoscaler.Conditions[i]; c.Type == of {
+			return c
 		}
 	}
 	return nil
@@ -39,7 +39,7 @@ func (f *Facts) active() string {
 func (f *Facts) judgeStatus(metrics []MetricReport, found []Finding) []Finding {
 	c := f.condition("ScalingActive")
 	if c == nil || c.Status != "False" || c.Reason == "ScalingDisabled" ||
-		slices.ContainsFunc(found, func(one Finding) bool { return !one.Warning }) {
+		slices.ContainsFunc(found, func(finding Finding) bool { return !finding.Warning }) {
 		return nil
 	}
 	switch {
@@ -110,9 +110,9 @@ var signs = []struct {
 
 // causeOf is the cause that a message of the controller is about: the first whose sign it has.
 func causeOf(message string) Cause {
-	for _, one := range signs {
-		if strings.Contains(message, one.text) {
-			return one.cause
+	for _, sign := range signs {
+		if strings.Contains(message, sign.text) {
+			return sign.cause
 		}
 	}
 	return NeverPushed

@@ -96,8 +96,8 @@ func (f *Facts) judgeAutoscaler(metrics []MetricReport) []Finding {
 	if absent != "" {
 		out = append(out, Finding{Cause: NotAbleToScale, Text: "Kubernetes cannot scale the target: " + absent, Remedy: look})
 	}
-	if one := oneBroken(a, metrics); one != nil {
-		out = append(out, *one)
+	if finding := oneBroken(a, metrics); finding != nil {
+		out = append(out, *finding)
 	}
 	return out
 }
@@ -185,9 +185,9 @@ func metricType(resource string) string {
 
 func namespaces(all []inspect.Metric) string {
 	var names []string
-	for _, one := range all {
-		if !slices.Contains(names, one.Namespace) {
-			names = append(names, one.Namespace)
+	for _, m := range all {
+		if !slices.Contains(names, m.Namespace) {
+			names = append(names, m.Namespace)
 		}
 	}
 	const most = 3

@@ -17,29 +17,31 @@ func (f *Facts) judgeWake() []Finding {
 	if a.Wake == nil {
 		return nil
 	}
-	one := Finding{Cause: NotWoken, Warning: true, Text: a.Wake.Why}
+	finding := Finding{Cause: NotWoken, Warning: true, Text: a.Wake.Why}
 	hpa := fmt.Sprintf("-n %s hpa %s", a.Namespace, a.Name)
 	why := a.WakeRefusal()
 	switch {
 	case a.Wake.Annotation != "true":
-		one.Text = why
-		one.Remedy = []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa, inspect.WakeAnnotation)}
+		finding.Text = why
+		finding.Remedy = []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa, inspect.WakeAnnotation)}
 	case why != "" && a.MinReplicas != 0 && a.ScaledObject == "":
-		one.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + why
-		one.Remedy = []string{fmt.Sprintf(`kubectl patch %s --type merge -p '{"spec":{"minReplicas":0}}'  # needs the feature gate HPAScaleToZero`, hpa)}
+		finding.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + why
+		finding.Remedy = []string{fmt.Sprintf(
+			`kubectl patch %s --type merge -p '{"spec":{"minReplicas":0}}'  # needs the feature gate HPAScaleToZero`, hpa)}
 	case why != "":
-		one.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + why
-		one.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.WakeAnnotation)}
+		finding.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + why
+		finding.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.WakeAnnotation)}
 	case a.Wake.State == inspect.WakeOff:
-		one.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + a.Wake.Why
-		one.Remedy = []string{"helm upgrade … --set wake.enabled=true"}
+		finding.Text = "the annotation " + inspect.WakeAnnotation + " has no effect: " + a.Wake.Why
+		finding.Remedy = []string{"helm upgrade … --set wake.enabled=true"}
 	case a.Wake.State == inspect.WakeForbidden:
-		one.Remedy = []string{"helm upgrade … --set 'wake.kinds={deployments.apps,statefulsets.apps,…}'  # with the plural and the group of " + a.TargetKind}
+		finding.Remedy = []string{"helm upgrade … --set 'wake.kinds={deployments.apps,statefulsets.apps,…}'  " +
+			"# with the plural and the group of " + a.TargetKind}
 	case a.Wake.State == inspect.WakeFailing:
 	default:
 		return nil
 	}
-	return []Finding{one}
+	return []Finding{finding}
 }
 
 // NotInstant is the cause of an autoscaler whose annotation sluice.dev/instant has no effect. Its controller looks
@@ -52,24 +54,24 @@ func (f *Facts) judgeInstant() []Finding {
 	if a.Instant == nil {
 		return nil
 	}
-	one := Finding{Cause: NotInstant, Warning: true, Text: "the annotation " + inspect.InstantAnnotation +
+	finding := Finding{Cause: NotInstant, Warning: true, Text: "the annotation " + inspect.InstantAnnotation +
 		" has no effect: " + a.Instant.Why}
 	hpa := fmt.Sprintf("-n %s hpa %s", a.Namespace, a.Name)
 	switch why := a.InstantRefusal(); {
 	case a.Instant.Annotation != "true":
-		one.Text, one.Remedy = why, []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa,
+		finding.Text, finding.Remedy = why, []string{fmt.Sprintf("kubectl annotate --overwrite %s %s=true", hpa,
 			inspect.InstantAnnotation)}
 	case why != "":
-		one.Text = "the annotation " + inspect.InstantAnnotation + " has no effect: " + why
-		one.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.InstantAnnotation)}
+		finding.Text = "the annotation " + inspect.InstantAnnotation + " has no effect: " + why
+		finding.Remedy = []string{fmt.Sprintf("kubectl annotate %s %s-", hpa, inspect.InstantAnnotation)}
 	case a.Instant.State == inspect.InstantOff, a.Instant.State == inspect.InstantForbidden:
-		one.Remedy = []string{"helm upgrade … --set instant.enabled=true"}
+		finding.Remedy = []string{"helm upgrade … --set instant.enabled=true"}
 	case a.Instant.State == inspect.InstantFailing:
-		one.Text = "the controller could not be nudged: " + a.Instant.Why
+		finding.Text = "the controller could not be nudged: " + a.Instant.Why
 	default:
 		return nil
 	}
-	return []Finding{one}
+	return []Finding{finding}
 }
 
 // atThePush says what Sluice does for the autoscaler at a push, besides answering: about a target at zero, and about

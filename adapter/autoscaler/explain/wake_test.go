@@ -47,9 +47,9 @@ func TestWake(t *testing.T) {
 			}
 			r := Autoscaler(f)
 			var found Cause
-			for _, one := range r.Findings {
-				if one.Cause == NotWoken {
-					found = one.Cause
+			for _, finding := range r.Findings {
+				if finding.Cause == NotWoken {
+					found = finding.Cause
 				}
 			}
 			if found != c.cause || r.Broken() {

@@ -114,8 +114,8 @@ func (f *Facts) withoutValue(i int) (all []podWithout) {
 		if has[p.Name] {
 			continue
 		}
-		if one := f.absenceOf(&f.Autoscaler.Metrics[i], p); !one.ignored {
-			all = append(all, podWithout{p.Name, one})
+		if absence := f.absenceOf(&f.Autoscaler.Metrics[i], p); !absence.ignored {
+			all = append(all, podWithout{p.Name, absence})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b podWithout) int { return rank(&a.absence) - rank(&b.absence) })
@@ -219,12 +219,12 @@ func (f *Facts) judgePods(i int, metrics []MetricReport) *Finding {
 
 // heldBack reports whether pods that should have a value change, or may change, the decision.
 func (f *Facts) heldBack(i int, all []podWithout, metrics []MetricReport) (effect, bool) {
-	expected := slices.DeleteFunc(slices.Clone(all), func(one podWithout) bool { return one.excused })
+	expected := slices.DeleteFunc(slices.Clone(all), func(p podWithout) bool { return p.excused })
 	if len(expected) == 0 {
 		return effect{}, false
 	}
-	one := f.effectOf(i, expected, metrics)
-	return one, one.differs()
+	e := f.effectOf(i, expected, metrics)
+	return e, e.differs()
 }
 
 // assumed is the value that the controller assumes for pods that have none.
@@ -252,8 +252,8 @@ func meanOf(values []Value) int64 {
 func wordsOf(all []podWithout) string {
 	const most = 3
 	var words []string
-	for _, one := range all[:min(len(all), most)] {
-		words = append(words, one.name+" "+one.why)
+	for _, p := range all[:min(len(all), most)] {
+		words = append(words, p.name+" "+p.why)
 	}
 	text := strings.Join(words, "; ")
 	if len(all) > most {
@@ -294,8 +294,8 @@ func HeldBack(f *Facts) []Held {
 			continue
 		}
 		pods := f.withoutValue(i)
-		for _, one := range pods[:min(len(pods), inspect.MaxWithout)] {
-			all[i].Without = append(all[i].Without, inspect.PodWithout{Name: one.name, Why: one.why, Refused: one.rejected})
+		for _, pod := range pods[:min(len(pods), inspect.MaxWithout)] {
+			all[i].Without = append(all[i].Without, inspect.PodWithout{Name: pod.name, Why: pod.why, Refused: pod.rejected})
 		}
 		if effect, held := f.heldBack(i, pods, metrics); held {
 			all[i].Why = fmt.Sprintf("%d of %s without a value (%s); the controller assumes %s for them, %s",

@@ -74,19 +74,19 @@ type attempt struct {
 // dispatch begins attempts for those that wait. Values are read again: a queue may be long.
 func (w *Waker) dispatch(ctx context.Context, now time.Time) {
 	for w.flight.n < mostInFlight && !now.Before(w.flight.until) {
-		one, is := w.queue.pop()
+		a, is := w.queue.pop()
 		if !is {
 			return
 		}
-		if w.armed[one.key] != one {
+		if w.armed[a.key] != a {
 			continue // deleted, changed, or no longer at zero
 		}
-		if !one.read(w.parts.Source) {
-			one.busy = false
+		if !a.read(w.parts.Source) {
+			a.busy = false
 			continue
 		}
 		w.flight.n++
-		try := attempt{of: one, document: one.document, metric: *one.positive, value: one.value}
+		try := attempt{of: a, document: a.document, metric: *a.positive, value: a.value}
 		go func() {
 			bounded, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
@@ -99,8 +99,8 @@ func (w *Waker) dispatch(ctx context.Context, now time.Time) {
 // settle records the answer to an attempt.
 func (w *Waker) settle(try attempt, now time.Time) {
 	w.flight.n--
-	one := try.of
-	one.busy = false
+	a := try.of
+	a.busy = false
 	w.count.outcome(try.outcome)
 	if try.outcome != Silent && w.flight.pause > 0 {
 		w.flight.pause = 0
@@ -110,12 +110,12 @@ func (w *Waker) settle(try attempt, now time.Time) {
 	case Woken, Awake:
 		w.woke(&try, now)
 	case Conflict:
-		one.wait(now.Add(pauseConflict))
-		w.say(one, inspect.WakeFailing, try.err.Error())
+		a.wait(now.Add(pauseConflict))
+		w.say(a, inspect.WakeFailing, try.err.Error())
 	case Silent:
 		w.rest(&try, now)
 	default:
-		one.wait(now.Add(pauseRefused))
+		a.wait(now.Add(pauseRefused))
 		w.refused(&try)
 	}
 }
@@ -143,8 +143,8 @@ func (w *Waker) woke(try *attempt, now time.Time) {
 }
 
 // cool begins a cooldown, and forgets those that have ended.
-func (w *Waker) cool(one target, until, now time.Time) {
-	w.cooling[one] = until
+func (w *Waker) cool(t target, until, now time.Time) {
+	w.cooling[t] = until
 	if len(w.cooling) <= 2*len(w.armed) {
 		return
 	}
@@ -157,16 +157,16 @@ func (w *Waker) cool(one target, until, now time.Time) {
 
 // refused tells of an answer that would be given again, once for each autoscaler.
 func (w *Waker) refused(try *attempt) {
-	one, a := try.of, try.document
+	armed, a := try.of, try.document
 	state := inspect.WakeFailing
 	if try.outcome == Forbidden {
 		state = inspect.WakeForbidden
 	}
-	w.say(one, state, try.err.Error())
-	if one.record.told == try.outcome {
+	w.say(armed, state, try.err.Error())
+	if armed.record.told == try.outcome {
 		return
 	}
-	one.record.told = try.outcome
+	armed.record.told = try.outcome
 	w.parts.Events.WakeEvent(a, true, "CannotWake", string(try.outcome),
 		fmt.Sprintf("Cannot set the first replica of %s/%s: %v. The autoscaler does so at its next sync.", a.TargetKind,
 			a.TargetName, try.err))

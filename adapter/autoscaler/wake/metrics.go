@@ -25,14 +25,14 @@ func newCounters() *counters {
 		Name: "sluice_wakes_total",
 		Help: "Positive values of autoscalers at zero, by result: woken, awake (it had replicas already), cooldown (not tried), forbidden, gone, refused, conflict, silent (no answer).",
 	}, []string{"result"})}
-	for _, one := range outcomes {
-		c.wakes.WithLabelValues(string(one))
+	for _, outcome := range outcomes {
+		c.wakes.WithLabelValues(string(outcome))
 	}
 	c.wakes.WithLabelValues(cooldownResult)
 	return c
 }
 
-func (c *counters) outcome(one Outcome) { c.wakes.WithLabelValues(string(one)).Inc() }
+func (c *counters) outcome(o Outcome) { c.wakes.WithLabelValues(string(o)).Inc() }
 
 func (c *counters) cooldown() { c.wakes.WithLabelValues(cooldownResult).Inc() }
 
@@ -80,8 +80,8 @@ func newNudgeCounters() *nudgeCounters {
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15},
 		}),
 	}
-	for _, one := range nudgeOutcomes {
-		c.nudges.WithLabelValues(string(one))
+	for _, nudgeOutcome := range nudgeOutcomes {
+		c.nudges.WithLabelValues(string(nudgeOutcome))
 	}
 	for _, answer := range []string{"scaled", "otherwise"} {
 		c.answers.WithLabelValues(answer)

@@ -55,31 +55,31 @@ func (n *Nudger) dispatch(ctx context.Context, now time.Time) {
 	}
 }
 
-func (n *Nudger) try(ctx context.Context, one landing) {
+func (n *Nudger) try(ctx context.Context, l landing) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if one.document.Instant == nil {
-		one.outcome, one.err = n.parts.TakeBack(bounded, one.document)
+	if l.document.Instant == nil {
+		l.outcome, l.err = n.parts.TakeBack(bounded, l.document)
 	} else {
-		one.generation, one.outcome, one.err = n.parts.Nudge(bounded, one.document)
+		l.generation, l.outcome, l.err = n.parts.Nudge(bounded, l.document)
 	}
-	n.landed <- one
+	n.landed <- l
 }
 
 // settle records the answer to an attempt.
-func (n *Nudger) settle(one *landing, now time.Time) {
+func (n *Nudger) settle(l *landing, now time.Time) {
 	n.flights--
-	f := one.of
+	f := l.of
 	f.busy = false
-	if one.outcome != Silent {
+	if l.outcome != Silent {
 		n.pace.pause = 0
 	}
-	if one.document.Instant != nil {
-		n.count.attempted(one.outcome)
+	if l.document.Instant != nil {
+		n.count.attempted(l.outcome)
 	}
-	switch one.outcome {
+	switch l.outcome {
 	case Nudged:
-		n.nudged(one, now)
+		n.nudged(l, now)
 	case Conflict: // another replica was first, or the spec is another: the next document says
 		f.next = now.Add(min(n.cfg.Interval, pauseConflict))
 		f.changed = true
@@ -87,16 +87,16 @@ func (n *Nudger) settle(one *landing, now time.Time) {
 		n.pace.pause = min(max(2*n.pace.pause, pauseSilent), mostSilent)
 		n.pace.until = now.Add(n.pace.pause)
 		f.changed = true
-		n.say(f, inspect.InstantFailing, one.err.Error())
+		n.say(f, inspect.InstantFailing, l.err.Error())
 	default:
 		f.next, f.changed = now.Add(pauseRefused), true
-		n.refused(one)
+		n.refused(l)
 	}
 }
 
 // nudged records a nudge. What was taken back is not heard of again.
-func (n *Nudger) nudged(one *landing, now time.Time) {
-	f, a := one.of, one.document
+func (n *Nudger) nudged(l *landing, now time.Time) {
+	f, a := l.of, l.document
 	f.told = ""
 	if a.Instant == nil {
 		f.next = now.Add(pauseConflict) // until the new document is here
@@ -104,31 +104,31 @@ func (n *Nudger) nudged(one *landing, now time.Time) {
 			"autoscaler", a.Name)
 		return
 	}
-	f.last = &inspect.Nudge{At: now, Because: one.wanted.Because, From: a.ReplicasSet(), Want: one.wanted.Replicas,
-		Generation: one.generation}
+	f.last = &inspect.Nudge{At: now, Because: l.wanted.Because, From: a.ReplicasSet(), Want: l.wanted.Replicas,
+		Generation: l.generation}
 	f.changed = true
 	n.say(f, inspect.InstantWatching, "")
-	if f.document.ObservedGeneration >= one.generation { // the controller was faster than the API server's answer
+	if f.document.ObservedGeneration >= l.generation { // the controller was faster than the API server's answer
 		n.adopt(f, f.document, now)
 	}
 	n.parts.Logger.Debug("nudged an autoscaler's controller", "namespace", a.Namespace, "autoscaler", a.Name,
-		"from", a.ReplicasSet(), "want", one.wanted.Replicas, "because", one.wanted.Because)
+		"from", a.ReplicasSet(), "want", l.wanted.Replicas, "because", l.wanted.Because)
 }
 
 // refused tells of an answer that would be given again, once for each autoscaler and outcome.
-func (n *Nudger) refused(one *landing) {
-	f, a := one.of, one.document
+func (n *Nudger) refused(l *landing) {
+	f, a := l.of, l.document
 	state := inspect.InstantFailing
-	if one.outcome == Forbidden {
+	if l.outcome == Forbidden {
 		state = inspect.InstantForbidden
 	}
-	n.say(f, state, one.err.Error())
-	if f.told == one.outcome {
+	n.say(f, state, l.err.Error())
+	if f.told == l.outcome {
 		return
 	}
-	f.told = one.outcome
-	n.parts.Events.WakeEvent(a, true, "CannotNudge", string(one.outcome),
-		fmt.Sprintf("Cannot nudge the controller: %v. It looks at its next sync.", one.err))
+	f.told = l.outcome
+	n.parts.Events.WakeEvent(a, true, "CannotNudge", string(l.outcome),
+		fmt.Sprintf("Cannot nudge the controller: %v. It looks at its next sync.", l.err))
 	n.parts.Logger.Warn("cannot nudge an autoscaler's controller", "namespace", a.Namespace, "autoscaler",
-		a.Name, "err", one.err)
+		a.Name, "err", l.err)
 }

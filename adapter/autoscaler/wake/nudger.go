@@ -150,8 +150,8 @@ func (n *Nudger) Run(ctx context.Context) error {
 			}
 			return nil
 		case <-n.news:
-		case one := <-n.landed:
-			n.settle(&one, time.Now())
+		case l := <-n.landed:
+			n.settle(&l, time.Now())
 		case <-tick:
 		}
 	}
@@ -226,8 +226,8 @@ func (n *Nudger) watch(f *followed) {
 
 // end ends the watches.
 func (f *followed) end() {
-	for _, one := range f.watches {
-		one.End()
+	for _, watch := range f.watches {
+		watch.End()
 	}
 	f.watches, f.fault = nil, ""
 }
@@ -259,8 +259,8 @@ func (n *Nudger) wants(f *followed, now time.Time) bool {
 		n.ignore(f, why)
 		return false
 	}
-	for _, one := range f.watches {
-		one.Follow()
+	for _, watch := range f.watches {
+		watch.Follow()
 	}
 	p := n.parts.Predict(a, &f.memory)
 	if f.wanted = p; !p.Until.IsZero() && p.Until.Before(f.due) {

@@ -60,8 +60,8 @@ func newPlane(t *testing.T, names ...string) *plane {
 		Ready:  func() (bool, string) { p.mu.Lock(); defer p.mu.Unlock(); return p.ready, "" },
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	for _, one := range names {
-		p.put(one, func(*inspect.Autoscaler) {})
+	for _, n := range names {
+		p.put(n, func(*inspect.Autoscaler) {})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

@@ -103,13 +103,13 @@ func New(cfg Config, parts Parts) *Waker {
 func (w *Waker) Changed(namespace, called string, now *inspect.Autoscaler) {
 	key := name{namespace, called}
 	w.mu.Lock()
-	switch one := w.known[key]; {
+	switch r := w.known[key]; {
 	case now == nil:
 		delete(w.known, key)
-	case one == nil || one.document.UID != now.UID:
+	case r == nil || r.document.UID != now.UID:
 		w.known[key] = &record{document: now}
 	default:
-		one.document = now
+		r.document = now
 	}
 	w.changed[key] = true
 	w.mu.Unlock()
@@ -139,8 +139,8 @@ func (w *Waker) Run(ctx context.Context) error {
 			w.flight.end()
 			return nil
 		case <-w.news:
-		case one := <-w.flight.landed:
-			w.settle(one, time.Now())
+		case a := <-w.flight.landed:
+			w.settle(a, time.Now())
 		case <-tick:
 		}
 	}
@@ -163,19 +163,19 @@ func (w *Waker) followOneLocked(key name) {
 		w.disarm(key)
 		return
 	}
-	if one := w.armed[key]; one == nil || one.record != is || !one.asksAs(is.document) {
+	if a := w.armed[key]; a == nil || a.record != is || !a.asksAs(is.document) {
 		w.disarm(key)
 		is.state, is.why = inspect.WakeArmed, ""
 		w.armed[key] = arm(key, is)
 	} else {
-		one.document = is.document
+		a.document = is.document
 	}
 }
 
 // disarm forgets an autoscaler, if it is armed.
 func (w *Waker) disarm(key name) {
-	if one := w.armed[key]; one != nil {
-		one.forget()
+	if a := w.armed[key]; a != nil {
+		a.forget()
 		delete(w.armed, key)
 	}
 }
@@ -185,32 +185,32 @@ func (w *Waker) look(now time.Time) {
 	if len(w.armed) > 0 {
 		w.parts.Source.Look()
 	}
-	for _, one := range w.armed {
-		if one.busy || now.Before(one.next) || one.looked && !one.changed && now.Before(one.due) {
+	for _, a := range w.armed {
+		if a.busy || now.Before(a.next) || a.looked && !a.changed && now.Before(a.due) {
 			continue
 		}
-		one.looked, one.due = true, now.Add(readEvery)
-		if !one.read(w.parts.Source) {
-			w.say(one, inspect.WakeArmed, one.fault())
+		a.looked, a.due = true, now.Add(readEvery)
+		if !a.read(w.parts.Source) {
+			w.say(a, inspect.WakeArmed, a.fault())
 			continue
 		}
-		if until := w.cooling[one.target()]; now.Before(until) {
+		if until := w.cooling[a.target()]; now.Before(until) {
 			w.count.cooldown()
-			w.say(one, inspect.WakeCooldown, "a positive value has woken the target before, until "+
+			w.say(a, inspect.WakeCooldown, "a positive value has woken the target before, until "+
 				until.UTC().Format(time.TimeOnly)+" the autoscaler alone scales it")
-			one.wait(until)
+			a.wait(until)
 			continue
 		}
-		one.busy = true
-		w.queue.push(one)
+		a.busy = true
+		w.queue.push(a)
 	}
 }
 
 // say keeps the state of an armed autoscaler for Describe.
-func (w *Waker) say(one *armed, state inspect.WakeState, why string) {
+func (w *Waker) say(a *armed, state inspect.WakeState, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one.record.state, one.record.why = state, why
+	a.record.state, a.record.why = state, why
 }
 
 // Describe returns what the Waker makes of an autoscaler's annotation; nil: it has none.
@@ -263,13 +263,13 @@ type armedMetric struct {
 }
 
 func arm(key name, is *record) *armed {
-	one := &armed{key: key, record: is, document: is.document}
+	a := &armed{key: key, record: is, document: is.document}
 	for _, m := range is.document.Metrics {
 		if m.Wakes() {
-			one.metrics = append(one.metrics, armedMetric{of: m})
+			a.metrics = append(a.metrics, armedMetric{of: m})
 		}
 	}
-	return one
+	return a
 }
 
 // asksAs reports whether a new document of the autoscaler asks for the same metrics.

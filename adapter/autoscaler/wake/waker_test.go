@@ -54,8 +54,8 @@ func newTown(t *testing.T, documents ...*inspect.Autoscaler) *town {
 		Quantity: func(n metric.Number) string { return string(n.Append(nil)) },
 		Logger:   slog.New(slog.NewTextHandler(lockedWriter{s}, nil)),
 	})
-	for _, one := range documents {
-		s.Changed(one.Namespace, one.Name, one)
+	for _, document := range documents {
+		s.Changed(document.Namespace, document.Name, document)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -407,8 +407,8 @@ func TestAFloodIsBoundedAndNamespacesTakeTurns(t *testing.T) {
 		s.set(func() { s.slow = 100 * time.Millisecond })
 		const many = 1000
 		for i := range many {
-			one := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
-			s.Changed("shop", one.Name, one)
+			autoscaler := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
+			s.Changed("shop", autoscaler.Name, autoscaler)
 		}
 		synctest.Wait()
 		s.push("jobs", 1)
@@ -431,8 +431,8 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 		s := newTown(t)
 		s.set(func() { s.slow = time.Hour })
 		for i := range 100 {
-			one := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
-			s.Changed("shop", one.Name, one)
+			autoscaler := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
+			s.Changed("shop", autoscaler.Name, autoscaler)
 		}
 		s.push("jobs", 1)
 		time.Sleep(patience + 2*pauseSilent) // attempts that fail at once begin one pause
@@ -522,8 +522,8 @@ func TestAQueuedAutoscalerIsLookedAtAgain(t *testing.T) {
 			s := newTown(t)
 			s.set(func() { s.slow = time.Second })
 			for i := range mostInFlight {
-				one := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
-				s.Changed("shop", one.Name, one)
+				autoscaler := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
+				s.Changed("shop", autoscaler.Name, autoscaler)
 			}
 			s.push("jobs", 1)
 			s.Changed("shop", "late", atZero("late"))

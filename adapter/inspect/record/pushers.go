@@ -60,9 +60,9 @@ func (p *Pushers) Pushed(from *metric.Sender, namespace string, name []byte) {
 	}
 	hash := maphash.Bytes(p.seed, name)*31 + maphash.String(p.seed, namespace)
 	slot := &p.known[hash%uint64(len(p.known))]
-	one := slot.Load()
-	if one != nil && one.hash == hash && !one.gone.Load() {
-		if one.last.Load() == from.Key || one.full.Load() && one.seen.Add(1)%linesPerSender != 0 {
+	pushed := slot.Load()
+	if pushed != nil && pushed.hash == hash && !pushed.gone.Load() {
+		if pushed.last.Load() == from.Key || pushed.full.Load() && pushed.seen.Add(1)%linesPerSender != 0 {
 			return
 		}
 	}
@@ -105,8 +105,8 @@ func senderOf(from *metric.Sender, namespace string) inspect.MetricSender {
 // forgetLocked forgets one of the metrics: Go iterates over maps in a random order. What is pushed by
 // new lines is remembered again.
 func (p *Pushers) forgetLocked() {
-	for key, one := range p.all {
-		one.gone.Store(true)
+	for key, pushed := range p.all {
+		pushed.gone.Store(true)
 		delete(p.all, key)
 		return
 	}
@@ -116,13 +116,14 @@ func (p *Pushers) forgetLocked() {
 func (p *Pushers) EndNamespace(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key, one := range p.all {
+	for key, pushed := range p.all {
 		if key.namespace != namespace {
-			one.senders = slices.DeleteFunc(one.senders, func(s inspect.MetricSender) bool { return s.Namespace == namespace })
-			one.full.Store(len(one.senders) == inspect.MetricSenders)
+			pushed.senders = slices.DeleteFunc(pushed.senders,
+				func(s inspect.MetricSender) bool { return s.Namespace == namespace })
+			pushed.full.Store(len(pushed.senders) == inspect.MetricSenders)
 			continue
 		}
-		one.gone.Store(true)
+		pushed.gone.Store(true)
 		delete(p.all, key)
 	}
 }
@@ -135,8 +136,8 @@ func (p *Pushers) Each(each func(namespace, name string, senders []inspect.Metri
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for key, one := range p.all {
-		each(key.namespace, key.name, one.senders)
+	for key, pushed := range p.all {
+		each(key.namespace, key.name, pushed.senders)
 	}
 }
 
@@ -148,14 +149,14 @@ func (p *Pushers) Of(namespace, name string) (all []inspect.MetricSender) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if namespace != "" {
-		if one := p.all[metricName{namespace, name}]; one != nil {
-			all = append(all, one.senders...)
+		if pushed := p.all[metricName{namespace, name}]; pushed != nil {
+			all = append(all, pushed.senders...)
 		}
 		return all
 	}
-	for key, one := range p.all {
+	for key, pushed := range p.all {
 		if key.name == name {
-			all = append(all, one.senders...)
+			all = append(all, pushed.senders...)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b inspect.MetricSender) int { return cmp.Compare(a.Metric, b.Metric) })

@@ -13,8 +13,8 @@ import (
 // names are the senders of a metric, the newest first.
 func (p *Pushers) names(namespace, name string) string {
 	var all []string
-	for _, one := range p.Of(namespace, name) {
-		all = append(all, one.Name)
+	for _, metricSender := range p.Of(namespace, name) {
+		all = append(all, metricSender.Name)
 	}
 	return strings.Join(all, " ")
 }

@@ -90,9 +90,9 @@ func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 		t.Fatalf("%d remembered, want %d", len(all), maxRejections)
 	}
 	often := false
-	for _, one := range all {
-		often = often || one.Sender == "often" && one.Count == 3*maxRejections
-		if n := len(one.Metric) + len(one.Message) + len(one.Example); n > 1000 {
+	for _, rejection := range all {
+		often = often || rejection.Sender == "often" && rejection.Count == 3*maxRejections
+		if n := len(rejection.Metric) + len(rejection.Message) + len(rejection.Example); n > 1000 {
 			t.Fatalf("an entry of %d bytes", n)
 		}
 	}
@@ -138,8 +138,8 @@ func TestSendersAreNamedByWhatDecides(t *testing.T) {
 		time.Sleep(time.Minute)
 		s.Heard(podSender(9, "web-1")) // it has another address now
 		got := map[string]Sender{}
-		for _, one := range s.All() {
-			got[one.Sort+" "+one.Namespace+"/"+one.Name] = one
+		for _, sender := range s.All() {
+			got[sender.Sort+" "+sender.Namespace+"/"+sender.Name] = sender
 		}
 		for _, want := range []string{"pod shop/web-1", "address /192.0.2.7", "account ops/robot", "account /jane"} {
 			if _, ok := got[want]; !ok || len(got) != 4 {
@@ -228,10 +228,10 @@ func BenchmarkHeardLine(b *testing.B) {
 
 func BenchmarkAdd(b *testing.B) {
 	r := NewRejections(NewSenders())
-	one := Sample{"udp", podSender(7, "web-1"), metric.BadName, []byte("http_requests"), []byte("http_requests:x|c"), because("x")}
+	sample := Sample{"udp", podSender(7, "web-1"), metric.BadName, []byte("http_requests"), []byte("http_requests:x|c"), because("x")}
 	b.ReportAllocs()
 	for b.Loop() {
-		r.Add(&one, 1)
+		r.Add(&sample, 1)
 	}
 }
 

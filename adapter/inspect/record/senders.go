@@ -78,8 +78,8 @@ func (s *Senders) HeardLine(from *metric.Sender) {
 	if s == nil || from == nil {
 		return
 	}
-	if one := s.find(from); one.lines.Add(1)%linesPerClock == 1 {
-		one.heard.Store(time.Now().UnixNano())
+	if sender := s.find(from); sender.lines.Add(1)%linesPerClock == 1 {
+		sender.heard.Store(time.Now().UnixNano())
 	}
 }
 
@@ -106,9 +106,9 @@ func (s *Senders) reject(from *metric.Sender, n uint64) {
 	if s == nil || from == nil {
 		return
 	}
-	one := s.find(from)
-	one.rejected.Add(n)
-	one.heard.Store(time.Now().UnixNano())
+	sender := s.find(from)
+	sender.rejected.Add(n)
+	sender.heard.Store(time.Now().UnixNano())
 }
 
 // find returns the entry of a sender.
@@ -167,9 +167,9 @@ func (s *Senders) forgetLocked() {
 func (s *Senders) EndNamespace(namespace string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for n, one := range s.all {
+	for n, sender := range s.all {
 		if n.namespace == namespace {
-			one.gone.Store(true)
+			sender.gone.Store(true)
 			delete(s.all, n)
 		}
 	}
@@ -190,10 +190,10 @@ func (s *Senders) All() []Sender {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Sender, 0, len(s.all))
-	for _, one := range s.all {
-		all = append(all, Sender{inspect.Sender{Namespace: one.namespace, Name: one.name.name, Sort: one.sort,
-			Rejected: one.rejected.Load(), LastHeard: time.Unix(0,
-				one.heard.Load()).UTC()}, one.external.Load(), one.forwards.Load()})
+	for _, sender := range s.all {
+		all = append(all, Sender{inspect.Sender{Namespace: sender.namespace, Name: sender.name.name, Sort: sender.sort,
+			Rejected: sender.rejected.Load(), LastHeard: time.Unix(0,
+				sender.heard.Load()).UTC()}, sender.external.Load(), sender.forwards.Load()})
 	}
 	return all
 }

@@ -54,8 +54,8 @@ func TestMetricNameIsOfKEDAsAlphabet(t *testing.T) {
 	for metric, want := range map[string]string{
 		"jobs_waiting:last": "jobs-waiting-last", "HTTP/requests:rate:10s": "http-requests-rate-10s", "größe": "gr----e", "a.b": "a.b",
 	} {
-		one := Trigger{Question: Question{Metric: metric}}
-		if got := one.MetricName(); got != want {
+		trigger := Trigger{Question: Question{Metric: metric}}
+		if got := trigger.MetricName(); got != want {
 			t.Errorf("%s: %q, want %q", metric, got, want)
 		}
 	}

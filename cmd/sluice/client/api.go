@@ -137,8 +137,8 @@ func namespaceOfContext(raw clientcmdapi.Config, context string) string {
 	if context == "" {
 		context = raw.CurrentContext
 	}
-	if one := raw.Contexts[context]; one != nil {
-		return one.Namespace
+	if c := raw.Contexts[context]; c != nil {
+		return c.Namespace
 	}
 	return ""
 }
@@ -268,8 +268,8 @@ func (a *metricsAPI) noteWarnings(path string, header http.Header) {
 		return
 	}
 	all, _ := utilnet.ParseWarningHeaders(header["Warning"]) // a header that is none is no fault of the answer
-	for _, one := range all {
-		if text := metric.Visible(one.Text); !slices.ContainsFunc(a.warnings,
+	for _, warningHeader := range all {
+		if text := metric.Visible(warningHeader.Text); !slices.ContainsFunc(a.warnings,
 			func(known string) bool { return sameWarning(known, text) }) {
 			a.warnings = append(a.warnings, text)
 		}

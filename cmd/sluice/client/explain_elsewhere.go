@@ -31,8 +31,8 @@ func (g *gatherer) autoscalersNamed(name string) (namespaces []string, err error
 		return nil, err
 	}
 	for i := range list.Items {
-		if one := &list.Items[i]; one.Name == name {
-			namespaces = append(namespaces, one.Namespace)
+		if p := &list.Items[i]; p.Name == name {
+			namespaces = append(namespaces, p.Namespace)
 		}
 	}
 	slices.Sort(namespaces)
@@ -148,12 +148,12 @@ func (g *gatherer) neighbours(path, own string) {
 	target := g.facts.Autoscaler
 	selectors := selectors{g: g}
 	for i := range list.Items {
-		one := &list.Items[i]
-		if one.Name == own {
+		h := &list.Items[i]
+		if h.Name == own {
 			continue
 		}
-		ref := one.Spec.ScaleTargetRef
-		n := explain.Neighbour{Name: one.Name, TargetKind: ref.Kind, TargetName: ref.Name}
+		ref := h.Spec.ScaleTargetRef
+		n := explain.Neighbour{Name: h.Name, TargetKind: ref.Kind, TargetName: ref.Name}
 		if ref.Kind != target.TargetKind || ref.Name != target.TargetName {
 			n.SharedPods = g.sharedPods(selectors.of(ref))
 		}
@@ -259,10 +259,10 @@ func (g *gatherer) triggers() {
 		g.unknown("the triggers of scaledobject/"+name, err)
 		return
 	}
-	for _, one := range object.Spec.Triggers {
+	for _, trigger := range object.Spec.Triggers {
 		var t explain.Trigger
-		if one.Type == "external" || one.Type == "external-push" {
-			t = explain.Trigger{Metric: one.Metadata["metric"]}
+		if trigger.Type == "external" || trigger.Type == "external-push" {
+			t = explain.Trigger{Metric: trigger.Metadata["metric"]}
 		}
 		g.facts.Triggers = append(g.facts.Triggers, t)
 	}

@@ -158,9 +158,9 @@ func (g *gatherer) resourceOf(version schema.GroupVersion, kind string) (string,
 			return "", err
 		}
 		byKind = map[string]string{}
-		for _, one := range list.APIResources {
-			if !strings.Contains(one.Name, "/") {
-				byKind[one.Kind] = one.Name
+		for _, apiResource := range list.APIResources {
+			if !strings.Contains(apiResource.Name, "/") {
+				byKind[apiResource.Kind] = apiResource.Name
 			}
 		}
 		g.resources[version] = byKind

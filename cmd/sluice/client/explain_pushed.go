@@ -76,8 +76,8 @@ func (g *gatherer) named(name string, here []inspect.Metric) []inspect.Metric {
 	}
 	for _, list := range [][]inspect.Metric{here, first.Items} {
 		for i := range list {
-			if one := &list[i]; one.Name != name && (one.Namespace == "" || one.Namespace == g.namespace) {
-				all = append(all, *one)
+			if m := &list[i]; m.Name != name && (m.Namespace == "" || m.Namespace == g.namespace) {
+				all = append(all, *m)
 			}
 		}
 	}
@@ -137,9 +137,9 @@ func (g *gatherer) inNoNamespace(name string, f *explain.MetricFacts) {
 		detail, err := fetch[inspect.MetricDetail](g.ctx, g.api, inspectPath("metrics", "")+"/"+escaped(name))
 		if err == nil {
 			f.Windows = detail.Windows
-			for _, one := range detail.Series {
-				if one.Object.Namespace == "" {
-					f.Series = append(f.Series, one)
+			for _, sery := range detail.Series {
+				if sery.Object.Namespace == "" {
+					f.Series = append(f.Series, sery)
 				}
 			}
 		}
@@ -149,9 +149,9 @@ func (g *gatherer) inNoNamespace(name string, f *explain.MetricFacts) {
 	if err != nil {
 		return
 	}
-	for _, one := range first.Items {
-		if one.Namespace == "" {
-			f.Rejections = append(f.Rejections, one)
+	for _, rejection := range first.Items {
+		if rejection.Namespace == "" {
+			f.Rejections = append(f.Rejections, rejection)
 		}
 	}
 }

@@ -71,9 +71,9 @@ func (g *gatherer) registrations() {
 	groups := map[string][]string{explain.CustomGroup: {"v1beta2", "v1beta1"}, explain.ExternalGroup: {"v1beta1"}}
 	for group, versions := range groups {
 		for _, version := range versions {
-			one, err := fetch[apiService](g.ctx, g.api, registrations+version+"."+group)
+			a, err := fetch[apiService](g.ctx, g.api, registrations+version+"."+group)
 			if err == nil {
-				fact := one.fact(own, g.now)
+				fact := a.fact(own, g.now)
 				fact.Name = version + "." + group
 				g.facts.APIs[group] = fact
 				break

@@ -27,9 +27,9 @@ func (g *gatherer) rules() []inspect.Rule {
 	if err != nil {
 		return all
 	}
-	for _, one := range first.Items {
-		if one.Namespace == "" {
-			all = append(all, one)
+	for _, r := range first.Items {
+		if r.Namespace == "" {
+			all = append(all, r)
 		}
 	}
 	return all
@@ -39,12 +39,12 @@ func (g *gatherer) rules() []inspect.Rule {
 // namespace before one of the cluster. Nil: there is none.
 func ruleOf(name string, all []inspect.Rule) *explain.Rule {
 	var found *explain.Rule
-	for _, one := range all {
-		operands, is := behind(name, &one)
-		if is && (found == nil || one.Holds() && !found.Holds()) {
-			found = &explain.Rule{Rule: one}
+	for _, r := range all {
+		operands, is := behind(name, &r)
+		if is && (found == nil || r.Holds() && !found.Holds()) {
+			found = &explain.Rule{Rule: r}
 			for _, o := range operands {
-				if one.Holds() {
+				if r.Holds() {
 					found.Operands = append(found.Operands, explain.Operand{RuleOperand: o})
 				}
 			}
@@ -54,12 +54,12 @@ func ruleOf(name string, all []inspect.Rule) *explain.Rule {
 }
 
 // behind reports whether a rule computes or renames a name, and from which metrics.
-func behind(name string, one *inspect.Rule) ([]inspect.RuleOperand, bool) {
-	if one.Expression != "" || len(one.From) != 1 {
-		return one.Operands, one.Metric == name
+func behind(name string, r *inspect.Rule) ([]inspect.RuleOperand, bool) {
+	if r.Expression != "" || len(r.From) != 1 {
+		return r.Operands, r.Metric == name
 	}
-	renames := rule.NewSet([]rule.Document{{Name: one.Name,
-		Spec: rule.Spec{Rename: &rule.Rename{From: one.From[0], To: one.Metric}}}},
+	renames := rule.NewSet([]rule.Document{{Name: r.Name,
+		Spec: rule.Spec{Rename: &rule.Rename{From: r.From[0], To: r.Metric}}}},
 		labelselector.MatchLabels, nil)
 	pushed := renames.PushedName("", name)
 	return []inspect.RuleOperand{{Metric: pushed}}, pushed != ""
@@ -162,16 +162,16 @@ func (g *gatherer) operandsAnywhere(r *explain.Rule, all []inspect.Rule) {
 			continue
 		}
 		name := url.PathEscape(inPath(o.Metric))
-		for _, one := range detail.Metrics[:min(len(detail.Metrics), mostResources)] {
-			switch one.Resource {
+		for _, m := range detail.Metrics[:min(len(detail.Metrics), mostResources)] {
+			switch m.Resource {
 			case "":
 				g.operand(o, question{path: ExternalAPI + g.inNamespace() + name + query("labelSelector", o.Selector)}, "external ")
 			case "namespaces":
 				g.operand(o, question{path: CustomAPI + g.inNamespace() + "metrics/" + name + query("metricLabelSelector",
 					o.Selector)}, "namespaces/")
 			default:
-				g.operand(o, question{path: CustomAPI + g.inNamespace() + one.Resource + "/*/" + name + query("metricLabelSelector",
-					o.Selector)}, one.Resource+"/")
+				g.operand(o, question{path: CustomAPI + g.inNamespace() + m.Resource + "/*/" + name + query("metricLabelSelector",
+					o.Selector)}, m.Resource+"/")
 			}
 		}
 	}

@@ -245,9 +245,9 @@ func (g *gatherer) metricsOf(f *explain.ScaledObjectFacts) {
 	}
 	f.Metrics = []inspect.Metric{}
 	for _, name := range names {
-		for _, one := range g.named(name, nil) {
-			if one.Name == name {
-				f.Metrics = append(f.Metrics, one)
+		for _, m := range g.named(name, nil) {
+			if m.Name == name {
+				f.Metrics = append(f.Metrics, m)
 			}
 		}
 	}

@@ -141,9 +141,9 @@ func (q *asked) suggestMetric(err error) string {
 	g := gatherer{ctx: context.Background(), api: q.api, namespace: cmp.Or(q.namespace, "default")}
 	here, _ := pages[inspect.Metric](&g, "metrics", g.namespace)
 	var names []string
-	for _, one := range g.named(name, here) {
-		if one.Name != name {
-			names = append(names, one.Name)
+	for _, m := range g.named(name, here) {
+		if m.Name != name {
+			names = append(names, m.Name)
 		}
 	}
 	return suggest.DidYouMean(name, names)
@@ -222,8 +222,8 @@ func (q *asked) stat(ctx context.Context) string {
 		resource = cmp.Or(kindOf(resource).canonical, resource)
 	}
 	g := gatherer{ctx: ctx, api: q.api, namespace: cmp.Or(q.namespace, "default")}
-	for _, one := range g.named(e.Name, nil) {
-		if kind, known := metric.ParseKind(one.Kind); known && one.Name == e.Name && one.Resource == resource {
+	for _, m := range g.named(e.Name, nil) {
+		if kind, known := metric.ParseKind(m.Kind); known && m.Name == e.Name && m.Resource == resource {
 			return kind.DefaultStat().String()
 		}
 	}

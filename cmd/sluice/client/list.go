@@ -183,8 +183,8 @@ func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range api.warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", one)
+	for _, warning := range api.warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning)
 	}
 	return faultOf(of, all.documents)
 }
@@ -202,10 +202,10 @@ var listNotes = map[string]string{
 // faultOf is an error if something listed is wrong. It names the first.
 func faultOf(of inspect.Resource, all []inspect.Document) error {
 	wrong, first := 0, inspect.Document(nil)
-	for _, one := range all {
-		if one.Fault() != "" {
+	for _, document := range all {
+		if document.Fault() != "" {
 			if wrong++; wrong == 1 {
-				first = one
+				first = document
 			}
 		}
 	}
@@ -218,8 +218,8 @@ func faultOf(of inspect.Resource, all []inspect.Document) error {
 }
 
 // more is the command that says more about a fault; empty: there is none.
-func more(one inspect.Document) string {
-	a, is := one.(*inspect.Autoscaler)
+func more(document inspect.Document) string {
+	a, is := document.(*inspect.Autoscaler)
 	if !is {
 		return ""
 	}

@@ -41,11 +41,11 @@ func (o *listOptions) read(ctx context.Context, api *metricsAPI, of inspect.Reso
 			return all, fmt.Errorf("response of %s: %w", api.base, err)
 		}
 		for _, raw := range page.Items {
-			one, err := decodeDocument(of.Name, raw)
+			document, err := decodeDocument(of.Name, raw)
 			if err != nil {
 				return all, fmt.Errorf("response of %s: %w", api.base, err)
 			}
-			all.documents, all.raw = append(all.documents, one), append(all.raw, raw)
+			all.documents, all.raw = append(all.documents, document), append(all.raw, raw)
 		}
 		if token = page.Metadata.Continue; token == "" {
 			return all, nil
@@ -67,28 +67,28 @@ func listPath(namespace, resource, token string) string {
 }
 
 func decodeDocument(resource string, raw []byte) (inspect.Document, error) {
-	var one inspect.Document
+	var document inspect.Document
 	switch resource {
 	case "metrics":
-		one = new(inspect.Metric)
+		document = new(inspect.Metric)
 	case "objects":
-		one = new(inspect.Object)
+		document = new(inspect.Object)
 	case "senders":
-		one = new(inspect.Sender)
+		document = new(inspect.Sender)
 	case "rejections":
-		one = new(inspect.Rejection)
+		document = new(inspect.Rejection)
 	case "groups":
-		one = new(inspect.PushedGroup)
+		document = new(inspect.PushedGroup)
 	case "limituses":
-		one = new(inspect.Limit)
+		document = new(inspect.Limit)
 	case "rules":
-		one = new(inspect.Rule)
+		document = new(inspect.Rule)
 	case "policies":
-		one = new(inspect.Policy)
+		document = new(inspect.Policy)
 	default:
-		one = new(inspect.Autoscaler)
+		document = new(inspect.Autoscaler)
 	}
-	return one, json.Unmarshal(raw, one)
+	return document, json.Unmarshal(raw, document)
 }
 
 // explain adds what helps to a refusal of the API server.

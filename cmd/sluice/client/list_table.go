@@ -33,15 +33,15 @@ func (o *listOptions) columnNames(of inspect.Resource) (names []string) {
 }
 
 // cells are the values of a document's columns.
-func (o *listOptions) cells(of inspect.Resource, one inspect.Document, now time.Time) (cells []string) {
+func (o *listOptions) cells(of inspect.Resource, document inspect.Document, now time.Time) (cells []string) {
 	if o.namespace == "" {
-		namespace := one.Meta().Namespace
+		namespace := document.Meta().Namespace
 		if namespace == "" {
 			namespace = "-"
 		}
 		cells = append(cells, namespace)
 	}
-	for i, cell := range one.Cells(now) {
+	for i, cell := range document.Cells(now) {
 		if cell = metric.Visible(cell); i < of.Identity && o.output != "wide" {
 			cell = narrow(cell)
 		}
@@ -74,8 +74,8 @@ func (o *listOptions) print(out io.Writer, of inspect.Resource, all []inspect.Do
 	newestFirst(all)
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	fmt.Fprintln(table, strings.Join(o.columnNames(of), "\t"))
-	for _, one := range all {
-		fmt.Fprintln(table, strings.Join(o.cells(of, one, now), "\t"))
+	for _, document := range all {
+		fmt.Fprintln(table, strings.Join(o.cells(of, document, now), "\t"))
 	}
 	return table.Flush()
 }
@@ -175,12 +175,12 @@ func (o *listOptions) changes(out io.Writer, of inspect.Resource) listShower {
 			changed = append(changed, append([]string{"TIME"}, o.columnNames(of)...))
 		}
 		after := map[string]string{}
-		for _, one := range all.documents {
-			meta, fixed := one.Meta(), one.Cells(time.Time{}) // at the beginning of time all ages are 0
+		for _, document := range all.documents {
+			meta, fixed := document.Meta(), document.Cells(time.Time{}) // at the beginning of time all ages are 0
 			key := strings.TrimPrefix(meta.Namespace+"/", "/") + strings.Join(fixed[:of.Identity], " ")
-			shown := o.cells(of, one, time.Time{})
+			shown := o.cells(of, document, time.Time{})
 			if after[key] = strings.Join(shown, "\t"); before[key] != after[key] {
-				changed = append(changed, append([]string{stamp}, o.cells(of, one, now)...))
+				changed = append(changed, append([]string{stamp}, o.cells(of, document, now)...))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(before)) {
@@ -238,7 +238,7 @@ func yamlOf(document []byte) ([]byte, error) {
 // inBlocks removes the flow style and the quotes of JSON. The encoder quotes what needs quotes.
 func inBlocks(n *yaml.Node) {
 	n.Style = 0
-	for _, one := range n.Content {
-		inBlocks(one)
+	for _, node := range n.Content {
+		inBlocks(node)
 	}
 }

@@ -38,8 +38,8 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		method = http.MethodPut
 	}
 	answer, err := o.shown.send(ctx, method, target, args[1])
-	for _, one := range answer.warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", one)
+	for _, warning := range answer.warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning)
 	}
 	if err != nil {
 		return err
@@ -164,8 +164,8 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	}
 	defer resp.Body.Close()
 	warned, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"]) // a header that is none is no fault of the answer
-	for _, one := range warned {
-		answer.warnings = append(answer.warnings, metric.Visible(one.Text))
+	for _, warningHeader := range warned {
+		answer.warnings = append(answer.warnings, metric.Visible(warningHeader.Text))
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {

@@ -108,11 +108,11 @@ func newRuleTest() *cobra.Command {
 // pasted are the values of --value.
 func (o *ruleTest) pasted() (map[string]float64, []error) {
 	values, faults := map[string]float64{}, []error(nil)
-	for _, one := range o.values {
-		name, text, _ := strings.Cut(one, "=")
+	for _, value := range o.values {
+		name, text, _ := strings.Cut(value, "=")
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || name == "" || math.IsNaN(v) || math.IsInf(v, 0) {
-			faults = append(faults, fmt.Errorf("--value is %q; must be METRIC=NUMBER, as in busy_workers=3", one))
+			faults = append(faults, fmt.Errorf("--value is %q; must be METRIC=NUMBER, as in busy_workers=3", value))
 			continue
 		}
 		if first, twice := values[name]; twice {
@@ -200,7 +200,7 @@ func (o *ruleTest) show(out *tabwriter.Writer, v *rule.Verdict, values map[strin
 		return true
 	}
 	points, err := v.Rule.Compute(o.of == "" || o.of == "external",
-		func(one *rule.Operand) ([]metric.Point, error) { return read(v.Document, one) })
+		func(operand *rule.Operand) ([]metric.Point, error) { return read(v.Document, operand) })
 	if err != nil {
 		row(name, "-", "none: "+err.Error())
 		return false
@@ -239,9 +239,9 @@ func showRename(r *rule.Rule, name string, values map[string]float64, row func(n
 // pastedOperand reads an operand from values. A rename of the set may give a metric the operand's name.
 func pastedOperand(set *rule.Set, values map[string]float64) func(*rule.Document,
 	*rule.Operand) ([]metric.Point, error) {
-	return func(d *rule.Document, one *rule.Operand) ([]metric.Point, error) {
-		e := metric.ParseExpression(one.Metric)
-		keys := []string{one.Name, one.Metric, e.Name}
+	return func(d *rule.Document, operand *rule.Operand) ([]metric.Point, error) {
+		e := metric.ParseExpression(operand.Metric)
+		keys := []string{operand.Name, operand.Metric, e.Name}
 		if pushed := set.PushedName(d.Namespace, e.Name); pushed != "" {
 			renamed := e
 			renamed.Name = pushed
@@ -252,7 +252,7 @@ func pastedOperand(set *rule.Set, values map[string]float64) func(*rule.Document
 				return []metric.Point{{Value: metric.Float(v)}}, nil
 			}
 		}
-		return nil, metric.NotFoundf("no --value %s=NUMBER; there are %s", one.Metric,
+		return nil, metric.NotFoundf("no --value %s=NUMBER; there are %s", operand.Metric,
 			strings.Join(slices.Sorted(maps.Keys(values)), ", "))
 	}
 }
@@ -260,9 +260,9 @@ func pastedOperand(set *rule.Set, values map[string]float64) func(*rule.Document
 // operandOf reads an operand from a server.
 func (o *ruleTest) operandOf(cmd *cobra.Command, api *metricsAPI) func(*rule.Document,
 	*rule.Operand) ([]metric.Point, error) {
-	return func(d *rule.Document, one *rule.Operand) ([]metric.Point, error) {
-		q := asked{namespace: cmp.Or(o.namespace, d.Namespace, api.namespace), what: o.of, metric: one.Metric,
-			labels: one.Selector}
+	return func(d *rule.Document, operand *rule.Operand) ([]metric.Point, error) {
+		q := asked{namespace: cmp.Or(o.namespace, d.Namespace, api.namespace), what: o.of, metric: operand.Metric,
+			labels: operand.Selector}
 		path, err := q.path()
 		if err != nil {
 			return nil, err

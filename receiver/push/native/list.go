@@ -153,9 +153,9 @@ func (h *Lists) listMetrics(x *httpserver.Request, q inspect.Query) {
 	page := h.lister.Metrics(q)
 	inspect.HideValues(page.Items, policy.ReaderView{Policies: h.policies, Reader: x.Sender().Reader()}, h.lister.Series)
 	answer := metricsAnswer{Metrics: []metricAnswer{}, Continue: page.Next.Token("metrics")}
-	for _, one := range page.Items {
-		if mayReadAll(x, &one) {
-			answer.Metrics = append(answer.Metrics, metricAnswer{one, pathOf(&one)})
+	for _, m := range page.Items {
+		if mayReadAll(x, &m) {
+			answer.Metrics = append(answer.Metrics, metricAnswer{m, pathOf(&m)})
 		}
 	}
 	x.Reply(fasthttp.StatusOK, answer)

@@ -203,18 +203,18 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 		f.Uncounted = true
 		return nil, f
 	}
-	one := points[0]
+	point := points[0]
 	for _, p := range points[1:] {
-		one.Value, one.Labels = one.Value.Plus(p.Value), sharedLabels(one.Labels, p.Labels)
-		one.Pods.With, one.Pods.Of = one.Pods.With+p.Pods.With, one.Pods.Of+p.Pods.Of
-		if p.Time.After(one.Time) {
-			one.Time = p.Time
+		point.Value, point.Labels = point.Value.Plus(p.Value), sharedLabels(point.Labels, p.Labels)
+		point.Pods.With, point.Pods.Of = point.Pods.With+p.Pods.With, point.Pods.Of+p.Pods.Of
+		if p.Time.After(point.Time) {
+			point.Time = p.Time
 		}
-		if p.Object != one.Object {
-			one.Object.Name = metric.AllObjects
+		if p.Object != point.Object {
+			point.Object.Name = metric.AllObjects
 		}
 	}
-	return []metric.Point{one}, nil
+	return []metric.Point{point}, nil
 }
 
 // adds reports whether the values of the stat add up. The bare name is the last value without a

@@ -180,9 +180,9 @@ func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families 
 
 // nameOf returns the first metric that was rejected for a reason.
 func nameOf(all []group.Unserved, reason metric.Reason) string {
-	for _, one := range all {
-		if one.Reason == reason {
-			return one.Name
+	for _, unserved := range all {
+		if unserved.Reason == reason {
+			return unserved.Name
 		}
 	}
 	return ""

@@ -14,8 +14,8 @@ import (
 // Run runs one command line with this standard input and returns what it did. Requests have an hour,
 // unless the command line sets --timeout.
 func Run(root *cobra.Command, input string, args ...string) (code int, out, errs string) {
-	for _, one := range root.Commands() {
-		if limit := one.Flags().Lookup("timeout"); limit != nil {
+	for _, c := range root.Commands() {
+		if limit := c.Flags().Lookup("timeout"); limit != nil {
 			_ = limit.Value.Set("1h") // neither the default in help texts nor a flag of the user
 		}
 	}
