@@ -58,9 +58,9 @@ func TestExamplesAreValid(t *testing.T) {
 // targetFault: a sum is divided by the replicas (AverageValue). With Value, it would multiply them
 // at every sync. One object's percentile, mean or extreme is no sum, and falls when pods are added:
 // Value.
-func targetFault(of autoscaling.MetricSourceType, name string, target autoscaling.MetricTarget) string {
+func targetFault(m autoscaling.MetricSourceType, name string, target autoscaling.MetricTarget) string {
 	stat := metric.ParseExpression(name).Stat
-	if of == autoscaling.ObjectMetricSourceType && stat != metric.NoStat && !stat.Additive() {
+	if m == autoscaling.ObjectMetricSourceType && stat != metric.NoStat && !stat.Additive() {
 		if target.Type != autoscaling.ValueMetricType || target.Value == nil {
 			return "target of " + name + " is not a Value, and " + stat.String() + " is no sum"
 		}

@@ -37,9 +37,9 @@ func (c *catalog) Metrics(q inspect.Query) inspect.Page[inspect.Metric] {
 	})
 }
 
-func (c *catalog) Series(namespace, resource, name string, most int) (all []inspect.Series) {
-	for i := range most + 5 {
-		if len(all) < most {
+func (c *catalog) Series(namespace, resource, name string, limit int) (all []inspect.Series) {
+	for i := range limit + 5 {
+		if len(all) < limit {
 			all = append(all, inspect.Series{Object: inspect.Reference{Resource: resource, Namespace: namespace, Name: fmt.Sprint("o", i)}, Value: "1.5"})
 		}
 	}

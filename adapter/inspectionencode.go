@@ -15,12 +15,12 @@ import (
 )
 
 // list encodes a page.
-func (f form) list(of inspect.Resource, found documents, now time.Time) []byte {
-	meta := inspect.ListMeta{Continue: found.next.Token(of.Name)}
+func (f form) list(resource inspect.Resource, found documents, now time.Time) []byte {
+	meta := inspect.ListMeta{Continue: found.next.Token(resource.Name)}
 	if f.table {
-		return f.tableOf(of, found.items, meta, now)
+		return f.tableOf(resource, found.items, meta, now)
 	}
-	text := append(listHead(of.Kind+"List", inspect.GroupVersion, meta), `"items":[`...)
+	text := append(listHead(resource.Kind+"List", inspect.GroupVersion, meta), `"items":[`...)
 	for i, document := range found.items {
 		if i > 0 {
 			text = append(text, ",\n"...)
@@ -31,11 +31,11 @@ func (f form) list(of inspect.Resource, found documents, now time.Time) []byte {
 }
 
 // one encodes a document.
-func (f form) one(of inspect.Resource, document inspect.Document, now time.Time) []byte {
+func (f form) one(resource inspect.Resource, document inspect.Document, now time.Time) []byte {
 	if f.table {
-		return f.tableOf(of, rowsOf(document), inspect.ListMeta{}, now)
+		return f.tableOf(resource, rowsOf(document), inspect.ListMeta{}, now)
 	}
-	kind := of.Kind
+	kind := resource.Kind
 	if _, isDetail := document.(*inspect.MetricDetail); isDetail {
 		kind = "MetricDetail"
 	}
@@ -95,10 +95,10 @@ func encoded(v any) []byte {
 }
 
 // tableOf encodes Kubernetes' table of documents (meta.k8s.io/v1), which kubectl prints.
-func (f form) tableOf(of inspect.Resource, all []inspect.Document, meta inspect.ListMeta, now time.Time) []byte {
+func (f form) tableOf(resource inspect.Resource, all []inspect.Document, meta inspect.ListMeta, now time.Time) []byte {
 	text := listHead("Table", "meta.k8s.io/v1", meta)
 	text = append(text, `"columnDefinitions":[`...)
-	for i, column := range of.Columns {
+	for i, column := range resource.Columns {
 		definition := tableColumn{Name: column.Name, Type: "string"}
 		if column.Wide {
 			definition.Priority = 1
@@ -117,18 +117,18 @@ func (f form) tableOf(of inspect.Resource, all []inspect.Document, meta inspect.
 		}
 		text = append(text, `{"cells":`...)
 		text = append(text, encoded(document.Cells(now))...)
-		text = append(f.appendRowObject(text, of, document), '}')
+		text = append(f.appendRowObject(text, resource, document), '}')
 	}
 	return append(text, "]}\n"...)
 }
 
 // appendRowObject appends what a row is about: its metadata, unless something else is asked for.
-func (f form) appendRowObject(text []byte, of inspect.Resource, document inspect.Document) []byte {
+func (f form) appendRowObject(text []byte, resource inspect.Resource, document inspect.Document) []byte {
 	switch f.object {
 	case "None":
 		return text
 	case "Object":
-		return appendDocument(append(text, `,"object":`...), of.Kind, document)
+		return appendDocument(append(text, `,"object":`...), resource.Kind, document)
 	}
 	return append(append(text, `,"object":`...), encoded(struct {
 		Kind       string       `json:"kind"`

@@ -56,26 +56,26 @@ func asDocuments[T any, P interface {
 }
 
 // handler answers requests for a list.
-func (n *inspection) handler(of inspect.Resource) restful.RouteFunction {
+func (n *inspection) handler(resource inspect.Resource) restful.RouteFunction {
 	return func(req *restful.Request, resp *restful.Response) {
 		w, r := resp.ResponseWriter, req.Request
-		q, form, err := parseList(r, of.Name)
-		if err == nil && of.Name == "policies" {
+		q, form, err := parseList(r, resource.Name)
+		if err == nil && resource.Name == "policies" {
 			err = n.source.UnknownPolicies()
 		}
 		if err != nil {
-			fail(w, r, of.Name, err)
+			fail(w, r, resource.Name, err)
 			return
 		}
 		end, err := n.begin(r.Context())
 		if err != nil {
-			fail(w, r, of.Name, err)
+			fail(w, r, resource.Name, err)
 			return
 		}
-		found := pages(n.readable(r.Context()))[of.Name](q)
+		found := pages(n.readable(r.Context()))[resource.Name](q)
 		end()
 		n.warn(w)
-		writeJSON(w, form.list(of, found, time.Now()))
+		writeJSON(w, form.list(resource, found, time.Now()))
 	}
 }
 

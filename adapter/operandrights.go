@@ -34,7 +34,7 @@ func (r operandRights) check(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("right to %q: %w", name, err)
 	}
-	of := authorizer.AttributesRecord{
+	a := authorizer.AttributesRecord{
 		User: asked.GetUser(), Verb: asked.GetVerb(), Namespace: asked.GetNamespace(), APIGroup: asked.GetAPIGroup(),
 		APIVersion: asked.GetAPIVersion(), Resource: asked.GetResource(), Subresource: asked.GetSubresource(),
 		Name: asked.GetName(), ResourceRequest: true, Path: asked.GetPath(),
@@ -42,38 +42,38 @@ func (r operandRights) check(ctx context.Context, name string) error {
 	// An object's metric is a subresource, a namespace's metric a name, an external metric a
 	// resource. The library has rewritten the path of a namespace's metric since it was authorized.
 	switch {
-	case of.Resource == namespaces.Resource && of.Subresource != "":
-		of.Resource, of.Namespace, of.Name, of.Subresource = "metrics", of.Name, name, ""
-	case of.Subresource != "":
-		of.Subresource = name
+	case a.Resource == namespaces.Resource && a.Subresource != "":
+		a.Resource, a.Namespace, a.Name, a.Subresource = "metrics", a.Name, name, ""
+	case a.Subresource != "":
+		a.Subresource = name
 	default:
-		of.Resource = name
+		a.Resource = name
 	}
-	decision, reason, err := r.authorizer.Authorize(ctx, of)
+	decision, reason, err := r.authorizer.Authorize(ctx, a)
 	if err == nil && decision == authorizer.DecisionAllow {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("right to %q, of which the metric is computed: %w", name, err)
 	}
-	what := of.Resource
-	if of.Subresource != "" {
-		what += "/" + of.Subresource
+	what := a.Resource
+	if a.Subresource != "" {
+		what += "/" + a.Subresource
 	}
 	if reason != "" {
 		reason = ": " + reason
 	}
-	failed := target{resource: schema.GroupResource{Group: of.APIGroup, Resource: what}, name: of.Name}
+	failed := target{resource: schema.GroupResource{Group: a.APIGroup, Resource: what}, name: a.Name}
 	return failed.failure(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Errorf(
 		"user %q cannot %s %s in API group %q in the namespace %q, and the metric is computed of it by a rule%s",
-		userName(of), of.Verb, metric.Truncate(what, metric.MaxQuoted), of.APIGroup, of.Namespace, reason))
+		userName(a), a.Verb, metric.Truncate(what, metric.MaxQuoted), a.APIGroup, a.Namespace, reason))
 }
 
-func userName(of authorizer.AttributesRecord) string {
-	if of.User == nil {
+func userName(a authorizer.AttributesRecord) string {
+	if a.User == nil {
 		return ""
 	}
-	return of.User.GetName()
+	return a.User.GetName()
 }
 
 // operandPolicies asks the policies about each operand of an external metric that a rule computes.
@@ -85,12 +85,12 @@ func operandPolicies(policies Policies, namespace string, selector labels.Select
 		return nil
 	}
 	return func(expression, more string) error {
-		of, err := labelselector.Parse("selector", more)
+		s, err := labelselector.Parse("selector", more)
 		if err != nil {
 			return err
 		}
 		return policies.Check(policy.Request{Namespace: namespace, Expression: metric.ParseExpression(expression),
-			Selector: append(requirementsOf(selector), requirementsOf(of)...), Reader: reader})
+			Selector: append(requirementsOf(selector), requirementsOf(s)...), Reader: reader})
 	}
 }
 

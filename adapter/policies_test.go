@@ -136,7 +136,7 @@ func TestPoliciesOfInspection(t *testing.T) {
 // queued is a catalog whose external metrics have one series each, of the queue fax.
 type queued struct{ catalog }
 
-func (queued) Series(namespace, resource, name string, most int) []inspect.Series {
+func (queued) Series(namespace, resource, name string, limit int) []inspect.Series {
 	return []inspect.Series{{Labels: map[string]string{"queue": "fax"}, Value: "1.5"}}
 }
 

@@ -24,9 +24,9 @@ func (r remembered) AnyPushed(namespace, name string) bool {
 	return ok && namespace == "shop"
 }
 
-func (r remembered) PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+func (r remembered) PushedKind(workload metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
 	one, ok := r[name]
-	if !ok || of.UID != "web" || match != nil && !match(one.labels) {
+	if !ok || workload.UID != "web" || match != nil && !match(one.labels) {
 		return metric.NoKind
 	}
 	return one.kind

@@ -36,13 +36,13 @@ func TestListedObjectsAreLookedUp(t *testing.T) {
 		{[]string{"p03/3", "p99/1", "p05"}, absent},
 		{nil, absent},
 	} {
-		most := 0
+		limit := 0
 		got := f.totalOf("hits", metric.Query{
 			MatchObject: func(o metric.Object) bool { t.Errorf("asked about %s", o.Name); return false },
-			ListObjects: func(n int) (iter.Seq[metric.Object], int, bool) { most = n; return listed(named(c.listed...)) },
+			ListObjects: func(n int) (iter.Seq[metric.Object], int, bool) { limit = n; return listed(named(c.listed...)) },
 		})
-		if !strings.Contains(got, c.want) || most != 20 {
-			t.Errorf("%q: %q, listed at most %d", c.listed, got, most)
+		if !strings.Contains(got, c.want) || limit != 20 {
+			t.Errorf("%q: %q, listed at most %d", c.listed, got, limit)
 		}
 	}
 	for pod, want := range map[string]string{"p04": "p04/1=1", "none": absent} {

@@ -381,7 +381,7 @@ func TestA5TickCostFollowsActiveSeries(t *testing.T) {
 			f.push(fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i*1000%(3*kind.BlockSeries)))
 		}
 		words, series := rolled()
-		if most := min(touched, 3*kind.BlockWords); words > most || series != int(touched) {
+		if limit := min(touched, 3*kind.BlockWords); words > limit || series != int(touched) {
 			t.Errorf("%d series were touched: a roll recorded %d in %d words", touched, series, words)
 		}
 	}

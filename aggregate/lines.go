@@ -214,9 +214,9 @@ type newSeries struct {
 
 // UnknownLines counts the consecutive looked-up lines from index from on that were never seen
 // before, up to most.
-func (w *Writer) UnknownLines(from, most int) int {
+func (w *Writer) UnknownLines(from, limit int) int {
 	n := 0
-	for until := min(len(w.lines)-from, most); n < until && w.known[from+n].IsNew(); n++ {
+	for until := min(len(w.lines)-from, limit); n < until && w.known[from+n].IsNew(); n++ {
 	}
 	return n
 }

@@ -79,8 +79,8 @@ func (m *Merged) Pushed(names map[string]bool) map[string]bool {
 }
 
 // Namespaces lists the namespaces that have metrics at any origin, sorted, after one of them.
-func (m *Merged) Namespaces(after string, most int) (list []string, more bool) {
-	first := smallest.Of(most, func(a, b *string) int { return strings.Compare(*a, *b) })
+func (m *Merged) Namespaces(after string, limit int) (list []string, more bool) {
+	first := smallest.Of(limit, func(a, b *string) int { return strings.Compare(*a, *b) })
 	for _, s := range m.sources() {
 		s.table.index.EachFamily(func(f *index.Family) {
 			if f.Key.Namespace > after {

@@ -68,9 +68,9 @@ bank/a/pods set 1 objects 1 series
 shop/a/ gauge 0 objects 2 series
 shop/b/pods counter 2 objects 3 series
 `
-		for most := 1; most < 6; most++ {
-			if got := lines(allMetrics(t, m, Part{Most: most})); got != want {
-				t.Errorf("pages of %d:\n%s, want\n%s", most, got, want)
+		for limit := 1; limit < 6; limit++ {
+			if got := lines(allMetrics(t, m, Part{Most: limit})); got != want {
+				t.Errorf("pages of %d:\n%s, want\n%s", limit, got, want)
 			}
 		}
 		if got := lines(allMetrics(t, m, Part{Namespace: "shop", Name: "b", Most: 9})); got != "shop/b/pods counter 2 objects 3 series\n" {
@@ -80,9 +80,9 @@ shop/b/pods counter 2 objects 3 series
 			t.Errorf("nowhere: %v", got)
 		}
 		wantObjects := "bank/pods/p 1 metrics 1 series\nshop/pods/web-1 1 metrics 2 series\nshop/pods/web-2 1 metrics 1 series\n"
-		for most := 1; most < 5; most++ {
-			if got := lines(allObjects(t, m, Part{Most: most})); got != wantObjects {
-				t.Errorf("pages of %d:\n%s, want\n%s", most, got, wantObjects)
+		for limit := 1; limit < 5; limit++ {
+			if got := lines(allObjects(t, m, Part{Most: limit})); got != wantObjects {
+				t.Errorf("pages of %d:\n%s, want\n%s", limit, got, wantObjects)
 			}
 		}
 	})
@@ -96,9 +96,9 @@ func TestPagesOfObjectsOfManyNamespaces(t *testing.T) {
 		}
 		m := NewMerged(f.Table)
 		want := lines(allObjects(t, m, Part{Most: 1000}))
-		for _, most := range []int{1, 2, 5, 30, 100} {
-			if got := lines(allObjects(t, m, Part{Most: most})); got != want {
-				t.Errorf("pages of %d:\n%s, want\n%s", most, got, want)
+		for _, limit := range []int{1, 2, 5, 30, 100} {
+			if got := lines(allObjects(t, m, Part{Most: limit})); got != want {
+				t.Errorf("pages of %d:\n%s, want\n%s", limit, got, want)
 			}
 		}
 	})
@@ -154,12 +154,12 @@ func TestListsOfReplicasAreOfAllOrigins(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		alone := NewMerged(f.Table)
-		for _, most := range []int{1, 3, 100} {
-			if got, want := lines(allMetrics(t, r.Merged, Part{Most: most})), lines(allMetrics(t, alone, Part{Most: most})); got != want {
-				t.Errorf("pages of %d metrics:\n%s, want\n%s", most, got, want)
+		for _, limit := range []int{1, 3, 100} {
+			if got, want := lines(allMetrics(t, r.Merged, Part{Most: limit})), lines(allMetrics(t, alone, Part{Most: limit})); got != want {
+				t.Errorf("pages of %d metrics:\n%s, want\n%s", limit, got, want)
 			}
-			if got, want := lines(allObjects(t, r.Merged, Part{Most: most})), lines(allObjects(t, alone, Part{Most: most})); got != want {
-				t.Errorf("pages of %d objects:\n%s, want\n%s", most, got, want)
+			if got, want := lines(allObjects(t, r.Merged, Part{Most: limit})), lines(allObjects(t, alone, Part{Most: limit})); got != want {
+				t.Errorf("pages of %d objects:\n%s, want\n%s", limit, got, want)
 			}
 		}
 	})
@@ -288,10 +288,10 @@ func TestTwinsAreListedAsOneSeries(t *testing.T) {
 		}
 		r.mu.Unlock()
 		time.Sleep(2 * time.Second)
-		for _, most := range []int{5, 20, 100} {
-			got := r.SomeSeries(Place{"", "shop", "q"}, most)
-			if len(got) != min(most, 20) {
-				t.Fatalf("%d series, want %d", len(got), min(most, 20))
+		for _, limit := range []int{5, 20, 100} {
+			got := r.SomeSeries(Place{"", "shop", "q"}, limit)
+			if len(got) != min(limit, 20) {
+				t.Fatalf("%d series, want %d", len(got), min(limit, 20))
 			}
 			for _, seriesSummary := range got {
 				if v := seriesSummary.Value.Float64(); v < 0.1 || seriesSummary.Labels.Len() != 1 {

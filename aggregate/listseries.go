@@ -31,14 +31,14 @@ type SeriesSummary struct {
 
 // SomeSeries returns at most limit series of a metric, those of the first objects in the order of
 // their names. Of an object with many series it returns some.
-func (m *Merged) SomeSeries(of Place, limit int) []SeriesSummary {
-	return m.someSeries(of, limit, false)
+func (m *Merged) SomeSeries(place Place, limit int) []SeriesSummary {
+	return m.someSeries(place, limit, false)
 }
 
-func (m *Merged) someSeries(of Place, limit int, past bool) (list []SeriesSummary) {
-	q := metric.Query{Resource: of.Resource, Namespace: of.Namespace, Object: "*",
-		Expression: metric.Expression{Name: of.Name}}
-	key := index.Key(of)
+func (m *Merged) someSeries(place Place, limit int, past bool) (list []SeriesSummary) {
+	q := metric.Query{Resource: place.Resource, Namespace: place.Namespace, Object: "*",
+		Expression: metric.Expression{Name: place.Name}}
+	key := index.Key(place)
 	r := newMergedRead(m.sources())
 	defer r.end()
 	r.findSome(key, limit)
@@ -131,8 +131,8 @@ func (r *mergedRead) beginKind(own *Table, q *metric.Query, k metric.Kind) error
 
 // fewSeries drops most of the series of an object that has many: it keeps the first of one origin,
 // and their twins.
-func (r *mergedRead) fewSeries(parts []part, most int) []part {
-	if !slices.ContainsFunc(parts, func(p part) bool { return len(p.Series) > most }) {
+func (r *mergedRead) fewSeries(parts []part, limit int) []part {
+	if !slices.ContainsFunc(parts, func(p part) bool { return len(p.Series) > limit }) {
 		return parts
 	}
 	chosen := map[string]bool{}
@@ -141,13 +141,13 @@ func (r *mergedRead) fewSeries(parts []part, most int) []part {
 		few[i] = part{p.source, index.Found{Entry: p.Entry}}
 		for _, ref := range p.Series {
 			labels, live := r.sources[p.source].labelsOf(ref, p.Entry)
-			if live && i == 0 && len(chosen) < most {
+			if live && i == 0 && len(chosen) < limit {
 				chosen[labels] = true
 			}
 			if live && chosen[labels] {
 				few[i].Series = append(few[i].Series, ref)
 			}
-			if len(parts) == 1 && len(chosen) == most {
+			if len(parts) == 1 && len(chosen) == limit {
 				break
 			}
 		}

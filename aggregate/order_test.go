@@ -192,14 +192,14 @@ func TestWhoWasTakenIsNotAskedAbout(t *testing.T) {
 	f, c, all := crowded(t, n)
 	late := all[17]
 	delete(c.lives, late) // is not known yet
-	reads := func(what string, want, most int) {
+	reads := func(what string, want, limit int) {
 		t.Helper()
 		c.asked = 0
 		if got := c.read(t, f); len(got) != want || !maps.Equal(got, c.lives) {
 			t.Errorf("%s: %d are read, want %d", what, len(got), want)
 		}
-		if c.asked > most {
-			t.Errorf("%s: asked about %d, want %d", what, c.asked, most)
+		if c.asked > limit {
+			t.Errorf("%s: asked about %d, want %d", what, c.asked, limit)
 		}
 	}
 	reads("the first", n-1, n)

@@ -14,8 +14,8 @@ const PastSeconds = 60
 
 // PastSeries is SomeSeries with each series' values of the last minute, as far as the histories have them:
 // those of gauges, and the rates of counters. What a timer or a set read earlier isn't kept.
-func (m *Merged) PastSeries(of Place, limit int) []SeriesSummary {
-	return m.someSeries(of, limit, true)
+func (m *Merged) PastSeries(place Place, limit int) []SeriesSummary {
+	return m.someSeries(place, limit, true)
 }
 
 // pastOf returns the values at the ends of the last seconds, the oldest first; NaN: unknown. Nil: of a kind

@@ -52,11 +52,11 @@ func (s *Snapshot) Zero(asked metric.Expression) metric.Point {
 // sets; or a roll-up of all objects.
 func (s *Snapshot) Objects(q metric.Query) ([]metric.Point, error) {
 	m, key := s.merged, index.Key{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}
-	most := 0
+	limit := 0
 	if q.Reserve != nil {
-		most = m.mostObjects(key, &q)
+		limit = m.mostObjects(key, &q)
 	}
-	points, err := pointBuffer(&q, most)
+	points, err := pointBuffer(&q, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +95,13 @@ func (m *Merged) mostObjects(key index.Key, q *metric.Query) int {
 func (s *Snapshot) External(q metric.Query) ([]metric.Point, error) {
 	q.Resource, q.Object = "", ""
 	m, key := s.merged, index.Key{Namespace: q.Namespace, Name: q.Expression.Name}
-	most := 0
+	limit := 0
 	if q.Reserve != nil {
-		if most = m.mostEntries(key, &q); most == 0 {
-			most = m.mostEntries(index.Key{Name: key.Name}, &q)
+		if limit = m.mostEntries(key, &q); limit == 0 {
+			limit = m.mostEntries(index.Key{Name: key.Name}, &q)
 		}
 	}
-	points, err := pointBuffer(&q, most) // which may wait: clocks and entries are read afterwards
+	points, err := pointBuffer(&q, limit) // which may wait: clocks and entries are read afterwards
 	if err != nil {
 		return nil, err
 	}

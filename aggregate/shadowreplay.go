@@ -35,8 +35,8 @@ const ahead = time.Minute
 // replayer returns a restorer for a block of the shadow.
 func (s *Shadow) replayer(block int, whole bool) (*restorer, error) {
 	t := s.Table()
-	if most := (2*s.config.MaxSeries)/kind.BlockSeries + 1; block > most {
-		return nil, fmt.Errorf("block %d: want 0 to %d, by the limit of series", block, most)
+	if limit := (2*s.config.MaxSeries)/kind.BlockSeries + 1; block > limit {
+		return nil, fmt.Errorf("block %d: want 0 to %d, by the limit of series", block, limit)
 	}
 	r, err := t.restorerOf(block, t.Clock.Now().After(ahead, t.Clock.Tick))
 	if err != nil {

@@ -36,8 +36,8 @@ func (t *Table) eachOrigin(yield func(*Table, Twins) bool) {
 }
 
 // elsewhere describes another origin.
-func (t *Table) elsewhere(of *Table, twins *Twins) kind.Elsewhere {
-	return kind.Elsewhere{Ahead: t.aheadOf(of), First: twins.First}
+func (t *Table) elsewhere(table *Table, twins *Twins) kind.Elsewhere {
+	return kind.Elsewhere{Ahead: t.aheadOf(table), First: twins.First}
 }
 
 // eachTwin calls f for each live series of an identity and kind at other origins, under the history
@@ -109,11 +109,11 @@ func (t *Table) continueLocked(b *block, place uint32) {
 // hear adopts the states of series at some places of another origin's block, if the own table has
 // their twins. Only the goroutine that changes that table calls it, after the change and without a
 // lock of that table.
-func (t *Table) hear(of *Table, block uint32, places []uint32) {
-	twins := t.twinsIn(of)
-	at := t.elsewhere(of, &twins)
-	t.RaiseStamp(of.NewestStamp.Load(), at.Ahead)
-	b := of.blocks.at[block].Load()
+func (t *Table) hear(table *Table, block uint32, places []uint32) {
+	twins := t.twinsIn(table)
+	at := t.elsewhere(table, &twins)
+	t.RaiseStamp(table.NewestStamp.Load(), at.Ahead)
+	b := table.blocks.at[block].Load()
 	for _, place := range places {
 		to := lookup.Ref{Number: block<<kind.BlockBits | place, State: b.page.cells[place].State.Load()}
 		if !twins.hidden.has(to) {
@@ -124,9 +124,9 @@ func (t *Table) hear(of *Table, block uint32, places []uint32) {
 
 // twinsIn returns the series of another origin. One that is not among the others yet is taken to sort after
 // the own one.
-func (t *Table) twinsIn(of *Table) Twins {
+func (t *Table) twinsIn(table *Table) Twins {
 	for from, twins := range t.eachOrigin {
-		if from == of {
+		if from == table {
 			return twins
 		}
 	}
@@ -134,8 +134,8 @@ func (t *Table) twinsIn(of *Table) Twins {
 }
 
 // aheadOf returns the milliseconds to add to stamps of another table.
-func (t *Table) aheadOf(of *Table) int64 {
-	return of.Clock.Now().Epoch.Sub(t.Clock.Now().Epoch).Milliseconds()
+func (t *Table) aheadOf(table *Table) int64 {
+	return table.Clock.Now().Epoch.Sub(t.Clock.Now().Epoch).Milliseconds()
 }
 
 func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {

@@ -75,11 +75,11 @@ func (r *tally) begin(n int) {
 }
 
 // metric counts one metric.
-func (r *tally) metric(of Place) MetricSummary {
+func (r *tally) metric(place Place) MetricSummary {
 	r.begin(1)
 	var kinds index.KindCounts
 	for i := range r.sources {
-		have, _ := r.sources[i].table.index.WalkEntries(index.Key(of), r.buffer, func(some []index.Found) {
+		have, _ := r.sources[i].table.index.WalkEntries(index.Key(place), r.buffer, func(some []index.Found) {
 			for _, found := range some {
 				r.add(0, i, found, found.Entry.Name)
 				r.lookAtLabels(i, found)
@@ -91,10 +91,10 @@ func (r *tally) metric(of Place) MetricSummary {
 	}
 	r.countMarks()
 	c := &r.counts[0]
-	if of.Resource == "" {
+	if place.Resource == "" {
 		c.members = 0
 	}
-	return MetricSummary{Place: of, Kind: mostFrequent(kinds), Objects: c.members, Series: c.series,
+	return MetricSummary{Place: place, Kind: mostFrequent(kinds), Objects: c.members, Series: c.series,
 		LastSample: c.newest.date(r.sources), LabelKeys: c.names}
 }
 
@@ -115,13 +115,13 @@ func (r *tally) lookAtLabels(at int, found index.Found) {
 }
 
 func mostFrequent(kinds index.KindCounts) metric.Kind {
-	most := metric.NoKind
+	kind := metric.NoKind
 	for k, n := range kinds {
-		if n > 0 && (most == metric.NoKind || n > kinds[most]) {
-			most = metric.Kind(k)
+		if n > 0 && (kind == metric.NoKind || n > kinds[kind]) {
+			kind = metric.Kind(k)
 		}
 	}
-	return most
+	return kind
 }
 
 // objects counts the series of some objects.

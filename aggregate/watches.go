@@ -192,12 +192,12 @@ func (w *Watches) tidy() {
 	words, about := w.words, w.about
 	w.words, w.about, w.entries, w.stale = words[:0], about[:0], 0, 0
 	for i := range words {
-		of := &about[i]
-		of.entries = slices.DeleteFunc(of.entries, func(e wordEntry) bool { return e.stale() })
-		if len(of.entries) > 0 {
+		wordWatches := &about[i]
+		wordWatches.entries = slices.DeleteFunc(wordWatches.entries, func(e wordEntry) bool { return e.stale() })
+		if len(wordWatches.entries) > 0 {
 			w.at[words[i].recorded] = len(w.words)
-			w.words, w.about = append(w.words, words[i]), append(w.about, *of)
-			w.entries += len(of.entries)
+			w.words, w.about = append(w.words, words[i]), append(w.about, *wordWatches)
+			w.entries += len(wordWatches.entries)
 		}
 	}
 	clear(words[len(w.words):])

@@ -114,8 +114,8 @@ func readLedger(ctx context.Context, client *http.Client, opsAddress string) (l 
 
 // readGauge reads a gauge without labels.
 func readGauge(ctx context.Context, client *http.Client, opsAddress, name string) (value float64, err error) {
-	err = readFamilies(ctx, client, opsAddress, func(of families) error {
-		m, err := of.only(name)
+	err = readFamilies(ctx, client, opsAddress, func(f families) error {
+		m, err := f.only(name)
 		value = m.GetGauge().GetValue()
 		return err
 	})
@@ -126,10 +126,10 @@ func readGauge(ctx context.Context, client *http.Client, opsAddress, name string
 // these times at each collection, by a clock of its own (runtime/metrics), so compare them only
 // with each other.
 func readGCShare(ctx context.Context, client *http.Client, opsAddress string) (share float64, err error) {
-	err = readFamilies(ctx, client, opsAddress, func(of families) error {
+	err = readFamilies(ctx, client, opsAddress, func(f families) error {
 		var seconds [3]float64
 		for i, class := range []string{"gc_total", "total", "idle"} {
-			m, err := of.only("go_cpu_classes_" + class + "_cpu_seconds_total")
+			m, err := f.only("go_cpu_classes_" + class + "_cpu_seconds_total")
 			if err != nil {
 				return err
 			}

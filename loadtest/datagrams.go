@@ -82,7 +82,7 @@ func (p packing) lines() (sum int64) {
 
 // lost returns the least and the most lines that a number of dropped datagrams had. Both are equal
 // if all datagrams have the same number of lines.
-func (p packing) lost(dropped int64) (least, most int64) {
+func (p packing) lost(dropped int64) (least, limit int64) {
 	sizes := slices.Sorted(maps.Keys(p))
 	least = p.first(dropped, sizes)
 	slices.Reverse(sizes)

@@ -108,14 +108,14 @@ func (s *fakeAPIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for i := range s.resources {
-		of := &s.resources[i]
-		if path != of.at() {
+		resource := &s.resources[i]
+		if path != resource.at() {
 			continue
 		}
 		if r.URL.Query().Get("watch") == "" {
-			s.list(w, r, of)
+			s.list(w, r, resource)
 		} else {
-			s.watch(w, r, of)
+			s.watch(w, r, resource)
 		}
 		return
 	}
@@ -138,16 +138,16 @@ func (r *fakeResource) types(req *http.Request) (kind, apiVersion string) {
 	return r.kind, version
 }
 
-func (s *fakeAPIServer) list(w io.Writer, r *http.Request, of *fakeResource) {
+func (s *fakeAPIServer) list(w io.Writer, r *http.Request, f *fakeResource) {
 	out := bufio.NewWriterSize(w, 64<<10)
-	kind, apiVersion := of.types(r)
+	kind, apiVersion := f.types(r)
 	fmt.Fprintf(out, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":"1"},"items":[`, kind, apiVersion)
 	var object []byte
-	for i := range of.size {
+	for i := range f.size {
 		if i > 0 {
 			_ = out.WriteByte(',')
 		}
-		object = of.append(object[:0], i)
+		object = f.append(object[:0], i)
 		_, _ = out.Write(object)
 	}
 	_, _ = out.WriteString("]}")
@@ -155,15 +155,15 @@ func (s *fakeAPIServer) list(w io.Writer, r *http.Request, of *fakeResource) {
 }
 
 // watch streams the list and a bookmark if the request asks for them, and then stays silent.
-func (s *fakeAPIServer) watch(w http.ResponseWriter, r *http.Request, of *fakeResource) {
+func (s *fakeAPIServer) watch(w http.ResponseWriter, r *http.Request, f *fakeResource) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		var object []byte
-		for i := range of.size {
-			object = of.append(append(object[:0], `{"type":"ADDED","object":`...), i)
+		for i := range f.size {
+			object = f.append(append(object[:0], `{"type":"ADDED","object":`...), i)
 			_, _ = out.Write(append(object, '}', '\n'))
 		}
-		kind, apiVersion := of.types(r)
+		kind, apiVersion := f.types(r)
 		fmt.Fprintf(out, `{"type":"BOOKMARK","object":{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n",
 			kind, apiVersion)
 	}

@@ -111,11 +111,11 @@ const (
 const warmUpQueue = 1 << 20
 
 // keepingUp returns a function that waits until fewer than most bytes are queued at the address.
-func keepingUp(udp netip.AddrPort, most int64) func(context.Context) error {
+func keepingUp(udp netip.AddrPort, limit int64) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for deadline := time.Now().Add(quietTimeout); ; {
 			q, err := readQueue(udp)
-			if err != nil || q.waiting < most {
+			if err != nil || q.waiting < limit {
 				return err
 			}
 			if time.Now().After(deadline) {

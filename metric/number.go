@@ -192,9 +192,9 @@ func SplitDecimal(negative bool, integer, fraction []byte, power int) (whole int
 		fraction = fraction[:len(fraction)-1]
 	}
 	point := len(integer) + power
-	most := uint64(1<<63 - 1)
+	limit := uint64(1<<63 - 1)
 	if negative {
-		most = 1 << 63
+		limit = 1 << 63
 	}
 	units, places, numerator, skipped := uint64(0), max(-point, 0), int64(0), false
 	for i := range len(integer) + len(fraction) {
@@ -206,7 +206,7 @@ func SplitDecimal(negative bool, integer, fraction []byte, power int) (whole int
 		}
 		switch {
 		case i < point:
-			if units, ok = addDigit(units, c, most); !ok {
+			if units, ok = addDigit(units, c, limit); !ok {
 				return 0, 0, false
 			}
 		case places < maxSplitPlaces:
@@ -217,7 +217,7 @@ func SplitDecimal(negative bool, integer, fraction []byte, power int) (whole int
 		}
 	}
 	for zeros := point - len(integer) - len(fraction); zeros > 0 && units > 0; zeros-- {
-		if units, ok = addDigit(units, 0, most); !ok {
+		if units, ok = addDigit(units, 0, limit); !ok {
 			return 0, 0, false
 		}
 	}
@@ -233,8 +233,8 @@ func SplitDecimal(negative bool, integer, fraction []byte, power int) (whole int
 	return int64(units), rest, true
 }
 
-func addDigit(units uint64, digit byte, most uint64) (uint64, bool) {
-	if units > (most-uint64(digit))/10 {
+func addDigit(units uint64, digit byte, limit uint64) (uint64, bool) {
+	if units > (limit-uint64(digit))/10 {
 		return 0, false
 	}
 	return units*10 + uint64(digit), true

@@ -12,12 +12,12 @@ const MaxQuoted = 512
 
 // Truncate shortens text of more than most bytes to its beginning and its length: "xxx... (900000
 // bytes)". Without it a client could fill answers and logs.
-func Truncate(text string, most int) string {
-	if len(text) <= most {
+func Truncate(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	end := most
-	for end > 0 && end > most-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+	end := limit
+	for end > 0 && end > limit-utf8.UTFMax && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	return fmt.Sprintf("%s... (%d bytes)", text[:end], len(text))

@@ -116,11 +116,11 @@ func (f *packetFramer) add(n int) error {
 	data := f.buffer[:f.unfinished+n]
 	for len(data) >= frameHeader {
 		length := int64(binary.LittleEndian.Uint32(data))
-		if most := int64(len(f.buffer) - frameHeader); length > most {
+		if limit := int64(len(f.buffer) - frameHeader); length > limit {
 			f.in.reject(statsd.Fault{Reason: metric.TooLong}, 0, data)
 			f.unfinished = 0
 			return fmt.Errorf("announced packet length is %d bytes; must be at most %d (the length is 4 bytes, little-endian)",
-				length, most)
+				length, limit)
 		}
 		end := frameHeader + int(length)
 		if len(data) < end {

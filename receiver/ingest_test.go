@@ -30,7 +30,7 @@ func (s *stranger) LookupLines(lines []metric.Line) { s.lines, s.taken = lines, 
 func (s *stranger) ApplyKnown(from int) int         { return 0 }
 func (s *stranger) Quiesce()                        {}
 
-func (s *stranger) UnknownLines(from, most int) int { return min(most, len(s.lines)-from) }
+func (s *stranger) UnknownLines(from, limit int) int { return min(limit, len(s.lines)-from) }
 
 func (s *stranger) PrefetchNew(from int, next []metric.Sample) {
 	if len(s.foretold) > 0 {

@@ -199,7 +199,7 @@ func (f *follower) answerSyncLocked() {
 }
 
 func (f *follower) confirmLocked(removed bool) {
-	of := sender{epoch: f.key.epoch, incarnation: f.incarnation}
-	m := syncBody{of: of, flush: f.beat.flush, removed: removed}
+	s := sender{epoch: f.key.epoch, incarnation: f.incarnation}
+	m := syncBody{of: s, flush: f.beat.flush, removed: removed}
 	f.r.send(f.r.subjects.of(syncedOf, f.key.name, f.r.me.name), typeSynced, m.append(nil), nil)
 }

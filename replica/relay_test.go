@@ -168,17 +168,17 @@ func TestRelayEndsHalfway(t *testing.T) {
 	w.nodes = []*node{a, newNode(t, w.fabric, "c")}
 	w.separate(a.port)
 	relays, to := b.replica, b.replica.subjects.of(stateOf, "b", "c")
-	of := relays.origins.find(originKey{"d", d.epoch.id})
+	follower := relays.origins.find(originKey{"d", d.epoch.id})
 	b.flush()
 	w.run(50 * time.Millisecond)
 	relays.relay.at = time.Time{}
 	relays.relayStep(w.at)
 	for _, block := range []int{-1, 0} {
 		w.run(50 * time.Millisecond)
-		relays.server.sendRelayed(to, relayedBlock{of, block})
+		relays.server.sendRelayed(to, relayedBlock{follower, block})
 	}
 	w.run(50 * time.Millisecond)
-	if f := w.nodes[1].replica.origins.find(of.key); f.pull == nil || len(f.pull.missing) != 1 {
+	if f := w.nodes[1].replica.origins.find(follower.key); f.pull == nil || len(f.pull.missing) != 1 {
 		t.Fatalf("reads %+v", f.pull)
 	}
 	b.kill()

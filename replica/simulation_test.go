@@ -24,14 +24,14 @@ func eachSeed(t *testing.T, every uint64, run func(t *testing.T, seed uint64)) {
 	if testing.Short() {
 		every *= 8
 	}
-	most := max(1, *seeds/every)
+	limit := max(1, *seeds/every)
 	var taken atomic.Uint64
 	for worker := range runtime.GOMAXPROCS(0) {
 		t.Run(fmt.Sprint("worker=", worker), func(t *testing.T) {
 			t.Parallel()
-			for n := taken.Add(1); n <= most; n = taken.Add(1) {
+			for n := taken.Add(1); n <= limit; n = taken.Add(1) {
 				if !runSeed(t, *firstSeed+n-1, run) {
-					taken.Add(most) // the others stop, too
+					taken.Add(limit) // the others stop, too
 				}
 			}
 		})
@@ -179,8 +179,8 @@ func (c *chaos) check() {
 				continue
 			}
 			now := f.shown.(*modelShadow).total()
-			if most := c.tables[key].total() + c.lost[key]; now > most {
-				c.t.Fatalf("%s: %v counts %d of %d", n.name, key, now, most)
+			if limit := c.tables[key].total() + c.lost[key]; now > limit {
+				c.t.Fatalf("%s: %v counts %d of %d", n.name, key, now, limit)
 			}
 			c.fell(n, key, now)
 			held[key] = max(held[key], now)

@@ -31,8 +31,8 @@ func (w *Watcher) Describe(ch chan<- *prometheus.Desc) {
 func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	send := func(of *prometheus.Desc, value float64, labels ...string) {
-		if m, err := prometheus.NewConstMetric(of, prometheus.GaugeValue, value, labels...); err == nil {
+	send := func(desc *prometheus.Desc, value float64, labels ...string) {
+		if m, err := prometheus.NewConstMetric(desc, prometheus.GaugeValue, value, labels...); err == nil {
 			ch <- m // an error: the label is not UTF-8
 		}
 	}

@@ -198,8 +198,8 @@ func (w *Watcher) keep(document *inspect.Autoscaler, answers []answer, now time.
 	for i := range answers {
 		s := &h.metrics[i]
 		s.set(answers[i], now)
-		for _, of := range s.due(now) {
-			notices = append(notices, notice{document, &document.Metrics[i], s, of})
+		for _, fault := range s.due(now) {
+			notices = append(notices, notice{document, &document.Metrics[i], s, fault})
 		}
 	}
 	return notices

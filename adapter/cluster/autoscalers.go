@@ -133,13 +133,13 @@ type autoscaler struct {
 }
 
 func newAutoscaler(from any) (*autoscaler, bool) {
-	of, ok := from.(*autoscalingv2.HorizontalPodAutoscaler)
+	h, ok := from.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil, false
 	}
-	short := &autoscaler{namespace: of.Namespace, name: of.Name, document: document.Of(of)}
-	for i := range of.Spec.Metrics {
-		for _, n := range metricsNamedBy(of.Namespace, &of.Spec.Metrics[i]) {
+	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h)}
+	for i := range h.Spec.Metrics {
+		for _, n := range metricsNamedBy(h.Namespace, &h.Spec.Metrics[i]) {
 			if !slices.Contains(short.metrics, n) {
 				short.metrics = append(short.metrics, n)
 			}
@@ -150,12 +150,12 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 
 // mayHavePods reports whether the metrics of a kind may be rolled up from pods: those of
 // Kubernetes' workloads and Services, and of any custom resource.
-func mayHavePods(of *autoscalingv2.CrossVersionObjectReference) bool {
-	switch of.Kind {
+func mayHavePods(c *autoscalingv2.CrossVersionObjectReference) bool {
+	switch c.Kind {
 	case "Deployment", replicaSetKind, "StatefulSet", "DaemonSet", "Job", "ReplicationController", "Service":
 		return true
 	}
-	group := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).Group
+	group := schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).Group
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
@@ -169,12 +169,12 @@ func metricsNamedBy(namespace string, spec *autoscalingv2.MetricSpec) []namedMet
 		return []namedMetric{{"", bareName(spec.External.Metric.Name)}}
 	case spec.Object != nil:
 		name := bareName(spec.Object.Metric.Name)
-		switch of := spec.Object.DescribedObject; {
-		case of.Kind == "Pod":
+		switch c := spec.Object.DescribedObject; {
+		case c.Kind == "Pod":
 			return []namedMetric{{podResource, name}}
-		case of.Kind == "Namespace" && of.Name != namespace:
+		case c.Kind == "Namespace" && c.Name != namespace:
 			return nil // an autoscaler has no effect on another namespace's limits
-		case mayHavePods(&of):
+		case mayHavePods(&c):
 			return []namedMetric{{onObjects, name}, {podResource, name}}
 		}
 		return []namedMetric{{onObjects, name}}

@@ -103,12 +103,12 @@ func TestWakeIsObserved(t *testing.T) {
 		heard = append(heard, namespace+"/"+name+" "+is)
 	}})
 	put := func(annotation string, desired int32) {
-		of := anAutoscaler("shop", "a", externalMetric("x"))
-		of.Status.DesiredReplicas = desired
+		h := anAutoscaler("shop", "a", externalMetric("x"))
+		h.Status.DesiredReplicas = desired
 		if annotation != "" {
-			of.Annotations = map[string]string{inspect.WakeAnnotation: annotation}
+			h.Annotations = map[string]string{inspect.WakeAnnotation: annotation}
 		}
-		a.put(mustAsk(t, of))
+		a.put(mustAsk(t, h))
 	}
 	put("", 0)
 	put("true", 1)
@@ -178,8 +178,8 @@ func TestPodsOfATarget(t *testing.T) {
 				t.Errorf("%s has no UID", o.Name)
 			}
 		}
-		for _, of := range ready {
-			if workloads++; of.UID == "" {
+		for _, workload := range ready {
+			if workloads++; workload.UID == "" {
 				t.Errorf("%s/%s: no workload", c.kind, c.name)
 			}
 		}

@@ -126,15 +126,15 @@ func (c *CustomObjects) Unreadable() string {
 }
 
 func convertCustom(from any) (*CustomObject, bool) {
-	of, ok := from.(*unstructured.Unstructured)
+	u, ok := from.(*unstructured.Unstructured)
 	if !ok {
 		return nil, false
 	}
-	c := &CustomObject{Namespace: of.GetNamespace(), Name: of.GetName(), UID: string(of.GetUID()),
-		Generation: of.GetGeneration(), Created: of.GetCreationTimestamp().Time}
+	c := &CustomObject{Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID()),
+		Generation: u.GetGeneration(), Created: u.GetCreationTimestamp().Time}
 	var errSpec, errStatus error
-	c.Spec, errSpec = json.Marshal(of.Object["spec"])
-	c.Status, errStatus = json.Marshal(of.Object["status"])
+	c.Spec, errSpec = json.Marshal(u.Object["spec"])
+	c.Status, errStatus = json.Marshal(u.Object["status"])
 	return c, errSpec == nil && errStatus == nil
 }
 
@@ -191,4 +191,6 @@ func (c *CustomObjects) list() []*CustomObject {
 
 // Report sets the status that an object should have. It is written soon if the object has another
 // one, by one of several replicas. The latest status counts; it never blocks.
-func (c *CustomObjects) Report(of *CustomObject, status CustomStatus) { c.statuses.put(of, status) }
+func (c *CustomObjects) Report(customObject *CustomObject, status CustomStatus) {
+	c.statuses.put(customObject, status)
+}

@@ -193,11 +193,11 @@ func TestCustomResourceIsInstalledLater(t *testing.T) {
 		w.mu.Lock()
 		asked := w.asked
 		w.mu.Unlock()
-		if most := int(absent / installedKindsInterval); asked > most || asked < most-10 {
-			t.Errorf("discovery was asked %d times, want %d", asked, most)
+		if limit := int(absent / installedKindsInterval); asked > limit || asked < limit-10 {
+			t.Errorf("discovery was asked %d times, want %d", asked, limit)
 		}
-		if n, most := len(w.client.Actions()), 4*2*11; n > most { // a streamed list, and a list
-			t.Errorf("%d requests of missing resources, want at most %d", n, most)
+		if n, limit := len(w.client.Actions()), 4*2*11; n > limit { // a streamed list, and a list
+			t.Errorf("%d requests of missing resources, want at most %d", n, limit)
 		}
 		w.mu.Lock()
 		w.installed, w.refusal = []string{policies}, nil

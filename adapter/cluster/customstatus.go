@@ -60,15 +60,15 @@ func newCustomStatuses(client dynamic.NamespaceableResourceInterface, lease *lea
 	return &customStatuses{client: client, lease: lease, logger: logger, wanted: map[objectName]*wantedStatus{}}
 }
 
-func (s *customStatuses) put(of *CustomObject, status CustomStatus) {
+func (s *customStatuses) put(customObject *CustomObject, status CustomStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := objectName{of.Namespace, of.Name}
-	if was := s.wanted[key]; was != nil && was.of.UID == of.UID && was.of.Generation == of.Generation {
-		was.of, was.status = of, status // an attempt that failed is not repeated sooner
+	key := objectName{customObject.Namespace, customObject.Name}
+	if was := s.wanted[key]; was != nil && was.of.UID == customObject.UID && was.of.Generation == customObject.Generation {
+		was.of, was.status = customObject, status // an attempt that failed is not repeated sooner
 		return
 	}
-	s.wanted[key] = &wantedStatus{of: of, status: status}
+	s.wanted[key] = &wantedStatus{of: customObject, status: status}
 }
 
 // refresh takes over the statuses that the objects have now, and drops those of objects that are gone.

@@ -150,8 +150,8 @@ func newInstalledKinds(client rest.Interface) *installedKinds {
 }
 
 // await returns when a resource is installed, or after a while: discovery may be forbidden.
-func (k *installedKinds) await(ctx context.Context, resource string, most time.Duration) {
-	for end := time.Now().Add(most); ctx.Err() == nil && time.Now().Before(end); {
+func (k *installedKinds) await(ctx context.Context, resource string, longest time.Duration) {
+	for end := time.Now().Add(longest); ctx.Err() == nil && time.Now().Before(end); {
 		sleep(ctx, installedKindsInterval, nil)
 		if k.had(ctx, resource) {
 			return

@@ -26,18 +26,18 @@ type endpointSlice struct {
 }
 
 func newEndpointSlice(from any) (*endpointSlice, bool) {
-	of, ok := from.(*discoveryv1.EndpointSlice)
+	e, ok := from.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return nil, false
 	}
 	short := &endpointSlice{
-		namespace: strings.Clone(of.Namespace), name: strings.Clone(of.Name),
-		service: strings.Clone(of.Labels[discoveryv1.LabelServiceName]),
+		namespace: strings.Clone(e.Namespace), name: strings.Clone(e.Name),
+		service: strings.Clone(e.Labels[discoveryv1.LabelServiceName]),
 	}
-	for i := range of.Endpoints {
-		to := of.Endpoints[i].TargetRef
+	for i := range e.Endpoints {
+		to := e.Endpoints[i].TargetRef
 		// A slice is no right to read pods of another namespace.
-		if to == nil || to.Kind != "Pod" || to.UID == "" || to.Namespace != "" && to.Namespace != of.Namespace {
+		if to == nil || to.Kind != "Pod" || to.UID == "" || to.Namespace != "" && to.Namespace != e.Namespace {
 			continue
 		}
 		if uid := newUIDKey(string(to.UID)); !slices.Contains(short.pods, uid) {

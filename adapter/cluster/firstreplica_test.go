@@ -75,13 +75,13 @@ func scaled(apiVersion, kind string) *inspect.Autoscaler {
 }
 
 func TestTheFirstReplicaIsOnePatch(t *testing.T) {
-	for path, of := range map[string]*inspect.Autoscaler{
+	for path, autoscaler := range map[string]*inspect.Autoscaler{
 		"/apis/apps/v1/namespaces/shop/deployments/worker/scale":      scaled("apps/v1", "Deployment"),
 		"/api/v1/namespaces/shop/replicationcontrollers/worker/scale": scaled("v1", "ReplicationController"),
 		"/apis/apps/v1/namespaces/shop/deployments/worker/scale ":     scaled("apps/v1beta2", "Deployment"),
 	} {
 		s := newScales(t)
-		if err := s.Set(t.Context(), of); err != nil {
+		if err := s.Set(t.Context(), autoscaler); err != nil {
 			t.Fatal(err)
 		}
 		if want := "PATCH " + strings.TrimSpace(path) + " application/json-patch+json"; len(s.patches) != 1 || s.patches[0] != want {
@@ -142,8 +142,8 @@ func TestAnswersToAFirstReplica(t *testing.T) {
 
 func TestAnUnknownKindIsNoTarget(t *testing.T) {
 	s := newScales(t)
-	for _, of := range []*inspect.Autoscaler{scaled("example.com/v1", "Worker"), scaled("a/b/c", "Worker")} {
-		if err := s.Set(t.Context(), of); !errors.Is(err, ErrNoTarget) || len(s.patches) != 0 {
+	for _, autoscaler := range []*inspect.Autoscaler{scaled("example.com/v1", "Worker"), scaled("a/b/c", "Worker")} {
+		if err := s.Set(t.Context(), autoscaler); !errors.Is(err, ErrNoTarget) || len(s.patches) != 0 {
 			t.Errorf("%v after %d requests", err, len(s.patches))
 		}
 	}

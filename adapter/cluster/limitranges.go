@@ -213,16 +213,16 @@ func limitsIn(l *metric.Limits) [4]*int {
 }
 
 func newLimitRange(from any) (*limitRange, bool) {
-	of, ok := from.(*corev1.LimitRange)
+	l, ok := from.(*corev1.LimitRange)
 	if !ok {
 		return nil, false
 	}
 	short := &limitRange{
-		namespace: of.Namespace, name: of.Name, uid: string(of.UID), version: of.ResourceVersion,
+		namespace: l.Namespace, name: l.Name, uid: string(l.UID), version: l.ResourceVersion,
 		limits: metric.UnsetLimits(),
 	}
-	for i := range of.Spec.Limits {
-		short.read(&of.Spec.Limits[i])
+	for i := range l.Spec.Limits {
+		short.read(&l.Spec.Limits[i])
 	}
 	return short, true
 }

@@ -98,15 +98,17 @@ func (v *View) SelectObjects(resource, namespace string, selector labels.Selecto
 		return known && own != nil && selector.Matches(*own)
 	}}
 	if resource == podResource && namespace != "" {
-		pick.List = func(most int) (iter.Seq[metric.Object], int, bool) { return v.podsMatching(namespace, selector, most) }
+		pick.List = func(limit int) (iter.Seq[metric.Object], int, bool) {
+			return v.podsMatching(namespace, selector, limit)
+		}
 		pick.ReadyPods = func() (iter.Seq2[metric.Object, metric.Workload], int) { return v.readyPods(namespace, selector) }
 	}
 	return pick, nil
 }
 
 func (v *View) podsMatching(namespace string, selector labels.Selector,
-	most int) (all iter.Seq[metric.Object], n int, ok bool) {
-	found, ok := v.pods.matching(namespace, selector, most)
+	limit int) (all iter.Seq[metric.Object], n int, ok bool) {
+	found, ok := v.pods.matching(namespace, selector, limit)
 	if !ok {
 		return nil, 0, false
 	}

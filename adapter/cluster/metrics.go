@@ -35,11 +35,11 @@ func (m viewMetrics) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
 	v := m.view
-	gauge := func(of *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	counter := func(of *prometheus.Desc, value uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, float64(value), labels...)
+	counter := func(desc *prometheus.Desc, value uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
 	}
 	gauge(podsDesc, float64(v.pods.count()))
 	synced := 0.0

@@ -27,12 +27,12 @@ type object struct {
 }
 
 func newObject(from any) (*object, bool) {
-	of, ok := from.(*metav1.PartialObjectMetadata)
+	p, ok := from.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return nil, false
 	}
-	return &object{namespace: of.Namespace, name: of.Name, uid: string(of.UID),
-		created: of.CreationTimestamp.Unix(), labels: newLabelSet(of.Labels)}, true
+	return &object{namespace: p.Namespace, name: p.Name, uid: string(p.UID),
+		created: p.CreationTimestamp.Unix(), labels: newLabelSet(p.Labels)}, true
 }
 
 type objectName struct{ namespace, name string }

@@ -15,15 +15,15 @@ const allNames = "*"
 // through a ReplicaSet, never those that its selector matches (KEP-5325). A Service's pods are the
 // targets of its EndpointSlices. If the pods cannot be known, the error is metric.ErrNotReady.
 func (v *View) PodOwners(resource, namespace, name string) ([]metric.PodOwner, error) {
-	of, err := v.resources.find(resource)
-	if err != nil || !of.namespaced {
+	r, err := v.resources.find(resource)
+	if err != nil || !r.namespaced {
 		return nil, nil
 	}
 	var found []ownedPods
 	if resource == serviceResource {
 		found, err = v.servicePods(namespace, name)
 	} else {
-		found, err = v.workloadPods(of, namespace, name)
+		found, err = v.workloadPods(r, namespace, name)
 	}
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func youngest(pods []*pod) (created int64) {
 // workloadPods returns the pods of the controllers of a kind. An object of a watched kind is known
 // by its UID, so its pods are looked up. For others, the controllers of the namespace are searched:
 // 2 ms for 3,000.
-func (v *View) workloadPods(of resource, namespace, name string) ([]ownedPods, error) {
-	if uid, exists, watched := v.Object(of.resource.String(), namespace, name); watched && name != allNames {
+func (v *View) workloadPods(r resource, namespace, name string) ([]ownedPods, error) {
+	if uid, exists, watched := v.Object(r.resource.String(), namespace, name); watched && name != allNames {
 		if !exists {
 			return nil, nil
 		}
@@ -89,7 +89,7 @@ func (v *View) workloadPods(of resource, namespace, name string) ([]ownedPods, e
 		}
 	}
 	is := func(w metric.Workload) bool {
-		return w.Kind == of.kind.Kind && w.Group == of.kind.Group && (name == allNames || w.Name == name)
+		return w.Kind == r.kind.Kind && w.Group == r.kind.Group && (name == allNames || w.Name == name)
 	}
 	unknown := false
 	grouped := v.pods.grouped(namespace, func(direct metric.Workload, uid uidKey) (metric.Workload, bool) {
@@ -105,7 +105,7 @@ func (v *View) workloadPods(of resource, namespace, name string) ([]ownedPods, e
 	})
 	if len(grouped) == 0 && unknown && !v.replicaSetWatch.reliable() {
 		return nil, metric.NotReadyf("the pods of %s in %q are not known, because ReplicaSets are not watched; %s",
-			of.resource, namespace, v.replicaSetWatch.health.remedy)
+			r.resource, namespace, v.replicaSetWatch.health.remedy)
 	}
 	found := make([]ownedPods, 0, len(grouped))
 	for owner, pods := range grouped {
@@ -134,8 +134,8 @@ func (p *pods) grouped(namespace string,
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for uid, list := range p.byController[namespace] {
-		if of, wanted := choose(list[0].controller.Value(), uid); wanted {
-			grouped[of] = append(grouped[of], list...)
+		if workload, wanted := choose(list[0].controller.Value(), uid); wanted {
+			grouped[workload] = append(grouped[workload], list...)
 		}
 	}
 	return grouped

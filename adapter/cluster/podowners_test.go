@@ -142,10 +142,10 @@ func TestControllerIndex(t *testing.T) {
 			held.put(newPod(podOfController(name, "ReplicaSet", model[name], model[name])))
 		}
 		n := 0
-		for of, pods := range held.grouped("shop", func(w metric.Workload, _ uidKey) (metric.Workload, bool) { return w, true }) {
+		for workload, pods := range held.grouped("shop", func(w metric.Workload, _ uidKey) (metric.Workload, bool) { return w, true }) {
 			for _, p := range pods {
-				if n++; model[p.Name] != of.Name {
-					t.Fatalf("%s is of %s, want %s", p.Name, of.Name, model[p.Name])
+				if n++; model[p.Name] != workload.Name {
+					t.Fatalf("%s is of %s, want %s", p.Name, workload.Name, model[p.Name])
 				}
 			}
 		}

@@ -265,10 +265,10 @@ func (p *pods) byName(namespace, name string) *pod {
 
 // matching returns the pods of a namespace whose labels the selector matches. Not ok: every
 // requirement leaves more than most candidates.
-func (p *pods) matching(namespace string, selector labels.Selector, most int) (all []*pod, ok bool) {
+func (p *pods) matching(namespace string, selector labels.Selector, limit int) (all []*pod, ok bool) {
 	p.mu.RLock()
 	lists, n := p.byLabel[namespace].smallest(selector)
-	if ok = n <= most; ok {
+	if ok = n <= limit; ok {
 		all = slices.Concat(lists...)
 	}
 	p.mu.RUnlock()

@@ -419,11 +419,11 @@ func checkAgainstPods(t *testing.T, p *pods) {
 		}
 	}
 	live := len(p.nodeAddresses)
-	for a, of := range holders {
+	for a, holder := range holders {
 		live++
 		want := "nobody"
-		if len(of) == 1 {
-			want = of[0].UID
+		if len(holder) == 1 {
+			want = holder[0].UID
 		}
 		if got := senderIs(p, a.String()); got != want {
 			t.Errorf("%s is %s's, want %s", a, got, want)

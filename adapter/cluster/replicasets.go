@@ -65,11 +65,11 @@ type replicaSet struct {
 }
 
 func newReplicaSet(from any) (replicaSet, bool) {
-	of, ok := from.(*metav1.PartialObjectMetadata)
+	p, ok := from.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return replicaSet{}, false
 	}
-	return replicaSet{newUIDKey(string(of.UID)), controllerOf(of)}, true
+	return replicaSet{newUIDKey(string(p.UID)), controllerOf(p)}, true
 }
 
 // controllerOf returns the controller of an object; the zero Handle: none.
@@ -158,20 +158,20 @@ func (r *replicaSets) dropUID(uid uidKey) {
 
 // owner returns the workload that owns a controller, or the controller itself. Not resolved: the
 // ReplicaSet is not known yet.
-func (r *replicaSets) owner(of metric.Workload) (owner metric.Workload, resolved bool) {
-	if of.Kind != replicaSetKind {
-		return of, true
+func (r *replicaSets) owner(workload metric.Workload) (owner metric.Workload, resolved bool) {
+	if workload.Kind != replicaSetKind {
+		return workload, true
 	}
-	return r.ownerOf(of, newUIDKey(of.UID))
+	return r.ownerOf(workload, newUIDKey(workload.UID))
 }
 
 // ownerOf is owner for a ReplicaSet with its key.
-func (r *replicaSets) ownerOf(of metric.Workload, uid uidKey) (owner metric.Workload, resolved bool) {
+func (r *replicaSets) ownerOf(workload metric.Workload, uid uidKey) (owner metric.Workload, resolved bool) {
 	r.mu.RLock()
 	held, known := r.owners[uid]
 	r.mu.RUnlock()
 	if !known || held == (unique.Handle[metric.Workload]{}) {
-		return of, known
+		return workload, known
 	}
 	return held.Value(), true
 }
@@ -189,9 +189,9 @@ func newReplicaSetStore(held *replicaSets) *replicaSetStore {
 
 // Delete implements cache.ReflectorStore.
 func (m *replicaSetStore) Delete(object any) error {
-	of, err := meta.Accessor(object)
+	o, err := meta.Accessor(object)
 	if err == nil {
-		m.held.dropUID(newUIDKey(string(of.GetUID())))
+		m.held.dropUID(newUIDKey(string(o.GetUID())))
 	}
 	return err
 }

@@ -134,9 +134,9 @@ func (m *reflectorStore[T]) Update(object any) error { return m.Add(object) }
 
 // Delete implements cache.ReflectorStore.
 func (m *reflectorStore[T]) Delete(object any) error {
-	of, err := meta.Accessor(object)
+	o, err := meta.Accessor(object)
 	if err == nil {
-		m.index.drop(of.GetNamespace(), of.GetName())
+		m.index.drop(o.GetNamespace(), o.GetName())
 	}
 	return err
 }

@@ -124,19 +124,19 @@ func (s *apiServer) remove(path string, object metav1.Object) { s.change(path, o
 func (s *apiServer) change(path string, object metav1.Object, event string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of, key := s.served[path], types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	served, key := s.served[path], types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	s.version++
 	object.SetResourceVersion(strconv.Itoa(s.version))
 	if event == "" {
 		event = "ADDED"
-		if _, ok := of.objects[key]; ok {
+		if _, ok := served.objects[key]; ok {
 			event = "MODIFIED"
 		}
-		of.objects[key] = object
+		served.objects[key] = object
 	} else {
-		delete(of.objects, key)
+		delete(served.objects, key)
 	}
-	of.log = append(of.log, logged{s.version, event, of.encode(object)})
+	served.log = append(served.log, logged{s.version, event, served.encode(object)})
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -166,8 +166,8 @@ func (s *apiServer) cutWatches(lost bool) {
 	defer s.mu.Unlock()
 	if lost {
 		s.version++
-		for _, of := range s.served {
-			of.log, of.oldest = nil, s.version
+		for _, served := range s.served {
+			served.log, served.oldest = nil, s.version
 		}
 	}
 	close(s.cut)
@@ -203,7 +203,7 @@ func (s *apiServer) listed(path string) int {
 // ServeHTTP implements http.Handler.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	of, forbidden, frozen := s.served[r.URL.Path], s.forbidden[r.URL.Path], s.frozen
+	served, forbidden, frozen := s.served[r.URL.Path], s.forbidden[r.URL.Path], s.frozen
 	s.mu.Unlock()
 	if frozen != nil {
 		select {
@@ -215,10 +215,10 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case forbidden:
 		s.refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "pods is forbidden: User \"sluice\" cannot list resource")
-	case of != nil && r.URL.Query().Get("watch") != "":
-		s.watch(w, r, of)
-	case of != nil:
-		s.list(w, r.URL.Path, of)
+	case served != nil && r.URL.Query().Get("watch") != "":
+		s.watch(w, r, served)
+	case served != nil:
+		s.list(w, r.URL.Path, served)
 	case strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/"):
 		s.lease(w, r)
 	case strings.HasSuffix(r.URL.Path, "/events") || strings.Contains(r.URL.Path, "/events/"):
@@ -389,15 +389,15 @@ func (s *apiServer) discover(w http.ResponseWriter, path string) {
 	groups := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	found := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 	seen := map[string]bool{}
-	for at, of := range s.served {
+	for at, served := range s.served {
 		under := at[:strings.LastIndex(at, "/")]
 		if under == path {
-			found.GroupVersion = of.apiVersion
-			found.APIResources = append(found.APIResources, of.resource)
+			found.GroupVersion = served.apiVersion
+			found.APIResources = append(found.APIResources, served.resource)
 		}
-		if group, version, ok := strings.Cut(of.apiVersion, "/"); ok && !seen[of.apiVersion] {
-			seen[of.apiVersion] = true
-			g := metav1.GroupVersionForDiscovery{GroupVersion: of.apiVersion, Version: version}
+		if group, version, ok := strings.Cut(served.apiVersion, "/"); ok && !seen[served.apiVersion] {
+			seen[served.apiVersion] = true
+			g := metav1.GroupVersionForDiscovery{GroupVersion: served.apiVersion, Version: version}
 			groups.Groups = append(groups.Groups, metav1.APIGroup{
 				Name: group, Versions: []metav1.GroupVersionForDiscovery{g}, PreferredVersion: g,
 			})

@@ -118,14 +118,14 @@ type lister[L runtime.Object] interface {
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
 }
 
-func newRequiredWatch[L runtime.Object, T any](from lister[L], of runtime.Object, held *reflectorStore[T],
+func newRequiredWatch[L runtime.Object, T any](from lister[L], object runtime.Object, held *reflectorStore[T],
 	a *requestHealth) *requiredWatch {
 	return &requiredWatch{listed: held.listed.Load, resourceWatch: &resourceWatch{
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return from.List(ctx, o) },
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return from.Watch(ctx, o)
 		},
-		expected: of, store: held, health: a, backoff: backoff,
+		expected: object, store: held, health: a, backoff: backoff,
 	}}
 }
 
@@ -150,11 +150,11 @@ func (v *View) watchRequired(client *Client, logger *slog.Logger) {
 }
 
 func convertPod(from any) (*pod, bool) {
-	of, ok := from.(*corev1.Pod)
+	p, ok := from.(*corev1.Pod)
 	if !ok {
 		return nil, false
 	}
-	return newPod(of), true
+	return newPod(p), true
 }
 
 // Observe sets the observer. It must be called before Run.

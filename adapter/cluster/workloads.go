@@ -15,15 +15,15 @@ import (
 )
 
 // isReady reports whether a pod is ready and not being deleted.
-func isReady(of *corev1.Pod) bool {
-	return of.DeletionTimestamp == nil && slices.ContainsFunc(of.Status.Conditions, func(c corev1.PodCondition) bool {
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})
 }
 
 // Workload returns the workload of a pod. Not ok: no such pod lives, or it has no controller. Not
 // resolved: the workload is a ReplicaSet whose owner is not known yet.
-func (v *View) Workload(o metric.Object) (of metric.Workload, resolved, ok bool) {
+func (v *View) Workload(o metric.Object) (workload metric.Workload, resolved, ok bool) {
 	p := v.pods.byName(o.Namespace, o.Name)
 	if p == nil || p.UID != o.UID {
 		return metric.Workload{}, false, false
@@ -31,25 +31,25 @@ func (v *View) Workload(o metric.Object) (of metric.Workload, resolved, ok bool)
 	return v.workloadOf(p)
 }
 
-func (v *View) workloadOf(p *pod) (of metric.Workload, resolved, ok bool) {
+func (v *View) workloadOf(p *pod) (workload metric.Workload, resolved, ok bool) {
 	if !p.controlled() {
 		return metric.Workload{}, false, false
 	}
-	of, resolved = v.replicaSets.owner(p.controller.Value())
-	return of, resolved, true
+	workload, resolved = v.replicaSets.owner(p.controller.Value())
+	return workload, resolved, true
 }
 
 // Owner returns the workload that owns a controller: a ReplicaSet's Deployment, else the
 // controller. Not resolved: the ReplicaSet is not known yet.
-func (v *View) Owner(of metric.Workload) (owner metric.Workload, resolved bool) {
-	return v.replicaSets.owner(of)
+func (v *View) Owner(workload metric.Workload) (owner metric.Workload, resolved bool) {
+	return v.replicaSets.owner(workload)
 }
 
 // Workloads yields the workloads of all live pods, possibly more than once.
 func (v *View) Workloads() iter.Seq[metric.Workload] {
 	return func(yield func(metric.Workload) bool) {
 		for controller := range v.pods.controllers() {
-			if of, _ := v.replicaSets.owner(controller.Value()); !yield(of) {
+			if workload, _ := v.replicaSets.owner(controller.Value()); !yield(workload) {
 				return
 			}
 		}
@@ -74,12 +74,12 @@ func (v *View) withWorkloads(pods iter.Seq[*pod]) iter.Seq2[metric.Object, metri
 	return func(yield func(metric.Object, metric.Workload) bool) {
 		workloads := map[unique.Handle[metric.Workload]]metric.Workload{}
 		for p := range pods {
-			of, known := workloads[p.controller]
+			workload, known := workloads[p.controller]
 			if !known {
-				of, _, _ = v.workloadOf(p)
-				workloads[p.controller] = of
+				workload, _, _ = v.workloadOf(p)
+				workloads[p.controller] = workload
 			}
-			if of != (metric.Workload{}) && !yield(p.Object(), of) {
+			if workload != (metric.Workload{}) && !yield(p.Object(), workload) {
 				return
 			}
 		}
@@ -88,13 +88,13 @@ func (v *View) withWorkloads(pods iter.Seq[*pod]) iter.Seq2[metric.Object, metri
 
 // ReadyPod returns a pod with its workload. Not ok: no such pod lives, it is not ready, or it has
 // no controller.
-func (v *View) ReadyPod(namespace, name string) (o metric.Object, of metric.Workload, ok bool) {
+func (v *View) ReadyPod(namespace, name string) (o metric.Object, workload metric.Workload, ok bool) {
 	p := v.pods.byName(namespace, name)
 	if p == nil || !p.ready {
 		return metric.Object{}, metric.Workload{}, false
 	}
-	of, _, ok = v.workloadOf(p)
-	return p.Object(), of, ok
+	workload, _, ok = v.workloadOf(p)
+	return p.Object(), workload, ok
 }
 
 // controllers returns the controllers of all pods, each once.
@@ -185,10 +185,10 @@ func (v *View) podsByTarget(namespace string) map[target][]*pod {
 	grouped := map[target][]*pod{}
 	for _, pods := range v.pods.byControllers(namespace) {
 		direct := pods[0].controller.Value()
-		of, _ := v.replicaSets.owner(direct)
-		key := target{of.Kind, of.Name}
+		workload, _ := v.replicaSets.owner(direct)
+		key := target{workload.Kind, workload.Name}
 		grouped[key] = append(grouped[key], pods...)
-		if direct != of { // a ReplicaSet may be scaled itself
+		if direct != workload { // a ReplicaSet may be scaled itself
 			grouped[target{direct.Kind, direct.Name}] = pods
 		}
 	}

@@ -44,9 +44,9 @@ func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 		t.Fatal(err)
 	}
 	seq, live := v.readyPods("shop", parsed)
-	for o, of := range seq {
-		all = append(all, fmt.Sprintf("%s=%s/%s", o.Name, of.Kind, of.Name))
-		if single, same, ok := v.ReadyPod("shop", o.Name); !ok || single != o || same != of {
+	for o, workload := range seq {
+		all = append(all, fmt.Sprintf("%s=%s/%s", o.Name, workload.Kind, workload.Name))
+		if single, same, ok := v.ReadyPod("shop", o.Name); !ok || single != o || same != workload {
 			t.Errorf("%s alone: %v %v %v", o.Name, single, same, ok)
 		}
 	}
@@ -87,8 +87,8 @@ func TestWorkloadOfAPod(t *testing.T) {
 		"web-1-a": "d true true", "web-1-b": "d true true", "bare-a": "bare true true", "db-0": "s true true", "late-a": "late false true",
 		"alone": " false false", "none": " false false",
 	} {
-		of, resolved, ok := v.Workload(metric.Object{Resource: "pods", Namespace: "shop", Name: name, UID: "u-" + name})
-		if got := fmt.Sprint(of.UID, " ", resolved, " ", ok); got != want {
+		workload, resolved, ok := v.Workload(metric.Object{Resource: "pods", Namespace: "shop", Name: name, UID: "u-" + name})
+		if got := fmt.Sprint(workload.UID, " ", resolved, " ", ok); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}

@@ -165,7 +165,7 @@ func (s *Server) autoscaler(_ context.Context, r *request) (any, error) {
 
 // section is the part of the page about one metric. known are the metrics that may be named like a
 // missing one.
-func (r *request) section(c *autoscalerContent, known []inspect.Metric, of subject, i int) metricSection {
+func (r *request) section(c *autoscalerContent, known []inspect.Metric, s subject, i int) metricSection {
 	m := &c.Autoscaler.Metrics[i]
 	one := metricSection{AutoscalerMetric: m, Report: c.Report.Metrics[i], Links: linksTo(c.Namespace, m, known)}
 	one.Listed = slices.Clone(one.Report.Values)
@@ -178,14 +178,14 @@ func (r *request) section(c *autoscalerContent, known []inspect.Metric, of subje
 	row := strconv.Itoa(i)
 	switch {
 	case !m.Asked:
-	case m.Missing && !r.server.history.hasValue(of, row):
+	case m.Missing && !r.server.history.hasValue(s, row):
 		one.Unplotted = "Nothing to plot: there was no value in the last ten minutes. " + m.Why
 	default:
 		label := "value"
 		if m.TargetType == "AverageValue" {
 			label = "value per replica"
 		}
-		one.Plot = r.plotOf(plot{ID: "metric" + row, of: of, rows: []string{row}, Labels: []string{label},
+		one.Plot = r.plotOf(plot{ID: "metric" + row, of: s, rows: []string{row}, Labels: []string{label},
 			Target: explain.Number(m.Target)})
 	}
 	return one

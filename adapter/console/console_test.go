@@ -36,12 +36,12 @@ func (f *fakeSource) Metrics(q inspect.Query) inspect.Page[inspect.Metric] {
 	})
 }
 
-func (f *fakeSource) Series(namespace, resource, name string, most int) []inspect.Series {
+func (f *fakeSource) Series(namespace, resource, name string, limit int) []inspect.Series {
 	if f.series == nil {
 		return nil
 	}
-	all := f.series(namespace, resource, name, most)
-	return all[:min(len(all), most)]
+	all := f.series(namespace, resource, name, limit)
+	return all[:min(len(all), limit)]
 }
 
 func (f *fakeSource) UnknownPolicies() error                                     { return f.unknown }

@@ -119,19 +119,19 @@ func (h *history) run(ctx context.Context) {
 }
 
 // watch has a subject recorded, of a metric these rows, from now until a minute after the last look.
-func (h *history) watch(of subject, rows []string, now time.Time) {
+func (h *history) watch(s subject, rows []string, now time.Time) {
 	h.mu.Lock()
-	r, known := h.held[of]
+	r, known := h.held[s]
 	if !known {
 		if len(h.held) >= maxAutoscalers+maxWatched {
 			h.mu.Unlock()
 			return
 		}
 		r = &recording{wanted: map[string]time.Time{}}
-		h.held[of] = r
+		h.held[s] = r
 	}
 	r.looked = now
-	if !of.autoscaler {
+	if !s.autoscaler {
 		for _, id := range rows {
 			r.wanted[id] = now
 		}
@@ -150,36 +150,36 @@ func (h *history) round(now time.Time) int {
 	second := now.Unix()
 	h.mu.Lock()
 	metrics := map[subject]map[string]bool{}
-	for of, r := range h.held {
+	for s, r := range h.held {
 		r.seen = false
 		if looked := now.Sub(r.looked) < linger; looked {
 			r.seen = true
-			if !of.autoscaler {
+			if !s.autoscaler {
 				maps.DeleteFunc(r.wanted, func(_ string, looked time.Time) bool { return now.Sub(looked) >= linger })
-				metrics[of] = map[string]bool{}
+				metrics[s] = map[string]bool{}
 				for id := range r.wanted {
-					metrics[of][id] = true
+					metrics[s][id] = true
 				}
 			}
 		}
 	}
 	h.mu.Unlock()
 	if h.begin != nil {
-		for _, of := range h.recordAutoscalers(second) {
-			if _, shown := metrics[of]; !shown {
-				h.recordMetric(of, nil, second)
+		for _, s := range h.recordAutoscalers(second) {
+			if _, shown := metrics[s]; !shown {
+				h.recordMetric(s, nil, second)
 			}
 		}
 	}
-	for of, wanted := range metrics {
-		h.recordMetric(of, wanted, second)
+	for metric, wanted := range metrics {
+		h.recordMetric(metric, wanted, second)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for of, r := range h.held {
+	for s, r := range h.held {
 		if !r.seen {
 			h.rows -= len(r.rows)
-			delete(h.held, of)
+			delete(h.held, s)
 		}
 	}
 	return len(h.held)
@@ -187,38 +187,38 @@ func (h *history) round(now time.Time) int {
 
 // recordMetric records the wanted series of a metric, among those that pages list. No page shows a metric
 // without any: then the first are recorded, which a page will show.
-func (h *history) recordMetric(of subject, wanted map[string]bool, second int64) {
+func (h *history) recordMetric(s subject, wanted map[string]bool, second int64) {
 	values := map[string]float64{}
 	var ids []string
-	most := maxRows
+	limit := maxRows
 	if wanted == nil {
-		most -= pageRows
+		limit -= pageRows
 	}
-	for i, sery := range h.source.Series(of.namespace, of.resource, of.name, inspect.DetailSeries) {
+	for i, sery := range h.source.Series(s.namespace, s.resource, s.name, inspect.DetailSeries) {
 		id := seriesID(&sery)
 		if v, err := strconv.ParseFloat(sery.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
 			values[id], ids = v, append(ids, id)
 		}
 	}
-	h.record(of, second, ids, func(id string) float64 { return values[id] }, most)
-	if h.past != nil && h.isNew(of) {
-		h.addPast(of, second, h.past(of.namespace, of.resource, of.name))
+	h.record(s, second, ids, func(id string) float64 { return values[id] }, limit)
+	if h.past != nil && h.isNew(s) {
+		h.addPast(s, second, h.past(s.namespace, s.resource, s.name))
 	}
 }
 
 // isNew reports whether a subject was recorded once.
-func (h *history) isNew(of subject) bool {
+func (h *history) isNew(s subject) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.held[of]
+	r := h.held[s]
 	return r != nil && r.rounds == 1
 }
 
 // addPast puts the values before the first recorded second into the rows of a subject.
-func (h *history) addPast(of subject, second int64, all []Past) {
+func (h *history) addPast(s subject, second int64, all []Past) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	recording := h.held[of]
+	recording := h.held[s]
 	if recording == nil {
 		return
 	}
@@ -237,16 +237,16 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 	read := h.begin()
 	n := 0
 	inspect.All(inspect.Query{Most: inspect.MaxMost}, h.source.Autoscalers, func(a *inspect.Autoscaler) bool {
-		of := subject{autoscaler: true, namespace: a.Namespace, name: a.Name}
-		if !slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return m.Asked }) && !h.isHeld(of) {
+		s := subject{autoscaler: true, namespace: a.Namespace, name: a.Name}
+		if !slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return m.Asked }) && !h.isHeld(s) {
 			return true
 		}
-		if n++; n > maxAutoscalers && !h.isLooked(of) {
+		if n++; n > maxAutoscalers && !h.isLooked(s) {
 			return true
 		}
-		most := maxRows - pageRows
-		if h.isLooked(of) {
-			most = maxRows
+		limit := maxRows - pageRows
+		if h.isLooked(s) {
+			limit = maxRows
 		}
 		values := map[string]float64{rowReplicas: float64(a.CurrentReplicas), rowWanted: float64(a.DesiredReplicas)}
 		ids := []string{rowReplicas, rowWanted}
@@ -262,7 +262,7 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 				}
 			}
 		}
-		h.record(of, second, ids, func(id string) float64 { return values[id] }, most)
+		h.record(s, second, ids, func(id string) float64 { return values[id] }, limit)
 		return true
 	})
 	return named
@@ -278,21 +278,21 @@ func compared(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, value float64)
 }
 
 // hasValue reports whether a row has a value in the span.
-func (h *history) hasValue(of subject, id string) bool {
-	_, rows := h.read(of, []string{id}, span)
+func (h *history) hasValue(s subject, id string) bool {
+	_, rows := h.read(s, []string{id}, span)
 	return len(rows) > 0 && slices.ContainsFunc(rows[0], func(v float64) bool { return !math.IsNaN(v) })
 }
 
-func (h *history) isHeld(of subject) bool {
+func (h *history) isHeld(s subject) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.held[of] != nil
+	return h.held[s] != nil
 }
 
-func (h *history) isLooked(of subject) bool {
+func (h *history) isLooked(s subject) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := h.held[of]
+	r := h.held[s]
 	return r != nil && r.seen
 }
 
@@ -300,21 +300,21 @@ func (h *history) isLooked(of subject) bool {
 func (h *history) endNamespace(namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for of, r := range h.held {
-		if of.namespace == namespace {
+	for subject, r := range h.held {
+		if subject.namespace == namespace {
 			h.rows -= len(r.rows)
-			delete(h.held, of)
+			delete(h.held, subject)
 		}
 	}
 }
 
 // record adds a value to the rows of a subject. A new row needs room.
-func (h *history) record(of subject, second int64, ids []string, value func(id string) float64, most int) {
+func (h *history) record(of subject, second int64, ids []string, value func(id string) float64, limit int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one := h.held[of]
 	if one == nil {
-		if h.rows+len(ids) > most {
+		if h.rows+len(ids) > limit {
 			return
 		}
 		one = &recording{wanted: map[string]time.Time{}}
@@ -329,7 +329,7 @@ func (h *history) record(of subject, second int64, ids []string, value func(id s
 	for _, id := range ids {
 		i := slices.IndexFunc(one.rows, func(r *row) bool { return r.id == id })
 		if i < 0 {
-			if i = h.addRow(one, id, most); i < 0 {
+			if i = h.addRow(one, id, limit); i < 0 {
 				continue
 			}
 		}
@@ -341,7 +341,7 @@ func (h *history) record(of subject, second int64, ids []string, value func(id s
 
 // addRow adds a row, if there is room: in the place of one that has no value in all the span, of a
 // subject whose series come and go. -1: there is none.
-func (h *history) addRow(one *recording, id string, most int) int {
+func (h *history) addRow(one *recording, id string, limit int) int {
 	fresh := &row{id: id}
 	for i := range fresh.values {
 		fresh.values[i] = math.NaN()
@@ -353,7 +353,7 @@ func (h *history) addRow(one *recording, id string, most int) int {
 		one.rows[i] = fresh
 		return i
 	}
-	if h.rows >= most || len(one.rows) >= maxSubjectRows {
+	if h.rows >= limit || len(one.rows) >= maxSubjectRows {
 		return -1
 	}
 	h.rows++

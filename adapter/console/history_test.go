@@ -43,8 +43,8 @@ func TestNothingIsSampledInVain(t *testing.T) {
 		if series.Load() != 0 || reads.Load() != 0 || h.size() != 0 {
 			t.Errorf("%d series, %d metrics read, %d rows", series.Load(), reads.Load(), h.size())
 		}
-		of := subject{namespace: "shop", resource: "pods", name: "jobs"}
-		h.watch(of, []string{"web"}, time.Now())
+		s := subject{namespace: "shop", resource: "pods", name: "jobs"}
+		h.watch(s, []string{"web"}, time.Now())
 		time.Sleep(5500 * time.Millisecond)
 		synctest.Wait()
 		if series.Load() < 5 || series.Load() > 7 {
@@ -65,14 +65,14 @@ func TestValuesEndWithTheirNamespace(t *testing.T) {
 	h, _, _, _ := countingHistory(1)
 	now := time.Unix(1_800_000_000, 0)
 	shop, bank := subject{namespace: "shop", resource: "pods", name: "jobs"}, subject{namespace: "bank", resource: "pods", name: "jobs"}
-	for _, of := range []subject{shop, bank} {
-		h.watch(of, []string{"web"}, now)
+	for _, s := range []subject{shop, bank} {
+		h.watch(s, []string{"web"}, now)
 	}
 	h.round(now)
 	h.endNamespace("shop")
-	for of, want := range map[subject]bool{shop: false, bank: true, {autoscaler: true, namespace: "shop", name: "web-0"}: false} {
-		if _, all := h.read(of, []string{"web"}, 10); (all != nil) != want {
-			t.Errorf("%+v has %v, want some: %v", of, all, want)
+	for s, want := range map[subject]bool{shop: false, bank: true, {autoscaler: true, namespace: "shop", name: "web-0"}: false} {
+		if _, all := h.read(s, []string{"web"}, 10); (all != nil) != want {
+			t.Errorf("%+v has %v, want some: %v", s, all, want)
 		}
 	}
 	h.watch(shop, []string{"web"}, now)
@@ -124,10 +124,10 @@ func TestNamedMetricsAreRecorded(t *testing.T) {
 	for i := range span {
 		h.round(now.Add(time.Duration(i) * time.Second))
 	}
-	of := subject{namespace: "shop", name: "jobs"}
-	h.watch(of, []string{"web"}, now.Add(span*time.Second))
+	s := subject{namespace: "shop", name: "jobs"}
+	h.watch(s, []string{"web"}, now.Add(span*time.Second))
 	h.round(now.Add(span * time.Second))
-	if _, rows := h.read(of, []string{"web"}, span); len(rows) != 1 || slices.ContainsFunc(rows[0], math.IsNaN) {
+	if _, rows := h.read(s, []string{"web"}, span); len(rows) != 1 || slices.ContainsFunc(rows[0], math.IsNaN) {
 		t.Errorf("the values of the metric are %v", rows)
 	}
 }
@@ -162,9 +162,9 @@ func TestTheHistoryIsBounded(t *testing.T) {
 // source picks for another number.
 func TestThePlottedSeriesAreRecorded(t *testing.T) {
 	f := shop()
-	f.series = func(_, _, _ string, most int) (all []inspect.Series) {
-		for i := range most {
-			all = append(all, inspect.Series{Labels: map[string]string{"i": strconv.Itoa(1000*most + i)}, Value: "1"})
+	f.series = func(_, _, _ string, limit int) (all []inspect.Series) {
+		for i := range limit {
+			all = append(all, inspect.Series{Labels: map[string]string{"i": strconv.Itoa(1000*limit + i)}, Value: "1"})
 		}
 		return all
 	}
@@ -193,12 +193,12 @@ func TestRowsBeginWithThePast(t *testing.T) {
 	h.past = func(string, string, string) []Past {
 		return []Past{{Series: inspect.Series{Object: inspect.Reference{Name: "web"}}, Values: []float64{7, 8, 9}}}
 	}
-	of, now := subject{namespace: "shop", name: "jobs"}, time.Unix(1_800_000_000, 0)
-	h.watch(of, []string{"web"}, now)
+	s, now := subject{namespace: "shop", name: "jobs"}, time.Unix(1_800_000_000, 0)
+	h.watch(s, []string{"web"}, now)
 	for i := range 2 {
 		h.round(now.Add(time.Duration(i) * time.Second))
 	}
-	if _, rows := h.read(of, []string{"web"}, 6); !slices.Equal(rows[0][1:], []float64{7, 8, 9, 1, 2}) || !math.IsNaN(rows[0][0]) {
+	if _, rows := h.read(s, []string{"web"}, 6); !slices.Equal(rows[0][1:], []float64{7, 8, 9, 1, 2}) || !math.IsNaN(rows[0][0]) {
 		t.Errorf("the values are %v", rows[0])
 	}
 }

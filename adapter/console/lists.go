@@ -44,12 +44,12 @@ type useBar struct {
 // nearlyFull is the share of a limit from which its bar warns.
 const nearlyFull = 0.8
 
-func barOf(used, most int64) useBar {
-	u := useBar{used, most, "applied", percent(uint64(max(min(used, most), 0)), uint64(max(most, 0)))}
+func barOf(used, limit int64) useBar {
+	u := useBar{used, limit, "applied", percent(uint64(max(min(used, limit), 0)), uint64(max(limit, 0)))}
 	switch {
-	case used >= most:
+	case used >= limit:
 		u.Class, u.Width = "rejected", "100"
-	case float64(used) >= nearlyFull*float64(most):
+	case float64(used) >= nearlyFull*float64(limit):
 		u.Class = "pending"
 	}
 	return u
@@ -115,8 +115,8 @@ func (s *Server) refused(_ context.Context, r *request) (any, error) {
 
 // reasons sums the rejected samples of all receivers, the most frequent reason first.
 func reasons(receivers []Receiver) (all []Count) {
-	for _, of := range receivers {
-		for _, count := range of.Rejected {
+	for _, receiver := range receivers {
+		for _, count := range receiver.Rejected {
 			i := slices.IndexFunc(all, func(c Count) bool { return c.Reason == count.Reason })
 			if i < 0 {
 				all = append(all, count)

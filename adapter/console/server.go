@@ -156,8 +156,8 @@ func (s *Server) health(context.Context, *request) (any, error) {
 	for _, check := range c.Checks {
 		c.Ready = c.Ready && check.Ready
 	}
-	for _, of := range c.Receivers {
-		c.Laws = append(c.Laws, lawOf(of))
+	for _, receiver := range c.Receivers {
+		c.Laws = append(c.Laws, lawOf(receiver))
 	}
 	return c, nil
 }
@@ -165,19 +165,19 @@ func (s *Server) health(context.Context, *request) (any, error) {
 // Failed reports whether a request was answered with an error.
 func (u Use) Failed() bool { return u.Code >= http.StatusBadRequest }
 
-func lawOf(of Receiver) law {
-	l := law{Receiver: of}
-	for _, count := range of.Rejected {
+func lawOf(receiver Receiver) law {
+	l := law{Receiver: receiver}
+	for _, count := range receiver.Rejected {
 		l.Refused += count.Number
 	}
-	l.Difference = int64(of.Received - of.Applied - l.Refused - of.Pending)
+	l.Difference = int64(receiver.Received - receiver.Applied - l.Refused - receiver.Pending)
 	var before uint64
 	for _, part := range []struct {
 		class string
 		n     uint64
-	}{{"applied", of.Applied}, {"rejected", l.Refused}, {"pending", of.Pending}} {
+	}{{"applied", receiver.Applied}, {"rejected", l.Refused}, {"pending", receiver.Pending}} {
 		if part.n > 0 {
-			l.Parts = append(l.Parts, bar{part.class, percent(before, of.Received), percent(part.n, of.Received)})
+			l.Parts = append(l.Parts, bar{part.class, percent(before, receiver.Received), percent(part.n, receiver.Received)})
 		}
 		before += part.n
 	}

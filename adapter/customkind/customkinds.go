@@ -98,24 +98,24 @@ func (c *customKinds[T]) takeOver(kind *customKind[T], now []*cluster.CustomObje
 
 // isNewFaultLocked reports whether an Event has not yet told of a condition. A true one is no
 // fault.
-func (c *customKinds[T]) isNewFaultLocked(of *cluster.CustomObject, condition *cluster.Condition) bool {
-	return !condition.True && c.told[of.UID] != condition.Message
+func (c *customKinds[T]) isNewFaultLocked(o *cluster.CustomObject, condition *cluster.Condition) bool {
+	return !condition.True && c.told[o.UID] != condition.Message
 }
 
 // reportLocked sets the status of an object. A new fault is an Event, too: about tells Events
 // apart.
-func (c *customKinds[T]) reportLocked(kind *customKind[T], of *cluster.CustomObject, status cluster.CustomStatus,
+func (c *customKinds[T]) reportLocked(kind *customKind[T], o *cluster.CustomObject, status cluster.CustomStatus,
 	reason, about string) {
 	condition := &status.Conditions[0]
-	if c.isNewFaultLocked(of, condition) {
-		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: of.Namespace, Name: of.Name, UID: of.UID},
+	if c.isNewFaultLocked(o, condition) {
+		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: o.Namespace, Name: o.Name, UID: o.UID},
 			reason, about, condition.Message)
 	}
-	delete(c.told, of.UID)
+	delete(c.told, o.UID)
 	if !condition.True {
-		c.told[of.UID] = condition.Message
+		c.told[o.UID] = condition.Message
 	}
-	kind.objects.Report(of, status)
+	kind.objects.Report(o, status)
 }
 
 // forgetLocked drops what was told of objects that are gone.

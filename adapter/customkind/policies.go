@@ -108,22 +108,22 @@ func (p *Policies) replace(all []*policy.Policy) {
 }
 
 // compilePolicy compiles an object. One whose spec cannot be decoded denies everything.
-func compilePolicy(of *cluster.CustomObject) *policy.Policy {
-	meta := policy.Meta{Namespace: of.Namespace, Name: of.Name, Created: of.Created}
+func compilePolicy(o *cluster.CustomObject) *policy.Policy {
+	meta := policy.Meta{Namespace: o.Namespace, Name: o.Name, Created: o.Created}
 	var spec policy.Spec
-	if err := json.Unmarshal(of.Spec, &spec); err != nil {
+	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		return policy.Unreadable(meta, err)
 	}
 	return policy.Compile(meta, spec)
 }
 
 // reportPolicyLocked says whether a policy is as its author meant it.
-func (p *Policies) reportPolicyLocked(kind *customKind[*policy.Policy], of *cluster.CustomObject, faults []string) {
+func (p *Policies) reportPolicyLocked(kind *customKind[*policy.Policy], o *cluster.CustomObject, faults []string) {
 	condition := cluster.Condition{Type: "Accepted", True: true, Reason: "Compiled", Message: "the policy is in force"}
 	if len(faults) > 0 {
 		condition = cluster.Condition{Type: "Accepted", Reason: "Faulty",
 			Message: fmt.Sprintf("what the policy names is denied until this is mended: %s", strings.Join(faults, "; "))}
 	}
-	p.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}}, "FaultyPolicy",
-		fmt.Sprint(of.Generation))
+	p.reportLocked(kind, o, cluster.CustomStatus{Conditions: []cluster.Condition{condition}}, "FaultyPolicy",
+		fmt.Sprint(o.Generation))
 }

@@ -55,9 +55,9 @@ func WatchRules(view *cluster.View, book *Rulebook, shown inspect.Readable) {
 }
 
 // ruleDocument reads an object. A spec that cannot be read is a fault of the rule.
-func ruleDocument(of *cluster.CustomObject) rule.Document {
-	d := rule.Document{Namespace: of.Namespace, Name: of.Name, UID: of.UID, Generation: of.Generation, Created: of.Created}
-	decoder := json.NewDecoder(bytes.NewReader(of.Spec))
+func ruleDocument(o *cluster.CustomObject) rule.Document {
+	d := rule.Document{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation, Created: o.Created}
+	decoder := json.NewDecoder(bytes.NewReader(o.Spec))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d.Spec); err != nil {
 		d.Fault = fmt.Sprintf("spec: %v", err)
@@ -98,8 +98,8 @@ func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused 
 	if v.Document.Namespace == "" {
 		kind = c.kinds[1]
 	}
-	of := kind.known[v.Document.UID].object
-	if of == nil {
+	o := kind.known[v.Document.UID].object
+	if o == nil {
 		return refused // it is deleted
 	}
 	condition := cluster.Condition{Type: "Accepted", True: true, Reason: string(v.Reason), Message: "the rule holds"}
@@ -109,13 +109,13 @@ func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused 
 	case hidden != "":
 		condition = cluster.Condition{Type: "Accepted", Reason: inspect.RulePushed, Message: hidden}
 	}
-	if c.isNewFaultLocked(of, &condition) {
+	if c.isNewFaultLocked(o, &condition) {
 		if refused++; refused <= mostRefusedLogged {
 			c.book.log.Warn("a rule is refused", "rule", v.Document.String(), "reason", condition.Reason,
 				"fault", condition.Message)
 		}
 	}
-	c.reportLocked(kind, of, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fieldsLocked(v)},
+	c.reportLocked(kind, o, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fieldsLocked(v)},
 		"RuleRefused", condition.Reason+condition.Message)
 	return refused
 }

@@ -29,9 +29,9 @@ type reported struct {
 // reportFunc gets the statuses of objects that are known.
 type reportFunc func(*cluster.CustomObject, cluster.CustomStatus)
 
-func (reportFunc) Known() bool                                                    { return true }
-func (reportFunc) Unreadable() string                                             { return "" }
-func (f reportFunc) Report(of *cluster.CustomObject, status cluster.CustomStatus) { f(of, status) }
+func (reportFunc) Known() bool                                                   { return true }
+func (reportFunc) Unreadable() string                                            { return "" }
+func (f reportFunc) Report(o *cluster.CustomObject, status cluster.CustomStatus) { f(o, status) }
 
 func newReported(t *testing.T) *reported {
 	t.Helper()
@@ -44,7 +44,7 @@ func newReported(t *testing.T) *reported {
 		r.events = append(r.events, on.Resource+"/"+on.Name+" "+reason+": "+message)
 	})
 	for _, kind := range r.kinds {
-		kind.objects = reportFunc(func(of *cluster.CustomObject, status cluster.CustomStatus) { r.statuses[of.Name] = status })
+		kind.objects = reportFunc(func(o *cluster.CustomObject, status cluster.CustomStatus) { r.statuses[o.Name] = status })
 	}
 	book.Changed = func() { r.rebuilds++ }
 	book.AnyPushed = func(names map[string]bool) map[string]bool {
@@ -146,10 +146,10 @@ func TestFewStatusesAreWrittenForValues(t *testing.T) {
 			all = append(all, object(fmt.Sprint("ns-", i/200), fmt.Sprint("r", i), fmt.Sprint("m", i), "x"))
 		}
 		writes, shown := 0, map[string]string{}
-		r.kinds[0].objects = reportFunc(func(of *cluster.CustomObject, status cluster.CustomStatus) {
-			if text := fmt.Sprint(status.Fields); shown[of.Name] != text && text != "map[]" {
+		r.kinds[0].objects = reportFunc(func(o *cluster.CustomObject, status cluster.CustomStatus) {
+			if text := fmt.Sprint(status.Fields); shown[o.Name] != text && text != "map[]" {
 				writes++
-				shown[of.Name] = text
+				shown[o.Name] = text
 			}
 		})
 		r.changed(r.kinds[0], all)

@@ -143,7 +143,7 @@ func some(names []string, all int) string {
 	return text
 }
 
-func share(used, most int) string { return strconv.Itoa(used) + "/" + strconv.Itoa(most) }
+func share(used, limit int) string { return strconv.Itoa(used) + "/" + strconv.Itoa(limit) }
 
 func (r *Rule) Meta() Meta { return Meta{r.Name, r.Namespace} }
 

@@ -118,7 +118,7 @@ func (r restricted) Metrics(q Query) Page[Metric] {
 
 // HideValues drops the values of metrics that a reader may not have. A metric has a value if it has a
 // single series, which the function series finds.
-func HideValues(all []Metric, to Readable, series func(namespace, resource, name string, most int) []Series) {
+func HideValues(all []Metric, to Readable, series func(namespace, resource, name string, limit int) []Series) {
 	for i := range all {
 		m := &all[i]
 		if m.Value != "" && m.Resource == "" && !to.MayReadAll(m.Namespace, m.Name) &&
@@ -129,8 +129,8 @@ func HideValues(all []Metric, to Readable, series func(namespace, resource, name
 }
 
 // Series implements Source.
-func (r restricted) Series(namespace, resource, name string, most int) []Series {
-	all := r.Source.Series(namespace, resource, name, most)
+func (r restricted) Series(namespace, resource, name string, limit int) []Series {
+	all := r.Source.Series(namespace, resource, name, limit)
 	if resource != "" {
 		return all
 	}

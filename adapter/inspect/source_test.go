@@ -36,9 +36,9 @@ func TestPagesCoverAListOnce(t *testing.T) {
 }
 
 func TestAPageHasAtMostMaxMost(t *testing.T) {
-	for most, want := range map[int]int{-1: DefaultMost, 0: DefaultMost, 7: 7, MaxMost + 1: MaxMost} {
-		if got := (Query{Most: most}).Limit(); got != want {
-			t.Errorf("%d: %d, want %d", most, got, want)
+	for limit, want := range map[int]int{-1: DefaultMost, 0: DefaultMost, 7: 7, MaxMost + 1: MaxMost} {
+		if got := (Query{Most: limit}).Limit(); got != want {
+			t.Errorf("%d: %d, want %d", limit, got, want)
 		}
 	}
 }
@@ -78,20 +78,20 @@ func TestDocumentsFillTheirColumns(t *testing.T) {
 	all := map[string]Document{"metrics": &Metric{}, "objects": &Object{}, "senders": &Sender{}, "rejections": &Rejection{},
 		"groups": &PushedGroup{}, "limituses": &Limit{}, "autoscalers": &Autoscaler{Metrics: []AutoscalerMetric{{}}}, "rules": &Rule{},
 		"policies": &Policy{}}
-	for _, of := range Resources {
-		document := all[of.Name]
+	for _, resource := range Resources {
+		document := all[resource.Name]
 		if document == nil {
-			t.Errorf("%s: no document", of.Name)
+			t.Errorf("%s: no document", resource.Name)
 			continue
 		}
-		if got := len(document.Cells(time.Now())); got != len(of.Columns) {
-			t.Errorf("%s has %d cells and %d columns", of.Name, got, len(of.Columns))
+		if got := len(document.Cells(time.Now())); got != len(resource.Columns) {
+			t.Errorf("%s has %d cells and %d columns", resource.Name, got, len(resource.Columns))
 		}
-		if of.Identity < 1 || of.Identity > len(of.Columns) {
-			t.Errorf("%s: %d columns identify a document", of.Name, of.Identity)
+		if resource.Identity < 1 || resource.Identity > len(resource.Columns) {
+			t.Errorf("%s: %d columns identify a document", resource.Name, resource.Identity)
 		}
-		for _, name := range []string{of.Name, of.Singular} {
-			if found, ok := ResourceNamed(name); !ok || found.Name != of.Name {
+		for _, name := range []string{resource.Name, resource.Singular} {
+			if found, ok := ResourceNamed(name); !ok || found.Name != resource.Name {
 				t.Errorf("%q finds %q", name, found.Name)
 			}
 		}

@@ -104,9 +104,9 @@ func (g *generation) handOver(next *generation) {
 }
 
 // closeAbove replaces the newest policies of a namespace, above a number of rules.
-func closeAbove(most int, list []*Policy) {
+func closeAbove(limit int, list []*Policy) {
 	for i, p := range list {
-		if most -= len(p.rules); most < 0 {
+		if limit -= len(p.rules); limit < 0 {
 			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", maxRulesTogether)
 		}
 	}

@@ -137,21 +137,21 @@ func (f *customFields) append(dst []byte, p *metric.Point) []byte {
 // NewCustom makes the list of one object's metric, or of all objects' (Custom.Object "*"). It keeps
 // the points. A value that is not a number is left out of a list of all objects, and an error for a
 // single object.
-func NewCustom(of Custom, points []metric.Point) (*List, error) {
-	l := &List{kind: "MetricValueList", items: of, Points: points[:0]}
+func NewCustom(custom Custom, points []metric.Point) (*List, error) {
+	l := &List{kind: "MetricValueList", items: custom, Points: points[:0]}
 	var sum milliSum
 	var newest time.Time
 	for i := range points {
 		p := &points[i]
 		value, err := quantityOf(p.Value)
-		if err != nil && (!of.all() || !errors.Is(err, ErrNotANumber)) {
-			return nil, fmt.Errorf("%q of %s: %w", of.Metric, p.Object, err)
+		if err != nil && (!custom.all() || !errors.Is(err, ErrNotANumber)) {
+			return nil, fmt.Errorf("%q of %s: %w", custom.Metric, p.Object, err)
 		}
 		if err != nil {
 			continue // the other values are still true
 		}
 		if err := sum.add(value); err != nil {
-			return nil, fmt.Errorf("%q of %s: %w", of.Metric, of.Resource, err)
+			return nil, fmt.Errorf("%q of %s: %w", custom.Metric, custom.Resource, err)
 		}
 		newest = later(newest, p.Time)
 		if kept := len(l.Points); kept == i {
@@ -161,7 +161,7 @@ func NewCustom(of Custom, points []metric.Point) (*List, error) {
 		}
 	}
 	if len(l.Points) == 0 {
-		return nil, metric.NotFoundf("no value of %q for %s %s", of.Metric, of.Resource, of.Object)
+		return nil, metric.NotFoundf("no value of %q for %s %s", custom.Metric, custom.Resource, custom.Object)
 	}
 	l.version = resourceVersion(newest)
 	return l, nil

@@ -41,7 +41,7 @@ func quantityOf(n metric.Number) (resource.Quantity, error) {
 	// negative numbers.
 	for _, scale := range [...]resource.Scale{resource.Nano, resource.Micro} {
 		units := int64(math.Pow10(int(-scale)))
-		if most := math.MaxInt64/units - 1; whole <= most && whole >= -most {
+		if limit := math.MaxInt64/units - 1; whole <= limit && whole >= -limit {
 			return scaled(whole, nano, units, scale), nil
 		}
 	}

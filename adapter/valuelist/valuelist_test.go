@@ -103,15 +103,15 @@ func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
 				Value:  n, Time: times[(i+k)%len(times)], Window: windows[(i+k)%len(windows)],
 			})
 		}
-		of := Custom{Metric: text(5), Object: "*", Resource: podResource, Kind: podKind}
+		c := Custom{Metric: text(5), Object: "*", Resource: podResource, Kind: podKind}
 		if i%2 == 0 {
-			of.Selector = selector
+			c.Selector = selector
 		}
 		if i%5 == 0 {
-			of.Resource, of.Kind = schema.GroupResource{}, schema.GroupVersionKind{} // an unknown resource: its fields are empty
+			c.Resource, c.Kind = schema.GroupResource{}, schema.GroupVersionKind{} // an unknown resource: its fields are empty
 		}
 		// Sums of the largest numbers are rejected; a single one is not.
-		custom, err := NewCustom(of, points[:1])
+		custom, err := NewCustom(c, points[:1])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -181,13 +181,13 @@ func (o order) shifted(value, by metric.Number, known *absolute) (_ order, base 
 }
 
 // hear remembers an assignment at another origin if it is the newest.
-func (g *stamped) hear(of *absolute) {
-	if of == nil {
+func (g *stamped) hear(a *absolute) {
+	if a == nil {
 		return
 	}
 	for {
 		before := g.known.Load()
-		if before != nil && (before.at > of.at || *before == *of) || g.known.CompareAndSwap(before, of) {
+		if before != nil && (before.at > a.at || *before == *a) || g.known.CompareAndSwap(before, a) {
 			return
 		}
 	}

@@ -98,7 +98,7 @@ func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot
 
 // appendPart adds buckets to the part with equal bounds, or else as a new part. Beyond most parts,
 // it merges them into the last part, by the bounds of the one with more buckets.
-func appendPart(parts []part, p part, most int) []part {
+func appendPart(parts []part, p part, limit int) []part {
 	if len(p.bounds) == 0 {
 		return parts
 	}
@@ -108,7 +108,7 @@ func appendPart(parts []part, p part, most int) []part {
 			return parts
 		}
 	}
-	if len(parts) < most {
+	if len(parts) < limit {
 		return append(parts, part{p.bounds, slices.Clone(p.counts)})
 	}
 	last := &parts[len(parts)-1]

@@ -48,9 +48,9 @@ type timerLives struct {
 }
 
 // Open reserves addresses for up to most live parts.
-func (l *timerLives) Open(e *memory.Epochs, most int) {
+func (l *timerLives) Open(e *memory.Epochs, limit int) {
 	l.epochs = e
-	l.Pool.Open(int(liveBytes), most)
+	l.Pool.Open(int(liveBytes), limit)
 }
 
 // HotHalf is the bit of a timer's cell that selects the hot half. The bits above are the number of

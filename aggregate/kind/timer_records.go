@@ -156,9 +156,9 @@ func (s *timerSlots) oldest() uint32 {
 
 // setNewest appends the record of a unit, or replaces the newest record if it has the same unit. It
 // drops the oldest record if there would be more than most.
-func (s *timerSlots) setNewest(unit uint32, rec []byte, most int) {
+func (s *timerSlots) setNewest(unit uint32, rec []byte, limit int) {
 	if unit != s.newest {
-		if int(s.count) == most {
+		if int(s.count) == limit {
 			s.dropOldest()
 		}
 		s.last, s.newest = uint32(len(s.records)), unit

@@ -58,21 +58,21 @@ func (t *timer) restoreRecord(spans []window.Span, unit uint32, raw []byte) {
 	if t.units == nil {
 		t.units = make([]timerSlots, len(spans))
 	}
-	fine, most := &t.units[0], spans[0].Kept()
+	fine, limit := &t.units[0], spans[0].Kept()
 	switch {
 	case unit <= t.folded:
-	case unit > fine.newest && int(fine.count) == most && fine.oldest() > t.folded:
+	case unit > fine.newest && int(fine.count) == limit && fine.oldest() > t.folded:
 		t.foldLocked(spans)
 		fallthrough
 	default:
-		fine.enter(unit, raw, most)
+		fine.enter(unit, raw, limit)
 	}
 }
 
 // enter is setNewest for a unit that may be older than the newest.
-func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
+func (s *timerSlots) enter(unit uint32, raw []byte, limit int) {
 	if unit >= s.newest {
-		s.setNewest(unit, raw, most)
+		s.setNewest(unit, raw, limit)
 		return
 	}
 	all := s.records
@@ -80,11 +80,11 @@ func (s *timerSlots) enter(unit uint32, raw []byte, most int) {
 	for entered := false; len(all) > 0; all = all[recordSize(all):] {
 		at := recordUnit(all)
 		if at >= unit && !entered {
-			s.setNewest(unit, raw, most)
+			s.setNewest(unit, raw, limit)
 			entered = true
 		}
 		if at != unit {
-			s.setNewest(at, all[:recordSize(all)], most)
+			s.setNewest(at, all[:recordSize(all)], limit)
 		}
 	}
 }

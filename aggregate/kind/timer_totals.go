@@ -184,15 +184,15 @@ func (t *timer) recordTickLocked(spans []window.Span, tick uint32, d *distributi
 	if t.units == nil {
 		t.units = make([]timerSlots, len(spans))
 	}
-	fine, most := &t.units[0], spans[0].Kept()
+	fine, limit := &t.units[0], spans[0].Kept()
 	unit := max(spans[0].Unit(tick), fine.newest, t.folded+1)
 	switch {
 	case unit == fine.newest:
 		d.merge(fine.newestRecord())
-	case int(fine.count) == most && fine.oldest() > t.folded:
+	case int(fine.count) == limit && fine.oldest() > t.folded:
 		t.foldLocked(spans)
 	}
-	fine.setNewest(unit, d.record(unit), most)
+	fine.setNewest(unit, d.record(unit), limit)
 }
 
 // foldLocked adds records of the shortest span to the longer ones.
@@ -219,14 +219,14 @@ func (t *timer) foldLocked(spans []window.Span) {
 }
 
 // fold adds d to the record of a unit, which is the newest or a later one, and resets d.
-func (s *timerSlots) fold(unit uint32, d *distribution, most int) {
+func (s *timerSlots) fold(unit uint32, d *distribution, limit int) {
 	if d.Total == 0 {
 		return
 	}
 	if unit == s.newest {
 		d.merge(s.newestRecord())
 	}
-	s.setNewest(unit, d.record(unit), most)
+	s.setNewest(unit, d.record(unit), limit)
 	d.reset()
 }
 
@@ -302,11 +302,11 @@ func (t *timer) enterLocked(spans []window.Span, tick uint32, d *distribution) {
 		t.recordTickLocked(spans, tick, d)
 		return
 	}
-	s, most := &t.units[0], spans[0].Kept()
-	if int(s.count) == most && s.oldest() > t.folded && !s.has(fine) {
+	s, limit := &t.units[0], spans[0].Kept()
+	if int(s.count) == limit && s.oldest() > t.folded && !s.has(fine) {
 		t.foldLocked(spans) // the shortest span is about to lose its oldest record
 	}
-	s.enterAt(fine, d, most)
+	s.enterAt(fine, d, limit)
 	if fine > t.folded {
 		return // foldLocked will add it to the longer spans
 	}
@@ -322,8 +322,8 @@ func (s *timerSlots) has(unit uint32) (found bool) {
 }
 
 // enterAt adds a distribution to the record of a unit. It does nothing if the unit is too old.
-func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
-	if int(s.count) == most && unit < s.oldest() {
+func (s *timerSlots) enterAt(unit uint32, d *distribution, limit int) {
+	if int(s.count) == limit && unit < s.oldest() {
 		return
 	}
 	sum := distributions.Get().(*distribution)
@@ -340,5 +340,5 @@ func (s *timerSlots) enterAt(unit uint32, d *distribution, most int) {
 		}
 	}
 	sum.extend(d.Sum, d.min, d.max)
-	s.enter(unit, sum.record(unit), most)
+	s.enter(unit, sum.record(unit), limit)
 }

@@ -151,8 +151,8 @@ func (t *timer) count(live *TimerLive, hot uint32, bin int, units uint64, budget
 }
 
 // takeOverLocked adds the late observations of a removed timer.
-func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell, budget Budget) {
-	if lives.Of(of) == nil {
+func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, cell *Cell, budget Budget) {
+	if lives.Of(cell) == nil {
 		return
 	}
 	live := lives.make(c, budget)
@@ -162,7 +162,7 @@ func (t *timer) takeOverLocked(lives *timerLives, c *Cell, from *timer, of *Cell
 	d := distributions.Get().(*distribution)
 	defer distributions.Put(d)
 	d.reset()
-	from.takeLocked(lives, of, d)
+	from.takeLocked(lives, cell, d)
 	for bin := d.low; bin < d.top; bin++ {
 		if w := d.weights[bin]; w != 0 {
 			t.count(live, 0, bin, w, budget)

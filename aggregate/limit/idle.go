@@ -106,8 +106,8 @@ func (r *Registry) idleEverywhere(o metric.Object, name string) bool {
 	if len(others) == 0 {
 		return r.table.Idle(o, name) > idleAfter
 	}
-	idle := func(of Births) bool {
-		return len(of.AppendBirths(nil, o, name)) == 0 || of.Idle(o, name) > idleAfter
+	idle := func(births Births) bool {
+		return len(births.AppendBirths(nil, o, name)) == 0 || births.Idle(o, name) > idleAfter
 	}
 	for _, g := range others {
 		if !idle(g.births) {

@@ -87,12 +87,12 @@ func (r *Registry) addUses(first *smallest.Set[Use], s *shard, p *Part, limits m
 			use.Rejected = q.extras.rejections
 		}
 		if p.Fullest {
-			of, known := limits[q.key.namespace]
+			limit, known := limits[q.key.namespace]
 			if !known {
-				of = r.cluster.Limits(q.key.namespace).OrDefault(r.config.limits())
-				limits[q.key.namespace] = of
+				limit = r.cluster.Limits(q.key.namespace).OrDefault(r.config.limits())
+				limits[q.key.namespace] = limit
 			}
-			use.Limit = q.key.limit(of)
+			use.Limit = q.key.limit(limit)
 		}
 		first.Add(use)
 	}

@@ -30,9 +30,9 @@ namespaces/shop 2/4 2/9
 pods/web-1 in shop 1/1 1/3 rejected 2
 pods/web-2 in shop 1/1 1/3
 `
-	for most := 1; most < 6; most++ {
-		if got := w.uses(t, Part{Most: most}); got != want {
-			t.Errorf("pages of %d:\n%s, want\n%s", most, got, want)
+	for limit := 1; limit < 6; limit++ {
+		if got := w.uses(t, Part{Most: limit}); got != want {
+			t.Errorf("pages of %d:\n%s, want\n%s", limit, got, want)
 		}
 	}
 	if got := w.uses(t, Part{Namespace: "shop", Name: "web-2", Most: 3}); got != "pods/web-2 in shop 1/1 1/3\n" {
@@ -56,14 +56,14 @@ func TestFullestUsesAreListedFirst(t *testing.T) {
 	}
 	w.registry.Admit(&metric.Object{Namespace: "shop"}, "q", metric.Labels{}, 1)
 	want := "over full half shop little"
-	for most := 1; most <= 5; most++ {
-		uses, more := w.registry.Uses(Part{Fullest: true, Most: most})
+	for limit := 1; limit <= 5; limit++ {
+		uses, more := w.registry.Uses(Part{Fullest: true, Most: limit})
 		var names []string
 		for _, use := range uses {
 			names = append(names, use.Object.Name)
 		}
-		if got := strings.Join(names, " "); !strings.HasPrefix(want+" ", got+" ") || len(uses) != most || more != (most < 5) {
-			t.Errorf("%d of %q: %q, more: %v", most, want, got, more)
+		if got := strings.Join(names, " "); !strings.HasPrefix(want+" ", got+" ") || len(uses) != limit || more != (limit < 5) {
+			t.Errorf("%d of %q: %q, more: %v", limit, want, got, more)
 		}
 	}
 }

@@ -70,8 +70,8 @@ type records struct {
 // newRecords reserves address space for size bytes of records, and as much again for free pieces
 // that fit no new record.
 func newRecords(size int64) *records {
-	most := int64(math.MaxUint32) * recordGrain
-	return &records{Memory: memory.NewArena(int(min(2*size+SlotShards*chunkGrains*recordGrain, most)))}
+	limit := int64(math.MaxUint32) * recordGrain
+	return &records{Memory: memory.NewArena(int(min(2*size+SlotShards*chunkGrains*recordGrain, limit)))}
 }
 
 func (r *records) at(number uint32) *record {

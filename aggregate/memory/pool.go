@@ -19,9 +19,9 @@ type Pool struct {
 }
 
 // Open reserves addresses for up to most objects of a size.
-func (p *Pool) Open(size, most int) {
-	p.size, p.most, p.next = (size+7)/8*8, uint32(most), 1
-	p.memory = NewArena(most * p.size)
+func (p *Pool) Open(size, limit int) {
+	p.size, p.most, p.next = (size+7)/8*8, uint32(limit), 1
+	p.memory = NewArena(limit * p.size)
 }
 
 // At returns the address of an object.

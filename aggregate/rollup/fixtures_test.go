@@ -138,7 +138,7 @@ func (s *shop) set(names []string) metric.PodSet {
 		},
 		Ready: func(yield func(metric.Object, metric.Workload) bool) {
 			for _, name := range names {
-				if of := s.pods[name]; !s.unready[name] && of.UID != "" && !yield(podNamed(name), of) {
+				if pod := s.pods[name]; !s.unready[name] && pod.UID != "" && !yield(podNamed(name), pod) {
 					return
 				}
 			}
@@ -152,8 +152,8 @@ func (s *shop) PodOwners(resource, namespace, name string) (all []metric.PodOwne
 	pods := map[string][]string{}
 	switch resource {
 	case "deployments.apps":
-		for pod, of := range s.pods {
-			pods[of.Name] = append(pods[of.Name], pod)
+		for pod, workload := range s.pods {
+			pods[workload.Name] = append(pods[workload.Name], pod)
 		}
 		delete(pods, "")
 	case "services":
@@ -182,18 +182,18 @@ func (s *shop) ReadyPods(string) (iter.Seq2[metric.Object, metric.Workload], int
 
 // ReadyPod implements Cluster.
 func (s *shop) ReadyPod(_, name string) (metric.Object, metric.Workload, bool) {
-	of, lives := s.pods[name]
-	return podNamed(name), of, lives && !s.unready[name]
+	pod, lives := s.pods[name]
+	return podNamed(name), pod, lives && !s.unready[name]
 }
 
 // Workload implements Pods.
-func (s *shop) Workload(o metric.Object) (of metric.Workload, resolved, ok bool) {
-	of, lives := s.pods[o.Name]
-	return of, true, lives && of.UID != ""
+func (s *shop) Workload(o metric.Object) (workload metric.Workload, resolved, ok bool) {
+	workload, lives := s.pods[o.Name]
+	return workload, true, lives && workload.UID != ""
 }
 
 // Owner implements Pods.
-func (s *shop) Owner(of metric.Workload) (metric.Workload, bool) { return of, true }
+func (s *shop) Owner(workload metric.Workload) (metric.Workload, bool) { return workload, true }
 
 // Workloads implements Pods.
 func (s *shop) Workloads() iter.Seq[metric.Workload] { return func(func(metric.Workload) bool) {} }

@@ -236,9 +236,9 @@ func TestRollUpsEqualBruteForce(t *testing.T) {
 func (s *shop) check(_ *rand.Rand, expression string, values map[string]float64, pushed map[string]bool) {
 	s.t.Helper()
 	members := map[string][]string{}
-	for pod, of := range s.pods {
-		if of.UID != "" {
-			members["deployments.apps/"+of.Name] = append(members["deployments.apps/"+of.Name], pod)
+	for pod, workload := range s.pods {
+		if workload.UID != "" {
+			members["deployments.apps/"+workload.Name] = append(members["deployments.apps/"+workload.Name], pod)
 		}
 	}
 	for service, pods := range s.services {

@@ -82,21 +82,21 @@ func (m *Tracker) record(o *metric.Object, name string, kind metric.Kind, labels
 	if o.Resource != "pods" || kind != metric.Counter && kind != metric.Set {
 		return false
 	}
-	of, resolved, ok := m.pods.Workload(*o)
+	workload, resolved, ok := m.pods.Workload(*o)
 	if !ok {
 		return false
 	}
 	m.mu.RLock()
-	known := m.records[of.UID].has(name, kind, labels)
+	known := m.records[workload.UID].has(name, kind, labels)
 	m.mu.RUnlock()
 	if known {
 		return true
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.addLocked(of, o.Namespace, name, kind, labels)
+	m.addLocked(workload, o.Namespace, name, kind, labels)
 	if !resolved {
-		m.unresolved[of.UID] = struct{}{}
+		m.unresolved[workload.UID] = struct{}{}
 	}
 	return true
 }
@@ -111,16 +111,16 @@ func (r *record) has(name string, kind metric.Kind, labels metric.Labels) bool {
 
 // addLocked adds a label set of a metric. If the metric's kind changed, it forgets the label sets
 // of the old kind.
-func (m *Tracker) addLocked(of metric.Workload, namespace, name string, kind metric.Kind,
+func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metric.Kind,
 	labels metric.Labels) {
-	r := m.records[of.UID]
+	r := m.records[w.UID]
 	if r.has(name, kind, labels) || m.bytes >= maxBytes {
 		return
 	}
 	if r == nil {
-		r = &record{workload: of, namespace: namespace, metrics: map[string]*pushedMetric{},
+		r = &record{workload: w, namespace: namespace, metrics: map[string]*pushedMetric{},
 			lastPod: time.Now()}
-		m.records[of.UID] = r
+		m.records[w.UID] = r
 		m.bytes += r.size()
 	}
 	p := r.metrics[name]
@@ -136,7 +136,7 @@ func (m *Tracker) addLocked(of metric.Workload, namespace, name string, kind met
 	}
 	p.labelSets = append(p.labelSets, labels)
 	m.bytes += p.size(name)
-	m.changedLocked(of.UID)
+	m.changedLocked(w.UID)
 }
 
 // Approximate sizes in memory, with the spare capacity of maps, slices and strings.
@@ -161,10 +161,10 @@ func (m *Tracker) AnyPushed(namespace, name string) bool {
 
 // PushedKind returns the kind of a metric that a pod of the workload has pushed with matching
 // labels (match nil: any). metric.NoKind: none has.
-func (m *Tracker) PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+func (m *Tracker) PushedKind(workload metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	r := m.records[of.UID]
+	r := m.records[workload.UID]
 	if r == nil {
 		return metric.NoKind
 	}

@@ -19,25 +19,25 @@ type town struct {
 }
 
 func (c *town) Workload(pod metric.Object) (metric.Workload, bool, bool) {
-	of, ok := c.controllers[pod.Name]
-	of, resolved := c.Owner(of)
-	return of, resolved, ok
+	controller, ok := c.controllers[pod.Name]
+	controller, resolved := c.Owner(controller)
+	return controller, resolved, ok
 }
 
-func (c *town) Owner(of metric.Workload) (metric.Workload, bool) {
-	if of.Kind != "ReplicaSet" {
-		return of, true
+func (c *town) Owner(workload metric.Workload) (metric.Workload, bool) {
+	if workload.Kind != "ReplicaSet" {
+		return workload, true
 	}
-	if owner, known := c.owners[of.UID]; known {
+	if owner, known := c.owners[workload.UID]; known {
 		return owner, true
 	}
-	return of, false
+	return workload, false
 }
 
 func (c *town) Workloads() iter.Seq[metric.Workload] {
 	return func(yield func(metric.Workload) bool) {
-		for of := range maps.Values(c.controllers) {
-			if of, _ = c.Owner(of); !yield(of) {
+		for controller := range maps.Values(c.controllers) {
+			if controller, _ = c.Owner(controller); !yield(controller) {
 				return
 			}
 		}
@@ -71,10 +71,10 @@ func with(key, value string) func(metric.Labels) bool {
 }
 
 // want fails unless the tracker knows the metric with that kind; metric.NoKind: not at all.
-func (m *Tracker) want(t *testing.T, of metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
+func (m *Tracker) want(t *testing.T, workload metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
 	t.Helper()
-	if got := m.PushedKind(of, name, match); got != kind {
-		t.Errorf("%s of %s: %s, want %s", name, of.Name, got, kind)
+	if got := m.PushedKind(workload, name, match); got != kind {
+		t.Errorf("%s of %s: %s, want %s", name, workload.Name, got, kind)
 	}
 	if any := m.AnyPushed("shop", name); match == nil && kind != metric.NoKind && !any {
 		t.Errorf("AnyPushed does not know %s", name)

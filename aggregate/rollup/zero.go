@@ -61,8 +61,8 @@ func (r *Reader) readyPods(q *metric.Query) (ready iter.Seq2[metric.Object, metr
 	switch {
 	case q.Object != metric.AllObjects:
 		return func(yield func(metric.Object, metric.Workload) bool) {
-			if o, of, ok := r.parts.Cluster.ReadyPod(q.Namespace, q.Object); ok {
-				yield(o, of)
+			if o, workload, ok := r.parts.Cluster.ReadyPod(q.Namespace, q.Object); ok {
+				yield(o, workload)
 			}
 		}, 1
 	case q.ReadyPods != nil:
@@ -112,12 +112,12 @@ func (u *zeroFill) pods(has func(name string) bool) iter.Seq[metric.Object] {
 	return func(yield func(metric.Object) bool) {
 		var last metric.Workload
 		counts := false
-		for o, of := range u.ready {
+		for o, workload := range u.ready {
 			if has(o.Name) {
 				continue
 			}
-			if of != last {
-				last, counts = of, u.hasPushed(of)
+			if workload != last {
+				last, counts = workload, u.hasPushed(workload)
 			}
 			if counts && !yield(o) {
 				return
@@ -127,8 +127,8 @@ func (u *zeroFill) pods(has func(name string) bool) iter.Seq[metric.Object] {
 }
 
 // hasPushed reports whether the workload has pushed the metric, in the kind of the other answers.
-func (u *zeroFill) hasPushed(of metric.Workload) bool {
-	kind := u.workloads.PushedKind(of, u.query.Expression.Name, u.query.MatchLabels)
+func (u *zeroFill) hasPushed(workload metric.Workload) bool {
+	kind := u.workloads.PushedKind(workload, u.query.Expression.Name, u.query.MatchLabels)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {
 		return false
 	}

@@ -126,9 +126,9 @@ func (a *admission) excluded(d *Document, r *Rule) (why Reason, fault string) {
 	}
 	for i := range r.operands {
 		o := &r.operands[i]
-		if of := a.at(d.Namespace, o.metric.Name); of != nil {
+		if rule := a.at(d.Namespace, o.metric.Name); rule != nil {
 			return OfRules, fmt.Sprintf("let.%s is %q, which %s computes; must be a pushed metric: there are no rules of rules, so repeat its expression here",
-				o.Name, o.Metric, &of.Document)
+				o.Name, o.Metric, &rule.Document)
 		}
 	}
 	if of := a.readBy[place{d.Namespace, r.Metric()}]; len(of) > 0 {

@@ -76,9 +76,9 @@ func (s *Set) compute(r *Rule, q metric.Query, begin func() Read) ([]metric.Poin
 		if err := mayRead(&q, o.Metric, o.Selector); err != nil {
 			return nil, err
 		}
-		of := o.query(&q, first)
+		query := o.query(&q, first)
 		first = false
-		return s.pushed(of, o.Selector, readOne)
+		return s.pushed(query, o.Selector, readOne)
 	})
 	if err == nil {
 		r.note(points)

@@ -23,12 +23,12 @@ func (j *Joined) hasCutOff() bool {
 
 // increaseWithCutOff is Increase if some origins are cut off.
 func (j *Joined) increaseWithCutOff(m *Meter, whole bool) (metric.Number, Stretch) {
-	then, of := j.part(func(c *Course) bool { return c.CutOff }).Increase(m, whole)
+	then, stretch := j.part(func(c *Course) bool { return c.CutOff }).Increase(m, whole)
 	rest := j.part(func(c *Course) bool { return !c.CutOff })
 	count, s := rest.Increase(m, whole)
 	n := then.Float64()
-	if of.Seconds > 0 {
-		n *= s.Seconds / of.Seconds // the number may have been young when the origin was heard last
+	if stretch.Seconds > 0 {
+		n *= s.Seconds / stretch.Seconds // the number may have been young when the origin was heard last
 	}
 	if n -= min(rest.moved(m, j.cutAt()), n); n == then.Float64() {
 		return count.Plus(then), s

@@ -173,7 +173,7 @@ func (p *History) writeLog(n *Logs, c Coding, all []Entry) {
 		steps = encodeStep(steps, all[i].Tick-all[i-1].Tick, c.pack(all[i].Value-all[i-1].Value))
 	}
 	class := n.classFor(len(steps))
-	if most := logSizes[class] - logHeadBytes; len(steps) > most { // beyond the largest log
+	if limit := logSizes[class] - logHeadBytes; len(steps) > limit { // beyond the largest log
 		p.cutLog(n, c, all)
 		return
 	}

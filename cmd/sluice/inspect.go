@@ -115,8 +115,8 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 }
 
 // value is that of a metric with a single series; empty: it has none.
-func (i inspection) value(of aggregate.Place) string {
-	for _, someSery := range i.merged.SomeSeries(of, 1) {
+func (i inspection) value(place aggregate.Place) string {
+	for _, someSery := range i.merged.SomeSeries(place, 1) {
 		if someSery.HasValue {
 			return string(someSery.Value.Append(nil))
 		}

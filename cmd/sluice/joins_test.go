@@ -18,8 +18,8 @@ type oneWorkload struct{}
 func (oneWorkload) Workload(metric.Object) (metric.Workload, bool, bool) {
 	return metric.Workload{Kind: "Deployment", Name: "web", UID: "d"}, true, true
 }
-func (oneWorkload) Owner(of metric.Workload) (metric.Workload, bool) { return of, true }
-func (oneWorkload) Workloads() iter.Seq[metric.Workload]             { return func(func(metric.Workload) bool) {} }
+func (oneWorkload) Owner(workload metric.Workload) (metric.Workload, bool) { return workload, true }
+func (oneWorkload) Workloads() iter.Seq[metric.Workload]                   { return func(func(metric.Workload) bool) {} }
 
 // Documents of workloads are kept beside those of groups. A standalone server skips those that a
 // cluster's server has left.

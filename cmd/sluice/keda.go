@@ -54,15 +54,16 @@ func (t triggers) Ask(q trigger.Question) (keda.Asked, error) {
 }
 
 func questionOf(q trigger.Question) adapter.Question {
-	of := adapter.Question{Namespace: q.Namespace, Metric: q.Metric, Selector: q.Selector}
+	question := adapter.Question{Namespace: q.Namespace, Metric: q.Metric, Selector: q.Selector}
 	switch q.Object {
 	case trigger.External:
 	case trigger.Namespace:
-		of.Resource, of.Object = "namespaces", q.Namespace
+		question.Resource, question.Object = "namespaces", q.Namespace
 	case trigger.Pods:
-		of.Resource, of.Object, of.ObjectSelector, of.RollUp = "pods", metric.AllObjects, q.PodSelector, true
+		question.Resource, question.Object = "pods", metric.AllObjects
+		question.ObjectSelector, question.RollUp = q.PodSelector, true
 	default:
-		of.Resource, of.Object, _ = strings.Cut(q.Object, "/")
+		question.Resource, question.Object, _ = strings.Cut(q.Object, "/")
 	}
-	return of
+	return question
 }

@@ -132,8 +132,8 @@ func (p *dataPath) openOperations(ctx context.Context) error {
 // readRules reads rules-file, before anything else can fail for a longer time.
 func (p *dataPath) readRules(context.Context) (err error) {
 	p.rules, err = customkind.NewRulebook(p.cfg.rulesFile, p.log)
-	switch of := new(fs.PathError); {
-	case errors.As(err, &of):
+	switch pathError := new(fs.PathError); {
+	case errors.As(err, &pathError):
 		return p.cfg.fault("rules-file", "cannot be read: %v", err)
 	case err != nil:
 		return p.cfg.fault("rules-file", "is invalid: %v", err)

@@ -12,8 +12,8 @@ func compareInts(a, b *int) int { return cmp.Compare(*a, *b) }
 func TestTheSmallestItemsAreKeptOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 500 {
-		most, n, values := 1+random.IntN(20), random.IntN(200), 1+random.IntN(100)
-		set, all := Of(most, compareInts), []int{}
+		limit, n, values := 1+random.IntN(20), random.IntN(200), 1+random.IntN(100)
+		set, all := Of(limit, compareInts), []int{}
 		for range n {
 			one := random.IntN(values)
 			set.Add(one)
@@ -22,11 +22,11 @@ func TestTheSmallestItemsAreKeptOnce(t *testing.T) {
 		slices.Sort(all)
 		all = slices.Compact(all)
 		got, more := set.Sorted()
-		want := all[:min(most, len(all))]
+		want := all[:min(limit, len(all))]
 		if !slices.Equal(got, want) {
 			t.Fatalf("round %d: %v, want %v", round, got, want)
 		}
-		if left := len(all) > most; more != left {
+		if left := len(all) > limit; more != left {
 			t.Fatalf("round %d: more is %v, want %v", round, more, left)
 		}
 	}

@@ -166,8 +166,8 @@ func (c *checker) remember(d digest, v result, epoch int) {
 
 // put adds an entry to a map of limited size. It evicts a random entry, by the order of a map: a
 // client that fills the map on purpose can't choose which one.
-func put[K comparable, V any](all map[K]V, key K, value V, most int) {
-	if _, there := all[key]; !there && len(all) >= most {
+func put[K comparable, V any](all map[K]V, key K, value V, limit int) {
+	if _, there := all[key]; !there && len(all) >= limit {
 		for any := range all {
 			delete(all, any)
 			break

@@ -114,12 +114,12 @@ func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 			gs.config.MaxGroups)
 	}
 	namespace := payingNamespace(about)
-	most, _ := gs.config.share(namespace)
-	u := gs.usage.addGroup(namespace, k, most)
+	limit, _ := gs.config.share(namespace)
+	u := gs.usage.addGroup(namespace, k, limit)
 	if u == nil {
 		gs.count.Add(-1)
 		return nil, reject(metric.OverLimit, "group limit (%d) of namespace %s reached; delete groups or push with a TTL",
-			most, namespace)
+			limit, namespace)
 	}
 	return u, nil
 }

@@ -170,14 +170,14 @@ type namespaceUsage struct {
 
 // addGroup counts one more group of a namespace; it returns nil if that has reached the limit. A
 // negative limit is none.
-func (t *namespaceUsage) addGroup(namespace string, k Key, most int64) *usage {
+func (t *namespaceUsage) addGroup(namespace string, k Key, limit int64) *usage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.byNamespace[namespace]
 	if u == nil {
 		u = &usage{namespace: namespace}
 	}
-	if most >= 0 && u.groups >= most {
+	if limit >= 0 && u.groups >= limit {
 		return nil
 	}
 	u.groups++
@@ -222,15 +222,16 @@ func (c Config) share(namespace string) (groups, bytes int64) {
 
 // checkBytes rejects growth beyond the limits.
 func (gs *Groups) checkBytes(u *usage, more int64) *Rejection {
-	_, most := gs.config.share(u.namespace)
+	_, limit := gs.config.share(u.namespace)
 	switch {
 	case more <= 0:
 		return nil
 	case gs.bytes.Load()+more > gs.config.MaxBytes:
 		return reject(metric.OverLimit, "memory limit of all groups (%d bytes) reached; delete groups or push with a TTL",
 			gs.config.MaxBytes)
-	case most >= 0 && u.bytes.Load()+more > most:
-		return reject(metric.OverLimit, "memory limit of the groups of namespace %s (%d bytes) reached; delete groups or push with a TTL", u.namespace, most)
+	case limit >= 0 && u.bytes.Load()+more > limit:
+		return reject(metric.OverLimit,
+			"memory limit of the groups of namespace %s (%d bytes) reached; delete groups or push with a TTL", u.namespace, limit)
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ func TestGroupsAreListedInPages(t *testing.T) {
 	f.push("PUT", "job=a,instance=2", "x 1\n")
 	f.push("PUT", "job=a,instance=1", "x 1\n")
 	want := "a 1 1\na 1 1\nb 2 3\n"
-	for most := 1; most < 5; most++ {
+	for limit := 1; limit < 5; limit++ {
 		var got strings.Builder
-		for p, pages := (Part{Most: most}), 0; ; pages++ {
+		for p, pages := (Part{Most: limit}), 0; ; pages++ {
 			page, more := f.Listed(p)
-			if len(page) > most || pages > 5 {
+			if len(page) > limit || pages > 5 {
 				t.Fatalf("page %d has %d groups", pages, len(page))
 			}
 			for _, g := range page {
@@ -29,7 +29,7 @@ func TestGroupsAreListedInPages(t *testing.T) {
 			}
 		}
 		if got.String() != want {
-			t.Errorf("pages of %d:\n%s, want\n%s", most, got.String(), want)
+			t.Errorf("pages of %d:\n%s, want\n%s", limit, got.String(), want)
 		}
 	}
 	if page, _ := f.Listed(Part{Job: "b", Most: 9}); len(page) != 1 {

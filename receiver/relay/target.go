@@ -239,7 +239,7 @@ type queue struct {
 	sent, dropped, failed atomic.Uint64 // lines
 }
 
-func newQueue(most int) *queue { return &queue{most: most, woken: make(chan struct{}, 1)} }
+func newQueue(limit int) *queue { return &queue{most: limit, woken: make(chan struct{}, 1)} }
 
 // add appends lines, or drops them if there is no room.
 func (q *queue) add(lines []byte) {

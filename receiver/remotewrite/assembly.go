@@ -47,9 +47,9 @@ type moment struct {
 func (p *part) key() partKey { return partKey{p.role, p.bound} }
 
 // hasTotal reports whether the number of observations is known.
-func (m *moment) hasTotal(of Type) bool {
+func (m *moment) hasTotal(t Type) bool {
 	return slices.ContainsFunc(m.parts, func(p part) bool {
-		return of == SummaryType && p.role == countRole || p.role == bucketRole && math.IsInf(p.bound, 1)
+		return t == SummaryType && p.role == countRole || p.role == bucketRole && math.IsInf(p.bound, 1)
 	})
 }
 
@@ -94,13 +94,13 @@ func (w *assembly) size() int {
 }
 
 // join adds sorted, distinct parts of one moment.
-func (m *SenderState) join(key uint64, of Type, parts []part, now int64) (j joinResult) {
+func (m *SenderState) join(key uint64, t Type, parts []part, now int64) (j joinResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
 	w := m.assemblies[key]
 	if w == nil {
-		w = &assembly{of: of, lastTotal: now}
+		w = &assembly{of: t, lastTotal: now}
 	}
 	if m.parts+2*len(parts) > maxHeldParts {
 		return joinResult{reject: true}

@@ -57,15 +57,15 @@ func (r *Reader) readHistogram(h *Histogram, message []byte) detail {
 }
 
 func (r *Reader) readHistogramField(h *Histogram, f *field) (d detail) {
-	most := r.options.MaxBuckets
+	limit := r.options.MaxBuckets
 	switch f.number {
 	case 8, 9, 10:
-		return h.negative.read(f, f.number-8, most)
+		return h.negative.read(f, f.number-8, limit)
 	case 11, 12, 13:
-		return h.positive.read(f, f.number-11, most)
+		return h.positive.read(f, f.number-11, limit)
 	case 16:
 		if f.wire == protowire.BytesType || f.wire == protowire.Fixed64Type {
-			h.CustomBounds, d = appendDoubles(h.CustomBounds, f, most)
+			h.CustomBounds, d = appendDoubles(h.CustomBounds, f, limit)
 		}
 		return d
 	}
@@ -96,17 +96,17 @@ func (r *Reader) readHistogramField(h *Histogram, f *field) (d detail) {
 }
 
 // read takes spans (0), deltas (1) or counts (2).
-func (s *side) read(f *field, what protowire.Number, most int) (d detail) {
+func (s *side) read(f *field, what protowire.Number, limit int) (d detail) {
 	switch {
 	case what == 0 && f.wire == protowire.BytesType:
-		if len(s.spans) == most {
+		if len(s.spans) == limit {
 			return manyBuckets
 		}
 		return s.readSpan(f.bytes)
 	case what == 1 && (f.wire == protowire.BytesType || f.wire == protowire.VarintType):
-		s.deltas, d = appendVarints(s.deltas, f, most)
+		s.deltas, d = appendVarints(s.deltas, f, limit)
 	case what == 2 && (f.wire == protowire.BytesType || f.wire == protowire.Fixed64Type):
-		s.counts, d = appendDoubles(s.counts, f, most)
+		s.counts, d = appendDoubles(s.counts, f, limit)
 	}
 	return d
 }

@@ -46,7 +46,7 @@ type knownType struct {
 }
 
 // learnTypes keeps the types of a request. The strings are borrowed.
-func (m *SenderState) learnTypes(sender uint64, types map[string]Type, most int, now int64) {
+func (m *SenderState) learnTypes(sender uint64, types map[string]Type, limit int, now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
@@ -61,7 +61,7 @@ func (m *SenderState) learnTypes(sender uint64, types map[string]Type, most int,
 	for name, t := range types {
 		before := known[name]
 		switch {
-		case before == nil && len(known) >= most:
+		case before == nil && len(known) >= limit:
 			continue
 		case before == nil:
 			known[strings.Clone(name)] = &knownType{of: t, told: now}
@@ -81,7 +81,7 @@ func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 	if len(known) == 0 {
 		return NoType
 	}
-	of, _ := family(name, func(name string) (Type, bool) {
+	t, _ := family(name, func(name string) (Type, bool) {
 		k, ok := known[name]
 		switch {
 		case !ok || now-k.told > forgetAfter:
@@ -91,7 +91,7 @@ func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 		}
 		return k.of, true
 	})
-	return of
+	return t
 }
 
 // sweepLocked drops knowledge that was not repeated for long.

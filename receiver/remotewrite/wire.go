@@ -57,16 +57,16 @@ func (f *field) double() float64 { return math.Float64frombits(f.value) }
 
 // appendVarints appends a repeated number, packed or not, and returns a fault if it is cut short or
 // over the limit.
-func appendVarints(dst []uint64, f *field, most int) (all []uint64, d detail) {
+func appendVarints(dst []uint64, f *field, limit int) (all []uint64, d detail) {
 	if f.wire == protowire.VarintType {
-		return append(dst, f.value), overCount(len(dst)+1, most)
+		return append(dst, f.value), overCount(len(dst)+1, limit)
 	}
 	for rest := f.bytes; len(rest) > 0; {
 		v, n := protowire.ConsumeVarint(rest)
 		if n < 0 {
 			return dst, badMessage
 		}
-		if len(dst) == most {
+		if len(dst) == limit {
 			return dst, manyBuckets
 		}
 		dst, rest = append(dst, v), rest[n:]
@@ -75,16 +75,16 @@ func appendVarints(dst []uint64, f *field, most int) (all []uint64, d detail) {
 }
 
 // appendDoubles is appendVarints for 64-bit numbers.
-func appendDoubles(dst []float64, f *field, most int) (all []float64, d detail) {
+func appendDoubles(dst []float64, f *field, limit int) (all []float64, d detail) {
 	if f.wire == protowire.Fixed64Type {
-		return append(dst, f.double()), overCount(len(dst)+1, most)
+		return append(dst, f.double()), overCount(len(dst)+1, limit)
 	}
 	for rest := f.bytes; len(rest) > 0; {
 		v, n := protowire.ConsumeFixed64(rest)
 		if n < 0 {
 			return dst, badMessage
 		}
-		if len(dst) == most {
+		if len(dst) == limit {
 			return dst, manyBuckets
 		}
 		dst, rest = append(dst, math.Float64frombits(v)), rest[n:]
@@ -92,8 +92,8 @@ func appendDoubles(dst []float64, f *field, most int) (all []float64, d detail) 
 	return dst, noDetail
 }
 
-func overCount(n, most int) detail {
-	if n > most {
+func overCount(n, limit int) detail {
+	if n > limit {
 		return manyBuckets
 	}
 	return noDetail

@@ -82,8 +82,8 @@ func (r *Reader) Blob(key, entry []byte, above Sequence) (h Header, value []byte
 // joinParts reads the parts of a value. All of them must be there, and of the head's sequence. The
 // buffer grows part by part, because a damaged header may claim any length.
 func (r *Reader) joinParts(key []byte, h Header) ([]byte, error) {
-	if most := int(h.Parts) * PartBytes; int(h.Length) > most {
-		return nil, fmt.Errorf("entry %x: length is %d; must be at most %d in %d parts", key, h.Length, most, h.Parts)
+	if limit := int(h.Parts) * PartBytes; int(h.Length) > limit {
+		return nil, fmt.Errorf("entry %x: length is %d; must be at most %d in %d parts", key, h.Length, limit, h.Parts)
 	}
 	from := len(r.buf)
 	for part := range int(h.Parts) {

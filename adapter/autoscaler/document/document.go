@@ -23,15 +23,15 @@ const (
 
 // Of copies the parts of an autoscaler that lists, explanations and the console
 // show. The document is never changed: an update makes another.
-func Of(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
-	spec, status := &of.Spec, &of.Status
+func Of(h *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
+	spec, status := &h.Spec, &h.Status
 	d := &inspect.Autoscaler{
-		Namespace: of.Namespace, Name: of.Name, UID: string(of.UID), Created: of.CreationTimestamp.UTC(),
+		Namespace: h.Namespace, Name: h.Name, UID: string(h.UID), Created: h.CreationTimestamp.UTC(),
 		TargetAPIVersion: common(spec.ScaleTargetRef.APIVersion), TargetKind: common(spec.ScaleTargetRef.Kind),
-		TargetName: spec.ScaleTargetRef.Name, ScaledObject: scaledObjectOf(of),
+		TargetName: spec.ScaleTargetRef.Name, ScaledObject: scaledObjectOf(h),
 		MinReplicas: 1, MaxReplicas: spec.MaxReplicas,
 		CurrentReplicas: status.CurrentReplicas, DesiredReplicas: status.DesiredReplicas,
-		Generation: of.Generation,
+		Generation: h.Generation,
 	}
 	if status.ObservedGeneration != nil {
 		d.ObservedGeneration = *status.ObservedGeneration
@@ -56,19 +56,19 @@ func Of(of *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
 	if spec.Behavior != nil {
 		d.ScaleUp, d.ScaleDown = rulesDocument(spec.Behavior.ScaleUp), rulesDocument(spec.Behavior.ScaleDown)
 	}
-	if value, is := of.Annotations[inspect.WakeAnnotation]; is {
+	if value, is := h.Annotations[inspect.WakeAnnotation]; is {
 		d.Wake = &inspect.Wake{Annotation: metric.Truncate(common(value), maxWakeAnnotation)}
 	}
-	if value, is := of.Annotations[inspect.InstantAnnotation]; is {
+	if value, is := h.Annotations[inspect.InstantAnnotation]; is {
 		d.Instant = &inspect.Instant{Annotation: metric.Truncate(common(value), maxWakeAnnotation)}
 	}
-	d.Mark = markOf(of)
+	d.Mark = markOf(h)
 	return d
 }
 
 // scaledObjectOf returns the name of the ScaledObject of KEDA that controls an autoscaler.
-func scaledObjectOf(of *autoscalingv2.HorizontalPodAutoscaler) string {
-	if owner := metav1.GetControllerOfNoCopy(of); owner != nil && owner.Kind == "ScaledObject" {
+func scaledObjectOf(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	if owner := metav1.GetControllerOfNoCopy(h); owner != nil && owner.Kind == "ScaledObject" {
 		return owner.Name
 	}
 	return ""
@@ -97,25 +97,25 @@ func metricDocument(spec *autoscalingv2.MetricSpec) (m inspect.AutoscalerMetric,
 }
 
 // selectorText prints a selector as kubectl does; empty: all series.
-func selectorText(of *metav1.LabelSelector) string {
-	if of == nil {
+func selectorText(labelSelector *metav1.LabelSelector) string {
+	if labelSelector == nil {
 		return ""
 	}
-	selector, err := metav1.LabelSelectorAsSelector(of)
+	selector, err := metav1.LabelSelectorAsSelector(labelSelector)
 	if err != nil {
-		return metav1.FormatLabelSelector(of) // "<error>"
+		return metav1.FormatLabelSelector(labelSelector) // "<error>"
 	}
 	return selector.String()
 }
 
-func targetQuantity(of *autoscalingv2.MetricTarget) string {
+func targetQuantity(metricTarget *autoscalingv2.MetricTarget) string {
 	switch {
-	case of.Type == autoscalingv2.AverageValueMetricType && of.AverageValue != nil:
-		return of.AverageValue.String()
-	case of.Type == autoscalingv2.UtilizationMetricType && of.AverageUtilization != nil:
-		return strconv.Itoa(int(*of.AverageUtilization))
-	case of.Value != nil:
-		return of.Value.String()
+	case metricTarget.Type == autoscalingv2.AverageValueMetricType && metricTarget.AverageValue != nil:
+		return metricTarget.AverageValue.String()
+	case metricTarget.Type == autoscalingv2.UtilizationMetricType && metricTarget.AverageUtilization != nil:
+		return strconv.Itoa(int(*metricTarget.AverageUtilization))
+	case metricTarget.Value != nil:
+		return metricTarget.Value.String()
 	}
 	return ""
 }
@@ -142,25 +142,25 @@ func currentQuantity(all []autoscalingv2.MetricStatus, i int, m *inspect.Autosca
 	return quantityText(current.Value)
 }
 
-func quantityText(of *quantity.Quantity) string {
-	if of == nil {
+func quantityText(q *quantity.Quantity) string {
+	if q == nil {
 		return ""
 	}
-	return of.String()
+	return q.String()
 }
 
-func statusOf(of *autoscalingv2.MetricStatus) (name string, current *autoscalingv2.MetricValueStatus) {
+func statusOf(metricStatus *autoscalingv2.MetricStatus) (name string, current *autoscalingv2.MetricValueStatus) {
 	switch {
-	case of.Pods != nil:
-		return of.Pods.Metric.Name, &of.Pods.Current
-	case of.External != nil:
-		return of.External.Metric.Name, &of.External.Current
-	case of.Object != nil:
-		return of.Object.Metric.Name, &of.Object.Current
-	case of.Resource != nil:
-		return string(of.Resource.Name), &of.Resource.Current
-	case of.ContainerResource != nil:
-		return string(of.ContainerResource.Name), &of.ContainerResource.Current
+	case metricStatus.Pods != nil:
+		return metricStatus.Pods.Metric.Name, &metricStatus.Pods.Current
+	case metricStatus.External != nil:
+		return metricStatus.External.Metric.Name, &metricStatus.External.Current
+	case metricStatus.Object != nil:
+		return metricStatus.Object.Metric.Name, &metricStatus.Object.Current
+	case metricStatus.Resource != nil:
+		return string(metricStatus.Resource.Name), &metricStatus.Resource.Current
+	case metricStatus.ContainerResource != nil:
+		return string(metricStatus.ContainerResource.Name), &metricStatus.ContainerResource.Current
 	}
 	return "", nil
 }
@@ -179,16 +179,16 @@ func conditionDocuments(all []autoscalingv2.HorizontalPodAutoscalerCondition) []
 	return list
 }
 
-func rulesDocument(of *autoscalingv2.HPAScalingRules) *inspect.ScalingRules {
-	if of == nil {
+func rulesDocument(h *autoscalingv2.HPAScalingRules) *inspect.ScalingRules {
+	if h == nil {
 		return nil
 	}
-	rules := &inspect.ScalingRules{StabilizationWindowSeconds: of.StabilizationWindowSeconds,
-		Tolerance: quantityText(of.Tolerance)}
-	if of.SelectPolicy != nil {
-		rules.SelectPolicy = common(string(*of.SelectPolicy))
+	rules := &inspect.ScalingRules{StabilizationWindowSeconds: h.StabilizationWindowSeconds,
+		Tolerance: quantityText(h.Tolerance)}
+	if h.SelectPolicy != nil {
+		rules.SelectPolicy = common(string(*h.SelectPolicy))
 	}
-	for _, policy := range of.Policies[:min(len(of.Policies), MaxPolicies)] {
+	for _, policy := range h.Policies[:min(len(h.Policies), MaxPolicies)] {
 		rules.Policies = append(rules.Policies, inspect.ScalingPolicy{Type: common(string(policy.Type)), Value: policy.Value,
 			PeriodSeconds: policy.PeriodSeconds})
 	}
@@ -233,12 +233,12 @@ func PolicyTwice(all []inspect.ScalingPolicy) bool {
 }
 
 // markOf finds what nudges have left in an autoscaler.
-func markOf(of *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
-	if of.Spec.Behavior == nil || of.Spec.Behavior.ScaleUp == nil {
+func markOf(h *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
+	if h.Spec.Behavior == nil || h.Spec.Behavior.ScaleUp == nil {
 		return inspect.Unmarked
 	}
-	i := slices.IndexFunc(of.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == FieldManager })
-	if i < 0 || of.ManagedFields[i].FieldsV1 == nil {
+	i := slices.IndexFunc(h.ManagedFields, func(m metav1.ManagedFieldsEntry) bool { return m.Manager == FieldManager })
+	if i < 0 || h.ManagedFields[i].FieldsV1 == nil {
 		return inspect.Unmarked
 	}
 	var owned struct {
@@ -246,13 +246,13 @@ func markOf(of *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
 			Behavior map[string]json.RawMessage `json:"f:behavior"`
 		} `json:"f:spec"`
 	}
-	if json.Unmarshal(of.ManagedFields[i].FieldsV1.GetRawBytes(), &owned) != nil {
+	if json.Unmarshal(h.ManagedFields[i].FieldsV1.GetRawBytes(), &owned) != nil {
 		return inspect.Unmarked
 	}
 	switch _, whole := owned.Spec.Behavior["."]; {
 	case whole:
 		return inspect.MarkedBehavior
-	case len(owned.Spec.Behavior) > 0 && PolicyTwice(rulesDocument(of.Spec.Behavior.ScaleUp).Policies):
+	case len(owned.Spec.Behavior) > 0 && PolicyTwice(rulesDocument(h.Spec.Behavior.ScaleUp).Policies):
 		return inspect.MarkedPolicy
 	}
 	return inspect.Unmarked

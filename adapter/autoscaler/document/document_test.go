@@ -142,13 +142,13 @@ func plain(t *testing.T, text string) string {
 
 // A document is bounded, however large its autoscaler is.
 func TestDocumentOfAHugeAutoscaler(t *testing.T) {
-	of := fullAutoscaler()
+	h := fullAutoscaler()
 	for range 5000 {
-		of.Spec.Metrics = append(of.Spec.Metrics, podsMetric("x"))
-		of.Status.Conditions = append(of.Status.Conditions, of.Status.Conditions[0])
-		of.Spec.Behavior.ScaleUp.Policies = append(of.Spec.Behavior.ScaleUp.Policies, of.Spec.Behavior.ScaleUp.Policies[0])
+		h.Spec.Metrics = append(h.Spec.Metrics, podsMetric("x"))
+		h.Status.Conditions = append(h.Status.Conditions, h.Status.Conditions[0])
+		h.Spec.Behavior.ScaleUp.Policies = append(h.Spec.Behavior.ScaleUp.Policies, h.Spec.Behavior.ScaleUp.Policies[0])
 	}
-	d := Of(of)
+	d := Of(h)
 	if len(d.Metrics) != maxDocumentMetrics || len(d.Conditions) != maxDocumentConditions || len(d.ScaleUp.Policies) != MaxPolicies {
 		t.Errorf("%d metrics, %d conditions, %d policies", len(d.Metrics), len(d.Conditions), len(d.ScaleUp.Policies))
 	}
@@ -157,18 +157,18 @@ func TestDocumentOfAHugeAutoscaler(t *testing.T) {
 // realAutoscaler is the n-th autoscaler of a large cluster, as decoded from the API: two metrics,
 // three conditions, a behaviour.
 func realAutoscaler(t testing.TB, n int) *autoscalingv2.HorizontalPodAutoscaler {
-	of := fullAutoscaler()
-	of.Namespace, of.Name, of.UID = fmt.Sprintf("team-%d", n/10), fmt.Sprintf("service-%d", n), uuid.NewUUID()
-	of.OwnerReferences, of.Spec.ScaleTargetRef.Name = nil, of.Name
-	of.Spec.Metrics, of.Status.CurrentMetrics = of.Spec.Metrics[:2], of.Status.CurrentMetrics[:2]
+	h := fullAutoscaler()
+	h.Namespace, h.Name, h.UID = fmt.Sprintf("team-%d", n/10), fmt.Sprintf("service-%d", n), uuid.NewUUID()
+	h.OwnerReferences, h.Spec.ScaleTargetRef.Name = nil, h.Name
+	h.Spec.Metrics, h.Status.CurrentMetrics = h.Spec.Metrics[:2], h.Status.CurrentMetrics[:2]
 	for i, c := range []autoscalingv2.HorizontalPodAutoscalerCondition{
 		{Type: "AbleToScale", Status: "True", Reason: "ReadyForNewScale", Message: "recommended size matches current size"},
 		{Type: "ScalingActive", Status: "True", Reason: "ValidMetricFound", Message: "the HPA was able to successfully calculate a replica count from pods metric requests:rate:10s"},
 		{Type: "ScalingLimited", Status: "False", Reason: "DesiredWithinRange", Message: "the desired count is within the acceptable range"},
 	} {
-		of.Status.Conditions = append(of.Status.Conditions[:i], c)
+		h.Status.Conditions = append(h.Status.Conditions[:i], c)
 	}
-	wire, err := of.Marshal()
+	wire, err := h.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}

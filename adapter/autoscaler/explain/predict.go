@@ -294,26 +294,26 @@ func orDefault(r, otherwise *inspect.ScalingRules) *inspect.ScalingRules {
 }
 
 // upReach is the highest number of replicas that a policy allows in its period.
-func (p *predictor) upReach(of inspect.ScalingPolicy) int32 {
-	start := p.startOf(of)
-	if of.Type == "Pods" {
-		return start + of.Value
+func (p *predictor) upReach(scalingPolicy inspect.ScalingPolicy) int32 {
+	start := p.startOf(scalingPolicy)
+	if scalingPolicy.Type == "Pods" {
+		return start + scalingPolicy.Value
 	}
-	return int32(min(math.Ceil(float64(start)*(1+float64(of.Value)/100)), math.MaxInt32))
+	return int32(min(math.Ceil(float64(start)*(1+float64(scalingPolicy.Value)/100)), math.MaxInt32))
 }
 
 // downReach is the lowest number of replicas that a policy allows in its period.
-func (p *predictor) downReach(of inspect.ScalingPolicy) int32 {
-	start := p.startOf(of)
-	if of.Type == "Pods" {
-		return start - of.Value
+func (p *predictor) downReach(scalingPolicy inspect.ScalingPolicy) int32 {
+	start := p.startOf(scalingPolicy)
+	if scalingPolicy.Type == "Pods" {
+		return start - scalingPolicy.Value
 	}
-	return int32(float64(start) * (1 - float64(of.Value)/100))
+	return int32(float64(start) * (1 - float64(scalingPolicy.Value)/100))
 }
 
 // startOf is the number of replicas at the start of a policy's period.
-func (p *predictor) startOf(of inspect.ScalingPolicy) int32 {
-	start, cutoff := p.current, p.f.Now.Add(-time.Duration(of.PeriodSeconds)*time.Second)
+func (p *predictor) startOf(scalingPolicy inspect.ScalingPolicy) int32 {
+	start, cutoff := p.current, p.f.Now.Add(-time.Duration(scalingPolicy.PeriodSeconds)*time.Second)
 	for _, all := range [][]change{p.memory.ups, p.memory.downs} {
 		for _, c := range all {
 			if c.at.After(cutoff) {

@@ -173,13 +173,13 @@ func (p *printer) ruleOfName(r *NameReport) {
 			reads = append(reads, o.Metric)
 		}
 	}
-	switch of := r.Rule; {
-	case of.Refused:
-		p.line("%s would be computed by %s, which is refused: %s", r.Name, of.Name, of.Fault)
-	case of.Expression == "":
-		p.line("%s is a name that %s gives to %s", r.Name, of.Name, strings.Join(reads, ", "))
+	switch ruleReport := r.Rule; {
+	case ruleReport.Refused:
+		p.line("%s would be computed by %s, which is refused: %s", r.Name, ruleReport.Name, ruleReport.Fault)
+	case ruleReport.Expression == "":
+		p.line("%s is a name that %s gives to %s", r.Name, ruleReport.Name, strings.Join(reads, ", "))
 	default:
-		p.line("%s is computed by %s: %s", r.Name, of.Name, of.Expression)
+		p.line("%s is computed by %s: %s", r.Name, ruleReport.Name, ruleReport.Expression)
 		p.line("  from %s", strings.Join(reads, ", "))
 		p.line("  read as %s, without a stat and a window", r.Name)
 	}

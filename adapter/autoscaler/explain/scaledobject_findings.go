@@ -93,12 +93,12 @@ func (f *ScaledObjectFacts) judgeTrigger(i int, r *TriggerReport) *Finding {
 // judgeRejection says why Sluice refuses a trigger whose metadata is well formed. KEDA's Event has its words.
 func (f *ScaledObjectFacts) judgeRejection(r *TriggerReport, out *Finding) {
 	if denied := deniedBy.FindStringSubmatch(f.said(r, "code = PermissionDenied")); denied != nil {
-		of, edit := ofPolicy(out.Metric, denied, "a policy denies the trigger its metric: "+denied[0]), out.Remedy
+		finding, edit := ofPolicy(out.Metric, denied, "a policy denies the trigger its metric: "+denied[0]), out.Remedy
 		if denied[1] != "" {
-			of.Remedy = append(of.Remedy[:1], fmt.Sprintf("In the trigger: a selector within %q", denied[1]))
-			of.Remedy = append(of.Remedy, edit...)
+			finding.Remedy = append(finding.Remedy[:1], fmt.Sprintf("In the trigger: a selector within %q", denied[1]))
+			finding.Remedy = append(finding.Remedy, edit...)
 		}
-		*out = of
+		*out = finding
 		return
 	}
 	if invalid := f.said(r, "code = InvalidArgument"); invalid != "" &&

@@ -116,8 +116,8 @@ func TestAFloodIsSampled(t *testing.T) {
 		if got := int(r.All()[0].Count); got > flood || got < flood-fully {
 			t.Errorf("%d counted of %d", got, flood)
 		}
-		if most := fully + flood/fully + 1; recorded > most {
-			t.Errorf("%d recorded, want at most %d", recorded, most)
+		if limit := fully + flood/fully + 1; recorded > limit {
+			t.Errorf("%d recorded, want at most %d", recorded, limit)
 		}
 		time.Sleep(time.Second)
 		if Weight(log.Allow()) != 1 {

@@ -20,9 +20,9 @@ func (g *gatherer) pushed() {
 	if err != nil {
 		g.unknown("what is pushed and what is rejected", err)
 		if is(err, http.StatusForbidden) {
-			of, _ := inspect.ResourceNamed("rejections")
+			resource, _ := inspect.ResourceNamed("rejections")
 			last := &g.facts.Unknown[len(g.facts.Unknown)-1]
-			*last += "; " + (&listOptions{namespace: g.namespace}).rightTo(of, err.Error())
+			*last += "; " + (&listOptions{namespace: g.namespace}).rightTo(resource, err.Error())
 		}
 		return
 	}
@@ -89,8 +89,8 @@ func (g *gatherer) metric(name string) (*explain.MetricFacts, error) {
 	f := &explain.MetricFacts{Namespace: g.namespace, Name: name}
 	here, err := pages[inspect.Metric](g, "metrics", g.namespace)
 	if err != nil {
-		of, _ := inspect.ResourceNamed("metrics")
-		return nil, (&listOptions{namespace: g.namespace}).explain(of, err)
+		resource, _ := inspect.ResourceNamed("metrics")
+		return nil, (&listOptions{namespace: g.namespace}).explain(resource, err)
 	}
 	f.Metrics = g.named(name, here)
 	f.Senders = g.facts.Senders

@@ -62,21 +62,21 @@ func (g *gatherer) questionOf(m *autoscalingv2.MetricSpec) (question, error) {
 	return question{}, nil
 }
 
-func (g *gatherer) questionOfObject(of *autoscalingv2.CrossVersionObjectReference,
+func (g *gatherer) questionOfObject(c *autoscalingv2.CrossVersionObjectReference,
 	m *autoscalingv2.MetricIdentifier) (question, error) {
 	selector, name := query("metricLabelSelector", selectorOf(m)), url.PathEscape(m.Name)
-	if of.Kind == "Namespace" {
+	if c.Kind == "Namespace" {
 		return question{
-			path:     CustomAPI + "/namespaces/" + url.PathEscape(of.Name) + "/metrics/" + name + selector,
+			path:     CustomAPI + "/namespaces/" + url.PathEscape(c.Name) + "/metrics/" + name + selector,
 			resource: "namespaces",
 			right:    explain.Right{Verb: "get", Group: explain.CustomGroup, Resource: "metrics/" + m.Name},
 		}, nil
 	}
-	version, err := schema.ParseGroupVersion(of.APIVersion)
+	version, err := schema.ParseGroupVersion(c.APIVersion)
 	if err != nil {
 		return question{}, err
 	}
-	resource, err := g.resourceOf(version, of.Kind)
+	resource, err := g.resourceOf(version, c.Kind)
 	if err != nil {
 		return question{}, err
 	}
@@ -84,7 +84,7 @@ func (g *gatherer) questionOfObject(of *autoscalingv2.CrossVersionObjectReferenc
 		resource += "." + version.Group
 	}
 	return question{
-		path:     CustomAPI + g.inNamespace() + resource + "/" + url.PathEscape(of.Name) + "/" + name + selector,
+		path:     CustomAPI + g.inNamespace() + resource + "/" + url.PathEscape(c.Name) + "/" + name + selector,
 		resource: resource,
 		right:    explain.Right{Verb: "get", Group: explain.CustomGroup, Resource: resource + "/" + m.Name},
 	}, nil

@@ -157,16 +157,16 @@ func (g *gatherer) scaler(address string, namesMetric bool) (fault string, ofAno
 	if address == "" {
 		return "scalerAddress is missing; must be like dns:///sluice-keda.sluice.svc:9095", false
 	}
-	of, ok := explain.ServiceOf(address)
+	s, ok := explain.ServiceOf(address)
 	if !ok {
 		return "", false
 	}
-	service, err := fetch[corev1.Service](g.ctx, g.api, "/api/v1/namespaces/"+url.PathEscape(of.Namespace)+"/services/"+
-		url.PathEscape(of.Name))
+	service, err := fetch[corev1.Service](g.ctx, g.api, "/api/v1/namespaces/"+url.PathEscape(s.Namespace)+"/services/"+
+		url.PathEscape(s.Name))
 	switch {
 	case isAbsent(err):
 		return fmt.Sprintf("scalerAddress is %s; there is no Service %s in namespace %s", address,
-			of.Name, of.Namespace), false
+			s.Name, s.Namespace), false
 	case err != nil:
 		g.unknown("where "+address+" leads", err)
 		return "", false
@@ -177,8 +177,8 @@ func (g *gatherer) scaler(address string, namesMetric bool) (fault string, ofAno
 	for _, p := range service.Spec.Ports {
 		ports = append(ports, strconv.Itoa(int(p.Port)))
 	}
-	if !slices.Contains(ports, of.Port) {
-		return fmt.Sprintf("scalerAddress is %s; Service %s/%s has the port %s", address, of.Namespace, of.Name,
+	if !slices.Contains(ports, s.Port) {
+		return fmt.Sprintf("scalerAddress is %s; Service %s/%s has the port %s", address, s.Namespace, s.Name,
 			strings.Join(ports, ", ")), false
 	}
 	return "", false

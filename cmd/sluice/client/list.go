@@ -83,11 +83,11 @@ func newList() *cobra.Command {
 			if cmd.Flags().Changed("interval") && !o.watch {
 				faults = append(faults, errors.New("--interval is set without --watch; must be both or neither"))
 			}
-			of, err := listNamed(args)
+			resource, err := listNamed(args)
 			if err := command.Usage(append(faults, err, o.validate())...); err != nil {
 				return err
 			}
-			return o.run(cmd, of)
+			return o.run(cmd, resource)
 		}),
 		ValidArgsFunction: cobra.FixedCompletions(listWords, cobra.ShellCompDirectiveNoFileComp),
 	}
@@ -123,16 +123,16 @@ func listNamed(args []string) (inspect.Resource, error) {
 			name = listNames[word]
 		}
 	}
-	of, known := inspect.ResourceNamed(name)
+	resource, known := inspect.ResourceNamed(name)
 	switch {
 	case !known:
-		return of, fmt.Errorf("%q is no list; must be one of %s%s", args[0], strings.Join(listWords, ", "),
+		return resource, fmt.Errorf("%q is no list; must be one of %s%s", args[0], strings.Join(listWords, ", "),
 			suggest.DidYouMean(args[0], listWords))
 	case len(args) > 1:
-		return of, fmt.Errorf("%s; must be one list, as in: sluice list %s -n shop",
+		return resource, fmt.Errorf("%s; must be one list, as in: sluice list %s -n shop",
 			command.CountArguments(len(args)), args[0])
 	}
-	return of, nil
+	return resource, nil
 }
 
 func (o *listOptions) validate() error {
@@ -146,7 +146,7 @@ func (o *listOptions) validate() error {
 	return command.Usage(append(faults, o.api.validate())...)
 }
 
-func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
+func (o *listOptions) run(cmd *cobra.Command, resource inspect.Resource) error {
 	api, err := o.api.connect()
 	if err != nil {
 		return err
@@ -158,9 +158,9 @@ func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
 	if o.watch {
 		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer release()
-		return o.repeat(ctx, cmd.OutOrStdout(), api, of)
+		return o.repeat(ctx, cmd.OutOrStdout(), api, resource)
 	}
-	all, err := o.read(cmd.Context(), api, of)
+	all, err := o.read(cmd.Context(), api, resource)
 	if err != nil {
 		return err
 	}
@@ -171,12 +171,12 @@ func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
 	}
 	switch o.output {
 	case "json":
-		err = all.printJSON(cmd.OutOrStdout(), of)
+		err = all.printJSON(cmd.OutOrStdout(), resource)
 	case "yaml":
-		err = all.printYAML(cmd.OutOrStdout(), of)
+		err = all.printYAML(cmd.OutOrStdout(), resource)
 	default:
-		err = o.print(cmd.OutOrStdout(), of, all.documents, time.Now())
-		if note := listNotes[of.Name]; note != "" && len(all.documents) > 0 {
+		err = o.print(cmd.OutOrStdout(), resource, all.documents, time.Now())
+		if note := listNotes[resource.Name]; note != "" && len(all.documents) > 0 {
 			fmt.Fprintln(cmd.ErrOrStderr(), note)
 		}
 	}
@@ -186,7 +186,7 @@ func (o *listOptions) run(cmd *cobra.Command, of inspect.Resource) error {
 	for _, warning := range api.warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning)
 	}
-	return faultOf(of, all.documents)
+	return faultOf(resource, all.documents)
 }
 
 // listNotes explain what the columns of a list can't say. They go to the standard error, apart from the
@@ -200,7 +200,7 @@ var listNotes = map[string]string{
 }
 
 // faultOf is an error if something listed is wrong. It names the first.
-func faultOf(of inspect.Resource, all []inspect.Document) error {
+func faultOf(resource inspect.Resource, all []inspect.Document) error {
 	wrong, first := 0, inspect.Document(nil)
 	for _, document := range all {
 		if document.Fault() != "" {
@@ -213,7 +213,7 @@ func faultOf(of inspect.Resource, all []inspect.Document) error {
 		return nil
 	}
 	name := strings.TrimPrefix(first.Meta().Namespace+"/", "/") + first.Meta().Name
-	return fmt.Errorf("%d of %d %s have a fault; the first: %s%s", wrong, len(all), of.Name,
+	return fmt.Errorf("%d of %d %s have a fault; the first: %s%s", wrong, len(all), resource.Name,
 		metric.Visible(name+": "+first.Fault()), more(first))
 }
 
@@ -227,10 +227,10 @@ func more(document inspect.Document) string {
 }
 
 // repeat lists until ctx ends.
-func (o *listOptions) repeat(ctx context.Context, out io.Writer, api *metricsAPI, of inspect.Resource) error {
-	show := o.shower(out, of)
+func (o *listOptions) repeat(ctx context.Context, out io.Writer, api *metricsAPI, resource inspect.Resource) error {
+	show := o.shower(out, resource)
 	return repeat(ctx, o.interval, func(first bool) error {
-		all, err := o.read(ctx, api, of)
+		all, err := o.read(ctx, api, resource)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -27,21 +27,21 @@ type listed struct {
 }
 
 // read gets all pages of a list.
-func (o *listOptions) read(ctx context.Context, api *metricsAPI, of inspect.Resource) (all listed, err error) {
+func (o *listOptions) read(ctx context.Context, api *metricsAPI, resource inspect.Resource) (all listed, err error) {
 	for token := ""; ; {
 		var page struct {
 			Metadata inspect.ListMeta  `json:"metadata"`
 			Items    []json.RawMessage `json:"items"`
 		}
-		body, err := api.get(ctx, listPath(o.namespace, of.Name, token))
+		body, err := api.get(ctx, listPath(o.namespace, resource.Name, token))
 		if err != nil {
-			return all, o.explain(of, err)
+			return all, o.explain(resource, err)
 		}
 		if err := json.Unmarshal(body, &page); err != nil {
 			return all, fmt.Errorf("response of %s: %w", api.base, err)
 		}
 		for _, raw := range page.Items {
-			document, err := decodeDocument(of.Name, raw)
+			document, err := decodeDocument(resource.Name, raw)
 			if err != nil {
 				return all, fmt.Errorf("response of %s: %w", api.base, err)
 			}
@@ -92,13 +92,13 @@ func decodeDocument(resource string, raw []byte) (inspect.Document, error) {
 }
 
 // explain adds what helps to a refusal of the API server.
-func (o *listOptions) explain(of inspect.Resource, err error) error {
+func (o *listOptions) explain(resource inspect.Resource, err error) error {
 	var refused *refusal
 	switch {
 	case !errors.As(err, &refused):
 		return err
 	case refused.code == http.StatusForbidden:
-		return fmt.Errorf("%w\n%s", err, o.rightTo(of, refused.message))
+		return fmt.Errorf("%w\n%s", err, o.rightTo(resource, refused.message))
 	case refused.code == http.StatusNotFound:
 		return fmt.Errorf("%w: the API group %s is not registered here; must have APIService %s.%s, which Sluice's chart makes", err,
 			inspect.Group, inspect.Version, inspect.Group)
@@ -138,14 +138,14 @@ func (a *metricsAPI) checkNamespace(ctx context.Context, namespace string) error
 var forbiddenUser = regexp.MustCompile(`User "([^"]*)"`)
 
 // rightTo is the command that grants the right to a list.
-func (o *listOptions) rightTo(of inspect.Resource, message string) string {
+func (o *listOptions) rightTo(resource inspect.Resource, message string) string {
 	binding := "clusterrolebinding sluice-inspect-reader"
 	if o.namespace != "" {
 		binding = "rolebinding sluice-inspect-reader -n " + o.namespace
 	}
 	text := fmt.Sprintf("to allow it: kubectl create %s --clusterrole=%s %s", binding, inspectReader, subjectOf(message))
 	if o.namespace == "" {
-		text += fmt.Sprintf("\nor list a namespace of yours: sluice list %s -n NAMESPACE", userName(of))
+		text += fmt.Sprintf("\nor list a namespace of yours: sluice list %s -n NAMESPACE", userName(resource))
 	}
 	return text
 }
@@ -166,21 +166,21 @@ func subjectOf(message string) string {
 const inspectReader = "sluice-inspect-reader"
 
 // userName is the name of a list in commands.
-func userName(of inspect.Resource) string {
+func userName(r inspect.Resource) string {
 	for name, resource := range listNames {
-		if resource == of.Name {
+		if resource == r.Name {
 			return name
 		}
 	}
-	return of.Name
+	return r.Name
 }
 
 // printJSON prints the documents as one list.
-func (l listed) printJSON(out io.Writer, of inspect.Resource) error {
+func (l listed) printJSON(out io.Writer, resource inspect.Resource) error {
 	if l.raw == nil {
 		l.raw = []json.RawMessage{}
 	}
-	text, err := json.MarshalIndent(inspect.List[json.RawMessage]{Kind: of.Kind + "List",
+	text, err := json.MarshalIndent(inspect.List[json.RawMessage]{Kind: resource.Kind + "List",
 		APIVersion: inspect.GroupVersion, Items: l.raw}, "", "  ")
 	if err != nil {
 		return err
@@ -190,9 +190,9 @@ func (l listed) printJSON(out io.Writer, of inspect.Resource) error {
 }
 
 // printYAML prints the documents as one list in YAML.
-func (l listed) printYAML(out io.Writer, of inspect.Resource) error {
+func (l listed) printYAML(out io.Writer, resource inspect.Resource) error {
 	var document bytes.Buffer
-	if err := l.printJSON(&document, of); err != nil {
+	if err := l.printJSON(&document, resource); err != nil {
 		return err
 	}
 	text, err := yamlOf(document.Bytes())
@@ -204,9 +204,9 @@ func (l listed) printYAML(out io.Writer, of inspect.Resource) error {
 }
 
 // printLine prints the documents as one list, in a line.
-func (l listed) printLine(out io.Writer, of inspect.Resource) error {
+func (l listed) printLine(out io.Writer, resource inspect.Resource) error {
 	var indented, line bytes.Buffer
-	if err := l.printJSON(&indented, of); err != nil {
+	if err := l.printJSON(&indented, resource); err != nil {
 		return err
 	}
 	if err := json.Compact(&line, indented.Bytes()); err != nil {

@@ -20,11 +20,11 @@ import (
 )
 
 // columnNames are the columns of a list; with all namespaces, NAMESPACE is the first.
-func (o *listOptions) columnNames(of inspect.Resource) (names []string) {
+func (o *listOptions) columnNames(resource inspect.Resource) (names []string) {
 	if o.namespace == "" {
 		names = append(names, "NAMESPACE")
 	}
-	for _, column := range of.Columns {
+	for _, column := range resource.Columns {
 		if !column.Wide || o.output == "wide" {
 			names = append(names, column.Name)
 		}
@@ -33,7 +33,7 @@ func (o *listOptions) columnNames(of inspect.Resource) (names []string) {
 }
 
 // cells are the values of a document's columns.
-func (o *listOptions) cells(of inspect.Resource, document inspect.Document, now time.Time) (cells []string) {
+func (o *listOptions) cells(resource inspect.Resource, document inspect.Document, now time.Time) (cells []string) {
 	if o.namespace == "" {
 		namespace := document.Meta().Namespace
 		if namespace == "" {
@@ -42,10 +42,10 @@ func (o *listOptions) cells(of inspect.Resource, document inspect.Document, now 
 		cells = append(cells, namespace)
 	}
 	for i, cell := range document.Cells(now) {
-		if cell = metric.Visible(cell); i < of.Identity && o.output != "wide" {
+		if cell = metric.Visible(cell); i < resource.Identity && o.output != "wide" {
 			cell = narrow(cell)
 		}
-		if !of.Columns[i].Wide || o.output == "wide" {
+		if !resource.Columns[i].Wide || o.output == "wide" {
 			cells = append(cells, cell)
 		}
 	}
@@ -66,16 +66,16 @@ func narrow(cell string) string {
 }
 
 // print prints a table as kubectl does.
-func (o *listOptions) print(out io.Writer, of inspect.Resource, all []inspect.Document, now time.Time) error {
+func (o *listOptions) print(out io.Writer, resource inspect.Resource, all []inspect.Document, now time.Time) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(out, o.nothing(of))
+		_, err := fmt.Fprintln(out, o.nothing(resource))
 		return err
 	}
 	newestFirst(all)
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, strings.Join(o.columnNames(of), "\t"))
+	fmt.Fprintln(table, strings.Join(o.columnNames(resource), "\t"))
 	for _, document := range all {
-		fmt.Fprintln(table, strings.Join(o.cells(of, document, now), "\t"))
+		fmt.Fprintln(table, strings.Join(o.cells(resource, document, now), "\t"))
 	}
 	return table.Flush()
 }
@@ -95,12 +95,13 @@ func newestFirst(all []inspect.Document) {
 var clusterOnly = map[string]bool{"autoscalers": true, "limituses": true, "policies": true}
 
 // nothing says that a list is empty.
-func (o *listOptions) nothing(of inspect.Resource) string {
-	text := "no " + strings.NewReplacer("autoscalers", "HorizontalPodAutoscalers", "limituses", "limits").Replace(of.Name)
+func (o *listOptions) nothing(resource inspect.Resource) string {
+	names := strings.NewReplacer("autoscalers", "HorizontalPodAutoscalers", "limituses", "limits")
+	text := "no " + names.Replace(resource.Name)
 	if o.namespace != "" {
 		text += " in namespace " + o.namespace
 	}
-	if o.standalone && clusterOnly[of.Name] {
+	if o.standalone && clusterOnly[resource.Name] {
 		text += ": this Sluice runs standalone, and they exist in a cluster only (of a cluster: --kubeconfig)"
 	}
 	return text
@@ -110,12 +111,12 @@ func (o *listOptions) nothing(of inspect.Resource) string {
 type listShower func(now time.Time, all listed, err error) error
 
 // shower redraws a terminal that can move its cursor, and prints what changed elsewhere.
-func (o *listOptions) shower(out io.Writer, of inspect.Resource) listShower {
+func (o *listOptions) shower(out io.Writer, resource inspect.Resource) listShower {
 	encode := map[string]func(listed) error{
-		"json": func(all listed) error { return all.printLine(out, of) },
+		"json": func(all listed) error { return all.printLine(out, resource) },
 		"yaml": func(all listed) error {
 			fmt.Fprintln(out, "---")
-			return all.printYAML(out, of)
+			return all.printYAML(out, resource)
 		},
 	}[o.output]
 	if encode != nil {
@@ -132,7 +133,7 @@ func (o *listOptions) shower(out io.Writer, of inspect.Resource) listShower {
 			var text strings.Builder
 			if err != nil {
 				fmt.Fprintln(&text, because(err))
-			} else if err := o.print(&text, of, all.documents, now); err != nil {
+			} else if err := o.print(&text, resource, all.documents, now); err != nil {
 				return err
 			}
 			width, height := command.TerminalSize(term.GetSize(int(file.Fd())))
@@ -140,7 +141,7 @@ func (o *listOptions) shower(out io.Writer, of inspect.Resource) listShower {
 			return err
 		}
 	}
-	return o.changes(out, of)
+	return o.changes(out, resource)
 }
 
 // fitted cuts a text to the size of a terminal. It clears the rest of each line. A longer line would wrap,
@@ -163,7 +164,7 @@ const clearLine = "\x1b[K"
 
 // changes prints the rows that are new or changed, and the names of those that are gone, with the
 // time. An age alone is no change.
-func (o *listOptions) changes(out io.Writer, of inspect.Resource) listShower {
+func (o *listOptions) changes(out io.Writer, resource inspect.Resource) listShower {
 	rows, before := alignedRows{out: out}, map[string]string(nil)
 	return func(now time.Time, all listed, err error) error {
 		stamp := now.Format(time.TimeOnly)
@@ -172,15 +173,15 @@ func (o *listOptions) changes(out io.Writer, of inspect.Resource) listShower {
 		}
 		var changed [][]string
 		if before == nil {
-			changed = append(changed, append([]string{"TIME"}, o.columnNames(of)...))
+			changed = append(changed, append([]string{"TIME"}, o.columnNames(resource)...))
 		}
 		after := map[string]string{}
 		for _, document := range all.documents {
 			meta, fixed := document.Meta(), document.Cells(time.Time{}) // at the beginning of time all ages are 0
-			key := strings.TrimPrefix(meta.Namespace+"/", "/") + strings.Join(fixed[:of.Identity], " ")
-			shown := o.cells(of, document, time.Time{})
+			key := strings.TrimPrefix(meta.Namespace+"/", "/") + strings.Join(fixed[:resource.Identity], " ")
+			shown := o.cells(resource, document, time.Time{})
 			if after[key] = strings.Join(shown, "\t"); before[key] != after[key] {
-				changed = append(changed, append([]string{stamp}, o.cells(of, document, now)...))
+				changed = append(changed, append([]string{stamp}, o.cells(resource, document, now)...))
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(before)) {

@@ -211,8 +211,8 @@ func TestAWatchedListPrintsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		o := listOptions{output: "table", namespace: "shop"}
-		of, _ := inspect.ResourceNamed("metrics")
-		show := o.shower(&out, of)
+		resource, _ := inspect.ResourceNamed("metrics")
+		show := o.shower(&out, resource)
 		read := func(all ...inspect.Document) {
 			t.Helper()
 			if err := show(time.Now(), listed{documents: all}, nil); err != nil {
@@ -260,11 +260,11 @@ func TestTheDefaultIsKubectlsKubeconfig(t *testing.T) {
 // A pusher's long name doesn't push the other columns of all rows out of sight; -o wide has it whole.
 func TestALongNameLeavesATableNarrow(t *testing.T) {
 	long := "begin" + strings.Repeat("x", 400) + "\u202e\x1b[31mend"
-	of, _ := inspect.ResourceNamed("metrics")
+	resource, _ := inspect.ResourceNamed("metrics")
 	all := []inspect.Document{&inspect.Metric{Namespace: "shop", Name: long, Kind: "gauge", Series: 1}, &inspect.Metric{Namespace: "shop", Name: "a", Kind: "gauge", Series: 1}}
 	for output, want := range map[string]string{"table": "31mend", "wide": strings.Repeat("x", 400)} {
 		var out strings.Builder
-		if err := (&listOptions{output: output, namespace: "shop"}).print(&out, of, all, time.Now()); err != nil {
+		if err := (&listOptions{output: output, namespace: "shop"}).print(&out, resource, all, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(out.String(), "\n")
@@ -286,8 +286,8 @@ func TestAWideListOfLimitsNamesTheHolders(t *testing.T) {
 // Users may name the list as kubectl names the kinds.
 func TestNamesOfTheListOfPolicies(t *testing.T) {
 	for _, name := range []string{"policies", "policy", "externalmetricpolicies", "externalmetricpolicy", "emp", "cemp", "clusterexternalmetricpolicies"} {
-		if of, err := listNamed([]string{name}); err != nil || of.Name != "policies" {
-			t.Errorf("%s: %s %v", name, of.Name, err)
+		if resource, err := listNamed([]string{name}); err != nil || resource.Name != "policies" {
+			t.Errorf("%s: %s %v", name, resource.Name, err)
 		}
 	}
 }

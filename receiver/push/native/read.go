@@ -55,14 +55,14 @@ func (h *Handler) allowed(x *httpserver.Request, q *asked) error {
 	}
 	request := policy.Request{Namespace: q.Namespace, Expression: q.Expression, Reader: x.Sender().Reader()}
 	q.MayRead = func(expression, selector string) error {
-		of := request
-		of.Expression = metric.ParseExpression(expression)
+		r := request
+		r.Expression = metric.ParseExpression(expression)
 		more, err := h.requirements(selector)
 		if err != nil {
 			return err
 		}
-		of.Selector = slices.Concat(request.Selector, more)
-		return h.policies.Check(of)
+		r.Selector = slices.Concat(request.Selector, more)
+		return h.policies.Check(r)
 	}
 	for _, l := range q.RequiredLabels {
 		request.Selector = append(request.Selector, policy.Requirement{Key: l.Key, Operator: policy.In,

@@ -130,8 +130,9 @@ func decodeOTLP(x *httpserver.Request, body []byte,
 	if err != nil {
 		return 0, all, httpserver.BadRequest("%v", err)
 	}
-	if most := x.Most(); weight > most { // it would not fit alone either
-		f := httpserver.Rejected(metric.TooLong, "the body would take %d bytes of memory, but one may take %d: send it in parts", weight, most)
+	if limit := x.Most(); weight > limit { // it would not fit alone either
+		f := httpserver.Rejected(metric.TooLong,
+			"the body would take %d bytes of memory, but one may take %d: send it in parts", weight, limit)
 		f.Status = fasthttp.StatusRequestEntityTooLarge
 		return 0, all, f
 	}
