@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -104,7 +105,8 @@ func (f *FirstReplicas) exists(ctx context.Context, a *inspect.Autoscaler) error
 	if err := json.Unmarshal(body, &found); err != nil {
 		return fmt.Errorf("read the API server's answer: %w", err)
 	}
-	if len(found.Items) != 1 || string(found.Items[0].UID) != a.UID {
+	is := func(one metav1.PartialObjectMetadata) bool { return one.Name == a.Name && string(one.UID) == a.UID }
+	if !slices.ContainsFunc(found.Items, is) {
 		return fmt.Errorf("%w: the autoscaler was deleted", ErrConflict)
 	}
 	return nil
