@@ -99,7 +99,7 @@ func (a *api) deaf(t *testing.T, path string) net.Conn {
 // Concurrent large answers are collected one after the other, with small ones in between.
 func TestLargeAnswersAreCollectedOneAtATime(t *testing.T) {
 	s := &countingSource{hold: make(chan struct{})}
-	a := start(t, s)
+	a := start(t, s, func(c *Config) { c.RequestTimeout = time.Hour })
 	const clients = 20
 	codes := make(chan int, clients)
 	for range clients {

@@ -305,6 +305,29 @@ func TestDeleteNamespace(t *testing.T) {
 	})
 }
 
+// TestHiddenSeriesAreNotCounted: what an ended namespace had at an origin that is away takes no slot of a limit.
+func TestHiddenSeriesAreNotCounted(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		away, counted := r.tables[1], &ledger{series: map[string]int{}}
+		r.peers[0].SetAdmission(counted)
+		for _, namespace := range []string{"shop", "other"} {
+			s := &metric.Sample{Name: []byte("jobs." + namespace), Kind: metric.Gauge, Object: &metric.Object{Namespace: namespace}}
+			away.apply(s)
+		}
+		time.Sleep(2 * time.Second)
+		r.mu.Lock()
+		r.peers[0].dead = true
+		r.mu.Unlock()
+		if len(counted.series) != 2 {
+			t.Fatalf("counted %v, want both", counted.series)
+		}
+		r.DeleteNamespace("shop", time.Now())
+		if fmt.Sprint(counted.series) != "map[jobs.other:1]" {
+			t.Errorf("counted %v, want that of the other namespace", counted.series)
+		}
+	})
+}
+
 // TestDeletedTwinsAreNobodys: what an ended namespace had at an origin that is away is not where the next
 // namespace's clients go on: their gauges begin at zero, and their first running total counts nothing.
 func TestDeletedTwinsAreNobodys(t *testing.T) {

@@ -149,6 +149,9 @@ func (m *Merged) deleteBorn(q *metric.Query, before time.Time, heardFor time.Dur
 			m.own.evict(refs, deleted, m.own.Clock.Now())
 		} else if len(refs) > 0 {
 			r.sources[i].peer.hide(r.sources[i].table, refs, heardFor)
+			if heardFor == hiddenForNamespaces {
+				r.sources[i].table.uncount(refs)
+			}
 		}
 	}
 	return gone

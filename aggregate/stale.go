@@ -152,6 +152,18 @@ func (p *peer) hide(t *Table, refs []lookup.Ref, heardFor time.Duration) {
 	}
 }
 
+// uncount ends the counting of series, which leave again when they are removed: while the origin of those of an ended
+// namespace is away, the next namespace of the name has the limit to itself.
+func (t *Table) uncount(refs []lookup.Ref) {
+	for _, r := range refs {
+		t.ifLive(r, func(b *block, place uint32) {
+			s := &b.series[place]
+			o := s.entry.Object()
+			t.admission.Leave(&o, s.entry.Family.Key.Name, s.labels())
+		})
+	}
+}
+
 // hiddenIn returns the hidden series of a table.
 func (p *peer) hiddenIn(t *Table) hiddenSeries {
 	if h := p.hidden.Load(); h != nil && h.table == t {

@@ -29,7 +29,7 @@ type Admission interface {
 	Admit(o *metric.Object, name string, labels metric.Labels, born uint32) metric.Reason
 	// Enter is Admit for a restored series, which cannot be rejected.
 	Enter(o *metric.Object, name string, labels metric.Labels, born uint32)
-	// Leave reports that one series was removed.
+	// Leave reports that one series was removed. One of a shadow may leave twice: when it is hidden, too.
 	Leave(o *metric.Object, name string, labels metric.Labels)
 }
 

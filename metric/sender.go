@@ -64,6 +64,11 @@ func (s *Sender) Follows(at time.Time) bool {
 	return at.Before(created) || s.Started != 0 && at.Before(started)
 }
 
+// ArrivedBefore reports whether the sample was held, and arrived before a moment of the API server's clock.
+func (s *Sample) ArrivedBefore(moment time.Time) bool {
+	return s.Arrived != 0 && time.Unix(0, s.Arrived).Before(moment.Add(-clockSlack))
+}
+
 // Namespace is the sender's namespace, or empty.
 func (s *Sender) Namespace() string {
 	switch {

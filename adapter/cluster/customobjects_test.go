@@ -325,10 +325,13 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 		if got := w.patches(); len(got) != 1 {
 			t.Fatalf("%d patches: %v", len(got), got)
 		}
-		var body struct{ Status statusDocument }
-		if err := json.Unmarshal([]byte(w.patches()[0]), &body); err != nil || len(body.Status.Conditions) != 1 ||
-			body.Status.Conditions[0].Reason != "Compiled" || body.Status.ObservedGeneration != 1 {
-			t.Errorf("%v %+v", err, body)
+		text, err := json.Marshal(w.status(t))
+		var is statusDocument
+		if err == nil {
+			err = json.Unmarshal(text, &is)
+		}
+		if err != nil || len(is.Conditions) != 1 || is.Conditions[0].Reason != "Compiled" || is.ObservedGeneration != 1 {
+			t.Errorf("%v %+v", err, is)
 		}
 		status = CustomStatus{Conditions: []Condition{{Type: "Accepted", Reason: "Faulty"}}}
 		w.objects.Report(w.object(0), status)
@@ -357,6 +360,26 @@ func TestAFieldOfAStatusIsRemoved(t *testing.T) {
 		}
 		if got := w.patches(); len(got) != 3 { // the first one has the generation alone
 			t.Errorf("%d patches: %v", len(got), got)
+		}
+	})
+}
+
+// A status is of one object, and not for the one that has its name after it, perhaps in another namespace: it may have a
+// value.
+func TestNoStatusForTheNextObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCustomWorld(aPolicy("shop", "a", "x"))
+		w.run(t)
+		former := *w.object(0)
+		former.UID = "of-the-former"
+		status := CustomStatus{Fields: map[string]string{"lastValue": "7"}}
+		w.objects.statuses.write(t.Context(), wantedStatus{of: &former, status: status})
+		if got := w.status(t); len(got) != 0 {
+			t.Errorf("the next object has the status %v of the former one", got)
+		}
+		w.objects.statuses.write(t.Context(), wantedStatus{of: w.object(0), status: status})
+		if got := w.status(t)["lastValue"]; got != "7" {
+			t.Errorf("its own status says %v, want 7", got)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -153,10 +154,17 @@ func text(message string) string {
 	return message[:end]
 }
 
-// patch is the merge patch that writes the status. A condition keeps its time unless it changes.
+// patch is the JSON patch that writes the status, to the object of this UID alone: after an outage the name may be that
+// of a later namespace's. (Of a merge patch to a status, the API server ignores the UID.) A condition keeps its time
+// unless it changes.
 func (w *wantedStatus) patch(now time.Time) ([]byte, error) {
 	var has statusDocument
+	fields := map[string]any{}
 	_ = json.Unmarshal(w.of.Status, &has) // an unreadable status is replaced
+	_ = json.Unmarshal(w.of.Status, &fields)
+	if fields == nil {
+		fields = map[string]any{}
+	}
 	for _, c := range w.status.Conditions {
 		state := metav1.ConditionFalse
 		if c.True {
@@ -166,14 +174,20 @@ func (w *wantedStatus) patch(now time.Time) ([]byte, error) {
 			Message:            text(c.Message),
 			ObservedGeneration: w.of.Generation, LastTransitionTime: metav1.NewTime(now)})
 	}
-	fields := map[string]any{"observedGeneration": w.of.Generation, "conditions": has.Conditions}
+	fields["observedGeneration"], fields["conditions"] = w.of.Generation, has.Conditions
 	for name, value := range w.status.Fields {
-		if fields[name] = any(value); value == "" {
-			fields[name] = nil // a merge patch removes it
+		if fields[name] = value; value == "" {
+			delete(fields, name)
 		}
 	}
-	return json.Marshal(map[string]any{"status": fields})
+	if len(has.Conditions) == 0 {
+		delete(fields, "conditions")
+	}
+	return json.Marshal([]jsonPatch{{"test", "/metadata/uid", w.of.UID}, {"add", "/status", fields}})
 }
+
+// errAnother is the error of a patch that is for another object than the one that has the name.
+var errAnother = errors.New("another object has the name")
 
 func (s *customStatuses) write(ctx context.Context, w wantedStatus) {
 	body, err := w.patch(time.Now())
@@ -187,8 +201,9 @@ func (s *customStatuses) write(ctx context.Context, w wantedStatus) {
 	if w.of.Namespace != "" {
 		client = s.client.Namespace(w.of.Namespace)
 	}
-	_, err = client.Patch(ctx, w.of.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+	_, err = client.Patch(ctx, w.of.Name, types.JSONPatchType, body, metav1.PatchOptions{}, "status")
+	another := sortedFault(err, errAnother, "") // the watch will tell
+	if err != nil && !apierrors.IsNotFound(err) && another != errAnother && ctx.Err() == nil {
 		s.logger.Warn("cannot write a status", "namespace", w.of.Namespace, "name", w.of.Name, "err", err)
 	}
 }

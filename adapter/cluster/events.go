@@ -39,6 +39,7 @@ const (
 type queuedEvent struct {
 	*corev1.Event
 	common bool
+	within string // the UID of the object's namespace; empty: it is not known, or in none
 }
 
 // events writes core/v1 Events, which requires the rights to create and patch "events". It never
@@ -51,6 +52,8 @@ type events struct {
 	queue     chan queuedEvent
 	lease     *lease        // nil: this is the only replica
 	pause     time.Duration // between attempts
+	// namespace returns the UID of a namespace, as far as it is known.
+	namespace func(name string) string
 
 	mu      sync.Mutex
 	waiting map[string]int // Events in the queue, by namespace
@@ -62,6 +65,7 @@ func newEvents(client kubernetes.Interface, resources *resources, logger *slog.L
 	return &events{
 		client: client, resources: resources, logger: logger,
 		waiting: map[string]int{}, queue: make(chan queuedEvent, eventQueueSize), pause: 2 * time.Second,
+		namespace: func(string) string { return "" },
 	}
 }
 
@@ -92,7 +96,7 @@ func (e *events) add(on metric.Object, what news) {
 	if e.lease != nil {
 		event.Name = sharedEventName(reference, what.reason, what.about)
 	}
-	e.queue <- queuedEvent{event, what.common} // add is the only sender, so this never blocks
+	e.queue <- queuedEvent{event, what.common, e.namespace(on.Namespace)} // add is the only sender, so this never blocks
 }
 
 // dequeued counts an Event that left the queue.
@@ -175,7 +179,7 @@ func (e *events) run(ctx context.Context) {
 			return
 		case <-won:
 			for _, q := range e.recent(left) {
-				e.write(ctx, correlator, q.Event)
+				e.write(ctx, correlator, q)
 			}
 			left = nil
 		case q := <-e.queue:
@@ -184,7 +188,7 @@ func (e *events) run(ctx context.Context) {
 				left = e.leave(left, q)
 				continue
 			}
-			e.write(ctx, correlator, q.Event)
+			e.write(ctx, correlator, q)
 		}
 	}
 }
@@ -205,15 +209,25 @@ func (e *events) recent(left []queuedEvent) []queuedEvent {
 	return slices.DeleteFunc(left, func(q queuedEvent) bool { return q.FirstTimestamp.Time.Before(old) })
 }
 
-func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, event *corev1.Event) {
-	result, err := correlator.EventCorrelate(event)
+func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, q queuedEvent) {
+	result, err := correlator.EventCorrelate(q.Event)
 	if err != nil || result.Skip {
 		e.suppressed.Add(1)
 		return
 	}
-	for range eventTries {
+	for try := range eventTries {
 		var written *corev1.Event
-		if written, err = e.writeOnce(ctx, result); err == nil {
+		if try > 0 || time.Since(q.FirstTimestamp.Time) > eventFresh {
+			err = e.stillThere(ctx, q)
+		}
+		if errors.Is(err, errAnother) {
+			e.dropped.Add(1)
+			return
+		}
+		if err == nil {
+			written, err = e.writeOnce(ctx, result)
+		}
+		if err == nil {
 			correlator.UpdateState(written)
 			e.sent.Add(1)
 			return
@@ -228,9 +242,32 @@ func (e *events) write(ctx context.Context, correlator *record.EventCorrelator, 
 		sleep(ctx, e.pause, nil)
 	}
 	e.dropped.Add(1)
-	e.logger.Warn("cannot write an Event", "reason", event.Reason, "message", event.Message,
-		"on", event.InvolvedObject.Kind, "namespace", event.InvolvedObject.Namespace, "name", event.InvolvedObject.Name,
+	e.logger.Warn("cannot write an Event", "reason", q.Reason, "message", q.Message,
+		"on", q.InvolvedObject.Kind, "namespace", q.InvolvedObject.Namespace, "name", q.InvolvedObject.Name,
 		"err", err)
+}
+
+// eventFresh is the age up to which an Event is written at once. One that had to wait may be of a namespace that has
+// changed hands meanwhile: it is not for the next one's readers.
+const eventFresh = time.Second
+
+// stillThere asks the API server whether the namespace of an Event's object is still the one that it was. The error is
+// errAnother if it is not.
+func (e *events) stillThere(ctx context.Context, q queuedEvent) error {
+	if q.within == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	found, err := e.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + q.InvolvedObject.Namespace})
+	is := func(n corev1.Namespace) bool {
+		return n.Name == q.InvolvedObject.Namespace && string(n.UID) == q.within
+	}
+	if err == nil && !slices.ContainsFunc(found.Items, is) {
+		err = errAnother
+	}
+	return err
 }
 
 // writeOnce creates the Event, or increases its count. If it expired on the server, writeOnce

@@ -2,17 +2,21 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Rate limit of requests that set a first replica. They have one of their own: a thousand
@@ -36,17 +40,19 @@ var (
 type FirstReplicas struct {
 	view *View
 	rest rest.Interface
+	pace flowcontrol.RateLimiter
 }
 
 // NewFirstReplicas uses the resources that the view knows.
 func NewFirstReplicas(client *Client, view *View) (*FirstReplicas, error) {
 	config := client.REST()
-	config.QPS, config.Burst = scalesPerSecond, scalesAtOnce
+	config.QPS = -1 // see pace
 	own, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of scale subresources: %w", err)
 	}
-	return &FirstReplicas{view: view, rest: own.RESTClient()}, nil
+	return &FirstReplicas{view: view, rest: own.RESTClient(),
+		pace: flowcontrol.NewTokenBucketRateLimiter(scalesPerSecond, scalesAtOnce)}, nil
 }
 
 // A patch (RFC 6902) of the scale subresource that applies only at 0 replicas, so several replicas
@@ -62,10 +68,16 @@ var firstReplicaPatches = [...]string{
 // denies the change may answer with the same code, and has a message of its own.
 const doesNotApply = "the server rejected our request due to an error in our request"
 
-// Set sets the replicas of an autoscaler's target from 0 to 1. Its one right is to patch the scale
-// subresource.
+// Set sets the replicas of an autoscaler's target from 0 to 1. It needs the right to patch the scale subresource, and
+// that to list autoscalers.
 func (f *FirstReplicas) Set(ctx context.Context, a *inspect.Autoscaler) error {
 	path, err := f.path(a)
+	if err == nil {
+		err = f.pace.Wait(ctx)
+	}
+	if err == nil {
+		err = f.exists(ctx, a)
+	}
 	if err != nil {
 		return err
 	}
@@ -78,6 +90,26 @@ func (f *FirstReplicas) Set(ctx context.Context, a *inspect.Autoscaler) error {
 		}
 	}
 	return err
+}
+
+// exists checks that the API server still has the autoscaler. After an outage the view may lag behind, and the namespace
+// be another one of its name, whose target no autoscaler wakes.
+func (f *FirstReplicas) exists(ctx context.Context, a *inspect.Autoscaler) error {
+	body, err := f.rest.Get().AbsPath(autoscalerPath, a.Namespace, "horizontalpodautoscalers").
+		Param("fieldSelector", "metadata.name="+a.Name).MaxRetries(0).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()
+	if err != nil {
+		return sortedFault(err, ErrConflict, "the right to list horizontalpodautoscalers is missing")
+	}
+	var found metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(body, &found); err != nil {
+		return fmt.Errorf("read the API server's answer: %w", err)
+	}
+	is := func(o metav1.PartialObjectMetadata) bool { return o.Name == a.Name && string(o.UID) == a.UID }
+	if !slices.ContainsFunc(found.Items, is) {
+		return fmt.Errorf("%w: the autoscaler was deleted", ErrConflict)
+	}
+	return nil
 }
 
 // path is the path of the target's scale subresource.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -23,13 +24,14 @@ type scales struct {
 	*FirstReplicas
 
 	mu      sync.Mutex
+	uid     string   // of the autoscaler that the API server has
 	patches []string // paths with bodies
 	answer  func(body string) (int, string)
 }
 
 func newScales(t *testing.T) *scales {
 	t.Helper()
-	s := &scales{}
+	s := &scales{uid: "uid"}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	view := &View{resources: newResources()}
@@ -47,6 +49,17 @@ func newScales(t *testing.T) *scales {
 func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
+	if r.Method == http.MethodGet {
+		defer s.mu.Unlock()
+		list := metav1.PartialObjectMetadataList{}
+		if r.URL.Path == "/apis/autoscaling/v2/namespaces/shop/horizontalpodautoscalers" &&
+			r.URL.Query().Get("fieldSelector") == "metadata.name=worker" && s.uid != "" {
+			list.Items = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "worker", UID: types.UID(s.uid)}}}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(list)
+		return
+	}
 	s.patches = append(s.patches, r.Method+" "+r.URL.Path+" "+r.Header.Get("Content-Type"))
 	answer := s.answer
 	s.mu.Unlock()
@@ -71,7 +84,7 @@ var reasons = map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404
 	409: metav1.StatusReasonConflict, 422: metav1.StatusReasonInvalid}
 
 func scaled(apiVersion, kind string) *inspect.Autoscaler {
-	return &inspect.Autoscaler{Namespace: "shop", Name: "worker", TargetAPIVersion: apiVersion, TargetKind: kind, TargetName: "worker"}
+	return &inspect.Autoscaler{Namespace: "shop", Name: "worker", UID: "uid", TargetAPIVersion: apiVersion, TargetKind: kind, TargetName: "worker"}
 }
 
 func TestTheFirstReplicaIsOnePatch(t *testing.T) {
@@ -86,6 +99,18 @@ func TestTheFirstReplicaIsOnePatch(t *testing.T) {
 		}
 		if want := "PATCH " + strings.TrimSpace(path) + " application/json-patch+json"; len(s.patches) != 1 || s.patches[0] != want {
 			t.Errorf("requests %q, want %q", s.patches, want)
+		}
+	}
+}
+
+// The namespace may have changed hands while the API server was away. The next one's target is none of ours, whether
+// that namespace has an autoscaler of the name or not.
+func TestNoFirstReplicaInTheNextNamespace(t *testing.T) {
+	for _, uid := range []string{"", "of-the-next"} {
+		s := newScales(t)
+		s.uid = uid
+		if err := s.Set(t.Context(), scaled("apps/v1", "Deployment")); !errors.Is(err, ErrConflict) || len(s.patches) != 0 {
+			t.Errorf("UID %q: %v, patches %q", uid, err, s.patches)
 		}
 	}
 }

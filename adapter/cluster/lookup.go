@@ -60,6 +60,12 @@ func (v *View) Namespace(name string) (uid string, created time.Time, known bool
 	return "", time.Time{}, true
 }
 
+// NamespacesRead reports whether the namespaces were read, or are not watched.
+func (v *View) NamespacesRead() bool {
+	k := v.kind("namespaces")
+	return k == nil || !k.pending()
+}
+
 // kind returns the watch of a resource, or nil.
 func (v *View) kind(resource string) *kindWatch {
 	for _, k := range v.kinds {

@@ -44,13 +44,17 @@ type jsonPatch struct {
 	Value any    `json:"value"`
 }
 
+// autoscalerPath is the path of all namespaces' autoscalers.
+const autoscalerPath = "/apis/autoscaling/v2/namespaces"
+
 const (
 	behaviorPath = "/spec/behavior"
 	policiesPath = behaviorPath + "/scaleUp/policies"
 )
 
 // Nudge has the controller look at an autoscaler, and returns the autoscaler's new generation. The patch
-// applies only to the policies of the document, so one of several replicas of Sluice applies it.
+// applies only to the policies of the document, so one of several replicas of Sluice applies it, and only to the
+// autoscaler that has the document's UID.
 func (n *Nudges) Nudge(ctx context.Context, a *inspect.Autoscaler) (int64, error) {
 	generation, err := n.patch(ctx, a, nudge(a))
 	if err == nil && generation <= a.Generation {
@@ -87,11 +91,13 @@ func (n *Nudges) patch(ctx context.Context, a *inspect.Autoscaler, steps []jsonP
 		return 0, fmt.Errorf("%w: behavior.scaleUp has %d policies or more; must have fewer", ErrRefused,
 			document.MaxPolicies)
 	}
+	// After an outage the view may lag behind, and the name be another autoscaler's, in another namespace.
+	steps = append([]jsonPatch{{"test", "/metadata/uid", a.UID}}, steps...)
 	body, err := json.Marshal(steps)
 	if err != nil {
 		return 0, err
 	}
-	path := strings.Join([]string{"/apis/autoscaling/v2/namespaces", a.Namespace, "horizontalpodautoscalers", a.Name}, "/")
+	path := strings.Join([]string{autoscalerPath, a.Namespace, "horizontalpodautoscalers", a.Name}, "/")
 	answer := n.rest.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", document.FieldManager).MaxRetries(0).
 		SetHeader("Accept", "application/json").Body(body).Do(ctx)
 	if err := answer.Error(); err != nil {

@@ -75,6 +75,10 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 			minInterval: discoveryMinInterval, retryAfter: discoveryRetry,
 		},
 	}
+	v.events.namespace = func(name string) string {
+		uid, _, _ := v.Namespace(name)
+		return uid
+	}
 	if cfg.Replica != "" {
 		v.events.lease = newLease(client, cfg, logger)
 		v.replicaPods = newReplicaPods(client, logger)

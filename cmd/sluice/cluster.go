@@ -48,9 +48,9 @@ type clusterSide struct {
 	policies *customkind.Policies
 	// readmit is set when a rejected sample may now be admitted.
 	readmit atomic.Bool
-	// reconciled is set once the restored table is reconciled with the cluster view: responses are
-	// complete from then on.
-	reconciled atomic.Bool
+	// compared is set once what ended namespaces had is removed from the restored table: it may be read from then
+	// on. reconciled is set once it is reconciled with all of the cluster view: responses are complete from then on.
+	compared, reconciled atomic.Bool
 }
 
 // connect makes the view. It sends no request: the API server may be away at the start.
@@ -258,9 +258,9 @@ func (p *dataPath) reconcile(ctx context.Context) {
 	tick := time.NewTicker(reconcilePoll)
 	defer tick.Stop()
 	for began := time.Now(); ; {
+		p.compareNamespaces()
 		if synced, _ := p.cluster.view.Synced(); synced {
 			gone := p.table.Prune(p.cluster.view.Alive)
-			p.endNamespaces(p.restored)
 			p.cluster.limits.Enforce()
 			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
 			p.replication.shadows.replaySeries()
@@ -273,8 +273,39 @@ func (p *dataPath) reconcile(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.cluster.namespaces.changed:
+			if p.cluster.compared.Load() {
+				p.endNamespaces(p.restored)
+			}
 		case <-tick.C:
 		}
+	}
+}
+
+// compareNamespaces removes what ended namespaces had as soon as the namespaces are known, however long the rest of
+// the cluster takes: a missing right makes that forever.
+func (p *dataPath) compareNamespaces() {
+	if !p.cluster.compared.Load() && p.cluster.view.NamespacesRead() {
+		p.endNamespaces(p.restored)
+		p.cluster.compared.Store(true)
+	}
+}
+
+// readable reports whether what the push port answers has nothing of ended namespaces and is complete, and why not;
+// nil: always.
+func (p *dataPath) readable() func() (bool, string) {
+	complete := p.replication.answers()
+	if p.cluster.view == nil {
+		return complete
+	}
+	return func() (bool, string) {
+		switch {
+		case !p.cluster.compared.Load():
+			return false, "the namespaces are not known yet: Sluice is reading the cluster"
+		case complete == nil:
+			return true, ""
+		}
+		return complete()
 	}
 }
 

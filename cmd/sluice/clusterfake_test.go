@@ -17,6 +17,8 @@ import (
 type fakeCluster struct {
 	kinds map[string]string // by path of the list
 	items map[string][]any  // by path of the list
+	// faults are the status codes of lists that are not answered, by path.
+	faults map[string]int
 }
 
 func newFakeCluster() *fakeCluster {
@@ -40,6 +42,12 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	group, name := r.URL.Path[:max(0, strings.LastIndex(r.URL.Path, "/"))], ""
 	answer := map[string]any{}
 	switch {
+	case c.faults[r.URL.Path] != 0:
+		w.WriteHeader(c.faults[r.URL.Path])
+		answer = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": c.faults[r.URL.Path]}
+		if c.faults[r.URL.Path] == http.StatusForbidden {
+			answer["reason"] = "Forbidden"
+		}
 	case list && r.URL.Query().Get("sendInitialEvents") != "":
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		answer = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422}

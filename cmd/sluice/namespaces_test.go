@@ -79,6 +79,59 @@ func TestNamespacesInheritNothing(t *testing.T) {
 	}
 }
 
+// What a namespace had that was deleted while Sluice was down is read by nobody before the namespaces are known, at any
+// door of the push port, and is gone once they are, however long the rest of the cluster takes.
+func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
+	t.Parallel()
+	doors := []string{"/v1/namespaces", "/v1/namespaces/shop", "/v1/namespaces/shop/external/jobs",
+		"/v1/namespaces/shop/configmaps/one/held", "/metrics", "/metrics/series", "/api/v1/metrics"}
+	for path, fault := range map[string]int{"/api/v1/namespaces": 500, "/apis/autoscaling/v2/horizontalpodautoscalers": 403} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "data")
+			t.Run("before", func(t *testing.T) {
+				p := startedWithData(t, withNamespaces(map[string]string{"shop": "1"}), data)
+				giveMetrics(t, p, "shop")
+				accepted(t, p, "PUT", "/metrics/job/about/namespace/shop/sluice_object/configmaps%2Fone", "held_too 7\n")
+			})
+			t.Run("after", func(t *testing.T) {
+				now := withNamespaces(map[string]string{"shop": "2"})
+				now.faults = map[string]int{path: fault}
+				p := started(t, data, clusterFlags(t, now)...)
+				only := "waiting for " + resourceOf(path) + ";"
+				var why string
+				eventually(t, func() bool {
+					_, why = p.cluster.state()
+					return strings.HasPrefix(why, only)
+				}, func() string { return why })
+				known := fault == 403
+				eventually(t, func() bool { return p.cluster.compared.Load() == known }, func() string { return "not compared" })
+				for _, door := range doors {
+					status, body := spoken(t, p, "GET", door, "")
+					if !known && (status != 503 || !strings.Contains(body, "Sluice is reading the cluster")) {
+						t.Errorf("GET %s: %d %s, want 503", door, status, body)
+					}
+					for _, had := range []string{"jobs\"", "batch", "held\"", "held_too", "held{", "nightly"} {
+						if known && status == 200 && strings.Contains(body, had) {
+							t.Errorf("GET %s has what the former namespace had: %s", door, body)
+							break
+						}
+					}
+				}
+				accepted(t, p, "PUT", "/v1/namespaces/shop/external/jobs", "8")
+			})
+		})
+	}
+}
+
+// resourceOf is the resource of the path of a list, as /readyz says it.
+func resourceOf(path string) string {
+	if name, grouped := strings.CutPrefix(path, "/apis/autoscaling/v2/"); grouped {
+		return name + ".autoscaling"
+	}
+	return strings.TrimPrefix(path, "/api/v1/")
+}
+
 // What is pushed for a namespace after its end is no later namespace's, across starts as well. After a day it is
 // removed, and the name is as if it had never been seen.
 func TestLatePushesAreNotInherited(t *testing.T) {

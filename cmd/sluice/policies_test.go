@@ -33,6 +33,12 @@ func TestUnknownPoliciesDeny(t *testing.T) {
 	if code, text := ask("PUT", secret, "7"); code != http.StatusOK {
 		t.Fatal(code, text)
 	}
+	for _, path := range []string{secret, "/metrics/series"} {
+		if code, text := ask("GET", path, ""); code != http.StatusServiceUnavailable || !strings.Contains(text, "namespaces") {
+			t.Errorf("GET %s before the namespaces are known: %d %s", path, code, text)
+		}
+	}
+	p.cluster.compared.Store(true)
 	if code, text := ask("GET", secret, ""); code != http.StatusServiceUnavailable || !strings.Contains(text, "policies") {
 		t.Errorf("%d %s", code, text)
 	}

@@ -215,7 +215,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		Resources:  builtin.New(),
 		Syncer:     p.store,
 		Replicas:   p.syncedReplicas(),
-		Answers:    p.replication.answers(),
+		Answers:    p.readable(),
 		Groups:     p.groups,
 		Build:      buildInformation(),
 		Full:       p.cfg.seriesBounds(),

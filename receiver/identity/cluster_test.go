@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -51,6 +52,17 @@ func (world) Object(resource, namespace, name string) (uid string, exists, watch
 		return "uid-" + namespace + name, true, true
 	}
 	return "", false, resource != "services" && resource != "nodes"
+}
+
+// Namespace: shop is old, bank was made in the second 1,700,000,010.
+func (world) Namespace(name string) (uid string, created time.Time, known bool) {
+	switch name {
+	case "shop":
+		return "uid-shop", time.Unix(1_600_000_000, 0), true
+	case "bank":
+		return "uid-bank", time.Unix(1_700_000_010, 0), true
+	}
+	return "", time.Time{}, true
 }
 
 func (world) Synced() (bool, string) { return true, "" }
@@ -306,6 +318,45 @@ func TestHeldSampleOlderThanItsPod(t *testing.T) {
 			}
 			if why := r.Explain(&s); c.want == "identity" && !strings.Contains(why, "before") {
 				t.Error(why)
+			}
+		}
+	}
+}
+
+// A forwarder's sample that was held, and arrived before the pod that it names or the namespace of its object was
+// created, is about the former one of that name.
+func TestHeldSampleOlderThanWhatItNames(t *testing.T) {
+	defer func(was int64) { web1.Created = was }(web1.Created)
+	web1.Created = 1_700_000_010
+	const named, yes, no = 1_700_000_010, "applied", "identity"
+	for _, c := range []struct {
+		tags                string
+		before, late, after string // 10 s before the creation; 1 s before it, as clocks may differ; after it
+	}{
+		{"pod:web-1,namespace:shop", no, yes, yes},
+		{"sluice_object:pods/web-1,namespace:shop", no, yes, yes},
+		{"dd.internal.entity_id:uid-web-1", yes, yes, yes}, // a UID has no former owner
+		{"pod:web-2,namespace:shop", yes, yes, yes},        // it is not known when it was created
+		{"pod:teller,namespace:bank", no, yes, yes},
+		{"sluice_object:external/bank", no, yes, yes},
+		{"sluice_object:namespaces/bank", no, yes, yes},
+		{"sluice_object:ingresses/main,namespace:bank", no, yes, yes},
+		{"sluice_object:external/shop", yes, yes, yes},
+		{"sluice_object:external/nowhere", yes, yes, yes}, // a forwarder may be earlier than the namespace
+	} {
+		for from, want := range map[float64]string{-10: c.before, -1: c.late, 10: c.after} {
+			s := said{tags: c.tags}.sample(senders["agent"])
+			s.Arrived = named*1e9 + int64(from*1e9)
+			r := New(clusterConfig(Namespace), known{}, world{})
+			var d metric.Description
+			if got := r.Describe(&s, &d).String(); got != want {
+				t.Errorf("%s, %v s after the creation: %s, want %s", c.tags, from, got, want)
+			}
+			if why := r.Explain(&s); want == no && !strings.Contains(why, "the former one of that name") {
+				t.Error(why)
+			}
+			if s.Arrived = 0; r.Describe(&s, &d) != metric.Applied {
+				t.Errorf("%s, not held: %s", c.tags, r.Explain(&s))
 			}
 		}
 	}

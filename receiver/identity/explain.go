@@ -13,6 +13,7 @@ const (
 	allowed         rule = iota
 	badClaim             // the claim is invalid
 	predatesPod          // the sample arrived before its sender's pod was created
+	predatesObject       // the sample arrived before its pod, or its object's namespace, was created
 	noNamespace          // neither the claim nor the sender names a namespace
 	untrustedSender      // the sender is neither a pod nor a forwarder
 	notOwn               // the object is another pod, or in another namespace
@@ -50,6 +51,9 @@ func (r *Resolver) explain(v *decision) string {
 	case predatesPod:
 		return fmt.Sprintf("the sample arrived before %s was created or had started, from the address that this pod has now",
 			v.sender.describe())
+	case predatesObject:
+		return fmt.Sprintf("the sample arrived before %s, or its namespace, was created: it was about the former one of that name",
+			subject)
 	case noNamespace:
 		return fmt.Sprintf(`%s names no namespace, and its sender, %s, is in none; add the label "namespace"`,
 			subject, v.sender.describe())

@@ -45,8 +45,9 @@ func NewRejections(r *Resolver, events EventRecorder) *Rejections {
 func (f *Rejections) Describe(s *metric.Sample, d *metric.Description) metric.Reason {
 	var v decision
 	f.resolver.decide(s, d, &v)
-	// A sample that predates its sender's pod is of another pod.
-	if v.reason == metric.Identity && v.sender.pod != nil && v.rule != predatesPod && f.first(v.sender.pod, s.Name) {
+	// A sample that predates its sender's pod is of another pod, and one that predates its object is nobody's fault.
+	if v.reason == metric.Identity && v.sender.pod != nil && v.rule != predatesPod && v.rule != predatesObject &&
+		f.first(v.sender.pod, s.Name) {
 		name := metric.Truncate(string(s.Name), metric.MaxQuoted)
 		f.events.Event(v.sender.pod.Object(), "MetricRefused", name,
 			fmt.Sprintf("metric %q is rejected: %s", name, f.resolver.explain(&v)))

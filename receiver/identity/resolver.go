@@ -22,6 +22,9 @@ type Cluster interface {
 	// Object reports whether an object exists, if objects of its kind are watched. The resource is
 	// canonical.
 	Object(resource, namespace, name string) (uid string, exists, watched bool)
+	// Namespace returns when a namespace was created; the zero time: there is none. It is not known if namespaces
+	// are not watched.
+	Namespace(name string) (uid string, created time.Time, known bool)
 	// Synced reports whether everything was read once. Before that, an unknown object may exist.
 	Synced() (synced bool, detail string)
 }
@@ -87,8 +90,31 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 			break
 		}
 		r.decideClaim(s, &c, d, v)
+		if s.Arrived != 0 && v.reason == metric.Applied && r.outlived(s, &c, v) {
+			v.reject(predatesObject)
+		}
 	}
 	d.Object = v.object
+}
+
+// outlived reports whether a held sample arrived before the namespace of its object was created, or the pod that it
+// names: it was about the one that had the name before.
+func (r *Resolver) outlived(s *metric.Sample, c *claim, v *decision) bool {
+	o := &v.object
+	if o.Resource == pods && !c.byUID() && !v.sender.is(o) {
+		if pod := r.cluster.PodWithUID(o.UID); pod != nil && pod.Created != 0 && s.ArrivedBefore(time.Unix(pod.Created, 0)) {
+			return true
+		}
+	}
+	namespace := o.Namespace
+	if o.Resource == namespaces {
+		namespace = o.Name
+	}
+	if namespace == "" {
+		return false
+	}
+	_, created, known := r.cluster.Namespace(namespace)
+	return known && !created.IsZero() && s.ArrivedBefore(created)
 }
 
 // predates reports whether a held sample arrived before the pod that has its sender's address now.
