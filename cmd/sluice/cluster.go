@@ -287,6 +287,7 @@ func (p *dataPath) reconcile(ctx context.Context) {
 func (p *dataPath) compareNamespaces() {
 	if !p.cluster.compared.Load() && p.cluster.view.NamespacesRead() {
 		p.endNamespaces(p.restored)
+		p.endFormer()
 		p.cluster.compared.Store(true)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"errors"
+	"iter"
 	"maps"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica"
 	"github.com/sluice-metrics/sluice/store"
 )
 
@@ -25,14 +27,22 @@ type namespaces struct {
 	ended   map[string]time.Time         // those of uids that are gone, since when
 	names   map[store.DocumentKey]string // also of those that are forgotten, until the store has heard of it
 	unsaved map[store.DocumentKey]struct{}
+	// unshared are those that other replicas have not heard of, and elsewhere the UIDs that they know, by name.
+	unshared  map[string]struct{}
+	elsewhere map[string]seenElsewhere
 }
+
+// seenElsewhere is the UID of a namespace that another replica has seen last. answered is the UID here on which the
+// other one's data were removed.
+type seenElsewhere struct{ uid, answered string }
 
 // endedFor is how long a namespace that is gone is remembered: pushes may wait that long at a forwarder.
 const endedFor = 24 * time.Hour
 
 func newNamespaces() *namespaces {
 	return &namespaces{changed: make(chan struct{}, 1), uids: map[string]string{}, ended: map[string]time.Time{},
-		names: map[store.DocumentKey]string{}, unsaved: map[store.DocumentKey]struct{}{}}
+		names: map[store.DocumentKey]string{}, unsaved: map[store.DocumentKey]struct{}{},
+		unshared: map[string]struct{}{}, elsewhere: map[string]seenElsewhere{}}
 }
 
 const namespaceResource = "namespaces"
@@ -93,7 +103,7 @@ func (n *namespaces) setLocked(name, uid string) {
 	}
 	key := namespaceKey(name)
 	n.names[key] = name
-	n.unsaved[key] = struct{}{}
+	n.unsaved[key], n.unshared[name] = struct{}{}, struct{}{}
 }
 
 // Every document of a namespace is namespaceMark, a version, the name, a zero byte and the UID. If the namespace
@@ -134,35 +144,137 @@ func (n *namespaces) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, 
 		delete(n.names, key)
 		return dst, false
 	}
-	dst = append(append(append(append(dst, namespaceMark, namespaceVersion), name...), 0), uid...)
+	dst = appendNamespace(dst, name, uid)
 	if since, gone := n.ended[name]; gone {
 		dst = strconv.AppendInt(append(dst, 0), since.Unix(), 10)
 	}
 	return dst, true
 }
 
+func appendNamespace(dst []byte, name, uid string) []byte {
+	return append(append(append(append(dst, namespaceMark, namespaceVersion), name...), 0), uid...)
+}
+
 var errNamespace = errors.New("the document of a namespace is damaged")
 
 // RestoreDocument restores the output of AppendDocument.
 func (n *namespaces) RestoreDocument(key store.DocumentKey, value []byte) error {
-	if len(value) < 2 || value[1] != namespaceVersion {
-		return errNamespace
-	}
-	name, uid, ok := strings.Cut(string(value[2:]), "\x00")
-	uid, since, gone := strings.Cut(uid, "\x00")
-	second, err := int64(0), error(nil)
-	if gone {
-		second, err = strconv.ParseInt(since, 10, 64)
-	}
-	if !ok || err != nil || uid == "" || namespaceKey(name) != key {
-		return errNamespace
+	name, uid, ended, err := readNamespace(key, value)
+	if err != nil {
+		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.uids[name], n.names[key] = uid, name; gone {
-		n.ended[name] = time.Unix(second, 0)
+	if n.uids[name], n.names[key] = uid, name; !ended.IsZero() {
+		n.ended[name] = ended
 	}
 	return nil
+}
+
+func readNamespace(key store.DocumentKey, value []byte) (name, uid string, ended time.Time, err error) {
+	if len(value) < 2 || value[0] != namespaceMark || value[1] != namespaceVersion {
+		return "", "", ended, errNamespace
+	}
+	name, uid, ok := strings.Cut(string(value[2:]), "\x00")
+	uid, since, gone := strings.Cut(uid, "\x00")
+	if gone {
+		second, err := strconv.ParseInt(since, 10, 64)
+		ok, ended = ok && err == nil, time.Unix(second, 0)
+	}
+	if !ok || uid == "" || namespaceKey(name) != key {
+		return "", "", ended, errNamespace
+	}
+	return name, uid, ended, nil
+}
+
+// Replicas exchange the UIDs that they have seen last: one that cannot read the cluster doesn't know that a namespace
+// has changed hands, and another one that has just started hasn't seen the former one.
+
+// TakeShared returns the documents of the namespaces whose UIDs changed since the last call.
+func (n *namespaces) TakeShared() []replica.Document {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	defer clear(n.unshared)
+	return n.sharedLocked(maps.Keys(n.unshared))
+}
+
+// AllShared returns the documents of all namespaces that there are.
+func (n *namespaces) AllShared() []replica.Document {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sharedLocked(maps.Keys(n.uids))
+}
+
+func (n *namespaces) sharedLocked(names iter.Seq[string]) (all []replica.Document) {
+	for name := range names {
+		uid := n.uids[name]
+		if _, gone := n.ended[name]; gone || uid == "" {
+			continue
+		}
+		all = append(all, replica.Document{Key: keyText(namespacesKey, namespaceKey(name)), Stamp: time.Now().UnixMilli(),
+			Value: appendNamespace(nil, name, uid)})
+	}
+	return all
+}
+
+// hear enters what another replica shares.
+func (n *namespaces) hear(key store.DocumentKey, value []byte) error {
+	name, uid, _, err := readNamespace(key, value)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.elsewhere[name].uid != uid {
+		n.elsewhere[name] = seenElsewhere{uid: uid}
+	}
+	return nil
+}
+
+// others returns the UIDs that other replicas have seen last.
+func (n *namespaces) others() map[string]seenElsewhere {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.elsewhere)
+}
+
+// answer notes that the data of another replica's UID were removed. It reports whether they were not before.
+func (n *namespaces) answer(name, other, uid string) (first bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	first = n.elsewhere[name] != seenElsewhere{other, uid}
+	n.elsewhere[name] = seenElsewhere{other, uid}
+	return first
+}
+
+// endFormer removes what other replicas have of namespaces that they have seen last under another UID: all that is older
+// than the namespace that has the name now.
+func (p *dataPath) endFormer() {
+	if p.cluster.namespaces == nil {
+		return
+	}
+	for name, other := range p.cluster.namespaces.others() {
+		uid, created, known := p.cluster.view.Namespace(name)
+		if !known || uid == "" || uid == other.uid {
+			continue
+		}
+		before := endOfFormer(created)
+		if p.cluster.namespaces.answer(name, other.uid, uid) {
+			p.replication.deletions.AddNamespace(name, before)
+		}
+		p.merged.DeleteNamespace(name, before)
+		p.groups.EndNamespace(name, before)
+	}
+}
+
+// endOfFormer is the moment before which everything was a former namespace's. The creation of the present one is known
+// to the second.
+func endOfFormer(created time.Time) time.Time {
+	now, end := time.Now(), created.Add(time.Second)
+	if now.Before(end) {
+		return now
+	}
+	return end
 }
 
 // endNamespaces removes what ended namespaces had: all that is older than the namespace that has the name
@@ -185,8 +297,8 @@ func (p *dataPath) endNamespace(name, uid string, created, restored time.Time) {
 	p.push.EndNamespace(name, uid != "") // before its data: they would be pushed again
 	p.api.EndNamespace(name)
 	before := time.Now()
-	if end := created.Add(time.Second); uid != "" && end.Before(before) { // it is known to the second
-		before = end
+	if uid != "" {
+		before = endOfFormer(created)
 	}
 	own, ofGroups := before, before
 	if own.Before(restored) {

@@ -272,3 +272,37 @@ func TestNamespacesOfReplicasInheritNothing(t *testing.T) {
 	has("third_b")
 	lacks("first_a", "first_b", "second_a", "second_b")
 }
+
+// A replica that starts with nothing beside one that cannot read the cluster any more shows nothing of a namespace that
+// has changed hands meanwhile, and the other one ends it too. What both got since stays.
+func TestAReplicaThatIsBlindKeepsNoFormerNamespace(t *testing.T) {
+	t.Parallel()
+	all := replicasOf(t, 2, "--replica-insecure")
+	blind, fresh := all[0], all[1]
+	blind.startIn(withNamespaces(map[string]string{"shop": "1"})) // its watch says nothing any more
+	blind.gives("shop", "former")
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(3 * time.Second))) // creation times have seconds
+	fresh.startIn(withNamespaces(map[string]string{"shop": "2"}))
+	for known := false; !known; {
+		origins := fresh.replication.replica.Origins()
+		ready, _ := fresh.replication.replica.Ready()
+		known = ready && len(origins) == 1 && origins[0].Complete
+		if value, group := fresh.reads("shop", "former"); value || group {
+			t.Fatalf("the former namespace's: value %v, group %v", value, group)
+		}
+	}
+	eventually(t, func() bool {
+		value, group := blind.reads("shop", "former")
+		return !value && !group
+	}, func() string { return "the blind replica has the former namespace's still" })
+	blind.gives("shop", "later")
+	for _, r := range all {
+		eventually(t, func() bool {
+			value, group := r.reads("shop", "later")
+			return value && group
+		}, func() string { return "what the namespace got since is missing at " + r.cfg.replica().Name })
+		if value, group := r.reads("shop", "former"); value || group {
+			t.Errorf("%s: the former namespace's: value %v, group %v", r.cfg.replica().Name, value, group)
+		}
+	}
+}

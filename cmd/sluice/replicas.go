@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -104,7 +105,8 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 // sharedDocuments are the documents that replicas exchange.
 func (p *dataPath) sharedDocuments() *sharedDocuments {
 	return &sharedDocuments{
-		groups: p.groups, deletions: p.replication.deletions, flushSoon: p.store.FlushSoon, log: p.log,
+		groups: p.groups, deletions: p.replication.deletions, namespaces: p.cluster.namespaces, endFormer: p.endFormer,
+		flushSoon: p.store.FlushSoon, log: p.log,
 	}
 }
 
@@ -187,6 +189,7 @@ func (p *dataPath) setShadows(all []replica.Shadow, rank int) {
 	}
 	p.merged.SetRank(rank)
 	p.merged.SetShadows(shadows)
+	p.endFormer()
 }
 
 // replica is the configuration of package replica.
@@ -194,11 +197,13 @@ func (c *serverConfig) replica() replica.Config {
 	return replica.Config{Name: c.natsbus.ReplicaName(), Cluster: c.natsbus.Cluster, Peers: c.natsbus.PeerNames()}
 }
 
-// sharedDocuments joins the documents that replicas exchange: groups and deletions. The first byte
-// of a key says which.
+// sharedDocuments joins the documents that replicas exchange: groups, deletions and in a cluster the UIDs of
+// namespaces. The first byte of a key says which.
 type sharedDocuments struct {
-	groups    *group.Groups
-	deletions *deletion.Log
+	groups     *group.Groups
+	deletions  *deletion.Log
+	namespaces *namespaces // nil: standalone
+	endFormer  func()      // follows what other replicas share of namespaces
 	// flushSoon publishes what documents removed from the table.
 	flushSoon func()
 	log       *slog.Logger
@@ -206,18 +211,27 @@ type sharedDocuments struct {
 }
 
 const (
-	groupKey    = 'g'
-	deletionKey = 'd'
+	groupKey      = 'g'
+	deletionKey   = 'd'
+	namespacesKey = 'n'
 )
 
 // TakeChanged implements replica.Documents.
 func (d *sharedDocuments) TakeChanged() []replica.Document {
-	return joinDocuments(d.groups.TakeShared(), d.deletions.TakeShared())
+	all := joinDocuments(d.groups.TakeShared(), d.deletions.TakeShared())
+	if d.namespaces != nil {
+		all = append(all, d.namespaces.TakeShared()...)
+	}
+	return all
 }
 
 // All implements replica.Documents.
 func (d *sharedDocuments) All() []replica.Document {
-	return joinDocuments(d.groups.AllShared(), d.deletions.AllShared())
+	all := joinDocuments(d.groups.AllShared(), d.deletions.AllShared())
+	if d.namespaces != nil {
+		all = append(all, d.namespaces.AllShared()...)
+	}
+	return all
 }
 
 func joinDocuments(groups []group.Document, deletions []deletion.Document) []replica.Document {
@@ -239,6 +253,7 @@ func keyText(what byte, key [16]byte) string { return string(append([]byte{what}
 func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 	var groups []group.Document
 	var deletions []deletion.Document
+	var damaged error // of a namespace
 	for _, document := range all {
 		var key [16]byte
 		if len(document.Key) != 1+len(key) {
@@ -250,14 +265,19 @@ func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 			groups = append(groups, group.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 		case deletionKey:
 			deletions = append(deletions, deletion.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
+		case namespacesKey:
+			if d.namespaces != nil {
+				damaged = cmp.Or(damaged, d.namespaces.hear(key, document.Value))
+			}
 		}
 	}
 	before := d.groups.Removals() + d.deletions.Removals()
-	for _, err := range []error{d.groups.Apply(groups), d.deletions.Apply(deletions)} {
+	for _, err := range []error{d.groups.Apply(groups), d.deletions.Apply(deletions), damaged} {
 		if err != nil {
 			d.warn(origin, err)
 		}
 	}
+	d.endFormer()
 	if d.groups.Removals()+d.deletions.Removals() != before {
 		d.flushSoon()
 	}
