@@ -328,6 +328,31 @@ func TestHiddenSeriesAreNotCounted(t *testing.T) {
 	})
 }
 
+// TestHiddenSeriesHideNoClusterWideOne: what an ended namespace had at an origin that is away does not stand before the
+// cluster-wide metric of the same name, which the next namespace reads.
+func TestHiddenSeriesHideNoClusterWideOne(t *testing.T) {
+	depth := func(v float64, of metric.Object) *metric.Sample {
+		s := &metric.Sample{Name: []byte("depth"), Kind: metric.Gauge, Object: &of}
+		s.SetFloat(v)
+		return s
+	}
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].apply(depth(12, metric.Object{}))
+		r.tables[1].apply(depth(1000, metric.Object{Namespace: "shop"}))
+		time.Sleep(2 * time.Second)
+		r.mu.Lock()
+		r.peers[0].dead = true
+		r.mu.Unlock()
+		for _, want := range []float64{1000, 12} {
+			points, err := r.External(metric.Query{Namespace: "shop", Expression: metric.Expression{Name: "depth"}})
+			if err != nil || len(points) != 1 || points[0].Value.Float64() != want {
+				t.Errorf("shop reads %v, %v; want %v", points, err, want)
+			}
+			r.DeleteNamespace("shop", time.Now())
+		}
+	})
+}
+
 // TestDeletedTwinsAreNobodys: what an ended namespace had at an origin that is away is not where the next
 // namespace's clients go on: their gauges begin at zero, and their first running total counts nothing.
 func TestDeletedTwinsAreNobodys(t *testing.T) {

@@ -118,7 +118,7 @@ func (r *mergedRead) find(q *metric.Query, key index.Key) {
 func (r *mergedRead) living() bool {
 	for i := range r.sources {
 		s := &r.sources[i]
-		s.found = s.table.living(s.found, s.now)
+		s.found = s.table.living(s.found, s.now, s.hidden)
 	}
 	return !r.empty()
 }

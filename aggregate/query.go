@@ -178,12 +178,12 @@ func (t *Table) evaluationOf(q *metric.Query, k metric.Kind, now window.Moment) 
 	return r, nil
 }
 
-// living drops the leading entries whose series are all removed, or expired and not yet swept. So
-// the first remaining entry has a live series.
-func (t *Table) living(entries []index.Found, now window.Moment) []index.Found {
+// living drops the leading entries whose series are all removed, hidden, or expired and not yet swept. So
+// the first remaining entry has a series that is answered.
+func (t *Table) living(entries []index.Found, now window.Moment, hidden hiddenSeries) []index.Found {
 	for i, entry := range entries {
 		for _, r := range entry.Series {
-			if t.lives(r, now) {
+			if !hidden.has(r) && t.lives(r, now) {
 				return entries[i:]
 			}
 		}
