@@ -13,12 +13,14 @@ import (
 )
 
 // fakeCluster is the part of an API server that a server of a cluster needs: everybody is alice and may do
-// everything. Its objects do not change.
+// everything. Its objects do not change, except for those that are created.
 type fakeCluster struct {
 	kinds map[string]string // by path of the list
 	items map[string][]any  // by path of the list
 	// faults are the status codes of lists that are not answered, by path.
 	faults map[string]int
+	// created are objects that a watch tells of, by path of the list, as PartialObjectMetadata.
+	created map[string]chan any
 }
 
 func newFakeCluster() *fakeCluster {
@@ -54,8 +56,15 @@ func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case list && r.URL.Query().Get("watch") != "":
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-		return
+		for {
+			select {
+			case one := <-c.created[r.URL.Path]:
+				_ = json.NewEncoder(w).Encode(map[string]any{"type": "ADDED", "object": one})
+				_ = http.NewResponseController(w).Flush()
+			case <-r.Context().Done():
+				return
+			}
+		}
 	case list:
 		version := strings.TrimPrefix(strings.TrimPrefix(group, "/apis/"), "/api/")
 		if kind == "ConfigMap" {

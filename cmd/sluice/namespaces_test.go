@@ -13,11 +13,15 @@ import (
 func withNamespaces(uids map[string]string) *fakeCluster {
 	c := newFakeCluster()
 	for name, uid := range uids {
-		c.items["/api/v1/namespaces"] = append(c.items["/api/v1/namespaces"], map[string]any{"apiVersion": "v1", "kind": "Namespace",
-			"metadata": map[string]any{"name": name, "uid": uid, "resourceVersion": "1",
-				"creationTimestamp": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)}})
+		c.items["/api/v1/namespaces"] = append(c.items["/api/v1/namespaces"], namespaceObject(name, uid))
 	}
 	return c
+}
+
+// namespaceObject is a namespace that was created a second ago.
+func namespaceObject(name, uid string) map[string]any {
+	return map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "uid": uid,
+		"resourceVersion": "1", "creationTimestamp": time.Now().Add(-time.Second).UTC().Format(time.RFC3339)}}
 }
 
 // hasMetrics checks whether a namespace has what giveMetrics gave it.
@@ -304,5 +308,45 @@ func TestAReplicaThatIsBlindKeepsNoFormerNamespace(t *testing.T) {
 		if value, group := r.reads("shop", "former"); value || group {
 			t.Errorf("%s: the former namespace's: value %v, group %v", r.cfg.replica().Name, value, group)
 		}
+	}
+}
+
+// A replica that starts gets the state of one that is away from the others, and none of what that has of a namespace that has
+// ended, however much was deleted since.
+func TestManyDeletionsBringNoFormerNamespaceBack(t *testing.T) {
+	t.Parallel()
+	all := replicasOf(t, 3, "--replica-insecure")
+	away, told, fresh := all[0], all[1], all[2]
+	first := withNamespaces(map[string]string{"shop": "1", "mine": "3"})
+	first.created = map[string]chan any{"/api/v1/namespaces": make(chan any)}
+	away.startIn(withNamespaces(map[string]string{"shop": "1"}))
+	told.startIn(first)
+	away.gives("shop", "former")
+	eventually(t, func() bool { value, _ := told.reads("shop", "former"); return value }, func() string { return "nothing was told" })
+	away.end()
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(3 * time.Second))) // creation times have seconds
+	next := namespaceObject("shop", "2")
+	next["apiVersion"], next["kind"] = "meta.k8s.io/v1", "PartialObjectMetadata"
+	first.created["/api/v1/namespaces"] <- next
+	ended := func(r *testReplica) {
+		t.Helper()
+		eventually(t, func() bool {
+			value, group := r.reads("shop", "former")
+			return !value && !group
+		}, func() string {
+			value, group := r.reads("shop", "former")
+			return fmt.Sprintf("%s has what the former namespace had: value %v, group %v", r.cfg.replica().Name, value, group)
+		})
+	}
+	ended(told)
+	for i := range 10_001 {
+		spoken(t, told.dataPath, "DELETE", fmt.Sprintf("/v1/namespaces/mine/external/m%d", i), "")
+	}
+	fresh.startIn(withNamespaces(map[string]string{"shop": "2", "mine": "3"}))
+	fresh.ready()
+	ended(fresh)
+	ended(told)
+	if origins := fresh.replication.replica.Origins(); len(origins) != 2 {
+		t.Errorf("%d origins, want the one that is away as well", len(origins))
 	}
 }

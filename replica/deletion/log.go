@@ -17,7 +17,8 @@ import (
 const (
 	// life is how long a replica may be away and still hear of a deletion.
 	life = 24 * time.Hour
-	// most bounds the deletions; the oldest is forgotten first.
+	// most bounds the deletions. The oldest is forgotten first, but the end of a namespace only among its like, which
+	// have half of the room: a replica that starts would show what the former holder of the name had at one that is away.
 	most = 10_000
 )
 
@@ -186,17 +187,30 @@ func (l *Log) setLocked(key Key, d *deletion) {
 	if len(l.byKey) <= most {
 		return
 	}
-	oldest := key
-	for other, one := range l.byKey {
-		if one.before(l.byKey[oldest]) {
-			oldest = other
-		}
-	}
-	l.forgetLocked(oldest)
+	l.forgetLocked(l.oldestLocked())
 	if suppressed, ok := l.early.Allow(); ok {
 		l.logger.Warn("deletions are forgotten early: a replica that is away may bring deleted series back",
 			"kept", most, "for", life, "suppressed", suppressed)
 	}
+}
+
+// oldestLocked is the deletion to forget.
+func (l *Log) oldestLocked() Key {
+	var oldest [2]Key // of series, and of whole namespaces
+	var count [2]int
+	for key, d := range l.byKey {
+		of := 0
+		if d.selector.wholeNamespace() {
+			of = 1
+		}
+		if count[of]++; count[of] == 1 || d.before(l.byKey[oldest[of]]) {
+			oldest[of] = key
+		}
+	}
+	if count[1] > most/2 {
+		return oldest[1]
+	}
+	return oldest[0]
 }
 
 func (l *Log) forgetLocked(key Key) {

@@ -205,6 +205,45 @@ func TestDeletionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestEndsOfNamespacesOutlastOtherDeletions: however much is deleted, ends of namespaces are told, in half of the room;
+// and however many namespaces end, so are other deletions.
+func TestEndsOfNamespacesOutlastOtherDeletions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLog("a")
+		add := func(from, to int) {
+			for i := from; i < to; i++ {
+				l.Add(&Selector{Name: fmt.Sprint("m", i)})
+			}
+			time.Sleep(time.Second)
+		}
+		check := func(when string, want map[*Selector]bool) {
+			t.Helper()
+			for s, kept := range want {
+				if _, there := l.AppendDocument(nil, s.key()); there != kept {
+					t.Errorf("%s, the deletion of %s%s is told: %v, want %v", when, s.Namespace, s.Name, there, kept)
+				}
+			}
+			if l.Len() != most {
+				t.Errorf("%s, there are %d deletions, want %d", when, l.Len(), most)
+			}
+		}
+		first, second, one := &Selector{Namespace: "first"}, &Selector{Namespace: "second"}, &Selector{Name: "m0"}
+		l.AddNamespace("first", time.Now())
+		time.Sleep(time.Second)
+		l.AddNamespace("second", time.Now())
+		time.Sleep(time.Second)
+		add(0, 2)
+		add(2, most)
+		check("after many deletions", map[*Selector]bool{first: true, second: true, one: false})
+		for i := range most/2 - 1 {
+			l.AddNamespace(fmt.Sprint("n", i), time.Now())
+		}
+		check("after many ends", map[*Selector]bool{first: false, second: true, {Name: fmt.Sprint("m", most-1)}: true})
+		add(most, most+1)
+		check("after one more", map[*Selector]bool{second: true, {Name: fmt.Sprint("m", most)}: true})
+	})
+}
+
 // TestDeletionDocuments: what is restored is what was saved; damaged documents are errors.
 func TestDeletionDocuments(t *testing.T) {
 	a, _ := newLog("a")
