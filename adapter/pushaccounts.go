@@ -2,9 +2,12 @@ package adapter
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 	authentication "k8s.io/api/authentication/v1"
@@ -21,9 +24,17 @@ import (
 // do. The authenticator accepts an answer without audiences, which is about an API server's token
 // (TokenReviewStatus in k8s.io/api). And both cache answers, which could then be 20 s old.
 type Accounts struct {
-	audience string
+	audience   string
+	namespaces Namespaces
 	// Each client has its own rate limit, because anyone can make up tokens.
 	unknownTokens, knownTokens, accessReviews kubernetes.Interface
+}
+
+// Namespaces knows when namespaces were created.
+type Namespaces interface {
+	// Namespace returns when a namespace was created; the zero time: there is none. It is not known if namespaces
+	// are not watched.
+	Namespace(name string) (uid string, created time.Time, known bool)
 }
 
 // Rate limits of reviews, for all senders: of unknown tokens, and of tokens that were valid before.
@@ -35,8 +46,8 @@ const (
 
 // NewAccounts makes the clients, without a request to the API server. Tokens must be for the
 // audience.
-func NewAccounts(api *rest.Config, audience string) (*Accounts, error) {
-	a := &Accounts{audience: audience}
+func NewAccounts(api *rest.Config, audience string, namespaces Namespaces) (*Accounts, error) {
+	a := &Accounts{audience: audience, namespaces: namespaces}
 	for _, one := range []struct {
 		client    *kubernetes.Interface
 		perSecond float32
@@ -84,9 +95,42 @@ func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (
 			a.audience), nil
 	case !slices.Contains(status.Audiences, a.audience):
 		return nil, fmt.Sprintf("the token is for the API server; must be for the audience %q", a.audience), nil
-	default:
-		return accountOf(&status.User), "", nil
 	}
+	is := accountOf(&review.Status.User)
+	if a.isFormer(token, is.Namespace) {
+		return nil, fmt.Sprintf("the token was issued before its namespace %q was created: it is of the former one of that name",
+			is.Namespace), nil
+	}
+	return is, "", nil
+}
+
+// issueSlack allows for API servers whose clocks differ.
+const issueSlack = 2 * time.Second
+
+// isFormer reports whether a service account's token, which was reviewed, is older than the namespace that has its
+// namespace's name now: the API server takes it for valid for ten seconds after its end, if it has just reviewed it, such as
+// for another replica. An old-fashioned one, from a Secret, does not say when it was issued.
+func (a *Accounts) isFormer(token, namespace string) bool {
+	if namespace == "" {
+		return false
+	}
+	_, created, known := a.namespaces.Namespace(namespace)
+	issued := issuedAt(token)
+	return known && !created.IsZero() && !issued.IsZero() && issued.Before(created.Add(-issueSlack))
+}
+
+// issuedAt is when a token says that it was issued; the zero time: it does not.
+func issuedAt(token string) time.Time {
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	var claims struct {
+		IssuedAt float64 `json:"iat"`
+	}
+	if err != nil || json.Unmarshal(text, &claims) != nil || claims.IssuedAt <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.IssuedAt), 0)
 }
 
 // accountOf leaves out the token's ID: each new token of a pod would be another account.

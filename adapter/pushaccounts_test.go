@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,11 +15,21 @@ import (
 
 const batch = "system:serviceaccount:shop:batch"
 
+// namespacesSince are namespaces, by when they were created.
+type namespacesSince map[string]time.Time
+
+func (n namespacesSince) Namespace(name string) (uid string, created time.Time, known bool) {
+	return name, n[name], true
+}
+
+// handed is when the name "shop" got another namespace.
+var handed = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
 func newAccounts(t *testing.T, plane *controlPlane) *Accounts {
 	t.Helper()
 	api := plane.rest()
 	api.ContentType = "application/json" // the only encoding of this test's control plane
-	a, err := NewAccounts(api, "sluice")
+	a, err := NewAccounts(api, "sluice", namespacesSince{"shop": handed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +66,36 @@ func TestTokensHaveToBeForUs(t *testing.T) {
 	}
 	if who, _, _ = a.Authenticate(t.Context(), "jane", false); who.Namespace != "" || who.PodUID != "" {
 		t.Errorf("%+v", who)
+	}
+}
+
+// A token that the API server still takes for valid after the end of its namespace is not one of the next namespace of the
+// name.
+func TestTokensOfAFormerNamespace(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.tokens, plane.meant = map[string]string{}, map[string][]string{}
+	const elsewhere = "system:serviceaccount:bank:batch"
+	token := func(user, claims string) string {
+		token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+		plane.tokens[token], plane.meant[token] = user, []string{"sluice"}
+		return token
+	}
+	at := func(after time.Duration) string { return fmt.Sprintf(`{"iat": %d}`, handed.Add(after).Unix()) }
+	for token, former := range map[string]bool{
+		token(batch, at(-time.Hour)):         true,
+		token(batch, at(-3*time.Second)):     true,
+		token(batch, at(-time.Second)):       false, // clocks differ
+		token(batch, at(0)):                  false,
+		token(batch, at(time.Hour)):          false,
+		token(batch, `{"sub": "`+batch+`"}`): false, // of a Secret
+		token(batch, `{"iat": "a day ago"}`): false,
+		token(elsewhere, at(-2*time.Hour)):   false, // its namespace is not known yet
+		token("jane", at(-3*time.Hour)):      false,
+	} {
+		who, why, err := newAccounts(t, plane).Authenticate(t.Context(), token, false)
+		if err != nil || (who == nil) != former || former != strings.Contains(why, `the former one of that name`) {
+			t.Errorf("%s: %+v, %q, %v; want it of a former namespace: %v", token, who, why, err, former)
+		}
 	}
 }
 

@@ -56,7 +56,7 @@ func (p *dataPath) past(namespace, resource, name string) (all []console.Past) {
 
 // consoleAccess asks the API server about tokens and rights, as HTTP push does.
 func (p *dataPath) consoleAccess() (console.Access, error) {
-	accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience)
+	accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, p.cluster.view)
 	if err != nil {
 		return nil, err
 	}

@@ -231,7 +231,7 @@ func (p *dataPath) openPush(context.Context) (err error) {
 		parts.Resources, parts.Senders, parts.Alive = view, view, view.Alive
 		parts.Trust, parts.Pending = trust{p.resolver, p.cluster.limits}, p.cluster.pending
 		parts.Pods, parts.Policies, parts.Requirements = view, p.cluster.policies, adapter.Requirements
-		if parts.Authority, err = adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience); err != nil {
+		if parts.Authority, err = adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, p.cluster.view); err != nil {
 			return err
 		}
 	}
