@@ -83,10 +83,12 @@ func (n *namespaces) all() (uids map[string]string, ended map[string]time.Time) 
 	return maps.Clone(n.uids), maps.Clone(n.ended)
 }
 
-// set follows a namespace; an empty UID: it is gone. One that was known to be gone is forgotten.
+// set follows a namespace whose end all replicas were told; an empty UID: it is gone. One that was known to be gone is
+// forgotten.
 func (n *namespaces) set(name, uid string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	delete(n.elsewhere, name) // heard before: endFormer would end the same again at each document
 	n.setLocked(name, uid)
 }
 
