@@ -36,7 +36,8 @@ func aReplicaSet(name, uid string, owners ...metav1.OwnerReference) *metav1.Part
 		Namespace: "shop", Name: name, UID: types.UID(uid), OwnerReferences: owners}}
 }
 
-// readyOf lists the ready pods of "shop" as name=workload, sorted.
+// readyOf lists the ready pods of "shop" as name=workload, sorted. It can be asked while objects
+// change, so it makes one read.
 func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 	t.Helper()
 	parsed, err := labels.Parse(selector)
@@ -46,15 +47,23 @@ func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 	seq, live := v.readyPods("shop", parsed)
 	for o, workload := range seq {
 		all = append(all, fmt.Sprintf("%s=%s/%s", o.Name, workload.Kind, workload.Name))
-		if single, same, ok := v.ReadyPod("shop", o.Name); !ok || single != o || same != workload {
-			t.Errorf("%s alone: %v %v %v", o.Name, single, same, ok)
-		}
 	}
 	if len(all) > live {
 		t.Errorf("%d pods are ready of %d", len(all), live)
 	}
 	slices.Sort(all)
 	return all
+}
+
+// sameAlone asks for each ready pod of "shop" by its name. Nothing may change meanwhile.
+func (v *View) sameAlone(t *testing.T) {
+	t.Helper()
+	all, _ := v.ReadyPods("shop")
+	for o, workload := range all {
+		if alone, same, ok := v.ReadyPod("shop", o.Name); !ok || alone != o || same != workload {
+			t.Errorf("%s alone: %v in %v, %t; want %v in %v", o.Name, alone, same, ok, o, workload)
+		}
+	}
 }
 
 func TestWorkloadOfAPod(t *testing.T) {
@@ -77,6 +86,7 @@ func TestWorkloadOfAPod(t *testing.T) {
 	if got := v.readyOf(t, ""); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	v.sameAlone(t)
 	if got := v.readyOf(t, "app in (db,web-1)"); !slices.Equal(got, []string{want[1], want[3]}) {
 		t.Errorf("%q", got)
 	}
@@ -102,8 +112,10 @@ func TestWorkloadOfAPod(t *testing.T) {
 	eventually(t, "that both are told", func() bool {
 		return len(v.readyOf(t, "")) == 5 && v.readyOf(t, "app=late-1")[0] == "late-a=Deployment/late"
 	})
+	v.sameAlone(t)
 	s.remove(replicaSetsPath, aReplicaSet("late-1", "late"))
 	eventually(t, "that a ReplicaSet is gone", func() bool { return v.readyOf(t, "app=late-1")[0] == "late-a=ReplicaSet/late-1" })
+	v.sameAlone(t)
 }
 
 // If ReplicaSets are forbidden, each counts as a workload of its own, and nothing waits for them.
