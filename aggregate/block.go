@@ -44,6 +44,10 @@ type block struct {
 	// renamed is set when a series is born or dies after the names of the block were saved.
 	renamed atomic.Bool
 	copied  bool // of a shadow; set before the first series
+
+	feeds feedMarks
+	// restored marks series that were restored, in a block that has marks of feeds (frames.go).
+	restored kind.Bitmap
 }
 
 // page is the part of a block that writers, the roller and the store touch for every change. It has

@@ -304,6 +304,7 @@ func (t *Table) fill(b *block, place uint32, n newcomer) {
 	s, c := &b.series[place], &b.page.cells[place]
 	s.entry, s.born, s.bornMillis = n.entry, n.born, 0
 	s.setLabels(n.labels)
+	b.restored[place/64].And(^(uint64(1) << (place % 64)))
 	b.page.kinds[place], b.page.created[place] = n.entry.Kind, n.created
 	b.page.ttls[place].Store(0)
 	s.aliases.Store(0)

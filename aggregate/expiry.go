@@ -136,6 +136,7 @@ func (t *Table) sweep() {
 		pace.step()
 	}
 	t.reclaim(&pace)
+	t.forgetFeeds(now.At)
 	if t.outOfMemory.Swap(false) && t.MayGrow() {
 		t.retryEpoch.Add(1)
 	}

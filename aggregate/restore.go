@@ -25,6 +25,9 @@ func (t *Table) RestoreClock(data []byte) error {
 		return err
 	}
 	t.Clock.ResumeLifetime(saved.life)
+	if saved.connected {
+		t.Clock.CountOutage()
+	}
 	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)
 	t.Clock.Resume(saved.at, saved.tick(), saved.pauses)
@@ -45,6 +48,8 @@ type savedClock struct {
 	seed    uint64 // of set members' hashes
 	windows []time.Duration
 	pauses  []window.Pause
+	// connected says that other processes received for the table, which go on while it is down.
+	connected bool
 }
 
 func (s *savedClock) tick() time.Duration { return slices.Min(s.windows) / window.TicksPerWindow }
@@ -52,9 +57,9 @@ func (s *savedClock) tick() time.Duration { return slices.Min(s.windows) / windo
 func readClock(data []byte) (s savedClock, err error) {
 	d := blob.Decoder{Rest: data}
 	s.version = d.Byte()
-	if d.Err == nil && (s.version < oldestFormat || s.version > replicaFormat) {
+	if d.Err == nil && (s.version < oldestFormat || s.version > fedReplicaFormat) {
 		return s, fmt.Errorf("table format %d is not known; this version reads %d to %d", s.version,
-			oldestFormat, replicaFormat)
+			oldestFormat, fedReplicaFormat)
 	}
 	s.at, s.life.Wall = time.Duration(d.Uvarint()), time.Unix(0, d.Varint())
 	s.seed = d.Uint64()
@@ -71,8 +76,11 @@ func readClock(data []byte) (s savedClock, err error) {
 	switch s.version {
 	case resumedAlone:
 		s.readResumed(&d)
-	case replicaSeconds, replicaFormat:
+	case replicaSeconds, replicaFormat, fedReplicaFormat:
 		s.readPauses(&d)
+	}
+	if s.version >= fedFormat {
+		s.connected = d.Byte() == 1
 	}
 	if d.Err != nil || len(d.Rest) > 0 || s.at < 0 || s.at > longestUp || s.life.Life < 0 ||
 		s.life.Life > window.LongestLife || s.life.Up < 0 {
@@ -181,7 +189,13 @@ func (r *restorer) checkpoint(names, state []byte) error {
 		r.dropUnnamed()
 	}
 	for d := (&blob.Decoder{Rest: state}); d.More(); {
-		if r.sizedValue(d, false); d.Err != nil {
+		if d.Rest[0] == 0 {
+			d.Byte()
+			r.frameMarks(d)
+		} else {
+			r.sizedValue(d, false)
+		}
+		if d.Err != nil {
 			return fmt.Errorf("state: %w", d.Err)
 		}
 	}
@@ -228,6 +242,8 @@ func (r *restorer) replay(delta []byte) error {
 			r.ordered = true
 		case recordStamps:
 			r.stamps(d)
+		case recordFrames:
+			r.frameMarks(d)
 		default:
 			d.Fail()
 		}

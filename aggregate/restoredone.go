@@ -21,6 +21,7 @@ func (t *Table) RestoreDone() error {
 		t.fileRestored(r.Ref, now)
 	}
 	t.freePlaces()
+	t.restoreFrames()
 	t.Logs.Resumed(t.Clock)
 	return nil
 }

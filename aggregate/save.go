@@ -15,9 +15,12 @@ import (
 
 // formatVersion is the version of all blobs. The clock's blob holds it. Replicas write
 // replicaFormat, so that a version that would lose their additions refuses the blobs.
+// A table that frames are applied to writes fedFormat or fedReplicaFormat, until its feeds are forgotten.
 const (
-	formatVersion = 5
-	replicaFormat = 6
+	formatVersion    = 5
+	replicaFormat    = 6
+	fedFormat        = 7
+	fedReplicaFormat = 8
 )
 
 // Format 1 dates samples in Unix seconds of the wall clock and has no lifetime clock. Format 3 has
@@ -46,6 +49,8 @@ const (
 
 	recordOrdered = 'O' // numbers from here on have stamps at the end of the delta, see deltas.go
 	recordStamps  = 'S' // the stamps of gauges
+
+	recordFrames = 'F' // the last frames that the block includes, see frames.go
 )
 
 // Blocks is the number of blocks of 1,024 series. It never decreases.
@@ -59,6 +64,7 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 // clock.
 func (t *Table) AppendClock(dst []byte) []byte {
 	now, machine := t.Clock.Now(), t.Clock.Uptime()
+	feeds, connected := t.feeding()
 	dst = append(dst, t.format())
 	dst = binary.AppendUvarint(dst, uint64(now.At))
 	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
@@ -73,6 +79,13 @@ func (t *Table) AppendClock(dst []byte) []byte {
 	if t.config.Replicated {
 		dst = appendPauses(dst, t.Clock.Pauses())
 	}
+	switch {
+	case feeds == 0:
+	case connected:
+		dst = append(dst, 1)
+	default:
+		dst = append(dst, 0)
+	}
 	return dst
 }
 
@@ -86,7 +99,13 @@ func appendPauses(dst []byte, all []window.Pause) []byte {
 }
 
 func (t *Table) format() byte {
-	if t.Replicated {
+	feeds, _ := t.feeding()
+	switch fed := feeds > 0; {
+	case t.Replicated && fed:
+		return fedReplicaFormat
+	case fed:
+		return fedFormat
+	case t.Replicated:
 		return replicaFormat
 	}
 	return formatVersion
@@ -118,9 +137,16 @@ func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	return said.appendLocked(dst, b, place)
 }
 
-// AppendState appends the values and windows of all series of a block. Any goroutine may call it.
+// AppendState appends the values and windows of all series of a block, and the last frames that they include. The names,
+// which follow, have every one of the series. Any goroutine may call it.
 func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
+	t.frames.applying.Lock() // the marks and the values are of one moment
+	defer t.frames.applying.Unlock()
+	if marked := b.feeds.appendAll(dst); len(marked) > len(dst) {
+		dst = marked
+		t.rollBlock(b, t.Clock.Now(), &pace{time.Now()}) // the values include what was applied
+	}
 	for place := range uint32(kind.BlockSeries) {
 		dst = t.appendValue(dst, b, place, 0)
 	}
@@ -143,6 +169,8 @@ func (m mark) append(dst []byte) []byte {
 // values. It rolls the block first, so the delta includes every sample applied before the call.
 func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
+	t.frames.applying.Lock()
+	defer t.frames.applying.Unlock()
 	now := t.Clock.Now()
 	pace := pace{time.Now()}
 	t.rollBlock(b, now, &pace)
@@ -165,7 +193,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	}
 	b.saved = now.Tick - min(now.Tick, 1)
 	d.appendStamps()
-	return d.dst
+	return b.feeds.appendChanged(d.dst)
 }
 
 // delta appends the values of a delta.
@@ -261,7 +289,7 @@ func (d *delta) appendChangeLocked(place uint32) {
 func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if !b.savableLocked(place) {
+	if since > 0 && !b.savableLocked(place) || b.page.cells[place].State.Load()&kind.Live == 0 {
 		return dst
 	}
 	at := len(dst)

@@ -82,6 +82,7 @@ type Table struct {
 	retryEpoch atomic.Uint32
 
 	evictions evictions
+	frames    frames
 
 	seedMu  sync.Mutex // held while the table adopts another seed of sets
 	sumsMu  sync.Mutex // guards the fields below; locked after evictions.mu

@@ -29,6 +29,7 @@ type Writer struct {
 	awake       int  // lines looked up since Online
 	parsed      metric.Sample
 
+	frame      frameMark
 	decided    decision // about the current sample
 	newSeries  [mostNewSeries]newSeries
 	prefetched int // how many of newSeries are valid
@@ -112,6 +113,9 @@ func (w *Writer) Apply(s *metric.Sample) metric.Reason {
 // update adds a sample to its series: first the value, then the dirty bit. The roller clears the
 // bit before it reads the value, so a value that it misses is marked again.
 func (w *Writer) update(b *block, place, state uint32, s *metric.Sample) metric.Reason {
+	if w.includes(b, place) {
+		return metric.Applied
+	}
 	if w.dated(s) {
 		return w.updateDated(b, place, state, s)
 	}
@@ -155,6 +159,9 @@ func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (rejected met
 	defer b.history.Unlock()
 	if b.page.cells[place].State.Load() != to.State {
 		return metric.Applied, false
+	}
+	if w.includes(b, place) {
+		return metric.Applied, true
 	}
 	if t.Replicated && s.Op == metric.Accumulate {
 		t.continueLocked(b, place)
@@ -272,6 +279,9 @@ func (b *block) backdateLocked(place, tick, date uint32) {
 func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
+	if w.includes(b, place) {
+		return metric.Applied
+	}
 	b.history.Lock()
 	defer b.history.Unlock()
 	c := &b.page.cells[place]

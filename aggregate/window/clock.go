@@ -24,6 +24,7 @@ type Clock struct {
 	// Uptime returns the uptime of the machine. Tests replace it.
 	Uptime   func() Uptime
 	down     time.Duration // the last outage, until Resume makes it a pause
+	counted  time.Duration // the last outage, if it is receiving time
 	reach    time.Duration // receiving time that windows may reach back
 	pauses   atomic.Pointer[pauses]
 	former   formerTicks
@@ -62,7 +63,7 @@ func (c *Clock) Resume(at, tick time.Duration, earlier []Pause) {
 	for i := range earlier {
 		earlier[i].At += c.former.shift
 	}
-	at = max(at, c.Offset)
+	at = max(at+c.counted, c.Offset)
 	c.Offset = at - time.Since(c.start)
 	c.pause(earlier, Pause{at, c.down})
 }

@@ -99,6 +99,10 @@ func (c *Clock) ResumeLifetime(s SavedLife) {
 	c.FollowWall()
 }
 
+// CountOutage makes the outage receiving time, between ResumeLifetime and Resume: another process received meanwhile,
+// and will tell what.
+func (c *Clock) CountOutage() { c.counted, c.down = c.down, 0 }
+
 // RestoredStamp converts a saved stamp of any format, and reports whether it is of format 1. A
 // future stamp becomes the present.
 func (m Moment) RestoredStamp(s LifeStamp) (_ LifeStamp, old bool) {

@@ -1,0 +1,225 @@
+package aggregate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// A sentFrame is a frame that its sender keeps until it is on disk.
+type sentFrame struct {
+	feed, number uint64
+	lines        []string
+	made         time.Time
+}
+
+// fed is a table that frames come to, and its disk.
+type fed struct {
+	*fixture
+	r    *rand.Rand
+	disk *saved
+	// kept are the frames that are not on disk, in the order of their making.
+	kept []sentFrame
+	next map[uint64]uint64
+}
+
+// make makes a frame of a feed: of counters, gauges that are moved, timers and sets of a few of many pods.
+func (f *fed) make(feed uint64) sentFrame {
+	f.next[feed]++
+	frame := sentFrame{feed: feed, number: f.next[feed], made: time.Now()}
+	for range 30 {
+		// Pods of one feed and of both; those that no frame named before are born in any block.
+		pod := fmt.Sprintf("|#pod:p%d,ns:ns", f.r.IntN(400)+int(feed)*200)
+		frame.lines = append(frame.lines, fmt.Sprintf("c:%d|c%s", f.r.IntN(100), pod), "f:0.25|c"+pod, fmt.Sprintf("g:+%d|g%s", f.r.IntN(9), pod),
+			fmt.Sprintf("t:%d|ms|@0.5%s", f.r.IntN(1000), pod), fmt.Sprintf("s:%d|s%s", f.r.IntN(300), pod))
+	}
+	return frame
+}
+
+// applyFrames applies frames in one section.
+func (f *fixture) applyFrames(frames ...sentFrame) {
+	f.w.Online()
+	f.w.EnterFrames()
+	for _, frame := range frames {
+		f.w.Frame(frame.feed, frame.number)
+		for _, line := range frame.lines {
+			s := sample(line)
+			if age := time.Since(frame.made); age > f.Clock.Tick {
+				s.Arrived = frame.made.UnixNano()
+			}
+			if r := f.w.Apply(s); r != metric.Applied {
+				f.t.Fatalf("%s: rejected: %s", line, r)
+			}
+		}
+	}
+	f.w.LeaveFrames()
+	f.w.Offline()
+}
+
+// flush saves some blocks, with frames in between, up to one at which the process may be killed.
+func (f *fed) flush(during func()) (whole bool) {
+	cut := f.r.IntN(2 * max(f.Blocks(), 1))
+	for i := range f.Blocks() {
+		if i == cut {
+			return false
+		}
+		if delta := f.AppendDelta(nil, i); len(delta) > 0 {
+			f.disk.deltas[i] = append(f.disk.deltas[i], delta)
+		}
+		if f.r.IntN(2) == 0 {
+			during()
+		}
+		if f.r.IntN(3) == 0 {
+			if f.NamesChanged(i) || f.disk.names[i] == nil {
+				f.disk.state[i] = f.AppendState(nil, i)
+				f.disk.names[i] = f.AppendNames(nil, i)
+			} else {
+				f.disk.state[i] = f.AppendState(nil, i)
+			}
+			f.disk.deltas[i] = nil
+		}
+		f.disk.clock = f.AppendClock(nil)
+	}
+	return true
+}
+
+// again restores the table and sends the kept frames again.
+func (f *fed) again(t *testing.T) {
+	f.fixture = f.disk.restore(t)
+	resend := map[uint64][]sentFrame{}
+	for _, frame := range f.kept {
+		resend[frame.feed] = append(resend[frame.feed], frame)
+	}
+	for feed := uint64(1); feed <= 2; feed++ {
+		frames, restored, n := resend[feed], f.Restored(feed), 0
+		for n < len(frames) && frames[n].number <= restored {
+			n++
+		}
+		f.applyFrames(frames[:n]...)
+		for _, frame := range frames[n:] {
+			f.applyFrames(frame)
+		}
+	}
+}
+
+// Whatever a flush was in the middle of when the process was killed, each sample of a frame counts once.
+func TestFramesCountOnceOverKills(t *testing.T) {
+	for seed := range uint64(size(20, 6, 2)) {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fed{fixture: newFixture(t), r: rand.New(rand.NewPCG(seed, 1)), disk: newSaved(), next: map[uint64]uint64{}}
+			once, kills := newFixture(t), 0
+			f.disk.clock = f.AppendClock(nil)
+			send := func() {
+				frame := f.make(uint64(1 + f.r.IntN(2)))
+				f.kept = append(f.kept, frame)
+				f.applyFrames(frame)
+				once.applyFrames(frame)
+				time.Sleep(100 * time.Millisecond)
+			}
+			for range 60 {
+				send()
+				before := len(f.kept)
+				if f.flush(send) {
+					f.kept = f.kept[before:]
+				} else {
+					kills++
+					f.disk.uptime = window.Uptime{}
+					time.Sleep(time.Duration(f.r.IntN(3)) * time.Second)
+					f.again(t)
+				}
+				if f.r.IntN(4) > 0 {
+					continue
+				}
+				checkBalance(t, f)
+				for _, asked := range []string{"c:total", "f:total", "g", "t:total", "t:sum:1h", "t:count:1h", "c:count:1h"} {
+					if got, want := f.ask(asked), once.ask(asked); got != want {
+						t.Fatalf("seed %d, after %d kills: %s reads\n%s, want\n%s", seed, kills, asked, got, want)
+					}
+				}
+			}
+			if kills < 5 || f.Blocks() < 2 {
+				t.Errorf("seed %d: %d kills, %d blocks", seed, kills, f.Blocks())
+			}
+		})
+	}
+}
+
+// The time in which a table was down is receiving time if a feed was connected: the samples of meanwhile come.
+func TestRateOfAFeedAcrossARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
+		frame := func(n int) sentFrame {
+			f.next[1]++
+			return sentFrame{1, f.next[1], []string{fmt.Sprintf("c:%d|c|#pod:p0,ns:ns", n)}, time.Now()}
+		}
+		for range 600 {
+			f.applyFrames(frame(1))
+			f.Roll()
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.want("c:count:10s", "p0=100")
+		f.disk.flush(f.Table, each)
+		var missed []sentFrame
+		for range 50 {
+			missed = append(missed, frame(1))
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.disk.uptime = window.Uptime{}
+		f.fixture = f.disk.restore(t)
+		for _, m := range missed {
+			f.applyFrames(m)
+		}
+		for range 100 {
+			f.applyFrames(frame(1))
+			f.Roll()
+			if got := f.value("c:count:10s"); got < 98 || got > 102 {
+				t.Fatalf("%v in 10 s, want 100", got)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// Marks end an hour after the last frame, and with them the format that earlier versions do not read.
+func TestMarksEnd(t *testing.T) {
+	start(t, func(f *fixture) {
+		format := func() byte { return f.AppendClock(nil)[0] }
+		if format() != formatVersion {
+			t.Errorf("format %d without frames", format())
+		}
+		f.applyFrames(sentFrame{7, 1, []string{"c:1|c|#pod:p0,ns:ns"}, time.Now()})
+		if format() != fedFormat {
+			t.Errorf("format %d with frames", format())
+		}
+		time.Sleep(feedLife + time.Minute)
+		f.sweep()
+		if format() != formatVersion || len(f.blocks.at[0].Load().feeds.appendAll(nil)) > 0 {
+			t.Errorf("format %d after the end of the feed", format())
+		}
+	})
+}
+
+// A place that another series has since the restore includes no frame.
+func TestAPlaceThatIsUsedAgainIncludesNoFrame(t *testing.T) {
+	start(t, func(f *fixture) {
+		disk, frame := newSaved(), sentFrame{7, 1, []string{"c:5|c|#pod:p0,ns:ns"}, time.Now()}
+		f.applyFrames(frame)
+		disk.flush(f.Table, each)
+		again := disk.restore(t)
+		again.applyFrames(frame)
+		again.want("c:total", "p0=5")
+		again.End(metric.Object{Resource: "pods", Namespace: "ns", Name: "p0"}, "c")
+		again.sweep()
+		again.sweep()
+		again.applyFrames(frame)
+		again.want("c:total", "p0=5")
+		if again.Series() != 1 || again.blocks.made.Load() != 1 {
+			t.Errorf("%d series", again.Series())
+		}
+	})
+}
