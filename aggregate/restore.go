@@ -216,12 +216,12 @@ func (r *restorer) replay(delta []byte) error {
 		switch d.Byte() {
 		case recordBirth:
 			before.undated = false
-			r.birth(d, before.next(d))
+			r.renamedBirth(d, before.next(d))
 		case recordUndated:
 			before.undated = true
-			r.birth(d, before.next(d))
+			r.renamedBirth(d, before.next(d))
 		case recordSpelledOut:
-			r.birth(d, readSpelledOut(d))
+			r.renamedBirth(d, readSpelledOut(d))
 		case recordDeath:
 			if place := readPlace(d); d.Err == nil {
 				r.drop(place)
@@ -252,6 +252,12 @@ func (r *restorer) replay(delta []byte) error {
 		}
 	}
 	return nil
+}
+
+// renamedBirth is birth from a delta. The next checkpoint replaces the deltas, so it has to write the names again.
+func (r *restorer) renamedBirth(d *blob.Decoder, i birth) {
+	r.b.renamed.Store(true)
+	r.birth(d, i)
 }
 
 // birth restores a series without a value. If the place holds the same series in the same

@@ -132,6 +132,35 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 }
 
+// Series that were born or died after the last checkpoint are what they were after any number of restarts, whatever each
+// process wrote whole.
+func TestRestartsInARow(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			f, disk, born := newFixture(t), newSaved(), 0
+			f.push("c:1|c|#pod:p0,ns:ns") // it stays
+			for restart := range 12 {
+				for range r.IntN(4) {
+					born++
+					f.push(fmt.Sprintf("c:%d|c|#pod:p%d,ns:ns", 1+r.IntN(9), born), fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", 1+r.IntN(born)))
+					if r.IntN(3) == 0 {
+						f.End(metric.Object{Resource: "pods", Namespace: "ns", Name: fmt.Sprintf("p%d", 1+r.IntN(born))}, "c")
+					}
+					disk.flush(f.Table, func(int) bool { return r.IntN(3) == 0 })
+				}
+				disk.flush(f.Table, func(int) bool { return r.IntN(3) == 0 })
+				before := f.ask("c:total")
+				f = disk.restore(t)
+				if after := f.ask("c:total"); after != before {
+					t.Fatalf("seed %d, restart %d: before\n%s\nafter\n%s", seed, restart, before, after)
+				}
+				checkBalance(t, f)
+			}
+		})
+	}
+}
+
 // Replaying a delta that the checkpoint already includes changes nothing: a crash may come between
 // the two.
 func TestDeltasAreIdempotent(t *testing.T) {
