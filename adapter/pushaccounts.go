@@ -74,6 +74,8 @@ const (
 	podUIDExtra       = "authentication.kubernetes.io/pod-uid"
 	credentialIDExtra = "authentication.kubernetes.io/credential-id"
 	accountPrefix     = "system:serviceaccount:"
+	// nodeExtra names the node of the pod that a token is bound to, from Kubernetes 1.30 on.
+	nodeExtra = "authentication.kubernetes.io/node-name"
 )
 
 // Authenticate returns the principal of a token for the audience, or nil and the reason. known: the

@@ -262,8 +262,8 @@ func TestEdgeFallbackWhileExpired(t *testing.T) {
 }
 
 // The least int64 and a fraction.
-func TestEdgeQuantiseLeast(t *testing.T) {
-	whole, fraction, ok := kind.Quantise(&metric.Sample{Whole: math.MinInt64, Fraction: -0.5})
+func TestEdgeIncrementLeast(t *testing.T) {
+	whole, fraction, ok := (&metric.Sample{Whole: math.MinInt64, Fraction: -0.5}).Increment()
 	if ok && whole > 0 {
 		t.Errorf("-9223372036854775808.5 is counted as %d + %d/2^32", whole, fraction)
 	}

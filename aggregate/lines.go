@@ -139,7 +139,7 @@ func (w *Writer) applyKnown(l *metric.Line, r *lookup.Result, timer *knownTimer)
 	k := r.Kind()
 	if k == metric.Counter && l.Numeric && l.Fraction == 0 && !r.Sampled() {
 		page, place := t.blocks.pageOf(r.Ref.Number)
-		if l.Whole > kind.MaxIncrement || !page.cells[place].Add(l.Whole) {
+		if l.Whole > metric.MaxIncrement || !page.cells[place].Add(l.Whole) {
 			return false
 		}
 		w.Counted.Add(l.Whole, 0)

@@ -369,7 +369,7 @@ func TestRestoreClockRefusesAnotherFormat(t *testing.T) {
 	f := newFixture(t)
 	blob := f.AppendClock(nil)
 	blob[0] = 99
-	if err := f.RestoreClock(blob); err == nil || err.Error() != "table format 99 is not known; this version reads 1 to 6" {
+	if err := f.RestoreClock(blob); err == nil || err.Error() != "table format 99 is not known; this version reads 1 to 8" {
 		t.Error(err)
 	}
 	if err := f.RestoreClock(nil); err == nil {

@@ -49,6 +49,16 @@ func (r Reason) String() string {
 	return "invalid"
 }
 
+// ReasonOf returns the reason of a name; Applied: there is none.
+func ReasonOf(name string) Reason {
+	for r := Malformed; r < numReasons; r++ {
+		if reasonNames[r] == name {
+			return r
+		}
+	}
+	return Applied
+}
+
 // Reasons lists all reasons of rejection, in a fixed order.
 func Reasons() []Reason {
 	all := make([]Reason, 0, numReasons-1)

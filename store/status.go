@@ -17,6 +17,7 @@ type status struct {
 	mu        sync.Mutex // guards the following
 	flushedAt time.Time  // beginning of the newest flush that succeeded
 	syncedAt  time.Time  // beginning of the newest sync that succeeded
+	durable   time.Time  // beginning of the newest flush that a sync has covered
 	off       string     // why nothing is persisted; empty: it is
 	lockLost  string     // why another process may use the folder; empty: none may
 	notices   []string   // events of the start, which stay true
@@ -34,10 +35,11 @@ func (s *status) lastFlush() time.Time {
 	return s.flushedAt
 }
 
-func (s *status) setSynced(began time.Time) {
+// setSynced notes a sync that succeeded, and the beginning of the last flush before it.
+func (s *status) setSynced(began, flushed time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.syncedAt = began
+	s.syncedAt, s.durable = began, flushed
 }
 
 func (s *status) lastSync() time.Time {
@@ -77,6 +79,13 @@ func (s *status) notice(text string) {
 // Lag is the age of the oldest change that may not be on disk: the time since the newest complete
 // flush began. Older changes survive the death of the process.
 func (s *Store) Lag() time.Duration { return time.Since(s.status.lastFlush()) }
+
+// Durable returns a moment: what was applied before it is on stable storage. It is not ok while nothing is persisted.
+func (s *Store) Durable() (moment time.Time, ok bool) {
+	s.status.mu.Lock()
+	defer s.status.mu.Unlock()
+	return s.status.durable, s.status.off == ""
+}
 
 // Detail is for the readiness page. ok says whether the store keeps up with the samples applied.
 // The message also contains events of the start, for example that the store started empty and where

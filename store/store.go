@@ -127,7 +127,7 @@ func open(ctx context.Context, cfg Config, parts Parts, place database.Place,
 		s.flusher.publisher = newBlockPublisher(parts.Publisher, cfg.FlushInterval, s.flusher.pacer)
 	}
 	s.status.flushed(time.Now()) // nothing is applied before Open returns
-	s.status.setSynced(time.Now())
+	s.status.setSynced(time.Now(), time.Now())
 	return s, nil
 }
 

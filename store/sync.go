@@ -155,14 +155,14 @@ func (s *Store) syncLogs() error {
 	if before := s.syncFailed.Load(); before != nil {
 		return fmt.Errorf("%w: %w", errSyncFailed, *before)
 	}
-	db, began := s.sharedDatabase(), time.Now()
+	db, began, flushed := s.sharedDatabase(), time.Now(), s.status.lastFlush()
 	if db == nil {
 		return database.ErrClosed
 	}
 	err := db.Sync()
 	switch {
 	case err == nil:
-		s.status.setSynced(began)
+		s.status.setSynced(began, flushed)
 	case !errors.Is(err, database.ErrClosed):
 		s.syncFailed.Store(&err)
 	}

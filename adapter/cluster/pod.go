@@ -46,6 +46,7 @@ type pod struct {
 	// addresses are the pod's own; empty in the host network.
 	addresses []netip.Addr
 	hosts     unique.Handle[hostAddresses]
+	node      unique.Handle[string] // name of the pod's node; empty: it has none yet
 	// shared keeps the interned names of namespace and service account alive as long as the pod.
 	shared [2]unique.Handle[string]
 }
@@ -95,6 +96,7 @@ func newPod(from *corev1.Pod) *pod {
 		started:    startedAt(&from.Status),
 		addresses:  ownAddresses(from),
 		hosts:      unique.Make(hostsOf(from)),
+		node:       unique.Make(from.Spec.NodeName),
 		shared:     [2]unique.Handle[string]{namespace, account},
 	}
 }
@@ -204,7 +206,7 @@ func addOnce(all []netip.Addr, address netip.Addr) []netip.Addr {
 func (p *pod) equal(q *pod) bool {
 	return p.finished == q.finished && p.ready == q.ready && p.pending == q.pending && p.deleting == q.deleting &&
 		p.controller == q.controller &&
-		p.hosts == q.hosts && *p.Pod == *q.Pod &&
+		p.hosts == q.hosts && p.node == q.node && *p.Pod == *q.Pod &&
 		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) &&
 		slices.Equal(p.addresses, q.addresses)
 }

@@ -300,6 +300,22 @@ func (v *View) Sender(address netip.Addr) *metric.Sender {
 	return v.pods.addresses.load(address.Unmap())
 }
 
+// NodeOf returns the name of a pod's node; empty: the pod does not live, or has no node yet.
+func (v *View) NodeOf(pod *metric.Pod) string {
+	if p := v.pods.byName(pod.Namespace, pod.Name); p != nil && p.UID == pod.UID {
+		return p.node.Value()
+	}
+	return ""
+}
+
+// NodeOfUID is NodeOf for the pod of a UID.
+func (v *View) NodeOfUID(uid string) string {
+	if p := v.pods.byUID(uid); p != nil {
+		return p.node.Value()
+	}
+	return ""
+}
+
 // Prefetch prefetches the addresses that Sender is asked for next.
 func (v *View) Prefetch(addresses []netip.Addr) { v.pods.addresses.prefetch(addresses) }
 

@@ -15,7 +15,7 @@ type counterKind struct{}
 func (counterKind) Coding() window.Coding { return window.WholeCoding }
 
 func (counterKind) check(s *metric.Sample) metric.Reason {
-	if _, _, ok := Quantise(s); !ok {
+	if _, _, ok := s.Increment(); !ok {
 		return metric.BadValue
 	}
 	return metric.Applied
@@ -34,7 +34,7 @@ func (counterKind) checkPreAggregated(s *metric.Sample) metric.Reason {
 func (counterKind) Create(*Env, Series) {}
 
 func (counterKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
-	whole, units, ok := Quantise(s)
+	whole, units, ok := s.Increment()
 	if !ok {
 		return metric.BadValue
 	}
@@ -49,7 +49,7 @@ func (counterKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 }
 
 func (c counterKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
-	whole, units, ok := Quantise(s)
+	whole, units, ok := s.Increment()
 	if !ok {
 		return metric.BadValue
 	}
@@ -206,41 +206,9 @@ func (counterKind) value(r *Reader) (v float64, ok bool) {
 	return 0, false
 }
 
-// Quantise splits an increment into whole units, which are exact, and billionths, with
-// 0 <= fraction < FractionUnits. It returns false for increments beyond MaxIncrement.
-func Quantise(s *metric.Sample) (whole int64, fraction uint32, ok bool) {
-	if s.Rate == 0 || s.Rate == 1 {
-		if s.Whole < -MaxIncrement || s.Whole > MaxIncrement || math.Abs(s.Fraction) >= 1 {
-			return 0, 0, false
-		}
-		whole, fraction = split(s.Fraction)
-		return s.Whole + whole, fraction, true
-	}
-	v := s.Float() / s.Rate
-	if !(math.Abs(v) <= MaxIncrement) {
-		return 0, 0, false
-	}
-	whole, fraction = split(v)
-	return whole, fraction, true
-}
-
-// MaxIncrement is the largest increment that an autoscaler can read: it uses thousandths in an
-// int64.
-const MaxIncrement = math.MaxInt64 / 1000
-
 // FractionUnits is the number of fraction units in a whole unit. It is decimal, like the numbers of
 // clients and Kubernetes quantities.
 const FractionUnits = metric.Nanos
-
-// split rounds to billionths before it splits, so that 29.999999999999996 is 30.
-func split(v float64) (whole int64, fraction uint32) {
-	floor := math.Floor(v)
-	units := math.RoundToEven((v - floor) * FractionUnits)
-	if units == FractionUnits {
-		return int64(floor) + 1, 0
-	}
-	return int64(floor), uint32(units)
-}
 
 // Held returns the value of a counter as arguments of Sum.Add. The fraction is never negative.
 func Held(h Series) (whole int64, fraction uint64) {

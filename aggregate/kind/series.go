@@ -244,7 +244,7 @@ func quantiseTotal(s *metric.Sample) (total Sum, ok bool) {
 	if s.Whole < -maxPushed || s.Whole > maxPushed || !(math.Abs(s.Fraction) < 1) {
 		return Sum{}, false
 	}
-	whole, fraction := split(s.Fraction)
+	whole, fraction := metric.SplitNanos(s.Fraction)
 	return Sum{s.Whole + whole, uint64(fraction)}, true
 }
 

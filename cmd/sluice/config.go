@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/relay"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
+	"github.com/sluice-metrics/sluice/replica/agents"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
 	"github.com/sluice-metrics/sluice/store"
 )
@@ -49,6 +50,7 @@ type serverConfig struct {
 	api        adapter.Config
 	operations operations.Config
 	console    console.Config
+	agents     agents.Config
 	keda       keda.Config
 	wake       wake.Config
 	instant    wake.NudgeConfig
@@ -95,6 +97,7 @@ func defaultConfig() *serverConfig {
 		otlp:       otlp.DefaultConfig(),
 		api:        adapter.DefaultConfig(),
 		operations: operations.DefaultConfig(),
+		agents:     agents.DefaultConfig(),
 		keda:       keda.DefaultConfig(),
 		wake:       wake.DefaultConfig(),
 		instant:    wake.DefaultNudgeConfig(),
@@ -205,6 +208,12 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.instant.Enabled {
 		own = append(own, c.fault("instant", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
 	}
+	if c.agents.Enabled() && c.natsbus.Enabled() {
+		own = append(own, c.fault("agents-address", "is set beside other replicas; must be empty: agents tell one server so far"))
+	}
+	if c.agents.Enabled() && !c.standalone && len(c.agents.Accounts) == 0 {
+		own = append(own, c.fault("agents-accounts", "is empty; must name the service account of the agents, such as sluice/sluice-agent"))
+	}
 	if c.shutdownDelay < 0 {
 		own = append(own, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
 	}
@@ -218,7 +227,7 @@ func (c *serverConfig) validate(faults ...error) error {
 		{"statsd", &c.receiver}, {"push", &c.push}, {"groups", &c.groups}, {"identity", &c.identity},
 		{"cluster", &c.cluster}, {"limit", &c.limit}, {"table", &c.table}, {"store", &c.store},
 		{"natsbus", &c.natsbus}, {"relay", &c.relay}, {"otlp", &c.otlp}, {"api", &c.api}, {"operations", &c.operations},
-		{"console", &c.console}, {"keda", &c.keda}, {"wake", &c.wake}, {"instant", &c.instant},
+		{"console", &c.console}, {"agents", &c.agents}, {"keda", &c.keda}, {"wake", &c.wake}, {"instant", &c.instant},
 	} {
 		for _, fault := range config.Split(stage.config.Validate()) {
 			worded, ok := c.word(stage.config, fault)

@@ -26,7 +26,7 @@ func run(ctx context.Context, args []string, std command.Streams) int {
 }
 
 func newSluice() *cobra.Command {
-	all := append([]*cobra.Command{newServe()}, client.Commands()...)
+	all := append([]*cobra.Command{newServe(), newAgent()}, client.Commands()...)
 	return command.NewRoot(versionLine(), append(all, command.NewVersion(versionLine()))...)
 }
 

@@ -50,6 +50,9 @@ func (p *dataPath) register(context.Context) error {
 	if p.cluster.nudger != nil {
 		faults = append(faults, p.registry.Register(p.cluster.nudger.Collector()))
 	}
+	if p.agents != nil {
+		faults = append(faults, p.registry.Register(p.agents))
+	}
 	if p.keda != nil {
 		faults = append(faults, p.registry.Register(p.keda))
 	}

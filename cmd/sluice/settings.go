@@ -39,35 +39,7 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Kinds of objects, beside pods, that metrics may describe, each as plural.group. " +
 					"Sluice watches these objects for their labels and their deletion."},
 		}},
-		{"StatsD", []setting{
-			{"statsd-udp", &c.statsd.udp,
-				"Address (host:port) for StatsD over UDP; empty: off."},
-			{"statsd-tcp", &c.statsd.tcp,
-				"Address (host:port) for StatsD over TCP; empty: off."},
-			{"statsd-unixgram", &c.statsd.unixgram,
-				"Path of a Unix datagram socket for StatsD; empty: off."},
-			{"statsd-unix", &c.statsd.unix,
-				"Path of a Unix stream socket for StatsD lines or DogStatsD packets; empty: off."},
-			{"dialect", command.NewChoice(&c.statsd.dialect, dialects),
-				"Dialect of StatsD lines, on every listener and in pushes to /v1/statsd."},
-			{"statsd-about", command.NewChoice(&c.statsd.about, abouts),
-				"In a cluster, the object of StatsD lines that name none: sender is the pod that " +
-					"sent them, external is no object."},
-			{"statsd-udp-sockets", &c.statsd.udpSockets,
-				"Number of UDP sockets that share the StatsD address, each with a goroutine of " +
-					"its own; 0: one per processor, at most 4."},
-			{"statsd-read-buffer", newSize(&c.statsd.readBuffer),
-				"Kernel receive buffer of each StatsD datagram socket; 0: the system's default."},
-			{"statsd-max-connections", &c.receiver.MaxConnections,
-				"Limit of open connections per StatsD stream listener. At the limit, a new " +
-					"connection replaces one that has been idle for 30s or has brought no sample yet."},
-			{"statsd-max-connections-per-address", &c.receiver.MaxConnectionsPerAddress,
-				"Limit of open connections per StatsD stream listener from one IPv4 address or " +
-					"one IPv6 /64. At the limit, connections are replaced as for " +
-					"statsd-max-connections."},
-			{"statsd-idle-timeout", &c.receiver.IdleTimeout,
-				"Time without data after which a StatsD connection is closed; 0: never."},
-		}},
+		c.statsdSettings(),
 		{"Export", []setting{
 			{"relay-to", &words{&c.relay.Targets},
 				"Addresses (udp://host:port or tcp://host:port) of StatsD servers that get all lines " +
@@ -264,6 +236,19 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"nats-ca-file", &c.natsbus.URLCAFile,
 				"Certificate authorities of nats-url, in PEM; empty: those of the system."},
 		}},
+		{"Agents", []setting{
+			{"agents-address", &c.agents.Address,
+				"Address (host:port) for agents of nodes (gRPC), usually :9097; empty: off."},
+			{"agents-accounts", &words{&c.agents.Accounts},
+				"In a cluster, the service accounts of agents, each as namespace/name. Their tokens, bound to a pod, say " +
+					"which node an agent is of."},
+			{"agents-tls-cert-file", &c.agents.CertFile,
+				"Certificate of agents-address, in PEM, reloaded when the file changes."},
+			{"agents-tls-key-file", &c.agents.KeyFile,
+				"Private key of agents-tls-cert-file, in PEM."},
+			{"agents-insecure", &c.agents.Insecure,
+				"Serve agents-address without TLS: anyone on the way can read and change what agents report."},
+		}},
 		{"KEDA", []setting{
 			{"keda-address", &c.keda.Address,
 				"Address (host:port) for KEDA's external scaler protocol (gRPC), usually :9095; empty: " +
@@ -306,12 +291,51 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"shutdown-delay", &c.shutdownDelay,
 				"Time between the signal to stop and the stop. Meanwhile /readyz fails and all " +
 					"else goes on, so that load balancers lead elsewhere; a second signal ends it."},
-			{"log-level", command.NewChoice(&c.log.level, levels),
-				"Lowest level that is logged."},
-			{"log-format", command.NewChoice(&c.log.format, formats),
-				"Format of the log."},
+			c.logLevel(),
+			c.logFormat(),
 		}},
 	}
+}
+
+func (c *serverConfig) logLevel() setting {
+	return setting{"log-level", command.NewChoice(&c.log.level, levels), "Lowest level that is logged."}
+}
+
+func (c *serverConfig) logFormat() setting {
+	return setting{"log-format", command.NewChoice(&c.log.format, formats), "Format of the log."}
+}
+
+// statsdSettings are those of the StatsD listeners, of a server and of an agent.
+func (c *serverConfig) statsdSettings() settingGroup {
+	return settingGroup{"StatsD", []setting{
+		{"statsd-udp", &c.statsd.udp,
+			"Address (host:port) for StatsD over UDP; empty: off."},
+		{"statsd-tcp", &c.statsd.tcp,
+			"Address (host:port) for StatsD over TCP; empty: off."},
+		{"statsd-unixgram", &c.statsd.unixgram,
+			"Path of a Unix datagram socket for StatsD; empty: off."},
+		{"statsd-unix", &c.statsd.unix,
+			"Path of a Unix stream socket for StatsD lines or DogStatsD packets; empty: off."},
+		{"dialect", command.NewChoice(&c.statsd.dialect, dialects),
+			"Dialect of StatsD lines, on every listener and in pushes to /v1/statsd."},
+		{"statsd-about", command.NewChoice(&c.statsd.about, abouts),
+			"In a cluster, the object of StatsD lines that name none: sender is the pod that " +
+				"sent them, external is no object."},
+		{"statsd-udp-sockets", &c.statsd.udpSockets,
+			"Number of UDP sockets that share the StatsD address, each with a goroutine of " +
+				"its own; 0: one per processor, at most 4."},
+		{"statsd-read-buffer", newSize(&c.statsd.readBuffer),
+			"Kernel receive buffer of each StatsD datagram socket; 0: the system's default."},
+		{"statsd-max-connections", &c.receiver.MaxConnections,
+			"Limit of open connections per StatsD stream listener. At the limit, a new " +
+				"connection replaces one that has been idle for 30s or has brought no sample yet."},
+		{"statsd-max-connections-per-address", &c.receiver.MaxConnectionsPerAddress,
+			"Limit of open connections per StatsD stream listener from one IPv4 address or " +
+				"one IPv6 /64. At the limit, connections are replaced as for " +
+				"statsd-max-connections."},
+		{"statsd-idle-timeout", &c.receiver.IdleTimeout,
+			"Time without data after which a StatsD connection is closed; 0: never."},
+	}}
 }
 
 // aboutSender says that a line which names no object describes the pod that sent it.
@@ -330,10 +354,12 @@ var (
 )
 
 // bind makes a flag of every setting. The current values become the defaults.
-func (c *serverConfig) bind(flags *pflag.FlagSet) {
+func (c *serverConfig) bind(flags *pflag.FlagSet) { c.bindGroups(flags, c.settingGroups()) }
+
+func (c *serverConfig) bindGroups(flags *pflag.FlagSet, groups []settingGroup) {
 	flags.SortFlags = false
 	c.names = map[any]string{}
-	for _, group := range c.settingGroups() {
+	for _, group := range groups {
 		command.UnderHeading(flags, group.heading, func() {
 			for _, s := range group.settings {
 				bindFlag(flags, s)

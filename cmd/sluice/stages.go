@@ -27,6 +27,9 @@ func (p *dataPath) run(ctx context.Context) error {
 // stages lists the running parts in the order in which they stop, which is that of the data.
 func (p *dataPath) stages() []stage {
 	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
+	if p.agents != nil {
+		all = append(all, stage{"agents", p.agents.Run})
+	}
 	if p.relay != nil {
 		all = append(all, stage{"relay", p.relay.Run})
 	}
@@ -98,6 +101,9 @@ func (p *dataPath) abandon() error {
 	}
 	if p.replication.bus != nil {
 		faults = append(faults, p.replication.bus.Run(ended))
+	}
+	if p.agents != nil {
+		p.agents.Close()
 	}
 	if p.keda != nil {
 		p.keda.Close()

@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/relay"
+	"github.com/sluice-metrics/sluice/replica/agents"
 	"github.com/sluice-metrics/sluice/store"
 )
 
@@ -77,6 +78,7 @@ type dataPath struct {
 	api         *adapter.Server
 	console     *console.Server           // nil: off
 	viewers     *credential.Authenticator // of the console; nil: it asks nobody who they are
+	agents      *agents.Server            // nil: off
 	keda        *keda.Server              // nil: off
 	kubeconfig  string
 }
@@ -103,6 +105,7 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 		p.openReplica,
 		p.openPush,
 		p.openAPI,
+		p.openAgents,
 		p.openKEDA,
 		p.openConsole,
 		p.register,

@@ -15,9 +15,17 @@ type Metrics map[string]float64
 // Metrics scrapes /metrics.
 func (s *Server) Metrics() Metrics {
 	s.t.Helper()
-	resp, err := http.Get("http://" + s.Ops + "/metrics")
+	all, err := readMetrics("http://" + s.Ops + "/metrics")
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	return all
+}
+
+func readMetrics(url string) (Metrics, error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return nil, err
 	}
 	defer resp.Body.Close()
 	all := Metrics{}
@@ -28,10 +36,7 @@ func (s *Server) Metrics() Metrics {
 			all[name] = v
 		}
 	}
-	if err := lines.Err(); err != nil {
-		s.t.Fatal(err)
-	}
-	return all
+	return all, lines.Err()
 }
 
 func cutLast(line string) (name, value string, ok bool) {

@@ -57,6 +57,7 @@ type Server struct {
 	UDP, TCP, HTTP, API, Ops string // host:port
 	Unixgram, Unix           string // paths
 	Console                  string // host:port; empty: off
+	agents                   string // host:port; empty: off
 }
 
 // New prepares a standalone server on free ports with folders of its own. Start starts the server;

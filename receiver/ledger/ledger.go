@@ -38,12 +38,15 @@ type settled struct {
 }
 
 // Count counts one sample as applied, or as rejected for the reason.
-func (a *Account) Count(r metric.Reason) {
+func (a *Account) Count(r metric.Reason) { a.CountN(r, 1) }
+
+// CountN is Count for n samples.
+func (a *Account) CountN(r metric.Reason, n uint64) {
 	if r == metric.Applied {
-		a.applied.Add(1)
+		a.applied.Add(n)
 		return
 	}
-	a.rejected[r].Add(1)
+	a.rejected[r].Add(n)
 }
 
 // CountApplied counts n applied samples: the hot path counts in a register and calls this once per
@@ -52,6 +55,9 @@ func (a *Account) CountApplied(n uint64) { a.applied.Add(n) }
 
 // Hold counts a sample that becomes pending.
 func (a *Account) Hold() { a.held.Add(1) }
+
+// HoldN is Hold for n samples.
+func (a *Account) HoldN(n uint64) { a.held.Add(n) }
 
 // Settle counts n pending samples as applied, or as rejected for the reason.
 func (a *Account) Settle(r metric.Reason, n uint64) {

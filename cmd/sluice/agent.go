@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/internal/config"
+	"github.com/sluice-metrics/sluice/internal/footprint"
+	"github.com/sluice-metrics/sluice/internal/operations"
+	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/replica/agent"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
+)
+
+const agentLong = `Agent receives StatsD on a node, and reports it to a server, where the metrics are read.
+
+Increments of a tenth of a second become one sum on the way. While no server answers, the agent goes on and keeps what it receives; then the server counts it, in the windows to which it belongs. A sample counts once, whatever is restarted.
+
+A setting has the value of its flag; without one, that of the file named by --config; without either, its default.`
+
+// agentConfig is the configuration of "sluice agent": the parts of a server's that an agent has, and the way to the server.
+type agentConfig struct {
+	*serverConfig
+	link agent.Config
+}
+
+func defaultAgent() *agentConfig {
+	c := &agentConfig{defaultConfig(), agent.DefaultConfig()}
+	c.receiver.HTTPAddress = ""
+	if c.link.Node = os.Getenv("NODE_NAME"); c.link.Node == "" {
+		c.link.Node, _ = os.Hostname()
+	}
+	return c
+}
+
+func (c *agentConfig) agentSettings() []settingGroup {
+	return []settingGroup{
+		{"Server", []setting{
+			{"server", &c.link.Server,
+				"Address (host:port) of the server's agents-address."},
+			{"node", &c.link.Node,
+				"Name of this node: by default the variable NODE_NAME, or else the host's name. A server in a cluster goes by the token."},
+			{"token-file", &c.link.TokenFile,
+				"Token of a service account, bound to the agent's pod, read again for each connection; empty: none."},
+			{"server-ca-file", &c.link.CAFile,
+				"Certificate authorities of the server's certificate, in PEM; empty: those of the system."},
+			{"insecure", &c.link.Insecure,
+				"Connect to the server without TLS: anyone on the way can read and change what is reported."},
+			{"max-held", newSize(&c.link.MaxBytes),
+				"Limit of the memory of samples that no server has on disk."},
+			{"max-series", &c.link.MaxSeries,
+				"Limit of the series that the agent knows."},
+		}},
+		c.statsdSettings(),
+		{"Operations and logging", []setting{
+			{"ops-address", &c.operations.Address,
+				"Address (host:port) for /livez, /readyz and /metrics."},
+			c.logLevel(),
+			c.logFormat(),
+		}},
+	}
+}
+
+func newAgent() *cobra.Command {
+	cfg, file := defaultAgent(), ""
+	cmd := &cobra.Command{
+		Use:     "agent",
+		Short:   "Receive on a node, and report to a server",
+		Long:    agentLong,
+		Example: "  sluice agent --server sluice-agents.sluice.svc:9097 --token-file /var/run/secrets/sluice/token --server-ca-file /etc/sluice/ca.crt\n  sluice agent --server 127.0.0.1:9097 --insecure",
+		RunE: command.WithArguments(func(cmd *cobra.Command, args []string, faults []error) error {
+			faults = append(faults, command.NoneOf(args)...)
+			if file != "" {
+				written, inFile := readConfigFile(file, cmd.Flags())
+				cfg.written, faults = written, append(faults, inFile...)
+			}
+			cfg.receiver.Listeners = cfg.statsd.listeners()
+			if err := cfg.validate(faults...); err != nil {
+				return err
+			}
+			return cfg.run(cmd)
+		}),
+	}
+	command.UnderHeading(cmd.Flags(), "Configuration file", func() {
+		cmd.Flags().StringVar(&file, "config", "", "YAML file of settings.")
+	})
+	cfg.bindGroups(cmd.Flags(), cfg.agentSettings())
+	return cmd
+}
+
+// validate returns the faults found while the settings were read, and all others.
+func (c *agentConfig) validate(faults ...error) error {
+	known := faulty(faults)
+	for _, stage := range []validator{&c.link, &c.receiver, &c.operations} {
+		for _, fault := range config.Split(stage.Validate()) {
+			if worded, _ := c.word(stage, fault); !known[faultySetting(worded)] {
+				faults = append(faults, worded)
+			}
+		}
+	}
+	return command.Usage(faults...)
+}
+
+// run runs until the first signal, or until a part fails.
+func (c *agentConfig) run(cmd *cobra.Command) error {
+	ctx, release := untilSignal(cmd.Context())
+	defer release()
+	log := newLogger(cmd.ErrOrStderr(), c.log)
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // the link logs what matters
+	collector, accounts, registry := agent.NewCollector(c.link), ledger.New(), newRegistry()
+	link, err := agent.NewLink(c.link, sluice.Version, collector, log)
+	if err != nil {
+		return err
+	}
+	lines, err := receiver.New(c.receiver, receiver.Parts{
+		NewApplier: func() receiver.LineApplier { return collector.NewApplier() },
+		Senders:    new(agent.Senders), Ledger: accounts, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	ops, err := operations.Listen(c.operations, link.Checks(), registry, log)
+	if err != nil {
+		lines.Close()
+		return err
+	}
+	if err := errors.Join(registry.Register(accounts), registry.Register(link), ops.Register(registry)); err != nil {
+		return err
+	}
+	tuneCollector()
+	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "node", c.link.Node, "server", c.link.Server, "ops", ops.Addr().String())
+	return runStages(ctx, log, []stage{{"statsd", lines.Run}, {"server", link.Run}, {"footprint", footprint.Run}, {"operations", ops.Run}})
+}

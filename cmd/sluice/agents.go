@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+
+	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agents"
+)
+
+// agentReceiver is the receiver of samples that agents report, in metrics and lists.
+const agentReceiver = "agent"
+
+// openAgents binds the port for agents, if it is on.
+func (p *dataPath) openAgents(context.Context) (err error) {
+	if !p.cfg.agents.Enabled() {
+		return nil
+	}
+	parts := agents.Parts{
+		NewApplier: func() agents.Applier { return p.table.NewWriter() },
+		Restored:   p.table.Restored,
+		Durable:    p.store.Durable,
+		Account:    p.ledger.Open(agentReceiver),
+		Explain:    p.whyRejected,
+		Rejected:   p.rejectedOfAgent,
+		Ready:      p.answers,
+		Logger:     p.log,
+	}
+	if view := p.cluster.view; view != nil {
+		accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, view)
+		if err != nil {
+			return err
+		}
+		parts.Senders, parts.NodeOf = view, view.NodeOf
+		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
+	}
+	p.agents, err = agents.Listen(p.cfg.agents, parts)
+	return p.cfg.listenFault("agents-address", err)
+}
+
+func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uint64, why string) {
+	p.rejections.Add(&record.Sample{Receiver: agentReceiver, Sender: s.Sender, Reason: reason, Metric: s.Name,
+		Why: func() string { return why }}, n)
+}

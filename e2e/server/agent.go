@@ -1,0 +1,94 @@
+package server
+
+import (
+	"bytes"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/child"
+)
+
+// Agent is "sluice agent" as a process.
+type Agent struct {
+	UDP string
+
+	t      *testing.T
+	server *Server
+	ops    string
+	args   []string
+	child  *child.Process
+	mu     sync.Mutex
+	stderr bytes.Buffer
+}
+
+// WithAgents makes the server serve agents.
+func (s *Server) WithAgents() {
+	s.agents = at(s.t, "127.0.0.1", "tcp")
+	s.Add("--agents-address", s.agents, "--agents-insecure")
+}
+
+// NewAgent prepares an agent of a server WithAgents.
+func (s *Server) NewAgent(node string) *Agent {
+	a := &Agent{t: s.t, server: s, UDP: at(s.t, "127.0.0.1", "udp"), ops: at(s.t, "127.0.0.1", "tcp")}
+	a.args = []string{"agent", "--server", s.agents, "--insecure", "--node", node, "--statsd-udp", a.UDP, "--statsd-tcp", "",
+		"--ops-address", a.ops}
+	s.t.Cleanup(func() {
+		if a.child != nil {
+			a.child.Kill()
+		}
+		if s.t.Failed() {
+			s.t.Logf("the agent said:\n%s", a.said())
+		}
+	})
+	return a
+}
+
+// Write implements io.Writer for the process's log.
+func (a *Agent) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stderr.Write(p)
+}
+
+func (a *Agent) said() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stderr.String()
+}
+
+// Start starts the agent and waits until it receives.
+func (a *Agent) Start() {
+	a.t.Helper()
+	cmd := exec.Command(a.server.Binary(), a.args...)
+	cmd.Stderr = a
+	var err error
+	if a.child, err = child.Start(cmd); err != nil {
+		a.t.Fatal(err)
+	}
+	Eventually(a.t, func() string {
+		if _, err := a.Metrics(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// Metrics reads the agent's metrics.
+func (a *Agent) Metrics() (Metrics, error) { return readMetrics("http://" + a.ops + "/metrics") }
+
+// Stop ends the agent as an update does, and waits for its end.
+func (a *Agent) Stop() {
+	a.t.Helper()
+	_ = a.child.Signal(syscall.SIGTERM)
+	select {
+	case <-a.child.Done():
+	case <-time.After(time.Minute):
+		a.t.Fatal("the agent does not stop")
+	}
+}
+
+// Kill kills the agent.
+func (a *Agent) Kill() { a.child.Kill() }

@@ -1,0 +1,310 @@
+package agent
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+)
+
+const (
+	// quietAfter is the time without a sample after which the next one is urgent: an autoscaler may wait for it.
+	quietAfter = time.Minute
+	// forgetAfter is the time without a sample after which the agent forgets a series. The server does not.
+	forgetAfter = 10 * time.Minute
+	sweepEvery  = time.Minute
+	// seriesBytes is what a series takes beside its strings.
+	seriesBytes = 500
+	// maxFrameBytes bounds a frame and the definitions of its series.
+	maxFrameBytes = 1 << 20
+)
+
+// Collector counts samples up and keeps them until they are on a server's disk. It is safe for concurrent use.
+type Collector struct {
+	maxBytes  int64
+	maxSeries int
+	urgent    chan struct{} // wakes the link
+
+	mu       sync.Mutex // guards the fields below
+	byKey    map[string]*series
+	key      []byte    // scratch space
+	changed  []*series // have changes
+	frames   []*frame  // not acknowledged, in the order of their numbers
+	last     uint64    // number of the last frame
+	bytes    int64     // of series, changes and frames
+	held     uint64    // samples of changes and frames
+	swept    time.Time
+	unwanted []uint32 // numbers of forgotten series on the stream, which the server does not know yet
+
+	acknowledged, dropped atomic.Uint64 // samples
+}
+
+// series is a series as clients spell it: several spellings of one are several.
+type series struct {
+	key        string
+	definition *agentwire.Series // its number is that on the stream
+	stream     uint32            // the stream on which it was defined last; 0: none
+	changes    []*change         // since the last frame
+	latest     time.Time         // of the last sample
+	uses       int               // changes and frames that name it
+
+	// rejected is why the server takes no sample until a time.
+	rejected metric.Reason
+	until    time.Time
+}
+
+// frame is the samples of some time.
+type frame struct {
+	number  uint64
+	made    time.Time
+	changes []seriesChange
+	samples uint64
+	bytes   int64
+}
+
+type seriesChange struct {
+	*series
+	*change
+}
+
+// NewCollector makes an empty Collector.
+func NewCollector(c Config) *Collector {
+	return &Collector{maxBytes: int64(c.MaxBytes), maxSeries: c.MaxSeries, urgent: make(chan struct{}, 1),
+		byKey: map[string]*series{}}
+}
+
+// apply takes one sample, or returns the reason why it is rejected. It keeps none of its bytes.
+func (c *Collector) apply(s *metric.Sample) metric.Reason {
+	next, rejected := newChange(s)
+	if rejected != metric.Applied {
+		return rejected
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to, rejected := c.seriesLocked(s, now)
+	if rejected != metric.Applied {
+		return rejected
+	}
+	if !c.addLocked(to, s, next) {
+		c.dropped.Add(1)
+		return metric.OverLimit
+	}
+	c.held++
+	if now.Sub(to.latest) > quietAfter {
+		wake(c.urgent)
+	}
+	to.latest = now
+	return metric.Applied
+}
+
+// seriesLocked finds or makes the series of a sample.
+func (c *Collector) seriesLocked(s *metric.Sample, now time.Time) (*series, metric.Reason) {
+	c.key = appendKey(c.key[:0], s)
+	if found := c.byKey[string(c.key)]; found != nil {
+		if found.rejected != metric.Applied && now.Before(found.until) {
+			return nil, found.rejected
+		}
+		found.rejected = metric.Applied
+		return found, metric.Applied
+	}
+	if len(c.byKey) >= c.maxSeries || c.bytes+sizeOf(len(c.key)) > c.maxBytes {
+		c.dropped.Add(1)
+		return nil, metric.OverLimit
+	}
+	c.bytes += sizeOf(len(c.key))
+	made := &series{key: string(c.key), definition: definitionOf(s)}
+	c.byKey[made.key] = made
+	return made, metric.Applied
+}
+
+// sizeOf is the memory of a series, with its key and its definition.
+func sizeOf(key int) int64 { return seriesBytes + 2*int64(key) }
+
+// appendKey appends what tells a series from others. No part of a line has a newline.
+func appendKey(dst []byte, s *metric.Sample) []byte {
+	flags := byte(s.Kind)
+	if s.DefaultExternal {
+		flags |= 1 << 7
+	}
+	dst = append(dst, flags, s.Separator)
+	if s.Sender != nil {
+		address := s.Sender.Address.As16()
+		dst = append(dst, address[:]...)
+	}
+	for _, part := range [...][]byte{s.Name, s.Container, s.External, s.Tags} {
+		dst = append(append(dst, part...), '\n')
+	}
+	return dst
+}
+
+func definitionOf(s *metric.Sample) *agentwire.Series {
+	d := &agentwire.Series{Kind: uint32(s.Kind), Name: clone(s.Name), Tags: clone(s.Tags), Separator: uint32(s.Separator),
+		Container: clone(s.Container), External: clone(s.External), DefaultExternal: s.DefaultExternal}
+	if s.Sender != nil && s.Sender.Address.IsValid() {
+		d.Address = s.Sender.Address.Unmap().AsSlice()
+	}
+	return d
+}
+
+func clone(b []byte) []byte { return append([]byte(nil), b...) }
+
+// addLocked adds a sample to the last change of its series, where both count as one, else as another change. It returns
+// false if there is no memory for it.
+func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
+	left := c.maxBytes - c.bytes
+	if n := len(to.changes); n > 0 {
+		if more, merged := to.changes[n-1].merge(s, next, left); merged {
+			c.bytes += more
+			return true
+		}
+	}
+	next.own(s)
+	if next.bytes() > left {
+		return false
+	}
+	c.bytes += next.bytes()
+	if len(to.changes) == 0 {
+		c.changed = append(c.changed, to)
+	}
+	to.changes = append(to.changes, &next)
+	to.uses++
+	return true
+}
+
+// cut makes frames of all changes.
+func (c *Collector) cut(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var next *frame
+	for _, one := range c.changed {
+		for _, changed := range one.changes {
+			size := changed.bytes()
+			if next == nil || next.bytes+size+int64(len(one.key)) > maxFrameBytes {
+				c.last++
+				next = &frame{number: c.last, made: now}
+				c.frames = append(c.frames, next)
+			}
+			next.changes = append(next.changes, seriesChange{one, changed})
+			next.samples += changed.samples
+			next.bytes += size + int64(len(one.key))
+		}
+		one.changes = nil
+	}
+	clear(c.changed)
+	c.changed = c.changed[:0]
+}
+
+// lastNumber is the number of the last frame.
+func (c *Collector) lastNumber() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// beat makes an empty frame: the server learns that the agent lives, and how far it is.
+func (c *Collector) beat(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	c.frames = append(c.frames, &frame{number: c.last, made: now})
+}
+
+// after returns the kept frames after a number.
+func (c *Collector) after(number uint64) []*frame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, f := range c.frames {
+		if f.number > number {
+			return append([]*frame(nil), c.frames[i:]...)
+		}
+	}
+	return nil
+}
+
+// forget drops the frames up to a number, which are on the server's disk.
+func (c *Collector) forget(number uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.frames) > 0 && c.frames[0].number <= number {
+		f := c.frames[0]
+		c.frames[0], c.frames = nil, c.frames[1:]
+		for _, changed := range f.changes {
+			c.bytes -= changed.bytes()
+			changed.uses--
+		}
+		c.held -= f.samples
+		c.acknowledged.Add(f.samples)
+	}
+}
+
+// reject takes no sample of a series for some time.
+func (c *Collector) reject(one *series, reason metric.Reason, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one.rejected, one.until = reason, until
+}
+
+// sweep forgets series without samples.
+func (c *Collector) sweep(now time.Time, stream uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.swept) < sweepEvery {
+		return
+	}
+	c.swept = now
+	for key, one := range c.byKey {
+		if one.uses > 0 || now.Sub(one.latest) < forgetAfter || now.Before(one.until) {
+			continue
+		}
+		delete(c.byKey, key)
+		c.bytes -= sizeOf(len(key))
+		if one.stream == stream {
+			c.unwanted = append(c.unwanted, one.definition.Number)
+		}
+	}
+}
+
+// takeUnwanted returns the numbers of series on a stream that were forgotten since the last call.
+func (c *Collector) takeUnwanted() []uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.unwanted
+	c.unwanted = nil
+	return all
+}
+
+// Held is the number of samples that no server has on disk.
+func (c *Collector) Held() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held
+}
+
+// state is what the Collector holds.
+type state struct {
+	held, samples uint64 // bytes, samples
+	frames        int
+	series        int
+	oldest        time.Duration // age of the oldest frame
+	full          bool          // half of the memory is used
+}
+
+func (c *Collector) state(now time.Time) state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := state{held: uint64(c.bytes), samples: c.held, frames: len(c.frames), series: len(c.byKey), full: c.bytes > c.maxBytes/2}
+	if len(c.frames) > 0 {
+		s.oldest = now.Sub(c.frames[0].made)
+	}
+	return s
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

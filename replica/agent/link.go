@@ -1,0 +1,342 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-metrics/sluice/internal/ratelog"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// frameEvery is the time between two frames; urgentAfter, between a frame and an urgent one; awayEvery, between two
+	// frames while no server hears them; beatEvery, after which a frame is sent without a change.
+	frameEvery  = 100 * time.Millisecond
+	urgentAfter = 10 * time.Millisecond
+	awayEvery   = time.Second
+	beatEvery   = 5 * time.Second
+	// silentAfter is the time without an acknowledgement, which comes each half second, after which the server is taken for
+	// dead.
+	silentAfter = 5 * time.Second
+	// firstRetry and lastRetry bound the wait before the next connection.
+	firstRetry, lastRetry = 100 * time.Millisecond, 5 * time.Second
+	// lastWords is how long an agent that stops waits until all is on the server's disk.
+	lastWords = 10 * time.Second
+)
+
+// Link tells a server what a Collector collects. Make one with NewLink; Run runs it.
+type Link struct {
+	cfg       Config
+	version   string
+	run       uint64 // random
+	collector *Collector
+	log       *slog.Logger
+	options   []grpc.DialOption
+
+	stream     uint32 // number of connections so far
+	number     uint32 // of the last series that was defined
+	sent       uint64 // number of the last frame that was sent on this one
+	frameAt    time.Time
+	rejections ratelog.Limiter
+	faults     ratelog.Limiter
+
+	connected   atomic.Bool
+	connections atomic.Uint64
+	why         atomic.Pointer[string] // why there is no connection
+}
+
+// NewLink prepares the connection. version is Sluice's.
+func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link, error) {
+	l := &Link{cfg: cfg, version: version, run: rand.Uint64() | 1, collector: c, log: log}
+	secure := insecure.NewCredentials()
+	if !cfg.Insecure {
+		roots, err := readAuthorities(cfg.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		secure = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots})
+	}
+	l.options = []grpc.DialOption{grpc.WithTransportCredentials(secure), grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff: backoff.Config{BaseDelay: firstRetry, Multiplier: 1, MaxDelay: firstRetry}, MinConnectTimeout: silentAfter})}
+	waiting := "no connection yet"
+	l.why.Store(&waiting)
+	return l, nil
+}
+
+func readAuthorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil // those of the system
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the authorities of the server cannot be read: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", file)
+	}
+	return roots, nil
+}
+
+// Run sends frames until ctx ends, then what is left, for lastWords at most.
+func (l *Link) Run(ctx context.Context) error {
+	until, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		l.collector.cut(time.Now())
+		time.AfterFunc(lastWords, end)
+	})()
+	wait := firstRetry
+	for until.Err() == nil && !l.done(ctx) {
+		began := time.Now()
+		l.lost(l.connection(ctx, until))
+		if time.Since(began) > lastRetry {
+			wait = firstRetry
+		}
+		l.pause(ctx, until, time.Duration(rand.Int64N(int64(wait)))+1) // full jitter
+		wait = min(2*wait, lastRetry)
+	}
+	if left := l.collector.Held(); left > 0 {
+		l.log.Error("stopped with samples that no server has on disk", "samples", left, "server", l.cfg.Server)
+	}
+	return nil
+}
+
+// done reports whether the agent stops and has nothing left to tell.
+func (l *Link) done(ctx context.Context) bool {
+	return ctx.Err() != nil && l.collector.Held() == 0
+}
+
+// lost notes the end of a connection.
+func (l *Link) lost(err error) {
+	l.connected.Store(false)
+	if err == nil {
+		return // the agent stops
+	}
+	why := status.Convert(err).Message()
+	l.why.Store(&why)
+	if suppressed, ok := l.faults.Allow(); ok && status.Code(err) != codes.Canceled {
+		l.log.Warn("no connection to the server; samples are kept", "server", l.cfg.Server, "error", why,
+			"held", l.collector.Held(), "suppressed", suppressed)
+	}
+}
+
+// pause waits. Meanwhile changes become frames now and then, so that their times are told apart.
+func (l *Link) pause(ctx, until context.Context, wait time.Duration) {
+	if l.done(ctx) {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	each := time.NewTicker(awayEvery)
+	defer each.Stop()
+	for {
+		select {
+		case <-until.Done():
+			return
+		case <-timer.C:
+			l.cutAway()
+			return
+		case <-each.C:
+			l.cutAway()
+		}
+	}
+}
+
+// cutAway cuts a frame while no server hears it, at most once a second; not at all where much is held, so that counters and
+// gauges, whose changes merge, go on for any time.
+func (l *Link) cutAway() {
+	now := time.Now()
+	if now.Sub(l.frameAt) >= awayEvery && !l.collector.state(now).full {
+		l.collector.cut(now)
+		l.frameAt = now
+	}
+}
+
+// connection is one connection: until it fails, or ctx has ended and all is told. The error is nil in that case alone.
+func (l *Link) connection(ctx, until context.Context) error {
+	own, end := context.WithCancel(until)
+	defer end()
+	conn, err := grpc.NewClient("passthrough:///"+l.cfg.Server, l.options...)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	opening := time.AfterFunc(silentAfter, end) // until the welcome
+	defer opening.Stop()
+	said, err := l.token(own)
+	if err != nil {
+		return err
+	}
+	stream, err := agentwire.NewAgentsClient(conn).Report(said)
+	if err != nil {
+		return err
+	}
+	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run}
+	if err := stream.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}}); err != nil {
+		return failure(stream, err)
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	opening.Stop()
+	welcome := answer.GetWelcome()
+	if welcome == nil {
+		return errors.New("the server did not begin with a welcome: it speaks another protocol")
+	}
+	l.stream++
+	l.sent = welcome.Applied
+	l.collector.takeUnwanted()
+	l.connected.Store(true)
+	l.connections.Add(1)
+	l.log.Info("connected", "server", l.cfg.Server, "held", l.collector.Held())
+	return l.talk(ctx, stream)
+}
+
+// token adds the token to the request.
+func (l *Link) token(ctx context.Context) (context.Context, error) {
+	if l.cfg.TokenFile == "" {
+		return ctx, nil
+	}
+	token, err := os.ReadFile(l.cfg.TokenFile) // it is written anew before it expires
+	if err != nil {
+		return nil, fmt.Errorf("the token cannot be read: %w", err)
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token))), nil
+}
+
+// failure is the error of a stream that takes no more.
+func failure(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], err error) error {
+	if _, why := stream.Recv(); why != nil {
+		return why
+	}
+	return err
+}
+
+// talk sends frames and hears the answers.
+func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]) error {
+	answers, ended := make(chan *agentwire.FromServer), make(chan error, 1)
+	go func() {
+		for {
+			answer, err := stream.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case answers <- answer:
+			case <-stream.Context().Done():
+				ended <- stream.Context().Err()
+				return
+			}
+		}
+	}()
+	numbered := map[uint32]*series{}
+	heard, each := time.Now(), time.NewTicker(frameEvery)
+	defer each.Stop()
+	var urgent <-chan time.Time
+	stopping := ctx.Done()
+	for {
+		if err := l.send(stream, numbered); err != nil {
+			return failure(stream, err)
+		}
+		if l.done(ctx) {
+			return stream.CloseSend()
+		}
+		select {
+		case <-stopping:
+			stopping = nil // what is left is in frames: see Run
+		case answer := <-answers:
+			heard = time.Now()
+			l.hear(answer, numbered)
+		case err := <-ended:
+			return err
+		case <-l.collector.urgent:
+			urgent = time.After(urgentAfter)
+		case <-urgent:
+			urgent = nil
+			l.cut(time.Now())
+		case now := <-each.C:
+			if now.Sub(heard) > silentAfter {
+				return fmt.Errorf("the server said nothing for %v", silentAfter)
+			}
+			l.cut(now)
+			l.collector.sweep(now, l.stream)
+		}
+	}
+}
+
+// cut makes a frame of what changed, or an empty one after some time.
+func (l *Link) cut(now time.Time) {
+	before := l.collector.lastNumber()
+	l.collector.cut(now)
+	switch {
+	case l.collector.lastNumber() != before:
+		l.frameAt = now
+	case now.Sub(l.frameAt) >= beatEvery:
+		l.collector.beat(now)
+		l.frameAt = now
+	}
+}
+
+// send sends the frames that were not sent on this connection.
+func (l *Link) send(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], numbered map[uint32]*series) error {
+	for _, f := range l.collector.after(l.sent) {
+		w := &agentwire.Frame{Number: f.number, AgeNanos: int64(time.Since(f.made)), Forgotten: l.collector.takeUnwanted()}
+		for _, number := range w.Forgotten {
+			delete(numbered, number)
+		}
+		for _, changed := range f.changes {
+			d := changed.definition
+			if changed.stream != l.stream {
+				l.number++
+				changed.stream, d.Number = l.stream, l.number
+				numbered[d.Number] = changed.series
+				w.Series = append(w.Series, d)
+			}
+			w.Changes = append(w.Changes, changed.wire(d.Number))
+		}
+		if err := stream.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: w}}); err != nil {
+			return err
+		}
+		l.sent = f.number
+	}
+	return nil
+}
+
+// hear does what the server says.
+func (l *Link) hear(answer *agentwire.FromServer, numbered map[uint32]*series) {
+	switch m := answer.Message.(type) {
+	case *agentwire.FromServer_Ack:
+		l.collector.forget(m.Ack.Number)
+	case *agentwire.FromServer_Rejection:
+		r := m.Rejection
+		one, reason := numbered[r.Series], metric.ReasonOf(r.Reason)
+		if one == nil || reason == metric.Applied {
+			return
+		}
+		l.collector.reject(one, reason, time.Now().Add(min(max(time.Duration(r.ForNanos), 0), time.Minute)))
+		if suppressed, ok := l.rejections.Allow(); ok {
+			l.log.Warn("the server rejects a series", "name", string(one.definition.Name), "tags", string(one.definition.Tags),
+				"reason", r.Reason, "why", r.Words, "suppressed", suppressed)
+		}
+	}
+}

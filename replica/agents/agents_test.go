@@ -1,0 +1,480 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agent"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// table is a table without windows: the sums of counters, by name.
+type table struct {
+	mu       sync.Mutex
+	sums     map[string]float64
+	arrived  []time.Time // of samples with an age
+	reject   map[string]metric.Reason
+	restored uint64
+	durable  time.Time
+	counts   map[string]uint64 // by reason
+	held     int64
+	frames   []uint64
+}
+
+func newTable() *table {
+	return &table{sums: map[string]float64{}, reject: map[string]metric.Reason{}, counts: map[string]uint64{}}
+}
+
+// writer is a table's Applier. Its section holds the table's lock.
+type writer struct{ *table }
+
+func (w writer) EnterFrames()              { w.mu.Lock() }
+func (w writer) LeaveFrames()              { w.mu.Unlock() }
+func (w writer) Frame(feed, number uint64) { w.frames = append(w.frames, number) }
+func (w writer) Online()                   {}
+func (w writer) Offline()                  {}
+func (w writer) Close()                    {}
+func (w writer) Apply(s *metric.Sample) metric.Reason {
+	if r := w.reject[string(s.Name)]; r != metric.Applied {
+		return r
+	}
+	if s.Arrived != 0 {
+		w.arrived = append(w.arrived, time.Unix(0, s.Arrived))
+	}
+	switch s.Op {
+	case metric.Assign:
+		w.sums[string(s.Name)] = s.Float()
+	case metric.Insert:
+		w.sums[string(s.Name)+"="+string(s.Member)]++
+	default:
+		w.sums[string(s.Name)] += s.Float()
+	}
+	return metric.Applied
+}
+
+func (t *table) CountN(r metric.Reason, n uint64) { t.note(r.String(), n) }
+func (t *table) AddPackets(uint64, uint64)        {}
+func (t *table) HoldN(n uint64)                   { t.note("held", n) }
+func (t *table) Settle(r metric.Reason, n uint64) { t.note("settled "+r.String(), n) }
+
+// note is called within and outside of sections.
+func (t *table) note(what string, n uint64) {
+	notes.Lock()
+	defer notes.Unlock()
+	t.counts[what] += n
+}
+
+var notes sync.Mutex
+
+func (t *table) counted() string {
+	notes.Lock()
+	defer notes.Unlock()
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(t.counts)) {
+		all = append(all, fmt.Sprintf("%s %d", what, t.counts[what]))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (t *table) sum(name string) float64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sums[name]
+}
+
+func (t *table) parts() Parts {
+	return Parts{
+		NewApplier: func() Applier { return writer{t} }, Account: t, Ready: func() (bool, string) { return true, "" },
+		Restored: func(uint64) uint64 { return t.restored },
+		Durable: func() (time.Time, bool) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			return t.durable, true
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// served is a server that runs until end is called.
+type served struct {
+	*Server
+	t   *testing.T
+	end func()
+}
+
+func serve(t *testing.T, address string, parts Parts) *served {
+	t.Helper()
+	s, err := Listen(Config{Address: address, Insecure: true}, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	var once sync.Once
+	end := func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(end)
+	return &served{s, t, end}
+}
+
+// client speaks the protocol by hand.
+type client struct {
+	t *testing.T
+	grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]
+}
+
+func (s *served) dial(ctx context.Context) *client {
+	s.t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+s.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	stream, err := agentwire.NewAgentsClient(conn).Report(ctx)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &client{s.t, stream}
+}
+
+// hello begins a stream, and returns the last applied frame.
+func (s *served) hello(run uint64) (*client, uint64) {
+	s.t.Helper()
+	c := s.dial(context.Background())
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: run}}})
+	answer, err := c.Recv()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c, answer.GetWelcome().GetApplied()
+}
+
+func (c *client) send(m *agentwire.FromAgent) {
+	c.t.Helper()
+	if err := c.Send(m); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// frame sends a frame with some changes of counters, each of a series that it defines.
+func (c *client) frame(number uint64, changes ...*agentwire.Change) {
+	c.t.Helper()
+	f := &agentwire.Frame{Number: number, Changes: changes}
+	for i := range uint32(5) {
+		f.Series = append(f.Series, &agentwire.Series{Number: i, Name: fmt.Appendf(nil, "c%d", i), Kind: uint32(metric.Counter), Address: []byte{10, 0, 0, byte(i)}})
+	}
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+}
+
+func add(series uint32, n int64) *agentwire.Change {
+	return &agentwire.Change{Series: series, Samples: uint64(n), Op: agentwire.Op_ADD, Whole: n}
+}
+
+// next waits for an answer that want takes.
+func (c *client) next(want func(*agentwire.FromServer) bool) *agentwire.FromServer {
+	c.t.Helper()
+	for {
+		answer, err := c.Recv()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if want(answer) {
+			return answer
+		}
+	}
+}
+
+func (c *client) acked(number uint64) {
+	c.t.Helper()
+	c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil && a.GetAck().Number == number })
+}
+
+// fails waits until the server ends the stream, and checks why.
+func (c *client) fails(code codes.Code, text string) {
+	c.t.Helper()
+	for {
+		_, err := c.Recv()
+		if err == nil {
+			continue
+		}
+		if status.Code(err) != code || !strings.Contains(status.Convert(err).Message(), text) {
+			c.t.Errorf("%v, want %v with %q", err, code, text)
+		}
+		return
+	}
+}
+
+// A frame counts once, is acknowledged once it is on disk, and the next stream of the run goes on after it.
+func TestFrames(t *testing.T) {
+	table := newTable()
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, applied := s.hello(7)
+	if applied != 0 {
+		t.Errorf("applied %d before any frame", applied)
+	}
+	c.frame(1, add(1, 5), add(2, 3))
+	c.frame(2, add(1, 1))
+	c.acked(0) // a tick after the frames, or before them
+	table.mu.Lock()
+	table.durable = time.Now().Add(time.Hour)
+	table.mu.Unlock()
+	c.acked(2)
+	again, applied := s.hello(7)
+	c.fails(codes.Aborted, "connected again")
+	if applied != 2 {
+		t.Errorf("applied %d, want 2", applied)
+	}
+	again.frame(3, add(1, 1))
+	again.acked(3)
+	if a, b := table.sum("c1"), table.sum("c2"); a != 7 || b != 3 {
+		t.Errorf("c1 %v, c2 %v", a, b)
+	}
+	if got := table.counted(); got != "applied 10" {
+		t.Error(got)
+	}
+}
+
+// The frames that a restored table may include are applied at once, when the last of them has come.
+func TestFramesAfterARestore(t *testing.T) {
+	table := newTable()
+	table.restored, table.durable = 12, time.Now().Add(time.Hour)
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(10, add(1, 1))
+	c.frame(11, add(1, 1))
+	c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil })
+	if got := table.sum("c1"); got != 0 {
+		t.Errorf("%v is applied before all have come", got)
+	}
+	c.frame(12, add(1, 1))
+	c.acked(12)
+	if got := table.sum("c1"); got != 3 || !slices.Equal(table.frames, []uint64{10, 11, 12}) {
+		t.Errorf("c1 is %v, frames %v", got, table.frames)
+	}
+}
+
+// What does not follow the protocol ends the stream, with a reason, and counts nothing.
+func TestForgedFrames(t *testing.T) {
+	for name, f := range map[string]struct {
+		send func(*client)
+		code codes.Code
+		text string
+	}{
+		"a number that jumps":   {func(c *client) { c.frame(1); c.frame(3) }, codes.InvalidArgument, "frame 3 came after frame 1"},
+		"a number that is back": {func(c *client) { c.frame(5); c.frame(5) }, codes.InvalidArgument, "frame 5 came after frame 5"},
+		"no number":             {func(c *client) { c.frame(0) }, codes.InvalidArgument, "frame 0"},
+		"no definition":         {func(c *client) { c.frame(1, add(77, 1)) }, codes.InvalidArgument, "series 77"},
+		"a second hello": {func(c *client) {
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{}}})
+		}, codes.InvalidArgument, "no frame"},
+		"a kind that is none": {func(c *client) {
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, Series: []*agentwire.Series{{Number: 1, Kind: 99}}}}})
+		}, codes.InvalidArgument, "definition of series 1"},
+		"an address of three bytes": {func(c *client) {
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, Series: []*agentwire.Series{{Number: 1, Kind: 1, Address: []byte{1, 2, 3}}}}}})
+		}, codes.InvalidArgument, "definition of series 1"},
+		"9 MiB": {func(c *client) {
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, Changes: []*agentwire.Change{{Members: [][]byte{make([]byte, 9<<20)}}}}}})
+		}, codes.ResourceExhausted, "larger than max"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := newTable()
+			s := serve(t, "127.0.0.1:0", table.parts())
+			c, _ := s.hello(7)
+			f.send(c)
+			c.fails(f.code, f.text)
+			if len(table.sums) > 0 {
+				t.Errorf("counted %v", table.sums)
+			}
+		})
+	}
+}
+
+// A stream must begin with a hello of this version of the protocol, and wait until the server knows its senders.
+func TestHello(t *testing.T) {
+	ready := false
+	parts := newTable().parts()
+	parts.Ready = func() (bool, string) { return ready, "pods are not read" }
+	s := serve(t, "127.0.0.1:0", parts)
+	try := func(h *agentwire.Hello, code codes.Code, text string) {
+		t.Helper()
+		c := s.dial(context.Background())
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: h}})
+		c.fails(code, text)
+	}
+	try(&agentwire.Hello{Protocol: 1, Run: 1, Node: "a"}, codes.Unavailable, "pods are not read")
+	ready = true
+	try(&agentwire.Hello{Protocol: 3, Run: 1, Node: "a", Version: "9.9"}, codes.FailedPrecondition, "version 3 of the protocol, this server 1")
+	try(&agentwire.Hello{Protocol: 1, Node: "a"}, codes.InvalidArgument, "a run")
+	try(&agentwire.Hello{Protocol: 1, Run: 1}, codes.InvalidArgument, "no node")
+	c := s.dial(context.Background())
+	c.frame(1)
+	c.fails(codes.InvalidArgument, "must begin with a hello")
+}
+
+// In a cluster the token says which node it is; without a good one there is no stream.
+func TestTokens(t *testing.T) {
+	parts := newTable().parts()
+	parts.Authenticate = func(_ context.Context, token string) (string, string, error) {
+		switch token {
+		case "good":
+			return "node-1", "", nil
+		case "away":
+			return "", "", errors.New("the API server does not answer")
+		}
+		return "", "the token is invalid", nil
+	}
+	s := serve(t, "127.0.0.1:0", parts)
+	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "bad": codes.Unauthenticated, "away": codes.Unavailable, "good": codes.OK} {
+		ctx := context.Background()
+		if token != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+		}
+		c := s.dial(ctx)
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Run: 1, Node: "forged"}}})
+		answer, err := c.Recv()
+		if status.Code(err) != want || want == codes.OK && (answer.GetWelcome() == nil || !s.hasAgent("node-1") || s.hasAgent("forged")) {
+			t.Errorf("%q: %v, %v", token, answer, err)
+		}
+	}
+}
+
+// senders knows pods by their addresses.
+type senders struct {
+	mu   sync.Mutex
+	pods map[netip.Addr]*metric.Pod
+}
+
+func (s *senders) Sender(a netip.Addr) *metric.Sender {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pod, known := s.pods[a]
+	if !known {
+		return nil
+	}
+	return &metric.Sender{Key: 1, Address: a, Pod: pod, Known: true}
+}
+
+func (s *senders) put(a netip.Addr, pod *metric.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pods[a] = pod
+}
+
+// An agent speaks for the pods of its node, and for those of nodes without an agent. What comes from an address that is not known
+// yet waits, and with it the acknowledgement.
+func TestAnAgentSpeaksForItsNode(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	address := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
+	known := &senders{pods: map[netip.Addr]*metric.Pod{
+		address(0): {Name: "mine"}, address(1): {Name: "another's"}, address(2): {Name: "of no agent"}, address(3): nil,
+	}}
+	nodes := map[string]string{"mine": "a", "another's": "b", "of no agent": "virtual", "late": "a"}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = known, func(p *metric.Pod) string { return nodes[p.Name] }
+	s := serve(t, "127.0.0.1:0", parts)
+	other := s.dial(context.Background())
+	other.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "b", Run: 8}}})
+	other.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil })
+
+	c, _ := s.hello(7)
+	c.frame(1, add(0, 1), add(1, 2), add(2, 3), add(3, 4), add(4, 5))
+	rejected := map[uint32]string{}
+	for len(rejected) < 2 {
+		r := c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection()
+		rejected[r.Series] = r.Reason + ": " + r.Words
+	}
+	if !strings.Contains(rejected[1], "identity: the agent of node a does not speak for pods of node b") || !strings.Contains(rejected[3], "is that of no pod") {
+		t.Errorf("%v", rejected)
+	}
+	c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil })
+	if got := table.counted(); got != "applied 4, held 5, identity 6" {
+		t.Error(got)
+	}
+	// The stream ends meanwhile, and what waits does not.
+	again, applied := s.hello(7)
+	if applied != 1 {
+		t.Errorf("applied %d", applied)
+	}
+	known.put(address(4), &metric.Pod{Name: "late"})
+	again.acked(1)
+	if got := table.counted(); got != "applied 4, held 5, identity 6, settled applied 5" {
+		t.Error(got)
+	}
+	if table.sum("c0") != 1 || table.sum("c1") != 0 || table.sum("c2") != 3 || table.sum("c4") != 5 {
+		t.Errorf("%v", table.sums)
+	}
+}
+
+// An agent's own link: what it collects arrives once, with its time, whatever becomes of the server; what is rejected is counted at
+// the agent.
+func TestALinkOverServers(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	table.reject["bad"] = metric.OverLimit
+	s := serve(t, "127.0.0.1:0", table.parts())
+	address := s.Addr().String()
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = address, "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	applier := collector.NewApplier()
+	push := func(n int) {
+		for range n {
+			if r := applier.Apply(&metric.Sample{Name: []byte("jobs"), Kind: metric.Counter, Op: metric.Add, Whole: 1}); r != metric.Applied {
+				t.Fatal(r)
+			}
+		}
+	}
+	eventually := func(done func() bool) {
+		for !done() {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	push(10)
+	eventually(func() bool { return table.sum("jobs") == 10 })
+	bad := &metric.Sample{Name: []byte("bad"), Kind: metric.Counter, Op: metric.Add, Whole: 1}
+	eventually(func() bool { return applier.Apply(bad) == metric.OverLimit })
+	eventually(func() bool { return collector.Held() == 0 })
+	s.end()
+	push(10)
+	s = serve(t, address, table.parts()) // it has forgotten how far the agent is, as after a kill
+	eventually(func() bool { return table.sum("jobs") >= 20 })
+	push(10)
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := table.sum("jobs"); got != 30 {
+		t.Errorf("jobs is %v, want 30", got)
+	}
+}

@@ -1,0 +1,230 @@
+package agents
+
+import (
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// liveAge is the age up to which samples count as of now.
+	liveAge = 300 * time.Millisecond
+	// maxWait is how long changes wait for their sender, maxWaiting how many of them.
+	maxWait    = 30 * time.Second
+	maxWaiting = 10_000
+)
+
+// definition is a series of a stream.
+type definition struct {
+	number  uint32
+	address netip.Addr
+	sample  metric.Sample // without a value
+}
+
+// waiting is a change whose sender is not known yet.
+type waiting struct {
+	number uint64 // of its frame
+	series *definition
+	change *agentwire.Change
+	at     time.Time
+}
+
+// define notes the definitions of a frame.
+func (t *stream) define(f *agentwire.Frame) error {
+	for _, number := range f.Forgotten {
+		delete(t.series, number)
+	}
+	for _, d := range f.Series {
+		kind := metric.Kind(d.Kind)
+		address, ok := netip.AddrFromSlice(d.Address)
+		if d.Kind > math.MaxUint8 || kind.DefaultStat() == metric.NoStat || !ok && len(d.Address) > 0 || d.Separator > math.MaxUint8 {
+			return status.Errorf(codes.InvalidArgument, "the definition of series %d is invalid", d.Number)
+		}
+		if len(t.series) >= maxDefined {
+			return status.Errorf(codes.ResourceExhausted, "more than %d series", maxDefined)
+		}
+		t.series[d.Number] = &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
+			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}}
+	}
+	for _, c := range f.Changes {
+		if t.series[c.Series] == nil {
+			return status.Errorf(codes.InvalidArgument, "a change is of series %d, which is not defined", c.Series)
+		}
+	}
+	return nil
+}
+
+// apply applies frames at once.
+func (t *stream) apply(frames []*agentwire.Frame) error {
+	applier := <-t.server.appliers
+	applier.Online()
+	applier.EnterFrames()
+	now := time.Now()
+	var rejected []rejection
+	for _, f := range frames {
+		applier.Frame(t.feed, f.Number)
+		at := now.Add(-time.Duration(max(f.AgeNanos, 0)))
+		for _, c := range f.Changes {
+			d := t.series[c.Series]
+			reason, why := t.change(applier, d, c, at, now)
+			if reason == metric.Pending {
+				reason, why = t.wait(&waiting{f.Number, d, c, at})
+			}
+			if reason != metric.Pending {
+				t.server.parts.Account.CountN(reason, c.Samples)
+			}
+			if reason != metric.Applied && reason != metric.Pending {
+				rejected = append(rejected, rejection{d, reason, c.Samples, why})
+			}
+		}
+	}
+	applier.LeaveFrames()
+	applier.Offline()
+	t.server.appliers <- applier
+	t.applied = frames[len(frames)-1].Number
+	t.marks = append(t.marks, appliedMark{t.applied, now})
+	return t.tell(rejected)
+}
+
+// change applies a change, or returns the reason why it is rejected.
+func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, now time.Time) (reason metric.Reason, why string) {
+	s := d.sample
+	if senders := t.server.parts.Senders; senders != nil {
+		if reason, why := t.sender(&s, d.address); reason != metric.Applied {
+			return reason, why
+		}
+	}
+	if now.Sub(at) > liveAge {
+		s.Arrived = at.UnixNano()
+	}
+	s.Dated, s.Rate = c.DatedNanos, c.Rate
+	switch c.Op {
+	case agentwire.Op_ADD:
+		s.Op = metric.Add
+	case agentwire.Op_ASSIGN:
+		s.Op = metric.Assign
+	case agentwire.Op_SHIFT:
+		s.Op = metric.Shift
+	case agentwire.Op_OBSERVE:
+		s.Op = metric.Observe
+		return each(c.Values, func(v float64) metric.Reason { s.SetFloat(v); return applier.Apply(&s) }), ""
+	case agentwire.Op_INSERT:
+		s.Op = metric.Insert
+		return each(c.Members, func(m []byte) metric.Reason { s.Member = m; return applier.Apply(&s) }), ""
+	}
+	if s.Whole, s.Fraction = c.Whole, float64(c.Nanos)/metric.Nanos; c.Number != 0 {
+		s.SetFloat(c.Number)
+	}
+	return applier.Apply(&s), ""
+}
+
+// each applies the values of a change. They are of one series, so the first that is rejected speaks for all.
+func each[T any](all []T, apply func(T) metric.Reason) metric.Reason {
+	for _, one := range all {
+		if reason := apply(one); reason != metric.Applied {
+			return reason
+		}
+	}
+	return metric.Applied
+}
+
+// sender gives a sample its sender, if the agent may speak for it.
+func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, string) {
+	parts := &t.server.parts
+	if !address.IsValid() {
+		return metric.Identity, "a sample from a Unix socket of an agent has no sender"
+	}
+	s.Sender = parts.Senders.Sender(address)
+	switch {
+	case s.Sender == nil:
+		return metric.Pending, ""
+	case s.Sender.Pod == nil:
+		return metric.Identity, "the address " + address.String() + " is that of no pod, or of several"
+	}
+	if node := parts.NodeOf(s.Sender.Pod); node != t.node && (node == "" || t.server.hasAgent(node)) {
+		return metric.Identity, "the agent of node " + t.node + " does not speak for pods of node " + node
+	}
+	return metric.Applied, ""
+}
+
+// wait keeps a change until its sender is known.
+func (t *stream) wait(w *waiting) (metric.Reason, string) {
+	if len(t.waiting) >= maxWaiting {
+		return metric.Identity, "the sender is not known, and too much waits"
+	}
+	t.waiting = append(t.waiting, w)
+	t.server.parts.Account.HoldN(w.change.Samples)
+	return metric.Pending, ""
+}
+
+// settle tries again what waits.
+func (t *stream) settle(now time.Time) error {
+	if len(t.waiting) == 0 {
+		return nil
+	}
+	applier := <-t.server.appliers
+	applier.Online()
+	applier.EnterFrames()
+	var rejected []rejection
+	left := t.waiting[:0]
+	for _, w := range t.waiting {
+		applier.Frame(t.feed, w.number)
+		reason, why := t.change(applier, w.series, w.change, w.at, now)
+		if reason == metric.Pending {
+			if now.Sub(w.at) < maxWait {
+				left = append(left, w)
+				continue
+			}
+			reason, why = metric.Identity, "the address "+w.series.address.String()+" is that of no pod"
+		}
+		t.server.parts.Account.Settle(reason, w.change.Samples)
+		if reason != metric.Applied {
+			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why})
+		}
+	}
+	clear(t.waiting[len(left):])
+	t.waiting = left
+	applier.LeaveFrames()
+	applier.Offline()
+	t.server.appliers <- applier
+	return t.tell(rejected)
+}
+
+// rejection is samples of a series that were rejected.
+type rejection struct {
+	series  *definition
+	reason  metric.Reason
+	samples uint64
+	why     string
+}
+
+// tell tells the agent, once a tick for each series, and what lists rejections.
+func (t *stream) tell(all []rejection) error {
+	for i := range all {
+		r := &all[i]
+		s := r.series.sample
+		if senders := t.server.parts.Senders; senders != nil && r.series.address.IsValid() {
+			s.Sender = senders.Sender(r.series.address)
+		}
+		if r.why == "" && t.server.parts.Explain != nil {
+			r.why = t.server.parts.Explain(r.reason, &s)
+		}
+		if t.server.parts.Rejected != nil {
+			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
+		}
+		if t.said[r.series.number] {
+			continue
+		}
+		t.said[r.series.number] = true
+		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Rejection{Rejection: &agentwire.Rejection{
+			Series: r.series.number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(rejectFor)}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package agents
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// Applier is one goroutine's way into the table: that of a receiver, and frames.
+type Applier interface {
+	Apply(*metric.Sample) metric.Reason
+	// EnterFrames and LeaveFrames enclose frames that are applied at once; Frame begins one.
+	EnterFrames()
+	LeaveFrames()
+	Frame(feed, number uint64)
+	Online()
+	Offline()
+	Close()
+}
+
+// Senders looks up the holder of an address. Nil: it is not known.
+type Senders interface {
+	Sender(netip.Addr) *metric.Sender
+}
+
+// Account counts samples by what became of them.
+type Account interface {
+	CountN(r metric.Reason, n uint64)
+	AddPackets(n, bytes uint64)
+	// HoldN and Settle count samples that wait.
+	HoldN(n uint64)
+	Settle(r metric.Reason, n uint64)
+}
+
+// Parts are what the server stands on.
+type Parts struct {
+	// NewApplier makes an Applier that is online.
+	NewApplier func() Applier
+	// Restored is the number of the last frame of a feed that restored series may include.
+	Restored func(feed uint64) uint64
+	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
+	Durable func() (moment time.Time, ok bool)
+	Account Account
+	// Senders is nil without a cluster: then each sample is what its claims say.
+	Senders Senders
+	// NodeOf returns the node of a pod; it comes with Senders.
+	NodeOf func(*metric.Pod) string
+	// Authenticate returns the node that a token is bound to, or why it is rejected; it comes with Senders.
+	Authenticate func(ctx context.Context, token string) (node, why string, err error)
+	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
+	Explain  func(metric.Reason, *metric.Sample) string
+	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
+	// Ready reports whether senders are known, and what is missing. Agents wait until they are.
+	Ready  func() (bool, string)
+	Logger *slog.Logger
+}
+
+// Server is the port for agents.
+type Server struct {
+	parts    Parts
+	listener *connlimit.Listener
+	grpc     *grpc.Server
+	log      *slog.Logger
+	appliers chan Applier
+
+	mu     sync.Mutex         // guards the fields below
+	agents map[string]*stream // by node: the newest stream
+	runs   map[uint64]*run
+	swept  time.Time
+
+	count counters
+}
+
+// Limits of agents.
+const (
+	maxAgents      = 20_000
+	maxEach        = 64 // connections of one address: agents of one node, during an update
+	maxMessage     = 8 << 20
+	maxHeader      = 32 << 10
+	pingEvery      = 20 * time.Second
+	pingPatience   = 10 * time.Second
+	stopPatience   = 2 * time.Second
+	answerPatience = 10 * time.Second
+)
+
+// Listen binds the address.
+func Listen(cfg Config, parts Parts) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("agents: %w", err)
+	}
+	s := &Server{parts: parts, log: parts.Logger, agents: map[string]*stream{}, runs: map[uint64]*run{}}
+	options := []grpc.ServerOption{
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader),
+		grpc.MaxConcurrentStreams(4), grpc.InitialWindowSize(1 << 20), grpc.WaitForHandlers(true),
+	}
+	if !cfg.Insecure {
+		pair := &certificate{cert: cfg.CertFile, key: cfg.KeyFile, log: parts.Logger}
+		if _, err := pair.get(nil); err != nil {
+			return nil, fmt.Errorf("agents: CertFile cannot be used: %w", err)
+		}
+		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: pair.get})))
+	}
+	listener, err := net.Listen("tcp", cfg.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)", cfg.Address, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on Address: %w", err)
+	}
+	s.listener = &connlimit.Listener{Listener: listener,
+		Limiter: connlimit.New("agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)}
+	s.grpc = grpc.NewServer(options...)
+	agentwire.RegisterAgentsServer(s.grpc, &service{Server: s})
+	s.appliers = make(chan Applier, 2*runtime.GOMAXPROCS(0))
+	return s, nil
+}
+
+// Addr is the address, with the actual port if the configuration says 0.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Close closes the listener if Run is not called.
+func (s *Server) Close() { _ = s.listener.Close() }
+
+// Run serves until ctx ends, then ends all streams and returns. What they had sent is applied.
+func (s *Server) Run(ctx context.Context) error {
+	for range cap(s.appliers) {
+		applier := s.parts.NewApplier()
+		applier.Offline()
+		s.appliers <- applier
+	}
+	defer func() {
+		for range cap(s.appliers) {
+			(<-s.appliers).Close()
+		}
+	}()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-ctx.Done()
+		s.grpc.Stop() // an agent sends again what is not acknowledged
+	}()
+	s.log.Info("listening for agents", "address", s.Addr().String())
+	err := s.grpc.Serve(s.listener)
+	if ctx.Err() != nil {
+		<-stopped
+		return nil
+	}
+	return fmt.Errorf("agents: %w", err)
+}
+
+// service keeps the generated code's base out of Server.
+type service struct {
+	agentwire.UnimplementedAgentsServer
+	*Server
+}
+
+// Report serves one agent.
+func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer]) error {
+	if from, ok := peer.FromContext(g.Context()); ok {
+		s.listener.Prove(from.Addr.String())
+	}
+	first, err := g.Recv()
+	if err != nil {
+		return err
+	}
+	hello := first.GetHello()
+	if hello == nil || hello.Run == 0 {
+		return status.Error(codes.InvalidArgument, "a stream must begin with a hello that has a run")
+	}
+	if hello.Protocol != agentwire.Protocol {
+		return status.Errorf(codes.FailedPrecondition, "the agent (sluice %.40s) speaks version %d of the protocol, this server %d: update the older one",
+			hello.Version, hello.Protocol, agentwire.Protocol)
+	}
+	if ready, missing := s.parts.Ready(); !ready {
+		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
+	}
+	node, err := s.node(g.Context(), hello)
+	if err != nil {
+		return err
+	}
+	t := newStream(s.Server, g, node, hello)
+	if !s.enter(t) {
+		return status.Error(codes.Aborted, "the run has another stream, which did not end")
+	}
+	defer s.leave(t)
+	return t.serve()
+}
+
+// node finds out whose agent it is.
+func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (string, error) {
+	if s.parts.Authenticate == nil {
+		if hello.Node == "" || len(hello.Node) > 253 {
+			return "", status.Error(codes.InvalidArgument, "the hello names no node")
+		}
+		return hello.Node, nil
+	}
+	token := ""
+	if found := metadata.ValueFromIncomingContext(ctx, "authorization"); len(found) == 1 {
+		token, _ = strings.CutPrefix(found[0], "Bearer ")
+	}
+	if token == "" {
+		return "", status.Error(codes.Unauthenticated, "no token; must be that of a service account, bound to the agent's pod")
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerPatience)
+	defer cancel()
+	node, why, err := s.parts.Authenticate(ctx, token)
+	switch {
+	case err != nil:
+		return "", status.Errorf(codes.Unavailable, "the token cannot be checked: %v", err)
+	case why != "":
+		return "", status.Error(codes.Unauthenticated, why)
+	}
+	return node, nil
+}
+
+// hasAgent reports whether a node has an agent.
+func (s *Server) hasAgent(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.agents[node] != nil
+}
