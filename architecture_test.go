@@ -79,13 +79,16 @@ var mayImport = map[string][]string{
 	"adapter/labelselector":            {"metric"},
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
+	"replica/agentwire":                {},
+	"replica/agent":                    {"replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric"},
+	"replica/agents":                   {"replica/agentwire", "internal/config", "internal/connlimit", "internal/ratelog", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "internal/config", "adapter/inspect", "metric"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler"}, // it speaks the wire only
-	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
+	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/agent", "replica/agents", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
 	"cmd/sluice/client":                {"adapter/autoscaler/document", "adapter/builtin", "adapter/labelselector", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda/trigger", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
 	"cmd/sluice/command":               {"internal/config", "metric", "internal/suggest"},
 	"cmd/sluice/command/commandtest":   {"cmd/sluice/command"}, // of tests
@@ -169,7 +172,7 @@ var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
 	"k8s.io/":                      {"adapter", "adapter/autoscaler/document", "adapter/builtin", "adapter/cluster", "adapter/labelselector", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "adapter/autoscaler/explain"}, // explain: quantities
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
-	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "loadtest"},
+	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "replica/agent", "replica/agents", "replica/agentwire", "loadtest"},
 	"github.com/google/cel-go":     {"aggregate/rule"},
 	"github.com/nats-io/":          {"replica/natsbus"},
 	"go.opentelemetry.io/":         {"adapter/export/otlp", "receiver/otlp", "receiver/push/otlphttp"},

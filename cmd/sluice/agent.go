@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/sluice-metrics/sluice"
@@ -15,7 +14,6 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/grpclog"
 )
 
 const agentLong = `Agent receives StatsD on a node, and reports it to a server, where the metrics are read.
@@ -32,11 +30,18 @@ type agentConfig struct {
 
 func defaultAgent() *agentConfig {
 	c := &agentConfig{defaultConfig(), agent.DefaultConfig()}
-	c.receiver.HTTPAddress = ""
-	if c.link.Node = os.Getenv("NODE_NAME"); c.link.Node == "" {
+	return c
+}
+
+// completeAgent sets the fields that follow from others, and from where it runs.
+func (c *agentConfig) completeAgent() {
+	c.receiver.Listeners = c.statsd.listeners()
+	if c.link.Node == "" {
+		c.link.Node = os.Getenv("NODE_NAME")
+	}
+	if c.link.Node == "" {
 		c.link.Node, _ = os.Hostname()
 	}
-	return c
 }
 
 func (c *agentConfig) agentSettings() []settingGroup {
@@ -45,7 +50,7 @@ func (c *agentConfig) agentSettings() []settingGroup {
 			{"server", &c.link.Server,
 				"Address (host:port) of the server's agents-address."},
 			{"node", &c.link.Node,
-				"Name of this node: by default the variable NODE_NAME, or else the host's name. A server in a cluster goes by the token."},
+				"Name of this node; empty: the variable NODE_NAME, or else the host's name. A server in a cluster goes by the token."},
 			{"token-file", &c.link.TokenFile,
 				"Token of a service account, bound to the agent's pod, read again for each connection; empty: none."},
 			{"server-ca-file", &c.link.CAFile,
@@ -80,7 +85,7 @@ func newAgent() *cobra.Command {
 				written, inFile := readConfigFile(file, cmd.Flags())
 				cfg.written, faults = written, append(faults, inFile...)
 			}
-			cfg.receiver.Listeners = cfg.statsd.listeners()
+			cfg.completeAgent()
 			if err := cfg.validate(faults...); err != nil {
 				return err
 			}
@@ -112,7 +117,6 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	ctx, release := untilSignal(cmd.Context())
 	defer release()
 	log := newLogger(cmd.ErrOrStderr(), c.log)
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // the link logs what matters
 	collector, accounts, registry := agent.NewCollector(c.link), ledger.New(), newRegistry()
 	link, err := agent.NewLink(c.link, sluice.Version, collector, log)
 	if err != nil {

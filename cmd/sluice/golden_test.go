@@ -47,6 +47,7 @@ func TestHelp(t *testing.T) {
 	for name, args := range map[string][]string{
 		"help":         {"--help"},
 		"serve_help":   {"serve", "--help"},
+		"agent_help":   {"agent", "--help"},
 		"push_help":    {"push", "--help"},
 		"get_help":     {"get", "-h"},
 		"list_help":    {"list", "--help"},
@@ -107,7 +108,7 @@ func TestHelpOfACommand(t *testing.T) {
 		t.Errorf("exit code %d, %q %q: want what --help prints", code, out, errs)
 	}
 	code, out, errs := called(t, "help", "nope")
-	if code != command.ExitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of completion, explain, get, `) {
+	if code != command.ExitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of agent, completion, explain, get, `) {
 		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, command.ExitUsage)
 	}
 	_, want, _ = called(t, "rule")

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
@@ -64,6 +66,7 @@ type Link struct {
 
 // NewLink prepares the connection. version is Sluice's.
 func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link, error) {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // it would log each failed try
 	l := &Link{cfg: cfg, version: version, run: rand.Uint64() | 1, collector: c, log: log}
 	secure := insecure.NewCredentials()
 	if !cfg.Insecure {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+)
+
+// Each fault of an agent's settings is named, and so are those of a server's settings about agents.
+func TestAgentSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"no server":   {[]string{"agent"}, []string{"server is empty; must be the host:port of a server's agents-address"}},
+		"no port":     {[]string{"agent", "--server", "sluice"}, []string{"--server is \"sluice\"; must be host:port"}},
+		"an argument": {[]string{"agent", "node-1", "--server", "a:1"}, []string{"unexpected argument \"node-1\""}},
+		"several": {[]string{"agent", "--server", "a:1", "--insecure", "--server-ca-file", "ca.crt", "--max-held", "1MiB", "--statsd-udp", "x"},
+			[]string{"--insecure", "--max-held", "--statsd-udp"}},
+		"a CA that is not there": {[]string{"agent", "--server", "a:1", "--server-ca-file", "none.crt"}, []string{"none.crt"}},
+		"a server without TLS": {[]string{"serve", "--standalone", "--agents-address", ":9097"},
+			[]string{"--agents-tls-cert-file", "--agents-insecure must be true"}},
+		"beside replicas": {[]string{"serve", "--standalone", "--agents-address", ":9097", "--agents-insecure", "--replica-peers", "127.0.0.1:1",
+			"--replica-insecure"}, []string{"--agents-address is set beside other replicas"}},
+		"no accounts": {[]string{"serve", "--kubeconfig", "none", "--agents-address", ":9097", "--agents-insecure"},
+			[]string{"--agents-accounts is empty"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := called(t, c.args...)
+			if code == command.ExitOK || out != "" {
+				t.Errorf("exit code %d, %q", code, out)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(errs, want) {
+					t.Errorf("%q lacks %q", errs, want)
+				}
+			}
+		})
+	}
+}
