@@ -24,6 +24,8 @@ type cluster struct {
 	// replicas are the servers that pods push to, if there are several; guarded by mu.
 	replicas []*server.Server
 	mu       sync.Mutex
+	// agent is what pods push to; nil: the servers.
+	agent *server.Agent
 }
 
 // install applies the chart and starts the server as its StatefulSet would. It ends with the test.

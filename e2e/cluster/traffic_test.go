@@ -24,7 +24,15 @@ func (c *cluster) sendFrom(t *testing.T, from netip.Addr, datagram string) {
 }
 
 func (c *cluster) trySendFrom(from netip.Addr, datagram string) error {
-	to, err := net.ResolveUDPAddr("udp", c.endpointOf(from).UDP)
+	to := c.endpointOf(from).UDP
+	if c.agent != nil {
+		to = c.agent.UDP
+	}
+	return sendTo(to, from, datagram)
+}
+
+func sendTo(address string, from netip.Addr, datagram string) error {
+	to, err := net.ResolveUDPAddr("udp", address)
 	if err != nil {
 		return err
 	}

@@ -30,17 +30,29 @@ func (s *Server) WithAgents() {
 	s.Add("--agents-address", s.agents, "--agents-insecure")
 }
 
+// WithSecureAgents makes a server in a cluster serve agents of a service account.
+func (s *Server) WithSecureAgents(certificate, key, account string) {
+	s.agents = at(s.t, "127.0.0.1", "tcp")
+	s.Add("--agents-address", s.agents, "--agents-tls-cert-file", certificate, "--agents-tls-key-file", key, "--agents-accounts", account)
+}
+
 // NewAgent prepares an agent of a server WithAgents.
-func (s *Server) NewAgent(node string) *Agent {
+func (s *Server) NewAgent(node string) *Agent { return s.newAgent("--insecure", "--node", node) }
+
+// NewSecureAgent prepares an agent of a server WithSecureAgents.
+func (s *Server) NewSecureAgent(authorities, token string) *Agent {
+	return s.newAgent("--server-ca-file", authorities, "--token-file", token)
+}
+
+func (s *Server) newAgent(flags ...string) *Agent {
 	a := &Agent{t: s.t, server: s, UDP: at(s.t, "127.0.0.1", "udp"), ops: at(s.t, "127.0.0.1", "tcp")}
-	a.args = []string{"agent", "--server", s.agents, "--insecure", "--node", node, "--statsd-udp", a.UDP, "--statsd-tcp", "",
-		"--ops-address", a.ops}
+	a.args = append([]string{"agent", "--server", s.agents, "--statsd-udp", a.UDP, "--statsd-tcp", "", "--ops-address", a.ops}, flags...)
 	s.t.Cleanup(func() {
 		if a.child != nil {
 			a.child.Kill()
 		}
 		if s.t.Failed() {
-			s.t.Logf("the agent said:\n%s", a.said())
+			s.t.Logf("the agent said:\n%s", a.Said())
 		}
 	})
 	return a
@@ -53,7 +65,8 @@ func (a *Agent) Write(p []byte) (int, error) {
 	return a.stderr.Write(p)
 }
 
-func (a *Agent) said() string {
+// Said is the log of the agent so far.
+func (a *Agent) Said() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stderr.String()

@@ -295,6 +295,15 @@ func TestForgedFrames(t *testing.T) {
 		"an address of three bytes": {func(c *client) {
 			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, Series: []*agentwire.Series{{Number: 1, Kind: 1, Address: []byte{1, 2, 3}}}}}})
 		}, codes.InvalidArgument, "definition of series 1"},
+		"70 MiB of definitions": {func(c *client) {
+			for n := range uint64(10) {
+				f := &agentwire.Frame{Number: n + 1}
+				for i := range uint32(7) {
+					f.Series = append(f.Series, &agentwire.Series{Number: uint32(n)*10 + i, Kind: uint32(metric.Counter), Name: make([]byte, 1<<20)})
+				}
+				c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+			}
+		}, codes.ResourceExhausted, "the series of the stream"},
 		"9 MiB": {func(c *client) {
 			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, Changes: []*agentwire.Change{{Members: [][]byte{make([]byte, 9<<20)}}}}}})
 		}, codes.ResourceExhausted, "larger than max"},

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -17,11 +18,14 @@ const (
 	// maxWait is how long changes wait for their sender, maxWaiting how many of them.
 	maxWait    = 30 * time.Second
 	maxWaiting = 10_000
+	// definedBytes is what a definition takes beside its strings.
+	definedBytes = 400
 )
 
 // definition is a series of a stream.
 type definition struct {
 	number  uint32
+	bytes   int
 	address netip.Addr
 	sample  metric.Sample // without a value
 }
@@ -37,7 +41,7 @@ type waiting struct {
 // define notes the definitions of a frame.
 func (t *stream) define(f *agentwire.Frame) error {
 	for _, number := range f.Forgotten {
-		delete(t.series, number)
+		t.forget(number)
 	}
 	for _, d := range f.Series {
 		kind := metric.Kind(d.Kind)
@@ -45,10 +49,11 @@ func (t *stream) define(f *agentwire.Frame) error {
 		if d.Kind > math.MaxUint8 || kind.DefaultStat() == metric.NoStat || !ok && len(d.Address) > 0 || d.Separator > math.MaxUint8 {
 			return status.Errorf(codes.InvalidArgument, "the definition of series %d is invalid", d.Number)
 		}
-		if len(t.series) >= maxDefined {
-			return status.Errorf(codes.ResourceExhausted, "more than %d series", maxDefined)
+		t.forget(d.Number)
+		if t.defined += definedBytes + proto.Size(d); t.defined > maxDefined {
+			return status.Errorf(codes.ResourceExhausted, "the series of the stream have more than %d bytes", maxDefined)
 		}
-		t.series[d.Number] = &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
+		t.series[d.Number] = &definition{number: d.Number, bytes: definedBytes + proto.Size(d), address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
 			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}}
 	}
 	for _, c := range f.Changes {
@@ -57,6 +62,13 @@ func (t *stream) define(f *agentwire.Frame) error {
 		}
 	}
 	return nil
+}
+
+func (t *stream) forget(number uint32) {
+	if d := t.series[number]; d != nil {
+		t.defined -= d.bytes
+		delete(t.series, number)
+	}
 }
 
 // apply applies frames at once.

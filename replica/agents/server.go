@@ -113,7 +113,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader),
-		grpc.MaxConcurrentStreams(4), grpc.InitialWindowSize(1 << 20), grpc.WaitForHandlers(true),
+		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
 	}
 	if !cfg.Insecure {
 		pair := &certificate{cert: cfg.CertFile, key: cfg.KeyFile, log: parts.Logger}

@@ -16,9 +16,10 @@ import (
 const (
 	// ackEvery is the time between two acknowledgements, and between two looks at what waits.
 	ackEvery = 500 * time.Millisecond
-	// maxDefined bounds the series of a stream, maxAgain the bytes of the frames that are collected to be applied at once.
-	maxDefined = 1 << 20
-	maxAgain   = 256 << 20
+	// maxDefined bounds the bytes of the series of a stream, maxAgain those of the frames that are collected to be applied
+	// at once.
+	maxDefined = 64 << 20
+	maxAgain   = 128 << 20
 	// rejectFor is how long an agent keeps samples of a rejected series.
 	rejectFor = 10 * time.Second
 )
@@ -53,7 +54,8 @@ type stream struct {
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
 
-	series map[uint32]*definition
+	series  map[uint32]*definition
+	defined int // bytes of series
 	// again are frames that come again after a restore: they are applied at once.
 	again      []*agentwire.Frame
 	againBytes int

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/certificate"
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/server"
+	authentication "k8s.io/api/authentication/v1"
+	core "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// agents is a cluster of three nodes: "loopback", on which all pods run, and "far" have an agent each, "virtual" has none.
+type agents struct {
+	*cluster
+	near, far   *server.Agent
+	authorities string
+}
+
+func newAgents(t *testing.T) *agents {
+	t.Helper()
+	c := &agents{cluster: installWith(t, controlplane.New(t, controlplane.DefaultConfig()), "values.yaml")}
+	authority, err := certificate.New(t.TempDir(), "agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := authority.Issue("server", &x509.Certificate{Subject: pkix.Name{CommonName: "sluice"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.authorities = authority.Path
+	c.sluice.Stop()
+	c.sluice.WithSecureAgents(pair.Certificate, pair.Key, "sluice/sluice-agent")
+	c.sluice.Start()
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.near, c.far = c.agentOn(t, "loopback", "sluice-agent"), c.agentOn(t, "far", "sluice-agent")
+	for _, a := range []*server.Agent{c.near, c.far} {
+		a.Start()
+		c.connected(t, a)
+	}
+	c.agent = c.near
+	return c
+}
+
+// agentOn prepares an agent with the token of a pod on a node.
+func (c *agents) agentOn(t *testing.T, node, account string) *server.Agent {
+	t.Helper()
+	if node != "loopback" {
+		c.makeNode(t, node)
+	}
+	pod, err := c.Kubernetes.CoreV1().Pods("sluice").Create(t.Context(), &core.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"},
+		Spec: core.PodSpec{NodeName: node, ServiceAccountName: account, HostNetwork: true, Containers: []core.Container{{Name: "agent", Image: "sluice"}}}},
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := c.tokenFor(t, "sluice", account, "sluice", &authentication.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return c.sluice.NewSecureAgent(c.authorities, file)
+}
+
+func (c *agents) makeNode(t *testing.T, name string) {
+	t.Helper()
+	if _, err := c.Kubernetes.CoreV1().Nodes().Create(t.Context(), &core.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *agents) connected(t *testing.T, a *server.Agent) {
+	t.Helper()
+	within(t, func() error {
+		m, err := a.Metrics()
+		if err == nil && m["sluice_agent_connected"] != 1 {
+			err = fmt.Errorf("the agent has no connection")
+		}
+		return err
+	})
+}
+
+// rejects waits until the server has rejected so many samples of agents for their identity.
+func (c *agents) rejects(t *testing.T, n float64) {
+	t.Helper()
+	within(t, func() error {
+		if got := c.sluice.Metrics().Of("sluice_samples_rejected_total", "agent", "identity"); got != n {
+			return fmt.Errorf("%v samples of agents are rejected, want %v", got, n)
+		}
+		return nil
+	})
+}
+
+// Pods push to the agent of their node: an autoscaler scales on it. The only server is killed under load, and again: then the
+// total is exact, and no autoscaler has moved.
+func TestAgents(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	ns := c.Namespace(t, "agents")
+	c.Apply(t, ns, replace("stabilizationWindowSeconds: 30", "stabilizationWindowSeconds: 10")(example(t, "hpa-pods.yaml", ns)))
+	c.AwaitPods(t, ns, "app=web", 1)
+	load := c.startLoad(t, ns, "app=web", 35, requests)
+	c.wantReplicas(t, ns, "web", 4)
+	c.steady(t, ns, "web", 4, 12*time.Second)
+
+	shop := c.pod(t, ns, "shop", "default")
+	stop, moves := make(chan struct{}), make(chan watched, 1)
+	go func() { moves <- c.watch(t, ns, "web", stop) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan int)
+	go func() { sent <- c.orders(ctx, addressOf(t, shop)) }()
+	for i := range 2 {
+		time.Sleep(6 * time.Second)
+		c.sluice.Kill()
+		time.Sleep(time.Duration(1+3*i) * time.Second)
+		c.sluice.Start()
+	}
+	time.Sleep(20 * time.Second)
+	cancel()
+	total := <-sent
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/orders:total", map[string]float64{"shop": float64(total)})
+	close(stop)
+	for _, one := range (<-moves).moves {
+		if text := fmt.Sprintf("%s: autoscaler web wanted %d replicas, then %d", clock(one.at), one.from, one.to); load.pausedBefore(one.at) {
+			t.Log(text, "after a pause of the load")
+		} else {
+			t.Error(text)
+		}
+	}
+}
+
+// orders sends a thousand lines a second from an address, and returns their number.
+func (c *agents) orders(ctx context.Context, from netip.Addr) (sent int) {
+	each := time.NewTicker(10 * time.Millisecond)
+	defer each.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return sent
+		case <-each.C:
+			if c.trySendFrom(from, "orders:1|c\norders:2|c\norders:1|c\norders:1|c\norders:1|c\norders:1|c\norders:1|c\norders:1|c\norders:1|c\norders:1|c") == nil {
+				sent += 11
+			}
+		}
+	}
+}
+
+// An agent speaks for the pods of its own node alone, and only with the token of an agent's account.
+func TestAgentsSpeakForTheirNode(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	ns := c.Namespace(t, "agents")
+	pod := c.pod(t, ns, "web", "default")
+	from := addressOf(t, pod)
+	c.sendFrom(t, from, "hits:1|c")
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 1})
+	if err := sendTo(c.far.UDP, from, "hits:10|c"); err != nil { // its own node has an agent
+		t.Fatal(err)
+	}
+	c.rejects(t, 1)
+	if err := sendTo(c.near.UDP, netip.MustParseAddr("127.0.0.1"), "hits:100|c"); err != nil { // the node's address, or nobody's
+		t.Fatal(err)
+	}
+
+	// Another pod of the node, with a token for Sluice, is no agent.
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: other}\n")
+	stranger := c.agentOn(t, "virtual", "other")
+	stranger.Start()
+	if err := sendTo(stranger.UDP, from, "hits:1000|c"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, func() error {
+		if why := stranger.Said(); !strings.Contains(why, "may not report for a node") {
+			return fmt.Errorf("the stranger says\n%s", why)
+		}
+		return nil
+	})
+	// When its agent is gone, another one may speak for the node.
+	c.near.Stop()
+	within(t, func() error {
+		if err := sendTo(c.far.UDP, from, "late:1|c"); err != nil {
+			return err
+		}
+		got, err := c.values(t, "/namespaces/"+ns+"/pods/*/late:total")
+		if err == nil && got["web"] < 1 {
+			err = fmt.Errorf("%v", got)
+		}
+		return err
+	})
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 1})
+}
