@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -66,6 +67,8 @@ func (c *agentConfig) agentSettings() []settingGroup {
 		{"Operations and logging", []setting{
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},
+			{"shutdown-delay", &c.shutdownDelay,
+				"Time between the signal to stop and the stop. Meanwhile /readyz fails and all else goes on; a second signal ends it."},
 			c.logLevel(),
 			c.logFormat(),
 		}},
@@ -109,10 +112,13 @@ func (c *agentConfig) validate(faults ...error) error {
 			}
 		}
 	}
+	if c.shutdownDelay < 0 {
+		faults = append(faults, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
+	}
 	return command.Usage(faults...)
 }
 
-// run runs until the first signal, or until a part fails.
+// run runs until the first signal and the shutdown delay after it, or until a part fails.
 func (c *agentConfig) run(cmd *cobra.Command) error {
 	ctx, release := untilSignal(cmd.Context())
 	defer release()
@@ -127,17 +133,23 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 		Senders:    new(agent.Senders), Ledger: accounts, Logger: log,
 	})
 	if err != nil {
-		return err
+		return c.statsdFault(err)
 	}
-	ops, err := operations.Listen(c.operations, link.Checks(), registry, log)
+	defer lines.Close()
+	var state progress
+	state.done()
+	defer context.AfterFunc(ctx, state.stop)()
+	checks := append([]operations.Check{{Name: "start", State: state.state}}, link.Checks()...)
+	ops, err := operations.Listen(c.operations, checks, registry, log)
 	if err != nil {
-		lines.Close()
-		return err
+		return c.listenFault("ops-address", err)
 	}
 	if err := errors.Join(registry.Register(accounts), registry.Register(link), ops.Register(registry)); err != nil {
 		return err
 	}
 	tuneCollector()
 	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "node", c.link.Node, "server", c.link.Server, "ops", ops.Addr().String())
+	ctx, delayed := afterDelay(ctx, c.shutdownDelay, log)
+	defer delayed()
 	return runStages(ctx, log, []stage{{"statsd", lines.Run}, {"server", link.Run}, {"footprint", footprint.Run}, {"operations", ops.Run}})
 }

@@ -301,7 +301,7 @@ func TestForgedFrames(t *testing.T) {
 				for i := range uint32(7) {
 					f.Series = append(f.Series, &agentwire.Series{Number: uint32(n)*10 + i, Kind: uint32(metric.Counter), Name: make([]byte, 1<<20)})
 				}
-				c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+				_ = c.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}}) // it fails once the server has ended the stream
 			}
 		}, codes.ResourceExhausted, "the series of the stream"},
 		"9 MiB": {func(c *client) {

@@ -196,6 +196,14 @@ var alertCases = []alertCase{
 		firing: input{"sluice_replica_certificate_expires_timestamp_seconds" + of(): inDays3}, silent: input{"sluice_replica_certificate_expires_timestamp_seconds" + of(): inDays30},
 	},
 	{
+		alert: "SluiceAgentCutOff", labels: target(),
+		firing: input{"sluice_agent_connected" + of(): "0x60"}, silent: input{"sluice_agent_connected" + of(): "1x60"},
+	},
+	{
+		alert: "SluiceAgentDrops", labels: target(),
+		firing: input{"sluice_agent_samples_dropped_total" + of(): rising}, silent: input{"sluice_agent_samples_dropped_total" + of(): "9x60"},
+	},
+	{
 		alert: "SluiceKEDAFails", labels: ofRelease("method", "GetMetrics", "code", "Unavailable"),
 		annotations: map[string]string{"summary": "Sluice answers KEDA's GetMetrics with Unavailable"},
 		firing:      input{"sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="Unavailable"`): rising},

@@ -37,6 +37,10 @@
 {{- range $setting := list "keda-address" "keda-tls-cert-file" "keda-tls-key-file" "keda-tls-client-ca-file" -}}
 {{- $_ := set $reasons $setting "the chart makes Services and certificates of KEDA's port; must be left out: set keda.enabled and keda.tls" -}}
 {{- end -}}
+{{- range $setting := list "agents-address" "agents-accounts" "agents-tls-cert-file" "agents-tls-key-file" -}}
+{{- $_ := set $reasons $setting "the chart makes the agents, and the Service and certificate that they report to; must be left out: set agent.enabled" -}}
+{{- end -}}
+{{- $_ := set $reasons "agents-insecure" "anyone on the way could read the tokens of agents; must be left out: set agent.enabled and agent.tls" -}}
 {{- $_ := set $reasons "keda-client-names" "the chart makes KEDA's client certificate; must be left out: set keda.clientNames" -}}
 {{- $_ := set $reasons "keda-insecure" "whoever reaches the port could read the metrics of every namespace; must be left out: set keda.enabled and keda.tls" -}}
 {{- $_ := set $reasons "kubeconfig" "a pod uses its service account, and no kubeconfig file is mounted; must be left out" -}}
@@ -117,5 +121,5 @@
 {{- fail (printf "at '/objectKinds/%d': pods are always watched; must be left out" $i) -}}
 {{- end -}}
 {{- end -}}
-{{- toYaml (merge $own (include "sluice.kedaSettings" . | fromJson) (include "sluice.replicaSettings" . | fromJson) .Values.config $console (include "sluice.replicaDefaults" . | fromJson)) -}}
+{{- toYaml (merge $own (include "sluice.agentSettings" . | fromJson) (include "sluice.kedaSettings" . | fromJson) (include "sluice.replicaSettings" . | fromJson) .Values.config $console (include "sluice.replicaDefaults" . | fromJson)) -}}
 {{- end -}}

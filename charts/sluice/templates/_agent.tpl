@@ -1,0 +1,65 @@
+{{- /* The DaemonSet, service account and Service of agents, and the Service that they report to. */ -}}
+{{- define "sluice.agent" -}}
+{{ include "sluice.fullname" . }}-agent
+{{- end -}}
+
+{{- define "sluice.agentsService" -}}
+{{ include "sluice.fullname" . }}-agents
+{{- end -}}
+
+{{- /* The pods of agents have another name than those of the server, whose Services would select them otherwise. */ -}}
+{{- define "sluice.agentSelector" -}}
+app.kubernetes.io/name: {{ printf "%s-agent" (default .Chart.Name .Values.nameOverride) | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{- define "sluice.agentLabels" -}}
+{{ include "sluice.agentSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+app.kubernetes.io/component: agent
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | quote }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* The host that agents report to, and all its spellings, as JSON. */ -}}
+{{- define "sluice.agentsHost" -}}
+{{ include "sluice.agentsService" . }}.{{ include "sluice.namespace" . }}.svc
+{{- end -}}
+
+{{- define "sluice.agentsHosts" -}}
+{{- $host := include "sluice.agentsHost" . -}}
+{{- toJson (list $host (trimSuffix ".svc" $host) (printf "%s.cluster.local" $host)) -}}
+{{- end -}}
+
+{{- /* The Secret with the server's certificate for agents. */ -}}
+{{- define "sluice.agentsSecret" -}}
+{{- if eq .Values.agent.tls.source "secret" -}}
+{{- required "agent.tls.secret.name: is empty, and agent.tls.source is secret; must be the name of a Secret with the keys tls.crt, tls.key and ca.crt" .Values.agent.tls.secret.name -}}
+{{- else -}}
+{{ include "sluice.agentsService" . }}-tls
+{{- end -}}
+{{- end -}}
+
+{{- /* The settings of the server's configuration file for agents, as JSON. */ -}}
+{{- define "sluice.agentSettings" -}}
+{{- $settings := dict -}}
+{{- if .Values.agent.enabled -}}
+{{- $settings = dict
+  "agents-address" ":9097"
+  "agents-accounts" (list (printf "%s/%s" (include "sluice.namespace" .) (include "sluice.agent" .)))
+  "agents-tls-cert-file" "/etc/sluice/agents-tls/tls.crt"
+  "agents-tls-key-file" "/etc/sluice/agents-tls/tls.key" -}}
+{{- end -}}
+{{- toJson $settings -}}
+{{- end -}}
+
+{{- define "sluice.agentRefusals" -}}
+{{- if .Values.agent.enabled -}}
+{{- if include "sluice.replicated" . -}}
+{{- fail "agent.enabled: is true beside replicas; agents report to one server so far: replicas must be 1, replication.enabled false and nats.url empty" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,101 @@
+package chart
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	apps "k8s.io/api/apps/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Without agent.enabled nothing speaks of agents.
+func TestAgentsAreOffByDefault(t *testing.T) {
+	if text := mustRender(t, ""); strings.Contains(text, "agent") {
+		t.Error("agents are in the manifests")
+	}
+}
+
+// Each Service leads to the pods that it is for, and to no others; the server's settings agree with the agents' arguments, which are
+// flags of "sluice agent".
+func TestAgents(t *testing.T) {
+	objects := strictly(t, mustRender(t, "", "agent.enabled=true,networkPolicy.enabled=true,config.push-token-audience=metrics"))
+	daemons, server := only[*apps.DaemonSet](t, objects), only[*apps.StatefulSet](t, objects)
+	pod := daemons.Spec.Template.Spec
+	for name, selected := range map[string]map[string]string{"sluice-agent": daemons.Spec.Template.Labels, "sluice-agents": server.Spec.Template.Labels,
+		"sluice": server.Spec.Template.Labels, "sluice-api": server.Spec.Template.Labels} {
+		selector := labels.SelectorFromSet(byName[*core.Service](t, objects, name).Spec.Selector)
+		if toAgent, toServer := selector.Matches(labels.Set(daemons.Spec.Template.Labels)), selector.Matches(labels.Set(server.Spec.Template.Labels)); toAgent == toServer ||
+			!selector.Matches(labels.Set(selected)) {
+			t.Errorf("the Service %s selects agents: %t, the server: %t", name, toAgent, toServer)
+		}
+	}
+	help, err := os.ReadFile("../../cmd/sluice/testdata/agent_help.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]string{}
+	for _, arg := range pod.Containers[0].Args[1:] {
+		name, value, _ := strings.Cut(arg, "=")
+		if flags[name] = value; !strings.Contains(string(help), "\n  "+name+" ") {
+			t.Errorf("%s is no flag of sluice agent", name)
+		}
+	}
+	host, port, _ := strings.Cut(flags["--server"], ":")
+	certificate, authorities := certificateOf(t, byName[*core.Secret](t, objects, "sluice-agents-tls"))
+	if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities}); err != nil || !strings.HasPrefix(host, "sluice-agents.sluice") {
+		t.Errorf("agents refuse the server's certificate as %s: %v", host, err)
+	}
+	if ports := byName[*core.Service](t, objects, "sluice-agents").Spec.Ports; len(ports) != 1 || fmt.Sprint(ports[0].Port) != port {
+		t.Errorf("agents ask for port %s of %v", port, ports)
+	}
+	if !mounts(pod, flags["--server-ca-file"], "sluice-agents-tls") {
+		t.Errorf("%s is not mounted", flags["--server-ca-file"])
+	}
+	file := fileOf(t, objects)
+	if accounts := fmt.Sprint(file["agents-accounts"]); accounts != "[sluice/"+pod.ServiceAccountName+"]" {
+		t.Errorf("agents-accounts is %s, agents are %s", accounts, pod.ServiceAccountName)
+	}
+	for _, setting := range []string{"agents-tls-cert-file", "agents-tls-key-file"} {
+		if path := fmt.Sprint(file[setting]); !mounts(server.Spec.Template.Spec, path, "sluice-agents-tls") {
+			t.Errorf("%s is %s, which is not mounted", setting, path)
+		}
+	}
+	token := ""
+	for _, volume := range pod.Volumes {
+		if volume.Projected != nil {
+			token = volume.Projected.Sources[0].ServiceAccountToken.Audience
+		}
+	}
+	if token != "metrics" {
+		t.Errorf("the agents' token is for %q", token)
+	}
+	policy := only[*networking.NetworkPolicy](t, objects)
+	let := false
+	for _, rule := range policy.Spec.Ingress {
+		for _, from := range rule.From {
+			let = let || from.PodSelector != nil && labels.SelectorFromSet(from.PodSelector.MatchLabels).Matches(labels.Set(daemons.Spec.Template.Labels))
+		}
+	}
+	if !let {
+		t.Error("the network policy keeps agents out")
+	}
+}
+
+// Agents need a certificate and one server.
+func TestAgentRefusals(t *testing.T) {
+	for set, want := range map[string]string{
+		"agent.enabled=true,replicas=2":                  "agent.enabled",
+		"agent.enabled=true,agent.tls.source=secret":     "agent.tls.secret.name",
+		"config.agents-address=:1":                       "set agent.enabled",
+		"agent.enabled=true,config.agents-insecure=true": "set agent.enabled",
+	} {
+		if text, err := render(t, "", set); err == nil || !strings.Contains(text, want) {
+			t.Errorf("%s: %v, %s; want a refusal that names %s", set, err, text, want)
+		}
+	}
+}
