@@ -21,6 +21,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		NewApplier: func() agents.Applier { return p.table.NewWriter() },
 		Restored:   p.table.Restored,
 		Durable:    p.store.Durable,
+		Sync:       p.store.Sync,
 		Account:    p.ledger.Open(agentReceiver),
 		Explain:    p.whyRejected,
 		Rejected:   p.rejectedOfAgent,

@@ -83,7 +83,7 @@ func held(t *testing.T, a *server.Agent) {
 // lost.
 func TestAgentsLoseNothingWhenTheServerIsKilled(t *testing.T) {
 	t.Parallel()
-	s := server.New(t)
+	s := server.New(t, "--windows", "10s,1h") // however long it takes, all is in a window
 	s.WithAgents()
 	s.Start()
 	a := s.NewAgent("node-1")
@@ -99,13 +99,13 @@ func TestAgentsLoseNothingWhenTheServerIsKilled(t *testing.T) {
 	rounds := p.stop()
 	held(t, a)
 	for metric, want := range map[string]float64{
-		"jobs:total": float64(rounds), "parts:total": float64(rounds) / 4, "took:count:1m": float64(rounds), "open": float64(rounds),
+		"jobs:total": float64(rounds), "parts:total": float64(rounds) / 4, "took:count:1h": float64(rounds), "open": float64(rounds),
 	} {
 		if got := s.Sum(metric); got != want {
 			t.Errorf("%s is %v, want %v", metric, got, want)
 		}
 	}
-	for metric, want := range map[string]float64{"users:unique:1m": 500, "took:sum:1m": tookSum(rounds)} {
+	for metric, want := range map[string]float64{"users:unique:1h": 500, "took:sum:1h": tookSum(rounds)} {
 		if got := s.Sum(metric); math.Abs(got-want) > want*0.03 {
 			t.Errorf("%s is %v, want %v within 3 %%", metric, got, want)
 		}

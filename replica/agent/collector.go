@@ -59,6 +59,7 @@ type series struct {
 type frame struct {
 	number  uint64
 	made    time.Time
+	last    bool // the agent ends
 	changes []seriesChange
 	samples uint64
 	bytes   int64
@@ -210,6 +211,15 @@ func (c *Collector) beat(now time.Time) {
 	defer c.mu.Unlock()
 	c.last++
 	c.frames = append(c.frames, &frame{number: c.last, made: now})
+}
+
+// end makes frames of all changes, of which an empty one is the last.
+func (c *Collector) end(now time.Time) {
+	c.cut(now)
+	c.beat(now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frames[len(c.frames)-1].last = true
 }
 
 // after returns the kept frames after a number.

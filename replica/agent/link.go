@@ -103,7 +103,7 @@ func (l *Link) Run(ctx context.Context) error {
 	until, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	defer context.AfterFunc(ctx, func() {
-		l.collector.cut(time.Now())
+		l.collector.end(time.Now())
 		time.AfterFunc(lastWords, end)
 	})()
 	wait := firstRetry
@@ -303,7 +303,7 @@ func (l *Link) cut(now time.Time) {
 // send sends the frames that were not sent on this connection.
 func (l *Link) send(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], numbered map[uint32]*series) error {
 	for _, f := range l.collector.after(l.sent) {
-		w := &agentwire.Frame{Number: f.number, AgeNanos: int64(time.Since(f.made)), Forgotten: l.collector.takeUnwanted()}
+		w := &agentwire.Frame{Number: f.number, AgeNanos: int64(time.Since(f.made)), Last: f.last, Forgotten: l.collector.takeUnwanted()}
 		for _, number := range w.Forgotten {
 			delete(numbered, number)
 		}

@@ -106,6 +106,12 @@ func (t *table) parts() Parts {
 			defer t.mu.Unlock()
 			return t.durable, true
 		},
+		Sync: func(context.Context) error {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.durable = time.Now().Add(time.Hour)
+			return nil
+		},
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -254,6 +260,15 @@ func TestFrames(t *testing.T) {
 	if got := table.counted(); got != "applied 10" {
 		t.Error(got)
 	}
+}
+
+// The last frame of an agent is acknowledged at once: it waits for nothing else.
+func TestLastFrame(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", newTable().parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 5))
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 2, Last: true}}})
+	c.acked(2)
 }
 
 // The frames that a restored table may include are applied at once, when the last of them has come.

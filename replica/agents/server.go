@@ -60,6 +60,8 @@ type Parts struct {
 	Restored func(feed uint64) uint64
 	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
 	Durable func() (moment time.Time, ok bool)
+	// Sync returns when what was applied is on disk.
+	Sync    func(context.Context) error
 	Account Account
 	// Senders is nil without a cluster: then each sample is what its claims say.
 	Senders Senders

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -221,7 +222,13 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	}
 	all := append(t.again, f)
 	t.again, t.againBytes = nil, 0
-	return t.apply(all)
+	if err := t.apply(all); err != nil || !f.Last {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.grpc.Context(), answerPatience)
+	defer cancel()
+	_ = t.server.parts.Sync(ctx) // else the acknowledgement comes once it is on disk, as ever
+	return t.tick(time.Now())
 }
 
 // tick acknowledges, and looks at what waits.

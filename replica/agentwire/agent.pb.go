@@ -242,6 +242,7 @@ type Frame struct {
 	Series        []*Series              `protobuf:"bytes,3,rep,name=series,proto3" json:"series,omitempty"`
 	Changes       []*Change              `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
 	Forgotten     []uint32               `protobuf:"varint,5,rep,packed,name=forgotten,proto3" json:"forgotten,omitempty"` // numbers of series that no later frame of the stream uses
+	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`                  // the agent ends, and waits until this frame is on disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,6 +310,13 @@ func (x *Frame) GetForgotten() []uint32 {
 		return x.Forgotten
 	}
 	return nil
+}
+
+func (x *Frame) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
 }
 
 // Series defines a number for the rest of the stream. The server finds out which object the series describes.
@@ -808,13 +816,14 @@ const file_agent_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\x06R\x03run\"\xbe\x01\n" +
+	"\x03run\x18\x04 \x01(\x06R\x03run\"\xd2\x01\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12/\n" +
 	"\x06series\x18\x03 \x03(\v2\x17.sluice.agent.v1.SeriesR\x06series\x121\n" +
 	"\achanges\x18\x04 \x03(\v2\x17.sluice.agent.v1.ChangeR\achanges\x12\x1c\n" +
-	"\tforgotten\x18\x05 \x03(\rR\tforgotten\"\xf9\x01\n" +
+	"\tforgotten\x18\x05 \x03(\rR\tforgotten\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"\xf9\x01\n" +
 	"\x06Series\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\fR\aaddress\x12\x12\n" +
