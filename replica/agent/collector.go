@@ -25,7 +25,8 @@ const (
 type Collector struct {
 	maxBytes  int64
 	maxSeries int
-	urgent    chan struct{} // wakes the link
+	// dirty wakes the link for the first change after a frame, urgent for one that an autoscaler may wait for.
+	dirty, urgent chan struct{}
 
 	mu       sync.Mutex // guards the fields below
 	byKey    map[string]*series
@@ -72,7 +73,7 @@ type seriesChange struct {
 
 // NewCollector makes an empty Collector.
 func NewCollector(c Config) *Collector {
-	return &Collector{maxBytes: int64(c.MaxBytes), maxSeries: c.MaxSeries, urgent: make(chan struct{}, 1),
+	return &Collector{maxBytes: int64(c.MaxBytes), maxSeries: c.MaxSeries, dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
 		byKey: map[string]*series{}}
 }
 
@@ -168,6 +169,9 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
 	}
 	c.bytes += next.bytes()
 	if len(to.changes) == 0 {
+		if len(c.changed) == 0 {
+			wake(c.dirty)
+		}
 		c.changed = append(c.changed, to)
 	}
 	to.changes = append(to.changes, &next)

@@ -34,8 +34,8 @@ const (
 	urgentAfter = 10 * time.Millisecond
 	awayEvery   = time.Second
 	beatEvery   = 5 * time.Second
-	// silentAfter is the time without an acknowledgement, which comes each half second, after which the server is taken for
-	// dead.
+	// silentAfter is the time without an acknowledgement, which comes every two seconds at least, after which the server is
+	// taken for dead.
 	silentAfter = 5 * time.Second
 	// firstRetry and lastRetry bound the wait before the next connection.
 	firstRetry, lastRetry = 100 * time.Millisecond, 5 * time.Second
@@ -253,10 +253,11 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 		}
 	}()
 	numbered := map[uint32]*series{}
-	heard, each := time.Now(), time.NewTicker(frameEvery)
+	heard, each := time.Now(), time.NewTicker(time.Second)
 	defer each.Stop()
-	var urgent <-chan time.Time
+	var due, urgent <-chan time.Time
 	stopping := ctx.Done()
+	wake(l.collector.dirty) // something may have changed before
 	for {
 		if err := l.send(stream, numbered); err != nil {
 			return failure(stream, err)
@@ -272,8 +273,13 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 			l.hear(answer, numbered)
 		case err := <-ended:
 			return err
+		case <-l.collector.dirty:
+			due = time.After(max(frameEvery-time.Since(l.frameAt), urgentAfter))
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
+		case <-due:
+			due = nil
+			l.cut(time.Now())
 		case <-urgent:
 			urgent = nil
 			l.cut(time.Now())
@@ -281,8 +287,10 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 			if now.Sub(heard) > silentAfter {
 				return fmt.Errorf("the server said nothing for %v", silentAfter)
 			}
-			l.cut(now)
 			l.collector.sweep(now, l.stream)
+			if now.Sub(l.frameAt) >= beatEvery {
+				l.cut(now)
+			}
 		}
 	}
 }

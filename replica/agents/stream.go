@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// ackEvery is the time between two acknowledgements, and between two looks at what waits.
-	ackEvery = 500 * time.Millisecond
+	// ackEvery is the time between two looks at what waits and what is on disk, beatEvery that between two acknowledgements,
+	// also if they say nothing new.
+	ackEvery  = 500 * time.Millisecond
+	beatEvery = 2 * time.Second
 	// maxDefined bounds the bytes of the series of a stream, maxAgain those of the frames that are collected to be applied
 	// at once.
 	maxDefined = 64 << 20
@@ -60,6 +62,7 @@ type stream struct {
 	// again are frames that come again after a restore: they are applied at once.
 	again      []*agentwire.Frame
 	againBytes int
+	ackAt      time.Time       // of the last acknowledgement
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
 
@@ -237,10 +240,15 @@ func (t *stream) tick(now time.Time) error {
 	if err := t.settle(now); err != nil {
 		return err
 	}
+	before := t.acked
 	durable, ok := t.server.parts.Durable()
 	for len(t.marks) > 0 && (!ok || t.marks[0].at.Before(durable)) && !t.holds(t.marks[0].number) {
 		t.acked, t.marks = t.marks[0].number, t.marks[1:]
 	}
+	if t.acked == before && now.Sub(t.ackAt) < beatEvery {
+		return nil
+	}
+	t.ackAt = now
 	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Ack{Ack: &agentwire.Ack{Number: t.acked}}})
 }
 

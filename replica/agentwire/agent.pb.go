@@ -688,8 +688,8 @@ func (x *Welcome) GetApplied() uint64 {
 	return 0
 }
 
-// Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every half
-// second, also where it says nothing new.
+// Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every two
+// seconds at least, also where it says nothing new.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
