@@ -478,3 +478,41 @@ func TestALinkOverServers(t *testing.T) {
 		t.Errorf("jobs is %v, want 30", got)
 	}
 }
+
+// An agent that has much to tell, most of which is rejected, hears the rejections while it tells.
+func TestManyRejectionsOfMuch(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	table.reject["bad"] = metric.OverLimit
+	parts := table.parts()
+	parts.Explain = func(metric.Reason, *metric.Sample) string { return strings.Repeat("why ", 50) }
+	s := serve(t, "127.0.0.1:0", parts)
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	applier := collector.NewApplier()
+	const series = 20_000
+	for i := range series {
+		tags := fmt.Appendf(nil, "i:%d,%s", i, strings.Repeat("x", 300))
+		if r := applier.Apply(&metric.Sample{Name: []byte("bad"), Tags: tags, Kind: metric.Counter, Op: metric.Add, Whole: 1}); r != metric.Applied {
+			t.Fatal(r)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	for collector.Held() > 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := table.counted(); got != fmt.Sprintf("limit %d", series) {
+		t.Error(got)
+	}
+}
