@@ -34,6 +34,7 @@ type table struct {
 	counts   map[string]uint64 // by reason
 	held     int64
 	frames   []uint64
+	during   func() // called for each sample
 }
 
 func newTable() *table {
@@ -50,6 +51,9 @@ func (w writer) Online()                   {}
 func (w writer) Offline()                  {}
 func (w writer) Close()                    {}
 func (w writer) Apply(s *metric.Sample) metric.Reason {
+	if w.during != nil {
+		w.during()
+	}
 	if r := w.reject[string(s.Name)]; r != metric.Applied {
 		return r
 	}
@@ -515,4 +519,59 @@ func TestManyRejectionsOfMuch(t *testing.T) {
 	if got := table.counted(); got != fmt.Sprintf("limit %d", series) {
 		t.Error(got)
 	}
+}
+
+// stays checks that the next acknowledgements are of a number.
+func (c *client) stays(number uint64) {
+	c.t.Helper()
+	for range 3 {
+		if a := c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil }).GetAck(); a.Number != number {
+			c.t.Fatalf("acknowledged %d, want %d", a.Number, number)
+		}
+	}
+}
+
+// A flush that begins while a frame is applied does not know of the blocks that the frame makes, so it does not include the frame.
+func TestFlushDuringAFrame(t *testing.T) {
+	table := newTable()
+	table.during = func() {
+		time.Sleep(time.Millisecond)
+		table.durable = time.Now()
+		time.Sleep(time.Millisecond)
+	}
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1))
+	c.stays(0)
+	table.mu.Lock()
+	table.durable = time.Now()
+	table.mu.Unlock()
+	c.acked(1)
+}
+
+// What waited for its sender is acknowledged once that is on disk, and not with the rest of its frame.
+func TestWhatWaitedIsOnDisk(t *testing.T) {
+	table := newTable()
+	known := &senders{pods: map[netip.Addr]*metric.Pod{}}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = known, func(*metric.Pod) string { return "a" }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1))
+	for table.counted() != "held 1" {
+		time.Sleep(time.Millisecond)
+	}
+	c.stays(0)
+	table.mu.Lock()
+	table.durable = time.Now()
+	table.mu.Unlock()
+	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 1}), &metric.Pod{Name: "late"})
+	for table.counted() != "held 1, settled applied 1" {
+		time.Sleep(time.Millisecond)
+	}
+	c.stays(0)
+	table.mu.Lock()
+	table.durable = time.Now()
+	table.mu.Unlock()
+	c.acked(1)
 }

@@ -87,7 +87,7 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 	applier.Offline()
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
-	t.marks = append(t.marks, appliedMark{t.applied, now})
+	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
 	return t.tell(rejected)
 }
 
@@ -171,7 +171,7 @@ func (t *stream) settle(now time.Time) error {
 	applier.Online()
 	applier.EnterFrames()
 	var rejected []rejection
-	left := t.waiting[:0]
+	first, left := uint64(0), t.waiting[:0]
 	for _, w := range t.waiting {
 		applier.Frame(t.feed, w.number)
 		reason, why := t.change(applier, w.series, w.change, w.at, now)
@@ -183,6 +183,9 @@ func (t *stream) settle(now time.Time) error {
 			reason, why = metric.Identity, "the address "+w.series.address.String()+" is that of no pod"
 		}
 		t.server.parts.Account.Settle(reason, w.change.Samples)
+		if first == 0 {
+			first = w.number
+		}
 		if reason != metric.Applied {
 			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why})
 		}
@@ -192,7 +195,18 @@ func (t *stream) settle(now time.Time) error {
 	applier.LeaveFrames()
 	applier.Offline()
 	t.server.appliers <- applier
+	t.appliedLate(first, time.Now())
 	return t.tell(rejected)
+}
+
+// appliedLate notes that the last change of a frame was applied after the frame. Frames after it are acknowledged later still.
+func (t *stream) appliedLate(number uint64, at time.Time) {
+	for i := range t.marks {
+		if t.marks[i].number >= number && number != 0 {
+			t.marks[i].at = at
+			return
+		}
+	}
 }
 
 // rejection is samples of a series that were rejected.

@@ -36,7 +36,7 @@ type run struct {
 	restored uint64        // number of the last frame that restored series may include
 }
 
-// appliedMark says when frames up to a number were applied.
+// appliedMark says when frames up to a number had been applied, with what had waited: a flush that began later includes them.
 type appliedMark struct {
 	number uint64
 	at     time.Time
