@@ -575,3 +575,31 @@ func TestWhatWaitedIsOnDisk(t *testing.T) {
 	table.mu.Unlock()
 	c.acked(1)
 }
+
+// A frame that is late by a little more than the one before counts no earlier: a gauge's newer value would be taken for the older one.
+func TestALateFrameAfterOneInTime(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	send := func(number uint64, age time.Duration) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, AgeNanos: int64(age),
+			Series:  []*agentwire.Series{{Number: 1, Name: []byte("g"), Kind: uint32(metric.Gauge)}},
+			Changes: []*agentwire.Change{{Series: 1, Samples: 1, Op: agentwire.Op_ASSIGN, Whole: int64(number)}}}}})
+	}
+	began := time.Now()
+	send(1, time.Hour)
+	send(2, 0)
+	send(3, time.Minute)
+	c.acked(3)
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	if len(table.arrived) == 0 || time.Since(table.arrived[0]) < time.Hour {
+		t.Fatalf("the first frame counts as of %v", table.arrived)
+	}
+	for _, at := range table.arrived[1:] {
+		if at.Before(began.Add(recordedAfter)) {
+			t.Errorf("a frame after one that counted as of now counts as of %v, %v after the start", at, at.Sub(began))
+		}
+	}
+}

@@ -14,6 +14,8 @@ import (
 const (
 	// liveAge is the age up to which samples count as of now.
 	liveAge = 300 * time.Millisecond
+	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
+	recordedAfter = time.Second
 	// maxWait is how long changes wait for their sender, maxWaiting how many of them.
 	maxWait    = 30 * time.Second
 	maxWaiting = 10_000
@@ -68,7 +70,7 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 	var rejected []rejection
 	for _, f := range frames {
 		applier.Frame(t.feed, f.Number)
-		at := now.Add(-time.Duration(max(f.AgeNanos, 0)))
+		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
 		for _, c := range f.Changes {
 			d := t.series[c.Series]
 			reason, why := t.change(applier, d, c, at, now)
@@ -89,6 +91,18 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 	t.applied = frames[len(frames)-1].Number
 	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
 	return t.tell(rejected)
+}
+
+// countsAt is the time as of which a frame counts, that has an age. The table takes a gauge's older value for outdated: so no frame
+// may count as of a time before that at which the table recorded the one before.
+func (t *stream) countsAt(at, now time.Time) time.Time {
+	if at.Before(t.recorded) {
+		at = t.recorded
+	}
+	if now.Sub(at) <= liveAge {
+		at, t.recorded = now, now.Add(recordedAfter)
+	}
+	return at
 }
 
 // change applies a change, or returns the reason why it is rejected.

@@ -34,6 +34,7 @@ type run struct {
 	marks    []appliedMark // of frames that are not acknowledged
 	waiting  []*waiting    // in the order of their frames
 	restored uint64        // number of the last frame that restored series may include
+	recorded time.Time     // when the table has recorded the last frame that counted as of now
 }
 
 // appliedMark says when frames up to a number had been applied, with what had waited: a flush that began later includes them.
