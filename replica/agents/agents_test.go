@@ -603,3 +603,21 @@ func TestALateFrameAfterOneInTime(t *testing.T) {
 		}
 	}
 }
+
+// A node has an agent as long as one of its agents is connected, whichever came first.
+func TestTwoAgentsOfANode(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", newTable().parts())
+	older, _ := s.hello(7)
+	newer, _ := s.hello(8)
+	if err := newer.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := newer.Recv(); err == nil; {
+		_, err = newer.Recv()
+	}
+	older.frame(1, add(1, 1))
+	older.stays(0) // the stream lives
+	if !s.hasAgent("a") {
+		t.Error("the node of a connected agent has none")
+	}
+}

@@ -83,8 +83,8 @@ type Server struct {
 	log      *slog.Logger
 	appliers chan Applier
 
-	mu     sync.Mutex         // guards the fields below
-	agents map[string]*stream // by node: the newest stream
+	mu     sync.Mutex     // guards the fields below
+	agents map[string]int // streams by node
 	runs   map[uint64]*run
 	swept  time.Time
 
@@ -108,7 +108,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, agents: map[string]*stream{}, runs: map[uint64]*run{}}
+	s := &Server{parts: parts, log: parts.Logger, agents: map[string]int{}, runs: map[uint64]*run{}}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -239,5 +239,5 @@ func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (string, erro
 func (s *Server) hasAgent(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.agents[node] != nil
+	return s.agents[node] > 0
 }

@@ -83,7 +83,7 @@ func (s *Server) enter(t *stream) bool {
 		before := r.stream
 		if before == nil {
 			t.run, r.stream = r, t
-			s.agents[t.node] = t
+			s.agents[t.node]++
 			s.count.streams.Add(1)
 			s.mu.Unlock()
 			s.log.Info("an agent has connected", "node", t.node, "version", t.version)
@@ -135,7 +135,7 @@ func (s *Server) leave(t *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
-	if s.agents[t.node] == t {
+	if s.agents[t.node]--; s.agents[t.node] == 0 {
 		delete(s.agents, t.node)
 	}
 	close(t.ended)
