@@ -621,3 +621,41 @@ func TestTwoAgentsOfANode(t *testing.T) {
 		t.Error("the node of a connected agent has none")
 	}
 }
+
+// What a stream defines, and what waits for its sender, is bounded in bytes.
+func TestMemoryOfAStream(t *testing.T) {
+	for name, f := range map[string]struct {
+		frame func(uint64) *agentwire.Frame
+		ends  string
+	}{
+		"definitions": {func(i uint64) *agentwire.Frame {
+			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: uint32(i), Kind: uint32(metric.Counter), Name: make([]byte, 4<<20)}}}
+		}, "definitions"},
+		"waiting": {func(i uint64) *agentwire.Frame {
+			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: 1, Kind: uint32(metric.Set), Name: []byte("s"), Address: []byte{10, 0, 0, 1}}},
+				Changes: []*agentwire.Change{{Series: 1, Samples: 1, Op: agentwire.Op_INSERT, Members: [][]byte{make([]byte, 4<<20)}}}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := newTable()
+			parts := table.parts()
+			parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{}}, func(*metric.Pod) string { return "a" }
+			s := serve(t, "127.0.0.1:0", parts)
+			c, _ := s.hello(7)
+			const most = maxDefinedBytes/(4<<20) + 1
+			for i := range uint64(most) {
+				if c.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f.frame(i + 1)}}) != nil {
+					break
+				}
+			}
+			if f.ends != "" {
+				c.fails(codes.ResourceExhausted, f.ends)
+				return
+			}
+			r := c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection()
+			if r.Reason != "identity" || !strings.Contains(r.Words, "too much waits") {
+				t.Errorf("%v", r)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -16,9 +17,10 @@ const (
 	liveAge = 300 * time.Millisecond
 	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
 	recordedAfter = time.Second
-	// maxWait is how long changes wait for their sender, maxWaiting how many of them.
-	maxWait    = 30 * time.Second
-	maxWaiting = 10_000
+	// maxWait is how long changes wait for their sender, maxWaiting how many of them, maxWaitingBytes with how many bytes.
+	maxWait         = 30 * time.Second
+	maxWaiting      = 10_000
+	maxWaitingBytes = 16 << 20
 )
 
 // definition is a series of a stream.
@@ -26,6 +28,13 @@ type definition struct {
 	number  uint32
 	address netip.Addr
 	sample  metric.Sample // without a value
+}
+
+func (d *definition) bytes() int {
+	if d == nil {
+		return 0
+	}
+	return len(d.sample.Name) + len(d.sample.Tags) + len(d.sample.Container) + len(d.sample.External)
 }
 
 // waiting is a change whose sender is not known yet.
@@ -39,6 +48,7 @@ type waiting struct {
 // define notes the definitions of a frame.
 func (t *stream) define(f *agentwire.Frame) error {
 	for _, number := range f.Forgotten {
+		t.defined -= t.series[number].bytes()
 		delete(t.series, number)
 	}
 	for _, d := range f.Series {
@@ -50,8 +60,13 @@ func (t *stream) define(f *agentwire.Frame) error {
 		if len(t.series) >= maxDefined {
 			return status.Errorf(codes.ResourceExhausted, "more than %d series", maxDefined)
 		}
-		t.series[d.Number] = &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
+		t.defined -= t.series[d.Number].bytes()
+		one := &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
 			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}}
+		t.series[d.Number] = one
+		if t.defined += one.bytes(); t.defined > maxDefinedBytes {
+			return status.Errorf(codes.ResourceExhausted, "the definitions of series have more than %d bytes", maxDefinedBytes)
+		}
 	}
 	for _, c := range f.Changes {
 		if t.series[c.Series] == nil {
@@ -168,10 +183,11 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 
 // wait keeps a change until its sender is known.
 func (t *stream) wait(w *waiting) (metric.Reason, string) {
-	if len(t.waiting) >= maxWaiting {
+	size := proto.Size(w.change)
+	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes {
 		return metric.Identity, "the sender is not known, and too much waits"
 	}
-	t.waiting = append(t.waiting, w)
+	t.waiting, t.waits = append(t.waiting, w), t.waits+size
 	t.server.parts.Account.HoldN(w.change.Samples)
 	return metric.Pending, ""
 }
@@ -196,6 +212,7 @@ func (t *stream) settle(now time.Time) error {
 			}
 			reason, why = metric.Identity, "the address "+w.series.address.String()+" is that of no pod"
 		}
+		t.waits -= proto.Size(w.change)
 		t.server.parts.Account.Settle(reason, w.change.Samples)
 		if first == 0 {
 			first = w.number

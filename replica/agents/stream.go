@@ -16,9 +16,11 @@ import (
 const (
 	// ackEvery is the time between two acknowledgements, and between two looks at what waits.
 	ackEvery = 500 * time.Millisecond
-	// maxDefined bounds the series of a stream, maxAgain the bytes of the frames that are collected to be applied at once.
-	maxDefined = 1 << 20
-	maxAgain   = 256 << 20
+	// maxDefined bounds the series of a stream, maxDefinedBytes their strings, maxAgain the bytes of the frames that are collected
+	// to be applied at once.
+	maxDefined      = 1 << 20
+	maxDefinedBytes = 256 << 20
+	maxAgain        = 256 << 20
 	// rejectFor is how long an agent keeps samples of a rejected series.
 	rejectFor = 10 * time.Second
 )
@@ -33,6 +35,7 @@ type run struct {
 	acked    uint64        // number of the last acknowledged one
 	marks    []appliedMark // of frames that are not acknowledged
 	waiting  []*waiting    // in the order of their frames
+	waits    int           // their bytes
 	restored uint64        // number of the last frame that restored series may include
 	recorded time.Time     // when the table has recorded the last frame that counted as of now
 }
@@ -54,7 +57,8 @@ type stream struct {
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
 
-	series map[uint32]*definition
+	series  map[uint32]*definition
+	defined int // bytes of their strings
 	// again are frames that come again after a restore: they are applied at once.
 	again      []*agentwire.Frame
 	againBytes int
