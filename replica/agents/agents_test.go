@@ -590,7 +590,7 @@ func TestALateFrameAfterOneInTime(t *testing.T) {
 	began := time.Now()
 	send(1, time.Hour)
 	send(2, 0)
-	send(3, time.Minute)
+	send(3, time.Second)
 	c.acked(3)
 	table.mu.Lock()
 	defer table.mu.Unlock()

@@ -109,9 +109,10 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 }
 
 // countsAt is the time as of which a frame counts, that has an age. The table takes a gauge's older value for outdated: so no frame
-// may count as of a time before that at which the table recorded the one before.
+// may count as of a time before that at which the table recorded the one before. But a sample may be of the former holder of its
+// address, so none counts much later than it came.
 func (t *stream) countsAt(at, now time.Time) time.Time {
-	if at.Before(t.recorded) {
+	if at.Before(t.recorded) && (t.recorded.Before(now) || now.Sub(at) <= 2*recordedAfter) {
 		at = t.recorded
 	}
 	if now.Sub(at) <= liveAge {
