@@ -659,3 +659,25 @@ func TestMemoryOfAStream(t *testing.T) {
 		})
 	}
 }
+
+// The agent is told to reject a series, and not for one bad value of it.
+func TestRejectionsThatAreTold(t *testing.T) {
+	table := newTable()
+	table.reject["c1"], table.reject["c2"], table.reject["c3"], table.reject["c4"] = metric.BadValue, metric.BadRate, metric.Outdated, metric.OverLimit
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1), add(2, 1), add(3, 1), add(4, 1))
+	for heard := false; ; {
+		answer := c.next(func(*agentwire.FromServer) bool { return true })
+		if r := answer.GetRejection(); r != nil {
+			if heard = r.Series == 4; !heard {
+				t.Errorf("told %v", r)
+			}
+		} else if heard {
+			break
+		}
+	}
+	if got := table.counted(); got != "limit 1, outdated 1, rate 1, value 1" {
+		t.Error(got)
+	}
+}

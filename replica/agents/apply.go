@@ -249,6 +249,11 @@ type rejection struct {
 	why     string
 }
 
+// ofOneSample reports whether a reason is that of a value: the next sample of the series may be good.
+func ofOneSample(r metric.Reason) bool {
+	return r == metric.BadValue || r == metric.BadRate || r == metric.Outdated
+}
+
 // tell tells the agent, once a tick for each series, and what lists rejections.
 func (t *stream) tell(all []rejection) error {
 	for i := range all {
@@ -263,7 +268,7 @@ func (t *stream) tell(all []rejection) error {
 		if t.server.parts.Rejected != nil {
 			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
 		}
-		if t.said[r.series.number] {
+		if t.said[r.series.number] || ofOneSample(r.reason) {
 			continue
 		}
 		t.said[r.series.number] = true
