@@ -681,3 +681,24 @@ func TestRejectionsThatAreTold(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A change is of the series that its number meant when its frame came, also where frames wait to be applied at once.
+func TestNumbersOfFramesAfterARestore(t *testing.T) {
+	table := newTable()
+	table.restored = 4
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1), add(2, 1))
+	send := func(f *agentwire.Frame) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+	}
+	send(&agentwire.Frame{Number: 2, Forgotten: []uint32{1}})
+	send(&agentwire.Frame{Number: 3, Series: []*agentwire.Series{{Number: 2, Name: []byte("another"), Kind: uint32(metric.Counter)}}})
+	send(&agentwire.Frame{Number: 4, Changes: []*agentwire.Change{add(2, 5)}})
+	for table.sum("another") != 5 {
+		time.Sleep(time.Millisecond)
+	}
+	if a, b := table.sum("c1"), table.sum("c2"); a != 1 || b != 1 {
+		t.Errorf("c1 %v, c2 %v", a, b)
+	}
+}

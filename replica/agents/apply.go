@@ -45,8 +45,14 @@ type waiting struct {
 	at     time.Time
 }
 
+// frame is a frame with the series of its changes. Their numbers may mean others, or none, once it is applied.
+type frame struct {
+	*agentwire.Frame
+	of []*definition
+}
+
 // define notes the definitions of a frame.
-func (t *stream) define(f *agentwire.Frame) error {
+func (t *stream) define(f *frame) error {
 	for _, number := range f.Forgotten {
 		t.defined -= t.series[number].bytes()
 		delete(t.series, number)
@@ -68,8 +74,9 @@ func (t *stream) define(f *agentwire.Frame) error {
 			return status.Errorf(codes.ResourceExhausted, "the definitions of series have more than %d bytes", maxDefinedBytes)
 		}
 	}
-	for _, c := range f.Changes {
-		if t.series[c.Series] == nil {
+	f.of = make([]*definition, len(f.Changes))
+	for i, c := range f.Changes {
+		if f.of[i] = t.series[c.Series]; f.of[i] == nil {
 			return status.Errorf(codes.InvalidArgument, "a change is of series %d, which is not defined", c.Series)
 		}
 	}
@@ -77,7 +84,7 @@ func (t *stream) define(f *agentwire.Frame) error {
 }
 
 // apply applies frames at once.
-func (t *stream) apply(frames []*agentwire.Frame) error {
+func (t *stream) apply(frames []frame) error {
 	applier := <-t.server.appliers
 	applier.Online()
 	applier.EnterFrames()
@@ -86,8 +93,8 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 	for _, f := range frames {
 		applier.Frame(t.feed, f.Number)
 		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
-		for _, c := range f.Changes {
-			d := t.series[c.Series]
+		for i, c := range f.Changes {
+			d := f.of[i]
 			reason, why := t.change(applier, d, c, at, now)
 			if reason == metric.Pending {
 				reason, why = t.wait(&waiting{f.Number, d, c, at})

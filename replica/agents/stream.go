@@ -60,7 +60,7 @@ type stream struct {
 	series  map[uint32]*definition
 	defined int // bytes of their strings
 	// again are frames that come again after a restore: they are applied at once.
-	again      []*agentwire.Frame
+	again      []frame
 	againBytes int
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
@@ -209,20 +209,21 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	if last != 0 && f.Number != last+1 || f.Number == 0 {
 		return status.Errorf(codes.InvalidArgument, "frame %d came after frame %d; must be %d", f.Number, last, last+1)
 	}
-	if err := t.define(f); err != nil {
+	came := frame{Frame: f}
+	if err := t.define(&came); err != nil {
 		return err
 	}
 	bytes := proto.Size(f)
 	t.server.count.frames.Add(1)
 	t.server.parts.Account.AddPackets(1, uint64(bytes))
 	if f.Number < t.restored {
-		t.again, t.againBytes = append(t.again, f), t.againBytes+bytes
+		t.again, t.againBytes = append(t.again, came), t.againBytes+bytes
 		if t.againBytes <= maxAgain {
 			return nil
 		}
 		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of frames come again", maxAgain)
 	}
-	all := append(t.again, f)
+	all := append(t.again, came)
 	t.again, t.againBytes = nil, 0
 	return t.apply(all)
 }
