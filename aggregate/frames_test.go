@@ -222,3 +222,34 @@ func TestAPlaceThatIsUsedAgainIncludesNoFrame(t *testing.T) {
 		}
 	})
 }
+
+// A clock that is saved while the first feed comes, or the last one is forgotten, is of one format.
+func TestClockWhileFeedsComeAndGo(t *testing.T) {
+	f := newFixture(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w := f.NewWriter()
+		defer w.Close()
+		for i := range uint64(200_000) {
+			w.EnterFrames()
+			w.Frame(i, 1)
+			w.LeaveFrames()
+			f.frames.mu.Lock()
+			clear(f.frames.feeds)
+			f.frames.mu.Unlock()
+		}
+	}()
+	for {
+		if _, err := readClock(f.AppendClock(nil)); err != nil {
+			t.Error(err)
+			<-done
+			return
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}

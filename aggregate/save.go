@@ -65,7 +65,7 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 func (t *Table) AppendClock(dst []byte) []byte {
 	now, machine := t.Clock.Now(), t.Clock.Uptime()
 	feeds, connected := t.feeding()
-	dst = append(dst, t.format())
+	dst = append(dst, t.format(feeds > 0))
 	dst = binary.AppendUvarint(dst, uint64(now.At))
 	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
 	dst = binary.LittleEndian.AppendUint64(dst, t.SetSeed.Load())
@@ -98,9 +98,9 @@ func appendPauses(dst []byte, all []window.Pause) []byte {
 	return dst
 }
 
-func (t *Table) format() byte {
-	feeds, _ := t.feeding()
-	switch fed := feeds > 0; {
+// format is the version that a table writes. fed: frames are applied to it.
+func (t *Table) format(fed bool) byte {
+	switch {
 	case t.Replicated && fed:
 		return fedReplicaFormat
 	case fed:
