@@ -642,8 +642,11 @@ func TestMemoryOfAStream(t *testing.T) {
 			parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{}}, func(*metric.Pod) string { return "a" }
 			s := serve(t, "127.0.0.1:0", parts)
 			c, _ := s.hello(7)
-			const most = maxDefinedBytes/(4<<20) + 1
-			for i := range uint64(most) {
+			most := uint64(maxDefinedBytes)
+			if f.ends == "" {
+				most = maxWaitingBytes
+			}
+			for i := range most/(4<<20) + 1 {
 				if c.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f.frame(i + 1)}}) != nil {
 					break
 				}
