@@ -143,7 +143,7 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	t.frames.applying.Lock() // the marks and the values are of one moment
 	defer t.frames.applying.Unlock()
-	if marked := b.feeds.appendAll(dst); len(marked) > len(dst) {
+	if marked := b.feeds.appendAll(dst, &t.frames); len(marked) > len(dst) {
 		dst = marked
 		t.rollBlock(b, t.Clock.Now(), &pace{time.Now()}) // the values include what was applied
 	}
@@ -193,7 +193,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	}
 	b.saved = now.Tick - min(now.Tick, 1)
 	d.appendStamps()
-	return b.feeds.appendChanged(d.dst)
+	return b.feeds.appendChanged(d.dst, &t.frames)
 }
 
 // delta appends the values of a delta.

@@ -47,6 +47,8 @@ type writer struct{ *table }
 func (w writer) EnterFrames()              { w.mu.Lock() }
 func (w writer) LeaveFrames()              { w.mu.Unlock() }
 func (w writer) Frame(feed, number uint64) { w.frames = append(w.frames, number) }
+func (w writer) Change(uint32, bool)       {}
+func (w writer) Wait()                     {}
 func (w writer) Online()                   {}
 func (w writer) Offline()                  {}
 func (w writer) Close()                    {}
@@ -703,5 +705,31 @@ func TestNumbersOfFramesAfterARestore(t *testing.T) {
 	}
 	if a, b := table.sum("c1"), table.sum("c2"); a != 1 || b != 1 {
 		t.Errorf("c1 %v, c2 %v", a, b)
+	}
+}
+
+// Frames that come again wait for all their senders together.
+func TestFramesAfterARestoreWaitForSenders(t *testing.T) {
+	table := newTable()
+	table.restored = 2
+	known := &senders{pods: map[netip.Addr]*metric.Pod{{}: nil}}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = known, func(*metric.Pod) string { return "a" }
+	s := serve(t, "127.0.0.1:0", parts)
+	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 2}), &metric.Pod{Name: "known"})
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1), add(2, 1))
+	c.frame(2, add(2, 1))
+	c.frame(3, add(2, 1))
+	c.stays(0)
+	if got := table.sum("c2"); got != 0 {
+		t.Errorf("%v is applied before all senders are known", got)
+	}
+	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 1}), &metric.Pod{Name: "late"})
+	for table.sum("c1") != 1 || table.sum("c2") != 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if !slices.Equal(table.frames, []uint64{1, 2, 3}) {
+		t.Error(table.frames)
 	}
 }

@@ -40,6 +40,7 @@ func (d *definition) bytes() int {
 // waiting is a change whose sender is not known yet.
 type waiting struct {
 	number uint64 // of its frame
+	index  uint32 // in its frame
 	series *definition
 	change *agentwire.Change
 	at     time.Time
@@ -95,9 +96,15 @@ func (t *stream) apply(frames []frame) error {
 		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
 		for i, c := range f.Changes {
 			d := f.of[i]
+			applier.Change(uint32(i), false)
 			reason, why := t.change(applier, d, c, at, now)
-			if reason == metric.Pending {
-				reason, why = t.wait(&waiting{f.Number, d, c, at})
+			switch {
+			case reason == metric.Pending && f.Number <= t.restored:
+				reason, why = metric.Identity, "the address "+d.address.String()+" is that of no pod any more"
+			case reason == metric.Pending:
+				if reason, why = t.wait(&waiting{f.Number, uint32(i), d, c, at}); reason == metric.Pending {
+					applier.Wait()
+				}
 			}
 			if reason != metric.Pending {
 				t.server.parts.Account.CountN(reason, c.Samples)
@@ -212,9 +219,11 @@ func (t *stream) settle(now time.Time) error {
 	first, left := uint64(0), t.waiting[:0]
 	for _, w := range t.waiting {
 		applier.Frame(t.feed, w.number)
+		applier.Change(w.index, true)
 		reason, why := t.change(applier, w.series, w.change, w.at, now)
 		if reason == metric.Pending {
 			if now.Sub(w.at) < maxWait {
+				applier.Wait()
 				left = append(left, w)
 				continue
 			}

@@ -29,10 +29,13 @@ import (
 // Applier is one goroutine's way into the table: that of a receiver, and frames.
 type Applier interface {
 	Apply(*metric.Sample) metric.Reason
-	// EnterFrames and LeaveFrames enclose frames that are applied at once; Frame begins one.
+	// EnterFrames and LeaveFrames enclose frames that are applied at once; Frame begins one, Change a change of it, which may have
+	// waited; Wait says that it waits, still or again.
 	EnterFrames()
 	LeaveFrames()
 	Frame(feed, number uint64)
+	Change(index uint32, late bool)
+	Wait()
 	Online()
 	Offline()
 	Close()

@@ -3,6 +3,7 @@ package agents
 import (
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -62,6 +63,7 @@ type stream struct {
 	// again are frames that come again after a restore: they are applied at once.
 	again      []frame
 	againBytes int
+	whole      time.Time       // when the last of them had come
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
 
@@ -216,21 +218,47 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	bytes := proto.Size(f)
 	t.server.count.frames.Add(1)
 	t.server.parts.Account.AddPackets(1, uint64(bytes))
-	if f.Number < t.restored {
-		t.again, t.againBytes = append(t.again, came), t.againBytes+bytes
-		if t.againBytes <= maxAgain {
-			return nil
-		}
+	if f.Number > t.restored && len(t.again) == 0 {
+		return t.apply([]frame{came})
+	}
+	if t.again, t.againBytes = append(t.again, came), t.againBytes+bytes; t.againBytes > maxAgain {
 		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of frames come again", maxAgain)
 	}
-	all := append(t.again, came)
+	return t.applyAgain(time.Now())
+}
+
+// applyAgain applies the frames that come again, once the last of them has come and their senders are known: a block may include
+// their changes, so none of these may wait longer than others.
+func (t *stream) applyAgain(now time.Time) error {
+	n := len(t.again)
+	if n == 0 || t.again[n-1].Number < t.restored {
+		return nil
+	}
+	if t.whole.IsZero() {
+		t.whole = now
+	}
+	if now.Sub(t.whole) < maxWait && slices.ContainsFunc(t.again, t.waitsFor) {
+		return nil
+	}
+	all := t.again
 	t.again, t.againBytes = nil, 0
 	return t.apply(all)
+}
+
+// waitsFor reports whether a frame that comes again has a sender that is not known.
+func (t *stream) waitsFor(f frame) bool {
+	senders := t.server.parts.Senders
+	return senders != nil && f.Number <= t.restored && slices.ContainsFunc(f.of, func(d *definition) bool {
+		return d.address.IsValid() && senders.Sender(d.address) == nil
+	})
 }
 
 // tick acknowledges, and looks at what waits.
 func (t *stream) tick(now time.Time) error {
 	clear(t.said)
+	if err := t.applyAgain(now); err != nil {
+		return err
+	}
 	if err := t.settle(now); err != nil {
 		return err
 	}
