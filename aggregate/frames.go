@@ -18,6 +18,9 @@ import (
 // that comes again skips the series that were restored in a block whose mark includes the frame. Series of that
 // frame that were not saved are created anew, in any block, and take it.
 //
+// A change of a frame may wait, for its sender, while the frame and later ones are applied. So a mark also names the changes up to it
+// that waited when the block was saved: the block does not include them.
+//
 // So the changes of a block are saved between frames, never within one; and the frames that a restored table may include are
 // applied again all at once, before the next flush.
 
@@ -33,6 +36,18 @@ type frames struct {
 type feedState struct {
 	restored uint64        // the highest mark of a restored block
 	heard    time.Duration // receiving time of its last frame, or of the restore
+	// came says that frames came since the restore, and with them all that restored marks lack; waiting are the changes that wait.
+	// The feed's own writer changes them within sections, saving reads them between sections.
+	came    bool
+	waiting changes
+}
+
+// changes is a set of changes of frames.
+type changes map[frameChange]struct{}
+
+type frameChange struct {
+	number uint64 // of the frame
+	index  uint32 // in it
 }
 
 const (
@@ -50,6 +65,8 @@ type feedMarks struct {
 	// restored are the marks that the block was restored with. Frames that come again are compared with these: those that
 	// came since the restore, whatever they were, are not in them. Written before any frame, and while no frame is applied.
 	restored map[uint64]uint64
+	// missing are the changes up to the restored marks that the block was saved without.
+	missing map[uint64]changes
 }
 
 // EnterFrames begins a section in which frames are applied: Frame, then Apply for its samples, and so on. No block is saved
@@ -63,7 +80,7 @@ func (w *Writer) LeaveFrames() {
 }
 
 // Frame makes the samples that are applied next part of a frame of a feed. Numbers begin at 1, and no number comes twice
-// from one feed except after a restore.
+// from one feed except after a restore, or for changes that wait. A feed has one writer at a time.
 func (w *Writer) Frame(feedID, number uint64) {
 	f := &w.table.frames
 	f.mu.Lock()
@@ -75,10 +92,28 @@ func (w *Writer) Frame(feedID, number uint64) {
 		known = new(feedState)
 		f.feeds[feedID] = known
 	}
-	known.heard = w.Now.At
+	known.heard, known.came = w.Now.At, true
 	f.heard = max(f.heard, known.heard)
-	w.frame = frameMark{feed: feedID, number: number, restored: known.restored}
+	w.frame = frameMark{feed: feedID, number: number, restored: known.restored, state: known}
 	f.mu.Unlock()
+}
+
+// Change makes the samples that are applied next those of one change of the frame. late: it has waited.
+func (w *Writer) Change(index uint32, late bool) {
+	f := &w.frame
+	f.index, f.late = index, late
+	if late {
+		delete(f.state.waiting, frameChange{f.number, index})
+	}
+}
+
+// Wait says that the change is not applied yet. It comes again with Change.
+func (w *Writer) Wait() {
+	f := &w.frame
+	if f.state.waiting == nil {
+		f.state.waiting = changes{}
+	}
+	f.state.waiting[frameChange{f.number, f.index}] = struct{}{}
 }
 
 // Restored returns the number of the last frame of a feed of which restored series may include something; 0: there is none.
@@ -94,6 +129,9 @@ func (t *Table) Restored(feedID uint64) uint64 {
 // frameMark is the frame that a writer applies; the zero frameMark: none.
 type frameMark struct {
 	feed, number, restored uint64
+	index                  uint32 // of the change
+	late                   bool   // the change has waited, or the block was restored without it
+	state                  *feedState
 	noted                  *block // the block that has the mark of this frame since its last sample
 }
 
@@ -103,56 +141,96 @@ func (w *Writer) includes(b *block, place uint32) bool {
 	if f.number == 0 {
 		return false
 	}
+	late := f.late
 	if f.number <= f.restored && b.restored.Has(place) && f.number <= b.feeds.restored[f.feed] {
-		return true
+		if _, late = b.feeds.missing[f.feed][frameChange{f.number, f.index}]; !late {
+			return true
+		}
 	}
-	if f.noted != b {
-		b.feeds.note(f.feed, f.number)
+	if f.noted != b || late {
+		b.feeds.note(f.feed, f.number, late)
 		f.noted = b
 	}
 	return false
 }
 
-func (m *feedMarks) note(feedID, number uint64) {
+// note notes that a block includes a frame. late: the mark may include it already, but not this change of it.
+func (m *feedMarks) note(feedID, number uint64, late bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.last == nil {
-		m.last, m.unsaved = map[uint64]uint64{}, map[uint64]bool{}
-	}
-	if number > m.last[feedID] {
-		m.last[feedID], m.unsaved[feedID] = number, true
+	m.makeLocked()
+	if number > m.last[feedID] || late {
+		m.last[feedID], m.unsaved[feedID] = max(m.last[feedID], number), true
 	}
 }
 
-// A saved mark is the feed as eight bytes, and the number.
+func (m *feedMarks) makeLocked() {
+	if m.last == nil {
+		m.last, m.unsaved, m.missing = map[uint64]uint64{}, map[uint64]bool{}, map[uint64]changes{}
+	}
+}
+
+// restore takes a saved mark. Of two of one number, as of a delta and a checkpoint of one flush, the later one may include more.
+func (m *feedMarks) restore(feedID, number uint64, missing changes) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.makeLocked()
+	switch last := m.last[feedID]; {
+	case number > last:
+		m.last[feedID], m.missing[feedID] = number, missing
+	case number == last:
+		maps.DeleteFunc(m.missing[feedID], func(c frameChange, _ struct{}) bool { _, both := missing[c]; return !both })
+	}
+}
+
+// A saved mark is the feed as eight bytes, the number, and how many changes it lacks: of each, the frame's number, and its own.
 
 // appendChanged appends a record of the marks that changed since the last delta; nothing if none did.
-func (m *feedMarks) appendChanged(dst []byte) []byte {
+func (m *feedMarks) appendChanged(dst []byte, f *frames) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.unsaved) == 0 {
 		return dst
 	}
-	dst = m.appendLocked(append(dst, recordFrames), slices.Sorted(maps.Keys(m.unsaved)))
+	dst = m.appendLocked(append(dst, recordFrames), slices.Sorted(maps.Keys(m.unsaved)), f)
 	clear(m.unsaved)
 	return dst
 }
 
 // appendAll appends all marks to a block's state: behind a length of 0, which no value has. It appends nothing where there
 // are none.
-func (m *feedMarks) appendAll(dst []byte) []byte {
+func (m *feedMarks) appendAll(dst []byte, f *frames) []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.last) == 0 {
 		return dst
 	}
-	return m.appendLocked(append(dst, 0), slices.Sorted(maps.Keys(m.last)))
+	return m.appendLocked(append(dst, 0), slices.Sorted(maps.Keys(m.last)), f)
 }
 
-func (m *feedMarks) appendLocked(dst []byte, feeds []uint64) []byte {
+func (m *feedMarks) appendLocked(dst []byte, feeds []uint64, f *frames) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(feeds)))
+	var lacks []frameChange
 	for _, id := range feeds {
 		dst = binary.AppendUvarint(binary.LittleEndian.AppendUint64(dst, id), m.last[id])
+		missing := m.missing[id]
+		if known := f.feeds[id]; known != nil && known.came {
+			missing = known.waiting
+		}
+		lacks = lacks[:0]
+		for c := range missing {
+			if c.number <= m.last[id] {
+				lacks = append(lacks, c)
+			}
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(lacks)))
+		for _, c := range lacks {
+			dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.number), uint64(c.index))
+		}
 	}
 	return dst
 }
@@ -160,9 +238,12 @@ func (m *feedMarks) appendLocked(dst []byte, feeds []uint64) []byte {
 // frameMarks reads saved marks.
 func (r *restorer) frameMarks(d *blob.Decoder) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
-		id, number := d.Uint64(), d.Uvarint()
+		id, number, missing := d.Uint64(), d.Uvarint(), changes{}
+		for lacks := d.Uvarint(); lacks > 0 && d.Err == nil; lacks-- {
+			missing[frameChange{d.Uvarint(), d.Uint32()}] = struct{}{}
+		}
 		if d.Err == nil && r.live == nil { // shadows are never fed
-			r.b.feeds.note(id, number)
+			r.b.feeds.restore(id, number, missing)
 		}
 	}
 }
@@ -198,13 +279,25 @@ func (t *Table) forgetFeeds(now time.Duration) {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()
 	for id, known := range t.frames.feeds {
-		if now-known.heard <= feedLife {
-			continue
+		if now-known.heard > feedLife {
+			t.forgetLocked(id)
 		}
-		delete(t.frames.feeds, id)
-		for i := range t.blocks.made.Load() {
-			t.blocks.at[i].Load().feeds.forget(id)
-		}
+	}
+}
+
+// ForgetFeed forgets a feed of which no frame comes again.
+func (t *Table) ForgetFeed(id uint64) {
+	t.frames.applying.Lock()
+	defer t.frames.applying.Unlock()
+	t.frames.mu.Lock()
+	defer t.frames.mu.Unlock()
+	t.forgetLocked(id)
+}
+
+func (t *Table) forgetLocked(id uint64) {
+	delete(t.frames.feeds, id)
+	for i := range t.blocks.made.Load() {
+		t.blocks.at[i].Load().feeds.forget(id)
 	}
 }
 
@@ -214,6 +307,7 @@ func (m *feedMarks) forget(id uint64) {
 	delete(m.last, id)
 	delete(m.unsaved, id)
 	delete(m.restored, id)
+	delete(m.missing, id)
 }
 
 // feeding returns the number of feeds whose marks are kept, and reports whether one of them is connected.

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,13 @@ type fed struct {
 	// kept are the frames that are not on disk, in the order of their making.
 	kept []sentFrame
 	next map[uint64]uint64
+	// waits are the changes, lines of frames, that wait for their sender.
+	waits []waitingLine
+}
+
+type waitingLine struct {
+	frame sentFrame
+	index int
 }
 
 // make makes a frame of a feed: of counters, gauges that are moved, timers and sets of a few of many pods.
@@ -43,22 +51,68 @@ func (f *fed) make(feed uint64) sentFrame {
 
 // applyFrames applies frames in one section.
 func (f *fixture) applyFrames(frames ...sentFrame) {
+	f.applyUnless(func(waitingLine) bool { return false }, frames...)
+}
+
+// applyUnless is applyFrames; some lines wait.
+func (f *fixture) applyUnless(waits func(waitingLine) bool, frames ...sentFrame) {
 	f.w.Online()
 	f.w.EnterFrames()
 	for _, frame := range frames {
 		f.w.Frame(frame.feed, frame.number)
-		for _, line := range frame.lines {
-			s := sample(line)
-			if age := time.Since(frame.made); age > f.Clock.Tick {
-				s.Arrived = frame.made.UnixNano()
-			}
-			if r := f.w.Apply(s); r != metric.Applied {
-				f.t.Fatalf("%s: rejected: %s", line, r)
+		for i := range frame.lines {
+			if f.w.Change(uint32(i), false); waits(waitingLine{frame, i}) {
+				f.w.Wait()
+			} else {
+				f.applyLine(waitingLine{frame, i})
 			}
 		}
 	}
 	f.w.LeaveFrames()
 	f.w.Offline()
+}
+
+func (f *fixture) applyLine(l waitingLine) {
+	s := sample(l.frame.lines[l.index])
+	if age := time.Since(l.frame.made); age > f.Clock.Tick {
+		s.Arrived = l.frame.made.UnixNano()
+	}
+	if r := f.w.Apply(s); r != metric.Applied {
+		f.t.Fatalf("%s: rejected: %s", l.frame.lines[l.index], r)
+	}
+}
+
+// some lets some lines wait.
+func (f *fed) some(l waitingLine) bool {
+	if f.r.IntN(20) > 0 {
+		return false
+	}
+	f.waits = append(f.waits, l)
+	return true
+}
+
+// settle applies some of the lines that wait, or all.
+func (f *fed) settle(all bool) {
+	f.w.Online()
+	f.w.EnterFrames()
+	left := f.waits[:0]
+	for _, l := range f.waits {
+		f.w.Frame(l.frame.feed, l.frame.number)
+		if f.w.Change(uint32(l.index), true); all || f.r.IntN(3) == 0 {
+			f.applyLine(l)
+		} else {
+			f.w.Wait()
+			left = append(left, l)
+		}
+	}
+	f.waits = left
+	f.w.LeaveFrames()
+	f.w.Offline()
+}
+
+// holds reports whether a line of a frame waits.
+func (f *fed) holds(frame sentFrame) bool {
+	return slices.ContainsFunc(f.waits, func(l waitingLine) bool { return l.frame.feed == frame.feed && l.frame.number <= frame.number })
 }
 
 // flush saves some blocks, with frames in between, up to one at which the process may be killed.
@@ -90,7 +144,7 @@ func (f *fed) flush(during func()) (whole bool) {
 
 // again restores the table and sends the kept frames again.
 func (f *fed) again(t *testing.T) {
-	f.fixture = f.disk.restore(t)
+	f.fixture, f.waits = f.disk.restore(t), nil
 	resend := map[uint64][]sentFrame{}
 	for _, frame := range f.kept {
 		resend[frame.feed] = append(resend[frame.feed], frame)
@@ -102,7 +156,7 @@ func (f *fed) again(t *testing.T) {
 		}
 		f.applyFrames(frames[:n]...)
 		for _, frame := range frames[n:] {
-			f.applyFrames(frame)
+			f.applyUnless(f.some, frame)
 		}
 	}
 }
@@ -117,15 +171,17 @@ func TestFramesCountOnceOverKills(t *testing.T) {
 			send := func() {
 				frame := f.make(uint64(1 + f.r.IntN(2)))
 				f.kept = append(f.kept, frame)
-				f.applyFrames(frame)
+				f.applyUnless(f.some, frame)
 				once.applyFrames(frame)
+				f.settle(false)
 				time.Sleep(100 * time.Millisecond)
 			}
 			for range 60 {
 				send()
-				before := len(f.kept)
+				before, held := len(f.kept), f.kept
+				held = slices.DeleteFunc(slices.Clone(held), func(frame sentFrame) bool { return !f.holds(frame) })
 				if f.flush(send) {
-					f.kept = f.kept[before:]
+					f.kept = append(held, f.kept[before:]...) // in the order of each feed
 				} else {
 					kills++
 					f.disk.uptime = window.Uptime{}
@@ -135,6 +191,7 @@ func TestFramesCountOnceOverKills(t *testing.T) {
 				if f.r.IntN(4) > 0 {
 					continue
 				}
+				f.settle(true)
 				checkBalance(t, f)
 				for _, asked := range []string{"c:total", "f:total", "g", "t:total", "t:sum:1h", "t:count:1h", "c:count:1h"} {
 					if got, want := f.ask(asked), once.ask(asked); got != want {
@@ -197,7 +254,7 @@ func TestMarksEnd(t *testing.T) {
 		}
 		time.Sleep(feedLife + time.Minute)
 		f.sweep()
-		if format() != formatVersion || len(f.blocks.at[0].Load().feeds.appendAll(nil)) > 0 {
+		if format() != formatVersion || len(f.blocks.at[0].Load().feeds.appendAll(nil, &f.frames)) > 0 {
 			t.Errorf("format %d after the end of the feed", format())
 		}
 	})
@@ -220,5 +277,55 @@ func TestAPlaceThatIsUsedAgainIncludesNoFrame(t *testing.T) {
 		if again.Series() != 1 || again.blocks.made.Load() != 1 {
 			t.Errorf("%d series", again.Series())
 		}
+	})
+}
+
+// A clock that is saved while the first feed comes, or the last one is forgotten, is of one format.
+func TestClockWhileFeedsComeAndGo(t *testing.T) {
+	f := newFixture(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w := f.NewWriter()
+		defer w.Close()
+		for i := range uint64(200_000) {
+			w.EnterFrames()
+			w.Frame(i, 1)
+			w.LeaveFrames()
+			f.frames.mu.Lock()
+			clear(f.frames.feeds)
+			f.frames.mu.Unlock()
+		}
+	}()
+	for {
+		if _, err := readClock(f.AppendClock(nil)); err != nil {
+			t.Error(err)
+			<-done
+			return
+		}
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// A change of a frame may wait for its sender while the rest of the frame, and of its block, is saved. When the frame comes again, it
+// counts.
+func TestAChangeThatWaitedOverAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
+		known, waits := "c:1|c|#pod:a,ns:ns", "c:10|c|#pod:a,ns:ns"
+		frame := sentFrame{1, 1, []string{known, waits}, time.Now()}
+		f.applyUnless(func(l waitingLine) bool { return l.index == 1 }, frame)
+		f.disk.flush(f.Table, each)
+		f.fixture = f.disk.restore(t)
+		f.applyFrames(frame)
+		f.want("c:total", "a=11")
+		f.disk.flush(f.Table, each)
+		f.fixture = f.disk.restore(t)
+		f.applyFrames(frame)
+		f.want("c:total", "a=11")
 	})
 }

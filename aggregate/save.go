@@ -65,7 +65,7 @@ func (t *Table) NamesChanged(block int) bool { return t.blocks.at[block].Load().
 func (t *Table) AppendClock(dst []byte) []byte {
 	now, machine := t.Clock.Now(), t.Clock.Uptime()
 	feeds, connected := t.feeding()
-	dst = append(dst, t.format())
+	dst = append(dst, t.format(feeds > 0))
 	dst = binary.AppendUvarint(dst, uint64(now.At))
 	dst = binary.AppendVarint(dst, now.Wall.UnixNano())
 	dst = binary.LittleEndian.AppendUint64(dst, t.SetSeed.Load())
@@ -98,9 +98,9 @@ func appendPauses(dst []byte, all []window.Pause) []byte {
 	return dst
 }
 
-func (t *Table) format() byte {
-	feeds, _ := t.feeding()
-	switch fed := feeds > 0; {
+// format is the version that a table writes. fed: frames are applied to it.
+func (t *Table) format(fed bool) byte {
+	switch {
 	case t.Replicated && fed:
 		return fedReplicaFormat
 	case fed:
@@ -143,7 +143,7 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	t.frames.applying.Lock() // the marks and the values are of one moment
 	defer t.frames.applying.Unlock()
-	if marked := b.feeds.appendAll(dst); len(marked) > len(dst) {
+	if marked := b.feeds.appendAll(dst, &t.frames); len(marked) > len(dst) {
 		dst = marked
 		t.rollBlock(b, t.Clock.Now(), &pace{time.Now()}) // the values include what was applied
 	}
@@ -193,7 +193,7 @@ func (t *Table) AppendDelta(dst []byte, block int) []byte {
 	}
 	b.saved = now.Tick - min(now.Tick, 1)
 	d.appendStamps()
-	return b.feeds.appendChanged(d.dst)
+	return b.feeds.appendChanged(d.dst, &t.frames)
 }
 
 // delta appends the values of a delta.

@@ -289,8 +289,8 @@ func TestReplicaState(t *testing.T) {
 		for _, next := range []*fixture{newFixture(t), newReplica(t)} {
 			disk := newSaved()
 			disk.flush(was.Table, each)
-			if disk.clock[0] != was.format() {
-				t.Errorf("format %d, want %d", disk.clock[0], was.format())
+			if disk.clock[0] != was.format(false) {
+				t.Errorf("format %d, want %d", disk.clock[0], was.format(false))
 			}
 			if err := disk.into(next.Table); err != nil {
 				t.Fatal(err)

@@ -20,6 +20,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	parts := agents.Parts{
 		NewApplier: func() agents.Applier { return p.table.NewWriter() },
 		Restored:   p.table.Restored,
+		Forget:     p.table.ForgetFeed,
 		Durable:    p.store.Durable,
 		Sync:       p.store.Sync,
 		Account:    p.ledger.Open(agentReceiver),

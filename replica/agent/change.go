@@ -15,14 +15,16 @@ type change struct {
 	rate    float64       // of values and members
 	values  []float64     // of a timer
 	members [][]byte      // of a set
+	long    int64         // memory of the members
 	dated   int64         // the client's date; such a change has one sample
 }
 
 const (
-	// maxValues is the number of observations, or of members, of one change.
-	maxValues = 1000
+	// maxValues is the number of observations, or of members, of one change; maxMemberBytes is what more than one member take. A
+	// server takes no message of several MiB.
+	maxValues, maxMemberBytes = 1000, maxFrameBytes / 2
 	// changeBytes is what a change takes beside its values and members, memberBytes a member beside its bytes.
-	changeBytes, memberBytes = 200, 40
+	changeBytes, memberBytes = 160, 40
 )
 
 // newChange returns a sample as a change, without its value or member, or the reason why it is rejected.
@@ -51,17 +53,11 @@ func (c *change) own(s *metric.Sample) {
 	case metric.Observe:
 		c.values = append(c.values, s.Float())
 	case metric.Insert:
-		c.members = append(c.members, clone(s.Member))
+		c.members, c.long = append(c.members, clone(s.Member)), memberBytes+int64(len(s.Member))
 	}
 }
 
-func (c *change) bytes() int64 {
-	size := changeBytes + 8*int64(len(c.values))
-	for _, m := range c.members {
-		size += memberBytes + int64(len(m))
-	}
-	return size
-}
+func (c *change) bytes() int64 { return changeBytes + 8*int64(len(c.values)) + c.long }
 
 // merge makes a change also count the next sample, if it can in the memory that is left. more is the memory that it took.
 func (c *change) merge(s *metric.Sample, next change, left int64) (more int64, merged bool) {
@@ -84,10 +80,10 @@ func (c *change) merge(s *metric.Sample, next change, left int64) (more int64, m
 		switch {
 		case slices.ContainsFunc(c.members, func(m []byte) bool { return string(m) == string(s.Member) }):
 			more = 0
-		case len(c.members) >= maxValues || more > left:
+		case len(c.members) >= maxValues || c.long+more > maxMemberBytes || more > left:
 			return 0, false
 		default:
-			c.members = append(c.members, clone(s.Member))
+			c.members, c.long = append(c.members, clone(s.Member)), c.long+more
 		}
 	default:
 		return 0, false

@@ -32,6 +32,7 @@ type Collector struct {
 	byKey    map[string]*series
 	key      []byte    // scratch space
 	changed  []*series // have changes
+	began    time.Time // of the first of them
 	frames   []*frame  // not acknowledged, in the order of their numbers
 	last     uint64    // number of the last frame
 	bytes    int64     // of series, changes and frames
@@ -59,6 +60,7 @@ type series struct {
 // frame is the samples of some time.
 type frame struct {
 	number  uint64
+	began   time.Time // of its first sample
 	made    time.Time
 	last    bool // the agent ends
 	changes []seriesChange
@@ -171,6 +173,7 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
 	if len(to.changes) == 0 {
 		if len(c.changed) == 0 {
 			wake(c.dirty)
+			c.began = time.Now()
 		}
 		c.changed = append(c.changed, to)
 	}
@@ -189,7 +192,7 @@ func (c *Collector) cut(now time.Time) {
 			size := changed.bytes()
 			if next == nil || next.bytes+size+int64(len(one.key)) > maxFrameBytes {
 				c.last++
-				next = &frame{number: c.last, made: now}
+				next = &frame{number: c.last, began: c.began, made: now}
 				c.frames = append(c.frames, next)
 			}
 			next.changes = append(next.changes, seriesChange{one, changed})
@@ -214,7 +217,7 @@ func (c *Collector) beat(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	c.frames = append(c.frames, &frame{number: c.last, made: now})
+	c.frames = append(c.frames, &frame{number: c.last, began: now, made: now})
 }
 
 // end makes frames of all changes, of which an empty one is the last.
@@ -303,13 +306,13 @@ type state struct {
 	frames        int
 	series        int
 	oldest        time.Duration // age of the oldest frame
-	full          bool          // half of the memory is used
+	used          float64       // share of the memory
 }
 
 func (c *Collector) state(now time.Time) state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := state{held: uint64(c.bytes), samples: c.held, frames: len(c.frames), series: len(c.byKey), full: c.bytes > c.maxBytes/2}
+	s := state{held: uint64(c.bytes), samples: c.held, frames: len(c.frames), series: len(c.byKey), used: float64(c.bytes) / float64(c.maxBytes)}
 	if len(c.frames) > 0 {
 		s.oldest = now.Sub(c.frames[0].made)
 	}

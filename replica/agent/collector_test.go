@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"google.golang.org/protobuf/proto"
 )
 
 func collector(maxBytes int) *Collector {
@@ -250,4 +251,35 @@ func TestSeriesEnd(t *testing.T) {
 			t.Errorf("%d series, %v unwanted", len(c.byKey), unwanted)
 		}
 	})
+}
+
+// Long members of a set make several changes and frames: a server takes none that is much longer than maxFrameBytes, and the agent
+// could never tell it.
+func TestLongMembers(t *testing.T) {
+	c := collector(64 << 20)
+	for i := range 200 {
+		s := named("s", metric.Set, metric.Insert, 0)
+		s.Member = append(make([]byte, 64<<10), byte(i))
+		if r := c.apply(s); r != metric.Applied {
+			t.Fatal(r)
+		}
+	}
+	c.cut(time.Now())
+	members := 0
+	for _, f := range c.after(0) {
+		size := 0
+		for _, changed := range f.changes {
+			size += proto.Size(changed.wire(1))
+			members += len(changed.members)
+		}
+		if size > maxFrameBytes {
+			t.Errorf("frame %d has %d bytes", f.number, size)
+		}
+	}
+	if members != 200 {
+		t.Errorf("%d members", members)
+	}
+	if c.forget(c.lastNumber()); c.bytes != sizeOf(len(c.key)) {
+		t.Errorf("%d bytes are held without a change", c.bytes)
+	}
 }

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,9 +67,11 @@ type Link struct {
 	why         atomic.Pointer[string] // why there is no connection
 }
 
+// gRPC would log each failed try. It reads the logger without a lock, so it has to be set before any use of it.
+func init() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) }
+
 // NewLink prepares the connection. version is Sluice's.
 func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link, error) {
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) // it would log each failed try
 	l := &Link{cfg: cfg, version: version, run: rand.Uint64() | 1, collector: c, log: log}
 	secure := insecure.NewCredentials()
 	if !cfg.Insecure {
@@ -135,7 +140,10 @@ func (l *Link) lost(err error) {
 	}
 	why := status.Convert(err).Message()
 	l.why.Store(&why)
-	if suppressed, ok := l.faults.Allow(); ok && status.Code(err) != codes.Canceled {
+	if code := status.Code(err); code == codes.Canceled || code == codes.Aborted { // it connects again at once
+		return
+	}
+	if suppressed, ok := l.faults.Allow(); ok {
 		l.log.Warn("no connection to the server; samples are kept", "server", l.cfg.Server, "error", why,
 			"held", l.collector.Held(), "suppressed", suppressed)
 	}
@@ -163,14 +171,28 @@ func (l *Link) pause(ctx, until context.Context, wait time.Duration) {
 	}
 }
 
-// cutAway cuts a frame while no server hears it, at most once a second; not at all where much is held, so that counters and
-// gauges, whose changes merge, go on for any time.
+// cutAway cuts a frame while no server hears it: once a second, every ten seconds from a quarter of the memory on, and not at all
+// from half of it on, so that counters and gauges, whose changes merge, go on for any time.
 func (l *Link) cutAway() {
-	now := time.Now()
-	if now.Sub(l.frameAt) >= awayEvery && !l.collector.state(now).full {
+	now, every := time.Now(), awayEvery
+	switch used := l.collector.state(now).used; {
+	case used > 0.5:
+		return
+	case used > 0.25:
+		every = 10 * awayEvery
+	}
+	if now.Sub(l.frameAt) >= every {
 		l.collector.cut(now)
 		l.frameAt = now
 	}
+}
+
+// frameEvery is the time between two frames that a server hears. The more of the memory waits for its disk, the fewer.
+func (l *Link) frameEvery() time.Duration {
+	if l.collector.state(time.Now()).used > 0.25 {
+		return awayEvery
+	}
+	return frameEvery
 }
 
 // connection is one connection: until it fails, or ctx has ended and all is told. The error is nil in that case alone.
@@ -211,7 +233,7 @@ func (l *Link) connection(ctx, until context.Context) error {
 	l.connected.Store(true)
 	l.connections.Add(1)
 	l.log.Info("connected", "server", l.cfg.Server, "held", l.collector.Held())
-	return l.talk(ctx, stream)
+	return l.talk(ctx, stream, end)
 }
 
 // token adds the token to the request.
@@ -226,7 +248,7 @@ func (l *Link) token(ctx context.Context) (context.Context, error) {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token))), nil
 }
 
-// failure is the error of a stream that takes no more.
+// failure is the error of a stream that takes no more, before answers are received.
 func failure(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], err error) error {
 	if _, why := stream.Recv(); why != nil {
 		return why
@@ -234,33 +256,77 @@ func failure(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.From
 	return err
 }
 
-// talk sends frames and hears the answers.
-func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]) error {
-	answers, ended := make(chan *agentwire.FromServer), make(chan error, 1)
-	go func() {
-		for {
-			answer, err := stream.Recv()
-			if err != nil {
-				ended <- err
-				return
+// answers are what the server has said and the link has not heard yet. They take no more than the series of the stream: there is
+// one acknowledgement, the last, and one rejection of each series.
+type answers struct {
+	come  chan struct{}
+	ended chan error // why there are no more
+
+	mu       sync.Mutex // guards the fields below
+	acked    *agentwire.FromServer
+	rejected map[uint32]*agentwire.FromServer
+}
+
+// receive takes answers until the stream ends. It never waits for the link: the server reads no frame while nobody takes its answers.
+// The stream ends if there is no answer for silentAfter.
+func (a *answers) receive(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], end func()) {
+	var silent atomic.Bool
+	silence := time.AfterFunc(silentAfter, func() { silent.Store(true); end() })
+	defer silence.Stop()
+	for {
+		answer, err := stream.Recv()
+		if err != nil {
+			if silent.Load() {
+				err = fmt.Errorf("the server said nothing for %v", silentAfter)
 			}
-			select {
-			case answers <- answer:
-			case <-stream.Context().Done():
-				ended <- stream.Context().Err()
-				return
+			a.ended <- err
+			return
+		}
+		silence.Reset(silentAfter)
+		a.mu.Lock()
+		switch m := answer.Message.(type) {
+		case *agentwire.FromServer_Ack:
+			a.acked = answer
+		case *agentwire.FromServer_Rejection:
+			if len(a.rejected) < maxUnheard {
+				a.rejected[m.Rejection.Series] = answer
 			}
 		}
-	}()
+		a.mu.Unlock()
+		wake(a.come)
+	}
+}
+
+// maxUnheard bounds the rejections that the link has not heard. The server repeats those of series that go on.
+const maxUnheard = 1 << 17
+
+// take returns what has come since the last call.
+func (a *answers) take() (all []*agentwire.FromServer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.acked != nil {
+		all = append(all, a.acked)
+	}
+	all = slices.AppendSeq(all, maps.Values(a.rejected))
+	a.acked = nil
+	clear(a.rejected)
+	return all
+}
+
+// talk sends frames and hears the answers.
+func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], end func()) error {
+	said := &answers{come: make(chan struct{}, 1), ended: make(chan error, 1), rejected: map[uint32]*agentwire.FromServer{}}
+	go said.receive(stream, end)
 	numbered := map[uint32]*series{}
-	heard, each := time.Now(), time.NewTicker(time.Second)
+	each := time.NewTicker(time.Second)
 	defer each.Stop()
 	var due, urgent <-chan time.Time
 	stopping := ctx.Done()
 	wake(l.collector.dirty) // something may have changed before
 	for {
 		if err := l.send(stream, numbered); err != nil {
-			return failure(stream, err)
+			end() // if the stream has not ended: the error says less than its end
+			return <-said.ended
 		}
 		if l.done(ctx) {
 			return stream.CloseSend()
@@ -268,13 +334,14 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 		select {
 		case <-stopping:
 			stopping = nil // what is left is in frames: see Run
-		case answer := <-answers:
-			heard = time.Now()
-			l.hear(answer, numbered)
-		case err := <-ended:
+		case <-said.come:
+			for _, answer := range said.take() {
+				l.hear(answer, numbered)
+			}
+		case err := <-said.ended:
 			return err
 		case <-l.collector.dirty:
-			due = time.After(max(frameEvery-time.Since(l.frameAt), urgentAfter))
+			due = time.After(max(l.frameEvery()-time.Since(l.frameAt), urgentAfter))
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
 		case <-due:
@@ -284,9 +351,6 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 			urgent = nil
 			l.cut(time.Now())
 		case now := <-each.C:
-			if now.Sub(heard) > silentAfter {
-				return fmt.Errorf("the server said nothing for %v", silentAfter)
-			}
 			l.collector.sweep(now, l.stream)
 			if now.Sub(l.frameAt) >= beatEvery {
 				l.cut(now)
@@ -311,7 +375,7 @@ func (l *Link) cut(now time.Time) {
 // send sends the frames that were not sent on this connection.
 func (l *Link) send(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], numbered map[uint32]*series) error {
 	for _, f := range l.collector.after(l.sent) {
-		w := &agentwire.Frame{Number: f.number, AgeNanos: int64(time.Since(f.made)), Last: f.last, Forgotten: l.collector.takeUnwanted()}
+		w := &agentwire.Frame{Number: f.number, AgeNanos: int64(time.Since(f.made)), FirstNanos: int64(time.Since(f.began)), Last: f.last, Forgotten: l.collector.takeUnwanted()}
 		for _, number := range w.Forgotten {
 			delete(numbered, number)
 		}

@@ -34,6 +34,7 @@ type table struct {
 	counts   map[string]uint64 // by reason
 	held     int64
 	frames   []uint64
+	during   func() // called for each sample
 }
 
 func newTable() *table {
@@ -46,10 +47,15 @@ type writer struct{ *table }
 func (w writer) EnterFrames()              { w.mu.Lock() }
 func (w writer) LeaveFrames()              { w.mu.Unlock() }
 func (w writer) Frame(feed, number uint64) { w.frames = append(w.frames, number) }
+func (w writer) Change(uint32, bool)       {}
+func (w writer) Wait()                     {}
 func (w writer) Online()                   {}
 func (w writer) Offline()                  {}
 func (w writer) Close()                    {}
 func (w writer) Apply(s *metric.Sample) metric.Reason {
+	if w.during != nil {
+		w.during()
+	}
 	if r := w.reject[string(s.Name)]; r != metric.Applied {
 		return r
 	}
@@ -99,7 +105,7 @@ func (t *table) sum(name string) float64 {
 
 func (t *table) parts() Parts {
 	return Parts{
-		NewApplier: func() Applier { return writer{t} }, Account: t, Ready: func() (bool, string) { return true, "" },
+		NewApplier: func() Applier { return writer{t} }, Account: t, Ready: func() (bool, string) { return true, "" }, Forget: func(uint64) {},
 		Restored: func(uint64) uint64 { return t.restored },
 		Durable: func() (time.Time, bool) {
 			t.mu.Lock()
@@ -129,6 +135,7 @@ func serve(t *testing.T, address string, parts Parts) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.began = time.Time{} // it knows all agents that there are
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -453,6 +460,48 @@ func TestAnAgentSpeaksForItsNode(t *testing.T) {
 	}
 }
 
+// A server that has just started does not know which nodes have agents. What an agent reports of another node's pods waits meanwhile.
+func TestAgentsOfOtherNodesWaitAtTheStart(t *testing.T) {
+	table := newTable()
+	parts := table.parts()
+	parts.Senders = &senders{pods: map[netip.Addr]*metric.Pod{netip.AddrFrom4([4]byte{10, 0, 0, 1}): {Name: "another's"}}}
+	parts.NodeOf = func(*metric.Pod) string { return "b" }
+	s := serve(t, "127.0.0.1:0", parts)
+	s.mu.Lock()
+	s.began = time.Now().Add(time.Hour)
+	s.mu.Unlock()
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 2))
+	c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil })
+	if got := table.counted(); got != "held 2" {
+		t.Error(got)
+	}
+}
+
+// A node has eight runs at most, of which the oldest is forgotten, and the table hears of it.
+func TestRunsOfANode(t *testing.T) {
+	table, forgotten := newTable(), make(chan uint64, 100)
+	parts := table.parts()
+	parts.Forget = func(id uint64) { forgotten <- id }
+	s := serve(t, "127.0.0.1:0", parts)
+	for run := range uint64(20) {
+		c, _ := s.hello(run + 1)
+		if err := c.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		for { // until the server has ended the stream
+			if _, err := c.Recv(); err != nil {
+				break
+			}
+		}
+	}
+	for want := uint64(1); want <= 11; want++ {
+		if got := <-forgotten; got != want {
+			t.Fatalf("run %d is forgotten, want %d", got, want)
+		}
+	}
+}
+
 // An agent's own link: what it collects arrives once, with its time, whatever becomes of the server; what is rejected is counted at
 // the agent.
 func TestALinkOverServers(t *testing.T) {
@@ -500,5 +549,255 @@ func TestALinkOverServers(t *testing.T) {
 	}
 	if got := table.sum("jobs"); got != 30 {
 		t.Errorf("jobs is %v, want 30", got)
+	}
+}
+
+// An agent that has much to tell, most of which is rejected, hears the rejections while it tells.
+func TestManyRejectionsOfMuch(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	table.reject["bad"] = metric.OverLimit
+	parts := table.parts()
+	parts.Explain = func(metric.Reason, *metric.Sample) string { return strings.Repeat("why ", 50) }
+	s := serve(t, "127.0.0.1:0", parts)
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	applier := collector.NewApplier()
+	const series = 20_000
+	for i := range series {
+		tags := fmt.Appendf(nil, "i:%d,%s", i, strings.Repeat("x", 300))
+		if r := applier.Apply(&metric.Sample{Name: []byte("bad"), Tags: tags, Kind: metric.Counter, Op: metric.Add, Whole: 1}); r != metric.Applied {
+			t.Fatal(r)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	for collector.Held() > 0 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := table.counted(); got != fmt.Sprintf("limit %d", series) {
+		t.Error(got)
+	}
+}
+
+// stays checks that the next acknowledgements are of a number.
+func (c *client) stays(number uint64) {
+	c.t.Helper()
+	for range 3 {
+		if a := c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil }).GetAck(); a.Number != number {
+			c.t.Fatalf("acknowledged %d, want %d", a.Number, number)
+		}
+	}
+}
+
+// A flush that begins while a frame is applied does not know of the blocks that the frame makes, so it does not include the frame.
+func TestFlushDuringAFrame(t *testing.T) {
+	table := newTable()
+	table.during = func() {
+		time.Sleep(time.Millisecond)
+		table.durable = time.Now()
+		time.Sleep(time.Millisecond)
+	}
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1))
+	c.stays(0)
+	table.mu.Lock()
+	table.durable = time.Now()
+	table.mu.Unlock()
+	c.acked(1)
+}
+
+// What waited for its sender is acknowledged once that is on disk, and not with the rest of its frame.
+func TestWhatWaitedIsOnDisk(t *testing.T) {
+	table := newTable()
+	known := &senders{pods: map[netip.Addr]*metric.Pod{}}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = known, func(*metric.Pod) string { return "a" }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1))
+	for table.counted() != "held 1" {
+		time.Sleep(time.Millisecond)
+	}
+	c.stays(0)
+	table.mu.Lock()
+	table.durable = time.Now()
+	table.mu.Unlock()
+	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 1}), &metric.Pod{Name: "late"})
+	for table.counted() != "held 1, settled applied 1" {
+		time.Sleep(time.Millisecond)
+	}
+	c.stays(0)
+	table.mu.Lock()
+	table.durable = time.Now()
+	table.mu.Unlock()
+	c.acked(1)
+}
+
+// A frame that is late by a little more than the one before counts no earlier: a gauge's newer value would be taken for the older one.
+func TestALateFrameAfterOneInTime(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	send := func(number uint64, age time.Duration) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, AgeNanos: int64(age),
+			Series:  []*agentwire.Series{{Number: 1, Name: []byte("g"), Kind: uint32(metric.Gauge)}},
+			Changes: []*agentwire.Change{{Series: 1, Samples: 1, Op: agentwire.Op_ASSIGN, Whole: int64(number)}}}}})
+	}
+	began := time.Now()
+	send(1, time.Hour)
+	send(2, 0)
+	send(3, time.Second)
+	c.acked(3)
+	table.mu.Lock()
+	defer table.mu.Unlock()
+	if len(table.arrived) == 0 || time.Since(table.arrived[0]) < time.Hour {
+		t.Fatalf("the first frame counts as of %v", table.arrived)
+	}
+	for _, at := range table.arrived[1:] {
+		if at.Before(began.Add(recordedAfter)) {
+			t.Errorf("a frame after one that counted as of now counts as of %v, %v after the start", at, at.Sub(began))
+		}
+	}
+}
+
+// A node has an agent as long as one of its agents is connected, whichever came first.
+func TestTwoAgentsOfANode(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", newTable().parts())
+	older, _ := s.hello(7)
+	newer, _ := s.hello(8)
+	if err := newer.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := newer.Recv(); err == nil; {
+		_, err = newer.Recv()
+	}
+	older.frame(1, add(1, 1))
+	older.stays(0) // the stream lives
+	if !s.hasAgent("a") {
+		t.Error("the node of a connected agent has none")
+	}
+}
+
+// What a stream defines, and what waits for its sender, is bounded in bytes.
+func TestMemoryOfAStream(t *testing.T) {
+	for name, f := range map[string]struct {
+		frame func(uint64) *agentwire.Frame
+		ends  string
+	}{
+		"the series of the stream": {func(i uint64) *agentwire.Frame {
+			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: uint32(i), Kind: uint32(metric.Counter), Name: make([]byte, 4<<20)}}}
+		}, "the series of the stream"},
+		"waiting": {func(i uint64) *agentwire.Frame {
+			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: 1, Kind: uint32(metric.Set), Name: []byte("s"), Address: []byte{10, 0, 0, 1}}},
+				Changes: []*agentwire.Change{{Series: 1, Samples: 1, Op: agentwire.Op_INSERT, Members: [][]byte{make([]byte, 4<<20)}}}}
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := newTable()
+			parts := table.parts()
+			parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{}}, func(*metric.Pod) string { return "a" }
+			s := serve(t, "127.0.0.1:0", parts)
+			c, _ := s.hello(7)
+			most := uint64(maxDefinedBytes)
+			if f.ends == "" {
+				most = maxWaitingBytes
+			}
+			for i := range most/(4<<20) + 1 {
+				if c.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f.frame(i + 1)}}) != nil {
+					break
+				}
+			}
+			if f.ends != "" {
+				c.fails(codes.ResourceExhausted, f.ends)
+				return
+			}
+			r := c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection()
+			if r.Reason != "identity" || !strings.Contains(r.Words, "too much waits") {
+				t.Errorf("%v", r)
+			}
+		})
+	}
+}
+
+// The agent is told to reject a series, and not for one bad value of it.
+func TestRejectionsThatAreTold(t *testing.T) {
+	table := newTable()
+	table.reject["c1"], table.reject["c2"], table.reject["c3"], table.reject["c4"] = metric.BadValue, metric.BadRate, metric.Outdated, metric.OverLimit
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1), add(2, 1), add(3, 1), add(4, 1))
+	for heard := false; ; {
+		answer := c.next(func(*agentwire.FromServer) bool { return true })
+		if r := answer.GetRejection(); r != nil {
+			if heard = r.Series == 4; !heard {
+				t.Errorf("told %v", r)
+			}
+		} else if heard {
+			break
+		}
+	}
+	if got := table.counted(); got != "limit 1, outdated 1, rate 1, value 1" {
+		t.Error(got)
+	}
+}
+
+// A change is of the series that its number meant when its frame came, also where frames wait to be applied at once.
+func TestNumbersOfFramesAfterARestore(t *testing.T) {
+	table := newTable()
+	table.restored = 4
+	s := serve(t, "127.0.0.1:0", table.parts())
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1), add(2, 1))
+	send := func(f *agentwire.Frame) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+	}
+	send(&agentwire.Frame{Number: 2, Forgotten: []uint32{1}})
+	send(&agentwire.Frame{Number: 3, Series: []*agentwire.Series{{Number: 2, Name: []byte("another"), Kind: uint32(metric.Counter)}}})
+	send(&agentwire.Frame{Number: 4, Changes: []*agentwire.Change{add(2, 5)}})
+	for table.sum("another") != 5 {
+		time.Sleep(time.Millisecond)
+	}
+	if a, b := table.sum("c1"), table.sum("c2"); a != 1 || b != 1 {
+		t.Errorf("c1 %v, c2 %v", a, b)
+	}
+}
+
+// Frames that come again wait for all their senders together.
+func TestFramesAfterARestoreWaitForSenders(t *testing.T) {
+	table := newTable()
+	table.restored = 2
+	known := &senders{pods: map[netip.Addr]*metric.Pod{{}: nil}}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = known, func(*metric.Pod) string { return "a" }
+	s := serve(t, "127.0.0.1:0", parts)
+	s.againWait = time.Hour
+	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 2}), &metric.Pod{Name: "known"})
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1), add(2, 1))
+	c.frame(2, add(2, 1))
+	c.frame(3, add(2, 1))
+	c.stays(0)
+	if got := table.sum("c2"); got != 0 {
+		t.Errorf("%v is applied before all senders are known", got)
+	}
+	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 1}), &metric.Pod{Name: "late"})
+	for table.sum("c1") != 1 || table.sum("c2") != 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if !slices.Equal(table.frames, []uint64{1, 2, 3}) {
+		t.Error(table.frames)
 	}
 }

@@ -15,9 +15,16 @@ import (
 const (
 	// liveAge is the age up to which samples count as of now.
 	liveAge = 300 * time.Millisecond
-	// maxWait is how long changes wait for their sender, maxWaiting how many of them.
-	maxWait    = 30 * time.Second
-	maxWaiting = 10_000
+	// longFrame is the age from which the address of a frame's first sample may have been another pod's.
+	longFrame = 2 * time.Second
+	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
+	recordedAfter = time.Second
+	// maxWait is how long changes wait for their sender, maxWaiting how many of them, maxWaitingBytes with how many bytes.
+	maxWait         = 30 * time.Second
+	maxWaiting      = 10_000
+	maxWaitingBytes = 16 << 20
+	// maxSamples is the number of samples of a change that anybody could have pushed.
+	maxSamples = 1 << 40
 	// definedBytes is what a definition takes beside its strings.
 	definedBytes = 400
 )
@@ -25,23 +32,38 @@ const (
 // definition is a series of a stream.
 type definition struct {
 	number  uint32
-	bytes   int
 	address netip.Addr
 	sample  metric.Sample // without a value
+}
+
+func (d *definition) bytes() int {
+	if d == nil {
+		return 0
+	}
+	return definedBytes + len(d.sample.Name) + len(d.sample.Tags) + len(d.sample.Container) + len(d.sample.External)
 }
 
 // waiting is a change whose sender is not known yet.
 type waiting struct {
 	number uint64 // of its frame
+	index  uint32 // in its frame
 	series *definition
 	change *agentwire.Change
 	at     time.Time
+	began  time.Time // when its first sample came
+}
+
+// frame is a frame with the series of its changes. Their numbers may mean others, or none, once it is applied.
+type frame struct {
+	*agentwire.Frame
+	of []*definition
 }
 
 // define notes the definitions of a frame.
-func (t *stream) define(f *agentwire.Frame) error {
+func (t *stream) define(f *frame) error {
 	for _, number := range f.Forgotten {
-		t.forget(number)
+		t.defined -= t.series[number].bytes()
+		delete(t.series, number)
 	}
 	for _, d := range f.Series {
 		kind := metric.Kind(d.Kind)
@@ -49,30 +71,28 @@ func (t *stream) define(f *agentwire.Frame) error {
 		if d.Kind > math.MaxUint8 || kind.DefaultStat() == metric.NoStat || !ok && len(d.Address) > 0 || d.Separator > math.MaxUint8 {
 			return status.Errorf(codes.InvalidArgument, "the definition of series %d is invalid", d.Number)
 		}
-		t.forget(d.Number)
-		if t.defined += definedBytes + proto.Size(d); t.defined > maxDefined {
-			return status.Errorf(codes.ResourceExhausted, "the series of the stream have more than %d bytes", maxDefined)
-		}
-		t.series[d.Number] = &definition{number: d.Number, bytes: definedBytes + proto.Size(d), address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
+		t.defined -= t.series[d.Number].bytes()
+		one := &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
 			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}}
+		t.series[d.Number] = one
+		if t.defined += one.bytes(); t.defined > maxDefinedBytes {
+			return status.Errorf(codes.ResourceExhausted, "the series of the stream have more than %d bytes", maxDefinedBytes)
+		}
 	}
-	for _, c := range f.Changes {
-		if t.series[c.Series] == nil {
+	f.of = make([]*definition, len(f.Changes))
+	for i, c := range f.Changes {
+		if c.Samples > maxSamples {
+			return status.Errorf(codes.InvalidArgument, "a change has %d samples", c.Samples)
+		}
+		if f.of[i] = t.series[c.Series]; f.of[i] == nil {
 			return status.Errorf(codes.InvalidArgument, "a change is of series %d, which is not defined", c.Series)
 		}
 	}
 	return nil
 }
 
-func (t *stream) forget(number uint32) {
-	if d := t.series[number]; d != nil {
-		t.defined -= d.bytes
-		delete(t.series, number)
-	}
-}
-
 // apply applies frames at once.
-func (t *stream) apply(frames []*agentwire.Frame) error {
+func (t *stream) apply(frames []frame) error {
 	applier := <-t.server.appliers
 	applier.Online()
 	applier.EnterFrames()
@@ -80,12 +100,20 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 	var rejected []rejection
 	for _, f := range frames {
 		applier.Frame(t.feed, f.Number)
-		at := now.Add(-time.Duration(max(f.AgeNanos, 0)))
-		for _, c := range f.Changes {
-			d := t.series[c.Series]
-			reason, why := t.change(applier, d, c, at, now)
-			if reason == metric.Pending {
-				reason, why = t.wait(&waiting{f.Number, d, c, at})
+		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
+		began := now.Add(-time.Duration(max(f.FirstNanos, f.AgeNanos, 0)))
+		t.fresh = f.Number > t.restored
+		for i, c := range f.Changes {
+			d := f.of[i]
+			applier.Change(uint32(i), false)
+			reason, why := t.change(applier, d, c, at, began, now)
+			switch {
+			case reason == metric.Pending && f.Number <= t.restored:
+				reason, why = metric.Identity, "the address "+d.address.String()+" is that of no pod any more"
+			case reason == metric.Pending:
+				if reason, why = t.wait(&waiting{f.Number, uint32(i), d, c, at, began}); reason == metric.Pending {
+					applier.Wait()
+				}
 			}
 			if reason != metric.Pending {
 				t.server.parts.Account.CountN(reason, c.Samples)
@@ -99,16 +127,32 @@ func (t *stream) apply(frames []*agentwire.Frame) error {
 	applier.Offline()
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
-	t.marks = append(t.marks, appliedMark{t.applied, now})
+	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
 	return t.tell(rejected)
 }
 
+// countsAt is the time as of which a frame counts, that has an age. The table takes a gauge's older value for outdated: so no frame
+// may count as of a time before that at which the table recorded the one before. But a sample may be of the former holder of its
+// address, so none counts much later than it came.
+func (t *stream) countsAt(at, now time.Time) time.Time {
+	if at.Before(t.recorded) && (t.recorded.Before(now) || now.Sub(at) <= 2*recordedAfter) {
+		at = t.recorded
+	}
+	if now.Sub(at) <= liveAge {
+		at, t.recorded = now, now.Add(recordedAfter)
+	}
+	return at
+}
+
 // change applies a change, or returns the reason why it is rejected.
-func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, now time.Time) (reason metric.Reason, why string) {
+func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, began, now time.Time) (reason metric.Reason, why string) {
 	s := d.sample
 	if senders := t.server.parts.Senders; senders != nil {
 		if reason, why := t.sender(&s, d.address); reason != metric.Applied {
 			return reason, why
+		}
+		if now.Sub(began) > longFrame && s.Sender.Follows(began) {
+			return metric.Identity, "another pod had the address " + d.address.String() + " when the first of the samples came"
 		}
 	}
 	if now.Sub(at) > liveAge {
@@ -158,18 +202,23 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 	case s.Sender.Pod == nil:
 		return metric.Identity, "the address " + address.String() + " is that of no pod, or of several"
 	}
-	if node := parts.NodeOf(s.Sender.Pod); node != t.node && (node == "" || t.server.hasAgent(node)) {
+	switch node := parts.NodeOf(s.Sender.Pod); {
+	case node == t.node:
+	case node == "" || t.server.hasAgent(node):
 		return metric.Identity, "the agent of node " + t.node + " does not speak for pods of node " + node
+	case t.fresh && time.Since(t.server.began) < gather: // the node's own agent may be on its way back
+		return metric.Pending, ""
 	}
 	return metric.Applied, ""
 }
 
 // wait keeps a change until its sender is known.
 func (t *stream) wait(w *waiting) (metric.Reason, string) {
-	if len(t.waiting) >= maxWaiting {
+	size := proto.Size(w.change)
+	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes {
 		return metric.Identity, "the sender is not known, and too much waits"
 	}
-	t.waiting = append(t.waiting, w)
+	t.waiting, t.waits = append(t.waiting, w), t.waits+size
 	t.server.parts.Account.HoldN(w.change.Samples)
 	return metric.Pending, ""
 }
@@ -183,18 +232,25 @@ func (t *stream) settle(now time.Time) error {
 	applier.Online()
 	applier.EnterFrames()
 	var rejected []rejection
-	left := t.waiting[:0]
+	first, left := uint64(0), t.waiting[:0]
 	for _, w := range t.waiting {
 		applier.Frame(t.feed, w.number)
-		reason, why := t.change(applier, w.series, w.change, w.at, now)
+		applier.Change(w.index, true)
+		t.fresh = w.number > t.restored
+		reason, why := t.change(applier, w.series, w.change, w.at, w.began, now)
 		if reason == metric.Pending {
 			if now.Sub(w.at) < maxWait {
+				applier.Wait()
 				left = append(left, w)
 				continue
 			}
 			reason, why = metric.Identity, "the address "+w.series.address.String()+" is that of no pod"
 		}
+		t.waits -= proto.Size(w.change)
 		t.server.parts.Account.Settle(reason, w.change.Samples)
+		if first == 0 {
+			first = w.number
+		}
 		if reason != metric.Applied {
 			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why})
 		}
@@ -204,7 +260,18 @@ func (t *stream) settle(now time.Time) error {
 	applier.LeaveFrames()
 	applier.Offline()
 	t.server.appliers <- applier
+	t.appliedLate(first, time.Now())
 	return t.tell(rejected)
+}
+
+// appliedLate notes that the last change of a frame was applied after the frame. Frames after it are acknowledged later still.
+func (t *stream) appliedLate(number uint64, at time.Time) {
+	for i := range t.marks {
+		if t.marks[i].number >= number && number != 0 {
+			t.marks[i].at = at
+			return
+		}
+	}
 }
 
 // rejection is samples of a series that were rejected.
@@ -213,6 +280,11 @@ type rejection struct {
 	reason  metric.Reason
 	samples uint64
 	why     string
+}
+
+// ofOneSample reports whether a reason is that of a value: the next sample of the series may be good.
+func ofOneSample(r metric.Reason) bool {
+	return r == metric.BadValue || r == metric.BadRate || r == metric.Outdated
 }
 
 // tell tells the agent, once a tick for each series, and what lists rejections.
@@ -229,7 +301,7 @@ func (t *stream) tell(all []rejection) error {
 		if t.server.parts.Rejected != nil {
 			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
 		}
-		if t.said[r.series.number] {
+		if t.said[r.series.number] || ofOneSample(r.reason) {
 			continue
 		}
 		t.said[r.series.number] = true

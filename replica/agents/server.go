@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,10 +30,13 @@ import (
 // Applier is one goroutine's way into the table: that of a receiver, and frames.
 type Applier interface {
 	Apply(*metric.Sample) metric.Reason
-	// EnterFrames and LeaveFrames enclose frames that are applied at once; Frame begins one.
+	// EnterFrames and LeaveFrames enclose frames that are applied at once; Frame begins one, Change a change of it, which may have
+	// waited; Wait says that it waits, still or again.
 	EnterFrames()
 	LeaveFrames()
 	Frame(feed, number uint64)
+	Change(index uint32, late bool)
+	Wait()
 	Online()
 	Offline()
 	Close()
@@ -58,6 +62,8 @@ type Parts struct {
 	NewApplier func() Applier
 	// Restored is the number of the last frame of a feed that restored series may include.
 	Restored func(feed uint64) uint64
+	// Forget forgets a feed of which nothing comes again.
+	Forget func(feed uint64)
 	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
 	Durable func() (moment time.Time, ok bool)
 	// Sync returns when what was applied is on disk.
@@ -85,12 +91,18 @@ type Server struct {
 	log      *slog.Logger
 	appliers chan Applier
 
-	mu     sync.Mutex         // guards the fields below
-	agents map[string]*stream // by node: the newest stream
+	mu     sync.Mutex           // guards the fields below
+	agents map[string]int       // streams by node
+	former map[string]time.Time // by node: when its last stream ended
 	runs   map[uint64]*run
+	gone   []uint64 // forgotten runs that the table knows still
 	swept  time.Time
 
-	count counters
+	began time.Time
+	// againWait is the constant outside of tests.
+	againWait time.Duration
+	again     atomic.Int64 // bytes of frames that are collected to be applied at once
+	count     counters
 }
 
 // Limits of agents.
@@ -110,7 +122,8 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, agents: map[string]*stream{}, runs: map[uint64]*run{}}
+	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, agents: map[string]int{}, former: map[string]time.Time{},
+		runs: map[uint64]*run{}}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -237,9 +250,10 @@ func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (string, erro
 	return node, nil
 }
 
-// hasAgent reports whether a node has an agent.
+// hasAgent reports whether a node has an agent, or had one lately.
 func (s *Server) hasAgent(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.agents[node] != nil
+	left, had := s.former[node]
+	return s.agents[node] > 0 || had && time.Since(left) < formerFor
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -19,16 +22,19 @@ const (
 	// also if they say nothing new.
 	ackEvery  = 500 * time.Millisecond
 	beatEvery = 2 * time.Second
-	// maxDefined bounds the bytes of the series of a stream, maxAgain those of the frames that are collected to be applied
-	// at once.
-	maxDefined = 64 << 20
-	maxAgain   = 128 << 20
+	// maxDefinedBytes bounds the series of a stream, maxAgain the frames of all streams that are collected to be applied at once.
+	maxDefinedBytes = 64 << 20
+	maxAgain        = 512 << 20
+	// againWait is how long frames that come again wait for senders that are not known. Streams begin once the cluster is read,
+	// so those are of pods that are gone, or very new.
+	againWait = 2 * time.Second
 	// rejectFor is how long an agent keeps samples of a rejected series.
 	rejectFor = 10 * time.Second
 )
 
 // run is one run of an agent: what it has told since this process started, on one stream after the other.
 type run struct {
+	node   string
 	stream *stream   // nil: the agent is not connected; guarded by the server's lock
 	left   time.Time // when its last stream ended; guarded by the server's lock
 
@@ -37,10 +43,12 @@ type run struct {
 	acked    uint64        // number of the last acknowledged one
 	marks    []appliedMark // of frames that are not acknowledged
 	waiting  []*waiting    // in the order of their frames
+	waits    int           // their bytes
 	restored uint64        // number of the last frame that restored series may include
+	recorded time.Time     // when the table has recorded the last frame that counted as of now
 }
 
-// appliedMark says when frames up to a number were applied.
+// appliedMark says when frames up to a number had been applied, with what had waited: a flush that began later includes them.
 type appliedMark struct {
 	number uint64
 	at     time.Time
@@ -58,11 +66,14 @@ type stream struct {
 	ended   chan struct{}
 
 	series  map[uint32]*definition
-	defined int // bytes of series
+	defined int // bytes of their strings
 	// again are frames that come again after a restore: they are applied at once.
-	again      []*agentwire.Frame
+	again      []frame
 	againBytes int
 	ackAt      time.Time       // of the last acknowledgement
+	offSince   time.Time       // since when nothing is persisted
+	fresh      bool            // the frame that is applied does not come again
+	whole      time.Time       // when the last of them had come
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
 
@@ -71,24 +82,37 @@ func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentw
 		ended: make(chan struct{}), series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
-// forgetRun is the time after its last stream for which a run is remembered.
-const forgetRun = time.Hour
+const (
+	// forgetRun is the time after its last stream for which a run is remembered, maxRuns how many of one node are.
+	forgetRun = time.Hour
+	maxRuns   = 8
+	// formerFor is the time for which a node has an agent after that has gone: it may come back.
+	formerFor = 10 * time.Minute
+	// gather is the time after the start in which it is not known yet which nodes have agents.
+	gather = 20 * time.Second
+	// showAgain is the time after which an agent shows its token again.
+	showAgain = 30 * time.Minute
+	// offFor is the time without persistence after which frames are acknowledged as soon as they are applied.
+	offFor = time.Minute
+)
 
 // enter makes a stream that of its run and node. An older stream of the run ends first: its connection may be lost without
 // this side's knowledge. It returns false if that does not end.
 func (s *Server) enter(t *stream) bool {
+	defer s.forgetGone()
 	for range 2 {
 		s.mu.Lock()
 		s.sweep()
 		r := s.runs[t.feed]
 		if r == nil {
-			r = &run{restored: s.parts.Restored(t.feed)}
+			s.makeRoom(t.node)
+			r = &run{node: t.node, restored: s.parts.Restored(t.feed)}
 			s.runs[t.feed] = r
 		}
 		before := r.stream
 		if before == nil {
 			t.run, r.stream = r, t
-			s.agents[t.node] = t
+			s.agents[t.node]++
 			s.count.streams.Add(1)
 			s.mu.Unlock()
 			s.log.Info("an agent has connected", "node", t.node, "version", t.version)
@@ -118,7 +142,7 @@ func (t *stream) endOnce() {
 	}
 }
 
-// sweep forgets runs that ended long ago, once a minute. The lock is held.
+// sweep forgets runs and agents that ended long ago, once a minute. The lock is held.
 func (s *Server) sweep() {
 	now := time.Now()
 	if now.Sub(s.swept) < time.Minute {
@@ -127,21 +151,59 @@ func (s *Server) sweep() {
 	s.swept = now
 	for id, r := range s.runs {
 		if r.stream == nil && now.Sub(r.left) > forgetRun {
-			for _, w := range r.waiting {
-				s.parts.Account.Settle(metric.Identity, w.change.Samples)
-			}
-			delete(s.runs, id)
+			s.forget(id)
 		}
+	}
+	maps.DeleteFunc(s.former, func(_ string, left time.Time) bool { return now.Sub(left) > formerFor })
+}
+
+// makeRoom forgets the run of a node that ended first, if the node has too many: an agent that starts again and again has a new one
+// each time. The lock is held.
+func (s *Server) makeRoom(node string) {
+	n, first := 0, uint64(0)
+	for id, r := range s.runs {
+		if r.node != node || r.stream != nil {
+			continue
+		}
+		if n++; n == 1 || r.left.Before(s.runs[first].left) {
+			first = id
+		}
+	}
+	if n >= maxRuns {
+		s.forget(first)
+	}
+}
+
+// forget forgets a run without a stream. The lock is held.
+func (s *Server) forget(id uint64) {
+	for _, w := range s.runs[id].waiting {
+		s.parts.Account.Settle(metric.Identity, w.change.Samples)
+	}
+	delete(s.runs, id)
+	s.gone = append(s.gone, id)
+}
+
+// forgetGone tells the table of forgotten runs. The lock is not held: the table waits for frames that are applied, which may wait
+// for the lock.
+func (s *Server) forgetGone() {
+	s.mu.Lock()
+	gone := s.gone
+	s.gone = nil
+	s.mu.Unlock()
+	for _, id := range gone {
+		s.parts.Forget(id)
 	}
 }
 
 // leave is the end of a stream.
 func (s *Server) leave(t *stream) {
+	t.dropAgain()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
-	if s.agents[t.node] == t {
+	if s.agents[t.node]--; s.agents[t.node] == 0 {
 		delete(s.agents, t.node)
+		s.former[t.node] = t.left
 	}
 	close(t.ended)
 	s.log.Info("an agent has gone", "node", t.node)
@@ -156,6 +218,8 @@ func (t *stream) serve() error {
 	go t.receive(frames, failed)
 	each := time.NewTicker(ackEvery)
 	defer each.Stop()
+	expired := time.NewTimer(showAgain + time.Duration(rand.Int64N(int64(showAgain/4))))
+	defer expired.Stop()
 	for {
 		var err error
 		select {
@@ -163,6 +227,8 @@ func (t *stream) serve() error {
 			err = t.frame(f)
 		case now := <-each.C:
 			err = t.tick(now)
+		case <-expired.C:
+			return status.Error(codes.Aborted, "the token must be shown again")
 		case <-t.end:
 			return status.Error(codes.Aborted, "the agent has connected again")
 		case err = <-failed:
@@ -210,23 +276,33 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	if last != 0 && f.Number != last+1 || f.Number == 0 {
 		return status.Errorf(codes.InvalidArgument, "frame %d came after frame %d; must be %d", f.Number, last, last+1)
 	}
-	if err := t.define(f); err != nil {
+	came := frame{Frame: f}
+	if err := t.define(&came); err != nil {
 		return err
 	}
 	bytes := proto.Size(f)
 	t.server.count.frames.Add(1)
 	t.server.parts.Account.AddPackets(1, uint64(bytes))
-	if f.Number < t.restored {
-		t.again, t.againBytes = append(t.again, f), t.againBytes+bytes
-		if t.againBytes <= maxAgain {
-			return nil
+	if f.Number > t.restored && len(t.again) == 0 {
+		if err := t.apply([]frame{came}); err != nil {
+			return err
 		}
-		return status.Errorf(codes.ResourceExhausted, "more than %d bytes of frames come again", maxAgain)
+		return t.lastSaid(f)
 	}
-	all := append(t.again, f)
-	t.again, t.againBytes = nil, 0
-	if err := t.apply(all); err != nil || !f.Last {
+	t.again, t.againBytes = append(t.again, came), t.againBytes+bytes
+	if t.server.again.Add(int64(bytes)) > maxAgain { // others have more: it tries again later
+		return status.Errorf(codes.ResourceExhausted, "agents send more than %d bytes of frames again", maxAgain)
+	}
+	if err := t.applyAgain(time.Now()); err != nil {
 		return err
+	}
+	return t.lastSaid(f)
+}
+
+// lastSaid acknowledges at once if a frame is the last of an agent that ends.
+func (t *stream) lastSaid(f *agentwire.Frame) error {
+	if !f.Last || len(t.again) > 0 {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(t.grpc.Context(), answerPatience)
 	defer cancel()
@@ -234,15 +310,57 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	return t.tick(time.Now())
 }
 
+// applyAgain applies the frames that come again, once the last of them has come and their senders are known: a block may include
+// their changes, so none of these may wait longer than others.
+func (t *stream) applyAgain(now time.Time) error {
+	n := len(t.again)
+	if n == 0 || t.again[n-1].Number < t.restored {
+		return nil
+	}
+	if t.whole.IsZero() {
+		t.whole = now
+	}
+	if now.Sub(t.whole) < t.server.againWait && slices.ContainsFunc(t.again, t.waitsFor) {
+		return nil
+	}
+	all := t.again
+	t.dropAgain()
+	return t.apply(all)
+}
+
+// dropAgain forgets the frames that come again.
+func (t *stream) dropAgain() {
+	t.server.again.Add(-int64(t.againBytes))
+	t.again, t.againBytes = nil, 0
+}
+
+// waitsFor reports whether a frame that comes again has a sender that is not known.
+func (t *stream) waitsFor(f frame) bool {
+	senders := t.server.parts.Senders
+	return senders != nil && f.Number <= t.restored && slices.ContainsFunc(f.of, func(d *definition) bool {
+		return d.address.IsValid() && senders.Sender(d.address) == nil
+	})
+}
+
 // tick acknowledges, and looks at what waits.
 func (t *stream) tick(now time.Time) error {
 	clear(t.said)
+	if err := t.applyAgain(now); err != nil {
+		return err
+	}
 	if err := t.settle(now); err != nil {
 		return err
 	}
 	before := t.acked
 	durable, ok := t.server.parts.Durable()
-	for len(t.marks) > 0 && (!ok || t.marks[0].at.Before(durable)) && !t.holds(t.marks[0].number) {
+	switch {
+	case ok:
+		t.offSince = time.Time{}
+	case t.offSince.IsZero():
+		t.offSince = now
+	}
+	off := !ok && now.Sub(t.offSince) >= offFor
+	for len(t.marks) > 0 && (off || ok && t.marks[0].at.Before(durable)) && !t.holds(t.marks[0].number) {
 		t.acked, t.marks = t.marks[0].number, t.marks[1:]
 	}
 	if t.acked == before && now.Sub(t.ackAt) < beatEvery {

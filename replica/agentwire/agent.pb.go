@@ -241,8 +241,9 @@ type Frame struct {
 	AgeNanos      int64                  `protobuf:"varint,2,opt,name=age_nanos,json=ageNanos,proto3" json:"age_nanos,omitempty"` // time since its newest sample, when it is sent
 	Series        []*Series              `protobuf:"bytes,3,rep,name=series,proto3" json:"series,omitempty"`
 	Changes       []*Change              `protobuf:"bytes,4,rep,name=changes,proto3" json:"changes,omitempty"`
-	Forgotten     []uint32               `protobuf:"varint,5,rep,packed,name=forgotten,proto3" json:"forgotten,omitempty"` // numbers of series that no later frame of the stream uses
-	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`                  // the agent ends, and waits until this frame is on disk
+	Forgotten     []uint32               `protobuf:"varint,5,rep,packed,name=forgotten,proto3" json:"forgotten,omitempty"`              // numbers of series that no later frame of the stream uses
+	FirstNanos    int64                  `protobuf:"varint,7,opt,name=first_nanos,json=firstNanos,proto3" json:"first_nanos,omitempty"` // time since its first sample, when it is sent
+	Last          bool                   `protobuf:"varint,6,opt,name=last,proto3" json:"last,omitempty"`                               // the agent ends, and waits until this frame is on disk
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -310,6 +311,13 @@ func (x *Frame) GetForgotten() []uint32 {
 		return x.Forgotten
 	}
 	return nil
+}
+
+func (x *Frame) GetFirstNanos() int64 {
+	if x != nil {
+		return x.FirstNanos
+	}
+	return 0
 }
 
 func (x *Frame) GetLast() bool {
@@ -816,13 +824,15 @@ const file_agent_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\x06R\x03run\"\xd2\x01\n" +
+	"\x03run\x18\x04 \x01(\x06R\x03run\"\xf3\x01\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12/\n" +
 	"\x06series\x18\x03 \x03(\v2\x17.sluice.agent.v1.SeriesR\x06series\x121\n" +
 	"\achanges\x18\x04 \x03(\v2\x17.sluice.agent.v1.ChangeR\achanges\x12\x1c\n" +
-	"\tforgotten\x18\x05 \x03(\rR\tforgotten\x12\x12\n" +
+	"\tforgotten\x18\x05 \x03(\rR\tforgotten\x12\x1f\n" +
+	"\vfirst_nanos\x18\a \x01(\x03R\n" +
+	"firstNanos\x12\x12\n" +
 	"\x04last\x18\x06 \x01(\bR\x04last\"\xf9\x01\n" +
 	"\x06Series\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
