@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -120,23 +121,15 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 		return access{}, err
 	}
 	a := access{proxies: proxy.requestHeaders(), ready: proxy.ready, run: proxy.run}
-	asked, _, err := authenticatorfactory.DelegatingAuthenticatorConfig{
-		// A client without credentials is system:anonymous, and the API server decides about it.
-		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: true},
-		TokenAccessReviewClient:  tokens.AuthenticationV1(),
-		TokenAccessReviewTimeout: decisionTimeout,
-		WebhookRetryBackoff:      reviewBackoff(),
-		CacheTTL:                 decisionTTL,
-		RequestHeaderConfig:      a.proxies,
-	}.New()
-	if err != nil {
-		return access{}, fmt.Errorf("delegate authentication: %w", err)
-	}
-	a.authenticator = quietAuthenticator{asked, logger}
 	rights, err := newRights(reviews)
 	if err != nil {
 		return access{}, err
 	}
+	who, err := newIdentities(tokens, a.proxies, rights)
+	if err != nil {
+		return access{}, err
+	}
+	a.authenticator = quietAuthenticator{who, logger}
 	a.endNamespace = rights.endNamespace
 	// The kubelet's probes need no right; their answers are yes or no.
 	probes, err := path.NewAuthorizer([]string{"/healthz", "/livez", "/readyz"})
@@ -147,6 +140,52 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 	// one.
 	a.authorizer = union.New(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup), probes, rights)
 	return a, nil
+}
+
+// identities are the API server's verdicts on tokens, which are cached, except for a while those on service accounts of
+// a namespace that was deleted: its tokens are none of a later namespace's of the name.
+type identities struct {
+	cached, uncached authenticator.Request
+	rights           *rights
+}
+
+func newIdentities(reviews kubernetes.Interface, proxies *authenticatorfactory.RequestHeaderConfig,
+	rights *rights) (*identities, error) {
+	i := &identities{rights: rights}
+	for to, ttl := range map[*authenticator.Request]time.Duration{&i.cached: decisionTTL, &i.uncached: 0} {
+		var err error
+		*to, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
+			// A client without credentials is system:anonymous, and the API server decides about it.
+			Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: true},
+			TokenAccessReviewClient:  reviews.AuthenticationV1(),
+			TokenAccessReviewTimeout: decisionTimeout,
+			WebhookRetryBackoff:      reviewBackoff(),
+			CacheTTL:                 ttl,
+			RequestHeaderConfig:      proxies,
+		}.New()
+		if err != nil {
+			return nil, fmt.Errorf("delegate authentication: %w", err)
+		}
+	}
+	return i, nil
+}
+
+// AuthenticateRequest implements authenticator.Request.
+func (i *identities) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if !i.rights.anyLately() {
+		return i.cached.AuthenticateRequest(r)
+	}
+	header := r.Header.Clone() // an authenticator removes what it has accepted
+	response, ok, err := i.cached.AuthenticateRequest(r)
+	if err != nil || !ok {
+		return response, ok, err
+	}
+	account, is := strings.CutPrefix(response.User.GetName(), accountPrefix)
+	if namespace, _, _ := strings.Cut(account, ":"); !is || !i.rights.lately(namespace) {
+		return response, ok, err
+	}
+	r.Header = header
+	return i.uncached.AuthenticateRequest(r)
 }
 
 // rights are decisions of the API server that are cached, except for a while those about a namespace that was
@@ -189,6 +228,13 @@ func (r *rights) lately(namespace string) bool {
 	defer r.mu.Unlock()
 	until, ended := r.ended[namespace]
 	return ended && time.Now().Before(until)
+}
+
+// anyLately reports whether a namespace may have ended lately.
+func (r *rights) anyLately() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ended) > 0
 }
 
 // Authorize implements authorizer.Authorizer.

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"net"
@@ -123,6 +124,47 @@ func TestRightsEndWithTheirNamespace(t *testing.T) {
 	plane.rights["reader"] = []string{requestsRight}
 	plane.mu.Unlock()
 	want("granted there", 200)
+}
+
+// A token of a service account of a namespace that was deleted is asked about anew, in whichever header it comes: a later
+// namespace of the name may have an account of that name.
+func TestTokensEndWithTheirNamespace(t *testing.T) {
+	plane := newControlPlane(t)
+	for _, user := range []string{batch, "system:serviceaccount:other:batch", "jane"} {
+		plane.tokens["of-"+user], plane.rights[user] = user, []string{requestsRight}
+	}
+	server, _ := delegating(t, plane)
+	a := running(t, server)
+	a.waitReady(t)
+	socket := caller{headers: []string{"Sec-WebSocket-Protocol",
+		"base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte("of-"+batch)) + ", v4.channel.k8s.io",
+		"Connection", "upgrade", "Upgrade", "websocket"}}
+	want := func(when string, who caller, code int) {
+		t.Helper()
+		if resp, status := a.as(t, who, requestsPath); resp.StatusCode != code {
+			t.Errorf("%s: %d %s, want %d", when, resp.StatusCode, status.Message, code)
+		}
+	}
+	for user := range plane.rights {
+		want(user, bearer("of-"+user), 200)
+	}
+	plane.mu.Lock()
+	clear(plane.tokens)
+	plane.mu.Unlock()
+	server.EndNamespace("bank")
+	for user := range plane.rights {
+		want("cached, "+user, bearer("of-"+user), 200)
+	}
+	want("cached, of a socket", socket, 200)
+	server.EndNamespace("shop")
+	want("the next namespace", bearer("of-"+batch), 401)
+	want("the next namespace, of a socket", socket, 401)
+	want("another namespace", bearer("of-system:serviceaccount:other:batch"), 200)
+	want("of no namespace", bearer("of-jane"), 200)
+	plane.mu.Lock()
+	plane.tokens["of-"+batch] = batch
+	plane.mu.Unlock()
+	want("a token of the next namespace", bearer("of-"+batch), 200)
 }
 
 func TestProbesNeedNobody(t *testing.T) {

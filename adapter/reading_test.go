@@ -24,7 +24,7 @@ func (r remembered) AnyPushed(namespace, name string) bool {
 	return ok && namespace == "shop"
 }
 
-func (r remembered) PushedKind(workload metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+func (r remembered) PushedKind(_ string, workload metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
 	one, ok := r[name]
 	if !ok || workload.UID != "web" || match != nil && !match(one.labels) {
 		return metric.NoKind

@@ -22,8 +22,13 @@ const (
 	documentVersion = 1
 )
 
-func keyOf(uid string) (key Key) {
-	sum := sha256.Sum256([]byte("workload\x00" + uid))
+func keyOf(id recordID) Key { return hashed(id.namespace + "\x00" + id.uid) }
+
+// formerKeyOf is the key that a document had before it depended on the namespace.
+func formerKeyOf(uid string) Key { return hashed(uid) }
+
+func hashed(text string) (key Key) {
+	sum := sha256.Sum256([]byte("workload\x00" + text))
 	copy(key[:], sum[:])
 	return key
 }
@@ -31,9 +36,9 @@ func keyOf(uid string) (key Key) {
 // IsDocument reports whether a document is a workload's.
 func IsDocument(value []byte) bool { return len(value) > 0 && value[0] == documentMark }
 
-func (m *Tracker) changedLocked(uid string) {
-	key := keyOf(uid)
-	m.keys[key] = uid
+func (m *Tracker) changedLocked(id recordID) {
+	key := keyOf(id)
+	m.keys[key] = id
 	m.changed[key] = struct{}{}
 }
 
@@ -53,8 +58,8 @@ func (m *Tracker) Changed(all bool) []Key {
 func (m *Tracker) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	uid, known := m.keys[key]
-	r := m.records[uid]
+	id, known := m.keys[key]
+	r := m.records[id]
 	if !known || r == nil {
 		delete(m.keys, key)
 		return dst, false
@@ -85,18 +90,23 @@ func (m *Tracker) RestoreDocument(key Key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if keyOf(r.workload.UID) != key {
+	id := recordID{r.namespace, r.workload.UID}
+	former := key == formerKeyOf(id.uid)
+	if keyOf(id) != key && !former {
 		return fmt.Errorf("the document of workload %s %s has the key of another workload", r.workload.Kind,
 			r.workload.Name)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	uid := r.workload.UID
-	if m.records[uid] != nil {
+	if m.records[id] != nil {
 		return fmt.Errorf("workload %s %s has two documents", r.workload.Kind, r.workload.Name)
 	}
-	m.records[uid], m.keys[key] = r, uid
-	m.unresolved[uid] = struct{}{} // it may be a ReplicaSet; ResolveOwners decides
+	m.records[id], m.keys[key] = r, id
+	if former { // the next save replaces it
+		m.keys[key], m.changed[key] = recordID{}, struct{}{}
+		m.changedLocked(id)
+	}
+	m.unresolved[id] = struct{}{} // it may be a ReplicaSet; ResolveOwners decides
 	m.bytes += r.size()
 	for name, p := range r.metrics {
 		m.bytes += p.size(name)

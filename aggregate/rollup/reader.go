@@ -37,9 +37,9 @@ type Cluster interface {
 type Workloads interface {
 	// AnyPushed reports whether a pod of the namespace has pushed a counter or a set of that name.
 	AnyPushed(namespace, name string) bool
-	// PushedKind returns the kind of a metric that a pod of the workload has pushed with matching
-	// labels (match nil: any). metric.NoKind: none has.
-	PushedKind(of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind
+	// PushedKind returns the kind of a metric that a pod of the namespace's workload has pushed with
+	// matching labels (match nil: any). metric.NoKind: none has.
+	PushedKind(namespace string, of metric.Workload, name string, match func(metric.Labels) bool) metric.Kind
 }
 
 // Parts are the dependencies of a Reader. Cluster and Workloads are both set, or neither:

@@ -36,17 +36,21 @@ type Tracker struct {
 	pods Pods
 
 	mu          sync.RWMutex
-	records     map[string]*record // by the workload's UID
+	records     map[recordID]*record
 	pusherCount map[metricName]int // number of workloads that have pushed it
-	keys        map[Key]string     // of records, and of removed ones that are still on disk
+	keys        map[Key]recordID   // of records, and of removed ones that are still on disk
 	changed     map[Key]struct{}
 	// unresolved are the records of ReplicaSets whose owner is not known yet.
-	unresolved map[string]struct{}
+	unresolved map[recordID]struct{}
 	bytes      int64
 	unknown    []unknownPush
 }
 
 type metricName struct{ namespace, name string }
+
+// recordID identifies a workload. Pods name their controller themselves, so one of another namespace may name any
+// UID; a controller has pods in its own namespace only.
+type recordID struct{ namespace, uid string }
 
 // record holds the metrics that one workload has pushed.
 type record struct {
@@ -65,8 +69,8 @@ type pushedMetric struct {
 // NewTracker makes an empty tracker.
 func NewTracker(pods Pods) *Tracker {
 	return &Tracker{
-		pods: pods, records: map[string]*record{}, pusherCount: map[metricName]int{},
-		keys: map[Key]string{}, changed: map[Key]struct{}{}, unresolved: map[string]struct{}{},
+		pods: pods, records: map[recordID]*record{}, pusherCount: map[metricName]int{},
+		keys: map[Key]recordID{}, changed: map[Key]struct{}{}, unresolved: map[recordID]struct{}{},
 	}
 }
 
@@ -86,8 +90,9 @@ func (m *Tracker) record(o *metric.Object, name string, kind metric.Kind, labels
 	if !ok {
 		return false
 	}
+	id := recordID{o.Namespace, workload.UID}
 	m.mu.RLock()
-	known := m.records[workload.UID].has(name, kind, labels)
+	known := m.records[id].has(name, kind, labels)
 	m.mu.RUnlock()
 	if known {
 		return true
@@ -96,7 +101,7 @@ func (m *Tracker) record(o *metric.Object, name string, kind metric.Kind, labels
 	defer m.mu.Unlock()
 	m.addLocked(workload, o.Namespace, name, kind, labels)
 	if !resolved {
-		m.unresolved[workload.UID] = struct{}{}
+		m.unresolved[id] = struct{}{}
 	}
 	return true
 }
@@ -113,14 +118,15 @@ func (r *record) has(name string, kind metric.Kind, labels metric.Labels) bool {
 // of the old kind.
 func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metric.Kind,
 	labels metric.Labels) {
-	r := m.records[w.UID]
+	id := recordID{namespace, w.UID}
+	r := m.records[id]
 	if r.has(name, kind, labels) || m.bytes >= maxBytes {
 		return
 	}
 	if r == nil {
 		r = &record{workload: w, namespace: namespace, metrics: map[string]*pushedMetric{},
 			lastPod: time.Now()}
-		m.records[w.UID] = r
+		m.records[id] = r
 		m.bytes += r.size()
 	}
 	p := r.metrics[name]
@@ -136,7 +142,7 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 	}
 	p.labelSets = append(p.labelSets, labels)
 	m.bytes += p.size(name)
-	m.changedLocked(w.UID)
+	m.changedLocked(id)
 }
 
 // Approximate sizes in memory, with the spare capacity of maps, slices and strings.
@@ -159,12 +165,13 @@ func (m *Tracker) AnyPushed(namespace, name string) bool {
 	return m.pusherCount[metricName{namespace, name}] > 0
 }
 
-// PushedKind returns the kind of a metric that a pod of the workload has pushed with matching
-// labels (match nil: any). metric.NoKind: none has.
-func (m *Tracker) PushedKind(workload metric.Workload, name string, match func(metric.Labels) bool) metric.Kind {
+// PushedKind returns the kind of a metric that a pod of the namespace's workload has pushed with
+// matching labels (match nil: any). metric.NoKind: none has.
+func (m *Tracker) PushedKind(namespace string, workload metric.Workload, name string,
+	match func(metric.Labels) bool) metric.Kind {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	r := m.records[workload.UID]
+	r := m.records[recordID{namespace, workload.UID}]
 	if r == nil {
 		return metric.NoKind
 	}
@@ -236,25 +243,25 @@ func (m *Tracker) ResolveOwners() {
 	m.mu.RLock()
 	unsettled := maps.Clone(m.unresolved)
 	m.mu.RUnlock()
-	for uid := range unsettled {
-		m.resolveOwner(uid)
+	for id := range unsettled {
+		m.resolveOwner(id)
 	}
 }
 
-func (m *Tracker) resolveOwner(uid string) {
+func (m *Tracker) resolveOwner(id recordID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.records[uid]
+	r := m.records[id]
 	if r == nil {
-		delete(m.unresolved, uid)
+		delete(m.unresolved, id)
 		return
 	}
 	owner, resolved := m.pods.Owner(r.workload)
 	if !resolved {
 		return
 	}
-	delete(m.unresolved, uid)
-	if owner.UID == uid {
+	delete(m.unresolved, id)
+	if owner.UID == id.uid {
 		return
 	}
 	for name, p := range r.metrics {
@@ -262,7 +269,7 @@ func (m *Tracker) resolveOwner(uid string) {
 			m.addLocked(owner, r.namespace, name, p.kind, set)
 		}
 	}
-	m.removeLocked(uid)
+	m.removeLocked(id)
 }
 
 // Expire removes the workloads that have had no pod for a day. It looks at all pods, so it is
@@ -276,17 +283,17 @@ func (m *Tracker) expireAsOf(now time.Time) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for uid, r := range m.records {
-		if _, lives := living[uid]; lives {
+	for id, r := range m.records {
+		if _, lives := living[id.uid]; lives {
 			r.lastPod = now
 		} else if now.Sub(r.lastPod) > keepWithoutPods {
-			m.removeLocked(uid)
+			m.removeLocked(id)
 		}
 	}
 }
 
-func (m *Tracker) removeLocked(uid string) {
-	r := m.records[uid]
+func (m *Tracker) removeLocked(id recordID) {
+	r := m.records[id]
 	m.bytes -= r.size()
 	for name, p := range r.metrics {
 		m.bytes -= p.size(name)
@@ -295,7 +302,7 @@ func (m *Tracker) removeLocked(uid string) {
 			delete(m.pusherCount, key)
 		}
 	}
-	delete(m.records, uid)
-	delete(m.unresolved, uid)
-	m.changedLocked(uid)
+	delete(m.records, id)
+	delete(m.unresolved, id)
+	m.changedLocked(id)
 }

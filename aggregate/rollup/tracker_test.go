@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func with(key, value string) func(metric.Labels) bool {
 // want fails unless the tracker knows the metric with that kind; metric.NoKind: not at all.
 func (m *Tracker) want(t *testing.T, workload metric.Workload, name string, match func(metric.Labels) bool, kind metric.Kind) {
 	t.Helper()
-	if got := m.PushedKind(workload, name, match); got != kind {
+	if got := m.PushedKind("shop", workload, name, match); got != kind {
 		t.Errorf("%s of %s: %s, want %s", name, workload.Name, got, kind)
 	}
 	if any := m.AnyPushed("shop", name); match == nil && kind != metric.NoKind && !any {
@@ -123,6 +124,32 @@ func TestOwnersAreResolvedLater(t *testing.T) {
 	m.want(t, webNew, "hits", nil, metric.Counter)
 	if len(m.unresolved) != 0 {
 		t.Errorf("unsettled: %v", m.unresolved)
+	}
+}
+
+// A pod of another namespace may name any controller as its own. It changes nothing for that one's pods, neither
+// while it lives nor when it has gone.
+func TestAControllerHasPodsInItsNamespaceOnly(t *testing.T) {
+	c := newTown()
+	m := NewTracker(c)
+	stranger := metric.Object{Resource: "pods", Namespace: "elsewhere", Name: "db-0"}
+	m.SeriesCreated(&stranger, "queries", metric.Set, metric.Labels{})
+	m.want(t, db, "queries", nil, metric.NoKind)
+	m.born("db-0", "queries", metric.Counter)
+	for _, name := range []string{"queries", "hits"} {
+		for i := range 2 * maxLabelSets {
+			m.SeriesCreated(&stranger, name, metric.Set, metric.NewLabels([]metric.Label{{Key: "n", Value: fmt.Sprint(i)}}))
+		}
+	}
+	m.want(t, db, "queries", nil, metric.Counter)
+	m.want(t, db, "hits", nil, metric.NoKind)
+	m.born("web-1-a", "hits", metric.Counter)
+	delete(c.controllers, "db-0")
+	m.expireAsOf(time.Now().Add(25 * time.Hour))
+	m.want(t, db, "queries", nil, metric.NoKind)
+	m.want(t, web, "hits", nil, metric.Counter)
+	if m.AnyPushed("elsewhere", "hits") || len(m.pusherCount) != 1 {
+		t.Errorf("left: %v", m.pusherCount)
 	}
 }
 
@@ -197,13 +224,35 @@ func TestDocumentsRestoreEverything(t *testing.T) {
 	}
 }
 
+// A document whose key does not depend on the namespace yet is read, and replaced by the next save.
+func TestDocumentsGetTheirNamespacesKey(t *testing.T) {
+	m := NewTracker(newTown())
+	m.born("db-0", "queries", metric.Counter)
+	now := m.Changed(false)[0]
+	value, _ := m.AppendDocument(nil, now)
+	back, former := NewTracker(newTown()), formerKeyOf(db.UID)
+	if err := back.RestoreDocument(former, value); err != nil {
+		t.Fatal(err)
+	}
+	back.want(t, db, "queries", nil, metric.Counter)
+	if keys := back.Changed(false); len(keys) != 2 || !slices.Contains(keys, former) || !slices.Contains(keys, now) {
+		t.Errorf("changed: %x, want %x and %x", keys, former, now)
+	}
+	if _, there := back.AppendDocument(nil, former); there {
+		t.Error("the former key has a document")
+	}
+	if again, there := back.AppendDocument(nil, now); !there || !bytes.Equal(again, value) {
+		t.Errorf("the document is %q, want %q", again, value)
+	}
+}
+
 // Labels that differ in every pod, and unlimited names, stay within the bounds.
 func TestMemoryIsBounded(t *testing.T) {
 	m := NewTracker(newTown())
 	for i := range 1000 {
 		m.born("web-1-a", "hits", metric.Counter, "host", fmt.Sprint(i))
 	}
-	if n := len(m.records["d1"].metrics["hits"].labelSets); n != maxLabelSets {
+	if n := len(m.records[recordID{"shop", "d1"}].metrics["hits"].labelSets); n != maxLabelSets {
 		t.Errorf("%d label sets, want %d", n, maxLabelSets)
 	}
 	m.want(t, web, "hits", with("host", "999"), metric.NoKind)

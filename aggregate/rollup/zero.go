@@ -128,7 +128,8 @@ func (u *zeroFill) pods(has func(name string) bool) iter.Seq[metric.Object] {
 
 // hasPushed reports whether the workload has pushed the metric, in the kind of the other answers.
 func (u *zeroFill) hasPushed(workload metric.Workload) bool {
-	kind := u.workloads.PushedKind(workload, u.query.Expression.Name, u.query.MatchLabels)
+	kind := u.workloads.PushedKind(u.query.Namespace, workload, u.query.Expression.Name,
+		u.query.MatchLabels)
 	if kind == metric.NoKind || u.kind != metric.NoKind && u.kind != kind {
 		return false
 	}

@@ -41,7 +41,7 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 	if err := back.RestoreDocument(keys[0], value); err != nil {
 		t.Fatal(err)
 	}
-	if kind := back.workloads.PushedKind(metric.Workload{UID: "d"}, "hits", nil); kind != metric.Counter {
+	if kind := back.workloads.PushedKind("shop", metric.Workload{UID: "d"}, "hits", nil); kind != metric.Counter {
 		t.Errorf("hits: %s, want a counter", kind)
 	}
 	standalone := documents{groups: groups()}

@@ -25,6 +25,7 @@ var scenarios = []struct {
 	{"ForgetsAFinishedPod", forgetsAFinishedPod},
 	{"ReportsBadLimitRanges", reportsBadLimitRanges},
 	{"BelievesNoStranger", believesNoStranger},
+	{"BelievesNoStrangersController", believesNoStrangersController},
 	{"RightsPerMetric", rightsPerMetric},
 	{"KubectlIsAtHome", kubectlIsAtHome},
 	{"ShowsAutoscalersInABrowser", showsAutoscalersInABrowser},

@@ -160,3 +160,37 @@ func containerID(pod core.Pod) string {
 	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
 	return id
 }
+
+// A pod names its controller itself. One of another namespace that names this namespace's, by its UID, takes no zeros from
+// the pods of that one.
+func believesNoStrangersController(t *testing.T, c *cluster) {
+	ns, other := c.Namespace(t, "controlled"), c.Namespace(t, "claiming")
+	c.Apply(t, ns, strings.Replace(deployment("web"), "replicas: 1", "replicas: 2", 1))
+	pods := c.AwaitPods(t, ns, "app=web", 2)
+	for _, pod := range pods {
+		c.awaitSender(t, ns, pod.Name)
+	}
+	c.sendFrom(t, addressOf(t, pods[0]), "orders:1|c")
+	both := func() error {
+		got, err := c.values(t, "/namespaces/"+ns+"/pods/*/orders")
+		if err == nil && len(got) != len(pods) {
+			err = fmt.Errorf("orders of %v; want those of %s and %s", got, pods[0].Name, pods[1].Name)
+		}
+		return err
+	}
+	within(t, both)
+	web, err := c.Kubernetes.AppsV1().Deployments(ns).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The garbage collector deletes a pod whose controller is elsewhere, if it knows the kind.
+	c.Apply(t, other, strings.Replace(podManifest("stranger", "default"), "metadata: {", fmt.Sprintf(
+		"metadata: {ownerReferences: [{apiVersion: nowhere.dev/v1, kind: Thing, name: web, uid: %s, controller: true}], ", web.UID), 1))
+	stranger := c.AwaitPods(t, other, "app=stranger", 1)[0]
+	c.awaitSender(t, other, "stranger")
+	c.sendFrom(t, addressOf(t, stranger), "orders:x|s")
+	c.wantValues(t, "/namespaces/"+other+"/pods/*/orders", map[string]float64{"stranger": 1})
+	if err := both(); err != nil {
+		t.Errorf("with a stranger that claims the controller: %v", err)
+	}
+}
