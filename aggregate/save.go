@@ -143,12 +143,13 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	t.frames.applying.Lock() // the marks and the values are of one moment
 	defer t.frames.applying.Unlock()
-	if marked := b.feeds.appendAll(dst, &t.frames); len(marked) > len(dst) {
-		dst = marked
+	marked := b.feeds.appendAll(dst, &t.frames)
+	fed := len(marked) > len(dst)
+	if dst = marked; fed {
 		t.rollBlock(b, t.Clock.Now(), &pace{time.Now()}) // the values include what was applied
 	}
 	for place := range uint32(kind.BlockSeries) {
-		dst = t.appendValue(dst, b, place, 0)
+		dst = t.appendValue(dst, b, place, fed)
 	}
 	return dst
 }
@@ -252,7 +253,7 @@ func (d *delta) appendChanges(word int, pace *pace) {
 	for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		switch {
-		case !b.savableLocked(place):
+		case !b.savableLocked(place, false):
 		case b.plainLocked(place):
 			d.appendNumberLocked(place)
 		default:
@@ -284,26 +285,27 @@ func (d *delta) appendChangeLocked(place uint32) {
 	d.before, d.run = own, run{}
 }
 
-// appendValue appends the length of a series' value, then the value with its history entries from
-// the tick since on.
-func (t *Table) appendValue(dst []byte, b *block, place uint32, since uint32) []byte {
+// appendValue appends the length of a series' value, then the value with its whole history. In a fed block it has every value that
+// was recorded: the marks of the block say so.
+func (t *Table) appendValue(dst []byte, b *block, place uint32, fed bool) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
-	if since > 0 && !b.savableLocked(place) || b.page.cells[place].State.Load()&kind.Live == 0 {
+	if !b.savableLocked(place, fed && b.page.cells[place].History.Stamp != 0) {
 		return dst
 	}
 	at := len(dst)
 	dst = b.markLocked(place).append(b.appendOwnerLocked(append(dst, 0), place))
-	return sized(t.appendValueLocked(dst, b, place, since), at)
+	return sized(t.appendValueLocked(dst, b, place, 0), at)
 }
 
-// savableLocked reports whether a series' value may be saved: the series is live and its birth is
-// saved. A value without a saved birth stays marked for the next delta.
-func (b *block) savableLocked(place uint32) bool {
+// savableLocked reports whether a series' value may be saved: the series is live, and its birth is saved or will be, with the
+// names that follow. A value without a saved birth stays marked for the next delta: the sample that the series was born for
+// may not be applied yet.
+func (b *block) savableLocked(place uint32, named bool) bool {
 	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return false
 	}
-	if b.unnamed.Has(place) {
+	if b.unnamed.Has(place) && !named {
 		b.unsaved.Mark(place)
 		return false
 	}
