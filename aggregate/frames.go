@@ -31,6 +31,8 @@ type frames struct {
 	mu       sync.Mutex // guards the fields below; locked after applying
 	feeds    map[uint64]*feedState
 	heard    time.Duration // receiving time of the last frame of all
+	// wasConnected says that a feed was connected when the restored state was saved.
+	wasConnected bool
 }
 
 type feedState struct {
@@ -124,6 +126,22 @@ func (t *Table) Restored(feedID uint64) uint64 {
 		return known.restored
 	}
 	return 0
+}
+
+// FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of restored blocks, if one of them
+// was connected.
+func (t *Table) FeedsAwaited() (all []uint64) {
+	t.frames.mu.Lock()
+	defer t.frames.mu.Unlock()
+	if !t.frames.wasConnected {
+		return nil
+	}
+	for id, known := range t.frames.feeds {
+		if known.restored > 0 {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 // frameMark is the frame that a writer applies; the zero frameMark: none.

@@ -252,8 +252,7 @@ func TestMarksEnd(t *testing.T) {
 		if format() != fedFormat {
 			t.Errorf("format %d with frames", format())
 		}
-		time.Sleep(feedLife + time.Minute)
-		f.sweep()
+		time.Sleep(feedLife + time.Minute) // the roller sweeps
 		if format() != formatVersion || len(f.blocks.at[0].Load().feeds.appendAll(nil, &f.frames)) > 0 {
 			t.Errorf("format %d after the end of the feed", format())
 		}

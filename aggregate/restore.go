@@ -27,6 +27,7 @@ func (t *Table) RestoreClock(data []byte) error {
 	t.Clock.ResumeLifetime(saved.life)
 	if saved.connected {
 		t.Clock.CountOutage()
+		t.frames.wasConnected = true
 	}
 	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)

@@ -26,7 +26,8 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		Account:    p.ledger.Open(agentReceiver),
 		Explain:    p.whyRejected,
 		Rejected:   p.rejectedOfAgent,
-		Ready:      p.answers,
+		Awaited:    p.table.FeedsAwaited(),
+		Ready:      p.clusterRead,
 		Logger:     p.log,
 	}
 	if view := p.cluster.view; view != nil {
@@ -39,6 +40,14 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.listenFault("agents-address", err)
+}
+
+// clusterRead reports whether senders are known, and what is missing otherwise.
+func (p *dataPath) clusterRead() (bool, string) {
+	if p.cluster.view == nil {
+		return true, ""
+	}
+	return p.cluster.state()
 }
 
 func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uint64, why string) {

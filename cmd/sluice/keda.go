@@ -31,8 +31,11 @@ func (p *dataPath) triggers() triggers {
 
 // answers reports whether the metrics APIs would answer, and what is missing otherwise.
 func (p *dataPath) answers() (bool, string) {
-	if p.cluster.view != nil {
-		if ready, missing := p.cluster.state(); !ready {
+	if ready, missing := p.clusterRead(); !ready {
+		return false, missing
+	}
+	if p.agents != nil {
+		if answers, missing := p.agents.Answers(); !answers {
 			return false, missing
 		}
 	}

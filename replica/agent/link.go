@@ -41,7 +41,7 @@ const (
 	// taken for dead.
 	silentAfter = 5 * time.Second
 	// firstRetry and lastRetry bound the wait before the next connection.
-	firstRetry, lastRetry = 100 * time.Millisecond, 5 * time.Second
+	firstRetry, lastRetry = 100 * time.Millisecond, 2 * time.Second
 	// lastWords is how long an agent that stops waits until all is on the server's disk.
 	lastWords = 10 * time.Second
 )

@@ -478,6 +478,33 @@ func TestAgentsOfOtherNodesWaitAtTheStart(t *testing.T) {
 	}
 }
 
+// A server that was killed under connected agents answers once they have told what came meanwhile, or do not come.
+func TestAnswersWaitForAgents(t *testing.T) {
+	parts := newTable().parts()
+	parts.Awaited = []uint64{7, 8}
+	s := serve(t, "127.0.0.1:0", parts)
+	if ok, missing := s.Answers(); ok || !strings.Contains(missing, "2 are not heard") {
+		t.Errorf("%t, %q", ok, missing)
+	}
+	c, _ := s.hello(7)
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, AgeNanos: int64(time.Minute)}}})
+	c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil })
+	if _, missing := s.Answers(); !strings.Contains(missing, "2 are not heard") {
+		t.Errorf("%q after an old frame", missing)
+	}
+	c.frame(2)
+	for ok := false; !ok; {
+		_, missing := s.Answers()
+		ok = strings.Contains(missing, "1 are not heard")
+	}
+	s.mu.Lock()
+	s.until = time.Now().Add(-time.Second)
+	s.mu.Unlock()
+	if ok, missing := s.Answers(); !ok {
+		t.Errorf("%q after the wait", missing)
+	}
+}
+
 // A node has eight runs at most, of which the oldest is forgotten, and the table hears of it.
 func TestRunsOfANode(t *testing.T) {
 	table, forgotten := newTable(), make(chan uint64, 100)

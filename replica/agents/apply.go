@@ -15,6 +15,8 @@ import (
 const (
 	// liveAge is the age up to which samples count as of now.
 	liveAge = 300 * time.Millisecond
+	// caughtUpAge is the age of a frame below which the agent has told what came before.
+	caughtUpAge = time.Second
 	// longFrame is the age from which the address of a frame's first sample may have been another pod's.
 	longFrame = 2 * time.Second
 	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
@@ -128,6 +130,9 @@ func (t *stream) apply(frames []frame) error {
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
 	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
+	if time.Duration(frames[len(frames)-1].AgeNanos) < caughtUpAge {
+		t.server.caughtUp(t.feed)
+	}
 	return t.tell(rejected)
 }
 

@@ -62,6 +62,8 @@ type Parts struct {
 	NewApplier func() Applier
 	// Restored is the number of the last frame of a feed that restored series may include.
 	Restored func(feed uint64) uint64
+	// Awaited are the runs that were connected when the process of before ended, and that come again if they live.
+	Awaited []uint64
 	// Forget forgets a feed of which nothing comes again.
 	Forget func(feed uint64)
 	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
@@ -96,7 +98,10 @@ type Server struct {
 	former map[string]time.Time // by node: when its last stream ended
 	runs   map[uint64]*run
 	gone   []uint64 // forgotten runs that the table knows still
-	swept  time.Time
+	// awaited are runs whose samples of the time while no server ran are not applied yet; until: no longer than that.
+	awaited map[uint64]bool
+	until   time.Time
+	swept   time.Time
 
 	began time.Time
 	// againWait is the constant outside of tests.
@@ -115,6 +120,8 @@ const (
 	pingPatience   = 10 * time.Second
 	stopPatience   = 2 * time.Second
 	answerPatience = 10 * time.Second
+	// awaitAgents is how long answers wait for the agents of before, which try to connect every two seconds.
+	awaitAgents = 10 * time.Second
 )
 
 // Listen binds the address.
@@ -123,7 +130,10 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
 	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, agents: map[string]int{}, former: map[string]time.Time{},
-		runs: map[uint64]*run{}}
+		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
+	for _, id := range parts.Awaited {
+		s.awaited[id] = true
+	}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
@@ -183,6 +193,35 @@ func (s *Server) Run(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("agents: %w", err)
+}
+
+// Answers reports whether windows have what agents received while no server ran. A server that has just started waits for the
+// agents that there were: what is read before would be too low, and an autoscaler would scale on it.
+func (s *Server) Answers() (bool, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.awaited) == 0 {
+		return true, ""
+	}
+	if ready, _ := s.parts.Ready(); !ready {
+		return false, "agents"
+	}
+	now := time.Now()
+	switch {
+	case s.until.IsZero():
+		s.until = now.Add(awaitAgents)
+	case now.After(s.until):
+		s.awaited = nil
+		return true, ""
+	}
+	return false, fmt.Sprintf("agents, of which %d are not heard again yet", len(s.awaited))
+}
+
+// caughtUp notes that the last frame of a run is of now.
+func (s *Server) caughtUp(feed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.awaited, feed)
 }
 
 // service keeps the generated code's base out of Server.

@@ -66,14 +66,14 @@ type stream struct {
 	ended   chan struct{}
 
 	series  map[uint32]*definition
-	defined int // bytes of their strings
+	defined int // their bytes
 	// again are frames that come again after a restore: they are applied at once.
 	again      []frame
 	againBytes int
+	whole      time.Time       // when the last of them had come
+	fresh      bool            // the frame that is applied does not come again
 	ackAt      time.Time       // of the last acknowledgement
 	offSince   time.Time       // since when nothing is persisted
-	fresh      bool            // the frame that is applied does not come again
-	whole      time.Time       // when the last of them had come
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
 
@@ -307,7 +307,11 @@ func (t *stream) lastSaid(f *agentwire.Frame) error {
 	ctx, cancel := context.WithTimeout(t.grpc.Context(), answerPatience)
 	defer cancel()
 	_ = t.server.parts.Sync(ctx) // else the acknowledgement comes once it is on disk, as ever
-	return t.tick(time.Now())
+	err := t.tick(time.Now())
+	if t.acked == f.Number {
+		t.server.parts.Forget(t.feed) // nothing of it comes again
+	}
+	return err
 }
 
 // applyAgain applies the frames that come again, once the last of them has come and their senders are known: a block may include
