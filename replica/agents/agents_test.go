@@ -32,7 +32,6 @@ type table struct {
 	restored uint64
 	durable  time.Time
 	counts   map[string]uint64 // by reason
-	held     int64
 	frames   []uint64
 	during   func() // called for each sample
 }
@@ -567,7 +566,7 @@ func TestALinkOverServers(t *testing.T) {
 	eventually(func() bool { return collector.Held() == 0 })
 	s.end()
 	push(10)
-	s = serve(t, address, table.parts()) // it has forgotten how far the agent is, as after a kill
+	serve(t, address, table.parts()) // it has forgotten how far the agent is, as after a kill
 	eventually(func() bool { return table.sum("jobs") >= 20 })
 	push(10)
 	cancel()
