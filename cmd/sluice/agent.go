@@ -123,6 +123,7 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	ctx, release := untilSignal(cmd.Context())
 	defer release()
 	log := newLogger(cmd.ErrOrStderr(), c.log)
+	agent.QuietGRPC()
 	collector, accounts, registry := agent.NewCollector(c.link), ledger.New(), newRegistry()
 	link, err := agent.NewLink(c.link, sluice.Version, collector, log)
 	if err != nil {

@@ -42,6 +42,8 @@ const (
 	silentAfter = 5 * time.Second
 	// firstRetry and lastRetry bound the wait before the next connection.
 	firstRetry, lastRetry = 100 * time.Millisecond, 2 * time.Second
+	// logEvery is the least time between two logs of one kind.
+	logEvery = 30 * time.Second
 	// lastWords is how long an agent that stops waits until all is on the server's disk.
 	lastWords = 10 * time.Second
 )
@@ -67,12 +69,14 @@ type Link struct {
 	why         atomic.Pointer[string] // why there is no connection
 }
 
-// gRPC would log each failed try. It reads the logger without a lock, so it has to be set before any use of it.
-func init() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) }
+// QuietGRPC silences gRPC's own log, which would have each failed try. It is for a process that has not used gRPC yet, after its
+// packages have begun: one of them sets another log.
+func QuietGRPC() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard)) }
 
 // NewLink prepares the connection. version is Sluice's.
 func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link, error) {
 	l := &Link{cfg: cfg, version: version, run: rand.Uint64() | 1, collector: c, log: log}
+	l.rejections.Interval, l.faults.Interval = logEvery, logEvery
 	secure := insecure.NewCredentials()
 	if !cfg.Insecure {
 		roots, err := readAuthorities(cfg.CAFile)
