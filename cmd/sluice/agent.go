@@ -30,8 +30,7 @@ type agentConfig struct {
 }
 
 func defaultAgent() *agentConfig {
-	c := &agentConfig{defaultConfig(), agent.DefaultConfig()}
-	return c
+	return &agentConfig{defaultConfig(), agent.DefaultConfig()}
 }
 
 // completeAgent sets the fields that follow from others, and from where it runs.

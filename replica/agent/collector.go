@@ -182,8 +182,8 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
 	return true
 }
 
-// cut makes frames of all changes.
-func (c *Collector) cut(now time.Time) {
+// cut makes frames of all changes, and reports whether there were any.
+func (c *Collector) cut(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var next *frame
@@ -203,13 +203,7 @@ func (c *Collector) cut(now time.Time) {
 	}
 	clear(c.changed)
 	c.changed = c.changed[:0]
-}
-
-// lastNumber is the number of the last frame.
-func (c *Collector) lastNumber() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.last
+	return next != nil
 }
 
 // beat makes an empty frame: the server learns that the agent lives, and how far it is.

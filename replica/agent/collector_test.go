@@ -279,7 +279,7 @@ func TestLongMembers(t *testing.T) {
 	if members != 200 {
 		t.Errorf("%d members", members)
 	}
-	if c.forget(c.lastNumber()); c.bytes != sizeOf(len(c.key)) {
+	if c.forget(c.last); c.bytes != sizeOf(len(c.key)) {
 		t.Errorf("%d bytes are held without a change", c.bytes)
 	}
 }

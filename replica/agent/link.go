@@ -365,15 +365,14 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 
 // cut makes a frame of what changed, or an empty one after some time.
 func (l *Link) cut(now time.Time) {
-	before := l.collector.lastNumber()
-	l.collector.cut(now)
-	switch {
-	case l.collector.lastNumber() != before:
-		l.frameAt = now
-	case now.Sub(l.frameAt) >= beatEvery:
-		l.collector.beat(now)
-		l.frameAt = now
+	made := l.collector.cut(now)
+	if !made && now.Sub(l.frameAt) < beatEvery {
+		return
 	}
+	if !made {
+		l.collector.beat(now)
+	}
+	l.frameAt = now
 }
 
 // send sends the frames that were not sent on this connection.

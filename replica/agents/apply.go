@@ -130,8 +130,9 @@ func (t *stream) apply(frames []frame) error {
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
 	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
-	if time.Duration(frames[len(frames)-1].AgeNanos) < caughtUpAge {
-		t.server.caughtUp(t.feed)
+	if !t.caughtUp && time.Duration(frames[len(frames)-1].AgeNanos) < caughtUpAge {
+		t.caughtUp = true
+		t.server.hasCaughtUp(t.feed)
 	}
 	return t.tell(rejected)
 }

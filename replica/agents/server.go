@@ -118,7 +118,6 @@ const (
 	maxHeader      = 32 << 10
 	pingEvery      = 20 * time.Second
 	pingPatience   = 10 * time.Second
-	stopPatience   = 2 * time.Second
 	answerPatience = 10 * time.Second
 	// awaitAgents is how long answers wait for the agents of before, which try to connect every two seconds.
 	awaitAgents = 10 * time.Second
@@ -217,8 +216,8 @@ func (s *Server) Answers() (bool, string) {
 	return false, fmt.Sprintf("agents, of which %d are not heard again yet", len(s.awaited))
 }
 
-// caughtUp notes that the last frame of a run is of now.
-func (s *Server) caughtUp(feed uint64) {
+// hasCaughtUp notes that a run has told what came before now.
+func (s *Server) hasCaughtUp(feed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.awaited, feed)

@@ -72,6 +72,7 @@ type stream struct {
 	againBytes int
 	whole      time.Time       // when the last of them had come
 	fresh      bool            // the frame that is applied does not come again
+	caughtUp   bool            // a frame of now has come
 	ackAt      time.Time       // of the last acknowledgement
 	offSince   time.Time       // since when nothing is persisted
 	said       map[uint32]bool // series whose rejection was told since the last tick
@@ -283,20 +284,25 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	bytes := proto.Size(f)
 	t.server.count.frames.Add(1)
 	t.server.parts.Account.AddPackets(1, uint64(bytes))
+	var err error
 	if f.Number > t.restored && len(t.again) == 0 {
-		if err := t.apply([]frame{came}); err != nil {
-			return err
-		}
-		return t.lastSaid(f)
+		err = t.apply([]frame{came})
+	} else {
+		err = t.repeat(came, bytes)
 	}
+	if err != nil {
+		return err
+	}
+	return t.lastSaid(f)
+}
+
+// repeat collects a frame that comes again, or that follows those.
+func (t *stream) repeat(came frame, bytes int) error {
 	t.again, t.againBytes = append(t.again, came), t.againBytes+bytes
 	if t.server.again.Add(int64(bytes)) > maxAgain { // others have more: it tries again later
 		return status.Errorf(codes.ResourceExhausted, "agents send more than %d bytes of frames again", maxAgain)
 	}
-	if err := t.applyAgain(time.Now()); err != nil {
-		return err
-	}
-	return t.lastSaid(f)
+	return t.applyAgain(time.Now())
 }
 
 // lastSaid acknowledges at once if a frame is the last of an agent that ends.
