@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"syscall"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -140,16 +139,8 @@ func (s *Server) warnIfOpen() {
 }
 
 func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
-	listener, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
-			address, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on Address: %w", err)
-	}
 	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout}
-	return &connlimit.Listener{Listener: listener, Limiter: connlimit.New("api", limits, logger)}, nil
+	return connlimit.Listen(address, "api", limits, logger)
 }
 
 // maxConnections is far above the needs of an API server's aggregator, people and scrapers.

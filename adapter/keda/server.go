@@ -2,13 +2,11 @@ package keda
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
@@ -89,16 +87,11 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(s.secured.TLS())))
 	}
-	listener, err := net.Listen("tcp", cfg.Address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
-			cfg.Address, err)
-	}
+	listener, err := connlimit.Listen(cfg.Address, "keda", limits, parts.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on Address: %w", err)
+		return nil, err
 	}
-	s.listener, s.grpc = &connlimit.Listener{Listener: listener,
-		Limiter: connlimit.New("keda", limits, parts.Logger)}, grpc.NewServer(options...)
+	s.listener, s.grpc = listener, grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(s.grpc, &scaler{
 		source: parts.Source, ready: parts.Ready, watcher: s.watcher, count: s.count, log: parts.Logger,
 	})

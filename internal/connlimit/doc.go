@@ -9,6 +9,6 @@
 // requests in flight.
 //
 // Every listener but the datagram sockets and the replicas' port, which the NATS library opens, uses
-// it: operations, console, adapter and keda through a Listener; receiver and receiver/push, which
+// it: operations, console, adapter, keda and agents through a Listener; receiver and receiver/push, which
 // accept connections in their own way, through a Limiter.
 package connlimit

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -276,6 +277,19 @@ func (l *Limiter) Each(do func(net.Conn)) {
 type Listener struct {
 	net.Listener
 	*Limiter
+}
+
+// Listen binds the TCP address of a configuration's field Address, with the limits. name is the Limiter's.
+func Listen(address, name string, limits Limits, logger *slog.Logger) (*Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)",
+			address, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on Address: %w", err)
+	}
+	return &Listener{Listener: listener, Limiter: New(name, limits, logger)}, nil
 }
 
 // Accept implements net.Listener.

@@ -3,7 +3,6 @@ package agents
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
@@ -146,15 +144,11 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: pair.get})))
 	}
-	listener, err := net.Listen("tcp", cfg.Address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("address %s is in use by another process; stop that process or choose another Address (%w)", cfg.Address, err)
-	}
+	listener, err := connlimit.Listen(cfg.Address, "agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on Address: %w", err)
+		return nil, err
 	}
-	s.listener = &connlimit.Listener{Listener: listener,
-		Limiter: connlimit.New("agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)}
+	s.listener = listener
 	s.grpc = grpc.NewServer(options...)
 	agentwire.RegisterAgentsServer(s.grpc, &service{Server: s})
 	s.appliers = make(chan Applier, 2*runtime.GOMAXPROCS(0))
