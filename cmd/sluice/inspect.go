@@ -35,6 +35,8 @@ type inspection struct {
 	policies func() []*policy.Policy
 	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
 	unknownPolicies func() error
+	// targets returns the announced endpoints of a namespace; empty: of all. Nil: nothing is scraped.
+	targets func(namespace string) []inspect.Target
 	// away says which other replicas are not heard. Nil: there are no others.
 	away func() []string
 }
@@ -46,6 +48,9 @@ func (p *dataPath) inspection() inspection {
 		i.limits, i.limitSources = p.cluster.limits, p.cluster.view.LimitSources
 		i.autoscalers = p.autoscalerDocuments
 		i.policies, i.unknownPolicies = p.cluster.policies.List, p.cluster.policies.Unknown
+	}
+	if p.scraper != nil {
+		i.targets = p.scraper.Targets
 	}
 	if p.replication.replica != nil {
 		i.away = p.replication.replica.Away
@@ -337,6 +342,16 @@ func (i inspection) addPushed(senders []listedSender) {
 func (i inspection) Rejections(q inspect.Query) inspect.Page[inspect.Rejection] {
 	return inspect.Paged(q, i.rejections.All(), func(r *inspect.Rejection) (namespace, name string, key inspect.Key) {
 		return r.Namespace, r.Metric, r.Key()
+	})
+}
+
+// Targets implements inspect.Source.
+func (i inspection) Targets(q inspect.Query) (page inspect.Page[inspect.Target]) {
+	if i.targets == nil {
+		return page
+	}
+	return inspect.Paged(q, i.targets(q.Namespace), func(t *inspect.Target) (namespace, name string, key inspect.Key) {
+		return t.Namespace, t.Pod, t.Key()
 	})
 }
 
