@@ -59,6 +59,7 @@ func (c *catalog) Groups(inspect.Query) (p inspect.Page[inspect.PushedGroup])   
 func (c *catalog) Limits(inspect.Query) (p inspect.Page[inspect.Limit])         { return p }
 func (c *catalog) Rules(inspect.Query) (p inspect.Page[inspect.Rule])           { return p }
 func (c *catalog) Policies(inspect.Query) (p inspect.Page[inspect.Policy])      { return p }
+func (c *catalog) Targets(inspect.Query) (p inspect.Page[inspect.Target])       { return p }
 func (c *catalog) UnknownPolicies() error                                       { return c.unknown }
 func (c *catalog) Away() []string                                               { return c.away }
 func (c *catalog) Autoscalers(q inspect.Query) inspect.Page[inspect.Autoscaler] {

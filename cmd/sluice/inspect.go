@@ -49,9 +49,7 @@ func (p *dataPath) inspection() inspection {
 		i.autoscalers = p.autoscalerDocuments
 		i.policies, i.unknownPolicies = p.cluster.policies.List, p.cluster.policies.Unknown
 	}
-	if p.scraper != nil {
-		i.targets = p.scraper.Targets
-	}
+	i.targets = p.targets()
 	if p.replication.replica != nil {
 		i.away = p.replication.replica.Away
 	}

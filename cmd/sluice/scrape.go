@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/scrape"
 )
@@ -31,4 +32,12 @@ func (p *dataPath) openScraper(context.Context) error {
 		Logger:   p.log,
 	})
 	return nil
+}
+
+// targets returns what lists the announced endpoints; nil: nothing is scraped.
+func (p *dataPath) targets() func(namespace string) []inspect.Target {
+	if p.scraper == nil {
+		return nil
+	}
+	return p.scraper.Targets
 }

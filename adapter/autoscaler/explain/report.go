@@ -90,6 +90,7 @@ const (
 	OtherKind      Cause = "other-kind"        // of object or of metric
 	SelectorEmpty  Cause = "selector-empty"    // the selector selects no series
 	PodsMissing    Cause = "pods-missing"      // some pods have no value
+	NotScraped     Cause = "not-scraped"       // pods announce an endpoint with it, which cannot be scraped
 	SeriesRejected Cause = "series-rejected"   // values lack series that a limit rejects
 	TargetType     Cause = "target-type"       // Value against AverageValue, thousandths
 	Overlap        Cause = "overlap"           // autoscalers or selectors
