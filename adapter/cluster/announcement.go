@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -260,6 +261,13 @@ func (v *View) AnnouncedPods(since uint64) (all []metric.AnnouncedPod, version u
 		all = append(all, announced)
 	}
 	return all, p.announcements
+}
+
+// Announces reports whether a live pod announces an endpoint that has a metric.
+func (v *View) Announces(o metric.Object, name string) bool {
+	p := v.pods.byName(o.Namespace, o.Name)
+	return p != nil && p.announcement != nil && slices.ContainsFunc(p.announcement.Endpoints,
+		func(e metric.Endpoint) bool { return slices.Contains(e.Names, name) })
 }
 
 // ReasonBadEndpoints is the reason of the Event on a pod whose announcement has a fault.

@@ -177,6 +177,14 @@ func TestAnnouncedPods(t *testing.T) {
 	if all, second = v.AnnouncedPods(second); len(all) != 1 || all[0].Endpoints[0].Port != 2 {
 		t.Fatalf("%+v after a change", all)
 	}
+	for pod, want := range map[string]bool{"web": true, "plain": false, "gone": false} {
+		if got := v.Announces(metric.Object{Resource: "pods", Namespace: "shop", Name: pod}, "a"); got != want {
+			t.Errorf("pod %s announces a: %v, want %v", pod, got, want)
+		}
+	}
+	if v.Announces(metric.Object{Resource: "pods", Namespace: "shop", Name: "web"}, "b") {
+		t.Error("pod web announces b")
+	}
 	v.pods.drop("shop", "web")
 	if all, _ = v.AnnouncedPods(second); all == nil || len(all) != 0 {
 		t.Fatalf("%+v after the pod is gone", all)
