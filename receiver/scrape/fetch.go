@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Limits of a page.
@@ -55,8 +56,11 @@ type fault struct {
 func (f *fault) Error() string { return f.text }
 
 func failed(r result, format string, args ...any) *fault {
-	return &fault{r, fmt.Sprintf(format, args...)}
+	return &fault{r, metric.Truncate(fmt.Sprintf(format, args...), maxFault)}
 }
+
+// maxFault bounds the text of a fault, which may quote the pod.
+const maxFault = 400
 
 // errTooLarge is a part of a page over its limit.
 type errTooLarge struct {
@@ -147,7 +151,8 @@ func (s *Scraper) fetch(ctx context.Context, t *target, into *page) (f *fault) {
 	}
 	defer response.Body.Close() //nolint:errcheck // nothing is written
 	if response.StatusCode != http.StatusOK {
-		return failed(badStatus, "the answer is %s; must be 200 OK, redirects are not followed", response.Status)
+		return failed(badStatus, "the answer is %d %s; must be 200 OK, redirects are not followed",
+			response.StatusCode, http.StatusText(response.StatusCode)) // the pod's own words may be any
 	}
 	openMetrics, f := formatOf(response.Header.Get("Content-Type"))
 	if f == nil {

@@ -253,10 +253,17 @@ func (s *Scraper) scrapeEvery(ctx context.Context, t *target) {
 	}
 }
 
+// maxKept bounds the lines of a page whose memory is used again.
+const maxKept = 128 << 10
+
 // scrape takes one page, and says how that went.
 func (s *Scraper) scrape(ctx context.Context, t *target) {
 	p := s.pages.Get().(*page)
-	defer s.pages.Put(p)
+	defer func() {
+		if cap(p.out) <= maxKept { // a reader keeps memory in proportion to its page
+			s.pages.Put(p)
+		}
+	}()
 	before, began := t.state.Load(), time.Now()
 	f := s.fetch(ctx, t, p)
 	if ctx.Err() != nil {

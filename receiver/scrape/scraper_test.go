@@ -288,7 +288,7 @@ func TestFaults(t *testing.T) {
 		}), unreachable, "unexpected EOF"},
 		{"speaks another protocol", page(func(to http.ResponseWriter, _ *http.Request) {
 			conn, _, _ := to.(http.Hijacker).Hijack()
-			_, _ = io.WriteString(conn, "220 ready\r\n")
+			_, _ = io.WriteString(conn, "220 ready"+strings.Repeat(" ready", 200)+"\r\n")
 			_ = conn.Close()
 		}), unreachable, "malformed HTTP"},
 	} {
@@ -306,6 +306,9 @@ func TestFaults(t *testing.T) {
 				}
 				if got := w.took(); len(got) > 0 {
 					t.Errorf("applied %q", got)
+				}
+				if n := len(all[0].Error); n > maxFault+20 {
+					t.Errorf("a fault of %d bytes", n)
 				}
 				// It is well again.
 				w.mu.Lock()
