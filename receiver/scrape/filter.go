@@ -29,8 +29,9 @@ type filter struct {
 
 	// The family of the last TYPE line: its samples have its name, or that name and a suffix.
 	family   []byte
-	compound bool   // histogram or summary
-	long     []byte // a line that is longer than the reader's buffer
+	compound bool    // histogram or summary
+	taken    *wanted // nil: the family is not wanted
+	long     []byte  // a line that is longer than the reader's buffer
 }
 
 // wanted is a name that is taken, and whether the page has it.
@@ -62,7 +63,7 @@ var errLongLine = errors.New("a line has more than " + strconv.Itoa(maxLine) + "
 // read filters a page into out.
 func (f *filter) read(wanted map[string]*wanted, openMetrics bool, page *bufio.Reader) error {
 	f.wanted, f.openMetrics, f.out = wanted, openMetrics, f.out[:0]
-	f.family, f.compound = f.family[:0], false
+	f.family, f.compound, f.taken = f.family[:0], false, nil
 	for _, w := range wanted {
 		w.compound, w.found = false, false
 	}
@@ -120,6 +121,9 @@ func (f *filter) line(line []byte) {
 
 // comment takes a comment: only that of a type says anything.
 func (f *filter) comment(line []byte) {
+	if len(line) > 2 && line[1] == ' ' && line[2] == 'H' {
+		return // most others are help texts
+	}
 	keyword, rest := cutWord(line[1:])
 	if string(keyword) != "TYPE" {
 		return
@@ -133,7 +137,7 @@ func (f *filter) comment(line []byte) {
 		f.family = append(f.family, "_total"...)
 	}
 	w := f.wanted[string(f.family)]
-	if w == nil {
+	if f.taken = w; w == nil {
 		return
 	}
 	w.compound = f.compound
@@ -152,25 +156,39 @@ func (f *filter) wants(line []byte) bool {
 	if len(name) == 0 {
 		return false
 	}
-	for _, suffix := range compoundSuffixes {
-		base, has := bytes.CutSuffix(name, suffix)
-		if !has {
-			continue
-		}
-		if w := f.wanted[string(base)]; w != nil && w.compound {
-			w.found = true
-			return true
-		}
-		if f.compound && bytes.Equal(base, f.family) { // of a family that is not wanted
-			return false
-		}
+	w, known := f.taken, false
+	if suffix, has := bytes.CutPrefix(name, f.family); has { // most lines follow the TYPE of their family
+		known = len(suffix) == 0 || f.compound && isCompoundSuffix(suffix)
 	}
-	w := f.wanted[string(name)]
+	if !known {
+		w = f.ownerOf(name)
+	}
 	if w == nil {
 		return false
 	}
 	w.found = true
 	return true
+}
+
+// ownerOf is the wanted name that a sample belongs to, whatever stands before it; nil: none.
+func (f *filter) ownerOf(name []byte) *wanted {
+	for _, suffix := range compoundSuffixes {
+		if base, has := bytes.CutSuffix(name, suffix); has {
+			if w := f.wanted[string(base)]; w != nil && w.compound {
+				return w
+			}
+		}
+	}
+	return f.wanted[string(name)]
+}
+
+func isCompoundSuffix(text []byte) bool {
+	for _, suffix := range compoundSuffixes {
+		if bytes.Equal(text, suffix) {
+			return true
+		}
+	}
+	return false
 }
 
 var compoundSuffixes = [...][]byte{[]byte("_bucket"), []byte("_sum"), []byte("_count")}
@@ -188,8 +206,10 @@ func sampleName(line []byte) []byte {
 		}
 		return quoted[1 : 1+end]
 	}
-	if end := bytes.IndexAny(line, "{ \t"); end >= 0 {
-		return line[:end]
+	for i, c := range line {
+		if c == '{' || c == ' ' || c == '\t' {
+			return line[:i]
+		}
 	}
 	return line
 }
