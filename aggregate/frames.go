@@ -31,8 +31,9 @@ type frames struct {
 	mu       sync.Mutex // guards the fields below; locked after applying
 	feeds    map[uint64]*feedState
 	heard    time.Duration // receiving time of the last frame of all
-	// wasConnected says that a feed was connected when the restored state was saved.
+	// wasConnected says that a feed was connected when the restored state was saved, at savedAt.
 	wasConnected bool
+	savedAt      time.Time
 }
 
 type feedState struct {
@@ -129,19 +130,19 @@ func (t *Table) Restored(feedID uint64) uint64 {
 }
 
 // FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of restored blocks, if one of them
-// was connected.
-func (t *Table) FeedsAwaited() (all []uint64) {
+// was connected. since is when their frames may have begun to be missing here.
+func (t *Table) FeedsAwaited() (all []uint64, since time.Time) {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()
 	if !t.frames.wasConnected {
-		return nil
+		return nil, since
 	}
 	for id, known := range t.frames.feeds {
 		if known.restored > 0 {
 			all = append(all, id)
 		}
 	}
-	return all
+	return all, t.frames.savedAt
 }
 
 // frameMark is the frame that a writer applies; the zero frameMark: none.

@@ -27,7 +27,7 @@ func (t *Table) RestoreClock(data []byte) error {
 	t.Clock.ResumeLifetime(saved.life)
 	if saved.connected {
 		t.Clock.CountOutage()
-		t.frames.wasConnected = true
+		t.frames.wasConnected, t.frames.savedAt = true, saved.life.Wall
 	}
 	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)

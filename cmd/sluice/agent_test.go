@@ -21,8 +21,7 @@ func TestAgentSettings(t *testing.T) {
 		"a CA that is not there": {[]string{"agent", "--server", "a:1", "--server-ca-file", "none.crt"}, []string{"none.crt"}},
 		"a server without TLS": {[]string{"serve", "--standalone", "--agents-address", ":9097"},
 			[]string{"--agents-tls-cert-file", "--agents-insecure must be true"}},
-		"beside replicas": {[]string{"serve", "--standalone", "--agents-address", ":9097", "--agents-insecure", "--replica-peers", "127.0.0.1:1",
-			"--replica-insecure"}, []string{"--agents-address is set beside other replicas"}},
+		"several servers, of which one has no port": {[]string{"agent", "--server", "a:1,b"}, []string{"--server is \"b\"; must be host:port"}},
 		"no accounts": {[]string{"serve", "--kubeconfig", "none", "--agents-address", ":9097", "--agents-insecure"},
 			[]string{"--agents-accounts is empty"}},
 	} {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
@@ -26,9 +27,15 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		Account:    p.ledger.Open(agentReceiver),
 		Explain:    p.whyRejected,
 		Rejected:   p.rejectedOfAgent,
-		Awaited:    p.table.FeedsAwaited(),
+		Epoch:      p.replication.epoch.ID(),
 		Ready:      p.clusterRead,
 		Logger:     p.log,
+	}
+	var since time.Time
+	parts.Awaited, since = p.table.FeedsAwaited()
+	if r := &p.replication; r.replica != nil {
+		parts.Name, parts.Published = p.cfg.replica().Name, r.publishedTo
+		parts.Covered = func() bool { return r.replica.Covers(since) }
 	}
 	if view := p.cluster.view; view != nil {
 		accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, view)

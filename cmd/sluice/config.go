@@ -208,9 +208,6 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.instant.Enabled {
 		own = append(own, c.fault("instant", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
 	}
-	if c.agents.Enabled() && c.natsbus.Enabled() {
-		own = append(own, c.fault("agents-address", "is set beside other replicas; must be empty: agents tell one server so far"))
-	}
 	if c.agents.Enabled() && !c.standalone && len(c.agents.Accounts) == 0 {
 		own = append(own, c.fault("agents-accounts", "is empty; must name the service account of the agents, such as sluice/sluice-agent"))
 	}

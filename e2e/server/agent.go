@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,6 +39,14 @@ func (s *Server) WithSecureAgents(certificate, key, account string) {
 
 // NewAgent prepares an agent of a server WithAgents.
 func (s *Server) NewAgent(node string) *Agent { return s.newAgent("--insecure", "--node", node) }
+
+// NewAgentAt prepares an agent of several servers WithAgents, at addresses that lead to them.
+func (s *Server) NewAgentAt(node string, addresses ...string) *Agent {
+	return s.newAgent("--insecure", "--node", node, "--server", strings.Join(addresses, ","))
+}
+
+// AgentsAddress is where a server WithAgents hears agents.
+func (s *Server) AgentsAddress() string { return s.agents }
 
 // NewSecureAgent prepares an agent of a server WithSecureAgents.
 func (s *Server) NewSecureAgent(authorities, token string) *Agent {

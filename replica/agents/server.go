@@ -60,8 +60,15 @@ type Parts struct {
 	NewApplier func() Applier
 	// Restored is the number of the last frame of a feed that restored series may include.
 	Restored func(feed uint64) uint64
-	// Awaited are the runs that were connected when the process of before ended, and that come again if they live.
+	// Name is this replica's, empty without others, and Epoch says which table it has.
+	Name  string
+	Epoch uint64
+	// Awaited are the runs that were connected when the process of before ended, and that come again if they live. Covered
+	// reports whether agents had another replica to report to meanwhile; nil: there are no others.
 	Awaited []uint64
+	Covered func() bool
+	// Published returns a moment: what was applied before it was published to other replicas. Nil: there are none.
+	Published func() time.Time
 	// Forget forgets a feed of which nothing comes again.
 	Forget func(feed uint64)
 	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
@@ -104,7 +111,8 @@ type Server struct {
 	began time.Time
 	// againWait is the constant outside of tests.
 	againWait time.Duration
-	again     atomic.Int64 // bytes of frames that are collected to be applied at once
+	ending    chan struct{} // closed when the server ends
+	again     atomic.Int64  // bytes of frames that are collected to be applied at once
 	count     counters
 }
 
@@ -117,6 +125,8 @@ const (
 	pingEvery      = 20 * time.Second
 	pingPatience   = 10 * time.Second
 	answerPatience = 10 * time.Second
+	// endWithin bounds the end of all streams.
+	endWithin = 5 * time.Second
 	// awaitAgents is how long answers wait for the agents of before, which try to connect every two seconds.
 	awaitAgents = 10 * time.Second
 )
@@ -127,7 +137,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
 	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, agents: map[string]int{}, former: map[string]time.Time{},
-		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
+		runs: map[uint64]*run{}, awaited: map[uint64]bool{}, ending: make(chan struct{})}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
 	}
@@ -177,7 +187,9 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		s.grpc.Stop() // an agent sends again what is not acknowledged
+		close(s.ending)
+		defer time.AfterFunc(endWithin, s.grpc.Stop).Stop() // an agent sends again what is not acknowledged
+		s.grpc.GracefulStop()
 	}()
 	s.log.Info("listening for agents", "address", s.Addr().String())
 	err := s.grpc.Serve(s.listener)
@@ -201,6 +213,9 @@ func (s *Server) Answers() (bool, string) {
 	}
 	now := time.Now()
 	switch {
+	case s.parts.Covered != nil && s.parts.Covered():
+		s.awaited = nil
+		return true, ""
 	case s.until.IsZero():
 		s.until = now.Add(awaitAgents)
 	case now.After(s.until):
@@ -240,6 +255,11 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 		return status.Errorf(codes.FailedPrecondition, "the agent (sluice %.40s) speaks version %d of the protocol, this server %d: update the older one",
 			hello.Version, hello.Protocol, agentwire.Protocol)
 	}
+	select {
+	case <-s.ending:
+		return status.Error(codes.Unavailable, "the server ends")
+	default:
+	}
 	if ready, missing := s.parts.Ready(); !ready {
 		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
 	}
@@ -249,7 +269,7 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	}
 	t := newStream(s.Server, g, node, hello)
 	if !s.enter(t) {
-		return status.Error(codes.Aborted, "the run has another stream, which did not end")
+		return status.Error(codes.Aborted, "the run has another stream, which does not end")
 	}
 	defer s.leave(t)
 	return t.serve()
