@@ -31,9 +31,10 @@ type frames struct {
 	mu       sync.Mutex // guards the fields below; locked after applying
 	feeds    map[uint64]*feedState
 	heard    time.Duration // receiving time of the last frame of all
-	// wasConnected says that a feed was connected when the restored state was saved, at savedAt.
+	// wasConnected says that a feed was connected when the restored state was saved, and had nobody else to tell since.
 	wasConnected bool
-	savedAt      time.Time
+	// covered reports whether feeds had another table since a date; nil: there is none.
+	covered func(since time.Time) bool
 }
 
 type feedState struct {
@@ -129,20 +130,24 @@ func (t *Table) Restored(feedID uint64) uint64 {
 	return 0
 }
 
+// OnOutage sets how a restore finds out whether feeds had another table to tell, such as another replica's, since a date. If so, the outage
+// is no receiving time, and the feeds are not awaited.
+func (t *Table) OnOutage(covered func(since time.Time) bool) { t.frames.covered = covered }
+
 // FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of restored blocks, if one of them
-// was connected. since is when their frames may have begun to be missing here.
-func (t *Table) FeedsAwaited() (all []uint64, since time.Time) {
+// was connected, and had no other table to tell.
+func (t *Table) FeedsAwaited() (all []uint64) {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()
 	if !t.frames.wasConnected {
-		return nil, since
+		return nil
 	}
 	for id, known := range t.frames.feeds {
 		if known.restored > 0 {
 			all = append(all, id)
 		}
 	}
-	return all, t.frames.savedAt
+	return all
 }
 
 // frameMark is the frame that a writer applies; the zero frameMark: none.

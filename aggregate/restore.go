@@ -25,9 +25,9 @@ func (t *Table) RestoreClock(data []byte) error {
 		return err
 	}
 	t.Clock.ResumeLifetime(saved.life)
-	if saved.connected {
+	if saved.connected && (t.frames.covered == nil || !t.frames.covered(saved.life.Wall)) {
 		t.Clock.CountOutage()
-		t.frames.wasConnected, t.frames.savedAt = true, saved.life.Wall
+		t.frames.wasConnected = true
 	}
 	t.SetSeed.Store(saved.seed)
 	t.readsStateOf(saved.windows)

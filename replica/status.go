@@ -162,16 +162,6 @@ func (r *Replica) Unwritten() string {
 	return ""
 }
 
-// Covers reports whether a replica that is heard runs since before a date of this machine: it received what was pushed when this one
-// was away.
-func (r *Replica) Covers(since time.Time) bool {
-	return slices.ContainsFunc(r.origins.live(r.now()), func(f *follower) bool {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.incarnation != 0 && time.Unix(0, int64(f.incarnation)).Add(f.offset.correction).Before(since)
-	})
-}
-
 // Away says which other replicas are not heard, a sentence each. Of those that came back, the former state is
 // not meant.
 func (r *Replica) Away() (all []string) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
@@ -28,14 +27,12 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		Explain:    p.whyRejected,
 		Rejected:   p.rejectedOfAgent,
 		Epoch:      p.replication.epoch.ID(),
+		Awaited:    p.table.FeedsAwaited(),
 		Ready:      p.clusterRead,
 		Logger:     p.log,
 	}
-	var since time.Time
-	parts.Awaited, since = p.table.FeedsAwaited()
 	if r := &p.replication; r.replica != nil {
 		parts.Name, parts.Published = p.cfg.replica().Name, r.publishedTo
-		parts.Covered = func() bool { return r.replica.Covers(since) }
 	}
 	if view := p.cluster.view; view != nil {
 		accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, view)

@@ -54,6 +54,9 @@ func (p *dataPath) replicate() {
 	p.groups.Replicate(name, p.log)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)
 	p.table.OnStaleElsewhere(p.deleteElsewhere)
+	p.table.OnOutage(func(since time.Time) bool {
+		return replica.RanSince(p.cfg.replica(), p.replication.bus, since)
+	})
 }
 
 // deleteElsewhere deletes a series that another replica has, because its client's staleness marker

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -72,12 +72,11 @@ func connections(t *testing.T, a *server.Agent) float64 {
 func (p *pair) of() int {
 	p.t.Helper()
 	p.connected(p.agents[0])
-	said := p.agents[0].Said()
-	all := regexp.MustCompile(`msg=connected .*name=sluice-(\d)`).FindAllStringSubmatch(said, -1)
-	if len(all) == 0 {
-		p.t.Fatalf("the agent does not say which server hears it:\n%s", said)
+	number, named := strings.CutPrefix(p.agents[0].Hearer(), "sluice-")
+	if !named {
+		p.t.Fatalf("the agent does not say which server hears it:\n%s", p.agents[0].Said())
 	}
-	return int(all[len(all)-1][1][0] - '0')
+	return int(number[0] - '0')
 }
 
 // under runs a fault under the load of all agents. Once it is over, and all is quiet, each sample counts once at both servers.

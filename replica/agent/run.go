@@ -177,8 +177,10 @@ func (r *run) samplesLocked() (n uint64) {
 	return n
 }
 
-// loseLocked gives up the samples of a run. Its frames stay, so that their numbers go on if the server comes back.
+// loseLocked gives up the samples of a run: those that were published count at other replicas. The other frames stay, so that
+// their numbers go on if the server comes back.
 func (c *Collector) loseLocked(r *run) {
+	c.forgetLocked(r, r.published)
 	for i, f := range r.frames {
 		c.lost.Add(c.endLocked(f))
 		r.frames[i] = &frame{number: f.number, began: f.made, made: f.made}

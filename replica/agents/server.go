@@ -63,10 +63,8 @@ type Parts struct {
 	// Name is this replica's, empty without others, and Epoch says which table it has.
 	Name  string
 	Epoch uint64
-	// Awaited are the runs that were connected when the process of before ended, and that come again if they live. Covered
-	// reports whether agents had another replica to report to meanwhile; nil: there are no others.
+	// Awaited are the runs that were connected when the process of before ended, and that come again if they live.
 	Awaited []uint64
-	Covered func() bool
 	// Published returns a moment: what was applied before it was published to other replicas. Nil: there are none.
 	Published func() time.Time
 	// Forget forgets a feed of which nothing comes again.
@@ -213,9 +211,6 @@ func (s *Server) Answers() (bool, string) {
 	}
 	now := time.Now()
 	switch {
-	case s.parts.Covered != nil && s.parts.Covered():
-		s.awaited = nil
-		return true, ""
 	case s.until.IsZero():
 		s.until = now.Add(awaitAgents)
 	case now.After(s.until):
