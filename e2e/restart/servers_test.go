@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -193,6 +194,34 @@ func TestAgentsOfTwoServers(t *testing.T) {
 			p.compare("the agents have ended")
 		})
 	}
+}
+
+// A server that lost its disk under an agent comes back as another one: what it had published counts once, at both servers, and what it had
+// not goes to any.
+func TestAgentsOfAServerThatLostItsDisk(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, 1, "--sync-interval", "10s")
+	load := pushEveryKind(t, p.agents[0].UDP)
+	time.Sleep(2 * time.Second)
+	p.rounds = load.stop()
+	p.took = tookSum(p.rounds)
+	time.Sleep(3 * time.Second) // the agent has heard that it is published
+	lost := p.servers[p.of()]
+	lost.Kill()
+	server.Eventually(t, func() string { // the storage process ends a moment later
+		if err := os.RemoveAll(lost.DataDir()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	lost.Start()
+	p.quiet("its disk is lost")
+	p.under("it is back", func() {
+		at, before := p.of(), connections(t, p.agents[0])
+		p.servers[at].Kill()
+		p.moves(before)
+		p.servers[at].Start()
+	})
 }
 
 // link is a way to a server that can be cut: then it carries nothing, and ends no connection.
