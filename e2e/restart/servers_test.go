@@ -200,12 +200,15 @@ func TestAgentsOfTwoServers(t *testing.T) {
 // not goes to any.
 func TestAgentsOfAServerThatLostItsDisk(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, 1, "--sync-interval", "10s")
+	p := newPair(t, 1, "--sync-interval", "30s")
 	load := pushEveryKind(t, p.agents[0].UDP)
 	time.Sleep(2 * time.Second)
 	p.rounds = load.stop()
 	p.took = tookSum(p.rounds)
 	time.Sleep(3 * time.Second) // the agent has heard that it is published
+	if m, err := p.agents[0].Metrics(); err != nil || m["sluice_agent_samples_held"] == 0 {
+		t.Logf("everything is acknowledged already, so the test says little (%v)", err)
+	}
 	lost := p.servers[p.of()]
 	lost.Kill()
 	server.Eventually(t, func() string { // the storage process ends a moment later
