@@ -74,6 +74,11 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	if err := server.AddPostStartHook("serving", hook); err != nil {
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
+	if s.usage != nil {
+		if err := installUsage(server, s.usage); err != nil {
+			return nil, fmt.Errorf("install metrics.k8s.io: %w", err)
+		}
+	}
 	for _, g := range groups {
 		if err := g.register(server); err != nil {
 			return nil, fmt.Errorf("install %s: %w", g.versions[0].Group, err)
@@ -111,6 +116,7 @@ func libraryDefinitions(reference openapicommon.ReferenceCallback) map[string]op
 	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, emopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, inspectDefinitions(reference))
+	maps.Copy(all, usageDefinitions(reference))
 	return all
 }
 

@@ -38,6 +38,9 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		parts.Senders, parts.NodeOf = view, view.NodeOf
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
+	if p.usage != nil {
+		parts.Usage = p.usage.take
+	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.listenFault("agents-address", err)
 }
