@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -75,8 +76,8 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	if s.usage != nil {
-		if err := installUsage(server, s.usage); err != nil {
-			return nil, fmt.Errorf("install metrics.k8s.io: %w", err)
+		if err := errors.Join(installUsage(server, s.usage), installDerivedUsage(server, s.usage)); err != nil {
+			return nil, fmt.Errorf("install the APIs of usage: %w", err)
 		}
 	}
 	for _, g := range groups {

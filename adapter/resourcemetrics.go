@@ -29,12 +29,14 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// Usage knows what pods and nodes use: it answers metrics.k8s.io. Any goroutine may call it.
+// Usage knows what pods and nodes use: it answers metrics.k8s.io and usage.sluice.dev. Any goroutine may call it.
 type Usage interface {
 	// Pods lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels a selector matches.
 	Pods(namespace, name string, selector labels.Selector) []usage.Pod
 	// Served returns what the containers of a pod use, and the measurement's end and window. Not ok: it is not known.
 	Served(*usage.Pod) (containers []usage.Record, end time.Time, window time.Duration, ok bool)
+	// Containers returns what the containers of a pod use.
+	Containers(*usage.Pod) []usage.Record
 	// Nodes lists the nodes of which usage is known. The error is metric.ErrInvalidQuery if labels of nodes are not known, and the
 	// selector asks for some.
 	Nodes(name string, selector labels.Selector) ([]UsedNode, error)
@@ -44,7 +46,7 @@ type Usage interface {
 type UsedNode struct {
 	Name   string
 	Labels map[string]string
-	Newest usage.Newest
+	*usage.Record
 }
 
 // usageScheme and usageCodecs are of metrics.k8s.io alone: the types of the custom metrics library have others.
@@ -264,7 +266,7 @@ func (s *nodeUsage) ConvertToTable(_ context.Context, object, _ runtime.Object) 
 	return table, nil
 }
 
-// usageDefinitions are the schemas of metrics.k8s.io, for which its library has none.
+// usageDefinitions are the schemas of metrics.k8s.io, for which its library has none, and of usage.sluice.dev.
 func usageDefinitions(reference openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	text := *spec.StringProperty()
 	used := *spec.MapProperty(&text)
@@ -295,6 +297,13 @@ func usageDefinitions(reference openapicommon.ReferenceCallback) map[string]open
 		}
 		all[openapiutil.GetCanonicalTypeName(model)] = d
 	}
+	windows := object(map[string]spec.Schema{"endtime": *spec.DateTimeProperty(), "covered": text, "mean": used, "max": used, "95th": used})
+	derived := *spec.MapProperty(&windows)
+	derivedContainer := object(map[string]spec.Schema{"name": text, "metrics": derived})
+	define(DerivedPod{}, document(metav1.ObjectMeta{}, map[string]spec.Schema{"containers": *spec.ArrayProperty(&derivedContainer)}), metav1.ObjectMeta{})
+	define(DerivedNode{}, document(metav1.ObjectMeta{}, map[string]spec.Schema{"machine": derived}), metav1.ObjectMeta{})
+	define(DerivedPodList{}, document(metav1.ListMeta{}, items(DerivedPod{})), metav1.ListMeta{}, DerivedPod{})
+	define(DerivedNodeList{}, document(metav1.ListMeta{}, items(DerivedNode{})), metav1.ListMeta{}, DerivedNode{})
 	define(v1beta1.PodMetrics{}, timed(map[string]spec.Schema{"containers": *spec.ArrayProperty(&container)}), metav1.ObjectMeta{})
 	define(v1beta1.NodeMetrics{}, timed(map[string]spec.Schema{"usage": used}), metav1.ObjectMeta{})
 	define(v1beta1.PodMetricsList{}, document(metav1.ListMeta{}, items(v1beta1.PodMetrics{})), metav1.ListMeta{}, v1beta1.PodMetrics{})

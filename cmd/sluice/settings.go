@@ -129,8 +129,8 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"api-external-metrics", &c.api.ExternalMetrics,
 				"Serve external.metrics.k8s.io."},
 			{"api-resource-metrics", &c.api.ResourceMetrics,
-				"In a cluster, serve metrics.k8s.io (kubectl top, cpu and memory of autoscalers) from what agents " +
-					"with kubelet-address report. An API has one owner: metrics-server must not serve it, too."},
+				"In a cluster, serve metrics.k8s.io (kubectl top, autoscalers on cpu and memory) and usage.sluice.dev " +
+					"from what agents with kubelet-address report."},
 			{"api-cert-file", &c.api.CertFile,
 				"Certificate of the metrics APIs, in PEM, reloaded when the file changes; empty: " +
 					"a self-signed one is made in the data folder."},

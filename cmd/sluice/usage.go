@@ -43,6 +43,11 @@ func (u *clusterUsage) Served(pod *usage.Pod) (containers []usage.Record, end ti
 	return u.latest.Served(pod, time.Now())
 }
 
+// Containers implements adapter.Usage.
+func (u *clusterUsage) Containers(pod *usage.Pod) []usage.Record {
+	return u.latest.Containers(pod, time.Now())
+}
+
 // Nodes implements adapter.Usage.
 func (u *clusterUsage) Nodes(name string, selector labels.Selector) (all []adapter.UsedNode, err error) {
 	now := time.Now()
@@ -58,7 +63,7 @@ func (u *clusterUsage) Nodes(name string, selector labels.Selector) (all []adapt
 			continue
 		}
 		if r := u.latest.Node(node, now); r != nil {
-			all = append(all, adapter.UsedNode{Name: node, Labels: own, Newest: r.Newest})
+			all = append(all, adapter.UsedNode{Name: node, Labels: own, Record: r})
 		}
 	}
 	return all, nil

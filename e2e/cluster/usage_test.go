@@ -66,7 +66,7 @@ func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 			m.cpu, m.at = m.cpu+k.cores*passed.Seconds(), now
 		}
 		k.measured[string(pod.UID)] = m
-		labels := fmt.Sprintf(`{container="web",namespace=%q,pod=%q}`, pod.Namespace, pod.Name)
+		labels := fmt.Sprintf(`{container=%q,namespace=%q,pod=%q}`, pod.Spec.Containers[0].Name, pod.Namespace, pod.Name)
 		fmt.Fprintf(w, "container_cpu_usage_seconds_total%s %.9f %d\n", labels, m.cpu, m.at.UnixMilli())
 		fmt.Fprintf(w, "container_memory_working_set_bytes%s 5.0331648e+07 %d\n", labels, m.at.UnixMilli())
 		fmt.Fprintf(w, "container_start_time_seconds%s %.3f\n", labels, float64(m.started.UnixMilli())/1000)
@@ -81,6 +81,17 @@ metadata: {name: v1beta1.metrics.k8s.io}
 spec:
   group: metrics.k8s.io
   version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: sluice, name: sluice-api, port: PORT}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1alpha1.usage.sluice.dev}
+spec:
+  group: usage.sluice.dev
+  version: v1alpha1
   groupPriorityMinimum: 100
   versionPriority: 100
   insecureSkipTLSVerify: true
@@ -161,8 +172,35 @@ func TestUsage(t *testing.T) {
 	if out := c.Kubectl(t, "get", "pods.metrics.k8s.io", "-n", ns); !strings.Contains(out, "MEMORY") || !strings.Contains(out, "10.") {
 		t.Errorf("kubectl get:\n%s", out)
 	}
+	c.pod(t, ns, "solo", "default")
 	kubelet.use(0.2) // of 0.1 a pod, four times as much as wanted
 	c.wantReplicas(t, ns, "web", 4)
+
+	// The windows have the pod's usage, and those of a pod of the same name that comes after it have none of it.
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "derivedpods", "-n", ns, "solo", "-o", "jsonpath={.containers[0].metrics.1h.max.cpu}")
+		if err != nil || out != "200m" {
+			return fmt.Errorf("the pod used at most %q (%v), want 200m", out, err)
+		}
+		return nil
+	})
+	kubelet.use(0.05)
+	c.Kubectl(t, "delete", "pod", "-n", ns, "solo")
+	c.pod(t, ns, "solo", "default")
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "derivedpods", "-n", ns, "solo", "-o", "jsonpath={.containers[0].metrics.1h.max.cpu}")
+		if err != nil || out == "" {
+			return fmt.Errorf("the next pod of the name has no usage yet: %v", err)
+		}
+		if out != "50m" {
+			t.Errorf("the next pod of the name used %s, want its own 50m", out)
+		}
+		return nil
+	})
+	if out := c.Kubectl(t, "get", "derivednodes"); !strings.Contains(out, "loopback") || !strings.Contains(out, "CPU 10S") {
+		t.Errorf("kubectl get derivednodes:\n%s", out)
+	}
+	t.Log(c.Kubectl(t, "get", "derivedpods", "-n", ns, "-o", "wide"))
 
 	for _, name := range strings.Fields(c.Kubectl(t, "get", "hpa", "-n", ns, "web", "-o", "jsonpath={.status.currentMetrics[*].type}")) {
 		if name != "Resource" && name != "ContainerResource" {
