@@ -780,6 +780,56 @@ func TestRejectionsThatAreTold(t *testing.T) {
 	}
 }
 
+// What the former holder of an address pushed is not listed for the pod that has it now, and has the agent reject nothing of that
+// one's. What that pod pushes itself is.
+func TestRejectionsOfTheFormerHolder(t *testing.T) {
+	table := newTable()
+	table.reject["c2"] = metric.OverLimit
+	address := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
+	next := &metric.Pod{Name: "next", Created: time.Now().Add(-10 * time.Second).Unix()}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{address(1): next, address(2): next}}, func(*metric.Pod) string { return "a" }
+	listed := make(chan string, 10)
+	parts.Rejected = func(_ metric.Reason, s *metric.Sample, n uint64, _ string) {
+		name := "nobody"
+		if s.Sender != nil {
+			name = s.Sender.Pod.Name
+		}
+		listed <- fmt.Sprintf("%d of %s by %s", n, s.Name, name)
+	}
+	s := serve(t, "127.0.0.1:0", parts)
+	for i, again := range []bool{false, true} { // also of a frame that comes again
+		table.mu.Lock()
+		if again {
+			table.restored = 1
+		}
+		table.mu.Unlock()
+		c, _ := s.hello(7 + uint64(i))
+		f := &agentwire.Frame{Number: 1, AgeNanos: int64(time.Minute), FirstNanos: int64(time.Minute), Changes: []*agentwire.Change{add(1, 5)},
+			Series: []*agentwire.Series{{Number: 1, Name: []byte("c1"), Kind: uint32(metric.Counter), Address: []byte{10, 0, 0, 1}}}}
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+		heard := func() *agentwire.Rejection {
+			return c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection()
+		}
+		if r := heard(); r.ForNanos != 0 || !strings.Contains(r.Words, "another pod had the address 10.0.0.1") {
+			t.Errorf("told %v", r)
+		}
+		if got := <-listed; got != "5 of c1 by nobody" {
+			t.Error(got)
+		}
+		c.frame(2, add(1, 1), add(2, 1))
+		if r := heard(); r.Series != 2 || r.ForNanos != int64(rejectFor) {
+			t.Errorf("told %v", r)
+		}
+		if got := <-listed; got != "1 of c2 by next" {
+			t.Error(got)
+		}
+	}
+	if got := table.sum("c1"); got != 2 {
+		t.Errorf("c1 is %v, want 2", got)
+	}
+}
+
 // A change is of the series that its number meant when its frame came, also where frames wait to be applied at once.
 func TestNumbersOfFramesAfterARestore(t *testing.T) {
 	table := newTable()

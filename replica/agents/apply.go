@@ -121,7 +121,7 @@ func (t *stream) apply(frames []frame) error {
 				t.server.parts.Account.CountN(reason, c.Samples)
 			}
 			if reason != metric.Applied && reason != metric.Pending {
-				rejected = append(rejected, rejection{d, reason, c.Samples, why})
+				rejected = append(rejected, rejection{d, reason, c.Samples, why, began, now.Sub(began) > longFrame})
 			}
 		}
 	}
@@ -244,13 +244,14 @@ func (t *stream) settle(now time.Time) error {
 		applier.Change(w.index, true)
 		t.fresh = w.number > t.restored
 		reason, why := t.change(applier, w.series, w.change, w.at, w.began, now)
+		late := now.Sub(w.began) > longFrame
 		if reason == metric.Pending {
 			if now.Sub(w.at) < maxWait {
 				applier.Wait()
 				left = append(left, w)
 				continue
 			}
-			reason, why = metric.Identity, "the address "+w.series.address.String()+" is that of no pod"
+			reason, why, late = metric.Identity, "the address "+w.series.address.String()+" is that of no pod", false
 		}
 		t.waits -= proto.Size(w.change)
 		t.server.parts.Account.Settle(reason, w.change.Samples)
@@ -258,7 +259,7 @@ func (t *stream) settle(now time.Time) error {
 			first = w.number
 		}
 		if reason != metric.Applied {
-			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why})
+			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why, w.began, late})
 		}
 	}
 	clear(t.waiting[len(left):])
@@ -286,6 +287,8 @@ type rejection struct {
 	reason  metric.Reason
 	samples uint64
 	why     string
+	began   time.Time // when the first of them came
+	late    bool      // the address, or the object, may be another one's since
 }
 
 // ofOneSample reports whether a reason is that of a value: the next sample of the series may be good.
@@ -304,6 +307,9 @@ func (t *stream) tell(all []rejection) error {
 		if r.why == "" && t.server.parts.Explain != nil {
 			r.why = t.server.parts.Explain(r.reason, &s)
 		}
+		if s.Sender.Follows(r.began) {
+			s.Sender = nil // another pod's samples are not listed for the pod that has its address now
+		}
 		if t.server.parts.Rejected != nil {
 			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
 		}
@@ -311,8 +317,12 @@ func (t *stream) tell(all []rejection) error {
 			continue
 		}
 		t.said[r.series.number] = true
+		hold := rejectFor
+		if r.late && r.reason == metric.Identity {
+			hold = 0
+		}
 		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Rejection{Rejection: &agentwire.Rejection{
-			Series: r.series.number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(rejectFor)}}}); err != nil {
+			Series: r.series.number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(hold)}}}); err != nil {
 			return err
 		}
 	}
