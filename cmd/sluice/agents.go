@@ -35,7 +35,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		parts.Senders, parts.NodeOf = view, view.NodeOf
+		parts.Senders, parts.NodeOf, parts.IsFormer = view, view.NodeOf, p.resolver.IsFormer
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)

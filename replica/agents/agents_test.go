@@ -789,6 +789,7 @@ func TestRejectionsOfTheFormerHolder(t *testing.T) {
 	next := &metric.Pod{Name: "next", Created: time.Now().Add(-10 * time.Second).Unix()}
 	parts := table.parts()
 	parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{address(1): next, address(2): next}}, func(*metric.Pod) string { return "a" }
+	parts.IsFormer = func(*metric.Sample) bool { return false }
 	listed := make(chan string, 10)
 	parts.Rejected = func(_ metric.Reason, s *metric.Sample, n uint64, _ string) {
 		name := "nobody"
@@ -827,6 +828,32 @@ func TestRejectionsOfTheFormerHolder(t *testing.T) {
 	}
 	if got := table.sum("c1"); got != 2 {
 		t.Errorf("c1 is %v, want 2", got)
+	}
+}
+
+// A frame that was long in the making has samples of before an object, or its namespace, was created: they were about the former one
+// of the name. A short one counts as of its age, whatever the table makes of that.
+func TestLongFramesAboutNamesThatChangedHands(t *testing.T) {
+	table := newTable()
+	forwarder := &metric.Pod{Name: "forwarder", Created: time.Now().Add(-time.Hour).Unix()}
+	created := time.Now().Add(-10 * time.Second)
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{netip.AddrFrom4([4]byte{10, 0, 0, 1}): forwarder}}, func(*metric.Pod) string { return "a" }
+	parts.IsFormer = func(s *metric.Sample) bool { return s.ArrivedBefore(created) }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	send := func(number uint64, first, age time.Duration) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, FirstNanos: int64(first), AgeNanos: int64(age),
+			Changes: []*agentwire.Change{add(1, 5)}, Series: []*agentwire.Series{{Number: 1, Name: []byte("c1"), Kind: uint32(metric.Counter), Address: []byte{10, 0, 0, 1}}}}}})
+	}
+	send(1, time.Minute, 0)
+	if r := c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection(); r.Reason != "identity" || r.ForNanos != 0 || !strings.Contains(r.Words, "was created after") {
+		t.Errorf("told %v", r)
+	}
+	send(2, 5*time.Second, 0)
+	send(3, time.Second, 0)
+	for table.counted() != "applied 10, identity 5" {
+		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -17,7 +17,8 @@ const (
 	liveAge = 300 * time.Millisecond
 	// caughtUpAge is the age of a frame below which the agent has told what came before.
 	caughtUpAge = time.Second
-	// longFrame is the age from which the address of a frame's first sample may have been another pod's.
+	// longFrame is the age from which the address of a frame's first sample may have been another pod's, or the length from which its
+	// object may have been another one.
 	longFrame = 2 * time.Second
 	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
 	recordedAfter = time.Second
@@ -160,6 +161,9 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 		if now.Sub(began) > longFrame && s.Sender.Follows(began) {
 			return metric.Identity, "another pod had the address " + d.address.String() + " when the first of the samples came"
 		}
+		if at.Sub(began) > longFrame && t.isFormer(s, began) {
+			return metric.Identity, "what the samples are about, or its namespace, was created after the first of them came"
+		}
 	}
 	if now.Sub(at) > liveAge {
 		s.Arrived = at.UnixNano()
@@ -183,6 +187,12 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 		s.SetFloat(c.Number)
 	}
 	return applier.Apply(&s), ""
+}
+
+// isFormer reports whether a sample that came at a time was about the former holder of a name.
+func (t *stream) isFormer(s metric.Sample, at time.Time) bool {
+	s.Arrived = at.UnixNano()
+	return t.server.parts.IsFormer(&s)
 }
 
 // each applies the values of a change. They are of one series, so the first that is rejected speaks for all.

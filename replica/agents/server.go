@@ -73,6 +73,9 @@ type Parts struct {
 	Senders Senders
 	// NodeOf returns the node of a pod; it comes with Senders.
 	NodeOf func(*metric.Pod) string
+	// IsFormer reports whether a sample that arrived at a time is rejected for that: it was about the former holder of a name. It
+	// comes with Senders.
+	IsFormer func(*metric.Sample) bool
 	// Authenticate returns the node that a token is bound to, or why it is rejected; it comes with Senders.
 	Authenticate func(ctx context.Context, token string) (node, why string, err error)
 	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
