@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -367,14 +368,14 @@ func TestHello(t *testing.T) {
 // In a cluster the token says which node it is; without a good one there is no stream.
 func TestTokens(t *testing.T) {
 	parts := newTable().parts()
-	parts.Authenticate = func(_ context.Context, token string) (string, string, error) {
+	parts.Authenticate = func(_ context.Context, token string) (string, string, string, error) {
 		switch token {
 		case "good":
-			return "node-1", "", nil
+			return "node-1", "", "", nil
 		case "away":
-			return "", "", errors.New("the API server does not answer")
+			return "", "", "", errors.New("the API server does not answer")
 		}
-		return "", "the token is invalid", nil
+		return "", "", "the token is invalid", nil
 	}
 	s := serve(t, "127.0.0.1:0", parts)
 	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "bad": codes.Unauthenticated, "away": codes.Unavailable, "good": codes.OK} {
@@ -389,6 +390,30 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q: %v, %v", token, answer, err)
 		}
 	}
+}
+
+// An agent whose pod has ended speaks for no node any more: the next machine may have the node's name.
+func TestAnAgentEndsWithItsPod(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	var ended atomic.Bool
+	parts := table.parts()
+	parts.Authenticate = func(_ context.Context, token string) (string, string, string, error) { return "node-1", token, "", nil }
+	parts.HasPod = func(uid string) bool { return uid == "stays" || !ended.Load() }
+	s := serve(t, "127.0.0.1:0", parts)
+	s.podPatience = 0
+	agents := map[string]*client{}
+	for run, pod := range []string{"stays", "ends"} {
+		c := s.dial(metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+pod))
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Run: uint64(run) + 1}}})
+		c.frame(1, add(1, 1))
+		c.acked(1)
+		agents[pod] = c
+	}
+	ended.Store(true)
+	agents["ends"].fails(codes.Unauthenticated, "the agent's pod has ended")
+	agents["stays"].frame(2, add(1, 1))
+	agents["stays"].acked(2)
 }
 
 // senders knows pods by their addresses.
