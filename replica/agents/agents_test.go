@@ -783,6 +783,42 @@ func TestMemoryOfAStream(t *testing.T) {
 	}
 }
 
+// What an agent sent while the server stood still is older than it says, and may be of the former holder of an address: it comes
+// again on another stream, with its age.
+func TestAServerThatStoodStill(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	s := serve(t, "127.0.0.1:0", table.parts())
+	s.standstill = time.Hour // whatever the machine does
+	table.during = func() { s.standstill = 0 }
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1))
+	c.frame(2, add(1, 10))
+	c.fails(codes.Aborted, "the server stood still")
+	if got := table.sum("c1"); got != 1 {
+		t.Errorf("c1 is %v: the second frame counts", got)
+	}
+	for s.hasStream() {
+		time.Sleep(time.Millisecond)
+	}
+	s.standstill, table.during = time.Hour, nil
+	again, applied := s.hello(7)
+	if applied != 1 {
+		t.Errorf("applied %d", applied)
+	}
+	again.frame(2, add(1, 10))
+	again.acked(2)
+	if got := table.sum("c1"); got != 11 {
+		t.Errorf("c1 is %v", got)
+	}
+}
+
+func (s *served) hasStream() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.agents) > 0
+}
+
 // The agent is told to reject a series, and not for one bad value of it.
 func TestRejectionsThatAreTold(t *testing.T) {
 	table := newTable()

@@ -108,10 +108,10 @@ type Server struct {
 	swept   time.Time
 
 	began time.Time
-	// againWait and podPatience are the constants outside of tests.
-	againWait, podPatience time.Duration
-	again                  atomic.Int64 // bytes of frames that are collected to be applied at once
-	count                  counters
+	// againWait, podPatience and standstill are the constants outside of tests.
+	againWait, podPatience, standstill time.Duration
+	again                              atomic.Int64 // bytes of frames that are collected to be applied at once
+	count                              counters
 }
 
 // Limits of agents.
@@ -132,7 +132,8 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience, agents: map[string]int{}, former: map[string]time.Time{},
+	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
+		standstill: standstill, agents: map[string]int{}, former: map[string]time.Time{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true

@@ -98,6 +98,9 @@ const (
 	// podPatience is the time without the agent's pod after which its stream ends: a new pod may not be known yet, and the API server
 	// may take the token of one that has ended for valid for ten seconds.
 	podPatience = 30 * time.Second
+	// standstill is the time between two turns of a stream, which come every ackEvery, after which the process stood still: what the
+	// agent sent meanwhile is older than it says. The agent, which heard nothing, gives the stream up as well.
+	standstill = 5 * time.Second
 	// offFor is the time without persistence after which frames are acknowledged as soon as they are applied.
 	offFor = time.Minute
 )
@@ -226,13 +229,12 @@ func (t *stream) serve() error {
 	defer each.Stop()
 	expired := time.NewTimer(showAgain + time.Duration(rand.Int64N(int64(showAgain/4))))
 	defer expired.Stop()
-	for {
+	for turn := time.Now(); ; {
+		var f *agentwire.Frame
 		var err error
 		select {
-		case f := <-frames:
-			err = t.frame(f)
-		case now := <-each.C:
-			err = t.tick(now)
+		case f = <-frames:
+		case <-each.C:
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
 		case <-t.end:
@@ -241,6 +243,16 @@ func (t *stream) serve() error {
 			if errors.Is(err, io.EOF) {
 				return nil
 			}
+			return err
+		}
+		now := time.Now()
+		if now.Sub(turn) > t.server.standstill {
+			return status.Error(codes.Aborted, "the server stood still; frames must come again, with their ages")
+		}
+		if turn = now; f != nil {
+			err = t.frame(f)
+		} else {
+			err = t.tick(now)
 		}
 		if err != nil {
 			return err
