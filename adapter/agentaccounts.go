@@ -26,20 +26,20 @@ func NewAgentAccounts(accounts *Accounts, allowed []string, nodes Nodes) *AgentA
 	return &AgentAccounts{accounts, allowed, nodes}
 }
 
-// Node returns the node of the pod that a token is bound to, or why the token is rejected. The error is that of the API
-// server.
-func (a *AgentAccounts) Node(ctx context.Context, token string) (node, why string, err error) {
+// Node returns the node of the pod that a token is bound to, with the pod's UID if the token names it, or why the token is rejected.
+// The error is that of the API server.
+func (a *AgentAccounts) Node(ctx context.Context, token string) (node, podUID, why string, err error) {
 	is, why, err := a.accounts.Authenticate(ctx, token, true)
 	if err != nil || why != "" {
-		return "", why, err
+		return "", "", why, err
 	}
 	if account := is.Namespace + "/" + is.Name; is.Namespace == "" || !slices.Contains(a.allowed, account) {
-		return "", fmt.Sprintf("%s may not report for a node; must be one of agents-accounts, %v", is.User, a.allowed), nil
+		return "", "", fmt.Sprintf("%s may not report for a node; must be one of agents-accounts, %v", is.User, a.allowed), nil
 	}
 	if node = a.nodeOf(is); node == "" {
-		return "", "the token is bound to no pod whose node is known", nil
+		return "", "", "the token is bound to no pod whose node is known", nil
 	}
-	return node, "", nil
+	return node, is.PodUID, "", nil
 }
 
 func (a *AgentAccounts) nodeOf(is *metric.Principal) string {

@@ -29,18 +29,18 @@ func TestNodesOfTokens(t *testing.T) {
 		agents + "other": {nodeExtra: {"node-1"}},
 	}
 	accounts := NewAgentAccounts(newAccounts(t, plane), []string{"sluice/named", "sluice/bound", "sluice/unbound", "sluice/moved"}, nodesOf{"uid-2": "node-2"})
-	for token, want := range map[string]struct{ node, why string }{
-		"named":   {"node-1", ""},
-		"bound":   {"node-2", ""},
-		"unbound": {"", "bound to no pod whose node is known"},
-		"moved":   {"", "bound to no pod whose node is known"},
-		"other":   {"", "may not report for a node; must be one of agents-accounts"},
-		"jane":    {"", "jane may not report for a node"},
-		"guessed": {"", "invalid or expired"},
+	for token, want := range map[string]struct{ node, pod, why string }{
+		"named":   {"node-1", "uid-2", ""},
+		"bound":   {"node-2", "uid-2", ""},
+		"unbound": {"", "", "bound to no pod whose node is known"},
+		"moved":   {"", "", "bound to no pod whose node is known"},
+		"other":   {"", "", "may not report for a node; must be one of agents-accounts"},
+		"jane":    {"", "", "jane may not report for a node"},
+		"guessed": {"", "", "invalid or expired"},
 	} {
-		node, why, err := accounts.Node(t.Context(), token)
-		if err != nil || node != want.node || !strings.Contains(why, want.why) || (why == "") != (want.why == "") {
-			t.Errorf("%s: %q, %q, %v; want %q, %q", token, node, why, err, want.node, want.why)
+		node, pod, why, err := accounts.Node(t.Context(), token)
+		if err != nil || node != want.node || pod != want.pod || !strings.Contains(why, want.why) || (why == "") != (want.why == "") {
+			t.Errorf("%s: %q, %q, %q, %v; want %+v", token, node, pod, why, err, want)
 		}
 	}
 }
