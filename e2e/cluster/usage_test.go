@@ -53,14 +53,14 @@ func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := time.Now()
+	now := time.Now().Truncate(time.Millisecond) // as the page has it
 	for _, pod := range pods.Items {
 		if pod.Status.Phase != "Running" {
 			continue
 		}
 		m, known := k.measured[string(pod.UID)]
 		if !known {
-			m = measurement{started: now, at: now, cpu: 0.01}
+			m = measurement{started: now, at: now, cpu: 1e-9}
 		}
 		if passed := now.Sub(m.at); passed >= 10*time.Second {
 			m.cpu, m.at = m.cpu+k.cores*passed.Seconds(), now
@@ -169,7 +169,7 @@ func TestUsage(t *testing.T) {
 	if out := c.Kubectl(t, "top", "nodes", "--no-headers"); !strings.Contains(out, "loopback") {
 		t.Errorf("kubectl top nodes:\n%s", out)
 	}
-	if out := c.Kubectl(t, "get", "pods.metrics.k8s.io", "-n", ns); !strings.Contains(out, "MEMORY") || !strings.Contains(out, "10.") {
+	if out := c.Kubectl(t, "get", "pods.metrics.k8s.io", "-n", ns); !strings.Contains(out, "48Mi") {
 		t.Errorf("kubectl get:\n%s", out)
 	}
 	c.pod(t, ns, "solo", "default")

@@ -276,7 +276,7 @@ func (t *stream) message(m *agentwire.FromAgent) error {
 			return t.usage(m.Usage)
 		}
 	}
-	return status.Error(codes.InvalidArgument, "a message is neither a frame nor usage")
+	return status.Error(codes.InvalidArgument, "a message is no frame, and no usage")
 }
 
 func (t *stream) receive(messages chan<- *agentwire.FromAgent, failed chan<- error) {
