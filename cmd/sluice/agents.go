@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agents"
@@ -53,4 +54,20 @@ func (p *dataPath) clusterRead() (bool, string) {
 func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uint64, why string) {
 	p.rejections.Add(&record.Sample{Receiver: agentReceiver, Sender: s.Sender, Reason: reason, Metric: s.Name,
 		Why: func() string { return why }}, n)
+}
+
+var agentStates = map[agents.State]string{
+	agents.Connected: inspect.AgentConnected, agents.CutOff: inspect.AgentCutOff, agents.Stopped: inspect.AgentStopped,
+}
+
+func agentDocument(n *agents.Node) inspect.Agent {
+	out := inspect.Agent{Node: n.Name, Version: n.Version, State: agentStates[n.State], Since: n.Since.UTC(), Series: n.Series,
+		Samples: n.Samples, Lag: n.Lag.Seconds(), Rejected: n.Rejected, Message: n.Why}
+	if !n.LastFrame.IsZero() {
+		out.LastFrame = n.LastFrame.UTC()
+	}
+	if n.Rejected > 0 {
+		out.Reason = n.Reason.String()
+	}
+	return out
 }

@@ -24,7 +24,7 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	trial := trial{path: p}
 	http, _ := p.pushURL()
 	parts := console.Parts{
-		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past,
+		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past, Agents: p.agents != nil,
 		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Logger: p.log,
 	}
 	if p.cfg.standalone {

@@ -717,6 +717,75 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	}
 }
 
+// A node is shown with what its agent has told, for as long as it shows a token again, and as cut off afterwards, unless the agent had
+// said that it ends.
+func TestNodes(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	table.reject["c2"] = metric.OverLimit
+	parts := table.parts()
+	parts.Explain = func(metric.Reason, *metric.Sample) string { return "it is full" }
+	s := serve(t, "127.0.0.1:0", parts)
+	is := func(state State, since time.Time) Node {
+		t.Helper()
+		n, known := s.Node("a")
+		if all := s.Nodes(); !known || len(all) != 1 || all[0] != n || !s.InUse() || n.State != state || !since.IsZero() && !n.Since.Equal(since) {
+			t.Errorf("%+v, want state %d since %v", n, state, since)
+		}
+		return n
+	}
+	closed := func(c *client) {
+		if err := c.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if _, err := c.Recv(); err != nil {
+				return
+			}
+		}
+	}
+	ago := func(d time.Duration) time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.nodes["a"].left = time.Now().Add(-d)
+		return s.nodes["a"].left
+	}
+	if _, known := s.Node("a"); known || s.InUse() {
+		t.Error("there are nodes before a stream")
+	}
+	c, _ := s.hello(7)
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, AgeNanos: int64(70 * time.Millisecond)}}})
+	c.frame(2, add(1, 5), add(2, 3))
+	c.acked(2)
+	began := is(Connected, time.Time{})
+	if began.Name != "a" || began.Series != 5 || began.Samples != 8 || began.Rejected != 3 || began.Reason != metric.OverLimit || began.Why != "it is full" ||
+		began.Lag != 0 || began.LastFrame.Before(began.Since) {
+		t.Errorf("%+v", began)
+	}
+	closed(c)
+	is(Connected, began.Since)
+	c, _ = s.hello(7)
+	is(Connected, began.Since) // a short break is none
+	closed(c)
+	is(CutOff, ago(shortBreak+time.Second))
+	c, _ = s.hello(7)
+	if n := is(Connected, time.Time{}); n.Since.Equal(began.Since) || n.Samples != 8 {
+		t.Errorf("%+v after a break", n)
+	}
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 3, Last: true}}})
+	c.acked(3)
+	closed(c)
+	is(Stopped, ago(time.Second))
+	s.mu.Lock()
+	s.swept = time.Time{}
+	s.nodes["a"].left = time.Now().Add(-forgetRun - time.Second)
+	s.sweep()
+	s.mu.Unlock()
+	if s.InUse() {
+		t.Error("a node is shown for ever")
+	}
+}
+
 // What a stream defines, and what waits for its sender, is bounded in bytes.
 func TestMemoryOfAStream(t *testing.T) {
 	for name, f := range map[string]struct {

@@ -100,6 +100,7 @@ func (t *stream) apply(frames []frame) error {
 	applier.EnterFrames()
 	now := time.Now()
 	var rejected []rejection
+	samples := uint64(0)
 	for _, f := range frames {
 		applier.Frame(t.feed, f.Number)
 		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
@@ -107,6 +108,7 @@ func (t *stream) apply(frames []frame) error {
 		t.fresh = f.Number > t.restored
 		for i, c := range f.Changes {
 			d := f.of[i]
+			samples += c.Samples
 			applier.Change(uint32(i), false)
 			reason, why := t.change(applier, d, c, at, began, now)
 			switch {
@@ -130,7 +132,9 @@ func (t *stream) apply(frames []frame) error {
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
 	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
-	if !t.caughtUp && time.Duration(frames[len(frames)-1].AgeNanos) < caughtUpAge {
+	lag := time.Duration(max(frames[len(frames)-1].AgeNanos, 0))
+	t.of.framesCame(len(t.series), samples, lag, now)
+	if !t.caughtUp && lag < caughtUpAge {
 		t.caughtUp = true
 		t.server.hasCaughtUp(t.feed)
 	}
@@ -304,6 +308,7 @@ func (t *stream) tell(all []rejection) error {
 		if r.why == "" && t.server.parts.Explain != nil {
 			r.why = t.server.parts.Explain(r.reason, &s)
 		}
+		t.of.rejected(r)
 		if t.server.parts.Rejected != nil {
 			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
 		}

@@ -91,11 +91,10 @@ type Server struct {
 	log      *slog.Logger
 	appliers chan Applier
 
-	mu     sync.Mutex           // guards the fields below
-	agents map[string]int       // streams by node
-	former map[string]time.Time // by node: when its last stream ended
-	runs   map[uint64]*run
-	gone   []uint64 // forgotten runs that the table knows still
+	mu    sync.Mutex // guards the fields below
+	nodes map[string]*node
+	runs  map[uint64]*run
+	gone  []uint64 // forgotten runs that the table knows still
 	// awaited are runs whose samples of the time while no server ran are not applied yet; until: no longer than that.
 	awaited map[uint64]bool
 	until   time.Time
@@ -126,7 +125,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, agents: map[string]int{}, former: map[string]time.Time{},
+	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, nodes: map[string]*node{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
@@ -280,12 +279,4 @@ func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (string, erro
 		return "", status.Error(codes.Unauthenticated, why)
 	}
 	return node, nil
-}
-
-// hasAgent reports whether a node has an agent, or had one lately.
-func (s *Server) hasAgent(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left, had := s.former[node]
-	return s.agents[node] > 0 || had && time.Since(left) < formerFor
 }
