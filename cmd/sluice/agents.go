@@ -56,6 +56,17 @@ func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uin
 		Why: func() string { return why }}, n)
 }
 
+// agentOf is explain.Facts.AgentOf. Nil: no agents are in use.
+func (p *dataPath) agentOf() func(node string) (inspect.Agent, bool) {
+	if p.agents == nil || !p.agents.InUse() {
+		return nil
+	}
+	return func(name string) (inspect.Agent, bool) {
+		n, known := p.agents.Node(name)
+		return agentDocument(&n), known
+	}
+}
+
 var agentStates = map[agents.State]string{
 	agents.Connected: inspect.AgentConnected, agents.CutOff: inspect.AgentCutOff, agents.Stopped: inspect.AgentStopped,
 }

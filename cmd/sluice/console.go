@@ -113,7 +113,9 @@ func (r consoleReader) facts(a *inspect.Autoscaler) (*explain.Facts, []console.U
 		m := &a.Metrics[i]
 		asked[i] = console.Use(r.api.ControllerUse(a.Namespace, reader.ResourceOf(m), m.Name))
 	}
-	return reader.Facts(a, r.cluster.view.Targets()), asked
+	facts := reader.Facts(a, r.cluster.view.Targets())
+	facts.AgentOf = r.agentOf()
+	return facts, asked
 }
 
 // groups are the API groups, and when the API server last asked for them.
