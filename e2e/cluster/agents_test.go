@@ -174,6 +174,14 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.rejects(t, 1)
+	admin := lister{c.cluster, c.Kubeconfig, c.sluice.Binary()}
+	within(t, func() error { // rejected samples are told to the record after the metrics
+		return admin.shows(0, []string{"far connected", "1 identity", "the agent of node far does not speak for pods of node loopback", "loopback connected"},
+			"list", "agents", "-n", ns, "-o", "wide")
+	})
+	if out := squeezed(c.Kubectl(t, "get", "agents.inspect.sluice.dev")); !strings.Contains(out, "far connected") {
+		t.Errorf("kubectl get:\n%s", out)
+	}
 	if err := sendTo(c.near.UDP, netip.MustParseAddr("127.0.0.1"), "hits:100|c"); err != nil { // the node's address, or nobody's
 		t.Fatal(err)
 	}
@@ -192,4 +200,10 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 		return nil
 	})
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 2})
+	c.far.Kill()
+	within(t, func() error {
+		return admin.shows(1, []string{"far cut off", "loopback connected"}, "list", "agents")
+	})
+	c.near.Stop()
+	within(t, func() error { return admin.shows(1, []string{"loopback stopped"}, "list", "agents") })
 }

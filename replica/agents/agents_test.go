@@ -734,14 +734,18 @@ func TestNodes(t *testing.T) {
 		}
 		return n
 	}
-	closed := func(c *client) {
-		if err := c.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
-		for {
-			if _, err := c.Recv(); err != nil {
-				return
-			}
+	hello := func(run uint64) (*client, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.dial(ctx)
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: run}}})
+		c.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil })
+		return c, cancel
+	}
+	gone := func() {
+		for there := true; there; time.Sleep(time.Millisecond) {
+			s.mu.Lock()
+			there = s.nodes["a"].streams > 0
+			s.mu.Unlock()
 		}
 	}
 	ago := func(d time.Duration) time.Time {
@@ -753,7 +757,7 @@ func TestNodes(t *testing.T) {
 	if _, known := s.Node("a"); known || s.InUse() {
 		t.Error("there are nodes before a stream")
 	}
-	c, _ := s.hello(7)
+	c, cut := hello(7)
 	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, AgeNanos: int64(70 * time.Millisecond)}}})
 	c.frame(2, add(1, 5), add(2, 3))
 	c.acked(2)
@@ -762,19 +766,29 @@ func TestNodes(t *testing.T) {
 		began.Lag != 0 || began.LastFrame.Before(began.Since) {
 		t.Errorf("%+v", began)
 	}
-	closed(c)
+	cut()
+	gone()
 	is(Connected, began.Since)
-	c, _ = s.hello(7)
+	_, cut = hello(7)
 	is(Connected, began.Since) // a short break is none
-	closed(c)
+	cut()
+	gone()
 	is(CutOff, ago(shortBreak+time.Second))
-	c, _ = s.hello(7)
+	c, cut = hello(7)
 	if n := is(Connected, time.Time{}); n.Since.Equal(began.Since) || n.Samples != 8 {
 		t.Errorf("%+v after a break", n)
 	}
 	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 3, Last: true}}})
 	c.acked(3)
-	closed(c)
+	cut()
+	gone()
+	is(Stopped, ago(time.Second))
+	c, cut = hello(7)
+	if err := c.CloseSend(); err != nil { // it has nothing left to tell
+		t.Fatal(err)
+	}
+	gone()
+	cut()
 	is(Stopped, ago(time.Second))
 	s.mu.Lock()
 	s.swept = time.Time{}

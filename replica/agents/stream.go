@@ -62,7 +62,7 @@ type stream struct {
 	node    string
 	version string
 	of      *node         // what is counted for the node
-	stopped bool          // the agent has said that it ends
+	stopped bool          // the agent has said that it ends, by its last frame or by the end of the stream
 	feed    uint64        // the run's number
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
@@ -237,6 +237,7 @@ func (t *stream) serve() error {
 			return status.Error(codes.Aborted, "the agent has connected again")
 		case err = <-failed:
 			if errors.Is(err, io.EOF) {
+				t.stopped = true
 				return nil
 			}
 		}
