@@ -81,7 +81,7 @@ var mayImport = map[string][]string{
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"replica/agentwire":                {},
 	"replica/agent":                    {"replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric"},
-	"replica/agents":                   {"replica/agentwire", "internal/config", "internal/connlimit", "internal/ratelog", "metric"},
+	"replica/agents":                   {"replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},

@@ -40,7 +40,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
-	return p.cfg.listenFault("agents-address", err)
+	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
 }
 
 // clusterRead reports whether senders are known, and what is missing otherwise.

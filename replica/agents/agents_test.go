@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
@@ -388,6 +391,41 @@ func TestTokens(t *testing.T) {
 		if status.Code(err) != want || want == codes.OK && (answer.GetWelcome() == nil || !s.hasAgent("node-1") || s.hasAgent("forged")) {
 			t.Errorf("%q: %v, %v", token, answer, err)
 		}
+	}
+}
+
+// The certificate is that of the files, also once these have changed.
+func TestCertificateThatIsRenewed(t *testing.T) {
+	folder := t.TempDir()
+	cfg := Config{Address: "127.0.0.1:0"}
+	cfg.CertFile, cfg.KeyFile, _ = testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	s, err := Listen(cfg, newTable().parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	shown := func() []byte {
+		conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].Raw
+	}
+	before := shown()
+	testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	for bytes.Equal(shown(), before) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	cfg.KeyFile = cfg.CertFile
+	if _, err := Listen(cfg, newTable().parts()); err == nil || !strings.Contains(err.Error(), "CertFile") {
+		t.Errorf("a key that is none: %v", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
@@ -137,11 +137,11 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
 	}
 	if !cfg.Insecure {
-		pair := &certificate{cert: cfg.CertFile, key: cfg.KeyFile, log: parts.Logger}
-		if _, err := pair.get(nil); err != nil {
-			return nil, fmt.Errorf("agents: CertFile cannot be used: %w", err)
+		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
+		if err != nil {
+			return nil, err
 		}
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: pair.get})))
+		options = append(options, grpc.Creds(credentials.NewTLS(secured.TLS())))
 	}
 	listener, err := connlimit.Listen(cfg.Address, "agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)
 	if err != nil {
