@@ -39,6 +39,9 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		parts.Senders, parts.NodeOf = view, view.NodeOf
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
+	if p.cluster.taints != nil {
+		parts.Came = p.cluster.taints.AgentCame
+	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
 }

@@ -19,6 +19,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // agents is a cluster of three nodes: "loopback", on which all pods run, and "far" have an agent each, "virtual" has none.
@@ -206,4 +207,47 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 	})
 	c.near.Stop()
 	within(t, func() error { return admin.shows(1, []string{"loopback stopped"}, "list", "agents") })
+}
+
+// The taint of a node goes once its agent is connected, if the server has the right that the chart gives. Other taints stay, and so
+// does that of a node without an agent.
+func TestStartupTaint(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	c.sluice.Stop()
+	c.sluice.Add("--agents-startup-taint")
+	c.sluice.Start()
+	c.makeNode(t, "virtual")
+	for _, node := range []string{"far", "virtual"} { // the controller adds one of its own, because there is no kubelet
+		c.Kubectl(t, "taint", "nodes", node, "other=x:NoSchedule", "sluice.dev/agent-not-ready=:NoSchedule", "sluice.dev/agent-not-ready=:NoExecute")
+	}
+	taints := func(node, want string) error {
+		got := c.Kubectl(t, "get", "node", node, "-o", "jsonpath={.spec.taints[*].key}")
+		if got = strings.TrimSuffix(got, " node.kubernetes.io/not-ready"); got != want {
+			return fmt.Errorf("node %s has the taints %q, want %q", node, got, want)
+		}
+		return nil
+	}
+	const both = "sluice.dev/agent-not-ready sluice.dev/agent-not-ready"
+	c.starts(t, c.far)
+	within(t, func() error {
+		if said := c.sluice.Said(); !strings.Contains(said, "cannot remove the taint") || !strings.Contains(said, "cannot get resource") {
+			return fmt.Errorf("the server without the right says\n%s", said)
+		}
+		return nil
+	})
+	for _, node := range []string{"far", "virtual"} {
+		if err := taints(node, "other "+both); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, object := range render(t, "taint.yaml") {
+		if object.GetName() == "sluice-taint" {
+			apply(t, c.ControlPlane, []*unstructured.Unstructured{object})
+		}
+	}
+	within(t, func() error { return taints("far", "other") })
+	if err := taints("virtual", "other "+both); err != nil {
+		t.Error(err)
+	}
 }

@@ -763,6 +763,8 @@ func TestNodes(t *testing.T) {
 	table.reject["c2"] = metric.OverLimit
 	parts := table.parts()
 	parts.Explain = func(metric.Reason, *metric.Sample) string { return "it is full" }
+	var came []string
+	parts.Came = func(node string) { came = append(came, node) }
 	s := serve(t, "127.0.0.1:0", parts)
 	is := func(state State, since time.Time) Node {
 		t.Helper()
@@ -835,6 +837,11 @@ func TestNodes(t *testing.T) {
 	s.mu.Unlock()
 	if s.InUse() {
 		t.Error("a node is shown for ever")
+	}
+	_, cut = hello(8)
+	defer cut()
+	if len(came) != 2 || came[0] != "a" || came[1] != "a" {
+		t.Errorf("%v came, want one for each run", came)
 	}
 }
 

@@ -75,6 +75,8 @@ type Parts struct {
 	NodeOf func(*metric.Pod) string
 	// Authenticate returns the node that a token is bound to, or why it is rejected; it comes with Senders.
 	Authenticate func(ctx context.Context, token string) (node, why string, err error)
+	// Came is told of a node whose agent is connected, once for each run. It may be nil.
+	Came func(node string)
 	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)

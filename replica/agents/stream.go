@@ -37,6 +37,7 @@ type run struct {
 	node   string
 	stream *stream   // nil: the agent is not connected; guarded by the server's lock
 	left   time.Time // when its last stream ended; guarded by the server's lock
+	came   bool      // it had a stream; guarded by the server's lock
 
 	// The stream's goroutine owns the fields below.
 	applied  uint64        // number of the last frame
@@ -114,7 +115,8 @@ func (s *Server) enter(t *stream) bool {
 		}
 		before := r.stream
 		if before == nil {
-			t.run, r.stream = r, t
+			first := !r.came
+			t.run, r.stream, r.came = r, t, true
 			if t.of = s.nodes[t.node]; t.of == nil {
 				t.of = &node{}
 				s.nodes[t.node] = t.of
@@ -123,6 +125,9 @@ func (s *Server) enter(t *stream) bool {
 			s.count.streams.Add(1)
 			s.mu.Unlock()
 			s.log.Info("an agent has connected", "node", t.node, "version", t.version)
+			if first && s.parts.Came != nil {
+				s.parts.Came(t.node)
+			}
 			return true
 		}
 		s.mu.Unlock()
