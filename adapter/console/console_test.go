@@ -264,7 +264,7 @@ func TestPageOfNodes(t *testing.T) {
 	f := shop()
 	f.agents = append(f.agents, inspect.Agent{Node: "node-7", State: inspect.AgentCutOff, Since: time.Now().Add(-5 * time.Minute), Lag: 0.104, LastFrame: time.Now()})
 	s := running(t, f)
-	if _, body := get(t, s, "/nodes"); !containsAll(body, []string{"1 of 11 agents is cut off", "node-7", `<span class="tag bad">cut off</span>`, "5m ago", "100ms", "12\u2009345", `href="/nodes" aria-current="page"`}) {
+	if _, body := get(t, s, "/nodes"); !containsAll(body, []string{"1 of 11 agents is cut off", "node-7", `<span class="tag bad">cut off</span>`, "5m ago", "104ms", "12\u2009345", `href="/nodes" aria-current="page"`}) {
 		t.Errorf("%s", body)
 	}
 	s = running(t, f, func(p *Parts) { p.Agents = false })

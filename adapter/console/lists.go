@@ -167,7 +167,7 @@ func lag(a inspect.Agent) string {
 	if a.LastFrame.IsZero() {
 		return "–"
 	}
-	return time.Duration(a.Lag * float64(time.Second)).Round(10 * time.Millisecond).String()
+	return time.Duration(a.Lag * float64(time.Second)).Round(time.Millisecond).String()
 }
 
 // rulesContent is the page of rules and policies.

@@ -95,7 +95,7 @@ func (a *Agent) Fault() string {
 func (a *Agent) Cells(now time.Time) []string {
 	lag := none
 	if !a.LastFrame.IsZero() {
-		lag = time.Duration(a.Lag * float64(time.Second)).Round(10 * time.Millisecond).String()
+		lag = time.Duration(a.Lag * float64(time.Second)).Round(time.Millisecond).String()
 	}
 	return []string{a.Node, a.State, ago(now, a.Since), strconv.Itoa(a.Series), strconv.FormatUint(a.Samples, 10), lag,
 		strconv.FormatUint(a.Rejected, 10), orNone(a.Reason), orNone(a.Version), ago(now, a.LastFrame), orNone(a.Message)}

@@ -176,7 +176,7 @@ func TestListAgents(t *testing.T) {
 		rows := strings.Split(out, "\n")
 		for i, want := range []string{
 			"NODE STATE SINCE SERIES SAMPLES LAG REJECTED SAMPLES LAST REJECTION VERSION LAST FRAME MESSAGE",
-			"node-1 cut off - 3 70 100ms 7 limit 1.2", "node-2 connected",
+			"node-1 cut off - 3 70 104ms 7 limit 1.2", "node-2 connected",
 		} {
 			if got := strings.Join(strings.Fields(rows[i]), " "); !strings.HasPrefix(got, want) {
 				t.Errorf("%q, want %q", got, want)
