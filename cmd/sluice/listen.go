@@ -23,6 +23,8 @@ func (c *serverConfig) listenAddresses() []listenAddress {
 		{"ops-address", "tcp", c.operations.Address},
 		{"console-address", "tcp", c.console.Address},
 		{"replica-listen", "tcp", c.natsbus.ListenAddress()},
+		{"agents-address", "tcp", c.agents.Address},
+		{"keda-address", "tcp", c.keda.Address},
 	}
 }
 
