@@ -55,30 +55,30 @@ func NewAgentAccounts(accounts *Accounts, allowed []string, nodes Nodes) *AgentA
 		reviewed: map[[sha256.Size]byte]reviewedToken{}}
 }
 
-// Node returns the node of the pod that a token is bound to, or why the token is rejected. The error is that of the API
-// server. A token that was reviewed stands for ten minutes, but not beyond its end or that of its pod.
-func (a *AgentAccounts) Node(ctx context.Context, token string) (node, why string, err error) {
+// Node returns the node of the pod that a token is bound to, with the pod's UID if the token names it, or why the token is rejected.
+// The error is that of the API server. A token that was reviewed stands for ten minutes, but not beyond its end or that of its pod.
+func (a *AgentAccounts) Node(ctx context.Context, token string) (node, podUID, why string, err error) {
 	digest := sha256.Sum256([]byte(token))
-	if node = a.remembered(digest); node != "" {
-		return node, "", nil
+	if node, podUID = a.remembered(digest); node != "" {
+		return node, podUID, "", nil
 	}
 	if err = a.admit(ctx); err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
 	defer func() { <-a.reviews }()
 	began := time.Now()
 	is, why, err := a.accounts.Authenticate(ctx, token, true)
 	if err != nil || why != "" {
-		return "", why, err
+		return "", "", why, err
 	}
 	if account := is.Namespace + "/" + is.Name; is.Namespace == "" || !slices.Contains(a.allowed, account) {
-		return "", fmt.Sprintf("%s may not report for a node; must be one of agents-accounts, %v", is.User, a.allowed), nil
+		return "", "", fmt.Sprintf("%s may not report for a node; must be one of agents-accounts, %v", is.User, a.allowed), nil
 	}
 	if node = a.nodeOf(is); node == "" {
-		return "", "the token is bound to no pod whose node is known", nil
+		return "", "", "the token is bound to no pod whose node is known", nil
 	}
 	a.remember(digest, reviewedToken{node, is.PodUID, earlier(began.Add(rememberToken), claimsOf(token).expires())})
-	return node, "", nil
+	return node, is.PodUID, "", nil
 }
 
 // admit waits until a review may begin.
@@ -95,21 +95,21 @@ func (a *AgentAccounts) admit(ctx context.Context) error {
 	}
 }
 
-// remembered is the node of a token that stands; empty: it must be reviewed.
-func (a *AgentAccounts) remembered(digest [sha256.Size]byte) string {
+// remembered is the node and the pod of a token that stands; empty: it must be reviewed.
+func (a *AgentAccounts) remembered(digest [sha256.Size]byte) (node, podUID string) {
 	a.mu.Lock()
 	r, known := a.reviewed[digest]
 	a.mu.Unlock()
 	if !known {
-		return ""
+		return "", ""
 	}
 	if time.Now().Before(r.until) && a.nodes.NodeOfUID(r.pod) == r.node {
-		return r.node
+		return r.node, r.pod
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.reviewed, digest)
-	return ""
+	return "", ""
 }
 
 // remember has a token stand. Of one that is bound to no pod nobody would see the end.

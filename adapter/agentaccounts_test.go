@@ -35,18 +35,18 @@ func TestNodesOfTokens(t *testing.T) {
 		agents + "other": {nodeExtra: {"node-1"}},
 	}
 	accounts := NewAgentAccounts(newAccounts(t, plane), []string{"sluice/named", "sluice/bound", "sluice/unbound", "sluice/moved"}, nodesOf{"uid-2": "node-2"})
-	for token, want := range map[string]struct{ node, why string }{
-		"named":   {"node-1", ""},
-		"bound":   {"node-2", ""},
-		"unbound": {"", "bound to no pod whose node is known"},
-		"moved":   {"", "bound to no pod whose node is known"},
-		"other":   {"", "may not report for a node; must be one of agents-accounts"},
-		"jane":    {"", "jane may not report for a node"},
-		"guessed": {"", "invalid or expired"},
+	for token, want := range map[string]struct{ node, pod, why string }{
+		"named":   {"node-1", "uid-2", ""},
+		"bound":   {"node-2", "uid-2", ""},
+		"unbound": {"", "", "bound to no pod whose node is known"},
+		"moved":   {"", "", "bound to no pod whose node is known"},
+		"other":   {"", "", "may not report for a node; must be one of agents-accounts"},
+		"jane":    {"", "", "jane may not report for a node"},
+		"guessed": {"", "", "invalid or expired"},
 	} {
-		node, why, err := accounts.Node(t.Context(), token)
-		if err != nil || node != want.node || !strings.Contains(why, want.why) || (why == "") != (want.why == "") {
-			t.Errorf("%s: %q, %q, %v; want %q, %q", token, node, why, err, want.node, want.why)
+		node, pod, why, err := accounts.Node(t.Context(), token)
+		if err != nil || node != want.node || pod != want.pod || !strings.Contains(why, want.why) || (why == "") != (want.why == "") {
+			t.Errorf("%s: %q, %q, %q, %v; want %+v", token, node, pod, why, err, want)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestReviewedTokensStand(t *testing.T) {
 		t.Helper()
 		before := len(plane.asked())
 		for _, token := range all {
-			if node, why, err := accounts.Node(t.Context(), token); node == "" || why != "" || err != nil {
+			if node, _, why, err := accounts.Node(t.Context(), token); node == "" || why != "" || err != nil {
 				t.Errorf("%s: %q, %q, %v", token, node, why, err)
 			}
 		}
@@ -119,7 +119,7 @@ func TestReviewedTokensStand(t *testing.T) {
 	delete(nodes, "-2")
 	before := len(plane.asked())
 	for range 2 {
-		if node, why, _ := accounts.Node(t.Context(), tokens[2]); node != "" || why == "" {
+		if node, _, why, _ := accounts.Node(t.Context(), tokens[2]); node != "" || why == "" {
 			t.Errorf("a pod that is gone has %q", node)
 		}
 	}
@@ -139,14 +139,14 @@ func TestReviewsOfAgentsAreBounded(t *testing.T) {
 		}
 		for range 20 {
 			began := time.Now()
-			_, why, err := accounts.Node(t.Context(), "x")
+			_, _, why, err := accounts.Node(t.Context(), "x")
 			if took := time.Since(began); !errors.Is(err, errManyReviews) || why != "" || took < admitAfter || took >= admitAfter*4/3 {
 				t.Errorf("%q, %v after %v", why, err, took)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := accounts.Node(ctx, "x"); !errors.Is(err, context.Canceled) {
+		if _, _, _, err := accounts.Node(ctx, "x"); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	})

@@ -36,7 +36,8 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		parts.Senders, parts.NodeOf = view, view.NodeOf
+		parts.Senders, parts.NodeOf, parts.IsFormer = view, view.NodeOf, p.resolver.IsFormer
+		parts.HasPod = func(uid string) bool { return view.PodWithUID(uid) != nil }
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
 	if p.cluster.taints != nil {

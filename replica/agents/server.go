@@ -73,8 +73,14 @@ type Parts struct {
 	Senders Senders
 	// NodeOf returns the node of a pod; it comes with Senders.
 	NodeOf func(*metric.Pod) string
-	// Authenticate returns the node that a token is bound to, or why it is rejected; it comes with Senders.
-	Authenticate func(ctx context.Context, token string) (node, why string, err error)
+	// IsFormer reports whether a sample that arrived at a time is rejected for that: it was about the former holder of a name. It
+	// comes with Senders.
+	IsFormer func(*metric.Sample) bool
+	// Authenticate returns the node and the pod that a token is bound to, or why it is rejected; it comes with Senders. Without a
+	// podUID the pod is not known.
+	Authenticate func(ctx context.Context, token string) (node, podUID, why string, err error)
+	// HasPod reports whether a pod lives; it comes with Authenticate.
+	HasPod func(uid string) bool
 	// Came is told of a node whose agent is connected, once for each run. It may be nil.
 	Came func(node string)
 	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
@@ -103,10 +109,10 @@ type Server struct {
 	swept   time.Time
 
 	began time.Time
-	// againWait is the constant outside of tests.
-	againWait time.Duration
-	again     atomic.Int64 // bytes of frames that are collected to be applied at once
-	count     counters
+	// againWait, podPatience and standstill are the constants outside of tests.
+	againWait, podPatience, standstill time.Duration
+	again                              atomic.Int64 // bytes of frames that are collected to be applied at once
+	count                              counters
 }
 
 // Limits of agents.
@@ -127,7 +133,8 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, nodes: map[string]*node{},
+	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
+		standstill: standstill, nodes: map[string]*node{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
@@ -244,11 +251,11 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	if ready, missing := s.parts.Ready(); !ready {
 		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
 	}
-	node, err := s.node(g.Context(), hello)
+	node, pod, err := s.node(g.Context(), hello)
 	if err != nil {
 		return err
 	}
-	t := newStream(s.Server, g, node, hello)
+	t := newStream(s.Server, g, node, pod, hello)
 	if !s.enter(t) {
 		return status.Error(codes.Aborted, "the run has another stream, which did not end")
 	}
@@ -256,29 +263,29 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	return t.serve()
 }
 
-// node finds out whose agent it is.
-func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (string, error) {
+// node finds out whose agent it is, and which pod it runs in, if that is known.
+func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (node, podUID string, err error) {
 	if s.parts.Authenticate == nil {
 		if hello.Node == "" || len(hello.Node) > 253 {
-			return "", status.Error(codes.InvalidArgument, "the hello names no node")
+			return "", "", status.Error(codes.InvalidArgument, "the hello names no node")
 		}
-		return hello.Node, nil
+		return hello.Node, "", nil
 	}
 	token := ""
 	if found := metadata.ValueFromIncomingContext(ctx, "authorization"); len(found) == 1 {
 		token, _ = strings.CutPrefix(found[0], "Bearer ")
 	}
 	if token == "" {
-		return "", status.Error(codes.Unauthenticated, "no token; must be that of a service account, bound to the agent's pod")
+		return "", "", status.Error(codes.Unauthenticated, "no token; must be that of a service account, bound to the agent's pod")
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
-	node, why, err := s.parts.Authenticate(ctx, token)
+	node, podUID, why, err := s.parts.Authenticate(ctx, token)
 	switch {
 	case err != nil:
-		return "", status.Errorf(codes.Unavailable, "the token cannot be checked: %v", err)
+		return "", "", status.Errorf(codes.Unavailable, "the token cannot be checked: %v", err)
 	case why != "":
-		return "", status.Error(codes.Unauthenticated, why)
+		return "", "", status.Error(codes.Unauthenticated, why)
 	}
-	return node, nil
+	return node, podUID, nil
 }

@@ -61,6 +61,8 @@ type stream struct {
 	server  *Server
 	grpc    grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer]
 	node    string
+	pod     string    // UID of the agent's pod; empty: it is not known
+	podAt   time.Time // when the pod was there last, or the stream began
 	version string
 	of      *node         // what is counted for the node
 	stopped bool          // the agent has said that it ends, by its last frame or by the end of the stream
@@ -81,8 +83,8 @@ type stream struct {
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
 
-func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node string, hello *agentwire.Hello) *stream {
-	return &stream{server: s, grpc: g, node: node, version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, end: make(chan struct{}),
+func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
+	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, end: make(chan struct{}),
 		ended: make(chan struct{}), series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
@@ -96,6 +98,12 @@ const (
 	gather = 20 * time.Second
 	// showAgain is the time after which an agent shows its token again.
 	showAgain = 30 * time.Minute
+	// podPatience is the time without the agent's pod after which its stream ends: a new pod may not be known yet, and the API server
+	// may take the token of one that has ended for valid for ten seconds.
+	podPatience = 30 * time.Second
+	// standstill is the time between two turns of a stream, which come every ackEvery, after which the process stood still: what the
+	// agent sent meanwhile is older than it says. The agent, which heard nothing, gives the stream up as well.
+	standstill = 5 * time.Second
 	// offFor is the time without persistence after which frames are acknowledged as soon as they are applied.
 	offFor = time.Minute
 )
@@ -229,13 +237,12 @@ func (t *stream) serve() error {
 	defer each.Stop()
 	expired := time.NewTimer(showAgain + time.Duration(rand.Int64N(int64(showAgain/4))))
 	defer expired.Stop()
-	for {
+	for turn := time.Now(); ; {
+		var f *agentwire.Frame
 		var err error
 		select {
-		case f := <-frames:
-			err = t.frame(f)
-		case now := <-each.C:
-			err = t.tick(now)
+		case f = <-frames:
+		case <-each.C:
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
 		case <-t.end:
@@ -245,6 +252,16 @@ func (t *stream) serve() error {
 				t.stopped = true
 				return nil
 			}
+			return err
+		}
+		now := time.Now()
+		if now.Sub(turn) > t.server.standstill {
+			return status.Error(codes.Aborted, "the server stood still; frames must come again, with their ages")
+		}
+		if turn = now; f != nil {
+			err = t.frame(f)
+		} else {
+			err = t.tick(now)
 		}
 		if err != nil {
 			return err
@@ -365,6 +382,13 @@ func (t *stream) waitsFor(f frame) bool {
 // tick acknowledges, and looks at what waits.
 func (t *stream) tick(now time.Time) error {
 	clear(t.said)
+	switch {
+	case t.pod == "":
+	case t.server.parts.HasPod(t.pod):
+		t.podAt = now
+	case now.Sub(t.podAt) >= t.server.podPatience:
+		return status.Error(codes.Unauthenticated, "the agent's pod has ended")
+	}
 	if err := t.applyAgain(now); err != nil {
 		return err
 	}
