@@ -208,6 +208,9 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.instant.Enabled {
 		own = append(own, c.fault("instant", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
 	}
+	if c.agents.StartupTaint && (c.standalone || !c.agents.Enabled()) {
+		own = append(own, c.fault("agents-startup-taint", "is true without a cluster or agents-address; must be false there"))
+	}
 	if c.agents.Enabled() && c.natsbus.Enabled() {
 		own = append(own, c.fault("agents-address", "is set beside other replicas; must be empty: agents tell one server so far"))
 	}

@@ -245,6 +245,8 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"agents-accounts", &words{&c.agents.Accounts},
 				"In a cluster, the service accounts of agents, each as namespace/name. Their tokens, bound to a pod, say " +
 					"which node an agent is of."},
+			{"agents-startup-taint", &c.agents.StartupTaint,
+				"In a cluster, remove the taint sluice.dev/agent-not-ready of a node once its agent is connected."},
 			{"agents-tls-cert-file", &c.agents.CertFile,
 				"Certificate of agents-address, in PEM, reloaded when the file changes."},
 			{"agents-tls-key-file", &c.agents.KeyFile,

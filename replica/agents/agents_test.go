@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
@@ -392,6 +395,41 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// The certificate is that of the files, also once these have changed.
+func TestCertificateThatIsRenewed(t *testing.T) {
+	folder := t.TempDir()
+	cfg := Config{Address: "127.0.0.1:0"}
+	cfg.CertFile, cfg.KeyFile, _ = testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	s, err := Listen(cfg, newTable().parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	shown := func() []byte {
+		conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].Raw
+	}
+	before := shown()
+	testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	for bytes.Equal(shown(), before) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	cfg.KeyFile = cfg.CertFile
+	if _, err := Listen(cfg, newTable().parts()); err == nil || !strings.Contains(err.Error(), "CertFile") {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
+
 // An agent whose pod has ended speaks for no node any more: the next machine may have the node's name.
 func TestAnAgentEndsWithItsPod(t *testing.T) {
 	table := newTable()
@@ -742,6 +780,96 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	}
 }
 
+// A node is shown with what its agent has told, for as long as it shows a token again, and as cut off afterwards, unless the agent had
+// said that it ends.
+func TestNodes(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	table.reject["c2"] = metric.OverLimit
+	parts := table.parts()
+	parts.Explain = func(metric.Reason, *metric.Sample) string { return "it is full" }
+	var came []string
+	parts.Came = func(node string) { came = append(came, node) }
+	s := serve(t, "127.0.0.1:0", parts)
+	is := func(state State, since time.Time) Node {
+		t.Helper()
+		n, known := s.Node("a")
+		if all := s.Nodes(); !known || len(all) != 1 || all[0] != n || !s.InUse() || n.State != state || !since.IsZero() && !n.Since.Equal(since) {
+			t.Errorf("%+v, want state %d since %v", n, state, since)
+		}
+		return n
+	}
+	hello := func(run uint64) (*client, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.dial(ctx)
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: run}}})
+		c.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil })
+		return c, cancel
+	}
+	gone := func() {
+		for there := true; there; time.Sleep(time.Millisecond) {
+			s.mu.Lock()
+			there = s.nodes["a"].streams > 0
+			s.mu.Unlock()
+		}
+	}
+	ago := func(d time.Duration) time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.nodes["a"].left = time.Now().Add(-d)
+		return s.nodes["a"].left
+	}
+	if _, known := s.Node("a"); known || s.InUse() {
+		t.Error("there are nodes before a stream")
+	}
+	c, cut := hello(7)
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, AgeNanos: int64(70 * time.Millisecond)}}})
+	c.frame(2, add(1, 5), add(2, 3))
+	c.acked(2)
+	began := is(Connected, time.Time{})
+	if began.Name != "a" || began.Series != 5 || began.Samples != 8 || began.Rejected != 3 || began.Reason != metric.OverLimit || began.Why != "it is full" ||
+		began.Lag != 0 || began.LastFrame.Before(began.Since) {
+		t.Errorf("%+v", began)
+	}
+	cut()
+	gone()
+	is(Connected, began.Since)
+	_, cut = hello(7)
+	is(Connected, began.Since) // a short break is none
+	cut()
+	gone()
+	is(CutOff, ago(shortBreak+time.Second))
+	c, cut = hello(7)
+	if n := is(Connected, time.Time{}); n.Since.Equal(began.Since) || n.Samples != 8 {
+		t.Errorf("%+v after a break", n)
+	}
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 3, Last: true}}})
+	c.acked(3)
+	cut()
+	gone()
+	is(Stopped, ago(time.Second))
+	c, cut = hello(7)
+	if err := c.CloseSend(); err != nil { // it has nothing left to tell
+		t.Fatal(err)
+	}
+	gone()
+	cut()
+	is(Stopped, ago(time.Second))
+	s.mu.Lock()
+	s.swept = time.Time{}
+	s.nodes["a"].left = time.Now().Add(-forgetRun - time.Second)
+	s.sweep()
+	s.mu.Unlock()
+	if s.InUse() {
+		t.Error("a node is shown for ever")
+	}
+	_, cut = hello(8)
+	defer cut()
+	if len(came) != 2 || came[0] != "a" || came[1] != "a" {
+		t.Errorf("%v came, want one for each run", came)
+	}
+}
+
 // What a stream defines, and what waits for its sender, is bounded in bytes.
 func TestMemoryOfAStream(t *testing.T) {
 	for name, f := range map[string]struct {
@@ -816,7 +944,12 @@ func TestAServerThatStoodStill(t *testing.T) {
 func (s *served) hasStream() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.agents) > 0
+	for _, n := range s.nodes {
+		if n.streams > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // The agent is told to reject a series, and not for one bad value of it.

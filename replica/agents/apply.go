@@ -101,6 +101,7 @@ func (t *stream) apply(frames []frame) error {
 	applier.EnterFrames()
 	now := time.Now()
 	var rejected []rejection
+	samples := uint64(0)
 	for _, f := range frames {
 		applier.Frame(t.feed, f.Number)
 		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
@@ -108,6 +109,7 @@ func (t *stream) apply(frames []frame) error {
 		t.fresh = f.Number > t.restored
 		for i, c := range f.Changes {
 			d := f.of[i]
+			samples += c.Samples
 			applier.Change(uint32(i), false)
 			reason, why := t.change(applier, d, c, at, began, now)
 			switch {
@@ -131,7 +133,9 @@ func (t *stream) apply(frames []frame) error {
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
 	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
-	if !t.caughtUp && time.Duration(frames[len(frames)-1].AgeNanos) < caughtUpAge {
+	lag := time.Duration(max(frames[len(frames)-1].AgeNanos, 0))
+	t.of.framesCame(len(t.series), samples, lag, now)
+	if !t.caughtUp && lag < caughtUpAge {
 		t.caughtUp = true
 		t.server.hasCaughtUp(t.feed)
 	}
@@ -317,6 +321,7 @@ func (t *stream) tell(all []rejection) error {
 		if r.why == "" && t.server.parts.Explain != nil {
 			r.why = t.server.parts.Explain(r.reason, &s)
 		}
+		t.of.rejected(r)
 		if s.Sender.Follows(r.began) {
 			s.Sender = nil // another pod's samples are not listed for the pod that has its address now
 		}

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
@@ -82,6 +82,8 @@ type Parts struct {
 	Authenticate func(ctx context.Context, token string) (node, podUID, why string, err error)
 	// HasPod reports whether a pod lives; it comes with Authenticate.
 	HasPod func(uid string) bool
+	// Came is told of a node whose agent is connected, once for each run. It may be nil.
+	Came func(node string)
 	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
@@ -100,11 +102,10 @@ type Server struct {
 	log      *slog.Logger
 	appliers chan Applier
 
-	mu     sync.Mutex           // guards the fields below
-	agents map[string]int       // streams by node
-	former map[string]time.Time // by node: when its last stream ended
-	runs   map[uint64]*run
-	gone   []uint64 // forgotten runs that the table knows still
+	mu    sync.Mutex // guards the fields below
+	nodes map[string]*node
+	runs  map[uint64]*run
+	gone  []uint64 // forgotten runs that the table knows still
 	// awaited are runs whose samples of the time while no server ran are not applied yet; until: no longer than that.
 	awaited map[uint64]bool
 	until   time.Time
@@ -136,7 +137,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
 	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
-		standstill: standstill, agents: map[string]int{}, former: map[string]time.Time{},
+		standstill: standstill, nodes: map[string]*node{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
@@ -148,11 +149,11 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
 	}
 	if !cfg.Insecure {
-		pair := &certificate{cert: cfg.CertFile, key: cfg.KeyFile, log: parts.Logger}
-		if _, err := pair.get(nil); err != nil {
-			return nil, fmt.Errorf("agents: CertFile cannot be used: %w", err)
+		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
+		if err != nil {
+			return nil, err
 		}
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: pair.get})))
+		options = append(options, grpc.Creds(credentials.NewTLS(secured.TLS())))
 	}
 	listener, err := connlimit.Listen(cfg.Address, "agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)
 	if err != nil {
@@ -290,12 +291,4 @@ func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (node, podUID
 		return "", "", status.Error(codes.Unauthenticated, why)
 	}
 	return node, podUID, nil
-}
-
-// hasAgent reports whether a node has an agent, or had one lately.
-func (s *Server) hasAgent(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left, had := s.former[node]
-	return s.agents[node] > 0 || had && time.Since(left) < formerFor
 }

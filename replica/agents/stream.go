@@ -37,6 +37,7 @@ type run struct {
 	node   string
 	stream *stream   // nil: the agent is not connected; guarded by the server's lock
 	left   time.Time // when its last stream ended; guarded by the server's lock
+	came   bool      // it had a stream; guarded by the server's lock
 
 	// The stream's goroutine owns the fields below.
 	applied  uint64        // number of the last frame
@@ -63,6 +64,8 @@ type stream struct {
 	pod     string    // UID of the agent's pod; empty: it is not known
 	podAt   time.Time // when the pod was there last, or the stream began
 	version string
+	of      *node         // what is counted for the node
+	stopped bool          // the agent has said that it ends, by its last frame or by the end of the stream
 	feed    uint64        // the run's number
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
@@ -81,7 +84,7 @@ type stream struct {
 }
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
-	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version, feed: hello.Run, end: make(chan struct{}),
+	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, end: make(chan struct{}),
 		ended: make(chan struct{}), series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
@@ -89,7 +92,7 @@ const (
 	// forgetRun is the time after its last stream for which a run is remembered, maxRuns how many of one node are.
 	forgetRun = time.Hour
 	maxRuns   = 8
-	// formerFor is the time for which a node has an agent after that has gone: it may come back.
+	// formerFor is the time for which a node counts as one with an agent after that has gone: it may come back.
 	formerFor = 10 * time.Minute
 	// gather is the time after the start in which it is not known yet which nodes have agents.
 	gather = 20 * time.Second
@@ -120,11 +123,19 @@ func (s *Server) enter(t *stream) bool {
 		}
 		before := r.stream
 		if before == nil {
-			t.run, r.stream = r, t
-			s.agents[t.node]++
+			first := !r.came
+			t.run, r.stream, r.came = r, t, true
+			if t.of = s.nodes[t.node]; t.of == nil {
+				t.of = &node{}
+				s.nodes[t.node] = t.of
+			}
+			t.of.enter(t.version, time.Now())
 			s.count.streams.Add(1)
 			s.mu.Unlock()
 			s.log.Info("an agent has connected", "node", t.node, "version", t.version)
+			if first && s.parts.Came != nil {
+				s.parts.Came(t.node)
+			}
 			return true
 		}
 		s.mu.Unlock()
@@ -163,7 +174,7 @@ func (s *Server) sweep() {
 			s.forget(id)
 		}
 	}
-	maps.DeleteFunc(s.former, func(_ string, left time.Time) bool { return now.Sub(left) > formerFor })
+	maps.DeleteFunc(s.nodes, func(_ string, n *node) bool { return n.streams == 0 && now.Sub(n.left) > forgetRun })
 }
 
 // makeRoom forgets the run of a node that ended first, if the node has too many: an agent that starts again and again has a new one
@@ -210,10 +221,7 @@ func (s *Server) leave(t *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
-	if s.agents[t.node]--; s.agents[t.node] == 0 {
-		delete(s.agents, t.node)
-		s.former[t.node] = t.left
-	}
+	t.of.leave(t.stopped, t.left)
 	close(t.ended)
 	s.log.Info("an agent has gone", "node", t.node)
 }
@@ -241,6 +249,7 @@ func (t *stream) serve() error {
 			return status.Error(codes.Aborted, "the agent has connected again")
 		case err = <-failed:
 			if errors.Is(err, io.EOF) {
+				t.stopped = true
 				return nil
 			}
 			return err
@@ -334,6 +343,7 @@ func (t *stream) repeat(came frame, bytes int) error {
 
 // lastSaid acknowledges at once if a frame is the last of an agent that ends.
 func (t *stream) lastSaid(f *agentwire.Frame) error {
+	t.stopped = f.Last
 	if !f.Last || len(t.again) > 0 {
 		return nil
 	}

@@ -204,7 +204,7 @@ var alertCases = []alertCase{
 		firing: input{"sluice_agent_samples_dropped_total" + of(): rising}, silent: input{"sluice_agent_samples_dropped_total" + of(): "9x60"},
 	},
 	{
-		alert: "SluiceUsageFails", labels: ofRelease("pod", "sluice-0"),
+		alert: "SluiceUsageFails", labels: target("result", "failed"),
 		firing: input{"sluice_agent_kubelet_requests_total" + of(`result="failed"`): rising},
 		silent: input{"sluice_agent_kubelet_requests_total" + of(`result="ok"`): rising},
 	},

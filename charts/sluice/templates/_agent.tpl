@@ -52,8 +52,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
   "agents-accounts" (list (printf "%s/%s" (include "sluice.namespace" .) (include "sluice.agent" .)))
   "agents-tls-cert-file" "/etc/sluice/agents-tls/tls.crt"
   "agents-tls-key-file" "/etc/sluice/agents-tls/tls.key" -}}
+{{- if .Values.agent.startupTaint -}}
+{{- $_ := set $settings "agents-startup-taint" true -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $settings -}}
+{{- end -}}
+
+{{- /* What the server and agents tolerate beside their values, as JSON: they come before the taint goes. */ -}}
+{{- define "sluice.agentToleration" -}}
+{{- $tolerations := list -}}
+{{- if and .Values.agent.enabled .Values.agent.startupTaint -}}
+{{- $tolerations = list (dict "key" "sluice.dev/agent-not-ready" "operator" "Exists") -}}
+{{- end -}}
+{{- toJson $tolerations -}}
 {{- end -}}
 
 {{- define "sluice.agentRefusals" -}}

@@ -37,7 +37,7 @@
 {{- range $setting := list "keda-address" "keda-tls-cert-file" "keda-tls-key-file" "keda-tls-client-ca-file" -}}
 {{- $_ := set $reasons $setting "the chart makes Services and certificates of KEDA's port; must be left out: set keda.enabled and keda.tls" -}}
 {{- end -}}
-{{- range $setting := list "agents-address" "agents-accounts" "agents-tls-cert-file" "agents-tls-key-file" -}}
+{{- range $setting := list "agents-address" "agents-accounts" "agents-tls-cert-file" "agents-tls-key-file" "agents-startup-taint" -}}
 {{- $_ := set $reasons $setting "the chart makes the agents, and the Service and certificate that they report to; must be left out: set agent.enabled" -}}
 {{- end -}}
 {{- $_ := set $reasons "agents-insecure" "anyone on the way could read the tokens of agents; must be left out: set agent.enabled and agent.tls" -}}
