@@ -40,6 +40,9 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		parts.HasPod = func(uid string) bool { return view.PodWithUID(uid) != nil }
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
+	if p.usage != nil {
+		parts.Usage = p.usage.take
+	}
 	if p.cluster.taints != nil {
 		parts.Came = p.cluster.taints.AgentCame
 	}

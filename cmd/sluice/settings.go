@@ -128,6 +128,9 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Serve custom.metrics.k8s.io."},
 			{"api-external-metrics", &c.api.ExternalMetrics,
 				"Serve external.metrics.k8s.io."},
+			{"api-resource-metrics", &c.api.ResourceMetrics,
+				"In a cluster, serve metrics.k8s.io (kubectl top, autoscalers on cpu and memory) and usage.sluice.dev " +
+					"from what agents with kubelet-address report."},
 			{"api-cert-file", &c.api.CertFile,
 				"Certificate of the metrics APIs, in PEM, reloaded when the file changes; empty: " +
 					"a self-signed one is made in the data folder."},

@@ -54,6 +54,7 @@ type Link struct {
 	version   string
 	run       uint64 // random
 	collector *Collector
+	usage     *Usage // nil: off
 	log       *slog.Logger
 	options   []grpc.DialOption
 
@@ -91,6 +92,9 @@ func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link,
 	l.why.Store(&waiting)
 	return l, nil
 }
+
+// Tell has the link tell what is used. It is called before Run.
+func (l *Link) Tell(u *Usage) { l.usage = u }
 
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
@@ -269,6 +273,7 @@ type answers struct {
 	mu       sync.Mutex // guards the fields below
 	acked    *agentwire.FromServer
 	rejected map[uint32]*agentwire.FromServer
+	renewed  []*agentwire.FromServer
 }
 
 // receive takes answers until the stream ends. It never waits for the link: the server reads no frame while nobody takes its answers.
@@ -295,6 +300,10 @@ func (a *answers) receive(stream grpc.BidiStreamingClient[agentwire.FromAgent, a
 			if len(a.rejected) < maxUnheard {
 				a.rejected[m.Rejection.Series] = answer
 			}
+		case *agentwire.FromServer_Renewed:
+			if len(a.renewed) < maxUnheard {
+				a.renewed = append(a.renewed, answer)
+			}
 		}
 		a.mu.Unlock()
 		wake(a.come)
@@ -312,7 +321,8 @@ func (a *answers) take() (all []*agentwire.FromServer) {
 		all = append(all, a.acked)
 	}
 	all = slices.AppendSeq(all, maps.Values(a.rejected))
-	a.acked = nil
+	all = append(all, a.renewed...)
+	a.acked, a.renewed = nil, nil
 	clear(a.rejected)
 	return all
 }
@@ -327,6 +337,11 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 	var due, urgent <-chan time.Time
 	stopping := ctx.Done()
 	wake(l.collector.dirty) // something may have changed before
+	var measured chan struct{}
+	if l.usage != nil {
+		measured = l.usage.changed
+		wake(measured)
+	}
 	for {
 		if err := l.send(stream, numbered); err != nil {
 			end() // if the stream has not ended: the error says less than its end
@@ -346,6 +361,11 @@ func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwi
 			return err
 		case <-l.collector.dirty:
 			due = time.After(max(l.frameEvery()-time.Since(l.frameAt), urgentAfter))
+		case <-measured:
+			if u := l.usage.newest(); u != nil {
+				// If it fails, the stream has ended, which the next turn hears.
+				_ = stream.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Usage{Usage: u}})
+			}
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
 		case <-due:
@@ -405,6 +425,10 @@ func (l *Link) hear(answer *agentwire.FromServer, numbered map[uint32]*series) {
 	switch m := answer.Message.(type) {
 	case *agentwire.FromServer_Ack:
 		l.collector.forget(m.Ack.Number)
+	case *agentwire.FromServer_Renewed:
+		if l.usage != nil {
+			l.usage.renew(m.Renewed)
+		}
 	case *agentwire.FromServer_Rejection:
 		r := m.Rejection
 		one, reason := numbered[r.Series], metric.ReasonOf(r.Reason)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"github.com/sluice-metrics/sluice/metric"
@@ -86,6 +87,8 @@ type Parts struct {
 	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
+	// Usage takes what a node and its containers use, and returns the pods that were created since. May be nil.
+	Usage func(node string, records []usage.Record) []Renewal
 	// Ready reports whether senders are known, and what is missing. Agents wait until they are.
 	Ready  func() (bool, string)
 	Logger *slog.Logger

@@ -231,17 +231,17 @@ func (t *stream) serve() error {
 	if err := t.welcome(); err != nil {
 		return err
 	}
-	frames, failed := make(chan *agentwire.Frame), make(chan error, 1)
-	go t.receive(frames, failed)
+	messages, failed := make(chan *agentwire.FromAgent), make(chan error, 1)
+	go t.receive(messages, failed)
 	each := time.NewTicker(ackEvery)
 	defer each.Stop()
 	expired := time.NewTimer(showAgain + time.Duration(rand.Int64N(int64(showAgain/4))))
 	defer expired.Stop()
 	for turn := time.Now(); ; {
-		var f *agentwire.Frame
+		var m *agentwire.FromAgent
 		var err error
 		select {
-		case f = <-frames:
+		case m = <-messages:
 		case <-each.C:
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
@@ -258,8 +258,8 @@ func (t *stream) serve() error {
 		if now.Sub(turn) > t.server.standstill {
 			return status.Error(codes.Aborted, "the server stood still; frames must come again, with their ages")
 		}
-		if turn = now; f != nil {
-			err = t.frame(f)
+		if turn = now; m != nil {
+			err = t.message(m)
 		} else {
 			err = t.tick(now)
 		}
@@ -273,20 +273,30 @@ func (t *stream) welcome() error {
 	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{Applied: t.applied}}})
 }
 
-func (t *stream) receive(frames chan<- *agentwire.Frame, failed chan<- error) {
+// message takes a frame, or what the node uses.
+func (t *stream) message(m *agentwire.FromAgent) error {
+	switch m := m.Message.(type) {
+	case *agentwire.FromAgent_Frame:
+		if m.Frame != nil {
+			return t.frame(m.Frame)
+		}
+	case *agentwire.FromAgent_Usage:
+		if m.Usage != nil {
+			return t.usage(m.Usage)
+		}
+	}
+	return status.Error(codes.InvalidArgument, "a message is no frame, and no usage")
+}
+
+func (t *stream) receive(messages chan<- *agentwire.FromAgent, failed chan<- error) {
 	for {
 		message, err := t.grpc.Recv()
 		if err != nil {
 			failed <- err
 			return
 		}
-		f := message.GetFrame()
-		if f == nil {
-			failed <- status.Error(codes.InvalidArgument, "a message is no frame")
-			return
-		}
 		select {
-		case frames <- f:
+		case messages <- message:
 		case <-t.grpc.Context().Done():
 			failed <- t.grpc.Context().Err()
 			return

@@ -69,6 +69,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{- define "sluice.agentRefusals" -}}
+{{- if and .Values.resourceMetrics.enabled (not .Values.agent.enabled) -}}
+{{- fail "resourceMetrics.enabled: is true without agents, which read what is used from the kubelets; agent.enabled must be true" -}}
+{{- end -}}
 {{- if .Values.agent.enabled -}}
 {{- if include "sluice.replicated" . -}}
 {{- fail "agent.enabled: is true beside replicas; agents report to one server so far: replicas must be 1, replication.enabled false and nats.url empty" -}}

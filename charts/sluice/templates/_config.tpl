@@ -1,7 +1,7 @@
 {{- /* Settings that the chart makes itself, as JSON: each with what its error says instead of it. */ -}}
 {{- define "sluice.ownSettings" -}}
 {{- $reasons := dict -}}
-{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "object-kinds" -}}
+{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "api-resource-metrics" "object-kinds" -}}
 {{- $_ := set $reasons . "the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" -}}
 {{- end -}}
 {{- $_ := set $reasons "api-address" "the chart sets it; must be left out: set api.port" -}}
@@ -47,6 +47,15 @@
 {{- toJson $reasons -}}
 {{- end -}}
 
+{{- /* The kinds of objects that are watched, as JSON: metrics.k8s.io selects nodes by their labels. */ -}}
+{{- define "sluice.objectKinds" -}}
+{{- $kinds := .Values.objectKinds -}}
+{{- if .Values.resourceMetrics.enabled -}}
+{{- $kinds = append $kinds "nodes" | uniq -}}
+{{- end -}}
+{{- toJson $kinds -}}
+{{- end -}}
+
 {{- /* The file of "sluice serve --config": the settings of the chart, then .Values.config unchanged. */ -}}
 {{- define "sluice.config" -}}
 {{- $reasons := include "sluice.ownSettings" . | fromJson -}}
@@ -67,7 +76,10 @@
   "api-key-file" "/etc/sluice/tls/tls.key"
   "api-custom-metrics" .Values.customMetrics.enabled
   "api-external-metrics" .Values.externalMetrics.enabled
-  "object-kinds" .Values.objectKinds -}}
+  "object-kinds" (include "sluice.objectKinds" . | fromJsonArray) -}}
+{{- if .Values.resourceMetrics.enabled -}}
+{{- $_ := set $own "api-resource-metrics" true -}}
+{{- end -}}
 {{- $console := dict -}}
 {{- if include "sluice.console" . -}}
 {{- $_ := set $console "console-address" "127.0.0.1:9096" -}}
