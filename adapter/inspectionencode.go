@@ -164,6 +164,7 @@ var listModels = map[string]any{
 	"autoscalers": inspect.List[inspect.Autoscaler]{},
 	"rules":       inspect.List[inspect.Rule]{},
 	"policies":    inspect.List[inspect.Policy]{},
+	"agents":      inspect.List[inspect.Agent]{},
 }
 
 // inspectDefinitions are the schemas of the documents and lists, derived from their Go types.

@@ -37,6 +37,7 @@ func pages(source inspect.Source) map[string]pageOf {
 		"autoscalers": asDocuments(source.Autoscalers),
 		"rules":       asDocuments(source.Rules),
 		"policies":    asDocuments(source.Policies),
+		"agents":      asDocuments(source.Agents),
 	}
 }
 

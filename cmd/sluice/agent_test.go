@@ -22,6 +22,11 @@ func TestAgentSettings(t *testing.T) {
 		"a server without TLS": {[]string{"serve", "--standalone", "--agents-address", ":9097"},
 			[]string{"--agents-tls-cert-file", "--agents-insecure must be true"}},
 		"several servers, of which one has no port": {[]string{"agent", "--server", "a:1,b"}, []string{"--server is \"b\"; must be host:port"}},
+		"a certificate that is not there": {[]string{"serve", "--standalone", "--data-dir", t.TempDir(), "--statsd-udp", "", "--statsd-tcp", "", "--http-address", "127.0.0.1:0",
+			"--api-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0", "--agents-address", "127.0.0.1:0", "--agents-tls-cert-file", "none.crt", "--agents-tls-key-file", "none.key"},
+			[]string{"--agents-tls-cert-file cannot be read: open none.crt"}},
+		"a taint without a cluster": {[]string{"serve", "--standalone", "--agents-address", ":9097", "--agents-insecure", "--agents-startup-taint"},
+			[]string{"--agents-startup-taint is true without a cluster or agents-address"}},
 		"no accounts": {[]string{"serve", "--kubeconfig", "none", "--agents-address", ":9097", "--agents-insecure"},
 			[]string{"--agents-accounts is empty"}},
 	} {

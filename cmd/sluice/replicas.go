@@ -87,7 +87,7 @@ func (p *dataPath) openBus(ctx context.Context) (err error) {
 		return nil
 	}
 	p.replication.bus, err = natsbus.Open(ctx, p.cfg.natsbus, p.log)
-	return p.cfg.busFault(err)
+	return p.cfg.portFault("replica-listen", &p.cfg.natsbus, err)
 }
 
 // openReplica publishes the restored table and follows those of other replicas, once the stages

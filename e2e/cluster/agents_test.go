@@ -230,6 +230,14 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.rejects(t, 1)
+	admin := lister{c.cluster, c.Kubeconfig, c.sluice.Binary()}
+	within(t, func() error { // rejected samples are told to the record after the metrics
+		return admin.shows(0, []string{"far connected", "1 identity", "the agent of node far does not speak for pods of node loopback", "loopback connected"},
+			"list", "agents", "-n", ns, "-o", "wide")
+	})
+	if out := squeezed(c.Kubectl(t, "get", "agents.inspect.sluice.dev")); !strings.Contains(out, "far connected") {
+		t.Errorf("kubectl get:\n%s", out)
+	}
 	if err := sendTo(c.near.UDP, netip.MustParseAddr("127.0.0.1"), "hits:100|c"); err != nil { // the node's address, or nobody's
 		t.Fatal(err)
 	}
@@ -248,4 +256,53 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 		return nil
 	})
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 2})
+	c.far.Kill()
+	within(t, func() error {
+		return admin.shows(1, []string{"far cut off", "loopback connected"}, "list", "agents")
+	})
+	c.near.Stop()
+	within(t, func() error { return admin.shows(1, []string{"loopback stopped"}, "list", "agents") })
+}
+
+// The taint of a node goes once its agent is connected, if the server has the right that the chart gives. Other taints stay, and so
+// does that of a node without an agent.
+func TestStartupTaint(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	c.sluice.Stop()
+	c.sluice.Add("--agents-startup-taint")
+	c.sluice.Start()
+	c.makeNode(t, "virtual")
+	for _, node := range []string{"far", "virtual"} { // the controller adds one of its own, because there is no kubelet
+		c.Kubectl(t, "taint", "nodes", node, "other=x:NoSchedule", "sluice.dev/agent-not-ready=:NoSchedule", "sluice.dev/agent-not-ready=:NoExecute")
+	}
+	taints := func(node, want string) error {
+		got := c.Kubectl(t, "get", "node", node, "-o", "jsonpath={.spec.taints[*].key}")
+		if got = strings.TrimSuffix(got, " node.kubernetes.io/not-ready"); got != want {
+			return fmt.Errorf("node %s has the taints %q, want %q", node, got, want)
+		}
+		return nil
+	}
+	const both = "sluice.dev/agent-not-ready sluice.dev/agent-not-ready"
+	c.starts(t, c.far)
+	within(t, func() error {
+		if said := c.sluice.Said(); !strings.Contains(said, "cannot remove the taint") || !strings.Contains(said, "cannot get resource") {
+			return fmt.Errorf("the server without the right says\n%s", said)
+		}
+		return nil
+	})
+	for _, node := range []string{"far", "virtual"} {
+		if err := taints(node, "other "+both); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, object := range render(t, "taint.yaml") {
+		if object.GetName() == "sluice-taint" {
+			apply(t, c.ControlPlane, []*unstructured.Unstructured{object})
+		}
+	}
+	within(t, func() error { return taints("far", "other") })
+	if err := taints("virtual", "other "+both); err != nil {
+		t.Error(err)
+	}
 }

@@ -130,3 +130,6 @@ func (a *Agent) Stop() {
 
 // Kill kills the agent.
 func (a *Agent) Kill() { a.child.Kill() }
+
+// Add adds flags, for the next start.
+func (a *Agent) Add(flags ...string) { a.args = append(a.args, flags...) }

@@ -19,6 +19,9 @@ const (
 	seriesBytes = 500
 	// maxFrameBytes bounds a frame and the definitions of its series.
 	maxFrameBytes = 1 << 20
+	// beganWithin is the time in which the changes of a frame begin: a server takes a pod's for another one's if the frame began
+	// before the pod.
+	beganWithin = time.Second
 )
 
 // Collector counts samples up and keeps them until they are on a server's disk. It is safe for concurrent use.
@@ -34,8 +37,7 @@ type Collector struct {
 	mu      sync.Mutex // guards the fields below
 	byKey   map[string]*series
 	key     []byte    // scratch space
-	changed []*series // have changes
-	began   time.Time // of the first of them
+	changed []*series // have changes, in the order in which these began
 	frames  []*frame  // no server was sent them; in their order
 	runs    []*run    // in the order of the last streams
 	current *run      // of the server that the agent reports to, or did last
@@ -51,6 +53,7 @@ type series struct {
 	key        string
 	definition *agentwire.Series // without a number, which it has on each stream
 	changes    []*change         // since the last frame
+	began      time.Time         // when the first of them came
 	latest     time.Time         // of the last sample
 	uses       int               // changes and frames that name it
 
@@ -94,7 +97,7 @@ func (c *Collector) apply(s *metric.Sample) metric.Reason {
 	if rejected != metric.Applied {
 		return rejected
 	}
-	for !c.addLocked(to, s, next) {
+	for !c.addLocked(to, s, next, now) {
 		if !c.loseOldestLocked() {
 			c.dropped.Add(1)
 			return metric.OverLimit
@@ -161,7 +164,7 @@ func clone(b []byte) []byte { return append([]byte(nil), b...) }
 
 // addLocked adds a sample to the last change of its series, where both count as one, else as another change. It returns
 // false if there is no memory for it.
-func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
+func (c *Collector) addLocked(to *series, s *metric.Sample, next change, now time.Time) bool {
 	left := c.maxBytes - c.bytes
 	if n := len(to.changes); n > 0 {
 		if more, merged := to.changes[n-1].merge(s, next, left); merged {
@@ -177,9 +180,8 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
 	if len(to.changes) == 0 {
 		if len(c.changed) == 0 {
 			wake(c.dirty)
-			c.began = time.Now()
 		}
-		c.changed = append(c.changed, to)
+		c.changed, to.began = append(c.changed, to), now
 	}
 	to.changes = append(to.changes, &next)
 	to.uses++
@@ -194,8 +196,8 @@ func (c *Collector) cut(now time.Time) bool {
 	for _, one := range c.changed {
 		for _, changed := range one.changes {
 			size := changed.bytes()
-			if next == nil || next.bytes+size+int64(len(one.key)) > maxFrameBytes {
-				next = &frame{began: c.began, made: now}
+			if next == nil || next.bytes+size+int64(len(one.key)) > maxFrameBytes || one.began.Sub(next.began) > beganWithin {
+				next = &frame{began: one.began, made: now}
 				c.frames = append(c.frames, next)
 			}
 			next.changes = append(next.changes, seriesChange{one, changed})

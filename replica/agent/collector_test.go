@@ -224,6 +224,31 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
+// Changes that began at other times are in other frames, however long none was cut: the frame of a new pod's began with the pod.
+func TestFramesBeganWithTheirChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, began := collector(64<<20), time.Now()
+		for i := range 4 {
+			c.apply(named("old", metric.Counter, metric.Add, 1))
+			c.apply(named(fmt.Sprint("new", i/2), metric.Counter, metric.Add, 1))
+			time.Sleep(time.Minute)
+		}
+		c.cut(time.Now())
+		var got []string
+		for i, f := range c.frames {
+			for _, change := range f.changes {
+				got = append(got, fmt.Sprintf("%d: %d of %s since %v", i+1, change.samples, change.definition.Name, f.began.Sub(began)))
+			}
+			if age := time.Since(f.made); age != 0 {
+				t.Errorf("frame %d is %v old", f.number, age)
+			}
+		}
+		if !slices.Equal(got, []string{"1: 4 of old since 0s", "1: 2 of new0 since 0s", "2: 2 of new1 since 2m0s"}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // A rejected series takes no sample for its time, and an idle one is forgotten, unless a frame still needs it.
 func TestSeriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -56,6 +56,7 @@ type Link struct {
 	version   string
 	run       uint64 // random
 	collector *Collector
+	usage     *Usage // nil: off
 	log       *slog.Logger
 	options   []grpc.DialOption
 	servers   servers
@@ -94,6 +95,9 @@ func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link,
 	l.why.Store(&waiting)
 	return l, nil
 }
+
+// Tell has the link tell what is used. It is called before Run.
+func (l *Link) Tell(u *Usage) { l.usage = u }
 
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {

@@ -98,6 +98,11 @@ func (s *stream) talk(ctx context.Context) error {
 	var due, urgent <-chan time.Time
 	stopping := ctx.Done()
 	wake(l.collector.dirty) // something may have changed before
+	var measured chan struct{}
+	if l.usage != nil {
+		measured = l.usage.changed
+		wake(measured)
+	}
 	for {
 		if s.send() != nil {
 			return s.failure()
@@ -115,6 +120,11 @@ func (s *stream) talk(ctx context.Context) error {
 			return err
 		case <-l.collector.dirty:
 			due = time.After(max(l.frameEvery()-time.Since(l.frameAt), urgentAfter))
+		case <-measured:
+			if u := l.usage.newest(); u != nil {
+				// If it fails, the stream has ended, which the next turn hears.
+				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Usage{Usage: u}})
+			}
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
 		case <-due:
@@ -214,6 +224,10 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 	switch m := answer.Message.(type) {
 	case *agentwire.FromServer_Ack:
 		l.collector.forget(s.run, m.Ack.Number, m.Ack.Published, m.Ack.Final)
+	case *agentwire.FromServer_Renewed:
+		if l.usage != nil {
+			l.usage.renew(m.Renewed)
+		}
 	case *agentwire.FromServer_Rejection:
 		r := m.Rejection
 		one, reason := s.series[r.Series], metric.ReasonOf(r.Reason)
@@ -240,6 +254,7 @@ type answers struct {
 	mu       sync.Mutex // guards the fields below
 	acked    *agentwire.FromServer
 	rejected map[uint32]*agentwire.FromServer
+	renewed  []*agentwire.FromServer
 	silence  *time.Timer // nil: not yet
 	answered time.Time   // when the last answer came
 	asked    bool        // a question has no answer yet
@@ -279,6 +294,10 @@ func (a *answers) put(answer *agentwire.FromServer) {
 		if len(a.rejected) < maxUnheard {
 			a.rejected[m.Rejection.Series] = answer
 		}
+	case *agentwire.FromServer_Renewed:
+		if len(a.renewed) < maxUnheard {
+			a.renewed = append(a.renewed, answer)
+		}
 	}
 }
 
@@ -305,7 +324,8 @@ func (a *answers) take() (all []*agentwire.FromServer) {
 		all = append(all, a.acked)
 	}
 	all = slices.AppendSeq(all, maps.Values(a.rejected))
-	a.acked = nil
+	all = append(all, a.renewed...)
+	a.acked, a.renewed = nil, nil
 	clear(a.rejected)
 	return all
 }

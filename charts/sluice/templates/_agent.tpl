@@ -62,6 +62,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
   "agents-accounts" (list (printf "%s/%s" (include "sluice.namespace" .) (include "sluice.agent" .)))
   "agents-tls-cert-file" "/etc/sluice/agents-tls/tls.crt"
   "agents-tls-key-file" "/etc/sluice/agents-tls/tls.key" -}}
+{{- if .Values.agent.startupTaint -}}
+{{- $_ := set $settings "agents-startup-taint" true -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $settings -}}
+{{- end -}}
+
+{{- /* What the server and agents tolerate beside their values, as JSON: they come before the taint goes. */ -}}
+{{- define "sluice.agentToleration" -}}
+{{- $tolerations := list -}}
+{{- if and .Values.agent.enabled .Values.agent.startupTaint -}}
+{{- $tolerations = list (dict "key" "sluice.dev/agent-not-ready" "operator" "Exists") -}}
+{{- end -}}
+{{- toJson $tolerations -}}
+{{- end -}}
+
+{{- define "sluice.agentRefusals" -}}
+{{- if and .Values.resourceMetrics.enabled (not .Values.agent.enabled) -}}
+{{- fail "resourceMetrics.enabled: is true without agents, which read what is used from the kubelets; agent.enabled must be true" -}}
+{{- end -}}
+{{- if and .Values.resourceMetrics.enabled (include "sluice.replicated" .) -}}
+{{- fail "resourceMetrics.enabled: is true beside replicas, and each has the nodes of its own agents alone so far; replicas must be 1, replication.enabled false and nats.url empty" -}}
+{{- end -}}
 {{- end -}}
