@@ -145,6 +145,8 @@ type Agent struct {
 	// Reason and Message are those of the last rejection.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Elsewhere: agents may report to other servers too, which the list does not have.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // States of an agent. One that stopped was ended, and had said so.

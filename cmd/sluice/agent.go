@@ -52,7 +52,7 @@ func (c *agentConfig) agentSettings() []settingGroup {
 	return []settingGroup{
 		{"Server", []setting{
 			{"server", &c.link.Server,
-				"Address (host:port) of the server's agents-address."},
+				"Address (host:port) of the server's agents-address. Of several, separated by commas or behind one name, the agent reports to one, and takes another when that is silent."},
 			{"node", &c.link.Node,
 				"Name of this node; empty: the variable NODE_NAME, or else the host's name. A server in a cluster goes by the token."},
 			{"token-file", &c.link.TokenFile,

@@ -27,9 +27,13 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		Account:    p.ledger.Open(agentReceiver),
 		Explain:    p.whyRejected,
 		Rejected:   p.rejectedOfAgent,
+		Epoch:      p.replication.epoch.ID(),
 		Awaited:    p.table.FeedsAwaited(),
 		Ready:      p.clusterRead,
 		Logger:     p.log,
+	}
+	if r := &p.replication; r.replica != nil {
+		parts.Name, parts.Published = p.cfg.replica().Name, r.publishedTo
 	}
 	if view := p.cluster.view; view != nil {
 		accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, view)
@@ -46,6 +50,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	if p.cluster.taints != nil {
 		parts.Came = p.cluster.taints.AgentCame
 	}
+	parts.Shared = p.replication.bus != nil
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
 }
@@ -63,9 +68,9 @@ func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uin
 		Why: func() string { return why }}, n)
 }
 
-// agentOf is explain.Facts.AgentOf. Nil: no agents are in use.
+// agentOf is explain.Facts.AgentOf. Nil: no agents are in use, or other servers may have them.
 func (p *dataPath) agentOf() func(node string) (inspect.Agent, bool) {
-	if p.agents == nil || !p.agents.InUse() {
+	if p.agents == nil || !p.agents.InUse() || p.replication.bus != nil {
 		return nil
 	}
 	return func(name string) (inspect.Agent, bool) {

@@ -36,8 +36,9 @@ type inspection struct {
 	policies func() []*policy.Policy
 	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
 	unknownPolicies func() error
-	// agents returns those of nodes. Nil: none may report.
-	agents func() []agents.Node
+	// agents returns those of nodes. Nil: none may report. elsewhere: there are other servers for agents.
+	agents    func() []agents.Node
+	elsewhere bool
 	// away says which other replicas are not heard. Nil: there are no others.
 	away func() []string
 }
@@ -52,6 +53,7 @@ func (p *dataPath) inspection() inspection {
 	}
 	if p.cfg.agents.Enabled() {
 		i.agents = func() []agents.Node { return p.agents.Nodes() } // its port is opened later
+		i.elsewhere = p.cfg.natsbus.Enabled()
 	}
 	if p.replication.replica != nil {
 		i.away = p.replication.replica.Away
@@ -459,6 +461,7 @@ func (i inspection) Agents(q inspect.Query) (page inspect.Page[inspect.Agent]) {
 	all := make([]inspect.Agent, len(nodes))
 	for n := range nodes {
 		all[n] = agentDocument(&nodes[n])
+		all[n].Elsewhere = i.elsewhere
 	}
 	return inspect.Paged(q, all, func(a *inspect.Agent) (namespace, name string, key inspect.Key) {
 		return "", a.Node, a.Key()

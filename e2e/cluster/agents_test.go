@@ -27,11 +27,24 @@ type agents struct {
 	*cluster
 	near, far   *server.Agent
 	authorities string
+	others      []*server.Server // that agents know
 }
 
 func newAgents(t *testing.T) *agents {
 	t.Helper()
 	c := &agents{cluster: installWith(t, controlplane.New(t, controlplane.DefaultConfig()), "values.yaml")}
+	c.sluice.Stop()
+	c.authorities = hearAgents(t, c.sluice)
+	c.sluice.Start()
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.near, c.far = c.agentOn(t, "loopback", "sluice-agent"), c.agentOn(t, "far", "sluice-agent")
+	c.agent = c.near
+	return c
+}
+
+// hearAgents makes servers hear agents from their next start on, and returns the file of the authority of their certificate.
+func hearAgents(t *testing.T, servers ...*server.Server) (authorities string) {
+	t.Helper()
 	authority, err := certificate.New(t.TempDir(), "agents")
 	if err != nil {
 		t.Fatal(err)
@@ -41,14 +54,10 @@ func newAgents(t *testing.T) *agents {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.authorities = authority.Path
-	c.sluice.Stop()
-	c.sluice.WithSecureAgents(pair.Certificate, pair.Key, "sluice/sluice-agent")
-	c.sluice.Start()
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
-	c.near, c.far = c.agentOn(t, "loopback", "sluice-agent"), c.agentOn(t, "far", "sluice-agent")
-	c.agent = c.near
-	return c
+	for _, s := range servers {
+		s.WithSecureAgents(pair.Certificate, pair.Key, "sluice/sluice-agent")
+	}
+	return authority.Path
 }
 
 // agentOn prepares an agent with the token of a pod on a node.
@@ -68,7 +77,7 @@ func (c *agents) agentOn(t *testing.T, node, account string) *server.Agent {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return c.sluice.NewSecureAgent(c.authorities, file)
+	return c.sluice.NewSecureAgent(c.authorities, file, c.others...)
 }
 
 func (c *agents) makeNode(t *testing.T, name string) {
@@ -137,6 +146,52 @@ func TestAgents(t *testing.T) {
 		} else {
 			t.Error(text)
 		}
+	}
+}
+
+// Two replicas, of which the agent's is killed under load, and again: the agent moves, no autoscaler does, and once the replica is back the
+// total is exact.
+func TestAgentsOfTwoReplicas(t *testing.T) {
+	t.Parallel()
+	c := &agents{}
+	served := newServed(t, func(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured, more ...string) []*server.Server {
+		both := pair(t, kubeconfig, objects, more...)
+		c.authorities = hearAgents(t, both...)
+		return both
+	})
+	c.cluster, c.others = served.cluster, served.both[1:]
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.near = c.agentOn(t, "loopback", "sluice-agent")
+	c.starts(t, c.near)
+	shop := addressOf(t, c.pod(t, served.pods, "shop", "default"))
+	served.load.end()
+	c.agent = c.near
+	served.load = c.startLoad(t, served.pods, "app=web", 35, requests)
+	c.steady(t, served.pods, "web", 4, 12*time.Second)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan int)
+	served.watchDuring(t, func() {
+		go func() { sent <- c.orders(ctx, shop) }()
+		for range 2 {
+			time.Sleep(6 * time.Second)
+			dead, alive := served.both[0], served.both[1]
+			if c.near.Hearer() == "sluice-1" {
+				dead, alive = alive, dead
+			}
+			dead.Kill()
+			time.Sleep(endpointDelay)
+			served.leaves(dead, alive)
+			time.Sleep(5 * time.Second)
+			dead.Start()
+			served.joins(dead)
+			time.Sleep(backFor)
+		}
+		cancel()
+	})
+	total := <-sent
+	for range 4 { // the Service leads to either replica
+		c.wantValues(t, "/namespaces/"+served.pods+"/pods/*/orders:total", map[string]float64{"shop": float64(total)})
 	}
 }
 

@@ -133,7 +133,11 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (u *Usage) Describe(ch chan<- *prometheus.Desc) { ch <- pagesDesc; ch <- linesDesc; ch <- measuredDesc }
+func (u *Usage) Describe(ch chan<- *prometheus.Desc) {
+	ch <- pagesDesc
+	ch <- linesDesc
+	ch <- measuredDesc
+}
 
 // Collect implements prometheus.Collector.
 func (u *Usage) Collect(ch chan<- prometheus.Metric) {

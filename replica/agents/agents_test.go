@@ -1098,3 +1098,168 @@ func TestFramesAfterARestoreWaitForSenders(t *testing.T) {
 		t.Error(table.frames)
 	}
 }
+
+// A stream for the rest of a run ends no other one, and the server says who it is.
+func TestTheRestOfARun(t *testing.T) {
+	parts := newTable().parts()
+	parts.Name, parts.Epoch, parts.Awaited = "sluice-1", 77, []uint64{7}
+	s := serve(t, "127.0.0.1:0", parts)
+	rest := func() *client {
+		c := s.dial(context.Background())
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: 7, Rest: true}}})
+		return c
+	}
+	first := rest()
+	welcome := first.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil }).GetWelcome()
+	if welcome.Name != "sluice-1" || welcome.Epoch != 77 {
+		t.Errorf("the server is %s, %d", welcome.Name, welcome.Epoch)
+	}
+	if ok, _ := s.Answers(); ok {
+		t.Error("the server answers before it has heard the rest")
+	}
+	first.frame(4) // the last of the rest is empty, and of now
+	for ok := false; !ok; ok, _ = s.Answers() {
+		time.Sleep(time.Millisecond)
+	}
+	main, applied := s.hello(7)
+	first.fails(codes.Aborted, "connected again")
+	if applied != 4 {
+		t.Errorf("applied %d, want 4", applied)
+	}
+	rest().fails(codes.Aborted, "another stream")
+	main.frame(5, add(1, 5))
+	main.acked(0)
+}
+
+// A question is answered at once, not with the next tick.
+func TestQuestions(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", newTable().parts())
+	c, _ := s.hello(7)
+	for range 100 { // a tick acknowledges once in two seconds
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Ping{Ping: &agentwire.Ping{}}})
+		c.acked(0)
+	}
+}
+
+// A server that ends acknowledges all that it has applied, and says that it will apply no more. It does not say so where its table may
+// include a part of what is still to come.
+func TestTheEndOfAServer(t *testing.T) {
+	for name, restored := range map[string]uint64{"": 0, "a part is restored": 9} {
+		t.Run(name, func(t *testing.T) {
+			table := newTable()
+			table.restored = restored
+			s := serve(t, "127.0.0.1:0", table.parts())
+			c, _ := s.hello(7)
+			c.frame(1, add(1, 5))
+			c.frame(2, add(1, 5))
+			for s.count.frames.Load() < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			go s.end()
+			var last *agentwire.Ack
+			for {
+				answer, err := c.Recv()
+				if err != nil {
+					if status.Code(err) != codes.Unavailable {
+						t.Error(err)
+					}
+					break
+				}
+				last = answer.GetAck()
+			}
+			if last == nil || last.Final != (restored == 0) || last.Final && last.Number != 2 {
+				t.Errorf("the last acknowledgement is %v", last)
+			}
+		})
+	}
+}
+
+// What was published is told, as far as it was applied before.
+func TestWhatWasPublished(t *testing.T) {
+	parts := newTable().parts()
+	var published atomic.Pointer[time.Time]
+	published.Store(new(time.Time))
+	parts.Published = func() time.Time { return *published.Load() }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 5))
+	c.frame(2, add(1, 5))
+	if a := c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil }).GetAck(); a.Published != 0 {
+		t.Errorf("frame %d was published", a.Published)
+	}
+	later := time.Now().Add(time.Hour)
+	published.Store(&later)
+	c.next(func(a *agentwire.FromServer) bool {
+		return a.GetAck() != nil && a.GetAck().Published == 2 && a.GetAck().Number == 0
+	})
+}
+
+// An agent moves to another server when its own is silent, and tells the former one the rest when that is back.
+func TestALinkMoves(t *testing.T) {
+	tables, servers := map[string]*table{}, map[string]*served{}
+	var addresses []string
+	start := func(name, address string) {
+		parts := tables[name].parts()
+		parts.Name, parts.Epoch = name, uint64(len(name))
+		servers[name] = serve(t, address, parts)
+	}
+	for _, name := range []string{"a", "bb"} {
+		tables[name] = newTable() // nothing is on disk
+		start(name, "127.0.0.1:0")
+		addresses = append(addresses, servers[name].Addr().String())
+	}
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = strings.Join(addresses, ","), "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	applier := collector.NewApplier()
+	push := func(n int) {
+		for range n {
+			applier.Apply(&metric.Sample{Name: []byte("jobs"), Kind: metric.Counter, Op: metric.Add, Whole: 1})
+		}
+	}
+	push(10)
+	var own, other string
+	for own == "" {
+		switch {
+		case tables["a"].sum("jobs") == 10:
+			own, other = "a", "bb"
+		case tables["bb"].sum("jobs") == 10:
+			own, other = "bb", "a"
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// It stands still in the middle of a sample.
+	stands, hold := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	tables[own].mu.Lock()
+	tables[own].during = func() { once.Do(func() { close(stands) }); <-hold }
+	tables[own].mu.Unlock()
+	push(5)
+	<-stands
+	pushed := 15
+	for ; tables[other].sum("jobs") == 0; pushed++ {
+		push(1)
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(hold)
+	for _, name := range []string{own, other} {
+		_ = tables[name].parts().Sync(ctx)
+	}
+	for collector.Held() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if a, b := tables[own].sum("jobs"), tables[other].sum("jobs"); a < 15 || a+b != float64(pushed) {
+		t.Errorf("the first server has %v, the second one %v; %d were pushed", a, b, pushed)
+	}
+}

@@ -124,8 +124,11 @@ func (s *Server) InUse() bool {
 	return len(s.nodes) > 0
 }
 
-// hasAgent reports whether a node has an agent, or had one lately.
+// hasAgent reports whether a node has an agent, or had one lately, or may have one at another server.
 func (s *Server) hasAgent(name string) bool {
+	if s.parts.Shared {
+		return true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.nodes[name]

@@ -61,8 +61,13 @@ type Parts struct {
 	NewApplier func() Applier
 	// Restored is the number of the last frame of a feed that restored series may include.
 	Restored func(feed uint64) uint64
+	// Name is this replica's, empty without others, and Epoch says which table it has.
+	Name  string
+	Epoch uint64
 	// Awaited are the runs that were connected when the process of before ended, and that come again if they live.
 	Awaited []uint64
+	// Published returns a moment: what was applied before it was published to other replicas. Nil: there are none.
+	Published func() time.Time
 	// Forget forgets a feed of which nothing comes again.
 	Forget func(feed uint64)
 	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
@@ -74,6 +79,8 @@ type Parts struct {
 	Senders Senders
 	// NodeOf returns the node of a pod; it comes with Senders.
 	NodeOf func(*metric.Pod) string
+	// Shared: nodes may have their agents at other servers. So an agent speaks for its own node alone.
+	Shared bool
 	// IsFormer reports whether a sample that arrived at a time is rejected for that: it was about the former holder of a name. It
 	// comes with Senders.
 	IsFormer func(*metric.Sample) bool
@@ -114,7 +121,8 @@ type Server struct {
 	began time.Time
 	// againWait, podPatience and standstill are the constants outside of tests.
 	againWait, podPatience, standstill time.Duration
-	again                              atomic.Int64 // bytes of frames that are collected to be applied at once
+	ending                             chan struct{} // closed when the server ends
+	again                              atomic.Int64  // bytes of frames that are collected to be applied at once
 	count                              counters
 }
 
@@ -127,6 +135,8 @@ const (
 	pingEvery      = 20 * time.Second
 	pingPatience   = 10 * time.Second
 	answerPatience = 10 * time.Second
+	// endWithin bounds the end of all streams.
+	endWithin = 5 * time.Second
 	// awaitAgents is how long answers wait for the agents of before, which try to connect every two seconds.
 	awaitAgents = 10 * time.Second
 )
@@ -138,7 +148,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	}
 	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
 		standstill: standstill, nodes: map[string]*node{},
-		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
+		runs: map[uint64]*run{}, awaited: map[uint64]bool{}, ending: make(chan struct{})}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
 	}
@@ -188,7 +198,9 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		s.grpc.Stop() // an agent sends again what is not acknowledged
+		close(s.ending)
+		defer time.AfterFunc(endWithin, s.grpc.Stop).Stop() // an agent sends again what is not acknowledged
+		s.grpc.GracefulStop()
 	}()
 	s.log.Info("listening for agents", "address", s.Addr().String())
 	err := s.grpc.Serve(s.listener)
@@ -251,6 +263,11 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 		return status.Errorf(codes.FailedPrecondition, "the agent (sluice %.40s) speaks version %d of the protocol, this server %d: update the older one",
 			hello.Version, hello.Protocol, agentwire.Protocol)
 	}
+	select {
+	case <-s.ending:
+		return status.Error(codes.Unavailable, "the server ends")
+	default:
+	}
 	if ready, missing := s.parts.Ready(); !ready {
 		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
 	}
@@ -260,7 +277,7 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	}
 	t := newStream(s.Server, g, node, pod, hello)
 	if !s.enter(t) {
-		return status.Error(codes.Aborted, "the run has another stream, which did not end")
+		return status.Error(codes.Aborted, "the run has another stream, which does not end")
 	}
 	defer s.leave(t)
 	return t.serve()

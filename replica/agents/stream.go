@@ -40,13 +40,14 @@ type run struct {
 	came   bool      // it had a stream; guarded by the server's lock
 
 	// The stream's goroutine owns the fields below.
-	applied  uint64        // number of the last frame
-	acked    uint64        // number of the last acknowledged one
-	marks    []appliedMark // of frames that are not acknowledged
-	waiting  []*waiting    // in the order of their frames
-	waits    int           // their bytes
-	restored uint64        // number of the last frame that restored series may include
-	recorded time.Time     // when the table has recorded the last frame that counted as of now
+	applied   uint64        // number of the last frame
+	acked     uint64        // number of the last acknowledged one
+	marks     []appliedMark // of frames that are not acknowledged
+	waiting   []*waiting    // in the order of their frames
+	waits     int           // their bytes
+	published uint64        // number of the last one that other replicas were told of
+	restored  uint64        // number of the last frame that restored series may include
+	recorded  time.Time     // when the table has recorded the last frame that counted as of now
 }
 
 // appliedMark says when frames up to a number had been applied, with what had waited: a flush that began later includes them.
@@ -67,6 +68,7 @@ type stream struct {
 	of      *node         // what is counted for the node
 	stopped bool          // the agent has said that it ends, by its last frame or by the end of the stream
 	feed    uint64        // the run's number
+	rest    bool          // the agent reports to another server
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
 
@@ -84,7 +86,7 @@ type stream struct {
 }
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
-	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, end: make(chan struct{}),
+	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, rest: hello.Rest, end: make(chan struct{}),
 		ended: make(chan struct{}), series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
@@ -108,8 +110,8 @@ const (
 	offFor = time.Minute
 )
 
-// enter makes a stream that of its run and node. An older stream of the run ends first: its connection may be lost without
-// this side's knowledge. It returns false if that does not end.
+// enter makes a stream that of its run and node. An older stream of the run ends first, unless the new one is for its rest: its
+// connection may be lost without this side's knowledge. It returns false if that does not end.
 func (s *Server) enter(t *stream) bool {
 	defer s.forgetGone()
 	for range 2 {
@@ -139,6 +141,9 @@ func (s *Server) enter(t *stream) bool {
 			return true
 		}
 		s.mu.Unlock()
+		if t.rest {
+			return false
+		}
 		before.endOnce()
 		select {
 		case <-before.ended:
@@ -245,6 +250,8 @@ func (t *stream) serve() error {
 		case <-each.C:
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
+		case <-t.server.ending:
+			return t.ends()
 		case <-t.end:
 			return status.Error(codes.Aborted, "the agent has connected again")
 		case err = <-failed:
@@ -270,7 +277,8 @@ func (t *stream) serve() error {
 }
 
 func (t *stream) welcome() error {
-	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{Applied: t.applied}}})
+	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{
+		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch}}})
 }
 
 // message takes a frame, or what the node uses.
@@ -280,12 +288,14 @@ func (t *stream) message(m *agentwire.FromAgent) error {
 		if m.Frame != nil {
 			return t.frame(m.Frame)
 		}
+	case *agentwire.FromAgent_Ping:
+		return t.acknowledge(false)
 	case *agentwire.FromAgent_Usage:
 		if m.Usage != nil {
 			return t.usage(m.Usage)
 		}
 	}
-	return status.Error(codes.InvalidArgument, "a message is no frame, and no usage")
+	return status.Error(codes.InvalidArgument, "a message is no frame, no question and no usage")
 }
 
 func (t *stream) receive(messages chan<- *agentwire.FromAgent, failed chan<- error) {
@@ -405,7 +415,24 @@ func (t *stream) tick(now time.Time) error {
 	if err := t.settle(now); err != nil {
 		return err
 	}
-	before := t.acked
+	acked, published := t.acked, t.published
+	t.advance(now)
+	if t.acked == acked && t.published == published && now.Sub(t.ackAt) < beatEvery {
+		return nil
+	}
+	return t.acknowledge(false)
+}
+
+// advance looks at what is on disk, and at what others were told.
+func (t *stream) advance(now time.Time) {
+	if t.server.parts.Published != nil {
+		published := t.server.parts.Published()
+		for _, m := range t.marks {
+			if m.number > t.published && m.at.Before(published) && !t.holds(m.number) {
+				t.published = m.number
+			}
+		}
+	}
 	durable, ok := t.server.parts.Durable()
 	switch {
 	case ok:
@@ -417,11 +444,30 @@ func (t *stream) tick(now time.Time) error {
 	for len(t.marks) > 0 && (off || ok && t.marks[0].at.Before(durable)) && !t.holds(t.marks[0].number) {
 		t.acked, t.marks = t.marks[0].number, t.marks[1:]
 	}
-	if t.acked == before && now.Sub(t.ackAt) < beatEvery {
-		return nil
+}
+
+// acknowledge tells the agent how far it may forget. final: nothing after that was applied, and nothing will be.
+func (t *stream) acknowledge(final bool) error {
+	t.ackAt = time.Now()
+	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Ack{Ack: &agentwire.Ack{
+		Number: t.acked, Published: t.published, Final: final}}})
+}
+
+// ends ends the stream with the server: all that was applied is acknowledged, so that the agent can tell another server the rest. If that
+// fails, the agent waits for this one.
+func (t *stream) ends() error {
+	ctx, cancel := context.WithTimeout(t.grpc.Context(), endWithin/2)
+	defer cancel()
+	_ = t.server.parts.Sync(ctx)
+	if err := t.settle(time.Now()); err != nil {
+		return err
 	}
-	t.ackAt = now
-	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Ack{Ack: &agentwire.Ack{Number: t.acked}}})
+	t.advance(time.Now())
+	// Of frames up to the restored one, the table may include a part.
+	if err := t.acknowledge(t.acked == t.applied && t.applied >= t.restored && len(t.again) == 0); err != nil {
+		return err
+	}
+	return status.Error(codes.Unavailable, "the server ends")
 }
 
 // holds reports whether samples of a frame up to a number wait.

@@ -89,6 +89,7 @@ type FromAgent struct {
 	//
 	//	*FromAgent_Hello
 	//	*FromAgent_Frame
+	//	*FromAgent_Ping
 	//	*FromAgent_Usage
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
@@ -150,6 +151,15 @@ func (x *FromAgent) GetFrame() *Frame {
 	return nil
 }
 
+func (x *FromAgent) GetPing() *Ping {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Ping); ok {
+			return x.Ping
+		}
+	}
+	return nil
+}
+
 func (x *FromAgent) GetUsage() *Usage {
 	if x != nil {
 		if x, ok := x.Message.(*FromAgent_Usage); ok {
@@ -171,29 +181,75 @@ type FromAgent_Frame struct {
 	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3,oneof"`
 }
 
+type FromAgent_Ping struct {
+	Ping *Ping `protobuf:"bytes,3,opt,name=ping,proto3,oneof"`
+}
+
 type FromAgent_Usage struct {
-	Usage *Usage `protobuf:"bytes,3,opt,name=usage,proto3,oneof"`
+	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3,oneof"`
 }
 
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Frame) isFromAgent_Message() {}
 
+func (*FromAgent_Ping) isFromAgent_Message() {}
+
 func (*FromAgent_Usage) isFromAgent_Message() {}
 
-type Hello struct {
+// Ping is answered with an Ack at once, also where that says nothing new.
+type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // 1
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of Sluice, for people
-	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // believed only where the server asks for no token
-	Run           uint64                 `protobuf:"fixed64,4,opt,name=run,proto3" json:"run,omitempty"`          // random; another one each time the agent starts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ping) Reset() {
+	*x = Ping{}
+	mi := &file_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ping) ProtoMessage() {}
+
+func (x *Ping) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ping.ProtoReflect.Descriptor instead.
+func (*Ping) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{1}
+}
+
+type Hello struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // 1
+	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of Sluice, for people
+	Node     string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // believed only where the server asks for no token
+	Run      uint64                 `protobuf:"fixed64,4,opt,name=run,proto3" json:"run,omitempty"`          // random; another one each time the agent starts
+	// rest: the agent reports to another server now, and the stream is for the rest of what this one was sent. It ends no other
+	// stream of the run.
+	Rest          bool `protobuf:"varint,5,opt,name=rest,proto3" json:"rest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_agent_proto_msgTypes[1]
+	mi := &file_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +261,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[1]
+	mi := &file_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +274,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{1}
+	return file_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Hello) GetProtocol() uint32 {
@@ -249,8 +305,16 @@ func (x *Hello) GetRun() uint64 {
 	return 0
 }
 
-// Frame is what was pushed since the frame before. Numbers begin at 1 and have no gap. A frame that is not acknowledged is
-// sent again, with the same number and content, on the next stream.
+func (x *Hello) GetRest() bool {
+	if x != nil {
+		return x.Rest
+	}
+	return false
+}
+
+// Frame is what was pushed since the frame before. The frames that one server gets of a run have numbers without a gap. A frame
+// that is not acknowledged is sent again, with the same number and content, on the next stream to that server, and never to
+// another one.
 type Frame struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -266,7 +330,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +342,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +355,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{2}
+	return file_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Frame) GetNumber() uint64 {
@@ -361,7 +425,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -373,7 +437,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -386,7 +450,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{3}
+	return file_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Series) GetNumber() uint32 {
@@ -471,7 +535,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +547,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +560,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{4}
+	return file_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Change) GetSeries() uint32 {
@@ -584,7 +648,7 @@ type FromServer struct {
 
 func (x *FromServer) Reset() {
 	*x = FromServer{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +660,7 @@ func (x *FromServer) String() string {
 func (*FromServer) ProtoMessage() {}
 
 func (x *FromServer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +673,7 @@ func (x *FromServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromServer.ProtoReflect.Descriptor instead.
 func (*FromServer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FromServer) GetMessage() isFromServer_Message {
@@ -687,13 +751,15 @@ func (*FromServer_Renewed) isFromServer_Message() {}
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Applied       uint64                 `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // of the replica; empty: there are no others
+	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of its table: a server that lost its disk has another one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +771,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +784,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Welcome) GetApplied() uint64 {
@@ -728,18 +794,34 @@ func (x *Welcome) GetApplied() uint64 {
 	return 0
 }
 
+func (x *Welcome) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Welcome) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every two
 // seconds at least, also where it says nothing new.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Published     uint64                 `protobuf:"varint,2,opt,name=published,proto3" json:"published,omitempty"` // the last frame that other replicas were told of; they have it if this one loses its disk
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`         // the server ends: it has applied nothing after the frame, and will not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +833,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +846,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Ack) GetNumber() uint64 {
@@ -772,6 +854,20 @@ func (x *Ack) GetNumber() uint64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *Ack) GetPublished() uint64 {
+	if x != nil {
+		return x.Published
+	}
+	return 0
+}
+
+func (x *Ack) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
 }
 
 // Rejection says that samples of a series were rejected, and more would be, for some time.
@@ -787,7 +883,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +895,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +908,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Rejection) GetSeries() uint32 {
@@ -853,7 +949,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +961,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +974,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Usage) GetContainers() []*ContainerUsage {
@@ -910,7 +1006,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1018,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1031,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1035,7 +1131,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1143,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1156,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1096,7 +1192,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1204,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1217,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1149,17 +1245,20 @@ var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\x0fsluice.agent.v1\"\xa6\x01\n" +
+	"\vagent.proto\x12\x0fsluice.agent.v1\"\xd3\x01\n" +
 	"\tFromAgent\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.sluice.agent.v1.HelloH\x00R\x05hello\x12.\n" +
-	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12.\n" +
-	"\x05usage\x18\x03 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usageB\t\n" +
-	"\amessage\"c\n" +
+	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12+\n" +
+	"\x04ping\x18\x03 \x01(\v2\x15.sluice.agent.v1.PingH\x00R\x04ping\x12.\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usageB\t\n" +
+	"\amessage\"\x06\n" +
+	"\x04Ping\"w\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\x06R\x03run\"\xf3\x01\n" +
+	"\x03run\x18\x04 \x01(\x06R\x03run\x12\x12\n" +
+	"\x04rest\x18\x05 \x01(\bR\x04rest\"\xf3\x01\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12/\n" +
@@ -1198,11 +1297,15 @@ const file_agent_proto_rawDesc = "" +
 	"\x03ack\x18\x02 \x01(\v2\x14.sluice.agent.v1.AckH\x00R\x03ack\x12:\n" +
 	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejection\x124\n" +
 	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewedB\t\n" +
-	"\amessage\"#\n" +
+	"\amessage\"M\n" +
 	"\aWelcome\x12\x18\n" +
-	"\aapplied\x18\x01 \x01(\x04R\aapplied\"\x1d\n" +
+	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\"Q\n" +
 	"\x03Ack\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"n\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
+	"\tpublished\x18\x02 \x01(\x04R\tpublished\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\"n\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -1260,44 +1363,46 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),      // 1: sluice.agent.v1.FromAgent
-	(*Hello)(nil),          // 2: sluice.agent.v1.Hello
-	(*Frame)(nil),          // 3: sluice.agent.v1.Frame
-	(*Series)(nil),         // 4: sluice.agent.v1.Series
-	(*Change)(nil),         // 5: sluice.agent.v1.Change
-	(*FromServer)(nil),     // 6: sluice.agent.v1.FromServer
-	(*Welcome)(nil),        // 7: sluice.agent.v1.Welcome
-	(*Ack)(nil),            // 8: sluice.agent.v1.Ack
-	(*Rejection)(nil),      // 9: sluice.agent.v1.Rejection
-	(*Usage)(nil),          // 10: sluice.agent.v1.Usage
-	(*ContainerUsage)(nil), // 11: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),  // 12: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),        // 13: sluice.agent.v1.Renewed
+	(*Ping)(nil),           // 2: sluice.agent.v1.Ping
+	(*Hello)(nil),          // 3: sluice.agent.v1.Hello
+	(*Frame)(nil),          // 4: sluice.agent.v1.Frame
+	(*Series)(nil),         // 5: sluice.agent.v1.Series
+	(*Change)(nil),         // 6: sluice.agent.v1.Change
+	(*FromServer)(nil),     // 7: sluice.agent.v1.FromServer
+	(*Welcome)(nil),        // 8: sluice.agent.v1.Welcome
+	(*Ack)(nil),            // 9: sluice.agent.v1.Ack
+	(*Rejection)(nil),      // 10: sluice.agent.v1.Rejection
+	(*Usage)(nil),          // 11: sluice.agent.v1.Usage
+	(*ContainerUsage)(nil), // 12: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),  // 13: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),        // 14: sluice.agent.v1.Renewed
 }
 var file_agent_proto_depIdxs = []int32{
-	2,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
-	3,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
-	10, // 2: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
-	4,  // 3: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	5,  // 4: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	0,  // 5: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	7,  // 6: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	8,  // 7: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	9,  // 8: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	13, // 9: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	11, // 10: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	12, // 11: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	12, // 12: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	1,  // 13: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	6,  // 14: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	14, // [14:15] is the sub-list for method output_type
-	13, // [13:14] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
+	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
+	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
+	11, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
+	5,  // 4: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
+	6,  // 5: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	0,  // 6: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	8,  // 7: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	9,  // 8: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	10, // 9: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	14, // 10: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	12, // 11: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	13, // 12: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	13, // 13: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	1,  // 14: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	7,  // 15: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	15, // [15:16] is the sub-list for method output_type
+	14, // [14:15] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1308,9 +1413,10 @@ func file_agent_proto_init() {
 	file_agent_proto_msgTypes[0].OneofWrappers = []any{
 		(*FromAgent_Hello)(nil),
 		(*FromAgent_Frame)(nil),
+		(*FromAgent_Ping)(nil),
 		(*FromAgent_Usage)(nil),
 	}
-	file_agent_proto_msgTypes[5].OneofWrappers = []any{
+	file_agent_proto_msgTypes[6].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Ack)(nil),
 		(*FromServer_Rejection)(nil),
@@ -1322,7 +1428,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

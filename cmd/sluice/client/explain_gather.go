@@ -109,7 +109,7 @@ func (g *gatherer) agents() {
 			continue
 		}
 		all, err := pages[inspect.Agent](g, "agents", "")
-		if err != nil || len(all) == 0 {
+		if err != nil || len(all) == 0 || all[0].Elsewhere {
 			return
 		}
 		byNode := make(map[string]inspect.Agent, len(all))
