@@ -34,7 +34,7 @@ SHARED := ./adapter/... ./aggregate/... ./internal/connlimit ./internal/operatio
   ./receiver/relay ./receiver/scrape ./replica/... ./store/...
 
 .PHONY: build run check test unit compile long binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
-  staticcheck fuzz stress nightly lines tools chart image release clean
+  staticcheck fuzz stress nightly lines tools metricsserver chart image release clean
 
 build:
 	$(COMPILE) go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/kubectl-sluice ./cmd/sluice-loadtest
@@ -173,6 +173,10 @@ nightly:
 # Lines of Go by room, as ARCHITECTURE.md shows them.
 lines:
 	@.ci/lines
+
+# What pods and nodes use, compared with metrics-server number by number.
+metricsserver:
+	cd e2e/metricsserver && $(GOTEST) .
 
 # The tests of the module tools, but those of the chart.
 tools:

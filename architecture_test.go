@@ -51,6 +51,8 @@ var mayImport = map[string][]string{
 	"aggregate/kind":                   {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
 	"aggregate/lookup":                 {"metric", "aggregate/memory"},
 	"aggregate/memory":                 {}, // it knows bytes only
+	"aggregate/usage":                  {"metric"},
+	"receiver/kubelet":                 {"internal/config", "metric"},
 	"aggregate/window":                 {"metric", "aggregate/blob", "aggregate/memory"},
 	"store":                            {"internal/config", "metric", "internal/durable", "store/format", "store/folder", "store/wal", "store/database"},
 	"store/format":                     {},
@@ -81,15 +83,15 @@ var mayImport = map[string][]string{
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"replica/agentwire":                {},
-	"replica/agent":                    {"replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric"},
-	"replica/agents":                   {"replica/agentwire", "internal/config", "internal/connlimit", "internal/ratelog", "metric"},
+	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric"},
+	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
-	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
+	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
-	"adapter/cluster":                  {"adapter/autoscaler/document", "internal/config", "adapter/inspect", "metric"},
+	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler"}, // it speaks the wire only
-	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/agent", "replica/agents", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "receiver/scrape", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
+	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/scrape", "receiver/kubelet", "aggregate/usage", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/agent", "replica/agents", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
 	"cmd/sluice/client":                {"adapter/autoscaler/document", "adapter/builtin", "adapter/labelselector", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda/trigger", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
 	"cmd/sluice/command":               {"internal/config", "metric", "internal/suggest"},
 	"cmd/sluice/command/commandtest":   {"cmd/sluice/command"}, // of tests

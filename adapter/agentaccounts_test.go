@@ -1,8 +1,14 @@
 package adapter
 
 import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 )
@@ -29,18 +35,119 @@ func TestNodesOfTokens(t *testing.T) {
 		agents + "other": {nodeExtra: {"node-1"}},
 	}
 	accounts := NewAgentAccounts(newAccounts(t, plane), []string{"sluice/named", "sluice/bound", "sluice/unbound", "sluice/moved"}, nodesOf{"uid-2": "node-2"})
-	for token, want := range map[string]struct{ node, why string }{
-		"named":   {"node-1", ""},
-		"bound":   {"node-2", ""},
-		"unbound": {"", "bound to no pod whose node is known"},
-		"moved":   {"", "bound to no pod whose node is known"},
-		"other":   {"", "may not report for a node; must be one of agents-accounts"},
-		"jane":    {"", "jane may not report for a node"},
-		"guessed": {"", "invalid or expired"},
+	for token, want := range map[string]struct{ node, pod, why string }{
+		"named":   {"node-1", "uid-2", ""},
+		"bound":   {"node-2", "uid-2", ""},
+		"unbound": {"", "", "bound to no pod whose node is known"},
+		"moved":   {"", "", "bound to no pod whose node is known"},
+		"other":   {"", "", "may not report for a node; must be one of agents-accounts"},
+		"jane":    {"", "", "jane may not report for a node"},
+		"guessed": {"", "", "invalid or expired"},
 	} {
-		node, why, err := accounts.Node(t.Context(), token)
-		if err != nil || node != want.node || !strings.Contains(why, want.why) || (why == "") != (want.why == "") {
-			t.Errorf("%s: %q, %q, %v; want %q, %q", token, node, why, err, want.node, want.why)
+		node, pod, why, err := accounts.Node(t.Context(), token)
+		if err != nil || node != want.node || pod != want.pod || !strings.Contains(why, want.why) || (why == "") != (want.why == "") {
+			t.Errorf("%s: %q, %q, %q, %v; want %+v", token, node, pod, why, err, want)
 		}
 	}
+}
+
+// agentToken is a token of a pod that ends at a time.
+func agentToken(pod string, end time.Time) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp": %d, "jti": %q}`, end.Unix(), pod)) + ".c2ln"
+}
+
+// A token that was reviewed is not asked about again for ten minutes, as long as it has not ended and its pod lives on that node.
+func TestReviewedTokensStand(t *testing.T) {
+	const user = "system:serviceaccount:sluice:agent"
+	plane := newControlPlane(t)
+	plane.tokens, plane.meant, plane.extra = map[string]string{}, map[string][]string{}, map[string]map[string]authentication.ExtraValue{}
+	nodes := nodesOf{}
+	issue := func(pod, node string, end time.Time) string {
+		token := agentToken(pod, end)
+		plane.tokens[token], plane.meant[token] = user+pod, []string{"sluice"}
+		plane.extra[user+pod] = map[string]authentication.ExtraValue{podUIDExtra: {pod}}
+		if nodes[pod] = node; pod == "" {
+			plane.extra[user+pod] = map[string]authentication.ExtraValue{nodeExtra: {node}}
+		}
+		return token
+	}
+	hour := time.Now().Add(time.Hour)
+	const agents = 20
+	var tokens, allowed []string
+	for i := range agents {
+		tokens = append(tokens, issue(fmt.Sprint("-", i), fmt.Sprint("node-", i), hour))
+		allowed = append(allowed, fmt.Sprint("sluice/agent-", i))
+	}
+	ended := issue("-ended", "node-e", time.Now().Add(-time.Second)) // the API server's clock may be behind
+	unbound := issue("", "node-u", hour)
+	accounts := NewAgentAccounts(newAccounts(t, plane), append(allowed, "sluice/agent-ended", "sluice/agent"), nodes)
+	asks := func(want int, all ...string) {
+		t.Helper()
+		before := len(plane.asked())
+		for _, token := range all {
+			if node, _, why, err := accounts.Node(t.Context(), token); node == "" || why != "" || err != nil {
+				t.Errorf("%s: %q, %q, %v", token, node, why, err)
+			}
+		}
+		if got := len(plane.asked()) - before; got != want {
+			t.Errorf("%d reviews, want %d", got, want)
+		}
+	}
+	asks(agents, tokens...)
+	for range 5 {
+		asks(0, tokens...)
+	}
+	asks(4, ended, ended, unbound, unbound)
+
+	change := func(token string, change func(r *reviewedToken)) {
+		for digest, r := range accounts.reviewed {
+			if r.pod == token {
+				change(&r)
+				accounts.reviewed[digest] = r
+			}
+		}
+	}
+	change("-0", func(r *reviewedToken) {
+		if left := time.Until(r.until); left > rememberToken || left < rememberToken-time.Minute {
+			t.Errorf("a token stands for %v", left)
+		}
+		r.until = time.Now()
+	})
+	asks(1, tokens[0], tokens[0])
+	nodes["-1"] = "node-of-another"
+	asks(1, tokens[1], tokens[1])
+	delete(nodes, "-2")
+	before := len(plane.asked())
+	for range 2 {
+		if node, _, why, _ := accounts.Node(t.Context(), tokens[2]); node != "" || why == "" {
+			t.Errorf("a pod that is gone has %q", node)
+		}
+	}
+	if got := len(plane.asked()) - before; got != 2 || len(accounts.reviewed) != agents-1 {
+		t.Errorf("%d reviews, %d tokens stand", got, len(accounts.reviewed))
+	}
+	plane.set(func() { plane.away = true })
+	asks(0, tokens[3:]...)
+}
+
+// No more than some reviews are in flight. An agent whose token cannot be reviewed soon is told to come back, before it gives up itself.
+func TestReviewsOfAgentsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		accounts := NewAgentAccounts(nil, nil, nodesOf{})
+		for range maxAgentReviews {
+			accounts.reviews <- struct{}{}
+		}
+		for range 20 {
+			began := time.Now()
+			_, _, why, err := accounts.Node(t.Context(), "x")
+			if took := time.Since(began); !errors.Is(err, errManyReviews) || why != "" || took < admitAfter || took >= admitAfter*4/3 {
+				t.Errorf("%q, %v after %v", why, err, took)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, _, err := accounts.Node(ctx, "x"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }

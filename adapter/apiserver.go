@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -74,6 +75,11 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	if err := server.AddPostStartHook("serving", hook); err != nil {
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
+	if s.usage != nil {
+		if err := errors.Join(installUsage(server, s.usage), installDerivedUsage(server, s.usage)); err != nil {
+			return nil, fmt.Errorf("install the APIs of usage: %w", err)
+		}
+	}
 	for _, g := range groups {
 		if err := g.register(server); err != nil {
 			return nil, fmt.Errorf("install %s: %w", g.versions[0].Group, err)
@@ -111,6 +117,7 @@ func libraryDefinitions(reference openapicommon.ReferenceCallback) map[string]op
 	maps.Copy(all, cmopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, emopenapi.GetOpenAPIDefinitions(reference))
 	maps.Copy(all, inspectDefinitions(reference))
+	maps.Copy(all, usageDefinitions(reference))
 	return all
 }
 

@@ -23,6 +23,8 @@ type Config struct {
 	// nor listed.
 	CustomMetrics   bool
 	ExternalMetrics bool
+	// ResourceMetrics serves metrics.k8s.io, in a cluster.
+	ResourceMetrics bool
 	// DiscoveryLimit bounds the metric names that each API group lists: every client of the cluster
 	// reads the list.
 	DiscoveryLimit int

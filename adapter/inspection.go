@@ -48,7 +48,7 @@ func inspectResources() (all []metav1.APIResource) {
 		if hasDetail(resource.Name) {
 			verbs = metav1.Verbs{"get", "list"}
 		}
-		all = append(all, metav1.APIResource{Name: resource.Name, SingularName: resource.Singular, Namespaced: true,
+		all = append(all, metav1.APIResource{Name: resource.Name, SingularName: resource.Singular, Namespaced: !resource.Cluster(),
 			Kind: resource.Kind, Verbs: verbs})
 	}
 	return all
@@ -68,6 +68,10 @@ func (n *inspection) routes(service *restful.WebService) {
 				Param(service.QueryParameter("continue", "The token of the page before, metadata.continue.").DataType("string")).
 				Returns(http.StatusOK, "OK", listModels[resource.Name])
 			service.Route(withNamespace(service, route, scope))
+		}
+		if resource.Cluster() {
+			add("/", resource.Kind)
+			continue
 		}
 		add("/", resource.Kind+"ForAllNamespaces")
 		add("/namespaces/{namespace}/", "Namespaced"+resource.Kind)

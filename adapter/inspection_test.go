@@ -21,6 +21,7 @@ import (
 type catalog struct {
 	metrics     []inspect.Metric
 	autoscalers []inspect.Autoscaler
+	agents      []inspect.Agent
 	unknown     error         // of policies
 	away        []string      // replicas
 	entered     chan struct{} // if set, Metrics sends to it, and then receives from blocked
@@ -60,8 +61,11 @@ func (c *catalog) Limits(inspect.Query) (p inspect.Page[inspect.Limit])         
 func (c *catalog) Rules(inspect.Query) (p inspect.Page[inspect.Rule])           { return p }
 func (c *catalog) Policies(inspect.Query) (p inspect.Page[inspect.Policy])      { return p }
 func (c *catalog) Targets(inspect.Query) (p inspect.Page[inspect.Target])       { return p }
-func (c *catalog) UnknownPolicies() error                                       { return c.unknown }
-func (c *catalog) Away() []string                                               { return c.away }
+func (c *catalog) Agents(q inspect.Query) inspect.Page[inspect.Agent] {
+	return inspect.Paged(q, c.agents, func(a *inspect.Agent) (string, string, inspect.Key) { return "", a.Node, a.Key() })
+}
+func (c *catalog) UnknownPolicies() error { return c.unknown }
+func (c *catalog) Away() []string         { return c.away }
 func (c *catalog) Autoscalers(q inspect.Query) inspect.Page[inspect.Autoscaler] {
 	return inspect.Paged(q, c.autoscalers, func(a *inspect.Autoscaler) (string, string, inspect.Key) { return a.Namespace, a.Name, a.Key() })
 }
@@ -135,6 +139,28 @@ func TestListsComeInPages(t *testing.T) {
 	var page metricPage
 	if err := json.Unmarshal(body, &page); err != nil || len(page.Items) != inspect.DefaultMost {
 		t.Errorf("%d items without a limit, want %d (%v)", len(page.Items), inspect.DefaultMost, err)
+	}
+}
+
+// Agents belong to no namespace: discovery says so, and there is no list of those of one.
+func TestAgentsAreOfTheCluster(t *testing.T) {
+	c := &catalog{agents: []inspect.Agent{{Node: "a", State: inspect.AgentConnected}, {Node: "b", State: inspect.AgentCutOff}}}
+	a := inspected(t, c)
+	for path, code := range map[string]int{"/agents?limit=1": 200, "/namespaces/shop/agents": 404} {
+		resp, body := a.get(t, inspectPath+path, "")
+		if resp.StatusCode != code || code == 200 && !strings.Contains(string(body), `"kind":"AgentList"`) {
+			t.Errorf("%s: %s\n%s", path, resp.Status, body)
+		}
+	}
+	_, body := a.get(t, inspectPath, "")
+	var found metav1.APIResourceList
+	if err := json.Unmarshal(body, &found); err != nil {
+		t.Fatal(err)
+	}
+	for _, resource := range found.APIResources {
+		if resource.Namespaced == (resource.Name == "agents") {
+			t.Errorf("%+v", resource)
+		}
 	}
 }
 

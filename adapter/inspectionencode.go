@@ -165,6 +165,7 @@ var listModels = map[string]any{
 	"rules":       inspect.List[inspect.Rule]{},
 	"targets":     inspect.List[inspect.Target]{},
 	"policies":    inspect.List[inspect.Policy]{},
+	"agents":      inspect.List[inspect.Agent]{},
 }
 
 // inspectDefinitions are the schemas of the documents and lists, derived from their Go types.

@@ -38,6 +38,7 @@ func pages(source inspect.Source) map[string]pageOf {
 		"rules":       asDocuments(source.Rules),
 		"targets":     asDocuments(source.Targets),
 		"policies":    asDocuments(source.Policies),
+		"agents":      asDocuments(source.Agents),
 	}
 }
 

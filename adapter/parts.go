@@ -23,6 +23,8 @@ type Parts struct {
 	// Inspect lists what this process holds, for the API group inspect.sluice.dev. nil: the group is
 	// not served.
 	Inspect inspect.Source
+	// Usage answers metrics.k8s.io. nil: the group is not served.
+	Usage Usage
 	// API configures the connection to the cluster's API server, which authenticates and authorizes
 	// clients. The API server may be unavailable at the start.
 	API *rest.Config

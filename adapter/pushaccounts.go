@@ -117,22 +117,41 @@ func (a *Accounts) isFormer(token, namespace string) bool {
 		return false
 	}
 	_, created, known := a.namespaces.Namespace(namespace)
-	issued := issuedAt(token)
+	issued := claimsOf(token).issued()
 	return known && !created.IsZero() && !issued.IsZero() && issued.Before(created.Add(-issueSlack))
 }
 
-// issuedAt is when a token says that it was issued; the zero time: it does not.
-func issuedAt(token string) time.Time {
+// tokenClaims are what a token says of itself.
+type tokenClaims struct {
+	IssuedAt float64 `json:"iat"`
+	Expires  float64 `json:"exp"`
+}
+
+// claimsOf reads a token. What it does not say is 0.
+func claimsOf(token string) (claims tokenClaims) {
 	_, rest, _ := strings.Cut(token, ".")
 	payload, _, _ := strings.Cut(rest, ".")
 	text, err := base64.RawURLEncoding.DecodeString(payload)
-	var claims struct {
-		IssuedAt float64 `json:"iat"`
+	if err != nil || json.Unmarshal(text, &claims) != nil {
+		return tokenClaims{}
 	}
-	if err != nil || json.Unmarshal(text, &claims) != nil || claims.IssuedAt <= 0 {
+	return claims
+}
+
+// issued is when the token was issued; the zero time: it does not say.
+func (c tokenClaims) issued() time.Time {
+	if c.IssuedAt <= 0 {
 		return time.Time{}
 	}
-	return time.Unix(int64(claims.IssuedAt), 0)
+	return time.Unix(int64(c.IssuedAt), 0)
+}
+
+// expires is when the token ends; the zero time: it does not say.
+func (c tokenClaims) expires() time.Time {
+	if c.Expires <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(c.Expires), 0)
 }
 
 // accountOf leaves out the token's ID: each new token of a pod would be another account.

@@ -23,6 +23,7 @@ type Server struct {
 	metrics     *metrics
 	vain        *vainQueries
 	uses        *uses
+	usage       Usage // nil: metrics.k8s.io is not served
 	logger      *slog.Logger
 	certificate dynamiccertificates.CertKeyContentProvider
 }
@@ -72,6 +73,7 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 		metrics:     counts,
 		vain:        vain,
 		uses:        asked,
+		usage:       parts.Usage,
 		logger:      parts.Logger,
 		certificate: certificate,
 	}

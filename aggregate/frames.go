@@ -31,8 +31,10 @@ type frames struct {
 	mu       sync.Mutex // guards the fields below; locked after applying
 	feeds    map[uint64]*feedState
 	heard    time.Duration // receiving time of the last frame of all
-	// wasConnected says that a feed was connected when the restored state was saved.
+	// wasConnected says that a feed was connected when the restored state was saved, and had nobody else to tell since.
 	wasConnected bool
+	// covered reports whether feeds had another table since a date; nil: there is none.
+	covered func(since time.Time) bool
 }
 
 type feedState struct {
@@ -128,8 +130,12 @@ func (t *Table) Restored(feedID uint64) uint64 {
 	return 0
 }
 
+// OnOutage sets how a restore finds out whether feeds had another table to tell, such as another replica's, since a date. If so, the outage
+// is no receiving time, and the feeds are not awaited.
+func (t *Table) OnOutage(covered func(since time.Time) bool) { t.frames.covered = covered }
+
 // FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of restored blocks, if one of them
-// was connected.
+// was connected, and had no other table to tell.
 func (t *Table) FeedsAwaited() (all []uint64) {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()

@@ -241,6 +241,78 @@ func TestRateOfAFeedAcrossARestart(t *testing.T) {
 	})
 }
 
+// The agents of one series tell of an outage one after the other: what one tells late counts in its time, though another has told of now.
+func TestRateOfTwoFeedsAcrossARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
+		frame := func(feed uint64) sentFrame {
+			f.next[feed]++
+			return sentFrame{feed, f.next[feed], []string{"c:1|c|#pod:a,ns:ns", "t:5|ms|#pod:a,ns:ns"}, time.Now()}
+		}
+		for range 600 {
+			f.applyFrames(frame(1), frame(2))
+			f.Roll()
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.disk.flush(f.Table, each)
+		var first, second []sentFrame
+		for range 50 {
+			first, second = append(first, frame(1)), append(second, frame(2))
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.disk.uptime = window.Uptime{}
+		f.fixture = f.disk.restore(t)
+		for range 5 {
+			first = append(first, frame(1))
+			for _, m := range first {
+				f.applyFrames(m)
+			}
+			first = nil
+			f.Roll()
+			second = append(second, frame(2))
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, m := range second {
+			f.applyFrames(m)
+		}
+		for range 100 {
+			f.applyFrames(frame(1), frame(2))
+			f.Roll()
+			for _, asked := range []string{"c:count:10s", "t:count:10s"} {
+				if got := f.value(asked); got < 190 || got > 210 {
+					t.Fatalf("%s is %v, want 200", asked, got)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+}
+
+// An outage that another table covered is none of receiving time: the series goes on where it was.
+func TestACoveredOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
+		for range 600 {
+			f.next[1]++
+			f.applyFrames(sentFrame{1, f.next[1], []string{"c:1|c|#pod:a,ns:ns"}, time.Now()})
+			f.Roll()
+			time.Sleep(100 * time.Millisecond)
+		}
+		f.disk.flush(f.Table, each)
+		saved := time.Now()
+		time.Sleep(20 * time.Second)
+		f.disk.uptime = window.Uptime{}
+		f.disk.covered = func(since time.Time) bool { return since.Round(0).Equal(saved.Round(0)) }
+		f.fixture = f.disk.restore(t)
+		if got := f.value("c:count:10s"); got < 98 || got > 102 {
+			t.Errorf("%v in 10 s, want 100", got)
+		}
+		if awaited := f.FeedsAwaited(); len(awaited) != 0 {
+			t.Errorf("%v are awaited", awaited)
+		}
+	})
+}
+
 // Marks end an hour after the last frame, and with them the format that earlier versions do not read.
 func TestMarksEnd(t *testing.T) {
 	start(t, func(f *fixture) {

@@ -25,7 +25,7 @@ func (t *Table) RestoreClock(data []byte) error {
 		return err
 	}
 	t.Clock.ResumeLifetime(saved.life)
-	if saved.connected {
+	if saved.connected && (t.frames.covered == nil || !t.frames.covered(saved.life.Wall)) {
 		t.Clock.CountOutage()
 		t.frames.wasConnected = true
 	}

@@ -22,6 +22,8 @@ type saved struct {
 	state  map[int][]byte
 	deltas map[int][][]byte
 	uptime window.Uptime // of the machine that restores
+	// covered is for OnOutage.
+	covered func(since time.Time) bool
 }
 
 func newSaved() *saved {
@@ -57,6 +59,7 @@ func (s *saved) restore(t testing.TB) *fixture {
 // into restores a new table.
 func (s *saved) into(table *Table) error {
 	table.Clock.Uptime = func() window.Uptime { return s.uptime }
+	table.OnOutage(s.covered)
 	if err := table.RestoreClock(s.clock); err != nil {
 		return err
 	}

@@ -232,8 +232,13 @@ func (w *Writer) updateDated(b *block, place uint32, state uint32, s *metric.Sam
 	if b.page.cells[place].State.Load() != state {
 		return w.updateNow(b, place, s)
 	}
-	t, now := w.table, w.table.Clock.Now()
-	tick := now.TickOf(s.Date(), t.Clock.Tick)
+	now := w.table.Clock.Now()
+	return w.applyDatedLocked(b, place, now.TickOf(s.Date(), w.table.Clock.Tick), s, now)
+}
+
+// applyDatedLocked adds a sample to an earlier tick.
+func (w *Writer) applyDatedLocked(b *block, place, tick uint32, s *metric.Sample, now window.Moment) metric.Reason {
+	t := w.table
 	if b.page.cells[place].History.Stamp != 0 {
 		t.noteLocked(b, place, b.tickLocked(place, now), now) // earlier samples count in their own tick
 	}
@@ -273,8 +278,7 @@ func (b *block) backdateLocked(place, tick, date uint32) {
 	b.renamed.Store(true)
 }
 
-// applyHeld applies a sample that was pending. It counts in the tick of its arrival, or in the
-// earliest tick that is still open, so windows read as if it had never been pending. An older value
+// applyHeld applies a sample that was pending. It counts in the tick of its arrival, so windows read as if it had never been pending. An older value
 // of a gauge never replaces a newer one.
 func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	t := w.table
@@ -292,6 +296,9 @@ func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	tick, stamp := t.arrivalLocked(b, place, s, now), c.History.Stamp
 	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.Has(place)) {
 		return kind.Check(s)
+	}
+	if tick < stamp && s.Kind != metric.Gauge {
+		return w.applyDatedLocked(b, place, tick, s, now) // others of the series have told of later ticks
 	}
 	if rejected := w.updateNow(b, place, s); rejected != metric.Applied {
 		return rejected

@@ -59,6 +59,12 @@ func (e *Epoch) RestoreDocument(value []byte) error {
 	return nil
 }
 
+// ID is the epoch as a number, random.
+func (e *Epoch) ID() uint64 {
+	id, _ := e.numbers()
+	return id
+}
+
 func (e *Epoch) numbers() (id, incarnation uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

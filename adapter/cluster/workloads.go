@@ -171,7 +171,7 @@ func (t *Targets) PodStates(namespace, kind, name string) []inspect.TargetPod {
 	all := make([]inspect.TargetPod, len(pods))
 	for i, pod := range pods {
 		all[i] = inspect.TargetPod{Name: pod.Name, Phase: "Running", Ready: pod.ready, Deleting: pod.deleting,
-			Started: time.Unix(pod.Created, 0)}
+			Started: time.Unix(pod.Created, 0), Node: pod.node.Value()}
 		if pod.pending {
 			all[i].Phase = "Pending"
 		}

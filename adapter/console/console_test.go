@@ -27,7 +27,12 @@ type fakeSource struct {
 	autoscalers []inspect.Autoscaler
 	rules       []inspect.Rule
 	policies    []inspect.Policy
+	agents      []inspect.Agent
 	unknown     error // of policies
+}
+
+func (f *fakeSource) Agents(q inspect.Query) inspect.Page[inspect.Agent] {
+	return inspect.Paged(q, f.agents, func(a *inspect.Agent) (string, string, inspect.Key) { return "", a.Node, a.Key() })
 }
 
 func (f *fakeSource) Metrics(q inspect.Query) inspect.Page[inspect.Metric] {
@@ -112,6 +117,7 @@ func shop() *fakeSource {
 			Operands: []inspect.RuleOperand{{Name: name, Metric: name, Selector: name}}, Value: name, Of: inspect.Reference{Resource: name, Name: name}})
 		f.policies = append(f.policies, inspect.Policy{Namespace: "shop", Name: name, Subjects: []string{name}, SubjectCount: 1,
 			Rules: []inspect.PolicyRule{{Metric: name, Selector: name}}, State: inspect.PolicyFaulty, Faults: []string{name}})
+		f.agents = append(f.agents, inspect.Agent{Node: name, Version: name, State: inspect.AgentConnected, Since: now, Samples: 12345, Rejected: 1, Reason: name, Message: name})
 	}
 	f.metrics = append(f.metrics, inspect.Metric{Namespace: "shop", Name: "queue_depth", Kind: "gauge", Series: 2, LastSample: now})
 	f.series = func(_, _, name string, _ int) (all []inspect.Series) {
@@ -127,7 +133,7 @@ func shop() *fakeSource {
 func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 	t.Helper()
 	parts := Parts{
-		Source: source, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PushUDP: "127.0.0.1:8125", PushHTTP: "http://127.0.0.1:9091", Get: "sluice get",
+		Source: source, Agents: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PushUDP: "127.0.0.1:8125", PushHTTP: "http://127.0.0.1:9091", Get: "sluice get",
 		Health: func() Health {
 			return Health{Version: "1", Receivers: []Receiver{{Name: "statsd_udp", Received: 12345, Applied: 12300, Pending: 5, Datagrams: true,
 				Rejected: []Count{{"identity", 30}, {"limit", 10}}}}, Checks: []Check{{"store", true, ""}}}
@@ -202,7 +208,7 @@ func allPages() (all []string) {
 		all = append(all, "/autoscalers?filter="+q, "/metrics?filter="+q, "/metric?namespace=shop&name="+q, "/refused?namespace="+q, "/limits?namespace="+q, "/rules?namespace="+q,
 			"/try?line="+q+"&sender="+q, "/autoscaler?namespace=shop&name="+q, "/metrics?namespace="+q)
 	}
-	return append(all, "/autoscalers", "/metrics", "/refused", "/limits", "/rules", "/try", "/health", "/autoscaler?namespace=shop&name=api", "/autoscaler?namespace=shop&name=web", "/metrics?after=x")
+	return append(all, "/autoscalers", "/metrics", "/refused", "/limits", "/rules", "/nodes", "/try", "/health", "/autoscaler?namespace=shop&name=api", "/autoscaler?namespace=shop&name=web", "/metrics?after=x")
 }
 
 // own are the fields with what the client typed itself.
@@ -252,6 +258,23 @@ func TestPages(t *testing.T) {
 	}
 	if _, body := get(t, s, "/autoscalers"); strings.Index(body, "name=web") > strings.Index(body, "name=api") {
 		t.Error("the broken autoscaler is not on top")
+	}
+}
+
+// Nodes have their agents, those that are cut off in words. Where no agents may report there is no link to the page.
+func TestPageOfNodes(t *testing.T) {
+	f := shop()
+	f.agents = append(f.agents, inspect.Agent{Node: "node-7", State: inspect.AgentCutOff, Since: time.Now().Add(-5 * time.Minute), Lag: 0.104, LastFrame: time.Now()})
+	s := running(t, f)
+	if _, body := get(t, s, "/nodes"); !containsAll(body, []string{"1 of 11 agents is cut off", "node-7", `<span class="tag bad">cut off</span>`, "5m ago", "104ms", "12\u2009345", `href="/nodes" aria-current="page"`}) {
+		t.Errorf("%s", body)
+	}
+	s = running(t, f, func(p *Parts) { p.Agents = false })
+	if _, body := get(t, s, "/metrics"); strings.Contains(body, "/nodes") {
+		t.Errorf("a link to a page of nothing:\n%s", body)
+	}
+	if _, body := get(t, s, "/nodes"); strings.Contains(body, "node-7") || !strings.Contains(body, "takes no agents") {
+		t.Errorf("%s", body)
 	}
 }
 

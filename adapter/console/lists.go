@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
@@ -129,6 +130,44 @@ func reasons(receivers []Receiver) (all []Count) {
 		return cmp.Or(cmp.Compare(b.Number, a.Number), cmp.Compare(a.Reason, b.Reason))
 	})
 	return all
+}
+
+// nodesContent is the page of nodes' agents.
+type nodesContent struct {
+	Agents bool // may report
+	Rows   []inspect.Agent
+	// CutOff is how many of all nodes' agents are cut off; All is how many there are.
+	CutOff, All int
+	First, Next string
+}
+
+func (s *Server) nodes(_ context.Context, r *request) (any, error) {
+	c := &nodesContent{Agents: s.parts.Agents}
+	q := inspect.Query{Most: pageSize}
+	var err error
+	if q.After, err = r.keyOf("agents"); err != nil {
+		return nil, err
+	}
+	page := r.source.Agents(q)
+	c.Rows, c.Next = page.Items, r.next("nodes", "agents", page.Next)
+	if q.After != (inspect.Key{}) {
+		c.First = address("nodes")
+	}
+	inspect.All(inspect.Query{Most: inspect.MaxMost}, r.source.Agents, func(a *inspect.Agent) bool {
+		if c.All++; a.Fault() != "" {
+			c.CutOff++
+		}
+		return true
+	})
+	return c, nil
+}
+
+// lag is the age of an agent's newest frame when it came.
+func lag(a inspect.Agent) string {
+	if a.LastFrame.IsZero() {
+		return "–"
+	}
+	return time.Duration(a.Lag * float64(time.Second)).Round(time.Millisecond).String()
 }
 
 // rulesContent is the page of rules and policies.

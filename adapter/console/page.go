@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,7 +69,6 @@ type shown struct {
 	Nav     []link
 	Live    string // path of the stream; empty: none
 	Content any
-	Cluster bool
 	// Body is the template of the content.
 	Body template.HTML
 }
@@ -79,7 +79,14 @@ type link struct{ Path, Title string }
 var navigation = []link{
 	{"autoscalers", "Autoscalers"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits",
 		"Limits"}, {"rules", "Rules"},
-	{"try", "Try a line"}, {"health", "Health"},
+	{"nodes", "Nodes"}, {"try", "Try a line"}, {"health", "Health"},
+}
+
+// navigation leaves out the pages of which this process has nothing.
+func (s *Server) navigation() []link {
+	return slices.DeleteFunc(slices.Clone(navigation), func(l link) bool {
+		return l.Path == "autoscalers" && s.parts.Facts == nil || l.Path == "nodes" && !s.parts.Agents
+	})
 }
 
 func inNamespace(q url.Values) string { return q.Get("namespace") }
@@ -93,6 +100,7 @@ func (s *Server) pages() []page {
 		{"refused", "Refused", "refused.html", 3 * time.Second, inNamespace, s.refused},
 		{"limits", "Limits", "limits.html", 3 * time.Second, inNamespace, s.limits},
 		{"rules", "Rules", "rules.html", 5 * time.Second, inNamespace, s.rules},
+		{"nodes", "Nodes", "nodes.html", 3 * time.Second, func(url.Values) string { return "" }, s.nodes},
 		{"try", "Try a line", "try.html", 0, namespaceOfSender, s.try},
 		{"health", "Health", "health.html", 2 * time.Second, func(url.Values) string { return "" }, s.health},
 	}
@@ -124,7 +132,7 @@ var templates = sync.OnceValue(func() *template.Template {
 
 // serve answers a request for a page.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
-	layout := shown{Title: p.title, Path: p.path, Nav: navigation, Cluster: s.parts.Facts != nil}
+	layout := shown{Title: p.title, Path: p.path, Nav: s.navigation()}
 	status := http.StatusOK
 	content, _, err := s.render(r.Context(), credentialOf(r), r.URL.Query(), p)
 	switch refused := new(refusal); {
@@ -220,7 +228,7 @@ func (r *request) next(path, list string, key inspect.Key) string {
 var functions = template.FuncMap{
 	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": labelText, "join": strings.Join,
 	"percent": percent, "short": short, "tryAgain": tryAgain, "sentence": explain.Sentence, "replicas": replicas,
-	"device": device,
+	"device": device, "lag": lag,
 }
 
 // replicas is the noun behind a number.

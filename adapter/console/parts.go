@@ -33,6 +33,8 @@ type Parts struct {
 	Groups func() []GroupUse
 	// Health returns the accounting of samples and the state of the parts.
 	Health func() Health
+	// Agents is set if agents of nodes may report.
+	Agents bool
 	// PushUDP and PushHTTP are where to push, for pages that have nothing to show.
 	PushUDP, PushHTTP string
 	// Get is the command line that reads from this server, without what to read: "sluice get".

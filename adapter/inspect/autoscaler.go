@@ -146,6 +146,7 @@ type TargetPod struct {
 	Ready    bool
 	Deleting bool
 	Started  time.Time
+	Node     string            // empty: unknown, or none yet
 	Labels   map[string]string // nil: unknown
 }
 

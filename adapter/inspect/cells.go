@@ -83,6 +83,24 @@ func (r *Rejection) Cells(now time.Time) []string {
 		r.Message, r.Receiver, ago(now, r.First), orNone(r.Example)}
 }
 
+func (a *Agent) Meta() Meta { return Meta{Name: a.Node} }
+
+func (a *Agent) Fault() string {
+	if a.State == AgentCutOff {
+		return "the agent is cut off: it was connected, and did not say that it ends"
+	}
+	return ""
+}
+
+func (a *Agent) Cells(now time.Time) []string {
+	lag := none
+	if !a.LastFrame.IsZero() {
+		lag = time.Duration(a.Lag * float64(time.Second)).Round(time.Millisecond).String()
+	}
+	return []string{a.Node, a.State, ago(now, a.Since), strconv.Itoa(a.Series), strconv.FormatUint(a.Samples, 10), lag,
+		strconv.FormatUint(a.Rejected, 10), orNone(a.Reason), orNone(a.Version), ago(now, a.LastFrame), orNone(a.Message)}
+}
+
 func (g *PushedGroup) Meta() Meta { return Meta{g.Job, g.Namespace} }
 
 func (g *PushedGroup) Fault() string {

@@ -129,6 +129,33 @@ type Rejection struct {
 	Last    time.Time `json:"last"`
 }
 
+// Agent is the agent of a node.
+type Agent struct {
+	Node string `json:"node"`
+	// State is AgentConnected, AgentCutOff or AgentStopped, and Since when it began.
+	State   string    `json:"state"`
+	Since   time.Time `json:"since"`
+	Version string    `json:"version,omitempty"` // of Sluice
+	Series  int       `json:"series"`            // that it has told since it connected, but those that it has forgotten
+	Samples uint64    `json:"samples"`           // since it first connected to this process
+	// Lag is the age of the newest frame when it came, in seconds, and LastFrame when it came.
+	Lag       float64   `json:"lag"`
+	LastFrame time.Time `json:"lastFrame,omitzero"`
+	Rejected  uint64    `json:"rejected,omitempty"` // of Samples
+	// Reason and Message are those of the last rejection.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Elsewhere: agents may report to other servers too, which the list does not have.
+	Elsewhere bool `json:"elsewhere,omitempty"`
+}
+
+// States of an agent. One that stopped was ended, and had said so.
+const (
+	AgentConnected = "connected"
+	AgentCutOff    = "cut off"
+	AgentStopped   = "stopped"
+)
+
 // PushedGroup is a group of the Pushgateway API.
 type PushedGroup struct {
 	Namespace string            `json:"namespace,omitempty"`

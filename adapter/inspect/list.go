@@ -66,6 +66,9 @@ type Resource struct {
 	Identity int
 }
 
+// Cluster reports whether documents belong to no namespace, so there is no list of one.
+func (r *Resource) Cluster() bool { return r.Name == "agents" }
+
 // Column is a column of the table of a list.
 type Column struct {
 	Name string
@@ -99,6 +102,8 @@ var Resources = []Resource{
 		columns("POD", "ENDPOINT", "NAMES", "STATE", "LAST SUCCESS", "ERROR", "+INTERVAL", "+SAMPLES", "+BYTES", "+MISSING"), 3},
 	{"policies", "policy", "Policy", "An ExternalMetricPolicy or a ClusterExternalMetricPolicy, as it is in force.",
 		columns("NAME", "READERS", "RULES", "STATE", "+EACH RULE"), 1},
+	{"agents", "agent", "Agent", "The agent of a node that reports to the replica that answers, or did within the last hour.",
+		columns("NODE", "STATE", "SINCE", "SERIES", "SAMPLES", "LAG", "REJECTED SAMPLES", "LAST REJECTION", "+VERSION", "+LAST FRAME", "+MESSAGE"), 1},
 }
 
 // columns makes columns of names; "+" marks a wide one.
@@ -136,6 +141,7 @@ func (k *Key) Compare(other *Key) int {
 // Keys of the documents that Paged pages.
 func (s *Sender) Key() Key     { return Key{s.Namespace, s.Name, s.Sort} }
 func (a *Autoscaler) Key() Key { return Key{a.Namespace, a.Name} }
+func (a *Agent) Key() Key      { return Key{"", a.Node} }
 func (r *Rejection) Key() Key {
 	return Key{r.Namespace, r.Sender, r.Receiver, r.Reason + " " + r.Metric}
 }

@@ -5,8 +5,8 @@ import "github.com/sluice-metrics/sluice/internal/smallest"
 // Source lists what a Sluice holds. cmd/sluice implements it. Its methods answer from memory, and
 // any goroutine may call them.
 //
-// Metrics, Series, Objects, Groups and Limits are those of all replicas. Senders, MetricSenders and
-// Rejections are this replica's own: what it received.
+// Metrics, Series, Objects, Groups and Limits are those of all replicas. Senders, MetricSenders,
+// Rejections and Agents are this replica's own: what it received.
 type Source interface {
 	Metrics(Query) Page[Metric]
 	// Series returns some series of a metric on objects of a resource (empty: external), at most
@@ -31,6 +31,8 @@ type Source interface {
 	// UnknownPolicies is the error of those who read an external metric while the cluster may have policies
 	// that this process doesn't know. Nil: Policies has all.
 	UnknownPolicies() error
+	// Agents are empty where none may report.
+	Agents(Query) Page[Agent]
 	// Away says which other replicas are not heard, a sentence each. The lists have what they sent last.
 	Away() []string
 }

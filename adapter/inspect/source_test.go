@@ -77,7 +77,7 @@ func FuzzParseToken(f *testing.F) {
 func TestDocumentsFillTheirColumns(t *testing.T) {
 	all := map[string]Document{"metrics": &Metric{}, "objects": &Object{}, "senders": &Sender{}, "rejections": &Rejection{},
 		"groups": &PushedGroup{}, "limituses": &Limit{}, "autoscalers": &Autoscaler{Metrics: []AutoscalerMetric{{}}}, "rules": &Rule{},
-		"policies": &Policy{}, "targets": &Target{}}
+		"policies": &Policy{}, "agents": &Agent{}, "targets": &Target{}}
 	for _, resource := range Resources {
 		document := all[resource.Name]
 		if document == nil {
@@ -109,6 +109,9 @@ func TestFaults(t *testing.T) {
 		{&PushedGroup{Job: "j", LastPush: hour}, ""},
 		{&PushedGroup{Job: "j", LastPush: hour, LastFailure: hour.Add(1)}, "the last push to job j was rejected"},
 		{&Policy{State: PolicyAccepted}, ""},
+		{&Agent{State: AgentConnected}, ""},
+		{&Agent{State: AgentStopped}, ""},
+		{&Agent{State: AgentCutOff}, "the agent is cut off: it was connected, and did not say that it ends"},
 		{&Policy{State: PolicyFaulty, Faults: []string{"rules[0].metric is empty", "rules[1] has a selector and deny"}}, "rules[0].metric is empty; rules[1] has a selector and deny"},
 	} {
 		if got := c.of.Fault(); got != c.want {

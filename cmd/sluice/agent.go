@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/internal/footprint"
 	"github.com/sluice-metrics/sluice/internal/operations"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/kubelet"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/spf13/cobra"
@@ -26,11 +29,12 @@ A setting has the value of its flag; without one, that of the file named by --co
 // agentConfig is the configuration of "sluice agent": the parts of a server's that an agent has, and the way to the server.
 type agentConfig struct {
 	*serverConfig
-	link agent.Config
+	link    agent.Config
+	kubelet kubelet.Config
 }
 
 func defaultAgent() *agentConfig {
-	return &agentConfig{defaultConfig(), agent.DefaultConfig()}
+	return &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig()}
 }
 
 // completeAgent sets the fields that follow from others, and from where it runs.
@@ -48,7 +52,7 @@ func (c *agentConfig) agentSettings() []settingGroup {
 	return []settingGroup{
 		{"Server", []setting{
 			{"server", &c.link.Server,
-				"Address (host:port) of the server's agents-address."},
+				"Address (host:port) of the server's agents-address. Of several, separated by commas or behind one name, the agent reports to one, and takes another when that is silent."},
 			{"node", &c.link.Node,
 				"Name of this node; empty: the variable NODE_NAME, or else the host's name. A server in a cluster goes by the token."},
 			{"token-file", &c.link.TokenFile,
@@ -63,6 +67,18 @@ func (c *agentConfig) agentSettings() []settingGroup {
 				"Limit of the series that the agent knows."},
 		}},
 		c.statsdSettings(),
+		{"Usage of pods and the node", []setting{
+			{"kubelet-address", &c.kubelet.Address,
+				"Address (host:port) of the node's kubelet, usually port 10250, which says what is used; empty: off."},
+			{"kubelet-ca-file", &c.kubelet.CAFile,
+				"Certificate authorities of the kubelet's certificate, in PEM; empty: those of the system."},
+			{"kubelet-insecure-tls", &c.kubelet.InsecureTLS,
+				"Take any certificate for the kubelet's: who answers in its place says what is used, and sees the token."},
+			{"kubelet-token-file", &c.kubelet.TokenFile,
+				"Token of a service account that may get nodes/metrics, read again for each request; empty: none."},
+			{"kubelet-interval", &c.kubelet.Interval,
+				"Time between two requests to the kubelet, which measures every 10 to 15 seconds."},
+		}},
 		{"Operations and logging", []setting{
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},
@@ -104,7 +120,7 @@ func newAgent() *cobra.Command {
 // validate returns the faults found while the settings were read, and all others.
 func (c *agentConfig) validate(faults ...error) error {
 	known := faulty(faults)
-	for _, stage := range []validator{&c.link, &c.receiver, &c.operations} {
+	for _, stage := range []validator{&c.link, &c.receiver, &c.kubelet, &c.operations} {
 		for _, fault := range config.Split(stage.Validate()) {
 			if worded, _ := c.word(stage, fault); !known[faultySetting(worded)] {
 				faults = append(faults, worded)
@@ -125,6 +141,10 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	agent.QuietGRPC()
 	collector, accounts, registry := agent.NewCollector(c.link), ledger.New(), newRegistry()
 	link, err := agent.NewLink(c.link, sluice.Version, collector, log)
+	if err != nil {
+		return err
+	}
+	stages, err := c.measure(link, registry, log)
 	if err != nil {
 		return err
 	}
@@ -151,5 +171,20 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "node", c.link.Node, "server", c.link.Server, "ops", ops.Addr().String())
 	ctx, delayed := afterDelay(ctx, c.shutdownDelay, log)
 	defer delayed()
-	return runStages(ctx, log, []stage{{"statsd", lines.Run}, {"server", link.Run}, {"footprint", footprint.Run}, {"operations", ops.Run}})
+	stages = append(stages, stage{"statsd", lines.Run}, stage{"server", link.Run}, stage{"footprint", footprint.Run}, stage{"operations", ops.Run})
+	return runStages(ctx, log, stages)
+}
+
+// measure prepares what asks the kubelet, if it is on.
+func (c *agentConfig) measure(link *agent.Link, registry *prometheus.Registry, log *slog.Logger) ([]stage, error) {
+	if c.kubelet.Address == "" {
+		return nil, nil
+	}
+	client, err := kubelet.NewClient(c.kubelet)
+	if err != nil {
+		return nil, err
+	}
+	used := agent.NewUsage(client.Read, c.kubelet.Interval, log)
+	link.Tell(used)
+	return []stage{{"usage", used.Run}}, registry.Register(used)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agents"
@@ -26,20 +27,32 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		Account:    p.ledger.Open(agentReceiver),
 		Explain:    p.whyRejected,
 		Rejected:   p.rejectedOfAgent,
+		Epoch:      p.replication.epoch.ID(),
 		Awaited:    p.table.FeedsAwaited(),
 		Ready:      p.clusterRead,
 		Logger:     p.log,
+	}
+	if r := &p.replication; r.replica != nil {
+		parts.Name, parts.Published = p.cfg.replica().Name, r.publishedTo
 	}
 	if view := p.cluster.view; view != nil {
 		accounts, err := adapter.NewAccounts(p.cluster.client.REST(), p.cfg.push.TokenAudience, view)
 		if err != nil {
 			return err
 		}
-		parts.Senders, parts.NodeOf = view, view.NodeOf
+		parts.Senders, parts.NodeOf, parts.IsFormer = view, view.NodeOf, p.resolver.IsFormer
+		parts.HasPod = func(uid string) bool { return view.PodWithUID(uid) != nil }
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
+	if p.usage != nil {
+		parts.Usage = p.usage.take
+	}
+	if p.cluster.taints != nil {
+		parts.Came = p.cluster.taints.AgentCame
+	}
+	parts.Shared = p.replication.bus != nil
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
-	return p.cfg.listenFault("agents-address", err)
+	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
 }
 
 // clusterRead reports whether senders are known, and what is missing otherwise.
@@ -53,4 +66,31 @@ func (p *dataPath) clusterRead() (bool, string) {
 func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uint64, why string) {
 	p.rejections.Add(&record.Sample{Receiver: agentReceiver, Sender: s.Sender, Reason: reason, Metric: s.Name,
 		Why: func() string { return why }}, n)
+}
+
+// agentOf is explain.Facts.AgentOf. Nil: no agents are in use, or other servers may have them.
+func (p *dataPath) agentOf() func(node string) (inspect.Agent, bool) {
+	if p.agents == nil || !p.agents.InUse() || p.replication.bus != nil {
+		return nil
+	}
+	return func(name string) (inspect.Agent, bool) {
+		n, known := p.agents.Node(name)
+		return agentDocument(&n), known
+	}
+}
+
+var agentStates = map[agents.State]string{
+	agents.Connected: inspect.AgentConnected, agents.CutOff: inspect.AgentCutOff, agents.Stopped: inspect.AgentStopped,
+}
+
+func agentDocument(n *agents.Node) inspect.Agent {
+	out := inspect.Agent{Node: n.Name, Version: n.Version, State: agentStates[n.State], Since: n.Since.UTC(), Series: n.Series,
+		Samples: n.Samples, Lag: n.Lag.Seconds(), Rejected: n.Rejected, Message: n.Why}
+	if !n.LastFrame.IsZero() {
+		out.LastFrame = n.LastFrame.UTC()
+	}
+	if n.Rejected > 0 {
+		out.Reason = n.Reason.String()
+	}
+	return out
 }

@@ -25,7 +25,7 @@ func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
 	return autoscaler.New(autoscaler.Parts{
 		List: view.Autoscalers,
 		Begin: func() autoscaler.Reader {
-			return &autoscalerReader{from: reader, targets: view.Targets(), recorded: p.rejections,
+			return &autoscalerReader{from: reader, targets: view.Targets(), recorded: p.rejections, agentOf: p.agentOf(),
 				limits: inspection{limits: p.cluster.limits, limitSources: view.LimitSources, targets: p.targets()}}
 		},
 		Ready: func() bool {
@@ -46,6 +46,7 @@ type autoscalerReader struct {
 	targets  *cluster.Targets
 	recorded *record.Rejections
 	limits   inspection // of limits and targets alone
+	agentOf  func(node string) (inspect.Agent, bool)
 	// rejections are those of this round by namespace, once they are needed. limited are the metrics of
 	// which a limit lately rejected series.
 	rejections map[string][]inspect.Rejection
@@ -59,7 +60,7 @@ type namespacedName struct{ namespace, name string }
 func (r *autoscalerReader) HeldBack(a *inspect.Autoscaler) []explain.Held {
 	r.readRejections()
 	facts := r.from.Facts(a, r.targets)
-	facts.Rejections = r.rejections[a.Namespace]
+	facts.Rejections, facts.AgentOf = r.rejections[a.Namespace], r.agentOf
 	if r.limits.targets != nil {
 		facts.Targets = r.limits.targets(a.Namespace)
 	}

@@ -44,6 +44,8 @@ type clusterSide struct {
 	// nudger has controllers look at pushes, by means of nudges; nil: off.
 	nudger *wake.Nudger
 	nudges *cluster.Nudges
+	// taints are removed once a node's agent is connected; nil: off.
+	taints *cluster.StartupTaints
 	// policies restrict who may read external metrics.
 	policies *customkind.Policies
 	// readmit is set when a rejected sample may now be admitted.
@@ -71,6 +73,9 @@ func (p *dataPath) connect(context.Context) (err error) {
 	}
 	if err == nil && p.cfg.instant.Enabled {
 		p.cluster.nudges, err = cluster.NewNudges(p.cluster.client)
+	}
+	if err == nil && p.cfg.agents.StartupTaint {
+		p.cluster.taints, err = cluster.NewStartupTaints(p.cluster.client, p.log)
 	}
 	return err
 }

@@ -211,8 +211,14 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.instant.Enabled {
 		own = append(own, c.fault("instant", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
 	}
-	if c.agents.Enabled() && c.natsbus.Enabled() {
-		own = append(own, c.fault("agents-address", "is set beside other replicas; must be empty: agents tell one server so far"))
+	if c.agents.StartupTaint && (c.standalone || !c.agents.Enabled()) {
+		own = append(own, c.fault("agents-startup-taint", "is true without a cluster or agents-address; must be false there"))
+	}
+	if c.api.ResourceMetrics && c.natsbus.Enabled() {
+		own = append(own, c.fault("api-resource-metrics", "is true beside other replicas; must be false: each has the nodes of its own agents alone so far"))
+	}
+	if c.api.ResourceMetrics && (c.standalone || !c.agents.Enabled()) {
+		own = append(own, c.fault("api-resource-metrics", "is true without agents in a cluster, which report what is used; must be false, or agents-address must be set"))
 	}
 	if c.agents.Enabled() && !c.standalone && len(c.agents.Accounts) == 0 {
 		own = append(own, c.fault("agents-accounts", "is empty; must name the service account of the agents, such as sluice/sluice-agent"))

@@ -24,7 +24,7 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	trial := trial{path: p}
 	http, _ := p.pushURL()
 	parts := console.Parts{
-		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past,
+		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past, Agents: p.agents != nil,
 		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Logger: p.log,
 	}
 	if p.cfg.standalone {
@@ -113,7 +113,9 @@ func (r consoleReader) facts(a *inspect.Autoscaler) (*explain.Facts, []console.U
 		m := &a.Metrics[i]
 		asked[i] = console.Use(r.api.ControllerUse(a.Namespace, reader.ResourceOf(m), m.Name))
 	}
-	return reader.Facts(a, r.cluster.view.Targets()), asked
+	facts := reader.Facts(a, r.cluster.view.Targets())
+	facts.AgentOf = r.agentOf()
+	return facts, asked
 }
 
 // groups are the API groups, and when the API server last asked for them.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/replica/agents"
 )
 
 // inspection joins the parts that know what this process holds. It implements inspect.Source.
@@ -37,6 +38,9 @@ type inspection struct {
 	unknownPolicies func() error
 	// targets returns the announced endpoints of a namespace; empty: of all. Nil: nothing is scraped.
 	targets func(namespace string) []inspect.Target
+	// agents returns those of nodes. Nil: none may report. elsewhere: there are other servers for agents.
+	agents    func() []agents.Node
+	elsewhere bool
 	// away says which other replicas are not heard. Nil: there are no others.
 	away func() []string
 }
@@ -50,6 +54,10 @@ func (p *dataPath) inspection() inspection {
 		i.policies, i.unknownPolicies = p.cluster.policies.List, p.cluster.policies.Unknown
 	}
 	i.targets = p.targets()
+	if p.cfg.agents.Enabled() {
+		i.agents = func() []agents.Node { return p.agents.Nodes() } // its port is opened later
+		i.elsewhere = p.cfg.natsbus.Enabled()
+	}
 	if p.replication.replica != nil {
 		i.away = p.replication.replica.Away
 	}
@@ -455,6 +463,22 @@ func (i inspection) Policies(q inspect.Query) inspect.Page[inspect.Policy] {
 		page.Items[n] = customkind.ListedPolicy(one)
 	}
 	return page
+}
+
+// Agents implements inspect.Source.
+func (i inspection) Agents(q inspect.Query) (page inspect.Page[inspect.Agent]) {
+	if i.agents == nil {
+		return page
+	}
+	nodes := i.agents()
+	all := make([]inspect.Agent, len(nodes))
+	for n := range nodes {
+		all[n] = agentDocument(&nodes[n])
+		all[n].Elsewhere = i.elsewhere
+	}
+	return inspect.Paged(q, all, func(a *inspect.Agent) (namespace, name string, key inspect.Key) {
+		return "", a.Node, a.Key()
+	})
 }
 
 // UnknownPolicies implements inspect.Source.

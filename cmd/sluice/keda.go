@@ -17,7 +17,7 @@ func (p *dataPath) openKEDA(context.Context) (err error) {
 		return nil
 	}
 	p.keda, err = keda.Listen(p.cfg.keda, keda.Parts{Source: p.triggers(), Ready: p.answers, Logger: p.log})
-	return p.cfg.listenFault("keda-address", err)
+	return p.cfg.portFault("keda-address", &p.cfg.keda, err)
 }
 
 // triggers reads for KEDA's triggers.

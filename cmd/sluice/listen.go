@@ -23,6 +23,8 @@ func (c *serverConfig) listenAddresses() []listenAddress {
 		{"ops-address", "tcp", c.operations.Address},
 		{"console-address", "tcp", c.console.Address},
 		{"replica-listen", "tcp", c.natsbus.ListenAddress()},
+		{"agents-address", "tcp", c.agents.Address},
+		{"keda-address", "tcp", c.keda.Address},
 	}
 }
 
@@ -66,25 +68,18 @@ func (c *serverConfig) listenFault(setting string, err error) error {
 	return err
 }
 
-// pushFault is listenFault for HTTP push, which also reads files.
-func (c *serverConfig) pushFault(err error) error {
+// portFault is listenFault for a port that also reads files.
+func (c *serverConfig) portFault(setting string, port validator, err error) error {
 	var network *net.OpError
 	if err == nil || errors.As(err, &network) {
-		return c.listenFault("http-address", err)
+		return c.listenFault(setting, err)
 	}
-	worded, _ := c.word(&c.push, err)
+	worded, _ := c.word(port, err)
 	return worded
 }
 
-// busFault is listenFault for the connections between replicas, which also read files.
-func (c *serverConfig) busFault(err error) error {
-	var network *net.OpError
-	if err == nil || errors.As(err, &network) {
-		return c.listenFault("replica-listen", err)
-	}
-	worded, _ := c.word(&c.natsbus, err)
-	return worded
-}
+// pushFault is portFault for HTTP push.
+func (c *serverConfig) pushFault(err error) error { return c.portFault("http-address", &c.push, err) }
 
 // statsdFault is listenFault for the receiver, which opens several sockets.
 func (c *serverConfig) statsdFault(err error) error {

@@ -73,6 +73,7 @@ var inspectDoors = map[string]door{
 	"limituses":   without(noValues, "/limituses"),
 	"policies":    without(noValues, "/policies"),
 	"targets":     without(noValues, "/targets"),
+	"agents":      without(noValues, "/agents"),
 }
 
 // consoleDoors are the pages of the console, and those that follow changes.
@@ -87,6 +88,8 @@ var consoleDoors = map[string]door{
 	"/refused":          without(noValues, "/refused"),
 	"/limits":           without(noValues, "/limits"),
 	"/health":           without(noValues, "/health"),
+	"/nodes":            without(noValues, "/nodes"),
+	"/live/nodes":       without(noValues, "/live/nodes"),
 	"/try":              without(noValues, "/try?line={metric}:1|g%7C%23sluice_object:external/shop"),
 	"/live/metrics":     without(noValues, "/live/metrics"),
 	"/live/rules":       shown("/live/rules"),
@@ -249,7 +252,7 @@ func TestPoliciesAtEveryDoor(t *testing.T) {
 	awaitValue(t, "http://"+p.opsAddr.String(), "/metrics") // autoscalers are read every few seconds
 	walk(t, inspect.Group, api, lists, inspectDoors)
 
-	pages := []string{"/metric", "/live/metric", "/autoscaler", "/live/autoscaler"} // no link of the navigation
+	pages := []string{"/metric", "/live/metric", "/autoscaler", "/live/autoscaler", "/nodes", "/live/nodes"} // no link of this server's navigation
 	for _, found := range regexp.MustCompile(`href="(/[a-z]+)"`).FindAllStringSubmatch(ask(t, console, "/health", "", nil), -1) {
 		if pages = append(pages, found[1]); found[1] != "/try" {
 			pages = append(pages, "/live"+found[1])

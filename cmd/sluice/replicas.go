@@ -27,13 +27,15 @@ import (
 //	merged ◄──── shadows ◄───────┘
 type replication struct {
 	bus     *natsbus.Bus
-	epoch   *replica.Epoch // restored with the table
+	epoch   *replica.Epoch // restored with the table; agents know that by it, also without other replicas
 	replica *replica.Replica
 	// reconciled reports whether the table has nothing of namespaces that ended.
 	reconciled func() bool
 	// These two belong to the flush goroutine: whether flushes are published, and whether one is in progress.
 	published, flushing bool
-	shadows             *shadowList
+	// flushedAt is when the last flush was published, covered when the one before was: that one has all that was applied before.
+	flushedAt, covered atomic.Pointer[time.Time]
+	shadows            *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
 	// storedName is the name of the replica that counted the data folder's data; empty: unknown.
@@ -52,6 +54,9 @@ func (p *dataPath) replicate() {
 	p.groups.Replicate(name, p.log)
 	p.replication.deletions = deletion.New(name, p.merged, p.log)
 	p.table.OnStaleElsewhere(p.deleteElsewhere)
+	p.table.OnOutage(func(since time.Time) bool {
+		return replica.RanSince(p.cfg.replica(), p.replication.bus, since)
+	})
 }
 
 // deleteElsewhere deletes a series that another replica has, because its client's staleness marker
@@ -75,12 +80,14 @@ func (p *dataPath) storedDocuments() documents {
 
 // openBus connects to the other replicas. They need not be there.
 func (p *dataPath) openBus(ctx context.Context) (err error) {
+	if p.cfg.natsbus.Enabled() || p.cfg.agents.Enabled() {
+		p.replication.epoch = replica.NewEpoch()
+	}
 	if !p.cfg.natsbus.Enabled() {
 		return nil
 	}
-	p.replication.epoch = replica.NewEpoch()
 	p.replication.bus, err = natsbus.Open(ctx, p.cfg.natsbus, p.log)
-	return p.cfg.busFault(err)
+	return p.cfg.portFault("replica-listen", &p.cfg.natsbus, err)
 }
 
 // openReplica publishes the restored table and follows those of other replicas, once the stages
@@ -176,8 +183,18 @@ func (r *replication) PublishWritten(n int) {
 func (r *replication) PublishFlush(written bool) {
 	if r.publishes() {
 		r.replica.PublishFlush(written)
+		now := time.Now()
+		r.covered.Store(r.flushedAt.Swap(&now))
 	}
 	r.flushing = false
+}
+
+// publishedTo returns a moment: what was applied before it was published.
+func (r *replication) publishedTo() time.Time {
+	if at := r.covered.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // setShadows tells readers and the own table which shadows there are, in the order of their

@@ -240,6 +240,7 @@ func TestStartFaults(t *testing.T) {
 		"unix":            {onFreePorts(t.TempDir(), "--statsd-unix", socket), []string{"--statsd-unix " + socket + inUse}},
 		"http port":       {onFreePorts(t.TempDir(), "--http-address", port), []string{"--http-address " + port + inUse}},
 		"api port":        {onFreePorts(t.TempDir(), "--api-address", port), []string{"--api-address " + port + inUse}},
+		"agents port":     {onFreePorts(t.TempDir(), "--agents-address", port, "--agents-insecure"), []string{"--agents-address " + port + inUse}},
 		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
 		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},
 		"folder is file":  {onFreePorts(file), []string{"--data-dir " + file, "not a directory"}},

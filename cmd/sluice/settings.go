@@ -133,6 +133,9 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Serve custom.metrics.k8s.io."},
 			{"api-external-metrics", &c.api.ExternalMetrics,
 				"Serve external.metrics.k8s.io."},
+			{"api-resource-metrics", &c.api.ResourceMetrics,
+				"In a cluster, serve metrics.k8s.io (kubectl top, autoscalers on cpu and memory) and usage.sluice.dev " +
+					"from what agents with kubelet-address report."},
 			{"api-cert-file", &c.api.CertFile,
 				"Certificate of the metrics APIs, in PEM, reloaded when the file changes; empty: " +
 					"a self-signed one is made in the data folder."},
@@ -247,6 +250,8 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"agents-accounts", &words{&c.agents.Accounts},
 				"In a cluster, the service accounts of agents, each as namespace/name. Their tokens, bound to a pod, say " +
 					"which node an agent is of."},
+			{"agents-startup-taint", &c.agents.StartupTaint,
+				"In a cluster, remove the taint sluice.dev/agent-not-ready of a node once its agent is connected."},
 			{"agents-tls-cert-file", &c.agents.CertFile,
 				"Certificate of agents-address, in PEM, reloaded when the file changes."},
 			{"agents-tls-key-file", &c.agents.KeyFile,

@@ -57,6 +57,9 @@ func (p *dataPath) stages() []stage {
 	if p.cluster.nudger != nil {
 		all = append(all, stage{"instant", p.cluster.nudger.Run})
 	}
+	if p.cluster.taints != nil {
+		all = append(all, stage{"taints", p.cluster.taints.Run})
+	}
 	if p.cluster.view != nil {
 		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"autoscalers", p.cluster.autoscalers.Run},
 			stage{"cluster", p.runCluster})

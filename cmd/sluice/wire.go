@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
+	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/internal/operations"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
@@ -82,6 +83,7 @@ type dataPath struct {
 	viewers     *credential.Authenticator // of the console; nil: it asks nobody who they are
 	scraper     *scrape.Scraper           // nil: off
 	agents      *agents.Server            // nil: off
+	usage       *clusterUsage             // nil: metrics.k8s.io is not served
 	keda        *keda.Server              // nil: off
 	kubeconfig  string
 }
@@ -257,6 +259,10 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API = p.cluster.view, p.cluster.client.REST()
 		parts.Policies = p.cluster.policies
+		if p.cfg.api.ResourceMetrics {
+			p.usage = &clusterUsage{usage.NewLatest(), p.cluster.view}
+			parts.Usage = p.usage
+		}
 	}
 	if p.api, err = adapter.New(p.cfg.api, parts); err != nil {
 		return p.cfg.listenFault("api-address", err)

@@ -19,6 +19,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // agents is a cluster of three nodes: "loopback", on which all pods run, and "far" have an agent each, "virtual" has none.
@@ -26,11 +27,24 @@ type agents struct {
 	*cluster
 	near, far   *server.Agent
 	authorities string
+	others      []*server.Server // that agents know
 }
 
 func newAgents(t *testing.T) *agents {
 	t.Helper()
 	c := &agents{cluster: installWith(t, controlplane.New(t, controlplane.DefaultConfig()), "values.yaml")}
+	c.sluice.Stop()
+	c.authorities = hearAgents(t, c.sluice)
+	c.sluice.Start()
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.near, c.far = c.agentOn(t, "loopback", "sluice-agent"), c.agentOn(t, "far", "sluice-agent")
+	c.agent = c.near
+	return c
+}
+
+// hearAgents makes servers hear agents from their next start on, and returns the file of the authority of their certificate.
+func hearAgents(t *testing.T, servers ...*server.Server) (authorities string) {
+	t.Helper()
 	authority, err := certificate.New(t.TempDir(), "agents")
 	if err != nil {
 		t.Fatal(err)
@@ -40,14 +54,10 @@ func newAgents(t *testing.T) *agents {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.authorities = authority.Path
-	c.sluice.Stop()
-	c.sluice.WithSecureAgents(pair.Certificate, pair.Key, "sluice/sluice-agent")
-	c.sluice.Start()
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
-	c.near, c.far = c.agentOn(t, "loopback", "sluice-agent"), c.agentOn(t, "far", "sluice-agent")
-	c.agent = c.near
-	return c
+	for _, s := range servers {
+		s.WithSecureAgents(pair.Certificate, pair.Key, "sluice/sluice-agent")
+	}
+	return authority.Path
 }
 
 // agentOn prepares an agent with the token of a pod on a node.
@@ -67,7 +77,7 @@ func (c *agents) agentOn(t *testing.T, node, account string) *server.Agent {
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return c.sluice.NewSecureAgent(c.authorities, file)
+	return c.sluice.NewSecureAgent(c.authorities, file, c.others...)
 }
 
 func (c *agents) makeNode(t *testing.T, name string) {
@@ -139,6 +149,52 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// Two replicas, of which the agent's is killed under load, and again: the agent moves, no autoscaler does, and once the replica is back the
+// total is exact.
+func TestAgentsOfTwoReplicas(t *testing.T) {
+	t.Parallel()
+	c := &agents{}
+	served := newServed(t, func(t *testing.T, kubeconfig string, objects []*unstructured.Unstructured, more ...string) []*server.Server {
+		both := pair(t, kubeconfig, objects, more...)
+		c.authorities = hearAgents(t, both...)
+		return both
+	})
+	c.cluster, c.others = served.cluster, served.both[1:]
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.near = c.agentOn(t, "loopback", "sluice-agent")
+	c.starts(t, c.near)
+	shop := addressOf(t, c.pod(t, served.pods, "shop", "default"))
+	served.load.end()
+	c.agent = c.near
+	served.load = c.startLoad(t, served.pods, "app=web", 35, requests)
+	c.steady(t, served.pods, "web", 4, 12*time.Second)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan int)
+	served.watchDuring(t, func() {
+		go func() { sent <- c.orders(ctx, shop) }()
+		for range 2 {
+			time.Sleep(6 * time.Second)
+			dead, alive := served.both[0], served.both[1]
+			if c.near.Hearer() == "sluice-1" {
+				dead, alive = alive, dead
+			}
+			dead.Kill()
+			time.Sleep(endpointDelay)
+			served.leaves(dead, alive)
+			time.Sleep(5 * time.Second)
+			dead.Start()
+			served.joins(dead)
+			time.Sleep(backFor)
+		}
+		cancel()
+	})
+	total := <-sent
+	for range 4 { // the Service leads to either replica
+		c.wantValues(t, "/namespaces/"+served.pods+"/pods/*/orders:total", map[string]float64{"shop": float64(total)})
+	}
+}
+
 // orders sends a thousand lines a second from an address, and returns their number.
 func (c *agents) orders(ctx context.Context, from netip.Addr) (sent int) {
 	each := time.NewTicker(10 * time.Millisecond)
@@ -174,6 +230,14 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.rejects(t, 1)
+	admin := lister{c.cluster, c.Kubeconfig, c.sluice.Binary()}
+	within(t, func() error { // rejected samples are told to the record after the metrics
+		return admin.shows(0, []string{"far connected", "1 identity", "the agent of node far does not speak for pods of node loopback", "loopback connected"},
+			"list", "agents", "-n", ns, "-o", "wide")
+	})
+	if out := squeezed(c.Kubectl(t, "get", "agents.inspect.sluice.dev")); !strings.Contains(out, "far connected") {
+		t.Errorf("kubectl get:\n%s", out)
+	}
 	if err := sendTo(c.near.UDP, netip.MustParseAddr("127.0.0.1"), "hits:100|c"); err != nil { // the node's address, or nobody's
 		t.Fatal(err)
 	}
@@ -192,4 +256,53 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 		return nil
 	})
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 2})
+	c.far.Kill()
+	within(t, func() error {
+		return admin.shows(1, []string{"far cut off", "loopback connected"}, "list", "agents")
+	})
+	c.near.Stop()
+	within(t, func() error { return admin.shows(1, []string{"loopback stopped"}, "list", "agents") })
+}
+
+// The taint of a node goes once its agent is connected, if the server has the right that the chart gives. Other taints stay, and so
+// does that of a node without an agent.
+func TestStartupTaint(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	c.sluice.Stop()
+	c.sluice.Add("--agents-startup-taint")
+	c.sluice.Start()
+	c.makeNode(t, "virtual")
+	for _, node := range []string{"far", "virtual"} { // the controller adds one of its own, because there is no kubelet
+		c.Kubectl(t, "taint", "nodes", node, "other=x:NoSchedule", "sluice.dev/agent-not-ready=:NoSchedule", "sluice.dev/agent-not-ready=:NoExecute")
+	}
+	taints := func(node, want string) error {
+		got := c.Kubectl(t, "get", "node", node, "-o", "jsonpath={.spec.taints[*].key}")
+		if got = strings.TrimSuffix(got, " node.kubernetes.io/not-ready"); got != want {
+			return fmt.Errorf("node %s has the taints %q, want %q", node, got, want)
+		}
+		return nil
+	}
+	const both = "sluice.dev/agent-not-ready sluice.dev/agent-not-ready"
+	c.starts(t, c.far)
+	within(t, func() error {
+		if said := c.sluice.Said(); !strings.Contains(said, "cannot remove the taint") || !strings.Contains(said, "cannot get resource") {
+			return fmt.Errorf("the server without the right says\n%s", said)
+		}
+		return nil
+	})
+	for _, node := range []string{"far", "virtual"} {
+		if err := taints(node, "other "+both); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, object := range render(t, "taint.yaml") {
+		if object.GetName() == "sluice-taint" {
+			apply(t, c.ControlPlane, []*unstructured.Unstructured{object})
+		}
+	}
+	within(t, func() error { return taints("far", "other") })
+	if err := taints("virtual", "other "+both); err != nil {
+		t.Error(err)
+	}
 }

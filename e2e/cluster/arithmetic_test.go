@@ -51,6 +51,7 @@ var arithmetic = []struct {
 	{"all pods have one", "10 10 10", false, 3, "within the tolerance"},
 	{"new pods are pending", "17 17 17", true, 5, "2 pods pending: counted as 0"},
 	{"pending pods play no part on the way down", "7 7 4", true, 2, "2 pods × 0.7"},
+	{"a pod's value ends", "7 -", true, 2, "1 pod without a value: counted as the target"}, // before the other falls: both as one mean would be 1 replica
 	{"a pod without a value counts as the target", "2 -", true, 2, "1 pod without a value: counted as the target"},
 	{"down", "2 2", false, 1, "1 pod × 0.2, rounded up: 1 replica"},
 }

@@ -3,6 +3,8 @@ package server
 import (
 	"bytes"
 	"os/exec"
+	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -39,9 +41,32 @@ func (s *Server) WithSecureAgents(certificate, key, account string) {
 // NewAgent prepares an agent of a server WithAgents.
 func (s *Server) NewAgent(node string) *Agent { return s.newAgent("--insecure", "--node", node) }
 
-// NewSecureAgent prepares an agent of a server WithSecureAgents.
-func (s *Server) NewSecureAgent(authorities, token string) *Agent {
-	return s.newAgent("--server-ca-file", authorities, "--token-file", token)
+// NewAgentAt prepares an agent of several servers WithAgents, at addresses that lead to them.
+func (s *Server) NewAgentAt(node string, addresses ...string) *Agent {
+	return s.newAgent("--insecure", "--node", node, "--server", strings.Join(addresses, ","))
+}
+
+// AgentsAddress is where a server WithAgents hears agents.
+func (s *Server) AgentsAddress() string { return s.agents }
+
+// NewSecureAgent prepares an agent of servers WithSecureAgents: of this one, and of others.
+func (s *Server) NewSecureAgent(authorities, token string, others ...*Server) *Agent {
+	addresses := []string{s.agents}
+	for _, other := range others {
+		addresses = append(addresses, other.agents)
+	}
+	return s.newAgent("--server-ca-file", authorities, "--token-file", token, "--server", strings.Join(addresses, ","))
+}
+
+var connected = regexp.MustCompile(`msg=connected .*name=(\S+)`)
+
+// Hearer is the name of the replica that hears the agent, or did last.
+func (a *Agent) Hearer() string {
+	all := connected.FindAllStringSubmatch(a.Said(), -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1][1]
 }
 
 func (s *Server) newAgent(flags ...string) *Agent {
@@ -105,3 +130,6 @@ func (a *Agent) Stop() {
 
 // Kill kills the agent.
 func (a *Agent) Kill() { a.child.Kill() }
+
+// Add adds flags, for the next start.
+func (a *Agent) Add(flags ...string) { a.args = append(a.args, flags...) }

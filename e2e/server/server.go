@@ -222,6 +222,14 @@ func (s *Server) Children() (children []int) {
 	return children
 }
 
+// AwaitReady waits until a launched server is ready.
+func (s *Server) AwaitReady() {
+	s.t.Helper()
+	if err := s.awaitReady(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 func (s *Server) awaitReady() error {
 	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get("http://" + s.Ops + "/readyz")
@@ -245,6 +253,22 @@ func (s *Server) awaitReady() error {
 
 // Said returns the standard error since the last start; valid after the server's end.
 func (s *Server) Said() string { return s.stderr.String() }
+
+// Freeze stops the process until Continue: it answers nothing, and its connections stay.
+func (s *Server) Freeze() {
+	s.t.Helper()
+	if err := s.child.Signal(syscall.SIGSTOP); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Continue ends Freeze.
+func (s *Server) Continue() {
+	s.t.Helper()
+	if err := s.child.Signal(syscall.SIGCONT); err != nil {
+		s.t.Fatal(err)
+	}
+}
 
 // Stop sends SIGTERM and requires a clean end.
 func (s *Server) Stop() {

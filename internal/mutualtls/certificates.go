@@ -22,6 +22,8 @@ const RereadAfter = time.Second
 // Config names the files of one end, and who may be at the other.
 type Config struct {
 	CertFile, KeyFile, CAFile string // PEM
+	// ServerOnly is a server that asks for no certificate: there is no CAFile.
+	ServerOnly bool
 	// Names are the host names of which the other end's certificate must have one. They keep out
 	// the certificates that the same authority signed for other programs. None: any certificate of
 	// the authority will do.
@@ -79,6 +81,9 @@ func (c *Certificates) load() error {
 	var content [3][]byte
 	for i, field := range []config.Field{"CertFile", "KeyFile", "CAFile"} {
 		var err error
+		if c.cfg.ServerOnly && field == "CAFile" {
+			continue
+		}
 		if content[i], err = os.ReadFile(c.files[i]); err != nil {
 			return config.NewFault(field, "cannot be read: %w", err)
 		}
@@ -92,7 +97,7 @@ func (c *Certificates) load() error {
 		return config.NewFault("CertFile", "cannot be used with %s: %w", config.Field("KeyFile"), err)
 	}
 	authorities := x509.NewCertPool()
-	if !authorities.AppendCertsFromPEM(content[2]) {
+	if !c.cfg.ServerOnly && !authorities.AppendCertsFromPEM(content[2]) {
 		return config.NewFault("CAFile", "has no certificate in PEM")
 	}
 	if c.current != nil {
@@ -132,6 +137,11 @@ func (c *Certificates) complain(limit *ratelog.Limiter, message string, args ...
 
 // TLS serves both ends. Every handshake uses the current files.
 func (c *Certificates) TLS() *tls.Config {
+	if c.cfg.ServerOnly {
+		return &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &c.latest().pair, nil
+		}}
+	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		// As the server. VerifyConnection decides, also about a client without a certificate, so

@@ -352,6 +352,9 @@ func TestHeldSampleOlderThanWhatItNames(t *testing.T) {
 			if got := r.Describe(&s, &d).String(); got != want {
 				t.Errorf("%s, %v s after the creation: %s, want %s", c.tags, from, got, want)
 			}
+			if r.IsFormer(&s) != (want == no) {
+				t.Errorf("%s, %v s after the creation: is former: %t", c.tags, from, r.IsFormer(&s))
+			}
 			if why := r.Explain(&s); want == no && !strings.Contains(why, "the former one of that name") {
 				t.Error(why)
 			}

@@ -97,6 +97,15 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 	d.Object = v.object
 }
 
+// IsFormer reports whether a sample that arrived at a time is rejected for that: it was the former holder's of an address, or about
+// the former pod, or namespace, of a name.
+func (r *Resolver) IsFormer(s *metric.Sample) bool {
+	var d metric.Description
+	var v decision
+	r.decide(s, &d, &v)
+	return v.rule == predatesPod || v.rule == predatesObject
+}
+
 // outlived reports whether a held sample arrived before the namespace of its object was created, or the pod that it
 // names: it was about the one that had the name before.
 func (r *Resolver) outlived(s *metric.Sample, c *claim, v *decision) bool {

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
@@ -234,6 +235,37 @@ func TestPendingIsRefusedOnceItIsKnown(t *testing.T) {
 		w.checkAccount(0, 0, 1)
 		if !strings.Contains(w.log.String(), "pending sample rejected") || !strings.Contains(w.log.String(), "reason=identity") {
 			t.Error(w.log)
+		}
+	})
+}
+
+// What the former holder of an address sent is not listed for the next one.
+func TestRejectedPendingSamplesAreListedForTheirPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		listed := record.NewRejections(nil)
+		w.buffer.parts.Rejections = listed
+		w.table.judge = func(s *metric.Sample) metric.Reason {
+			if s.Sender.Pod == nil {
+				return metric.Pending
+			}
+			return metric.Identity
+		}
+		w.run()
+		defer w.stop()
+		w.hold(sampleOf(unknown("10.0.0.1"), "former", metric.Add, 3))
+		elapse(10 * time.Second)
+		w.hold(sampleOf(unknown("10.0.0.1"), "own", metric.Add, 3))
+		w.senders.enter("10.0.0.1", "web-1", 1)
+		w.senders.pods["10.0.0.1"].Pod.Created = time.Now().Add(-time.Second).Unix()
+		w.buffer.Known(netip.MustParseAddr("10.0.0.1"))
+		synctest.Wait()
+		var all []string
+		for _, one := range listed.All() {
+			all = append(all, one.Metric+" of "+one.Sender)
+		}
+		if slices.Sort(all); !slices.Equal(all, []string{"former of ", "own of web-1"}) {
+			t.Errorf("listed: %q", all)
 		}
 	})
 }

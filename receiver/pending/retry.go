@@ -207,8 +207,12 @@ func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 		}
 		return p.parts.Explain(reason, s)
 	}
+	from := s.Sender
+	if from.Follows(time.Unix(0, s.Arrived)) {
+		from = nil // another pod's samples are not listed for the pod that has its address now
+	}
 	if weight := record.Weight(suppressed, ok); weight > 0 {
-		p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: s.Sender, Reason: reason,
+		p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: from, Reason: reason,
 			Metric: s.Name, Why: why}, weight)
 	}
 	if !ok {

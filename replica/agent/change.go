@@ -113,5 +113,12 @@ func (c *change) wire(number uint32) *agentwire.Change {
 	return w
 }
 
+// numbered returns the definition of a series with its number on a stream.
+func (s *series) numbered(number uint32) *agentwire.Series {
+	d := s.definition
+	return &agentwire.Series{Number: number, Address: d.Address, Kind: d.Kind, Name: d.Name, Tags: d.Tags, Separator: d.Separator,
+		Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}
+}
+
 var ops = map[metric.Op]agentwire.Op{metric.Add: agentwire.Op_ADD, metric.Assign: agentwire.Op_ASSIGN,
 	metric.Shift: agentwire.Op_SHIFT, metric.Observe: agentwire.Op_OBSERVE, metric.Insert: agentwire.Op_INSERT}

@@ -19,36 +19,41 @@ const (
 	seriesBytes = 500
 	// maxFrameBytes bounds a frame and the definitions of its series.
 	maxFrameBytes = 1 << 20
+	// beganWithin is the time in which the changes of a frame begin: a server takes a pod's for another one's if the frame began
+	// before the pod.
+	beganWithin = time.Second
 )
 
 // Collector counts samples up and keeps them until they are on a server's disk. It is safe for concurrent use.
+//
+// A frame that no server was sent goes to the one that the agent reports to. From then on it belongs to the run of that
+// server, and no other one is sent it: see run.go.
 type Collector struct {
 	maxBytes  int64
 	maxSeries int
 	// dirty wakes the link for the first change after a frame, urgent for one that an autoscaler may wait for.
 	dirty, urgent chan struct{}
 
-	mu       sync.Mutex // guards the fields below
-	byKey    map[string]*series
-	key      []byte    // scratch space
-	changed  []*series // have changes
-	began    time.Time // of the first of them
-	frames   []*frame  // not acknowledged, in the order of their numbers
-	last     uint64    // number of the last frame
-	bytes    int64     // of series, changes and frames
-	held     uint64    // samples of changes and frames
-	swept    time.Time
-	unwanted []uint32 // numbers of forgotten series on the stream, which the server does not know yet
+	mu      sync.Mutex // guards the fields below
+	byKey   map[string]*series
+	key     []byte    // scratch space
+	changed []*series // have changes, in the order in which these began
+	frames  []*frame  // no server was sent them; in their order
+	runs    []*run    // in the order of the last streams
+	current *run      // of the server that the agent reports to, or did last
+	bytes   int64     // of series, changes and frames
+	held    uint64    // samples of changes and frames
+	swept   time.Time
 
-	acknowledged, dropped atomic.Uint64 // samples
+	acknowledged, dropped, lost atomic.Uint64 // samples
 }
 
 // series is a series as clients spell it: several spellings of one are several.
 type series struct {
 	key        string
-	definition *agentwire.Series // its number is that on the stream
-	stream     uint32            // the stream on which it was defined last; 0: none
+	definition *agentwire.Series // without a number, which it has on each stream
 	changes    []*change         // since the last frame
+	began      time.Time         // when the first of them came
 	latest     time.Time         // of the last sample
 	uses       int               // changes and frames that name it
 
@@ -59,7 +64,7 @@ type series struct {
 
 // frame is the samples of some time.
 type frame struct {
-	number  uint64
+	number  uint64    // in its run; 0: no server was sent it
 	began   time.Time // of its first sample
 	made    time.Time
 	last    bool // the agent ends
@@ -92,9 +97,11 @@ func (c *Collector) apply(s *metric.Sample) metric.Reason {
 	if rejected != metric.Applied {
 		return rejected
 	}
-	if !c.addLocked(to, s, next) {
-		c.dropped.Add(1)
-		return metric.OverLimit
+	for !c.addLocked(to, s, next, now) {
+		if !c.loseOldestLocked() {
+			c.dropped.Add(1)
+			return metric.OverLimit
+		}
 	}
 	c.held++
 	if now.Sub(to.latest) > quietAfter {
@@ -157,7 +164,7 @@ func clone(b []byte) []byte { return append([]byte(nil), b...) }
 
 // addLocked adds a sample to the last change of its series, where both count as one, else as another change. It returns
 // false if there is no memory for it.
-func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
+func (c *Collector) addLocked(to *series, s *metric.Sample, next change, now time.Time) bool {
 	left := c.maxBytes - c.bytes
 	if n := len(to.changes); n > 0 {
 		if more, merged := to.changes[n-1].merge(s, next, left); merged {
@@ -173,9 +180,8 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change) bool {
 	if len(to.changes) == 0 {
 		if len(c.changed) == 0 {
 			wake(c.dirty)
-			c.began = time.Now()
 		}
-		c.changed = append(c.changed, to)
+		c.changed, to.began = append(c.changed, to), now
 	}
 	to.changes = append(to.changes, &next)
 	to.uses++
@@ -190,9 +196,8 @@ func (c *Collector) cut(now time.Time) bool {
 	for _, one := range c.changed {
 		for _, changed := range one.changes {
 			size := changed.bytes()
-			if next == nil || next.bytes+size+int64(len(one.key)) > maxFrameBytes {
-				c.last++
-				next = &frame{number: c.last, began: c.began, made: now}
+			if next == nil || next.bytes+size+int64(len(one.key)) > maxFrameBytes || one.began.Sub(next.began) > beganWithin {
+				next = &frame{began: one.began, made: now}
 				c.frames = append(c.frames, next)
 			}
 			next.changes = append(next.changes, seriesChange{one, changed})
@@ -210,8 +215,7 @@ func (c *Collector) cut(now time.Time) bool {
 func (c *Collector) beat(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last++
-	c.frames = append(c.frames, &frame{number: c.last, began: now, made: now})
+	c.frames = append(c.frames, &frame{began: now, made: now})
 }
 
 // end makes frames of all changes, of which an empty one is the last.
@@ -223,34 +227,6 @@ func (c *Collector) end(now time.Time) {
 	c.frames[len(c.frames)-1].last = true
 }
 
-// after returns the kept frames after a number.
-func (c *Collector) after(number uint64) []*frame {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, f := range c.frames {
-		if f.number > number {
-			return append([]*frame(nil), c.frames[i:]...)
-		}
-	}
-	return nil
-}
-
-// forget drops the frames up to a number, which are on the server's disk.
-func (c *Collector) forget(number uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for len(c.frames) > 0 && c.frames[0].number <= number {
-		f := c.frames[0]
-		c.frames[0], c.frames = nil, c.frames[1:]
-		for _, changed := range f.changes {
-			c.bytes -= changed.bytes()
-			changed.uses--
-		}
-		c.held -= f.samples
-		c.acknowledged.Add(f.samples)
-	}
-}
-
 // reject takes no sample of a series for some time.
 func (c *Collector) reject(one *series, reason metric.Reason, until time.Time) {
 	c.mu.Lock()
@@ -258,12 +234,12 @@ func (c *Collector) reject(one *series, reason metric.Reason, until time.Time) {
 	one.rejected, one.until = reason, until
 }
 
-// sweep forgets series without samples.
-func (c *Collector) sweep(now time.Time, stream uint32) {
+// sweep forgets series without samples, once in a while, and returns them.
+func (c *Collector) sweep(now time.Time) (forgotten []*series) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Sub(c.swept) < sweepEvery {
-		return
+		return nil
 	}
 	c.swept = now
 	for key, one := range c.byKey {
@@ -272,19 +248,9 @@ func (c *Collector) sweep(now time.Time, stream uint32) {
 		}
 		delete(c.byKey, key)
 		c.bytes -= sizeOf(len(key))
-		if one.stream == stream {
-			c.unwanted = append(c.unwanted, one.definition.Number)
-		}
+		forgotten = append(forgotten, one)
 	}
-}
-
-// takeUnwanted returns the numbers of series on a stream that were forgotten since the last call.
-func (c *Collector) takeUnwanted() []uint32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.unwanted
-	c.unwanted = nil
-	return all
+	return forgotten
 }
 
 // Held is the number of samples that no server has on disk.
@@ -306,11 +272,19 @@ type state struct {
 func (c *Collector) state(now time.Time) state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := state{held: uint64(c.bytes), samples: c.held, frames: len(c.frames), series: len(c.byKey), used: float64(c.bytes) / float64(c.maxBytes)}
-	if len(c.frames) > 0 {
-		s.oldest = now.Sub(c.frames[0].made)
+	s := state{held: uint64(c.bytes), samples: c.held, series: len(c.byKey), used: float64(c.bytes) / float64(c.maxBytes)}
+	s.count(c.frames, now)
+	for _, r := range c.runs {
+		s.count(r.frames, now)
 	}
 	return s
+}
+
+func (s *state) count(frames []*frame, now time.Time) {
+	s.frames += len(frames)
+	if len(frames) > 0 {
+		s.oldest = max(s.oldest, now.Sub(frames[0].made))
+	}
 }
 
 func wake(c chan struct{}) {

@@ -20,6 +20,9 @@ func collector(maxBytes int) *Collector {
 	return NewCollector(c)
 }
 
+// sent returns all frames that are sent to a first server.
+func sent(c *Collector) []*frame { return c.next(c.enter("", 1, true), 0, true) }
+
 func named(name string, kind metric.Kind, op metric.Op, v float64) *metric.Sample {
 	s := &metric.Sample{Name: []byte(name), Kind: kind, Op: op}
 	s.SetFloat(v)
@@ -93,7 +96,7 @@ func TestChangesCountAsTheirSamples(t *testing.T) {
 		}
 		c.cut(time.Now())
 		got, samples, last := map[string]*seriesState{}, uint64(0), uint64(0)
-		for _, f := range c.after(0) {
+		for _, f := range sent(c) {
 			if f.number != last+1 {
 				t.Fatalf("frame %d after %d", f.number, last)
 			}
@@ -114,7 +117,7 @@ func TestChangesCountAsTheirSamples(t *testing.T) {
 				t.Fatalf("seed %d: %s: %v, %d samples; want %v, %d", seed, name, g.number, g.samples, w.number, w.samples)
 			}
 		}
-		c.forget(last)
+		c.forget(c.current, last, 0, false)
 		if s := c.state(time.Now()); s.samples != 0 || s.frames != 0 || c.acknowledged.Load() != 2000 || int64(s.held) != sizesOf(c) {
 			t.Fatalf("after the acknowledgement: %+v", s)
 		}
@@ -157,7 +160,7 @@ func TestSeriesOfACollector(t *testing.T) {
 		t.Errorf("%d series, want %d", n, len(variants))
 	}
 	addresses := []string{}
-	for _, changed := range c.after(0)[0].changes {
+	for _, changed := range sent(c)[0].changes {
 		if changed.change.samples != 2 {
 			t.Errorf("%v: %d samples", changed.definition, changed.change.samples)
 		}
@@ -210,7 +213,7 @@ func TestFramesAreBounded(t *testing.T) {
 		c.apply(s)
 	}
 	c.cut(time.Now())
-	all := c.after(0)
+	all := sent(c)
 	if len(all) < 5 {
 		t.Errorf("%d frames", len(all))
 	}
@@ -221,6 +224,31 @@ func TestFramesAreBounded(t *testing.T) {
 	}
 }
 
+// Changes that began at other times are in other frames, however long none was cut: the frame of a new pod's began with the pod.
+func TestFramesBeganWithTheirChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, began := collector(64<<20), time.Now()
+		for i := range 4 {
+			c.apply(named("old", metric.Counter, metric.Add, 1))
+			c.apply(named(fmt.Sprint("new", i/2), metric.Counter, metric.Add, 1))
+			time.Sleep(time.Minute)
+		}
+		c.cut(time.Now())
+		var got []string
+		for i, f := range c.frames {
+			for _, change := range f.changes {
+				got = append(got, fmt.Sprintf("%d: %d of %s since %v", i+1, change.samples, change.definition.Name, f.began.Sub(began)))
+			}
+			if age := time.Since(f.made); age != 0 {
+				t.Errorf("frame %d is %v old", f.number, age)
+			}
+		}
+		if !slices.Equal(got, []string{"1: 4 of old since 0s", "1: 2 of new0 since 0s", "2: 2 of new1 since 2m0s"}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
 // A rejected series takes no sample for its time, and an idle one is forgotten, unless a frame still needs it.
 func TestSeriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +257,6 @@ func TestSeriesEnd(t *testing.T) {
 		c.apply(one)
 		for _, s := range c.byKey {
 			c.reject(s, metric.Identity, time.Now().Add(10*time.Second))
-			s.stream, s.definition.Number = 3, 17
 		}
 		if got := c.apply(one); got != metric.Identity {
 			t.Errorf("%v, want identity", got)
@@ -240,15 +267,15 @@ func TestSeriesEnd(t *testing.T) {
 		}
 		c.cut(time.Now())
 		time.Sleep(time.Hour)
-		c.sweep(time.Now(), 3)
+		sent(c)
+		c.sweep(time.Now())
 		if len(c.byKey) != 1 {
 			t.Error("a series of a kept frame is forgotten")
 		}
-		c.forget(1)
+		c.forget(c.current, 1, 0, false)
 		time.Sleep(time.Hour)
-		c.sweep(time.Now(), 3)
-		if unwanted := c.takeUnwanted(); len(c.byKey) != 0 || c.state(time.Now()).held != 0 || !slices.Equal(unwanted, []uint32{17}) {
-			t.Errorf("%d series, %v unwanted", len(c.byKey), unwanted)
+		if forgotten := c.sweep(time.Now()); len(c.byKey) != 0 || c.state(time.Now()).held != 0 || len(forgotten) != 1 {
+			t.Errorf("%d series, %d forgotten", len(c.byKey), len(forgotten))
 		}
 	})
 }
@@ -266,7 +293,7 @@ func TestLongMembers(t *testing.T) {
 	}
 	c.cut(time.Now())
 	members := 0
-	for _, f := range c.after(0) {
+	for _, f := range sent(c) {
 		size := 0
 		for _, changed := range f.changes {
 			size += proto.Size(changed.wire(1))
@@ -279,7 +306,7 @@ func TestLongMembers(t *testing.T) {
 	if members != 200 {
 		t.Errorf("%d members", members)
 	}
-	if c.forget(c.last); c.bytes != sizeOf(len(c.key)) {
+	if c.forget(c.current, c.current.last, 0, false); c.bytes != sizeOf(len(c.key)) {
 		t.Errorf("%d bytes are held without a change", c.bytes)
 	}
 }

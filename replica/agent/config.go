@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"strings"
+
 	"github.com/sluice-metrics/sluice/internal/config"
 )
 
 // Config says which server an agent tells, and bounds what it holds.
 type Config struct {
-	// Server is the host:port of a server's agents-address.
+	// Server is the host:port of the servers' agents-address. A host may have several addresses, and several are separated by commas.
 	Server string
 	// Node is the name of the agent's node.
 	Node string
@@ -33,8 +35,11 @@ func (c Config) Validate() error {
 	var faults config.Faults
 	if c.Server == "" {
 		faults.Add("Server", "is empty; must be the host:port of a server's agents-address, such as sluice-agents:9097")
-	} else {
-		faults.AddUnlessHostPort("Server", c.Server, "sluice-agents:9097")
+	}
+	for one := range strings.SplitSeq(c.Server, ",") {
+		if c.Server != "" {
+			faults.AddUnlessHostPort("Server", strings.TrimSpace(one), "sluice-agents:9097")
+		}
 	}
 	if c.Node == "" {
 		faults.Add("Node", "is empty; must be the name of this node")

@@ -8,18 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/ratelog"
-	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -40,6 +35,12 @@ const (
 	// silentAfter is the time without an acknowledgement, which comes every two seconds at least, after which the server is
 	// taken for dead.
 	silentAfter = 5 * time.Second
+	// With several servers, leastPatience is the time after a question to the server, of which askEvery is the least distance, after
+	// which another one is taken; openWithin, the time to connect to one. A connection that was steadyAfter old was steady.
+	leastPatience = 600 * time.Millisecond
+	askEvery      = 300 * time.Millisecond
+	openWithin    = 2 * time.Second
+	steadyAfter   = 30 * time.Second
 	// firstRetry and lastRetry bound the wait before the next connection.
 	firstRetry, lastRetry = 100 * time.Millisecond, 2 * time.Second
 	// logEvery is the least time between two logs of one kind.
@@ -48,19 +49,22 @@ const (
 	lastWords = 10 * time.Second
 )
 
-// Link tells a server what a Collector collects. Make one with NewLink; Run runs it.
+// Link tells servers what a Collector collects: one of them, and the rest of what the former ones were sent. Make one with NewLink;
+// Run runs it.
 type Link struct {
 	cfg       Config
 	version   string
 	run       uint64 // random
 	collector *Collector
+	usage     *Usage // nil: off
 	log       *slog.Logger
 	options   []grpc.DialOption
+	servers   servers
 
-	stream     uint32 // number of connections so far
-	number     uint32 // of the last series that was defined
-	sent       uint64 // number of the last frame that was sent on this one
-	frameAt    time.Time
+	// Run's goroutine owns these two.
+	frameAt  time.Time
+	patience time.Duration // with a server that does not answer, if there are several
+
 	rejections ratelog.Limiter
 	faults     ratelog.Limiter
 
@@ -75,7 +79,7 @@ func QuietGRPC() { grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discar
 
 // NewLink prepares the connection. version is Sluice's.
 func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link, error) {
-	l := &Link{cfg: cfg, version: version, run: rand.Uint64() | 1, collector: c, log: log}
+	l := &Link{cfg: cfg, version: version, run: rand.Uint64() | 1, collector: c, log: log, patience: leastPatience}
 	l.rejections.Interval, l.faults.Interval = logEvery, logEvery
 	secure := insecure.NewCredentials()
 	if !cfg.Insecure {
@@ -91,6 +95,9 @@ func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link,
 	l.why.Store(&waiting)
 	return l, nil
 }
+
+// Tell has the link tell what is used. It is called before Run.
+func (l *Link) Tell(u *Usage) { l.usage = u }
 
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {
@@ -110,25 +117,48 @@ func readAuthorities(file string) (*x509.CertPool, error) {
 // Run sends frames until ctx ends, then what is left, for lastWords at most.
 func (l *Link) Run(ctx context.Context) error {
 	until, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
 	defer context.AfterFunc(ctx, func() {
 		l.collector.end(time.Now())
 		time.AfterFunc(lastWords, end)
 	})()
+	visits := make(chan struct{})
+	go func() {
+		defer close(visits)
+		l.visit(ctx, until)
+	}()
 	wait := firstRetry
 	for until.Err() == nil && !l.done(ctx) {
 		began := time.Now()
-		l.lost(l.connection(ctx, until))
+		l.lost(l.report(ctx, until))
 		if time.Since(began) > lastRetry {
 			wait = firstRetry
 		}
 		l.pause(ctx, until, time.Duration(rand.Int64N(int64(wait)))+1) // full jitter
 		wait = min(2*wait, lastRetry)
 	}
+	end()
+	<-visits
 	if left := l.collector.Held(); left > 0 {
 		l.log.Error("stopped with samples that no server has on disk", "samples", left, "server", l.cfg.Server)
 	}
 	return nil
+}
+
+// report reports to a server, until it is lost.
+func (l *Link) report(ctx, until context.Context) error {
+	to, several, err := l.servers.pick(until, l.cfg.Server)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = l.connection(ctx, until, to, several)
+	l.servers.ended(to, status.Code(err) == codes.Aborted)
+	if errors.Is(err, errSilent) && several && time.Since(began) < steadyAfter {
+		l.patience = min(2*l.patience, silentAfter) // it may be this machine that is slow
+	} else {
+		l.patience = leastPatience
+	}
+	return err
 }
 
 // done reports whether the agent stops and has nothing left to tell.
@@ -191,178 +221,6 @@ func (l *Link) cutAway() {
 	}
 }
 
-// frameEvery is the time between two frames that a server hears. The more of the memory waits for its disk, the fewer.
-func (l *Link) frameEvery() time.Duration {
-	if l.collector.state(time.Now()).used > 0.25 {
-		return awayEvery
-	}
-	return frameEvery
-}
-
-// connection is one connection: until it fails, or ctx has ended and all is told. The error is nil in that case alone.
-func (l *Link) connection(ctx, until context.Context) error {
-	own, end := context.WithCancel(until)
-	defer end()
-	conn, err := grpc.NewClient("passthrough:///"+l.cfg.Server, l.options...)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	opening := time.AfterFunc(silentAfter, end) // until the welcome
-	defer opening.Stop()
-	said, err := l.token(own)
-	if err != nil {
-		return err
-	}
-	stream, err := agentwire.NewAgentsClient(conn).Report(said)
-	if err != nil {
-		return err
-	}
-	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run}
-	if err := stream.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}}); err != nil {
-		return failure(stream, err)
-	}
-	answer, err := stream.Recv()
-	if err != nil {
-		return err
-	}
-	opening.Stop()
-	welcome := answer.GetWelcome()
-	if welcome == nil {
-		return errors.New("the server did not begin with a welcome: it speaks another protocol")
-	}
-	l.stream++
-	l.sent = welcome.Applied
-	l.collector.takeUnwanted()
-	l.connected.Store(true)
-	l.connections.Add(1)
-	l.log.Info("connected", "server", l.cfg.Server, "held", l.collector.Held())
-	return l.talk(ctx, stream, end)
-}
-
-// token adds the token to the request.
-func (l *Link) token(ctx context.Context) (context.Context, error) {
-	if l.cfg.TokenFile == "" {
-		return ctx, nil
-	}
-	token, err := os.ReadFile(l.cfg.TokenFile) // it is written anew before it expires
-	if err != nil {
-		return nil, fmt.Errorf("the token cannot be read: %w", err)
-	}
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token))), nil
-}
-
-// failure is the error of a stream that takes no more, before answers are received.
-func failure(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], err error) error {
-	if _, why := stream.Recv(); why != nil {
-		return why
-	}
-	return err
-}
-
-// answers are what the server has said and the link has not heard yet. They take no more than the series of the stream: there is
-// one acknowledgement, the last, and one rejection of each series.
-type answers struct {
-	come  chan struct{}
-	ended chan error // why there are no more
-
-	mu       sync.Mutex // guards the fields below
-	acked    *agentwire.FromServer
-	rejected map[uint32]*agentwire.FromServer
-}
-
-// receive takes answers until the stream ends. It never waits for the link: the server reads no frame while nobody takes its answers.
-// The stream ends if there is no answer for silentAfter.
-func (a *answers) receive(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], end func()) {
-	var silent atomic.Bool
-	silence := time.AfterFunc(silentAfter, func() { silent.Store(true); end() })
-	defer silence.Stop()
-	for {
-		answer, err := stream.Recv()
-		if err != nil {
-			if silent.Load() {
-				err = fmt.Errorf("the server said nothing for %v", silentAfter)
-			}
-			a.ended <- err
-			return
-		}
-		silence.Reset(silentAfter)
-		a.mu.Lock()
-		switch m := answer.Message.(type) {
-		case *agentwire.FromServer_Ack:
-			a.acked = answer
-		case *agentwire.FromServer_Rejection:
-			if len(a.rejected) < maxUnheard {
-				a.rejected[m.Rejection.Series] = answer
-			}
-		}
-		a.mu.Unlock()
-		wake(a.come)
-	}
-}
-
-// maxUnheard bounds the rejections that the link has not heard. The server repeats those of series that go on.
-const maxUnheard = 1 << 17
-
-// take returns what has come since the last call.
-func (a *answers) take() (all []*agentwire.FromServer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.acked != nil {
-		all = append(all, a.acked)
-	}
-	all = slices.AppendSeq(all, maps.Values(a.rejected))
-	a.acked = nil
-	clear(a.rejected)
-	return all
-}
-
-// talk sends frames and hears the answers.
-func (l *Link) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], end func()) error {
-	said := &answers{come: make(chan struct{}, 1), ended: make(chan error, 1), rejected: map[uint32]*agentwire.FromServer{}}
-	go said.receive(stream, end)
-	numbered := map[uint32]*series{}
-	each := time.NewTicker(time.Second)
-	defer each.Stop()
-	var due, urgent <-chan time.Time
-	stopping := ctx.Done()
-	wake(l.collector.dirty) // something may have changed before
-	for {
-		if err := l.send(stream, numbered); err != nil {
-			end() // if the stream has not ended: the error says less than its end
-			return <-said.ended
-		}
-		if l.done(ctx) {
-			return stream.CloseSend()
-		}
-		select {
-		case <-stopping:
-			stopping = nil // what is left is in frames: see Run
-		case <-said.come:
-			for _, answer := range said.take() {
-				l.hear(answer, numbered)
-			}
-		case err := <-said.ended:
-			return err
-		case <-l.collector.dirty:
-			due = time.After(max(l.frameEvery()-time.Since(l.frameAt), urgentAfter))
-		case <-l.collector.urgent:
-			urgent = time.After(urgentAfter)
-		case <-due:
-			due = nil
-			l.cut(time.Now())
-		case <-urgent:
-			urgent = nil
-			l.cut(time.Now())
-		case now := <-each.C:
-			l.collector.sweep(now, l.stream)
-			if now.Sub(l.frameAt) >= beatEvery {
-				l.cut(now)
-			}
-		}
-	}
-}
-
 // cut makes a frame of what changed, or an empty one after some time.
 func (l *Link) cut(now time.Time) {
 	made := l.collector.cut(now)
@@ -375,46 +233,43 @@ func (l *Link) cut(now time.Time) {
 	l.frameAt = now
 }
 
-// send sends the frames that were not sent on this connection.
-func (l *Link) send(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], numbered map[uint32]*series) error {
-	for _, f := range l.collector.after(l.sent) {
-		w := &agentwire.Frame{Number: f.number, AgeNanos: int64(time.Since(f.made)), FirstNanos: int64(time.Since(f.began)), Last: f.last, Forgotten: l.collector.takeUnwanted()}
-		for _, number := range w.Forgotten {
-			delete(numbered, number)
-		}
-		for _, changed := range f.changes {
-			d := changed.definition
-			if changed.stream != l.stream {
-				l.number++
-				changed.stream, d.Number = l.stream, l.number
-				numbered[d.Number] = changed.series
-				w.Series = append(w.Series, d)
-			}
-			w.Changes = append(w.Changes, changed.wire(d.Number))
-		}
-		if err := stream.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: w}}); err != nil {
-			return err
-		}
-		l.sent = f.number
+// frameEvery is the time between two frames that a server hears. The more of the memory waits for its disk, the fewer.
+func (l *Link) frameEvery() time.Duration {
+	if l.collector.state(time.Now()).used > 0.25 {
+		return awayEvery
 	}
-	return nil
+	return frameEvery
 }
 
-// hear does what the server says.
-func (l *Link) hear(answer *agentwire.FromServer, numbered map[uint32]*series) {
-	switch m := answer.Message.(type) {
-	case *agentwire.FromServer_Ack:
-		l.collector.forget(m.Ack.Number)
-	case *agentwire.FromServer_Rejection:
-		r := m.Rejection
-		one, reason := numbered[r.Series], metric.ReasonOf(r.Reason)
-		if one == nil || reason == metric.Applied {
-			return
-		}
-		l.collector.reject(one, reason, time.Now().Add(min(max(time.Duration(r.ForNanos), 0), time.Minute)))
-		if suppressed, ok := l.rejections.Allow(); ok {
-			l.log.Warn("the server rejects a series", "name", string(one.definition.Name), "tags", string(one.definition.Tags),
-				"reason", r.Reason, "why", r.Words, "suppressed", suppressed)
-		}
+// connection is one connection of the server that the agent reports to: until it fails, or ctx has ended and all is told. The error is
+// nil in that case alone. several: there are others.
+func (l *Link) connection(ctx, until context.Context, to address, several bool) error {
+	patience := silentAfter
+	if several {
+		patience = max(l.patience, openWithin)
 	}
+	s, err := l.open(until, to, patience, false)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if several {
+		s.patience = l.patience
+	}
+	l.connected.Store(true)
+	l.connections.Add(1)
+	l.log.Info("connected", "server", to.dial, "name", s.run.name, "held", l.collector.Held())
+	return s.talk(ctx)
+}
+
+// token adds the token to the request.
+func (l *Link) token(ctx context.Context) (context.Context, error) {
+	if l.cfg.TokenFile == "" {
+		return ctx, nil
+	}
+	token, err := os.ReadFile(l.cfg.TokenFile) // it is written anew before it expires
+	if err != nil {
+		return nil, fmt.Errorf("the token cannot be read: %w", err)
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token))), nil
 }

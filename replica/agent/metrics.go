@@ -13,7 +13,8 @@ var (
 	streamsDesc   = prometheus.NewDesc("sluice_agent_connections_total", "Connections to a server.", nil, nil)
 	ackedDesc     = prometheus.NewDesc("sluice_agent_samples_acknowledged_total", "Samples that a server has on disk, or has rejected.", nil, nil)
 	droppedDesc   = prometheus.NewDesc("sluice_agent_samples_dropped_total",
-		"Samples rejected because the agent's memory, or its number of series, is used up.", nil, nil)
+		"Samples dropped, by reason: limit (rejected, as the agent's memory or its number of series is used up), server (of a server that did not come back).",
+		[]string{"reason"}, nil)
 	heldDesc      = prometheus.NewDesc("sluice_agent_samples_held", "Samples that are not acknowledged.", nil, nil)
 	heldBytesDesc = prometheus.NewDesc("sluice_agent_held_bytes", "Memory of series, and of samples that are not acknowledged.", nil, nil)
 	framesDesc    = prometheus.NewDesc("sluice_agent_frames_held", "Frames that are not acknowledged.", nil, nil)
@@ -33,8 +34,8 @@ func (l *Link) Describe(ch chan<- *prometheus.Desc) {
 func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	s := l.collector.state(time.Now())
 	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	counter := func(d *prometheus.Desc, v uint64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 	}
 	connected := 0.0
 	if l.connected.Load() {
@@ -43,7 +44,8 @@ func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	gauge(connectedDesc, connected)
 	counter(streamsDesc, l.connections.Load())
 	counter(ackedDesc, l.collector.acknowledged.Load())
-	counter(droppedDesc, l.collector.dropped.Load())
+	counter(droppedDesc, l.collector.dropped.Load(), "limit")
+	counter(droppedDesc, l.collector.lost.Load(), "server")
 	gauge(heldDesc, float64(s.samples))
 	gauge(heldBytesDesc, float64(s.held))
 	gauge(framesDesc, float64(s.frames))

@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
@@ -367,14 +371,14 @@ func TestHello(t *testing.T) {
 // In a cluster the token says which node it is; without a good one there is no stream.
 func TestTokens(t *testing.T) {
 	parts := newTable().parts()
-	parts.Authenticate = func(_ context.Context, token string) (string, string, error) {
+	parts.Authenticate = func(_ context.Context, token string) (string, string, string, error) {
 		switch token {
 		case "good":
-			return "node-1", "", nil
+			return "node-1", "", "", nil
 		case "away":
-			return "", "", errors.New("the API server does not answer")
+			return "", "", "", errors.New("the API server does not answer")
 		}
-		return "", "the token is invalid", nil
+		return "", "", "the token is invalid", nil
 	}
 	s := serve(t, "127.0.0.1:0", parts)
 	for token, want := range map[string]codes.Code{"": codes.Unauthenticated, "bad": codes.Unauthenticated, "away": codes.Unavailable, "good": codes.OK} {
@@ -389,6 +393,65 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q: %v, %v", token, answer, err)
 		}
 	}
+}
+
+// The certificate is that of the files, also once these have changed.
+func TestCertificateThatIsRenewed(t *testing.T) {
+	folder := t.TempDir()
+	cfg := Config{Address: "127.0.0.1:0"}
+	cfg.CertFile, cfg.KeyFile, _ = testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	s, err := Listen(cfg, newTable().parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	shown := func() []byte {
+		conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		return conn.ConnectionState().PeerCertificates[0].Raw
+	}
+	before := shown()
+	testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	for bytes.Equal(shown(), before) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	cfg.KeyFile = cfg.CertFile
+	if _, err := Listen(cfg, newTable().parts()); err == nil || !strings.Contains(err.Error(), "CertFile") {
+		t.Errorf("a key that is none: %v", err)
+	}
+}
+
+// An agent whose pod has ended speaks for no node any more: the next machine may have the node's name.
+func TestAnAgentEndsWithItsPod(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	var ended atomic.Bool
+	parts := table.parts()
+	parts.Authenticate = func(_ context.Context, token string) (string, string, string, error) { return "node-1", token, "", nil }
+	parts.HasPod = func(uid string) bool { return uid == "stays" || !ended.Load() }
+	s := serve(t, "127.0.0.1:0", parts)
+	s.podPatience = 0
+	agents := map[string]*client{}
+	for run, pod := range []string{"stays", "ends"} {
+		c := s.dial(metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+pod))
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Run: uint64(run) + 1}}})
+		c.frame(1, add(1, 1))
+		c.acked(1)
+		agents[pod] = c
+	}
+	ended.Store(true)
+	agents["ends"].fails(codes.Unauthenticated, "the agent's pod has ended")
+	agents["stays"].frame(2, add(1, 1))
+	agents["stays"].acked(2)
 }
 
 // senders knows pods by their addresses.
@@ -717,6 +780,96 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	}
 }
 
+// A node is shown with what its agent has told, for as long as it shows a token again, and as cut off afterwards, unless the agent had
+// said that it ends.
+func TestNodes(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	table.reject["c2"] = metric.OverLimit
+	parts := table.parts()
+	parts.Explain = func(metric.Reason, *metric.Sample) string { return "it is full" }
+	var came []string
+	parts.Came = func(node string) { came = append(came, node) }
+	s := serve(t, "127.0.0.1:0", parts)
+	is := func(state State, since time.Time) Node {
+		t.Helper()
+		n, known := s.Node("a")
+		if all := s.Nodes(); !known || len(all) != 1 || all[0] != n || !s.InUse() || n.State != state || !since.IsZero() && !n.Since.Equal(since) {
+			t.Errorf("%+v, want state %d since %v", n, state, since)
+		}
+		return n
+	}
+	hello := func(run uint64) (*client, context.CancelFunc) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.dial(ctx)
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: run}}})
+		c.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil })
+		return c, cancel
+	}
+	gone := func() {
+		for there := true; there; time.Sleep(time.Millisecond) {
+			s.mu.Lock()
+			there = s.nodes["a"].streams > 0
+			s.mu.Unlock()
+		}
+	}
+	ago := func(d time.Duration) time.Time {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.nodes["a"].left = time.Now().Add(-d)
+		return s.nodes["a"].left
+	}
+	if _, known := s.Node("a"); known || s.InUse() {
+		t.Error("there are nodes before a stream")
+	}
+	c, cut := hello(7)
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, AgeNanos: int64(70 * time.Millisecond)}}})
+	c.frame(2, add(1, 5), add(2, 3))
+	c.acked(2)
+	began := is(Connected, time.Time{})
+	if began.Name != "a" || began.Series != 5 || began.Samples != 8 || began.Rejected != 3 || began.Reason != metric.OverLimit || began.Why != "it is full" ||
+		began.Lag != 0 || began.LastFrame.Before(began.Since) {
+		t.Errorf("%+v", began)
+	}
+	cut()
+	gone()
+	is(Connected, began.Since)
+	_, cut = hello(7)
+	is(Connected, began.Since) // a short break is none
+	cut()
+	gone()
+	is(CutOff, ago(shortBreak+time.Second))
+	c, cut = hello(7)
+	if n := is(Connected, time.Time{}); n.Since.Equal(began.Since) || n.Samples != 8 {
+		t.Errorf("%+v after a break", n)
+	}
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 3, Last: true}}})
+	c.acked(3)
+	cut()
+	gone()
+	is(Stopped, ago(time.Second))
+	c, cut = hello(7)
+	if err := c.CloseSend(); err != nil { // it has nothing left to tell
+		t.Fatal(err)
+	}
+	gone()
+	cut()
+	is(Stopped, ago(time.Second))
+	s.mu.Lock()
+	s.swept = time.Time{}
+	s.nodes["a"].left = time.Now().Add(-forgetRun - time.Second)
+	s.sweep()
+	s.mu.Unlock()
+	if s.InUse() {
+		t.Error("a node is shown for ever")
+	}
+	_, cut = hello(8)
+	defer cut()
+	if len(came) != 2 || came[0] != "a" || came[1] != "a" {
+		t.Errorf("%v came, want one for each run", came)
+	}
+}
+
 // What a stream defines, and what waits for its sender, is bounded in bytes.
 func TestMemoryOfAStream(t *testing.T) {
 	for name, f := range map[string]struct {
@@ -758,6 +911,47 @@ func TestMemoryOfAStream(t *testing.T) {
 	}
 }
 
+// What an agent sent while the server stood still is older than it says, and may be of the former holder of an address: it comes
+// again on another stream, with its age.
+func TestAServerThatStoodStill(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	s := serve(t, "127.0.0.1:0", table.parts())
+	s.standstill = time.Hour // whatever the machine does
+	table.during = func() { s.standstill = 0 }
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 1))
+	c.frame(2, add(1, 10))
+	c.fails(codes.Aborted, "the server stood still")
+	if got := table.sum("c1"); got != 1 {
+		t.Errorf("c1 is %v: the second frame counts", got)
+	}
+	for s.hasStream() {
+		time.Sleep(time.Millisecond)
+	}
+	s.standstill, table.during = time.Hour, nil
+	again, applied := s.hello(7)
+	if applied != 1 {
+		t.Errorf("applied %d", applied)
+	}
+	again.frame(2, add(1, 10))
+	again.acked(2)
+	if got := table.sum("c1"); got != 11 {
+		t.Errorf("c1 is %v", got)
+	}
+}
+
+func (s *served) hasStream() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		if n.streams > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // The agent is told to reject a series, and not for one bad value of it.
 func TestRejectionsThatAreTold(t *testing.T) {
 	table := newTable()
@@ -777,6 +971,83 @@ func TestRejectionsThatAreTold(t *testing.T) {
 	}
 	if got := table.counted(); got != "limit 1, outdated 1, rate 1, value 1" {
 		t.Error(got)
+	}
+}
+
+// What the former holder of an address pushed is not listed for the pod that has it now, and has the agent reject nothing of that
+// one's. What that pod pushes itself is.
+func TestRejectionsOfTheFormerHolder(t *testing.T) {
+	table := newTable()
+	table.reject["c2"] = metric.OverLimit
+	address := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
+	next := &metric.Pod{Name: "next", Created: time.Now().Add(-10 * time.Second).Unix()}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{address(1): next, address(2): next}}, func(*metric.Pod) string { return "a" }
+	parts.IsFormer = func(*metric.Sample) bool { return false }
+	listed := make(chan string, 10)
+	parts.Rejected = func(_ metric.Reason, s *metric.Sample, n uint64, _ string) {
+		name := "nobody"
+		if s.Sender != nil {
+			name = s.Sender.Pod.Name
+		}
+		listed <- fmt.Sprintf("%d of %s by %s", n, s.Name, name)
+	}
+	s := serve(t, "127.0.0.1:0", parts)
+	for i, again := range []bool{false, true} { // also of a frame that comes again
+		table.mu.Lock()
+		if again {
+			table.restored = 1
+		}
+		table.mu.Unlock()
+		c, _ := s.hello(7 + uint64(i))
+		f := &agentwire.Frame{Number: 1, AgeNanos: int64(time.Minute), FirstNanos: int64(time.Minute), Changes: []*agentwire.Change{add(1, 5)},
+			Series: []*agentwire.Series{{Number: 1, Name: []byte("c1"), Kind: uint32(metric.Counter), Address: []byte{10, 0, 0, 1}}}}
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+		heard := func() *agentwire.Rejection {
+			return c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection()
+		}
+		if r := heard(); r.ForNanos != 0 || !strings.Contains(r.Words, "another pod had the address 10.0.0.1") {
+			t.Errorf("told %v", r)
+		}
+		if got := <-listed; got != "5 of c1 by nobody" {
+			t.Error(got)
+		}
+		c.frame(2, add(1, 1), add(2, 1))
+		if r := heard(); r.Series != 2 || r.ForNanos != int64(rejectFor) {
+			t.Errorf("told %v", r)
+		}
+		if got := <-listed; got != "1 of c2 by next" {
+			t.Error(got)
+		}
+	}
+	if got := table.sum("c1"); got != 2 {
+		t.Errorf("c1 is %v, want 2", got)
+	}
+}
+
+// A frame that was long in the making has samples of before an object, or its namespace, was created: they were about the former one
+// of the name. A short one counts as of its age, whatever the table makes of that.
+func TestLongFramesAboutNamesThatChangedHands(t *testing.T) {
+	table := newTable()
+	forwarder := &metric.Pod{Name: "forwarder", Created: time.Now().Add(-time.Hour).Unix()}
+	created := time.Now().Add(-10 * time.Second)
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = &senders{pods: map[netip.Addr]*metric.Pod{netip.AddrFrom4([4]byte{10, 0, 0, 1}): forwarder}}, func(*metric.Pod) string { return "a" }
+	parts.IsFormer = func(s *metric.Sample) bool { return s.ArrivedBefore(created) }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	send := func(number uint64, first, age time.Duration) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, FirstNanos: int64(first), AgeNanos: int64(age),
+			Changes: []*agentwire.Change{add(1, 5)}, Series: []*agentwire.Series{{Number: 1, Name: []byte("c1"), Kind: uint32(metric.Counter), Address: []byte{10, 0, 0, 1}}}}}})
+	}
+	send(1, time.Minute, 0)
+	if r := c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection(); r.Reason != "identity" || r.ForNanos != 0 || !strings.Contains(r.Words, "was created after") {
+		t.Errorf("told %v", r)
+	}
+	send(2, 5*time.Second, 0)
+	send(3, time.Second, 0)
+	for table.counted() != "applied 10, identity 5" {
+		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -825,5 +1096,170 @@ func TestFramesAfterARestoreWaitForSenders(t *testing.T) {
 	}
 	if !slices.Equal(table.frames, []uint64{1, 2, 3}) {
 		t.Error(table.frames)
+	}
+}
+
+// A stream for the rest of a run ends no other one, and the server says who it is.
+func TestTheRestOfARun(t *testing.T) {
+	parts := newTable().parts()
+	parts.Name, parts.Epoch, parts.Awaited = "sluice-1", 77, []uint64{7}
+	s := serve(t, "127.0.0.1:0", parts)
+	rest := func() *client {
+		c := s.dial(context.Background())
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: 7, Rest: true}}})
+		return c
+	}
+	first := rest()
+	welcome := first.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil }).GetWelcome()
+	if welcome.Name != "sluice-1" || welcome.Epoch != 77 {
+		t.Errorf("the server is %s, %d", welcome.Name, welcome.Epoch)
+	}
+	if ok, _ := s.Answers(); ok {
+		t.Error("the server answers before it has heard the rest")
+	}
+	first.frame(4) // the last of the rest is empty, and of now
+	for ok := false; !ok; ok, _ = s.Answers() {
+		time.Sleep(time.Millisecond)
+	}
+	main, applied := s.hello(7)
+	first.fails(codes.Aborted, "connected again")
+	if applied != 4 {
+		t.Errorf("applied %d, want 4", applied)
+	}
+	rest().fails(codes.Aborted, "another stream")
+	main.frame(5, add(1, 5))
+	main.acked(0)
+}
+
+// A question is answered at once, not with the next tick.
+func TestQuestions(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", newTable().parts())
+	c, _ := s.hello(7)
+	for range 100 { // a tick acknowledges once in two seconds
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Ping{Ping: &agentwire.Ping{}}})
+		c.acked(0)
+	}
+}
+
+// A server that ends acknowledges all that it has applied, and says that it will apply no more. It does not say so where its table may
+// include a part of what is still to come.
+func TestTheEndOfAServer(t *testing.T) {
+	for name, restored := range map[string]uint64{"": 0, "a part is restored": 9} {
+		t.Run(name, func(t *testing.T) {
+			table := newTable()
+			table.restored = restored
+			s := serve(t, "127.0.0.1:0", table.parts())
+			c, _ := s.hello(7)
+			c.frame(1, add(1, 5))
+			c.frame(2, add(1, 5))
+			for s.count.frames.Load() < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			go s.end()
+			var last *agentwire.Ack
+			for {
+				answer, err := c.Recv()
+				if err != nil {
+					if status.Code(err) != codes.Unavailable {
+						t.Error(err)
+					}
+					break
+				}
+				last = answer.GetAck()
+			}
+			if last == nil || last.Final != (restored == 0) || last.Final && last.Number != 2 {
+				t.Errorf("the last acknowledgement is %v", last)
+			}
+		})
+	}
+}
+
+// What was published is told, as far as it was applied before.
+func TestWhatWasPublished(t *testing.T) {
+	parts := newTable().parts()
+	var published atomic.Pointer[time.Time]
+	published.Store(new(time.Time))
+	parts.Published = func() time.Time { return *published.Load() }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	c.frame(1, add(1, 5))
+	c.frame(2, add(1, 5))
+	if a := c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil }).GetAck(); a.Published != 0 {
+		t.Errorf("frame %d was published", a.Published)
+	}
+	later := time.Now().Add(time.Hour)
+	published.Store(&later)
+	c.next(func(a *agentwire.FromServer) bool {
+		return a.GetAck() != nil && a.GetAck().Published == 2 && a.GetAck().Number == 0
+	})
+}
+
+// An agent moves to another server when its own is silent, and tells the former one the rest when that is back.
+func TestALinkMoves(t *testing.T) {
+	tables, servers := map[string]*table{}, map[string]*served{}
+	var addresses []string
+	start := func(name, address string) {
+		parts := tables[name].parts()
+		parts.Name, parts.Epoch = name, uint64(len(name))
+		servers[name] = serve(t, address, parts)
+	}
+	for _, name := range []string{"a", "bb"} {
+		tables[name] = newTable() // nothing is on disk
+		start(name, "127.0.0.1:0")
+		addresses = append(addresses, servers[name].Addr().String())
+	}
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = strings.Join(addresses, ","), "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	applier := collector.NewApplier()
+	push := func(n int) {
+		for range n {
+			applier.Apply(&metric.Sample{Name: []byte("jobs"), Kind: metric.Counter, Op: metric.Add, Whole: 1})
+		}
+	}
+	push(10)
+	var own, other string
+	for own == "" {
+		switch {
+		case tables["a"].sum("jobs") == 10:
+			own, other = "a", "bb"
+		case tables["bb"].sum("jobs") == 10:
+			own, other = "bb", "a"
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// It stands still in the middle of a sample.
+	stands, hold := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	tables[own].mu.Lock()
+	tables[own].during = func() { once.Do(func() { close(stands) }); <-hold }
+	tables[own].mu.Unlock()
+	push(5)
+	<-stands
+	pushed := 15
+	for ; tables[other].sum("jobs") == 0; pushed++ {
+		push(1)
+		time.Sleep(10 * time.Millisecond)
+	}
+	close(hold)
+	for _, name := range []string{own, other} {
+		_ = tables[name].parts().Sync(ctx)
+	}
+	for collector.Held() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if a, b := tables[own].sum("jobs"), tables[other].sum("jobs"); a < 15 || a+b != float64(pushed) {
+		t.Errorf("the first server has %v, the second one %v; %d were pushed", a, b, pushed)
 	}
 }

@@ -17,7 +17,8 @@ const (
 	liveAge = 300 * time.Millisecond
 	// caughtUpAge is the age of a frame below which the agent has told what came before.
 	caughtUpAge = time.Second
-	// longFrame is the age from which the address of a frame's first sample may have been another pod's.
+	// longFrame is the age from which the address of a frame's first sample may have been another pod's, or the length from which its
+	// object may have been another one.
 	longFrame = 2 * time.Second
 	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
 	recordedAfter = time.Second
@@ -100,6 +101,7 @@ func (t *stream) apply(frames []frame) error {
 	applier.EnterFrames()
 	now := time.Now()
 	var rejected []rejection
+	samples := uint64(0)
 	for _, f := range frames {
 		applier.Frame(t.feed, f.Number)
 		at := t.countsAt(now.Add(-time.Duration(max(f.AgeNanos, 0))), now)
@@ -107,6 +109,7 @@ func (t *stream) apply(frames []frame) error {
 		t.fresh = f.Number > t.restored
 		for i, c := range f.Changes {
 			d := f.of[i]
+			samples += c.Samples
 			applier.Change(uint32(i), false)
 			reason, why := t.change(applier, d, c, at, began, now)
 			switch {
@@ -121,7 +124,7 @@ func (t *stream) apply(frames []frame) error {
 				t.server.parts.Account.CountN(reason, c.Samples)
 			}
 			if reason != metric.Applied && reason != metric.Pending {
-				rejected = append(rejected, rejection{d, reason, c.Samples, why})
+				rejected = append(rejected, rejection{d, reason, c.Samples, why, began, now.Sub(began) > longFrame})
 			}
 		}
 	}
@@ -130,7 +133,9 @@ func (t *stream) apply(frames []frame) error {
 	t.server.appliers <- applier
 	t.applied = frames[len(frames)-1].Number
 	t.marks = append(t.marks, appliedMark{t.applied, time.Now()})
-	if !t.caughtUp && time.Duration(frames[len(frames)-1].AgeNanos) < caughtUpAge {
+	lag := time.Duration(max(frames[len(frames)-1].AgeNanos, 0))
+	t.of.framesCame(len(t.series), samples, lag, now)
+	if !t.caughtUp && lag < caughtUpAge {
 		t.caughtUp = true
 		t.server.hasCaughtUp(t.feed)
 	}
@@ -160,6 +165,9 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 		if now.Sub(began) > longFrame && s.Sender.Follows(began) {
 			return metric.Identity, "another pod had the address " + d.address.String() + " when the first of the samples came"
 		}
+		if at.Sub(began) > longFrame && t.isFormer(s, began) {
+			return metric.Identity, "what the samples are about, or its namespace, was created after the first of them came"
+		}
 	}
 	if now.Sub(at) > liveAge {
 		s.Arrived = at.UnixNano()
@@ -183,6 +191,12 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 		s.SetFloat(c.Number)
 	}
 	return applier.Apply(&s), ""
+}
+
+// isFormer reports whether a sample that came at a time was about the former holder of a name.
+func (t *stream) isFormer(s metric.Sample, at time.Time) bool {
+	s.Arrived = at.UnixNano()
+	return t.server.parts.IsFormer(&s)
 }
 
 // each applies the values of a change. They are of one series, so the first that is rejected speaks for all.
@@ -244,13 +258,14 @@ func (t *stream) settle(now time.Time) error {
 		applier.Change(w.index, true)
 		t.fresh = w.number > t.restored
 		reason, why := t.change(applier, w.series, w.change, w.at, w.began, now)
+		late := now.Sub(w.began) > longFrame
 		if reason == metric.Pending {
 			if now.Sub(w.at) < maxWait {
 				applier.Wait()
 				left = append(left, w)
 				continue
 			}
-			reason, why = metric.Identity, "the address "+w.series.address.String()+" is that of no pod"
+			reason, why, late = metric.Identity, "the address "+w.series.address.String()+" is that of no pod", false
 		}
 		t.waits -= proto.Size(w.change)
 		t.server.parts.Account.Settle(reason, w.change.Samples)
@@ -258,7 +273,7 @@ func (t *stream) settle(now time.Time) error {
 			first = w.number
 		}
 		if reason != metric.Applied {
-			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why})
+			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why, w.began, late})
 		}
 	}
 	clear(t.waiting[len(left):])
@@ -286,6 +301,8 @@ type rejection struct {
 	reason  metric.Reason
 	samples uint64
 	why     string
+	began   time.Time // when the first of them came
+	late    bool      // the address, or the object, may be another one's since
 }
 
 // ofOneSample reports whether a reason is that of a value: the next sample of the series may be good.
@@ -304,6 +321,10 @@ func (t *stream) tell(all []rejection) error {
 		if r.why == "" && t.server.parts.Explain != nil {
 			r.why = t.server.parts.Explain(r.reason, &s)
 		}
+		t.of.rejected(r)
+		if s.Sender.Follows(r.began) {
+			s.Sender = nil // another pod's samples are not listed for the pod that has its address now
+		}
 		if t.server.parts.Rejected != nil {
 			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
 		}
@@ -311,8 +332,12 @@ func (t *stream) tell(all []rejection) error {
 			continue
 		}
 		t.said[r.series.number] = true
+		hold := rejectFor
+		if r.late && r.reason == metric.Identity {
+			hold = 0
+		}
 		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Rejection{Rejection: &agentwire.Rejection{
-			Series: r.series.number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(rejectFor)}}}); err != nil {
+			Series: r.series.number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(hold)}}}); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,8 @@ type Config struct {
 	Insecure bool
 	// Accounts are the service accounts of agents, namespace/name, in a cluster.
 	Accounts []string
+	// StartupTaint has the taint of nodes whose agent is connected removed, in a cluster.
+	StartupTaint bool
 }
 
 // DefaultConfig is off.

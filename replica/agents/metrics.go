@@ -25,7 +25,12 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	s.mu.Lock()
-	agents, runs := len(s.agents), len(s.runs)
+	agents, runs := 0, len(s.runs)
+	for _, n := range s.nodes {
+		if n.streams > 0 {
+			agents++
+		}
+	}
 	s.mu.Unlock()
 	gauge := func(d *prometheus.Desc, v int) prometheus.Metric {
 		return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,7 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
@@ -60,8 +61,13 @@ type Parts struct {
 	NewApplier func() Applier
 	// Restored is the number of the last frame of a feed that restored series may include.
 	Restored func(feed uint64) uint64
+	// Name is this replica's, empty without others, and Epoch says which table it has.
+	Name  string
+	Epoch uint64
 	// Awaited are the runs that were connected when the process of before ended, and that come again if they live.
 	Awaited []uint64
+	// Published returns a moment: what was applied before it was published to other replicas. Nil: there are none.
+	Published func() time.Time
 	// Forget forgets a feed of which nothing comes again.
 	Forget func(feed uint64)
 	// Durable returns a moment: what was applied before it is on disk. Not ok: nothing is persisted.
@@ -73,11 +79,23 @@ type Parts struct {
 	Senders Senders
 	// NodeOf returns the node of a pod; it comes with Senders.
 	NodeOf func(*metric.Pod) string
-	// Authenticate returns the node that a token is bound to, or why it is rejected; it comes with Senders.
-	Authenticate func(ctx context.Context, token string) (node, why string, err error)
+	// Shared: nodes may have their agents at other servers. So an agent speaks for its own node alone.
+	Shared bool
+	// IsFormer reports whether a sample that arrived at a time is rejected for that: it was about the former holder of a name. It
+	// comes with Senders.
+	IsFormer func(*metric.Sample) bool
+	// Authenticate returns the node and the pod that a token is bound to, or why it is rejected; it comes with Senders. Without a
+	// podUID the pod is not known.
+	Authenticate func(ctx context.Context, token string) (node, podUID, why string, err error)
+	// HasPod reports whether a pod lives; it comes with Authenticate.
+	HasPod func(uid string) bool
+	// Came is told of a node whose agent is connected, once for each run. It may be nil.
+	Came func(node string)
 	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
+	// Usage takes what a node and its containers use, and returns the pods that were created since. May be nil.
+	Usage func(node string, records []usage.Record) []Renewal
 	// Ready reports whether senders are known, and what is missing. Agents wait until they are.
 	Ready  func() (bool, string)
 	Logger *slog.Logger
@@ -91,21 +109,21 @@ type Server struct {
 	log      *slog.Logger
 	appliers chan Applier
 
-	mu     sync.Mutex           // guards the fields below
-	agents map[string]int       // streams by node
-	former map[string]time.Time // by node: when its last stream ended
-	runs   map[uint64]*run
-	gone   []uint64 // forgotten runs that the table knows still
+	mu    sync.Mutex // guards the fields below
+	nodes map[string]*node
+	runs  map[uint64]*run
+	gone  []uint64 // forgotten runs that the table knows still
 	// awaited are runs whose samples of the time while no server ran are not applied yet; until: no longer than that.
 	awaited map[uint64]bool
 	until   time.Time
 	swept   time.Time
 
 	began time.Time
-	// againWait is the constant outside of tests.
-	againWait time.Duration
-	again     atomic.Int64 // bytes of frames that are collected to be applied at once
-	count     counters
+	// againWait, podPatience and standstill are the constants outside of tests.
+	againWait, podPatience, standstill time.Duration
+	ending                             chan struct{} // closed when the server ends
+	again                              atomic.Int64  // bytes of frames that are collected to be applied at once
+	count                              counters
 }
 
 // Limits of agents.
@@ -117,6 +135,8 @@ const (
 	pingEvery      = 20 * time.Second
 	pingPatience   = 10 * time.Second
 	answerPatience = 10 * time.Second
+	// endWithin bounds the end of all streams.
+	endWithin = 5 * time.Second
 	// awaitAgents is how long answers wait for the agents of before, which try to connect every two seconds.
 	awaitAgents = 10 * time.Second
 )
@@ -126,8 +146,9 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, agents: map[string]int{}, former: map[string]time.Time{},
-		runs: map[uint64]*run{}, awaited: map[uint64]bool{}}
+	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
+		standstill: standstill, nodes: map[string]*node{},
+		runs: map[uint64]*run{}, awaited: map[uint64]bool{}, ending: make(chan struct{})}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
 	}
@@ -138,11 +159,11 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
 	}
 	if !cfg.Insecure {
-		pair := &certificate{cert: cfg.CertFile, key: cfg.KeyFile, log: parts.Logger}
-		if _, err := pair.get(nil); err != nil {
-			return nil, fmt.Errorf("agents: CertFile cannot be used: %w", err)
+		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
+		if err != nil {
+			return nil, err
 		}
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: pair.get})))
+		options = append(options, grpc.Creds(credentials.NewTLS(secured.TLS())))
 	}
 	listener, err := connlimit.Listen(cfg.Address, "agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)
 	if err != nil {
@@ -177,7 +198,9 @@ func (s *Server) Run(ctx context.Context) error {
 	go func() {
 		defer close(stopped)
 		<-ctx.Done()
-		s.grpc.Stop() // an agent sends again what is not acknowledged
+		close(s.ending)
+		defer time.AfterFunc(endWithin, s.grpc.Stop).Stop() // an agent sends again what is not acknowledged
+		s.grpc.GracefulStop()
 	}()
 	s.log.Info("listening for agents", "address", s.Addr().String())
 	err := s.grpc.Serve(s.listener)
@@ -240,52 +263,49 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 		return status.Errorf(codes.FailedPrecondition, "the agent (sluice %.40s) speaks version %d of the protocol, this server %d: update the older one",
 			hello.Version, hello.Protocol, agentwire.Protocol)
 	}
+	select {
+	case <-s.ending:
+		return status.Error(codes.Unavailable, "the server ends")
+	default:
+	}
 	if ready, missing := s.parts.Ready(); !ready {
 		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
 	}
-	node, err := s.node(g.Context(), hello)
+	node, pod, err := s.node(g.Context(), hello)
 	if err != nil {
 		return err
 	}
-	t := newStream(s.Server, g, node, hello)
+	t := newStream(s.Server, g, node, pod, hello)
 	if !s.enter(t) {
-		return status.Error(codes.Aborted, "the run has another stream, which did not end")
+		return status.Error(codes.Aborted, "the run has another stream, which does not end")
 	}
 	defer s.leave(t)
 	return t.serve()
 }
 
-// node finds out whose agent it is.
-func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (string, error) {
+// node finds out whose agent it is, and which pod it runs in, if that is known.
+func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (node, podUID string, err error) {
 	if s.parts.Authenticate == nil {
 		if hello.Node == "" || len(hello.Node) > 253 {
-			return "", status.Error(codes.InvalidArgument, "the hello names no node")
+			return "", "", status.Error(codes.InvalidArgument, "the hello names no node")
 		}
-		return hello.Node, nil
+		return hello.Node, "", nil
 	}
 	token := ""
 	if found := metadata.ValueFromIncomingContext(ctx, "authorization"); len(found) == 1 {
 		token, _ = strings.CutPrefix(found[0], "Bearer ")
 	}
 	if token == "" {
-		return "", status.Error(codes.Unauthenticated, "no token; must be that of a service account, bound to the agent's pod")
+		return "", "", status.Error(codes.Unauthenticated, "no token; must be that of a service account, bound to the agent's pod")
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()
-	node, why, err := s.parts.Authenticate(ctx, token)
+	node, podUID, why, err := s.parts.Authenticate(ctx, token)
 	switch {
 	case err != nil:
-		return "", status.Errorf(codes.Unavailable, "the token cannot be checked: %v", err)
+		return "", "", status.Errorf(codes.Unavailable, "the token cannot be checked: %v", err)
 	case why != "":
-		return "", status.Error(codes.Unauthenticated, why)
+		return "", "", status.Error(codes.Unauthenticated, why)
 	}
-	return node, nil
-}
-
-// hasAgent reports whether a node has an agent, or had one lately.
-func (s *Server) hasAgent(node string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	left, had := s.former[node]
-	return s.agents[node] > 0 || had && time.Since(left) < formerFor
+	return node, podUID, nil
 }

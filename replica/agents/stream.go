@@ -37,15 +37,17 @@ type run struct {
 	node   string
 	stream *stream   // nil: the agent is not connected; guarded by the server's lock
 	left   time.Time // when its last stream ended; guarded by the server's lock
+	came   bool      // it had a stream; guarded by the server's lock
 
 	// The stream's goroutine owns the fields below.
-	applied  uint64        // number of the last frame
-	acked    uint64        // number of the last acknowledged one
-	marks    []appliedMark // of frames that are not acknowledged
-	waiting  []*waiting    // in the order of their frames
-	waits    int           // their bytes
-	restored uint64        // number of the last frame that restored series may include
-	recorded time.Time     // when the table has recorded the last frame that counted as of now
+	applied   uint64        // number of the last frame
+	acked     uint64        // number of the last acknowledged one
+	marks     []appliedMark // of frames that are not acknowledged
+	waiting   []*waiting    // in the order of their frames
+	waits     int           // their bytes
+	published uint64        // number of the last one that other replicas were told of
+	restored  uint64        // number of the last frame that restored series may include
+	recorded  time.Time     // when the table has recorded the last frame that counted as of now
 }
 
 // appliedMark says when frames up to a number had been applied, with what had waited: a flush that began later includes them.
@@ -60,8 +62,13 @@ type stream struct {
 	server  *Server
 	grpc    grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer]
 	node    string
+	pod     string    // UID of the agent's pod; empty: it is not known
+	podAt   time.Time // when the pod was there last, or the stream began
 	version string
+	of      *node         // what is counted for the node
+	stopped bool          // the agent has said that it ends, by its last frame or by the end of the stream
 	feed    uint64        // the run's number
+	rest    bool          // the agent reports to another server
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
 
@@ -78,8 +85,8 @@ type stream struct {
 	said       map[uint32]bool // series whose rejection was told since the last tick
 }
 
-func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node string, hello *agentwire.Hello) *stream {
-	return &stream{server: s, grpc: g, node: node, version: hello.Version, feed: hello.Run, end: make(chan struct{}),
+func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
+	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, rest: hello.Rest, end: make(chan struct{}),
 		ended: make(chan struct{}), series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
@@ -87,18 +94,24 @@ const (
 	// forgetRun is the time after its last stream for which a run is remembered, maxRuns how many of one node are.
 	forgetRun = time.Hour
 	maxRuns   = 8
-	// formerFor is the time for which a node has an agent after that has gone: it may come back.
+	// formerFor is the time for which a node counts as one with an agent after that has gone: it may come back.
 	formerFor = 10 * time.Minute
 	// gather is the time after the start in which it is not known yet which nodes have agents.
 	gather = 20 * time.Second
 	// showAgain is the time after which an agent shows its token again.
 	showAgain = 30 * time.Minute
+	// podPatience is the time without the agent's pod after which its stream ends: a new pod may not be known yet, and the API server
+	// may take the token of one that has ended for valid for ten seconds.
+	podPatience = 30 * time.Second
+	// standstill is the time between two turns of a stream, which come every ackEvery, after which the process stood still: what the
+	// agent sent meanwhile is older than it says. The agent, which heard nothing, gives the stream up as well.
+	standstill = 5 * time.Second
 	// offFor is the time without persistence after which frames are acknowledged as soon as they are applied.
 	offFor = time.Minute
 )
 
-// enter makes a stream that of its run and node. An older stream of the run ends first: its connection may be lost without
-// this side's knowledge. It returns false if that does not end.
+// enter makes a stream that of its run and node. An older stream of the run ends first, unless the new one is for its rest: its
+// connection may be lost without this side's knowledge. It returns false if that does not end.
 func (s *Server) enter(t *stream) bool {
 	defer s.forgetGone()
 	for range 2 {
@@ -112,14 +125,25 @@ func (s *Server) enter(t *stream) bool {
 		}
 		before := r.stream
 		if before == nil {
-			t.run, r.stream = r, t
-			s.agents[t.node]++
+			first := !r.came
+			t.run, r.stream, r.came = r, t, true
+			if t.of = s.nodes[t.node]; t.of == nil {
+				t.of = &node{}
+				s.nodes[t.node] = t.of
+			}
+			t.of.enter(t.version, time.Now())
 			s.count.streams.Add(1)
 			s.mu.Unlock()
 			s.log.Info("an agent has connected", "node", t.node, "version", t.version)
+			if first && s.parts.Came != nil {
+				s.parts.Came(t.node)
+			}
 			return true
 		}
 		s.mu.Unlock()
+		if t.rest {
+			return false
+		}
 		before.endOnce()
 		select {
 		case <-before.ended:
@@ -155,7 +179,7 @@ func (s *Server) sweep() {
 			s.forget(id)
 		}
 	}
-	maps.DeleteFunc(s.former, func(_ string, left time.Time) bool { return now.Sub(left) > formerFor })
+	maps.DeleteFunc(s.nodes, func(_ string, n *node) bool { return n.streams == 0 && now.Sub(n.left) > forgetRun })
 }
 
 // makeRoom forgets the run of a node that ended first, if the node has too many: an agent that starts again and again has a new one
@@ -202,10 +226,7 @@ func (s *Server) leave(t *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
-	if s.agents[t.node]--; s.agents[t.node] == 0 {
-		delete(s.agents, t.node)
-		s.former[t.node] = t.left
-	}
+	t.of.leave(t.stopped, t.left)
 	close(t.ended)
 	s.log.Info("an agent has gone", "node", t.node)
 }
@@ -215,27 +236,39 @@ func (t *stream) serve() error {
 	if err := t.welcome(); err != nil {
 		return err
 	}
-	frames, failed := make(chan *agentwire.Frame), make(chan error, 1)
-	go t.receive(frames, failed)
+	messages, failed := make(chan *agentwire.FromAgent), make(chan error, 1)
+	go t.receive(messages, failed)
 	each := time.NewTicker(ackEvery)
 	defer each.Stop()
 	expired := time.NewTimer(showAgain + time.Duration(rand.Int64N(int64(showAgain/4))))
 	defer expired.Stop()
-	for {
+	for turn := time.Now(); ; {
+		var m *agentwire.FromAgent
 		var err error
 		select {
-		case f := <-frames:
-			err = t.frame(f)
-		case now := <-each.C:
-			err = t.tick(now)
+		case m = <-messages:
+		case <-each.C:
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
+		case <-t.server.ending:
+			return t.ends()
 		case <-t.end:
 			return status.Error(codes.Aborted, "the agent has connected again")
 		case err = <-failed:
 			if errors.Is(err, io.EOF) {
+				t.stopped = true
 				return nil
 			}
+			return err
+		}
+		now := time.Now()
+		if now.Sub(turn) > t.server.standstill {
+			return status.Error(codes.Aborted, "the server stood still; frames must come again, with their ages")
+		}
+		if turn = now; m != nil {
+			err = t.message(m)
+		} else {
+			err = t.tick(now)
 		}
 		if err != nil {
 			return err
@@ -244,23 +277,36 @@ func (t *stream) serve() error {
 }
 
 func (t *stream) welcome() error {
-	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{Applied: t.applied}}})
+	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{
+		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch}}})
 }
 
-func (t *stream) receive(frames chan<- *agentwire.Frame, failed chan<- error) {
+// message takes a frame, or what the node uses.
+func (t *stream) message(m *agentwire.FromAgent) error {
+	switch m := m.Message.(type) {
+	case *agentwire.FromAgent_Frame:
+		if m.Frame != nil {
+			return t.frame(m.Frame)
+		}
+	case *agentwire.FromAgent_Ping:
+		return t.acknowledge(false)
+	case *agentwire.FromAgent_Usage:
+		if m.Usage != nil {
+			return t.usage(m.Usage)
+		}
+	}
+	return status.Error(codes.InvalidArgument, "a message is no frame, no question and no usage")
+}
+
+func (t *stream) receive(messages chan<- *agentwire.FromAgent, failed chan<- error) {
 	for {
 		message, err := t.grpc.Recv()
 		if err != nil {
 			failed <- err
 			return
 		}
-		f := message.GetFrame()
-		if f == nil {
-			failed <- status.Error(codes.InvalidArgument, "a message is no frame")
-			return
-		}
 		select {
-		case frames <- f:
+		case messages <- message:
 		case <-t.grpc.Context().Done():
 			failed <- t.grpc.Context().Err()
 			return
@@ -307,6 +353,7 @@ func (t *stream) repeat(came frame, bytes int) error {
 
 // lastSaid acknowledges at once if a frame is the last of an agent that ends.
 func (t *stream) lastSaid(f *agentwire.Frame) error {
+	t.stopped = f.Last
 	if !f.Last || len(t.again) > 0 {
 		return nil
 	}
@@ -355,13 +402,37 @@ func (t *stream) waitsFor(f frame) bool {
 // tick acknowledges, and looks at what waits.
 func (t *stream) tick(now time.Time) error {
 	clear(t.said)
+	switch {
+	case t.pod == "":
+	case t.server.parts.HasPod(t.pod):
+		t.podAt = now
+	case now.Sub(t.podAt) >= t.server.podPatience:
+		return status.Error(codes.Unauthenticated, "the agent's pod has ended")
+	}
 	if err := t.applyAgain(now); err != nil {
 		return err
 	}
 	if err := t.settle(now); err != nil {
 		return err
 	}
-	before := t.acked
+	acked, published := t.acked, t.published
+	t.advance(now)
+	if t.acked == acked && t.published == published && now.Sub(t.ackAt) < beatEvery {
+		return nil
+	}
+	return t.acknowledge(false)
+}
+
+// advance looks at what is on disk, and at what others were told.
+func (t *stream) advance(now time.Time) {
+	if t.server.parts.Published != nil {
+		published := t.server.parts.Published()
+		for _, m := range t.marks {
+			if m.number > t.published && m.at.Before(published) && !t.holds(m.number) {
+				t.published = m.number
+			}
+		}
+	}
 	durable, ok := t.server.parts.Durable()
 	switch {
 	case ok:
@@ -373,11 +444,30 @@ func (t *stream) tick(now time.Time) error {
 	for len(t.marks) > 0 && (off || ok && t.marks[0].at.Before(durable)) && !t.holds(t.marks[0].number) {
 		t.acked, t.marks = t.marks[0].number, t.marks[1:]
 	}
-	if t.acked == before && now.Sub(t.ackAt) < beatEvery {
-		return nil
+}
+
+// acknowledge tells the agent how far it may forget. final: nothing after that was applied, and nothing will be.
+func (t *stream) acknowledge(final bool) error {
+	t.ackAt = time.Now()
+	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Ack{Ack: &agentwire.Ack{
+		Number: t.acked, Published: t.published, Final: final}}})
+}
+
+// ends ends the stream with the server: all that was applied is acknowledged, so that the agent can tell another server the rest. If that
+// fails, the agent waits for this one.
+func (t *stream) ends() error {
+	ctx, cancel := context.WithTimeout(t.grpc.Context(), endWithin/2)
+	defer cancel()
+	_ = t.server.parts.Sync(ctx)
+	if err := t.settle(time.Now()); err != nil {
+		return err
 	}
-	t.ackAt = now
-	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Ack{Ack: &agentwire.Ack{Number: t.acked}}})
+	t.advance(time.Now())
+	// Of frames up to the restored one, the table may include a part.
+	if err := t.acknowledge(t.acked == t.applied && t.applied >= t.restored && len(t.again) == 0); err != nil {
+		return err
+	}
+	return status.Error(codes.Unavailable, "the server ends")
 }
 
 // holds reports whether samples of a frame up to a number wait.

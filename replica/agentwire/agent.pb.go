@@ -89,6 +89,8 @@ type FromAgent struct {
 	//
 	//	*FromAgent_Hello
 	//	*FromAgent_Frame
+	//	*FromAgent_Ping
+	//	*FromAgent_Usage
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -149,6 +151,24 @@ func (x *FromAgent) GetFrame() *Frame {
 	return nil
 }
 
+func (x *FromAgent) GetPing() *Ping {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Ping); ok {
+			return x.Ping
+		}
+	}
+	return nil
+}
+
+func (x *FromAgent) GetUsage() *Usage {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Usage); ok {
+			return x.Usage
+		}
+	}
+	return nil
+}
+
 type isFromAgent_Message interface {
 	isFromAgent_Message()
 }
@@ -161,23 +181,75 @@ type FromAgent_Frame struct {
 	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3,oneof"`
 }
 
+type FromAgent_Ping struct {
+	Ping *Ping `protobuf:"bytes,3,opt,name=ping,proto3,oneof"`
+}
+
+type FromAgent_Usage struct {
+	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3,oneof"`
+}
+
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Frame) isFromAgent_Message() {}
 
-type Hello struct {
+func (*FromAgent_Ping) isFromAgent_Message() {}
+
+func (*FromAgent_Usage) isFromAgent_Message() {}
+
+// Ping is answered with an Ack at once, also where that says nothing new.
+type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // 1
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of Sluice, for people
-	Node          string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // believed only where the server asks for no token
-	Run           uint64                 `protobuf:"fixed64,4,opt,name=run,proto3" json:"run,omitempty"`          // random; another one each time the agent starts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ping) Reset() {
+	*x = Ping{}
+	mi := &file_agent_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ping) ProtoMessage() {}
+
+func (x *Ping) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ping.ProtoReflect.Descriptor instead.
+func (*Ping) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{1}
+}
+
+type Hello struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // 1
+	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of Sluice, for people
+	Node     string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // believed only where the server asks for no token
+	Run      uint64                 `protobuf:"fixed64,4,opt,name=run,proto3" json:"run,omitempty"`          // random; another one each time the agent starts
+	// rest: the agent reports to another server now, and the stream is for the rest of what this one was sent. It ends no other
+	// stream of the run.
+	Rest          bool `protobuf:"varint,5,opt,name=rest,proto3" json:"rest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_agent_proto_msgTypes[1]
+	mi := &file_agent_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -189,7 +261,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[1]
+	mi := &file_agent_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -202,7 +274,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{1}
+	return file_agent_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Hello) GetProtocol() uint32 {
@@ -233,8 +305,16 @@ func (x *Hello) GetRun() uint64 {
 	return 0
 }
 
-// Frame is what was pushed since the frame before. Numbers begin at 1 and have no gap. A frame that is not acknowledged is
-// sent again, with the same number and content, on the next stream.
+func (x *Hello) GetRest() bool {
+	if x != nil {
+		return x.Rest
+	}
+	return false
+}
+
+// Frame is what was pushed since the frame before. The frames that one server gets of a run have numbers without a gap. A frame
+// that is not acknowledged is sent again, with the same number and content, on the next stream to that server, and never to
+// another one.
 type Frame struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -250,7 +330,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +342,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[2]
+	mi := &file_agent_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +355,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{2}
+	return file_agent_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Frame) GetNumber() uint64 {
@@ -345,7 +425,7 @@ type Series struct {
 
 func (x *Series) Reset() {
 	*x = Series{}
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +437,7 @@ func (x *Series) String() string {
 func (*Series) ProtoMessage() {}
 
 func (x *Series) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[3]
+	mi := &file_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +450,7 @@ func (x *Series) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Series.ProtoReflect.Descriptor instead.
 func (*Series) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{3}
+	return file_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Series) GetNumber() uint32 {
@@ -455,7 +535,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +547,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[4]
+	mi := &file_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +560,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{4}
+	return file_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Change) GetSeries() uint32 {
@@ -560,6 +640,7 @@ type FromServer struct {
 	//	*FromServer_Welcome
 	//	*FromServer_Ack
 	//	*FromServer_Rejection
+	//	*FromServer_Renewed
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -567,7 +648,7 @@ type FromServer struct {
 
 func (x *FromServer) Reset() {
 	*x = FromServer{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +660,7 @@ func (x *FromServer) String() string {
 func (*FromServer) ProtoMessage() {}
 
 func (x *FromServer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +673,7 @@ func (x *FromServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromServer.ProtoReflect.Descriptor instead.
 func (*FromServer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FromServer) GetMessage() isFromServer_Message {
@@ -629,6 +710,15 @@ func (x *FromServer) GetRejection() *Rejection {
 	return nil
 }
 
+func (x *FromServer) GetRenewed() *Renewed {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_Renewed); ok {
+			return x.Renewed
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -645,23 +735,31 @@ type FromServer_Rejection struct {
 	Rejection *Rejection `protobuf:"bytes,3,opt,name=rejection,proto3,oneof"`
 }
 
+type FromServer_Renewed struct {
+	Renewed *Renewed `protobuf:"bytes,4,opt,name=renewed,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Ack) isFromServer_Message() {}
 
 func (*FromServer_Rejection) isFromServer_Message() {}
 
+func (*FromServer_Renewed) isFromServer_Message() {}
+
 // Welcome names the last frame of this run that the server has applied since it started.
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Applied       uint64                 `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // of the replica; empty: there are no others
+	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of its table: a server that lost its disk has another one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +771,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +784,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Welcome) GetApplied() uint64 {
@@ -696,18 +794,34 @@ func (x *Welcome) GetApplied() uint64 {
 	return 0
 }
 
+func (x *Welcome) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Welcome) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every two
 // seconds at least, also where it says nothing new.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Published     uint64                 `protobuf:"varint,2,opt,name=published,proto3" json:"published,omitempty"` // the last frame that other replicas were told of; they have it if this one loses its disk
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`         // the server ends: it has applied nothing after the frame, and will not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +833,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +846,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Ack) GetNumber() uint64 {
@@ -740,6 +854,20 @@ func (x *Ack) GetNumber() uint64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *Ack) GetPublished() uint64 {
+	if x != nil {
+		return x.Published
+	}
+	return 0
+}
+
+func (x *Ack) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
 }
 
 // Rejection says that samples of a series were rejected, and more would be, for some time.
@@ -755,7 +883,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +895,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +908,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Rejection) GetSeries() uint32 {
@@ -811,20 +939,326 @@ func (x *Rejection) GetForNanos() int64 {
 	return 0
 }
 
+// Usage is what the node and its containers use. It replaces what was said before.
+type Usage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Containers    []*ContainerUsage      `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_agent_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Usage) GetContainers() []*ContainerUsage {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+// ContainerUsage is what a container uses; without a name, the node.
+type ContainerUsage struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Namespace    string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod          string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	Container    string                 `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	StartedNanos int64                  `protobuf:"varint,4,opt,name=started_nanos,json=startedNanos,proto3" json:"started_nanos,omitempty"` // of Unix time, as all moments; 0: not known
+	SinceMillis  int64                  `protobuf:"varint,5,opt,name=since_millis,json=sinceMillis,proto3" json:"since_millis,omitempty"`    // when the windows begin; 0: they have nothing
+	Cpu          *ResourceUsage         `protobuf:"bytes,6,opt,name=cpu,proto3" json:"cpu,omitempty"`                                        // in cores
+	Memory       *ResourceUsage         `protobuf:"bytes,7,opt,name=memory,proto3" json:"memory,omitempty"`                                  // in bytes
+	// What the newest two measurements say.
+	State         uint32 `protobuf:"varint,8,opt,name=state,proto3" json:"state,omitempty"` // as in usage.State
+	CpuNanocores  uint64 `protobuf:"varint,9,opt,name=cpu_nanocores,json=cpuNanocores,proto3" json:"cpu_nanocores,omitempty"`
+	MemoryBytes   uint64 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	EndNanos      int64  `protobuf:"varint,11,opt,name=end_nanos,json=endNanos,proto3" json:"end_nanos,omitempty"`
+	WindowNanos   int64  `protobuf:"varint,12,opt,name=window_nanos,json=windowNanos,proto3" json:"window_nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerUsage) Reset() {
+	*x = ContainerUsage{}
+	mi := &file_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerUsage) ProtoMessage() {}
+
+func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
+func (*ContainerUsage) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ContainerUsage) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerUsage) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ContainerUsage) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerUsage) GetStartedNanos() int64 {
+	if x != nil {
+		return x.StartedNanos
+	}
+	return 0
+}
+
+func (x *ContainerUsage) GetSinceMillis() int64 {
+	if x != nil {
+		return x.SinceMillis
+	}
+	return 0
+}
+
+func (x *ContainerUsage) GetCpu() *ResourceUsage {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *ContainerUsage) GetMemory() *ResourceUsage {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *ContainerUsage) GetState() uint32 {
+	if x != nil {
+		return x.State
+	}
+	return 0
+}
+
+func (x *ContainerUsage) GetCpuNanocores() uint64 {
+	if x != nil {
+		return x.CpuNanocores
+	}
+	return 0
+}
+
+func (x *ContainerUsage) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *ContainerUsage) GetEndNanos() int64 {
+	if x != nil {
+		return x.EndNanos
+	}
+	return 0
+}
+
+func (x *ContainerUsage) GetWindowNanos() int64 {
+	if x != nil {
+		return x.WindowNanos
+	}
+	return 0
+}
+
+// ResourceUsage has mean, maximum and 95th percentile of the windows of 10s, 1m, 1h and 1d, in that order, and how much of
+// each is covered.
+type ResourceUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EndMillis     int64                  `protobuf:"varint,1,opt,name=end_millis,json=endMillis,proto3" json:"end_millis,omitempty"`
+	Values        []float32              `protobuf:"fixed32,2,rep,packed,name=values,proto3" json:"values,omitempty"`
+	CoveredMillis []uint32               `protobuf:"varint,3,rep,packed,name=covered_millis,json=coveredMillis,proto3" json:"covered_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResourceUsage) Reset() {
+	*x = ResourceUsage{}
+	mi := &file_agent_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResourceUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResourceUsage) ProtoMessage() {}
+
+func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
+func (*ResourceUsage) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ResourceUsage) GetEndMillis() int64 {
+	if x != nil {
+		return x.EndMillis
+	}
+	return 0
+}
+
+func (x *ResourceUsage) GetValues() []float32 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *ResourceUsage) GetCoveredMillis() []uint32 {
+	if x != nil {
+		return x.CoveredMillis
+	}
+	return nil
+}
+
+// Renewed says that a pod was created at a moment: what the agent knows from before is of another pod of its name.
+type Renewed struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Namespace      string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod            string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	CreatedSeconds int64                  `protobuf:"varint,3,opt,name=created_seconds,json=createdSeconds,proto3" json:"created_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Renewed) Reset() {
+	*x = Renewed{}
+	mi := &file_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renewed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renewed) ProtoMessage() {}
+
+func (x *Renewed) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
+func (*Renewed) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Renewed) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Renewed) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *Renewed) GetCreatedSeconds() int64 {
+	if x != nil {
+		return x.CreatedSeconds
+	}
+	return 0
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\x0fsluice.agent.v1\"v\n" +
+	"\vagent.proto\x12\x0fsluice.agent.v1\"\xd3\x01\n" +
 	"\tFromAgent\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.sluice.agent.v1.HelloH\x00R\x05hello\x12.\n" +
-	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frameB\t\n" +
-	"\amessage\"c\n" +
+	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12+\n" +
+	"\x04ping\x18\x03 \x01(\v2\x15.sluice.agent.v1.PingH\x00R\x04ping\x12.\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usageB\t\n" +
+	"\amessage\"\x06\n" +
+	"\x04Ping\"w\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\x06R\x03run\"\xf3\x01\n" +
+	"\x03run\x18\x04 \x01(\x06R\x03run\x12\x12\n" +
+	"\x04rest\x18\x05 \x01(\bR\x04rest\"\xf3\x01\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12/\n" +
@@ -856,22 +1290,54 @@ const file_agent_proto_rawDesc = "" +
 	"\amembers\x18\t \x03(\fR\amembers\x12\x1f\n" +
 	"\vdated_nanos\x18\n" +
 	" \x01(\x03R\n" +
-	"datedNanos\"\xb3\x01\n" +
+	"datedNanos\"\xe9\x01\n" +
 	"\n" +
 	"FromServer\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.sluice.agent.v1.WelcomeH\x00R\awelcome\x12(\n" +
 	"\x03ack\x18\x02 \x01(\v2\x14.sluice.agent.v1.AckH\x00R\x03ack\x12:\n" +
-	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejectionB\t\n" +
-	"\amessage\"#\n" +
+	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejection\x124\n" +
+	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewedB\t\n" +
+	"\amessage\"M\n" +
 	"\aWelcome\x12\x18\n" +
-	"\aapplied\x18\x01 \x01(\x04R\aapplied\"\x1d\n" +
+	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\"Q\n" +
 	"\x03Ack\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"n\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
+	"\tpublished\x18\x02 \x01(\x04R\tpublished\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\"n\n" +
 	"\tRejection\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x1b\n" +
-	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos*G\n" +
+	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"H\n" +
+	"\x05Usage\x12?\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\v2\x1f.sluice.agent.v1.ContainerUsageR\n" +
+	"containers\"\xae\x03\n" +
+	"\x0eContainerUsage\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12#\n" +
+	"\rstarted_nanos\x18\x04 \x01(\x03R\fstartedNanos\x12!\n" +
+	"\fsince_millis\x18\x05 \x01(\x03R\vsinceMillis\x120\n" +
+	"\x03cpu\x18\x06 \x01(\v2\x1e.sluice.agent.v1.ResourceUsageR\x03cpu\x126\n" +
+	"\x06memory\x18\a \x01(\v2\x1e.sluice.agent.v1.ResourceUsageR\x06memory\x12\x14\n" +
+	"\x05state\x18\b \x01(\rR\x05state\x12#\n" +
+	"\rcpu_nanocores\x18\t \x01(\x04R\fcpuNanocores\x12!\n" +
+	"\fmemory_bytes\x18\n" +
+	" \x01(\x04R\vmemoryBytes\x12\x1b\n" +
+	"\tend_nanos\x18\v \x01(\x03R\bendNanos\x12!\n" +
+	"\fwindow_nanos\x18\f \x01(\x03R\vwindowNanos\"m\n" +
+	"\rResourceUsage\x12\x1d\n" +
+	"\n" +
+	"end_millis\x18\x01 \x01(\x03R\tendMillis\x12\x16\n" +
+	"\x06values\x18\x02 \x03(\x02R\x06values\x12%\n" +
+	"\x0ecovered_millis\x18\x03 \x03(\rR\rcoveredMillis\"b\n" +
+	"\aRenewed\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12'\n" +
+	"\x0fcreated_seconds\x18\x03 \x01(\x03R\x0ecreatedSeconds*G\n" +
 	"\x02Op\x12\b\n" +
 	"\x04NONE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
@@ -897,35 +1363,46 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_agent_proto_goTypes = []any{
-	(Op)(0),            // 0: sluice.agent.v1.Op
-	(*FromAgent)(nil),  // 1: sluice.agent.v1.FromAgent
-	(*Hello)(nil),      // 2: sluice.agent.v1.Hello
-	(*Frame)(nil),      // 3: sluice.agent.v1.Frame
-	(*Series)(nil),     // 4: sluice.agent.v1.Series
-	(*Change)(nil),     // 5: sluice.agent.v1.Change
-	(*FromServer)(nil), // 6: sluice.agent.v1.FromServer
-	(*Welcome)(nil),    // 7: sluice.agent.v1.Welcome
-	(*Ack)(nil),        // 8: sluice.agent.v1.Ack
-	(*Rejection)(nil),  // 9: sluice.agent.v1.Rejection
+	(Op)(0),                // 0: sluice.agent.v1.Op
+	(*FromAgent)(nil),      // 1: sluice.agent.v1.FromAgent
+	(*Ping)(nil),           // 2: sluice.agent.v1.Ping
+	(*Hello)(nil),          // 3: sluice.agent.v1.Hello
+	(*Frame)(nil),          // 4: sluice.agent.v1.Frame
+	(*Series)(nil),         // 5: sluice.agent.v1.Series
+	(*Change)(nil),         // 6: sluice.agent.v1.Change
+	(*FromServer)(nil),     // 7: sluice.agent.v1.FromServer
+	(*Welcome)(nil),        // 8: sluice.agent.v1.Welcome
+	(*Ack)(nil),            // 9: sluice.agent.v1.Ack
+	(*Rejection)(nil),      // 10: sluice.agent.v1.Rejection
+	(*Usage)(nil),          // 11: sluice.agent.v1.Usage
+	(*ContainerUsage)(nil), // 12: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),  // 13: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),        // 14: sluice.agent.v1.Renewed
 }
 var file_agent_proto_depIdxs = []int32{
-	2, // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
-	3, // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
-	4, // 2: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	5, // 3: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	0, // 4: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	7, // 5: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	8, // 6: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	9, // 7: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	1, // 8: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	6, // 9: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
+	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
+	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
+	11, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
+	5,  // 4: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
+	6,  // 5: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	0,  // 6: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	8,  // 7: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	9,  // 8: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	10, // 9: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	14, // 10: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	12, // 11: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	13, // 12: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	13, // 13: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	1,  // 14: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	7,  // 15: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	15, // [15:16] is the sub-list for method output_type
+	14, // [14:15] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -936,11 +1413,14 @@ func file_agent_proto_init() {
 	file_agent_proto_msgTypes[0].OneofWrappers = []any{
 		(*FromAgent_Hello)(nil),
 		(*FromAgent_Frame)(nil),
+		(*FromAgent_Ping)(nil),
+		(*FromAgent_Usage)(nil),
 	}
-	file_agent_proto_msgTypes[5].OneofWrappers = []any{
+	file_agent_proto_msgTypes[6].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Ack)(nil),
 		(*FromServer_Rejection)(nil),
+		(*FromServer_Renewed)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -948,7 +1428,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

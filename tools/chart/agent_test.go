@@ -86,10 +86,28 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// Agents need a certificate and one server.
+// Agents of several replicas know the address of each, by a name that the certificate has.
+func TestAgentsOfReplicas(t *testing.T) {
+	objects := strictly(t, mustRender(t, "", "agent.enabled=true,replicas=2"))
+	host := ""
+	for _, arg := range only[*apps.DaemonSet](t, objects).Spec.Template.Spec.Containers[0].Args {
+		if server, is := strings.CutPrefix(arg, "--server="); is {
+			host, _, _ = strings.Cut(server, ":")
+		}
+	}
+	name, _, _ := strings.Cut(host, ".")
+	if service := byName[*core.Service](t, objects, name); service.Spec.ClusterIP != core.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("the Service %s is %+v", name, service.Spec)
+	}
+	certificate, authorities := certificateOf(t, byName[*core.Secret](t, objects, "sluice-agents-tls"))
+	if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities}); err != nil {
+		t.Errorf("agents refuse a server's certificate as %s: %v", host, err)
+	}
+}
+
+// Agents need a certificate.
 func TestAgentRefusals(t *testing.T) {
 	for set, want := range map[string]string{
-		"agent.enabled=true,replicas=2":                  "agent.enabled",
 		"agent.enabled=true,agent.tls.source=secret":     "agent.tls.secret.name",
 		"config.agents-address=:1":                       "set agent.enabled",
 		"agent.enabled=true,config.agents-insecure=true": "set agent.enabled",

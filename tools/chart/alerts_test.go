@@ -210,6 +210,11 @@ var alertCases = []alertCase{
 		firing: input{"sluice_agent_samples_dropped_total" + of(): rising}, silent: input{"sluice_agent_samples_dropped_total" + of(): "9x60"},
 	},
 	{
+		alert: "SluiceUsageFails", labels: target("result", "failed"),
+		firing: input{"sluice_agent_kubelet_requests_total" + of(`result="failed"`): rising},
+		silent: input{"sluice_agent_kubelet_requests_total" + of(`result="ok"`): rising},
+	},
+	{
 		alert: "SluiceKEDAFails", labels: ofRelease("method", "GetMetrics", "code", "Unavailable"),
 		annotations: map[string]string{"summary": "Sluice answers KEDA's GetMetrics with Unavailable"},
 		firing:      input{"sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="Unavailable"`): rising},

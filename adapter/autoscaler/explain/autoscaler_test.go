@@ -49,6 +49,22 @@ func running(name string) inspect.TargetPod {
 	return inspect.TargetPod{Name: name, Phase: "Running", Ready: true, Started: noon.Add(-time.Hour)}
 }
 
+// withAgents puts each pod on a node of its own. The agent of node-3 is cut off, node-9 has none.
+func (f *Facts) withAgents() {
+	for i := range f.Pods {
+		f.Pods[i].Node = "node" + strings.TrimPrefix(f.Pods[i].Name, "web")
+	}
+	f.AgentOf = func(node string) (inspect.Agent, bool) {
+		switch node {
+		case "node-9":
+			return inspect.Agent{}, false
+		case "node-3":
+			return inspect.Agent{Node: node, State: inspect.AgentCutOff, Since: noon.Add(-5 * time.Minute)}, true
+		}
+		return inspect.Agent{Node: node, State: inspect.AgentConnected}, true
+	}
+}
+
 func value(of string, n int64) Value {
 	return Value{Object: of, Milli: n * 1000, Text: number(n * 1000), Time: noon.Add(-time.Second)}
 }
@@ -234,6 +250,20 @@ var provoked = []struct {
 		f.Readings[0].Values = []Value{value("web-1", 40), value("web-3", 40)}
 		f.Targets = []inspect.Target{{Namespace: "shop", Pod: "web-2", Endpoint: ":8000/metrics", Names: []string{"http_requests", "jobs"}, State: inspect.TargetUp,
 			Missing: []string{"http_requests"}}}
+	}},
+	{"agent-cut-off", AgentCutOff, func(f *Facts) {
+		f.Readings[0].Values = []Value{value("web-1", 40), value("web-2", 40)}
+		f.withAgents()
+	}},
+	{"agent-cut-off-of-all", AgentCutOff, func(f *Facts) {
+		f.Readings[0] = Reading{Asked: true, Code: 404, Fault: `no series of "http_requests" has a value; last seen 5m ago`}
+		f.Metrics, f.Pods = nil, f.Pods[2:]
+		f.withAgents()
+	}},
+	{"no-agent", NoAgent, func(f *Facts) {
+		f.Readings[0].Values = []Value{value("web-1", 40), value("web-2", 40)}
+		f.withAgents()
+		f.Pods[2].Node = "node-9"
 	}},
 	{"pods-starting", PodsMissing, func(f *Facts) {
 		f.Readings[0].Values = f.Readings[0].Values[:1]

@@ -46,6 +46,8 @@ type Facts struct {
 	// Asked says when the controller last asked this process for each of Autoscaler.Metrics; zero: never
 	// since the start. Nil: unknown.
 	Asked []time.Time
+	// AgentOf returns the agent of a node, if it has one. Nil: no agents are in use, or they are unknown.
+	AgentOf func(node string) (inspect.Agent, bool)
 	// Triggers are those of the ScaledObject that KEDA made the autoscaler from.
 	Triggers []Trigger
 	// TargetAbsent is the API server's message if the target does not exist; empty: it exists, or is unknown.

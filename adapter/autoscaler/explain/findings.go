@@ -27,6 +27,7 @@ func (f *Facts) findings(metrics []MetricReport) []Finding {
 	out = append(out, f.judgeOwnRights()...)
 	for i := range metrics {
 		m := &f.Autoscaler.Metrics[i]
+		out = append(out, f.judgeAgents(i, metrics)...)
 		for _, finding := range []*Finding{f.judgeTarget(m), f.judgePods(i, metrics), f.judgeRejectedSeries(i, metrics),
 			f.judgeMetric(i, &metrics[i])} {
 			if finding != nil && !known(out, finding) {

@@ -165,7 +165,7 @@ func (f *Facts) incomplete(i int) (all []podWithout) {
 	for _, v := range f.reading(i).Values {
 		r := f.newestRejection(rejectedSeries{v.Object, metric.BareName(m.Name), true})
 		if r != nil && RejectsSeries(r, f.Now) && !f.hasRoom("pods", v.Object) {
-			all = append(all, podWithout{v.Object, absence{why: "pushed more, but " + wordsOfRejection(r), rejected: true}})
+			all = append(all, podWithout{name: v.Object, absence: absence{why: "pushed more, but " + wordsOfRejection(r), rejected: true}})
 		}
 	}
 	return all

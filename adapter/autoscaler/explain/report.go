@@ -89,6 +89,8 @@ const (
 	OtherNamespace Cause = "other-namespace"   // it exists in another one
 	OtherKind      Cause = "other-kind"        // of object or of metric
 	SelectorEmpty  Cause = "selector-empty"    // the selector selects no series
+	AgentCutOff    Cause = "agent-cut-off"     // the agent of a pod's node is not heard any more
+	NoAgent        Cause = "no-agent"          // the node of a pod has none, others have
 	PodsMissing    Cause = "pods-missing"      // some pods have no value
 	NotScraped     Cause = "not-scraped"       // pods announce an endpoint with it, which cannot be scraped
 	SeriesRejected Cause = "series-rejected"   // values lack series that a limit rejects

@@ -25,6 +25,8 @@ type absence struct {
 	excused bool
 	// ignored: the controller doesn't count the pod as one without a value.
 	ignored bool
+	// agent is why the agent of the pod's node is not heard; empty: it is, or is not the reason.
+	agent Cause
 }
 
 // absenceOf says why a pod has no value, as far as the facts tell.
@@ -55,6 +57,9 @@ func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *inspect.TargetPod) abs
 	}
 	if o := f.operandAbsentOf(m, p.Name); o != nil {
 		return absence{why: fmt.Sprintf("has no value of the operand %s (%s)", o.Name, o.Metric)}
+	}
+	if cause := f.agentFault(p); cause != "" {
+		return absence{why: wordsOfAgents[cause], agent: cause}
 	}
 	return absence{why: "has not pushed it, or its value has expired"}
 }
@@ -107,7 +112,7 @@ type rejectedSeries struct {
 
 // podWithout is a pod that has no value, though the controller counts on one.
 type podWithout struct {
-	name string
+	name, node string
 	absence
 }
 
@@ -124,7 +129,7 @@ func (f *Facts) withoutValue(i int) (all []podWithout) {
 			continue
 		}
 		if absence := f.absenceOf(&f.Autoscaler.Metrics[i], p); !absence.ignored {
-			all = append(all, podWithout{p.Name, absence})
+			all = append(all, podWithout{p.Name, p.Node, absence})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b podWithout) int { return rank(&a.absence) - rank(&b.absence) })

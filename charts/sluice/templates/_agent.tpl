@@ -24,14 +24,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
-{{- /* The host that agents report to, and all its spellings, as JSON. */ -}}
-{{- define "sluice.agentsHost" -}}
-{{ include "sluice.agentsService" . }}.{{ include "sluice.namespace" . }}.svc
+{{- /* Of several replicas, agents must know each one's address: the Service is headless, which one of one replica cannot become. */ -}}
+{{- define "sluice.agentsReached" -}}
+{{ include "sluice.agentsService" . }}{{ if include "sluice.replicated" . }}-headless{{ end }}
 {{- end -}}
 
+{{- /* The host that agents report to. */ -}}
+{{- define "sluice.agentsHost" -}}
+{{ include "sluice.agentsReached" . }}.{{ include "sluice.namespace" . }}.svc
+{{- end -}}
+
+{{- /* All names of both Services, as JSON: the certificate stays when replicas are added. */ -}}
 {{- define "sluice.agentsHosts" -}}
-{{- $host := include "sluice.agentsHost" . -}}
-{{- toJson (list $host (trimSuffix ".svc" $host) (printf "%s.cluster.local" $host)) -}}
+{{- $hosts := list -}}
+{{- range $service := list (include "sluice.agentsService" .) (printf "%s-headless" (include "sluice.agentsService" .)) -}}
+{{- $host := printf "%s.%s" $service (include "sluice.namespace" $) -}}
+{{- $hosts = concat $hosts (list (printf "%s.svc" $host) $host (printf "%s.svc.cluster.local" $host)) -}}
+{{- end -}}
+{{- toJson $hosts -}}
 {{- end -}}
 
 {{- /* The Secret with the server's certificate for agents. */ -}}
@@ -52,14 +62,27 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
   "agents-accounts" (list (printf "%s/%s" (include "sluice.namespace" .) (include "sluice.agent" .)))
   "agents-tls-cert-file" "/etc/sluice/agents-tls/tls.crt"
   "agents-tls-key-file" "/etc/sluice/agents-tls/tls.key" -}}
+{{- if .Values.agent.startupTaint -}}
+{{- $_ := set $settings "agents-startup-taint" true -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $settings -}}
 {{- end -}}
 
-{{- define "sluice.agentRefusals" -}}
-{{- if .Values.agent.enabled -}}
-{{- if include "sluice.replicated" . -}}
-{{- fail "agent.enabled: is true beside replicas; agents report to one server so far: replicas must be 1, replication.enabled false and nats.url empty" -}}
+{{- /* What the server and agents tolerate beside their values, as JSON: they come before the taint goes. */ -}}
+{{- define "sluice.agentToleration" -}}
+{{- $tolerations := list -}}
+{{- if and .Values.agent.enabled .Values.agent.startupTaint -}}
+{{- $tolerations = list (dict "key" "sluice.dev/agent-not-ready" "operator" "Exists") -}}
 {{- end -}}
+{{- toJson $tolerations -}}
+{{- end -}}
+
+{{- define "sluice.agentRefusals" -}}
+{{- if and .Values.resourceMetrics.enabled (not .Values.agent.enabled) -}}
+{{- fail "resourceMetrics.enabled: is true without agents, which read what is used from the kubelets; agent.enabled must be true" -}}
+{{- end -}}
+{{- if and .Values.resourceMetrics.enabled (include "sluice.replicated" .) -}}
+{{- fail "resourceMetrics.enabled: is true beside replicas, and each has the nodes of its own agents alone so far; replicas must be 1, replication.enabled false and nats.url empty" -}}
 {{- end -}}
 {{- end -}}

@@ -1,7 +1,7 @@
 {{- /* Settings that the chart makes itself, as JSON: each with what its error says instead of it. */ -}}
 {{- define "sluice.ownSettings" -}}
 {{- $reasons := dict -}}
-{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "object-kinds" -}}
+{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "api-resource-metrics" "object-kinds" -}}
 {{- $_ := set $reasons . "the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" -}}
 {{- end -}}
 {{- $_ := set $reasons "api-address" "the chart sets it; must be left out: set api.port" -}}
@@ -37,7 +37,7 @@
 {{- range $setting := list "keda-address" "keda-tls-cert-file" "keda-tls-key-file" "keda-tls-client-ca-file" -}}
 {{- $_ := set $reasons $setting "the chart makes Services and certificates of KEDA's port; must be left out: set keda.enabled and keda.tls" -}}
 {{- end -}}
-{{- range $setting := list "agents-address" "agents-accounts" "agents-tls-cert-file" "agents-tls-key-file" -}}
+{{- range $setting := list "agents-address" "agents-accounts" "agents-tls-cert-file" "agents-tls-key-file" "agents-startup-taint" -}}
 {{- $_ := set $reasons $setting "the chart makes the agents, and the Service and certificate that they report to; must be left out: set agent.enabled" -}}
 {{- end -}}
 {{- $_ := set $reasons "agents-insecure" "anyone on the way could read the tokens of agents; must be left out: set agent.enabled and agent.tls" -}}
@@ -45,6 +45,15 @@
 {{- $_ := set $reasons "keda-insecure" "whoever reaches the port could read the metrics of every namespace; must be left out: set keda.enabled and keda.tls" -}}
 {{- $_ := set $reasons "kubeconfig" "a pod uses its service account, and no kubeconfig file is mounted; must be left out" -}}
 {{- toJson $reasons -}}
+{{- end -}}
+
+{{- /* The kinds of objects that are watched, as JSON: metrics.k8s.io selects nodes by their labels. */ -}}
+{{- define "sluice.objectKinds" -}}
+{{- $kinds := .Values.objectKinds -}}
+{{- if .Values.resourceMetrics.enabled -}}
+{{- $kinds = append $kinds "nodes" | uniq -}}
+{{- end -}}
+{{- toJson $kinds -}}
 {{- end -}}
 
 {{- /* The file of "sluice serve --config": the settings of the chart, then .Values.config unchanged. */ -}}
@@ -67,7 +76,10 @@
   "api-key-file" "/etc/sluice/tls/tls.key"
   "api-custom-metrics" .Values.customMetrics.enabled
   "api-external-metrics" .Values.externalMetrics.enabled
-  "object-kinds" .Values.objectKinds -}}
+  "object-kinds" (include "sluice.objectKinds" . | fromJsonArray) -}}
+{{- if .Values.resourceMetrics.enabled -}}
+{{- $_ := set $own "api-resource-metrics" true -}}
+{{- end -}}
 {{- $console := dict -}}
 {{- if include "sluice.console" . -}}
 {{- $_ := set $console "console-address" "127.0.0.1:9096" -}}

@@ -113,6 +113,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if not $apis -}}
 {{- fail "customMetrics.enabled, externalMetrics.enabled: both are false, so there is nothing to serve; one must be true" -}}
 {{- end -}}
+{{- if .Values.resourceMetrics.enabled -}}
+{{- $apis = append $apis (dict "group" "metrics.k8s.io" "version" "v1beta1" "priority" 100 "value" "resourceMetrics" "register" .Values.resourceMetrics.register) -}}
+{{- $apis = append $apis (dict "group" "usage.sluice.dev" "version" "v1alpha1" "priority" 100 "value" "resourceMetrics" "register" true) -}}
+{{- end -}}
 {{- if .Values.inspect.enabled -}}
 {{- $apis = append $apis (dict "group" "inspect.sluice.dev" "version" "v1alpha1" "priority" 100 "value" "inspect" "register" true) -}}
 {{- end -}}

@@ -64,7 +64,6 @@
 {{- include "sluice.volumeRefusals" . -}}
 {{- include "sluice.replicaRefusals" . -}}
 {{- include "sluice.kedaRefusals" . -}}
-{{- include "sluice.agentRefusals" . -}}
 {{- end -}}
 
 {{- /* Ports, network, arguments and environment of the pod. */ -}}

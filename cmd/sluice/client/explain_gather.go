@@ -90,10 +90,38 @@ func (g *gatherer) autoscaler(name string) (*explain.Facts, error) {
 	g.registrations()
 	g.rights()
 	g.pushed()
+	g.agents()
 	g.neighbours(path, name)
 	g.triggers()
 	g.wake()
 	return &g.facts, nil
+}
+
+// agents reads the agents of nodes, where a pod has no value. Who may not list them, which takes a right in the whole
+// cluster, is not told so: most clusters have none.
+func (g *gatherer) agents() {
+	without := func(i int) bool {
+		return g.facts.Autoscaler.Metrics[i].Source == inspect.SourcePods && g.facts.Readings[i].Asked &&
+			len(g.facts.Readings[i].Values) < len(g.facts.Pods)
+	}
+	for i := range g.facts.Autoscaler.Metrics {
+		if !without(i) {
+			continue
+		}
+		all, err := pages[inspect.Agent](g, "agents", "")
+		if err != nil || len(all) == 0 || all[0].Elsewhere {
+			return
+		}
+		byNode := make(map[string]inspect.Agent, len(all))
+		for _, agent := range all {
+			byNode[agent.Node] = agent
+		}
+		g.facts.AgentOf = func(node string) (inspect.Agent, bool) {
+			agent, known := byNode[node]
+			return agent, known
+		}
+		return
+	}
 }
 
 // standalone reports whether the server is a standalone Sluice, which has no autoscaling API.
@@ -190,7 +218,7 @@ func (g *gatherer) pods() {
 
 func podFact(p *corev1.Pod) inspect.TargetPod {
 	fact := inspect.TargetPod{Name: p.Name, Phase: string(p.Status.Phase), Deleting: p.DeletionTimestamp != nil,
-		Labels: p.Labels}
+		Labels: p.Labels, Node: p.Spec.NodeName}
 	if p.Status.StartTime != nil {
 		fact.Started = p.Status.StartTime.Time
 	}

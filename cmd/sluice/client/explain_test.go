@@ -165,6 +165,30 @@ func TestReplicasThatAreAwayAreNamed(t *testing.T) {
 	}
 }
 
+// A pod without a value whose node's agent is not heard is explained by that, as far as the agents may be listed.
+func TestExplainNamesTheAgentOfANode(t *testing.T) {
+	server := newShop()
+	server.answers[shopPods] = strings.ReplaceAll(server.answers[shopPods], `"status": {"phase"`, `"spec": {"nodeName": "node-2"}, "status": {"phase"`)
+	server.answers[inspectAPI+"/namespaces/shop/rejections"] = `{"items": []}`
+	const text = "the agent of its node is cut off"
+	for answer, want := range map[string][]string{
+		`{"items": [{"node": "node-2", "state": "cut off", "since": "2026-01-01T00:00:00Z"}]}`: {"(agent-cut-off)", "the agent of node node-2 was cut off", text},
+		`{"items": [{"node": "node-1", "state": "connected"}]}`:                                {"(no-agent)", "node node-2 has no agent", "its node has no agent"},
+		`{"items": [{"node": "node-2", "state": "connected"}]}`:                                {"has not pushed it, or its value has expired"},
+		`{"items": []}`: {"has not pushed it, or its value has expired"},
+		"":              {"has not pushed it, or its value has expired"},
+	} {
+		server.answers[inspectAPI+"/agents"] = answer
+		server.forbid = func(path string) bool { return answer == "" && path == inspectAPI+"/agents" }
+		_, out, _ := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP))
+		for _, part := range want {
+			if !strings.Contains(out, part) || strings.Contains(out, "Unknown") {
+				t.Errorf("%s: %q is not in\n%s", answer, part, out)
+			}
+		}
+	}
+}
+
 func TestExplainRaisesTheLimit(t *testing.T) {
 	server := newShop()
 	server.answers[inspectAPI+"/namespaces/shop/limituses"] = `{"items": [{"of": {"resource": "pods", "namespace": "shop", "name": "web-2"},

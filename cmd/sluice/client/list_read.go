@@ -87,6 +87,8 @@ func decodeDocument(resource string, raw []byte) (inspect.Document, error) {
 		document = new(inspect.Target)
 	case "policies":
 		document = new(inspect.Policy)
+	case "agents":
+		document = new(inspect.Agent)
 	default:
 		document = new(inspect.Autoscaler)
 	}
@@ -146,7 +148,7 @@ func (o *listOptions) rightTo(resource inspect.Resource, message string) string 
 		binding = "rolebinding sluice-inspect-reader -n " + o.namespace
 	}
 	text := fmt.Sprintf("to allow it: kubectl create %s --clusterrole=%s %s", binding, inspectReader, subjectOf(message))
-	if o.namespace == "" {
+	if o.namespace == "" && !resource.Cluster() {
 		text += fmt.Sprintf("\nor list a namespace of yours: sluice list %s -n NAMESPACE", userName(resource))
 	}
 	return text

@@ -21,7 +21,7 @@ import (
 
 // columnNames are the columns of a list; with all namespaces, NAMESPACE is the first.
 func (o *listOptions) columnNames(resource inspect.Resource) (names []string) {
-	if o.namespace == "" {
+	if o.namespace == "" && !resource.Cluster() {
 		names = append(names, "NAMESPACE")
 	}
 	for _, column := range resource.Columns {
@@ -34,7 +34,7 @@ func (o *listOptions) columnNames(resource inspect.Resource) (names []string) {
 
 // cells are the values of a document's columns.
 func (o *listOptions) cells(resource inspect.Resource, document inspect.Document, now time.Time) (cells []string) {
-	if o.namespace == "" {
+	if o.namespace == "" && !resource.Cluster() {
 		namespace := document.Meta().Namespace
 		if namespace == "" {
 			namespace = "-"

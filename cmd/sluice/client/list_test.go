@@ -160,6 +160,31 @@ func TestListSaysWhatIsCounted(t *testing.T) {
 	}
 }
 
+// Agents belong to no namespace: that of the context, or of a flag, chooses none of them.
+func TestListAgents(t *testing.T) {
+	asked := ""
+	file := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Path
+		fmt.Fprint(w, `{"items":[{"node":"node-1","state":"cut off","version":"1.2","series":3,"samples":70,"lag":0.1041,"lastFrame":"2026-01-01T00:00:00Z","rejected":7,"reason":"limit","message":"full"},
+			{"node":"node-2","state":"connected","since":"2026-01-01T00:00:00Z"}]}`)
+	})
+	for _, args := range [][]string{{"-n", "shop"}, {"-A"}, nil} {
+		code, out, errs := called(append([]string{"list", "agents", "--kubeconfig", file, "-o", "wide"}, args...)...)
+		if code != command.ExitFailed || !strings.Contains(errs, "1 of 2 agents have a fault; the first: node-1: the agent is cut off") || asked != inspectAPI+"/agents" {
+			t.Errorf("%v: exit code %d, asked for %s: %s", args, code, asked, errs)
+		}
+		rows := strings.Split(out, "\n")
+		for i, want := range []string{
+			"NODE STATE SINCE SERIES SAMPLES LAG REJECTED SAMPLES LAST REJECTION VERSION LAST FRAME MESSAGE",
+			"node-1 cut off - 3 70 104ms 7 limit 1.2", "node-2 connected",
+		} {
+			if got := strings.Join(strings.Fields(rows[i]), " "); !strings.HasPrefix(got, want) {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
+}
+
 func TestListSaysWhichRightIsMissing(t *testing.T) {
 	user := "jane"
 	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// UsedPods lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels the selector matches.
+func (v *View) UsedPods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
+	v.pods.each(namespace, name, func(p *pod) {
+		if selector.Matches(&p.labels) {
+			all = append(all, usage.Pod{Namespace: p.Namespace, Name: p.Name, Node: p.node.Value(),
+				Created: time.Unix(p.Created, 0), Labels: p.labels.asMap()})
+		}
+	})
+	return all
+}
+
+// each calls a function for pods, under the lock.
+func (p *pods) each(namespace, name string, do func(*pod)) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if name != "" {
+		if one := p.byKey[namespace][name]; one != nil {
+			do(one)
+		}
+		return
+	}
+	for in, pods := range p.byKey {
+		if namespace != "" && namespace != in {
+			continue
+		}
+		for _, one := range pods {
+			do(one)
+		}
+	}
+}
+
+func (s labelSet) asMap() map[string]string {
+	if len(s) == 0 {
+		return nil
+	}
+	all := make(map[string]string, len(s))
+	for _, handle := range s {
+		all[handle.Value().key] = handle.Value().value
+	}
+	return all
+}
+
+// nodeResource is the canonical resource of nodes.
+const nodeResource = "nodes"
+
+// NodeLabels returns the labels of a node, and whether it exists. If nodes are not watched, the error is metric.ErrInvalidQuery.
+func (v *View) NodeLabels(name string) (own map[string]string, exists bool, err error) {
+	k := v.kind(nodeResource)
+	if k == nil || !k.reliable() {
+		return nil, false, metric.InvalidQueryf("the labels of nodes are not known; add %s to object-kinds", nodeResource)
+	}
+	if o := k.objects.find("", name); o != nil {
+		return o.labels.asMap(), true, nil
+	}
+	return nil, false, nil
+}

@@ -1,0 +1,288 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/aggregate/usage"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// derivedVersion is the API group of usage over windows.
+var derivedVersion = schema.GroupVersion{Group: "usage.sluice.dev", Version: "v1alpha1"}
+
+// derivedWindows are the names of windows in documents.
+var derivedWindows = [usage.Windows]string{"10s", "1m", "1h", "1d"}
+
+// DerivedMetrics is what was used in a window.
+type DerivedMetrics struct {
+	// EndTime is that of all windows.
+	EndTime    metav1.Time         `json:"endtime"`
+	Covered    metav1.Duration     `json:"covered"`
+	Mean       corev1.ResourceList `json:"mean"`
+	Max        corev1.ResourceList `json:"max"`
+	NinetyFive corev1.ResourceList `json:"95th"`
+}
+
+// DerivedContainer is what a container used.
+type DerivedContainer struct {
+	Name    string                    `json:"name"`
+	Metrics map[string]DerivedMetrics `json:"metrics"`
+}
+
+// DerivedPod is what the containers of a pod used.
+type DerivedPod struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Containers        []DerivedContainer `json:"containers"`
+}
+
+// DerivedPodList is a list of DerivedPod.
+type DerivedPodList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DerivedPod `json:"items"`
+}
+
+// DerivedNode is what a node used.
+type DerivedNode struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Machine           map[string]DerivedMetrics `json:"machine"`
+}
+
+// DerivedNodeList is a list of DerivedNode.
+type DerivedNodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DerivedNode `json:"items"`
+}
+
+// DeepCopyObject implements runtime.Object. Answers are made anew for each request, so what they hold is not copied.
+func (p *DerivedPod) DeepCopyObject() runtime.Object      { q := *p; return &q }
+func (p *DerivedPodList) DeepCopyObject() runtime.Object  { q := *p; return &q }
+func (p *DerivedNode) DeepCopyObject() runtime.Object     { q := *p; return &q }
+func (p *DerivedNodeList) DeepCopyObject() runtime.Object { q := *p; return &q }
+
+func init() {
+	for _, version := range []schema.GroupVersion{derivedVersion, {Group: derivedVersion.Group, Version: runtime.APIVersionInternal}} {
+		usageScheme.AddKnownTypes(version, &DerivedPod{}, &DerivedPodList{}, &DerivedNode{}, &DerivedNodeList{})
+	}
+	metav1.AddToGroupVersion(usageScheme, derivedVersion)
+}
+
+// derivedMetrics are the windows of a record; nil: there is nothing.
+func derivedMetrics(r *usage.Record) map[string]DerivedMetrics {
+	cpu, memory := &r.CPU, &r.Memory
+	if cpu.End.IsZero() || memory.End.IsZero() {
+		return nil
+	}
+	end := cpu.End
+	if memory.End.Before(end) {
+		end = memory.End
+	}
+	all := map[string]DerivedMetrics{}
+	for w, name := range derivedWindows {
+		c, m := cpu.Windows[w], memory.Windows[w]
+		all[name] = DerivedMetrics{EndTime: metav1.NewTime(end), Covered: metav1.Duration{Duration: min(c.Covered, m.Covered)},
+			Mean: used(c.Mean, m.Mean), Max: used(c.Max, m.Max), NinetyFive: used(c.NinetyFive, m.NinetyFive)}
+	}
+	return all
+}
+
+// used writes cores in millionths, which is what histories hold, and bytes.
+func used(cores, bytes float64) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewScaledQuantity(int64(cores*1e6+0.5), resource.Micro),
+		corev1.ResourceMemory: *resource.NewQuantity(int64(bytes+0.5), resource.BinarySI),
+	}
+}
+
+// installDerivedUsage serves usage.sluice.dev.
+func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage) error {
+	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
+	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
+		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod"}, source},
+		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode"}, source},
+	}
+	return server.InstallAPIGroup(&info)
+}
+
+type derivedPods struct {
+	usageStorage
+	source Usage
+}
+
+func (*derivedPods) New() runtime.Object     { return &DerivedPod{} }
+func (*derivedPods) NewList() runtime.Object { return &DerivedPodList{} }
+
+func (s *derivedPods) derive(pod *usage.Pod) (d DerivedPod, ok bool) {
+	d.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, CreationTimestamp: metav1.NewTime(pod.Created)}
+	for _, r := range s.source.Containers(pod) {
+		if metrics := derivedMetrics(&r); metrics != nil && !pod.Renewed(&r) {
+			d.Containers = append(d.Containers, DerivedContainer{r.Container.Name, metrics})
+		}
+	}
+	return d, len(d.Containers) > 0
+}
+
+// Get implements rest.Getter.
+func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	for _, pod := range s.source.Pods(request.NamespaceValue(ctx), name, labels.Everything()) {
+		if d, ok := s.derive(&pod); ok {
+			return &d, nil
+		}
+	}
+	return nil, apierrors.NewNotFound(derivedVersion.WithResource("derivedpods").GroupResource(), name)
+}
+
+// List implements rest.Lister.
+func (s *derivedPods) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	byLabels, byFields := selectorsOf(options)
+	list := &DerivedPodList{Items: []DerivedPod{}}
+	for _, pod := range s.source.Pods(request.NamespaceValue(ctx), "", byLabels) {
+		if !byFields.Matches(fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}) {
+			continue
+		}
+		if d, ok := s.derive(&pod); ok {
+			list.Items = append(list.Items, d)
+		}
+	}
+	slices.SortFunc(list.Items, func(a, b DerivedPod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
+	return list, nil
+}
+
+// ConvertToTable implements rest.TableConvertor: the sum of the containers of each pod.
+func (s *derivedPods) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
+	table := derivedTable()
+	add := func(p *DerivedPod) {
+		all := make([]map[string]DerivedMetrics, 0, len(p.Containers))
+		for i := range p.Containers {
+			all = append(all, p.Containers[i].Metrics)
+		}
+		addDerived(table, p, p.Name, all...)
+	}
+	switch of := object.(type) {
+	case *DerivedPod:
+		add(of)
+	case *DerivedPodList:
+		for i := range of.Items {
+			add(&of.Items[i])
+		}
+	default:
+		return nil, fmt.Errorf("a table of %T", object)
+	}
+	return table, nil
+}
+
+func derivedTable() *metav1.Table {
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: "Name of the resource"}}}
+	for _, window := range derivedWindows {
+		for i, of := range []string{"CPU", "Memory"} {
+			priority := int32(0)
+			if window == "1h" || window == "1d" {
+				priority = int32(i % 2) // in wide output
+			}
+			table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: of + " " + window, Type: "string",
+				Description: "mean over " + window + ", and 95th percentile", Priority: priority})
+		}
+	}
+	return table
+}
+
+func addDerived(table *metav1.Table, object runtime.Object, name string, containers ...map[string]DerivedMetrics) {
+	row := []any{name}
+	for _, window := range derivedWindows {
+		for _, of := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+			var mean, high resource.Quantity
+			for _, metrics := range containers {
+				d := metrics[window]
+				mean.Add(d.Mean[of])
+				high.Add(d.NinetyFive[of])
+			}
+			row = append(row, short(of, mean)+" / "+short(of, high))
+		}
+	}
+	table.Rows = append(table.Rows, metav1.TableRow{Cells: row, Object: runtime.RawExtension{Object: object}})
+}
+
+// short writes thousandths of cores, and MiB, as kubectl top does.
+func short(of corev1.ResourceName, q resource.Quantity) string {
+	if of == corev1.ResourceCPU {
+		return fmt.Sprintf("%dm", q.MilliValue())
+	}
+	return fmt.Sprintf("%dMi", q.Value()>>20)
+}
+
+type derivedNodes struct {
+	usageStorage
+	source Usage
+}
+
+func (*derivedNodes) New() runtime.Object     { return &DerivedNode{} }
+func (*derivedNodes) NewList() runtime.Object { return &DerivedNodeList{} }
+
+func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fields.Selector) ([]DerivedNode, error) {
+	nodes, err := s.source.Nodes(name, byLabels)
+	if err != nil {
+		return nil, target{resource: derivedVersion.WithResource("derivednodes").GroupResource(), name: name}.status(err)
+	}
+	all := []DerivedNode{}
+	for i := range nodes {
+		if metrics := derivedMetrics(nodes[i].Record); metrics != nil && byFields.Matches(fields.Set{"metadata.name": nodes[i].Name}) {
+			all = append(all, DerivedNode{ObjectMeta: metav1.ObjectMeta{Name: nodes[i].Name, Labels: nodes[i].Labels}, Machine: metrics})
+		}
+	}
+	return all, nil
+}
+
+// Get implements rest.Getter.
+func (s *derivedNodes) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
+	all, err := s.list(name, labels.Everything(), fields.Everything())
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, apierrors.NewNotFound(derivedVersion.WithResource("derivednodes").GroupResource(), name)
+	}
+	return &all[0], nil
+}
+
+// List implements rest.Lister.
+func (s *derivedNodes) List(_ context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	byLabels, byFields := selectorsOf(options)
+	all, err := s.list("", byLabels, byFields)
+	if err != nil {
+		return nil, err
+	}
+	return &DerivedNodeList{Items: all}, nil
+}
+
+// ConvertToTable implements rest.TableConvertor.
+func (s *derivedNodes) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
+	table := derivedTable()
+	switch of := object.(type) {
+	case *DerivedNode:
+		addDerived(table, of, of.Name, of.Machine)
+	case *DerivedNodeList:
+		for i := range of.Items {
+			addDerived(table, &of.Items[i], of.Items[i].Name, of.Items[i].Machine)
+		}
+	default:
+		return nil, fmt.Errorf("a table of %T", object)
+	}
+	return table, nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/replica/agents"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// clusterUsage joins what agents say that nodes and pods use with the objects of the cluster.
+type clusterUsage struct {
+	latest *usage.Latest
+	view   *cluster.View
+}
+
+// take takes what an agent says, and returns the pods that are younger than the windows that it has of them.
+func (u *clusterUsage) take(node string, records []usage.Record) (renewals []agents.Renewal) {
+	u.latest.Set(node, records, time.Now())
+	for i := range records {
+		r := &records[i]
+		if r.Container.Pod == "" || r.Since.IsZero() {
+			continue
+		}
+		for _, pod := range u.view.UsedPods(r.Container.Namespace, r.Container.Pod, labels.Everything()) {
+			if pod.Node == node && pod.Renewed(r) {
+				renewals = append(renewals, agents.Renewal{Namespace: pod.Namespace, Pod: pod.Name, Created: pod.Created})
+			}
+		}
+	}
+	return renewals
+}
+
+// Pods implements adapter.Usage.
+func (u *clusterUsage) Pods(namespace, name string, selector labels.Selector) []usage.Pod {
+	return u.view.UsedPods(namespace, name, selector)
+}
+
+// Served implements adapter.Usage.
+func (u *clusterUsage) Served(pod *usage.Pod) (containers []usage.Record, end time.Time, window time.Duration, ok bool) {
+	return u.latest.Served(pod, time.Now())
+}
+
+// Containers implements adapter.Usage.
+func (u *clusterUsage) Containers(pod *usage.Pod) []usage.Record {
+	return u.latest.Containers(pod, time.Now())
+}
+
+// Nodes implements adapter.Usage.
+func (u *clusterUsage) Nodes(name string, selector labels.Selector) (all []adapter.UsedNode, err error) {
+	now := time.Now()
+	for _, node := range u.latest.Nodes(now) {
+		if name != "" && node != name {
+			continue
+		}
+		own, exists, err := u.view.NodeLabels(node)
+		switch {
+		case err != nil && !selector.Empty():
+			return nil, err
+		case err == nil && (!exists || !selector.Matches(labels.Set(own))):
+			continue
+		}
+		if r := u.latest.Node(node, now); r != nil {
+			all = append(all, adapter.UsedNode{Name: node, Labels: own, Record: r})
+		}
+	}
+	return all, nil
+}

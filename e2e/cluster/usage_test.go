@@ -1,0 +1,210 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// kubelet plays the page of a node's kubelet: the containers of a namespace's pods use what the test says. It measures each container
+// every ten seconds, at moments of its own, and says the newest measurement until then.
+type kubelet struct {
+	*cluster
+	server    *httptest.Server
+	namespace string
+
+	mu       sync.Mutex // guards the fields below
+	cores    float64    // of each pod
+	measured map[string]measurement
+}
+
+type measurement struct {
+	started, at time.Time
+	cpu         float64
+}
+
+func newKubelet(t *testing.T, c *cluster, namespace string) *kubelet {
+	k := &kubelet{cluster: c, namespace: namespace, measured: map[string]measurement{}}
+	k.server = httptest.NewTLSServer(http.HandlerFunc(k.serve))
+	t.Cleanup(k.server.Close)
+	return k
+}
+
+func (k *kubelet) address() string { return strings.TrimPrefix(k.server.URL, "https://") }
+
+func (k *kubelet) use(cores float64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cores = cores
+}
+
+func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
+	pods, err := k.Kubernetes.CoreV1().Pods(k.namespace).List(r.Context(), metav1.ListOptions{})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now().Truncate(time.Millisecond) // as the page has it
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != "Running" {
+			continue
+		}
+		m, known := k.measured[string(pod.UID)]
+		if !known {
+			m = measurement{started: now, at: now, cpu: 1e-9}
+		}
+		if passed := now.Sub(m.at); passed >= 10*time.Second {
+			m.cpu, m.at = m.cpu+k.cores*passed.Seconds(), now
+		}
+		k.measured[string(pod.UID)] = m
+		labels := fmt.Sprintf(`{container=%q,namespace=%q,pod=%q}`, pod.Spec.Containers[0].Name, pod.Namespace, pod.Name)
+		fmt.Fprintf(w, "container_cpu_usage_seconds_total%s %.9f %d\n", labels, m.cpu, m.at.UnixMilli())
+		fmt.Fprintf(w, "container_memory_working_set_bytes%s 5.0331648e+07 %d\n", labels, m.at.UnixMilli())
+		fmt.Fprintf(w, "container_start_time_seconds%s %.3f\n", labels, float64(m.started.UnixMilli())/1000)
+	}
+	fmt.Fprintf(w, "node_cpu_usage_seconds_total %.3f\nnode_memory_working_set_bytes 2.147483648e+09\n", 1.5*float64(now.Unix()))
+}
+
+const resourceMetrics = `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: sluice, name: sluice-api, port: PORT}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1alpha1.usage.sluice.dev}
+spec:
+  group: usage.sluice.dev
+  version: v1alpha1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: sluice, name: sluice-api, port: PORT}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: sluice-nodes}
+rules:
+- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: sluice-nodes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sluice-nodes}
+subjects:
+- {kind: ServiceAccount, namespace: sluice, name: sluice}
+`
+
+const usedWeb = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {app: web}}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: bash:5
+        resources: {requests: {cpu: 100m}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  maxReplicas: 4
+  metrics:
+  - type: KIND
+`
+
+// An autoscaler scales on cpu that the node's agent reads from the kubelet, and kubectl top shows it. A pod that is created under the
+// name of another one has none of its usage.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	ns := c.Namespace(t, "usage")
+	kubelet := newKubelet(t, c.cluster, ns)
+	kubelet.use(0.05)
+	_, port, err := net.SplitHostPort(c.sluice.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Apply(t, "sluice", strings.ReplaceAll(resourceMetrics, "PORT", port))
+	c.sluice.Stop()
+	c.sluice.Add("--api-resource-metrics", "--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
+	c.sluice.Start()
+	c.near.Add("--kubelet-address", kubelet.address(), "--kubelet-insecure-tls", "--kubelet-interval", "2s")
+	c.starts(t, c.near)
+	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.metrics.k8s.io")
+
+	c.Apply(t, ns, strings.ReplaceAll(usedWeb, "  - type: KIND", "  - type: Resource\n    resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}\n"+
+		"  - type: ContainerResource\n    containerResource: {name: cpu, container: web, target: {type: Utilization, averageUtilization: 50}}"))
+	c.AwaitPods(t, ns, "app=web", 1)
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "top", "pods", "-n", ns, "-l", "app=web", "--containers", "--no-headers")
+		if fields := strings.Fields(out); err != nil || len(fields) != 4 || fields[1] != "web" || fields[2] != "50m" || fields[3] != "48Mi" {
+			return fmt.Errorf("kubectl top pods: %v\n%s", err, out)
+		}
+		return nil
+	})
+	if out := c.Kubectl(t, "top", "nodes", "--no-headers"); !strings.Contains(out, "loopback") {
+		t.Errorf("kubectl top nodes:\n%s", out)
+	}
+	if out := c.Kubectl(t, "get", "pods.metrics.k8s.io", "-n", ns); !strings.Contains(out, "48Mi") {
+		t.Errorf("kubectl get:\n%s", out)
+	}
+	c.pod(t, ns, "solo", "default")
+	kubelet.use(0.2) // of 0.1 a pod, four times as much as wanted
+	c.wantReplicas(t, ns, "web", 4)
+
+	// The windows have the pod's usage, and those of a pod of the same name that comes after it have none of it.
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "derivedpods", "-n", ns, "solo", "-o", "jsonpath={.containers[0].metrics.1h.max.cpu}")
+		if err != nil || out != "200m" {
+			return fmt.Errorf("the pod used at most %q (%v), want 200m", out, err)
+		}
+		return nil
+	})
+	kubelet.use(0.05)
+	c.Kubectl(t, "delete", "pod", "-n", ns, "solo")
+	c.pod(t, ns, "solo", "default")
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "derivedpods", "-n", ns, "solo", "-o", "jsonpath={.containers[0].metrics.1h.max.cpu}")
+		if err != nil || out == "" {
+			return fmt.Errorf("the next pod of the name has no usage yet: %v", err)
+		}
+		if out != "50m" {
+			t.Errorf("the next pod of the name used %s, want its own 50m", out)
+		}
+		return nil
+	})
+	if out := c.Kubectl(t, "get", "derivednodes"); !strings.Contains(out, "loopback") || !strings.Contains(out, "CPU 10S") {
+		t.Errorf("kubectl get derivednodes:\n%s", out)
+	}
+	t.Log(c.Kubectl(t, "get", "derivedpods", "-n", ns, "-o", "wide"))
+
+	for _, name := range strings.Fields(c.Kubectl(t, "get", "hpa", "-n", ns, "web", "-o", "jsonpath={.status.currentMetrics[*].type}")) {
+		if name != "Resource" && name != "ContainerResource" {
+			t.Errorf("the autoscaler has a metric of type %s", name)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+)
+
+// Usage asks the node's kubelet what is used, and keeps the windows. Run runs it; a Link tells a server.
+type Usage struct {
+	read     func(context.Context) (*metric.UsagePage, error)
+	interval time.Duration
+	log      *slog.Logger
+	faults   ratelog.Limiter
+	changed  chan struct{} // there is another message
+
+	mu      sync.Mutex // guards the fields below
+	tracker *usage.Tracker
+	message *agentwire.Usage // the newest; nil: none yet
+
+	pages, failures, faultyLines atomic.Uint64
+	containers                   atomic.Int64
+}
+
+// NewUsage measures nothing yet.
+func NewUsage(read func(context.Context) (*metric.UsagePage, error), interval time.Duration, log *slog.Logger) *Usage {
+	u := &Usage{read: read, interval: interval, log: log, changed: make(chan struct{}, 1), tracker: usage.NewTracker()}
+	u.faults.Interval = logEvery
+	return u
+}
+
+// Run asks until ctx ends.
+func (u *Usage) Run(ctx context.Context) error {
+	each := time.NewTicker(u.interval)
+	defer each.Stop()
+	for {
+		u.ask(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-each.C:
+		}
+	}
+}
+
+func (u *Usage) ask(ctx context.Context) {
+	page, err := u.read(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		u.failures.Add(1)
+		if suppressed, ok := u.faults.Allow(); ok {
+			u.log.Warn("the kubelet does not say what is used", "error", err, "suppressed", suppressed)
+		}
+		return
+	}
+	u.pages.Add(1)
+	if page.Faults > 0 {
+		u.faultyLines.Add(uint64(page.Faults))
+		if suppressed, ok := u.faults.Allow(); ok {
+			u.log.Warn("the kubelet says what cannot be", "first", page.Fault, "lines", page.Faults, "suppressed", suppressed)
+		}
+	}
+	u.containers.Store(int64(len(page.Readings)))
+	u.mu.Lock()
+	u.message = wireUsage(u.tracker.Add(page, time.Now()))
+	u.mu.Unlock()
+	wake(u.changed)
+}
+
+// newest is the message of what is used; nil: nothing is known yet.
+func (u *Usage) newest() *agentwire.Usage {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.message
+}
+
+// renew drops what is known of a former pod of a name.
+func (u *Usage) renew(r *agentwire.Renewed) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tracker.Renew(r.Namespace, r.Pod, time.Unix(r.CreatedSeconds, 0))
+}
+
+func wireUsage(records []usage.Record) *agentwire.Usage {
+	message := &agentwire.Usage{Containers: make([]*agentwire.ContainerUsage, len(records))}
+	for i := range records {
+		r := &records[i]
+		c := &agentwire.ContainerUsage{Namespace: r.Container.Namespace, Pod: r.Container.Pod, Container: r.Container.Name,
+			Cpu: wireResource(&r.CPU), Memory: wireResource(&r.Memory), State: uint32(r.Newest.State), CpuNanocores: r.Newest.CPU,
+			MemoryBytes: r.Newest.Memory, EndNanos: unixNanos(r.Newest.End), WindowNanos: int64(r.Newest.Window), StartedNanos: unixNanos(r.Started)}
+		if !r.Since.IsZero() {
+			c.SinceMillis = r.Since.UnixMilli()
+		}
+		message.Containers[i] = c
+	}
+	return message
+}
+
+func unixNanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func wireResource(u *usage.Usage) *agentwire.ResourceUsage {
+	if u.End.IsZero() {
+		return nil
+	}
+	r := &agentwire.ResourceUsage{EndMillis: u.End.UnixMilli()}
+	for _, w := range u.Windows {
+		r.Values = append(r.Values, float32(w.Mean), float32(w.Max), float32(w.NinetyFive))
+		r.CoveredMillis = append(r.CoveredMillis, uint32(w.Covered.Milliseconds()))
+	}
+	return r
+}
+
+var (
+	pagesDesc = prometheus.NewDesc("sluice_agent_kubelet_requests_total", "Requests to the kubelet, by result.", []string{"result"}, nil)
+	linesDesc = prometheus.NewDesc("sluice_agent_kubelet_faults_total",
+		"Lines of the kubelet that say what cannot be, such as a negative number or a container a second time.", nil, nil)
+	measuredDesc = prometheus.NewDesc("sluice_agent_measured", "Containers of which the kubelet said last what they use, and the node.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (u *Usage) Describe(ch chan<- *prometheus.Desc) {
+	ch <- pagesDesc
+	ch <- linesDesc
+	ch <- measuredDesc
+}
+
+// Collect implements prometheus.Collector.
+func (u *Usage) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	counter(pagesDesc, u.pages.Load(), "ok")
+	counter(pagesDesc, u.failures.Load(), "failed")
+	counter(linesDesc, u.faultyLines.Load())
+	ch <- prometheus.MustNewConstMetric(measuredDesc, prometheus.GaugeValue, float64(u.containers.Load()))
+}
