@@ -31,7 +31,7 @@ FUZZTIME ?= 10s
 # Packages with shared memory: their tests run under the race detector where there is a C compiler.
 SHARED := ./adapter/... ./aggregate/... ./internal/connlimit ./internal/operations ./internal/ratelog ./receiver \
   ./receiver/credential ./receiver/group ./receiver/identity ./receiver/ledger ./receiver/pending ./receiver/push/... \
-  ./receiver/relay ./replica/... ./store/...
+  ./receiver/relay ./receiver/scrape ./replica/... ./store/...
 
 .PHONY: build run check test unit compile long binary prepare loadtest e2e keda torture simulate race guard bench figures bench-plot vet lint \
   staticcheck fuzz stress nightly lines tools metricsserver chart image release clean

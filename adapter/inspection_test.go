@@ -60,6 +60,7 @@ func (c *catalog) Groups(inspect.Query) (p inspect.Page[inspect.PushedGroup])   
 func (c *catalog) Limits(inspect.Query) (p inspect.Page[inspect.Limit])         { return p }
 func (c *catalog) Rules(inspect.Query) (p inspect.Page[inspect.Rule])           { return p }
 func (c *catalog) Policies(inspect.Query) (p inspect.Page[inspect.Policy])      { return p }
+func (c *catalog) Targets(inspect.Query) (p inspect.Page[inspect.Target])       { return p }
 func (c *catalog) Agents(q inspect.Query) inspect.Page[inspect.Agent] {
 	return inspect.Paged(q, c.agents, func(a *inspect.Agent) (string, string, inspect.Key) { return "", a.Node, a.Key() })
 }

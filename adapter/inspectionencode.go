@@ -163,6 +163,7 @@ var listModels = map[string]any{
 	"limituses":   inspect.List[inspect.Limit]{},
 	"autoscalers": inspect.List[inspect.Autoscaler]{},
 	"rules":       inspect.List[inspect.Rule]{},
+	"targets":     inspect.List[inspect.Target]{},
 	"policies":    inspect.List[inspect.Policy]{},
 	"agents":      inspect.List[inspect.Agent]{},
 }

@@ -36,6 +36,7 @@ func pages(source inspect.Source) map[string]pageOf {
 		"limituses":   asDocuments(source.Limits),
 		"autoscalers": asDocuments(source.Autoscalers),
 		"rules":       asDocuments(source.Rules),
+		"targets":     asDocuments(source.Targets),
 		"policies":    asDocuments(source.Policies),
 		"agents":      asDocuments(source.Agents),
 	}

@@ -29,6 +29,12 @@ func TestExpression(t *testing.T) {
 		{"a:007s", Expression{Name: "a:007s"}},
 		{"a:1m30s", Expression{Name: "a:1m30s"}},
 		{"", Expression{}},
+		{"vllm:num_requests_waiting", Expression{Name: "vllm:num_requests_waiting"}},
+		{"vllm:num_requests_waiting:max:10s", Expression{"vllm:num_requests_waiting", Max, 10 * time.Second}},
+		{"vllm:kv_cache_usage_perc:last", Expression{Name: "vllm:kv_cache_usage_perc", Stat: Last}},
+		{"vllm:time_to_first_token_seconds:p95:1m", Expression{"vllm:time_to_first_token_seconds", P95, time.Minute}},
+		{"vllm:request_success_total:rate:10s", Expression{"vllm:request_success_total", Rate, 10 * time.Second}},
+		{"a:b:c:d:10s", Expression{Name: "a:b:c:d", Window: 10 * time.Second}},
 	} {
 		got := ParseExpression(c.in)
 		if got != c.want {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
+	"net/url"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -75,6 +77,16 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
 	return &Client{rest: where, kubernetes: typed, metadata: objects, dynamic: custom, namespace: namespace,
 		closeConnections: connections.CloseAll}, nil
+}
+
+// Loopback reports whether the API server is reached over loopback: pods may have such addresses, too, then.
+func (c *Client) Loopback() bool {
+	where, err := url.Parse(c.rest.Host)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(where.Hostname())
+	return err == nil && address.IsLoopback()
 }
 
 // restConfig returns the configuration of the API server, and the own namespace.

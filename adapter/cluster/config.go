@@ -21,6 +21,8 @@ type Config struct {
 	Replica string
 	// Replicas is the name that all replicas of one Sluice have in common, and that of their Lease.
 	Replicas string
+	// Announcements makes the view keep the endpoints that pods announce.
+	Announcements bool
 	// Version is Sluice's own, for the user agent "sluice/<version>".
 	Version string
 }

@@ -47,6 +47,8 @@ type pod struct {
 	addresses []netip.Addr
 	hosts     unique.Handle[hostAddresses]
 	node      unique.Handle[string] // name of the pod's node; empty: it has none yet
+	// announcement is nil for most pods, and for all unless they are asked for.
+	announcement *metric.Announcement
 	// shared keeps the interned names of namespace and service account alive as long as the pod.
 	shared [2]unique.Handle[string]
 }
@@ -208,7 +210,7 @@ func (p *pod) equal(q *pod) bool {
 		p.controller == q.controller &&
 		p.hosts == q.hosts && p.node == q.node && *p.Pod == *q.Pod &&
 		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) &&
-		slices.Equal(p.addresses, q.addresses)
+		slices.Equal(p.addresses, q.addresses) && p.announcement.Equal(q.announcement)
 }
 
 // allAddresses returns the pod's addresses and its node's. A nil pod has none.

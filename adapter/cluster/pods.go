@@ -26,8 +26,11 @@ type pods struct {
 	// contested holds the addresses that several pods claim, or a pod and a node, with those pods.
 	contested map[netip.Addr][]*pod
 	lastKey   uint64
-	gone      gonePods
-	left      leftAddresses
+	// announcing are the pods that announce endpoints; announcements counts its changes, from 1 on.
+	announcing    map[uidKey]*pod
+	announcements uint64
+	gone          gonePods
+	left          leftAddresses
 }
 
 func newPods(observer *Observer) *pods {
@@ -41,6 +44,8 @@ func newPods(observer *Observer) *pods {
 		containerIndex: map[containerID]*pod{},
 		nodeAddresses:  map[netip.Addr]int{},
 		contested:      map[netip.Addr][]*pod{},
+		announcing:     map[uidKey]*pod{},
+		announcements:  1,
 	}
 }
 
@@ -218,6 +223,10 @@ func (p *pods) indexLocked(one *pod) {
 	p.byLabel[one.Namespace].add(one)
 	p.byController[one.Namespace].add(one)
 	p.uidIndex[newUIDKey(one.UID)] = one
+	if one.announcement != nil {
+		p.announcing[newUIDKey(one.UID)] = one
+		p.announcements++
+	}
 	for _, id := range one.containers {
 		p.containerIndex[id] = one
 	}
@@ -241,6 +250,10 @@ func (p *pods) unindexLocked(one *pod) {
 		delete(p.byController, one.Namespace)
 	}
 	delete(p.uidIndex, newUIDKey(one.UID))
+	if one.announcement != nil {
+		delete(p.announcing, newUIDKey(one.UID))
+		p.announcements++
+	}
 	for _, id := range one.containers {
 		if p.containerIndex[id] == one {
 			delete(p.containerIndex, id)

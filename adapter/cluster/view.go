@@ -85,7 +85,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	}
 	v.probe = newHealthProbe(client, logger)
 	v.limits = newLimitRanges(observer, v.events, logger)
-	v.watchRequired(client, logger)
+	v.watchRequired(client, cfg.Announcements, logger)
 	for _, name := range cfg.ObjectKinds {
 		held := newObjects(name, observer)
 		mirror := &reflectorStore[*object]{index: held, convert: newObject}
@@ -133,7 +133,7 @@ func newRequiredWatch[L runtime.Object, T any](from lister[L], object runtime.Ob
 	}}
 }
 
-func (v *View) watchRequired(client *Client, logger *slog.Logger) {
+func (v *View) watchRequired(client *Client, announced bool, logger *slog.Logger) {
 	about := func(group, resource string) *requestHealth {
 		groupResource := schema.GroupResource{Group: group, Resource: resource}
 		return &requestHealth{resource: groupResource.String(), remedy: remedyFor(groupResource), logger: logger}
@@ -142,7 +142,7 @@ func (v *View) watchRequired(client *Client, logger *slog.Logger) {
 	const everywhere = metav1.NamespaceAll
 	v.required = []*requiredWatch{
 		newRequiredWatch(core.Pods(everywhere), &corev1.Pod{},
-			&reflectorStore[*pod]{index: v.pods, convert: convertPod}, about("", podResource)),
+			&reflectorStore[*pod]{index: v.pods, convert: convertPod(announced)}, about("", podResource)),
 		newRequiredWatch(core.LimitRanges(everywhere), &corev1.LimitRange{},
 			&reflectorStore[*limitRange]{index: v.limits, convert: newLimitRange}, about("",
 				limitRangeResource)),
@@ -153,12 +153,19 @@ func (v *View) watchRequired(client *Client, logger *slog.Logger) {
 	}
 }
 
-func convertPod(from any) (*pod, bool) {
-	p, ok := from.(*corev1.Pod)
-	if !ok {
-		return nil, false
+// convertPod makes the conversion of pods, with or without what they announce.
+func convertPod(announced bool) func(any) (*pod, bool) {
+	return func(from any) (*pod, bool) {
+		p, ok := from.(*corev1.Pod)
+		if !ok {
+			return nil, false
+		}
+		short := newPod(p)
+		if announced {
+			short.announcement = announcementOf(p)
+		}
+		return short, true
 	}
-	return newPod(p), true
 }
 
 // Observe sets the observer. It must be called before Run.

@@ -276,6 +276,7 @@ func (s *Server) facts(a *inspect.Autoscaler, r *request) (f *explain.Facts, ask
 	}
 	whole := inspect.Query{Namespace: a.Namespace, Most: inspect.MaxMost}
 	f.Rejections = r.source.Rejections(whole).Items
+	f.Targets = r.source.Targets(whole).Items
 	if slices.ContainsFunc(f.Rejections, func(r inspect.Rejection) bool { return r.Reason == metric.OverLimit.String() }) {
 		f.Limits = r.source.Limits(whole).Items
 	}

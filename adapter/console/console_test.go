@@ -78,6 +78,8 @@ func (f *fakeSource) Rules(q inspect.Query) inspect.Page[inspect.Rule] {
 	})
 }
 
+func (f *fakeSource) Targets(inspect.Query) (p inspect.Page[inspect.Target]) { return p }
+
 func (f *fakeSource) Policies(q inspect.Query) inspect.Page[inspect.Policy] {
 	return inspect.Paged(q, f.policies, func(p *inspect.Policy) (string, string, inspect.Key) {
 		return p.Namespace, p.Name, inspect.Key{p.Namespace, p.Name}

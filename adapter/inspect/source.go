@@ -24,6 +24,8 @@ type Source interface {
 	// Autoscalers are empty without a cluster.
 	Autoscalers(Query) Page[Autoscaler]
 	Rules(Query) Page[Rule]
+	// Targets are those of this replica, and empty unless it scrapes.
+	Targets(Query) Page[Target]
 	// Policies are empty without a cluster.
 	Policies(Query) Page[Policy]
 	// UnknownPolicies is the error of those who read an external metric while the cluster may have policies

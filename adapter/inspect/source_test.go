@@ -77,7 +77,7 @@ func FuzzParseToken(f *testing.F) {
 func TestDocumentsFillTheirColumns(t *testing.T) {
 	all := map[string]Document{"metrics": &Metric{}, "objects": &Object{}, "senders": &Sender{}, "rejections": &Rejection{},
 		"groups": &PushedGroup{}, "limituses": &Limit{}, "autoscalers": &Autoscaler{Metrics: []AutoscalerMetric{{}}}, "rules": &Rule{},
-		"policies": &Policy{}, "agents": &Agent{}}
+		"policies": &Policy{}, "agents": &Agent{}, "targets": &Target{}}
 	for _, resource := range Resources {
 		document := all[resource.Name]
 		if document == nil {

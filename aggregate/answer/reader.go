@@ -13,6 +13,8 @@ type Parts struct {
 	Rules     *rule.Current
 	Cluster   rollup.Cluster
 	Workloads rollup.Workloads
+	// Announces is rollup.Parts.Announces.
+	Announces func(pod metric.Object, name string) bool
 	// Freshen applies what sockets still gather, before each read and deletion; nil: it may come later.
 	Freshen func()
 	// Deleting is told of each deletion before it; nil: nobody is.
@@ -29,7 +31,8 @@ type Reader struct {
 // New makes a Reader.
 func New(parts Parts) *Reader {
 	r := &Reader{parts: parts}
-	r.pushed = rollup.New(rollup.Parts{Begin: r.begin, Cluster: parts.Cluster, Workloads: parts.Workloads})
+	r.pushed = rollup.New(rollup.Parts{Begin: r.begin, Cluster: parts.Cluster, Workloads: parts.Workloads,
+		Announces: parts.Announces})
 	return r
 }
 

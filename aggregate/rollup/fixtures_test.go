@@ -26,6 +26,8 @@ type shop struct {
 	// services are the pods of Services.
 	services map[string][]string
 	asked    int // calls of PodOwners
+	// announced are the metrics that pods announce, as "web-1 requests".
+	announced map[string]bool
 }
 
 func newShop(t *testing.T) *shop {
@@ -43,7 +45,8 @@ func newShop(t *testing.T) *shop {
 	s.w = s.table.NewWriter()
 	s.w.Offline()
 	merged := aggregate.NewMerged(s.table)
-	s.reader = New(Parts{Begin: func() Snapshot { return merged.Begin() }, Cluster: s, Workloads: tracker})
+	s.reader = New(Parts{Begin: func() Snapshot { return merged.Begin() }, Cluster: s, Workloads: tracker,
+		Announces: func(pod metric.Object, name string) bool { return s.announced[pod.Name+" "+name] }})
 	return s
 }
 

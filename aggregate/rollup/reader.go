@@ -49,6 +49,9 @@ type Parts struct {
 	Begin     func() Snapshot
 	Cluster   Cluster
 	Workloads Workloads
+	// Announces reports whether a metric is taken from a page that a pod announces: without a series it is
+	// not known, and never 0. Nil: none is.
+	Announces func(pod metric.Object, name string) bool
 }
 
 // A Reader answers queries. Any goroutine may use it.

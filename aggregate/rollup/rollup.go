@@ -202,7 +202,7 @@ func (m *Moment) rollUpOwner(q metric.Query, owner *metric.PodOwner) (metric.Poi
 func (m *Moment) rollUp(q metric.Query, ready iter.Seq2[metric.Object, metric.Workload],
 	live int) (metric.Point, error) {
 	r := m.reader
-	u := &zeroFill{workloads: r.parts.Workloads, query: q, ready: ready, live: live}
+	u := &zeroFill{workloads: r.parts.Workloads, announces: r.parts.Announces, query: q, ready: ready, live: live}
 	to := *q.RollUp
 	var with []string // pods with series
 	to.Each = func(o metric.Object) { with = append(with, o.Name) }

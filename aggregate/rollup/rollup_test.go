@@ -96,6 +96,21 @@ func TestRollUpOfPodsThatNeverCounted(t *testing.T) {
 	})
 }
 
+// A pod whose page is read for a counter, and that has none, is no pod of 0: its page could not be read.
+func TestAnAnnouncedCounterIsNeverZero(t *testing.T) {
+	in(t, func(s *shop) {
+		s.run("web", "web-1", "web-2", "web-3")
+		s.push("pods/web-1 requests:30|c", "pods/web-1 jobs:30|c")
+		s.announced = map[string]bool{"web-1 requests": true, "web-2 requests": true}
+		s.wants(map[string]string{
+			"deployments.apps/web requests:count": "web=30 (2 of 3)",
+			"pods/* requests:count":               "web-1=30, web-3=0",
+			"pods/web-2 requests:count":           `no series of "requests" for pods/web-2 in "shop": none was ever received`,
+			"pods/* jobs:count":                   "web-1=30, web-2=0, web-3=0",
+		})
+	})
+}
+
 // An own series answers alone, also where it has no value.
 func TestOwnSeriesWins(t *testing.T) {
 	in(t, func(s *shop) {

@@ -11,9 +11,11 @@ import (
 
 // zeroFill adds zeros to answers about pods. A ready pod without a series reads 0 once another pod
 // of its workload has pushed the counter or set. Otherwise the autoscaler, which may remove the one
-// pod that pushed, would read "not found" for ever and never scale again.
+// pod that pushed, would read "not found" for ever and never scale again. A pod whose page is read for the metric
+// reads nothing instead: the page says 0 itself.
 type zeroFill struct {
 	workloads Workloads
+	announces func(pod metric.Object, name string) bool // nil: none does
 	query     metric.Query
 
 	kind     metric.Kind // of the series in the answer; NoKind: none
@@ -42,7 +44,7 @@ func (r *Reader) zerosOf(q *metric.Query) bool {
 
 // withZeros answers a query for pods and adds zeros.
 func (r *Reader) withZeros(from Snapshot, q metric.Query) ([]metric.Point, error) {
-	u := &zeroFill{workloads: r.parts.Workloads, query: q}
+	u := &zeroFill{workloads: r.parts.Workloads, announces: r.parts.Announces, query: q}
 	u.ready, u.live = r.readyPods(&q)
 	asked := q
 	asked.Kind = &u.kind
@@ -113,7 +115,7 @@ func (u *zeroFill) pods(has func(name string) bool) iter.Seq[metric.Object] {
 		var last metric.Workload
 		counts := false
 		for o, workload := range u.ready {
-			if has(o.Name) {
+			if has(o.Name) || u.announces != nil && u.announces(o, u.query.Expression.Name) {
 				continue
 			}
 			if workload != last {

@@ -26,7 +26,7 @@ func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
 		List: view.Autoscalers,
 		Begin: func() autoscaler.Reader {
 			return &autoscalerReader{from: reader, targets: view.Targets(), recorded: p.rejections, agentOf: p.agentOf(),
-				limits: inspection{limits: p.cluster.limits, limitSources: view.LimitSources}}
+				limits: inspection{limits: p.cluster.limits, limitSources: view.LimitSources, targets: p.targets()}}
 		},
 		Ready: func() bool {
 			ready, _ := p.answers()
@@ -45,7 +45,7 @@ type autoscalerReader struct {
 	from     *adapter.AutoscalerReader
 	targets  *cluster.Targets
 	recorded *record.Rejections
-	limits   inspection // of limits alone
+	limits   inspection // of limits and targets alone
 	agentOf  func(node string) (inspect.Agent, bool)
 	// rejections are those of this round by namespace, once they are needed. limited are the metrics of
 	// which a limit lately rejected series.
@@ -61,6 +61,9 @@ func (r *autoscalerReader) HeldBack(a *inspect.Autoscaler) []explain.Held {
 	r.readRejections()
 	facts := r.from.Facts(a, r.targets)
 	facts.Rejections, facts.AgentOf = r.rejections[a.Namespace], r.agentOf
+	if r.limits.targets != nil {
+		facts.Targets = r.limits.targets(a.Namespace)
+	}
 	if slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return r.isLimited(a.Namespace, m.Name) }) {
 		facts.Limits = r.limits.Limits(inspect.Query{Namespace: a.Namespace, Most: inspect.MaxMost}).Items
 	}

@@ -202,6 +202,9 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.standalone && c.push.Auth == push.AuthToken {
 		own = append(own, c.fault("push-auth", "is token, which needs a cluster to check tokens; must be none with --standalone"))
 	}
+	if c.standalone && c.cluster.Announcements {
+		own = append(own, c.fault("scrape", "is true, which needs a cluster with pods; must be false with --standalone"))
+	}
 	if c.standalone && c.wake.Enabled {
 		own = append(own, c.fault("wake", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
 	}

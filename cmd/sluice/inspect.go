@@ -36,6 +36,8 @@ type inspection struct {
 	policies func() []*policy.Policy
 	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
 	unknownPolicies func() error
+	// targets returns the announced endpoints of a namespace; empty: of all. Nil: nothing is scraped.
+	targets func(namespace string) []inspect.Target
 	// agents returns those of nodes. Nil: none may report. elsewhere: there are other servers for agents.
 	agents    func() []agents.Node
 	elsewhere bool
@@ -51,6 +53,7 @@ func (p *dataPath) inspection() inspection {
 		i.autoscalers = p.autoscalerDocuments
 		i.policies, i.unknownPolicies = p.cluster.policies.List, p.cluster.policies.Unknown
 	}
+	i.targets = p.targets()
 	if p.cfg.agents.Enabled() {
 		i.agents = func() []agents.Node { return p.agents.Nodes() } // its port is opened later
 		i.elsewhere = p.cfg.natsbus.Enabled()
@@ -345,6 +348,16 @@ func (i inspection) addPushed(senders []listedSender) {
 func (i inspection) Rejections(q inspect.Query) inspect.Page[inspect.Rejection] {
 	return inspect.Paged(q, i.rejections.All(), func(r *inspect.Rejection) (namespace, name string, key inspect.Key) {
 		return r.Namespace, r.Metric, r.Key()
+	})
+}
+
+// Targets implements inspect.Source.
+func (i inspection) Targets(q inspect.Query) (page inspect.Page[inspect.Target]) {
+	if i.targets == nil {
+		return page
+	}
+	return inspect.Paged(q, i.targets(q.Namespace), func(t *inspect.Target) (namespace, name string, key inspect.Key) {
+		return t.Namespace, t.Pod, t.Key()
 	})
 }
 

@@ -128,6 +128,9 @@ func (p *dataPath) readerParts() answer.Parts {
 	parts := answer.Parts{Merged: p.merged, Rules: &p.rules.Current}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.Workloads = p.cluster.view, p.cluster.workloads
+		if p.cfg.cluster.Announcements {
+			parts.Announces = p.cluster.view.Announces
+		}
 	}
 	return parts
 }

@@ -44,6 +44,9 @@ func (p *dataPath) register(context.Context) error {
 			c.workloads.Register(p.registry),
 			p.registry.Register(c.autoscalers))
 	}
+	if p.scraper != nil {
+		faults = append(faults, p.registry.Register(p.scraper))
+	}
 	if p.cluster.waker != nil {
 		faults = append(faults, p.registry.Register(p.cluster.waker.Collector()))
 	}

@@ -88,7 +88,7 @@ func useEverything(t *testing.T, p *dataPath) {
 func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
 	p := awayFromAPIServer(t, "--namespace-metrics", "0", "--push-auth", "token",
-		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake", "--instant",
+		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake", "--instant", "--scrape",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)

@@ -72,6 +72,7 @@ var inspectDoors = map[string]door{
 	"groups":      without(noValues, "/groups"),
 	"limituses":   without(noValues, "/limituses"),
 	"policies":    without(noValues, "/policies"),
+	"targets":     without(noValues, "/targets"),
 	"agents":      without(noValues, "/agents"),
 }
 

@@ -96,6 +96,11 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"OpenTelemetry resource attributes that become labels. Attributes that identify " +
 					"the object are always read and need not be named."},
 		}},
+		{"Pull", []setting{
+			{"scrape", &c.cluster.Announcements,
+				"In a cluster, take metrics from the endpoints that pods announce by the annotation " +
+					"sluice.dev/endpoints or metrics.alpha.kubernetes.io/custom-endpoints, of up to 1,000 pods."},
+		}},
 		{"Credentials of HTTP push", []setting{
 			{"push-auth", command.NewChoice(&c.push.Auth, pushAuths),
 				"In a cluster, whether HTTP push accepts the bearer tokens of service accounts " +

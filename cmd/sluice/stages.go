@@ -27,6 +27,9 @@ func (p *dataPath) run(ctx context.Context) error {
 // stages lists the running parts in the order in which they stop, which is that of the data.
 func (p *dataPath) stages() []stage {
 	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
+	if p.scraper != nil {
+		all = append(all, stage{"scrape", p.scraper.Run})
+	}
 	if p.agents != nil {
 		all = append(all, stage{"agents", p.agents.Run})
 	}
@@ -98,6 +101,9 @@ func (p *dataPath) abandon() error {
 	}
 	if p.push != nil {
 		faults = append(faults, p.push.Run(ended))
+	}
+	if p.scraper != nil {
+		faults = append(faults, p.scraper.Run(ended))
 	}
 	if p.store != nil {
 		faults = append(faults, p.closeStore())

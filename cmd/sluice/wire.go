@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/receiver/relay"
+	"github.com/sluice-metrics/sluice/receiver/scrape"
 	"github.com/sluice-metrics/sluice/replica/agents"
 	"github.com/sluice-metrics/sluice/store"
 )
@@ -38,7 +39,8 @@ import (
 //	unixgram × 1        ├─ receiver ──┐                       ┌─ adapter × requests ◄── HPA, kubectl, sluice get
 //	tcp      × conns    │             ├─► aggregate.Table ────┤
 //	unix     × conns   ─┘             │     ▲   × 1 roller    └─ push × requests ◄───── GET /v1/…
-//	http     × requests ── push ──────┘     │
+//	http     × requests ── push ──────┤     │
+//	pods     × endpoints ─ scrape ────┘     │
 //	                                        ▼
 //	                     identity ◄─ describe (once     store × 3 (flush, sync, watch) ─► Badger ─► disk
 //	                                 per new line)
@@ -79,6 +81,7 @@ type dataPath struct {
 	api         *adapter.Server
 	console     *console.Server           // nil: off
 	viewers     *credential.Authenticator // of the console; nil: it asks nobody who they are
+	scraper     *scrape.Scraper           // nil: off
 	agents      *agents.Server            // nil: off
 	usage       *clusterUsage             // nil: metrics.k8s.io is not served
 	keda        *keda.Server              // nil: off
@@ -105,6 +108,7 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 		p.openStore,
 		p.keepReplicaName,
 		p.openReplica,
+		p.openScraper,
 		p.openPush,
 		p.openAPI,
 		p.openAgents,

@@ -147,7 +147,7 @@ func (c *contents) replacedIn(next *contents) iter.Seq2[*family, *family] {
 			if f == old {
 				continue
 			}
-			if f != nil && kindOf(f.Type) != kindOf(old.Type) {
+			if f != nil && f.Type.Kind() != old.Type.Kind() {
 				f = nil
 			}
 			if !yield(old, f) {

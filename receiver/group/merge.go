@@ -96,7 +96,7 @@ func (g *Group) Restrict(all func(name string, k metric.Kind) bool,
 	kept := contents{times: g.contents.times}
 	var labels sampleBuilder
 	for _, f := range g.contents.families {
-		k := kindOf(f.Type)
+		k := f.Type.Kind()
 		if all(f.Name, k) {
 			kept.families = append(kept.families, f)
 			continue

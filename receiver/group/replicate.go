@@ -254,7 +254,7 @@ func (gs *Groups) updateTable(g *group, own, next *contents) {
 		if f == old {
 			continue
 		}
-		if old != nil && kindOf(f.Type) != kindOf(old.Type) {
+		if old != nil && f.Type.Kind() != old.Type.Kind() {
 			old = nil
 		}
 		match := matchLabels(f, old)

@@ -40,7 +40,7 @@ type place struct {
 func (a *tableUpdate) run() *Rejection {
 	a.sample = metric.Sample{Object: a.about, TTL: metric.Forever, Sender: a.push.Sender}
 	for _, f := range a.fresh {
-		if old := a.before.find(f.Name); old == nil || kindOf(old.Type) == kindOf(f.Type) {
+		if old := a.before.find(f.Name); old == nil || old.Type.Kind() == f.Type.Kind() {
 			if r := a.create(f, old); r != nil {
 				return a.rollBack(r)
 			}
@@ -49,7 +49,7 @@ func (a *tableUpdate) run() *Rejection {
 	begun := false
 	for _, f := range a.fresh {
 		old := a.before.find(f.Name)
-		if old == nil || kindOf(old.Type) != kindOf(f.Type) {
+		if old == nil || old.Type.Kind() != f.Type.Kind() {
 			continue
 		}
 		if r := a.overwrite(f, old, &begun); r != nil {
@@ -58,7 +58,7 @@ func (a *tableUpdate) run() *Rejection {
 	}
 	a.removeOld()
 	for _, f := range a.fresh {
-		if old := a.before.find(f.Name); old != nil && kindOf(old.Type) != kindOf(f.Type) {
+		if old := a.before.find(f.Name); old != nil && old.Type.Kind() != f.Type.Kind() {
 			for i := range f.Metrics {
 				a.applyOrSkip(f, i)
 			}
@@ -217,7 +217,7 @@ func (a *tableUpdate) rollBack(r *Rejection) *Rejection {
 		}
 		match := matchLabels(old, f)
 		for i := range old.Metrics {
-			if f != nil && kindOf(f.Type) == kindOf(old.Type) && match.indexOf(i) >= 0 || !old.served(i) {
+			if f != nil && f.Type.Kind() == old.Type.Kind() && match.indexOf(i) >= 0 || !old.served(i) {
 				continue
 			}
 			if a.builder.build(&a.sample, a.about, old, i) == metric.Applied {

@@ -31,7 +31,7 @@ resource_scrape_error 0
 		t.Fatalf("Parse: %v, %d faults: %s", err, p.Faults, p.Fault)
 	}
 	want := metric.UsageReading{Started: time.Unix(1_789_900_000, 0), CPU: 4_710_169_000, CPUAt: time.UnixMilli(1790000000123), Memory: 12_533_760, MemoryAt: time.UnixMilli(1790000000125)}
-	if got := p.Readings[metric.Container{"shop", "web-0", "app"}]; got != want || len(p.Readings) != 2 {
+	if got := p.Readings[metric.Container{Namespace: "shop", Pod: "web-0", Name: "app"}]; got != want || len(p.Readings) != 2 {
 		t.Errorf("container: %+v, want %+v", got, want)
 	}
 	want = metric.UsageReading{CPU: 357_354_910_000, CPUAt: time.UnixMilli(1790000001000), Memory: 1_616_273_408, MemoryAt: now}
@@ -63,7 +63,7 @@ func TestLinesThatCannotBe(t *testing.T) {
 		if p.Faults != 1 || !strings.Contains(p.Fault, want) || !strings.HasPrefix(p.Fault, "line 2, ") {
 			t.Errorf("%s: %d faults, %q; want one with %q", line, p.Faults, p.Fault, want)
 		}
-		if r := p.Readings[metric.Container{"a", "b", "c"}]; r.CPU != time.Second {
+		if r := p.Readings[metric.Container{Namespace: "a", Pod: "b", Name: "c"}]; r.CPU != time.Second {
 			t.Errorf("%s: the line before it was lost: %+v", line, r)
 		}
 	}

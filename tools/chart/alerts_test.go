@@ -126,6 +126,12 @@ var alertCases = []alertCase{
 		firing:      input{"sluice_cluster_unanswered_seconds" + of(`resource="pods"`): "0+60x60"}, silent: input{"sluice_cluster_unanswered_seconds" + of(`resource="pods"`): "50x60"},
 	},
 	{
+		alert: "SluiceTargetsFailing", labels: ofRelease("state", "failing"),
+		annotations: map[string]string{"summary": "3 endpoints that pods announce are failing"},
+		firing:      input{"sluice_scrape_targets" + of(`state="failing"`): "3x60", "sluice_scrape_targets" + of(`state="up"`): "5x60"},
+		silent:      input{"sluice_scrape_targets" + of(`state="failing"`): "3x20 0x5 1x14 0x20", "sluice_scrape_targets" + of(`state="up"`): "5x60"},
+	},
+	{
 		alert: "SluicePendingRejected", labels: target(),
 		firing: input{"sluice_pending_expired_total" + of(): rising, "sluice_pending_full_total" + of(): none},
 		silent: input{"sluice_pending_expired_total" + of(): "3x60", "sluice_pending_full_total" + of(): none},

@@ -203,6 +203,12 @@ var rows = []row{
 				{"histogram_quantile(0.99, sum by (le) (rate(sluice_nudge_answer_seconds_bucket[$__rate_interval])))",
 					"seconds to the answer, p99"},
 				{"max(sluice_instant_autoscalers)", "annotated autoscalers"}}},
+		{title: "Endpoints that pods announce",
+			about: "Scraped with the setting scrape. The list of targets says why one fails.",
+			queries: []query{
+				{"max by (state) (sluice_scrape_targets)", "{{state}}"},
+				{each("result", "sluice_scrapes_total"), "{{result}} per second"},
+				{"sum(increase(sluice_scrape_invalid_announcements_total[$__rate_interval]))", "invalid announcements"}}},
 		{title: "Workloads woken from zero",
 			about: "By the annotation sluice.dev/wake. Forbidden: Sluice lacks the right to set the replicas.",
 			queries: []query{

@@ -177,7 +177,6 @@ var provoked = []struct {
 	}},
 	{"own-right", RightMissing, func(f *Facts) {
 		f.Readings = []Reading{{Asked: true, Code: 403, Fault: `pods.custom.metrics.k8s.io "*" is forbidden: User "jane" cannot get resource`}}
-		f.Metrics = nil
 		f.Unknown = []string{"what else is pushed: you may not list metrics.inspect.sluice.dev in shop"}
 	}},
 	{"policy", RightMissing, func(f *Facts) {
@@ -231,6 +230,26 @@ var provoked = []struct {
 	}},
 	{"pods-silent", PodsMissing, func(f *Facts) {
 		f.Readings[0].Values = []Value{value("web-1", 40), value("web-2", 40)}
+	}},
+	{"not-scraped", NotScraped, func(f *Facts) {
+		f.Readings[0].Values = []Value{value("web-1", 40)}
+		f.Targets = []inspect.Target{
+			{Namespace: "shop", Pod: "web-1", Endpoint: ":8000/metrics", Names: []string{"http_requests"}, State: inspect.TargetUp},
+			{Namespace: "shop", Pod: "web-2", Endpoint: ":8000/metrics", Names: []string{"http_requests"}, State: inspect.TargetFailing,
+				Error: "dial: connection refused"},
+			{Namespace: "shop", Pod: "web-3", State: inspect.TargetInvalid, Error: "annotation sluice.dev/endpoints: endpoint 1: names are missing; must name the metrics that are taken"},
+		}
+	}},
+	{"not-scraped-anywhere", NotScraped, func(f *Facts) {
+		f.Readings = []Reading{{Asked: true, Code: 404, Resource: "pods", Fault: "no series of \"http_requests\" has a value; last seen 20s ago, expired after 15s"}}
+		f.Metrics = []inspect.Metric{{Namespace: "shop", Name: "jobs", Resource: "pods", Kind: "counter"}}
+		f.Targets = []inspect.Target{{Namespace: "shop", Pod: "web-2", Endpoint: ":8000/metrics", Names: []string{"http_requests"}, State: inspect.TargetFailing,
+			Error: "the answer is 404 Not Found; must be 200 OK, redirects are not followed"}}
+	}},
+	{"not-on-the-page", NotScraped, func(f *Facts) {
+		f.Readings[0].Values = []Value{value("web-1", 40), value("web-3", 40)}
+		f.Targets = []inspect.Target{{Namespace: "shop", Pod: "web-2", Endpoint: ":8000/metrics", Names: []string{"http_requests", "jobs"}, State: inspect.TargetUp,
+			Missing: []string{"http_requests"}}}
 	}},
 	{"agent-cut-off", AgentCutOff, func(f *Facts) {
 		f.Readings[0].Values = []Value{value("web-1", 40), value("web-2", 40)}

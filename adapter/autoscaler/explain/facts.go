@@ -30,6 +30,8 @@ type Facts struct {
 	Sets [][]inspect.Series
 	// Rejections are those of the namespace.
 	Rejections []inspect.Rejection
+	// Targets are the endpoints that the pods of the namespace announce.
+	Targets []inspect.Target
 	// Limits are the uses of the limits of the namespace and its pods; nil: unknown, or not needed.
 	Limits []inspect.Limit
 	// LimitRanges are those of the namespace; nil: unknown, or not needed.

@@ -260,6 +260,7 @@ func (f *Facts) judgeName(m *inspect.AutoscalerMetric, bare string, i int, out *
 		out.Cause = PodsMissing
 		out.Text = fmt.Sprintf("%s exists here, but not as it is asked for: %s", bare, reading.Fault)
 		out.Remedy = []string{fmt.Sprintf("sluice explain -n %s %s", f.Autoscaler.Namespace, Word(bare))}
+	case f.judgeTargets(m, out):
 	case len(otherKind) > 0:
 		out.Cause = OtherKind
 		out.Text = fmt.Sprintf("%s exists here %s; the autoscaler asks for it %s", bare, onResource(otherKind[0].Resource),

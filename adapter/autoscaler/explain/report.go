@@ -92,6 +92,7 @@ const (
 	AgentCutOff    Cause = "agent-cut-off"     // the agent of a pod's node is not heard any more
 	NoAgent        Cause = "no-agent"          // the node of a pod has none, others have
 	PodsMissing    Cause = "pods-missing"      // some pods have no value
+	NotScraped     Cause = "not-scraped"       // pods announce an endpoint with it, which cannot be scraped
 	SeriesRejected Cause = "series-rejected"   // values lack series that a limit rejects
 	TargetType     Cause = "target-type"       // Value against AverageValue, thousandths
 	Overlap        Cause = "overlap"           // autoscalers or selectors

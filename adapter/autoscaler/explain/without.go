@@ -19,6 +19,8 @@ const starting = time.Minute
 type absence struct {
 	why      string // the end of a sentence about the pod
 	rejected bool   // what it pushed was rejected
+	// unscraped: it announces an endpoint that cannot be scraped.
+	unscraped bool
 	// excused: nobody expects a value of the pod now.
 	excused bool
 	// ignored: the controller doesn't count the pod as one without a value.
@@ -40,11 +42,18 @@ func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *inspect.TargetPod) abs
 	if r := f.rejectionOf(p.Name, m); r != nil {
 		return absence{why: "pushed, but " + wordsOfRejection(r), rejected: true}
 	}
+	t := f.unscraped(p.Name, m)
+	if t != nil && (t.State == inspect.TargetInvalid || !t.LastSuccess.IsZero()) { // it does not just start
+		return absence{why: wordsOfTarget(t, metric.BareName(m.Name)), unscraped: true}
+	}
 	if age := f.Now.Sub(p.Started); !p.Started.IsZero() && age < starting {
 		return absence{why: "started " + age.Round(time.Second).String() + " ago and has not pushed yet", excused: true}
 	}
 	if !p.Ready {
 		return absence{why: "is not ready, and has not pushed it", excused: true}
+	}
+	if t != nil {
+		return absence{why: wordsOfTarget(t, metric.BareName(m.Name)), unscraped: true}
 	}
 	if o := f.operandAbsentOf(m, p.Name); o != nil {
 		return absence{why: fmt.Sprintf("has no value of the operand %s (%s)", o.Name, o.Metric)}
@@ -214,6 +223,12 @@ func (f *Facts) judgePods(i int, metrics []MetricReport) *Finding {
 	out := &Finding{Cause: PodsMissing, Metric: m.Name, Warning: true, Remedy: f.toAdmit(m, all),
 		Text: fmt.Sprintf("%d of %s without a value: %s. The controller assumes a value for them (see the arithmetic)",
 			len(all), count(len(f.Pods), "pod"), wordsOf(all))}
+	if slices.ContainsFunc(all, func(p podWithout) bool { return p.unscraped }) {
+		out.Cause, out.Remedy = NotScraped, f.toScrape()
+		if all[0].rejected {
+			out.Remedy = append(out.Remedy, f.toAdmit(m, all)...)
+		}
+	}
 	if effect, held := f.heldBack(i, all, metrics); held {
 		out.Warning = false
 		out.Text = fmt.Sprintf("%d of %s without a value: %s. The controller assumes %s for them (see the arithmetic), %s",

@@ -27,6 +27,8 @@ func (g *gatherer) pushed() {
 		return
 	}
 	g.facts.Rejections = rejected
+	// A Sluice of before it scraped has no such list.
+	g.facts.Targets, _ = pages[inspect.Target](g, "targets", g.namespace)
 	g.limits()
 	var here []inspect.Metric
 	for i := range g.facts.Autoscaler.Metrics {

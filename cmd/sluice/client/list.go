@@ -44,10 +44,11 @@ WHAT is one of the following; default: metrics.
   rules     rules that compute metrics from others, with their last values
   policies  policies of external metrics, with their rules and faults
   agents    agents of nodes that report to the replica that answers, whatever the namespace
+  targets   endpoints that pods announce, with their last scrapes, of the replica that answers
 
 Without --namespace, the namespace of the kubeconfig's context applies; if it has none, all namespaces are listed.
 
-The exit code is 1 if something listed is wrong: an autoscaler's metric is missing or held back or its target can't be scaled, the last push to a group was refused, a rule or policy has a fault, or an agent is cut off. It is 1, too, if the list is empty and its namespace doesn't exist, as far as the user may see that.
+The exit code is 1 if something listed is wrong: an autoscaler's metric is missing or held back or its target can't be scaled, the last push to a group was refused, a rule or policy has a fault, an agent is cut off, or an announced endpoint cannot be scraped. It is 1, too, if the list is empty and its namespace doesn't exist, as far as the user may see that.
 
 As "kubectl-sluice" in the PATH, this program is a plugin of kubectl: kubectl sluice list hpas.`
 
@@ -60,7 +61,7 @@ const listExample = `  sluice list
 // listNames are the lists by the names that users know.
 var listNames = map[string]string{
 	"hpas": "autoscalers", "metrics": "metrics", "objects": "objects", "senders": "senders", "refused": "rejections",
-	"groups": "groups", "limits": "limituses", "rules": "rules", "policies": "policies", "agents": "agents",
+	"groups": "groups", "limits": "limituses", "rules": "rules", "policies": "policies", "agents": "agents", "targets": "targets",
 }
 
 // listAliases are the names and short names of the kinds of policies.
@@ -70,7 +71,7 @@ var listAliases = map[string]string{
 }
 
 // listWords are the names of the lists in the order of the help.
-var listWords = []string{"hpas", "metrics", "objects", "senders", "refused", "groups", "limits", "rules", "policies", "agents"}
+var listWords = []string{"hpas", "metrics", "objects", "senders", "refused", "groups", "limits", "rules", "policies", "agents", "targets"}
 
 func newList() *cobra.Command {
 	o := listOptions{output: "table"}

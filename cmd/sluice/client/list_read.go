@@ -83,6 +83,8 @@ func decodeDocument(resource string, raw []byte) (inspect.Document, error) {
 		document = new(inspect.Limit)
 	case "rules":
 		document = new(inspect.Rule)
+	case "targets":
+		document = new(inspect.Target)
 	case "policies":
 		document = new(inspect.Policy)
 	case "agents":

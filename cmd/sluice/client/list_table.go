@@ -92,7 +92,7 @@ func newestFirst(all []inspect.Document) {
 }
 
 // clusterOnly are the lists of which a standalone Sluice has nothing.
-var clusterOnly = map[string]bool{"autoscalers": true, "limituses": true, "policies": true}
+var clusterOnly = map[string]bool{"autoscalers": true, "limituses": true, "policies": true, "targets": true}
 
 // nothing says that a list is empty.
 func (o *listOptions) nothing(resource inspect.Resource) string {

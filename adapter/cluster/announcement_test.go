@@ -1,0 +1,197 @@
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+func endpoint(port uint16, path string, interval time.Duration, names ...string) metric.Endpoint {
+	return metric.Endpoint{Port: port, Path: path, Interval: interval, Names: names}
+}
+
+func announcedBy(annotations map[string]string) *metric.Announcement {
+	p := aPod("shop", "web-1", "u1")
+	p.Annotations = annotations
+	return announcementOf(p)
+}
+
+func TestAnnouncements(t *testing.T) {
+	const s = time.Second
+	for _, c := range []struct {
+		name        string
+		annotations map[string]string
+		want        []metric.Endpoint
+	}{
+		{"none", nil, nil},
+		{"the proposal's", map[string]string{CustomEndpointsAnnotation: `[
+			{"api": "prometheus", "path": "/status", "port": "8080", "names": ["qps", "activeConnections"]},
+			{"path": "/metrics", "port": "9090", "names": ["myMetric"]}]`},
+			[]metric.Endpoint{endpoint(8080, "/status", 10*s, "qps", "activeConnections"), endpoint(9090, "/metrics", 10*s, "myMetric")}},
+		{"a number as port, a string as names", map[string]string{CustomEndpointsAnnotation: `[{"port": 8080, "names": "qps"}]`},
+			[]metric.Endpoint{endpoint(8080, "/metrics", 10*s, "qps")}},
+		{"an interval", map[string]string{EndpointsAnnotation: `[{"port": 8000, "names": "vllm:num_requests_waiting", "interval": "1s"}]`},
+			[]metric.Endpoint{endpoint(8000, "/metrics", s, "vllm:num_requests_waiting")}},
+		{"all fields empty", map[string]string{CustomEndpointsAnnotation: `[{"api":"","path":"","port":"","names":[""]}]`}, nil},
+		{"no port", map[string]string{CustomEndpointsAnnotation: `[{"names":["a"]},{"port":null},{"port":1,"names":["b"]}]`},
+			[]metric.Endpoint{endpoint(1, "/metrics", 10*s, "b")}},
+		{"an empty list", map[string]string{CustomEndpointsAnnotation: `[]`}, nil},
+		{"an empty text", map[string]string{CustomEndpointsAnnotation: " "}, nil},
+		{"one name twice", map[string]string{CustomEndpointsAnnotation: `[{"port": 1, "names": "a,b a"}]`},
+			[]metric.Endpoint{endpoint(1, "/metrics", 10*s, "a", "b")}},
+		{"a query", map[string]string{CustomEndpointsAnnotation: `[{"port": 1, "path": "/m?format=prometheus", "names": "a"}]`},
+			[]metric.Endpoint{endpoint(1, "/m?format=prometheus", 10*s, "a")}},
+		{"Sluice's own wins", map[string]string{EndpointsAnnotation: `[{"port": 1, "names": "a"}]`, CustomEndpointsAnnotation: `[{"port": 2, "names": "b"}]`},
+			[]metric.Endpoint{endpoint(1, "/metrics", 10*s, "a")}},
+		{"prometheus.io alone", map[string]string{prometheusScrape: "true", prometheusPort: "8080", prometheusPath: "/m"}, nil},
+		{"prometheus.io with names", map[string]string{prometheusPort: "8080", prometheusPath: "/m", NamesAnnotation: "a, b"},
+			[]metric.Endpoint{endpoint(8080, "/m", 10*s, "a", "b")}},
+		{"names alone", map[string]string{NamesAnnotation: "a, b"}, nil},
+		{"off", map[string]string{prometheusScrape: "false", prometheusPort: "8080", NamesAnnotation: "a",
+			EndpointsAnnotation: `[{"port": 1, "names": "a"}]`, CustomEndpointsAnnotation: `[{`}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := announcedBy(c.annotations)
+			switch {
+			case got == nil && c.want == nil:
+			case got == nil || got.Fault != "" || !reflect.DeepEqual(got.Endpoints, c.want):
+				t.Errorf("%+v; want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestBadAnnouncements(t *testing.T) {
+	many := strings.Repeat(`{"port": 1, "names": "a"},`, 499) + `{"port": 1, "names": "a"}`
+	manyNames := make([]string, 65)
+	for i := range manyNames {
+		manyNames[i] = fmt.Sprintf("%q", fmt.Sprint("a", i))
+	}
+	for _, c := range []struct{ text, fault string }{
+		{`[{"path": "/metrics", "port": "9090" "names": ["myMetric"]}]`, `at byte 38, after "s\", \"port\": \"9090\" \"": invalid character '"' after object key:value pair`},
+		{`[{"port": 1`, "it ends at byte 11"},
+		{`{"port": 1, "names": "a"}`, "a object stands where the list belongs"},
+		{`[1]`, "a number stands where"},
+		{`[{"port": [1], "names": "a"}]`, "at byte "},
+		{`[{"port": 1, "names": 5}]`, "at byte "},
+		{`[] []`, "has more after the list, at byte"},
+		{`[{"port": 1, "name": "a"}]`, `unknown field "name"`},
+		{`[{"port": 0, "names": "a"}]`, `endpoint 1: port is "0"; must be a number from 1 to 65535`},
+		{`[{"port": 65536, "names": "a"}]`, `port is "65536"`},
+		{`[{"port": "-1", "names": "a"}]`, `port is "-1"`},
+		{`[{"port": 80.5, "names": "a"}]`, `port is "80.5"`},
+		{`[{"port": "http", "names": "a"}]`, `port is "http"`},
+		{`[{"port": 1, "names": "a"}, {"port": 2, "names": "b", "path": "/../secret"}]`, `endpoint 2: path is "/../secret"; must begin with /`},
+		{`[{"port": 1, "names": "a", "path": "/%2E%2e/secret"}]`, "path is"},
+		{`[{"port": 1, "names": "a", "path": "metrics"}]`, "path is"},
+		{`[{"port": 1, "names": "a", "path": "/a b"}]`, "path is"},
+		{`[{"port": 1, "names": "a", "path": "/a\r\nHost: x"}]`, "path is"},
+		{`[{"port": 1, "names": "a", "path": "/` + strings.Repeat("a", 600) + `"}]`, "path has 601 bytes"},
+		{`[{"port": 1}]`, "names are missing"},
+		{`[{"port": 1, "names": []}]`, "names are missing"},
+		{`[{"port": 1, "names": ["vllm:*"]}]`, `name "vllm:*" has a wildcard`},
+		{`[{"port": 1, "names": [""]}]`, `name "" cannot be`},
+		{`[{"port": 1, "names": ["a:max:10s"]}]`, `name "a:max:10s" cannot be`},
+		{`[{"port": 1, "names": [` + strings.Join(manyNames, ",") + `]}]`, "has 65 names; must have at most 64"},
+		{`[{"port": 1, "names": "a"}, {"port": 2, "names": "a"}]`, `endpoints 1 and 2 both name "a"`},
+		{`[{"port": 1, "names": "a", "api": "statsd"}]`, `api is "statsd"`},
+		{`[{"port": 1, "names": "a", "interval": "500ms"}]`, `interval is "500ms"; must be from 1s to 5m`},
+		{`[{"port": 1, "names": "a", "interval": "1h"}]`, "interval is"},
+		{`[{"port": 1, "names": "a", "interval": "soon"}]`, "interval is"},
+		{"[" + many + "]", "has 500 endpoints; must have at most 16"},
+		{strings.Repeat(" ", 256<<10), "has 262144 bytes; must have at most 16384"},
+	} {
+		got := announcedBy(map[string]string{EndpointsAnnotation: c.text})
+		if got == nil || len(got.Endpoints) > 0 || !strings.Contains(got.Fault, c.fault) || !strings.HasPrefix(got.Fault, "annotation sluice.dev/endpoints: ") {
+			t.Errorf("%.80s\n%+v\nwant the fault %s", c.text, got, c.fault)
+		}
+		if got != nil && len(got.Fault) > 400 {
+			t.Errorf("%.80s: a fault of %d bytes", c.text, len(got.Fault))
+		}
+	}
+	if got := announcedBy(map[string]string{CustomEndpointsAnnotation: `[{"port": 1, "names": "a", "interval": "1s"}]`}); got == nil || !strings.Contains(got.Fault, "has an interval") {
+		t.Errorf("%+v: the proposal's annotation has no interval", got)
+	}
+	host := aPod("shop", "host", "u2")
+	host.Spec.HostNetwork = true
+	host.Annotations = map[string]string{EndpointsAnnotation: `[{"port": 1, "names": "a"}]`}
+	if got := announcementOf(host); got == nil || !strings.Contains(got.Fault, "host network") {
+		t.Errorf("%+v: a pod of the host network", got)
+	}
+}
+
+func FuzzAnnouncement(f *testing.F) {
+	f.Add(`[{"api": "prometheus", "path": "/status", "port": "8080", "names": ["qps", "activeConnections"], "interval": "1s"}]`)
+	f.Add(`[{"port": 1, "names": "a,b"}, {"port": ""}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := parseEndpoints(text, true)
+		if err != nil && len(all) > 0 {
+			t.Fatal("a fault and endpoints")
+		}
+		seen := map[string]bool{}
+		for _, e := range all {
+			if e.Port == 0 || e.Path == "" || e.Path[0] != '/' || strings.Contains(e.Path, "..") || e.Interval < minInterval ||
+				e.Interval > maxInterval || len(e.Names) == 0 || len(e.Names) > maxEndpointNames {
+				t.Fatalf("%+v", e)
+			}
+			for _, name := range e.Names {
+				if seen[name] || metric.CheckName(name) != metric.Applied || strings.Contains(name, "*") {
+					t.Fatalf("name %q", name)
+				}
+				seen[name] = true
+			}
+		}
+	})
+}
+
+// The view has the announcing pods alone, and a version that changes with them.
+func TestAnnouncedPods(t *testing.T) {
+	v := &View{pods: newPods(&Observer{})}
+	convert := convertPod(true)
+	put := func(name, address, annotation string) {
+		p := aPod("shop", name, "u-"+name, address)
+		if annotation != "" {
+			p.Annotations = map[string]string{EndpointsAnnotation: annotation}
+		}
+		short, _ := convert(p)
+		v.pods.put(short)
+	}
+	all, first := v.AnnouncedPods(0)
+	if all == nil || len(all) != 0 || first == 0 {
+		t.Fatalf("%v, version %d: want an empty list", all, first)
+	}
+	put("plain", "10.0.0.1", "")
+	if all, now := v.AnnouncedPods(first); all != nil || now != first {
+		t.Fatalf("%v, version %d: a pod that announces nothing is no change", all, now)
+	}
+	put("web", "10.0.0.2", `[{"port": 1, "names": "a"}]`)
+	all, second := v.AnnouncedPods(first)
+	if len(all) != 1 || second == first || all[0].Address.String() != "10.0.0.2" || all[0].Name != "web" {
+		t.Fatalf("%+v, version %d", all, second)
+	}
+	put("web", "10.0.0.2", `[{"port": 2, "names": "a"}]`) // the annotation can be changed
+	if all, second = v.AnnouncedPods(second); len(all) != 1 || all[0].Endpoints[0].Port != 2 {
+		t.Fatalf("%+v after a change", all)
+	}
+	for pod, want := range map[string]bool{"web": true, "plain": false, "gone": false} {
+		if got := v.Announces(metric.Object{Resource: "pods", Namespace: "shop", Name: pod}, "a"); got != want {
+			t.Errorf("pod %s announces a: %v, want %v", pod, got, want)
+		}
+	}
+	if v.Announces(metric.Object{Resource: "pods", Namespace: "shop", Name: "web"}, "b") {
+		t.Error("pod web announces b")
+	}
+	v.pods.drop("shop", "web")
+	if all, _ = v.AnnouncedPods(second); all == nil || len(all) != 0 {
+		t.Fatalf("%+v after the pod is gone", all)
+	}
+	announcing := aPod("shop", "x", "ux")
+	announcing.Annotations = map[string]string{EndpointsAnnotation: `[{"port": 1, "names": "a"}]`}
+	if short, _ := convertPod(false)(announcing); short.announcement != nil {
+		t.Error("a view that is not asked keeps announcements")
+	}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+
+	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/scrape"
+)
+
+// openScraper makes the scraper of announced endpoints, if it is on. Of several replicas, the first live
+// one scrapes.
+func (p *dataPath) openScraper(context.Context) error {
+	view := p.cluster.view
+	if view == nil || !p.cfg.cluster.Announcements {
+		return nil
+	}
+	applier := p.table.NewWriter()
+	applier.Offline()
+	p.scraper = scrape.New(scrape.Parts{
+		Pods: view.AnnouncedPods, Sender: view.Sender, Own: p.merged.First,
+		Applier: applier, Account: p.ledger.Open(scrape.Receiver),
+		Explain: p.whyRejected, Rejections: p.rejections,
+		Faulty: func(pod *metric.Pod, fault string) {
+			view.AnnouncementEvent(pod, fault)
+			p.log.Warn("a pod announces endpoints wrongly; no metric is taken from it",
+				"namespace", pod.Namespace, "pod", pod.Name, "fault", fault)
+		},
+		Loopback: p.cluster.client.Loopback(),
+		Agent:    "sluice/" + sluice.Version,
+		Logger:   p.log,
+	})
+	return nil
+}
+
+// targets returns what lists the announced endpoints; nil: nothing is scraped.
+func (p *dataPath) targets() func(namespace string) []inspect.Target {
+	if p.scraper == nil {
+		return nil
+	}
+	return p.scraper.Targets
+}

@@ -1,0 +1,114 @@
+package scrape
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// Receiver is the receiver of scraped samples, in metrics and lists.
+const Receiver = "scrape"
+
+// ttlOf is the lifetime of a series after the last page that had it: one slow scrape must not flip an
+// autoscaler.
+func ttlOf(interval time.Duration) time.Duration { return max(3*interval, 15*time.Second) }
+
+// pageReader parses filtered pages.
+type pageReader struct {
+	text    *exposition.TextReader
+	builder exposition.SampleBuilder
+	sample  metric.Sample
+	object  metric.Object
+}
+
+// apply parses a filtered page and applies it as samples of the pod. The sender holds the pod's address.
+func (s *Scraper) apply(t *target, p *page, sender *metric.Sender) *fault {
+	r := &p.reading
+	if r.text == nil {
+		r.text = exposition.NewTextReader(exposition.DefaultOptions())
+	}
+	families, bad := r.text.Read(p.out)
+	if bad.Reason != metric.Applied {
+		s.account(bad.Reason, 1)
+		return failed(unreadable, "the lines of the named metrics are not valid: %s", bad.Error())
+	}
+	if len(families) == 0 {
+		return failed(missing, "the page has none of the named metrics")
+	}
+	r.object = sender.Pod.Object()
+	r.sample = metric.Sample{Object: &r.object, Sender: sender, TTL: ttlOf(t.Interval)}
+	defer func() {
+		r.builder.End()
+		r.sample = metric.Sample{}
+	}()
+	var applied, dropped int
+	var why string
+	s.table.Lock()
+	defer s.table.Unlock()
+	a := s.table.applier
+	a.Online()
+	defer a.Offline()
+	defer a.Quiesce()
+	for i := range families {
+		f := &families[i]
+		for j := range f.Metrics {
+			r.sample.Fields = f.Metrics[j].Labels
+			reason := r.builder.Build(&r.sample, f, j)
+			if reason == metric.Applied {
+				reason = a.Apply(&r.sample)
+			}
+			if reason == metric.Pending { // the next page comes anyway
+				reason = metric.Identity
+			}
+			s.table.account.Count(reason)
+			if reason == metric.Applied {
+				applied++
+				continue
+			}
+			if dropped++; dropped == 1 || applied+dropped < maxRecorded {
+				text := s.rejected(reason, &r.sample)
+				if why == "" {
+					why = text
+				}
+			}
+			if (applied+dropped)%batch == 0 {
+				a.Quiesce()
+			}
+		}
+	}
+	t.samples.Store(int64(applied))
+	switch {
+	case dropped == 0:
+		return nil
+	case applied == 0:
+		return failed(rejected, "all %d samples were rejected: %s", dropped, why)
+	}
+	return failed(ok, "%d of %d samples were rejected: %s", dropped, applied+dropped, why)
+}
+
+const (
+	// batch is the number of samples between two batch boundaries.
+	batch = 256
+	// maxRecorded bounds the rejected samples of a page that are recorded one by one.
+	maxRecorded = 64
+)
+
+// rejected records a rejected sample, and says why it was rejected.
+func (s *Scraper) rejected(reason metric.Reason, sample *metric.Sample) string {
+	why := s.parts.Explain(reason, sample)
+	if why == "" {
+		why = reason.String()
+	}
+	s.parts.Rejections.Add(&record.Sample{Receiver: Receiver, Sender: sample.Sender, Reason: reason, Metric: sample.Name,
+		Why: func() string { return why }}, 1)
+	return fmt.Sprintf("%s (%s)", why, metric.Truncate(string(sample.Name), 80))
+}
+
+func (s *Scraper) account(reason metric.Reason, n uint64) {
+	s.table.Lock()
+	defer s.table.Unlock()
+	s.table.account.CountN(reason, n)
+}
