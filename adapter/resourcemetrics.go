@@ -93,13 +93,15 @@ func (*podUsage) NewList() runtime.Object { return &resourcemetrics.PodMetricsLi
 // Get implements rest.Getter.
 func (s *podUsage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	namespace := request.NamespaceValue(ctx)
-	for _, pod := range s.source.Pods(namespace, name, labels.Everything()) {
-		if m, ok := s.metrics(&pod); ok {
-			return &m, nil
-		}
+	pods := s.source.Pods(namespace, name, labels.Everything())
+	if len(pods) == 0 {
+		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
+	}
+	m, ok := s.metrics(&pods[0])
+	if !ok {
 		return nil, apierrors.NewNotFound(resourcemetrics.Resource("podmetrics"), namespace+"/"+name)
 	}
-	return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
+	return &m, nil
 }
 
 // List implements rest.Lister.

@@ -369,7 +369,7 @@ func TestThePageOfAnAutoscalerShowsNudges(t *testing.T) {
 // The pages say what Sluice sees itself of the way from the autoscalers' controller, and which command
 // knows the rest.
 func TestPagesSayWhoAsked(t *testing.T) {
-	use := Use{At: time.Now().Add(-3 * time.Second), Code: 404}
+	use := Use{At: time.Now().Add(-3 * time.Minute), Code: 404}
 	s := running(t, shop(), func(p *Parts) {
 		facts := p.Facts
 		p.Facts = func(a *inspect.Autoscaler) (*explain.Facts, []Use) {
@@ -386,8 +386,8 @@ func TestPagesSayWhoAsked(t *testing.T) {
 			t.Errorf("%s lacks one of %q:\n%s", path, parts, body)
 		}
 	}
-	want("/health", "custom.metrics.k8s.io", ">3s ago</time>", ">404<", ">60m ago</time>", "external.metrics.k8s.io", ">never<", "sluice explain -n NAMESPACE hpa/NAME")
-	want("/autoscaler?namespace=shop&name=api", ">3s ago</time>: <span class=\"tag warn\">404</span>")
+	want("/health", "custom.metrics.k8s.io", ">3m ago</time>", ">404<", ">60m ago</time>", "external.metrics.k8s.io", ">never<", "sluice explain -n NAMESPACE hpa/NAME")
+	want("/autoscaler?namespace=shop&name=api", ">3m ago</time>: <span class=\"tag warn\">404</span>")
 	use = Use{}
 	want("/autoscaler?namespace=shop&name=api", "controller has not asked this replica for it since the start; <code>sluice explain -n shop hpa/api</code>")
 }

@@ -18,7 +18,6 @@ type toldServer struct {
 	numbers   map[uint64]uint64
 	durable   uint64 // number of the last frame on disk
 	published uint64
-	away      bool
 }
 
 func (s *toldServer) take(f *frame) {
