@@ -108,7 +108,8 @@ func (s *stream) talk(ctx context.Context) error {
 			return s.failure()
 		}
 		if l.done(ctx) {
-			return s.grpc.CloseSend()
+			s.finish()
+			return nil
 		}
 		select {
 		case <-stopping:
@@ -158,10 +159,16 @@ func (s *stream) tellRest() error {
 			return err
 		}
 	}
-	_ = s.grpc.CloseSend()
-	<-s.said.ended // once the server has read all
-	s.hearAll()
+	s.finish()
 	return nil
+}
+
+// finish says that no frame follows, and waits until the server has read all: it would take the end of the connection for that of an agent
+// that was killed.
+func (s *stream) finish() {
+	_ = s.grpc.CloseSend()
+	<-s.said.ended
+	s.hearAll()
 }
 
 // failure is the error of a stream that takes no frame: it says less than the stream's end.
