@@ -91,8 +91,8 @@ func (h *History) partOf(start int64) (p part, bins []bin) {
 	return p, bins
 }
 
-// day derives the window of a day: the parts that begin after a moment, and the open part.
-func (h *History) day(after int64) Derived {
+// day derives the window of a day: of all parts, and the open one.
+func (h *History) day() Derived {
 	var d Derived
 	var sum float64
 	var total int64
@@ -107,9 +107,7 @@ func (h *History) day(after int64) Derived {
 	}
 	bins := h.bins
 	for _, p := range h.parts {
-		if p.start >= after {
-			add(p, bins[:p.bins])
-		}
+		add(p, bins[:p.bins])
 		bins = bins[p.bins:]
 	}
 	last, _ := h.last()

@@ -137,7 +137,7 @@ func (h *History) Read() (u Usage, ok bool) {
 	u.Windows[TenSeconds] = Derived{value, value, value, time.Duration(last.length) * time.Millisecond}
 	u.Windows[Minute] = h.recent(last.to - int64(time.Minute/time.Millisecond))
 	u.Windows[Hour] = h.recent(last.to - hour)
-	u.Windows[Day] = h.day(last.to - day)
+	u.Windows[Day] = h.day()
 	return u, true
 }
 

@@ -1,0 +1,111 @@
+package usage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// pages plays pages of one container.
+type pages struct {
+	*Tracker
+	t   *testing.T
+	now time.Time
+}
+
+var web = metric.Container{Namespace: "shop", Pod: "web-0", Name: "web"}
+
+func newPages(t *testing.T) *pages {
+	return &pages{NewTracker(), t, time.Unix(1_790_000_000, 0)}
+}
+
+// page says that the container, started some time ago, has used cores until now, measured some time ago.
+func (p *pages) page(started, cpu, measured time.Duration) Record {
+	p.t.Helper()
+	at := p.now.Add(-measured)
+	records := p.Add(&metric.UsagePage{Readings: map[metric.Container]metric.UsageReading{
+		web: {Started: p.now.Add(-started), CPU: cpu, CPUAt: at, Memory: 1 << 20, MemoryAt: at}}}, p.now)
+	if len(records) != 1 {
+		p.t.Fatalf("%d records", len(records))
+	}
+	return records[0]
+}
+
+func (p *pages) covered(r Record, want time.Duration, mean float64) {
+	p.t.Helper()
+	d := r.CPU.Windows[Day]
+	if d.Covered != want || !within(d.Mean, mean, mean, 1e-6) {
+		p.t.Errorf("a day has %v of %v cores, want %v of %v", d.Covered, d.Mean, want, mean)
+	}
+}
+
+// A measurement that is said again is no point; a container that starts again goes on with its windows, and uses nothing in between.
+func TestPointsAreNewMoments(t *testing.T) {
+	p := newPages(t)
+	p.covered(p.page(20*time.Second, 10*time.Second, 0), 20*time.Second, 0.5)
+	p.now = p.now.Add(10 * time.Second)
+	p.covered(p.page(30*time.Second, 10*time.Second, 10*time.Second), 20*time.Second, 0.5)
+	p.now = p.now.Add(10 * time.Second)
+	p.covered(p.page(40*time.Second, 30*time.Second, 0), 40*time.Second, 0.75)
+	p.now = p.now.Add(time.Minute)
+	r := p.page(10*time.Second, 40*time.Second, 0) // it has started again 50 s after the last measurement, and used more than before
+	p.covered(r, 50*time.Second, 1.4)
+	if r.Newest.State != Known || r.Newest.CPU != 4e9 || r.Newest.Window != 10*time.Second {
+		t.Errorf("the newest is %+v", r.Newest)
+	}
+	p.now = p.now.Add(10 * time.Second)
+	r = p.page(2*time.Minute, 10*time.Second, 0) // less than before, without a start
+	p.covered(r, 50*time.Second, 1.4)
+	if r.Newest.State != Fell {
+		t.Errorf("the newest is %+v, want that it fell", r.Newest)
+	}
+}
+
+// A container that is too young waits, until its usage since its start is known.
+func TestYoungContainers(t *testing.T) {
+	p := newPages(t)
+	if r := p.page(9*time.Second, 9*time.Second, 0); r.Newest.State != Waits || !r.CPU.End.IsZero() {
+		t.Errorf("after 9 s: %+v", r)
+	}
+	p.now = p.now.Add(11 * time.Second)
+	r := p.page(20*time.Second, 10*time.Second, 0)
+	p.covered(r, 20*time.Second, 0.5)
+	if r.Newest.State != Known || r.Newest.Window != 20*time.Second {
+		t.Errorf("after 20 s: %+v", r.Newest)
+	}
+}
+
+// What was before a pod was created is another pod's.
+func TestRenewedPods(t *testing.T) {
+	p := newPages(t)
+	p.page(30*time.Second, 30*time.Second, 0)
+	p.now = p.now.Add(time.Minute)
+	r := p.page(30*time.Second, 15*time.Second, 0)
+	pod := &Pod{Namespace: "shop", Name: "web-0", Node: "a", Created: p.now.Add(-40 * time.Second)}
+	if !pod.Renewed(&r) {
+		t.Fatal("the windows begin before the pod, which is not seen")
+	}
+	p.Renew("shop", "other", pod.Created)
+	p.Renew("shop", "web-0", pod.Created)
+	p.now = p.now.Add(10 * time.Second)
+	r = p.page(40*time.Second, 20*time.Second, 0)
+	if pod.Renewed(&r) {
+		t.Error("the windows still begin before the pod")
+	}
+	p.covered(r, 40*time.Second, 0.5)
+
+	latest := NewLatest()
+	latest.Set("a", []Record{r}, p.now)
+	if got := latest.Containers(pod, p.now); len(got) != 1 {
+		t.Errorf("the pod has %d containers", len(got))
+	}
+	next := *pod
+	next.Created = p.now // its container has not started yet
+	if got := latest.Containers(&next, p.now); len(got) != 0 {
+		t.Errorf("the next pod of the name has %d containers of the former one", len(got))
+	}
+	if got := latest.Containers(pod, p.now.Add(staleAfter+time.Second)); len(got) != 0 {
+		t.Error("usage stands although nothing is heard of the node")
+	}
+}
