@@ -41,11 +41,13 @@ func (c Config) Validate() error {
 	if c.InsecureTLS && c.CAFile != "" {
 		faults.Add("InsecureTLS", "is true, and so %s is of no use; must be one of them", config.Field("CAFile"))
 	}
-	if c.Interval < time.Second || c.Interval > 5*time.Minute {
-		faults.Add("Interval", "is %v; must be 1s to 5m", c.Interval)
+	if c.Interval < time.Second || c.Interval > maxInterval {
+		faults.Add("Interval", "is %v; must be 1s to %v: a server forgets what is a minute old", c.Interval, maxInterval)
 	}
 	return faults.Join()
 }
+
+const maxInterval = 30 * time.Second
 
 // timeout bounds a request: a kubelet that measures on demand takes seconds.
 const timeout = 10 * time.Second

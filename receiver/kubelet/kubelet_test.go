@@ -147,3 +147,23 @@ func TestClient(t *testing.T) {
 		t.Errorf("an unknown authority: %v", err)
 	}
 }
+
+func TestConfig(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"":                         func(*Config) {},
+		"Interval is 1m0s":         func(c *Config) { c.Interval = time.Minute },
+		"Address is \"kubelet\"":   func(c *Config) { c.Address = "kubelet" },
+		"InsecureTLS is true, and": func(c *Config) { c.InsecureTLS, c.CAFile = true, "ca.crt" },
+	} {
+		cfg := DefaultConfig()
+		change(&cfg)
+		err := cfg.Validate()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	cfg := DefaultConfig()
+	if cfg.Address = "[192.0.2.7]:10250"; cfg.Validate() != nil { // as the chart writes it, for both families
+		t.Error(cfg.Validate())
+	}
+}
