@@ -299,4 +299,29 @@ var rows = []row{
 			words:   []word{{"0", "no", "text"}, {"1", "yes", "green"}},
 			queries: []query{{"max by (pod) (sluice_replica_events_leader)", "{{pod}}"}}},
 	}},
+	{"Agents", []panel{
+		{title: "Agents that the server hears", queries: []query{
+			{"max(sluice_agents)", "connected"},
+			{"max(sluice_agents_runs)", "remembered runs"},
+			{"count(sluice_agent_connected == 0)", "agents without a connection"}}},
+		{title: "Streams and frames of agents", unit: "cps", queries: []query{
+			{"sum(rate(sluice_agents_streams_total[$__rate_interval]))", "streams begun, at the server"},
+			{"sum(rate(sluice_agent_connections_total[$__rate_interval]))", "connections, at agents"},
+			{"sum(rate(sluice_agents_frames_total[$__rate_interval]))", "frames"}}},
+		{title: "Samples through agents", unit: "cps", queries: []query{
+			{"sum(rate(sluice_agent_samples_acknowledged_total[$__rate_interval]))", "on the server's disk"},
+			{"sum(rate(sluice_agent_samples_dropped_total[$__rate_interval]))", "dropped"}}},
+		{title: "Samples that agents hold", queries: []query{
+			{"topk(10, sluice_agent_samples_held)", "{{pod}}"},
+			{"sum(sluice_agent_frames_held)", "frames, of all"}}},
+		{title: "Age of the oldest held frame", unit: "s",
+			queries: []query{{"topk(10, sluice_agent_oldest_frame_seconds)", "{{pod}}"}}},
+		{title: "Memory and series of agents", unit: "bytes", queries: []query{
+			{"topk(10, sluice_agent_held_bytes)", "{{pod}}"},
+			{"max(sluice_agent_series)", "most series of one"}}},
+		{title: "Questions to kubelets", queries: []query{
+			{each("result", "sluice_agent_kubelet_requests_total"), "{{result}} a second"},
+			{"sum(rate(sluice_agent_kubelet_faults_total[$__rate_interval]))", "lines that cannot be, a second"},
+			{"sum(sluice_agent_measured)", "containers and nodes"}}},
+	}},
 }
