@@ -246,8 +246,21 @@ type service struct {
 	*Server
 }
 
-// Report serves one agent.
+// Report serves one agent. Its token is checked before any message is read: gRPC holds as much of a message as has come, up to
+// maxMessage, and only those who have shown a token may take that memory.
 func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer]) error {
+	select {
+	case <-s.ending:
+		return status.Error(codes.Unavailable, "the server ends")
+	default:
+	}
+	if ready, missing := s.parts.Ready(); !ready {
+		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
+	}
+	node, pod, err := s.node(g.Context())
+	if err != nil {
+		return err
+	}
 	if from, ok := peer.FromContext(g.Context()); ok {
 		s.listener.Prove(from.Addr.String())
 	}
@@ -263,17 +276,15 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 		return status.Errorf(codes.FailedPrecondition, "the agent (sluice %.40s) speaks version %d of the protocol, this server %d: update the older one",
 			hello.Version, hello.Protocol, agentwire.Protocol)
 	}
+	if s.parts.Authenticate == nil {
+		if node = hello.Node; node == "" || len(node) > 253 {
+			return status.Error(codes.InvalidArgument, "the hello names no node")
+		}
+	}
 	select {
 	case <-s.ending:
 		return status.Error(codes.Unavailable, "the server ends")
 	default:
-	}
-	if ready, missing := s.parts.Ready(); !ready {
-		return status.Error(codes.Unavailable, "the server is not ready: "+missing)
-	}
-	node, pod, err := s.node(g.Context(), hello)
-	if err != nil {
-		return err
 	}
 	t := newStream(s.Server, g, node, pod, hello)
 	if !s.enter(t) {
@@ -283,13 +294,10 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	return t.serve()
 }
 
-// node finds out whose agent it is, and which pod it runs in, if that is known.
-func (s *Server) node(ctx context.Context, hello *agentwire.Hello) (node, podUID string, err error) {
+// node finds out whose agent it is by its token, and which pod it runs in, if that is known. Without Authenticate the hello says the node.
+func (s *Server) node(ctx context.Context) (node, podUID string, err error) {
 	if s.parts.Authenticate == nil {
-		if hello.Node == "" || len(hello.Node) > 253 {
-			return "", "", status.Error(codes.InvalidArgument, "the hello names no node")
-		}
-		return hello.Node, "", nil
+		return "", "", nil
 	}
 	token := ""
 	if found := metadata.ValueFromIncomingContext(ctx, "authorization"); len(found) == 1 {
