@@ -178,14 +178,14 @@ lines:
 metricsserver:
 	cd e2e/metricsserver && $(GOTEST) .
 
-# The tests of the module tools, but those of the chart.
+# The tests of the module tools, but those of the chart and its dashboard.
 tools:
-	cd tools && $(GOTEST) ./dashboard ./image ./loadplot ./notices ./release ./sbom
+	cd tools && $(GOTEST) ./image ./loadplot ./notices ./release ./sbom
 
-# Tests the chart and packages it. The first run builds Helm. -count=1: Go does not see the files that
-# Helm reads.
+# Tests the chart and its dashboard, and packages it. The first run builds Helm. -count=1: Go does not see the files
+# that are read outside of the module.
 chart:
-	cd tools && $(GOTEST) -count=1 -timeout 20m ./chart
+	cd tools && $(GOTEST) -count=1 -timeout 20m ./chart ./dashboard
 	$(package_chart)
 
 define package_chart
