@@ -399,7 +399,9 @@ func TestTokens(t *testing.T) {
 // A message of a client without a token takes no memory: its stream ends before any is read.
 func TestStrangersAreNotRead(t *testing.T) {
 	parts := newTable().parts()
-	parts.Authenticate = func(context.Context, string) (string, string, string, error) { return "", "", "the token is invalid", nil }
+	parts.Authenticate = func(context.Context, string) (string, string, string, error) {
+		return "", "", "the token is invalid", nil
+	}
 	s := serve(t, "127.0.0.1:0", parts)
 	for _, token := range []string{"", "bad"} {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
