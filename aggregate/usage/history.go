@@ -51,6 +51,7 @@ type History struct {
 	points []point // of the last hour and of the open part, the oldest first
 	parts  []part  // of the last day, without the open one
 	bins   []bin   // of all parts, in their order
+	begin  int64   // of the first point that was added, in milliseconds of Unix time
 }
 
 // point is a Point in milliseconds.
@@ -82,6 +83,9 @@ func (h *History) Add(p Point) bool {
 	if last, ok := h.last(); ok && from < last.to {
 		return false
 	}
+	if len(h.points) == 0 && len(h.parts) == 0 {
+		h.begin = from
+	}
 	h.points = append(h.points, point{to, uint32(to - from), float32(p.Value)})
 	h.closeParts(to)
 	h.forget(to)
@@ -93,15 +97,6 @@ func (h *History) last() (point, bool) {
 		return point{}, false
 	}
 	return h.points[len(h.points)-1], true
-}
-
-// Newest returns the end of the newest point; zero: there is none.
-func (h *History) Newest() time.Time {
-	last, ok := h.last()
-	if !ok {
-		return time.Time{}
-	}
-	return time.UnixMilli(last.to)
 }
 
 // firstAfter returns the index of the first point that ends after a moment.

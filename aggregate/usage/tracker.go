@@ -153,15 +153,12 @@ func (c *tracked) since() time.Time {
 	return first
 }
 
-// oldest returns the beginning of what the windows have.
+// oldest returns a moment before which the windows have nothing; zero: they have nothing at all.
 func (h *History) oldest() time.Time {
-	switch {
-	case len(h.points) == 0:
+	if len(h.points) == 0 {
 		return time.Time{}
-	case len(h.parts) > 0:
-		return time.UnixMilli(min(h.parts[0].start, h.points[0].from()))
 	}
-	return time.UnixMilli(h.points[0].from())
+	return time.UnixMilli(h.begin)
 }
 
 // point adds to the histories what a measurement says that they do not have yet.

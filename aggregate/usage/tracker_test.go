@@ -76,6 +76,19 @@ func TestYoungContainers(t *testing.T) {
 	}
 }
 
+// A pod's windows begin with its first point also once a part of five minutes, which begins before it, is over.
+func TestWindowsBeginWithTheirPod(t *testing.T) {
+	p := newPages(t)
+	p.now = p.now.Truncate(5 * time.Minute).Add(2 * time.Minute)
+	pod := &Pod{Namespace: "shop", Name: "web-0", Node: "a", Created: p.now}
+	for age := 20 * time.Second; age < 10*time.Minute; age += 10 * time.Second {
+		p.now = pod.Created.Add(age)
+		if r := p.page(age, age/2, 0); pod.Renewed(&r) {
+			t.Fatalf("after %v the windows begin at %v, before the pod was created", age, r.Since)
+		}
+	}
+}
+
 // What was before a pod was created is another pod's.
 func TestRenewedPods(t *testing.T) {
 	p := newPages(t)

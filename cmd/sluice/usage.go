@@ -24,10 +24,13 @@ func (u *clusterUsage) take(node string, records []usage.Record) (renewals []age
 		if r.Container.Pod == "" || r.Since.IsZero() {
 			continue
 		}
-		for _, pod := range u.view.UsedPods(r.Container.Namespace, r.Container.Pod, labels.Everything()) {
-			if pod.Node == node && pod.Renewed(r) {
-				renewals = append(renewals, agents.Renewal{Namespace: pod.Namespace, Pod: pod.Name, Created: pod.Created})
-			}
+		named := u.view.PodNamed(r.Container.Namespace, r.Container.Pod)
+		if named == nil || u.view.NodeOf(named) != node {
+			continue
+		}
+		pod := usage.Pod{Created: time.Unix(named.Created, 0)}
+		if pod.Renewed(r) {
+			renewals = append(renewals, agents.Renewal{Namespace: named.Namespace, Pod: named.Name, Created: pod.Created})
 		}
 	}
 	return renewals
