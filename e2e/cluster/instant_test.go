@@ -151,7 +151,6 @@ func movesAtThePush(t *testing.T, c *cluster) {
 
 func movesWithBehavior(t *testing.T, c *cluster) {
 	w := c.instantWorker(t, "behavior", instantAutoscaler+instantBehavior)
-	before := w.autoscaler(t).Spec.Behavior
 	for _, one := range []struct {
 		value string
 		want  int32
@@ -171,9 +170,9 @@ func movesWithBehavior(t *testing.T, c *cluster) {
 	c.steady(t, w.ns, "worker", 20, time.Second)
 	w.annotate(t, "-")
 	within(t, func() error {
-		is := w.autoscaler(t).Spec.Behavior
-		if !slices.Equal(is.ScaleUp.Policies, before.ScaleUp.Policies) {
-			return fmt.Errorf("policies %+v, want %+v", is.ScaleUp.Policies, before.ScaleUp.Policies)
+		// Not what the spec was at the first look: a controller that is slow to look is nudged before.
+		if is := w.autoscaler(t).Spec.Behavior.ScaleUp.Policies; len(is) != 1 || is[0].Value != 20 {
+			return fmt.Errorf("policies %+v, want one of 20 Pods", is)
 		}
 		return nil
 	})

@@ -33,6 +33,9 @@ var given struct {
 func Free(network string) (string, error) {
 	given.Lock()
 	defer given.Unlock()
+	// A process that is forked meanwhile would hold the listener below until it runs its program.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for {
 		if given.next == given.end {
 			if err := takeBlock(); err != nil {
