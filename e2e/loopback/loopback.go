@@ -3,11 +3,13 @@
 package loopback
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -28,26 +30,41 @@ var given struct {
 	locks     []*os.File // of the blocks; the kernel releases them with the process
 }
 
-// Free is an address, host:port, on which nobody listens, and that no other call has returned, in
-// this process or in another that runs.
+// Free is an address, host:port, at which no socket is, and that no other call has returned, in this process or in
+// another that runs.
 func Free(network string) (string, error) {
 	given.Lock()
 	defer given.Unlock()
-	// A process that is forked meanwhile would hold the listener below until it runs its program.
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
 	for {
 		if given.next == given.end {
 			if err := takeBlock(); err != nil {
 				return "", err
 			}
 		}
-		address := net.JoinHostPort("127.0.0.1", fmt.Sprint(given.next))
+		port := given.next
 		given.next++
-		if listener, err := listen(network, address); err == nil {
-			return address, listener.Close()
+		if taken, err := taken(network, port); err != nil || !taken {
+			return net.JoinHostPort("127.0.0.1", fmt.Sprint(port)), err
 		}
 	}
+}
+
+// taken reports whether a socket has a port. It does not bind one to see: a process that is started meanwhile
+// would hold that for a moment, and who is given the port could not bind it.
+func taken(network string, port int) (bool, error) {
+	local := fmt.Sprintf(":%04X", port)
+	for _, family := range []string{"", "6"} {
+		table, err := os.ReadFile("/proc/net/" + network + family)
+		if err != nil && (family == "" || !errors.Is(err, fs.ErrNotExist)) { // a kernel without IPv6 lacks that table
+			return false, err
+		}
+		for line := range strings.Lines(string(table)) {
+			if fields := strings.Fields(line); len(fields) > 1 && strings.HasSuffix(fields[1], local) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // takeBlock takes the next block that no other process has. given must be locked.
@@ -69,11 +86,4 @@ func takeBlock() error {
 		return nil
 	}
 	return fmt.Errorf("other processes have all blocks of ports on loopback from %d to %d", first, last)
-}
-
-func listen(network, address string) (io.Closer, error) {
-	if network == "udp" {
-		return net.ListenPacket(network, address)
-	}
-	return net.Listen(network, address)
 }

@@ -2,9 +2,13 @@ package loopback
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -13,7 +17,7 @@ import (
 // system uses for connections.
 func TestFree(t *testing.T) {
 	seen := map[string]bool{}
-	for range 200 {
+	for range 40 {
 		for _, network := range []string{"tcp", "udp"} {
 			address, err := Free(network)
 			if err != nil {
@@ -51,5 +55,72 @@ func TestBlocksOfOthersAreSkipped(t *testing.T) {
 	}
 	if given.next < first+(theirs+1)*perBlock {
 		t.Errorf("the ports from %d on are taken, of a block that another process has", given.next)
+	}
+}
+
+// An address can be listened on at once, whatever processes are started meanwhile: a child has the listeners of its
+// parent until it runs its own program.
+func TestFreeBesideStarts(t *testing.T) {
+	program, err := exec.LookPath("true")
+	if err != nil {
+		t.Skip("skipped: there is no program true")
+	}
+	ended := make(chan struct{})
+	var starts sync.WaitGroup
+	for range 4 {
+		starts.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+					_ = exec.Command(program).Run()
+				}
+			}
+		})
+	}
+	for range 60 {
+		address, err := Free("tcp")
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		listener.Close()
+	}
+	close(ended)
+	starts.Wait()
+}
+
+func listen(network, address string) (io.Closer, error) {
+	if network == "udp" {
+		return net.ListenPacket(network, address)
+	}
+	return net.Listen(network, address)
+}
+
+// An address on which somebody listens, of either family, is not free.
+func TestTaken(t *testing.T) {
+	for _, network := range []string{"tcp", "udp"} {
+		for _, host := range []string{"127.0.0.1", "0.0.0.0", "[::1]", "[::]"} {
+			address, err := Free(network)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, port, _ := net.SplitHostPort(address)
+			number, _ := strconv.Atoi(port)
+			listener, err := listen(network, host+":"+port)
+			if err != nil {
+				t.Skipf("skipped: %v", err)
+			}
+			if is, err := taken(network, number); err != nil || !is {
+				t.Errorf("%s %s:%s: taken is %v (%v), want true", network, host, port, is, err)
+			}
+			listener.Close()
+		}
 	}
 }
