@@ -175,12 +175,22 @@ func accountOf(u *authentication.UserInfo) *metric.Principal {
 	return is
 }
 
-// Authorize reports whether an account has a right.
+// Authorize reports whether an account has a right. Who may read all series may get samples.
 func (a *Accounts) Authorize(ctx context.Context, who *metric.Principal, r metric.Right) (bool, error) {
+	may, err := a.reviewAccess(ctx, who, r)
+	if may || err != nil || r.Verb != metric.Get || r.Series {
+		return may, err
+	}
+	r.Series = true
+	return a.reviewAccess(ctx, who, r)
+}
+
+func (a *Accounts) reviewAccess(ctx context.Context, who *metric.Principal, r metric.Right) (bool, error) {
+	group, resource := r.Of()
 	spec := authorization.SubjectAccessReviewSpec{
 		User: who.User, UID: who.UID, Groups: who.Groups,
 		ResourceAttributes: &authorization.ResourceAttributes{
-			Verb: string(r.Verb), Group: metric.RightsGroup, Resource: metric.RightsResource, Namespace: r.Namespace,
+			Verb: string(r.Verb), Group: group, Resource: resource, Namespace: r.Namespace,
 		},
 	}
 	for key, values := range who.Extra {

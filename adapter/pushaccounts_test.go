@@ -101,14 +101,19 @@ func TestTokensOfAFormerNamespace(t *testing.T) {
 
 func TestRightsAreTheAPIServersToGrant(t *testing.T) {
 	plane := newControlPlane(t)
-	plane.rights[batch] = []string{"create sluice.dev/samples in bank", "get sluice.dev/samples in "}
+	plane.rights[batch] = []string{"create sluice.dev/samples in bank", "get sluice.dev/samples in ",
+		"get inspect.sluice.dev/series in mill"}
 	a := newAccounts(t, plane)
 	for right, want := range map[metric.Right]bool{
-		{Verb: metric.Create, Namespace: "bank"}: true,
-		{Verb: metric.Create, Namespace: "shop"}: false,
-		{Verb: metric.Delete, Namespace: "bank"}: false,
-		{Verb: metric.Create}:                    false,
-		{Verb: metric.Get}:                       true,
+		{Verb: metric.Create, Namespace: "bank"}:            true,
+		{Verb: metric.Create, Namespace: "shop"}:            false,
+		{Verb: metric.Delete, Namespace: "bank"}:            false,
+		{Verb: metric.Create}:                               false,
+		{Verb: metric.Get}:                                  true,
+		{Verb: metric.Get, Namespace: "bank", Series: true}: false,
+		{Verb: metric.Get, Namespace: "mill", Series: true}: true,
+		{Verb: metric.Get, Namespace: "mill"}:               true, // all series are more
+		{Verb: metric.Create, Namespace: "mill"}:            false,
 	} {
 		if got, err := a.Authorize(t.Context(), &metric.Principal{User: batch}, right); got != want || err != nil {
 			t.Errorf("%v: %v, %v", right, got, err)

@@ -26,6 +26,9 @@ type Sender struct {
 	// Principal is the identity that the sender's credential names; nil without a credential. If it
 	// is set, it alone decides what the sender may do, and the address does not.
 	Principal *Principal
+	// Reads is the service account of Pod, with its rights to read. Nil: it has none beyond its namespace, or
+	// the sender doesn't read.
+	Reads *Principal
 }
 
 // LocalKey is the bit of Sender.Key that is set in keys made by receivers, and in no key made by
@@ -171,24 +174,35 @@ const (
 	Delete Verb = "delete"
 )
 
-// The API group and resource that rights apply to, as RBAC spells them.
-const (
-	RightsGroup    = "sluice.dev"
-	RightsResource = "samples"
-)
-
-// Right permits a verb on the samples of one namespace. With an empty Namespace, it permits the
-// verb on cluster-scoped samples and on the samples of every namespace. The zero Right is no right.
+// Right permits a verb on the samples of one namespace, except those of pods. With an empty Namespace, it permits
+// the verb on cluster-scoped samples and on the samples of every namespace. The zero Right is no right.
 type Right struct {
 	Verb      Verb
 	Namespace string
+	// Series is the right to read all series, those of pods included. It implies the right to get samples.
+	Series bool
 }
 
 func (r Right) IsZero() bool { return r.Verb == "" }
 
+// Wide is the right at the cluster scope, which includes every namespace.
+func (r Right) Wide() Right {
+	r.Namespace = ""
+	return r
+}
+
+// Of returns the API group and the resource of the right, as RBAC spells them.
+func (r Right) Of() (group, resource string) {
+	if r.Series {
+		return "inspect.sluice.dev", "series"
+	}
+	return "sluice.dev", "samples"
+}
+
 // String prints the right: create samples.sluice.dev in the namespace "shop".
 func (r Right) String() string {
-	return fmt.Sprintf("%s %s.%s %s", r.Verb, RightsResource, RightsGroup, r.where())
+	group, resource := r.Of()
+	return fmt.Sprintf("%s %s.%s %s", r.Verb, resource, group, r.where())
 }
 
 func (r Right) where() string {
@@ -201,6 +215,7 @@ func (r Right) where() string {
 // Forbidden is the message that the API server, and so kubectl, gives to a user who lacks the
 // right.
 func (r Right) Forbidden(user string) string {
+	group, resource := r.Of()
 	return fmt.Sprintf("%s.%s is forbidden: User %q cannot %s resource %q in API group %q %s",
-		RightsResource, RightsGroup, user, r.Verb, RightsResource, RightsGroup, r.where())
+		resource, group, user, r.Verb, resource, group, r.where())
 }

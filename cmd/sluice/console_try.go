@@ -165,8 +165,8 @@ func (t trial) canI(from *metric.Sender, o *metric.Object, reason metric.Reason)
 	if right.Namespace != "" {
 		scope = "-n " + right.Namespace
 	}
-	return fmt.Sprintf("; kubectl auth can-i %s %s.%s %s --as=%s says it", metric.Create, metric.RightsResource,
-		metric.RightsGroup, scope, from.Principal.User)
+	return fmt.Sprintf("; kubectl auth can-i %s %s.%s %s --as=%s says it", metric.Create, "samples",
+		"sluice.dev", scope, from.Principal.User)
 }
 
 // valueText is a sample's operation in words.

@@ -32,6 +32,7 @@ var scenarios = []struct {
 	{"ListsWhatIsThere", listsWhatIsThere},
 	{"TakesWhatAPushgatewayTakes", takesWhatAPushgatewayTakes},
 	{"TokensOpenTheirNamespace", tokensOpenTheirNamespace},
+	{"ReadsBySeriesRight", readsBySeriesRight},
 	{"BoundTokensNameTheirPod", boundTokensNameTheirPod},
 	{"EndsWithItsNamespace", endsWithItsNamespace},
 }

@@ -194,3 +194,37 @@ func believesNoStrangersController(t *testing.T, c *cluster) {
 		t.Errorf("with a stranger that claims the controller: %v", err)
 	}
 }
+
+// A scraper's pod reads the series of the namespaces where the chart's role is bound to its service account, and
+// nothing more: it shows no credential, and may not push there.
+func readsBySeriesRight(t *testing.T, c *cluster) {
+	monitoring, ns, other := c.Namespace(t, "monitoring"), c.Namespace(t, "scraped"), c.Namespace(t, "private")
+	for _, namespace := range []string{ns, other} {
+		c.sendFrom(t, addressOf(t, c.pod(t, namespace, "web", "default")), "hits:7|c")
+		c.wantValues(t, "/namespaces/"+namespace+"/pods/*/hits:total", map[string]float64{"web": 7})
+	}
+	scraper := addressOf(t, c.pod(t, monitoring, "prometheus", "default"))
+	c.awaitSender(t, monitoring, "prometheus")
+	page := "/metrics/series?match=hits&namespace=" + ns + "&namespace=" + other
+	status, text, err := c.ask(t, scraper, http.MethodGet, page, "")
+	if err != nil || status/100 != 4 || !strings.Contains(text, `cannot get resource \"series\"`) {
+		t.Errorf("without a right: %d %s (%v)", status, text, err)
+	}
+	c.Kubectl(t, "create", "rolebinding", "scraper", "-n", ns, "--clusterrole=sluice-series-reader", "--serviceaccount="+monitoring+":default")
+	within(t, func() error {
+		status, text, err := c.ask(t, scraper, http.MethodGet, page, "")
+		if err != nil || status != http.StatusOK || !strings.Contains(text, `hits_total{namespace="`+ns+`",pod="web"} 7`) {
+			return fmt.Errorf("%d %s (%v)", status, text, err)
+		}
+		if strings.Contains(text, other) {
+			t.Errorf("the page has series of a namespace without the right:\n%s", text)
+		}
+		return nil
+	})
+	c.push(t, scraper, http.MethodGet, "/v1/namespaces/"+ns+"/pods/*/hits:total", "", http.StatusOK)
+	for _, method := range []string{http.MethodPut, http.MethodDelete} {
+		if status, text, err := c.ask(t, scraper, method, "/v1/namespaces/"+ns+"/pods/web/hits", "1"); err != nil || status/100 != 4 {
+			t.Errorf("%s: %d %s (%v)", method, status, text, err)
+		}
+	}
+}

@@ -161,6 +161,12 @@ func (d *Authenticator) Certificate(commonName string) *Principal {
 	return d.account(metric.Principal{User: CertificateUser + commonName})
 }
 
+// Reading is the principal of a pod's service account, which the pod's address shows: for rights to read alone.
+func (d *Authenticator) Reading(s *metric.Sender) *Principal {
+	is := s.Reader()
+	return d.account(metric.Principal{User: is.User, Groups: is.Groups, Namespace: s.Pod.Namespace, Name: s.Pod.ServiceAccount})
+}
+
 // account returns the cached Principal. All attributes that may matter for authorization
 // distinguish principals.
 func (d *Authenticator) account(is metric.Principal) *Principal {

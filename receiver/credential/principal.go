@@ -56,7 +56,7 @@ func newAccount(a metric.Principal) *Principal {
 // includes every namespace: a review without a namespace means all of them.
 func (a *Principal) Check(r metric.Right) metric.Decision {
 	known, now := *a.rights.Load(), time.Now()
-	if wide, asked := known[metric.Right{Verb: r.Verb}]; asked && wide.granted && now.Before(wide.until) {
+	if wide, asked := known[r.Wide()]; asked && wide.granted && now.Before(wide.until) {
 		return metric.Allowed
 	}
 	answer, asked := known[r]

@@ -48,7 +48,7 @@ func (d *Authenticator) CheckRights(ctx context.Context, a *Principal, rights ..
 // askOne asks about a right, and about the right at the cluster scope, which may save many
 // requests.
 func (d *Authenticator) askOne(ctx context.Context, a *Principal, r metric.Right) error {
-	wide := metric.Right{Verb: r.Verb}
+	wide := r.Wide()
 	if r == wide || a.Check(wide) != metric.Undecided {
 		return d.question(ctx, a, r)
 	}
@@ -61,7 +61,7 @@ func (d *Authenticator) askOne(ctx context.Context, a *Principal, r metric.Right
 
 // question sends one request for all concurrent callers with the same question.
 func (d *Authenticator) question(ctx context.Context, a *Principal, r metric.Right) error {
-	answered := a.asking.DoChan(string(r.Verb)+" "+r.Namespace, func() (any, error) {
+	answered := a.asking.DoChan(r.String(), func() (any, error) {
 		own, cancel := context.WithTimeout(context.Background(), askTimeout)
 		defer cancel()
 		return nil, d.review(own, a, r)

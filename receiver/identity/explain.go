@@ -77,8 +77,11 @@ func (r *Resolver) explain(v *decision) string {
 	case notGranted:
 		return fmt.Sprintf("%s: %s", subject, v.needs.Forbidden(v.sender.account.User))
 	case rightUnknown:
-		return fmt.Sprintf("%s: it is not known yet whether User %q may %s",
-			subject, v.sender.account.User, v.needs)
+		user := v.sender.account
+		if user == nil {
+			user = v.sender.reads
+		}
+		return fmt.Sprintf("%s: it is not known yet whether User %q may %s", subject, user.User, v.needs)
 	case unknownAddress:
 		if v.sender.account != nil {
 			return fmt.Sprintf("the pod named by the token of %s is not known yet", v.sender.describe())

@@ -10,12 +10,18 @@ func (r *Resolver) mayDescribe(who *sender, verb metric.Verb, o *metric.Object) 
 		return allowed, metric.Right{}
 	}
 	w := r.ruleByTrust(who, o)
-	if w == allowed || o.Resource == pods { // no account may have another pod's series
+	if w == allowed || o.Resource == pods && verb != metric.Get { // no account may change another pod's series
 		return w, metric.Right{}
 	}
 	needs := rightTo(verb, o)
-	if who.account != nil {
+	switch {
+	case who.account != nil:
 		w = granted(who.account, needs)
+	case verb == metric.Get && who.reads != nil:
+		needs.Series = true
+		if by := granted(who.reads, needs); by != notGranted {
+			w = by
+		}
 	}
 	return w, needs
 }
@@ -46,7 +52,7 @@ func rightTo(verb metric.Verb, o *metric.Object) metric.Right {
 	if o.Resource == namespaces && o.Name != metric.AllObjects {
 		return metric.Right{Verb: verb, Namespace: o.Name}
 	}
-	return metric.Right{Verb: verb, Namespace: o.Namespace}
+	return metric.Right{Verb: verb, Namespace: o.Namespace, Series: o.Resource == pods}
 }
 
 func granted(a *metric.Principal, r metric.Right) rule {

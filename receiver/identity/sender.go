@@ -14,6 +14,7 @@ type sender struct {
 	origin  *metric.Sender // nil: unnamed
 	pod     *metric.Pod
 	account *metric.Principal // nil: no credential
+	reads   *metric.Principal // see metric.Sender.Reads
 	// unknown: the cluster view does not know the address yet, or the pod that the credential
 	// names.
 	unknown           bool
@@ -25,7 +26,7 @@ func (r *Resolver) senderOf(s *metric.Sender) sender {
 		return sender{}
 	}
 	w := sender{
-		origin: s, pod: s.Pod, account: s.Principal,
+		origin: s, pod: s.Pod, account: s.Principal, reads: s.Reads,
 		unknown:   s.Pod == nil && !s.Known && s.Address.IsValid(),
 		forwarder: r.forwarders.contains(s),
 		writer:    r.writers.contains(s),

@@ -28,6 +28,7 @@ type town struct {
 	rights map[metric.Right]bool
 	away   bool
 	asked  []metric.Right
+	pod    *metric.Sender // of every address; nil: no pod's
 }
 
 var errTownAway = errors.New("connection refused")
@@ -67,12 +68,21 @@ func (c *town) PodWithUID(uid string) *metric.Pod {
 	return &metric.Pod{Namespace: "shop", Name: "till", UID: uid}
 }
 
-func (c *town) Sender(a netip.Addr) *metric.Sender { return nil }
+func (c *town) Sender(a netip.Addr) *metric.Sender { return c.pod }
 
 type townTrust struct{}
 
 func (townTrust) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metric.Reason, string, metric.Right) {
 	needs := metric.Right{Verb: verb, Namespace: o.Namespace}
+	if s.Reads != nil {
+		needs.Series = true
+		switch s.Reads.Check(needs) {
+		case metric.Allowed:
+			return metric.Applied, "", metric.Right{}
+		case metric.Undecided:
+			return metric.Pending, "it is not known yet", needs
+		}
+	}
 	if s.Principal == nil && o.Namespace == "inn" {
 		return metric.Pending, "it may be a pod's address", needs
 	}

@@ -167,6 +167,36 @@ func TestSeriesPageOfAccounts(t *testing.T) {
 	})
 }
 
+// A pod without a credential reads by the rights of its service account, and pushes and deletes by none of them.
+func TestSeriesPageOfPods(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		h, c := startTown(t)
+		c.pod = &metric.Sender{Key: 7, Known: true, Pod: &metric.Pod{Namespace: "monitoring", Name: "prometheus-0", UID: "p", ServiceAccount: "prometheus"}}
+		for _, namespace := range []string{"bank", "mill"} {
+			h.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+		}
+		const lacks = `series.inspect.sluice.dev is forbidden: User \"system:serviceaccount:monitoring:prometheus\"`
+		h.wants(401, lacks, "GET", "/metrics/series", "")
+		c.set(func() { c.rights[metric.Right{Verb: metric.Get, Namespace: "mill", Series: true}] = true })
+		time.Sleep(11 * time.Second)
+		if got, want := (gateway{h}).page(""), "# TYPE m gauge\nm{namespace=\"mill\"} 1\n"; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		h.wants(200, `"value":1`, "GET", "/v1/namespaces/mill/external/m", "")
+		h.wants(401, lacks, "GET", "/v1/namespaces/bank/external/m", "")
+		h.wants(401, "nobody's address", "PUT", "/v1/namespaces/mill/external/m", "2")
+		h.wants(401, "nobody's address", "DELETE", "/v1/namespaces/mill/external/m", "")
+		c.set(func() { c.rights[metric.Right{Verb: metric.Get, Series: true}] = true })
+		time.Sleep(11 * time.Second)
+		if got := (gateway{h}).page(""); strings.Count(got, "m{") != 2 {
+			t.Error(got)
+		}
+		c.set(func() { c.away = true })
+		time.Sleep(11 * time.Second)
+		h.wants(503, "may get series.inspect.sluice.dev", "GET", "/v1/namespaces/bank/external/m", "")
+	})
+}
+
 // A scraper that stops reading holds its page for WriteTimeout, and two such pages reject a third.
 func TestSeriesPagesAtOnce(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -20,10 +22,11 @@ import (
 type caller struct {
 	known   bool // the credential is valid
 	account *credential.Principal
-	sender  metric.Sender // of the account; Key 0: not made yet
-	asked   int           // rights that the API server was asked for
-	until   time.Time     // the deadline for asking; zero: no question yet
-	fault   *Fault        // of the last question to the API server
+	reading *credential.Principal // of the pod that reads without a credential
+	sender  metric.Sender         // of the account, or of the pod that reads; Key 0: not made yet
+	asked   int                   // rights that the API server was asked for
+	until   time.Time             // the deadline for asking; zero: no question yet
+	fault   *Fault                // of the last question to the API server
 }
 
 // Limits of the questions to the API server for one request. A body of a million lines may name a
@@ -39,13 +42,32 @@ var errAsksTooMuch = errors.New("this request needs more rights than one is aske
 // connection's remote address. Headers that claim another address are ignored, because any client
 // can write them.
 func (x *Request) Sender() *metric.Sender {
-	if x.caller.account == nil {
-		return x.origin.Sender(x.conn().Remote)
+	c := &x.caller
+	if c.account != nil {
+		if c.sender.Key == 0 {
+			x.introduce()
+		}
+		return &c.sender
 	}
-	if x.caller.sender.Key == 0 {
-		x.introduce()
+	s := x.origin.Sender(x.conn().Remote)
+	if x.server.trust == nil || x.server.Authenticator == nil || x.Method() != fasthttp.MethodGet || s == nil || s.Pod == nil ||
+		s.Pod.ServiceAccount == "" {
+		return s
 	}
-	return &x.caller.sender
+	if c.sender.Key != s.Key {
+		c.reading = x.server.Authenticator.Reading(s)
+		c.sender, c.sender.Reads = *s, &c.reading.Principal
+	}
+	return &c.sender
+}
+
+// asking is the principal whose rights the API server is asked about; nil: there is none.
+func (x *Request) asking() *credential.Principal {
+	if x.caller.account != nil {
+		return x.caller.account
+	}
+	x.Sender()
+	return x.caller.reading
 }
 
 // introduce makes the account's sender, again after its rights may have changed.
@@ -69,12 +91,14 @@ func (x *Request) Ask(rights ...metric.Right) *Fault {
 	if c.asked += len(rights); c.asked > maxAskedPerRequest {
 		err = errAsksTooMuch
 	} else {
-		err = x.server.Authenticator.CheckRights(ctx, c.account, rights...)
+		err = x.server.Authenticator.CheckRights(ctx, x.asking(), rights...)
 	}
 	if c.fault = nil; err != nil {
 		c.fault = unavailable(err)
 	}
-	x.introduce()
+	if c.account != nil {
+		x.introduce()
+	}
 	return c.fault
 }
 
@@ -114,7 +138,7 @@ func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 		switch {
 		case reason == metric.Applied:
 			return nil
-		case reason == metric.Pending && x.caller.account != nil && !needs.IsZero():
+		case reason == metric.Pending && !needs.IsZero() && x.asking() != nil:
 			if f := x.Ask(needs); f != nil {
 				return f
 			}
@@ -127,9 +151,12 @@ func (x *Request) May(verb metric.Verb, o metric.Object) *Fault {
 }
 
 // forbidden makes the fault of a sender without the right. Without a credential, the fault names
-// one that would help.
+// one that would help, or the right that a pod needs to read.
 func (x *Request) forbidden(r metric.Reason, why string, needs metric.Right) *Fault {
 	f := Rejected(r, "%s", why)
+	if needs.Series && x.caller.reading != nil {
+		f.Message += "; " + needs.Forbidden(x.caller.reading.User)
+	}
 	if x.caller.account == nil && !needs.IsZero() && len(x.server.challenges) > 0 {
 		f.Status, f.challenges = fasthttp.StatusUnauthorized, x.server.challenges
 		f.Message += "; " + x.server.hint(needs)
@@ -159,10 +186,45 @@ func (x *Request) unasked(s *metric.Sample) *Fault {
 	return unavailable(errors.New(x.server.explain(s)))
 }
 
-// AskAll is Ask for rights that the protocol limits itself.
-func (x *Request) AskAll(rights []metric.Right) *Fault {
+// mostAskedToList bounds the rights that the API server is asked about for one list, beside those at the cluster
+// scope. Where it would take more, the list has what is known to be allowed.
+const mostAskedToList = 128
+
+// AskToList asks the API server for the rights that the sender needs for a list of objects: first for those at the
+// cluster scope, which include the others. MayNow then decides.
+func (x *Request) AskToList(verb metric.Verb, objects iter.Seq[metric.Object]) *Fault {
+	if !x.ChecksTrust() || verb != metric.Get && !x.HasAccount() {
+		return nil
+	}
+	wide := map[metric.Right]bool{}
+	for right := range x.lacking(verb, objects) {
+		wide[right.Wide()] = true
+	}
+	if f := x.askAll(wide); f != nil || len(wide) == 0 {
+		return f
+	}
+	lacking := x.lacking(verb, objects)
+	if len(lacking) > mostAskedToList {
+		return nil
+	}
+	return x.askAll(lacking)
+}
+
+// lacking returns the rights that the API server was not asked for lately.
+func (x *Request) lacking(verb metric.Verb, objects iter.Seq[metric.Object]) map[metric.Right]bool {
+	all := map[metric.Right]bool{}
+	for o := range objects {
+		if reason, needs := x.MayNow(verb, o); reason == metric.Pending && !needs.IsZero() && x.asking() != nil {
+			all[needs] = true
+		}
+	}
+	return all
+}
+
+// askAll is Ask for rights that do not count for the request's limit.
+func (x *Request) askAll(rights map[metric.Right]bool) *Fault {
 	x.caller.asked -= len(rights)
-	return x.Ask(rights...)
+	return x.Ask(slices.Collect(maps.Keys(rights))...)
 }
 
 // MayNow is May without asking the API server: the reason is metric.Pending, with the right, where
@@ -177,7 +239,9 @@ func (x *Request) MayNow(verb metric.Verb, o metric.Object) (metric.Reason, metr
 func (x *Request) ChecksTrust() bool { return x.server.trust != nil }
 
 // ChecksCredentials reports whether requests may have a credential.
-func (x *Request) ChecksCredentials() bool { return x.server.Authenticator != nil }
+func (x *Request) ChecksCredentials() bool {
+	return len(x.server.challenges) > 0 || x.server.cfg.TLSClientCAFile != ""
+}
 
 // HasAccount reports whether the request's credential names an account.
 func (x *Request) HasAccount() bool { return x.caller.account != nil }

@@ -20,9 +20,9 @@ const (
 	AuthToken = "token"
 )
 
-// newAuthenticator makes the check of credentials; nil: none is configured.
+// newAuthenticator makes the check of credentials and of rights; nil: none is configured, and there is no cluster.
 func newAuthenticator(cfg Config, parts Parts) (*credential.Authenticator, error) {
-	if cfg.Auth != AuthToken && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
+	if cfg.Auth != AuthToken && parts.Authority == nil && cfg.BasicAuthFile == "" && cfg.TLSClientCAFile == "" {
 		return nil, nil
 	}
 	return credential.NewAuthenticator(credential.Config{Tokens: cfg.Auth == AuthToken, BasicAuthFile: cfg.BasicAuthFile,

@@ -106,13 +106,18 @@ type namespaceAnswer struct {
 
 // listNamespaces answers with the namespaces that have metrics and that the sender may read.
 func (h *Lists) listNamespaces(x *httpserver.Request, q inspect.Query) {
-	if x.ChecksTrust() && x.HasAccount() { // one question instead of one for each namespace
-		if f := x.Ask(metric.Right{Verb: metric.Get}); f != nil {
-			x.Fail(f)
-			return
-		}
-	}
 	page := h.lister.Namespaces(q)
+	f := x.AskToList(metric.Get, func(yield func(metric.Object) bool) {
+		for _, namespace := range page.Items {
+			if !yield(metric.Object{Namespace: namespace}) {
+				return
+			}
+		}
+	})
+	if f != nil {
+		x.Fail(f)
+		return
+	}
 	answer := namespacesAnswer{Namespaces: []namespaceAnswer{}, Continue: page.Next.Token("namespaces")}
 	for _, namespace := range page.Items {
 		if mayList(x, namespace) {
@@ -122,15 +127,13 @@ func (h *Lists) listNamespaces(x *httpserver.Request, q inspect.Query) {
 	x.Reply(fasthttp.StatusOK, answer)
 }
 
-// mayList reports whether the sender may read the metrics of a namespace. It asks the API server
-// about a few namespaces of a request; beyond, the sender needs the right at the cluster scope.
+// mayList reports whether the sender may read the metrics of a namespace, as far as the API server was asked.
 func mayList(x *httpserver.Request, namespace string) bool {
 	if !x.ChecksTrust() {
 		return true
 	}
-	about := metric.Object{Namespace: namespace}
-	reason, _ := x.MayNow(metric.Get, about)
-	return reason == metric.Applied || reason == metric.Pending && x.HasAccount() && x.May(metric.Get, about) == nil
+	reason, _ := x.MayNow(metric.Get, metric.Object{Namespace: namespace})
+	return reason == metric.Applied
 }
 
 type metricsAnswer struct {
@@ -151,6 +154,17 @@ func (h *Lists) listMetrics(x *httpserver.Request, q inspect.Query) {
 		return
 	}
 	page := h.lister.Metrics(q)
+	f := x.AskToList(metric.Get, func(yield func(metric.Object) bool) {
+		for i := range page.Items {
+			if !yield(allOf(&page.Items[i])) {
+				return
+			}
+		}
+	})
+	if f != nil {
+		x.Fail(f)
+		return
+	}
 	inspect.HideValues(page.Items, policy.ReaderView{Policies: h.policies, Reader: x.Sender().Reader()}, h.lister.Series)
 	answer := metricsAnswer{Metrics: []metricAnswer{}, Continue: page.Next.Token("metrics")}
 	for _, m := range page.Items {
@@ -166,9 +180,13 @@ func mayReadAll(x *httpserver.Request, m *inspect.Metric) bool {
 	if !x.ChecksTrust() || m.Resource == "" {
 		return true
 	}
-	reason, _ := x.MayNow(metric.Get, metric.Object{Resource: m.Resource, Namespace: m.Namespace,
-		Name: metric.AllObjects})
+	reason, _ := x.MayNow(metric.Get, allOf(m))
 	return reason == metric.Applied
+}
+
+// allOf is all objects that have a metric.
+func allOf(m *inspect.Metric) metric.Object {
+	return metric.Object{Resource: m.Resource, Namespace: m.Namespace, Name: metric.AllObjects}
 }
 
 // pathOf is the path that reads a metric, of all objects that have it.

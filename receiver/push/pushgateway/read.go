@@ -166,41 +166,12 @@ func (h *Handler) mayGroups(x *httpserver.Request, verb metric.Verb) func(metric
 	}
 }
 
-// askAboutGroups asks the API server for all rights that the sender needs for all groups: first for
-// the one at the cluster scope, which includes the others.
+// askAboutGroups asks the API server for all rights that the sender needs for all groups.
 func (h *Handler) askAboutGroups(x *httpserver.Request, verb metric.Verb) *httpserver.Fault {
-	if !x.HasAccount() {
-		return nil
-	}
-	lacking := map[metric.Right]bool{}
-	look := func() {
-		clear(lacking)
+	return x.AskToList(verb, func(yield func(metric.Object) bool) {
 		h.groups.All(func(o metric.Object) bool {
-			if reason, needs := x.MayNow(verb, o); reason == metric.Pending && !needs.IsZero() {
-				lacking[needs] = true
-			}
+			yield(o)
 			return false
 		})
-	}
-	if look(); len(lacking) == 0 {
-		return nil
-	}
-	if f := x.Ask(metric.Right{Verb: verb}); f != nil {
-		return f
-	}
-	if look(); len(lacking) == 0 {
-		return nil
-	}
-	if len(lacking) > maxAskedPerListing {
-		return nil
-	}
-	rights := make([]metric.Right, 0, len(lacking))
-	for r := range lacking {
-		rights = append(rights, r)
-	}
-	return x.AskAll(rights)
+	})
 }
-
-// maxAskedPerListing bounds the namespaces that are asked about one by one. Beyond, only the groups
-// already known to be readable are listed, unless the sender may read at the cluster scope.
-const maxAskedPerListing = 128

@@ -1,6 +1,8 @@
 package serieshttp
 
 import (
+	"slices"
+
 	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
@@ -66,17 +68,12 @@ func add(to *[]string, key, value string) *httpserver.Fault {
 	return nil
 }
 
-// maxAsked bounds the namespaces that the API server is asked about one by one for a page. Beyond,
-// the page has the series that are known to be readable, unless the sender may read at the cluster
-// scope.
-const maxAsked = 128
-
 // restrict drops the series from a page that the sender may not read. It fails if none are left.
 func restrict(x *httpserver.Request, page *export.Page) *httpserver.Fault {
 	if !x.ChecksTrust() || page.Empty() {
 		return nil
 	}
-	if f := ask(x, page); f != nil {
+	if f := x.AskToList(metric.Get, slices.Values(page.Scopes())); f != nil {
 		return f
 	}
 	var unreadable metric.Object
@@ -91,38 +88,6 @@ func restrict(x *httpserver.Request, page *export.Page) *httpserver.Fault {
 		return x.May(metric.Get, unreadable)
 	}
 	return nil
-}
-
-// ask asks the API server for all rights that the sender needs for the page: first for the one at
-// the cluster scope, which includes the others.
-func ask(x *httpserver.Request, page *export.Page) *httpserver.Fault {
-	if !x.HasAccount() {
-		return nil
-	}
-	lacking := lackingRights(x, page)
-	if len(lacking) == 0 {
-		return nil
-	}
-	if f := x.Ask(metric.Right{Verb: metric.Get}); f != nil {
-		return f
-	}
-	lacking = lackingRights(x, page)
-	if len(lacking) == 0 || len(lacking) > maxAsked {
-		return nil
-	}
-	return x.AskAll(lacking)
-}
-
-// lackingRights returns the rights that the API server was not asked for lately.
-func lackingRights(x *httpserver.Request, page *export.Page) (rights []metric.Right) {
-	seen := map[metric.Right]bool{}
-	for _, o := range page.Scopes() {
-		if reason, needs := x.MayNow(metric.Get, o); reason == metric.Pending && !needs.IsZero() && !seen[needs] {
-			seen[needs] = true
-			rights = append(rights, needs)
-		}
-	}
-	return rights
 }
 
 // readable returns the policies' verdict about series of external metrics; nil: all may be read.
