@@ -1,7 +1,6 @@
 package aggregate
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,23 +101,4 @@ func decimalParts(text string) (whole int64, fraction float64, ok bool) {
 	}
 	before, after, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
 	return metric.SplitDecimal(strings.HasPrefix(text, "-"), []byte(before), []byte(after), 0)
-}
-
-// Deltas of a gauge are exact where its value is.
-func TestGaugeDeltasAreExact(t *testing.T) {
-	start(t, func(f *fixture) {
-		f.push("g:9007199254740993|g|#pod:a,ns:ns", "g:+1|g|#pod:a,ns:ns", "g:+0.25|g|#pod:a,ns:ns")
-		f.wantExactly("g", "a=9007199254740994.25")
-		f.push("h:9007199254740992|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns") // leaves what a float64 holds
-		f.wantExactly("h", "a=9007199254740993")
-		f.push("i:9223372036854775807|g|#pod:a,ns:ns", "i:+1|g|#pod:a,ns:ns") // leaves int64
-		f.wantExactly("i", "a=9.223372036854776e+18")
-		s := sample("j:+1|g|#pod:a,ns:ns")
-		s.SetFloat(math.MaxFloat64)
-		f.w.Online()
-		f.w.Apply(s)
-		f.w.Apply(s)
-		f.w.Offline()
-		f.wantExactly("j", "a=1.7976931348623157e+308")
-	})
 }

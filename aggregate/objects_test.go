@@ -67,20 +67,6 @@ func uid(want string) func(metric.Object) bool {
 	return func(o metric.Object) bool { return o.UID == want }
 }
 
-// The same bytes from two senders are of two pods, and so are those of one address before and after
-// it changed hands.
-func TestSameLineOfTwoSenders(t *testing.T) {
-	f := inCluster(t)
-	a, b := senderOf("a", "1"), senderOf("b", "2")
-	for range 3 {
-		f.send(a, "hits:1|c|#x:y")
-		f.send(b, "hits:10|c|#x:y")
-	}
-	if got := f.total("hits", func(metric.Object) bool { return true }); got != "a/1=3 b/2=30" {
-		t.Error(got)
-	}
-}
-
 // A forwarder's lines that differ in no byte but those of a container's ID, or came by a listener
 // about something else, are described each for itself.
 func TestSameLineOfTwoOrigins(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/kind"
-	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -169,43 +168,8 @@ func (r *fleet) wantGauge(name string, want metric.Number) {
 	}
 }
 
-// Shifts of a gauge at another origin follow its assignment (O1, O2), and without one they add up
-// (O3).
-func TestGaugesOfReplicas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFleet(t, 2)
-		a, b := r.origins[0], r.origins[1]
-		step := func(want int64) {
-			t.Helper()
-			time.Sleep(500 * time.Millisecond)
-			r.exchange()
-			r.wantGauge("g", metric.Int(want))
-		}
-		a.push("g:+5|g|#pod:a,ns:ns")
-		b.push("g:-2|g|#pod:a,ns:ns")
-		step(3)
-		a.push("g:100|g|#pod:a,ns:ns")
-		step(100)
-		b.push("g:+7|g|#pod:a,ns:ns")
-		a.push("g:+1|g|#pod:a,ns:ns")
-		step(108)
-		b.push("g:-8|g|#pod:a,ns:ns")
-		step(100)
-		b.push("g:50|g|#pod:a,ns:ns")
-		step(50)
-		a.push("g:+4|g|#pod:a,ns:ns")
-		step(54)
-		a.push(fmt.Sprintf("g:9|g|#pod:a,ns:ns|T%d", time.Now().Unix()-100))
-		step(54)
-		a.push("g:9007199254740993|g|#pod:a,ns:ns")
-		step(9007199254740993)
-		b.push("g:+2|g|#pod:a,ns:ns")
-		step(9007199254740995)
-	})
-}
-
-// A gauge moves between origins as if they were one table: assignments and shifts at random, with
-// news in between, clocks apart, restarts.
+// A gauge moves between origins as if they were one table: assignments and shifts at random (O1, O2), shifts alone at
+// first (O3), with news in between, clocks apart, restarts.
 func TestRandomGaugesOfReplicas(t *testing.T) {
 	for seed := range uint64(size(20, 8, 3)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -252,24 +216,6 @@ func (r *fleet) restart(i int) {
 		r.shadows[i] = map[int]*Shadow{}
 	}
 	r.exchange()
-}
-
-// A client that moves from an origin whose clock is ahead assigns the newest value all the same.
-func TestGaugesOfClocksApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newFleet(t, 2)
-		a, b := r.origins[0], r.origins[1]
-		now := a.Clock.Now()
-		a.Clock.Uptime = func() window.Uptime { return window.Uptime{} }
-		a.Clock.ResumeLifetime(window.SavedLife{Life: now.Life + 1900*time.Millisecond, Epoch: now.Epoch.UnixNano(), Wall: now.Wall})
-		a.push("g:1|g|#pod:a,ns:ns", "h:1|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns")
-		time.Sleep(500 * time.Millisecond)
-		r.exchange()
-		b.push("g:2|g|#pod:a,ns:ns", "h:5|g|#pod:a,ns:ns", "h:+1|g|#pod:a,ns:ns")
-		r.exchange()
-		r.wantGauge("g", metric.Int(2))
-		r.wantGauge("h", metric.Int(6))
-	})
 }
 
 // A folder that a replica wrote is read by a table alone, and back.

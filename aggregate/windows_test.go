@@ -118,38 +118,6 @@ func TestAConstantStreamWithJitterAndARestart(t *testing.T) {
 	})
 }
 
-// A stream that stops is seen to stop: nothing is left of it after its window.
-func TestAConstantStreamThatStops(t *testing.T) {
-	start(t, func(f *fixture) {
-		for range 12 {
-			f.push("x:1000|c|#pod:a,ns:ns")
-			time.Sleep(10 * time.Second)
-		}
-		time.Sleep(22 * time.Second) // 32 s since the last push
-		f.near("x:rate:1m", 50, 0.01)
-		time.Sleep(30 * time.Second)
-		f.want("x:rate:1m", "a=0")
-	})
-}
-
-// A burst is divided by no less than the window.
-func TestABurstReadsNoHigherThanItIs(t *testing.T) {
-	start(t, func(f *fixture) {
-		f.push("x:0|c|#pod:a,ns:ns")
-		time.Sleep(2 * time.Minute)
-		f.push("x:100|c|#pod:a,ns:ns")
-		for range 40 {
-			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("x:rate:10s")})
-			if err != nil || points[0].Value.Float64() > 10 {
-				t.Fatalf("%v, %v; want at most 10", points, err)
-			}
-			time.Sleep(250 * time.Millisecond)
-		}
-		time.Sleep(2 * time.Second)
-		f.want("x:count:10s", "a=0")
-	})
-}
-
 // A gauge's minimum, maximum and mean see every value that stood for a tick, in every window:
 // against a model.
 func TestGaugeWindowsSeeEveryValue(t *testing.T) {
