@@ -3,6 +3,7 @@ package push
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"fmt"
 	"io"
 	"net/http"
@@ -88,15 +89,20 @@ func (g gateway) served(name string, labels ...string) bool {
 	return g.table.get(metric.Object{}, name, set...) != nil
 }
 
+// compressed is a text in a Content-Encoding.
 func compressed(t *testing.T, coding, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	var w io.WriteCloser
 	switch coding {
+	case "", "identity":
+		return text
+	case "deflate":
+		w = zlib.NewWriter(&b)
 	case "gzip":
 		w = gzip.NewWriter(&b)
 	case "zstd":
-		w, _ = zstd.NewWriter(&b)
+		w, _ = zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
 	case "snappy":
 		w = s2.NewWriter(&b, s2.WriterSnappyCompat())
 	}

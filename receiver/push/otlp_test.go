@@ -2,7 +2,6 @@ package push
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -123,22 +121,10 @@ func readStatus(t *testing.T, b []byte) (code int, message string) {
 func TestOTLP(t *testing.T) {
 	h := start(t)
 	for _, e := range otlpEncodings {
-		for coding, encode := range map[string]func([]byte) []byte{
-			"": func(b []byte) []byte { return b },
-			"gzip": func(b []byte) []byte {
-				var out bytes.Buffer
-				w := gzip.NewWriter(&out)
-				_, _ = w.Write(b)
-				_ = w.Close()
-				return out.Bytes()
-			},
-			"zstd": func(b []byte) []byte {
-				w, _ := zstd.NewWriter(nil)
-				return w.EncodeAll(b, nil)
-			},
-		} {
+		for _, coding := range []string{"", "gzip", "zstd"} {
 			name := "http.server.active" + e.ContentType()[12:] + coding
-			a := h.export(encode(encodeOTLP(t, gauges(name, name+".b"), e)), e, "Content-Encoding", coding)
+			body := compressed(t, coding, string(encodeOTLP(t, gauges(name, name+".b"), e)))
+			a := h.export([]byte(body), e, "Content-Encoding", coding)
 			if a != (otlpAnswer{status: 200}) || h.table.get(metric.Object{}, name) == nil || h.table.get(metric.Object{}, name+".b") == nil {
 				t.Errorf("%s: %+v", name, a)
 			}

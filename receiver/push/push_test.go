@@ -3,7 +3,6 @@ package push
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -85,20 +84,6 @@ func TestEveryPathTakesEveryMethodAndType(t *testing.T) {
 					t.Errorf("TTL %v, want forever", e.last.TTL)
 				}
 			})
-		}
-	}
-}
-
-func TestIntegersStayExact(t *testing.T) {
-	h := start(t)
-	for _, value := range []int64{math.MaxInt64, math.MinInt64, 1<<53 + 1, -(1<<53 + 1), 0} {
-		text := fmt.Sprint(value)
-		if status, answer := h.do("PUT", "/v1/external/exact", text); status != 200 {
-			t.Fatalf("PUT %s: %d %s", text, status, answer)
-		}
-		_, answer := h.do("GET", "/v1/external/exact", "")
-		if want := `"value":` + text + ","; !strings.Contains(answer, want) {
-			t.Errorf("read back %s, want %s", answer, want)
 		}
 	}
 }
