@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -53,27 +52,6 @@ func TestTable(t *testing.T) {
 		if rows[name] == nil {
 			t.Errorf("no row %q in\n%s", name, b.String())
 		}
-	}
-}
-
-func TestJSON(t *testing.T) {
-	var b strings.Builder
-	if err := (&Report{Scenarios: []*Result{reported()}}).WriteJSON(&b); err != nil {
-		t.Fatal(err)
-	}
-	var report struct {
-		Scenarios []struct {
-			Scenario string
-			Runs     []Run
-			Columns  map[string]Spread
-		}
-	}
-	if err := json.Unmarshal([]byte(b.String()), &report); err != nil {
-		t.Fatal(err)
-	}
-	got := report.Scenarios[0]
-	if got.Scenario != "tagged-10k" || len(got.Runs) != 4 || got.Columns["cpu_ns_per_line"] != (Spread{250, 100, 500}) {
-		t.Errorf("read back as %+v", got)
 	}
 }
 

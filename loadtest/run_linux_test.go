@@ -159,43 +159,6 @@ func TestPeersAndRates(t *testing.T) {
 	}
 }
 
-func TestChurn(t *testing.T) {
-	cfg := small(t, "churn")
-	cfg.Short, cfg.Lines, cfg.Rates = true, 0, nil
-	r, err := Measure(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range r.Scenarios[0].Figures {
-		if f.Median <= 0 && f.Name != "file_bytes_per_series" {
-			t.Errorf("%+v: want some", f)
-		}
-	}
-}
-
-// A server drops datagrams flat out; the accounting must add up all the same.
-func TestFlatOutAddsUp(t *testing.T) {
-	cfg := small(t, "plain-10k")
-	cfg.Rates, cfg.Lines, cfg.Pin = nil, 1_000_000, true
-	r, err := Measure(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, run := range r.Scenarios[0].Runs {
-		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.Scenarios[0].Load.LinesPerDatagram) != run.Server.Sent {
-			t.Errorf("%+v: want sent = taken + dropped", run.Server)
-		}
-	}
-}
-
-func TestServerThatDoesNotStart(t *testing.T) {
-	cfg := small(t, "plain-10k")
-	cfg.Binary = "/bin/false"
-	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
-		t.Errorf("error %v: want that it ended by itself", err)
-	}
-}
-
 // No process outlives Measure.
 func TestStoppedHalfway(t *testing.T) {
 	cfg := small(t, "plain-10k")
