@@ -41,9 +41,7 @@ func TestEveryInvariantHasATest(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(defined) < 20 {
 		t.Errorf("%d invariants are defined; the test does not see what it should", len(defined))
 	}

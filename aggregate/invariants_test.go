@@ -333,9 +333,7 @@ func TestA4OneSnapshot(t *testing.T) {
 	for range size(2000, 150, 60) {
 		// The parts of one answer, as a reading has them before it picks one.
 		r, series, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.begin()
 		r.add(series)
 		if r.Distribution.Total == 0 || r.Distribution.Sum != 10*float64(r.Distribution.Total/kind.WeightUnits) {

@@ -69,9 +69,7 @@ type told struct {
 
 func newTold(f *fixture, mu *sync.Mutex) *told {
 	s := NewShadow(DefaultConfig(), slog.New(slog.DiscardHandler))
-	if err := s.Begin(f.AppendClock(nil)); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, s.Begin(f.AppendClock(nil)))
 	return &told{Shadow: s, of: f, mu: mu}
 }
 

@@ -255,9 +255,7 @@ func TestAdmissionHearsOfEverySeries(t *testing.T) {
 	back, again := newFixture(t), &ledger{series: map[string]int{}}
 	back.SetAdmission(again)
 	back.w.Offline()
-	if err := saved.into(back.Table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, saved.into(back.Table))
 	if again.series["1m"] != 2 || again.series["1n"] != 1 || again.series["1o"] != 1 {
 		t.Errorf("restored: %v", again.series)
 	}
@@ -305,9 +303,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 			for _, window := range []string{"10s", "1m"} {
 				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression("hits:rate:" + window)}
 				points, err := f.Objects(q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got := points[0].Value.Float64(); time.Since(began) > 10*time.Second && math.Abs(got-10) > 1.2 {
 					t.Errorf("%v after the first sample the rate over %s is %.2f, want 10", time.Since(began), window, got)
 				}

@@ -35,9 +35,7 @@ func TestObserverHearsOfEachNewSeriesOnce(t *testing.T) {
 	var again witnessed
 	back.SetObserver(&again)
 	back.w.Offline()
-	if err := saved.into(back.Table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, saved.into(back.Table))
 	back.Shed(a.Pod.Object(), "n")
 	if back.ReplaySeries("nodes"); len(again) != 0 {
 		t.Errorf("of nodes it is told %q", again)

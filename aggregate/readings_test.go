@@ -55,9 +55,7 @@ func TestAStatThatNothingReadsIsNoNumber(t *testing.T) {
 				}
 				q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: reads.name}}
 				r, series, err := f.planOf(&q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				r.Stat = stat
 				r.begin()
 				r.add(series)

@@ -50,9 +50,7 @@ func (s *saved) flush(t *Table, checkpoint func(block int) bool) {
 func (s *saved) restore(t testing.TB) *fixture {
 	t.Helper()
 	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
-	if err := s.into(table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.into(table))
 	return &fixture{Table: table, t: t, w: table.NewWriter()}
 }
 
@@ -245,9 +243,7 @@ func TestRestoreOfTwins(t *testing.T) {
 	delta := f.AppendDelta(nil, 0)
 	again := newFixture(t)
 	for block := range 2 {
-		if err := again.RestoreBlock(block, nil, nil, [][]byte{delta, delta}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreBlock(block, nil, nil, [][]byte{delta, delta}))
 	}
 	again.RestoreDone()
 	again.want("a:total", "a=10")
@@ -411,12 +407,8 @@ func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
 	clock, birth := f.AppendClock(nil), f.AppendDelta(nil, 0)
 	empty := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
 	again := newFixture(t)
-	if err := again.RestoreClock(clock); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.RestoreClock(clock))
+	must(t, again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}))
 	again.RestoreDone()
 	again.want("c:total", "a=7")
 }

@@ -145,9 +145,7 @@ func TestRestorePushedWithOtherWindows(t *testing.T) {
 		c := DefaultConfig()
 		c.Windows = []time.Duration{20 * time.Second, 5 * time.Minute}
 		table := New(c, describeByPod, slog.New(slog.DiscardHandler))
-		if err := disk.into(table); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.into(table))
 		again := &fixture{Table: table, t: t, w: table.NewWriter()}
 		again.apply(total("c", 18), pushOf(metric.Accumulate, histogram([]float64{1, 2}, []float64{5, 7, 5}, 23)))
 		again.want("c:count", "a=8")
@@ -215,9 +213,7 @@ func restoreFormat(t *testing.T, from string) *fixture {
 	f := restoreAnswers(t, from)
 	// The names that it writes are those that were written then.
 	names, err := os.ReadFile(from + "names")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, want := identitiesOf(t, f.AppendNames(nil, 0)), identitiesOf(t, names)
 	for i := range want { // births had no dates then
 		if want[i].created = got[min(i, len(got)-1)].created; want[i].created == 0 {
@@ -236,9 +232,7 @@ func restoreAnswers(t *testing.T, from string) *fixture {
 	t.Helper()
 	read := func(name string) []byte {
 		blob, err := os.ReadFile(from + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return blob
 	}
 	time.Sleep(3 * time.Minute)

@@ -270,9 +270,7 @@ func (m *totalModel) check(t *testing.T) {
 		}
 		p, err := m.f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a",
 			Expression: metric.Expression{Name: "c", Stat: metric.Count, Window: w}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if v := p[0].Value.Float64(); v < least || v > most {
 			t.Fatalf("count over %s is %v, want %v to %v", w, v, least, most)
 		}

@@ -68,9 +68,7 @@ func (r *fleet) exchange() {
 func (r *fleet) replicate(from, to int) {
 	fresh := to >= len(r.shadows) || r.shadows[to][from] == nil
 	s, disk := r.shadow(from, to), r.disks[from]
-	if err := s.Advance(disk.clock, 0); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, s.Advance(disk.clock, 0))
 	for block := range r.origins[from].Blocks() {
 		err := error(nil)
 		if deltas := disk.deltas[block]; len(deltas) > 0 && !fresh && rand.IntN(4) > 0 {
@@ -78,9 +76,7 @@ func (r *fleet) replicate(from, to int) {
 		} else {
 			err = s.ReplaceBlock(block, r.origins[from].AppendBlockNames(nil, block), r.origins[from].AppendState(nil, block))
 		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, err)
 	}
 }
 
@@ -93,9 +89,7 @@ func (r *fleet) shadow(of, at int) *Shadow {
 	if all[of] == nil {
 		s := NewShadow(r.origins[of].config, quiet())
 		s.SetOwn(r.origins[at].Table)
-		if err := s.Begin(r.disks[of].clock); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, s.Begin(r.disks[of].clock))
 		all[of] = s
 		r.origins[at].SetTwins(func(yield func(*Table, Twins) bool) {
 			for _, of := range slices.Sorted(maps.Keys(all)) {
@@ -207,9 +201,7 @@ func TestRandomGaugesOfReplicas(t *testing.T) {
 func (r *fleet) restart(i int) {
 	r.disks[i].flush(r.origins[i].Table, each)
 	table := New(r.origins[i].config, describeByPod, quiet())
-	if err := r.disks[i].into(table); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.disks[i].into(table))
 	r.origins[i] = &fixture{Table: table, t: r.t, w: table.NewWriter()}
 	r.origins[i].w.Offline()
 	if i < len(r.shadows) {
@@ -238,9 +230,7 @@ func TestReplicaState(t *testing.T) {
 			if disk.clock[0] != was.format(false) {
 				t.Errorf("format %d, want %d", disk.clock[0], was.format(false))
 			}
-			if err := disk.into(next.Table); err != nil {
-				t.Fatal(err)
-			}
+			must(t, disk.into(next.Table))
 			want, got := strings.Split(f.all()+"\n"+f.answers(), "\n"), strings.Split(next.all()+"\n"+next.answers(), "\n")
 			for i := range want {
 				if got[i] != want[i] {

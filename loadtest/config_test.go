@@ -93,3 +93,11 @@ func TestRates(t *testing.T) {
 		t.Errorf("%v: want that a wrong list changes nothing", r)
 	}
 }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -85,9 +85,7 @@ func TestPaceAfterAPause(t *testing.T) {
 		time.Sleep(time.Second) // a thousand lines are due, and none was sent
 		begun := time.Now()
 		for lines := int64(0); lines <= 100; lines += 10 {
-			if err := p.after(t.Context(), lines); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.after(t.Context(), lines))
 		}
 		if took := time.Since(begun); took != 100*time.Millisecond-mostLate {
 			t.Errorf("100 lines took %v at 1,000 a second, want %v", took, 100*time.Millisecond-mostLate)

@@ -10,9 +10,7 @@ import (
 // A peer with the default socket buffer and occasional delays loses no line of the warm-up.
 func TestWarmUpOfASmallBuffer(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if err := conn.SetReadBuffer(212_992 / 2); err != nil { // which the kernel doubles
 		t.Fatal(err)
@@ -30,9 +28,7 @@ func TestWarmUpOfASmallBuffer(t *testing.T) {
 		}
 	}()
 	s, err := newFlood(newFloodLoad(lineScenarios[0]), 1, to.udp)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.close()
 	if _, err := s.warmUp(t.Context(), to.warmUpPlan()); err != nil {
 		t.Fatal(err)

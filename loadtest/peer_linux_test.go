@@ -41,9 +41,7 @@ func TestShortRunsSaySo(t *testing.T) {
 	cfg.Short, cfg.Scenarios = true, []string{"largest-cluster"}
 	var b strings.Builder
 	r := newMeasurement(cfg, cfg.loads()[0], processors{anyCPU, anyCPU}, &Machine{}).result
-	if err := (&Report{Scenarios: []*Result{r}}).WriteTable(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&Report{Scenarios: []*Result{r}}).WriteTable(&b))
 	if got := b.String(); !strings.Contains(got, "largest-cluster (short): 2000 pods") || strings.Contains(got, "150000") {
 		t.Errorf("%s: want the sizes of the short run", got)
 	}

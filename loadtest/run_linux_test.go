@@ -48,9 +48,7 @@ func sluice(t *testing.T) string {
 	}
 	started = true
 	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -68,9 +66,7 @@ func TestRunsAddUp(t *testing.T) {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			r, err := Measure(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run := r.Scenarios[0].Runs[0]
 			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor, "blocking floor": run.Blocking} {
 				if taken.Sent < int64(cfg.Lines) || taken.Taken > taken.Sent || taken.Taken == 0 || taken.CPUPerLine() <= 0 {
@@ -94,9 +90,7 @@ func TestMixedAddsUp(t *testing.T) {
 	load := cfg.loads()[0]
 	load.series = newMixed(5, 20)
 	r, err := newComparison(cfg, load, processors{anyCPU, anyCPU}, &Machine{}).all(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, run := range r[0].Runs {
 		if run.Server.Taken+run.Server.DroppedDatagrams*mixedLines != run.Server.Sent {
 			t.Errorf("%+v: want sent = taken + dropped", run.Server)
@@ -187,9 +181,7 @@ func TestStoppedHalfway(t *testing.T) {
 // "make figures" measures every scenario.
 func TestMakefileNamesEveryScenario(t *testing.T) {
 	text, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, s := range figureScenarios {
 		names = append(names, s.Name)
@@ -206,9 +198,7 @@ func TestFigureScenariosAddUp(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r, err := Measure(t.Context(), Config{Binary: binary, Scenarios: []string{s.Name}, Runs: 1, Short: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			result := r.Scenarios[0]
 			if len(result.Figures) == 0 && !slices.ContainsFunc(result.Notes, func(n string) bool { return strings.HasPrefix(n, "skipped: ") }) {
 				t.Errorf("no figures, and no word on why: %+v", result)

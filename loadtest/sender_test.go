@@ -17,9 +17,7 @@ func (o *oneLine) Close() error { return nil }
 func TestClientSendsTheSameLines(t *testing.T) {
 	socket := &oneLine{}
 	client, err := statsd.NewClientWithSender(socket, "", statsd.SuffixOctothorpe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for series, i := clientSeries, 0; i < series.size(); i++ {
 		want := string(series.appendLine(nil, i, nil))
 		if err := series.call(client, i); err != nil || socket.sent != want {

@@ -17,9 +17,7 @@ sluice_samples_rejected_total{reason="value",receiver="http"} 1
 # TYPE sluice_store_lag_seconds gauge
 sluice_store_lag_seconds 0.25
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := said.ledgerOf("http"); err != nil || got != (ledger{received: 5, applied: 3, rejected: 2}) {
 		t.Errorf("%+v, %v", got, err)
 	}

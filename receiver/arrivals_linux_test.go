@@ -12,9 +12,7 @@ import (
 func TestADescriptorOfAnotherConnection(t *testing.T) {
 	pipe := func() (from, to int) {
 		var ends [2]int
-		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-			t.Fatal(err)
-		}
+		must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
 		t.Cleanup(func() { _ = unix.Close(ends[1]) })
 		return ends[0], ends[1]
 	}
@@ -22,17 +20,13 @@ func TestADescriptorOfAnotherConnection(t *testing.T) {
 	defer a.close()
 	first, second := &connection{}, &connection{}
 	fd, _ := pipe()
-	if err := a.add(fd, first, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.add(fd, first, false))
 	from, to := pipe()
 	if err := unix.Dup3(from, fd, unix.O_CLOEXEC); err != nil { // closes the first, and uses its number again
 		t.Fatal(err)
 	}
 	_ = unix.Close(from)
-	if err := a.add(fd, second, false); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.add(fd, second, false))
 	a.remove(fd, first)
 	if _, err := unix.Write(to, []byte("a:1|c\n")); err != nil {
 		t.Fatal(err)

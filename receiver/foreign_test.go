@@ -50,9 +50,7 @@ func TestClientsOfOtherProtocols(t *testing.T) {
 				var answer string
 				if c.answer != "" {
 					got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					body, _ := io.ReadAll(got.Body)
 					if answer = string(body); got.StatusCode != http.StatusBadRequest {
 						t.Error(got.Status)

@@ -46,9 +46,7 @@ func TestSealedSocketDropsAndCounts(t *testing.T) {
 
 func TestDropsSurviveTheKernelsWrap(t *testing.T) {
 	sockets, err := openPackets(udp(1), slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := sockets[0]
 	defer s.close()
 	s.lastDrops, s.totalDrops = 1<<32-7, 1<<32-7 // then the kernel's counter, which says 0, has wrapped
@@ -60,14 +58,10 @@ func TestDropsSurviveTheKernelsWrap(t *testing.T) {
 // By the second close, the descriptors' numbers are somebody else's.
 func TestSecondCloseDoesNothing(t *testing.T) {
 	sockets, err := openPackets(udp(1), slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sockets[0].close()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	sockets[0].close()
 	if err := w.Close(); err != nil {
@@ -90,9 +84,7 @@ func gatherByReadBuffer(t *testing.T) {
 		{16 << 20, mostGather},
 	} {
 		sockets, err := openPackets(Listener{Network: "udp", Address: "127.0.0.1:0", ReadBuffer: test.buffer}, slog.Default())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		sockets[0].gatherWait()
 		if got := time.Since(began) - pollerMargin; got != test.want && sockets[0].readBuffer() >= test.buffer {
@@ -108,9 +100,7 @@ func gatherByReadBuffer(t *testing.T) {
 func TestGatheringEndsWhileOthersAreBusy(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	sockets, err := openPackets(udp(1), slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sockets[0].close()
 	const turn = time.Millisecond / 2
 	var turns atomic.Int64

@@ -32,9 +32,7 @@ func TestOneSocketGetsEverythingUntilItIsOverloaded(t *testing.T) {
 	d := &datagrams{in: f.server.newIngester(udp(4), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: first}
 	for full := true; full; {
 		n, err := first.receive()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.applyBatch(n)
 		full = n == batchSize
 	}

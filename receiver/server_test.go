@@ -17,9 +17,7 @@ func TestRunWithoutListeners(t *testing.T) {
 		config := DefaultConfig()
 		config.Listeners = nil
 		s, err := New(config, Parts{Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := false
 		go func() {
@@ -45,13 +43,9 @@ func TestReceiversAreShownFromTheStart(t *testing.T) {
 	f := bind(t, testConfig(udp(2), tcp, Listener{Network: "unixgram", Address: socketPath(t)}, Listener{Network: "unix", Address: socketPath(t)}))
 	defer f.server.Close()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(f.ledger); err != nil {
-		t.Fatal(err)
-	}
+	must(t, registry.Register(f.ledger))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := map[string]map[string]bool{}
 	for _, family := range families {
 		shown[family.GetName()] = map[string]bool{}

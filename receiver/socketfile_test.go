@@ -13,13 +13,9 @@ func TestAStopRemovesOnlyItsOwnSocket(t *testing.T) {
 		for _, replaced := range []bool{true, false} {
 			f := serve(t, testConfig(listener))
 			if replaced {
-				if err := os.Remove(listener.Address); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(listener.Address))
 				other, err := net.Listen("unix", listener.Address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer other.Close()
 			}
 			f.stop()
@@ -34,12 +30,8 @@ func TestAStopRemovesOnlyItsOwnSocket(t *testing.T) {
 // Another process may replace the socket before its mode is set: what a link leads to keeps its mode.
 func TestTheModeOfALinkedFileIsKept(t *testing.T) {
 	secret, link := filepath.Join(t.TempDir(), "secret"), socketPath(t)
-	if err := os.WriteFile(secret, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(secret, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, nil, 0o600))
+	must(t, os.Symlink(secret, link))
 	if file, err := claim(link); err == nil || file.made != nil {
 		t.Errorf("%+v, %v; want an error", file, err)
 	}

@@ -59,9 +59,7 @@ func TestConnectionsDoNotChangeHands(t *testing.T) {
 			f.send(conn, "own:1|c\nhalf:66")
 			f.eventually("the second line", func() bool { return f.recorder.sum("own") == 2 })
 			d.enter(address, "next", 3)
-			if err := after(conn); err != nil {
-				t.Fatal(err)
-			}
+			must(t, after(conn))
 			if !closedByServer(conn) {
 				t.Error("the connection stays open")
 			}
@@ -139,9 +137,7 @@ func TestTCPConnectionCap(t *testing.T) {
 		t.Errorf("log %s, want %s", f.log, want)
 	}
 	registry := prometheus.NewRegistry()
-	if err := f.server.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.server.Register(registry))
 	checkMetric(t, registry, "sluice_connections", 2)
 	checkMetric(t, registry, "sluice_connections_refused_total", 1)
 	_ = first.Close()
@@ -175,9 +171,7 @@ func TestTCPConnectionCapOfOneAddress(t *testing.T) {
 	}
 	other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 7)}}
 	conn, err := other.Dial("tcp", f.server.Addrs()[0].String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	f.send(conn, "a:1|c\n")
 	f.eventually("another address", func() bool { return f.recorder.sum("a") == 1 })
@@ -190,9 +184,7 @@ func TestTCPConnectionCapOfOneAddress(t *testing.T) {
 func checkMetric(t *testing.T, registry *prometheus.Registry, name string, want float64) {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, family := range families {
 		if m := family.GetMetric()[0]; family.GetName() == name {
 			if got := m.GetGauge().GetValue() + m.GetCounter().GetValue(); got != want {
@@ -224,9 +216,7 @@ func TestTCPIdleTimeout(t *testing.T) {
 	s := f.server.streams[0]
 	client := f.dial(0)
 	accepted, err := s.listener.(*acceptor).Listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := &timed{TCPConn: accepted.(*net.TCPConn)}
 	s.admit(conn)
 	for i, text := range []string{"a:1|c\n", "a:2|c\nb:1|c"} {
@@ -461,9 +451,7 @@ func TestIdleConnectionsYield(t *testing.T) {
 				}
 			}
 			registry := prometheus.NewRegistry()
-			if err := f.server.Register(registry); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.server.Register(registry))
 			checkMetric(t, registry, "sluice_connections_yielded_total", float64(room+8+2-room))
 			checkMetric(t, registry, "sluice_connections_refused_total", 0)
 		})

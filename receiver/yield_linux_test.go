@@ -12,9 +12,7 @@ import (
 func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	var rounds atomic.Int64
 	go func() {
@@ -27,9 +25,7 @@ func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 		}
 	}()
 	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	go func() {
 		var one [1]byte
@@ -44,9 +40,7 @@ func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
 		}
 	}()
 	turn, err := newNetYielder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer turn.close()
 	// A round takes two turns, and more while the kernel delivers later than at once. Without the
 	// poller, the scheduler asks for the network every 10 ms by itself, which is millions of turns.

@@ -69,9 +69,7 @@ func TestDiskTraffic(t *testing.T) {
 			cfg := testConfig(t.TempDir())
 			table.changing = int(float64(c.perSecond) * cfg.FlushInterval.Seconds() / benchBlocks)
 			s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			stop := start(t, s)
 			time.Sleep(time.Second)
 			written, cpu, began := diskBytes(t), cpuTime(t), time.Now()
@@ -114,8 +112,6 @@ func diskBytes(t *testing.T) int64 {
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -121,9 +121,7 @@ func (s savedFolder) write(t testing.TB) (dir string) {
 		if err == nil {
 			err = os.Truncate(path, file.size)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return dir
 }
@@ -133,9 +131,7 @@ func fingerprint(t testing.TB, dir string) []byte {
 	t.Helper()
 	var all []byte
 	entries, err := os.ReadDir(filepath.Join(dir, folder.DatabaseName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		if stat, err := e.Info(); err == nil {
 			all = append(all, e.Name()...)

@@ -107,9 +107,7 @@ func runAndKill(t *testing.T, dir, from string, life time.Duration) (acknowledge
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var timer *time.Timer
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {

@@ -19,14 +19,10 @@ func TestKilledInTheTrial(t *testing.T) {
 		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), childEnv+"="+dir, hangingProbeEnv+"=1")
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, child.Start())
 		t.Cleanup(func() { _ = child.Process.Kill() })
 		eventually(t, "the trial has begun", func() bool { _, err := os.Stat(scratch); return err == nil })
-		if err := child.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, child.Process.Kill())
 		_ = child.Wait()
 	}
 	restored := newModel(0)

@@ -28,9 +28,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
 	mustSync(t, s)
-	if err := child.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Signal(syscall.SIGSTOP))
 	defer child.Signal(syscall.SIGCONT)
 	for began, i := time.Now(), uint16(0); time.Since(began) < 2*s.status.lateAfter; i++ {
 		model.put(int(i%4), i%modelSlots, "a", "meanwhile")
@@ -42,9 +40,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "does not keep up") {
 		t.Fatalf("Detail: %v %s", ok, detail)
 	}
-	if err := child.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Signal(syscall.SIGCONT))
 	eventually(t, "caught up", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
 	stop()
 	mustClose(t, s)
@@ -60,9 +56,7 @@ func TestDatabaseDies(t *testing.T) {
 	clock := newStepper(s)
 	model.put(1, 1, "a", "before")
 	clock.period(t)
-	if err := storageProcess(t, dir).Signal(syscall.SIGBUS); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storageProcess(t, dir).Signal(syscall.SIGBUS))
 	eventually(t, "a flush fails", func() bool {
 		model.put(2, 1, "a", "meanwhile")
 		clock.now = clock.now.Add(s.cfg.FlushInterval)

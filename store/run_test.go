@@ -112,9 +112,7 @@ func TestSyncsShareAFlush(t *testing.T) {
 	if s.syncs.join() == first {
 		t.Error("a caller joins a flush that is over")
 	}
-	if err := s.syncOnce(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.syncOnce())
 	select {
 	case <-first.done:
 	default:
@@ -287,9 +285,7 @@ func TestFullDisk(t *testing.T) {
 	cfg.FlushInterval = minFlushInterval
 	model := newModel(4)
 	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop := start(t, s)
 	model.put(0, 1, "a", "before")
 	mustSync(t, s)
@@ -304,9 +300,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) || !strings.Contains(err.Error(), "free") {
 		t.Fatalf("Sync: %v", err)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(ballast))
 	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
 	stop()
 	mustClose(t, s)

@@ -32,9 +32,7 @@ func TestFailedSync(t *testing.T) {
 	model.put(0, 1, "a", "before")
 	mustSync(t, s)
 	unopenable := filepath.Join(s.folder.Database(), "x.mem") // a log, by its name, that leads to itself
-	if err := os.Symlink(unopenable, unopenable); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(unopenable, unopenable))
 	eventually(t, "Detail says that the disk cannot be synced", func() bool {
 		ok, detail := s.Detail()
 		return !ok && strings.Contains(detail, "not persisting") && strings.Contains(detail, syscall.ELOOP.Error())
@@ -61,9 +59,7 @@ sluice_store_persisting 0
 		}
 		return log.Count("not persisting") >= tried+2
 	})
-	if err := os.Remove(unopenable); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(unopenable))
 	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
 	model.put(1, 2, "c", "after")
 	mustSync(t, s)
@@ -82,9 +78,7 @@ func TestRemovedLock(t *testing.T) {
 	lock := filepath.Join(dir, folder.LockName)
 	for _, replaced := range []bool{false, true} {
 		aside := lock + ".aside"
-		if err := os.Rename(lock, aside); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(lock, aside))
 		if replaced {
 			touch(t, lock)
 		}
@@ -92,9 +86,7 @@ func TestRemovedLock(t *testing.T) {
 			ok, detail := s.Detail()
 			return !ok && strings.Contains(detail, lock) && strings.Contains(detail, "restart")
 		})
-		if err := os.Rename(aside, lock); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(aside, lock))
 		eventually(t, "Detail says nothing of a lock that is back", func() bool { ok, _ := s.Detail(); return ok })
 	}
 }

@@ -26,31 +26,23 @@ func TestEmptyFolderOnAFullDisk(t *testing.T) {
 		}
 	})
 	dir, ballast := filepath.Join(disk, "data"), filepath.Join(disk, "ballast")
-	if err := os.Mkdir(dir, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o750))
 	file, err := os.Create(ballast)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for chunk := int64(1 << 20); chunk >= 4096; {
 		end, _ := file.Seek(0, 2)
 		if syscall.Fallocate(int(file.Fd()), 0, end, chunk) != nil {
 			chunk /= 2
 		}
 	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, file.Close())
 	t.Run("full", func(t *testing.T) {
 		s := startServing(t, dir, "--min-free-disk=64MiB")
 		s.ask(http.MethodPut, s.at+depth, "7")
 		if got := s.ask(http.MethodGet, s.ops+"/readyz", ""); !strings.Contains(got, "not persisting") {
 			t.Errorf("/readyz does not say that the disk is full:\n%s", got)
 		}
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(ballast))
 		for deadline := time.Now().Add(time.Minute); strings.Contains(s.ask(http.MethodGet, s.ops+"/readyz", ""), "not persisting"); time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("not persisting a minute after there is room")

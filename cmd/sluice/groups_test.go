@@ -36,21 +36,15 @@ func spokenWith(t *testing.T, p *dataPath, path, body, contentType string, heade
 func spokenAs(t *testing.T, p *dataPath, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+p.push.Addr().String()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return res.StatusCode, string(text)
 }
 
@@ -74,9 +68,7 @@ func copyQuiet(t *testing.T, to, from string) {
 		if err := os.CopyFS(to, os.DirFS(from)); err == nil && sizes() == before {
 			return
 		}
-		if err := os.RemoveAll(to); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(to))
 	}
 	t.Fatal("no moment to copy the folder in")
 }
@@ -166,9 +158,7 @@ func TestGroupsAreAccountedFor(t *testing.T) {
 	spoken(t, p, "PUT", "/metrics/job/a/b", "x 1\n")
 	var text bytes.Buffer
 	families, err := p.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "sluice_samples_received_total" || f.GetName() == "sluice_samples_applied_total" || f.GetName() == "sluice_samples_rejected_total" {

@@ -13,16 +13,12 @@ func TestKubeconfigIsWrittenWhereItDiffers(t *testing.T) {
 	stat := func(address string) os.FileInfo {
 		t.Helper()
 		path, err := writeKubeconfig(dir, address, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "https://"+address) {
 			t.Fatalf("%s, %v", text, err)
 		}
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return info
 	}
 	first := stat("127.0.0.1:6443")

@@ -46,9 +46,7 @@ func TestNativeHistogramsThatChangeTheirResolution(t *testing.T) {
 					histogram.Observe(v)
 					sent++
 				}
-				if err := client.Push(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, client.Push())
 				if round == 0 {
 					sent = 0 // the first push is where it begins
 				}

@@ -15,18 +15,12 @@ func TestUnknownPoliciesDeny(t *testing.T) {
 	base, _ := p.pushURL()
 	ask := func(method, path, body string) (int, string) {
 		req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp.StatusCode, string(text)
 	}
 	const secret = "/v1/namespaces/shop/external/secret"

@@ -15,22 +15,14 @@ import (
 // start waits for that instead of naming a dead process.
 func TestStartRightAfterAKill(t *testing.T) {
 	dead := exec.Command("true")
-	if err := dead.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, dead.Run())
 	dir := t.TempDir()
 	for name, text := range map[string]string{"SLUICE": "sluice store, format 4\n", "LOCK": fmt.Sprintln(dead.Process.Pid)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o640))
 	}
 	lock, err := os.Open(filepath.Join(dir, "LOCK"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
 	p := &dataPath{cfg: parsed(t, dir)}
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(300*time.Millisecond, func() { _ = lock.Close() })

@@ -17,9 +17,7 @@ import (
 func fileOf(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -87,9 +85,7 @@ func TestPushShowsTokenAndCertificate(t *testing.T) {
 		_, _ = w.Write([]byte(`{"applied":1,"refused":0}`))
 	}))
 	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert}
 	s.StartTLS()
 	defer s.Close()

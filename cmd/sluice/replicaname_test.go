@@ -44,9 +44,7 @@ func TestDataWithoutAReplicaName(t *testing.T) {
 			r.start()
 			r.count("jobs", 3)
 			r.end()
-			if err := spoil(filepath.Join(r.dir, "REPLICA")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(filepath.Join(r.dir, "REPLICA")))
 			r.as("other").start()
 			reads(t, "jobs", 3, r)
 			r.end()
@@ -65,16 +63,12 @@ func TestKeptReplicaNameIsLogged(t *testing.T) {
 		var log bytes.Buffer
 		cfg := parsed(t, dir, "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--log-level", "info")
 		if name != "" {
-			if err := os.WriteFile(filepath.Join(dir, "REPLICA"), []byte(name+"\n"), 0o640); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, "REPLICA"), []byte(name+"\n"), 0o640))
 		} else {
 			_ = os.Remove(filepath.Join(dir, "REPLICA"))
 		}
 		p := &dataPath{cfg: cfg, log: newLogger(&log, cfg.log)}
-		if err := p.nameReplica(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.nameReplica(t.Context()))
 		if got := strings.Count(log.String(), "level=INFO"); got != want || !strings.Contains(log.String(), name) {
 			t.Errorf("with the stored name %q the log has %d lines, want %d:\n%s", name, got, want, &log)
 		}

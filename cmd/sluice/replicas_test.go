@@ -68,9 +68,7 @@ func loopbackAddresses(t *testing.T, n int) []string {
 	var all []string
 	for range n {
 		l, err := net.Listen("tcp", replicaHost+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 		all = append(all, l.Addr().String())
 	}

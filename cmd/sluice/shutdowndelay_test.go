@@ -79,9 +79,7 @@ func (s *serving) awaitUnready() {
 	s.t.Helper()
 	for range 10_000 {
 		resp, err := http.Get(s.ops + "/readyz")
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusServiceUnavailable {
 			return

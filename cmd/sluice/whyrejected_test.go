@@ -16,9 +16,7 @@ func TestARejectionRecordsItsLimit(t *testing.T) {
 	t.Parallel()
 	p := awayFromAPIServer(t, "--namespace-metrics", "1")
 	conn, err := net.Dial("udp", p.udpAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	for _, name := range []string{"jobs", "mails"} {
 		fmt.Fprintf(conn, "%s:1|c|#sluice_object:external/shop", name)

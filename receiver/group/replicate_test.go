@@ -357,9 +357,7 @@ func restarted(t *testing.T, f *fixture) *fixture {
 		if !there {
 			continue
 		}
-		if err := again.RestoreDocument(key, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreDocument(key, value))
 	}
 	for i := range f.shards {
 		again.shards[i].shared = f.shards[i].shared
@@ -412,9 +410,7 @@ func exposedLines(f *fixture) string {
 
 func (f *fixture) mustApply(documents []Document) {
 	f.Helper()
-	if err := f.Apply(documents); err != nil {
-		f.Fatal(err)
-	}
+	must(f, f.Apply(documents))
 }
 
 // TestDocumentsOfOthersThatAreNone: a document that is damaged, of another group, or beyond the

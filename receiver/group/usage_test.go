@@ -64,9 +64,7 @@ func TestRestoredGroupsCount(t *testing.T) {
 	for _, key := range []string{"job=a,namespace=shop", "job=b,namespace=shop"} {
 		f.push("PUT", key, "x 1\n")
 		text, _ := f.AppendDocument(nil, keyOf(key).Hash())
-		if err := again.RestoreDocument(keyOf(key).Hash(), text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreDocument(keyOf(key).Hash(), text))
 	}
 	again.refused("PUT", "job=c,namespace=shop", "x 1\n", metric.OverLimit, "group limit (1) of namespace shop")
 	if u := again.usage.byNamespace["shop"]; u.groups != 2 || u.bytes.Load() != again.Bytes() {

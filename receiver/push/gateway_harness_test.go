@@ -26,21 +26,15 @@ func (g gateway) ask(method, path, body string, headers ...string) (*http.Respon
 	g.Helper()
 	to := g.next()
 	req, err := http.NewRequest(method, to.url+path, strings.NewReader(body))
-	if err != nil {
-		g.Fatal(err)
-	}
+	must(g, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := to.client.Do(req)
-	if err != nil {
-		g.Fatal(err)
-	}
+	must(g, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		g.Fatal(err)
-	}
+	must(g, err)
 	g.exchange()
 	return res, string(text)
 }
@@ -107,9 +101,7 @@ func compressed(t *testing.T, coding, text string) string {
 		w = s2.NewWriter(&b, s2.WriterSnappyCompat())
 	}
 	_, _ = io.WriteString(w, text)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.String()
 }
 
@@ -120,9 +112,7 @@ func delimitedText(t *testing.T, families ...*dto.MetricFamily) string {
 	var b bytes.Buffer
 	e := expfmt.NewEncoder(&b, expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for _, f := range families {
-		if err := e.Encode(f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Encode(f))
 	}
 	return b.String()
 }

@@ -157,14 +157,10 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 func (h *harness) response(r *bufio.Reader) (*http.Response, string) {
 	h.Helper()
 	res, err := http.ReadResponse(r, nil)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	h.checkAnswer(res, string(text))
 	return res, string(text)
 }
@@ -382,9 +378,7 @@ func TestCurl(t *testing.T) {
 		lines  int
 		status string
 	}{{1, "200"}, {60_000, "200"}, {220_000, "413"}} {
-		if err := os.WriteFile(file, []byte(lineBody(c.lines)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(lineBody(c.lines)), 0o600))
 		for _, more := range []string{"Expect: 100-continue", "Transfer-Encoding: chunked", "X-None: x"} {
 			out, err := exec.Command(curl, "--silent", "--show-error", "--max-time", "600", "--expect100-timeout", "600", "--header", more, "--noproxy", "*",
 				"--data-binary", "@"+file, "--write-out", "%{http_code}", h.url+"/v1/samples").CombinedOutput()

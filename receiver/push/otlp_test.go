@@ -38,9 +38,7 @@ func encodeOTLP(t *testing.T, all pmetric.Metrics, e otlp.Encoding) (body []byte
 	} else {
 		body, err = (&pmetric.ProtoMarshaler{}).MarshalMetrics(all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return body
 }
 
@@ -56,22 +54,16 @@ type otlpAnswer struct {
 func (h *harness) export(body []byte, e otlp.Encoding, headers ...string) otlpAnswer {
 	h.Helper()
 	req, err := http.NewRequest("POST", h.url+"/v1/metrics", bytes.NewReader(body))
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	req.Header.Set("Content-Type", e.ContentType())
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := h.client.Do(req)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	if want := strings.Split(req.Header.Get("Content-Type"), ";")[0]; res.Header.Get("Content-Type") != want && res.StatusCode != 415 {
 		h.Errorf("the answer to %s is %s", want, res.Header.Get("Content-Type"))
 	}

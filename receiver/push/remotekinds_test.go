@@ -37,14 +37,10 @@ func TestRemoteWriteKindThatWasGuessed(t *testing.T) {
 	other := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}).DialContext}}
 	defer other.CloseIdleConnections()
 	req, err := http.NewRequest("POST", g.url+"/api/v1/write", strings.NewReader(remote1(remoteSeries{"jobs", 0, 4})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", firstMessage)
 	res, err := other.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _ = res.Body.Close(); res.StatusCode != http.StatusNoContent {
 		t.Error(res.Status)
 	}

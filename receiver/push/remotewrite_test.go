@@ -115,9 +115,7 @@ func TestRemoteWriteNegotiation(t *testing.T) {
 	g := gateway{start(t)}
 	block := remote1(remoteSeries{"x", 0, 1})
 	decoded, err := s2.Decode(nil, []byte(block))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	plain := string(decoded)
 	for name, c := range map[string]struct {
 		status      int

@@ -143,9 +143,7 @@ func TestRunEndsBeforeItBegan(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	s, err := New(cfg, Parts{NewApplier: h.table.newApplier, Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ended); err != nil {
@@ -194,18 +192,14 @@ func TestManyClients(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	h := start(t)
 	registry := prometheus.NewPedanticRegistry()
-	if err := h.server.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.server.Register(registry))
 	h.do("PUT", "/v1/external/m", "1")
 	h.do("PUT", "/v1/external/m", "x")
 	h.do("PATCH", "/v1/external/m", "x")
 	got := map[string]float64{}
 	waitFor(t, func() bool { // the duration is observed after the answer is out
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range families {
 			for _, m := range f.GetMetric() {
 				name := f.GetName()

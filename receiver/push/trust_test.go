@@ -187,9 +187,7 @@ func TestPendingPush(t *testing.T) {
 	delete(h.table.refuse, "later")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // it tries once more
-	if err := room.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, room.Run(ctx))
 	e := h.table.get(metric.Object{Namespace: "shop"}, "later", metric.Label{Key: "a", Value: "b"})
 	if e == nil || e.whole != 9 || e.last.TTL != time.Hour {
 		t.Errorf("credited: %+v", e)

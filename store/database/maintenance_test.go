@@ -41,9 +41,7 @@ func TestCommitBesideAStalledCopy(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	db.maintenance.mu.Unlock()
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-closed)
 	if !manifestIsCopied(t, db) {
 		t.Fatal("Close did not copy the manifest")
 	}
@@ -59,9 +57,7 @@ func TestSyncCopiesTheManifest(t *testing.T) {
 		t.Fatal("the manifest was copied before the sync")
 	}
 	eventually(t, "a sync that copies the manifest", func() bool {
-		if err := db.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Sync())
 		return manifestIsCopied(t, db)
 	})
 }
@@ -81,9 +77,7 @@ func openSmallWith(t *testing.T, change func(badger.Options) badger.Options) *Lo
 		WithBlockSize(4 << 10).
 		WithValueThreshold(smallTableBytes / 8)
 	db, err := openLocal(change(options), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -118,9 +112,7 @@ func fillTablesFrom(t *testing.T, db *Local, n int, first uint64) {
 func manifestSize(t *testing.T, db *Local) int64 {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(db.badger.Opts().Dir, badger.ManifestFilename))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.Size()
 }
 
@@ -128,13 +120,9 @@ func manifestIsCopied(t *testing.T, db *Local) bool {
 	t.Helper()
 	dir := db.badger.Opts().Dir
 	manifest, err := os.ReadFile(filepath.Join(dir, badger.ManifestFilename))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	saved, err := os.ReadFile(filepath.Join(dir, copyName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bytes.Equal(manifest, saved)
 }
 
@@ -145,5 +133,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("not within a minute: %s", what)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -13,25 +13,13 @@ func TestOpenWaitsForALock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	db, err := openLocal(localOptions(dir, quiet), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, db.Close())
 	held, err := os.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
 	time.AfterFunc(10*lockPause, func() { _ = held.Close() })
 	db, err = openLocal(localOptions(dir, quiet), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, db.Close())
 }

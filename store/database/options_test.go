@@ -29,9 +29,7 @@ func TestTablesFitTheirBuffers(t *testing.T) {
 func buildTable(t *testing.T, size int) (found []string) {
 	t.Helper()
 	db, err := openLocal(processOptions(t.TempDir(), quiet), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)

@@ -16,9 +16,7 @@ func TestLogsArePreallocated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	db, err := openLocal(localOptions(dir, quiet), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	logs := &db.maintenance.logs
 	if logs.unsupported {
 		t.Skip("the file system cannot reserve space")
@@ -40,9 +38,7 @@ func TestLogsArePreallocated(t *testing.T) {
 	if logs.next < first+2 {
 		t.Fatalf("the logs went from %d to %d only", first, logs.next)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	if logs := wal.List(dir); len(logs) > 0 {
 		t.Fatalf("left behind: %v", logs)
 	}

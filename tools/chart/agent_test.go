@@ -35,9 +35,7 @@ func TestAgents(t *testing.T) {
 		}
 	}
 	help, err := os.ReadFile("../../cmd/sluice/testdata/agent_help.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flags := map[string]string{}
 	for _, arg := range pod.Containers[0].Args[1:] {
 		name, value, _ := strings.Cut(arg, "=")

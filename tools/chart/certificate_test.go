@@ -18,9 +18,7 @@ func TestGeneratedCertificate(t *testing.T) {
 	objects := strictly(t, mustRender(t, "", "tls.generated.days=30"))
 	secret := only[*core.Secret](t, objects)
 	pair, err := tls.X509KeyPair(secret.Data[core.TLSCertKey], secret.Data[core.TLSPrivateKeyKey])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	apis := apiServices(objects)
 	if len(apis) != 4 {
 		t.Fatalf("%d APIServices: want four", len(apis))

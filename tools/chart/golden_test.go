@@ -21,9 +21,7 @@ func TestGoldens(t *testing.T) {
 			got := maskGenerated(mustRender(t, values))
 			golden := filepath.Join(folder, "ci", "golden", name+".yaml")
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(golden, []byte(got), 0o644))
 				return
 			}
 			if want := read(t, golden); got != want {
@@ -32,9 +30,7 @@ func TestGoldens(t *testing.T) {
 		})
 	}
 	goldens, err := filepath.Glob(filepath.Join(folder, "ci", "golden", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, golden := range goldens {
 		if _, ok := files[strings.TrimSuffix(filepath.Base(golden), ".yaml")]; !ok {
 			t.Errorf("%s has no file of values", golden)

@@ -167,9 +167,7 @@ func TestAnnotationsOnEveryObject(t *testing.T) {
 	for name, values := range valuesFiles(t) {
 		for _, object := range strictly(t, mustRender(t, values, "commonAnnotations.common=yes,serviceAccount.annotations.common=own")) {
 			described, err := meta.Accessor(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			kind := object.GetObjectKind().GroupVersionKind().Kind
 			want := "yes"
 			if kind == "ServiceAccount" && !strings.HasSuffix(described.GetName(), "-agent") {
@@ -188,9 +186,7 @@ func TestNamespaceOverride(t *testing.T) {
 	text := mustRender(t, "", "namespaceOverride=metrics,replicas=2,networkPolicy.enabled=true,tls.source=cert-manager")
 	for _, object := range strictly(t, text) {
 		described, err := meta.Accessor(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if namespace := described.GetNamespace(); namespace != "" && namespace != "metrics" && namespace != "kube-system" {
 			t.Errorf("%s is in namespace %s", described.GetName(), namespace)
 		}
