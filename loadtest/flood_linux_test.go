@@ -40,7 +40,7 @@ func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	must(t, err)
 	defer conn.Close()
-	must(t, conn.SetReadBuffer(8 << 10))
+	must(t, conn.SetReadBuffer(8<<10))
 	s, err := newFlood(newFloodLoad(lineScenarios[0]), 1, conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	must(t, err)
 	defer s.close()

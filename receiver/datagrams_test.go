@@ -247,7 +247,7 @@ func TestUnixgram(t *testing.T) {
 func TestTruncatedDatagram(t *testing.T) {
 	f := serve(t, testConfig(Listener{Network: "unixgram", Address: socketPath(t)}))
 	conn := f.dial(0)
-	must(t, conn.(*net.UnixConn).SetWriteBuffer(1 << 20))
+	must(t, conn.(*net.UnixConn).SetWriteBuffer(1<<20))
 	lines := packetBytes/6 + 100
 	f.send(conn, strings.Repeat("a:1|c\n", lines))
 	whole := int64(packetBytes / 6)

@@ -82,7 +82,9 @@ func TestContentEncodings(t *testing.T) {
 	h := start(t, limit(100_000))
 	for round := range 3 { // decoders are used again
 		for _, coding := range []string{"gzip", "X-GZIP", "deflate", "zstd", "identity"} {
-			encode := func(text string) string { return compressed(t, strings.TrimPrefix(strings.ToLower(coding), "x-"), text) }
+			encode := func(text string) string {
+				return compressed(t, strings.TrimPrefix(strings.ToLower(coding), "x-"), text)
+			}
 			res, answer := h.send("POST", "/v1/samples", strings.NewReader(encode(lineBody(500))), "Content-Encoding", coding)
 			if res.StatusCode != 200 || !strings.Contains(answer, `"applied":500`) {
 				t.Errorf("round %d %s: %d %s", round, coding, res.StatusCode, answer)
@@ -109,9 +111,7 @@ func TestContentEncodings(t *testing.T) {
 			}
 		}
 	}
-	if res, answer := h.send("PUT", "/v1/external/m", strings.NewReader("1"), "Content-Encoding", "br"); res.StatusCode != 415 || !strings.Contains(answer, "gzip, deflate, snappy, zstd") {
-		t.Error(res.StatusCode, answer)
-	}
+	h.wants(415, "gzip, deflate, snappy, zstd", "PUT", "/v1/external/m", "1", "Content-Encoding", "br")
 }
 
 // A bomb of 96 MiB costs no more memory than the limit allows.
@@ -148,9 +148,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 		t.Error(status, answer)
 	}
 	_ = h.server.Reserve(-2 << 20)
-	if res, answer = h.send("POST", "/v1/samples", strings.NewReader(lineBody(10_000))); res.StatusCode != 200 {
-		t.Error(res.StatusCode, answer)
-	}
+	h.wants(200, "", "POST", "/v1/samples", lineBody(10_000))
 }
 
 // response reads one answer off a raw connection.
