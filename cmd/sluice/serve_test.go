@@ -191,22 +191,18 @@ func TestShortLifetimesAreWarnedOf(t *testing.T) {
 }
 
 // A fault that stops a start at run time is reported in one line, and nothing is left running or
-// locked.
+// locked. TestEveryBusyPortIsNamed has the other ports.
 func TestStartFaults(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer taken.Close()
 	port := taken.Addr().String()
-	takenUDP, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
-	defer takenUDP.Close()
 	socket := filepath.Join(t.TempDir(), "socket")
 	takenUnix, err := net.Listen("unix", socket)
 	must(t, err)
 	defer takenUnix.Close()
 	running := started(t, t.TempDir())
 	const inUse = " is in use (is another sluice running?)"
-	udp := takenUDP.LocalAddr().String()
 	foreign, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	for _, path := range []string{filepath.Join(foreign, "thesis.tex"), file} {
 		must(t, os.WriteFile(path, nil, 0o644))
@@ -215,13 +211,8 @@ func TestStartFaults(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"operations port": {onFreePorts(t.TempDir(), "--ops-address", port), []string{"--ops-address " + port + inUse}},
-		"udp port":        {onFreePorts(t.TempDir(), "--statsd-udp", udp), []string{"--statsd-udp " + udp + inUse}},
-		"tcp port":        {onFreePorts(t.TempDir(), "--statsd-tcp", port), []string{"--statsd-tcp " + port + inUse}},
 		"unixgram":        {onFreePorts(t.TempDir(), "--statsd-unixgram", socket), []string{"--statsd-unixgram " + socket + inUse}},
 		"unix":            {onFreePorts(t.TempDir(), "--statsd-unix", socket), []string{"--statsd-unix " + socket + inUse}},
-		"http port":       {onFreePorts(t.TempDir(), "--http-address", port), []string{"--http-address " + port + inUse}},
-		"api port":        {onFreePorts(t.TempDir(), "--api-address", port), []string{"--api-address " + port + inUse}},
 		"agents port":     {onFreePorts(t.TempDir(), "--agents-address", port, "--agents-insecure"), []string{"--agents-address " + port + inUse}},
 		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
 		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},

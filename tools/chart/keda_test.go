@@ -20,13 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestKEDAIsOffByDefault: without keda.enabled nothing speaks of KEDA.
-func TestKEDAIsOffByDefault(t *testing.T) {
-	if text := mustRender(t, ""); strings.Contains(strings.ToLower(text), "keda") {
-		t.Error("KEDA is in the manifests")
-	}
-}
-
 // certificateOf reads the certificate of a Secret and the authorities beside it.
 func certificateOf(t *testing.T, secret *core.Secret) (*x509.Certificate, *x509.CertPool) {
 	t.Helper()
