@@ -290,8 +290,12 @@ func TestSyncFailureSaysWhatWasApplied(t *testing.T) {
 	if h.table.get(global, "m") == nil {
 		t.Error("it was not applied")
 	}
-	h.wants(503, `"applied":1`, "POST", "/v1/samples?sync=true", `{"name":"n","type":"gauge","value":1}`)
-	h.wants(503, `"deleted":1`, "DELETE", "/v1/external/m?sync=true", "")
+	if status, answer := h.do("POST", "/v1/samples?sync=true", `{"name":"n","type":"gauge","value":1}`); status != 503 || !strings.Contains(answer, `"applied":1`) {
+		t.Error(status, answer)
+	}
+	if status, answer := h.do("DELETE", "/v1/external/m?sync=true", ""); status != 503 || !strings.Contains(answer, `"deleted":1`) {
+		t.Error(status, answer)
+	}
 }
 
 func TestSyncWithoutAStoreIsRefusedBeforeAnythingIsDone(t *testing.T) {
