@@ -92,16 +92,10 @@ func TestAShadowDatesBirthsAsItsOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
 		s := NewShadow(f.config, slog.New(slog.DiscardHandler))
-		if err := s.Begin(f.AppendClock(nil)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Begin(f.AppendClock(nil)))
 		publish := func() {
-			if err := s.ApplyDelta(0, f.AppendDelta(nil, 0)); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Advance(f.AppendClock(nil), time.Hour); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.ApplyDelta(0, f.AppendDelta(nil, 0)))
+			must(t, s.Advance(f.AppendClock(nil), time.Hour))
 		}
 		check := func(when string) {
 			t.Helper()

@@ -63,9 +63,7 @@ func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 	disk.flush(f.Table, never)
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		again := newFixture(t)
-		if err := again.RestoreClock(disk.clock); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreClock(disk.clock))
 		for _, i := range order {
 			if err := again.RestoreBlock(i, disk.names[i], disk.state[i], disk.deltas[i]); err != nil {
 				t.Error(err)
@@ -134,9 +132,7 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 	again := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 	again.RestoreClock(disk.clock)
 	for i := range f.Blocks() {
-		if err := again.RestoreBlock(i, nil, nil, deltas[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreBlock(i, nil, nil, deltas[i]))
 	}
 	again.RestoreDone()
 	if a, b := f.Series(), again.Series(); a != b {
@@ -207,9 +203,7 @@ func TestEdgeLabelsRace(t *testing.T) {
 	f := newFixture(t)
 	f.push("x:1|c|#pod:a,ns:ns,k:v")
 	r, series, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "x"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Delete(podQuery("x"))
 	f.reclaim(&pace{time.Now()})
 	var wg sync.WaitGroup
@@ -340,9 +334,7 @@ func TestEdgeExpiredKindHides(t *testing.T) {
 func TestEdgeSweepPace(t *testing.T) {
 	c := DefaultConfig()
 	c.Windows, c.ObjectTTL = []time.Duration{time.Hour}, 10*time.Minute
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Validate())
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixtureOf(t, c).running()
 		f.push("x:1|c|#pod:a,ns:ns")
@@ -522,9 +514,7 @@ func TestEdgeNotesFromTheFuture(t *testing.T) {
 		disk.flush(f.Table, each)
 		disk.clock = early
 		again := newFixture(t)
-		if err := again.RestoreClock(disk.clock); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreClock(disk.clock))
 		if err := again.RestoreBlock(0, disk.names[0], disk.state[0], nil); err == nil {
 			t.Error("notes of ticks that have not come are taken")
 		}

@@ -180,9 +180,7 @@ func TestBucketsOfATimer(t *testing.T) {
 		s.flush(f.Table, never)
 		table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 		table.Histograms = true
-		if err := s.into(table); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.into(table))
 		again := &fixture{Table: table, t: t, w: table.NewWriter()}
 		again.push("t:1.05|ms|#pod:a,ns:ns")
 		if got, want := buckets(NewMerged(again.Table), "t"), strings.NewReplacer("1039.11", "1040.1599999999999", " 1=2", " 1=3").Replace(want); got != want {

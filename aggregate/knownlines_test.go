@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -290,60 +291,204 @@ func TestLineHash(t *testing.T) {
 	}
 }
 
-func BenchmarkRecall(b *testing.B) {
-	for _, series := range []int{10_000, 750_000} {
-		b.Run(strconv.Itoa(series), func(b *testing.B) {
-			f := newFixture(b)
-			lines := make([]metric.Line, series)
-			for i := range lines {
-				lines[i] = cutLine(fmt.Sprintf("http.requests.m%d:%d|c|#ns:ns%d,pod:web-%d,code:%d", i%10, i%100+1, i%7, i/10%5000, 200+i/50000), nil)
+// recallNew recalls lines that nobody knows.
+func recallNew(t *testing.T, w *Writer, texts ...string) []metric.Sample {
+	t.Helper()
+	lines, next := make([]metric.Line, len(texts)), make([]metric.Sample, len(texts))
+	for i, text := range texts {
+		lines[i], next[i] = cutLine(text, nil), *sample(text)
+		next[i].Line = &lines[i]
+	}
+	w.LookupLines(lines)
+	if n := w.UnknownLines(0, len(lines)); n != len(lines) {
+		t.Fatalf("%d of %d new lines are unknown", n, len(lines))
+	}
+	return next
+}
+
+// The object of an announced sample is decided once: when it is announced.
+func TestForetoldSamplesAreDecidedAboutOnce(t *testing.T) {
+	decided := 0
+	table := New(DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
+		decided++
+		return describeByPod(s, d)
+	}, slog.New(slog.DiscardHandler))
+	w := table.NewWriter()
+	defer w.Close()
+	var texts []string
+	for i := range mostNewSeries {
+		texts = append(texts, fmt.Sprintf("m%d:1|c|#pod:p,ns:ns", i))
+	}
+	next := recallNew(t, w, texts...)
+	w.PrefetchNew(0, next)
+	for i := range next {
+		if got := w.Apply(&next[i]); got != metric.Applied {
+			t.Errorf("%s: %v", texts[i], got)
+		}
+	}
+	if decided != len(next) || table.Series() != len(next) {
+		t.Errorf("decided %d times, %d series; want %d of both", decided, table.Series(), len(next))
+	}
+}
+
+// A sample is known by its address. What was foretold of one is forgotten before another can be
+// there.
+func TestForetoldIsForgotten(t *testing.T) {
+	for name, forget := range map[string]func(*Writer, []metric.Sample){
+		"Quiesce":     func(w *Writer, _ []metric.Sample) { w.Quiesce() },
+		"Offline":     func(w *Writer, _ []metric.Sample) { w.Offline(); w.Online() },
+		"PrefetchNew": func(w *Writer, next []metric.Sample) { w.PrefetchNew(1, next[1:3]) },
+		"one":         func(w *Writer, next []metric.Sample) { w.PrefetchNew(0, next[:1]) },
+		"none":        func(w *Writer, next []metric.Sample) { w.PrefetchNew(0, nil) },
+	} {
+		f := newFixture(t)
+		next := recallNew(t, f.w, "one:1|c|#pod:p,ns:ns", "two:1|c|#pod:p,ns:ns", "four:1|c|#pod:p,ns:ns")
+		f.w.PrefetchNew(0, next)
+		forget(f.w, next)
+		next[0] = *sample("three:3|c|#pod:p,ns:ns")
+		f.w.Apply(&next[0])
+		f.w.Offline()
+		if got := f.ask("three:total"); got != "p=3" {
+			t.Errorf("after %s another sample at the same place: three is %s", name, got)
+		}
+		f.w.Online()
+		f.w.Close()
+	}
+}
+
+// A sample that is rejected unannounced is rejected for the same reason when it is announced, and
+// makes no series.
+func TestForetoldRefusals(t *testing.T) {
+	f := newFixture(t)
+	defer f.w.Close()
+	next := recallNew(t, f.w, "fine:1|c|#pod:p,ns:ns", "a%name:1|c", "rejected:1|c|#refuse:me,pod:p,ns:ns", "fine:2|c|#pod:p,ns:ns", "fine:1|g|#pod:p,ns:ns")
+	next[4].SetFloat(1e300)
+	f.w.PrefetchNew(0, next)
+	var got []metric.Reason
+	for i := range next {
+		got = append(got, f.w.Apply(&next[i]))
+	}
+	want := []metric.Reason{metric.Applied, metric.BadName, metric.Identity, metric.Applied, metric.KindConflict}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if f.Series() != 1 {
+		t.Errorf("%d series, want 1", f.Series())
+	}
+}
+
+// labelled makes a sample with labels as fields, and its line.
+func labelled(name string, op metric.Op, v float64) *metric.Sample {
+	s := &metric.Sample{Name: []byte(name), Kind: metric.Gauge, Op: op}
+	s.Fields = []metric.Label{{Key: "ns", Value: "ns"}, {Key: "pod", Value: "a"}}
+	s.Line = &metric.Line{Head: []byte("labels of " + name), Dialect: 0x80}
+	if op == metric.Accumulate {
+		s.Kind = metric.Counter
+	}
+	s.SetFloat(v)
+	return s
+}
+
+// applyLabelled applies samples as remote write does, and returns how many were of known series.
+func (f *fixture) applyLabelled(samples ...*metric.Sample) (known int) {
+	f.t.Helper()
+	lines := make([]metric.Line, len(samples))
+	for i, s := range samples {
+		lines[i] = *s.Line
+	}
+	f.w.LookupLines(lines)
+	for i, s := range samples {
+		if kind, ok := f.w.KnownKind(i); ok && kind == s.Kind {
+			bare := *s
+			bare.Name, bare.Fields, bare.Line = nil, nil, nil
+			if f.w.ApplyKnownSample(i, &bare) {
+				known++
+				continue
 			}
-			r := rand.New(rand.NewPCG(1, 2))
-			r.Shuffle(series, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
-			for i := range lines {
-				s := sample(string(lines[i].Text))
-				s.Line = &lines[i]
-				if r := f.w.Apply(s); r != metric.Applied {
-					b.Fatal(r)
-				}
+		}
+		if r := f.w.Apply(s); r != metric.Applied {
+			f.t.Fatalf("%s: rejected: %s", s.Name, r)
+		}
+	}
+	return known
+}
+
+func TestKnownSamples(t *testing.T) {
+	f := newFixture(t)
+	for i := range 3 {
+		total, depth := labelled("total", metric.Accumulate, float64(10+5*i)), labelled("depth", metric.Assign, float64(i))
+		known := f.applyLabelled(total, depth)
+		if want := min(i, 1) * 2; known != want {
+			t.Errorf("%d of 2 series were known at push %d: want %d", known, i, want)
+		}
+	}
+	f.w.Offline()
+	f.want("total:count", "a=10")
+	f.want("total:total", "a=20")
+	f.want("depth", "a=2")
+	if n, _ := f.aliases.Size(); n != 2 {
+		t.Errorf("%d aliases", n)
+	}
+}
+
+// A series may end between the look-up and the sample: the sample then begins a new one.
+func TestKnownSampleOfWhatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t).running()
+		samples := []*metric.Sample{labelled("total", metric.Accumulate, 10), labelled("depth", metric.Assign, 1)}
+		f.applyLabelled(samples...)
+		f.w.LookupLines([]metric.Line{*samples[0].Line, *samples[1].Line})
+		for _, name := range []string{"total", "depth"} {
+			f.w.Offline()
+			q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.Expression{Name: name}}
+			if n := f.Delete(q); n != 1 {
+				t.Fatalf("%d deleted", n)
 			}
-			r.Shuffle(series, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
-			// As from a socket: the batch in hand is in the nearest cache, and nothing else.
-			const batch, round = 64, 1000
-			b.ReportAllocs()
-			at, unknown, least := 0, 0, time.Hour
-			hand, text := make([]metric.Line, batch), make([]byte, 0, 16<<10)
-			for b.Loop() {
-				took := time.Duration(0)
-				for range round {
-					if at+batch > series {
-						at = 0
-					}
-					text = text[:0]
-					for i := range hand {
-						l := lines[at+i]
-						from := len(text)
-						text = append(text, l.Text...)
-						l.Text = text[from:]
-						l.Head, l.Rest = l.Text[:len(l.Head)], l.Text[len(l.Text)-len(l.Rest):]
-						hand[i] = l
-					}
-					begun := time.Now()
-					f.w.LookupLines(hand)
-					for n := f.w.ApplyKnown(0); n < batch; n += 1 + f.w.ApplyKnown(n+1) {
-						unknown++ // another line has its bits
-					}
-					took += time.Since(begun)
-					f.w.Quiesce()
-					at += batch
-				}
-				least = min(least, took)
-				if unknown > batch {
-					b.Fatal("lines are not known")
-				}
-				unknown = 0
+			time.Sleep(3 * time.Second)
+			f.w.Online()
+		}
+		for i, s := range samples {
+			if _, known := f.w.KnownKind(i); !known || f.w.ApplyKnownSample(i, s) {
+				t.Errorf("%s was applied to a series that is gone", s.Name)
 			}
-			b.ReportMetric(float64(least.Nanoseconds())/(batch*round), "ns/line")
-		})
+		}
+		if known := f.applyLabelled(samples...); known != 0 {
+			t.Errorf("%d were known", known)
+		}
+		if known := f.applyLabelled(samples...); known != 2 {
+			t.Errorf("%d of the new series are known", known)
+		}
+		f.w.Offline()
+	})
+}
+
+// A rejected sample leaves no alias: its labels are read each time.
+func TestRejectedLabelsAreNotRemembered(t *testing.T) {
+	f := newFixture(t)
+	s := labelled("jobs:sum", metric.Assign, 1)
+	for range 2 {
+		if r := f.w.Apply(s); r != metric.BadName {
+			t.Error(r)
+		}
+	}
+	if n, _ := f.aliases.Size(); n != 0 {
+		t.Errorf("%d aliases", n)
+	}
+}
+
+// A3: a sample of a known series allocates nothing.
+func TestA3KnownSamples(t *testing.T) {
+	f := newFixture(t)
+	total, gauge := labelled("total", metric.Accumulate, 1), labelled("depth", metric.Assign, 1)
+	f.applyLabelled(total, gauge)
+	lines := []metric.Line{*total.Line, *gauge.Line}
+	if n := testing.AllocsPerRun(100, func() {
+		f.w.LookupLines(lines)
+		total.Whole++
+		if !f.w.ApplyKnownSample(0, total) || !f.w.ApplyKnownSample(1, gauge) {
+			t.Error("not known")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -205,9 +205,7 @@ func TestTheSameValueHasTheSameTime(t *testing.T) {
 		f, disk := newFixture(t).running(), newSaved()
 		at := func(f *fixture, asked string) time.Time {
 			points, err := f.External(metric.Query{Expression: metric.ParseExpression(asked)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return points[0].Time
 		}
 		for range 40 {

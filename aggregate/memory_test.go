@@ -60,9 +60,7 @@ func TestNoAddresses(t *testing.T) {
 // docs/sizing.md states the memory of a place in a block.
 func TestBytesOfAPlace(t *testing.T) {
 	page, err := os.ReadFile("../docs/sizing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if row := fmt.Sprintf("cell, identity and dates | %d | `TestBytesOfAPlace` |", placeBytes); !strings.Contains(string(page), row) {
 		t.Errorf("docs/sizing.md lacks %q: a place takes %d bytes; correct the figures that include it", row, placeBytes)
 	}

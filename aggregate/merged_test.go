@@ -69,9 +69,7 @@ type told struct {
 
 func newTold(f *fixture, mu *sync.Mutex) *told {
 	s := NewShadow(DefaultConfig(), slog.New(slog.DiscardHandler))
-	if err := s.Begin(f.AppendClock(nil)); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, s.Begin(f.AppendClock(nil)))
 	return &told{Shadow: s, of: f, mu: mu}
 }
 
@@ -163,31 +161,6 @@ func (r *replicas) value(asked string) float64 {
 		r.t.Fatalf("%s: %v, %v", asked, points, err)
 	}
 	return points[0].Value.Float64()
-}
-
-func TestMergedAddsWhatEachOriginCounted(t *testing.T) {
-	replicated(t, 3, func(r *replicas) {
-		r.tables[0].push("hits:3|c|#pod:a,ns:ns", "hits:1|c|#pod:b,ns:ns", "lat:4|ms|#pod:a,ns:ns", "users:x|s|#pod:a,ns:ns", "temp:3|g|#pod:a,ns:ns")
-		time.Sleep(time.Second)
-		r.tables[1].push("hits:4|c|#pod:a,ns:ns", "hits:2.5|c|#pod:c,ns:ns", "lat:8|ms|#pod:a,ns:ns", "users:y|s|#pod:a,ns:ns", "temp:5|g|#pod:a,ns:ns")
-		r.tables[2].push("hits:0.25|c|#pod:c,ns:ns", "hits:7|c|#pod:a,code:500,ns:ns", "users:x|s|#pod:a,ns:ns")
-		time.Sleep(600 * time.Millisecond)
-		r.want("hits:total", "a=14 b=1 c=2.75")
-		r.want("hits:count", "a=14 b=1 c=2.75")
-		r.want("hits:rate:10s", "a=1.4 b=0.1 c=0.275")
-		r.want("lat:sum", "a=12")
-		r.want("lat:count", "a=2")
-		r.want("lat:max", "a=8")
-		r.want("lat:mean", "a=6")
-		r.want("users", "a=2")
-		r.want("temp", "a=5")
-		r.want("temp:min:10s", "a=3")
-		r.want("nothing", `no series of "nothing" for pods in "ns": none was ever received`)
-		r.want("hits:rate:5s", `window 5s of "hits:rate:5s" is not kept; the windows are 10s, 1m`)
-		time.Sleep(70 * time.Second)
-		r.want("hits:total", "a=14 b=1 c=2.75")
-		r.want("hits:count", "a=0 b=0 c=0")
-	})
 }
 
 // Of a client that moved when its origin died, windows over bins and members hold what the new origin

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,20 +66,6 @@ func (f *fixture) totalOf(name string, q metric.Query) string {
 
 func uid(want string) func(metric.Object) bool {
 	return func(o metric.Object) bool { return o.UID == want }
-}
-
-// The same bytes from two senders are of two pods, and so are those of one address before and after
-// it changed hands.
-func TestSameLineOfTwoSenders(t *testing.T) {
-	f := inCluster(t)
-	a, b := senderOf("a", "1"), senderOf("b", "2")
-	for range 3 {
-		f.send(a, "hits:1|c|#x:y")
-		f.send(b, "hits:10|c|#x:y")
-	}
-	if got := f.total("hits", func(metric.Object) bool { return true }); got != "a/1=3 b/2=30" {
-		t.Error(got)
-	}
 }
 
 // A forwarder's lines that differ in no byte but those of a container's ID, or came by a listener
@@ -269,9 +256,7 @@ func TestAdmissionHearsOfEverySeries(t *testing.T) {
 	back, again := newFixture(t), &ledger{series: map[string]int{}}
 	back.SetAdmission(again)
 	back.w.Offline()
-	if err := saved.into(back.Table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, saved.into(back.Table))
 	if again.series["1m"] != 2 || again.series["1n"] != 1 || again.series["1o"] != 1 {
 		t.Errorf("restored: %v", again.series)
 	}
@@ -319,9 +304,7 @@ func TestHeldSamplesCountWhenTheyCame(t *testing.T) {
 			for _, window := range []string{"10s", "1m"} {
 				q := metric.Query{Resource: "pods", Namespace: "shop", Object: "a", Expression: metric.ParseExpression("hits:rate:" + window)}
 				points, err := f.Objects(q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got := points[0].Value.Float64(); time.Since(began) > 10*time.Second && math.Abs(got-10) > 1.2 {
 					t.Errorf("%v after the first sample the rate over %s is %.2f, want 10", time.Since(began), window, got)
 				}
@@ -378,5 +361,73 @@ func TestRemoveTakesExactlyWhatIsNamed(t *testing.T) {
 	f.push("x:1|c|#a:1")
 	if got := f.Series(); got != 4 {
 		t.Errorf("%d series once it came again, want 4", got)
+	}
+}
+
+// witnessed is an Observer that counts calls.
+type witnessed []string
+
+func (w *witnessed) SeriesCreated(o *metric.Object, name string, kind metric.Kind, labels metric.Labels) {
+	*w = append(*w, fmt.Sprintf("%s %s %s %s", o.Name, name, kind, labels))
+}
+
+func TestObserverHearsOfEachNewSeriesOnce(t *testing.T) {
+	f := inCluster(t)
+	var told witnessed
+	f.SetObserver(&told)
+	a := senderOf("a", "1")
+	f.send(a, "m:1|c", "m:1|c|#x:1", "m:1|c|#x:1", "n:1|g", "n:1|c")
+	want := witnessed{"a m counter {}", "a m counter {x=1}", "a n gauge {}"}
+	if !slices.Equal(told, want) {
+		t.Errorf("%q, want %q", told, want)
+	}
+
+	// ReplaySeries reports restored series, without removed ones.
+	f.Roll()
+	saved := newSaved()
+	saved.flush(f.Table, each)
+	back := newFixture(t)
+	var again witnessed
+	back.SetObserver(&again)
+	back.w.Offline()
+	must(t, saved.into(back.Table))
+	back.Shed(a.Pod.Object(), "n")
+	if back.ReplaySeries("nodes"); len(again) != 0 {
+		t.Errorf("of nodes it is told %q", again)
+	}
+	back.ReplaySeries("pods")
+	slices.Sort(again)
+	slices.Sort(want[:2])
+	if !slices.Equal(again, want[:2]) {
+		t.Errorf("%q, want %q", again, want[:2])
+	}
+}
+
+func TestZeroHasTheTimeAndWindowOfItsOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inCluster(t)
+		f.send(senderOf("a", "1"), "m:0|c")
+		for _, asked := range []string{"m", "m:rate:10s", "m:count"} {
+			points, err := f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(asked)})
+			if err != nil || len(points) != 1 {
+				t.Fatal(asked, points, err)
+			}
+			zero := NewMerged(f.Table).Begin().Zero(metric.ParseExpression(asked))
+			if !zero.Time.Equal(points[0].Time) || zero.Window != points[0].Window || zero.Value != points[0].Value {
+				t.Errorf("%s: %+v, want %+v", asked, zero, points[0])
+			}
+		}
+	})
+}
+
+func TestQueryIsToldTheKindThatAnswers(t *testing.T) {
+	f := inCluster(t)
+	f.send(senderOf("a", "1"), "m:1|c", "l:1|ms")
+	for asked, want := range map[string]metric.Kind{"m": metric.Counter, "l": metric.Timer, "none": metric.NoKind} {
+		got := metric.NoKind
+		_, _ = f.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(asked), Kind: &got})
+		if got != want {
+			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
 	}
 }

@@ -333,31 +333,6 @@ func TestSummariesCannotBeMerged(t *testing.T) {
 	})
 }
 
-// Windows of a histogram that its client accumulates, across resets.
-func TestHistogramWindowsAcrossResets(t *testing.T) {
-	start(t, func(f *fixture) {
-		b, counts := []float64{0.1, 1, 10}, []float64{3, 50, 7, 0}
-		f.apply(pushOf(metric.Accumulate, histogram(b, counts, 0)))
-		sum := 0.0
-		for second := range 200 {
-			if second%37 == 36 {
-				counts, sum = make([]float64, 4), 0
-			}
-			counts[1], counts[2], sum = counts[1]+9, counts[2]+1, sum+20
-			time.Sleep(time.Second)
-			f.apply(pushOf(metric.Accumulate, histogram(b, counts, sum)))
-			if second < 70 {
-				continue
-			}
-			for asked, want := range map[string]float64{"t:rate": 10, "t:rate:10s": 10, "t": 2, "t:mean:10s": 2, "t:p50": 0.6, "t:p95:10s": 5.5} {
-				if got := f.value(asked); math.Abs(got-want) > want*0.11 {
-					t.Errorf("after %d s: %s %v, want %v", second, asked, got, want)
-				}
-			}
-		}
-	})
-}
-
 // Against a model: what count and sum say is what came, whatever the way and the bounds.
 func TestHistogramModel(t *testing.T) {
 	for seed := range uint64(size(40, 12, 4)) {
@@ -515,41 +490,6 @@ func TestA6Histograms(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if got := f.BodyBytes.Load(); got != 0 || idle > 1024 {
 			t.Errorf("%d bytes are held by nobody, %d by an idle one", got, idle)
-		}
-	})
-}
-
-func BenchmarkHistogram(b *testing.B) {
-	bounds, counts := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}, make([]float64, 12)
-	b.Run("push", func(b *testing.B) {
-		f := newFixture(b)
-		s := pushOf(metric.Accumulate, histogram(bounds, counts, 1))
-		b.ReportAllocs()
-		for b.Loop() {
-			s.Histogram.Counts[3]++
-			s.Histogram.Count++
-			f.w.Apply(s)
-		}
-	})
-	b.Run("p95", func(b *testing.B) {
-		f := newFixture(b)
-		for range 2 {
-			for i := range counts {
-				counts[i] += 1000
-			}
-			f.apply(pushOf(metric.Accumulate, histogram(bounds, counts, 1)))
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			f.value("t:p95")
-		}
-	})
-	b.Run("total", func(b *testing.B) {
-		f := newFixture(b)
-		s := total("c", 1)
-		for b.Loop() {
-			s.Whole++
-			f.w.Apply(s)
 		}
 	})
 }

@@ -55,9 +55,7 @@ func TestLongerWindowsAfterARestart(t *testing.T) {
 		c := DefaultConfig()
 		c.Windows = []time.Duration{10 * time.Second, 5 * time.Minute}
 		again := &fixture{Table: New(c, describeByPod, quiet()), t: f.t}
-		if err := disk.into(again.Table); err != nil {
-			t.Fatal(err)
-		}
+		must(t, disk.into(again.Table))
 		again.near("a:count:10s", 10_000, 0.11)
 		if got := again.value("a:count:5m"); got > 75_000 {
 			t.Errorf("%v: more than the folder's notes", got)
@@ -173,9 +171,7 @@ func TestDatedObservationsKeepOthers(t *testing.T) {
 		f.want("t:count", "a=16")
 		f.want("t:sum", "a=80")
 		r, series, err := f.planOf(&metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression("t:mean")})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.begin()
 		defer r.end()
 		if r.add(series); r.Distribution.Size() != 16 {

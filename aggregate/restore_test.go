@@ -50,9 +50,7 @@ func (s *saved) flush(t *Table, checkpoint func(block int) bool) {
 func (s *saved) restore(t testing.TB) *fixture {
 	t.Helper()
 	table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
-	if err := s.into(table); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.into(table))
 	return &fixture{Table: table, t: t, w: table.NewWriter()}
 }
 
@@ -192,55 +190,6 @@ func TestDeltasAreIdempotent(t *testing.T) {
 	})
 }
 
-// A rate neither dips nor spikes when the process was away, and the traffic with it.
-func TestRateAcrossARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, disk := newFixture(t).running(), newSaved()
-		for range 900 {
-			f.push("c:5|c|#pod:a,ns:ns")
-			time.Sleep(100 * time.Millisecond)
-		}
-		disk.flush(f.Table, never)
-		time.Sleep(17 * time.Second)
-		again := disk.restore(t).running()
-		for range 300 {
-			again.push("c:5|c|#pod:a,ns:ns")
-			time.Sleep(100 * time.Millisecond)
-			for _, asked := range []string{"c", "c:rate:10s"} {
-				if v := again.value(asked); v < 48.5 || v > 51.5 {
-					t.Errorf("%s: %v, want 50", asked, v)
-				}
-			}
-		}
-		again.want("c:total", "a=6000")
-	})
-}
-
-// Deaths are saved too, and a place that was given to another series belongs to that.
-func TestRestoreAfterDeaths(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, disk := newFixture(t).running(), newSaved()
-		f.push("a:1|c|#pod:a,ns:ns", "b:2|ms|#pod:a,ns:ns", "k:1|c|#pod:a,ns:ns")
-		disk.flush(f.Table, each)
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "a"}})
-		f.Delete(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.Expression{Name: "b"}})
-		time.Sleep(2 * time.Second)
-		disk.flush(f.Table, never)
-		f.push("a:7|g|#pod:a,ns:ns", "z:1|c|#pod:a,ns:ns")
-		disk.flush(f.Table, never)
-		again := disk.restore(t)
-		again.want("a", "a=7")
-		again.want("z:total", "a=1")
-		again.want("k:total", "a=1")
-		again.want("b", `no series of "b" for pods in "ns": none was ever received`)
-		again.push("new:1|c|#pod:a,ns:ns", "b:1|g|#pod:a,ns:ns")
-		again.want("new:total", "a=1")
-		if n := again.Series(); n != 5 {
-			t.Errorf("%d series, want 5", n)
-		}
-	})
-}
-
 // A series that was deleted and came again in the same place starts anew, also where no delta tells
 // of its death.
 func TestRestoreOfARebirth(t *testing.T) {
@@ -294,31 +243,13 @@ func TestRestoreOfTwins(t *testing.T) {
 	delta := f.AppendDelta(nil, 0)
 	again := newFixture(t)
 	for block := range 2 {
-		if err := again.RestoreBlock(block, nil, nil, [][]byte{delta, delta}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreBlock(block, nil, nil, [][]byte{delta, delta}))
 	}
 	again.RestoreDone()
 	again.want("a:total", "a=10")
 	if n := again.Series(); n != 2 {
 		t.Errorf("%d series, want 2", n)
 	}
-}
-
-// A series that expired while the process was down is not served.
-func TestRestoreDropsTheStale(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, disk := newFixture(t).running(), newSaved()
-		f.push("a:1|c|#pod:a,ns:ns", "e:1|c")
-		f.Roll()
-		disk.flush(f.Table, each)
-		time.Sleep(2 * time.Hour)
-		again := disk.restore(t)
-		again.want("a", `no series of "a" for pods in "ns"; last seen 2h ago, expired after 1h`)
-		if got := again.askExternal("", "e:total"); got != "{}=1" {
-			t.Error(got)
-		}
-	})
 }
 
 // With other windows than before, what was counted still counts: no rate is 0 for it. The bins of
@@ -476,12 +407,8 @@ func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
 	clock, birth := f.AppendClock(nil), f.AppendDelta(nil, 0)
 	empty := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
 	again := newFixture(t)
-	if err := again.RestoreClock(clock); err != nil {
-		t.Fatal(err)
-	}
-	if err := again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.RestoreClock(clock))
+	must(t, again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}))
 	again.RestoreDone()
 	again.want("c:total", "a=7")
 }

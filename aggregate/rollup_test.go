@@ -211,9 +211,7 @@ func TestRollUpReadsPodsAsLabelSets(t *testing.T) {
 		for _, expression := range []string{"temp", "temp:mean:10s", "temp:min:1m", "temp:max:1m", "temp:mean:1m"} {
 			q, _ := rolledUp(expression, []string{"p0", "p1", "p2"}, "")
 			got, err := r.Objects(q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			q = metric.Query{Resource: "pods", Namespace: "ns", Object: "all", Expression: q.Expression}
 			if want, err := r.Objects(q); err != nil || got[0].Value != want[0].Value || got[0].Window != want[0].Window {
 				t.Errorf("%s: %v, want %v (%v)", expression, got, want, err)
@@ -271,9 +269,7 @@ func TestSnapshotIsOneMoment(t *testing.T) {
 			s := r.Begin()
 			q := metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression("a:rate:10s")}
 			first, err := s.Objects(q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			time.Sleep(700 * time.Millisecond)
 			q.Expression.Name = "b"
 			second, err := s.Objects(q)

@@ -94,9 +94,7 @@ func TestSetsOfReplicas(t *testing.T) {
 			m := NewMerged(a.Table)
 			m.SetShadows([]*Shadow{r.shadow(1, 0)})
 			v, err := answer(m, "s:unique:10s")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return v.Float64()
 		}
 		a.sees(0, 40)

@@ -38,9 +38,7 @@ func newFollower(t testing.TB, origin *fixture) *follower {
 
 func (f *follower) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 // reader returns a fixture that asks the shadow.

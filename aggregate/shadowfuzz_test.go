@@ -104,9 +104,7 @@ func (h *hostile) shadow(t testing.TB) *Shadow {
 	own := newReplica(t)
 	own.churn(rand.New(rand.NewPCG(1, 5)), newPushes(1))
 	s.SetOwn(own.Table)
-	if err := s.Begin(h.clock); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Begin(h.clock))
 	return s
 }
 
@@ -139,12 +137,8 @@ func TestShadowOfDamagedBlobs(t *testing.T) {
 // withstand applies blobs to block 0, beside a block 1 of another origin.
 func (h *hostile) withstand(t *testing.T, other *hostile, names, state, delta []byte) {
 	s := h.shadow(t)
-	if err := s.ReplaceBlock(0, h.names, h.state); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ReplaceBlock(1, other.names, other.state); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.ReplaceBlock(0, h.names, h.state))
+	must(t, s.ReplaceBlock(1, other.names, other.state))
 	for i, err := range []error{s.ApplyDelta(0, delta), s.ReplaceBlock(0, names, state), s.ApplyDelta(0, delta)} {
 		if err != nil && i == 2 {
 			for place := range uint32(kind.BlockSeries) {
@@ -157,9 +151,7 @@ func (h *hostile) withstand(t *testing.T, other *hostile, names, state, delta []
 	s.sound(t)
 	s.readEverything()
 	s.shrinkSome()
-	if err := s.ReplaceBlock(0, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.ReplaceBlock(0, nil, nil))
 	if err := s.ReplaceBlock(1, nil, nil); err != nil || s.Series() != 0 || s.held != 0 || len(s.waiting) != 0 {
 		t.Fatalf("%v; %d series, %d held, %d waiting", err, s.Series(), s.held, len(s.waiting))
 	}

@@ -175,9 +175,7 @@ func print(n metric.Number) string {
 func (f *fixture) value(asked string) float64 {
 	f.t.Helper()
 	p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	return p[0].Value.Float64()
 }
 
@@ -584,9 +582,7 @@ func TestPoint(t *testing.T) {
 			"x:total":     {Time: pushed},
 		} {
 			p, err := f.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "a", Expression: metric.ParseExpression(asked)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if off := p[0].Time.Sub(want.Time).Abs(); off > time.Second || p[0].Window != want.Window {
 				t.Errorf("%s: %s, %s, want %s, %s", asked, p[0].Time, p[0].Window, want.Time, want.Window)
 			}
@@ -629,3 +625,11 @@ func TestSlowPushersAreWarnedOf(t *testing.T) {
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

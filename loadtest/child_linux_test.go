@@ -17,9 +17,7 @@ import (
 func TestChildEndsWithItsGroup(t *testing.T) {
 	for _, script := range []string{"sleep 100.5 2>&1 | cat >&2", "sleep 100.5 & exit 0", "cd / && A=1 sleep 100.5"} {
 		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for c.alive() == nil && len(running(t, "sleep\x00100.5\x00")) == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -41,9 +39,7 @@ func TestChildThatEndsByItself(t *testing.T) {
 		"echo no such file >&2; false": "/bin/sh ended by itself, exit status 1\nno such file",
 	} {
 		c, err := startChild(exec.Command("/bin/sh", "-c", script), anyCPU)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		<-c.ended
 		if err := c.alive(); err == nil || err.Error() != want {
 			t.Errorf("%s: %q, want %q", script, err, want)
@@ -55,9 +51,7 @@ func TestChildThatEndsByItself(t *testing.T) {
 func running(t *testing.T, command string) (ids []int) {
 	t.Helper()
 	lists, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, list := range lists {
 		if text, err := os.ReadFile(list); err == nil && string(text) == command {
 			id, _ := strconv.Atoi(filepath.Base(filepath.Dir(list)))
@@ -73,9 +67,7 @@ const orphanEnv = "SLUICE_LOADTEST_ORPHAN"
 func TestChildDiesWithItsParent(t *testing.T) {
 	if os.Getenv(orphanEnv) != "" {
 		c, err := startChild(exec.Command("/bin/sleep", "100.25"), anyCPU)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Println("child", c.pid())
 		time.Sleep(time.Minute)
 		return
@@ -83,16 +75,10 @@ func TestChildDiesWithItsParent(t *testing.T) {
 	parent := exec.Command(os.Args[0], "-test.run", "^TestChildDiesWithItsParent$")
 	parent.Env = append(os.Environ(), orphanEnv+"=1")
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, parent.Start())
 	said, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
 	child := strings.TrimSpace(strings.TrimPrefix(said, "child "))
@@ -110,9 +96,7 @@ func TestChildDiesWithItsParent(t *testing.T) {
 func TestCPUClock(t *testing.T) {
 	read := func() cpuTime {
 		c, err := readOneCPU(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	before := read()

@@ -11,9 +11,7 @@ import (
 func fakeAPIServerOf(t *testing.T, pods podSet) *fakeAPIServer {
 	t.Helper()
 	s, err := startStandIn(pods)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.stop(); err != nil {
 			t.Error(err)
@@ -25,9 +23,7 @@ func fakeAPIServerOf(t *testing.T, pods podSet) *fakeAPIServer {
 func TestStandInListsPods(t *testing.T) {
 	s := fakeAPIServerOf(t, podSet{namespaces: 2, each: 3, selected: 1})
 	resp, err := http.Get("http://" + s.address + "/api/v1/pods")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	var list struct {
 		Kind  string
@@ -39,9 +35,7 @@ func TestStandInListsPods(t *testing.T) {
 			Status struct{ Phase, PodIP string }
 		}
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(resp.Body).Decode(&list))
 	uids, addresses, selected := map[string]bool{}, map[string]bool{}, 0
 	for _, pod := range list.Items {
 		uids[pod.Metadata.UID], addresses[pod.Status.PodIP] = true, true
@@ -59,9 +53,7 @@ func TestStandInListsPods(t *testing.T) {
 func TestStandInStreamsPods(t *testing.T) {
 	s := fakeAPIServerOf(t, podSet{namespaces: 1, each: 2, selected: 2})
 	resp, err := http.Get("http://" + s.address + "/api/v1/pods?watch=true&sendInitialEvents=true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	var types []string
 	for lines := bufio.NewScanner(resp.Body); len(types) < 3 && lines.Scan(); {

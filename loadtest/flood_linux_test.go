@@ -38,22 +38,14 @@ func TestParseQueues(t *testing.T) {
 // The kernel's counts of an unread socket are what was sent to it.
 func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
-	if err := conn.SetReadBuffer(8 << 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetReadBuffer(8<<10))
 	s, err := newFlood(newFloodLoad(lineScenarios[0]), 1, conn.LocalAddr().(*net.UDPAddr).AddrPort())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.close()
 	sent, err := s.warmUp(t.Context(), warmUp{10_000, warmUpRate, warmUpLook, func(context.Context) error { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q, err := readQueue(conn.LocalAddr().(*net.UDPAddr).AddrPort())
 	if err != nil || q.sockets != 1 || q.waiting == 0 || q.drops == 0 || q.drops >= sent.datagrams() {
 		t.Fatalf("%+v, %v after %d datagrams: want some waiting, some dropped", q, err, sent.datagrams())

@@ -55,9 +55,7 @@ func TestAnswerLength(t *testing.T) {
 func answeringServer(t *testing.T, answer string, after time.Duration) string {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -89,14 +87,10 @@ const yes = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 // omission).
 func TestPacedTimesCountFromWhenAPushWasDue(t *testing.T) {
 	p, err := openPushers(answeringServer(t, yes, 10*time.Millisecond), 1, 1, &pushTotals{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.close()
 	times, err := p.push(t.Context(), 20, 1000) // ten times what it takes
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if last := times[19]; last < 150*time.Millisecond {
 		t.Errorf("the last of 20 pushes took %s: want some 180ms, for it waited for the others", last)
 	}
@@ -108,18 +102,14 @@ func TestPushersSayWhatIsWrong(t *testing.T) {
 		yes + yes: "answer to a push",
 	} {
 		p, err := openPushers(answeringServer(t, answer, 0), 2, 2, &pushTotals{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := p.push(t.Context(), 10, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v: want %q in it", err, want)
 		}
 		p.close()
 	}
 	p, err := openPushers(answeringServer(t, yes, time.Hour), 2, 2, &pushTotals{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,9 +49,7 @@ func sluice(t *testing.T) string {
 	}
 	started = true
 	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -68,9 +67,7 @@ func TestRunsAddUp(t *testing.T) {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			r, err := Measure(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			run := r.Scenarios[0].Runs[0]
 			for name, taken := range map[string]Taken{"server": run.Server, "floor": run.Floor, "blocking floor": run.Blocking} {
 				if taken.Sent < int64(cfg.Lines) || taken.Taken > taken.Sent || taken.Taken == 0 || taken.CPUPerLine() <= 0 {
@@ -94,9 +91,7 @@ func TestMixedAddsUp(t *testing.T) {
 	load := cfg.loads()[0]
 	load.series = newMixed(5, 20)
 	r, err := newComparison(cfg, load, processors{anyCPU, anyCPU}, &Machine{}).all(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, run := range r[0].Runs {
 		if run.Server.Taken+run.Server.DroppedDatagrams*mixedLines != run.Server.Sent {
 			t.Errorf("%+v: want sent = taken + dropped", run.Server)
@@ -159,43 +154,6 @@ func TestPeersAndRates(t *testing.T) {
 	}
 }
 
-func TestChurn(t *testing.T) {
-	cfg := small(t, "churn")
-	cfg.Short, cfg.Lines, cfg.Rates = true, 0, nil
-	r, err := Measure(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range r.Scenarios[0].Figures {
-		if f.Median <= 0 && f.Name != "file_bytes_per_series" {
-			t.Errorf("%+v: want some", f)
-		}
-	}
-}
-
-// A server drops datagrams flat out; the accounting must add up all the same.
-func TestFlatOutAddsUp(t *testing.T) {
-	cfg := small(t, "plain-10k")
-	cfg.Rates, cfg.Lines, cfg.Pin = nil, 1_000_000, true
-	r, err := Measure(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, run := range r.Scenarios[0].Runs {
-		if run.Server.Taken+run.Server.DroppedDatagrams*int64(r.Scenarios[0].Load.LinesPerDatagram) != run.Server.Sent {
-			t.Errorf("%+v: want sent = taken + dropped", run.Server)
-		}
-	}
-}
-
-func TestServerThatDoesNotStart(t *testing.T) {
-	cfg := small(t, "plain-10k")
-	cfg.Binary = "/bin/false"
-	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "ended by itself") {
-		t.Errorf("error %v: want that it ended by itself", err)
-	}
-}
-
 // No process outlives Measure.
 func TestStoppedHalfway(t *testing.T) {
 	cfg := small(t, "plain-10k")
@@ -224,9 +182,7 @@ func TestStoppedHalfway(t *testing.T) {
 // "make figures" measures every scenario.
 func TestMakefileNamesEveryScenario(t *testing.T) {
 	text, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, s := range figureScenarios {
 		names = append(names, s.Name)
@@ -243,9 +199,7 @@ func TestFigureScenariosAddUp(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r, err := Measure(t.Context(), Config{Binary: binary, Scenarios: []string{s.Name}, Runs: 1, Short: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			result := r.Scenarios[0]
 			if len(result.Figures) == 0 && !slices.ContainsFunc(result.Notes, func(n string) bool { return strings.HasPrefix(n, "skipped: ") }) {
 				t.Errorf("no figures, and no word on why: %+v", result)
@@ -256,5 +210,133 @@ func TestFigureScenariosAddUp(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTooLittleDiskSpaceIsRejected(t *testing.T) {
+	if err := diskSpaceFault("/tmp", minFreeBytes); err != nil {
+		t.Errorf("just enough: %v", err)
+	}
+	if err := diskSpaceFault("/tmp", 300<<20); err == nil || !strings.Contains(err.Error(), "/tmp has 300 MiB of free space; must have 1024 MiB") {
+		t.Errorf("error %v: want the free and the required space", err)
+	}
+	cfg := DefaultConfig()
+	cfg.Binary = "/bin/false"
+	t.Setenv("TMPDIR", "/proc") // it has no free space
+	if _, err := Measure(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "/proc has 0 MiB of free space") {
+		t.Errorf("error %v: want that there is no space", err)
+	}
+}
+
+func TestMeters(t *testing.T) {
+	said, err := parseMeters(strings.NewReader(`# TYPE sluice_samples_received_total counter
+sluice_samples_received_total{receiver="http"} 5
+sluice_samples_received_total{receiver="statsd_udp"} 7
+# TYPE sluice_samples_applied_total counter
+sluice_samples_applied_total{receiver="http"} 3
+# TYPE sluice_samples_rejected_total counter
+sluice_samples_rejected_total{reason="name",receiver="http"} 1
+sluice_samples_rejected_total{reason="value",receiver="http"} 1
+# TYPE sluice_store_lag_seconds gauge
+sluice_store_lag_seconds 0.25
+`))
+	must(t, err)
+	if got, err := said.ledgerOf("http"); err != nil || got != (ledger{received: 5, applied: 3, rejected: 2}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if lag, err := said.sum("sluice_store_lag_seconds", nil); err != nil || lag != 0.25 {
+		t.Errorf("lag %v, %v", lag, err)
+	}
+	if _, err := said.ledgerOf("statsd_udp"); err == nil {
+		t.Error("what is not there is read as 0")
+	}
+}
+
+// A peer with the default socket buffer and occasional delays loses no line of the warm-up.
+func TestWarmUpOfASmallBuffer(t *testing.T) {
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	must(t, err)
+	defer conn.Close()
+	if err := conn.SetReadBuffer(212_992 / 2); err != nil { // which the kernel doubles
+		t.Fatal(err)
+	}
+	to := subject{what: "peer", udp: conn.LocalAddr().(*net.UDPAddr).AddrPort(), warmUpLines: 5_000, warmUpRate: singleWarmUpRate, foreign: true}
+	go func() {
+		for buffer := make([]byte, maxDatagram); ; {
+			time.Sleep(60 * time.Millisecond)
+			if conn.SetReadDeadline(time.Now().Add(5*time.Millisecond)) != nil {
+				return // it is closed
+			}
+			for err := error(nil); err == nil; {
+				_, err = conn.Read(buffer)
+			}
+		}
+	}()
+	s, err := newFlood(newFloodLoad(lineScenarios[0]), 1, to.udp)
+	must(t, err)
+	defer s.close()
+	if _, err := s.warmUp(t.Context(), to.warmUpPlan()); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := readQueue(to.udp); err != nil || q.drops > 0 {
+		t.Errorf("%+v, %v: want nothing dropped", q, err)
+	}
+}
+
+func TestWarmUpLossSaysWhy(t *testing.T) {
+	if text := (subject{foreign: true}).warmUpLoss(16).Error(); !strings.Contains(text, "busy") || !strings.Contains(text, "socket buffer") {
+		t.Errorf("%q: want both reasons", text)
+	}
+	if text := (subject{}).warmUpLoss(16).Error(); !strings.Contains(text, "busy") || strings.Contains(text, "buffer") {
+		t.Errorf("%q: want that the machine is busy", text)
+	}
+}
+
+// Aims are for the scenario without departures.
+func TestAimsAreForTheStandardRun(t *testing.T) {
+	for _, c := range []struct {
+		scenario string
+		change   func(*Config)
+		departs  string
+	}{
+		{"tagged-10k", func(*Config) {}, "[]"},
+		{"tagged-10k", func(c *Config) { c.Lines = 100_000_000 }, "[]"},
+		{"tagged-10k", func(c *Config) { c.Lines = 999 }, "[--lines]"},
+		{"tagged-10k", func(c *Config) { c.Rates = Rates{400_000} }, "[]"},
+		{"tagged-10k", func(c *Config) { c.Rates, c.Lines = Rates{400_000}, 3_999_999 }, "[--lines]"},
+		{"tagged-10k", func(c *Config) { c.Rates, c.Lines = Rates{400_000}, 4_000_000 }, "[]"},
+		{"visible", func(c *Config) { c.Short, c.Rates = true, Rates{999} }, "[--short --rate]"},
+	} {
+		cfg := DefaultConfig()
+		c.change(&cfg)
+		cfg.Scenarios = []string{c.scenario}
+		m := newMeasurement(cfg, cfg.loads()[0], processors{anyCPU, anyCPU}, &Machine{})
+		if got := fmt.Sprint(m.departures); got != c.departs {
+			t.Errorf("%s: departs by %s, want %s", c.scenario, got, c.departs)
+		}
+		figures := m.withAims([]Figure{{Name: "cost", Value: 1, Aim: Aim{Most: 2}}})
+		if standard := c.departs == "[]"; (figures[0].Aim != Aim{}) != standard || (len(m.result.Notes) == 0) != standard {
+			t.Errorf("%s by %s: aim %v and notes %q", c.scenario, c.departs, figures[0].Aim, m.result.Notes)
+		}
+	}
+}
+
+// A short run shows the sizes that it ran.
+func TestShortRunsSaySo(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Short, cfg.Scenarios = true, []string{"largest-cluster"}
+	var b strings.Builder
+	r := newMeasurement(cfg, cfg.loads()[0], processors{anyCPU, anyCPU}, &Machine{}).result
+	must(t, (&Report{Scenarios: []*Result{r}}).WriteTable(&b))
+	if got := b.String(); !strings.Contains(got, "largest-cluster (short): 2000 pods") || strings.Contains(got, "150000") {
+		t.Errorf("%s: want the sizes of the short run", got)
+	}
+	b.Reset()
+	if err := (&Report{Scenarios: []*Result{r}}).WriteJSON(&b); err != nil || !strings.Contains(b.String(), `"short": true`) {
+		t.Errorf("%v: want that it is short in %s", err, b.String())
+	}
+	cfg.Short, cfg.Rates = false, Rates{12_000}
+	if got := cfg.about(largestScenario); !strings.HasSuffix(got, ", at 12,000 lines/s") {
+		t.Errorf("%q: want the rate in it", got)
 	}
 }

@@ -1,6 +1,8 @@
 package metric
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -250,5 +252,72 @@ func TestSampleLabels(t *testing.T) {
 	s = Sample{Tags: []byte("a=b,c=d"), Separator: '='}
 	if got := NewLabels(s.AppendLabels(nil)).String(); got != "{a=b,c=d}" {
 		t.Error(got)
+	}
+}
+
+// A pod reads as its service account, by a token as by its address.
+func TestReaderOfAPod(t *testing.T) {
+	groups := []string{"system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"} // as TokenReviews have them
+	user := "system:serviceaccount:shop:till"
+	for name, sender := range map[string]*Sender{
+		"token":   {Principal: &Principal{User: user, Groups: groups}},
+		"address": {Pod: &Pod{Namespace: "shop", Name: "till-1", ServiceAccount: "till"}},
+	} {
+		if got := sender.Reader(); got.User != user || !slices.Equal(got.Groups, groups) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := (*Sender)(nil).Reader(); got.User != "" || got.Groups != nil {
+		t.Errorf("nobody: %+v", got)
+	}
+}
+
+func TestCut(t *testing.T) {
+	long := strings.Repeat("x", 900_000)
+	for _, c := range []struct {
+		text, want string
+		most       int
+	}{
+		{"", "", 0}, {"abc", "abc", 3}, {"abcd", "abc... (4 bytes)", 3}, {"aäb", "a... (4 bytes)", 2},
+		{"\x80\x80\x80\x80\x80\x80", "\x80... (6 bytes)", 5}, {long, strings.Repeat("x", 10) + "... (900000 bytes)", 10},
+	} {
+		if got := Truncate(c.text, c.most); got != c.want {
+			t.Errorf("Cut(%.10q, %d): %.100q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+	said := fmt.Sprintf("%q %s %v %d %s", TruncateArgs([]any{long, []byte(long), errors.New(long), 7, "short"})...)
+	if len(said) > 4*MaxQuoted || strings.Count(said, "... (900000 bytes)") != 3 || !strings.HasSuffix(said, " 7 short") {
+		t.Errorf("%d bytes: %.100s", len(said), said)
+	}
+	if err := NotFoundf("no series of %q", long); len(err.Error()) > 2*MaxQuoted || !errors.Is(err, ErrNotFound) {
+		t.Errorf("%d bytes: %.100s", len(err.Error()), err)
+	}
+}
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"http_requests":             "http_requests",
+		"größe/日本":                  "größe/日本",
+		"":                          "",
+		"a\nb\tc":                   `a\nb\tc`,
+		"\x1b[31mred\x07":           `\x1b[31mred\a`,
+		"\u009b2J\x7f":              `\u009b2J\x7f`,
+		"a\xffb":                    `a\xffb`,
+		"invoice\u202egnp.exe":      `invoice\u202egnp.exe`,
+		"zero\u200bwidth\ufeff":     `zero\u200bwidth\ufeff`,
+		"line\u2028paragraph\u2029": `line\u2028paragraph\u2029`,
+		"\U000e0041":                `\U000e0041`,
+		"\ufffd":                    "\ufffd", // valid UTF-8: somebody else has replaced a byte
+		"queue=mail,ä=\u00a0😀":      "queue=mail,ä=\u00a0😀",
+		"d\x00e":                    `d\x00e`, "\u0080\u009f": `\u0080\u009f`, "a\xc2": `a\xc2`, "\x9b31m": `\x9b31m`,
+		`it's 'quoted'`: `it's 'quoted'`,
+		`a back\slash`:  `a back\slash`,
+	} {
+		if got := Visible(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { Visible("http_requests") }); n != 0 {
+		t.Errorf("%v allocations for a harmless text", n)
 	}
 }

@@ -70,9 +70,7 @@ func TestUDPAnyAddress(t *testing.T) {
 		f := serve(t, testConfig(l))
 		_, port, _ := net.SplitHostPort(f.server.Addrs()[0].String())
 		conn, err := net.Dial("udp", "127.0.0.1:"+port)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.send(conn, "a:1|c")
 		f.eventually(address, func() bool { return f.recorder.sum("a") == 1 })
 		_ = conn.Close()
@@ -249,9 +247,7 @@ func TestUnixgram(t *testing.T) {
 func TestTruncatedDatagram(t *testing.T) {
 	f := serve(t, testConfig(Listener{Network: "unixgram", Address: socketPath(t)}))
 	conn := f.dial(0)
-	if err := conn.(*net.UnixConn).SetWriteBuffer(1 << 20); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.(*net.UnixConn).SetWriteBuffer(1<<20))
 	lines := packetBytes/6 + 100
 	f.send(conn, strings.Repeat("a:1|c\n", lines))
 	whole := int64(packetBytes / 6)
@@ -354,9 +350,7 @@ func TestStaleSocketFile(t *testing.T) {
 		})
 		t.Run(network+", a file that is no socket", func(t *testing.T) {
 			path := socketPath(t)
-			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, []byte("precious"), 0o600))
 			_, err := New(testConfig(Listener{Network: network, Address: path}), Parts{Ledger: ledger.New(), Logger: bind(t, testConfig()).server.logger})
 			if err == nil || !strings.Contains(err.Error(), "is not a socket") {
 				t.Errorf("%v", err)
@@ -374,15 +368,11 @@ func leaveBehind(t *testing.T, network, path string) {
 	addr := &net.UnixAddr{Net: network, Name: path}
 	if network == "unixgram" {
 		conn, err := net.ListenUnixgram(network, addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = conn.Close() // which leaves a datagram socket's file
 	} else {
 		listener, err := net.ListenUnix(network, addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		listener.SetUnlinkOnClose(false)
 		_ = listener.Close()
 	}

@@ -63,9 +63,7 @@ func FuzzLines(f *testing.F) {
 		in, got := testIntake(maxLine)
 		l := newLineFramer(in, maxLine)
 		l.buffer = make([]byte, maxLine+3)
-		if err := pour(l, stream, rand.New(rand.NewPCG(seed, 0))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pour(l, stream, rand.New(rand.NewPCG(seed, 0))))
 		l.end(true)
 		if !slices.Equal(got.seen, want.seen) {
 			t.Fatalf("in pieces %q, whole %q", got.seen, want.seen)
@@ -92,9 +90,7 @@ func TestLinesOfTheGreatestLength(t *testing.T) {
 			l := newLineFramer(in, maxLine)
 			for _, b := range []byte(line + line) {
 				l.readBuffer()[0] = b
-				if err := l.add(1); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.add(1))
 			}
 			if applied := len(got.seen); (applied == 2) != (length <= maxLine) {
 				t.Errorf("%d bytes and %q: %d applied of 2", length, newline, applied)
@@ -124,9 +120,7 @@ func FuzzFrames(f *testing.F) {
 		sizes := rand.New(rand.NewPCG(seed, 0))
 		in, got := testIntake(maxPacket)
 		split := newPacketFramer(in, maxPacket)
-		if err := pour(split, stream, sizes); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pour(split, stream, sizes))
 		if !slices.Equal(got.seen, want.seen) {
 			t.Fatalf("in pieces %q, whole %q", got.seen, want.seen)
 		}
@@ -172,9 +166,7 @@ func TestUnixStreamAgain(t *testing.T) {
 	split := newUnixFramer(in, 64, 64)
 	sizes := rand.New(rand.NewPCG(1, 1))
 	for _, stream := range []string{"a:1|c\n", frame("b:1|c"), "c:1|c\nd:1|c", frame("e:1|c")} {
-		if err := pour(split, []byte(stream), sizes); err != nil {
-			t.Fatal(err)
-		}
+		must(t, pour(split, []byte(stream), sizes))
 		split.end(true)
 		split.reset()
 	}

@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"log/slog"
+	"net"
 	"os"
 	"runtime"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,9 +48,7 @@ func TestSealedSocketDropsAndCounts(t *testing.T) {
 
 func TestDropsSurviveTheKernelsWrap(t *testing.T) {
 	sockets, err := openPackets(udp(1), slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := sockets[0]
 	defer s.close()
 	s.lastDrops, s.totalDrops = 1<<32-7, 1<<32-7 // then the kernel's counter, which says 0, has wrapped
@@ -60,14 +60,10 @@ func TestDropsSurviveTheKernelsWrap(t *testing.T) {
 // By the second close, the descriptors' numbers are somebody else's.
 func TestSecondCloseDoesNothing(t *testing.T) {
 	sockets, err := openPackets(udp(1), slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sockets[0].close()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	sockets[0].close()
 	if err := w.Close(); err != nil {
@@ -90,9 +86,7 @@ func gatherByReadBuffer(t *testing.T) {
 		{16 << 20, mostGather},
 	} {
 		sockets, err := openPackets(Listener{Network: "udp", Address: "127.0.0.1:0", ReadBuffer: test.buffer}, slog.Default())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		sockets[0].gatherWait()
 		if got := time.Since(began) - pollerMargin; got != test.want && sockets[0].readBuffer() >= test.buffer {
@@ -108,9 +102,7 @@ func gatherByReadBuffer(t *testing.T) {
 func TestGatheringEndsWhileOthersAreBusy(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	sockets, err := openPackets(udp(1), slog.Default())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer sockets[0].close()
 	const turn = time.Millisecond / 2
 	var turns atomic.Int64
@@ -154,5 +146,141 @@ func TestWaitSeesWhatHasArrived(t *testing.T) {
 		if n, err := s.receive(); n != 1 || err != nil {
 			t.Fatalf("wait %d: %d datagrams, %v", i, n, err)
 		}
+	}
+}
+
+// A connection that yields is closed before its goroutine removes it. Its descriptor may be another
+// connection's by then.
+func TestADescriptorOfAnotherConnection(t *testing.T) {
+	pipe := func() (from, to int) {
+		var ends [2]int
+		must(t, unix.Pipe2(ends[:], unix.O_CLOEXEC))
+		t.Cleanup(func() { _ = unix.Close(ends[1]) })
+		return ends[0], ends[1]
+	}
+	var a arrivals
+	defer a.close()
+	first, second := &connection{}, &connection{}
+	fd, _ := pipe()
+	must(t, a.add(fd, first, false))
+	from, to := pipe()
+	if err := unix.Dup3(from, fd, unix.O_CLOEXEC); err != nil { // closes the first, and uses its number again
+		t.Fatal(err)
+	}
+	_ = unix.Close(from)
+	must(t, a.add(fd, second, false))
+	a.remove(fd, first)
+	if _, err := unix.Write(to, []byte("a:1|c\n")); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(a.unapplied(), source(second)) {
+		t.Error("the data of the second connection is not looked for")
+	}
+	_ = unix.Close(fd)
+	a.remove(fd, second)
+	if n := len(a.watch.events); n != 0 {
+		t.Errorf("room for %d events, want none", n)
+	}
+}
+
+// A goroutine that is always ready lets those run that wait for the network: on one processor,
+// where nothing else would.
+func TestTurnsAreTakenWithTheNetwork(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer listener.Close()
+	var rounds atomic.Int64
+	go func() {
+		conn, err := listener.Accept()
+		for err == nil {
+			var one [1]byte
+			if _, err = conn.Read(one[:]); err == nil {
+				_, err = conn.Write(one[:])
+			}
+		}
+	}()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	must(t, err)
+	defer conn.Close()
+	go func() {
+		var one [1]byte
+		for {
+			if _, err := conn.Write(one[:]); err != nil {
+				return
+			}
+			if _, err := conn.Read(one[:]); err != nil {
+				return
+			}
+			rounds.Add(1)
+		}
+	}()
+	turn, err := newNetYielder()
+	must(t, err)
+	defer turn.close()
+	// A round takes two turns, and more while the kernel delivers later than at once. Without the
+	// poller, the scheduler asks for the network every 10 ms by itself, which is millions of turns.
+	const most = 100_000
+	turns := 0
+	for ; turns < most && rounds.Load() < 10; turns++ {
+		turn.yield()
+	}
+	if turns == most {
+		t.Errorf("%d rounds in %d turns, want 10", rounds.Load(), turns)
+	}
+}
+
+// While one goroutine keeps up, one socket gets everything: each socket in use costs wake-ups.
+func TestOneSocketGetsEverythingUntilItIsOverloaded(t *testing.T) {
+	f := bind(t, testConfig(udp(4)))
+	if len(f.server.packets) != 4 {
+		t.Fatalf("%d sockets, want 4", len(f.server.packets))
+	}
+	first := f.server.packets[0].socket
+	const senders, each = 32, 10
+	var conns []net.Conn
+	for range senders {
+		conns = append(conns, f.dial(0))
+	}
+	used := func() uint64 {
+		return f.total(func(a *ledger.Account) uint64 { return min(a.Applied(), 1) })
+	}
+	for range each {
+		for _, conn := range conns {
+			f.sendQueued(conn, first, []byte("a:1|c"))
+		}
+	}
+	d := &datagrams{in: f.server.newIngester(udp(4), f.server.packets[0].account), turn: turn{all: &f.server.arrivals}, socket: first}
+	for full := true; full; {
+		n, err := first.receive()
+		must(t, err)
+		d.applyBatch(n)
+		full = n == batchSize
+	}
+	if got := f.recorder.sum("a"); got != senders*each {
+		t.Fatalf("the first socket got %d of %d samples", got, senders*each)
+	}
+	synctest.Test(t, func(t *testing.T) { // yieldIfBusy reads the clock
+		for _, test := range []struct {
+			full time.Duration
+			want bool
+		}{{overloadTime, false}, {overloadTime + 1, true}} {
+			now := time.Now()
+			d.fullSince, d.busySince = now.Add(-test.full), now.Add(-time.Hour)
+			if d.yieldIfBusy(); first.group.spread != test.want {
+				t.Fatalf("after %v of full batches the load is spread: %t, want %t", test.full, first.group.spread, test.want)
+			}
+		}
+	})
+	d.in.applier.Close()
+	f.run()
+	for range each {
+		for _, conn := range conns {
+			f.send(conn, "a:1|c")
+		}
+	}
+	f.eventually("all samples", func() bool { return f.recorder.sum("a") == 2*senders*each })
+	if used() < 2 {
+		t.Error("the load is not spread")
 	}
 }

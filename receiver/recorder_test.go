@@ -193,9 +193,7 @@ func bindParts(t *testing.T, config Config, set func(*Parts)) *fixture {
 	set(&parts)
 	var err error
 	f.server, err = New(config, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -261,9 +259,7 @@ func (f *fixture) dial(i int) net.Conn {
 	f.t.Helper()
 	addr := f.server.Addrs()[i]
 	conn, err := net.Dial(addr.Network(), addr.String())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -300,9 +296,7 @@ func (f *fixture) sendQueued(conn net.Conn, s *packetSocket, packet []byte) {
 func (f *fixture) awaitDelivered(conn net.Conn) {
 	f.t.Helper()
 	raw, err := conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.eventually("the data is delivered", func() bool {
 		unsent := -1
 		err := raw.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
@@ -311,3 +305,11 @@ func (f *fixture) awaitDelivered(conn net.Conn) {
 }
 
 func socketPath(t *testing.T) string { return filepath.Join(t.TempDir(), "s.sock") }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

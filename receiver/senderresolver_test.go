@@ -61,9 +61,7 @@ func (f *fixture) dialFrom(i int, from string) net.Conn {
 		host = "::1"
 	}
 	conn, err := dialer.Dial(addr.Network(), net.JoinHostPort(host, port))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

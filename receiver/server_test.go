@@ -2,11 +2,21 @@ package receiver
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
 
@@ -17,9 +27,7 @@ func TestRunWithoutListeners(t *testing.T) {
 		config := DefaultConfig()
 		config.Listeners = nil
 		s, err := New(config, Parts{Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := false
 		go func() {
@@ -45,13 +53,9 @@ func TestReceiversAreShownFromTheStart(t *testing.T) {
 	f := bind(t, testConfig(udp(2), tcp, Listener{Network: "unixgram", Address: socketPath(t)}, Listener{Network: "unix", Address: socketPath(t)}))
 	defer f.server.Close()
 	registry := prometheus.NewPedanticRegistry()
-	if err := registry.Register(f.ledger); err != nil {
-		t.Fatal(err)
-	}
+	must(t, registry.Register(f.ledger))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	shown := map[string]map[string]bool{}
 	for _, family := range families {
 		shown[family.GetName()] = map[string]bool{}
@@ -72,5 +76,119 @@ func TestReceiversAreShownFromTheStart(t *testing.T) {
 	}
 	if len(shown) != 7 {
 		t.Errorf("%d metrics, want 7", len(shown))
+	}
+}
+
+// The sender learns by the sum that its line was applied.
+func TestACrowdKeepsNoneOut(t *testing.T) {
+	const most = 128
+	for name, says := range map[string]string{"silent": "", "half a line": "a:1|"} {
+		t.Run(name, func(t *testing.T) {
+			address := crowd.Address(t)
+			var f *fixture
+			var n atomic.Int64
+			crowd.KeepsNoneOut(t, address, most, says, func() (stop func()) {
+				config := testConfig(Listener{Network: "tcp", Address: address})
+				config.MaxConnections, config.MaxConnectionsPerAddress = most, most
+				f = serve(t, config)
+				return f.stop
+			}, func(conn net.Conn) error {
+				name := fmt.Sprint("m", n.Add(1))
+				if _, err := io.WriteString(conn, name+":1|c\n"); err != nil {
+					return err
+				}
+				_ = conn.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, conn) // until the server has read all, or has closed it
+				for range 100 {
+					if f.recorder.sum(name) == 1 {
+						return nil
+					}
+					time.Sleep(time.Millisecond)
+				}
+				return fmt.Errorf("%s was not applied", name)
+			})
+		})
+	}
+}
+
+// A server that stops leaves a socket that another process has put in the place of its own.
+func TestAStopRemovesOnlyItsOwnSocket(t *testing.T) {
+	for _, listener := range []Listener{unixStream(t), {Network: "unixgram", Address: socketPath(t)}} {
+		for _, replaced := range []bool{true, false} {
+			f := serve(t, testConfig(listener))
+			if replaced {
+				must(t, os.Remove(listener.Address))
+				other, err := net.Listen("unix", listener.Address)
+				must(t, err)
+				defer other.Close()
+			}
+			f.stop()
+			if _, err := os.Lstat(listener.Address); (err == nil) != replaced {
+				t.Errorf("%s, replaced %v: %v", listener.Network, replaced, err)
+			}
+			_ = os.Remove(listener.Address)
+		}
+	}
+}
+
+// Another process may replace the socket before its mode is set: what a link leads to keeps its mode.
+func TestTheModeOfALinkedFileIsKept(t *testing.T) {
+	secret, link := filepath.Join(t.TempDir(), "secret"), socketPath(t)
+	must(t, os.WriteFile(secret, nil, 0o600))
+	must(t, os.Symlink(secret, link))
+	if file, err := claim(link); err == nil || file.made != nil {
+		t.Errorf("%+v, %v; want an error", file, err)
+	}
+	if chmodSocket(link) == nil {
+		t.Error("the mode of a link was set")
+	}
+	if stat, err := os.Stat(secret); err != nil || stat.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", stat, err)
+	}
+}
+
+// relayed is a Relay that keeps what it gets.
+type relayed struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (r *relayed) Relay(lines []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(lines) > 0 {
+		r.got = append(r.got, string(lines))
+	}
+}
+
+func (r *relayed) all() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.got, "; ")
+}
+
+// Lines are relayed as they came, whether they are valid or not, and whole.
+func TestLinesAreRelayed(t *testing.T) {
+	for name, c := range map[string]struct {
+		listener Listener
+		want     string
+	}{
+		"udp": {udp(1), "a:1|c\nbad\r\n; b:2|c; c:3|ms"},
+		"tcp": {tcp, "a:1|c\nbad\r\n; b:2|cc:3|ms"}, // one stream
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &relayed{}
+			f := bindParts(t, testConfig(c.listener), func(p *Parts) { p.Relay = r }).run()
+			conn := f.dial(0)
+			f.send(conn, "a:1|c\nbad\r\n")
+			f.eventually("the first packet", func() bool { return f.received() == 2 })
+			f.send(conn, "b:2|c")
+			if name == "udp" {
+				f.eventually("the second packet", func() bool { return f.received() == 3 })
+			}
+			f.send(conn, "c:3|ms")
+			conn.Close()
+			f.eventually("the last packet", func() bool { return r.all() == c.want })
+		})
 	}
 }

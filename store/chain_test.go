@@ -163,9 +163,7 @@ func TestHalfACheckpoint(t *testing.T) {
 
 		was := s.flusher.batch.written
 		model.put(0, 1, "fat", strings.Repeat("y", 9*format.PartBytes))
-		if err := s.flusher.putCheckpoint(0, s.seq+1); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.flusher.putCheckpoint(0, s.seq+1))
 		s.flusher.batch.drop() // the head, and the last of the parts
 		if s.flusher.batch.written < was+format.PartBytes {
 			t.Fatal("no part was written")

@@ -71,17 +71,13 @@ func databaseFiles(t *testing.T, dir, pattern string) []string {
 
 func truncate(t *testing.T, path string, size int64) {
 	t.Helper()
-	if err := os.Truncate(path, size); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path, size))
 }
 
 func fileSize(t *testing.T, path string) int64 {
 	t.Helper()
 	stat, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return stat.Size()
 }
 
@@ -91,9 +87,7 @@ func overwrite(t *testing.T, path string, at int64, with []byte) {
 	if err == nil {
 		_, err = f.WriteAt(with, at)
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 }
 
 // TestDamagedDatabase: whatever is wrong with the files, Open succeeds, deletes nothing and
@@ -150,9 +144,7 @@ func TestDamagedDatabase(t *testing.T) {
 			writeEntry(t, dir, []byte{format.PrefixClock}, []byte("12345678 not a clock"))
 		}},
 		damage{"the last three openings ended in death", func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Join(dir, folder.RestoreName), []byte("3"), 0o640); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, folder.RestoreName), []byte("3"), 0o640))
 		}},
 	)
 	master, _ := makeDatabase(t)
@@ -207,9 +199,7 @@ func emptyLog(path string) bool {
 
 func removeFile(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(path))
 }
 
 // writeEntry overwrites an entry of a closed database.
@@ -239,17 +229,13 @@ func TestHarmlessDamage(t *testing.T) {
 			touch(t, filepath.Join(dir, folder.DatabaseName, "000999.sst"))
 		},
 		"left over trial": func(t *testing.T, dir string) {
-			if err := os.Mkdir(filepath.Join(dir, folder.ProbeName), 0o750); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(filepath.Join(dir, folder.ProbeName), 0o750))
 			touch(t, filepath.Join(dir, folder.ProbeName, "000001.sst"))
 		},
 		"marker empty": func(t *testing.T, dir string) { truncate(t, filepath.Join(dir, folder.MarkerName), 0) },
 		"all small files empty": func(t *testing.T, dir string) { // as a power cut may leave them
 			for _, empty := range []string{folder.MarkerName, folder.LockName, "kubeconfig", "ca.crt", "tls.crt", "tls.key", "kubeconfig.new"} {
-				if err := os.WriteFile(filepath.Join(dir, empty), nil, 0o640); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(dir, empty), nil, 0o640))
 			}
 		},
 		"two openings that ended in death": func(t *testing.T, dir string) { appendTo(t, filepath.Join(dir, folder.RestoreName), "2") },
@@ -283,7 +269,5 @@ func appendTo(t *testing.T, path, text string) {
 	if err == nil {
 		_, err = f.WriteString(text)
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, f.Close()))
 }

@@ -123,9 +123,7 @@ func (s *Store) countKeys(t *testing.T, kind byte) (n int) {
 	from := s.local.Read()
 	defer from.Close()
 	err := from.Each([]byte{kind}, func(_, _ []byte) error { n++; return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return n
 }
 
@@ -165,9 +163,7 @@ func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
 		t.Fatal("a flush without room went well")
 	}
 	s.flusher.batch.checkSpace = func(int) error { return nil }
-	if err := s.flusher.run(s.db, s.seq.Next(false)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.flusher.run(s.db, s.seq.Next(false)))
 	mustClose(t, s)
 	again := newShelf()
 	openWith(t, dir, again)

@@ -41,9 +41,7 @@ func tree(t *testing.T, dir string) string {
 
 func mkdir(t *testing.T, path string) {
 	t.Helper()
-	if err := os.MkdirAll(path, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(path, 0o750))
 }
 
 // TestRefusedDirectory: a foreign or unreadable folder is rejected in one line that names it and
@@ -76,16 +74,12 @@ func TestRefusedDirectory(t *testing.T) {
 		{"below a file", func(t *testing.T, dir string) { touch(t, filepath.Dir(dir)) }, nil, "not a directory"},
 		{"future format", func(t *testing.T, dir string) {
 			made, _ := makeDatabase(t)
-			if err := os.Rename(made, dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(made, dir))
 			appendMarker(t, dir, strconv.Itoa(format.Version+1))
 		}, format.ErrVersion, fmt.Sprintf("versions up to %d", format.Version)},
 		{"future format of the database", func(t *testing.T, dir string) {
 			made, _ := makeDatabase(t)
-			if err := os.Rename(made, dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(made, dir))
 			writeEntry(t, dir, []byte{format.PrefixVersion}, binary.BigEndian.AppendUint32([]byte("sluice"), 7))
 		}, format.ErrVersion, "format version 7"},
 	} {
@@ -124,9 +118,7 @@ func makeBadger(t *testing.T, dir string) {
 	if err == nil {
 		err = db.Close()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // touchAll returns what makes empty files below a folder.
@@ -141,9 +133,7 @@ func touchAll(files ...string) func(t *testing.T, dir string) {
 
 func appendMarker(t *testing.T, dir, version string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, folder.MarkerName), []byte(folder.MarkerText+version+"\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, folder.MarkerName), []byte(folder.MarkerText+version+"\n"), 0o640))
 }
 
 // TestAcceptedDirectory: a fresh volume, and the remains of a process that died, or of a power cut

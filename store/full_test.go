@@ -94,17 +94,11 @@ func startFullDiskChild(t *testing.T, dir string) *fullDiskChild {
 	c.cmd.Env = append(os.Environ(), childEnv+"="+dir, fullDiskEnv+"=1")
 	c.cmd.Stderr = &c.said
 	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.in, c.lines = in, bufio.NewScanner(out)
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.cmd.Start())
 	c.line()
 	return c
 }
@@ -148,15 +142,11 @@ func smallDisk(t *testing.T) (dir string) {
 func fill(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	for {
 		var disk syscall.Statfs_t
-		if err := syscall.Statfs(path, &disk); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Statfs(path, &disk))
 		if disk.Bavail == 0 {
 			return
 		}

@@ -2,15 +2,21 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/store/folder"
+	"github.com/sluice-metrics/sluice/store/wal"
 )
 
 const (
@@ -107,9 +113,7 @@ func runAndKill(t *testing.T, dir, from string, life time.Duration) (acknowledge
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var timer *time.Timer
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -131,4 +135,133 @@ func runAndKill(t *testing.T, dir, from string, life time.Duration) (acknowledge
 	}
 	timer.Stop()
 	return acknowledged
+}
+
+// TestCrashRestoresAStateThatWas holds S1 to S5: random births, changes, deaths and flushes. Now
+// and then the folder is copied as a dying process would leave it, and the copy must restore to
+// the flushed state.
+func TestCrashRestoresAStateThatWas(t *testing.T) {
+	t.Parallel()
+	seeds, rounds := 2, 8
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
+		dir := t.TempDir()
+		model := newModel(7)
+		s := mustOpen(t, dir, model)
+		clock := newStepper(s)
+		for round := range rounds {
+			for range r.IntN(60) {
+				model.randomOps(r, r.IntN(30))
+				if r.IntN(8) == 0 {
+					model.add(1)
+				}
+				clock.now = clock.now.Add(time.Duration(r.IntN(3)) * s.cfg.FlushInterval)
+				clock.flush(t)
+				model.settle()
+			}
+			model.randomOps(r, 20) // never flushed
+			restored := newModel(0)
+			again := mustOpenLocal(t, crashCopy(t, dir), restored)
+			model.mustDescend(t, restored)
+			mustLoseNothing(t, again)
+			mustClose(t, again)
+			if round%4 != 3 {
+				continue
+			}
+			clock.flush(t)
+			mustClose(t, s)
+			restored = newModel(0)
+			s = mustOpen(t, dir, restored)
+			model.mustEqual(t, restored)
+			restored.settleRestored()
+			model, clock = restored, newStepper(s)
+		}
+		mustClose(t, s)
+	}
+}
+
+// settleRestored begins the history of a restored table.
+func (m *modelTable) settleRestored() {
+	for i := range m.Blocks() {
+		m.AppendState(nil, i)
+	}
+	m.settle()
+}
+
+// crashCopy copies a data folder that is in use, mapped logs and all, at a moment when Badger isn't
+// replacing files.
+func crashCopy(t testing.TB, dir string) string {
+	t.Helper()
+	for range 1000 {
+		before := fingerprint(t, dir)
+		folder, err := readFolder(dir)
+		if err == nil && bytes.Equal(before, fingerprint(t, dir)) {
+			return folder.write(t)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatal("no moment to copy the folder in")
+	return ""
+}
+
+// A savedFolder holds the files of a data folder by their paths, without the zeros that most of a
+// log is.
+type savedFolder map[string]savedFile
+
+type savedFile struct {
+	content []byte
+	size    int64
+}
+
+func readFolder(dir string) (savedFolder, error) {
+	saved := savedFolder{}
+	return saved, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		saved[below] = savedFile{bytes.Clone(wal.TrimZeros(content)), int64(len(content))}
+		return err
+	})
+}
+
+// write writes the files into a new folder.
+func (s savedFolder) write(t testing.TB) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	for name, file := range s {
+		path := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(path), 0o750)
+		if err == nil {
+			err = os.WriteFile(path, file.content, 0o640)
+		}
+		if err == nil {
+			err = os.Truncate(path, file.size)
+		}
+		must(t, err)
+	}
+	return dir
+}
+
+// fingerprint is the names and sizes of all files of the database, and its manifest.
+func fingerprint(t testing.TB, dir string) []byte {
+	t.Helper()
+	var all []byte
+	entries, err := os.ReadDir(filepath.Join(dir, folder.DatabaseName))
+	must(t, err)
+	for _, e := range entries {
+		if stat, err := e.Info(); err == nil {
+			all = append(all, e.Name()...)
+			all = append(all, byte(stat.Size()), byte(stat.Size()>>8), byte(stat.Size()>>16))
+		}
+	}
+	manifest, _ := os.ReadFile(filepath.Join(dir, folder.DatabaseName, "MANIFEST"))
+	return append(all, manifest...)
 }

@@ -53,9 +53,7 @@ func writeAndKill(t *testing.T) killed {
 		}
 		clock.period(t)
 		if round == 12 {
-			if err := s.syncOnce(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.syncOnce())
 			k.model.settle()
 			for _, mark := range wal.ReadWatermark(s.folder.Database()).Positions {
 				k.synced = mark.End + wal.HeaderBytes
@@ -65,9 +63,7 @@ func writeAndKill(t *testing.T) killed {
 	dir = crashCopy(t, dir)
 	mustClose(t, s)
 	saved, err := readFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	k.folder = saved
 	k.log = filepath.Base(databaseFiles(t, dir, "*1.mem")[0])
 	content := saved[filepath.Join(folder.DatabaseName, k.log)].content
@@ -93,9 +89,7 @@ func reboot(t *testing.T, dir string) {
 		t.Fatal("no note in the database")
 	}
 	note.Boot = "another"
-	if err := note.Write(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, note.Write())
 }
 
 // mustSpeak opens a folder. Either all is restored, or the log was set aside unchanged, or, after
@@ -137,9 +131,7 @@ func TestFlippedBits(t *testing.T) {
 	for i, at := range offsets {
 		dir, log := k.copy(t)
 		content, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		content[at] ^= 1 << (i % 8)
 		overwrite(t, log, at, content[at:at+1])
 		rebooted := i%2 == 1
@@ -228,9 +220,7 @@ func TestLostLog(t *testing.T) {
 		for _, room := range []uint64{1 << 40, database.LeastFreeBytes - 1} {
 			t.Run(fmt.Sprint(name, " ", room), func(t *testing.T) {
 				dir, log := k.copy(t)
-				if err := lose(log); err != nil {
-					t.Fatal(err)
-				}
+				must(t, lose(log))
 				var free atomic.Uint64
 				free.Store(room)
 				restored := newModel(0)

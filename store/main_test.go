@@ -142,35 +142,25 @@ func (s *stepper) flush(t testing.TB) {
 func editDatabase(t *testing.T, dir string, edit func(txn database.Transaction) error) {
 	t.Helper()
 	f, err := folder.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	opener := database.Opener{Folder: f, Logger: quiet()}
 	opened, err := opener.Reopen(database.InProcess)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	txn := opened.DB.Begin()
-	if err := errors.Join(edit(txn), txn.Commit(), opened.DB.Close(), f.Release()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(edit(txn), txn.Commit(), opened.DB.Close(), f.Release()))
 }
 
 // storageProcess finds the storage process of a data folder.
 func storageProcess(t *testing.T, dir string) *os.Process {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range all {
 		if line, _ := os.ReadFile(path); strings.HasPrefix(strings.Join(strings.Split(string(line), "\x00"), " "), os.Args[0]) &&
 			strings.Contains(string(line), "(database "+dir+"/") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 			process, err := os.FindProcess(pid)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return process
 		}
 	}
@@ -181,8 +171,14 @@ func storageProcess(t *testing.T, dir string) *os.Process {
 // kill kills the storage process and waits until the store has seen its end.
 func kill(t *testing.T, process *os.Process) {
 	t.Helper()
-	if err := process.Kill(); err != nil {
+	must(t, process.Kill())
+	eventually(t, "the storage process has ended", func() bool { return process.Signal(syscall.Signal(0)) != nil })
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the storage process has ended", func() bool { return process.Signal(syscall.Signal(0)) != nil })
 }

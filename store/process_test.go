@@ -2,12 +2,15 @@ package store
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // running runs a store with a short flush interval, whose database is in the storage process.
@@ -28,9 +31,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 	s, child, stop := running(t, dir, model)
 	model.put(1, 1, "a", "before")
 	mustSync(t, s)
-	if err := child.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Signal(syscall.SIGSTOP))
 	defer child.Signal(syscall.SIGCONT)
 	for began, i := time.Now(), uint16(0); time.Since(began) < 2*s.status.lateAfter; i++ {
 		model.put(int(i%4), i%modelSlots, "a", "meanwhile")
@@ -42,9 +43,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "does not keep up") {
 		t.Fatalf("Detail: %v %s", ok, detail)
 	}
-	if err := child.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Signal(syscall.SIGCONT))
 	eventually(t, "caught up", func() bool { ok, _ := s.Detail(); return ok && s.Lag() < time.Second })
 	stop()
 	mustClose(t, s)
@@ -60,9 +59,7 @@ func TestDatabaseDies(t *testing.T) {
 	clock := newStepper(s)
 	model.put(1, 1, "a", "before")
 	clock.period(t)
-	if err := storageProcess(t, dir).Signal(syscall.SIGBUS); err != nil {
-		t.Fatal(err)
-	}
+	must(t, storageProcess(t, dir).Signal(syscall.SIGBUS))
 	eventually(t, "a flush fails", func() bool {
 		model.put(2, 1, "a", "meanwhile")
 		clock.now = clock.now.Add(s.cfg.FlushInterval)
@@ -94,4 +91,29 @@ func TestDatabaseDiesBeforeTheEnd(t *testing.T) {
 	stop()
 	mustClose(t, s)
 	mustRestore(t, dir, model)
+}
+
+// TestKilledInTheTrial: a process that is killed during the probe doesn't make its database
+// suspect, however often that happens.
+func TestKilledInTheTrial(t *testing.T) {
+	t.Parallel()
+	dir, model := makeDatabase(t)
+	scratch := filepath.Join(dir, folder.ProbeName)
+	for range folder.MaxDeaths {
+		eventually(t, "the last trial's folder is gone", func() bool { return os.RemoveAll(scratch) == nil })
+		child := exec.Command(os.Args[0])
+		child.Env = append(os.Environ(), childEnv+"="+dir, hangingProbeEnv+"=1")
+		must(t, child.Start())
+		t.Cleanup(func() { _ = child.Process.Kill() })
+		eventually(t, "the trial has begun", func() bool { _, err := os.Stat(scratch); return err == nil })
+		must(t, child.Process.Kill())
+		_ = child.Wait()
+	}
+	restored := newModel(0)
+	s := mustOpen(t, dir, restored)
+	model.mustEqual(t, restored)
+	if _, detail := s.Detail(); s.count.setAside.Load() > 0 {
+		t.Error(detail)
+	}
+	mustClose(t, s)
 }

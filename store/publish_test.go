@@ -227,17 +227,13 @@ func TestPublishWhileDiskHangs(t *testing.T) {
 	cfg.FlushInterval = minFlushInterval
 	s := mustOpenIn(t, database.StorageProcess, cfg, Parts{Table: model, Publisher: replica})
 	child, stop := storageProcess(t, dir), start(t, s)
-	if err := child.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Signal(syscall.SIGSTOP))
 	defer child.Signal(syscall.SIGCONT)
 	for _, value := range []string{"1", "2", "3"} {
 		model.put(1, 1, "a", value)
 		eventually(t, value, func() bool { return replica.value(1, 1) == value })
 	}
-	if err := child.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, child.Signal(syscall.SIGCONT))
 	stop()
 	replica.mustEqual(t, model)
 	mustClose(t, s)

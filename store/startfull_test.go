@@ -20,9 +20,7 @@ import (
 func startWithout(t *testing.T, cfg Config, table Table, place database.Place, free *atomic.Uint64) *Store {
 	t.Helper()
 	s, err := open(t.Context(), cfg, Parts{Table: table, Logger: quiet()}, place, func(string) (uint64, error) { return free.Load(), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -108,9 +106,7 @@ func TestUnreadWithoutRoom(t *testing.T) {
 		t.Fatalf("%v %v", aside, err)
 	}
 	for _, step := range [][2]string{{"badger", "badger.since"}, {filepath.Base(aside[0]), "badger"}} {
-		if err := os.Rename(filepath.Join(dir, step[0]), filepath.Join(dir, step[1])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(filepath.Join(dir, step[0]), filepath.Join(dir, step[1])))
 	}
 	old := newModel(0)
 	mustClose(t, mustOpen(t, dir, old))
@@ -159,9 +155,7 @@ func TestEvidenceStays(t *testing.T) {
 		t.Fatalf("Detail: %s", detail)
 	}
 	before := contents(t, dir)
-	if err := s.syncOnce(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.syncOnce())
 	if after := contents(t, dir); !maps.Equal(before, after) {
 		t.Errorf("files changed: %v, before %v", slices.Sorted(maps.Keys(after)), slices.Sorted(maps.Keys(before)))
 	}
@@ -176,9 +170,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	all := map[string]string{}
 	for _, file := range databaseFiles(t, dir, "*") {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[filepath.Base(file)] = string(text)
 	}
 	return all
@@ -203,17 +195,13 @@ func TestStartOnAFullDisk(t *testing.T) {
 			cfg, table := testConfig(dir), newModel(0)
 			cfg.MinFreeBytes = database.LeastFreeBytes
 			s, err := Open(t.Context(), cfg, Parts{Table: table, Logger: quiet()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			stop := start(t, s)
 			if len(table.blocks) != childBlocks || table.blocks[0].series[modelSlots-1].value != "kept" {
 				_, detail := s.Detail()
 				t.Fatalf("%d blocks restored: %s", len(table.blocks), detail)
 			}
-			if err := os.Remove(ballast); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(ballast))
 			eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
 			table.put(0, modelSlots-2, "a", "later")
 			mustSync(t, s)

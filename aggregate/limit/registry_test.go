@@ -378,3 +378,31 @@ func TestCountsUnderConcurrency(t *testing.T) {
 		}
 	})
 }
+
+func TestConfigFaults(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{PodMetrics: -1, PodSeries: Max + 1}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "PodMetrics is -1") || !strings.Contains(err.Error(), "PodSeries is ") {
+		t.Error(err)
+	}
+}
+
+func TestIgnoredPatterns(t *testing.T) {
+	p, err := ParsePatterns([]string{"datadog.dogstatsd.client.*", "a*b*c", "plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"datadog.dogstatsd.client.metrics": true, "datadog.dogstatsd.clients": false, "plain": true, "plainer": false,
+		"abc": true, "axbxc": true, "ac": false, "acb": false, "abcc": true, "abcb": false,
+	} {
+		if got := p.Match(name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+	if _, err := ParsePatterns([]string{"*", ""}); err == nil {
+		t.Error("a pattern that ignores everything was accepted")
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -289,23 +288,6 @@ func TestAReadWithoutARuleAllocatesNothingMore(t *testing.T) {
 	}
 }
 
-// A read that no rule touches costs what it costs without rules. Compare "none" with "rules".
-func BenchmarkReadWithoutARule(b *testing.B) {
-	for _, one := range []struct{ name, file string }{{"none", ""}, {"rules", busy}} {
-		b.Run(one.name, func(b *testing.B) {
-			p := newPushed(b, one.file)
-			p.push(pod("web-1"), metric.Gauge, "busy_workers", 3)
-			q := ask("pods", "web-1", "busy_workers")
-			b.ReportAllocs()
-			for b.Loop() {
-				if points, err := p.reader.Objects(q); err != nil || len(points) != 1 {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 func BenchmarkRatio(b *testing.B) {
 	for _, pods := range []int{1, 1000} {
 		b.Run(fmt.Sprint("pods=", pods), func(b *testing.B) {
@@ -322,18 +304,5 @@ func BenchmarkRatio(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-func BenchmarkCompile(b *testing.B) {
-	documents, err := rule.Parse("rules", []byte(busy))
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := rule.Compile(documents[0], parseSelector); err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -19,12 +19,8 @@ func tree(t *testing.T, files map[string]string) (root string) {
 	root = t.TempDir()
 	for name, text := range files {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	return root
 }
@@ -116,12 +112,8 @@ func inACgroup(t *testing.T, limit int64, args ...string) (group string, said io
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Env = append(os.Environ(), asSluice+"=1")
 	said, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	giveUp := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)

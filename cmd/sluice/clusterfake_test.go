@@ -131,9 +131,7 @@ func clusterFlags(t *testing.T, c *fakeCluster) []string {
 	dir := t.TempDir()
 	_, _, frontProxy := testauthority.New(t).Sign(t, dir, testauthority.Leaf{})
 	authority, err := os.ReadFile(frontProxy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.items["/api/v1/namespaces/kube-system/configmaps"] = []any{map[string]any{
 		"metadata": map[string]any{"namespace": "kube-system", "name": "extension-apiserver-authentication"},
 		"data": map[string]string{"requestheader-client-ca-file": string(authority), "requestheader-username-headers": `["X-Remote-User"]`,
@@ -143,8 +141,6 @@ func clusterFlags(t *testing.T, c *fakeCluster) []string {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"" + server.URL + "\"}}]\n" +
 		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	return []string{"--standalone=false", "--kubeconfig", kubeconfig, "--trusted-forwarders", "127.0.0.1/32"}
 }

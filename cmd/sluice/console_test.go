@@ -25,9 +25,7 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "it is already a counter; cannot push it as a gauge",
 	} {
 		resp, err := http.Get("http://" + p.console.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
@@ -46,14 +44,10 @@ func TestCommandsOfTheConsoleWork(t *testing.T) {
 	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
 	shown := func(path string) (commands string) {
 		resp, err := http.Get("http://" + p.console.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, one := range preformatted.FindAllStringSubmatch(string(body), -1) {
 			commands += html.UnescapeString(one[1]) + "\n"
 		}
@@ -99,9 +93,7 @@ func TestTrial(t *testing.T) {
 	}
 	for _, c := range lines { // the same verdicts as those of a push
 		resp, err := http.Post("http://"+p.push.Addr().String()+"/v1/statsd", "text/plain", strings.NewReader(c.line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		applied, want := resp.StatusCode == http.StatusOK, c.reason == "applied" || c.reason == "ignored"
@@ -128,9 +120,7 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 	p := awayFromAPIServer(t, "--namespace-metrics", "2", "--namespace-series", "2")
 	push := func(line string) {
 		conn, err := net.Dial("udp", p.udpAddress())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		fmt.Fprint(conn, line)
 	}

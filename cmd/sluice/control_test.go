@@ -90,9 +90,7 @@ func controlCases(text string) []controlCase {
 func statsdPush(lines string) func(*testing.T, *dataPath) {
 	return func(t *testing.T, p *dataPath) {
 		conn, err := net.Dial("tcp", p.statsd.Addrs()[1].String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		if _, err := conn.Write([]byte(lines)); err != nil {
 			t.Fatal(err)
@@ -140,9 +138,7 @@ func remotePush(name, key, value string) func(*testing.T, *dataPath) {
 func rejectedForName(t *testing.T, p *dataPath) (n int) {
 	t.Helper()
 	families, err := p.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() != "sluice_samples_rejected_total" {
 			continue

@@ -74,9 +74,7 @@ func TestLongTextIsNotEchoed(t *testing.T) {
 	for _, path := range []string{client.ExternalAPI + "/namespaces/a/" + long, client.CustomAPI + "/namespaces/a/pods/*/" + long, client.CustomAPI + "/namespaces/a/pods/" + long + "/b", client.CustomAPI + "/namespaces/" + long + "/pods/*/b",
 		client.CustomAPI + "/namespaces/a/" + long + "/*/b", client.ExternalAPI + "/namespaces/a/b?labelSelector=" + long + "%3D%3D", client.ExternalAPI + "/namespaces/a/b?labelSelector=%21%21" + long, client.ExternalAPI + "/namespaces/a/b:" + long} {
 		res, err := api.Get("https://" + p.api.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if err != nil || len(answer) > mostEchoed {
@@ -84,9 +82,7 @@ func TestLongTextIsNotEchoed(t *testing.T) {
 		}
 	}
 	conn, err := net.Dial("tcp", p.statsd.Addrs()[1].String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, _ = io.WriteString(conn, long+":1|c\na:1|"+long+"\n")
 	_ = conn.Close()
 	eventually(t, func() bool { return strings.Contains(log.String(), "line rejected") }, func() string { return "no line is rejected: " + log.String() })

@@ -23,9 +23,7 @@ func TestFloodInACgroup(t *testing.T) {
 	var ports []string
 	for range 2 {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ports = append(ports, listener.Addr().String())
 		_ = listener.Close()
 	}
@@ -45,9 +43,7 @@ func TestFloodInACgroup(t *testing.T) {
 	for i := range timers {
 		fmt.Fprintf(flood, "flood.%d:%d|ms|#namespace:team-%d,pod:web-%d\n", i, i%1000, i%50, i%700)
 	}
-	if err := errors.Join(flood.Flush(), conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(flood.Flush(), conn.Close()))
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		taken, refused := 0, 0
 		if res, err := http.Get("http://" + ports[1] + "/metrics"); err == nil {

@@ -123,12 +123,8 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 		t.Errorf("%q: want the answer of the API in $KUBECONFIG", errs)
 	}
 	t.Setenv("KUBECONFIG", "")
-	if err := os.Mkdir(filepath.Join(home, ".kube"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(p.kubeconfig, filepath.Join(home, ".kube", "config")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(home, ".kube"), 0o700))
+	must(t, os.Symlink(p.kubeconfig, filepath.Join(home, ".kube", "config")))
 	for _, args := range [][]string{{"get", "external", "nobody_pushed"}, {"explain", "nobody_pushed"}} {
 		if _, _, errs := called(t, args...); !strings.Contains(errs, "nobody_pushed") {
 			t.Errorf("%v: %q: want the answer of the API in ~/.kube/config", args, errs)
@@ -146,9 +142,7 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 // for another user's folder: root may look into every other.)
 func TestGetSaysThatItMayNotLook(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.Symlink("data", "data"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("data", "data"))
 	t.Setenv("HOME", t.TempDir())
 	for _, c := range []struct {
 		args      []string
@@ -171,9 +165,7 @@ func TestGetSaysThatItMayNotLook(t *testing.T) {
 // With a kubeconfig of a cluster, the API server is what could not be reached, and not Sluice.
 func TestNoAnswerOfACluster(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = gone.Close()
 	kubeconfig := fileOf(t, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://"+gone.Addr().String()+"\"}}]\n"+
 		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n")
@@ -191,9 +183,7 @@ func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	p := started(t, t.TempDir())
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = gone.Close()
 	http, api, statsd, nobody := p.push.Addr().String(), p.api.Addr().String(), p.statsd.Addrs()[1].String(), gone.Addr().String()
 	get := func(server string) []string {

@@ -29,15 +29,11 @@ func called(t *testing.T, args ...string) (code int, out, errs string) {
 func held(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s is not what is printed now (go test ./cmd/sluice -update writes it):\n%s", file, got)
 	}
@@ -81,9 +77,7 @@ func TestExampleConfigUncommentedIsTheDefault(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "all.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(live, "\n")), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(strings.Join(live, "\n")), 0o644))
 	flags := newServe().Flags()
 	if _, faults := readConfigFile(file, flags); len(faults) > 0 {
 		t.Fatal(faults)

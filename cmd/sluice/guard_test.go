@@ -88,9 +88,7 @@ func newPath(tb testing.TB) (*guardedPath, *aggregate.Table) {
 	cfg := defaultConfig()
 	cfg.standalone = true
 	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(customkind.Rulebook)}
-	if err := p.makeTable(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, p.makeTable(tb.Context()))
 	scanner := statsd.NewScanner(statsd.Options{MaxLine: cfg.receiver.MaxLine, MaxTags: cfg.receiver.MaxTags})
 	return &guardedPath{lines: make([]metric.Line, guardPacket), scanner: scanner, writer: p.table.NewWriter()}, p.table
 }

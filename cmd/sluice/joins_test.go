@@ -38,9 +38,7 @@ func TestDocumentsOfWorkloads(t *testing.T) {
 		t.Fatal("no document")
 	}
 	back := documents{groups: groups(), workloads: rollup.NewTracker(oneWorkload{})}
-	if err := back.RestoreDocument(keys[0], value); err != nil {
-		t.Fatal(err)
-	}
+	must(t, back.RestoreDocument(keys[0], value))
 	if kind := back.workloads.PushedKind("shop", metric.Workload{UID: "d"}, "hits", nil); kind != metric.Counter {
 		t.Errorf("hits: %s, want a counter", kind)
 	}

@@ -27,18 +27,14 @@ func TestTriggersOfPodsAreRolledUp(t *testing.T) {
 	source := p.triggers()
 	for expression, want := range map[string]float64{"latency:max:1m": 90, "latency:mean:1m": 40, "latency:count:1m": 3, "busy": 7} {
 		asked, err := source.Ask(trigger.Question{Namespace: "shop", Metric: expression, Object: trigger.Pods})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := asked.Value(); err != nil || got.Float64() != want {
 			t.Errorf("%s: %v (%v), want %v", expression, got, err, want)
 		}
 	}
 	// A trigger of a Deployment may be rolled up, so it wakes for the pods' samples.
 	asked, err := source.Ask(trigger.Question{Namespace: "shop", Metric: "busy", Object: "deployments.apps/web"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed := changesOf(t, source, asked)
 	await := func(want bool) (came bool) {
 		for range 5000 {

@@ -66,9 +66,7 @@ func TestSendersOfExternalMetricsAreListed(t *testing.T) {
 	t.Parallel()
 	p := awayFromAPIServer(t)
 	conn, err := net.Dial("udp", p.udpAddress())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	const line = "jobs:1|c|#queue:a,sluice_object:external/shop\njobs:1|c|#queue:b,sluice_object:external/shop"
 	sender := func() inspect.Sender {

@@ -35,9 +35,7 @@ func TestMemoryOfASeries(t *testing.T) {
 	cfg.standalone = true
 	cfg.table.MaxSeries, cfg.table.MaxBytes = max(cfg.table.MaxSeries, series), max(cfg.table.MaxBytes, int64(series)*512)
 	p := &dataPath{cfg: cfg, log: slog.New(slog.DiscardHandler), rules: new(customkind.Rulebook)}
-	if err := p.makeTable(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.makeTable(t.Context()))
 	tuneCollector()
 	debug.FreeOSMemory()
 	before := readRSS(t)
@@ -92,9 +90,7 @@ func (p *guardedPath) born(t *testing.T, series int) {
 
 func readRSS(t *testing.T) int64 {
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var kib int64
 	_, rest, _ := strings.Cut(string(status), "RssAnon:")
 	if _, err := fmt.Sscan(rest, &kib); err != nil {
@@ -108,9 +104,7 @@ func tableBytes(t *testing.T, table prometheus.Collector) map[string]int64 {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(table)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parts := map[string]int64{}
 	for _, f := range families {
 		if f.GetName() == "sluice_table_bytes" {
@@ -156,4 +150,21 @@ func siteOf(stack []uintptr) string {
 			return "others"
 		}
 	}
+}
+
+// A server that holds much does without ballast.
+func TestBallastIsOfSmallHeaps(t *testing.T) {
+	before := ballast
+	defer func() { ballast = before }()
+	ballast = make([]byte, ballastBytes)
+	runtime.GC()
+	if dropBallast() {
+		t.Error("a small heap has lost it")
+	}
+	large := make([]byte, ballastUntil) // never touched: it takes no memory
+	runtime.GC()
+	if !dropBallast() {
+		t.Errorf("a heap of %d MiB has it", ballastUntil>>20)
+	}
+	runtime.KeepAlive(large)
 }

@@ -34,9 +34,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	table := metricsTable(t, all)
 
 	text, err := os.ReadFile(metricsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	introduction, _, ok := strings.Cut(string(text), metricsBegin)
 	if !ok {
 		t.Fatalf("%s has lost the line %q", metricsFile, metricsBegin)
@@ -59,9 +57,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 func namesOf(t *testing.T, gatherer prometheus.Gatherer) []string {
 	t.Helper()
 	families, err := gatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, family := range families {
 		names = append(names, family.GetName())
@@ -183,9 +179,7 @@ func (b both) Gather() ([]*dto.MetricFamily, error) {
 func metricsTable(t *testing.T, gatherer prometheus.Gatherer) string {
 	t.Helper()
 	families, err := gatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b strings.Builder
 	b.WriteString("\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	rows := 0

@@ -33,9 +33,7 @@ func TestAPushFollowsWhatSocketsHold(t *testing.T) {
 	}
 	for i, address := range p.statsd.Addrs() { // the sockets are being read
 		conn, err := net.Dial(address.Network(), address.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		name := fmt.Sprint("first", i)
 		if _, err := fmt.Fprintf(conn, "%s:1|g\n", name); err != nil {
@@ -89,13 +87,9 @@ func awaitDelivered(t *testing.T, conn net.Conn) {
 		return
 	}
 	raw, err := conn.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for unsent := 1; unsent != 0; {
-		if err := raw.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, raw.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }))
 	}
 }
 
@@ -173,8 +167,6 @@ func exported(t *testing.T, i int, begin time.Time) string {
 		total.SetIntValue(int64(1000 + 7*i))
 	}
 	body, err := new(pmetric.ProtoMarshaler).MarshalMetrics(export)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(body)
 }

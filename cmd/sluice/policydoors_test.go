@@ -159,14 +159,10 @@ func ask(t *testing.T, base, path, name string, enough func(text string) bool) s
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+strings.ReplaceAll(path, "{metric}", name), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Authorization", "Bearer alice")
 	resp, err := trusting.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if !strings.HasPrefix(path, "/live/") {
 		text, _ := io.ReadAll(resp.Body)
@@ -233,9 +229,7 @@ func TestPoliciesAtEveryDoor(t *testing.T) {
 	var document struct {
 		Paths map[string]map[string]any
 	}
-	if err := json.Unmarshal([]byte(ask(t, push, "/openapi.json", "", nil)), &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(ask(t, push, "/openapi.json", "", nil)), &document))
 	var paths []string
 	for path, methods := range document.Paths {
 		if methods["get"] != nil {

@@ -58,16 +58,12 @@ func TestFilesReadAgainNameTheirFlags(t *testing.T) {
 	dir := t.TempDir()
 	passwords := filepath.Join(dir, "passwords")
 	cert, key, _ := testauthority.New(t).Sign(t, dir, testauthority.Leaf{})
-	if err := os.WriteFile(passwords, []byte(ofWarehouse), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(passwords, []byte(ofWarehouse), 0o600))
 	var log logtest.Buffer
 	startedWith(t, filepath.Join(dir, "data"), slog.New(slog.NewTextHandler(&log, nil)),
 		"--push-basic-auth-file", passwords, "--push-tls-cert-file", cert, "--push-tls-key-file", key)
 	for _, file := range []string{passwords, cert} {
-		if err := os.WriteFile(file, []byte("nonsense\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("nonsense\n"), 0o600))
 	}
 	for _, want := range []string{"--push-basic-auth-file " + passwords, "--push-tls-cert-file " + cert} { // they are looked at every 5 s
 		eventually(t, func() bool { return strings.Contains(log.String(), want) },

@@ -94,9 +94,7 @@ func (r *testReplica) reading(expression string) string {
 	if status != 200 {
 		return ""
 	}
-	if err := json.Unmarshal([]byte(text), &answer); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, json.Unmarshal([]byte(text), &answer))
 	var all []string
 	for _, one := range answer.Items {
 		delete(one.Labels, "instance")

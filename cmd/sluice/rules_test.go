@@ -110,9 +110,7 @@ func TestATriggerOfARule(t *testing.T) {
 	}
 	source := p.triggers()
 	asked, err := source.Ask(trigger.Question{Namespace: "shop", Metric: "busy_ratio", Object: trigger.External})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed := changesOf(t, source, asked)
 	changed()
 	if changed() {
@@ -131,9 +129,7 @@ func TestATriggerOfARule(t *testing.T) {
 		push("pods/"+pod+"/total_workers", "4")
 	}
 	asked, err = source.Ask(trigger.Question{Namespace: "shop", Metric: "busy_ratio", Object: trigger.Pods})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	push("pods/web-2/busy_workers", "1")
 	if v, err := asked.Value(); err != nil || v.Float64() != 0.5 {
 		t.Errorf("%v %v: must be the ratio of sums", v, err)
@@ -241,9 +237,7 @@ func TestRuleTest(t *testing.T) {
 // "-" is standard input, so that rules of a cluster can be tested.
 func TestRuleTestReadsStandardInput(t *testing.T) {
 	text, err := os.ReadFile("../../examples/rule-ratio.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for input, want := range map[string]struct {
 		code int
 		says string

@@ -50,9 +50,7 @@ func TestServeNamesEveryFault(t *testing.T) {
 
 func TestBrokenCertificateIsNamed(t *testing.T) {
 	junk := filepath.Join(t.TempDir(), "tls.crt")
-	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(junk, []byte("junk"), 0o600))
 	for _, file := range []string{junk, filepath.Join(t.TempDir(), "missing.crt")} {
 		code, _, errs := called(t, onFreePorts(t.TempDir(), "--api-cert-file", file, "--api-key-file", file)...)
 		if code != command.ExitUsage || !strings.Contains(errs, "--api-cert-file "+file) || !strings.Contains(errs, "PEM") {
@@ -79,9 +77,7 @@ func TestServeWantsAClusterOrNone(t *testing.T) {
 func TestConfigFileNamesEveryFault(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	text := "standalone: true\nmax-serie: 5\nmax-series: many\nwindows: [10s, {a: b}]\nlog-format: text\nlog-format: json\nhelp: true\nexternal-ttl: 0s\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o644))
 	code, _, errs := called(t, "serve", "--config", file)
 	if code != command.ExitUsage {
 		t.Errorf("exit code %d, want %d", code, command.ExitUsage)
@@ -101,9 +97,7 @@ func TestConfigFileThatIsNone(t *testing.T) {
 		"nullword": {"~\n", ""},
 	} {
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file, []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(c.text), 0o644))
 		_, faults := readConfigFile(file, newServe().Flags())
 		if (c.want == "") != (len(faults) == 0) || (c.want != "" && !strings.Contains(faults[0].Error(), c.want)) {
 			t.Errorf("%s: faults %v, want one with %q", name, faults, c.want)
@@ -128,9 +122,7 @@ func TestFaultsInTheFileAreToldOnce(t *testing.T) {
 		"# owner:\tus\nwindows:\n\t- 10s\n":          ":3: the line has a tab",
 		"standalone: true\nhttp-address: \"9091\"\n": `:2: http-address is "9091"; must be host:port, as in 127.0.0.1:9091`,
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o644))
 		_, _, errs := called(t, "serve", "--config", file)
 		commandtest.WantLines(t, errs, "sluice serve: "+file+want)
 	}
@@ -172,9 +164,7 @@ func TestLargeBodiesAreAllowed(t *testing.T) {
 // Defaults come before the file, and the file before flags.
 func TestFlagsGoBeforeTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte("max-series: 7\nwindows: [5s, 10s]\nhttp-max-body: 1MiB\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("max-series: 7\nwindows: [5s, 10s]\nhttp-max-body: 1MiB\n"), 0o644))
 	flags := newServe().Flags()
 	if _, faults := command.ReadArguments(flags, []string{"--max-series", "9"}); len(faults) > 0 {
 		t.Fatal(faults)
@@ -201,45 +191,28 @@ func TestShortLifetimesAreWarnedOf(t *testing.T) {
 }
 
 // A fault that stops a start at run time is reported in one line, and nothing is left running or
-// locked.
+// locked. TestEveryBusyPortIsNamed has the other ports.
 func TestStartFaults(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	port := taken.Addr().String()
-	takenUDP, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer takenUDP.Close()
 	socket := filepath.Join(t.TempDir(), "socket")
 	takenUnix, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer takenUnix.Close()
 	running := started(t, t.TempDir())
 	const inUse = " is in use (is another sluice running?)"
-	udp := takenUDP.LocalAddr().String()
 	foreign, file := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	for _, path := range []string{filepath.Join(foreign, "thesis.tex"), file} {
-		if err := os.WriteFile(path, nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, nil, 0o644))
 	}
 	for name, c := range map[string]struct {
 		args []string
 		want []string
 	}{
-		"operations port": {onFreePorts(t.TempDir(), "--ops-address", port), []string{"--ops-address " + port + inUse}},
-		"udp port":        {onFreePorts(t.TempDir(), "--statsd-udp", udp), []string{"--statsd-udp " + udp + inUse}},
-		"tcp port":        {onFreePorts(t.TempDir(), "--statsd-tcp", port), []string{"--statsd-tcp " + port + inUse}},
 		"unixgram":        {onFreePorts(t.TempDir(), "--statsd-unixgram", socket), []string{"--statsd-unixgram " + socket + inUse}},
 		"unix":            {onFreePorts(t.TempDir(), "--statsd-unix", socket), []string{"--statsd-unix " + socket + inUse}},
-		"http port":       {onFreePorts(t.TempDir(), "--http-address", port), []string{"--http-address " + port + inUse}},
-		"api port":        {onFreePorts(t.TempDir(), "--api-address", port), []string{"--api-address " + port + inUse}},
 		"agents port":     {onFreePorts(t.TempDir(), "--agents-address", port, "--agents-insecure"), []string{"--agents-address " + port + inUse}},
 		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
 		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},
@@ -271,17 +244,13 @@ func TestEveryBusyPortIsNamed(t *testing.T) {
 	args, want := onFreePorts(t.TempDir()), []string{}
 	for _, flag := range []string{"--statsd-tcp", "--http-address", "--api-address", "--ops-address"} {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer taken.Close()
 		args = append(args, flag, taken.Addr().String())
 		want = append(want, flag+" "+taken.Addr().String()+" is in use")
 	}
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer taken.Close()
 	args = append(args, "--statsd-udp", taken.LocalAddr().String())
 	want = append(want, "--statsd-udp "+taken.LocalAddr().String()+" is in use")
@@ -298,9 +267,7 @@ func TestEveryBusyPortIsNamed(t *testing.T) {
 func TestFailedStartLetsGo(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	if code, _, _ := called(t, onFreePorts(dir, "--api-address", taken.Addr().String())...); code != command.ExitFailed {
 		t.Fatalf("exit code %d, want %d", code, command.ExitFailed)
@@ -327,9 +294,7 @@ func TestStartSaysWhatWasRestored(t *testing.T) {
 	var log strings.Builder
 	p, err := wire(ctx, cfg, newLogger(&log, logConfig{format: "text"}))
 	cancel()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := p.run(ctx); err != nil {
 		t.Error(err)
 	}
@@ -353,9 +318,7 @@ func parsed(t *testing.T, dir string, more ...string) *serverConfig {
 	} {
 		*limit = time.Hour
 	}
-	if err := cfg.validate(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cfg.validate())
 	return cfg
 }
 
@@ -387,4 +350,12 @@ func startedWith(t *testing.T, dir string, log *slog.Logger, more ...string) *da
 		}
 	})
 	return p
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

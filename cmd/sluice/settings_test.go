@@ -25,9 +25,7 @@ const chartSchema = "../../charts/sluice/values.schema.json"
 // The chart's schema for "config" is generated from the settings.
 func TestChartSchema(t *testing.T) {
 	schema, err := os.ReadFile(chartSchema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// From the first property of "config" to the brace that closes them, both at a line's start.
 	before, rest, ok := strings.Cut(string(schema), "\n    \"config\": {\n")
 	head, rest, ok2 := strings.Cut(rest, "\n      \"properties\": {\n")
@@ -47,15 +45,11 @@ func schemaOfSettings(t *testing.T) string {
 			rule := fmt.Sprintf(`"$ref": "#/$defs/%s"`, schemaOfType(s.variable))
 			if choice, ok := s.variable.(*command.Choice); ok {
 				words, err := json.Marshal(choice.Words)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				rule = `"enum": ` + strings.ReplaceAll(string(words), ",", ", ")
 			}
 			help, err := json.Marshal(s.help)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			lines = append(lines, fmt.Sprintf("        %q: {%s, \"description\": %s}", s.name, rule, help))
 		}
 	}
@@ -95,9 +89,7 @@ func TestChartSchemaTakesWhatFlagsTake(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &schema)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	takes := func(definition, text string) bool {
 		def := schema.Defs[definition]
 		for _, choice := range def.AnyOf {

@@ -41,15 +41,11 @@ func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
 	s.cmd.Env = append(os.Environ(), asSluice+"=1")
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s.stderr, err = s.cmd.StderrPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cmd.Start())
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	var said strings.Builder
 	for lines := bufio.NewScanner(stdout); !strings.Contains(said.String(), "Try it") && lines.Scan(); {
@@ -70,9 +66,7 @@ func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
 
 func (s *serving) signal(signal os.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(signal); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.cmd.Process.Signal(signal))
 }
 
 func (s *serving) mustEndWell() {
@@ -90,13 +84,9 @@ func (s *serving) mustEndWell() {
 func (s *serving) ask(method, url, body string) string {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -155,9 +145,7 @@ func TestIgnoredHangUpStaysIgnored(t *testing.T) {
 	line := append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0]}, onFreePorts(t.TempDir())...)
 	s := startServingBy(t, exec.Command("sh", line...))
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ignored uint64
 	_, mask, _ := strings.Cut(string(status), "\nSigIgn:")
 	if _, err := fmt.Sscanf(mask, "%x", &ignored); err != nil || ignored&(1<<(syscall.SIGHUP-1)) == 0 {

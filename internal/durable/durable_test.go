@@ -14,21 +14,15 @@ import (
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
 func TestWriteFileReplaces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path+TempSuffix, []byte("left behind by a power cut"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+TempSuffix, []byte("left behind by a power cut"), 0o644))
 	for _, content := range []string{"first", "second, and longer", ""} {
-		if err := WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, WriteFile(path, []byte(content), 0o600))
 		if got := read(t, path); got != content {
 			t.Errorf("read %q, want %q", got, content)
 		}
@@ -54,9 +48,7 @@ func TestFullDiskKeepsTheOldFile(t *testing.T) {
 		}
 	}()
 	path := filepath.Join(disk, "file")
-	if err := WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, WriteFile(path, []byte("old"), 0o600))
 	if err := WriteFile(path, bytes.Repeat([]byte("new"), 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("error %v, want ENOSPC", err)
 	}
@@ -71,20 +63,24 @@ func TestFullDiskKeepsTheOldFile(t *testing.T) {
 func TestMkdirAll(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b", "c")
 	for range 2 { // the second time it is there
-		if err := MkdirAll(dir, 0o750); err != nil {
-			t.Fatal(err)
-		}
+		must(t, MkdirAll(dir, 0o750))
 	}
 	if stat, err := os.Stat(dir); err != nil || !stat.IsDir() {
 		t.Errorf("%v, %v", stat, err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	for _, path := range []string{file, filepath.Join(file, "below")} {
 		if err := MkdirAll(path, 0o750); err == nil || !strings.Contains(err.Error(), "not a directory") {
 			t.Errorf("MkdirAll(%s): %v, want that a file is not a directory", path, err)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -80,13 +80,9 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 func yielded(t *testing.T, s *Server) (closed float64) {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	if err := s.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Register(registry))
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() == "sluice_connections_yielded_total" {
 			closed += f.GetMetric()[0].GetCounter().GetValue()
@@ -146,9 +142,7 @@ func dialFrom(t *testing.T, server *Server, address net.IP) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: address}}
 	conn, err := dialer.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", server.Addr().(*net.TCPAddr).Port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }

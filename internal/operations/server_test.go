@@ -39,9 +39,7 @@ func running(t *testing.T, checks []Check, gather prometheus.Gatherer, said io.W
 func runningAt(t *testing.T, address string, checks []Check, gather prometheus.Gatherer, said io.Writer) run {
 	t.Helper()
 	server, err := Listen(Config{Address: address}, checks, gather, slog.New(slog.NewTextHandler(said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
@@ -60,14 +58,10 @@ func get(t *testing.T, url, accept string) (int, string) {
 	req, _ := http.NewRequest(http.MethodGet, url, nil)
 	req.Header.Set("Accept", accept)
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, string(body)
 }
 
@@ -96,9 +90,7 @@ func TestForeignHostsAreRejected(t *testing.T) {
 		req, _ := http.NewRequest(http.MethodGet, base+"/metrics", nil)
 		req.Host = host
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", host, resp.Status, want)
@@ -112,9 +104,7 @@ func TestOversizedHeadersAreRejected(t *testing.T) {
 	for _, token := range []struct{ bytes, want int }{{8 << 10, http.StatusOK}, {64 << 10, http.StatusRequestHeaderFieldsTooLarge}} {
 		req.Header.Set("Authorization", "Bearer "+strings.Repeat("x", token.bytes))
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != token.want {
 			t.Errorf("a token of %d bytes: %s, want %d", token.bytes, resp.Status, token.want)
@@ -143,9 +133,7 @@ func TestReadyFollowsItsChecks(t *testing.T) {
 	loaded.Store(true)
 	status, body = get(t, base+"/readyz", "application/json")
 	var got readiness
-	if err := json.Unmarshal([]byte(body), &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(body), &got))
 	if status != 200 || !got.Ready || got.Checks[0].Detail != "not persisting: disk full" || !got.Checks[0].Impaired || got.Checks[1].Impaired {
 		t.Errorf("after: %d %s: want 200, ready, the store's detail kept, and the store impaired", status, body)
 	}
@@ -169,5 +157,13 @@ func TestConfigNamesItsFault(t *testing.T) {
 	}
 	if err := (Config{Address: "8080"}).Validate(); err == nil || !strings.HasPrefix(err.Error(), `Address is "8080"; must be `) {
 		t.Errorf("error %v: want one that starts with Address", err)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -80,9 +80,7 @@ func newCourt() *fakeAuthority {
 func newDesk(t *testing.T, c *fakeAuthority) *Authenticator {
 	t.Helper()
 	d, err := NewAuthenticator(Config{Tokens: true}, c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
@@ -164,9 +162,7 @@ var here = netip.MustParsePrefix("10.0.0.1/32")
 func mustName(t *testing.T, d *Authenticator, token string) *Principal {
 	t.Helper()
 	a, err := d.Token(t.Context(), here, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 

@@ -13,9 +13,7 @@ import (
 func line(t *testing.T, name, password string, cost int) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), cost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return name + ":" + string(hash) + "\n"
 }
 
@@ -67,15 +65,11 @@ func TestPasswords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "htpasswd")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(line(t, "anna", "secret", minCost) + line(t, "bob", "", minCost))
 	d, err := NewAuthenticator(Config{BasicAuthFile: path}, nil, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wants := func(name, password, user string) {
 		t.Helper()
 		a, err := d.Password(t.Context(), here, name, password)
@@ -121,10 +115,16 @@ func TestPasswords(t *testing.T) {
 // A comparison takes as long for an unknown name as for a known one.
 func TestUnknownNamesTakeAsLong(t *testing.T) {
 	file, err := parsePasswords([]byte(line(t, "anna", "secret", 9) + line(t, "bob", "x", minCost)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if file.cost() != 9 {
 		t.Errorf("the decoy costs %d, want 9", file.cost())
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,6 +4,8 @@ package group_test
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -18,7 +20,7 @@ import (
 // the pool of mergers loses some.
 func TestKnownGroupAllocates(t *testing.T) {
 	const body = "# TYPE a_total counter\na_total{s=\"x\"} %d\n# TYPE b gauge\nb %d\n# TYPE c gauge\nc{s=\"x\"} 12.75\n"
-	table := benchTable()
+	table := tableOfMany()
 	gs := group.New(group.DefaultConfig(), aggregate.NewMerged(table))
 	w := table.NewWriter()
 	defer w.Close()
@@ -41,4 +43,18 @@ func TestKnownGroupAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, push); n > most {
 		t.Errorf("%v allocations a push: want %d at most", n, most)
 	}
+}
+
+// tableOfMany is a table with room for many groups.
+func tableOfMany() *aggregate.Table {
+	c := aggregate.DefaultConfig()
+	c.MaxSeries, c.MaxBytes = 2_000_000, 4<<30
+	return aggregate.New(c, func(s *metric.Sample, d *metric.Description) metric.Reason {
+		d.Object, d.Labels = *s.Object, metric.SortLabels(s.AppendLabels(d.Labels[:0]))
+		return metric.Applied
+	}, slog.New(slog.NewTextHandler(io.Discard, nil)))
+}
+
+func keyNumber(i int) group.Key {
+	return group.Key{Labels: metric.NewLabels([]metric.Label{{Key: "job", Value: "backup"}, {Key: "host", Value: fmt.Sprint("host-", i)}})}
 }

@@ -53,9 +53,7 @@ func TestDocuments(t *testing.T) {
 			t.Fatal("a group is not there")
 		}
 		value, _ = bytes.CutPrefix(value, []byte("before"))
-		if err := again.RestoreDocument(key, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreDocument(key, value))
 		once, _ := again.AppendDocument(nil, key)
 		if !bytes.Equal(once, value) {
 			t.Error("what is restored is written otherwise")
@@ -129,9 +127,7 @@ func FuzzDocument(f *testing.F) {
 	replica.Replicate("a", slog.New(slog.DiscardHandler))
 	for _, key := range all.Changed(true) {
 		value, _ := all.AppendDocument(nil, key)
-		if err := replica.RestoreDocument(key, value); err != nil {
-			f.Fatal(err)
-		}
+		must(f, replica.RestoreDocument(key, value))
 	}
 	for _, d := range replica.AllShared() {
 		f.Add(d.Value)

@@ -45,9 +45,7 @@ func (f *fixture) restored(t *testing.T) *Groups {
 	again := New(DefaultConfig(), f.table)
 	for _, key := range f.Changed(true) {
 		value, _ := f.AppendDocument(nil, key)
-		if err := again.RestoreDocument(key, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreDocument(key, value))
 	}
 	return again
 }
@@ -68,9 +66,7 @@ func TestDocumentsOfVersion1(t *testing.T) {
 	old := bytes.Replace(value, began, nil, 1)
 	old[0] = withoutBegan
 	again := New(DefaultConfig(), f.table)
-	if err := again.RestoreDocument(key, old); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.RestoreDocument(key, old))
 	if n := again.Sweep(life + 19*time.Minute); n != 0 {
 		t.Error("it ended before its time")
 	}
@@ -113,9 +109,7 @@ d{instance="",job="old"} 1`
 	restarted := newFixture(t)
 	for _, key := range f.Changed(true) {
 		if value, there := f.AppendDocument(nil, key); there {
-			if err := restarted.RestoreDocument(key, value); err != nil {
-				t.Fatal(err)
-			}
+			must(t, restarted.RestoreDocument(key, value))
 		}
 	}
 	restarted.exposes(strings.Replace(want, "c{", "b{instance=\"\",job=\"both\",namespace=\"shop\"} 3\nc{", 1))
@@ -144,5 +138,13 @@ func TestReplicatedEndOfANamespace(t *testing.T) {
 	for _, f := range all {
 		f.exposes(`c{instance="",job="both",namespace="shop"} 2
 e{instance="",job="new",namespace="shop"} 1`)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

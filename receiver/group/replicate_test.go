@@ -64,77 +64,6 @@ func at(all []*fixture, f *fixture, method, key, body string) {
 	}
 }
 
-// TestReplicatedPut: a group that is replaced at another replica is replaced everywhere. Each table
-// loses the series that left the group, and keeps those that did not.
-func TestReplicatedPut(t *testing.T) {
-	all := newReplicas(t, 2)
-	a, b := all[0], all[1]
-	at(all, a, "PUT", "job=x", "m 1\nn 2\n")
-	tell(a, b)
-	b.exposes("m{instance=\"\",job=\"x\"} 1\nn{instance=\"\",job=\"x\"} 2")
-	b.serves("")
-	at(all, b, "PUT", "job=x", "m 3\no 4\n")
-	tell(b, a)
-	for _, f := range all {
-		f.exposes("m{instance=\"\",job=\"x\"} 3\no{instance=\"\",job=\"x\"} 4")
-	}
-	a.serves(`m{instance=,job=x} gauge 1`)
-	b.serves("m{instance=,job=x} gauge 3\no{instance=,job=x} gauge 4")
-	at(all, a, "PUT", "job=x", "m 5\n")
-	tell(a, b)
-	a.serves(`m{instance=,job=x} gauge 5`)
-	b.serves(`m{instance=,job=x} gauge 3`)
-	a.balanced()
-	b.balanced()
-}
-
-// TestReplicatedPost: families of different replicas are one group, of one name the newest counts.
-func TestReplicatedPost(t *testing.T) {
-	all := newReplicas(t, 2)
-	a, b := all[0], all[1]
-	at(all, a, "POST", "job=x", "m 1\nn{l=\"1\"} 2\n")
-	at(all, b, "POST", "job=x", "o 3\nn{l=\"2\"} 4\n")
-	tell(b, a)
-	tell(a, b)
-	catchUp(t, all)
-	a.exposes("m{instance=\"\",job=\"x\"} 1\nn{instance=\"\",job=\"x\",l=\"2\"} 4\no{instance=\"\",job=\"x\"} 3")
-	a.serves(`m{instance=,job=x} gauge 1`)
-	b.serves("n{instance=,job=x,l=2} gauge 4\no{instance=,job=x} gauge 3")
-}
-
-// TestReplicatedDelete: a deletion reaches groups that were pushed to another replica, also one
-// that comes later, and not those that were pushed again.
-func TestReplicatedDelete(t *testing.T) {
-	all := newReplicas(t, 3)
-	a, b, c := all[0], all[1], all[2]
-	at(all, a, "PUT", "job=x", "m 1\n")
-	late := a.TakeShared()
-	if b.Delete(keyOf("job=x")) {
-		t.Error("deleted a group that is not known yet")
-	}
-	b.mustApply(late)
-	b.exposes("")
-	tell(b, a, c)
-	c.mustApply(late)
-	c.exposes("")
-	a.exposes("")
-	a.serves("")
-	at(all, a, "PUT", "job=x", "m 2\n")
-	tell(a, b)
-	b.mustApply(late)
-	catchUp(t, all)
-	b.exposes(`m{instance="",job="x"} 2`)
-	if n := b.Wipe(nil); n != 1 {
-		t.Errorf("wiped %d groups, want 1", n)
-	}
-	catchUp(t, all)
-	a.exposes("")
-	a.serves("")
-	if a.Count()+b.Count() != 0 || a.Bytes()+b.Bytes() != 0 {
-		t.Errorf("%d and %d groups, %d and %d bytes", a.Count(), b.Count(), a.Bytes(), b.Bytes())
-	}
-}
-
 // TestLostChangesAreToldAgain: a replica is killed before its flush, and only some of the others have heard
 // of its last change. It hears of the change from them, and tells the rest.
 func TestLostChangesAreToldAgain(t *testing.T) {
@@ -170,21 +99,6 @@ func TestLostChangesAreToldAgain(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestReplicatedFailure: the time of a failed push is known everywhere.
-func TestReplicatedFailure(t *testing.T) {
-	all := newReplicas(t, 2)
-	a, b := all[0], all[1]
-	at(all, a, "PUT", "job=x", "m 1\n")
-	tell(a, b)
-	failed := time.Now().Add(time.Minute)
-	b.RecordFailure(keyOf("job=x"), metric.Object{}, 0, failed)
-	tell(b, a)
-	if got := a.All(nil)[0]; !got.Failed.Equal(failed) || got.Pushed.IsZero() {
-		t.Errorf("failed %v, pushed %v", got.Failed, got.Pushed)
-	}
-	catchUp(t, all)
 }
 
 // TestReplicatedConflict: a series of another replica's group belongs to that group (ADR 21), and
@@ -443,9 +357,7 @@ func restarted(t *testing.T, f *fixture) *fixture {
 		if !there {
 			continue
 		}
-		if err := again.RestoreDocument(key, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.RestoreDocument(key, value))
 	}
 	for i := range f.shards {
 		again.shards[i].shared = f.shards[i].shared
@@ -498,9 +410,7 @@ func exposedLines(f *fixture) string {
 
 func (f *fixture) mustApply(documents []Document) {
 	f.Helper()
-	if err := f.Apply(documents); err != nil {
-		f.Fatal(err)
-	}
+	must(f, f.Apply(documents))
 }
 
 // TestDocumentsOfOthersThatAreNone: a document that is damaged, of another group, or beyond the

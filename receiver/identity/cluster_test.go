@@ -477,3 +477,46 @@ func TestOnlyStringsOfTheClusterViewLast(t *testing.T) {
 		}
 	}
 }
+
+// A right to read opens series of pods and nothing else, with a credential or by a pod's service account.
+func TestReading(t *testing.T) {
+	granted := rights{}
+	for namespace, is := range map[string]metric.Decision{"bank": metric.Allowed, "ingress": metric.Denied} {
+		granted[metric.Right{Verb: metric.Get, Namespace: namespace, Series: true}] = is
+	}
+	principal := &metric.Principal{User: "system:serviceaccount:shop:web", Namespace: "shop", Name: "web", Rights: granted}
+	pod := *senders["web-1"]
+	pod.Reads = principal
+	account := *accounts["web"]
+	account.Principal = principal
+	in := func(namespace string) metric.Object {
+		return metric.Object{Resource: "pods", Namespace: namespace, Name: metric.AllObjects}
+	}
+	for _, c := range []struct {
+		name   string
+		sender *metric.Sender
+		verb   metric.Verb
+		about  metric.Object
+		want   metric.Reason
+	}{
+		{"granted to a pod", &pod, metric.Get, in("bank"), metric.Applied},
+		{"and external metrics with it", &pod, metric.Get, metric.Object{Namespace: "bank"}, metric.Applied},
+		{"granted to an account", &account, metric.Get, in("bank"), metric.Applied},
+		{"not granted", &pod, metric.Get, in("ingress"), metric.Identity},
+		{"not granted to an account", &account, metric.Get, in("ingress"), metric.Identity},
+		{"not asked yet", &pod, metric.Get, in("other"), metric.Pending},
+		{"its own namespace's external metrics need no right", &pod, metric.Get, metric.Object{Namespace: "shop"}, metric.Applied},
+		{"no push", &pod, metric.Create, metric.Object{Namespace: "bank"}, metric.Identity},
+		{"no push for a pod", &account, metric.Create, in("bank"), metric.Identity},
+		{"no deletion", &pod, metric.Delete, in("bank"), metric.Identity},
+		{"no deletion by an account", &account, metric.Delete, in("bank"), metric.Identity},
+	} {
+		reason, why, needs := New(clusterConfig(Namespace), known{}, world{}).May(c.sender, c.verb, c.about)
+		if reason != c.want {
+			t.Errorf("%s: %v (%s, needs %v), want %v", c.name, reason, why, needs, c.want)
+		}
+		if c.verb == metric.Get && reason != metric.Applied && !needs.Series {
+			t.Errorf("%s: needs %v, want the right to all series", c.name, needs)
+		}
+	}
+}

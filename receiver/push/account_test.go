@@ -469,13 +469,9 @@ func TestAccountsReadGroupsOfManyNamespaces(t *testing.T) {
 func passwordFile(t *testing.T, name, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "htpasswd")
-	if err := os.WriteFile(path, []byte(name+":"+string(hash)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(name+":"+string(hash)+"\n"), 0o600))
 	return path
 }
 

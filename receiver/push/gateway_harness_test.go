@@ -3,6 +3,7 @@ package push
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,21 +26,15 @@ func (g gateway) ask(method, path, body string, headers ...string) (*http.Respon
 	g.Helper()
 	to := g.next()
 	req, err := http.NewRequest(method, to.url+path, strings.NewReader(body))
-	if err != nil {
-		g.Fatal(err)
-	}
+	must(g, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := to.client.Do(req)
-	if err != nil {
-		g.Fatal(err)
-	}
+	must(g, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		g.Fatal(err)
-	}
+	must(g, err)
 	g.exchange()
 	return res, string(text)
 }
@@ -88,22 +83,25 @@ func (g gateway) served(name string, labels ...string) bool {
 	return g.table.get(metric.Object{}, name, set...) != nil
 }
 
+// compressed is a text in a Content-Encoding.
 func compressed(t *testing.T, coding, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	var w io.WriteCloser
 	switch coding {
+	case "", "identity":
+		return text
+	case "deflate":
+		w = zlib.NewWriter(&b)
 	case "gzip":
 		w = gzip.NewWriter(&b)
 	case "zstd":
-		w, _ = zstd.NewWriter(&b)
+		w, _ = zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
 	case "snappy":
 		w = s2.NewWriter(&b, s2.WriterSnappyCompat())
 	}
 	_, _ = io.WriteString(w, text)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.String()
 }
 
@@ -114,9 +112,7 @@ func delimitedText(t *testing.T, families ...*dto.MetricFamily) string {
 	var b bytes.Buffer
 	e := expfmt.NewEncoder(&b, expfmt.NewFormat(expfmt.TypeProtoDelim))
 	for _, f := range families {
-		if err := e.Encode(f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.Encode(f))
 	}
 	return b.String()
 }

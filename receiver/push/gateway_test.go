@@ -425,9 +425,7 @@ func TestPushgateway(t *testing.T) {
 func documentedCases(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/pushgateway.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, table, _ := strings.Cut(string(text), "|---|---|---|\n| `/metrics/job/")
 	for line := range strings.Lines(table) {
 		cells := strings.Split(strings.TrimSpace(line), " | ")
@@ -493,23 +491,15 @@ func TestClientGolang(t *testing.T) {
 			if format != "" {
 				p, other = p.Format(format), other.Format(format)
 			}
-			if err := p.Push(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Push())
 			gauge.Set(8)
-			if err := other.Add(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, other.Add())
 			const l = `disk="/var",host="",instance="",job="a/b"`
 			g.exposes(`jobs_total{`+l+`,kind="a"} 3`, `last{`+l+`} 8`, `size{`+l+`,quantile="0.5"} NaN`, `size_sum{`+l+`} 0`, `size_count{`+l+`} 0`,
 				`took_seconds_bucket{`+l+`,le="1"} 0`, `took_seconds_bucket{`+l+`,le="2"} 1`, `took_seconds_bucket{`+l+`,le="+Inf"} 1`, `took_seconds_sum{`+l+`} 1.5`, `took_seconds_count{`+l+`} 1`)
-			if err := other.Push(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, other.Push())
 			g.exposes(`last{` + l + `} 8`)
-			if err := p.Delete(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Delete())
 			g.exposes()
 			if len(g.table.series) != 0 {
 				t.Errorf("%d series are left", len(g.table.series))

@@ -370,16 +370,12 @@ func start(t *testing.T, set ...func(*Config, *Parts)) *harness {
 			cfg.ShutdownTimeout = time.Hour
 		}
 		ln, err := net.Listen("tcp", cfg.Address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parts.Listener = patient{ln}
 	}
 	h.groups = parts.Groups
 	s, err := New(cfg, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h.server, h.url = s, "http://"+s.Addr().String()
 	h.client = &http.Client{Transport: &http.Transport{
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return h.connect() },
@@ -488,9 +484,7 @@ func (h *harness) do(method, path, body string) (int, string) {
 func (h *harness) send(method, path string, body io.Reader, headers ...string) (*http.Response, string) {
 	h.Helper()
 	req, err := http.NewRequest(method, h.url+path, body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
@@ -500,9 +494,7 @@ func (h *harness) send(method, path string, body io.Reader, headers ...string) (
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	h.checkAnswer(res, string(text))
 	return res, string(text)
 }
@@ -537,9 +529,7 @@ type socket interface {
 func (h *harness) dial() socket {
 	h.Helper()
 	c, err := h.connect()
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	h.Cleanup(func() { c.Close() })
 	return c.(socket)
 }
@@ -564,14 +554,10 @@ func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text != string(want) {
 		t.Errorf("%s:\n got %s\nwant %s", name, text, want)
 	}
@@ -581,13 +567,9 @@ func golden(t *testing.T, name, text string) {
 func (h *harness) metric(name string) float64 {
 	h.Helper()
 	registry := prometheus.NewRegistry()
-	if err := h.server.Register(registry); err != nil {
-		h.Fatal(err)
-	}
+	must(h, h.server.Register(registry))
 	families, err := registry.Gather()
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	for _, family := range families {
 		if family.GetName() == name {
 			return family.Metric[0].GetCounter().GetValue()
@@ -595,4 +577,12 @@ func (h *harness) metric(name string) float64 {
 	}
 	h.Fatalf("no metric %s", name)
 	return 0
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -68,13 +68,9 @@ func (h *harness) whole(c net.Conn, request string) (status int, text string) {
 	t.Helper()
 	write(t, c, request)
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.StatusCode, string(body)
 }
 

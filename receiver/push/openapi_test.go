@@ -52,9 +52,7 @@ func document() []byte {
 func readOpenAPI(t *testing.T) *apiDocument {
 	t.Helper()
 	d := new(apiDocument)
-	if err := json.Unmarshal(document(), d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(document(), d))
 	return d
 }
 
@@ -135,17 +133,13 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 func inspectCode(t *testing.T, visit func(ast.Node)) {
 	t.Helper()
 	files, err := filepath.Glob("*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.Inspect(file, func(n ast.Node) bool { visit(n); return true })
 	}
 }

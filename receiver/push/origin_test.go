@@ -17,9 +17,7 @@ func (h *harness) asks(method, path, body string, headers ...string) int {
 	text := method + " " + path + " HTTP/1.1\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + strings.Join(headers, "\r\n") + "\r\n\r\n" + body
 	write(h, c, text)
 	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	_ = res.Body.Close()
 	_ = c.Close()
 	return res.StatusCode

@@ -2,7 +2,6 @@ package push
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -40,9 +38,7 @@ func encodeOTLP(t *testing.T, all pmetric.Metrics, e otlp.Encoding) (body []byte
 	} else {
 		body, err = (&pmetric.ProtoMarshaler{}).MarshalMetrics(all)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return body
 }
 
@@ -58,22 +54,16 @@ type otlpAnswer struct {
 func (h *harness) export(body []byte, e otlp.Encoding, headers ...string) otlpAnswer {
 	h.Helper()
 	req, err := http.NewRequest("POST", h.url+"/v1/metrics", bytes.NewReader(body))
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	req.Header.Set("Content-Type", e.ContentType())
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := h.client.Do(req)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	if want := strings.Split(req.Header.Get("Content-Type"), ";")[0]; res.Header.Get("Content-Type") != want && res.StatusCode != 415 {
 		h.Errorf("the answer to %s is %s", want, res.Header.Get("Content-Type"))
 	}
@@ -123,22 +113,10 @@ func readStatus(t *testing.T, b []byte) (code int, message string) {
 func TestOTLP(t *testing.T) {
 	h := start(t)
 	for _, e := range otlpEncodings {
-		for coding, encode := range map[string]func([]byte) []byte{
-			"": func(b []byte) []byte { return b },
-			"gzip": func(b []byte) []byte {
-				var out bytes.Buffer
-				w := gzip.NewWriter(&out)
-				_, _ = w.Write(b)
-				_ = w.Close()
-				return out.Bytes()
-			},
-			"zstd": func(b []byte) []byte {
-				w, _ := zstd.NewWriter(nil)
-				return w.EncodeAll(b, nil)
-			},
-		} {
+		for _, coding := range []string{"", "gzip", "zstd"} {
 			name := "http.server.active" + e.ContentType()[12:] + coding
-			a := h.export(encode(encodeOTLP(t, gauges(name, name+".b"), e)), e, "Content-Encoding", coding)
+			body := compressed(t, coding, string(encodeOTLP(t, gauges(name, name+".b"), e)))
+			a := h.export([]byte(body), e, "Content-Encoding", coding)
 			if a != (otlpAnswer{status: 200}) || h.table.get(metric.Object{}, name) == nil || h.table.get(metric.Object{}, name+".b") == nil {
 				t.Errorf("%s: %+v", name, a)
 			}

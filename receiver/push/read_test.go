@@ -1,8 +1,12 @@
 package push
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 func TestReadBack(t *testing.T) {
@@ -39,9 +43,7 @@ func TestReadBack(t *testing.T) {
 		}
 		golden(t, c.name, answer)
 	}
-	if status, answer := h.do("GET", "/v1/namespaces/shop/external/depth?label=queue=fax", ""); status != 404 {
-		t.Error(status, answer)
-	}
+	h.wants(404, "", "GET", "/v1/namespaces/shop/external/depth?label=queue=fax", "")
 	if res, text := h.send("HEAD", "/v1/external/open", nil); res.StatusCode != 200 || text != "" {
 		t.Error(res.StatusCode, text)
 	}
@@ -99,4 +101,106 @@ func TestAnErrorsGolden(t *testing.T) {
 		_, answer := h.do(c[0], strings.ReplaceAll(c[1], "\x7f", "%7f"), c[2])
 		golden(t, name, answer)
 	}
+}
+
+// ?sum=true merges what a GET finds to one item.
+func TestSum(t *testing.T) {
+	h := start(t)
+	for _, push := range [][2]string{
+		{"/v1/external/depth?type=gauge&label=queue=a&label=site=x", "2"}, {"/v1/external/depth?type=gauge&label=queue=b&label=site=x", "3.5"},
+		{"/v1/namespaces/shop/pods/web-1/busy?type=gauge", "1"}, {"/v1/namespaces/shop/pods/web-2/busy?type=gauge", "4"},
+	} {
+		if status, answer := h.do("PUT", push[0], push[1]); status != 200 {
+			t.Fatal(status, answer)
+		}
+	}
+	for path, c := range map[string]struct {
+		status int
+		says   []string
+	}{
+		"/v1/external/depth?sum=true":                      {200, []string{`"value":5.5,`, `"labels":{"site":"x"}`}},
+		"/v1/external/depth?sum=true&label=queue=a":        {200, []string{`"value":2,`, `"labels":{"queue":"a","site":"x"}`}},
+		"/v1/external/depth?sum=false":                     {200, []string{`"value":2,`, `"value":3.5,`}},
+		"/v1/external/depth:total?sum=true":                {200, []string{`"value":5.5,`}},
+		"/v1/external/depth:p95?sum=true":                  {400, []string{"do not add up"}},
+		"/v1/namespaces/shop/pods/*/busy?sum=true":         {200, []string{`"value":5,`, `"name":"*"`}},
+		"/v1/namespaces/shop/pods/*/busy:mean?sum=true":    {400, []string{"do not add up"}},
+		"/v1/namespaces/shop/pods/web-1/busy:max?sum=true": {200, []string{`"value":1,`, `"name":"web-1"`}},
+		"/v1/external/depth?sum=yes":                       {400, []string{"must be true or false"}},
+	} {
+		status, answer := h.do("GET", path, "")
+		if status != c.status || c.status == 200 && strings.Count(answer, `"value"`) != map[bool]int{true: 2, false: 1}[strings.Contains(path, "false")] {
+			t.Errorf("GET %s: %d %s", path, status, answer)
+		}
+		for _, says := range c.says {
+			if !strings.Contains(answer, says) {
+				t.Errorf("GET %s: %s, want %s", path, answer, says)
+			}
+		}
+	}
+}
+
+// shelf is a native.Lister.
+type shelf struct{}
+
+func (shelf) Namespaces(q inspect.Query) inspect.Page[string] {
+	return inspect.Paged(q, []string{"shop", "bank", "docks"}, func(s *string) (string, string, inspect.Key) { return "", *s, inspect.Key{*s} })
+}
+
+func (shelf) Metrics(q inspect.Query) inspect.Page[inspect.Metric] {
+	all := []inspect.Metric{{Namespace: "shop", Name: "a/b", Resource: "pods", Kind: "counter", Objects: 2, Series: 3}, {Namespace: "shop", Name: "jobs", Kind: "gauge", Series: 1}}
+	return inspect.Paged(q, all, func(m *inspect.Metric) (string, string, inspect.Key) {
+		return m.Namespace, m.Name, inspect.Key{m.Namespace, m.Name, m.Resource}
+	})
+}
+
+func (shelf) Series(_, _, name string, _ int) []inspect.Series {
+	return []inspect.Series{{Labels: map[string]string{"queue": "mail"}, Value: "1"}}
+}
+
+func TestPathsAboveMetricsAreListed(t *testing.T) {
+	s := start(t, func(_ *Config, p *Parts) { p.Lister = shelf{} })
+	for path, want := range map[string]string{
+		"/v1/namespaces":          `{"namespaces":[{"name":"bank","path":"/v1/namespaces/bank"},{"name":"docks","path":"/v1/namespaces/docks"},{"name":"shop","path":"/v1/namespaces/shop"}]}`,
+		"/v1/namespaces/?limit=1": `{"namespaces":[{"name":"bank","path":"/v1/namespaces/bank"}],"continue":"` + inspect.Key{"bank"}.Token("namespaces") + `"}`,
+		"/v1/namespaces?limit=1&continue=" + inspect.Key{"docks"}.Token("namespaces"): `{"namespaces":[{"name":"shop","path":"/v1/namespaces/shop"}]}`,
+		"/v1/namespaces/none": `{"metrics":[]}`,
+		"/v1/namespaces/shop?limit=1": `{"metrics":[{"namespace":"shop","name":"a/b","resource":"pods","kind":"counter","objects":2,"series":3,` +
+			`"lastSample":"0001-01-01T00:00:00Z","path":"/v1/namespaces/shop/pods/*/a%2Fb"}],"continue":"` + inspect.Key{"shop", "a/b", "pods"}.Token("metrics") + `"}`,
+	} {
+		status, body := s.do("GET", path, "")
+		if status != http.StatusOK || strings.TrimSpace(body) != want {
+			t.Errorf("%s: %d %s, want\n%s", path, status, body, want)
+		}
+	}
+	for path, want := range map[string]string{
+		"/v1/namespaces?limit=0":    "limit is",
+		"/v1/namespaces?limit=5001": "limit is",
+		"/v1/namespaces?continue=x": "must be that of the page before",
+		"/v1/namespaces/shop?continue=" + inspect.Key{"x"}.Token("namespaces"): "must be that of the page before",
+		"/v1/namespaces?labels=a": `the parameter \"labels\" is unknown`,
+		"/v1/namespaces/Shop":     "is not a namespace",
+	} {
+		if status, body := s.do("GET", path, ""); status != http.StatusBadRequest || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s, want %q", path, status, body, want)
+		}
+	}
+	if status, body := s.do("PUT", "/v1/namespaces/shop", "1"); status != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: %d %s", status, body)
+	}
+}
+
+// A list has what the sender may read: its own namespace, and others by right.
+func TestListsHaveWhatTheSenderMayRead(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		h, c := startTown(t, func(_ *Config, p *Parts) { p.Lister = shelf{} })
+		const shop, bank = `{"name":"shop","path":"/v1/namespaces/shop"}`, `{"name":"bank","path":"/v1/namespaces/bank"}`
+		h.wants(200, `{"namespaces":[`+shop+`]}`, "GET", "/v1/namespaces", "", asShop...)
+		h.wants(200, `"name":"jobs"`, "GET", "/v1/namespaces/shop", "", asShop...)
+		h.wants(403, forbidden, "GET", "/v1/namespaces/bank", "", asShop...)
+		c.rights[metric.Right{Verb: metric.Get, Namespace: "bank"}] = true
+		h.wants(200, `{"metrics":[]}`, "GET", "/v1/namespaces/bank", "", "Authorization", "Bearer bound")
+		h.wants(200, bank+","+shop, "GET", "/v1/namespaces", "", "Authorization", "Bearer bound")
+		h.wants(401, "", "GET", "/v1/namespaces/shop", "")
+	})
 }

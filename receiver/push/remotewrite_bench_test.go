@@ -48,9 +48,7 @@ func benchmarkWrites(b *testing.B, series int, requests [][]byte) {
 	s, table := serveTable(b)
 	go func() { _ = table.Run(b.Context()) }()
 	c, err := net.Dial("tcp", s.Addr().String())
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer c.Close()
 	answers := bufio.NewReader(c)
 	write := func(request []byte) {
@@ -97,9 +95,7 @@ func serveTable(t testing.TB, windows ...time.Duration) (*Server, *aggregate.Tab
 		NewApplier: func() Applier { return table.NewWriter() }, Reader: readerOf(table), Resources: cluster{},
 		Ledger: ledger.New(), Logger: log,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()

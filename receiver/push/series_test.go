@@ -108,9 +108,7 @@ func TestSeriesPageNegotiates(t *testing.T) {
 		req.Header.Set("Accept", c.accept)
 		req.Header.Set("Accept-Encoding", c.coding)
 		res, err := h.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body := io.Reader(res.Body)
 		if wants := strings.Contains(c.coding, "gzip") && !strings.Contains(c.coding, "q=0"); wants != (res.Header.Get("Content-Encoding") == "gzip") {
 			t.Errorf("%q: Content-Encoding %q", c.coding, res.Header.Get("Content-Encoding"))
@@ -362,9 +360,7 @@ func TestLongSeriesPageWaitsForTheDisk(t *testing.T) {
 		req, _ := http.NewRequest("GET", h.url+"/metrics/series", nil)
 		req.Header.Set("Accept-Encoding", "identity")
 		res, err := h.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		parts := written.Load()

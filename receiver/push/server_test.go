@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 )
@@ -143,9 +144,7 @@ func TestRunEndsBeforeItBegan(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	s, err := New(cfg, Parts{NewApplier: h.table.newApplier, Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ended); err != nil {
@@ -194,18 +193,14 @@ func TestManyClients(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	h := start(t)
 	registry := prometheus.NewPedanticRegistry()
-	if err := h.server.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.server.Register(registry))
 	h.do("PUT", "/v1/external/m", "1")
 	h.do("PUT", "/v1/external/m", "x")
 	h.do("PATCH", "/v1/external/m", "x")
 	got := map[string]float64{}
 	waitFor(t, func() bool { // the duration is observed after the answer is out
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range families {
 			for _, m := range f.GetMetric() {
 				name := f.GetName()
@@ -252,4 +247,32 @@ func TestTLSOnThePlainPort(t *testing.T) {
 			t.Errorf("%s", log)
 		}
 	})
+}
+
+// Neither silent connections nor idle ones, nor those that never finish a request, keep a client out.
+func TestACrowdKeepsNoneOut(t *testing.T) {
+	const most = 128
+	for name, says := range map[string]string{
+		"silent": "", "idle": "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "half a header": "GET / HT",
+		"half a body": "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := crowd.Address(t)
+			crowd.KeepsNoneOut(t, address, most, says, func() (stop func()) {
+				h := start(t, func(c *Config, _ *Parts) {
+					c.Address, c.MaxConnections, c.MaxConnsPerIP = address, most, most
+					c.ShutdownTimeout = time.Millisecond // unfinished requests last
+				})
+				return h.stop
+			}, func(conn net.Conn) error {
+				write(t, conn, "PUT /v1/external/m HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1")
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err == nil && res.StatusCode != http.StatusOK {
+					text, _ := io.ReadAll(res.Body)
+					err = fmt.Errorf("%s: %s", res.Status, text)
+				}
+				return err
+			})
+		})
+	}
 }

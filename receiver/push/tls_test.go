@@ -47,9 +47,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) issue(template *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(life)
 	parent, signer := a.cert, a.key
@@ -57,22 +55,16 @@ func (a *authority) issue(template *x509.Certificate, life time.Duration) (*x509
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	return cert, key
 }
 
 func (a *authority) write(name, kind string, der []byte) string {
 	a.t.Helper()
 	path := filepath.Join(a.folder, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
 }
 
@@ -81,9 +73,7 @@ func (a *authority) serving(commonName string) (cert, key string) {
 	a.t.Helper()
 	c, k := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: commonName}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, time.Hour)
 	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	return a.write("tls.crt", "CERTIFICATE", c.Raw), a.write("tls.key", "PRIVATE KEY", der)
 }
 
@@ -110,9 +100,7 @@ func (a *authority) encrypted(c *Config, p *Parts) {
 func (a *authority) handshake(config *tls.Config) error {
 	a.t.Helper()
 	c, err := a.memory.dial()
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	a.t.Cleanup(func() { c.Close() })
 	config.ServerName = "127.0.0.1"
 	if err = tls.Client(c, config).Handshake(); err != nil {
@@ -132,18 +120,14 @@ func (a *authority) through(certificates ...tls.Certificate) *http.Client {
 func (h *harness) over(client *http.Client, method, path, body string) (*http.Response, string) {
 	h.Helper()
 	req, err := http.NewRequest(method, "https://"+h.server.Addr().String()+path, strings.NewReader(body))
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	res, err := client.Do(req)
 	if err != nil {
 		h.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	h.checkAnswer(res, string(text))
 	return res, string(text)
 }
@@ -196,9 +180,7 @@ func TestPlainHTTPToTLS(t *testing.T) {
 			c := h.dial()
 			write(t, c, first)
 			res, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text, _ := io.ReadAll(res.Body)
 			if res.StatusCode != 400 || !strings.Contains(string(text), "this port is TLS: say https://, not http://") {
 				t.Errorf("%d %s", res.StatusCode, text)
@@ -245,9 +227,7 @@ func TestTLSConnectionsAreCapped(t *testing.T) {
 		config := &tls.Config{RootCAs: a.pool()}
 		silent := h.dial()
 		for range 2 {
-			if err := a.handshake(config); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.handshake(config))
 		}
 		if n, err := io.Copy(io.Discard, silent); n > 0 || err != nil {
 			t.Errorf("%d bytes and %v for the connection that yielded", n, err)
@@ -286,9 +266,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 			t.Errorf("the connection that was open shows %s; %d are open", got, h.server.Connections())
 		}
 		_, key := a.serving("broken")
-		if err := os.WriteFile(key, []byte("nonsense"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(key, []byte("nonsense"), 0o600))
 		load(false, true)
 		if got := shown(a.through()); got != "renewed" {
 			t.Error(got)

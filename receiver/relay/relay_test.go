@@ -20,9 +20,7 @@ import (
 func running(t *testing.T, c Config) (r *Relay, stop func()) {
 	t.Helper()
 	r, err := New(c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); r.Run(ctx) }()
@@ -40,9 +38,7 @@ func relayTo(targets ...string) Config {
 func udpServer(t *testing.T) net.PacketConn {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { server.Close() })
 	return server
 }
@@ -50,9 +46,7 @@ func udpServer(t *testing.T) net.PacketConn {
 func tcpServer(t *testing.T) net.Listener {
 	t.Helper()
 	server, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { server.Close() })
 	return server
 }
@@ -63,9 +57,7 @@ func packet(t *testing.T, server net.PacketConn) string {
 	buffer := make([]byte, 64<<10)
 	server.SetReadDeadline(time.Now().Add(time.Minute))
 	n, _, err := server.ReadFrom(buffer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(buffer[:n])
 }
 
@@ -91,17 +83,13 @@ func TestLinesArriveAsTheyCame(t *testing.T) {
 		t.Errorf("UDP: %q", got)
 	}
 	conn, err := tcp.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	got := make([]byte, len(want)+1)
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	for n := 0; n < len(got); {
 		more, err := conn.Read(got[n:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n += more
 	}
 	if string(got) != want+"\n" {
@@ -189,9 +177,7 @@ func TestATargetThatRestarts(t *testing.T) { synctest.Test(t, restart) }
 
 func restart(t *testing.T) {
 	r, err := New(relayTo("tcp://server:1"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var up atomic.Bool
 	var last *noted
 	servers := make(chan net.Conn, 1)
@@ -258,9 +244,7 @@ func TestStopSendsTheRest(t *testing.T) {
 
 func TestRelayAllocatesNothing(t *testing.T) {
 	r, err := New(relayTo("127.0.0.1:1"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := []byte("a:1|c|#x:y")
 	r.targets[0].waiting = make([]byte, 0, 1<<20)
 	if n := testing.AllocsPerRun(1000, func() { r.Relay(line) }); n > 0 {
@@ -294,9 +278,7 @@ func TestTheEndDoesNotWaitForADeafServer(t *testing.T) {
 	for _, before := range []time.Duration{gatherTime, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			r, err := New(relayTo("tcp://deaf:1"), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			client, server := net.Pipe()
 			defer server.Close()
 			r.targets[0].dial = func(context.Context, string, string) (net.Conn, error) { return client, nil }
@@ -315,5 +297,13 @@ func TestTheEndDoesNotWaitForADeafServer(t *testing.T) {
 				t.Errorf("%v after a line, the end took %v, want %v", before, took, drainTime)
 			}
 		})
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -97,20 +97,14 @@ func TestManyTables(t *testing.T) {
 	db.maintenance.stop() // no compaction
 	fillTables(t, db, 4*processLevelZero)
 	dir := db.badger.Opts().Dir
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, db.Close())
 	again, err := openLocal(processOptions(dir, quiet), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	eventually(t, "a compaction", func() bool {
 		mustWrite(t, again, "later", nil)
 		return again.badger.Levels()[0].NumTables < processLevelZero
 	})
-	if err := again.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Close())
 }
 
 // TestCloseBesideACompaction: closing waits for the compaction under way, and loses nothing.
@@ -129,13 +123,9 @@ func TestCloseBesideACompaction(t *testing.T) {
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(log.proceed)
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-closed)
 	again, err := openLocal(processOptions(db.badger.Opts().Dir, quiet), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer again.Close()
 	from := again.Read()
 	defer from.Close()

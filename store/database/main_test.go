@@ -21,9 +21,7 @@ var quiet = slog.New(slog.DiscardHandler)
 func newOpener(t *testing.T) Opener {
 	t.Helper()
 	f, err := folder.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = f.Release() })
 	return Opener{Folder: f, ProbeTimeout: 1 << 36, Logger: quiet}
 }
@@ -33,10 +31,6 @@ func mustWrite(t *testing.T, db DB, key string, value []byte) {
 	t.Helper()
 	txn := db.Begin()
 	defer txn.Discard()
-	if err := txn.Set([]byte(key), value); err != nil {
-		t.Fatal(err)
-	}
-	if err := txn.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, txn.Set([]byte(key), value))
+	must(t, txn.Commit())
 }

@@ -5,10 +5,16 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/ristretto/v2/z"
+	"github.com/sluice-metrics/sluice/store/wal"
+	"golang.org/x/sys/unix"
 )
 
 // TestManifestCopyFollowsCommits: a commit after a new table brings the manifest's copy up to date,
@@ -41,9 +47,7 @@ func TestCommitBesideAStalledCopy(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	db.maintenance.mu.Unlock()
-	if err := <-closed; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-closed)
 	if !manifestIsCopied(t, db) {
 		t.Fatal("Close did not copy the manifest")
 	}
@@ -59,9 +63,7 @@ func TestSyncCopiesTheManifest(t *testing.T) {
 		t.Fatal("the manifest was copied before the sync")
 	}
 	eventually(t, "a sync that copies the manifest", func() bool {
-		if err := db.Sync(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.Sync())
 		return manifestIsCopied(t, db)
 	})
 }
@@ -81,9 +83,7 @@ func openSmallWith(t *testing.T, change func(badger.Options) badger.Options) *Lo
 		WithBlockSize(4 << 10).
 		WithValueThreshold(smallTableBytes / 8)
 	db, err := openLocal(change(options), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
@@ -118,9 +118,7 @@ func fillTablesFrom(t *testing.T, db *Local, n int, first uint64) {
 func manifestSize(t *testing.T, db *Local) int64 {
 	t.Helper()
 	info, err := os.Stat(filepath.Join(db.badger.Opts().Dir, badger.ManifestFilename))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return info.Size()
 }
 
@@ -128,13 +126,9 @@ func manifestIsCopied(t *testing.T, db *Local) bool {
 	t.Helper()
 	dir := db.badger.Opts().Dir
 	manifest, err := os.ReadFile(filepath.Join(dir, badger.ManifestFilename))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	saved, err := os.ReadFile(filepath.Join(dir, copyName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return bytes.Equal(manifest, saved)
 }
 
@@ -146,4 +140,104 @@ func eventually(t *testing.T, what string, is func() bool) {
 			t.Fatalf("not within a minute: %s", what)
 		}
 	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A database whose lock is held for a moment more is opened.
+func TestOpenWaitsForALock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := openLocal(localOptions(dir, quiet), quiet)
+	must(t, err)
+	must(t, db.Close())
+	held, err := os.Open(dir)
+	must(t, err)
+	must(t, unix.Flock(int(held.Fd()), unix.LOCK_EX))
+	time.AfterFunc(10*lockPause, func() { _ = held.Close() })
+	db, err = openLocal(localOptions(dir, quiet), quiet)
+	must(t, err)
+	must(t, db.Close())
+}
+
+// TestLogsArePreallocated: after each transaction the logs have all the disk space that Badger may
+// still use, and Badger took the file that was created for it.
+func TestLogsArePreallocated(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := openLocal(localOptions(dir, quiet), quiet)
+	must(t, err)
+	logs := &db.maintenance.logs
+	if logs.unsupported {
+		t.Skip("the file system cannot reserve space")
+	}
+	first := logs.next
+	value := bytes.Repeat([]byte("x"), MaxTransactionBytes-1000)
+	for i := range 40 {
+		mustWrite(t, db, "key"+strconv.Itoa(i), value)
+		for _, log := range wal.List(dir) {
+			stat, err := os.Stat(log.Path)
+			if err != nil {
+				continue // it became a table
+			}
+			if space := stat.Sys().(*syscall.Stat_t).Blocks * 512; log.Number >= logs.next-1 && space < logBytes && logs.next != log.Number+1 {
+				t.Fatalf("transaction %d: %s has space for %d bytes", i, log.Path, space)
+			}
+		}
+	}
+	if logs.next < first+2 {
+		t.Fatalf("the logs went from %d to %d only", first, logs.next)
+	}
+	must(t, db.Close())
+	if logs := wal.List(dir); len(logs) > 0 {
+		t.Fatalf("left behind: %v", logs)
+	}
+}
+
+var builders = regexp.MustCompile(`Tag: Builder Num: (\d+) Size: ([\d.]+) MiB`)
+
+// TestTablesFitTheirBuffers: Badger keeps the buffers in which it builds tables, and a buffer that
+// a table outgrew has three times the size. The values have the sizes of deltas, of checkpoints of
+// 1,024 counters, and of names of as many pods' series.
+func TestTablesFitTheirBuffers(t *testing.T) {
+	for _, size := range []int{200, 5 << 10, 64 << 10} {
+		found := buildTable(t, size)
+		n, _ := strconv.ParseFloat(found[1], 64)
+		if all, _ := strconv.ParseFloat(found[2], 64); all > 8*n {
+			t.Errorf("values of %d bytes: %s", size, found[0])
+		}
+	}
+}
+
+// buildTable has a database build tables until one's buffers are found, which Badger frees two
+// seconds after their use. It returns their number and their size.
+func buildTable(t *testing.T, size int) (found []string) {
+	t.Helper()
+	db, err := openLocal(processOptions(t.TempDir(), quiet), quiet)
+	must(t, err)
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	value := make([]byte, size)
+	number := uint64(0)
+	eventually(t, "the buffers of a table", func() bool {
+		before := manifestSize(t, db)
+		for range 3 * processMemTableBytes / 2 / size {
+			mustWrite(t, db, string(binary.BigEndian.AppendUint64([]byte("key"), number)), value)
+			number++
+		}
+		// Nothing else looks at a buffer while it is filled.
+		eventually(t, "a table", func() bool { return manifestSize(t, db) > before })
+		found = builders.FindStringSubmatch(z.Allocators())
+		return found != nil
+	})
+	return found
 }

@@ -46,9 +46,7 @@ func TestProbe(t *testing.T) {
 		t.Fatalf("fresh %v, %v", opened.Fresh, err)
 	}
 	mustWrite(t, opened.DB, "d", []byte("value"))
-	if err := opened.DB.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, opened.DB.Close())
 	if err := o.probe(t.Context()); err != nil {
 		t.Errorf("a probe of a sound database: %v", err)
 	}

@@ -58,13 +58,9 @@ func newTestLog(t *testing.T, transactions int) testLog {
 func (l testLog) write(t *testing.T, content []byte) {
 	t.Helper()
 	file, err := os.OpenFile(l.path, os.O_RDWR|os.O_CREATE, 0o640) // ext4 writes a file back that is truncated to nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = file.WriteAt(content, 0)
-	if err := errors.Join(err, file.Truncate(int64(len(content))), file.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, file.Truncate(int64(len(content))), file.Close()))
 }
 
 // setWatermark says that the log was synced up to the end of a transaction, in this boot or in
@@ -73,15 +69,11 @@ func (l testLog) setWatermark(t *testing.T, transactions int, thisBoot bool) (sy
 	t.Helper()
 	w := NewWatermark(l.dir)
 	l.write(t, append(bytes.Clone(l.content[:l.ends[transactions-1]]), make([]byte, 100)...))
-	if err := w.Observe(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Observe())
 	if !thisBoot {
 		w.Boot = "another"
 	}
-	if err := w.Write(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Write())
 	position := ReadWatermark(l.dir).Positions[string(l.content[:HeaderBytes])]
 	if want := (Position{int64(l.ends[transactions-1]) - HeaderBytes, uint64(transactions) + 6}); position != want {
 		t.Fatalf("position %+v, want %+v", position, want)
@@ -159,9 +151,7 @@ func TestEveryTornTail(t *testing.T) {
 		if torn := l.committedBefore(end) != end && l.content[end-1] != 0; err == nil && torn && remark == "" {
 			t.Fatalf("torn at %d: not a word", end)
 		}
-		if err := Cut(l.dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, Cut(l.dir))
 		stat, err := os.Stat(l.path)
 		if want := int64(l.committedBefore(end)); want == HeaderBytes && !errors.Is(err, os.ErrNotExist) || want > HeaderBytes && (err != nil || stat.Size() != want) {
 			t.Fatalf("torn at %d: not cut to %d: %v", end, want, err)
@@ -207,21 +197,23 @@ func TestLostVersion(t *testing.T) {
 	if lost, err := LostVersion(l.dir); lost != 0 || err != nil {
 		t.Errorf("lost %d, %v", lost, err)
 	}
-	if err := os.Remove(l.path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(l.path))
 	if lost, err := LostVersion(l.dir); lost != 16 || err != nil {
 		t.Errorf("lost %d, %v; want 16", lost, err)
 	}
 	text, err := os.ReadFile(filepath.Join(l.dir, watermarkName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text[100] ^= 1
-	if err := os.WriteFile(filepath.Join(l.dir, watermarkName), text, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(l.dir, watermarkName), text, 0o640))
 	if lost, err := LostVersion(l.dir); lost != 0 || err != nil {
 		t.Errorf("with a damaged watermark: lost %d, %v", lost, err)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

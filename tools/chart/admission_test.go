@@ -48,9 +48,7 @@ func admissionPolicies(t *testing.T, minor uint) map[string]checked {
 func compileAdmission(t *testing.T, policy *admissionregistration.ValidatingAdmissionPolicy, minor uint) checked {
 	t.Helper()
 	compiler, err := admissioncel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, minor)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	options := admissioncel.OptionalVariableDeclarations{HasParams: policy.Spec.ParamKind != nil, HasAuthorizer: true}
 	for i := range policy.Spec.Variables {
 		one := &policy.Spec.Variables[i]
@@ -128,9 +126,7 @@ func (c checked) judge(t *testing.T, r admissionRequest) (says string, cost int6
 		bindings.VersionedParams = &unstructured.Unstructured{Object: r.params}
 	}
 	matches, _, err := c.conditions.ForInput(t.Context(), versioned, request, bindings, nil, celconfig.RuntimeCELCostBudgetMatchConditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, one := range matches {
 		if one.Error != nil {
 			return one.Error.Error(), 0

@@ -13,13 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Without agent.enabled nothing speaks of agents.
-func TestAgentsAreOffByDefault(t *testing.T) {
-	if text := mustRender(t, ""); strings.Contains(text, "agent") {
-		t.Error("agents are in the manifests")
-	}
-}
-
 // Each Service leads to the pods that it is for, and to no others; the server's settings agree with the agents' arguments, which are
 // flags of "sluice agent".
 func TestAgents(t *testing.T) {
@@ -35,9 +28,7 @@ func TestAgents(t *testing.T) {
 		}
 	}
 	help, err := os.ReadFile("../../cmd/sluice/testdata/agent_help.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	flags := map[string]string{}
 	for _, arg := range pod.Containers[0].Args[1:] {
 		name, value, _ := strings.Cut(arg, "=")

@@ -238,9 +238,7 @@ func TestAlertsFire(t *testing.T) {
 		t.Skip("promtool is missing (Debian's package prometheus has it)")
 	}
 	var rules []monitoring.Rule
-	if err := yaml.UnmarshalStrict([]byte(read(t, folder+"/alerts.yaml")), &rules); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(read(t, folder+"/alerts.yaml")), &rules))
 	byName := map[string]monitoring.Rule{}
 	for _, rule := range rules {
 		byName[rule.Alert] = rule
@@ -277,9 +275,7 @@ func write(t *testing.T, dir, name string, content any) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name), text, 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // expected is the alert as it fires.

@@ -90,9 +90,7 @@ func standIn(t *testing.T, objects map[string]any) (kubeconfig string) {
 	t.Cleanup(server.Close)
 	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	text := `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: ""}}], clusters: [{name: c, cluster: {server: "` + server.URL + `"}}]}`
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	return kubeconfig
 }
 

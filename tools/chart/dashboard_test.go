@@ -154,9 +154,7 @@ func TestDashboardIsOfGrafanasSchema(t *testing.T) {
 		checkPanel(t, one)
 	}
 	var whole any
-	if err := json.Unmarshal(text, &whole); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &whole))
 	checkWords(t, "", whole)
 }
 

@@ -1,6 +1,9 @@
 package chart
 
 import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"os"
 	"path/filepath"
@@ -8,6 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	registration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
 var update = flag.Bool("update", false, "write the goldens anew")
@@ -21,9 +29,7 @@ func TestGoldens(t *testing.T) {
 			got := maskGenerated(mustRender(t, values))
 			golden := filepath.Join(folder, "ci", "golden", name+".yaml")
 			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(golden, []byte(got), 0o644))
 				return
 			}
 			if want := read(t, golden); got != want {
@@ -32,9 +38,7 @@ func TestGoldens(t *testing.T) {
 		})
 	}
 	goldens, err := filepath.Glob(filepath.Join(folder, "ci", "golden", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, golden := range goldens {
 		if _, ok := files[strings.TrimSuffix(filepath.Base(golden), ".yaml")]; !ok {
 			t.Errorf("%s has no file of values", golden)
@@ -73,4 +77,42 @@ func TestLint(t *testing.T) {
 			t.Errorf("%s: %v\n%s%s", name, err, stdout, stderr)
 		}
 	}
+}
+
+// TestGeneratedCertificate: every APIService trusts the CA that signed the certificate, for the
+// name by which the API server calls, https://SERVICE.NAMESPACE.svc.
+func TestGeneratedCertificate(t *testing.T) {
+	objects := strictly(t, mustRender(t, "", "tls.generated.days=30"))
+	secret := only[*core.Secret](t, objects)
+	pair, err := tls.X509KeyPair(secret.Data[core.TLSCertKey], secret.Data[core.TLSPrivateKeyKey])
+	must(t, err)
+	apis := apiServices(objects)
+	if len(apis) != 4 {
+		t.Fatalf("%d APIServices: want four", len(apis))
+	}
+	for _, api := range apis {
+		if !bytes.Equal(api.Spec.CABundle, secret.Data["ca.crt"]) {
+			t.Errorf("%s trusts another CA than the Secret's", api.Name)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(api.Spec.CABundle) {
+			t.Fatalf("%s: caBundle holds no PEM", api.Name)
+		}
+		host := api.Spec.Service.Name + "." + api.Spec.Service.Namespace + ".svc"
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); err != nil {
+			t.Errorf("%s: as %s: %v", api.Name, host, err)
+		}
+	}
+	if days := time.Until(pair.Leaf.NotAfter).Hours() / 24; days < 29 || days > 31 {
+		t.Errorf("valid for %.1f days: want tls.generated.days, 30", days)
+	}
+}
+
+func apiServices(objects []runtime.Object) (all []*registration.APIService) {
+	for _, object := range objects {
+		if api, ok := object.(*registration.APIService); ok {
+			all = append(all, api)
+		}
+	}
+	return all
 }

@@ -29,9 +29,7 @@ var pinned = sync.OnceValues(func() (string, error) {
 func helm(t *testing.T, kubeconfig string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	path, err := pinned()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	home := t.TempDir()
 	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_NAMESPACE="+release,
@@ -94,8 +92,14 @@ func valuesFiles(t *testing.T) map[string]string {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
 }

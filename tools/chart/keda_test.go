@@ -20,13 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// TestKEDAIsOffByDefault: without keda.enabled nothing speaks of KEDA.
-func TestKEDAIsOffByDefault(t *testing.T) {
-	if text := mustRender(t, ""); strings.Contains(strings.ToLower(text), "keda") {
-		t.Error("KEDA is in the manifests")
-	}
-}
-
 // certificateOf reads the certificate of a Secret and the authorities beside it.
 func certificateOf(t *testing.T, secret *core.Secret) (*x509.Certificate, *x509.CertPool) {
 	t.Helper()
@@ -132,9 +125,7 @@ func TestKEDASecretsAreUsed(t *testing.T) {
 func secretsOf(t *testing.T, authentication *unstructured.Unstructured) (all []string) {
 	t.Helper()
 	references, _, err := unstructured.NestedSlice(authentication.Object, "spec", "secretTargetRef")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, one := range references {
 		of := one.(map[string]any)
 		all = append(all, fmt.Sprintf("%s=%s/%s", of["parameter"], of["name"], of["key"]))
@@ -311,15 +302,11 @@ type kedaTrigger struct {
 func triggersOf(t *testing.T, scaledObject runtime.Object) []kedaTrigger {
 	t.Helper()
 	text, err := json.Marshal(scaledObject)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var of struct {
 		Spec struct{ Triggers []kedaTrigger }
 	}
-	if err := json.Unmarshal(text, &of); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &of))
 	if len(of.Spec.Triggers) == 0 {
 		t.Errorf("a ScaledObject has no triggers: %s", text)
 	}

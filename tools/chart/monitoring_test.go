@@ -93,9 +93,7 @@ func TestBadNamesAreFound(t *testing.T) {
 func TestAlertsAreOfMetricsThatExist(t *testing.T) {
 	metrics := known(t)
 	var rules []monitoring.Rule
-	if err := yaml.UnmarshalStrict([]byte(read(t, folder+"/alerts.yaml")), &rules); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(read(t, folder+"/alerts.yaml")), &rules))
 	runbooks := sections(t)
 	for _, rule := range rules {
 		if _, ok := runbooks[rule.Alert]; !ok {
@@ -165,9 +163,7 @@ type panels []struct {
 func readPanels(t *testing.T) panels {
 	t.Helper()
 	var dashboard struct{ Panels panels }
-	if err := json.Unmarshal([]byte(read(t, folder+"/dashboards/sluice.json")), &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(read(t, folder+"/dashboards/sluice.json")), &dashboard))
 	if len(dashboard.Panels) < 10 {
 		t.Fatalf("%d panels: the test does not see what it should", len(dashboard.Panels))
 	}

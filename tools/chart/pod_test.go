@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -167,9 +168,7 @@ func TestAnnotationsOnEveryObject(t *testing.T) {
 	for name, values := range valuesFiles(t) {
 		for _, object := range strictly(t, mustRender(t, values, "commonAnnotations.common=yes,serviceAccount.annotations.common=own")) {
 			described, err := meta.Accessor(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			kind := object.GetObjectKind().GroupVersionKind().Kind
 			want := "yes"
 			if kind == "ServiceAccount" && !strings.HasSuffix(described.GetName(), "-agent") {
@@ -188,9 +187,7 @@ func TestNamespaceOverride(t *testing.T) {
 	text := mustRender(t, "", "namespaceOverride=metrics,replicas=2,networkPolicy.enabled=true,tls.source=cert-manager")
 	for _, object := range strictly(t, text) {
 		described, err := meta.Accessor(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if namespace := described.GetNamespace(); namespace != "" && namespace != "metrics" && namespace != "kube-system" {
 			t.Errorf("%s is in namespace %s", described.GetName(), namespace)
 		}
@@ -199,5 +196,22 @@ func TestNamespaceOverride(t *testing.T) {
 		if strings.Contains(text, other) {
 			t.Errorf("%q names the release's namespace", other)
 		}
+	}
+}
+
+// TestCollectorSecretsAreMounted: each file of the export is in the Secret of its value.
+func TestCollectorSecretsAreMounted(t *testing.T) {
+	const all = "config.export-otlp=https://collector:4318/v1/metrics,exportOTLP.caSecret=ca,exportOTLP.clientSecret=client,exportOTLP.headersSecret=headers"
+	objects := strictly(t, mustRender(t, "", all))
+	pod, file := only[*apps.StatefulSet](t, objects).Spec.Template.Spec, fileOf(t, objects)
+	for setting, secret := range map[string]string{
+		"export-otlp-ca-file": "ca", "export-otlp-client-cert-file": "client", "export-otlp-client-key-file": "client", "export-otlp-headers-file": "headers",
+	} {
+		if path := fmt.Sprint(file[setting]); !mounts(pod, path, secret) {
+			t.Errorf("%s is %s, which is not mounted from the Secret %s", setting, path, secret)
+		}
+	}
+	if said, err := render(t, "", "config.export-otlp=http://localhost:4318/v1/metrics,exportOTLP.headersSecret=headers"); err != nil {
+		t.Errorf("headers without TLS, as to a Collector in the same pod, are refused: %s", said)
 	}
 }

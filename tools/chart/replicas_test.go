@@ -38,9 +38,7 @@ func byName[T interface {
 // fileOf is the configuration file that the chart makes.
 func fileOf(t *testing.T, objects []runtime.Object) (settings map[string]any) {
 	t.Helper()
-	if err := yaml.UnmarshalStrict([]byte(byName[*core.ConfigMap](t, objects, "sluice").Data["sluice.yaml"]), &settings); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(byName[*core.ConfigMap](t, objects, "sluice").Data["sluice.yaml"]), &settings))
 	return settings
 }
 
@@ -56,9 +54,7 @@ func TestReplicasFindEachOther(t *testing.T) {
 	container := set.Spec.Template.Spec.Containers[0]
 	for i, peer := range peers {
 		host, port, err := net.SplitHostPort(peer.(string))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		service := byName[*core.Service](t, objects, strings.TrimSuffix(host, ".sluice.svc"))
 		pod := maps.Clone(set.Spec.Template.Labels)
 		pod[apps.StatefulSetPodNameLabel] = fmt.Sprintf("%s-%d", set.Name, i)
@@ -84,9 +80,7 @@ func TestReplicaCertificate(t *testing.T) {
 	objects := strictly(t, mustRender(t, "", "replicas=2", "replicaTLS.generated.days=30"))
 	secret := byName[*core.Secret](t, objects, "sluice-replica-tls")
 	pair, err := tls.X509KeyPair(secret.Data[core.TLSCertKey], secret.Data[core.TLSPrivateKeyKey])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(secret.Data["ca.crt"]) {
 		t.Fatal("no CA")
@@ -305,9 +299,7 @@ func TestReleasesHaveTheirOwnLease(t *testing.T) {
 	} {
 		objects := strictly(t, mustRender(t, "", append(c.set, "replicas=2", "fullnameOverride="+c.release)...))
 		var settings map[string]any
-		if err := yaml.UnmarshalStrict([]byte(byName[*core.ConfigMap](t, objects, c.release).Data["sluice.yaml"]), &settings); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.UnmarshalStrict([]byte(byName[*core.ConfigMap](t, objects, c.release).Data["sluice.yaml"]), &settings))
 		name, set := settings["replica-cluster"]
 		if c.want == "sluice" == set || set && name != c.want {
 			t.Errorf("%s %v: replica-cluster is %v, want %s", c.release, c.set, name, c.want)

@@ -34,9 +34,7 @@ httpRoute: {enabled: true, parentRefs: [{name: a, namespace: a, sectionName: a}]
 extraObjects: []
 `} {
 		var more map[string]any
-		if err := yaml.Unmarshal([]byte(text), &more); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(text), &more))
 		join(all, more)
 	}
 	return all
@@ -100,9 +98,7 @@ func TestTextsStayTexts(t *testing.T) {
 			if err == nil {
 				err = os.WriteFile(file, body, 0o600)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text, complaints, err := helm(t, os.DevNull, "template", "r"+word, folder, "--namespace", word, "--values", file)
 			if err == nil {
 				t.Logf("%s: %d values take it, %v don't", word, changed, slices.Sorted(maps.Keys(refused)))
@@ -131,9 +127,7 @@ func wantTexts(t *testing.T, word, manifests string) {
 			continue
 		}
 		var tree any
-		if err := yaml.Unmarshal([]byte(manifest), &tree); err != nil {
-			t.Fatal(err)
-		}
+		must(t, yaml.Unmarshal([]byte(manifest), &tree))
 		if body, _ := json.Marshal(tree); regexp.MustCompile(`[:\[,](1000|1234567|1.234567e\+06)[,}\]]`).Match(body) {
 			t.Errorf("%s is a number:\n%s", word, manifest)
 		}
@@ -170,16 +164,12 @@ func TestLongNames(t *testing.T) {
 // TestGlobalsOfTheParentChart: values that a parent chart has for its other charts are none of ours.
 func TestGlobalsOfTheParentChart(t *testing.T) {
 	parent := t.TempDir()
-	if err := os.CopyFS(filepath.Join(parent, "charts", "sluice"), os.DirFS(folder)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(parent, "charts", "sluice"), os.DirFS(folder)))
 	for name, text := range map[string]string{
 		"Chart.yaml":  "apiVersion: v2\nname: parent\nversion: 1.0.0\n",
 		"values.yaml": "global: {storageClass: fast, imageRegistry: mirror.example}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(parent, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(parent, name), []byte(text), 0o600))
 	}
 	text, complaints, err := helm(t, os.DevNull, "template", release, parent)
 	if err != nil || !strings.Contains(text, `image: "mirror.example/sluice:`) {

@@ -29,9 +29,7 @@ func strictly(t *testing.T, manifests string) []runtime.Object {
 		scheme.AddToScheme, registration.AddToScheme, monitoring.AddToScheme, certmanager.AddToScheme,
 		gateway.Install, apiextensions.AddToScheme,
 	} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
+		must(t, add(known))
 	}
 	decoder := json.NewSerializerWithOptions(json.DefaultMetaFactory, known, known, json.SerializerOptions{Yaml: true, Strict: true})
 	var objects []runtime.Object
@@ -82,9 +80,7 @@ func TestManifestsAreOfTheirTypes(t *testing.T) {
 			seen := map[string]bool{}
 			for _, object := range objects {
 				described, err := meta.Accessor(object)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				kind := object.GetObjectKind().GroupVersionKind().Kind
 				id := kind + " " + described.GetNamespace() + "/" + described.GetName()
 				if seen[id] {
@@ -106,9 +102,7 @@ func TestManifestsAreOfTheirTypes(t *testing.T) {
 // breaks the rules of host namespaces and host ports, and no other.
 func TestPodIsRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, values := range valuesFiles(t) {
 		template := only[*apps.StatefulSet](t, strictly(t, mustRender(t, values))).Spec.Template
 		level := security.LevelVersion{Level: security.LevelRestricted, Version: security.LatestVersion()}

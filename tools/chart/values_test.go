@@ -33,9 +33,7 @@ func TestSchemaKnowsTheSettings(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, folder+"/values.schema.json")), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(read(t, folder+"/values.schema.json")), &schema))
 	taken := schema.Properties.Config.Properties
 	if len(taken) < 40 {
 		t.Errorf("%d settings: the test does not see what it should", len(taken))
@@ -74,9 +72,7 @@ func TestConfigurationIsKnown(t *testing.T) {
 				continue
 			}
 			var settings map[string]any
-			if err := yaml.UnmarshalStrict([]byte(file.Data["sluice.yaml"]), &settings); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.UnmarshalStrict([]byte(file.Data["sluice.yaml"]), &settings))
 			if len(settings) < 10 {
 				t.Errorf("%s: %d settings: the test does not see what it should", name, len(settings))
 			}
@@ -92,9 +88,7 @@ func TestConfigurationIsKnown(t *testing.T) {
 // TestValuesAreDescribed: README.md names every value.
 func TestValuesAreDescribed(t *testing.T) {
 	var values map[string]any
-	if err := yaml.UnmarshalStrict([]byte(read(t, folder+"/values.yaml")), &values); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict([]byte(read(t, folder+"/values.yaml")), &values))
 	readme := read(t, folder+"/README.md")
 	for _, path := range leaves("", values) {
 		if !strings.Contains(readme, "`"+path+"`") {

@@ -38,9 +38,7 @@ var testVersion = func() string {
 func built(t *testing.T) program {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(t.TempDir(), "sluice"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", path, "./cmd/sluice")
 	cmd.Dir = *source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -62,9 +60,7 @@ func imageFile(t *testing.T) string {
 		"-version", testVersion, "-commit", "c0ffee", "-created", "1700000000", "-out", out, "-document", "../../LICENSE",
 		p.os + "/" + p.architecture + "=" + p.path,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 
@@ -98,9 +94,7 @@ func checkDocker(t *testing.T, file string) {
 	t.Helper()
 	open := func() (io.ReadCloser, error) { return os.Open(file) }
 	manifest, err := tarball.LoadManifest(open)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range manifest {
 		single := tarball.Manifest{manifest[i]}
 		if len(single[0].RepoTags) != 1 || !strings.HasPrefix(single[0].RepoTags[0], "sluice:") {
@@ -120,9 +114,7 @@ func checkDocker(t *testing.T, file string) {
 func checkConfig(t *testing.T, image container.Image) (labels map[string]string) {
 	t.Helper()
 	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if file.Config.User != "65532:65532" {
 		t.Errorf("user %q: want 65532:65532, by number, or a kubelet cannot tell that it is not root", file.Config.User)
 	}
@@ -145,14 +137,10 @@ func checkContent(t *testing.T, image container.Image) (binary []byte) {
 		t.Fatalf("%d layers (%v): want one", len(layers), err)
 	}
 	content, err := layers[0].Uncompressed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer content.Close()
 	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	eachFile(t, content, func(header *tar.Header, text io.Reader) {
 		if !header.ModTime.Equal(file.Created.Time) {
@@ -173,9 +161,7 @@ func checkContent(t *testing.T, image container.Image) (binary []byte) {
 		t.Errorf("it holds %s; want %s", got, want)
 	}
 	program, err := elf.NewFile(bytes.NewReader(binary))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
 			t.Error("the binary wants a loader, and the image has none: want CGO_ENABLED=0")
@@ -187,9 +173,7 @@ func checkContent(t *testing.T, image container.Image) (binary []byte) {
 func checkRuns(t *testing.T, binary []byte, version string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sluice")
-	if err := os.WriteFile(path, binary, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, binary, 0o755))
 	said, err := exec.Command(path, "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(said), "sluice "+version+" ") {
 		t.Errorf("its version says %q (%v): want the label's, %s", said, err, version)
@@ -201,9 +185,7 @@ func checkRuns(t *testing.T, binary []byte, version string) {
 func checkEnd(t *testing.T, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const block = 512
 	if end := len(text) - 2*block; len(text)%block != 0 || end < 0 || !bytes.Equal(text[end:], make([]byte, 2*block)) {
 		t.Errorf("the archive has %d bytes and does not end in two blocks of zeros: it is cut short", len(text))
@@ -214,14 +196,10 @@ func checkEnd(t *testing.T, file string) {
 func TestSameInputSameImage(t *testing.T) {
 	write := func(content string, created time.Time) []byte {
 		binary := filepath.Join(t.TempDir(), "sluice")
-		if err := os.WriteFile(binary, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(binary, []byte(content), 0o600))
 		r := release{version: "v1", commit: "c", created: created, documents: []string{"../../LICENSE"}}
 		text, err := r.write([]program{{"linux", "amd64", binary}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return text
 	}
 	then := time.Unix(1_700_000_000, 0).UTC()

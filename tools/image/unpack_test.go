@@ -17,27 +17,17 @@ func unpacked(t *testing.T, file string) container.ImageIndex {
 	t.Helper()
 	folder := t.TempDir()
 	archive, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer archive.Close()
 	eachFile(t, archive, func(header *tar.Header, content io.Reader) {
 		path := filepath.Join(folder, header.Name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		text, err := io.ReadAll(content)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, os.WriteFile(path, text, 0o644))
 	})
 	index, err := ocilayout.ImageIndexFromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return index
 }
 
@@ -48,9 +38,7 @@ func eachFile(t *testing.T, archive io.Reader, do func(*tar.Header, io.Reader)) 
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		do(header, reader)
 	}
 }
@@ -59,25 +47,19 @@ func eachFile(t *testing.T, archive io.Reader, do func(*tar.Header, io.Reader)) 
 func imagesOf(t *testing.T, outer container.ImageIndex) map[string]container.Image {
 	t.Helper()
 	manifest, err := outer.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(manifest.Manifests) != 1 {
 		t.Fatalf("%d entries in index.json: want one index, or tools ask which", len(manifest.Manifests))
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if manifest, err = index.IndexManifest(); err != nil {
 		t.Fatal(err)
 	}
 	images := map[string]container.Image{}
 	for _, described := range manifest.Manifests {
 		image, err := index.Image(described.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		images[described.Platform.OS+"/"+described.Platform.Architecture] = image
 	}
 	return images
@@ -86,10 +68,16 @@ func imagesOf(t *testing.T, outer container.ImageIndex) map[string]container.Ima
 func holds(t *testing.T, file, path string) (found bool) {
 	t.Helper()
 	archive, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer archive.Close()
 	eachFile(t, archive, func(header *tar.Header, _ io.Reader) { found = found || header.Name == path })
 	return found
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -20,19 +20,13 @@ var example = filepath.Join("..", "..", "loadtest", "testdata", "report.json")
 func drawn(t *testing.T, paths ...string) map[string]string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "figures")
-	if err := run(paths, out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(paths, out))
 	files, err := os.ReadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	texts := map[string]string{}
 	for _, f := range files {
 		text, err := os.ReadFile(filepath.Join(out, f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[f.Name()] = string(text)
 	}
 	return texts
@@ -42,18 +36,12 @@ func drawn(t *testing.T, paths ...string) map[string]string {
 func changed(t *testing.T, change func(entries) entries) string {
 	t.Helper()
 	r, err := readReport(example)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Entries = change(r.Entries)
 	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, text, 0o600))
 	return path
 }
 
@@ -133,9 +121,7 @@ func TestOldPicturesAreRemoved(t *testing.T) {
 	out := t.TempDir()
 	linesOnly := changed(t, func(all entries) entries { return all.where(func(e entry) bool { return e.Load != nil }) })
 	for _, path := range []string{example, linesOnly} {
-		if err := run([]string{path}, out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run([]string{path}, out))
 	}
 	if _, err := os.Stat(filepath.Join(out, "latency.svg")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v: want no latency.svg", err)
@@ -238,9 +224,7 @@ func TestLabelsStayApart(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.json")
-	if err := os.WriteFile(empty, []byte(`{"scenarios":[]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(empty, []byte(`{"scenarios":[]}`), 0o600))
 	for _, c := range []struct {
 		paths []string
 		want  string
@@ -250,5 +234,13 @@ func TestFaults(t *testing.T) {
 		if err := run(c.paths, t.TempDir()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: want %q", err, c.want)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

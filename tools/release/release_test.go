@@ -33,21 +33,15 @@ func fixture(t *testing.T) []string {
 	folder := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	chart, err := packed(func(archive *tar.Writer) error {
 		return (&release{}).addTo(archive, "sluice/Chart.yaml", 0o644, []byte("name: sluice\nversion: 0.0.1\nappVersion: 0.0.1\n"))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	args := []string{
 		"-version", "0.0.1", "-commit", "c0ffee", "-created", "1700000000", "-url", "https://example.org/v0.0.1",
 		"-chart", write("chart.tgz", chart), "-image", write("image.tar", []byte("image")),
@@ -67,18 +61,14 @@ func folder(t *testing.T) string {
 		return *given
 	}
 	args := fixture(t)
-	if err := run(args); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(args))
 	return args[slices.Index(args, "-out")+1]
 }
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
@@ -86,18 +76,14 @@ func read(t *testing.T, path string) []byte {
 func unpack(t *testing.T, content []byte) map[string][]byte {
 	t.Helper()
 	unpacked, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string][]byte{}
 	for archive := tar.NewReader(unpacked); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if files[header.Name], err = io.ReadAll(archive); err != nil {
 			t.Fatal(err)
 		}
@@ -116,9 +102,7 @@ func TestRelease(t *testing.T) {
 		sums[name] = sum
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, entry := range entries {
 		if entry.Name() == sumsName {
 			continue
@@ -132,9 +116,7 @@ func TestRelease(t *testing.T) {
 	}
 
 	var manifest krewPlugin
-	if err := yaml.UnmarshalStrict(read(t, filepath.Join(dir, "sluice.yaml")), &manifest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(read(t, filepath.Join(dir, "sluice.yaml")), &manifest))
 	version := strings.TrimPrefix(manifest.Spec.Version, "v")
 	if len(manifest.Spec.Platforms) != 4 {
 		t.Errorf("the krew manifest has %d platforms, want 4", len(manifest.Spec.Platforms))
@@ -204,9 +186,7 @@ func checkArchive(t *testing.T, system, architecture, version, name string, file
 		return
 	}
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, files[name], 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, files[name], 0o755))
 	said, err := exec.Command(path, "version").CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(said), "sluice "+version+" ") {
 		t.Errorf("the binary says %q (%v), want version %s", said, err, version)
@@ -229,9 +209,7 @@ func TestSameInputSameRelease(t *testing.T) {
 	var sums []map[string]string
 	for _, name := range []string{"a", "b"} {
 		args[out] = filepath.Join(t.TempDir(), name)
-		if err := run(args); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(args))
 		found := map[string]string{}
 		for line := range strings.Lines(string(read(t, filepath.Join(args[out], sumsName)))) {
 			found[line] = line
@@ -253,5 +231,13 @@ func TestArguments(t *testing.T) {
 	}
 	if err := run(append(whole, "linux=x")); err == nil {
 		t.Error("linux=x was accepted")
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -124,9 +124,7 @@ func TestWatchWaits(t *testing.T) {
 			return []byte("{\n \"items\": []\n}"), nil
 		}
 		var out, errs strings.Builder
-		if err := watchJSON(ctx, &out, &errs, time.Second, get); err != nil {
-			t.Fatal(err)
-		}
+		must(t, watchJSON(ctx, &out, &errs, time.Second, get))
 		if out.String() != "{\"items\":[]}\n" {
 			t.Errorf("output %q: want one line of JSON for the one answer", out.String())
 		}
@@ -161,9 +159,7 @@ func TestReadersUseTheContextsNamespace(t *testing.T) {
 	})
 	cluster := filepath.Join(t.TempDir(), "rules.yaml")
 	rule := "apiVersion: sluice.dev/v1alpha1\nkind: ClusterMetricRule\nmetadata: {name: a}\nspec: {metric: a, let: {m: m}, value: m}\n"
-	if err := os.WriteFile(cluster, []byte(rule), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cluster, []byte(rule), 0o600))
 	for args, want := range map[string]string{
 		"get external m":                             ExternalAPI + "/namespaces/team/m",
 		"get pods/* m":                               CustomAPI + "/namespaces/team/pods/*/m",

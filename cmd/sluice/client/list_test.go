@@ -32,9 +32,7 @@ contexts:
 clusters:
 - {name: c, cluster: {server: %q}}
 `, server.URL)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -240,9 +238,7 @@ func TestAWatchedListPrintsChanges(t *testing.T) {
 		show := o.shower(&out, resource)
 		read := func(all ...inspect.Document) {
 			t.Helper()
-			if err := show(time.Now(), listed{documents: all}, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, show(time.Now(), listed{documents: all}, nil))
 			time.Sleep(2 * time.Second)
 		}
 		sampled := time.Now()
@@ -289,9 +285,7 @@ func TestALongNameLeavesATableNarrow(t *testing.T) {
 	all := []inspect.Document{&inspect.Metric{Namespace: "shop", Name: long, Kind: "gauge", Series: 1}, &inspect.Metric{Namespace: "shop", Name: "a", Kind: "gauge", Series: 1}}
 	for output, want := range map[string]string{"table": "31mend", "wide": strings.Repeat("x", 400)} {
 		var out strings.Builder
-		if err := (&listOptions{output: output, namespace: "shop"}).print(&out, resource, all, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, (&listOptions{output: output, namespace: "shop"}).print(&out, resource, all, time.Now()))
 		lines := strings.Split(out.String(), "\n")
 		if narrow := utf8.RuneCountInString(lines[0]) < 160; narrow != (output == "table") || strings.ContainsAny(out.String(), "\x1b\u202e") || !strings.Contains(lines[1], "beginx") || !strings.Contains(lines[1], want) {
 			t.Errorf("%s, with %q:\n%q", output, want, out.String())
@@ -314,5 +308,13 @@ func TestNamesOfTheListOfPolicies(t *testing.T) {
 		if resource, err := listNamed([]string{name}); err != nil || resource.Name != "policies" {
 			t.Errorf("%s: %s %v", name, resource.Name, err)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -20,9 +20,7 @@ import (
 func inbox(t *testing.T) (address string, next func() string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn.LocalAddr().String(), func() string {
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
@@ -41,9 +39,7 @@ const theEnd = "the end"
 func sendTheEnd(t *testing.T, address string) {
 	t.Helper()
 	conn, err := net.Dial("udp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, theEnd); err != nil {
 		t.Fatal(err)
@@ -205,9 +201,7 @@ func TestPushFillsDatagramsAndNoMore(t *testing.T) {
 
 func TestPushSaysThatNobodyListens(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	address := conn.LocalAddr().String()
 	_ = conn.Close()
 	code, _, errs := called("push", "--statsd", address, "a:1|c")
