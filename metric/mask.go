@@ -76,12 +76,16 @@ func secretsOf(line string) (all []string) {
 	for _, found := range wholeHeader.FindAllStringSubmatch(line, -1) {
 		all = append(append(all, found[1]), strings.Fields(found[1])...)
 	}
-	for _, found := range secretWord.FindAllStringSubmatch(line, -1) {
-		value := found[1] + found[2] + found[3]
-		if next := nextKey.FindStringIndex(value); next != nil && found[3] != "" {
-			value = value[:next[0]]
+	for rest := line; ; {
+		at := secretWord.FindStringSubmatchIndex(rest)
+		if at == nil {
+			break
 		}
-		all = append(all, value)
+		begin, end := max(at[2], at[4], at[6]), at[1]
+		if next := nextKey.FindStringIndex(rest[begin:end]); next != nil && begin == at[6] {
+			end = begin + next[0] // that key may have a secret, too
+		}
+		all, rest = append(all, rest[begin:end]), rest[end:]
 	}
 	for _, found := range urlPassword.FindAllStringSubmatch(line, -1) {
 		all = append(all, found[1])

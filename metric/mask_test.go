@@ -16,6 +16,8 @@ func TestSecretsAreMasked(t *testing.T) {
 		"GET /?access_token=abc&x=1 HTTP":  "GET /?access_token=***&x=1 HTTP",
 		"hits:1|x|#token:abc,env:prod":     "hits:1|x|#token:***,env:prod",
 		"client_secret: s3cr3t":            "client_secret: ***",
+		"m:1|q|#token:abc,password:def":    "m:1|q|#token:***,password:***",
+		"password=abc&api_key=def;pwd=gh":  "password=***&api_key=***;pwd=***",
 		"Cookie: sid=abc; theme=x":         "Cookie: ***",
 		"apikey=k-123":                     "apikey=***",
 		"passwd: hunter2":                  "passwd: ***",

@@ -37,6 +37,7 @@ var policyTests = []struct {
 	{"Admission", policyAdmission},
 	{"StoredAutoscalersStayWritable", policyStored},
 	{"AuthorMustRead", policyAuthor},
+	{"AuthorsOfRules", policyRuleAuthor},
 	{"OtherReaders", policyOtherReaders},
 	{"Roles", policyRoles},
 	{"SameVerdicts", policySameVerdicts},
@@ -416,6 +417,54 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory}]
 	wantAdmit(t, mallory, ns, asking("web", `a\|b`, ""), "")
 	wantAdmit(t, mallory, ns, asking("web", "jobs:max:1m", ""), "may not read") // each spelling is a name of its own
 	wantAdmit(t, mallory, ns, asking("web", "secret.keys", ""), "may not read")
+}
+
+// A rule is no way around the checks of autoscalers: its author must be allowed to read what it computes from.
+func policyRuleAuthor(t *testing.T, p *policed) {
+	ns := p.namespaceWith(t, "ruleauthors")
+	p.Apply(t, ns, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: free}
+rules: [{apiGroups: [external.metrics.k8s.io], resources: [free, jobs, jobs_waiting, freed.keys], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: free}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: free}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory}]
+`)
+	write := func(user, rule string) string {
+		_, err := p.TryKubectl(t, "create", "--dry-run=server", "--as="+user, "--as-group=editors", "--as-group=system:authenticated", "-f", p.file(t,
+			"apiVersion: sluice.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: innocent, namespace: "+ns+"}\nspec: "+rule))
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	want := func(user, rule, says string) {
+		t.Helper()
+		within(t, func() error {
+			if got := write(user, rule); (got == "") != (says == "") || !strings.Contains(got, says) {
+				return fmt.Errorf("rule %s by %s: %q, want %q", rule, user, got, says)
+			}
+			return nil
+		})
+	}
+	wantAdmit(t, p.As(t, "mallory", "editors", "system:authenticated"), ns, asking("web", "free", ""), "")
+	want("mallory", `{metric: free, let: {k: secret.keys}, value: k}`, "mallory may not read the external metric secret.keys")
+	want("mallory", `{metric: free, let: {k: jobs, l: jobs_waiting}, value: k + l}`, "")
+	want("mallory", `{rename: {from: "secret.(.*)", to: "freed.${1}"}}`, "mallory may not rename metrics")
+
+	const alice = "alice"
+	p.reader(t, alice)
+	p.Kubectl(t, "create", "rolebinding", alice, "-n", ns, "--clusterrole=sluice-reader", "--user="+alice)
+	want(alice, `{rename: {from: "secret.(.*)", to: "freed.${1}"}}`, "")
+	p.apply(t, ns, "guard", `{subjects: [{kind: User, name: alice}], rules: [{metric: "secret.*", deny: true}, {metric: jobs, selector: {matchLabels: {queue: mail}}}]}`)
+	want(alice, `{metric: free, let: {k: secret.keys}, value: k}`, `"secret.keys" is denied by rules[0] of externalmetricpolicy/guard`)
+	want(alice, `{metric: free, let: {k: jobs}, value: k}`, "must be asked for with a selector within")
+	want(alice, `{metric: free, let: {k: jobs}, selectors: {k: queue=mail}, value: k}`, "")
+	want(alice, `{rename: {from: "secret.(.*)", to: "freed.${1}"}}`, "may not rename metrics")
 }
 
 // GET /v1 and the page of all series have the same verdicts as the metrics API.

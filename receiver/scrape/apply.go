@@ -26,9 +26,15 @@ type pageReader struct {
 
 // apply parses a filtered page and applies it as samples of the pod. The sender holds the pod's address.
 func (s *Scraper) apply(t *target, p *page, sender *metric.Sender) *fault {
-	r := &p.reading
+	// One page at a time: a parsed one takes some sixty times its bytes.
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	r := &s.reading.pageReader
 	if r.text == nil {
 		r.text = exposition.NewTextReader(exposition.DefaultOptions())
+	}
+	if len(p.out) > smallPage { // a reader keeps memory in proportion to its largest page
+		defer func() { r.text = nil }()
 	}
 	families, bad := r.text.Read(p.out)
 	if bad.Reason != metric.Applied {

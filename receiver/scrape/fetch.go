@@ -93,11 +93,10 @@ func (l *limited) Read(to []byte) (int, error) {
 // page is what a fetch leaves behind, and its memory, which is reused from page to page.
 type page struct {
 	filter
-	wire    limited
-	plain   limited
-	buffer  *bufio.Reader
-	gzip    *gzip.Reader
-	reading pageReader
+	wire   limited
+	plain  limited
+	buffer *bufio.Reader
+	gzip   *gzip.Reader
 }
 
 func newPage() *page { return &page{buffer: bufio.NewReaderSize(nil, 16<<10)} }

@@ -26,6 +26,7 @@ type filter struct {
 	wanted      map[string]*wanted
 	openMetrics bool
 	out         []byte
+	share       share // of what pages keep that are read at once
 
 	// The family of the last TYPE line: its samples have its name, or that name and a suffix.
 	family   []byte
@@ -79,10 +80,21 @@ func (f *filter) read(wanted map[string]*wanted, openMetrics bool, page *bufio.R
 		if len(f.out) > maxFiltered {
 			return errTooLarge{"the named metrics", maxFiltered}
 		}
+		if err := f.keep(); err != nil {
+			return err
+		}
 		if err != nil {
 			return nil
 		}
 	}
+}
+
+// keep keeps the page's share of memory what it has to be.
+func (f *filter) keep() error {
+	if f.share.keep(cap(f.out) + cap(f.long)) {
+		return nil
+	}
+	return errTooLarge{"the pages that are read at once", maxTogether}
 }
 
 // readLong reads the rest of a line whose beginning is given. Only a line that is kept may be that long.
@@ -92,6 +104,9 @@ func (f *filter) readLong(begin []byte, page *bufio.Reader) ([]byte, error) {
 		part, err := page.ReadSlice('\n')
 		if len(f.long) <= maxLine {
 			f.long = append(f.long, part...)
+		}
+		if full := f.keep(); full != nil {
+			return nil, full
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):

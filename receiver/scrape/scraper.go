@@ -56,6 +56,12 @@ type Scraper struct {
 	parts Parts
 	http  *http.Client
 	pages sync.Pool // of *page
+	room  room
+	// reading is held by the goroutine that parses a page, until it is applied.
+	reading struct {
+		sync.Mutex
+		pageReader
+	}
 	table struct {
 		sync.Mutex
 		applier receiver.Applier
@@ -253,14 +259,13 @@ func (s *Scraper) scrapeEvery(ctx context.Context, t *target) {
 	}
 }
 
-// maxKept bounds the lines of a page whose memory is used again.
-const maxKept = 128 << 10
-
 // scrape takes one page, and says how that went.
 func (s *Scraper) scrape(ctx context.Context, t *target) {
 	p := s.pages.Get().(*page)
+	p.share.enter(&s.room, t.pod.UID)
 	defer func() {
-		if cap(p.out) <= maxKept { // a reader keeps memory in proportion to its page
+		p.share.leave()
+		if cap(p.out)+cap(p.long) <= smallPage {
 			s.pages.Put(p)
 		}
 	}()

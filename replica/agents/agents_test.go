@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -410,6 +411,64 @@ func TestStrangersAreNotRead(t *testing.T) {
 		}
 		s.dial(ctx).fails(codes.Unauthenticated, "token") // it says nothing
 		cancel()
+	}
+}
+
+// Made-up tokens of one address do not fill the line in which others wait: the API server's answers are few a second.
+func TestMadeUpTokensOfOneAddress(t *testing.T) {
+	parts := newTable().parts()
+	release := make(chan struct{})
+	var line atomic.Int64
+	parts.Authenticate = func(_ context.Context, token string) (string, string, string, error) {
+		if token == "good" {
+			return "node-1", "", "", nil
+		}
+		line.Add(1)
+		<-release
+		return "", "", "the token is invalid", nil
+	}
+	s := serve(t, "127.0.0.1:0", parts)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	const strangers, connections, streams = 2, 5, 4
+	ended := make(chan error, strangers*connections*streams)
+	for i := range strangers * connections {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 4, byte(1+i%strangers))}}
+		conn, err := grpc.NewClient("passthrough:///"+s.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for range streams {
+			stream, err := agentwire.NewAgentsClient(conn).Report(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer guessed"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				_, err := stream.Recv()
+				ended <- err
+			}()
+		}
+	}
+	for range strangers * (connections*streams - maxAskingEach) {
+		if err := <-ended; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "limit of 8 reached for 127.0.4.") {
+			t.Errorf("beyond the limit: %v", err)
+		}
+	}
+	c := s.dial(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer good"))
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Run: 1}}})
+	if answer, err := c.Recv(); err != nil || answer.GetWelcome() == nil {
+		t.Errorf("an agent of another address: %v, %v", answer, err)
+	}
+	close(release)
+	for range strangers * maxAskingEach {
+		if err := <-ended; status.Code(err) != codes.Unauthenticated {
+			t.Errorf("within the limit: %v", err)
+		}
+	}
+	if line.Load() != strangers*maxAskingEach {
+		t.Errorf("%d tokens were checked", line.Load())
 	}
 }
 

@@ -108,6 +108,7 @@ type Server struct {
 	grpc     *grpc.Server
 	log      *slog.Logger
 	appliers chan Applier
+	asking   *connlimit.Slots // of tokens that are checked, by address
 
 	mu    sync.Mutex // guards the fields below
 	nodes map[string]*node
@@ -130,6 +131,7 @@ type Server struct {
 const (
 	maxAgents      = 20_000
 	maxEach        = 64 // connections of one address: agents of one node, during an update
+	maxAskingEach  = 8  // tokens of one address that are checked at once: others must not wait behind made-up ones
 	maxMessage     = 8 << 20
 	maxHeader      = 32 << 10
 	pingEvery      = 20 * time.Second
@@ -147,7 +149,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
 	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
-		standstill: standstill, nodes: map[string]*node{},
+		standstill: standstill, asking: connlimit.NewSlots(0, maxAskingEach), nodes: map[string]*node{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}, ending: make(chan struct{})}
 	for _, id := range parts.Awaited {
 		s.awaited[id] = true
@@ -305,6 +307,13 @@ func (s *Server) node(ctx context.Context) (node, podUID string, err error) {
 	}
 	if token == "" {
 		return "", "", status.Error(codes.Unauthenticated, "no token; must be that of a service account, bound to the agent's pod")
+	}
+	if from, ok := peer.FromContext(ctx); ok {
+		address := connlimit.Prefix(from.Addr.String())
+		if err := s.asking.Acquire(address); err != nil {
+			return "", "", status.Errorf(codes.Unavailable, "the token cannot be checked yet: %v; try again", err)
+		}
+		defer s.asking.Release(address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerPatience)
 	defer cancel()

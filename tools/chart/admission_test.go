@@ -39,8 +39,8 @@ func admissionPolicies(t *testing.T, minor uint) map[string]checked {
 			all[policy.Name] = compileAdmission(t, policy, minor)
 		}
 	}
-	if len(all) != 6 {
-		t.Errorf("%d ValidatingAdmissionPolicies; want 6", len(all))
+	if len(all) != 9 {
+		t.Errorf("%d ValidatingAdmissionPolicies; want 9", len(all))
 	}
 	return all
 }
@@ -102,9 +102,13 @@ func (c checked) judge(t *testing.T, r admissionRequest) (says string, cost int6
 	t.Helper()
 	kind := schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}
 	resource := schema.GroupVersionResource{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}
-	if c.policy.Spec.MatchConstraints.ResourceRules[0].APIGroups[0] == "keda.sh" {
+	switch c.policy.Spec.MatchConstraints.ResourceRules[0].APIGroups[0] {
+	case "keda.sh":
 		kind = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 		resource = schema.GroupVersionResource{Group: "keda.sh", Version: "v1alpha1", Resource: "scaledobjects"}
+	case "sluice.dev":
+		kind = schema.GroupVersionKind{Group: "sluice.dev", Version: "v1alpha1", Kind: "MetricRule"}
+		resource = schema.GroupVersionResource{Group: "sluice.dev", Version: "v1alpha1", Resource: "metricrules"}
 	}
 	object := &unstructured.Unstructured{Object: r.object}
 	var old runtime.Object
@@ -253,6 +257,8 @@ func scaledObject(metadata map[string]any) map[string]any {
 func TestAdmissionOfScaledObjects(t *testing.T) {
 	all := admissionPolicies(t, 30)
 	guard := policyObject(map[string]any{"metric": "secret.*", "deny": true}, map[string]any{"metric": "jobs", "selector": mail})
+	janes := policyObject(map[string]any{"metric": "secret.*", "deny": true}, map[string]any{"metric": "jobs", "selector": mail})
+	janes["spec"].(map[string]any)["subjects"] = []any{map[string]any{"kind": "User", "name": "jane"}}
 	const ours = "dns:///sluice-keda.sluice.svc:9095"
 	for _, one := range []struct {
 		address, metric, selector, object string
@@ -284,10 +290,62 @@ func TestAdmissionOfScaledObjects(t *testing.T) {
 		if says, _ := all["sluice-policies-keda"].judge(t, request); (says != "") != one.rejected || strings.Contains(says, "error") {
 			t.Errorf("%v: %q; want rejected %v", metadata, says, one.rejected)
 		}
+		// The server applies no policy with subjects to an author, so a selector that admission does not read selects all.
+		request.params, request.user.Name = janes, "jane"
+		if says, _ := all["sluice-policies-keda"].judge(t, request); (says != "") != (one.rejected || strings.Contains(one.selector, "(")) {
+			t.Errorf("%v by a subject of the policy: %q", metadata, says)
+		}
 		request.params = nil
 		if says, _ := all["sluice-authors-keda"].judge(t, request); (says != "") != one.unread || strings.Contains(says, "error") {
 			t.Errorf("%v by an author without rights: %q; want rejected %v", metadata, says, one.unread)
 		}
+	}
+}
+
+// TestAdmissionOfRules: the author of a rule must be allowed to read what it computes from, since an autoscaler's
+// controller reads the rule with rights of its own.
+func TestAdmissionOfRules(t *testing.T) {
+	all := admissionPolicies(t, 30)
+	guard := policyObject(map[string]any{"metric": "secret.*", "deny": true}, map[string]any{"metric": "jobs", "selector": mail})
+	guard["spec"].(map[string]any)["subjects"] = []any{map[string]any{"kind": "User", "name": "jane"}}
+	computed := func(operand, selector string) map[string]any {
+		spec := map[string]any{"metric": "free", "let": map[string]any{"k": operand, "other": "free"}, "value": "k"}
+		if selector != "" {
+			spec["selectors"] = map[string]any{"k": selector}
+		}
+		return spec
+	}
+	rename := map[string]any{"rename": map[string]any{"from": "secret_(.*)", "to": "free_${1}"}}
+	for _, one := range []struct {
+		spec             map[string]any
+		rejected, unread string // parts of the messages; empty: admitted
+	}{
+		{computed("free", ""), "", ""},
+		{computed("secret.keys", ""), `"secret.keys" is denied by rules[0]`, "jane may not read the external metric secret.keys"},
+		{computed("secret.keys:max:1m", ""), "is denied by rules[0]", "may not read"},
+		{computed("jobs", ""), "selector within that of rules[1]", "may not read"},
+		{computed("jobs", "queue=mail"), "", "may not read"},
+		{computed("jobs", "queue in (video)"), "selector within that of rules[1]", "may not read"},
+		{rename, "jane may not rename metrics in the namespace shop, because externalmetricpolicy/guard concerns", "jane may not rename metrics"},
+	} {
+		object := map[string]any{"metadata": map[string]any{"name": "innocent", "namespace": "shop"}, "spec": one.spec}
+		request := admissionRequest{object: object, params: guard, user: user.DefaultInfo{Name: "jane"}, may: func(name string) bool { return name == "free" }}
+		check := func(policy, want string) {
+			t.Helper()
+			if says, _ := all[policy].judge(t, request); (says == "") != (want == "") || !strings.Contains(says, want) {
+				t.Errorf("%s: %v: %q, want %q", policy, one.spec, says, want)
+			}
+		}
+		check("sluice-policies-rules", one.rejected)
+		check("sluice-authors-rules", one.unread)
+		request.params = policyObject(guard["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any))
+		check("sluice-policies-rules", "") // the server applies it to all readers
+		request.params, request.user.Name, request.may = guard, "john", func(string) bool { return true }
+		check("sluice-policies-rules", "")
+		check("sluice-authors-rules", "")
+		request.old, request.user.Name, request.may = object, "jane", nil
+		check("sluice-policies-rules", "")
+		check("sluice-authors-rules", "")
 	}
 }
 

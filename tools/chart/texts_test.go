@@ -135,6 +135,11 @@ func wantTexts(t *testing.T, word, manifests string) {
 	strictly(t, manifests)
 }
 
+// TestNamesThatYAMLReadsAsWords: a full name may be one that YAML reads as true.
+func TestNamesThatYAMLReadsAsWords(t *testing.T) {
+	strictly(t, mustRender(t, "", "fullnameOverride=on", "replicas=2", "agent.enabled=true", "keda.enabled=true"))
+}
+
 // TestLongNames: the longest name of a release makes no name that is too long for a Service, and names that fit stay.
 func TestLongNames(t *testing.T) {
 	for _, c := range []struct{ release, keda string }{
@@ -142,7 +147,7 @@ func TestLongNames(t *testing.T) {
 		{"sluice" + strings.Repeat("x", 44), "sluice" + strings.Repeat("x", 43) + "-keda"},
 		{"sluice" + strings.Repeat("x", 43), "sluice" + strings.Repeat("x", 43) + "-keda"},
 	} {
-		text, complaints, err := helm(t, os.DevNull, "template", c.release, folder, "--set", "keda.enabled=true,replicas=5,fullnameOverride="+c.release)
+		text, complaints, err := helm(t, os.DevNull, "template", c.release, folder, "--set", "keda.enabled=true,agent.enabled=true,replicas=5,fullnameOverride="+c.release)
 		if err != nil {
 			t.Fatal(err, complaints)
 		}

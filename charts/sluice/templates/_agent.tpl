@@ -4,7 +4,7 @@
 {{- end -}}
 
 {{- define "sluice.agentsService" -}}
-{{ include "sluice.fullname" . }}-agents
+{{ include "sluice.fullname" . | trunc 47 | trimSuffix "-" }}-agents
 {{- end -}}
 
 {{- /* The pods of agents have another name than those of the server, whose Services would select them otherwise. */ -}}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"net/netip"
+	"regexp"
+	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
@@ -169,7 +172,8 @@ func (x *Request) CountRejected(reason metric.Reason, name, why string, n int) {
 	}
 }
 
-// libraryLog writes fasthttp's messages to our log, unquoted: the log quotes them.
+// libraryLog writes fasthttp's messages to our log, unquoted: the log quotes them. They quote what the client sent, which is left
+// out: a client of another protocol may have sent credentials.
 type libraryLog struct {
 	log *slog.Logger
 	ratelog.Limiter
@@ -177,13 +181,20 @@ type libraryLog struct {
 
 const maxLogged = 512
 
+var quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?`)
+
 // Printf implements fasthttp.Logger.
 func (l *libraryLog) Printf(format string, args ...any) {
 	suppressed, ok := l.Allow()
 	if !ok {
 		return
 	}
-	message := fmt.Sprintf(format, args...)
+	message := quotation.ReplaceAllStringFunc(fmt.Sprintf(format, args...), func(quoted string) string {
+		if _, err := netip.ParseAddrPort(strings.Trim(quoted, `"`)); err == nil {
+			return quoted // an end of the connection
+		}
+		return `"***"`
+	})
 	if len(message) > maxLogged {
 		message = message[:maxLogged]
 	}
