@@ -40,7 +40,7 @@ var errAsksTooMuch = errors.New("this request needs more rights than one is aske
 // can write them.
 func (x *Request) Sender() *metric.Sender {
 	if x.caller.account == nil {
-		return x.origin.Sender(x.conn().Remote)
+		return x.origin.Sender(x.peer().Remote)
 	}
 	if x.caller.sender.Key == 0 {
 		x.introduce()
@@ -54,7 +54,7 @@ func (x *Request) introduce() {
 	if account.PodUID != "" {
 		pod = x.server.pods.PodWithUID(account.PodUID)
 	}
-	x.caller.sender = account.Sender(x.conn().Remote, pod)
+	x.caller.sender = account.Sender(x.peer().Remote, pod)
 }
 
 // Ask asks the API server for rights of the caller.
@@ -188,7 +188,7 @@ func (x *Request) SenderName() string {
 	if account := x.caller.account; account != nil {
 		return "account " + account.User + " " + account.UID
 	}
-	name := x.conn().Remote.String()
+	name := x.peer().Remote.String()
 	if s := x.Sender(); s != nil && s.Pod != nil {
 		name += " " + s.Pod.UID
 	}
@@ -204,15 +204,15 @@ func (x *Request) checkHolder(inFlight bool) *Fault {
 		}
 		return nil
 	}
-	c := x.conn()
-	s := x.origin.Sender(c.Remote)
+	c := x.peer()
+	s, holder := x.origin.Sender(c.Remote), c.Holder.Load()
 	switch {
-	case s == nil, s.Pod == nil && (c.Holder == "" || !inFlight):
-	case c.Holder == "" && !s.Follows(c.Accepted):
-		c.Holder = s.Pod.UID
-	case c.Holder == "":
+	case s == nil, s.Pod == nil && (holder == nil || !inFlight):
+	case holder == nil && !s.Follows(c.Accepted):
+		c.Holder.Store(&s.Pod.UID)
+	case holder == nil:
 		return changedHands("its address was another pod's when it began")
-	case s.Pod == nil || s.Pod.UID != c.Holder:
+	case s.Pod == nil || s.Pod.UID != *holder:
 		return changedHands("its address is not that pod's any more which sent the first of it")
 	}
 	return nil
@@ -246,7 +246,7 @@ func (x *Request) ForgetSender() {
 // https://www.w3.org/TR/fetch-metadata/). With DNS rebinding, where a page's own name resolves to
 // 127.0.0.1, both are as they should be, but Host has that name.
 func (x *Request) checkOrigin() *Fault {
-	if remote := x.conn().Remote; !remote.IsLoopback() {
+	if remote := x.peer().Remote; !remote.IsLoopback() {
 		return nil
 	}
 	header := &x.HTTP.Request.Header
