@@ -2,6 +2,9 @@ package clients
 
 import (
 	"context"
+	"math"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -101,4 +104,49 @@ func TestOTLPGRPCFaults(t *testing.T) {
 		t.Errorf("the SDK says %v", err)
 	}
 	want(t, s, map[string]float64{"gauge": 1})
+}
+
+// nodeScript exports each instrument once, and a batch that is rejected in part.
+const nodeScript = `
+const {MeterProvider, PeriodicExportingMetricReader, AggregationType} = require('@opentelemetry/sdk-metrics');
+const {OTLPMetricExporter} = require('@opentelemetry/exporter-metrics-otlp-grpc');
+const reader = new PeriodicExportingMetricReader({exporter: new OTLPMetricExporter({temporalityPreference: 0 /* delta */}),
+  exportIntervalMillis: 3600000});
+const provider = new MeterProvider({readers: [reader], views: [{instrumentName: 'exponential',
+  aggregation: {type: AggregationType.EXPONENTIAL_HISTOGRAM}}]});
+const meter = provider.getMeter('e2e');
+(async () => {
+  for (let i = 0; i < 2; i++) {
+    meter.createCounter('requests').add(5);
+    meter.createUpDownCounter('active').add(2);
+    meter.createGauge('load').record(0.75);
+    for (let v = 0; v < 100; v++) {
+      meter.createHistogram('explicit').record(v);
+      meter.createHistogram('exponential').record(v);
+    }
+    await provider.forceFlush();
+  }
+  await provider.shutdown();
+})().catch(err => { console.error(err); process.exit(1); });
+`
+
+// Node's exporter, where node finds it (NODE_PATH): npm install @opentelemetry/exporter-metrics-otlp-grpc
+// @opentelemetry/sdk-metrics.
+func TestOTLPGRPCFromNode(t *testing.T) {
+	t.Parallel()
+	if err := exec.Command("node", "-e", "require.resolve('@opentelemetry/exporter-metrics-otlp-grpc')").Run(); err != nil {
+		t.Skip("skipped: node has no @opentelemetry/exporter-metrics-otlp-grpc")
+	}
+	s := server.New(t)
+	s.WithOTLP()
+	s.Start()
+	cmd := exec.Command("node", "-e", nodeScript)
+	cmd.Env = append(os.Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+s.OTLPGRPC)
+	run(t, cmd)
+	want(t, s, map[string]float64{"requests:total": 10, "active": 4, "load": 0.75, "explicit:count": 200, "exponential:count": 200})
+	for _, name := range []string{"explicit:mean", "exponential:mean"} {
+		if got := s.Sum(name); math.Abs(got-49.5) > 1e-6 {
+			t.Errorf("%s is %v, want 49.5", name, got)
+		}
+	}
 }
