@@ -108,8 +108,9 @@ var mayImport = map[string][]string{
 	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
+	"receiver/push/otlpgrpc":        {"internal/connlimit", "receiver/otlp", "receiver/push/httpserver", "receiver/push/listener"},
 	"receiver/push/serieshttp":      {"adapter/policy", "internal/connlimit", "adapter/export", "metric", "receiver/exposition", "receiver/push/httpserver"},
-	"receiver/push":                 {"adapter/inspect/record", "adapter/policy", "internal/config", "adapter/export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp"},
+	"receiver/push":                 {"adapter/inspect/record", "adapter/policy", "internal/config", "adapter/export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlpgrpc", "receiver/push/otlphttp", "receiver/push/serieshttp"},
 }
 
 // rooms are the folders of the first level that hold packages, and the rooms that each may import: cmd joins
@@ -175,11 +176,11 @@ var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
 	"k8s.io/":                      {"adapter", "adapter/autoscaler/document", "adapter/builtin", "adapter/cluster", "adapter/labelselector", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "adapter/autoscaler/explain"}, // explain: quantities
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
-	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "replica/agent", "replica/agents", "replica/agentwire", "loadtest"},
+	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "replica/agent", "replica/agents", "replica/agentwire", "loadtest", "receiver/push/otlpgrpc"}, // push/otlpgrpc: codes and the form of a status
 	"github.com/google/cel-go":     {"aggregate/rule"},
 	"github.com/nats-io/":          {"replica/natsbus"},
 	"go.opentelemetry.io/":         {"adapter/export/otlp", "receiver/otlp", "receiver/push/otlphttp"},
-	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlphttp", "receiver/push/serieshttp", "loadtest"}, // loadtest: as the floor
+	"github.com/valyala/fasthttp":  {"receiver/push", "receiver/push/httpserver", "receiver/push/native", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlpgrpc", "receiver/push/otlphttp", "receiver/push/serieshttp", "loadtest"}, // loadtest: as the floor
 	"github.com/spf13/":            {"cmd/sluice", "cmd/sluice/client", "cmd/sluice/command", "cmd/sluice/command/commandtest", "cmd/sluice-loadtest"},
 }
 

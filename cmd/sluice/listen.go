@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"github.com/sluice-metrics/sluice/receiver/push"
 )
 
 // listenAddress is a setting that names an address to listen on.
@@ -19,6 +21,8 @@ func (c *serverConfig) listenAddresses() []listenAddress {
 		{"statsd-unixgram", "unixgram", c.statsd.unixgram},
 		{"statsd-unix", "unix", c.statsd.unix},
 		{"http-address", "tcp", c.push.Address},
+		{"otlp-http-address", "tcp", c.push.OTLPAddress},
+		{"otlp-grpc-address", "tcp", c.push.OTLPGRPCAddress},
 		{"api-address", "tcp", c.api.Address},
 		{"ops-address", "tcp", c.operations.Address},
 		{"console-address", "tcp", c.console.Address},
@@ -79,7 +83,16 @@ func (c *serverConfig) portFault(setting string, port validator, err error) erro
 }
 
 // pushFault is portFault for HTTP push.
-func (c *serverConfig) pushFault(err error) error { return c.portFault("http-address", &c.push, err) }
+func (c *serverConfig) pushFault(err error) error {
+	setting := "http-address"
+	switch {
+	case errors.Is(err, push.ErrOTLPAddress):
+		setting = "otlp-http-address"
+	case errors.Is(err, push.ErrOTLPGRPCAddress):
+		setting = "otlp-grpc-address"
+	}
+	return c.portFault(setting, &c.push, err)
+}
 
 // statsdFault is listenFault for the receiver, which opens several sockets.
 func (c *serverConfig) statsdFault(err error) error {

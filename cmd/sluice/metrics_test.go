@@ -120,7 +120,7 @@ func ofExports(t *testing.T, certificates string) prometheus.Gatherer {
 	certificate := filepath.Join(certificates, "tls.crt")
 	nobody := loopbackAddresses(t, 1)[0]
 	return started(t, t.TempDir(), "--relay-to", nobody, "--export-otlp", "http://"+nobody+"/v1/metrics",
-		"--agents-address", "127.0.0.1:0", "--agents-insecure",
+		"--agents-address", "127.0.0.1:0", "--agents-insecure", "--otlp-grpc-address", "127.0.0.1:0",
 		"--keda-address", "127.0.0.1:0", "--keda-client-names", "keda", "--keda-tls-cert-file", certificate,
 		"--keda-tls-key-file", filepath.Join(certificates, "tls.key"), "--keda-tls-client-ca-file", certificate).registry
 }

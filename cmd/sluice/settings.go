@@ -92,6 +92,12 @@ func (c *serverConfig) settingGroups() []settingGroup {
 					"groups of one namespace may use, from 0 to 1; 0: all."},
 			{"http-admin-wipe", &c.push.AdminWipe,
 				"Serve PUT /api/v1/admin/wipe, which deletes all groups."},
+			{"otlp-http-address", &c.push.OTLPAddress,
+				"Second address (host:port) for HTTP push, where OpenTelemetry's clients look for OTLP over " +
+					"HTTP, usually :4318; empty: none."},
+			{"otlp-grpc-address", &c.push.OTLPGRPCAddress,
+				"Address (host:port) for OpenTelemetry's metrics over gRPC, usually :4317, with the TLS, " +
+					"the credentials and the memory of HTTP push; empty: off."},
 			{"otlp-resource-attributes", &words{&c.push.OTLPResourceAttributes},
 				"OpenTelemetry resource attributes that become labels. Attributes that identify " +
 					"the object are always read and need not be named."},

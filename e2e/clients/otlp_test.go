@@ -36,6 +36,11 @@ func newOTLPClient(t *testing.T, s *server.Server, attributes []attribute.KeyVal
 	if err != nil {
 		t.Fatal(err)
 	}
+	return exportingOTLP(t, exporter, attributes)
+}
+
+func exportingOTLP(t *testing.T, exporter sdk.Exporter, attributes []attribute.KeyValue) *otlpClient {
+	t.Helper()
 	exponential := sdk.NewView(sdk.Instrument{Name: "exponential"}, sdk.Stream{Aggregation: sdk.AggregationBase2ExponentialHistogram{MaxSize: 160, MaxScale: 20}})
 	provider := sdk.NewMeterProvider(
 		sdk.WithReader(sdk.NewPeriodicReader(exporter, sdk.WithInterval(time.Hour))),

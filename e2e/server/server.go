@@ -57,6 +57,7 @@ type Server struct {
 	UDP, TCP, HTTP, API, Ops string // host:port
 	Unixgram, Unix           string // paths
 	Console                  string // host:port; empty: off
+	OTLPGRPC, OTLPHTTP       string // host:port; empty: off
 	agents                   string // host:port; empty: off
 }
 
@@ -163,6 +164,12 @@ func (s *Server) Add(flags ...string) { s.args = append(s.args, flags...) }
 
 // Drop takes the flags back that were added last, from the next start on.
 func (s *Server) Drop(flags ...string) { s.args = s.args[:len(s.args)-len(flags)] }
+
+// WithOTLP makes Start open the ports of OpenTelemetry.
+func (s *Server) WithOTLP() {
+	s.OTLPGRPC, s.OTLPHTTP = at(s.t, "127.0.0.1", "tcp"), at(s.t, "127.0.0.1", "tcp")
+	s.args = append(s.args, "--otlp-grpc-address", s.OTLPGRPC, "--otlp-http-address", s.OTLPHTTP)
+}
 
 // WithConsole makes Start open the console, on loopback.
 func (s *Server) WithConsole() { s.WithConsoleAt("127.0.0.1") }

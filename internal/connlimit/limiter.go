@@ -161,8 +161,25 @@ func (l *Limiter) now() int64 { return int64(time.Since(l.start)) }
 // Busy marks the connection as in use: a request arrived, a sample was applied.
 func (m *Member) Busy() { m.mark(busy) }
 
-// Idle marks the connection as waiting from now on.
-func (m *Member) Idle() { m.mark(idle) }
+// Idle marks the connection as waiting from now on, unless a request of it is served.
+func (m *Member) Idle() {
+	if m.requests.Load() == 0 {
+		m.mark(idle)
+	}
+}
+
+// Begin marks the connection as in use by one more request, of several at once, until End.
+func (m *Member) Begin() {
+	m.requests.Add(1)
+	m.Busy()
+}
+
+// End is the end of a request that began.
+func (m *Member) End() {
+	if m.requests.Add(-1) == 0 {
+		m.Idle()
+	}
+}
 
 func (m *Member) mark(as use) {
 	m.use.Store(int32(as))
@@ -181,13 +198,8 @@ func (l *Limiter) Prove(remote string) {
 func (l *Limiter) Requests(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m := l.of(r.RemoteAddr); m != nil {
-			m.requests.Add(1)
-			m.Busy()
-			defer func() {
-				if m.requests.Add(-1) == 0 {
-					m.Idle()
-				}
-			}()
+			m.Begin()
+			defer m.End()
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -22,6 +22,9 @@ const (
 type Config struct {
 	httpserver.Config
 
+	// OTLPGRPCAddress is the address of OTLP/gRPC, with the TLS, credentials and limits of HTTP push; empty: off.
+	OTLPGRPCAddress string
+
 	// Dialect is the dialect of lines pushed to /v1/statsd where a request names none.
 	Dialect statsd.Dialect
 
@@ -51,6 +54,9 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var faults config.Faults
 	faults.AddNested("", c.Config.Validate())
+	if c.OTLPGRPCAddress != "" {
+		faults.AddUnlessHostPort("OTLPGRPCAddress", c.OTLPGRPCAddress, ":4317")
+	}
 	if c.PendingTimeout <= 0 {
 		faults.Add("PendingTimeout", "is %v; must be above 0", c.PendingTimeout)
 	}

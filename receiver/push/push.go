@@ -1,6 +1,7 @@
 package push
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/pending"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/native"
+	"github.com/sluice-metrics/sluice/receiver/push/otlpgrpc"
 	"github.com/sluice-metrics/sluice/receiver/push/otlphttp"
 	"github.com/sluice-metrics/sluice/receiver/push/pushgateway"
 	"github.com/sluice-metrics/sluice/receiver/push/remotewritehttp"
@@ -92,6 +94,12 @@ type Parts struct {
 	Rejections *record.Rejections
 }
 
+// Errors of New about an address are of OTLPAddress, of OTLPGRPCAddress, or otherwise of Address.
+var (
+	ErrOTLPAddress     = httpserver.ErrOTLPAddress
+	ErrOTLPGRPCAddress = otlpgrpc.ErrAddress
+)
+
 // Replicas are this process and the others that answer for it.
 type Replicas = httpserver.Replicas
 
@@ -103,11 +111,25 @@ type Server struct {
 	*httpserver.Server
 	gateway *pushgateway.Handler
 	series  *serieshttp.Handler
+	grpc    *otlpgrpc.Door // nil: off
 }
 
 // Register registers the metrics of the server and its protocols.
 func (s *Server) Register(r prometheus.Registerer) error {
-	return errors.Join(s.Server.Register(r), r.Register(s.series))
+	err := errors.Join(s.Server.Register(r), r.Register(s.series))
+	if s.grpc != nil {
+		err = errors.Join(err, r.Register(s.grpc))
+	}
+	return err
+}
+
+// Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns nil. It
+// returns an error if serving ended by itself. Run may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	if s.grpc == nil {
+		return s.Server.Run(ctx, nil)
+	}
+	return s.Server.Run(ctx, s.grpc)
 }
 
 // New binds the address. The caller must call Run, if only with a context that has ended.
@@ -116,6 +138,9 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		return nil, fmt.Errorf("push: %w", err)
 	}
 	limits := cfg.Config
+	if cfg.OTLPGRPCAddress != "" {
+		limits.MaxBufferedBytes = max(limits.MaxBufferedBytes, otlpgrpc.MaxBuffered)
+	}
 	gateway := pushgateway.New(parts.Groups, pushgateway.Config{
 		TTL: cfg.GroupTTL, PendingTimeout: cfg.PendingTimeout, AdminWipe: cfg.AdminWipe, Build: parts.Build,
 		Policies: parts.Policies, Disk: parts.Series,
@@ -132,7 +157,16 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{server, gateway, series}, nil
+	s := &Server{Server: server, gateway: gateway, series: series}
+	if cfg.OTLPGRPCAddress == "" {
+		return s, nil
+	}
+	if s.grpc, err = otlpgrpc.New(cfg.OTLPGRPCAddress, server, limits, parts.Logger); err != nil {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		return nil, errors.Join(err, server.Run(ended, nil))
+	}
+	return s, nil
 }
 
 // routes returns the routes of all protocols. To add a protocol, add a line here.

@@ -50,10 +50,10 @@ type nobodyKnown struct{}
 func (nobodyKnown) Sender(netip.Addr) *metric.Sender { return nil }
 
 // startTrusting runs a server in a cluster, with a room that has room for senders.
-func startTrusting(t *testing.T, senders int) (*harness, *pending.Buffer) {
+func startTrusting(t *testing.T, senders int, set ...func(*Config, *Parts)) (*harness, *pending.Buffer) {
 	t.Helper()
 	var room *pending.Buffer
-	h := start(t, func(_ *Config, p *Parts) {
+	h := start(t, append(set, func(_ *Config, p *Parts) {
 		c := pending.DefaultConfig()
 		c.MaxSenders = senders
 		if senders > 0 {
@@ -62,7 +62,7 @@ func startTrusting(t *testing.T, senders int) (*harness, *pending.Buffer) {
 			})
 		}
 		p.Senders, p.Trust, p.Pending = nobodyKnown{}, trusting{}, room
-	})
+	})...)
 	return h, room
 }
 

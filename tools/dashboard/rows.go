@@ -143,6 +143,13 @@ var rows = []row{
 			{"histogram_quantile(0.5, " + each("le", "sluice_http_request_duration_seconds_bucket") + ")", "p50"},
 			{"histogram_quantile(0.99, " + each("le", "sluice_http_request_duration_seconds_bucket") + ")", "p99"}}},
 		{title: "Requests in flight", queries: []query{{"sum by (pod) (sluice_http_requests_in_flight)", "{{pod}}"}}},
+		{title: "Calls of OTLP over gRPC", unit: "reqps",
+			queries: []query{{each("code", "sluice_otlp_grpc_requests_total"), "{{code}}"}}},
+		{title: "Duration of calls of OTLP over gRPC", unit: "s", queries: []query{
+			{"histogram_quantile(0.5, " + each("le", "sluice_otlp_grpc_request_duration_seconds_bucket") + ")", "p50"},
+			{"histogram_quantile(0.99, " + each("le", "sluice_otlp_grpc_request_duration_seconds_bucket") + ")", "p99"}}},
+		{title: "Calls of OTLP over gRPC in flight",
+			queries: []query{{"sum by (pod) (sluice_otlp_grpc_requests_in_flight)", "{{pod}}"}}},
 		{title: "Pushgateway groups",
 			queries: []query{{"max(sluice_groups)", "groups"},
 				{each("cause", "sluice_groups_ended_total"), "{{cause}} per second"}}},
@@ -156,7 +163,9 @@ var rows = []row{
 			queries: []query{
 				{each("listener", "sluice_connections_refused_total"), "refused: {{listener}}"},
 				{each("listener", "sluice_connections_yielded_total"), "not in use, closed for a new one: {{listener}}"},
-				{"sum(rate(sluice_http_accept_errors_total[$__rate_interval]))", "accept failed: http"}}},
+				{"sum(rate(sluice_http_accept_errors_total[$__rate_interval]))", "accept failed: http"},
+				{"sum(rate(sluice_otlp_grpc_accept_errors_total[$__rate_interval]))", "accept failed: otlp-grpc"},
+				{"sum(rate(sluice_otlp_grpc_pinging_connections_total[$__rate_interval]))", "too many pings: otlp-grpc"}}},
 	}},
 	{"Credentials and certificates", []panel{
 		{title: "Credentials",
@@ -172,6 +181,7 @@ var rows = []row{
 			{"min(sluice_keda_certificate_expires_timestamp_seconds) - time()", "KEDA"}}},
 		{title: "Failed TLS handshakes", unit: "cps", queries: []query{
 			{"sum(rate(sluice_http_tls_handshake_errors_total[$__rate_interval]))", "HTTP push"},
+			{"sum(rate(sluice_otlp_grpc_tls_handshake_errors_total[$__rate_interval]))", "OTLP over gRPC"},
 			{"sum(rate(sluice_replica_refused_connections_total[$__rate_interval]))", "replicas"},
 			{"sum(rate(sluice_keda_refused_connections_total[$__rate_interval]))", "KEDA"}}},
 	}},

@@ -1,7 +1,7 @@
 {{- /* Settings that the chart makes itself, as JSON: each with what its error says instead of it. */ -}}
 {{- define "sluice.ownSettings" -}}
 {{- $reasons := dict -}}
-{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "api-resource-metrics" "object-kinds" -}}
+{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "otlp-http-address" "otlp-grpc-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "api-resource-metrics" "object-kinds" -}}
 {{- $_ := set $reasons . "the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" -}}
 {{- end -}}
 {{- $_ := set $reasons "api-address" "the chart sets it; must be left out: set api.port" -}}
@@ -77,6 +77,10 @@
   "api-custom-metrics" .Values.customMetrics.enabled
   "api-external-metrics" .Values.externalMetrics.enabled
   "object-kinds" (include "sluice.objectKinds" . | fromJsonArray) -}}
+{{- if .Values.otlp.enabled -}}
+{{- $_ := set $own "otlp-http-address" ":4318" -}}
+{{- $_ := set $own "otlp-grpc-address" ":4317" -}}
+{{- end -}}
 {{- if .Values.resourceMetrics.enabled -}}
 {{- $_ := set $own "api-resource-metrics" true -}}
 {{- end -}}

@@ -13,9 +13,14 @@
 {{- if and .nodePorts (eq .type "ClusterIP") -}}
 {{- fail "service.ingest.nodePorts: the API server refuses them for type ClusterIP; service.ingest.type must be NodePort or LoadBalancer, or nodePorts empty" -}}
 {{- end -}}
-{{- $tcp := index .nodePorts "statsd-tcp" -}}
-{{- if and $tcp (eq (toString $tcp) (toString (index .nodePorts "http-push"))) -}}
-{{- fail (printf "service.ingest.nodePorts: statsd-tcp and http-push are both %v, and both are TCP; must differ" $tcp) -}}
+{{- $taken := dict -}}
+{{- $nodePorts := .nodePorts -}}
+{{- range list "statsd-tcp" "http-push" "otlp-grpc" "otlp-http" -}}
+{{- $port := toString (index $nodePorts .) -}}
+{{- if and (hasKey $nodePorts .) (hasKey $taken $port) -}}
+{{- fail (printf "service.ingest.nodePorts: %s and %s are both %v, and both are TCP; must differ" (get $taken $port) . $port) -}}
+{{- end -}}
+{{- $_ := set $taken $port . -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq (toString (index .Values.config "push-tls-client-auth")) "require") (not .Values.push.clientCASecret) -}}
@@ -69,6 +74,10 @@
 {{- /* Ports, network, arguments and environment of the pod. */ -}}
 {{- define "sluice.podRefusals" -}}
 {{- $ports := dict "8125" "StatsD" "9091" "HTTP push" "9096" "the console" "6222" "the replicas" -}}
+{{- if .Values.otlp.enabled -}}
+{{- $_ := set $ports "4317" "OTLP over gRPC" -}}
+{{- $_ := set $ports "4318" "OTLP over HTTP" -}}
+{{- end -}}
 {{- if .Values.keda.enabled -}}
 {{- $_ := set $ports "9095" "KEDA" -}}
 {{- end -}}

@@ -31,6 +31,16 @@ func (b *Budget) Take(n int64) bool {
 type Buffer struct {
 	B       []byte
 	Charged int64
+	// All charges FreeBytes, too: as many bodies may arrive as there are streams, not connections.
+	All bool
+}
+
+// uncharged is how much memory is not charged.
+func (u *Buffer) uncharged() int64 {
+	if u.All {
+		return 0
+	}
+	return FreeBytes
 }
 
 // grow makes space for at least one more byte, up to max.
@@ -39,7 +49,7 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 	if size < 512 {
 		size = min(512, max)
 	}
-	if more := int64(size) - FreeBytes - u.Charged; more > 0 {
+	if more := int64(size) - u.uncharged() - u.Charged; more > 0 {
 		if !budget.Take(more) {
 			return false
 		}
@@ -57,7 +67,7 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 		return true
 	}
 	reused := takeIdle(n)
-	if more := int64(max(n, cap(reused))) - FreeBytes - u.Charged; more > 0 {
+	if more := int64(max(n, cap(reused))) - u.uncharged() - u.Charged; more > 0 {
 		if !budget.Take(more) {
 			return false
 		}
@@ -73,11 +83,11 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 func (u *Buffer) Release(budget *Budget) {
 	budget.Held.Add(-u.Charged)
 	u.Charged = 0
-	if cap(u.B) > FreeBytes {
+	if cap(u.B) > FreeBytes || u.All {
 		giveIdle(u.B)
 		u.B = nil
 	}
-	u.B = u.B[:0]
+	u.B, u.All = u.B[:0], false
 }
 
 // idle has the memory of decompressed bodies that are larger than a request keeps: a Prometheus

@@ -93,6 +93,7 @@ func (x *Request) FailPush(f *Fault) {
 
 // FailHeaders sets the headers of an answer with a fault.
 func (x *Request) FailHeaders(f *Fault) {
+	x.fault = f
 	header := &x.HTTP.Response.Header
 	if f.allow != "" {
 		header.Set(fasthttp.HeaderAllow, f.allow)

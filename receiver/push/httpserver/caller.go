@@ -49,9 +49,8 @@ func (x *Request) Sender() *metric.Sender {
 		}
 		return &c.sender
 	}
-	s := x.origin.Sender(x.conn().Remote)
-	if x.server.trust == nil || x.server.Authenticator == nil || x.Method() != fasthttp.MethodGet || s == nil || s.Pod == nil ||
-		s.Pod.ServiceAccount == "" {
+	s := x.origin.Sender(x.peer().Remote)
+	if !x.mayRead(s) {
 		return s
 	}
 	if c.sender.Key != s.Key {
@@ -59,6 +58,12 @@ func (x *Request) Sender() *metric.Sender {
 		c.sender, c.sender.Reads = *s, &c.reading.Principal
 	}
 	return &c.sender
+}
+
+// mayRead reports whether a sender without a credential reads by the rights of its pod's service account.
+func (x *Request) mayRead(s *metric.Sender) bool {
+	return x.call == nil && x.Method() == fasthttp.MethodGet && x.server.trust != nil && x.server.Authenticator != nil &&
+		s != nil && s.Pod != nil && s.Pod.ServiceAccount != ""
 }
 
 // asking is the principal whose rights the API server is asked about; nil: there is none.
@@ -76,7 +81,7 @@ func (x *Request) introduce() {
 	if account.PodUID != "" {
 		pod = x.server.pods.PodWithUID(account.PodUID)
 	}
-	x.caller.sender = account.Sender(x.conn().Remote, pod)
+	x.caller.sender = account.Sender(x.peer().Remote, pod)
 }
 
 // Ask asks the API server for rights of the caller.
@@ -252,7 +257,7 @@ func (x *Request) SenderName() string {
 	if account := x.caller.account; account != nil {
 		return "account " + account.User + " " + account.UID
 	}
-	name := x.conn().Remote.String()
+	name := x.peer().Remote.String()
 	if s := x.Sender(); s != nil && s.Pod != nil {
 		name += " " + s.Pod.UID
 	}
@@ -268,15 +273,15 @@ func (x *Request) checkHolder(inFlight bool) *Fault {
 		}
 		return nil
 	}
-	c := x.conn()
-	s := x.origin.Sender(c.Remote)
+	c := x.peer()
+	s, holder := x.origin.Sender(c.Remote), c.Holder.Load()
 	switch {
-	case s == nil, s.Pod == nil && (c.Holder == "" || !inFlight):
-	case c.Holder == "" && !s.Follows(c.Accepted):
-		c.Holder = s.Pod.UID
-	case c.Holder == "":
+	case s == nil, s.Pod == nil && (holder == nil || !inFlight):
+	case holder == nil && !s.Follows(c.Accepted):
+		c.Holder.Store(&s.Pod.UID)
+	case holder == nil:
 		return changedHands("its address was another pod's when it began")
-	case s.Pod == nil || s.Pod.UID != c.Holder:
+	case s.Pod == nil || s.Pod.UID != *holder:
 		return changedHands("its address is not that pod's any more which sent the first of it")
 	}
 	return nil
@@ -310,7 +315,7 @@ func (x *Request) ForgetSender() {
 // https://www.w3.org/TR/fetch-metadata/). With DNS rebinding, where a page's own name resolves to
 // 127.0.0.1, both are as they should be, but Host has that name.
 func (x *Request) checkOrigin() *Fault {
-	if remote := x.conn().Remote; !remote.IsLoopback() {
+	if remote := x.peer().Remote; !remote.IsLoopback() {
 		return nil
 	}
 	header := &x.HTTP.Request.Header

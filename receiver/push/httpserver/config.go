@@ -12,6 +12,8 @@ import (
 type Config struct {
 	// Address is the TCP address to listen on, "host:port".
 	Address string
+	// OTLPAddress is a second address, on which OpenTelemetry's clients look for OTLP/HTTP; empty: none.
+	OTLPAddress string
 
 	// Auth reports whether bearer tokens are checked: AuthNone or, in a cluster only, AuthToken.
 	Auth string
@@ -95,6 +97,9 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var faults config.Faults
 	faults.AddUnlessHostPort("Address", c.Address, DefaultConfig().Address)
+	if c.OTLPAddress != "" {
+		faults.AddUnlessHostPort("OTLPAddress", c.OTLPAddress, ":4318")
+	}
 	for _, bound := range []struct {
 		field      config.Field
 		value, min int64

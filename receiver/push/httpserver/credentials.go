@@ -84,13 +84,13 @@ func (x *Request) shown(authenticator *credential.Authenticator) (*credential.Pr
 		value = bytes.TrimSpace(value)
 		switch {
 		case authenticator.AcceptsTokens() && bytes.EqualFold(scheme, []byte("bearer")):
-			return x.named(authenticator.Token(ctx, x.conn().Member.From, string(value)))
+			return x.named(authenticator.Token(ctx, x.peer().Member.From, string(value)))
 		case authenticator.AcceptsPasswords() && bytes.EqualFold(scheme, []byte("basic")):
 			name, password, f := x.server.basic(value)
 			if f != nil {
 				return nil, f
 			}
-			return x.named(authenticator.Password(ctx, x.conn().Member.From, name, password))
+			return x.named(authenticator.Password(ctx, x.peer().Member.From, name, password))
 		}
 		x.warnUnchecked()
 	}
@@ -99,7 +99,7 @@ func (x *Request) shown(authenticator *credential.Authenticator) (*credential.Pr
 
 // certified returns the account of the connection's client certificate, if there is one.
 func (x *Request) certified(authenticator *credential.Authenticator) (*credential.Principal, *Fault) {
-	shown := x.conn().Certificate
+	shown := x.peer().Certificate
 	switch {
 	case shown == nil:
 		return nil, nil

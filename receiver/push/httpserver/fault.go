@@ -37,6 +37,8 @@ func Rejected(r metric.Reason, format string, args ...any) *Fault {
 		Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
 }
 
+const busyReason = "busy"
+
 // NotYet makes the fault of a request that waits for the cluster view: for its sender, or for what
 // it reads.
 func NotYet(format string, args ...any) *Fault {
@@ -48,10 +50,19 @@ func NotYet(format string, args ...any) *Fault {
 // TooBusy makes the fault of a request that can be repeated in a moment.
 func TooBusy(format string, args ...any) *Fault {
 	return &Fault{
-		Status: fasthttp.StatusTooManyRequests, Reason: "busy", Uncounted: true, retryAfter: true,
+		Status: fasthttp.StatusTooManyRequests, Reason: busyReason, Uncounted: true, retryAfter: true,
 		Message: fmt.Sprintf(format, args...),
 	}
 }
+
+// Busy reports whether the server has too much to do. The request may be sent again in a moment.
+func (f *Fault) Busy() bool { return f.Reason == busyReason }
+
+// Ends reports whether no later request of the connection can succeed: its sender has ended.
+func (f *Fault) Ends() bool { return f.Close && f.Counted == metric.Identity }
+
+// Retry reports whether the request may be sent again in a moment.
+func (f *Fault) Retry() bool { return f.retryAfter }
 
 // Waits reports whether the fault may be gone soon, once more of the cluster is known.
 func (f *Fault) Waits() bool { return f.Reason == metric.Pending.String() }

@@ -135,7 +135,7 @@ func (x *Request) pusher() *metric.Sender {
 		return s
 	}
 	if x.unchecked.Key == 0 {
-		from := x.conn().Remote
+		from := x.peer().Remote
 		x.unchecked = metric.Sender{Key: maphash.Comparable(addressSeed, from) | metric.LocalKey, Address: from}
 	}
 	return &x.unchecked

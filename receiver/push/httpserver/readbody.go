@@ -18,6 +18,9 @@ import (
 // fasthttp reports a body whose client went away early as if it were complete; ReadBody detects
 // that.
 func (x *Request) ReadBody() ([]byte, *Fault) {
+	if x.call != nil {
+		return x.readMessage()
+	}
 	header := &x.HTTP.Request.Header
 	announced, max := header.ContentLength(), x.server.cfg.MaxBodyBytes
 	if announced > max {
@@ -49,11 +52,11 @@ func (x *Request) unreadable(err error) *Fault {
 	var f *Fault
 	switch {
 	case errors.Is(err, body.ErrTooLarge):
-		return x.tooLarge("the body", x.server.cfg.MaxBodyBytes)
+		return x.tooLarge("the body", x.maxBody())
 	case errors.Is(err, body.ErrBusy):
 		return x.Busy()
 	case errors.As(err, &network) && network.Timeout(), errors.Is(err, fasthttp.ErrTimeout):
-		f = BadRequest("the body did not arrive within %v", x.server.cfg.ReadTimeout)
+		f = BadRequest("the body did not arrive within %v", x.patience())
 		f.Status, f.Reason = fasthttp.StatusRequestTimeout, "timeout"
 	default:
 		f = BadRequest("the body cannot be read: %q", err.Error())
@@ -71,7 +74,7 @@ func (x *Request) tooLarge(what string, max int) *Fault {
 // Busy makes the fault of a body that exceeds the memory budget of all bodies.
 func (x *Request) Busy() *Fault {
 	f := Rejected(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
-	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, "busy", true, true
+	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, busyReason, true, true
 	return f
 }
 
@@ -83,21 +86,21 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	if len(name) == 0 || bytes.EqualFold(name, []byte("identity")) {
 		return x.wire.B, nil
 	}
-	max := x.server.cfg.MaxDecompressed()
+	max := x.maxDecompressed()
 	coding, err := body.Decode(string(name), x.wire.B, &x.plain, &x.server.budget, max)
 	var f *Fault
 	switch {
 	case err == nil:
 		return x.plain.B, nil
 	case errors.Is(err, body.ErrUnknownCoding):
-		f = BadRequest("Content-Encoding %q is not supported; must be one of gzip, deflate, snappy, zstd", Clip(name))
+		f = BadRequest("%s %q is not supported; must be one of gzip, deflate, snappy, zstd", x.codingHeader(), Clip(name))
 		f.Status, f.Reason = fasthttp.StatusUnsupportedMediaType, "encoding"
 	case errors.Is(err, body.ErrTooLarge):
 		f = x.tooLarge("the decompressed body", max)
 	case errors.Is(err, body.ErrBusy):
 		f = x.Busy()
 	default:
-		f = Rejected(metric.Malformed, "the body is not what Content-Encoding says, %s: %q", coding, err.Error())
+		f = Rejected(metric.Malformed, "the body is not what %s says, %s: %q", x.codingHeader(), coding, err.Error())
 	}
 	f.Close = false // the whole body was read, so the connection can go on
 	return nil, f

@@ -28,6 +28,8 @@ type Request struct {
 	Path        Path
 	replica     string // set by Sync
 	unchecked   metric.Sender
+	call        *Call  // nil: the request came over HTTP/1.1
+	fault       *Fault // what it was answered with
 }
 
 // serve implements fasthttp.RequestHandler.
@@ -57,8 +59,19 @@ const noBody = -2
 // hangUp closes the connection after the answer. Otherwise fasthttp would read the rest of the body
 // as the next request.
 func (x *Request) hangUp() {
+	if x.call != nil {
+		return
+	}
 	x.HTTP.SetConnectionClose()
 	x.conn().Linger.Store(true)
+}
+
+// peer is the other end of the request's connection.
+func (x *Request) peer() *listener.Peer {
+	if x.call != nil {
+		return x.call.Peer
+	}
+	return &x.conn().Peer
 }
 
 func (x *Request) conn() *listener.Conn { return x.HTTP.Conn().(*listener.Conn) }
@@ -157,11 +170,19 @@ func (x *Request) TakeApplier() *PooledApplier {
 	if x.server.freshen != nil {
 		x.server.freshen()
 	}
-	return x.server.appliers.take(x.HTTP.ConnID())
+	return x.server.appliers.take(x.near())
+}
+
+// near is the same number for all requests of a connection.
+func (x *Request) near() uint64 {
+	if x.call != nil {
+		return x.call.Near
+	}
+	return x.HTTP.ConnID()
 }
 
 // GiveApplier returns an Applier at the end of a batch.
-func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.HTTP.ConnID(), a) }
+func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.near(), a) }
 
 // CountBatch counts applied samples.
 func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }

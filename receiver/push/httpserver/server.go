@@ -116,6 +116,7 @@ type Server struct {
 	Router   *Router
 	http     *fasthttp.Server
 	listener *listener.Listener
+	otlp     net.Addr // nil: there is no second address
 	appliers *appliers
 	budget   body.Budget
 	recorder recorder
@@ -126,6 +127,9 @@ type Server struct {
 	life context.Context
 	end  context.CancelFunc
 }
+
+// ErrOTLPAddress is wrapped by the error about OTLPAddress.
+var ErrOTLPAddress = errors.New("cannot listen for OTLP over HTTP")
 
 // New binds the address. The caller must call Run, if only with a context that has ended. cfg must
 // be valid.
@@ -146,8 +150,17 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 			return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
 		}
 	}
+	var otlp net.Addr
+	if cfg.OTLPAddress != "" {
+		second, err := net.Listen("tcp", cfg.OTLPAddress)
+		if err != nil {
+			_ = ln.Close()
+			return nil, fmt.Errorf("push: %w on %s: %w", ErrOTLPAddress, cfg.OTLPAddress, err)
+		}
+		ln, otlp = listener.Join(ln, second), second.Addr()
+	}
 	s := &Server{
-		cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, replicas: parts.Replicas, Router: NewRouter(routes),
+		otlp: otlp, cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, replicas: parts.Replicas, Router: NewRouter(routes),
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
@@ -160,7 +173,8 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.requests.New = func() any { return &Request{server: s, origin: receiver.SenderResolver{Senders: s.senders}} }
 	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnsPerIP, Keep: cfg.WriteTimeout}
-	s.listener = listener.New(ln, limits, certificates, cfg.ReadTimeout, s.log)
+	s.listener = listener.New(ln, listener.Options{Name: "http", Limits: limits, Certificates: certificates,
+		ReadTimeout: cfg.ReadTimeout, Log: s.log})
 	s.metrics.listener = s.listener
 	if certificates != nil {
 		s.metrics.expires = certificates.Expires.Load
@@ -198,12 +212,29 @@ func (s *Server) newHTTP() *fasthttp.Server {
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
+// OTLPAddr returns the address at OTLPAddress; nil: there is none.
+func (s *Server) OTLPAddr() net.Addr { return s.otlp }
+
+// A Door takes Calls beside HTTP.
+type Door interface {
+	// Run is as Server.Run. It may leave calls in flight that wait for longer than ShutdownTimeout.
+	Run(context.Context) error
+	// Wait waits for the calls that Run left.
+	Wait()
+}
+
 // Run serves until ctx ends, lets requests in flight finish within ShutdownTimeout, and returns
-// nil. It returns an error if serving ended by itself. Run may be called once.
-func (s *Server) Run(ctx context.Context) error {
+// nil. It returns an error if serving ended by itself. Run may be called once. A door, unless nil, runs
+// as long.
+func (s *Server) Run(ctx context.Context, beside Door) error {
 	defer s.keep()()
-	served := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	served, door := make(chan error, 1), make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
+	if beside != nil {
+		go func() { door <- beside.Run(ctx); close(door) }()
+	}
 	var err error
 	select {
 	case <-ctx.Done():
@@ -212,8 +243,17 @@ func (s *Server) Run(ctx context.Context) error {
 		err = fmt.Errorf("push: serving ended: %w", errors.Join(err, errServingEnded))
 		_ = s.listener.Close()
 		s.listener.Abort()
+	case err = <-door:
+		s.stop(served)
+	}
+	cancel()
+	if beside != nil {
+		err = errors.Join(err, <-door)
 	}
 	s.end()
+	if beside != nil {
+		beside.Wait()
+	}
 	s.appliers.close()
 	return err
 }

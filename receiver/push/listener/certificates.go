@@ -52,11 +52,18 @@ func NewCertificates(files TLSFiles, log *slog.Logger, worded func(error) error)
 	return c, err
 }
 
-// server returns a configuration whose every handshake uses the current files.
-func (c *Certificates) server() *tls.Config {
+// server returns a configuration whose every handshake uses the current files, and offers the protocols.
+func (c *Certificates) server(protocols []string) *tls.Config {
 	return &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			served := c.current.Load()
+			if len(protocols) > 0 {
+				served = served.Clone()
+				served.NextProtos = protocols
+			}
+			return served, nil
+		},
 	}
 }
 

@@ -47,16 +47,27 @@ type socket interface {
 	CloseWrite() error
 }
 
-// New makes the listener. The connections of ln must have CloseWrite. certificates nil: plain HTTP.
-// readTimeout bounds a TLS handshake.
-func New(ln net.Listener, limits connlimit.Limits, certificates *Certificates, readTimeout time.Duration,
-	log *slog.Logger) *Listener {
+// Options are what a Listener is made of.
+type Options struct {
+	Name   string // in metrics and in the log
+	Limits connlimit.Limits
+	// Certificates is nil without TLS.
+	Certificates *Certificates
+	// Protocols are those that TLS offers (ALPN); none: HTTP/1.1, as clients take it.
+	Protocols []string
+	// ReadTimeout bounds a TLS handshake.
+	ReadTimeout time.Duration
+	Log         *slog.Logger
+}
+
+// New makes the listener. The connections of ln must have CloseWrite.
+func New(ln net.Listener, o Options) *Listener {
 	l := &Listener{
-		Listener: ln, log: log, readTimeout: readTimeout, closed: make(chan struct{}),
-		Limiter: connlimit.New("http", limits, log),
+		Listener: ln, log: o.Log, readTimeout: o.ReadTimeout, closed: make(chan struct{}),
+		Limiter: connlimit.New(o.Name, o.Limits, o.Log),
 	}
-	if certificates != nil {
-		l.tls = certificates.server()
+	if o.Certificates != nil {
+		l.tls = o.Certificates.server(o.Protocols)
 	}
 	return l
 }
@@ -95,8 +106,8 @@ func (l *Listener) Close() (err error) {
 }
 
 func (l *Listener) admit(tcp socket) net.Conn {
-	c := &Conn{Conn: tcp, tcp: tcp, listener: l, Remote: receiver.RemoteAddress(tcp.RemoteAddr()),
-		Accepted: time.Now()}
+	c := &Conn{Conn: tcp, tcp: tcp, listener: l}
+	c.Remote, c.Accepted = receiver.RemoteAddress(tcp.RemoteAddr()), time.Now()
 	member, err := l.Limiter.Enter(c)
 	if err == nil {
 		c.Member = member
@@ -140,21 +151,26 @@ func (l *Listener) AbortSilent() {
 	})
 }
 
-// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended, Holder and
-// Certificate.
-type Conn struct {
-	net.Conn // tcp, or TLS over it
-	tcp      socket
-	tls      *tls.Conn   // nil: plain HTTP
-	shaken   atomic.Bool // the TLS handshake has succeeded
-	// Certificate is the client's, verified; nil: the client sent none.
-	Certificate *x509.Certificate
-
-	listener *Listener
+// Peer is the other end of a connection.
+type Peer struct {
 	Member   *connlimit.Member
 	Remote   netip.Addr
 	Accepted time.Time
-	Holder   string      // UID of the pod that had Remote at a former request; empty: none is known
+	// Certificate is the client's, verified; nil: the client sent none. It is set before the first byte is read.
+	Certificate *x509.Certificate
+	// Holder is the UID of the pod that had Remote at a former request; nil: none is known.
+	Holder atomic.Pointer[string]
+}
+
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended.
+type Conn struct {
+	net.Conn // tcp, or TLS over it
+	Peer
+	tcp    socket
+	tls    *tls.Conn   // nil: plain HTTP
+	shaken atomic.Bool // the TLS handshake has succeeded
+
+	listener *Listener
 	Ended    bool        // the client has closed its side
 	Linger   atomic.Bool // the client may still be sending when we close
 	closed   atomic.Bool
