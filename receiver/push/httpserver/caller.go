@@ -62,7 +62,7 @@ func (x *Request) Sender() *metric.Sender {
 
 // mayRead reports whether a sender without a credential reads by the rights of its pod's service account.
 func (x *Request) mayRead(s *metric.Sender) bool {
-	return x.call == nil && x.Method() == fasthttp.MethodGet && x.server.trust != nil && x.server.Authenticator != nil &&
+	return x.Method() == fasthttp.MethodGet && x.server.trust != nil && x.server.Authenticator != nil &&
 		s != nil && s.Pod != nil && s.Pod.ServiceAccount != ""
 }
 
