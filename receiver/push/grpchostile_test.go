@@ -246,15 +246,23 @@ func TestGRPCStreamFloods(t *testing.T) {
 			h := start(t, overGRPC)
 			before := heap()
 			c := h.frameClient("127.0.0.1")
-			go c.drain()
+			ended := make(chan struct{})
+			go func() { c.drain(); close(ended) }()
 			for range 10_000 {
 				if flood(c) != nil {
 					break // the server has ended the connection
 				}
 			}
 			h.serves(name)
-			if ended := h.metric("sluice_otlp_grpc_pinging_connections_total"); (ended > 0) != (name == "pings") {
-				t.Errorf("%v connections pinged too often", ended)
+			if n := h.metric("sluice_otlp_grpc_pinging_connections_total"); (n > 0) != (name == "pings") {
+				t.Errorf("%v connections pinged too often", n)
+			}
+			if name == "pings" {
+				select {
+				case <-ended:
+				case <-time.After(patience):
+					t.Error("the connection of a client that pings too often goes on")
+				}
 			}
 			if grown := heap() - before; grown > 64 {
 				t.Errorf("the heap grew by %d MiB", grown)
