@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/push/otlpgrpc"
@@ -95,6 +96,33 @@ func (h *harness) serves(when string) {
 	}
 }
 
+// answered waits until so many calls had a code.
+func (h *harness) answered(code string, calls float64) {
+	h.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(h.server.grpc)
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		families, err := registry.Gather()
+		if err != nil {
+			h.Fatal(err)
+		}
+		got := 0.0
+		for _, family := range families {
+			for _, m := range family.Metric {
+				if family.GetName() == "sluice_otlp_grpc_requests_total" && m.Label[0].GetValue() == code {
+					got = m.Counter.GetValue()
+				}
+			}
+		}
+		if got >= calls {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.Fatalf("%v calls had %s, want %v", got, code, calls)
+		}
+	}
+}
+
 // heap is the memory in use, in MiB.
 func heap() int {
 	var m runtime.MemStats
@@ -106,6 +134,16 @@ func heap() int {
 // Messages that are not complete have the budget of all bodies, from their first byte on, and no more.
 func TestGRPCIncompleteMessages(t *testing.T) {
 	h := start(t, overGRPC)
+	small := h.frameClient("127.0.0.1")
+	if _, err := small.begin([]byte{0, 0, 0, 1, 0, 'x'}, false); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); h.server.Reserved() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the first byte of a message is not charged")
+		}
+	}
+	_ = small.Close()
 	before := heap()
 	client, ctx := h.rawClient(), t.Context()
 	ctx, cancel := context.WithCancel(ctx)
@@ -171,6 +209,7 @@ func TestGRPCManyStreams(t *testing.T) {
 			}
 		}
 	}
+	h.answered("ResourceExhausted", 5000) // all but 1,024, and as many more every 10 s
 	h.serves("beside 8,000 calls")
 	if grown := heap() - before; grown > 300 {
 		t.Errorf("the heap grew by %d MiB", grown)
@@ -207,13 +246,24 @@ func TestGRPCStreamFloods(t *testing.T) {
 			h := start(t, overGRPC)
 			before := heap()
 			c := h.frameClient("127.0.0.1")
-			go c.drain()
+			ended := make(chan struct{})
+			go func() { c.drain(); close(ended) }()
 			for range 10_000 {
 				if flood(c) != nil {
 					break // the server has ended the connection
 				}
 			}
 			h.serves(name)
+			if n := h.metric("sluice_otlp_grpc_pinging_connections_total"); (n > 0) != (name == "pings") {
+				t.Errorf("%v connections pinged too often", n)
+			}
+			if name == "pings" {
+				select {
+				case <-ended:
+				case <-time.After(patience):
+					t.Error("the connection of a client that pings too often goes on")
+				}
+			}
 			if grown := heap() - before; grown > 64 {
 				t.Errorf("the heap grew by %d MiB", grown)
 			}
