@@ -3,6 +3,7 @@ package receiver
 import (
 	"context"
 	"log/slog"
+	"net"
 	"testing"
 	"testing/synctest"
 
@@ -73,4 +74,37 @@ func TestReceiversAreShownFromTheStart(t *testing.T) {
 	if len(shown) != 7 {
 		t.Errorf("%d metrics, want 7", len(shown))
 	}
+}
+
+// A server that parts from its clients ends what it writes to those of TCP, also to those that come later, and still takes what they
+// send. What Unix clients wrote before is applied; then their write fails.
+func TestPart(t *testing.T) {
+	f := serve(t, testConfig(tcp, unixStream(t), Listener{Network: "unixgram", Address: socketPath(t)}, udp(1)))
+	var all []net.Conn
+	for i := range 4 {
+		all = append(all, f.dial(i))
+		f.send(all[i], "jobs:1|c\n")
+	}
+	f.server.Part()
+	for i, conn := range []net.Conn{all[0], f.dial(0)} {
+		if !closedByServer(conn) {
+			t.Errorf("the TCP connection %d is not asked to go", i)
+		}
+		f.send(conn, "jobs:1|c\n")
+	}
+	for _, conn := range all[1:3] {
+		f.eventually("a write that fails", func() bool { _, err := conn.Write(nil); return err != nil || !dials(conn) })
+	}
+	f.send(all[3], "jobs:1|c\n")
+	f.eventually("all lines", func() bool { return f.recorder.sum("jobs") == 7 })
+}
+
+// dials reports whether somebody listens where a connection leads.
+func dials(conn net.Conn) bool {
+	another, err := net.Dial(conn.RemoteAddr().Network(), conn.RemoteAddr().String())
+	if err != nil {
+		return false
+	}
+	another.Close()
+	return true
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice"
@@ -31,15 +32,20 @@ type agentConfig struct {
 	*serverConfig
 	link    agent.Config
 	kubelet kubelet.Config
+	// shutdownLimit bounds the time in which it goes on receiving after the signal to stop.
+	shutdownLimit time.Duration
 }
 
 func defaultAgent() *agentConfig {
-	return &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig()}
+	return &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig(), 30 * time.Second}
 }
 
 // completeAgent sets the fields that follow from others, and from where it runs.
 func (c *agentConfig) completeAgent() {
 	c.receiver.Listeners = c.statsd.listeners()
+	for i := range c.receiver.Listeners { // the former agent of the node ends once its clients have gone
+		c.receiver.Listeners[i].TakesOver = true
+	}
 	if c.link.Node == "" {
 		c.link.Node = os.Getenv("NODE_NAME")
 	}
@@ -83,7 +89,11 @@ func (c *agentConfig) agentSettings() []settingGroup {
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},
 			{"shutdown-delay", &c.shutdownDelay,
-				"Time between the signal to stop and the stop. Meanwhile /readyz fails and all else goes on; a second signal ends it."},
+				"Least time between the signal to stop and the stop, and between the last sample and the stop. Meanwhile /readyz fails and all else goes on; a second signal ends it. 0: it stops at once."},
+			{"shutdown-limit", &c.shutdownLimit,
+				"Limit of the time between the signal to stop and the stop, where samples still come."},
+			{"delivery-timeout", &c.link.DeliveryTimeout,
+				"Time after the stop for which the agent waits until a server has on disk what it holds."},
 			c.logLevel(),
 			c.logFormat(),
 		}},
@@ -130,6 +140,9 @@ func (c *agentConfig) validate(faults ...error) error {
 	if c.shutdownDelay < 0 {
 		faults = append(faults, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
 	}
+	if c.shutdownLimit < c.shutdownDelay {
+		faults = append(faults, c.fault("shutdown-limit", "is %v; must be at least %s (%v)", c.shutdownLimit, c.as("shutdown-delay"), c.shutdownDelay))
+	}
 	return command.Usage(faults...)
 }
 
@@ -169,7 +182,7 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	}
 	tuneCollector()
 	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "node", c.link.Node, "server", c.link.Server, "ops", ops.Addr().String())
-	ctx, delayed := afterDelay(ctx, c.shutdownDelay, log)
+	ctx, delayed := c.afterTraffic(ctx, accounts, lines.Part, log)
 	defer delayed()
 	stages = append(stages, stage{"statsd", lines.Run}, stage{"server", link.Run}, stage{"footprint", footprint.Run}, stage{"operations", ops.Run})
 	return runStages(ctx, log, stages)
