@@ -17,7 +17,7 @@ import (
 
 // Agent is "sluice agent" as a process.
 type Agent struct {
-	UDP, TCP, Unixgram, Unix string // all but UDP with Streams alone
+	UDP, TCP, Unixgram, Unix, HTTP string // all but UDP with Streams alone
 
 	t      *testing.T
 	server *Server
@@ -119,10 +119,11 @@ func (a *Agent) Start() {
 // Metrics reads the agent's metrics.
 func (a *Agent) Metrics() (Metrics, error) { return readMetrics("http://" + a.ops + "/metrics") }
 
-// Streams makes the agent receive over TCP, too, and from Unix sockets in a folder, from its next start on.
+// Streams makes the agent receive over TCP and HTTP, too, and from Unix sockets in a folder, from its next start on.
 func (a *Agent) Streams(folder string) {
 	a.TCP, a.Unixgram, a.Unix = at(a.t, "127.0.0.1", "tcp"), filepath.Join(folder, "d.sock"), filepath.Join(folder, "s.sock")
-	a.Add("--statsd-tcp", a.TCP, "--statsd-unixgram", a.Unixgram, "--statsd-unix", a.Unix)
+	a.HTTP = at(a.t, "127.0.0.1", "tcp")
+	a.Add("--statsd-tcp", a.TCP, "--statsd-unixgram", a.Unixgram, "--statsd-unix", a.Unix, "--http-address", a.HTTP)
 }
 
 // Ready reports whether the agent's readiness probe passes.

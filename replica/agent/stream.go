@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // stream is a stream to a server, with its connection. One goroutine owns it.
@@ -72,6 +74,10 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 	welcome := answer.GetWelcome()
 	if welcome == nil {
 		return s, errors.New("the server did not begin with a welcome: it speaks another protocol")
+	}
+	if theirs := max(welcome.Protocol, 1); !agentwire.Speaks(theirs) {
+		return s, status.Errorf(codes.FailedPrecondition, "the server speaks version %d of the protocol, this agent (sluice %s) %d: update the older one",
+			theirs, l.version, agentwire.Protocol)
 	}
 	s.sent = welcome.Applied
 	s.run = l.collector.enter(welcome.Name, welcome.Epoch, !rest)

@@ -278,7 +278,7 @@ func (t *stream) serve() error {
 
 func (t *stream) welcome() error {
 	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{
-		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch}}})
+		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol}}})
 }
 
 // message takes a frame, or what the node uses.
@@ -393,9 +393,8 @@ func (t *stream) dropAgain() {
 
 // waitsFor reports whether a frame that comes again has a sender that is not known.
 func (t *stream) waitsFor(f frame) bool {
-	senders := t.server.parts.Senders
-	return senders != nil && f.Number <= t.restored && slices.ContainsFunc(f.of, func(d *definition) bool {
-		return d.address.IsValid() && senders.Sender(d.address) == nil
+	return t.server.parts.Senders != nil && f.Number <= t.restored && slices.ContainsFunc(f.of, func(d *definition) bool {
+		return t.server.senderOf(&d.sample, d.address) == nil
 	})
 }
 

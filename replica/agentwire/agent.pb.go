@@ -236,7 +236,7 @@ func (*Ping) Descriptor() ([]byte, []int) {
 
 type Hello struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // 1
+	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the protocol: see doc.go
 	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of Sluice, for people
 	Node     string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // believed only where the server asks for no token
 	Run      uint64                 `protobuf:"fixed64,4,opt,name=run,proto3" json:"run,omitempty"`          // random; another one each time the agent starts
@@ -419,8 +419,12 @@ type Series struct {
 	Container       []byte                 `protobuf:"bytes,7,opt,name=container,proto3" json:"container,omitempty"`
 	External        []byte                 `protobuf:"bytes,8,opt,name=external,proto3" json:"external,omitempty"`
 	DefaultExternal bool                   `protobuf:"varint,9,opt,name=default_external,json=defaultExternal,proto3" json:"default_external,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of HTTP: the object that the request names, labels in the place of tags, and how long the series lives without a sample.
+	Object        *Object  `protobuf:"bytes,10,opt,name=object,proto3" json:"object,omitempty"`
+	Labels        []*Label `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty"`
+	TtlNanos      int64    `protobuf:"varint,12,opt,name=ttl_nanos,json=ttlNanos,proto3" json:"ttl_nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Series) Reset() {
@@ -516,6 +520,140 @@ func (x *Series) GetDefaultExternal() bool {
 	return false
 }
 
+func (x *Series) GetObject() *Object {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *Series) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Series) GetTtlNanos() int64 {
+	if x != nil {
+		return x.TtlNanos
+	}
+	return 0
+}
+
+// Object names an object of the cluster; without a resource, none.
+type Object struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // as in metric.Object
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Object) Reset() {
+	*x = Object{}
+	mi := &file_agent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Object) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Object) ProtoMessage() {}
+
+func (x *Object) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Object.ProtoReflect.Descriptor instead.
+func (*Object) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Object) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Object) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Object) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type Label struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Label) Reset() {
+	*x = Label{}
+	mi := &file_agent_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Label) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Label) ProtoMessage() {}
+
+func (x *Label) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Label.ProtoReflect.Descriptor instead.
+func (*Label) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Label) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Label) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Change is some samples of a series that count as one.
 type Change struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -535,7 +673,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +685,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +698,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Change) GetSeries() uint32 {
@@ -648,7 +786,7 @@ type FromServer struct {
 
 func (x *FromServer) Reset() {
 	*x = FromServer{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +798,7 @@ func (x *FromServer) String() string {
 func (*FromServer) ProtoMessage() {}
 
 func (x *FromServer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +811,7 @@ func (x *FromServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromServer.ProtoReflect.Descriptor instead.
 func (*FromServer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FromServer) GetMessage() isFromServer_Message {
@@ -751,15 +889,16 @@ func (*FromServer_Renewed) isFromServer_Message() {}
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Applied       uint64                 `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // of the replica; empty: there are no others
-	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of its table: a server that lost its disk has another one
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // of the replica; empty: there are no others
+	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // of its table: a server that lost its disk has another one
+	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the protocol that the server speaks; 0: 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +910,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +923,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetApplied() uint64 {
@@ -808,6 +947,13 @@ func (x *Welcome) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *Welcome) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
 // Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every two
 // seconds at least, also where it says nothing new.
 type Ack struct {
@@ -821,7 +967,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +979,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +992,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Ack) GetNumber() uint64 {
@@ -883,7 +1029,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1041,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1054,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Rejection) GetSeries() uint32 {
@@ -949,7 +1095,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1107,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1120,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Usage) GetContainers() []*ContainerUsage {
@@ -1006,7 +1152,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1164,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1177,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1131,7 +1277,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1289,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1302,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1192,7 +1338,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1350,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1363,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1267,7 +1413,7 @@ const file_agent_proto_rawDesc = "" +
 	"\tforgotten\x18\x05 \x03(\rR\tforgotten\x12\x1f\n" +
 	"\vfirst_nanos\x18\a \x01(\x03R\n" +
 	"firstNanos\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"\xf9\x01\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"\xf7\x02\n" +
 	"\x06Series\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\fR\aaddress\x12\x12\n" +
@@ -1277,7 +1423,18 @@ const file_agent_proto_rawDesc = "" +
 	"\tseparator\x18\x06 \x01(\rR\tseparator\x12\x1c\n" +
 	"\tcontainer\x18\a \x01(\fR\tcontainer\x12\x1a\n" +
 	"\bexternal\x18\b \x01(\fR\bexternal\x12)\n" +
-	"\x10default_external\x18\t \x01(\bR\x0fdefaultExternal\"\x8a\x02\n" +
+	"\x10default_external\x18\t \x01(\bR\x0fdefaultExternal\x12/\n" +
+	"\x06object\x18\n" +
+	" \x01(\v2\x17.sluice.agent.v1.ObjectR\x06object\x12.\n" +
+	"\x06labels\x18\v \x03(\v2\x16.sluice.agent.v1.LabelR\x06labels\x12\x1b\n" +
+	"\tttl_nanos\x18\f \x01(\x03R\bttlNanos\"V\n" +
+	"\x06Object\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"/\n" +
+	"\x05Label\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8a\x02\n" +
 	"\x06Change\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12#\n" +
@@ -1297,11 +1454,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x03ack\x18\x02 \x01(\v2\x14.sluice.agent.v1.AckH\x00R\x03ack\x12:\n" +
 	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejection\x124\n" +
 	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewedB\t\n" +
-	"\amessage\"M\n" +
+	"\amessage\"i\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\"Q\n" +
+	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"Q\n" +
 	"\x03Ack\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\tpublished\x18\x02 \x01(\x04R\tpublished\x12\x14\n" +
@@ -1363,7 +1521,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),      // 1: sluice.agent.v1.FromAgent
@@ -1371,38 +1529,42 @@ var file_agent_proto_goTypes = []any{
 	(*Hello)(nil),          // 3: sluice.agent.v1.Hello
 	(*Frame)(nil),          // 4: sluice.agent.v1.Frame
 	(*Series)(nil),         // 5: sluice.agent.v1.Series
-	(*Change)(nil),         // 6: sluice.agent.v1.Change
-	(*FromServer)(nil),     // 7: sluice.agent.v1.FromServer
-	(*Welcome)(nil),        // 8: sluice.agent.v1.Welcome
-	(*Ack)(nil),            // 9: sluice.agent.v1.Ack
-	(*Rejection)(nil),      // 10: sluice.agent.v1.Rejection
-	(*Usage)(nil),          // 11: sluice.agent.v1.Usage
-	(*ContainerUsage)(nil), // 12: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),  // 13: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),        // 14: sluice.agent.v1.Renewed
+	(*Object)(nil),         // 6: sluice.agent.v1.Object
+	(*Label)(nil),          // 7: sluice.agent.v1.Label
+	(*Change)(nil),         // 8: sluice.agent.v1.Change
+	(*FromServer)(nil),     // 9: sluice.agent.v1.FromServer
+	(*Welcome)(nil),        // 10: sluice.agent.v1.Welcome
+	(*Ack)(nil),            // 11: sluice.agent.v1.Ack
+	(*Rejection)(nil),      // 12: sluice.agent.v1.Rejection
+	(*Usage)(nil),          // 13: sluice.agent.v1.Usage
+	(*ContainerUsage)(nil), // 14: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),  // 15: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),        // 16: sluice.agent.v1.Renewed
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
 	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
-	11, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
+	13, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
 	5,  // 4: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	6,  // 5: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	0,  // 6: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	8,  // 7: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	9,  // 8: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	10, // 9: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	14, // 10: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	12, // 11: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	13, // 12: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	13, // 13: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	1,  // 14: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	7,  // 15: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	8,  // 5: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	6,  // 6: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
+	7,  // 7: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
+	0,  // 8: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	10, // 9: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	11, // 10: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	12, // 11: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	16, // 12: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	14, // 13: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	15, // 14: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	15, // 15: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	1,  // 16: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	9,  // 17: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	17, // [17:18] is the sub-list for method output_type
+	16, // [16:17] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1416,7 +1578,7 @@ func file_agent_proto_init() {
 		(*FromAgent_Ping)(nil),
 		(*FromAgent_Usage)(nil),
 	}
-	file_agent_proto_msgTypes[6].OneofWrappers = []any{
+	file_agent_proto_msgTypes[8].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Ack)(nil),
 		(*FromServer_Rejection)(nil),
@@ -1428,7 +1590,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
