@@ -85,6 +85,7 @@ func TestPart(t *testing.T) {
 		all = append(all, f.dial(i))
 		f.send(all[i], "jobs:1|c\n")
 	}
+	f.eventually("the first lines", func() bool { return f.recorder.sum("jobs") == 4 })
 	f.server.Part()
 	for i, conn := range []net.Conn{all[0], f.dial(0)} {
 		if !closedByServer(conn) {

@@ -175,7 +175,7 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	stages, err := c.measure(link, registry, log)
+	stages, err := c.measure(ctx, link, registry, log)
 	if err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ func (c *agentConfig) receive(into *agent.Collector, accounts *ledger.Ledger, re
 	return lines, append(stages, stage{"push", pushes.Run}), pushes.Register(registry)
 }
 
-// measure prepares what asks the kubelet, if it is on.
-func (c *agentConfig) measure(link *agent.Link, registry *prometheus.Registry, log *slog.Logger) ([]stage, error) {
+// measure prepares what asks the kubelet, if it is on: until the signal to stop.
+func (c *agentConfig) measure(ctx context.Context, link *agent.Link, registry *prometheus.Registry, log *slog.Logger) ([]stage, error) {
 	if c.kubelet.Address == "" {
 		return nil, nil
 	}
@@ -239,5 +239,6 @@ func (c *agentConfig) measure(link *agent.Link, registry *prometheus.Registry, l
 	}
 	used := agent.NewUsage(client.Read, c.kubelet.Interval, log)
 	link.Tell(used)
+	context.AfterFunc(ctx, used.EndMeasuring)
 	return []stage{{"usage", used.Run}}, registry.Register(used)
 }

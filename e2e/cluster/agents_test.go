@@ -321,7 +321,10 @@ func TestAgentUnixSocket(t *testing.T) {
 	ns := c.Namespace(t, "agents")
 	mine := c.pod(t, ns, "web", "default")
 	c.Apply(t, ns, replace("spec:", "spec:\n  nodeName: far")(podManifest("away", "default")))
-	away := c.AwaitPods(t, ns, "app=away", 1)[0]
+	away, err := c.Kubernetes.CoreV1().Pods(ns).Get(t.Context(), "away", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	conn, err := net.Dial("unixgram", c.near.Unixgram)
 	if err != nil {
 		t.Fatal(err)

@@ -91,6 +91,7 @@ type FromAgent struct {
 	//	*FromAgent_Frame
 	//	*FromAgent_Ping
 	//	*FromAgent_Usage
+	//	*FromAgent_History
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,6 +170,15 @@ func (x *FromAgent) GetUsage() *Usage {
 	return nil
 }
 
+func (x *FromAgent) GetHistory() *History {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
 type isFromAgent_Message interface {
 	isFromAgent_Message()
 }
@@ -189,6 +199,10 @@ type FromAgent_Usage struct {
 	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3,oneof"`
 }
 
+type FromAgent_History struct {
+	History *History `protobuf:"bytes,15,opt,name=history,proto3,oneof"`
+}
+
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Frame) isFromAgent_Message() {}
@@ -196,6 +210,8 @@ func (*FromAgent_Frame) isFromAgent_Message() {}
 func (*FromAgent_Ping) isFromAgent_Message() {}
 
 func (*FromAgent_Usage) isFromAgent_Message() {}
+
+func (*FromAgent_History) isFromAgent_Message() {}
 
 // Ping is answered with an Ack at once, also where that says nothing new.
 type Ping struct {
@@ -779,6 +795,8 @@ type FromServer struct {
 	//	*FromServer_Ack
 	//	*FromServer_Rejection
 	//	*FromServer_Renewed
+	//	*FromServer_History
+	//	*FromServer_HistoryTaken
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -857,6 +875,24 @@ func (x *FromServer) GetRenewed() *Renewed {
 	return nil
 }
 
+func (x *FromServer) GetHistory() *History {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
+func (x *FromServer) GetHistoryTaken() *HistoryTaken {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_HistoryTaken); ok {
+			return x.HistoryTaken
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -877,6 +913,14 @@ type FromServer_Renewed struct {
 	Renewed *Renewed `protobuf:"bytes,4,opt,name=renewed,proto3,oneof"`
 }
 
+type FromServer_History struct {
+	History *History `protobuf:"bytes,15,opt,name=history,proto3,oneof"`
+}
+
+type FromServer_HistoryTaken struct {
+	HistoryTaken *HistoryTaken `protobuf:"bytes,16,opt,name=history_taken,json=historyTaken,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Ack) isFromServer_Message() {}
@@ -884,6 +928,10 @@ func (*FromServer_Ack) isFromServer_Message() {}
 func (*FromServer_Rejection) isFromServer_Message() {}
 
 func (*FromServer_Renewed) isFromServer_Message() {}
+
+func (*FromServer_History) isFromServer_Message() {}
+
+func (*FromServer_HistoryTaken) isFromServer_Message() {}
 
 // Welcome names the last frame of this run that the server has applied since it started.
 type Welcome struct {
@@ -1387,16 +1435,184 @@ func (x *Renewed) GetCreatedSeconds() int64 {
 	return 0
 }
 
+// History is what an agent that ends knows of usage: a server tells the next agent of the node. It comes in parts.
+type History struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Containers    []*ContainerHistory    `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *History) Reset() {
+	*x = History{}
+	mi := &file_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *History) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*History) ProtoMessage() {}
+
+func (x *History) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use History.ProtoReflect.Descriptor instead.
+func (*History) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *History) GetContainers() []*ContainerHistory {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+// ContainerHistory is that of a container; without a name, of the node.
+type ContainerHistory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod           string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	Container     string                 `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	Cpu           []byte                 `protobuf:"bytes,4,opt,name=cpu,proto3" json:"cpu,omitempty"` // as aggregate/usage writes it
+	Memory        []byte                 `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerHistory) Reset() {
+	*x = ContainerHistory{}
+	mi := &file_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerHistory) ProtoMessage() {}
+
+func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerHistory.ProtoReflect.Descriptor instead.
+func (*ContainerHistory) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ContainerHistory) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerHistory) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ContainerHistory) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerHistory) GetCpu() []byte {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *ContainerHistory) GetMemory() []byte {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// HistoryTaken answers a History: whether the server hears the node's next agent, and has told it.
+type HistoryTaken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taken         bool                   `protobuf:"varint,1,opt,name=taken,proto3" json:"taken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryTaken) Reset() {
+	*x = HistoryTaken{}
+	mi := &file_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryTaken) ProtoMessage() {}
+
+func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryTaken.ProtoReflect.Descriptor instead.
+func (*HistoryTaken) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *HistoryTaken) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\x0fsluice.agent.v1\"\xd3\x01\n" +
+	"\vagent.proto\x12\x0fsluice.agent.v1\"\x89\x02\n" +
 	"\tFromAgent\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.sluice.agent.v1.HelloH\x00R\x05hello\x12.\n" +
 	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12+\n" +
 	"\x04ping\x18\x03 \x01(\v2\x15.sluice.agent.v1.PingH\x00R\x04ping\x12.\n" +
-	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usageB\t\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usage\x124\n" +
+	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistoryB\t\n" +
 	"\amessage\"\x06\n" +
 	"\x04Ping\"w\n" +
 	"\x05Hello\x12\x1a\n" +
@@ -1447,13 +1663,15 @@ const file_agent_proto_rawDesc = "" +
 	"\amembers\x18\t \x03(\fR\amembers\x12\x1f\n" +
 	"\vdated_nanos\x18\n" +
 	" \x01(\x03R\n" +
-	"datedNanos\"\xe9\x01\n" +
+	"datedNanos\"\xe5\x02\n" +
 	"\n" +
 	"FromServer\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.sluice.agent.v1.WelcomeH\x00R\awelcome\x12(\n" +
 	"\x03ack\x18\x02 \x01(\v2\x14.sluice.agent.v1.AckH\x00R\x03ack\x12:\n" +
 	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejection\x124\n" +
-	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewedB\t\n" +
+	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewed\x124\n" +
+	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistory\x12D\n" +
+	"\rhistory_taken\x18\x10 \x01(\v2\x1d.sluice.agent.v1.HistoryTakenH\x00R\fhistoryTakenB\t\n" +
 	"\amessage\"i\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
@@ -1495,7 +1713,19 @@ const file_agent_proto_rawDesc = "" +
 	"\aRenewed\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12'\n" +
-	"\x0fcreated_seconds\x18\x03 \x01(\x03R\x0ecreatedSeconds*G\n" +
+	"\x0fcreated_seconds\x18\x03 \x01(\x03R\x0ecreatedSeconds\"L\n" +
+	"\aHistory\x12A\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\v2!.sluice.agent.v1.ContainerHistoryR\n" +
+	"containers\"\x8a\x01\n" +
+	"\x10ContainerHistory\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12\x10\n" +
+	"\x03cpu\x18\x04 \x01(\fR\x03cpu\x12\x16\n" +
+	"\x06memory\x18\x05 \x01(\fR\x06memory\"$\n" +
+	"\fHistoryTaken\x12\x14\n" +
+	"\x05taken\x18\x01 \x01(\bR\x05taken*G\n" +
 	"\x02Op\x12\b\n" +
 	"\x04NONE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
@@ -1521,50 +1751,57 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_agent_proto_goTypes = []any{
-	(Op)(0),                // 0: sluice.agent.v1.Op
-	(*FromAgent)(nil),      // 1: sluice.agent.v1.FromAgent
-	(*Ping)(nil),           // 2: sluice.agent.v1.Ping
-	(*Hello)(nil),          // 3: sluice.agent.v1.Hello
-	(*Frame)(nil),          // 4: sluice.agent.v1.Frame
-	(*Series)(nil),         // 5: sluice.agent.v1.Series
-	(*Object)(nil),         // 6: sluice.agent.v1.Object
-	(*Label)(nil),          // 7: sluice.agent.v1.Label
-	(*Change)(nil),         // 8: sluice.agent.v1.Change
-	(*FromServer)(nil),     // 9: sluice.agent.v1.FromServer
-	(*Welcome)(nil),        // 10: sluice.agent.v1.Welcome
-	(*Ack)(nil),            // 11: sluice.agent.v1.Ack
-	(*Rejection)(nil),      // 12: sluice.agent.v1.Rejection
-	(*Usage)(nil),          // 13: sluice.agent.v1.Usage
-	(*ContainerUsage)(nil), // 14: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),  // 15: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),        // 16: sluice.agent.v1.Renewed
+	(Op)(0),                  // 0: sluice.agent.v1.Op
+	(*FromAgent)(nil),        // 1: sluice.agent.v1.FromAgent
+	(*Ping)(nil),             // 2: sluice.agent.v1.Ping
+	(*Hello)(nil),            // 3: sluice.agent.v1.Hello
+	(*Frame)(nil),            // 4: sluice.agent.v1.Frame
+	(*Series)(nil),           // 5: sluice.agent.v1.Series
+	(*Object)(nil),           // 6: sluice.agent.v1.Object
+	(*Label)(nil),            // 7: sluice.agent.v1.Label
+	(*Change)(nil),           // 8: sluice.agent.v1.Change
+	(*FromServer)(nil),       // 9: sluice.agent.v1.FromServer
+	(*Welcome)(nil),          // 10: sluice.agent.v1.Welcome
+	(*Ack)(nil),              // 11: sluice.agent.v1.Ack
+	(*Rejection)(nil),        // 12: sluice.agent.v1.Rejection
+	(*Usage)(nil),            // 13: sluice.agent.v1.Usage
+	(*ContainerUsage)(nil),   // 14: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),    // 15: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),          // 16: sluice.agent.v1.Renewed
+	(*History)(nil),          // 17: sluice.agent.v1.History
+	(*ContainerHistory)(nil), // 18: sluice.agent.v1.ContainerHistory
+	(*HistoryTaken)(nil),     // 19: sluice.agent.v1.HistoryTaken
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
 	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
 	13, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
-	5,  // 4: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	8,  // 5: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	6,  // 6: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
-	7,  // 7: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
-	0,  // 8: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	10, // 9: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	11, // 10: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	12, // 11: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	16, // 12: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	14, // 13: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	15, // 14: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	15, // 15: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	1,  // 16: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	9,  // 17: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	17, // [17:18] is the sub-list for method output_type
-	16, // [16:17] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	17, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
+	5,  // 5: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
+	8,  // 6: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	6,  // 7: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
+	7,  // 8: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
+	0,  // 9: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	10, // 10: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	11, // 11: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	12, // 12: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	16, // 13: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	17, // 14: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
+	19, // 15: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
+	14, // 16: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	15, // 17: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	15, // 18: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	18, // 19: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
+	1,  // 20: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	9,  // 21: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1577,12 +1814,15 @@ func file_agent_proto_init() {
 		(*FromAgent_Frame)(nil),
 		(*FromAgent_Ping)(nil),
 		(*FromAgent_Usage)(nil),
+		(*FromAgent_History)(nil),
 	}
 	file_agent_proto_msgTypes[8].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Ack)(nil),
 		(*FromServer_Rejection)(nil),
 		(*FromServer_Renewed)(nil),
+		(*FromServer_History)(nil),
+		(*FromServer_HistoryTaken)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1590,7 +1830,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
