@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// agentsScenario measures a server with many agents: what they cost, how fast a push at an agent is visible, and how long it takes after
-// a kill of the server until all are back.
+// agentsScenario measures a server with many agents: what they cost, how fast a push at an agent is visible, and how
+// long it takes after a kill of the server until all are back.
 var agentsScenario = Scenario{
 	Name:       "agents",
-	About:      "2,000 agents of 75 series, a tenth of which changes each second: CPU, memory, bytes; push to visible; all back after kill -9",
-	ShortAbout: "20 agents of 75 series, a tenth of which changes each second: CPU, memory, bytes; push to visible; all back after kill -9",
+	About:      "2,000 agents of 75 series, a tenth of which changes each second: their cost, push to visible, all back after kill -9",
+	ShortAbout: "20 agents of 75 series, a tenth of which changes each second: their cost, push to visible, all back after kill -9",
 	measure:    measureAgents,
 }
 
@@ -28,8 +28,9 @@ func measureAgents(ctx context.Context, m *measurement) (figures []Figure, err e
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentsTimeout)
 	defer cancel()
-	m.note("Each of the %d simulated agents has a connection and a stream of its own, and reports one pod's %d metrics every %v. They share this machine with "+
-		"the server. Pushes go to a real agent, over UDP. There is no cluster, so no token is reviewed and no address looked up.", agents, metricsPerPod, podEvery)
+	m.note("Each of the %d simulated agents has a connection and a stream of its own, and reports one pod's %d metrics every "+
+		"%v. They share this machine with the server. Pushes go to a real agent, over UDP. There is no cluster, so no token is "+
+		"reviewed and no address looked up.", agents, metricsPerPod, podEvery)
 	addresses, err := freeTCP(3)
 	if err != nil {
 		return nil, err
@@ -120,11 +121,12 @@ func agentsCost(ctx context.Context, s *server, f *fleet, during time.Duration) 
 		{Name: "bytes_per_change", Unit: "B", Value: (after - before) / max(sent, 1)}}, err
 }
 
-// pushToAgent pushes gauges over UDP to a real agent, and reads them from the server: of one gauge in turn, and of gauges that are new, which
-// are urgent.
-func (m *measurement) pushToAgent(ctx context.Context, s *server, addresses []string, pushes int) (steady, urgent durations, err error) {
-	cmd := exec.Command(m.Binary, "agent", "--server", addresses[0], "--insecure", "--node", "probe", "--statsd-udp", addresses[1],
-		"--statsd-tcp", "", "--ops-address", addresses[2], "--log-level", "warn")
+// pushToAgent pushes gauges over UDP to a real agent, and reads them from the server: of one gauge in turn, and of
+// gauges that are new, which are urgent.
+func (m *measurement) pushToAgent(ctx context.Context, s *server, addresses []string,
+	pushes int) (steady, urgent durations, err error) {
+	cmd := exec.Command(m.Binary, "agent", "--server", addresses[0], "--insecure", "--node", "probe",
+		"--statsd-udp", addresses[1], "--statsd-tcp", "", "--ops-address", addresses[2], "--log-level", "warn")
 	agent, err := startChild(cmd, m.processors.sender)
 	if err != nil {
 		return nil, nil, err

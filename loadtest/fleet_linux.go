@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// podsPerAgent and metricsPerPod make 75 series an agent. A pod pushes every ten seconds, so a tenth of the series changes each second.
+	// podsPerAgent and metricsPerPod make 75 series an agent. A pod pushes every ten seconds, so a tenth of the
+	// series changes each second.
 	podsPerAgent, metricsPerPod = 15, 5
 	podEvery                    = 10 * time.Second / podsPerAgent
 	// agentRetry bounds the wait before the next connection, at random, as of a real agent.
@@ -27,7 +28,11 @@ const (
 	counter = 1
 )
 
-// fleet is many agents, each a connection with a stream. They keep the frames that are not acknowledged, as real ones do.
+// reportStream is the stream of an agent.
+type reportStream = grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]
+
+// fleet is many agents, each a connection with a stream. They keep the frames that are not acknowledged, as real ones
+// do.
 type fleet struct {
 	all     []*fleetAgent
 	changes atomic.Int64 // that were made, whether sent or not
@@ -100,7 +105,8 @@ func (f *fleet) await(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// audit ends the agents once all that they made is on the server's disk, and compares the sum of all series of one metric.
+// audit ends the agents once all that they made is on the server's disk, and compares the sum of all series of one
+// metric.
 func (f *fleet) audit(ctx context.Context, s *server) error {
 	f.end()
 	f.ended.Wait()
@@ -151,7 +157,8 @@ func (a *fleetAgent) report(ctx, until context.Context) error {
 	if err != nil {
 		return err
 	}
-	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: "loadtest", Node: fmt.Sprint("node-", a.number), Run: uint64(a.number) + 1}
+	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: "loadtest", Node: fmt.Sprint("node-", a.number),
+		Run: uint64(a.number) + 1}
 	if err := stream.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}}); err != nil {
 		return err
 	}
@@ -173,7 +180,7 @@ func (a *fleetAgent) report(ctx, until context.Context) error {
 	return a.talk(ctx, stream)
 }
 
-func (a *fleetAgent) talk(ctx context.Context, stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]) error {
+func (a *fleetAgent) talk(ctx context.Context, stream reportStream) error {
 	first := time.NewTimer(time.Duration(rand.Int64N(int64(podEvery)))) // agents are at any phase
 	defer first.Stop()
 	due, stopping := first.C, ctx.Done()
@@ -207,7 +214,8 @@ func (a *fleetAgent) next() *agentwire.Frame {
 	a.last++
 	f := &agentwire.Frame{Number: a.last}
 	for i := range metricsPerPod {
-		f.Changes = append(f.Changes, &agentwire.Change{Series: uint32(a.pod*metricsPerPod + i + 1), Samples: 1, Op: agentwire.Op_ADD, Whole: 1})
+		number := uint32(a.pod*metricsPerPod + i + 1)
+		f.Changes = append(f.Changes, &agentwire.Change{Series: number, Samples: 1, Op: agentwire.Op_ADD, Whole: 1})
 	}
 	a.pod = (a.pod + 1) % podsPerAgent
 	a.frames, a.made = append(a.frames, f), append(a.made, time.Now())
@@ -217,7 +225,7 @@ func (a *fleetAgent) next() *agentwire.Frame {
 }
 
 // send sends a frame, the first of a stream with all definitions.
-func (a *fleetAgent) send(stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer], f *agentwire.Frame, made time.Time) error {
+func (a *fleetAgent) send(stream reportStream, f *agentwire.Frame, made time.Time) error {
 	f.AgeNanos = int64(time.Since(made))
 	f.FirstNanos = f.AgeNanos
 	f.Series = nil
@@ -233,13 +241,14 @@ func (a *fleetAgent) definitions() (all []*agentwire.Series) {
 	for pod := range podsPerAgent {
 		for i := range metricsPerPod {
 			all = append(all, &agentwire.Series{Number: uint32(pod*metricsPerPod + i + 1), Kind: counter, Separator: ':',
-				Name: fmt.Appendf(nil, "load.agents%d", i), Tags: fmt.Appendf(nil, "namespace:load%d,pod:pod-%d-%d", a.number%fleetNamespaces, a.number, pod)})
+				Name: fmt.Appendf(nil, "load.agents%d", i),
+				Tags: fmt.Appendf(nil, "namespace:load%d,pod:pod-%d-%d", a.number%fleetNamespaces, a.number, pod)})
 		}
 	}
 	return all
 }
 
-func (a *fleetAgent) receive(ctx context.Context, stream grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]) {
+func (a *fleetAgent) receive(ctx context.Context, stream reportStream) {
 	for {
 		answer, err := stream.Recv()
 		if err == nil && answer.GetRejection() != nil {

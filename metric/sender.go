@@ -18,8 +18,8 @@ type Sender struct {
 	// Known says that the cluster view knows the holder of the address. With a nil Pod, that is a
 	// node or several pods. An unknown address may become a pod's at any moment.
 	Known bool
-	// Claimed says that the samples name the pod, and nothing else says whose they are: it has the rights of any pod, and none that
-	// its address or its account was granted.
+	// Claimed says that the samples name the pod, and nothing else says whose they are: it has the rights of any pod,
+	// and none that its address or its account was granted.
 	Claimed bool
 	// Reused says that another pod had the address within the last 30 s before this one.
 	Reused bool

@@ -76,8 +76,8 @@ func TestReceiversAreShownFromTheStart(t *testing.T) {
 	}
 }
 
-// A server that parts from its clients ends what it writes to those of TCP, also to those that come later, and still takes what they
-// send. What Unix clients wrote before is applied; then their write fails.
+// A server that parts from its clients ends what it writes to those of TCP, also to those that come later, and still
+// takes what they send. What Unix clients wrote before is applied; then their write fails.
 func TestPart(t *testing.T) {
 	f := serve(t, testConfig(tcp, unixStream(t), Listener{Network: "unixgram", Address: socketPath(t)}, udp(1)))
 	var all []net.Conn

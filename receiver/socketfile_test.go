@@ -54,8 +54,8 @@ func TestTheModeOfALinkedFileIsKept(t *testing.T) {
 	}
 }
 
-// A socket takes the place of one on which another process listens: that keeps its clients, and removes nothing when it ends. Where
-// something else has the path, it is an error.
+// A socket takes the place of one on which another process listens: that keeps its clients, and removes nothing when
+// it ends. Where something else has the path, it is an error.
 func TestASocketTakesOver(t *testing.T) {
 	for _, network := range []string{"unixgram", "unix"} {
 		listener := Listener{Network: network, Address: socketPath(t), TakesOver: true}

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// ContainerHistory is what a Tracker knows of a container, for the Tracker of the node's next agent. CPU and Memory are for Import alone.
+// ContainerHistory is what a Tracker knows of a container, for the Tracker of the node's next agent. CPU and Memory
+// are for Import alone.
 type ContainerHistory struct {
 	Container   metric.Container
 	CPU, Memory []byte
@@ -24,8 +25,8 @@ func (t *Tracker) Export() []ContainerHistory {
 	return all
 }
 
-// Import puts the histories of another Tracker before those of this one. What is wrong with one of them leaves it out, and is returned for the
-// first.
+// Import puts the histories of another Tracker before those of this one. What is wrong with one of them leaves it
+// out, and is returned for the first.
 func (t *Tracker) Import(all []ContainerHistory, now time.Time) (fault error) {
 	for _, one := range all {
 		var cpu, memory History
@@ -59,7 +60,8 @@ func (h *History) continues(older History) {
 	}
 }
 
-// append appends the history as varints and float32s: its beginning, its points, its parts, and their bins. Moments are differences.
+// append appends the history as varints and float32s: its beginning, its points, its parts, and their bins. Moments
+// are differences.
 func (h *History) append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, h.begin)
 	dst = binary.AppendUvarint(dst, uint64(len(h.points)))
@@ -72,7 +74,8 @@ func (h *History) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(h.parts)))
 	last = h.begin
 	for _, p := range h.parts {
-		dst = binary.AppendUvarint(binary.AppendUvarint(binary.AppendVarint(dst, p.start-last), uint64(p.weight)), uint64(p.bins))
+		dst = binary.AppendVarint(dst, p.start-last)
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(p.weight)), uint64(p.bins))
 		dst = appendFloat(appendFloat(dst, p.mean), p.max)
 		last = p.start
 	}
@@ -88,7 +91,8 @@ func appendFloat(dst []byte, v float32) []byte {
 
 var errHistory = errors.New("a history is damaged")
 
-// parse reads what append wrote into an empty history. What another version wrote may be an error, and then nothing is read.
+// parse reads what append wrote into an empty history. What another version wrote may be an error, and then nothing
+// is read.
 func (h *History) parse(text []byte) error {
 	r := historyReader{text: text}
 	read := History{begin: r.moment(0)}
@@ -101,7 +105,8 @@ func (h *History) parse(text []byte) error {
 	last = read.begin
 	bins := 0
 	for range r.count() {
-		p := part{start: r.moment(last), weight: uint32(r.most(longestPoint)), bins: uint16(r.most(math.MaxUint16)), mean: r.float(), max: r.float()}
+		p := part{start: r.moment(last), weight: uint32(r.most(longestPoint)), bins: uint16(r.most(math.MaxUint16)),
+			mean: r.float(), max: r.float()}
 		r.bad = r.bad || p.start%partLength != 0 || p.weight == 0 || len(read.parts) > 0 && p.start <= last
 		read.parts, last, bins = append(read.parts, p), p.start, bins+int(p.bins)
 	}

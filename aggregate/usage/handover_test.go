@@ -20,7 +20,8 @@ func measureEvery15s(t *Tracker, from, to time.Time) {
 	}
 }
 
-// A tracker that gets the histories of the former one reads as one that saw everything, also if it has measured something itself before.
+// A tracker that gets the histories of the former one reads as one that saw everything, also if it has measured
+// something itself before.
 func TestHandOver(t *testing.T) {
 	began := time.Unix(1_700_000_100, 0)
 	for name, overlap := range map[string]time.Duration{"it is new": 0, "both measured for a while": time.Minute} {

@@ -159,7 +159,8 @@ func (c *agentConfig) validate(faults ...error) error {
 		faults = append(faults, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
 	}
 	if c.shutdownLimit < c.shutdownDelay {
-		faults = append(faults, c.fault("shutdown-limit", "is %v; must be at least %s (%v)", c.shutdownLimit, c.as("shutdown-delay"), c.shutdownDelay))
+		faults = append(faults, c.fault("shutdown-limit", "is %v; must be at least %s (%v)", c.shutdownLimit,
+			c.as("shutdown-delay"), c.shutdownDelay))
 	}
 	return command.Usage(faults...)
 }
@@ -196,15 +197,18 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 		return err
 	}
 	tuneCollector()
-	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "http", c.push.Address, "node", c.link.Node, "server", c.link.Server, "ops", ops.Addr().String())
+	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "http", c.push.Address, "node", c.link.Node,
+		"server", c.link.Server, "ops", ops.Addr().String())
 	ctx, delayed := c.afterTraffic(ctx, accounts, lines.Part, log)
 	defer delayed()
-	stages = append(append(receivers, stages...), stage{"server", link.Run}, stage{"footprint", footprint.Run}, stage{"operations", ops.Run})
+	stages = append(append(receivers, stages...), stage{"server", link.Run}, stage{"footprint", footprint.Run},
+		stage{"operations", ops.Run})
 	return runStages(ctx, log, stages)
 }
 
 // receive binds all that receives, and returns the lines' receiver, with the stages of all.
-func (c *agentConfig) receive(into *agent.Collector, accounts *ledger.Ledger, registry *prometheus.Registry, log *slog.Logger) (*receiver.Server, []stage, error) {
+func (c *agentConfig) receive(into *agent.Collector, accounts *ledger.Ledger, registry *prometheus.Registry,
+	log *slog.Logger) (*receiver.Server, []stage, error) {
 	senders := new(agent.Senders)
 	lines, err := receiver.New(c.receiver, receiver.Parts{
 		NewApplier: func() receiver.LineApplier { return into.NewApplier() },
@@ -229,7 +233,8 @@ func (c *agentConfig) receive(into *agent.Collector, accounts *ledger.Ledger, re
 }
 
 // measure prepares what asks the kubelet, if it is on: until the signal to stop.
-func (c *agentConfig) measure(ctx context.Context, link *agent.Link, registry *prometheus.Registry, log *slog.Logger) ([]stage, error) {
+func (c *agentConfig) measure(ctx context.Context, link *agent.Link, registry *prometheus.Registry,
+	log *slog.Logger) ([]stage, error) {
 	if c.kubelet.Address == "" {
 		return nil, nil
 	}

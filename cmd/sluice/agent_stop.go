@@ -11,10 +11,12 @@ import (
 // lookEvery is the time between two looks at what was received.
 const lookEvery = 100 * time.Millisecond
 
-// afterTraffic returns a context that ends after ctx, once nothing has been received for the shutdown delay, or the shutdown limit is
-// over. In a cluster, the next agent of the node runs by then: Services lead there once this one is not ready, but kube-proxy moves
-// an open flow late, and a connection never. part asks for the connections' end, once the delay is over.
-func (c *agentConfig) afterTraffic(ctx context.Context, accounts *ledger.Ledger, part func(), log *slog.Logger) (later context.Context, release func()) {
+// afterTraffic returns a context that ends after ctx, once nothing has been received for the shutdown delay, or the
+// shutdown limit is over. In a cluster, the next agent of the node runs by then: Services lead there once this one is
+// not ready, but kube-proxy moves an open flow late, and a connection never. part asks for the connections' end, once
+// the delay is over.
+func (c *agentConfig) afterTraffic(ctx context.Context, accounts *ledger.Ledger, part func(),
+	log *slog.Logger) (later context.Context, release func()) {
 	if c.shutdownDelay == 0 {
 		return ctx, func() {}
 	}
@@ -33,8 +35,8 @@ func (c *agentConfig) afterTraffic(ctx context.Context, accounts *ledger.Ledger,
 	}
 }
 
-// awaitSilence waits for the delay, then calls part, and waits until nothing has been received for the delay. It returns false if the
-// limit is over before.
+// awaitSilence waits for the delay, then calls part, and waits until nothing has been received for the delay. It
+// returns false if the limit is over before.
 func awaitSilence(ctx context.Context, delay, limit time.Duration, received func() uint64, part func()) bool {
 	each := time.NewTicker(lookEvery)
 	defer each.Stop()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An agent that is to stop goes on until nothing has come for the delay: not before the delay is over, nor after the limit. It asks the
-// clients of connections to go once the delay is over.
+// An agent that is to stop goes on until nothing has come for the delay: not before the delay is over, nor after the
+// limit. It asks the clients of connections to go once the delay is over.
 func TestAwaitSilence(t *testing.T) {
 	const delay, limit = 10 * time.Second, 30 * time.Second
 	for name, c := range map[string]struct {

@@ -42,7 +42,8 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		parts.Senders, parts.Claimant, parts.NodeOf, parts.IsFormer = view, p.resolver.Claimant, view.NodeOf, p.resolver.IsFormer
+		parts.Senders, parts.NodeOf, parts.IsFormer = view, view.NodeOf, p.resolver.IsFormer
+		parts.Claimant = p.resolver.Claimant
 		parts.Canonical = view.Canonical
 		parts.HasPod = func(uid string) bool { return view.PodWithUID(uid) != nil }
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node

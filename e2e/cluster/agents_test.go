@@ -307,7 +307,8 @@ func TestStartupTaint(t *testing.T) {
 	}
 }
 
-// A line from a Unix socket names its pod, by UID or external data. That must be one of the agent's node; a line that names none is rejected.
+// A line from a Unix socket names its pod, by UID or external data. That must be one of the agent's node; a line that
+// names none is rejected.
 func TestAgentUnixSocket(t *testing.T) {
 	t.Parallel()
 	c := newAgents(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// What is pushed to an agent over HTTP is read from the server, also where that was away meanwhile: objects, labels and kinds are those of
-// the request. What only a server knows, an agent refuses.
+// What is pushed to an agent over HTTP is read from the server, also where that was away meanwhile: objects, labels
+// and kinds are those of the request. What only a server knows, an agent refuses.
 func TestHTTPPushToAnAgent(t *testing.T) {
 	t.Parallel()
 	s := server.New(t, "--windows", "10s,1h")

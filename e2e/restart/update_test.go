@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// A node's agent is updated under load, as by a DaemonSet with maxSurge 1: the next one runs before the former one is told to end.
-// Nothing is lost, and nothing counts twice, of a UDP client with one source port, whose flow moves late; of a TCP client that
-// connects elsewhere when it is asked to; of Unix clients, which connect again when a write fails. While the server is away, the
-// former agent waits for it.
+// A node's agent is updated under load, as by a DaemonSet with maxSurge 1: the next one runs before the former one is
+// told to end. Nothing is lost, and nothing counts twice, of a UDP client with one source port, whose flow moves
+// late; of a TCP client that connects elsewhere when it is asked to; of Unix clients, which connect again when a
+// write fails. While the server is away, the former agent waits for it.
 func TestAgentIsUpdated(t *testing.T) {
 	for name, away := range map[string]bool{"the server is there": false, "the server is away": true} {
 		t.Run(name, func(t *testing.T) {

@@ -184,8 +184,8 @@ func (r *Resolver) podIDs(s *metric.Sample, labels []metric.Label) ([]metric.Lab
 	return labels, claim{none: true, inSendersNamespace: true}
 }
 
-// Claimant returns the sender of a sample that has no address: the pod that it names by its UID or container, in which any process that
-// reaches the socket may lie. Nil: the pod is not known. Without such a claim it is false.
+// Claimant returns the sender of a sample that has no address: the pod that it names by its UID or container, in
+// which any process that reaches the socket may lie. Nil: the pod is not known. Without such a claim it is false.
 func (r *Resolver) Claimant(s *metric.Sample) (sender *metric.Sender, claims bool) {
 	_, c := r.podIDs(s, s.AppendLabels(nil))
 	pod := c.pod
@@ -196,7 +196,8 @@ func (r *Resolver) Claimant(s *metric.Sample) (sender *metric.Sender, claims boo
 		inode := strings.HasPrefix(metric.Borrow(s.Container), inodePrefix)
 		return nil, c.uid != "" || len(s.Container) > 0 && !inode
 	}
-	return &metric.Sender{Key: maphash.String(claimantSeed, pod.UID) | metric.LocalKey, Pod: pod, Known: true, Claimed: true}, true
+	key := maphash.String(claimantSeed, pod.UID) | metric.LocalKey
+	return &metric.Sender{Key: key, Pod: pod, Known: true, Claimed: true}, true
 }
 
 var claimantSeed = maphash.MakeSeed()

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// A sample without an address is sent by the pod that it names by UID or container, and may do what any pod may: a claim to be a
-// trusted forwarder, or a writer, brings nothing, under any trust but open.
+// A sample without an address is sent by the pod that it names by UID or container, and may do what any pod may: a
+// claim to be a trusted forwarder, or a writer, brings nothing, under any trust but open.
 func TestClaimant(t *testing.T) {
 	config := clusterConfig(Namespace)
 	config.TrustedForwarders = append(config.TrustedForwarders, "unix")

@@ -176,9 +176,11 @@ func appendText(dst []byte, text string) []byte {
 
 func definitionOf(s *metric.Sample) *agentwire.Series {
 	d := &agentwire.Series{Kind: uint32(s.Kind), Name: clone(s.Name), Tags: clone(s.Tags), Separator: uint32(s.Separator),
-		Container: clone(s.Container), External: clone(s.External), DefaultExternal: s.DefaultExternal, TtlNanos: int64(s.TTL)}
+		Container: clone(s.Container), External: clone(s.External), DefaultExternal: s.DefaultExternal,
+		TtlNanos: int64(s.TTL)}
 	if o := s.Object; o != nil {
-		d.Object = &agentwire.Object{Resource: strings.Clone(o.Resource), Namespace: strings.Clone(o.Namespace), Name: strings.Clone(o.Name)}
+		d.Object = &agentwire.Object{Resource: strings.Clone(o.Resource), Namespace: strings.Clone(o.Namespace),
+			Name: strings.Clone(o.Name)}
 	}
 	for _, l := range s.Fields {
 		d.Labels = append(d.Labels, &agentwire.Label{Key: strings.Clone(l.Key), Value: strings.Clone(l.Value)})

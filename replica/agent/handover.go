@@ -8,13 +8,15 @@ import (
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 )
 
-// An agent that ends hands the histories of usage over to the node's next agent: by the server that it reports to, or by another one, if
-// the next agent reports there. What was counted needs no handing over: both agents report, and nothing counts twice.
+// An agent that ends hands the histories of usage over to the node's next agent: by the server that it reports to, or
+// by another one, if the next agent reports there. What was counted needs no handing over: both agents report, and
+// nothing counts twice.
 
 // maxHistoryBytes bounds a part of the histories: a server takes no message of several MiB.
 const maxHistoryBytes = 1 << 20
 
-// EndMeasuring ends the measuring, so that the next agent alone says what is used, and has the link hand the histories over.
+// EndMeasuring ends the measuring, so that the next agent alone says what is used, and has the link hand the
+// histories over.
 func (u *Usage) EndMeasuring() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -38,8 +40,8 @@ func historyParts(all []usage.ContainerHistory) []*agentwire.History {
 			parts, size = append(parts, &agentwire.History{}), 0
 		}
 		last := parts[len(parts)-1]
-		last.Containers = append(last.Containers, &agentwire.ContainerHistory{Namespace: one.Container.Namespace, Pod: one.Container.Pod,
-			Container: one.Container.Name, Cpu: one.CPU, Memory: one.Memory})
+		last.Containers = append(last.Containers, &agentwire.ContainerHistory{Namespace: one.Container.Namespace,
+			Pod: one.Container.Pod, Container: one.Container.Name, Cpu: one.CPU, Memory: one.Memory})
 		size += len(one.CPU) + len(one.Memory)
 	}
 	return parts
@@ -68,8 +70,8 @@ func (u *Usage) handed(part *agentwire.History) {
 func (u *Usage) take(h *agentwire.History) error {
 	all := make([]usage.ContainerHistory, 0, len(h.Containers))
 	for _, c := range h.Containers {
-		all = append(all, usage.ContainerHistory{Container: metric.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Container},
-			CPU: c.Cpu, Memory: c.Memory})
+		container := metric.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Container}
+		all = append(all, usage.ContainerHistory{Container: container, CPU: c.Cpu, Memory: c.Memory})
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -77,7 +77,8 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 		return s, errors.New("the server did not begin with a welcome: it speaks another protocol")
 	}
 	if theirs := max(welcome.Protocol, 1); !agentwire.Speaks(theirs) {
-		return s, status.Errorf(codes.FailedPrecondition, "the server speaks version %d of the protocol, this agent (sluice %s) %d: update the older one",
+		return s, status.Errorf(codes.FailedPrecondition,
+			"the server speaks version %d of the protocol, this agent (sluice %s) %d: update the older one",
 			theirs, l.version, agentwire.Protocol)
 	}
 	s.sent = welcome.Applied

@@ -31,8 +31,8 @@ func (v *versioned) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agent
 	return nil
 }
 
-// An agent reports to a server whose protocol is a version older or newer than its own, and refuses one that is further away, in words
-// that say which to update.
+// An agent reports to a server whose protocol is a version older or newer than its own, and refuses one that is
+// further away, in words that say which to update.
 func TestServersOfOtherVersions(t *testing.T) {
 	for protocol := range uint32(agentwire.Protocol + 3) { // 0: a server from before versions were said, which is the first
 		t.Run(fmt.Sprint(protocol), func(t *testing.T) {

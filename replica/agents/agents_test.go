@@ -551,8 +551,8 @@ func TestAnAgentSpeaksForItsNode(t *testing.T) {
 	}
 }
 
-// A sample from a Unix socket is that of the pod which it names, if that is on the agent's node. It waits for a pod that is not known
-// yet.
+// A sample from a Unix socket is that of the pod which it names, if that is on the agent's node. It waits for a pod
+// that is not known yet.
 func TestUnixSockets(t *testing.T) {
 	table := newTable()
 	table.durable = time.Now().Add(time.Hour)
@@ -593,8 +593,8 @@ func TestUnixSockets(t *testing.T) {
 	}
 }
 
-// A definition of HTTP has an object, labels and a lifetime. One of a resource that the server knows otherwise, or of a name that no object
-// has, is rejected.
+// A definition of HTTP has an object, labels and a lifetime. One of a resource that the server knows otherwise, or of
+// a name that no object has, is rejected.
 func TestObjectsOfHTTP(t *testing.T) {
 	table := newTable()
 	table.durable = time.Now().Add(time.Hour)

@@ -67,8 +67,8 @@ func (d *definition) unknown() string {
 func (s *Server) checkObject(o *metric.Object) string {
 	const separators = "/%?* "
 	switch {
-	case strings.ContainsAny(o.Namespace, separators) || strings.ContainsAny(o.Name, separators), o.Resource != "" && o.Name == "",
-		o.Resource == "" && o.Name != "", len(o.Namespace) > 253, len(o.Name) > 253:
+	case strings.ContainsAny(o.Namespace, separators), strings.ContainsAny(o.Name, separators),
+		(o.Resource == "") != (o.Name == ""), len(o.Namespace) > 253, len(o.Name) > 253:
 		return "the name of the object is invalid"
 	case o.Resource == "" || s.parts.Canonical == nil:
 		return ""
@@ -113,8 +113,8 @@ func (t *stream) define(f *frame) error {
 		}
 		t.defined -= t.series[d.Number].bytes()
 		one := &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
-			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal,
-			TTL: time.Duration(max(d.TtlNanos, 0))}}
+			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External,
+			DefaultExternal: d.DefaultExternal, TTL: time.Duration(max(d.TtlNanos, 0))}}
 		for _, l := range d.Labels {
 			one.sample.Fields = append(one.sample.Fields, metric.Label{Key: l.GetKey(), Value: l.GetValue()})
 		}
@@ -260,7 +260,8 @@ func each[T any](all []T, apply func(T) metric.Reason) metric.Reason {
 // noSender is that of a sample from a Unix socket which claims none.
 var noSender = &metric.Sender{Key: metric.LocalKey, Known: true, Claimed: true}
 
-// senderOf returns the sender of a sample: the holder of its address, or the pod that it claims to be of. Nil: that is not known.
+// senderOf returns the sender of a sample: the holder of its address, or the pod that it claims to be of. Nil: that
+// is not known.
 func (s *Server) senderOf(of *metric.Sample, address netip.Addr) *metric.Sender {
 	if address.IsValid() {
 		return s.parts.Senders.Sender(address)
@@ -278,7 +279,8 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 	s.Sender = t.server.senderOf(s, address)
 	switch {
 	case s.Sender == noSender:
-		return metric.Identity, "it came from a Unix socket, which does not say who sends, and names no pod by its UID or container"
+		return metric.Identity,
+			"it came from a Unix socket, which does not say who sends, and names no pod by its UID or container"
 	case s.Sender == nil:
 		return metric.Pending, ""
 	case s.Sender.Pod == nil:

@@ -17,7 +17,8 @@ func (t *stream) history(h *agentwire.History) error {
 		default:
 		}
 	}
-	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_HistoryTaken{HistoryTaken: &agentwire.HistoryTaken{Taken: taken}}})
+	answer := &agentwire.FromServer_HistoryTaken{HistoryTaken: &agentwire.HistoryTaken{Taken: taken}}
+	return t.grpc.Send(&agentwire.FromServer{Message: answer})
 }
 
 // nextAgent returns the newest stream on which another agent of the node reports; nil: there is none.
@@ -25,7 +26,11 @@ func (s *Server) nextAgent(of *stream) (next *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.runs {
-		if t := r.stream; t != nil && t != of && t.node == of.node && t.feed != of.feed && !t.rest && (next == nil || t.began.After(next.began)) {
+		t := r.stream
+		if t == nil || t.node != of.node || t.feed == of.feed || t.rest {
+			continue
+		}
+		if next == nil || t.began.After(next.began) {
 			next = t
 		}
 	}

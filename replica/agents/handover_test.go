@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/replica/agent"
 )
 
-// The node's next agent goes on with the histories of the former one, whichever server each reports to: its windows of usage begin when the
-// former one's did. From the signal to stop on, the former one says no more what is used.
+// The node's next agent goes on with the histories of the former one, whichever server each reports to: its windows
+// of usage begin when the former one's did. From the signal to stop on, the former one says no more what is used.
 func TestHistoriesAreHandedOver(t *testing.T) {
 	for range 2 { // an agent chooses a server at random
 		told := make(chan usage.Record, 1000)

@@ -77,8 +77,8 @@ type Parts struct {
 	Account Account
 	// Senders is nil without a cluster: then each sample is what its claims say.
 	Senders Senders
-	// Claimant returns the pod that a sample from a Unix socket names, as its sender. Nil: that is not known. Without such a claim it is
-	// false. It comes with Senders.
+	// Claimant returns the pod that a sample from a Unix socket names, as its sender. Nil: that is not known. Without
+	// such a claim it is false. It comes with Senders.
 	Claimant func(*metric.Sample) (sender *metric.Sender, claims bool)
 	// Canonical returns the canonical form of a resource, and whether its objects are in namespaces. Nil: none is checked.
 	Canonical func(resource string) (canonical string, namespaced bool, err error)

@@ -90,7 +90,8 @@ type stream struct {
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
 	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, rest: hello.Rest, end: make(chan struct{}),
-		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories), series: map[uint32]*definition{}, said: map[uint32]bool{}}
+		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories),
+		series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
 const (
