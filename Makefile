@@ -129,7 +129,7 @@ bench: build
 RUNS  ?= 3
 RATES ?= 20000,100000,400000,max
 PEERS ?= loadtest/peers.yaml
-OTHERS = churn push-5k visible api-1k-pods api-150k-pods restart-750k idle persistence replicas-2 replica-join disk-stall-30s largest-cluster keda
+OTHERS = churn push-5k visible api-1k-pods api-150k-pods restart-750k idle persistence replicas-2 replica-join disk-stall-30s largest-cluster keda agents
 figures: build
 	@mkdir -p bin/figures
 	-./bin/sluice-loadtest all --runs $(RUNS) --rate $(RATES) --peers $(PEERS) -o json > bin/figures/lines.json

@@ -90,7 +90,7 @@ var mayImport = map[string][]string{
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric"},
 	"adapter/valuelist":                {"metric"},
-	"loadtest":                         {"adapter/keda/externalscaler"}, // it speaks the wire only
+	"loadtest":                         {"adapter/keda/externalscaler", "replica/agentwire"}, // it speaks the wire only
 	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/scrape", "receiver/kubelet", "aggregate/usage", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/agent", "replica/agents", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command"},
 	"cmd/sluice/client":                {"adapter/autoscaler/document", "adapter/builtin", "adapter/labelselector", "cmd/sluice/command", "internal/config", "adapter/autoscaler/explain", "adapter/inspect", "adapter/keda/trigger", "metric", "receiver/statsd", "aggregate/rule", "internal/suggest"}, // grammars and documents, no stage
 	"cmd/sluice/command":               {"internal/config", "metric", "internal/suggest"},
@@ -135,6 +135,7 @@ var besides = map[string]string{
 	"receiver adapter/export":              "the push port serves /metrics/series",
 	"adapter receiver/exposition":          "an export is written in the format that is read there",
 	"loadtest adapter/keda/externalscaler": "the protocol's generated code",
+	"loadtest replica/agentwire":           "the protocol's generated code",
 }
 
 // others are the folders of the first level without packages of the product.

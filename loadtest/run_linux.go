@@ -136,6 +136,7 @@ var figureScenarios = []Scenario{
 	stallScenario,
 	largestScenario,
 	kedaScenario,
+	agentsScenario,
 }
 
 // idleScenario measures a server without load.

@@ -18,6 +18,9 @@ type Sender struct {
 	// Known says that the cluster view knows the holder of the address. With a nil Pod, that is a
 	// node or several pods. An unknown address may become a pod's at any moment.
 	Known bool
+	// Claimed says that the samples name the pod, and nothing else says whose they are: it has the rights of any pod,
+	// and none that its address or its account was granted.
+	Claimed bool
 	// Reused says that another pod had the address within the last 30 s before this one.
 	Reused bool
 	// Started is the Unix second in which the pod's first container started, or before which none did, as far
@@ -55,7 +58,7 @@ const (
 // it: a pod may wait long for a node, and for an address that another one still has. What came at the moment is of
 // the previous holder of the address.
 func (s *Sender) Follows(at time.Time) bool {
-	if s == nil || s.Pod == nil || s.Pod.Created == 0 {
+	if s == nil || s.Pod == nil || s.Claimed || s.Pod.Created == 0 { // no other pod has the UID
 		return false
 	}
 	created, started := time.Unix(s.Pod.Created, 0), time.Unix(s.Started, 0)

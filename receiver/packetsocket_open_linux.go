@@ -48,7 +48,7 @@ func openPacket(l Listener, shared bool, logger *slog.Logger) (*packetSocket, er
 
 func (s *packetSocket) open(l Listener, shared bool, logger *slog.Logger) (err error) {
 	if l.Network == "unixgram" {
-		err = s.bindUnix(l.Address)
+		err = s.bindUnix(l)
 	} else {
 		err = s.bindUDP(l, shared)
 	}
@@ -137,16 +137,17 @@ func bindDatagram(to unix.Sockaddr, family int, shared bool) (int, error) {
 	return fd, nil
 }
 
-func (s *packetSocket) bindUnix(path string) error {
-	if err := removeStale("unixgram", path); err != nil {
-		return err
-	}
-	fd, err := bindDatagram(&unix.SockaddrUnix{Name: path}, unix.AF_UNIX, false)
+func (s *packetSocket) bindUnix(l Listener) error {
+	at, put, err := l.place()
 	if err != nil {
 		return err
 	}
-	s.fd, s.address = fd, &net.UnixAddr{Net: "unixgram", Name: path}
-	s.file, err = claim(path)
+	fd, err := bindDatagram(&unix.SockaddrUnix{Name: at}, unix.AF_UNIX, false)
+	if err != nil {
+		return err
+	}
+	s.fd, s.address = fd, &net.UnixAddr{Net: "unixgram", Name: l.Address}
+	s.file, err = put()
 	return err
 }
 

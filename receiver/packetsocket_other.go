@@ -72,14 +72,15 @@ func (s *packetSocket) listen(l Listener) (deadlineConn, error) {
 		}
 		return net.ListenUDP("udp", addr)
 	}
-	if err := removeStale("unixgram", l.Address); err != nil {
-		return nil, err
-	}
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: l.Address})
+	at, put, err := l.place()
 	if err != nil {
 		return nil, err
 	}
-	if s.file, err = claim(l.Address); err != nil {
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: at})
+	if err != nil {
+		return nil, err
+	}
+	if s.file, err = put(); err != nil {
 		s.file.remove()
 		return nil, errors.Join(err, conn.Close())
 	}

@@ -29,6 +29,9 @@ type Server struct {
 	rejections map[string]*rejectionLog // by receiver
 
 	arrivals arrivals // of the sources that Run serves
+
+	unix      context.Context // of Unix sockets
+	closeUnix func()
 }
 
 // boundPacket is a datagram socket that is bound, before Run.
@@ -71,6 +74,7 @@ func New(config Config, parts Parts) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{config: config, parts: parts, logger: parts.Logger, rejections: map[string]*rejectionLog{}}
+	s.unix, s.closeUnix = context.WithCancel(context.Background())
 	for _, l := range config.Listeners {
 		if err := s.bind(l); err != nil {
 			s.Close()
@@ -121,8 +125,10 @@ func (s *Server) bind(l Listener) error {
 }
 
 func listenStream(l Listener) (streamListener, error) {
+	at, put := l.Address, func() (socketFile, error) { return socketFile{}, nil }
 	if l.Network == "unix" {
-		if err := removeStale("unix", l.Address); err != nil {
+		var err error
+		if at, put, err = l.place(); err != nil {
 			return nil, err
 		}
 	}
@@ -135,12 +141,12 @@ func listenStream(l Listener) (streamListener, error) {
 			return errors.Join(controlErr, err)
 		}
 	}
-	listener, err := config.Listen(context.Background(), l.Network, l.Address)
+	listener, err := config.Listen(context.Background(), l.Network, at)
 	if err != nil {
 		return nil, err
 	}
 	if file, ok := listener.(*net.UnixListener); ok {
-		if listener, err = newUnixListener(file, l.Address); err != nil {
+		if listener, err = newUnixListener(file, put); err != nil {
 			return nil, err
 		}
 	}
@@ -207,13 +213,16 @@ func (s *Server) Run(ctx context.Context) error {
 			drainTimeout: s.config.DrainTimeout,
 			logger:       s.logger.With("listener", bound.listener.String()),
 		}
-		serving.Go(func() { d.run(ctx) })
+		until := s.until(ctx, bound.socket.address)
+		serving.Go(func() { d.run(until) })
 	}
 	for _, stream := range s.streams {
-		serving.Go(func() { stream.run(ctx) })
+		until := s.until(ctx, stream.listener.Addr())
+		serving.Go(func() { stream.run(until) })
 	}
 	serving.Go(func() { <-ctx.Done() }) // all listeners may be off
 	serving.Wait()
+	s.closeUnix()
 	s.arrivals.close()
 	return nil
 }
@@ -224,11 +233,32 @@ func (s *Server) Run(ctx context.Context) error {
 // for the socket's goroutine.
 func (s *Server) Freshen() { s.arrivals.freshen() }
 
+// Part makes clients go elsewhere. The clients of TCP, also those that come later, are asked to, by the end of what
+// this side writes; what they send still is applied. Unix sockets are closed once all that they hold is applied: then
+// a client's write fails. UDP goes on.
+func (s *Server) Part() {
+	s.closeUnix()
+	for _, stream := range s.streams {
+		stream.part()
+	}
+}
+
+// until is the context of a listener: Part ends that of Unix sockets.
+func (s *Server) until(ctx context.Context, address net.Addr) context.Context {
+	if _, is := address.(*net.UnixAddr); !is {
+		return ctx
+	}
+	own, end := context.WithCancel(ctx)
+	context.AfterFunc(s.unix, end)
+	return own
+}
+
 // Addrs are the addresses of the listeners, in the order of the configuration.
 func (s *Server) Addrs() []net.Addr { return s.addrs }
 
 // Close closes the sockets if Run is not called; after Run it does nothing.
 func (s *Server) Close() {
+	s.closeUnix()
 	for _, bound := range s.packets {
 		bound.socket.close()
 	}

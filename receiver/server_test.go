@@ -192,3 +192,68 @@ func TestLinesAreRelayed(t *testing.T) {
 		})
 	}
 }
+
+// A socket takes the place of one on which another process listens: that keeps its clients, and removes nothing when
+// it ends. Where something else has the path, it is an error.
+func TestASocketTakesOver(t *testing.T) {
+	for _, network := range []string{"unixgram", "unix"} {
+		listener := Listener{Network: network, Address: socketPath(t), TakesOver: true}
+		former := serve(t, testConfig(listener))
+		old := former.dial(0)
+		next := serve(t, testConfig(listener))
+		former.send(old, "jobs:1|c\n")
+		next.send(next.dial(0), "jobs:2|c\n")
+		former.eventually("the line of the former client", func() bool { return former.recorder.sum("jobs") == 1 })
+		next.eventually("the line of the next one", func() bool { return next.recorder.sum("jobs") == 2 })
+		former.stop()
+		if _, err := old.Write([]byte("jobs:1|c\n")); err == nil {
+			t.Errorf("%s: a client of a socket that has ended hears of no error", network)
+		}
+		next.send(next.dial(0), "jobs:2|c\n")
+		next.eventually("a line after the former's end", func() bool { return next.recorder.sum("jobs") == 4 })
+		next.stop()
+		if left, err := filepath.Glob(filepath.Join(filepath.Dir(listener.Address), "*")); err != nil || len(left) > 0 {
+			t.Errorf("%s: left are %q, %v", network, left, err)
+		}
+		if err := os.WriteFile(listener.Address, []byte("file"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(testConfig(listener), Parts{Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)}); err == nil {
+			t.Errorf("%s: a socket takes the place of a file", network)
+		}
+	}
+}
+
+// A server that parts from its clients ends what it writes to those of TCP, also to those that come later, and still
+// takes what they send. What Unix clients wrote before is applied; then their write fails.
+func TestPart(t *testing.T) {
+	f := serve(t, testConfig(tcp, unixStream(t), Listener{Network: "unixgram", Address: socketPath(t)}, udp(1)))
+	var all []net.Conn
+	for i := range 4 {
+		all = append(all, f.dial(i))
+		f.send(all[i], "jobs:1|c\n")
+	}
+	f.eventually("the first lines", func() bool { return f.recorder.sum("jobs") == 4 })
+	f.server.Part()
+	for i, conn := range []net.Conn{all[0], f.dial(0)} {
+		if !closedByServer(conn) {
+			t.Errorf("the TCP connection %d is not asked to go", i)
+		}
+		f.send(conn, "jobs:1|c\n")
+	}
+	for _, conn := range all[1:3] {
+		f.eventually("a write that fails", func() bool { _, err := conn.Write(nil); return err != nil || !dials(conn) })
+	}
+	f.send(all[3], "jobs:1|c\n")
+	f.eventually("all lines", func() bool { return f.recorder.sum("jobs") == 7 })
+}
+
+// dials reports whether somebody listens where a connection leads.
+func dials(conn net.Conn) bool {
+	another, err := net.Dial(conn.RemoteAddr().Network(), conn.RemoteAddr().String())
+	if err != nil {
+		return false
+	}
+	another.Close()
+	return true
+}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 )
@@ -24,7 +27,7 @@ func removeStale(network, path string) error {
 	case err != nil:
 		return err
 	case stat.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
+		return errNoSocket(path)
 	}
 	conn, err := net.Dial(network, path)
 	if err == nil {
@@ -38,6 +41,36 @@ func removeStale(network, path string) error {
 		return err
 	}
 	return os.Remove(path)
+}
+
+// place returns the path at which a socket is to be bound, and what puts the socket at its own path then. A socket
+// that takes over is bound beside, and renamed: at no moment is there none, and clients of the one before keep it.
+// The temporary name is short, because the system bounds a path.
+func (l Listener) place() (at string, put func() (socketFile, error), err error) {
+	if !l.TakesOver {
+		err := removeStale(l.Network, l.Address)
+		return l.Address, func() (socketFile, error) { return claim(l.Address) }, err
+	}
+	if stat, err := os.Lstat(l.Address); err == nil && stat.Mode().Type() != fs.ModeSocket {
+		return "", nil, errNoSocket(l.Address)
+	}
+	at = filepath.Join(filepath.Dir(l.Address), ".s"+strconv.FormatUint(uint64(rand.Uint32()), 36))
+	return at, func() (socketFile, error) {
+		file, err := claim(at)
+		if err == nil {
+			err = os.Rename(at, l.Address)
+		}
+		if err != nil {
+			file.remove()
+			return socketFile{}, err
+		}
+		file.path = l.Address
+		return file, nil
+	}, nil
+}
+
+func errNoSocket(path string) error {
+	return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
 }
 
 // A socketFile is the file of a socket that this process bound. The zero value is none.
@@ -79,15 +112,18 @@ type unixListener struct {
 	close sync.Once
 }
 
-func newUnixListener(listener *net.UnixListener, path string) (*unixListener, error) {
+func newUnixListener(listener *net.UnixListener, put func() (socketFile, error)) (*unixListener, error) {
 	listener.SetUnlinkOnClose(false)
-	file, err := claim(path)
+	file, err := put()
 	l := &unixListener{UnixListener: listener, file: file}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
+
+// Addr implements net.Listener: the socket may have been bound at another path.
+func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix", Name: l.file.path} }
 
 // Close implements net.Listener.
 func (l *unixListener) Close() (err error) {

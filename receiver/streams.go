@@ -43,6 +43,7 @@ type streams struct {
 
 	mu       sync.Mutex
 	idle     []*worker // workers of closed connections, for reuse: accounts are never closed
+	parting  bool      // clients are asked to connect elsewhere
 	stopping bool
 	serving  sync.WaitGroup
 }
@@ -125,6 +126,7 @@ func tcpAddress(peer unix.Sockaddr) *net.TCPAddr {
 type streamConn interface {
 	net.Conn
 	CloseRead() error
+	CloseWrite() error
 }
 
 // run serves until ctx ends. Then it applies the data that the peers have sent, and closes.
@@ -224,7 +226,10 @@ func (s *streams) admit(conn streamConn) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopping { // else shut closes the reading side: the connection has entered
+	if s.parting { // else part closes the writing side: the connection has entered
+		_ = conn.CloseWrite()
+	}
+	if s.stopping { // else shut closes the reading side
 		_ = conn.CloseRead()
 	}
 	c := &connection{turn: turn{all: s.all}, streams: s, worker: s.workerLocked(), conn: member,
@@ -419,6 +424,14 @@ func (c *connection) freshen(until time.Time) {
 		for c.receive(fd) && !c.hasEnded() && time.Now().Before(until) {
 		}
 	})
+}
+
+// part asks the clients of all connections, and of those that come, to connect elsewhere.
+func (s *streams) part() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parting = true
+	s.limiter.Each(func(conn net.Conn) { _ = conn.(streamConn).CloseWrite() })
 }
 
 // shut begins the stop.

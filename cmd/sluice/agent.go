@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/internal/footprint"
@@ -16,11 +18,12 @@ import (
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/kubelet"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
+	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/spf13/cobra"
 )
 
-const agentLong = `Agent receives StatsD on a node, and reports it to a server, where the metrics are read.
+const agentLong = `Agent receives StatsD and HTTP pushes on a node, and reports it to a server, where the metrics are read.
 
 Increments of a tenth of a second become one sum on the way. While no server answers, the agent goes on and keeps what it receives; then the server counts it, in the windows to which it belongs. A sample counts once, whatever is restarted.
 
@@ -31,15 +34,24 @@ type agentConfig struct {
 	*serverConfig
 	link    agent.Config
 	kubelet kubelet.Config
+	// shutdownLimit bounds the time in which it goes on receiving after the signal to stop.
+	shutdownLimit time.Duration
 }
 
 func defaultAgent() *agentConfig {
-	return &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig()}
+	c := &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig(), 30 * time.Second}
+	c.push.Address = ""
+	return c
 }
 
 // completeAgent sets the fields that follow from others, and from where it runs.
 func (c *agentConfig) completeAgent() {
+	c.push.Dialect, c.receiver.HTTPAddress = c.statsd.dialect, c.push.Address
+	c.push.MaxBufferedBytes = max(c.push.MaxBufferedBytes, 2*int64(c.push.MaxBodyBytes))
 	c.receiver.Listeners = c.statsd.listeners()
+	for i := range c.receiver.Listeners { // the former agent of the node ends once its clients have gone
+		c.receiver.Listeners[i].TakesOver = true
+	}
 	if c.link.Node == "" {
 		c.link.Node = os.Getenv("NODE_NAME")
 	}
@@ -67,6 +79,14 @@ func (c *agentConfig) agentSettings() []settingGroup {
 				"Limit of the series that the agent knows."},
 		}},
 		c.statsdSettings(),
+		{"HTTP push", []setting{
+			{"http-address", &c.push.Address,
+				"Address (host:port) for HTTP push to /v1; empty: off."},
+			{"http-max-body", newSize(&c.push.MaxBodyBytes),
+				"Largest body of an HTTP push, as received."},
+			{"http-max-connections", &c.push.MaxConnections,
+				"Limit of open HTTP connections. At the limit, a new connection replaces one that has been idle for longest."},
+		}},
 		{"Usage of pods and the node", []setting{
 			{"kubelet-address", &c.kubelet.Address,
 				"Address (host:port) of the node's kubelet, usually port 10250, which says what is used; empty: off."},
@@ -83,7 +103,11 @@ func (c *agentConfig) agentSettings() []settingGroup {
 			{"ops-address", &c.operations.Address,
 				"Address (host:port) for /livez, /readyz and /metrics."},
 			{"shutdown-delay", &c.shutdownDelay,
-				"Time between the signal to stop and the stop. Meanwhile /readyz fails and all else goes on; a second signal ends it."},
+				"Least time between the signal to stop and the stop, and between the last sample and the stop. Meanwhile /readyz fails and all else goes on; a second signal ends it. 0: it stops at once."},
+			{"shutdown-limit", &c.shutdownLimit,
+				"Limit of the time between the signal to stop and the stop, where samples still come."},
+			{"delivery-timeout", &c.link.DeliveryTimeout,
+				"Time after the stop for which the agent waits until a server has on disk what it holds."},
 			c.logLevel(),
 			c.logFormat(),
 		}},
@@ -120,7 +144,11 @@ func newAgent() *cobra.Command {
 // validate returns the faults found while the settings were read, and all others.
 func (c *agentConfig) validate(faults ...error) error {
 	known := faulty(faults)
-	for _, stage := range []validator{&c.link, &c.receiver, &c.kubelet, &c.operations} {
+	stages := []validator{&c.link, &c.receiver, &c.kubelet, &c.operations}
+	if c.push.Address != "" {
+		stages = append(stages, &c.push)
+	}
+	for _, stage := range stages {
 		for _, fault := range config.Split(stage.Validate()) {
 			if worded, _ := c.word(stage, fault); !known[faultySetting(worded)] {
 				faults = append(faults, worded)
@@ -129,6 +157,10 @@ func (c *agentConfig) validate(faults ...error) error {
 	}
 	if c.shutdownDelay < 0 {
 		faults = append(faults, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
+	}
+	if c.shutdownLimit < c.shutdownDelay {
+		faults = append(faults, c.fault("shutdown-limit", "is %v; must be at least %s (%v)", c.shutdownLimit,
+			c.as("shutdown-delay"), c.shutdownDelay))
 	}
 	return command.Usage(faults...)
 }
@@ -144,16 +176,13 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	stages, err := c.measure(link, registry, log)
+	stages, err := c.measure(ctx, link, registry, log)
 	if err != nil {
 		return err
 	}
-	lines, err := receiver.New(c.receiver, receiver.Parts{
-		NewApplier: func() receiver.LineApplier { return collector.NewApplier() },
-		Senders:    new(agent.Senders), Ledger: accounts, Logger: log,
-	})
+	lines, receivers, err := c.receive(collector, accounts, registry, log)
 	if err != nil {
-		return c.statsdFault(err)
+		return err
 	}
 	defer lines.Close()
 	var state progress
@@ -168,15 +197,45 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 		return err
 	}
 	tuneCollector()
-	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "node", c.link.Node, "server", c.link.Server, "ops", ops.Addr().String())
-	ctx, delayed := afterDelay(ctx, c.shutdownDelay, log)
+	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "http", c.push.Address, "node", c.link.Node,
+		"server", c.link.Server, "ops", ops.Addr().String())
+	ctx, delayed := c.afterTraffic(ctx, accounts, lines.Part, log)
 	defer delayed()
-	stages = append(stages, stage{"statsd", lines.Run}, stage{"server", link.Run}, stage{"footprint", footprint.Run}, stage{"operations", ops.Run})
+	stages = append(append(receivers, stages...), stage{"server", link.Run}, stage{"footprint", footprint.Run},
+		stage{"operations", ops.Run})
 	return runStages(ctx, log, stages)
 }
 
-// measure prepares what asks the kubelet, if it is on.
-func (c *agentConfig) measure(link *agent.Link, registry *prometheus.Registry, log *slog.Logger) ([]stage, error) {
+// receive binds all that receives, and returns the lines' receiver, with the stages of all.
+func (c *agentConfig) receive(into *agent.Collector, accounts *ledger.Ledger, registry *prometheus.Registry,
+	log *slog.Logger) (*receiver.Server, []stage, error) {
+	senders := new(agent.Senders)
+	lines, err := receiver.New(c.receiver, receiver.Parts{
+		NewApplier: func() receiver.LineApplier { return into.NewApplier() },
+		Senders:    senders, Ledger: accounts, Logger: log,
+	})
+	if err != nil {
+		return nil, nil, c.statsdFault(err)
+	}
+	stages := []stage{{"statsd", lines.Run}}
+	if c.push.Address == "" {
+		return lines, stages, nil
+	}
+	pushes, err := push.NewSamplesOnly(c.push, push.Parts{
+		NewApplier: func() push.Applier { return into.NewApplier() },
+		Senders:    senders, Resources: builtin.New(), Freshen: lines.Freshen, Ledger: accounts, Logger: log,
+	})
+	if err != nil {
+		lines.Close()
+		return nil, nil, c.pushFault(err)
+	}
+	run := func(ctx context.Context) error { return pushes.Run(ctx, nil) }
+	return lines, append(stages, stage{"push", run}), pushes.Register(registry)
+}
+
+// measure prepares what asks the kubelet, if it is on: until the signal to stop.
+func (c *agentConfig) measure(ctx context.Context, link *agent.Link, registry *prometheus.Registry,
+	log *slog.Logger) ([]stage, error) {
 	if c.kubelet.Address == "" {
 		return nil, nil
 	}
@@ -186,5 +245,6 @@ func (c *agentConfig) measure(link *agent.Link, registry *prometheus.Registry, l
 	}
 	used := agent.NewUsage(client.Read, c.kubelet.Interval, log)
 	link.Tell(used)
+	context.AfterFunc(ctx, used.EndMeasuring)
 	return []stage{{"usage", used.Run}}, registry.Register(used)
 }

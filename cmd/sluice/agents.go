@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
@@ -32,6 +33,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		Ready:      p.clusterRead,
 		Logger:     p.log,
 	}
+	parts.Canonical = builtin.New().Canonical
 	if r := &p.replication; r.replica != nil {
 		parts.Name, parts.Published = p.cfg.replica().Name, r.publishedTo
 	}
@@ -41,6 +43,8 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 			return err
 		}
 		parts.Senders, parts.NodeOf, parts.IsFormer = view, view.NodeOf, p.resolver.IsFormer
+		parts.Claimant = p.resolver.Claimant
+		parts.Canonical = view.Canonical
 		parts.HasPod = func(uid string) bool { return view.PodWithUID(uid) != nil }
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}

@@ -306,3 +306,37 @@ func TestStartupTaint(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A line from a Unix socket names its pod, by UID or external data. That must be one of the agent's node; a line that
+// names none is rejected.
+func TestAgentUnixSocket(t *testing.T) {
+	t.Parallel()
+	c := newAgents(t)
+	folder, err := os.MkdirTemp("", "s") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	c.near.Streams(folder)
+	c.starts(t, c.near)
+	ns := c.Namespace(t, "agents")
+	mine := c.pod(t, ns, "web", "default")
+	c.Apply(t, ns, replace("spec:", "spec:\n  nodeName: far")(podManifest("away", "default")))
+	away, err := c.Kubernetes.CoreV1().Pods(ns).Get(t.Context(), "away", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("unixgram", c.near.Unixgram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, line := range []string{"hits:1|c|#dd.internal.entity_id:" + string(mine.UID), "hits:2|c|e:it-false,cn-main,pu-" + string(mine.UID),
+		"hits:4|c|#dd.internal.entity_id:" + string(away.UID), "hits:8|c|#pod:web,namespace:" + ns, "hits:16|c"} {
+		if _, err := conn.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 3})
+	c.rejects(t, 3)
+}

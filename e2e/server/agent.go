@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"net/http"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -15,7 +17,7 @@ import (
 
 // Agent is "sluice agent" as a process.
 type Agent struct {
-	UDP string
+	UDP, TCP, Unixgram, Unix, HTTP string // all but UDP with Streams alone
 
 	t      *testing.T
 	server *Server
@@ -117,10 +119,33 @@ func (a *Agent) Start() {
 // Metrics reads the agent's metrics.
 func (a *Agent) Metrics() (Metrics, error) { return readMetrics("http://" + a.ops + "/metrics") }
 
+// Streams makes the agent receive over TCP and HTTP, too, and from Unix sockets in a folder, from its next start on.
+func (a *Agent) Streams(folder string) {
+	a.TCP, a.Unixgram, a.Unix = at(a.t, "127.0.0.1", "tcp"), filepath.Join(folder, "d.sock"), filepath.Join(folder, "s.sock")
+	a.HTTP = at(a.t, "127.0.0.1", "tcp")
+	a.Add("--statsd-tcp", a.TCP, "--statsd-unixgram", a.Unixgram, "--statsd-unix", a.Unix, "--http-address", a.HTTP)
+}
+
+// Ready reports whether the agent's readiness probe passes.
+func (a *Agent) Ready() bool {
+	answer, err := http.Get("http://" + a.ops + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode == http.StatusOK
+}
+
+// Terminate tells the agent to end, as an update does.
+func (a *Agent) Terminate() { _ = a.child.Signal(syscall.SIGTERM) }
+
+// Ended is closed once the agent has ended.
+func (a *Agent) Ended() <-chan struct{} { return a.child.Done() }
+
 // Stop ends the agent as an update does, and waits for its end.
 func (a *Agent) Stop() {
 	a.t.Helper()
-	_ = a.child.Signal(syscall.SIGTERM)
+	a.Terminate()
 	select {
 	case <-a.child.Done():
 	case <-time.After(time.Minute):

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"errors"
+	"hash/maphash"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -36,6 +37,9 @@ func (r *Resolver) claimed(s *metric.Sample, labels []metric.Label) ([]metric.La
 	labels = s.AppendLabels(labels)
 	if s.Object != nil {
 		return labels, claim{object: *s.Object}
+	}
+	if s.Sender != nil && s.Sender.Claimed { // they said who sends: see Claimant
+		labels = without(without(labels, EntityLabel), uidLabel)
 	}
 	if text, ok := value(labels, ObjectLabel); ok {
 		return r.explicit(text, without(labels, ObjectLabel))
@@ -179,6 +183,24 @@ func (r *Resolver) podIDs(s *metric.Sample, labels []metric.Label) ([]metric.Lab
 	}
 	return labels, claim{none: true, inSendersNamespace: true}
 }
+
+// Claimant returns the sender of a sample that has no address: the pod that it names by its UID or container, in
+// which any process that reaches the socket may lie. Nil: the pod is not known. Without such a claim it is false.
+func (r *Resolver) Claimant(s *metric.Sample) (sender *metric.Sender, claims bool) {
+	_, c := r.podIDs(s, s.AppendLabels(nil))
+	pod := c.pod
+	if c.uid != "" {
+		pod = r.cluster.PodWithUID(c.uid)
+	}
+	if pod == nil {
+		inode := strings.HasPrefix(metric.Borrow(s.Container), inodePrefix)
+		return nil, c.uid != "" || len(s.Container) > 0 && !inode
+	}
+	key := maphash.String(claimantSeed, pod.UID) | metric.LocalKey
+	return &metric.Sender{Key: key, Pod: pod, Known: true, Claimed: true}, true
+}
+
+var claimantSeed = maphash.MakeSeed()
 
 // podOfContainer resolves the "c:" field: "ci-<id>", "cid-<id>" or "in-<inode>", separated by
 // commas; in the first version of the protocol the bare ID.

@@ -129,6 +129,9 @@ func hasLetter(s string) bool { return strings.ContainsAny(s, "abcdefghijklmnopq
 // contains reports whether a sender is in the list. A sender with a credential is matched by its
 // account alone. One whose pod is not known yet is matched by networks alone.
 func (p *senderList) contains(s *metric.Sender) bool {
+	if s.Claimed {
+		return false
+	}
 	if a := s.Principal; a != nil {
 		return slices.Contains(p.accounts, account{a.Namespace, a.Name})
 	}

@@ -31,6 +31,12 @@ func (a *Applier) ApplyKnown(int) int { return 0 }
 // UnknownLines says that no line was seen before.
 func (a *Applier) UnknownLines(from, limit int) int { return min(a.lines-from, limit) }
 
+// KnownKind says that a line was not seen before.
+func (a *Applier) KnownKind(int) (metric.Kind, bool) { return metric.NoKind, false }
+
+// ApplyKnownSample applies none.
+func (a *Applier) ApplyKnownSample(int, *metric.Sample) bool { return false }
+
 // PrefetchNew does nothing.
 func (a *Applier) PrefetchNew(int, []metric.Sample) {}
 

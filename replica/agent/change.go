@@ -117,7 +117,8 @@ func (c *change) wire(number uint32) *agentwire.Change {
 func (s *series) numbered(number uint32) *agentwire.Series {
 	d := s.definition
 	return &agentwire.Series{Number: number, Address: d.Address, Kind: d.Kind, Name: d.Name, Tags: d.Tags, Separator: d.Separator,
-		Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}
+		Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal,
+		Object: d.Object, Labels: d.Labels, TtlNanos: d.TtlNanos}
 }
 
 var ops = map[metric.Op]agentwire.Op{metric.Add: agentwire.Op_ADD, metric.Assign: agentwire.Op_ASSIGN,

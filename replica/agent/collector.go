@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"encoding/binary"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -148,12 +150,41 @@ func appendKey(dst []byte, s *metric.Sample) []byte {
 	for _, part := range [...][]byte{s.Name, s.Container, s.External, s.Tags} {
 		dst = append(append(dst, part...), '\n')
 	}
+	return appendHTTPKey(dst, s)
+}
+
+// appendHTTPKey appends what only samples of HTTP have. Their labels may have any byte, so lengths come first.
+func appendHTTPKey(dst []byte, s *metric.Sample) []byte {
+	if s.Object == nil && s.TTL == 0 && len(s.Fields) == 0 {
+		return dst
+	}
+	dst = binary.AppendVarint(dst, int64(s.TTL))
+	if o := s.Object; o != nil {
+		dst = appendText(appendText(appendText(append(dst, 1), o.Resource), o.Namespace), o.Name)
+	} else {
+		dst = append(dst, 0)
+	}
+	for _, l := range s.Fields {
+		dst = appendText(appendText(dst, l.Key), l.Value)
+	}
 	return dst
+}
+
+func appendText(dst []byte, text string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
 func definitionOf(s *metric.Sample) *agentwire.Series {
 	d := &agentwire.Series{Kind: uint32(s.Kind), Name: clone(s.Name), Tags: clone(s.Tags), Separator: uint32(s.Separator),
-		Container: clone(s.Container), External: clone(s.External), DefaultExternal: s.DefaultExternal}
+		Container: clone(s.Container), External: clone(s.External), DefaultExternal: s.DefaultExternal,
+		TtlNanos: int64(s.TTL)}
+	if o := s.Object; o != nil {
+		d.Object = &agentwire.Object{Resource: strings.Clone(o.Resource), Namespace: strings.Clone(o.Namespace),
+			Name: strings.Clone(o.Name)}
+	}
+	for _, l := range s.Fields {
+		d.Labels = append(d.Labels, &agentwire.Label{Key: strings.Clone(l.Key), Value: strings.Clone(l.Value)})
+	}
 	if s.Sender != nil && s.Sender.Address.IsValid() {
 		d.Address = s.Sender.Address.Unmap().AsSlice()
 	}

@@ -310,3 +310,39 @@ func TestLongMembers(t *testing.T) {
 		t.Errorf("%d bytes are held without a change", c.bytes)
 	}
 }
+
+// Samples of HTTP are of one series if object, labels and lifetime are the same, and their definition has all of it.
+func TestSeriesOfHTTP(t *testing.T) {
+	c := NewCollector(DefaultConfig())
+	push := func(object *metric.Object, ttl time.Duration, labels ...metric.Label) {
+		s := named("c", metric.Counter, metric.Add, 1)
+		s.Object, s.TTL, s.Fields = object, ttl, labels
+		if reason := c.apply(s); reason != metric.Applied {
+			t.Fatal(reason)
+		}
+	}
+	pod := metric.Object{Resource: "pods", Namespace: "shop", Name: "web"}
+	for range 2 {
+		push(nil, 0)
+		push(&metric.Object{}, 0) // of no object, which is not that of the sender
+		push(&pod, 0)
+		push(&metric.Object{Resource: "pods", Namespace: "shopw", Name: "eb"}, 0)
+		push(&pod, metric.Forever)
+		push(&pod, metric.Forever, metric.Label{Key: "a", Value: "b\nc"})
+		push(&pod, metric.Forever, metric.Label{Key: "a", Value: "b"}, metric.Label{Key: "c"})
+	}
+	c.cut(time.Now())
+	frames := sent(c)
+	if len(frames) != 1 || len(frames[0].changes) != 7 {
+		t.Fatalf("%d frames, want 1 with 7 series: %+v", len(frames), frames)
+	}
+	for _, changed := range frames[0].changes {
+		if changed.change.samples != 2 {
+			t.Errorf("%v has %d samples, want 2", changed.definition, changed.change.samples)
+		}
+	}
+	d := frames[0].changes[5].numbered(9)
+	if d.Object.GetNamespace() != "shop" || d.Object.GetName() != "web" || d.TtlNanos != int64(metric.Forever) || len(d.Labels) != 1 || d.Labels[0].Value != "b\nc" || d.Number != 9 {
+		t.Errorf("%v", d)
+	}
+}

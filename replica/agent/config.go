@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strings"
+	"time"
 
 	"github.com/sluice-metrics/sluice/internal/config"
 )
@@ -22,10 +23,14 @@ type Config struct {
 	MaxBytes int
 	// MaxSeries bounds the series that the agent knows.
 	MaxSeries int
+	// DeliveryTimeout is how long an agent that ends waits until all is on a server's disk.
+	DeliveryTimeout time.Duration
 }
 
 // DefaultConfig names no server.
-func DefaultConfig() Config { return Config{MaxBytes: 64 << 20, MaxSeries: 100_000} }
+func DefaultConfig() Config {
+	return Config{MaxBytes: 64 << 20, MaxSeries: 100_000, DeliveryTimeout: 10 * time.Second}
+}
 
 // leastBytes is the smallest MaxBytes: some frames.
 const leastBytes = 4 << 20
@@ -52,6 +57,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxSeries < 1 {
 		faults.Add("MaxSeries", "is %d; must be at least 1", c.MaxSeries)
+	}
+	if c.DeliveryTimeout < 0 {
+		faults.Add("DeliveryTimeout", "is %v; must not be negative", c.DeliveryTimeout)
 	}
 	return faults.Join()
 }

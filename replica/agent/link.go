@@ -45,8 +45,6 @@ const (
 	firstRetry, lastRetry = 100 * time.Millisecond, 2 * time.Second
 	// logEvery is the least time between two logs of one kind.
 	logEvery = 30 * time.Second
-	// lastWords is how long an agent that stops waits until all is on the server's disk.
-	lastWords = 10 * time.Second
 )
 
 // Link tells servers what a Collector collects: one of them, and the rest of what the former ones were sent. Make one with NewLink;
@@ -114,12 +112,12 @@ func readAuthorities(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// Run sends frames until ctx ends, then what is left, for lastWords at most.
+// Run sends frames until ctx ends, then what is left, for DeliveryTimeout at most.
 func (l *Link) Run(ctx context.Context) error {
 	until, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer context.AfterFunc(ctx, func() {
 		l.collector.end(time.Now())
-		time.AfterFunc(lastWords, end)
+		time.AfterFunc(l.cfg.DeliveryTimeout, end)
 	})()
 	visits := make(chan struct{})
 	go func() {

@@ -126,7 +126,7 @@ func (l *Link) visit(ctx, until context.Context) {
 			wait.Stop()
 			return
 		}
-		if l.connected.Load() && l.collector.owed(time.Now()) {
+		if l.connected.Load() && (l.collector.owed(time.Now()) || l.handsOver()) {
 			if to, ok := l.servers.other(until, l.cfg.Server); ok {
 				l.visitOne(until, to)
 			}
@@ -145,7 +145,10 @@ func (l *Link) visitOne(until context.Context, to address) {
 		return // it is still away
 	}
 	defer s.close()
-	if l.collector.waits(s.run) && s.tellRest() == nil {
+	switch {
+	case !l.collector.waits(s.run):
+		s.handOverAll()
+	case s.tellRest() == nil:
 		l.log.Info("told a former server the rest", "server", to.dial, "name", s.run.name)
 	}
 }

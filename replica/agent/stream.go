@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // stream is a stream to a server, with its connection. One goroutine owns it.
@@ -31,7 +33,8 @@ type stream struct {
 	defined   uint32 // number of the last series that was defined on it
 	numbers   map[*series]uint32
 	series    map[uint32]*series
-	forgotten []uint32 // numbers that the server does not know yet to be used no more
+	forgotten []uint32           // numbers that the server does not know yet to be used no more
+	handing   *agentwire.History // has no answer yet
 }
 
 // open opens a stream within some time.
@@ -72,6 +75,11 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 	welcome := answer.GetWelcome()
 	if welcome == nil {
 		return s, errors.New("the server did not begin with a welcome: it speaks another protocol")
+	}
+	if theirs := max(welcome.Protocol, 1); !agentwire.Speaks(theirs) {
+		return s, status.Errorf(codes.FailedPrecondition,
+			"the server speaks version %d of the protocol, this agent (sluice %s) %d: update the older one",
+			theirs, l.version, agentwire.Protocol)
 	}
 	s.sent = welcome.Applied
 	s.run = l.collector.enter(welcome.Name, welcome.Epoch, !rest)
@@ -126,6 +134,7 @@ func (s *stream) talk(ctx context.Context) error {
 				// If it fails, the stream has ended, which the next turn hears.
 				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Usage{Usage: u}})
 			}
+			s.handOver()
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
 		case <-due:
@@ -136,6 +145,7 @@ func (s *stream) talk(ctx context.Context) error {
 			l.cut(time.Now())
 		case now := <-each.C:
 			s.forget(l.collector.sweep(now))
+			s.handOver()
 			if now.Sub(l.frameAt) >= beatEvery {
 				l.cut(now)
 			}
@@ -235,6 +245,15 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 		if l.usage != nil {
 			l.usage.renew(m.Renewed)
 		}
+	case *agentwire.FromServer_History:
+		if l.usage == nil {
+			return
+		}
+		if err := l.usage.take(m.History); err != nil {
+			l.log.Warn("the former agent's usage is of no use in part", "error", err)
+		}
+	case *agentwire.FromServer_HistoryTaken:
+		s.historyTaken(m.HistoryTaken.Taken)
 	case *agentwire.FromServer_Rejection:
 		r := m.Rejection
 		one, reason := s.series[r.Series], metric.ReasonOf(r.Reason)
@@ -301,7 +320,7 @@ func (a *answers) put(answer *agentwire.FromServer) {
 		if len(a.rejected) < maxUnheard {
 			a.rejected[m.Rejection.Series] = answer
 		}
-	case *agentwire.FromServer_Renewed:
+	case *agentwire.FromServer_Renewed, *agentwire.FromServer_History, *agentwire.FromServer_HistoryTaken:
 		if len(a.renewed) < maxUnheard {
 			a.renewed = append(a.renewed, answer)
 		}

@@ -24,7 +24,9 @@ type Usage struct {
 
 	mu      sync.Mutex // guards the fields below
 	tracker *usage.Tracker
-	message *agentwire.Usage // the newest; nil: none yet
+	message *agentwire.Usage // the newest; nil: none yet, or no more
+	// left are histories to hand over; nil: the agent measures.
+	left []*agentwire.History
 
 	pages, failures, faultyLines atomic.Uint64
 	containers                   atomic.Int64
@@ -52,6 +54,9 @@ func (u *Usage) Run(ctx context.Context) error {
 }
 
 func (u *Usage) ask(ctx context.Context) {
+	if u.hasEnded() {
+		return
+	}
 	page, err := u.read(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -72,7 +77,9 @@ func (u *Usage) ask(ctx context.Context) {
 	}
 	u.containers.Store(int64(len(page.Readings)))
 	u.mu.Lock()
-	u.message = wireUsage(u.tracker.Add(page, time.Now()))
+	if records := u.tracker.Add(page, time.Now()); u.left == nil {
+		u.message = wireUsage(records)
+	}
 	u.mu.Unlock()
 	wake(u.changed)
 }

@@ -362,7 +362,18 @@ func TestHello(t *testing.T) {
 	}
 	try(&agentwire.Hello{Protocol: 1, Run: 1, Node: "a"}, codes.Unavailable, "pods are not read")
 	ready = true
-	try(&agentwire.Hello{Protocol: 3, Run: 1, Node: "a", Version: "9.9"}, codes.FailedPrecondition, "version 3 of the protocol, this server 1")
+	for protocol := range uint32(agentwire.Protocol + 3) {
+		hello := &agentwire.Hello{Protocol: protocol, Run: uint64(10 + protocol), Node: "a", Version: "9.9"}
+		if protocol == 0 || protocol+1 < agentwire.Protocol || protocol > agentwire.Protocol+1 {
+			try(hello, codes.FailedPrecondition, fmt.Sprintf("the agent (sluice 9.9) speaks version %d of the protocol, this server %d", protocol, agentwire.Protocol))
+			continue
+		}
+		c := s.dial(context.Background())
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}})
+		if w := c.next(func(a *agentwire.FromServer) bool { return true }).GetWelcome(); w.GetProtocol() != agentwire.Protocol {
+			t.Errorf("the welcome is %v", w)
+		}
+	}
 	try(&agentwire.Hello{Protocol: 1, Node: "a"}, codes.InvalidArgument, "a run")
 	try(&agentwire.Hello{Protocol: 1, Run: 1}, codes.InvalidArgument, "no node")
 	c := s.dial(context.Background())
@@ -598,6 +609,92 @@ func TestAnAgentSpeaksForItsNode(t *testing.T) {
 		t.Errorf("%v", table.sums)
 	}
 }
+
+// A sample from a Unix socket is that of the pod which it names, if that is on the agent's node. It waits for a pod
+// that is not known yet.
+func TestUnixSockets(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	nodes := map[string]string{"mine": "a", "late": "a", "of no agent": "virtual"}
+	var known sync.Map
+	known.Store("mine", true)
+	known.Store("of no agent", true)
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = &senders{}, func(p *metric.Pod) string { return nodes[p.Name] }
+	parts.Claimant = func(s *metric.Sample) (*metric.Sender, bool) {
+		name := string(s.Container)
+		if _, there := known.Load(name); !there {
+			return nil, name != ""
+		}
+		return &metric.Sender{Key: 1, Pod: &metric.Pod{Name: name}, Known: true, Claimed: true}, true
+	}
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	f := &agentwire.Frame{Number: 1}
+	for i, claim := range []string{"mine", "late", "of no agent", ""} {
+		f.Series = append(f.Series, &agentwire.Series{Number: uint32(i), Name: []byte("c"), Kind: uint32(metric.Counter), Container: []byte(claim)})
+		f.Changes = append(f.Changes, add(uint32(i), 1<<i))
+	}
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+	rejected := map[uint32]string{}
+	for len(rejected) < 2 {
+		r := c.next(func(a *agentwire.FromServer) bool { return a.GetRejection() != nil }).GetRejection()
+		rejected[r.Series] = r.Reason + ": " + r.Words
+	}
+	if !strings.Contains(rejected[2], "identity: it came from a Unix socket of node a, and names a pod of node virtual") ||
+		!strings.Contains(rejected[3], "identity: it came from a Unix socket, which does not say who sends, and names no pod") {
+		t.Errorf("%v", rejected)
+	}
+	known.Store("late", true)
+	c.acked(1)
+	if got := table.counted(); got != "applied 1, held 2, identity 12, settled applied 2" || table.sum("c") != 3 {
+		t.Errorf("%s; %v", got, table.sum("c"))
+	}
+}
+
+// A definition of HTTP has an object, labels and a lifetime. One of a resource that the server knows otherwise, or of
+// a name that no object has, is rejected.
+func TestObjectsOfHTTP(t *testing.T) {
+	table := newTable()
+	table.durable = time.Now().Add(time.Hour)
+	parts := table.parts()
+	parts.Canonical = func(resource string) (string, bool, error) {
+		if resource == "crontabs" {
+			return "", false, errors.New("no resource crontabs")
+		}
+		return strings.TrimSuffix(resource, ".old"), resource != "nodes", nil
+	}
+	var applied []string
+	parts.NewApplier = func() Applier {
+		return watcher{writer{table}, func(s *metric.Sample) {
+			applied = append(applied, fmt.Sprintf("%v%v%v", s.Object, s.Fields, s.TTL))
+		}}
+	}
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	f := &agentwire.Frame{Number: 1}
+	for i, object := range []*agentwire.Object{{Resource: "pods", Namespace: "shop", Name: "web"}, {Namespace: "shop"}, {Resource: "nodes", Name: "a"}, nil,
+		{Resource: "crontabs", Namespace: "shop", Name: "web"}, {Resource: "deployments.old", Namespace: "shop", Name: "web"},
+		{Resource: "pods", Name: "web"}, {Resource: "pods", Namespace: "shop", Name: "*"}, {Resource: "pods", Namespace: "shop"}, {Name: "web"}} {
+		f.Series = append(f.Series, &agentwire.Series{Number: uint32(i), Name: []byte("c"), Kind: uint32(metric.Counter), Object: object,
+			Labels: []*agentwire.Label{{Key: "k", Value: "v\n"}}, TtlNanos: int64(time.Hour)})
+		f.Changes = append(f.Changes, add(uint32(i), 1))
+	}
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: f}})
+	c.acked(1)
+	want := fmt.Sprint([]string{"pods/web in shop[{k v\n}]1h0m0s", "external in shop[{k v\n}]1h0m0s", "nodes/a[{k v\n}]1h0m0s", "<nil>[{k v\n}]1h0m0s"})
+	if got := table.counted(); got != "applied 4, identity 6" || fmt.Sprint(applied) != want {
+		t.Errorf("%s\n%s, want\n%s", got, applied, want)
+	}
+}
+
+// watcher tells of each sample.
+type watcher struct {
+	writer
+	tell func(*metric.Sample)
+}
+
+func (w watcher) Apply(s *metric.Sample) metric.Reason { w.tell(s); return w.writer.Apply(s) }
 
 // A server that has just started does not know which nodes have agents. What an agent reports of another node's pods waits meanwhile.
 func TestAgentsOfOtherNodesWaitAtTheStart(t *testing.T) {
@@ -854,6 +951,11 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	older.stays(0) // the stream lives
 	if !s.hasAgent("a") {
 		t.Error("the node of a connected agent has none")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes["a"].stopped {
+		t.Error("the node's agent has stopped, as the former one said that it ends")
 	}
 }
 

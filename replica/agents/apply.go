@@ -3,6 +3,7 @@ package agents
 import (
 	"math"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -30,6 +31,7 @@ const (
 	maxSamples = 1 << 40
 	// definedBytes is what a definition takes beside its strings.
 	definedBytes = 400
+	labelBytes   = 40
 )
 
 // definition is a series of a stream.
@@ -37,13 +39,48 @@ type definition struct {
 	number  uint32
 	address netip.Addr
 	sample  metric.Sample // without a value
+	object  metric.Object // of the sample, if its request named one
+	bad     string        // why no sample of it is taken; empty: nothing is wrong
 }
 
 func (d *definition) bytes() int {
 	if d == nil {
 		return 0
 	}
-	return definedBytes + len(d.sample.Name) + len(d.sample.Tags) + len(d.sample.Container) + len(d.sample.External)
+	bytes := definedBytes + len(d.sample.Name) + len(d.sample.Tags) + len(d.sample.Container) + len(d.sample.External) +
+		len(d.object.Resource) + len(d.object.Namespace) + len(d.object.Name)
+	for _, l := range d.sample.Fields {
+		bytes += labelBytes + len(l.Key) + len(l.Value)
+	}
+	return bytes
+}
+
+// unknown says that nobody knows the sender.
+func (d *definition) unknown() string {
+	if !d.address.IsValid() {
+		return "the pod that it names by its UID or container is not known"
+	}
+	return "the address " + d.address.String() + " is that of no pod"
+}
+
+// checkObject returns what is wrong with an object that an agent names: its version of Sluice may know other resources.
+func (s *Server) checkObject(o *metric.Object) string {
+	const separators = "/%?* "
+	switch {
+	case strings.ContainsAny(o.Namespace, separators), strings.ContainsAny(o.Name, separators),
+		(o.Resource == "") != (o.Name == ""), len(o.Namespace) > 253, len(o.Name) > 253:
+		return "the name of the object is invalid"
+	case o.Resource == "" || s.parts.Canonical == nil:
+		return ""
+	}
+	canonical, namespaced, err := s.parts.Canonical(o.Resource)
+	switch {
+	case err != nil:
+		return err.Error()
+	case canonical != o.Resource || namespaced != (o.Namespace != ""):
+		return "the agent does not know the resource " + canonical + " as this server does: update the older one"
+	}
+	return ""
 }
 
 // waiting is a change whose sender is not known yet.
@@ -76,7 +113,15 @@ func (t *stream) define(f *frame) error {
 		}
 		t.defined -= t.series[d.Number].bytes()
 		one := &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
-			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External, DefaultExternal: d.DefaultExternal}}
+			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External,
+			DefaultExternal: d.DefaultExternal, TTL: time.Duration(max(d.TtlNanos, 0))}}
+		for _, l := range d.Labels {
+			one.sample.Fields = append(one.sample.Fields, metric.Label{Key: l.GetKey(), Value: l.GetValue()})
+		}
+		if o := d.Object; o != nil {
+			one.object = metric.Object{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
+			one.sample.Object, one.bad = &one.object, t.server.checkObject(&one.object)
+		}
 		t.series[d.Number] = one
 		if t.defined += one.bytes(); t.defined > maxDefinedBytes {
 			return status.Errorf(codes.ResourceExhausted, "the series of the stream have more than %d bytes", maxDefinedBytes)
@@ -114,7 +159,7 @@ func (t *stream) apply(frames []frame) error {
 			reason, why := t.change(applier, d, c, at, began, now)
 			switch {
 			case reason == metric.Pending && f.Number <= t.restored:
-				reason, why = metric.Identity, "the address "+d.address.String()+" is that of no pod any more"
+				reason, why = metric.Identity, d.unknown()+" any more"
 			case reason == metric.Pending:
 				if reason, why = t.wait(&waiting{f.Number, uint32(i), d, c, at, began}); reason == metric.Pending {
 					applier.Wait()
@@ -158,6 +203,9 @@ func (t *stream) countsAt(at, now time.Time) time.Time {
 // change applies a change, or returns the reason why it is rejected.
 func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, began, now time.Time) (reason metric.Reason, why string) {
 	s := d.sample
+	if d.bad != "" {
+		return metric.Identity, d.bad
+	}
 	if senders := t.server.parts.Senders; senders != nil {
 		if reason, why := t.sender(&s, d.address); reason != metric.Applied {
 			return reason, why
@@ -209,14 +257,30 @@ func each[T any](all []T, apply func(T) metric.Reason) metric.Reason {
 	return metric.Applied
 }
 
+// noSender is that of a sample from a Unix socket which claims none.
+var noSender = &metric.Sender{Key: metric.LocalKey, Known: true, Claimed: true}
+
+// senderOf returns the sender of a sample: the holder of its address, or the pod that it claims to be of. Nil: that
+// is not known.
+func (s *Server) senderOf(of *metric.Sample, address netip.Addr) *metric.Sender {
+	if address.IsValid() {
+		return s.parts.Senders.Sender(address)
+	}
+	sender, claims := s.parts.Claimant(of)
+	if !claims {
+		return noSender
+	}
+	return sender
+}
+
 // sender gives a sample its sender, if the agent may speak for it.
 func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, string) {
 	parts := &t.server.parts
-	if !address.IsValid() {
-		return metric.Identity, "a sample from a Unix socket of an agent has no sender"
-	}
-	s.Sender = parts.Senders.Sender(address)
+	s.Sender = t.server.senderOf(s, address)
 	switch {
+	case s.Sender == noSender:
+		return metric.Identity,
+			"it came from a Unix socket, which does not say who sends, and names no pod by its UID or container"
 	case s.Sender == nil:
 		return metric.Pending, ""
 	case s.Sender.Pod == nil:
@@ -224,6 +288,8 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 	}
 	switch node := parts.NodeOf(s.Sender.Pod); {
 	case node == t.node:
+	case !address.IsValid():
+		return metric.Identity, "it came from a Unix socket of node " + t.node + ", and names a pod of node " + node
 	case node == "" || t.server.hasAgent(node):
 		return metric.Identity, "the agent of node " + t.node + " does not speak for pods of node " + node
 	case t.fresh && time.Since(t.server.began) < gather: // the node's own agent may be on its way back
@@ -265,7 +331,7 @@ func (t *stream) settle(now time.Time) error {
 				left = append(left, w)
 				continue
 			}
-			reason, why, late = metric.Identity, "the address "+w.series.address.String()+" is that of no pod", false
+			reason, why, late = metric.Identity, w.series.unknown(), false
 		}
 		t.waits -= proto.Size(w.change)
 		t.server.parts.Account.Settle(reason, w.change.Samples)
@@ -315,8 +381,8 @@ func (t *stream) tell(all []rejection) error {
 	for i := range all {
 		r := &all[i]
 		s := r.series.sample
-		if senders := t.server.parts.Senders; senders != nil && r.series.address.IsValid() {
-			s.Sender = senders.Sender(r.series.address)
+		if t.server.parts.Senders != nil {
+			s.Sender = t.server.senderOf(&s, r.series.address)
 		}
 		if r.why == "" && t.server.parts.Explain != nil {
 			r.why = t.server.parts.Explain(r.reason, &s)

@@ -60,7 +60,8 @@ func (n *node) enter(version string, now time.Time) {
 
 // leave notes the end of a stream. The server's lock is held.
 func (n *node) leave(stopped bool, now time.Time) {
-	n.streams, n.left, n.stopped = n.streams-1, now, stopped
+	n.streams--
+	n.left, n.stopped = now, stopped && n.streams == 0 // the next agent of the node goes on
 }
 
 // framesCame counts what a stream has told.

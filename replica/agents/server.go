@@ -77,6 +77,11 @@ type Parts struct {
 	Account Account
 	// Senders is nil without a cluster: then each sample is what its claims say.
 	Senders Senders
+	// Claimant returns the pod that a sample from a Unix socket names, as its sender. Nil: that is not known. Without
+	// such a claim it is false. It comes with Senders.
+	Claimant func(*metric.Sample) (sender *metric.Sender, claims bool)
+	// Canonical returns the canonical form of a resource, and whether its objects are in namespaces. Nil: none is checked.
+	Canonical func(resource string) (canonical string, namespaced bool, err error)
 	// NodeOf returns the node of a pod; it comes with Senders.
 	NodeOf func(*metric.Pod) string
 	// Shared: nodes may have their agents at other servers. So an agent speaks for its own node alone.
@@ -274,7 +279,7 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	if hello == nil || hello.Run == 0 {
 		return status.Error(codes.InvalidArgument, "a stream must begin with a hello that has a run")
 	}
-	if hello.Protocol != agentwire.Protocol {
+	if !agentwire.Speaks(hello.Protocol) {
 		return status.Errorf(codes.FailedPrecondition, "the agent (sluice %.40s) speaks version %d of the protocol, this server %d: update the older one",
 			hello.Version, hello.Protocol, agentwire.Protocol)
 	}

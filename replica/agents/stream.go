@@ -71,6 +71,9 @@ type stream struct {
 	rest    bool          // the agent reports to another server
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
+	began   time.Time
+	// histories are those of the node's former agent, for this one.
+	histories chan *agentwire.History
 
 	series  map[uint32]*definition
 	defined int // their bytes
@@ -87,7 +90,8 @@ type stream struct {
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
 	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, rest: hello.Rest, end: make(chan struct{}),
-		ended: make(chan struct{}), series: map[uint32]*definition{}, said: map[uint32]bool{}}
+		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories),
+		series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
 const (
@@ -248,6 +252,11 @@ func (t *stream) serve() error {
 		select {
 		case m = <-messages:
 		case <-each.C:
+		case h := <-t.histories:
+			if err = t.tellHistory(h); err != nil {
+				return err
+			}
+			continue
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
 		case <-t.server.ending:
@@ -278,7 +287,7 @@ func (t *stream) serve() error {
 
 func (t *stream) welcome() error {
 	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{
-		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch}}})
+		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol}}})
 }
 
 // message takes a frame, or what the node uses.
@@ -293,6 +302,10 @@ func (t *stream) message(m *agentwire.FromAgent) error {
 	case *agentwire.FromAgent_Usage:
 		if m.Usage != nil {
 			return t.usage(m.Usage)
+		}
+	case *agentwire.FromAgent_History:
+		if m.History != nil {
+			return t.history(m.History)
 		}
 	}
 	return status.Error(codes.InvalidArgument, "a message is no frame, no question and no usage")
@@ -393,9 +406,8 @@ func (t *stream) dropAgain() {
 
 // waitsFor reports whether a frame that comes again has a sender that is not known.
 func (t *stream) waitsFor(f frame) bool {
-	senders := t.server.parts.Senders
-	return senders != nil && f.Number <= t.restored && slices.ContainsFunc(f.of, func(d *definition) bool {
-		return d.address.IsValid() && senders.Sender(d.address) == nil
+	return t.server.parts.Senders != nil && f.Number <= t.restored && slices.ContainsFunc(f.of, func(d *definition) bool {
+		return t.server.senderOf(&d.sample, d.address) == nil
 	})
 }
 

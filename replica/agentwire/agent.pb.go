@@ -91,6 +91,7 @@ type FromAgent struct {
 	//	*FromAgent_Frame
 	//	*FromAgent_Ping
 	//	*FromAgent_Usage
+	//	*FromAgent_History
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -169,6 +170,15 @@ func (x *FromAgent) GetUsage() *Usage {
 	return nil
 }
 
+func (x *FromAgent) GetHistory() *History {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
 type isFromAgent_Message interface {
 	isFromAgent_Message()
 }
@@ -189,6 +199,10 @@ type FromAgent_Usage struct {
 	Usage *Usage `protobuf:"bytes,4,opt,name=usage,proto3,oneof"`
 }
 
+type FromAgent_History struct {
+	History *History `protobuf:"bytes,15,opt,name=history,proto3,oneof"`
+}
+
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Frame) isFromAgent_Message() {}
@@ -196,6 +210,8 @@ func (*FromAgent_Frame) isFromAgent_Message() {}
 func (*FromAgent_Ping) isFromAgent_Message() {}
 
 func (*FromAgent_Usage) isFromAgent_Message() {}
+
+func (*FromAgent_History) isFromAgent_Message() {}
 
 // Ping is answered with an Ack at once, also where that says nothing new.
 type Ping struct {
@@ -236,7 +252,7 @@ func (*Ping) Descriptor() ([]byte, []int) {
 
 type Hello struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // 1
+	Protocol uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the protocol: see doc.go
 	Version  string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of Sluice, for people
 	Node     string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`          // believed only where the server asks for no token
 	Run      uint64                 `protobuf:"fixed64,4,opt,name=run,proto3" json:"run,omitempty"`          // random; another one each time the agent starts
@@ -419,8 +435,12 @@ type Series struct {
 	Container       []byte                 `protobuf:"bytes,7,opt,name=container,proto3" json:"container,omitempty"`
 	External        []byte                 `protobuf:"bytes,8,opt,name=external,proto3" json:"external,omitempty"`
 	DefaultExternal bool                   `protobuf:"varint,9,opt,name=default_external,json=defaultExternal,proto3" json:"default_external,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of HTTP: the object that the request names, labels in the place of tags, and how long the series lives without a sample.
+	Object        *Object  `protobuf:"bytes,10,opt,name=object,proto3" json:"object,omitempty"`
+	Labels        []*Label `protobuf:"bytes,11,rep,name=labels,proto3" json:"labels,omitempty"`
+	TtlNanos      int64    `protobuf:"varint,12,opt,name=ttl_nanos,json=ttlNanos,proto3" json:"ttl_nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Series) Reset() {
@@ -516,6 +536,140 @@ func (x *Series) GetDefaultExternal() bool {
 	return false
 }
 
+func (x *Series) GetObject() *Object {
+	if x != nil {
+		return x.Object
+	}
+	return nil
+}
+
+func (x *Series) GetLabels() []*Label {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Series) GetTtlNanos() int64 {
+	if x != nil {
+		return x.TtlNanos
+	}
+	return 0
+}
+
+// Object names an object of the cluster; without a resource, none.
+type Object struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Resource      string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"` // as in metric.Object
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Object) Reset() {
+	*x = Object{}
+	mi := &file_agent_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Object) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Object) ProtoMessage() {}
+
+func (x *Object) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Object.ProtoReflect.Descriptor instead.
+func (*Object) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Object) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *Object) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Object) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type Label struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Label) Reset() {
+	*x = Label{}
+	mi := &file_agent_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Label) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Label) ProtoMessage() {}
+
+func (x *Label) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Label.ProtoReflect.Descriptor instead.
+func (*Label) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Label) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Label) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // Change is some samples of a series that count as one.
 type Change struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -535,7 +689,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +701,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[5]
+	mi := &file_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +714,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{5}
+	return file_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Change) GetSeries() uint32 {
@@ -641,6 +795,8 @@ type FromServer struct {
 	//	*FromServer_Ack
 	//	*FromServer_Rejection
 	//	*FromServer_Renewed
+	//	*FromServer_History
+	//	*FromServer_HistoryTaken
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -648,7 +804,7 @@ type FromServer struct {
 
 func (x *FromServer) Reset() {
 	*x = FromServer{}
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +816,7 @@ func (x *FromServer) String() string {
 func (*FromServer) ProtoMessage() {}
 
 func (x *FromServer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[6]
+	mi := &file_agent_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +829,7 @@ func (x *FromServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromServer.ProtoReflect.Descriptor instead.
 func (*FromServer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{6}
+	return file_agent_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FromServer) GetMessage() isFromServer_Message {
@@ -719,6 +875,24 @@ func (x *FromServer) GetRenewed() *Renewed {
 	return nil
 }
 
+func (x *FromServer) GetHistory() *History {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
+func (x *FromServer) GetHistoryTaken() *HistoryTaken {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_HistoryTaken); ok {
+			return x.HistoryTaken
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -739,6 +913,14 @@ type FromServer_Renewed struct {
 	Renewed *Renewed `protobuf:"bytes,4,opt,name=renewed,proto3,oneof"`
 }
 
+type FromServer_History struct {
+	History *History `protobuf:"bytes,15,opt,name=history,proto3,oneof"`
+}
+
+type FromServer_HistoryTaken struct {
+	HistoryTaken *HistoryTaken `protobuf:"bytes,16,opt,name=history_taken,json=historyTaken,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Ack) isFromServer_Message() {}
@@ -747,19 +929,24 @@ func (*FromServer_Rejection) isFromServer_Message() {}
 
 func (*FromServer_Renewed) isFromServer_Message() {}
 
+func (*FromServer_History) isFromServer_Message() {}
+
+func (*FromServer_HistoryTaken) isFromServer_Message() {}
+
 // Welcome names the last frame of this run that the server has applied since it started.
 type Welcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Applied       uint64                 `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // of the replica; empty: there are no others
-	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // of its table: a server that lost its disk has another one
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // of the replica; empty: there are no others
+	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // of its table: a server that lost its disk has another one
+	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the protocol that the server speaks; 0: 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +958,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[7]
+	mi := &file_agent_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +971,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{7}
+	return file_agent_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetApplied() uint64 {
@@ -808,6 +995,13 @@ func (x *Welcome) GetEpoch() uint64 {
 	return 0
 }
 
+func (x *Welcome) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
+}
+
 // Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every two
 // seconds at least, also where it says nothing new.
 type Ack struct {
@@ -821,7 +1015,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +1027,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +1040,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Ack) GetNumber() uint64 {
@@ -883,7 +1077,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1089,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1102,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Rejection) GetSeries() uint32 {
@@ -949,7 +1143,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1155,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1168,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Usage) GetContainers() []*ContainerUsage {
@@ -1006,7 +1200,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1212,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1225,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1131,7 +1325,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1337,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1350,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1192,7 +1386,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1398,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1411,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1241,16 +1435,184 @@ func (x *Renewed) GetCreatedSeconds() int64 {
 	return 0
 }
 
+// History is what an agent that ends knows of usage: a server tells the next agent of the node. It comes in parts.
+type History struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Containers    []*ContainerHistory    `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *History) Reset() {
+	*x = History{}
+	mi := &file_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *History) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*History) ProtoMessage() {}
+
+func (x *History) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use History.ProtoReflect.Descriptor instead.
+func (*History) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *History) GetContainers() []*ContainerHistory {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+// ContainerHistory is that of a container; without a name, of the node.
+type ContainerHistory struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod           string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	Container     string                 `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	Cpu           []byte                 `protobuf:"bytes,4,opt,name=cpu,proto3" json:"cpu,omitempty"` // as aggregate/usage writes it
+	Memory        []byte                 `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerHistory) Reset() {
+	*x = ContainerHistory{}
+	mi := &file_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerHistory) ProtoMessage() {}
+
+func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerHistory.ProtoReflect.Descriptor instead.
+func (*ContainerHistory) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ContainerHistory) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerHistory) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ContainerHistory) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerHistory) GetCpu() []byte {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *ContainerHistory) GetMemory() []byte {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+// HistoryTaken answers a History: whether the server hears the node's next agent, and has told it.
+type HistoryTaken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taken         bool                   `protobuf:"varint,1,opt,name=taken,proto3" json:"taken,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryTaken) Reset() {
+	*x = HistoryTaken{}
+	mi := &file_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryTaken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryTaken) ProtoMessage() {}
+
+func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryTaken.ProtoReflect.Descriptor instead.
+func (*HistoryTaken) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *HistoryTaken) GetTaken() bool {
+	if x != nil {
+		return x.Taken
+	}
+	return false
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\x0fsluice.agent.v1\"\xd3\x01\n" +
+	"\vagent.proto\x12\x0fsluice.agent.v1\"\x89\x02\n" +
 	"\tFromAgent\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.sluice.agent.v1.HelloH\x00R\x05hello\x12.\n" +
 	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12+\n" +
 	"\x04ping\x18\x03 \x01(\v2\x15.sluice.agent.v1.PingH\x00R\x04ping\x12.\n" +
-	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usageB\t\n" +
+	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usage\x124\n" +
+	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistoryB\t\n" +
 	"\amessage\"\x06\n" +
 	"\x04Ping\"w\n" +
 	"\x05Hello\x12\x1a\n" +
@@ -1267,7 +1629,7 @@ const file_agent_proto_rawDesc = "" +
 	"\tforgotten\x18\x05 \x03(\rR\tforgotten\x12\x1f\n" +
 	"\vfirst_nanos\x18\a \x01(\x03R\n" +
 	"firstNanos\x12\x12\n" +
-	"\x04last\x18\x06 \x01(\bR\x04last\"\xf9\x01\n" +
+	"\x04last\x18\x06 \x01(\bR\x04last\"\xf7\x02\n" +
 	"\x06Series\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\fR\aaddress\x12\x12\n" +
@@ -1277,7 +1639,18 @@ const file_agent_proto_rawDesc = "" +
 	"\tseparator\x18\x06 \x01(\rR\tseparator\x12\x1c\n" +
 	"\tcontainer\x18\a \x01(\fR\tcontainer\x12\x1a\n" +
 	"\bexternal\x18\b \x01(\fR\bexternal\x12)\n" +
-	"\x10default_external\x18\t \x01(\bR\x0fdefaultExternal\"\x8a\x02\n" +
+	"\x10default_external\x18\t \x01(\bR\x0fdefaultExternal\x12/\n" +
+	"\x06object\x18\n" +
+	" \x01(\v2\x17.sluice.agent.v1.ObjectR\x06object\x12.\n" +
+	"\x06labels\x18\v \x03(\v2\x16.sluice.agent.v1.LabelR\x06labels\x12\x1b\n" +
+	"\tttl_nanos\x18\f \x01(\x03R\bttlNanos\"V\n" +
+	"\x06Object\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"/\n" +
+	"\x05Label\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x8a\x02\n" +
 	"\x06Change\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12#\n" +
@@ -1290,18 +1663,21 @@ const file_agent_proto_rawDesc = "" +
 	"\amembers\x18\t \x03(\fR\amembers\x12\x1f\n" +
 	"\vdated_nanos\x18\n" +
 	" \x01(\x03R\n" +
-	"datedNanos\"\xe9\x01\n" +
+	"datedNanos\"\xe5\x02\n" +
 	"\n" +
 	"FromServer\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.sluice.agent.v1.WelcomeH\x00R\awelcome\x12(\n" +
 	"\x03ack\x18\x02 \x01(\v2\x14.sluice.agent.v1.AckH\x00R\x03ack\x12:\n" +
 	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejection\x124\n" +
-	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewedB\t\n" +
-	"\amessage\"M\n" +
+	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewed\x124\n" +
+	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistory\x12D\n" +
+	"\rhistory_taken\x18\x10 \x01(\v2\x1d.sluice.agent.v1.HistoryTakenH\x00R\fhistoryTakenB\t\n" +
+	"\amessage\"i\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\"Q\n" +
+	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"Q\n" +
 	"\x03Ack\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\tpublished\x18\x02 \x01(\x04R\tpublished\x12\x14\n" +
@@ -1337,7 +1713,19 @@ const file_agent_proto_rawDesc = "" +
 	"\aRenewed\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12'\n" +
-	"\x0fcreated_seconds\x18\x03 \x01(\x03R\x0ecreatedSeconds*G\n" +
+	"\x0fcreated_seconds\x18\x03 \x01(\x03R\x0ecreatedSeconds\"L\n" +
+	"\aHistory\x12A\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\v2!.sluice.agent.v1.ContainerHistoryR\n" +
+	"containers\"\x8a\x01\n" +
+	"\x10ContainerHistory\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12\x10\n" +
+	"\x03cpu\x18\x04 \x01(\fR\x03cpu\x12\x16\n" +
+	"\x06memory\x18\x05 \x01(\fR\x06memory\"$\n" +
+	"\fHistoryTaken\x12\x14\n" +
+	"\x05taken\x18\x01 \x01(\bR\x05taken*G\n" +
 	"\x02Op\x12\b\n" +
 	"\x04NONE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
@@ -1363,46 +1751,57 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_agent_proto_goTypes = []any{
-	(Op)(0),                // 0: sluice.agent.v1.Op
-	(*FromAgent)(nil),      // 1: sluice.agent.v1.FromAgent
-	(*Ping)(nil),           // 2: sluice.agent.v1.Ping
-	(*Hello)(nil),          // 3: sluice.agent.v1.Hello
-	(*Frame)(nil),          // 4: sluice.agent.v1.Frame
-	(*Series)(nil),         // 5: sluice.agent.v1.Series
-	(*Change)(nil),         // 6: sluice.agent.v1.Change
-	(*FromServer)(nil),     // 7: sluice.agent.v1.FromServer
-	(*Welcome)(nil),        // 8: sluice.agent.v1.Welcome
-	(*Ack)(nil),            // 9: sluice.agent.v1.Ack
-	(*Rejection)(nil),      // 10: sluice.agent.v1.Rejection
-	(*Usage)(nil),          // 11: sluice.agent.v1.Usage
-	(*ContainerUsage)(nil), // 12: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),  // 13: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),        // 14: sluice.agent.v1.Renewed
+	(Op)(0),                  // 0: sluice.agent.v1.Op
+	(*FromAgent)(nil),        // 1: sluice.agent.v1.FromAgent
+	(*Ping)(nil),             // 2: sluice.agent.v1.Ping
+	(*Hello)(nil),            // 3: sluice.agent.v1.Hello
+	(*Frame)(nil),            // 4: sluice.agent.v1.Frame
+	(*Series)(nil),           // 5: sluice.agent.v1.Series
+	(*Object)(nil),           // 6: sluice.agent.v1.Object
+	(*Label)(nil),            // 7: sluice.agent.v1.Label
+	(*Change)(nil),           // 8: sluice.agent.v1.Change
+	(*FromServer)(nil),       // 9: sluice.agent.v1.FromServer
+	(*Welcome)(nil),          // 10: sluice.agent.v1.Welcome
+	(*Ack)(nil),              // 11: sluice.agent.v1.Ack
+	(*Rejection)(nil),        // 12: sluice.agent.v1.Rejection
+	(*Usage)(nil),            // 13: sluice.agent.v1.Usage
+	(*ContainerUsage)(nil),   // 14: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),    // 15: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),          // 16: sluice.agent.v1.Renewed
+	(*History)(nil),          // 17: sluice.agent.v1.History
+	(*ContainerHistory)(nil), // 18: sluice.agent.v1.ContainerHistory
+	(*HistoryTaken)(nil),     // 19: sluice.agent.v1.HistoryTaken
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
 	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
-	11, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
-	5,  // 4: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	6,  // 5: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	0,  // 6: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	8,  // 7: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	9,  // 8: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	10, // 9: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	14, // 10: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	12, // 11: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	13, // 12: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	13, // 13: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	1,  // 14: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	7,  // 15: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	13, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
+	17, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
+	5,  // 5: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
+	8,  // 6: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	6,  // 7: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
+	7,  // 8: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
+	0,  // 9: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	10, // 10: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	11, // 11: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	12, // 12: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	16, // 13: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	17, // 14: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
+	19, // 15: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
+	14, // 16: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	15, // 17: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	15, // 18: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	18, // 19: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
+	1,  // 20: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	9,  // 21: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	21, // [21:22] is the sub-list for method output_type
+	20, // [20:21] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1415,12 +1814,15 @@ func file_agent_proto_init() {
 		(*FromAgent_Frame)(nil),
 		(*FromAgent_Ping)(nil),
 		(*FromAgent_Usage)(nil),
+		(*FromAgent_History)(nil),
 	}
-	file_agent_proto_msgTypes[6].OneofWrappers = []any{
+	file_agent_proto_msgTypes[8].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Ack)(nil),
 		(*FromServer_Rejection)(nil),
 		(*FromServer_Renewed)(nil),
+		(*FromServer_History)(nil),
+		(*FromServer_HistoryTaken)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1428,7 +1830,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

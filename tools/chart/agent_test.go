@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,6 +94,25 @@ func TestAgentsOfReplicas(t *testing.T) {
 	certificate, authorities := certificateOf(t, byName[*core.Secret](t, objects, "sluice-agents-tls"))
 	if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities}); err != nil {
 		t.Errorf("agents refuse a server's certificate as %s: %v", host, err)
+	}
+}
+
+// Unix sockets are in a folder of the node, at the same path in the agent, which may write there.
+func TestAgentSockets(t *testing.T) {
+	pod := only[*apps.DaemonSet](t, strictly(t, mustRender(t, "", "agent.enabled=true,agent.sockets.enabled=true,agent.sockets.folder=/run/push"))).Spec.Template.Spec
+	args := strings.Join(pod.Containers[0].Args, " ")
+	if !strings.Contains(args, "--statsd-unixgram=/run/push/statsd.sock --statsd-unix=/run/push/statsd-stream.sock") {
+		t.Error(args)
+	}
+	path := ""
+	for _, volume := range pod.Volumes {
+		if volume.HostPath != nil {
+			path = volume.HostPath.Path
+		}
+	}
+	mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m core.VolumeMount) bool { return m.MountPath == path && !m.ReadOnly })
+	if user := pod.Containers[0].SecurityContext.RunAsUser; path != "/run/push" || !mounted || user == nil || *user != 0 {
+		t.Errorf("the folder is %q, mounted: %t, of user %v", path, mounted, user)
 	}
 }
 
