@@ -203,8 +203,8 @@ func walksThroughPull(t *testing.T, c *cluster) {
 }
 
 type listedTarget struct {
-	Pod, Endpoint, State, Result, Error string
-	Names                               []string
+	Pod, Endpoint, State, Result, Error, Agent string
+	Names                                      []string
 }
 
 func (c *cluster) targets(t *testing.T, ns string) ([]listedTarget, error) {

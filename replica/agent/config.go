@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/internal/config"
@@ -54,4 +56,12 @@ func (c Config) Validate() error {
 		faults.Add("MaxSeries", "is %d; must be at least 1", c.MaxSeries)
 	}
 	return faults.Join()
+}
+
+// Loopback reports whether a server is reached over a loopback address, so pods may have such addresses too.
+func (c Config) Loopback() bool {
+	return slices.ContainsFunc(strings.Split(c.Server, ","), func(server string) bool {
+		host, _, _ := net.SplitHostPort(strings.TrimSpace(server))
+		return host == "localhost" || net.ParseIP(host).IsLoopback()
+	})
 }
