@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// heardFor is the time without a word of an agent, which says something every five seconds, after which this process
-	// scrapes the pods of its node.
+	// heardFor is the time without a word of an agent, which says something every five seconds, after which this
+	// process scrapes the pods of its node.
 	heardFor = 7 * time.Second
-	// settled is the age from which an agent gets targets: by then the totals that another replica took last are known here.
+	// settled is the age from which an agent gets targets. One that starts again and again gets none.
 	settled = time.Second
-	// expectFor is the time for which an agent that has gone is expected to be back, at this replica or another one.
+	// expectFor is the time for which an agent that has gone is expected to be back,.
 	expectFor = 3 * time.Second
 )
 

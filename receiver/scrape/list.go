@@ -63,8 +63,11 @@ func (s *Scraper) unscrapedLocked(pod metric.AnnouncedPod) (state, why string) {
 		return inspect.TargetElsewhere, "another replica scrapes"
 	case !may:
 		return inspect.TargetWaiting, "the agent of the pod's node is expected"
-	case agent != nil:
-		return inspect.TargetSurplus, fmt.Sprintf("more than %d pods of the node announce endpoints, and this one is among the youngest", MaxPods)
 	}
-	return inspect.TargetSurplus, fmt.Sprintf("more than %d pods announce endpoints, and this one is among the youngest", MaxPods)
+	pods := "pods"
+	if agent != nil {
+		pods = "pods of the node"
+	}
+	return inspect.TargetSurplus,
+		fmt.Sprintf("more than %d %s announce endpoints, and this one is among the youngest", MaxPods, pods)
 }

@@ -82,7 +82,8 @@ func New(parts Parts) *Scraper {
 		faulty: map[string]string{}, counters: newCounters()}
 	s.readers.New = func() any { return &pageReader{text: exposition.NewTextReader(exposition.DefaultOptions())} }
 	s.table.applier, s.table.account = parts.Applier, parts.Account
-	s.fetcher = NewFetcher(FetchParts{Holds: s.holds, Dial: parts.Dial, Agent: parts.Agent, Fetched: func(p *metric.ScrapedPage) { s.take(nil, p) }})
+	s.fetcher = NewFetcher(FetchParts{Holds: s.holds, Dial: parts.Dial, Agent: parts.Agent,
+		Fetched: func(p *metric.ScrapedPage) { s.take(nil, p) }})
 	s.failures.Interval, s.surplus.Interval = 10*time.Second, time.Hour
 	return s
 }
@@ -300,8 +301,9 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 // failed logs that a target begins to fail.
 func (s *Scraper) failed(t *target, now *state) {
 	if suppressed, log := s.failures.Allow(); log {
-		s.parts.Logger.Warn("cannot scrape a pod", "namespace", t.pod.Namespace, "pod", t.pod.Name, "endpoint", urlOf(&t.ScrapeTarget),
-			"agent", t.agent.nodeName(), "result", string(now.result), "fault", now.fault, "suppressed", suppressed)
+		s.parts.Logger.Warn("cannot scrape a pod", "namespace", t.pod.Namespace, "pod", t.pod.Name,
+			"endpoint", urlOf(&t.ScrapeTarget), "agent", t.agent.nodeName(), "result", string(now.result),
+			"fault", now.fault, "suppressed", suppressed)
 	}
 }
 

@@ -16,11 +16,11 @@ type Fetcher interface {
 	Stop(number uint64)
 }
 
-// maxUnsent bounds the bytes of pages that were not sent yet. Totals are cumulative, so the next page repairs a lost one.
+// maxUnsent bounds the bytes of pages that were not sent yet. Totals are cumulative: the next page repairs a lost one.
 const maxUnsent = 16 << 20
 
-// Scrape scrapes what a server tells, while one is connected. A Link tells the server. Make one with NewScrape, and give
-// it a Fetcher before the link runs.
+// Scrape scrapes what a server tells, while one is connected. A Link tells the server. Make one with NewScrape, and
+// give it a Fetcher before the link runs.
 type Scrape struct {
 	fetcher Fetcher
 	changed chan struct{} // there are pages
@@ -79,8 +79,9 @@ func (s *Scrape) follow(told *agentwire.Targets) {
 			continue
 		}
 		s.targets[t.Number] = true
-		s.fetcher.Start(metric.ScrapeTarget{Number: t.Number, UID: t.Pod, Address: address, Soon: t.Soon, Endpoint: metric.Endpoint{
-			Port: uint16(t.Port), Path: t.Path, Names: t.Names, Interval: time.Duration(t.IntervalNanos)}})
+		s.fetcher.Start(metric.ScrapeTarget{Number: t.Number, UID: t.Pod, Address: address, Soon: t.Soon,
+			Endpoint: metric.Endpoint{Port: uint16(t.Port), Path: t.Path, Names: t.Names,
+				Interval: time.Duration(t.IntervalNanos)}})
 	}
 }
 

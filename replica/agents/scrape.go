@@ -38,8 +38,8 @@ func (t *stream) tellTargets() error {
 		n := min(len(add), maxTargets)
 		message := &agentwire.Targets{Drop: drop, Add: make([]*agentwire.Target, n)}
 		for i, to := range add[:n] {
-			message.Add[i] = &agentwire.Target{Number: to.Number, Pod: to.UID, Address: to.Address.AsSlice(), Port: uint32(to.Port),
-				Path: to.Path, Names: to.Names, IntervalNanos: int64(to.Interval), Soon: to.Soon}
+			message.Add[i] = &agentwire.Target{Number: to.Number, Pod: to.UID, Address: to.Address.AsSlice(),
+				Port: uint32(to.Port), Path: to.Path, Names: to.Names, IntervalNanos: int64(to.Interval), Soon: to.Soon}
 		}
 		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Targets{Targets: message}}); err != nil {
 			return err
@@ -52,11 +52,13 @@ func (t *stream) tellTargets() error {
 // page takes what became of a scrape.
 func (t *stream) page(p *agentwire.Page) error {
 	if len(p.Lines) > maxLines {
-		return status.Errorf(codes.InvalidArgument, "a page has %d bytes of named metrics; must have at most %d", len(p.Lines), maxLines)
+		return status.Errorf(codes.InvalidArgument,
+			"a page has %d bytes of named metrics; must have at most %d", len(p.Lines), maxLines)
 	}
 	if t.scrapes != nil {
-		t.scrapes.Take(&metric.ScrapedPage{Target: p.Target, Result: p.Result, Fault: metric.Truncate(p.Fault, maxFault),
-			Missing: p.Missing, Took: min(max(time.Duration(p.TookNanos), 0), time.Minute), Bytes: max(p.Bytes, 0), Lines: p.Lines})
+		t.scrapes.Take(&metric.ScrapedPage{Target: p.Target, Result: p.Result,
+			Fault: metric.Truncate(p.Fault, maxFault), Missing: p.Missing,
+			Took: min(max(time.Duration(p.TookNanos), 0), time.Minute), Bytes: max(p.Bytes, 0), Lines: p.Lines})
 	}
 	return nil
 }
