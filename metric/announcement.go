@@ -39,3 +39,23 @@ type AnnouncedPod struct {
 	*Announcement
 	Address netip.Addr // not valid: the pod has none yet
 }
+
+// ScrapeTarget is an endpoint of a pod, at the address that the pod holds, for one scraper.
+type ScrapeTarget struct {
+	Endpoint
+	Number  uint64 // distinguishes targets: of another pod, address, endpoint or scraper it is another one
+	UID     string // of the pod
+	Address netip.Addr
+	Soon    bool // another scraper had the endpoint until now: the first scrape is due
+}
+
+// ScrapedPage is what became of one scrape.
+type ScrapedPage struct {
+	Target  uint64 // the number
+	Result  string // as in the label "result" of sluice_scrapes_total
+	Fault   string
+	Missing []string // the names that the page does not have
+	Took    time.Duration
+	Bytes   int64  // as received
+	Lines   []byte // of the named metrics
+}

@@ -99,7 +99,7 @@ var Resources = []Resource{
 	{"rules", "rule", "Rule", "A rule that computes a metric from others, or renames metrics, with its last value at the replica that answers.",
 		columns("NAME", "METRIC", "FROM", "VALUE", "OF", "STATE", "+EXPRESSION"), 1},
 	{"targets", "target", "Target", "An endpoint that a pod announces, with how its scrapes go.",
-		columns("POD", "ENDPOINT", "NAMES", "STATE", "LAST SUCCESS", "ERROR", "+INTERVAL", "+SAMPLES", "+BYTES", "+MISSING"), 3},
+		columns("POD", "ENDPOINT", "NAMES", "STATE", "LAST SUCCESS", "ERROR", "+INTERVAL", "+SAMPLES", "+BYTES", "+MISSING", "+AGENT"), 3},
 	{"policies", "policy", "Policy", "An ExternalMetricPolicy or a ClusterExternalMetricPolicy, as it is in force.",
 		columns("NAME", "READERS", "RULES", "STATE", "+EACH RULE"), 1},
 	{"agents", "agent", "Agent", "The agent of a node that reports to the replica that answers, or did within the last hour.",

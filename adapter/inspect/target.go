@@ -12,6 +12,8 @@ type Target struct {
 	Pod       string   `json:"pod"`
 	Endpoint  string   `json:"endpoint,omitempty"` // ":8000/metrics"
 	Names     []string `json:"names,omitempty"`
+	// Agent is the node whose agent scrapes; empty: the replica itself.
+	Agent string `json:"agent,omitempty"`
 	// Interval is the time between two scrapes, in seconds.
 	Interval float64 `json:"interval,omitempty"`
 	// State is one of TargetStates. Result is that of the last scrape, as in the label "result" of
@@ -63,7 +65,7 @@ func (t *Target) Cells(now time.Time) []string {
 	}
 	return []string{t.Pod, orNone(t.Endpoint), orNone(strings.Join(t.Names, ",")), t.State, success, orNone(t.Error),
 		orNone(strconv.FormatFloat(t.Interval, 'f', -1, 64) + "s"), strconv.FormatInt(t.Samples, 10),
-		strconv.FormatInt(t.Bytes, 10), orNone(strings.Join(t.Missing, ","))}
+		strconv.FormatInt(t.Bytes, 10), orNone(strings.Join(t.Missing, ",")), orNone(t.Agent)}
 }
 
 // Key is the position in the list.

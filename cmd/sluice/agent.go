@@ -15,10 +15,12 @@ import (
 	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/internal/footprint"
 	"github.com/sluice-metrics/sluice/internal/operations"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/kubelet"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
+	"github.com/sluice-metrics/sluice/receiver/scrape"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/spf13/cobra"
 )
@@ -180,6 +182,8 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	fetcher := c.scrapeFor(link)
+	defer fetcher.Close()
 	lines, receivers, err := c.receive(collector, accounts, registry, log)
 	if err != nil {
 		return err
@@ -247,4 +251,18 @@ func (c *agentConfig) measure(ctx context.Context, link *agent.Link, registry *p
 	link.Tell(used)
 	context.AfterFunc(ctx, used.EndMeasuring)
 	return []stage{{"usage", used.Run}}, registry.Register(used)
+}
+
+// scrapeFor has a link scrape what servers tell.
+func (c *agentConfig) scrapeFor(link *agent.Link) *scrape.Fetcher {
+	scrapes := agent.NewScrape()
+	loopback := c.link.Loopback()
+	fetcher := scrape.NewFetcher(scrape.FetchParts{
+		// The server knows who holds an address, and takes the target back once it is another pod.
+		Holds: func(t *metric.ScrapeTarget) bool { return scrape.IsPods(t.Address, loopback) },
+		Agent: "sluice/" + sluice.Version, Fetched: scrapes.Fetched,
+	})
+	scrapes.By(fetcher)
+	link.Scrape(scrapes)
+	return fetcher
 }

@@ -51,6 +51,9 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	if p.usage != nil {
 		parts.Usage = p.usage.take
 	}
+	if p.scraper != nil && p.replication.bus == nil { // a replica does not know the agents of the others
+		parts.Scrapes = func(node string) agents.Scrapes { return p.scraper.Enter(node) }
+	}
 	if p.cluster.taints != nil {
 		parts.Came = p.cluster.taints.AgentCame
 	}

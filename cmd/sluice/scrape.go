@@ -19,7 +19,7 @@ func (p *dataPath) openScraper(context.Context) error {
 	applier := p.table.NewWriter()
 	applier.Offline()
 	p.scraper = scrape.New(scrape.Parts{
-		Pods: view.AnnouncedPods, Sender: view.Sender, Own: p.merged.First,
+		Pods: view.AnnouncedPods, Sender: view.Sender, NodeOf: view.NodeOf, Own: p.merged.First,
 		Applier: applier, Account: p.ledger.Open(scrape.Receiver),
 		Explain: p.whyRejected, Rejections: p.rejections,
 		Faulty: func(pod *metric.Pod, fault string) {

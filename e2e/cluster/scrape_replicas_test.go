@@ -36,7 +36,7 @@ func TestReplicasScrape(t *testing.T) {
 
 	var total, requests atomic.Int64
 	total.Store(1_000_000)
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, 8000).String())
+	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, 8001).String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestReplicasScrape(t *testing.T) {
 	})}
 	go func() { _ = page.Serve(listener) }()
 	t.Cleanup(func() { _ = page.Close() })
-	plane.Kubectl(t, "annotate", "pod", "-n", ns, "one", `sluice.dev/endpoints=[{"port": 8000, "names": "requests_total", "interval": "1s"}]`)
+	plane.Kubectl(t, "annotate", "pod", "-n", ns, "one", `sluice.dev/endpoints=[{"port": 8001, "names": "requests_total", "interval": "1s"}]`)
 
 	wants := func(all []*cluster, question, want string) {
 		t.Helper()

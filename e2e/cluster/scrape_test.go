@@ -21,15 +21,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// scrapes are scenarios of pods that announce endpoints.
+// scrapes are scenarios of pods that announce endpoints, with the sentences of Kubernetes' proposal of 2015 that they follow. The
+// parser of the annotation, and what it takes beside the proposal's, is tested in adapter/cluster.
 var scrapes = []struct {
-	name string
-	run  func(*testing.T, *cluster)
+	name, sentence string
+	run            func(*testing.T, *cluster)
 }{
-	{"ScalesOnAPage", scalesOnAPage},
-	{"WalksThroughPull", walksThroughPull},
-	{"TellsOfBadAnnouncements", tellsOfBadAnnouncements},
-	{"ScrapesPrometheus", scrapesPrometheus},
+	{"ScalesOnAPage", "to make custom metrics available to horizontal pod autoscaler", scalesOnAPage},
+	{"WalksThroughPull", "easy to use", walksThroughPull},
+	{"ScrapesPrometheus", "to monitor third-party applications, Prometheus exporters run as side-cars may be used", scrapesPrometheus},
+	{"TheProposalsExample", "will expose metrics with names qps and activeConnections from :8080/status and metric myMetric from :9090/metrics", theProposalsExample},
+	{"FiveMetrics", "the number of metrics that can be exposed by each pod will be limited to the configurable value (default: 5)", fiveMetrics},
+	{"TellsOfBadAnnouncements", "in case of error an event with appropriate message", tellsOfBadAnnouncements},
+	{"BesidePushes", "support push metrics (e.g. in StatsD format), and metrics not associated with an individual pod", besidePushes},
+	{"ScalesOnAnEngineThatPushes", "support push metrics (e.g. in StatsD format)", scalesOnAnEngine},
 }
 
 func TestScrape(t *testing.T) {
@@ -38,6 +43,11 @@ func TestScrape(t *testing.T) {
 	for _, one := range scrapes {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
+			defer func() {
+				if t.Failed() {
+					t.Logf("the sentence: %s", one.sentence)
+				}
+			}()
 			one.run(t, c)
 		})
 	}
@@ -203,8 +213,8 @@ func walksThroughPull(t *testing.T, c *cluster) {
 }
 
 type listedTarget struct {
-	Pod, Endpoint, State, Result, Error string
-	Names                               []string
+	Pod, Endpoint, State, Result, Error, Agent string
+	Names                                      []string
 }
 
 func (c *cluster) targets(t *testing.T, ns string) ([]listedTarget, error) {

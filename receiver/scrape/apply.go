@@ -24,8 +24,11 @@ type pageReader struct {
 	object  metric.Object
 }
 
-// apply parses a filtered page and applies it as samples of the pod. The sender holds the pod's address.
-func (s *Scraper) apply(t *target, p *page, sender *metric.Sender) *fault {
+// errEnded: another one scrapes the target now, and its pages are newer.
+var errEnded = failed(moved, "another scraper has the target")
+
+// apply parses the lines of a page and applies them as samples of the pod. The sender holds the pod's address.
+func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender) *fault {
 	// One page at a time: a parsed one takes some sixty times its bytes.
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -33,10 +36,10 @@ func (s *Scraper) apply(t *target, p *page, sender *metric.Sender) *fault {
 	if r.text == nil {
 		r.text = exposition.NewTextReader(exposition.DefaultOptions())
 	}
-	if len(p.out) > smallPage { // a reader keeps memory in proportion to its largest page
+	if len(lines) > smallPage { // a reader keeps memory in proportion to its largest page
 		defer func() { r.text = nil }()
 	}
-	families, bad := r.text.Read(p.out)
+	families, bad := r.text.Read(lines)
 	if bad.Reason != metric.Applied {
 		s.account(bad.Reason, 1)
 		return failed(unreadable, "the lines of the named metrics are not valid: %s", bad.Error())
@@ -54,6 +57,9 @@ func (s *Scraper) apply(t *target, p *page, sender *metric.Sender) *fault {
 	var why string
 	s.table.Lock()
 	defer s.table.Unlock()
+	if t.ended.Load() {
+		return errEnded
+	}
 	a := s.table.applier
 	a.Online()
 	defer a.Offline()

@@ -2,13 +2,15 @@
 // OpenMetrics.
 //
 // Before it stands the cluster view, which knows the pods and what they announce; after it the table. A
-// Scraper has one goroutine per endpoint. A scrape has two halves, which share a filtered page and
-// nothing else:
+// scrape has two halves, which share a filtered page and nothing else:
 //
 //   - fetch (fetch.go, filter.go) dials, reads within limits, decompresses, and keeps the lines of the
 //     named families, without timestamps and exemplars;
 //   - apply (apply.go) parses those lines as a push in the exposition format, and applies them as
 //     samples of the pod.
+//
+// A Fetcher has the first half, with one goroutine per endpoint; a server has one, and so has each agent. A
+// Scraper has the second, and decides who fetches: the agent of the pod's node (agents.go), or its own Fetcher.
 //
 // Totals on a page are cumulative, so a page that is lost is repaired by the next one.
 //

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,6 +47,14 @@ const (
 )
 
 var results = []result{ok, unreachable, timedOut, moved, badStatus, tooLarge, unreadable, missing, rejected}
+
+// resultOf reads what an agent says.
+func resultOf(text string) result {
+	if r := result(text); slices.Contains(results, r) {
+		return r
+	}
+	return unreachable
+}
 
 // fault is why a scrape failed.
 type fault struct {
@@ -103,10 +112,10 @@ func newPage() *page { return &page{buffer: bufio.NewReaderSize(nil, 16<<10)} }
 
 // client makes the HTTP client. It connects to the address of the target in the request's context, whatever
 // the URL says.
-func (s *Scraper) client() *http.Client {
+func (f *Fetcher) client() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:            s.dial,
+			DialContext:            f.dial,
 			DisableKeepAlives:      true, // a kept connection could be that of a pod that had the address before
 			DisableCompression:     true, // limits hold before and after it
 			MaxResponseHeaderBytes: maxHeader,
@@ -115,16 +124,20 @@ func (s *Scraper) client() *http.Client {
 	}
 }
 
+func urlOf(t *metric.ScrapeTarget) string {
+	return "http://" + netip.AddrPortFrom(t.Address, t.Port).String() + t.Path
+}
+
 type targetKey struct{}
 
 // dial connects to a target, if the pod holds the address alone, and still does once connected.
-func (s *Scraper) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	t, _ := ctx.Value(targetKey{}).(*target)
-	if t == nil || !s.holds(t) {
+func (f *Fetcher) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	t, _ := ctx.Value(targetKey{}).(*metric.ScrapeTarget)
+	if t == nil || !f.parts.Holds(t) {
 		return nil, errMoved
 	}
-	conn, err := s.parts.Dial(ctx, netip.AddrPortFrom(t.address, t.Port))
-	if err == nil && !s.holds(t) {
+	conn, err := f.parts.Dial(ctx, netip.AddrPortFrom(t.Address, t.Port))
+	if err == nil && !f.parts.Holds(t) {
 		_ = conn.Close()
 		return nil, errMoved
 	}
@@ -132,19 +145,19 @@ func (s *Scraper) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 }
 
 // fetch gets a page and filters it.
-func (s *Scraper) fetch(ctx context.Context, t *target, into *page) (f *fault) {
+func (f *Fetcher) fetch(ctx context.Context, t *metric.ScrapeTarget, wanted map[string]*wanted, into *page) *fault {
 	defer func() { into.wire.from, into.plain.from = nil, nil }()
 	timeout := timeoutOf(t.Interval)
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, targetKey{}, t), timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.url(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, urlOf(t), nil)
 	if err != nil {
 		return failed(unreadable, "%v", err)
 	}
 	request.Header.Set("Accept", "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1")
 	request.Header.Set("Accept-Encoding", "gzip")
-	request.Header.Set("User-Agent", s.parts.Agent)
-	response, err := s.http.Do(request)
+	request.Header.Set("User-Agent", f.parts.Agent)
+	response, err := f.http.Do(request)
 	if err != nil {
 		return worded(err, timeout)
 	}
@@ -153,17 +166,16 @@ func (s *Scraper) fetch(ctx context.Context, t *target, into *page) (f *fault) {
 		return failed(badStatus, "the answer is %d %s; must be 200 OK, redirects are not followed",
 			response.StatusCode, http.StatusText(response.StatusCode)) // the pod's own words may be any
 	}
-	openMetrics, f := formatOf(response.Header.Get("Content-Type"))
-	if f == nil {
-		f = into.open(response)
+	openMetrics, fault := formatOf(response.Header.Get("Content-Type"))
+	if fault == nil {
+		fault = into.open(response)
 	}
-	if f != nil {
-		return f
+	if fault != nil {
+		return fault
 	}
-	if err := into.read(t.wanted, openMetrics, into.buffer); err != nil {
+	if err := into.read(wanted, openMetrics, into.buffer); err != nil {
 		return worded(err, timeout)
 	}
-	t.bytes.Store(int64(maxWire - into.wire.left))
 	return nil
 }
 

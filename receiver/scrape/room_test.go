@@ -46,9 +46,9 @@ func TestRoomOfLargePages(t *testing.T) {
 				for range 25 {
 					time.Sleep(time.Second)
 					synctest.Wait()
-					w.room.mu.Lock()
-					most = max(most, w.room.kept)
-					w.room.mu.Unlock()
+					w.fetcher.room.mu.Lock()
+					most = max(most, w.fetcher.room.kept)
+					w.fetcher.room.mu.Unlock()
 					for _, target := range w.Targets("shop") {
 						honest := target.Pod == "small" || target.Pod == "larger"
 						if honest && target.State == inspect.TargetFailing {
@@ -81,8 +81,8 @@ func TestRoomIsLeft(t *testing.T) {
 		if len(w.took()) == 0 && w.Targets("")[0].LastScrape.IsZero() {
 			t.Errorf("%+v", w.Targets(""))
 		}
-		if w.room.kept != 0 || len(w.room.of) != 0 || w.reading.text != nil {
-			t.Errorf("%d bytes are kept, of %v; reader: %v", w.room.kept, w.room.of, w.reading.text != nil)
+		if w.fetcher.room.kept != 0 || len(w.fetcher.room.of) != 0 || w.reading.text != nil {
+			t.Errorf("%d bytes are kept, of %v; reader: %v", w.fetcher.room.kept, w.fetcher.room.of, w.reading.text != nil)
 		}
 	})
 }

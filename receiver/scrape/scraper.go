@@ -3,11 +3,9 @@ package scrape
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"hash/fnv"
 	"log/slog"
+	"math/rand/v2"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
@@ -33,6 +30,8 @@ type Parts struct {
 	Pods func(since uint64) ([]metric.AnnouncedPod, uint64)
 	// Sender returns the sender of an address.
 	Sender func(netip.Addr) *metric.Sender
+	// NodeOf returns the node of a pod.
+	NodeOf func(*metric.Pod) string
 	// Own reports whether this process is the one of several replicas that scrapes.
 	Own func() bool
 	// Applier is the path into the table. It is offline.
@@ -51,12 +50,10 @@ type Parts struct {
 	Logger *slog.Logger
 }
 
-// Scraper scrapes the announced endpoints.
+// Scraper scrapes the announced endpoints: by the agent of the pod's node, or itself.
 type Scraper struct {
-	parts Parts
-	http  *http.Client
-	pages sync.Pool // of *page
-	room  room
+	parts   Parts
+	fetcher *Fetcher
 	// reading is held by the goroutine that parses a page, until it is applied.
 	reading struct {
 		sync.Mutex
@@ -71,8 +68,11 @@ type Scraper struct {
 	failures ratelog.Limiter // of log lines
 	surplus  ratelog.Limiter
 
-	mu      sync.Mutex
-	targets map[identity]*target
+	mu       sync.Mutex
+	targets  map[identity]*target
+	byNumber map[uint64]*target // the same
+	number   uint64             // of the last target
+	nodes    map[string]*node   // those that have an agent, or had one lately
 	// pods are all that announce something, and faulty those of them whose fault was told, by UID.
 	pods   []metric.AnnouncedPod
 	faulty map[string]string
@@ -80,21 +80,17 @@ type Scraper struct {
 
 // New makes a Scraper.
 func New(parts Parts) *Scraper {
-	s := &Scraper{parts: parts, targets: map[identity]*target{}, faulty: map[string]string{}, counters: newCounters()}
-	s.pages.New = func() any { return newPage() }
+	s := &Scraper{parts: parts, targets: map[identity]*target{}, byNumber: map[uint64]*target{}, nodes: map[string]*node{},
+		number: rand.Uint64(), // an agent may have targets of another process still
+		faulty: map[string]string{}, counters: newCounters()}
 	s.table.applier, s.table.account = parts.Applier, parts.Account
-	if parts.Dial == nil {
-		dialer := &net.Dialer{KeepAlive: -1}
-		s.parts.Dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
-			return dialer.DialContext(ctx, "tcp", to.String())
-		}
-	}
-	s.http = s.client()
+	s.fetcher = NewFetcher(FetchParts{Holds: s.holds, Dial: parts.Dial, Agent: parts.Agent,
+		Fetched: func(p *metric.ScrapedPage) { s.take(nil, p) }})
 	s.failures.Interval, s.surplus.Interval = 10*time.Second, time.Hour
 	return s
 }
 
-// identity distinguishes targets. A target whose pod, address or endpoint changes is another one.
+// identity distinguishes endpoints. An endpoint whose pod or address changes is another one.
 type identity struct {
 	uid     string
 	address netip.Addr
@@ -104,13 +100,12 @@ type identity struct {
 	every   time.Duration
 }
 
-// target is an endpoint of a pod. Its goroutine writes.
+// target is an endpoint of a pod and who scrapes it.
 type target struct {
-	metric.Endpoint
-	pod     *metric.Pod
-	address netip.Addr
-	wanted  map[string]*wanted // of the goroutine
-	stop    context.CancelFunc
+	metric.ScrapeTarget
+	pod   *metric.Pod
+	agent *Agent      // nil: this process scrapes
+	ended atomic.Bool // no page of it is applied any more
 
 	bytes, samples atomic.Int64
 	state          atomic.Pointer[state] // nil: not scraped yet
@@ -125,15 +120,10 @@ type state struct {
 	missing       []string
 }
 
-func (t *target) url() string {
-	return "http://" + netip.AddrPortFrom(t.address, t.Port).String() + t.Path
-}
-
 // holds reports whether the pod holds the target's address alone, and the address is a pod's.
-func (s *Scraper) holds(t *target) bool {
-	holder := s.parts.Sender(t.address)
-	return holder != nil && holder.Pod != nil && holder.Pod.UID == t.pod.UID &&
-		(t.address.IsGlobalUnicast() || s.parts.Loopback && t.address.IsLoopback())
+func (s *Scraper) holds(t *metric.ScrapeTarget) bool {
+	holder := s.parts.Sender(t.Address)
+	return holder != nil && holder.Pod != nil && holder.Pod.UID == t.UID && IsPods(t.Address, s.parts.Loopback)
 }
 
 // lookEvery is the interval at which the announcements are compared with the targets.
@@ -141,22 +131,24 @@ const lookEvery = time.Second
 
 // Run scrapes until the context ends.
 func (s *Scraper) Run(ctx context.Context) error {
-	var running sync.WaitGroup
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	version, own := uint64(0), false
-	for {
+	for version, own := uint64(0), false; ; {
 		all, now := s.parts.Pods(version)
-		if is := s.parts.Own(); now != version || is != own {
+		agents := s.agentsChanged(time.Now())
+		if is := s.parts.Own(); now != version || is != own || agents {
 			version, own = now, is
 			if all != nil {
 				s.listed(all)
 			}
-			s.follow(ctx, own, &running)
+			s.follow(own)
 		}
 		select {
 		case <-ctx.Done():
-			running.Wait()
+			s.mu.Lock()
+			s.replaceLocked(nil) // agents may send more pages
+			s.mu.Unlock()
+			s.fetcher.Close()
 			s.table.Lock()
 			defer s.table.Unlock()
 			s.parts.Applier.Close()
@@ -188,35 +180,67 @@ func (s *Scraper) listed(all []metric.AnnouncedPod) {
 }
 
 // follow starts and stops targets, so that they are those of the announcing pods.
-func (s *Scraper) follow(ctx context.Context, own bool, running *sync.WaitGroup) {
+func (s *Scraper) follow(own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wanted := map[identity]*target{}
-	n := 0
+	wanted := make(map[identity]*target, len(s.targets))
+	pods := map[*Agent]int{} // by who scrapes
 	for _, pod := range s.pods {
-		if !own || len(pod.Endpoints) == 0 || !pod.Address.IsValid() {
+		if len(pod.Endpoints) == 0 || !pod.Address.IsValid() {
 			continue
 		}
-		if n++; n > MaxPods {
+		agent, may := s.scraperLocked(pod.Pod)
+		if agent == nil && !own {
+			continue
+		}
+		if pods[agent]++; pods[agent] > MaxPods {
 			continue
 		}
 		for _, e := range pod.Endpoints {
 			id := identityOf(pod, e)
-			if wanted[id] = s.targets[id]; wanted[id] == nil {
-				wanted[id] = s.start(ctx, pod, e, running)
+			before := s.targets[id]
+			switch {
+			case before != nil && (before.agent == agent || !may):
+				wanted[id] = before
+			case may:
+				wanted[id] = s.newTargetLocked(agent, pod, e, before)
 			}
 		}
 	}
-	for id, t := range s.targets {
-		if wanted[id] == nil {
-			t.stop()
-		}
-	}
-	s.targets = wanted
-	if n > MaxPods {
+	s.replaceLocked(wanted)
+	if n := pods[nil]; n > MaxPods {
 		if _, log := s.surplus.Allow(); log {
 			s.parts.Logger.Warn("more pods announce endpoints than a server scrapes; the youngest are not scraped",
 				"pods", n, "limit", MaxPods)
+		}
+	}
+}
+
+// replaceLocked makes targets those that are scraped. Each that ends does so before another one starts.
+func (s *Scraper) replaceLocked(wanted map[identity]*target) {
+	for id, t := range s.targets {
+		if wanted[id] == t {
+			continue
+		}
+		t.ended.Store(true)
+		delete(s.byNumber, t.Number)
+		if t.agent == nil {
+			s.fetcher.Stop(t.Number)
+		} else {
+			t.agent.drop = append(t.agent.drop, t.Number)
+		}
+	}
+	before := s.targets
+	s.targets = wanted
+	for id, t := range wanted {
+		if before[id] == t {
+			continue
+		}
+		s.byNumber[t.Number] = t
+		if t.agent == nil {
+			s.fetcher.Start(t.ScrapeTarget)
+		} else {
+			t.agent.add = append(t.agent.add, t.ScrapeTarget)
 		}
 	}
 }
@@ -225,81 +249,63 @@ func identityOf(pod metric.AnnouncedPod, e metric.Endpoint) identity {
 	return identity{pod.UID, pod.Address, e.Port, e.Path, strings.Join(e.Names, " "), e.Interval}
 }
 
-func (s *Scraper) start(ctx context.Context, pod metric.AnnouncedPod, e metric.Endpoint, running *sync.WaitGroup) *target {
-	ctx, stop := context.WithCancel(ctx)
-	t := &target{Endpoint: e, pod: pod.Pod, address: pod.Address, wanted: wantedNames(e.Names), stop: stop}
-	running.Go(func() { s.scrapeEvery(ctx, t) })
+// newTargetLocked makes a target that follows one of another scraper; nil: none.
+func (s *Scraper) newTargetLocked(by *Agent, pod metric.AnnouncedPod, e metric.Endpoint, before *target) *target {
+	s.number++
+	t := &target{pod: pod.Pod, agent: by, ScrapeTarget: metric.ScrapeTarget{Endpoint: e, Number: s.number, UID: pod.UID,
+		Address: pod.Address, Soon: before != nil}}
+	if before != nil {
+		t.state.Store(before.state.Load())
+		t.bytes.Store(before.bytes.Load())
+		t.samples.Store(before.samples.Load())
+	}
 	return t
 }
 
-// phaseOf spreads the targets over their interval: it is the moment of a target's scrapes within it.
-func phaseOf(t *target) time.Duration {
-	sum := fnv.New64a()
-	fmt.Fprintf(sum, "%s %d %s", t.pod.UID, t.Port, t.Path) //nolint:errcheck // a hash never fails
-	return time.Duration(sum.Sum64() % uint64(t.Interval))
-}
-
-// scrapeEvery scrapes a target once each interval, until the context ends.
-func (s *Scraper) scrapeEvery(ctx context.Context, t *target) {
-	now := time.Now()
-	next := now.Truncate(t.Interval).Add(phaseOf(t))
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		for now = time.Now(); !next.After(now); {
-			next = next.Add(t.Interval)
+// take takes a page that an agent has fetched (nil: this process): it applies it if the pod holds its address
+// still, and remembers how that went.
+func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
+	s.mu.Lock()
+	t := s.byNumber[p.Target]
+	s.mu.Unlock()
+	if t == nil || t.agent != from {
+		return // another one scrapes it by now
+	}
+	before := t.state.Load()
+	now := state{at: time.Now().Add(-p.Took), took: p.Took, result: resultOf(p.Result), fault: p.Fault, missing: p.Missing}
+	if now.result == ok {
+		s.received(uint64(p.Bytes))
+		t.bytes.Store(p.Bytes)
+		f := failed(moved, "%v", errMoved)
+		if sender := s.parts.Sender(t.Address); s.holds(&t.ScrapeTarget) {
+			f = s.apply(t, p.Lines, sender)
 		}
-		timer.Reset(next.Sub(now))
-		select {
-		case <-ctx.Done():
+		if f == errEnded {
 			return
-		case <-timer.C:
-			s.scrape(ctx, t)
 		}
-	}
-}
-
-// scrape takes one page, and says how that went.
-func (s *Scraper) scrape(ctx context.Context, t *target) {
-	p := s.pages.Get().(*page)
-	p.share.enter(&s.room, t.pod.UID)
-	defer func() {
-		p.share.leave()
-		if cap(p.out)+cap(p.long) <= smallPage {
-			s.pages.Put(p)
+		if f != nil {
+			now.result, now.fault = f.result, f.text
 		}
-	}()
-	before, began := t.state.Load(), time.Now()
-	f := s.fetch(ctx, t, p)
-	if ctx.Err() != nil {
-		return // the pod is gone, or the process ends
-	}
-	now := state{at: began, took: time.Since(began), result: ok}
-	if f == nil {
-		s.received(uint64(t.bytes.Load()))
-		now.missing = p.missing(t.Names)
-		if sender := s.parts.Sender(t.address); s.holds(t) {
-			f = s.apply(t, p, sender)
-		} else {
-			f = failed(moved, "%v", errMoved)
-		}
-	}
-	if f != nil {
-		now.result, now.fault = f.result, f.text
 	}
 	switch {
 	case now.result == ok:
-		now.succeeded = began
+		now.succeeded = now.at
 	case before != nil:
 		now.succeeded = before.succeeded
 	}
 	s.counters.scrapes.WithLabelValues(string(now.result)).Inc()
 	t.state.Store(&now)
 	if now.result != ok && (before == nil || before.result != now.result) {
-		if suppressed, log := s.failures.Allow(); log {
-			s.parts.Logger.Warn("cannot scrape a pod", "namespace", t.pod.Namespace, "pod", t.pod.Name, "endpoint", t.url(),
-				"result", string(now.result), "fault", now.fault, "suppressed", suppressed)
-		}
+		s.failed(t, &now)
+	}
+}
+
+// failed logs that a target begins to fail.
+func (s *Scraper) failed(t *target, now *state) {
+	if suppressed, log := s.failures.Allow(); log {
+		s.parts.Logger.Warn("cannot scrape a pod", "namespace", t.pod.Namespace, "pod", t.pod.Name,
+			"endpoint", urlOf(&t.ScrapeTarget), "agent", t.agent.nodeName(), "result", string(now.result),
+			"fault", now.fault, "suppressed", suppressed)
 	}
 }
 
@@ -308,56 +314,4 @@ func (s *Scraper) received(bytes uint64) {
 	s.table.Lock()
 	defer s.table.Unlock()
 	s.table.account.AddPackets(1, bytes)
-}
-
-// Targets lists what the pods of a namespace (empty: of all) announce, and how their scrapes go.
-func (s *Scraper) Targets(namespace string) (all []inspect.Target) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, pod := range s.pods {
-		if namespace != "" && pod.Namespace != namespace {
-			continue
-		}
-		listed := inspect.Target{Namespace: pod.Namespace, Pod: pod.Name}
-		if pod.Fault != "" {
-			listed.State, listed.Error = inspect.TargetInvalid, pod.Fault
-			all = append(all, listed)
-			continue
-		}
-		for _, e := range pod.Endpoints {
-			all = append(all, s.listedLocked(listed, pod, e))
-		}
-	}
-	return all
-}
-
-func (s *Scraper) listedLocked(to inspect.Target, pod metric.AnnouncedPod, e metric.Endpoint) inspect.Target {
-	to.Endpoint, to.Names, to.Interval = fmt.Sprintf(":%d%s", e.Port, e.Path), e.Names, e.Interval.Seconds()
-	t := s.targets[identityOf(pod, e)]
-	switch {
-	case !pod.Address.IsValid():
-		to.State, to.Error = inspect.TargetWaiting, "the pod has no address yet"
-		return to
-	case t == nil && !s.parts.Own():
-		to.State, to.Error = inspect.TargetElsewhere, "another replica scrapes"
-		return to
-	case t == nil:
-		to.State, to.Error = inspect.TargetSurplus, fmt.Sprintf("more than %d pods announce endpoints, and this one is among the youngest", MaxPods)
-		return to
-	}
-	now := t.state.Load()
-	if now == nil {
-		to.State = inspect.TargetWaiting
-		return to
-	}
-	to.State, to.Result = inspect.TargetFailing, string(now.result)
-	if now.result == ok {
-		to.State = inspect.TargetUp
-	}
-	to.LastScrape, to.Error, to.Missing = now.at.UTC(), now.fault, now.missing
-	if !now.succeeded.IsZero() {
-		to.LastSuccess = now.succeeded.UTC()
-	}
-	to.Seconds, to.Samples, to.Bytes = now.took.Seconds(), t.samples.Load(), t.bytes.Load()
-	return to
 }

@@ -33,7 +33,8 @@ type world struct {
 	holders map[netip.Addr]*metric.Pod
 	pages   map[netip.AddrPort]http.Handler
 	own     bool
-	applied []string // "12s web a=1"
+	nodes   map[string]string // by the names of pods
+	applied []string          // "12s web a=1"
 	reject  map[string]metric.Reason
 	faults  []string
 	dialed  []netip.AddrPort
@@ -44,7 +45,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, version: 1, holders: map[netip.Addr]*metric.Pod{}, pages: map[netip.AddrPort]http.Handler{}, own: true,
+	w := &world{t: t, version: 1, holders: map[netip.Addr]*metric.Pod{}, pages: map[netip.AddrPort]http.Handler{}, own: true, nodes: map[string]string{},
 		reject: map[string]metric.Reason{}, open: map[netip.AddrPort]int{}, account: ledger.New().Open(Receiver)}
 	w.Scraper = New(Parts{
 		Pods: func(since uint64) ([]metric.AnnouncedPod, uint64) {
@@ -64,6 +65,7 @@ func newWorld(t *testing.T) *world {
 			return nil
 		},
 		Own:     func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.own },
+		NodeOf:  func(pod *metric.Pod) string { w.mu.Lock(); defer w.mu.Unlock(); return w.nodes[pod.Name] },
 		Applier: w, Account: w.account,
 		Explain: func(r metric.Reason, _ *metric.Sample) string { return "because of " + r.String() },
 		Faulty:  func(pod *metric.Pod, fault string) { w.faults = append(w.faults, pod.Name+": "+fault) },

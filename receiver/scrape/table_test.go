@@ -52,7 +52,14 @@ func TestValuesOfATarget(t *testing.T) {
 	}
 }
 
-func valuesOfATarget(t *testing.T, interval time.Duration) {
+// tabled is a world with a real table.
+type tabled struct {
+	*world
+	merged *aggregate.Merged
+}
+
+func newTabled(t *testing.T) tabled {
+	t.Helper()
 	config := aggregate.DefaultConfig()
 	config.Windows = append(config.Windows, 5*time.Minute)
 	table := aggregate.New(config, func(s *metric.Sample, d *metric.Description) metric.Reason {
@@ -60,24 +67,32 @@ func valuesOfATarget(t *testing.T, interval time.Duration) {
 		return metric.Applied
 	}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	go func() { _ = table.Run(t.Context()) }()
-	merged := aggregate.NewMerged(table)
-	read := func(expression string) (metric.Point, error) {
-		points, err := merged.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "web", Expression: metric.ParseExpression(expression)})
-		if err != nil {
-			return metric.Point{}, err
-		}
-		return points[0], nil
-	}
-	want := func(expression, value string) {
-		t.Helper()
-		if p, err := read(expression); err != nil || string(p.Value.Append(nil)) != value {
-			t.Errorf("%s is %s, %v; want %s", expression, p.Value.Append(nil), err, value)
-		}
-	}
-	w := newWorld(t)
+	w := tabled{newWorld(t), aggregate.NewMerged(table)}
 	applier := table.NewWriter()
 	applier.Offline()
 	w.parts.Applier, w.table.applier = applier, applier
+	return w
+}
+
+// read reads a metric of the pod web.
+func (w tabled) read(expression string) (metric.Point, error) {
+	points, err := w.merged.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "web", Expression: metric.ParseExpression(expression)})
+	if err != nil {
+		return metric.Point{}, err
+	}
+	return points[0], nil
+}
+
+func (w tabled) want(expression, value string) {
+	w.t.Helper()
+	if p, err := w.read(expression); err != nil || string(p.Value.Append(nil)) != value {
+		w.t.Errorf("%s is %s, %v; want %s", expression, p.Value.Append(nil), err, value)
+	}
+}
+
+func valuesOfATarget(t *testing.T, interval time.Duration) {
+	w := newTabled(t)
+	read, want := w.read, w.want
 	page := &countedPage{}
 	page.total.Store(1_000_000)
 	w.pod("web", "10.0.0.1", page, metric.Endpoint{Port: 1, Interval: interval, Names: []string{"requests_total", "vllm:waiting", "latency", "pause"}})

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,4 +64,12 @@ func (c Config) Validate() error {
 		faults.Add("DeliveryTimeout", "is %v; must not be negative", c.DeliveryTimeout)
 	}
 	return faults.Join()
+}
+
+// Loopback reports whether a server is reached over a loopback address, so pods may have such addresses too.
+func (c Config) Loopback() bool {
+	return slices.ContainsFunc(strings.Split(c.Server, ","), func(server string) bool {
+		host, _, _ := net.SplitHostPort(strings.TrimSpace(server))
+		return host == "localhost" || net.ParseIP(host).IsLoopback()
+	})
 }

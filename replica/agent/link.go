@@ -54,7 +54,8 @@ type Link struct {
 	version   string
 	run       uint64 // random
 	collector *Collector
-	usage     *Usage // nil: off
+	usage     *Usage  // nil: off
+	scrape    *Scrape // nil: off
 	log       *slog.Logger
 	options   []grpc.DialOption
 	servers   servers
@@ -96,6 +97,9 @@ func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link,
 
 // Tell has the link tell what is used. It is called before Run.
 func (l *Link) Tell(u *Usage) { l.usage = u }
+
+// Scrape has the link take targets and tell pages. It is called before Run.
+func (l *Link) Scrape(s *Scrape) { l.scrape = s }
 
 func readAuthorities(file string) (*x509.CertPool, error) {
 	if file == "" {

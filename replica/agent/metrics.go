@@ -19,13 +19,14 @@ var (
 	heldBytesDesc = prometheus.NewDesc("sluice_agent_held_bytes", "Memory of series, and of samples that are not acknowledged.", nil, nil)
 	framesDesc    = prometheus.NewDesc("sluice_agent_frames_held", "Frames that are not acknowledged.", nil, nil)
 	seriesDesc    = prometheus.NewDesc("sluice_agent_series", "Series that the agent knows.", nil, nil)
+	targetsDesc   = prometheus.NewDesc("sluice_agent_scrape_targets", "Endpoints of pods that the agent scrapes, as a server has told it.", nil, nil)
 	oldestDesc    = prometheus.NewDesc("sluice_agent_oldest_frame_seconds", "Age of the oldest frame that is not acknowledged.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (l *Link) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{connectedDesc, streamsDesc, ackedDesc, droppedDesc, heldDesc, heldBytesDesc, framesDesc,
-		seriesDesc, oldestDesc} {
+		seriesDesc, oldestDesc, targetsDesc} {
 		ch <- d
 	}
 }
@@ -51,6 +52,9 @@ func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	gauge(framesDesc, float64(s.frames))
 	gauge(seriesDesc, float64(s.series))
 	gauge(oldestDesc, s.oldest.Seconds())
+	if l.scrape != nil {
+		gauge(targetsDesc, float64(l.scrape.number()))
+	}
 }
 
 // Checks are those of the readiness page. An agent without a server receives all the same.

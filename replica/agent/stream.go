@@ -61,7 +61,7 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 	if s.grpc, err = agentwire.NewAgentsClient(s.conn).Report(said); err != nil {
 		return s, err
 	}
-	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run, Rest: rest}
+	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run, Rest: rest, Scrapes: l.scrape != nil && !rest}
 	if err := s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}}); err != nil {
 		if _, why := s.grpc.Recv(); why != nil { // it says more
 			err = why
@@ -89,6 +89,9 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 // close ends the stream and its connection.
 func (s *stream) close() {
 	s.end()
+	if s.link.scrape != nil && !s.rest {
+		s.link.scrape.end()
+	}
 	if s.run != nil {
 		s.link.collector.leave(s.run, !s.rest)
 	}
@@ -110,6 +113,10 @@ func (s *stream) talk(ctx context.Context) error {
 	if l.usage != nil {
 		measured = l.usage.changed
 		wake(measured)
+	}
+	var fetched chan struct{}
+	if l.scrape != nil {
+		fetched = l.scrape.changed
 	}
 	for {
 		if s.send() != nil {
@@ -135,6 +142,10 @@ func (s *stream) talk(ctx context.Context) error {
 				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Usage{Usage: u}})
 			}
 			s.handOver()
+		case <-fetched:
+			for _, page := range l.scrape.take() {
+				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Page{Page: page}}) // as above
+			}
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
 		case <-due:
@@ -254,6 +265,10 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 		}
 	case *agentwire.FromServer_HistoryTaken:
 		s.historyTaken(m.HistoryTaken.Taken)
+	case *agentwire.FromServer_Targets:
+		if l.scrape != nil {
+			l.scrape.follow(m.Targets)
+		}
 	case *agentwire.FromServer_Rejection:
 		r := m.Rejection
 		one, reason := s.series[r.Series], metric.ReasonOf(r.Reason)
@@ -280,10 +295,10 @@ type answers struct {
 	mu       sync.Mutex // guards the fields below
 	acked    *agentwire.FromServer
 	rejected map[uint32]*agentwire.FromServer
-	renewed  []*agentwire.FromServer
-	silence  *time.Timer // nil: not yet
-	answered time.Time   // when the last answer came
-	asked    bool        // a question has no answer yet
+	inOrder  []*agentwire.FromServer // all others
+	silence  *time.Timer             // nil: not yet
+	answered time.Time               // when the last answer came
+	asked    bool                    // a question has no answer yet
 }
 
 // receive takes answers until the stream ends. It never waits for the link: the server reads no frame while nobody takes its answers.
@@ -320,9 +335,9 @@ func (a *answers) put(answer *agentwire.FromServer) {
 		if len(a.rejected) < maxUnheard {
 			a.rejected[m.Rejection.Series] = answer
 		}
-	case *agentwire.FromServer_Renewed, *agentwire.FromServer_History, *agentwire.FromServer_HistoryTaken:
-		if len(a.renewed) < maxUnheard {
-			a.renewed = append(a.renewed, answer)
+	case *agentwire.FromServer_Renewed, *agentwire.FromServer_History, *agentwire.FromServer_HistoryTaken, *agentwire.FromServer_Targets:
+		if len(a.inOrder) < maxUnheard {
+			a.inOrder = append(a.inOrder, answer)
 		}
 	}
 }
@@ -350,8 +365,8 @@ func (a *answers) take() (all []*agentwire.FromServer) {
 		all = append(all, a.acked)
 	}
 	all = slices.AppendSeq(all, maps.Values(a.rejected))
-	all = append(all, a.renewed...)
-	a.acked, a.renewed = nil, nil
+	all = append(all, a.inOrder...)
+	a.acked, a.inOrder = nil, nil
 	clear(a.rejected)
 	return all
 }

@@ -520,6 +520,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 
 // An agent whose pod has ended speaks for no node any more: the next machine may have the node's name.
 func TestAnAgentEndsWithItsPod(t *testing.T) {
+	t.Parallel() // it waits
 	table := newTable()
 	table.durable = time.Now().Add(time.Hour)
 	var ended atomic.Bool
@@ -865,6 +866,7 @@ func (c *client) stays(number uint64) {
 
 // A flush that begins while a frame is applied does not know of the blocks that the frame makes, so it does not include the frame.
 func TestFlushDuringAFrame(t *testing.T) {
+	t.Parallel() // it waits for acknowledgements
 	table := newTable()
 	table.during = func() {
 		time.Sleep(time.Millisecond)
@@ -883,6 +885,7 @@ func TestFlushDuringAFrame(t *testing.T) {
 
 // What waited for its sender is acknowledged once that is on disk, and not with the rest of its frame.
 func TestWhatWaitedIsOnDisk(t *testing.T) {
+	t.Parallel() // it waits for acknowledgements
 	table := newTable()
 	known := &senders{pods: map[netip.Addr]*metric.Pod{}}
 	parts := table.parts()
@@ -938,6 +941,7 @@ func TestALateFrameAfterOneInTime(t *testing.T) {
 
 // A node has an agent as long as one of its agents is connected, whichever came first.
 func TestTwoAgentsOfANode(t *testing.T) {
+	t.Parallel() // it waits for acknowledgements
 	s := serve(t, "127.0.0.1:0", newTable().parts())
 	older, _ := s.hello(7)
 	newer, _ := s.hello(8)
@@ -1253,6 +1257,7 @@ func TestNumbersOfFramesAfterARestore(t *testing.T) {
 
 // Frames that come again wait for all their senders together.
 func TestFramesAfterARestoreWaitForSenders(t *testing.T) {
+	t.Parallel() // it waits for acknowledgements
 	table := newTable()
 	table.restored = 2
 	known := &senders{pods: map[netip.Addr]*metric.Pod{{}: nil}}

@@ -69,6 +69,7 @@ type stream struct {
 	stopped bool          // the agent has said that it ends, by its last frame or by the end of the stream
 	feed    uint64        // the run's number
 	rest    bool          // the agent reports to another server
+	takes   bool          // the agent scrapes targets that it is told
 	end     chan struct{} // closed for a newer stream of the run
 	ended   chan struct{}
 	began   time.Time
@@ -86,10 +87,12 @@ type stream struct {
 	ackAt      time.Time       // of the last acknowledgement
 	offSince   time.Time       // since when nothing is persisted
 	said       map[uint32]bool // series whose rejection was told since the last tick
+	scrapes    Scrapes         // nil: the agent scrapes nothing
 }
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
-	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)], feed: hello.Run, rest: hello.Rest, end: make(chan struct{}),
+	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)],
+		feed: hello.Run, rest: hello.Rest, takes: hello.Scrapes && !hello.Rest, end: make(chan struct{}),
 		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories),
 		series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
@@ -240,6 +243,10 @@ func (t *stream) serve() error {
 	if err := t.welcome(); err != nil {
 		return err
 	}
+	if scrapes := t.server.parts.Scrapes; scrapes != nil && t.takes {
+		t.scrapes = scrapes(t.node)
+		defer t.scrapes.Leave()
+	}
 	messages, failed := make(chan *agentwire.FromAgent), make(chan error, 1)
 	go t.receive(messages, failed)
 	each := time.NewTicker(ackEvery)
@@ -290,8 +297,11 @@ func (t *stream) welcome() error {
 		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol}}})
 }
 
-// message takes a frame, or what the node uses.
+// message takes a frame, what the node uses, or a page.
 func (t *stream) message(m *agentwire.FromAgent) error {
+	if t.scrapes != nil {
+		t.scrapes.Heard()
+	}
 	switch m := m.Message.(type) {
 	case *agentwire.FromAgent_Frame:
 		if m.Frame != nil {
@@ -307,8 +317,12 @@ func (t *stream) message(m *agentwire.FromAgent) error {
 		if m.History != nil {
 			return t.history(m.History)
 		}
+	case *agentwire.FromAgent_Page:
+		if m.Page != nil {
+			return t.page(m.Page)
+		}
 	}
-	return status.Error(codes.InvalidArgument, "a message is no frame, no question and no usage")
+	return status.Error(codes.InvalidArgument, "a message is no frame, no question, no usage and no page")
 }
 
 func (t *stream) receive(messages chan<- *agentwire.FromAgent, failed chan<- error) {
@@ -420,6 +434,9 @@ func (t *stream) tick(now time.Time) error {
 		t.podAt = now
 	case now.Sub(t.podAt) >= t.server.podPatience:
 		return status.Error(codes.Unauthenticated, "the agent's pod has ended")
+	}
+	if err := t.tellTargets(); err != nil {
+		return err
 	}
 	if err := t.applyAgain(now); err != nil {
 		return err

@@ -92,6 +92,7 @@ type FromAgent struct {
 	//	*FromAgent_Ping
 	//	*FromAgent_Usage
 	//	*FromAgent_History
+	//	*FromAgent_Page
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -179,6 +180,15 @@ func (x *FromAgent) GetHistory() *History {
 	return nil
 }
 
+func (x *FromAgent) GetPage() *Page {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Page); ok {
+			return x.Page
+		}
+	}
+	return nil
+}
+
 type isFromAgent_Message interface {
 	isFromAgent_Message()
 }
@@ -203,6 +213,10 @@ type FromAgent_History struct {
 	History *History `protobuf:"bytes,15,opt,name=history,proto3,oneof"`
 }
 
+type FromAgent_Page struct {
+	Page *Page `protobuf:"bytes,5,opt,name=page,proto3,oneof"`
+}
+
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Frame) isFromAgent_Message() {}
@@ -212,6 +226,8 @@ func (*FromAgent_Ping) isFromAgent_Message() {}
 func (*FromAgent_Usage) isFromAgent_Message() {}
 
 func (*FromAgent_History) isFromAgent_Message() {}
+
+func (*FromAgent_Page) isFromAgent_Message() {}
 
 // Ping is answered with an Ack at once, also where that says nothing new.
 type Ping struct {
@@ -259,6 +275,7 @@ type Hello struct {
 	// rest: the agent reports to another server now, and the stream is for the rest of what this one was sent. It ends no other
 	// stream of the run.
 	Rest          bool `protobuf:"varint,5,opt,name=rest,proto3" json:"rest,omitempty"`
+	Scrapes       bool `protobuf:"varint,6,opt,name=scrapes,proto3" json:"scrapes,omitempty"` // the agent takes Targets
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +341,13 @@ func (x *Hello) GetRun() uint64 {
 func (x *Hello) GetRest() bool {
 	if x != nil {
 		return x.Rest
+	}
+	return false
+}
+
+func (x *Hello) GetScrapes() bool {
+	if x != nil {
+		return x.Scrapes
 	}
 	return false
 }
@@ -797,6 +821,7 @@ type FromServer struct {
 	//	*FromServer_Renewed
 	//	*FromServer_History
 	//	*FromServer_HistoryTaken
+	//	*FromServer_Targets
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -893,6 +918,15 @@ func (x *FromServer) GetHistoryTaken() *HistoryTaken {
 	return nil
 }
 
+func (x *FromServer) GetTargets() *Targets {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_Targets); ok {
+			return x.Targets
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -921,6 +955,10 @@ type FromServer_HistoryTaken struct {
 	HistoryTaken *HistoryTaken `protobuf:"bytes,16,opt,name=history_taken,json=historyTaken,proto3,oneof"`
 }
 
+type FromServer_Targets struct {
+	Targets *Targets `protobuf:"bytes,5,opt,name=targets,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Ack) isFromServer_Message() {}
@@ -932,6 +970,8 @@ func (*FromServer_Renewed) isFromServer_Message() {}
 func (*FromServer_History) isFromServer_Message() {}
 
 func (*FromServer_HistoryTaken) isFromServer_Message() {}
+
+func (*FromServer_Targets) isFromServer_Message() {}
 
 // Welcome names the last frame of this run that the server has applied since it started.
 type Welcome struct {
@@ -1602,25 +1642,275 @@ func (x *HistoryTaken) GetTaken() bool {
 	return false
 }
 
+// Targets are endpoints of the node's pods that the agent scrapes from now on, and the numbers of those that it does not scrape
+// any more, which end first. With the stream, all end.
+type Targets struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Drop          []uint64               `protobuf:"varint,1,rep,packed,name=drop,proto3" json:"drop,omitempty"`
+	Add           []*Target              `protobuf:"bytes,2,rep,name=add,proto3" json:"add,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Targets) Reset() {
+	*x = Targets{}
+	mi := &file_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Targets) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Targets) ProtoMessage() {}
+
+func (x *Targets) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Targets.ProtoReflect.Descriptor instead.
+func (*Targets) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Targets) GetDrop() []uint64 {
+	if x != nil {
+		return x.Drop
+	}
+	return nil
+}
+
+func (x *Targets) GetAdd() []*Target {
+	if x != nil {
+		return x.Add
+	}
+	return nil
+}
+
+// Target is a page that a pod announces, of which some metrics are taken.
+type Target struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Pod           string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`         // UID
+	Address       []byte                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"` // 4 or 16 bytes
+	Port          uint32                 `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`
+	Path          string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"` // with a query, perhaps
+	Names         []string               `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`
+	IntervalNanos int64                  `protobuf:"varint,7,opt,name=interval_nanos,json=intervalNanos,proto3" json:"interval_nanos,omitempty"`
+	Soon          bool                   `protobuf:"varint,8,opt,name=soon,proto3" json:"soon,omitempty"` // the first scrape is due: another scraper had the target
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Target) Reset() {
+	*x = Target{}
+	mi := &file_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Target) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Target) ProtoMessage() {}
+
+func (x *Target) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Target.ProtoReflect.Descriptor instead.
+func (*Target) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Target) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Target) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *Target) GetAddress() []byte {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
+func (x *Target) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Target) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Target) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *Target) GetIntervalNanos() int64 {
+	if x != nil {
+		return x.IntervalNanos
+	}
+	return 0
+}
+
+func (x *Target) GetSoon() bool {
+	if x != nil {
+		return x.Soon
+	}
+	return false
+}
+
+// Page is what became of one scrape. It is sent once: totals are cumulative, so the next one repairs a lost one.
+type Page struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Target        uint64                 `protobuf:"varint,1,opt,name=target,proto3" json:"target,omitempty"`
+	Result        string                 `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"` // as in sluice_scrapes_total
+	Fault         string                 `protobuf:"bytes,3,opt,name=fault,proto3" json:"fault,omitempty"`
+	Missing       []string               `protobuf:"bytes,4,rep,name=missing,proto3" json:"missing,omitempty"` // names that the page does not have
+	TookNanos     int64                  `protobuf:"varint,5,opt,name=took_nanos,json=tookNanos,proto3" json:"took_nanos,omitempty"`
+	Bytes         int64                  `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"` // as the page was received
+	Lines         []byte                 `protobuf:"bytes,7,opt,name=lines,proto3" json:"lines,omitempty"`  // of the named metrics, in the text format 0.0.4
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Page) Reset() {
+	*x = Page{}
+	mi := &file_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Page) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Page) ProtoMessage() {}
+
+func (x *Page) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Page.ProtoReflect.Descriptor instead.
+func (*Page) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Page) GetTarget() uint64 {
+	if x != nil {
+		return x.Target
+	}
+	return 0
+}
+
+func (x *Page) GetResult() string {
+	if x != nil {
+		return x.Result
+	}
+	return ""
+}
+
+func (x *Page) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+func (x *Page) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *Page) GetTookNanos() int64 {
+	if x != nil {
+		return x.TookNanos
+	}
+	return 0
+}
+
+func (x *Page) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Page) GetLines() []byte {
+	if x != nil {
+		return x.Lines
+	}
+	return nil
+}
+
 var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\x0fsluice.agent.v1\"\x89\x02\n" +
+	"\vagent.proto\x12\x0fsluice.agent.v1\"\xb6\x02\n" +
 	"\tFromAgent\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.sluice.agent.v1.HelloH\x00R\x05hello\x12.\n" +
 	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12+\n" +
 	"\x04ping\x18\x03 \x01(\v2\x15.sluice.agent.v1.PingH\x00R\x04ping\x12.\n" +
 	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usage\x124\n" +
-	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistoryB\t\n" +
+	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistory\x12+\n" +
+	"\x04page\x18\x05 \x01(\v2\x15.sluice.agent.v1.PageH\x00R\x04pageB\t\n" +
 	"\amessage\"\x06\n" +
-	"\x04Ping\"w\n" +
+	"\x04Ping\"\x91\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x10\n" +
 	"\x03run\x18\x04 \x01(\x06R\x03run\x12\x12\n" +
-	"\x04rest\x18\x05 \x01(\bR\x04rest\"\xf3\x01\n" +
+	"\x04rest\x18\x05 \x01(\bR\x04rest\x12\x18\n" +
+	"\ascrapes\x18\x06 \x01(\bR\ascrapes\"\xf3\x01\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12/\n" +
@@ -1663,7 +1953,7 @@ const file_agent_proto_rawDesc = "" +
 	"\amembers\x18\t \x03(\fR\amembers\x12\x1f\n" +
 	"\vdated_nanos\x18\n" +
 	" \x01(\x03R\n" +
-	"datedNanos\"\xe5\x02\n" +
+	"datedNanos\"\x9b\x03\n" +
 	"\n" +
 	"FromServer\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.sluice.agent.v1.WelcomeH\x00R\awelcome\x12(\n" +
@@ -1671,7 +1961,8 @@ const file_agent_proto_rawDesc = "" +
 	"\trejection\x18\x03 \x01(\v2\x1a.sluice.agent.v1.RejectionH\x00R\trejection\x124\n" +
 	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewed\x124\n" +
 	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistory\x12D\n" +
-	"\rhistory_taken\x18\x10 \x01(\v2\x1d.sluice.agent.v1.HistoryTakenH\x00R\fhistoryTakenB\t\n" +
+	"\rhistory_taken\x18\x10 \x01(\v2\x1d.sluice.agent.v1.HistoryTakenH\x00R\fhistoryTaken\x124\n" +
+	"\atargets\x18\x05 \x01(\v2\x18.sluice.agent.v1.TargetsH\x00R\atargetsB\t\n" +
 	"\amessage\"i\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
@@ -1725,7 +2016,28 @@ const file_agent_proto_rawDesc = "" +
 	"\x03cpu\x18\x04 \x01(\fR\x03cpu\x12\x16\n" +
 	"\x06memory\x18\x05 \x01(\fR\x06memory\"$\n" +
 	"\fHistoryTaken\x12\x14\n" +
-	"\x05taken\x18\x01 \x01(\bR\x05taken*G\n" +
+	"\x05taken\x18\x01 \x01(\bR\x05taken\"H\n" +
+	"\aTargets\x12\x12\n" +
+	"\x04drop\x18\x01 \x03(\x04R\x04drop\x12)\n" +
+	"\x03add\x18\x02 \x03(\v2\x17.sluice.agent.v1.TargetR\x03add\"\xc5\x01\n" +
+	"\x06Target\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\fR\aaddress\x12\x12\n" +
+	"\x04port\x18\x04 \x01(\rR\x04port\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\x12\x14\n" +
+	"\x05names\x18\x06 \x03(\tR\x05names\x12%\n" +
+	"\x0einterval_nanos\x18\a \x01(\x03R\rintervalNanos\x12\x12\n" +
+	"\x04soon\x18\b \x01(\bR\x04soon\"\xb1\x01\n" +
+	"\x04Page\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\x04R\x06target\x12\x16\n" +
+	"\x06result\x18\x02 \x01(\tR\x06result\x12\x14\n" +
+	"\x05fault\x18\x03 \x01(\tR\x05fault\x12\x18\n" +
+	"\amissing\x18\x04 \x03(\tR\amissing\x12\x1d\n" +
+	"\n" +
+	"took_nanos\x18\x05 \x01(\x03R\ttookNanos\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x14\n" +
+	"\x05lines\x18\a \x01(\fR\x05lines*G\n" +
 	"\x02Op\x12\b\n" +
 	"\x04NONE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
@@ -1751,7 +2063,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                  // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),        // 1: sluice.agent.v1.FromAgent
@@ -1773,6 +2085,9 @@ var file_agent_proto_goTypes = []any{
 	(*History)(nil),          // 17: sluice.agent.v1.History
 	(*ContainerHistory)(nil), // 18: sluice.agent.v1.ContainerHistory
 	(*HistoryTaken)(nil),     // 19: sluice.agent.v1.HistoryTaken
+	(*Targets)(nil),          // 20: sluice.agent.v1.Targets
+	(*Target)(nil),           // 21: sluice.agent.v1.Target
+	(*Page)(nil),             // 22: sluice.agent.v1.Page
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
@@ -1780,28 +2095,31 @@ var file_agent_proto_depIdxs = []int32{
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
 	13, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
 	17, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
-	5,  // 5: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	8,  // 6: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	6,  // 7: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
-	7,  // 8: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
-	0,  // 9: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	10, // 10: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	11, // 11: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	12, // 12: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	16, // 13: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	17, // 14: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
-	19, // 15: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
-	14, // 16: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	15, // 17: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	15, // 18: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	18, // 19: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
-	1,  // 20: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	9,  // 21: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	22, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
+	5,  // 6: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
+	8,  // 7: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	6,  // 8: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
+	7,  // 9: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
+	0,  // 10: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	10, // 11: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	11, // 12: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	12, // 13: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	16, // 14: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	17, // 15: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
+	19, // 16: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
+	20, // 17: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
+	14, // 18: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	15, // 19: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	15, // 20: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	18, // 21: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
+	21, // 22: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
+	1,  // 23: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	9,  // 24: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	24, // [24:25] is the sub-list for method output_type
+	23, // [23:24] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1815,6 +2133,7 @@ func file_agent_proto_init() {
 		(*FromAgent_Ping)(nil),
 		(*FromAgent_Usage)(nil),
 		(*FromAgent_History)(nil),
+		(*FromAgent_Page)(nil),
 	}
 	file_agent_proto_msgTypes[8].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
@@ -1823,6 +2142,7 @@ func file_agent_proto_init() {
 		(*FromServer_Renewed)(nil),
 		(*FromServer_History)(nil),
 		(*FromServer_HistoryTaken)(nil),
+		(*FromServer_Targets)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1830,7 +2150,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -218,7 +218,8 @@ var rows = []row{
 			queries: []query{
 				{"max by (state) (sluice_scrape_targets)", "{{state}}"},
 				{each("result", "sluice_scrapes_total"), "{{result}} per second"},
-				{"sum(increase(sluice_scrape_invalid_announcements_total[$__rate_interval]))", "invalid announcements"}}},
+				{"sum(increase(sluice_scrape_invalid_announcements_total[$__rate_interval]))", "invalid announcements"},
+				{"sum(sluice_agent_scrape_targets)", "scraped by agents"}}},
 		{title: "Workloads woken from zero",
 			about: "By the annotation sluice.dev/wake. Forbidden: Sluice lacks the right to set the replicas.",
 			queries: []query{

@@ -244,7 +244,7 @@ var provoked = []struct {
 		f.Readings = []Reading{{Asked: true, Code: 404, Resource: "pods", Fault: "no series of \"http_requests\" has a value; last seen 20s ago, expired after 15s"}}
 		f.Metrics = []inspect.Metric{{Namespace: "shop", Name: "jobs", Resource: "pods", Kind: "counter"}}
 		f.Targets = []inspect.Target{{Namespace: "shop", Pod: "web-2", Endpoint: ":8000/metrics", Names: []string{"http_requests"}, State: inspect.TargetFailing,
-			Error: "the answer is 404 Not Found; must be 200 OK, redirects are not followed"}}
+			Agent: "node-2", Error: "the answer is 404 Not Found; must be 200 OK, redirects are not followed"}}
 	}},
 	{"not-on-the-page", NotScraped, func(f *Facts) {
 		f.Readings[0].Values = []Value{value("web-1", 40), value("web-3", 40)}

@@ -29,6 +29,8 @@ func wordsOfTarget(t *inspect.Target, bare string) string {
 		return "announces endpoints wrongly: " + t.Error
 	case t.Fault() == "":
 		return fmt.Sprintf("announces %s, which is scraped and does not have %s", t.Endpoint, bare)
+	case t.Agent != "":
+		return fmt.Sprintf("announces %s, which cannot be scraped by the agent of node %s: %s", t.Endpoint, t.Agent, t.Error)
 	}
 	return fmt.Sprintf("announces %s, which cannot be scraped: %s", t.Endpoint, t.Error)
 }

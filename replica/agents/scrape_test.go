@@ -1,0 +1,142 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agent"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc/codes"
+)
+
+// scrapes are those of an agent that connects: news to tell, and what it says.
+type scrapes struct {
+	add   chan []metric.ScrapeTarget
+	drop  chan []uint64
+	pages chan metric.ScrapedPage
+	left  chan string
+	node  string
+}
+
+func newScrapes() *scrapes {
+	return &scrapes{make(chan []metric.ScrapeTarget, 1), make(chan []uint64, 1), make(chan metric.ScrapedPage, 10), make(chan string, 10), ""}
+}
+
+func (s *scrapes) Heard()                     {}
+func (s *scrapes) Take(p *metric.ScrapedPage) { s.pages <- *p }
+func (s *scrapes) Leave()                     { s.left <- s.node }
+func (s *scrapes) News() (add []metric.ScrapeTarget, drop []uint64) {
+	select {
+	case add = <-s.add:
+	default:
+	}
+	select {
+	case drop = <-s.drop:
+	default:
+	}
+	return add, drop
+}
+
+// fetches are what an agent is told.
+type fetches struct {
+	started chan metric.ScrapeTarget
+	stopped chan uint64
+}
+
+func (f fetches) Start(t metric.ScrapeTarget) { f.started <- t }
+func (f fetches) Stop(number uint64)          { f.stopped <- number }
+
+// Targets go to the agent and pages come back, whole; with the stream, all targets end.
+func TestScrapes(t *testing.T) {
+	told, parts := newScrapes(), newTable().parts()
+	parts.Scrapes = func(node string) Scrapes { told.node = node; return told }
+	s := serve(t, "127.0.0.1:0", parts)
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
+	link, err := agent.NewLink(cfg, "test", agent.NewCollector(cfg), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const number = 2*maxTargets + 3
+	scrape, fetcher := agent.NewScrape(), fetches{make(chan metric.ScrapeTarget, number), make(chan uint64, number)}
+	scrape.By(fetcher)
+	link.Scrape(scrape)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+
+	var want []metric.ScrapeTarget
+	for i := range number {
+		target := metric.ScrapeTarget{Number: uint64(i) + 1<<63, UID: fmt.Sprint("uid", i), Address: netip.MustParseAddr("fd00::1"), Soon: i%2 == 0,
+			Endpoint: metric.Endpoint{Port: 65535, Path: "/m?x=1", Names: []string{"a", "vllm:b"}, Interval: time.Second}}
+		if i == 0 {
+			target.Address = netip.MustParseAddr("10.0.0.1")
+		}
+		want = append(want, target)
+	}
+	told.add <- want
+	for i := range want {
+		if got := <-fetcher.started; !reflect.DeepEqual(got, want[i]) {
+			t.Fatalf("target %+v, want %+v", got, want[i])
+		}
+	}
+	page := metric.ScrapedPage{Target: want[0].Number, Result: "missing", Fault: "a fault", Missing: []string{"a"}, Took: time.Second, Bytes: 9, Lines: []byte("b 1\n")}
+	scrape.Fetched(&page)
+	if got := <-told.pages; !reflect.DeepEqual(got, page) {
+		t.Errorf("page %+v, want %+v", got, page)
+	}
+	told.drop <- []uint64{want[1].Number}
+	if got := <-fetcher.stopped; got != want[1].Number {
+		t.Errorf("target %d ends, want %d", got, want[1].Number)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if node := <-told.left; node != "a" {
+		t.Errorf("the agent of %q has left", node)
+	}
+	close(fetcher.stopped)
+	var ended []uint64
+	for n := range fetcher.stopped {
+		ended = append(ended, n)
+	}
+	if slices.Sort(ended); len(ended) != number-1 || ended[0] != want[0].Number || ended[1] != want[2].Number {
+		t.Errorf("%d targets ended with the stream, want %d", len(ended), number-1)
+	}
+}
+
+// An agent of a version that takes no targets gets none, nor does a stream for the rest of a run; a page over the limit ends
+// a stream.
+func TestWhoScrapes(t *testing.T) {
+	told, parts := newScrapes(), newTable().parts()
+	parts.Scrapes = func(string) Scrapes { return told }
+	s := serve(t, "127.0.0.1:0", parts)
+	for i, hello := range []*agentwire.Hello{{}, {Scrapes: true, Rest: true}, {Scrapes: true}} {
+		hello.Protocol, hello.Node, hello.Run = 1, "a", uint64(i+1)
+		c := s.dial(context.Background())
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}})
+		c.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil })
+		send := func(p *agentwire.Page) {
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Page{Page: p}})
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Ping{Ping: &agentwire.Ping{}}})
+		}
+		send(&agentwire.Page{Target: 1, TookNanos: -1, Bytes: -1})
+		c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil })
+		if n, want := len(told.pages), max(0, i-1); n != want {
+			t.Errorf("%+v: %d pages are taken, want %d", hello, n, want)
+		}
+		send(&agentwire.Page{Lines: make([]byte, maxLines+1)})
+		c.fails(codes.InvalidArgument, "bytes of named metrics; must have at most")
+	}
+	if p := <-told.pages; p.Took != 0 || p.Bytes != 0 {
+		t.Errorf("a page that took %v and has %d bytes", p.Took, p.Bytes)
+	}
+}
