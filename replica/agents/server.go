@@ -95,7 +95,7 @@ type Parts struct {
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
 	// Usage takes what a node and its containers use, and returns the pods that were created since. May be nil.
-	Usage func(node string, records []usage.Record) []Renewal
+	Usage func(node string, report usage.Report) []Renewal
 	// Ready reports whether senders are known, and what is missing. Agents wait until they are.
 	Ready  func() (bool, string)
 	Logger *slog.Logger

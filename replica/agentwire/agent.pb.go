@@ -943,6 +943,7 @@ func (x *Rejection) GetForNanos() int64 {
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Containers    []*ContainerUsage      `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // greater than that of each former one of the node, by any server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,6 +985,74 @@ func (x *Usage) GetContainers() []*ContainerUsage {
 	return nil
 }
 
+func (x *Usage) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// RelayedUsage is what an agent has told one replica, for the others.
+type RelayedUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	AgeNanos      int64                  `protobuf:"varint,2,opt,name=age_nanos,json=ageNanos,proto3" json:"age_nanos,omitempty"` // time since the agent told it, when it is sent
+	Usage         *Usage                 `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayedUsage) Reset() {
+	*x = RelayedUsage{}
+	mi := &file_agent_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayedUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayedUsage) ProtoMessage() {}
+
+func (x *RelayedUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayedUsage.ProtoReflect.Descriptor instead.
+func (*RelayedUsage) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RelayedUsage) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RelayedUsage) GetAgeNanos() int64 {
+	if x != nil {
+		return x.AgeNanos
+	}
+	return 0
+}
+
+func (x *RelayedUsage) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 // ContainerUsage is what a container uses; without a name, the node.
 type ContainerUsage struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1006,7 +1075,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1087,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1100,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1131,7 +1200,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1212,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1225,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1192,7 +1261,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1273,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1286,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1310,11 +1379,16 @@ const file_agent_proto_rawDesc = "" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x1b\n" +
-	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"H\n" +
+	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"`\n" +
 	"\x05Usage\x12?\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x1f.sluice.agent.v1.ContainerUsageR\n" +
-	"containers\"\xae\x03\n" +
+	"containers\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"m\n" +
+	"\fRelayedUsage\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1b\n" +
+	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12,\n" +
+	"\x05usage\x18\x03 \x01(\v2\x16.sluice.agent.v1.UsageR\x05usage\"\xae\x03\n" +
 	"\x0eContainerUsage\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
@@ -1363,7 +1437,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),      // 1: sluice.agent.v1.FromAgent
@@ -1377,9 +1451,10 @@ var file_agent_proto_goTypes = []any{
 	(*Ack)(nil),            // 9: sluice.agent.v1.Ack
 	(*Rejection)(nil),      // 10: sluice.agent.v1.Rejection
 	(*Usage)(nil),          // 11: sluice.agent.v1.Usage
-	(*ContainerUsage)(nil), // 12: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),  // 13: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),        // 14: sluice.agent.v1.Renewed
+	(*RelayedUsage)(nil),   // 12: sluice.agent.v1.RelayedUsage
+	(*ContainerUsage)(nil), // 13: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),  // 14: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),        // 15: sluice.agent.v1.Renewed
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
@@ -1392,17 +1467,18 @@ var file_agent_proto_depIdxs = []int32{
 	8,  // 7: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
 	9,  // 8: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
 	10, // 9: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	14, // 10: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	12, // 11: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	13, // 12: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	13, // 13: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	1,  // 14: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	7,  // 15: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	15, // 10: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	13, // 11: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	11, // 12: sluice.agent.v1.RelayedUsage.usage:type_name -> sluice.agent.v1.Usage
+	14, // 13: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	14, // 14: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	1,  // 15: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	7,  // 16: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	16, // [16:17] is the sub-list for method output_type
+	15, // [15:16] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -1428,7 +1504,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
