@@ -92,6 +92,17 @@ spec:
 ---
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
+metadata: {name: v1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1
+  groupPriorityMinimum: 100
+  versionPriority: 200
+  insecureSkipTLSVerify: true
+  service: {namespace: sluice, name: sluice-api, port: PORT}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
 metadata: {name: v1alpha1.usage.sluice.dev}
 spec:
   group: usage.sluice.dev
@@ -174,7 +185,7 @@ func TestUsage(t *testing.T) {
 	c.sluice.Start()
 	c.near.Add("--kubelet-address", kubelet.address(), "--kubelet-insecure-tls", "--kubelet-interval", "2s")
 	c.starts(t, c.near)
-	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.metrics.k8s.io")
+	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.metrics.k8s.io", "apiservice/v1.metrics.k8s.io", "apiservice/v1alpha1.usage.sluice.dev")
 
 	c.Apply(t, ns, strings.ReplaceAll(usedWeb, "  - type: KIND", "  - type: Resource\n    resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}\n"+
 		"  - type: ContainerResource\n    containerResource: {name: cpu, container: web, target: {type: Utilization, averageUtilization: 50}}"))
@@ -189,8 +200,10 @@ func TestUsage(t *testing.T) {
 	if out := c.Kubectl(t, "top", "nodes", "--no-headers"); !strings.Contains(out, "loopback") {
 		t.Errorf("kubectl top nodes:\n%s", out)
 	}
-	if out := c.Kubectl(t, "get", "pods.metrics.k8s.io", "-n", ns); !strings.Contains(out, "48Mi") {
-		t.Errorf("kubectl get:\n%s", out)
+	for _, version := range []string{"v1", "v1beta1"} {
+		if out := c.Kubectl(t, "get", "pods."+version+".metrics.k8s.io", "-n", ns); !strings.Contains(out, "48Mi") {
+			t.Errorf("kubectl get of %s:\n%s", version, out)
+		}
 	}
 	c.pod(t, ns, "solo", "default")
 	kubelet.use(0.2) // of 0.1 a pod, four times as much as wanted
