@@ -14,9 +14,9 @@ const staleAfter = time.Minute
 
 // Pod is a pod as a cluster knows it.
 type Pod struct {
-	Namespace, Name, Node string
-	Created               time.Time
-	Labels                map[string]string
+	Namespace, Name, UID, Node string
+	Created                    time.Time
+	Labels                     map[string]string
 }
 
 // began reports whether something began within the pod's life: a pod's creation is known to the second.

@@ -59,6 +59,17 @@ func (u *clusterUsage) Take(message []byte) error {
 	return err
 }
 
+// answers answers for usage as metrics of pods and nodes.
+func (u *clusterUsage) answers() *usage.Answers {
+	return &usage.Answers{Latest: u.latest,
+		Pods: func(namespace, name string) []usage.Pod { return u.view.UsedPods(namespace, name, labels.Everything()) },
+		NodeUID: func(name string) (uid string, ok bool) {
+			uid, exists, watched := u.view.Object("nodes", "", name)
+			return uid, exists || !watched
+		},
+	}
+}
+
 // Pods implements adapter.Usage.
 func (u *clusterUsage) Pods(namespace, name string, selector labels.Selector) []usage.Pod {
 	return u.view.UsedPods(namespace, name, selector)

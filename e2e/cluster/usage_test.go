@@ -209,6 +209,23 @@ func TestUsage(t *testing.T) {
 	kubelet.use(0.2) // of 0.1 a pod, four times as much as wanted
 	c.wantReplicas(t, ns, "web", 4)
 
+	// The same, over a window that no resource metric has.
+	c.Apply(t, ns, strings.NewReplacer("web", "batch", "  - type: KIND", "  - type: Pods\n    pods: {metric: {name: \"cpu:max:1h\"}, "+
+		"target: {type: AverageValue, averageValue: 100m}}").Replace(usedWeb))
+	c.wantReplicas(t, ns, "batch", 4)
+	for path, want := range map[string]string{
+		"namespaces/" + ns + "/pods/solo/cpu:p95:1h": `"value":"200m"`, "namespaces/" + ns + "/pods/solo/memory": `"value":"50331648"`,
+		"nodes/loopback/cpu:max:1d": `"value":"1500m"`, "nodes/*/memory:mean:10s": `"value":"2147483648"`,
+	} {
+		within(t, func() error {
+			out, err := c.TryKubectl(t, "get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2/"+path)
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("%s says %s, want %s", path, out, want)
+			}
+			return err
+		})
+	}
+
 	// The windows have the pod's usage, and those of a pod of the same name that comes after it have none of it.
 	within(t, func() error {
 		out, err := c.TryKubectl(t, "get", "derivedpods", "-n", ns, "solo", "-o", "jsonpath={.containers[0].metrics.1h.max.cpu}")
