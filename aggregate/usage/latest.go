@@ -34,8 +34,9 @@ type Report struct {
 
 // Latest keeps the newest report of each node. It is safe for concurrent use.
 type Latest struct {
-	mu    sync.RWMutex // guards nodes, and Own of each report; the rest of a report never changes
+	mu    sync.RWMutex // guards the fields below, and Own of each report; the rest of a report never changes
 	nodes map[string]*nodeReport
+	swept time.Time // when stale reports were dropped: not with each report of 10,000 nodes
 }
 
 type nodeReport struct {
@@ -54,11 +55,14 @@ func (l *Latest) Set(node string, report Report, now time.Time) {
 	n := newNodeReport(report)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.nodes, func(_ string, n *nodeReport) bool { return !n.fresh(now) })
+	if now.Sub(l.swept) >= staleAfter/6 {
+		l.swept = now
+		maps.DeleteFunc(l.nodes, func(_ string, n *nodeReport) bool { return !n.fresh(now) })
+	}
 	held := l.nodes[node]
 	switch {
 	case !n.fresh(now):
-	case held == nil || held.Number < n.Number:
+	case !held.fresh(now) || held.Number < n.Number:
 		l.nodes[node] = n
 	case held.Number == n.Number && n.Own:
 		held.Own = true // the agent has moved here
