@@ -215,7 +215,7 @@ func TestUsage(t *testing.T) {
 	c.wantReplicas(t, ns, "batch", 4)
 	for path, want := range map[string]string{
 		"namespaces/" + ns + "/pods/solo/cpu:p95:1h": `"value":"200m"`, "namespaces/" + ns + "/pods/solo/memory": `"value":"50331648"`,
-		"nodes/loopback/cpu:max:1d": `"value":"1500m"`, "nodes/*/memory:mean:10s": `"value":"2147483648"`,
+		"nodes/loopback/memory:max:1d": `"value":"2147483648"`, "nodes/*/memory:mean:10s": `"value":"2147483648"`,
 	} {
 		within(t, func() error {
 			out, err := c.TryKubectl(t, "get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2/"+path)
