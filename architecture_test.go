@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"adapter/labelselector":            {"metric"},
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
-	"replica/agentwire":                {},
+	"replica/agentwire":                {"aggregate/usage", "metric"}, // what messages say
 	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric"},
 	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},

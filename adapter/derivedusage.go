@@ -3,8 +3,6 @@ package adapter
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	corev1 "k8s.io/api/core/v1"
@@ -115,16 +113,13 @@ func used(cores, bytes float64) corev1.ResourceList {
 func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage) error {
 	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
 	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
-		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod"}, source},
-		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode"}, source},
+		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}},
+		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}},
 	}
 	return server.InstallAPIGroup(&info)
 }
 
-type derivedPods struct {
-	usageStorage
-	source Usage
-}
+type derivedPods struct{ usageStorage }
 
 func (*derivedPods) New() runtime.Object     { return &DerivedPod{} }
 func (*derivedPods) NewList() runtime.Object { return &DerivedPodList{} }
@@ -151,17 +146,12 @@ func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions
 
 // List implements rest.Lister.
 func (s *derivedPods) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	byLabels, byFields := selectorsOf(options)
 	list := &DerivedPodList{Items: []DerivedPod{}}
-	for _, pod := range s.source.Pods(request.NamespaceValue(ctx), "", byLabels) {
-		if !byFields.Matches(fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}) {
-			continue
-		}
+	for _, pod := range s.pods(ctx, options) {
 		if d, ok := s.derive(&pod); ok {
 			list.Items = append(list.Items, d)
 		}
 	}
-	slices.SortFunc(list.Items, func(a, b DerivedPod) int { return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name) })
 	return list, nil
 }
 
@@ -227,10 +217,7 @@ func short(of corev1.ResourceName, q resource.Quantity) string {
 	return fmt.Sprintf("%dMi", q.Value()>>20)
 }
 
-type derivedNodes struct {
-	usageStorage
-	source Usage
-}
+type derivedNodes struct{ usageStorage }
 
 func (*derivedNodes) New() runtime.Object     { return &DerivedNode{} }
 func (*derivedNodes) NewList() runtime.Object { return &DerivedNodeList{} }

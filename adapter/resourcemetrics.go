@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,17 +56,27 @@ var (
 	usageCodecs = serializer.NewCodecFactory(usageScheme)
 )
 
+// usageV1 is metrics.k8s.io/v1 of Kubernetes 1.37, whose types are those of v1beta1.
+var usageV1 = schema.GroupVersion{Group: resourcemetrics.GroupName, Version: "v1"}
+
 func init() {
 	install.Install(usageScheme)
+	usageScheme.AddKnownTypes(usageV1, &v1beta1.PodMetrics{}, &v1beta1.PodMetricsList{}, &v1beta1.NodeMetrics{}, &v1beta1.NodeMetricsList{})
+	metav1.AddToGroupVersion(usageScheme, usageV1)
+	if err := usageScheme.SetVersionPriority(usageV1, v1beta1.SchemeGroupVersion); err != nil {
+		panic(err) // another group
+	}
 	metav1.AddToGroupVersion(usageScheme, schema.GroupVersion{Version: "v1"})
 }
 
 // installUsage serves metrics.k8s.io, as metrics-server does: https://github.com/kubernetes-sigs/metrics-server.
 func installUsage(server *genericapiserver.GenericAPIServer, source Usage) error {
 	info := genericapiserver.NewDefaultAPIGroupInfo(resourcemetrics.GroupName, usageScheme, metav1.ParameterCodec, usageCodecs)
-	info.VersionedResourcesStorageMap[v1beta1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"pods":  &podUsage{usageStorage{true, "PodMetrics"}, source},
-		"nodes": &nodeUsage{usageStorage{false, "NodeMetrics"}, source},
+	for _, version := range info.PrioritizedVersions {
+		info.VersionedResourcesStorageMap[version.Version] = map[string]rest.Storage{
+			"pods":  &podUsage{usageStorage{true, "PodMetrics", source}},
+			"nodes": &nodeUsage{usageStorage{false, "NodeMetrics", source}},
+		}
 	}
 	return server.InstallAPIGroup(&info)
 }
@@ -74,6 +85,7 @@ func installUsage(server *genericapiserver.GenericAPIServer, source Usage) error
 type usageStorage struct {
 	namespaced bool
 	kind       string
+	source     Usage
 }
 
 func (usageStorage) Destroy()                {}
@@ -81,11 +93,20 @@ func (s usageStorage) Kind() string          { return s.kind }
 func (s usageStorage) NamespaceScoped() bool { return s.namespaced }
 func (usageStorage) GetSingularName() string { return "" }
 
-// podUsage answers for pods.
-type podUsage struct {
-	usageStorage
-	source Usage
+// pods lists the pods that a request selects, by namespace and name.
+func (s usageStorage) pods(ctx context.Context, options *metainternalversion.ListOptions) []usage.Pod {
+	byLabels, byFields := selectorsOf(options)
+	pods := slices.DeleteFunc(s.source.Pods(request.NamespaceValue(ctx), "", byLabels), func(pod usage.Pod) bool {
+		return !byFields.Matches(fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace})
+	})
+	slices.SortFunc(pods, func(a, b usage.Pod) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return pods
 }
+
+// podUsage answers for pods.
+type podUsage struct{ usageStorage }
 
 func (*podUsage) New() runtime.Object     { return &resourcemetrics.PodMetrics{} }
 func (*podUsage) NewList() runtime.Object { return &resourcemetrics.PodMetricsList{} }
@@ -106,22 +127,12 @@ func (s *podUsage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (
 
 // List implements rest.Lister.
 func (s *podUsage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	byLabels, byFields := selectorsOf(options)
 	list := &resourcemetrics.PodMetricsList{Items: []resourcemetrics.PodMetrics{}}
-	for _, pod := range s.source.Pods(request.NamespaceValue(ctx), "", byLabels) {
-		if !byFields.Matches(fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace}) {
-			continue
-		}
+	for _, pod := range s.pods(ctx, options) {
 		if m, ok := s.metrics(&pod); ok {
 			list.Items = append(list.Items, m)
 		}
 	}
-	slices.SortFunc(list.Items, func(a, b resourcemetrics.PodMetrics) int {
-		if by := strings.Compare(a.Namespace, b.Namespace); by != 0 {
-			return by
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
 	return list, nil
 }
 
@@ -201,10 +212,7 @@ func addUsed(table *metav1.Table, object runtime.Object, name string, used corev
 }
 
 // nodeUsage answers for nodes.
-type nodeUsage struct {
-	usageStorage
-	source Usage
-}
+type nodeUsage struct{ usageStorage }
 
 func (*nodeUsage) New() runtime.Object     { return &resourcemetrics.NodeMetrics{} }
 func (*nodeUsage) NewList() runtime.Object { return &resourcemetrics.NodeMetricsList{} }

@@ -18,12 +18,13 @@ type Bus interface {
 
 // The flow of an origin, "sluice.v1.<cluster>.flow.<origin>.<topic>", has one subscription, so that
 // its messages arrive in the order in which they were sent. The other subjects are "want.<origin>",
-// "state.<origin>.<replica that asked>" and "synced.<origin>.<replica that answers>".
+// "state.<origin>.<replica that asked>", "synced.<origin>.<replica that answers>" and "usage.<origin>".
 const (
 	flowOf     = "flow"
 	wantOf     = "want"
 	stateOf    = "state"
 	syncedOf   = "synced"
+	usageOf    = "usage"
 	topicDelta = "delta"
 	topicBeat  = "beat"
 	topicDoc   = "doc"

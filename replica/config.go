@@ -122,6 +122,8 @@ type Parts struct {
 	Table Table
 	// Documents may be nil.
 	Documents Documents
+	// Usage may be nil.
+	Usage Usage
 	// NewShadow returns an empty shadow. An origin may have a second one: the state of its former
 	// epoch, or one that will replace the first.
 	NewShadow func(origin string) Shadow

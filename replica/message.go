@@ -41,6 +41,8 @@ const (
 	typeWantRelay
 	typeVersions
 	typeRelayed
+	typeUsage
+	typeWantUsage
 )
 
 var (
@@ -87,7 +89,7 @@ func readHeader(message []byte) (h header, piece []byte, err error) {
 	h.letter = d.Uvarint()
 	index, count := d.Uvarint(), d.Uvarint()
 	valid := d.Err == nil && len(name) <= longestName && index < count && count <= maxPieces && len(d.Rest) <= maxPiece &&
-		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeRelayed
+		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeWantUsage
 	if !valid {
 		return h, nil, errDamaged
 	}

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/usage"
 )
 
 // node is a process of a simulation: a table, its store and its replica.
@@ -19,6 +21,7 @@ type node struct {
 	shown   []Shadow
 	nextRun time.Time // of the next flush
 	log     *slog.Logger
+	usage   *modelUsage // nil: none
 
 	// What the store has: the table at the last flush, and the epoch.
 	disk, diskBefore *modelTable // at the newest flush, and the one before
@@ -48,6 +51,10 @@ func (n *node) start() {
 		NewShadow:  func(origin string) Shadow { return &modelShadow{origin: origin, forged: n.fabric.forged} },
 		SetShadows: func(shown []Shadow, _ int) { n.shown = shown },
 		FlushSoon:  func() { n.nextRun = time.Time{} },
+	}
+	if n.usage != nil {
+		n.usage.latest = usage.NewLatest()
+		parts.Usage = n.usage
 	}
 	r, err := New(Config{Name: n.name, Cluster: "test"}, parts)
 	if err != nil {

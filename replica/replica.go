@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,7 @@ type Replica struct {
 	ready     atomic.Bool // the states of all origins have arrived, see Answers
 	pulse     pulse
 	notes     notes
+	usage     usageRelay
 
 	peersHold, othersHold budget
 
@@ -56,6 +59,7 @@ func New(cfg Config, parts Parts) (*Replica, error) {
 	r.server.r, r.server.wake = r, make(chan struct{}, 1)
 	r.origins.init(r)
 	r.syncs.init(r)
+	r.usage.init()
 	r.count.init()
 	return r, nil
 }
@@ -92,6 +96,7 @@ func (r *Replica) stepLoop(ctx context.Context) {
 		case <-every.C:
 			r.publisher.step(r.now())
 			r.relayStep(r.now())
+			r.usageStep(r.now())
 		}
 	}
 }
@@ -101,6 +106,7 @@ func (r *Replica) step(now time.Time) {
 	r.pulseTick(now)
 	r.publisher.step(now)
 	r.relayStep(now)
+	r.usageStep(now)
 	for a, ok := r.server.next(now); ok; a, ok = r.server.next(now) {
 		r.server.send(a)
 	}
@@ -146,11 +152,17 @@ func (r *Replica) subscribe() (cancel func(), err error) {
 			c()
 		}
 	}
-	for _, subject := range []string{
-		r.subjects.of(flowOf, ">"),
-		r.subjects.of(stateOf, "*", r.me.name), r.subjects.of(wantOf, r.me.name), r.subjects.of(syncedOf, r.me.name, "*"),
-	} {
-		one, err := r.parts.Bus.Subscribe(subject, r.receive)
+	handlers := map[string]func(string, []byte){
+		r.subjects.of(flowOf, ">"):              r.receive,
+		r.subjects.of(stateOf, "*", r.me.name):  r.receive,
+		r.subjects.of(wantOf, r.me.name):        r.receive,
+		r.subjects.of(syncedOf, r.me.name, "*"): r.receive,
+	}
+	if r.parts.Usage != nil {
+		handlers[r.subjects.of(usageOf, "*")] = r.receiveUsage
+	}
+	for _, subject := range slices.Sorted(maps.Keys(handlers)) {
+		one, err := r.parts.Bus.Subscribe(subject, handlers[subject])
 		if err != nil {
 			cancel()
 			return nil, err
@@ -196,6 +208,8 @@ func (r *Replica) receive(subject string, message []byte) {
 		r.receiveWant(&h, piece)
 	case typeWantRelay:
 		r.receiveWantRelay(&h, piece)
+	case typeWantUsage:
+		r.wantUsage()
 	case typeSynced:
 		if m, err := readSync(piece); err == nil {
 			r.syncs.answer(&h, &m)

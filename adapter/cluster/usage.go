@@ -12,7 +12,7 @@ import (
 func (v *View) UsedPods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
 	v.pods.each(namespace, name, func(p *pod) {
 		if selector.Matches(&p.labels) {
-			all = append(all, usage.Pod{Namespace: p.Namespace, Name: p.Name, Node: p.node.Value(),
+			all = append(all, usage.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.node.Value(),
 				Created: time.Unix(p.Created, 0), Labels: p.labels.asMap()})
 		}
 	})

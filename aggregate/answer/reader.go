@@ -1,6 +1,11 @@
 package answer
 
 import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
@@ -15,10 +20,20 @@ type Parts struct {
 	Workloads rollup.Workloads
 	// Announces is rollup.Parts.Announces.
 	Announces func(pod metric.Object, name string) bool
+	// Usage answers for what agents report that pods and nodes use; nil: it is not served.
+	Usage Usage
 	// Freshen applies what sockets still gather, before each read and deletion; nil: it may come later.
 	Freshen func()
 	// Deleting is told of each deletion before it; nil: nobody is.
 	Deleting func(metric.Query)
+}
+
+// Usage answers for usage of pods and nodes. Any goroutine may call the methods.
+type Usage interface {
+	// Has reports whether Points may answer for a metric of a resource. Listed are those metrics.
+	Has(resource, name string) bool
+	Listed() []metric.Discovered
+	Points(metric.Query) ([]metric.Point, error)
 }
 
 // Reader answers queries. Any goroutine may use it. Errors wrap metric.ErrNotFound, metric.ErrNotReady or
@@ -45,7 +60,37 @@ func (r *Reader) begin() rollup.Snapshot {
 
 // Objects returns one point per object that has the metric, sorted by name. The caller owns the points.
 func (r *Reader) Objects(q metric.Query) ([]metric.Point, error) {
-	return r.parts.Rules.Set().Points(q, func() rule.Read { return r.pushed.Begin().Objects })
+	set := r.parts.Rules.Set()
+	return set.Points(q, func() rule.Read { return r.orUsage(set, r.pushed.Begin().Objects) })
+}
+
+// orUsage answers for usage where no rule has the name, and no object that is asked for has a pushed series of it: an answer never mixes
+// both, whose units may differ.
+func (r *Reader) orUsage(rules *rule.Set, pushed rule.Read) rule.Read {
+	if r.parts.Usage == nil {
+		return pushed
+	}
+	return func(q metric.Query) ([]metric.Point, error) {
+		if !r.parts.Usage.Has(q.Resource, q.Expression.Name) || rules.Defines(&q) {
+			return pushed(q)
+		}
+		kind, asked := metric.NoKind, q
+		asked.Kind = &kind
+		points, err := pushed(asked)
+		if kind == metric.NoKind && errors.Is(err, metric.ErrInvalidQuery) { // such as a window that tables do not keep
+			asked.Expression, asked.Reserve = metric.Expression{Name: q.Expression.Name}, nil
+			if _, absent := pushed(asked); errors.Is(absent, metric.ErrNotFound) {
+				err = absent
+			}
+		}
+		if kind == metric.NoKind && errors.Is(err, metric.ErrNotFound) {
+			return r.parts.Usage.Points(q)
+		}
+		if q.Kind != nil && kind != metric.NoKind {
+			*q.Kind = kind
+		}
+		return points, err
+	}
 }
 
 // External returns the points of a namespace's external metric, which the client adds up. The caller owns
@@ -58,7 +103,15 @@ func (r *Reader) External(q metric.Query) ([]metric.Point, error) {
 // Listed returns the existing metrics, sorted by resource (external first) and name: up to limit external
 // ones, then up to limit of objects.
 func (r *Reader) Listed(limit int) []metric.Discovered {
-	return r.parts.Rules.Set().Listed(r.parts.Merged.Listed(limit))
+	all := r.parts.Rules.Set().Listed(r.parts.Merged.Listed(limit))
+	if r.parts.Usage == nil {
+		return all
+	}
+	all = append(all, r.parts.Usage.Listed()...)
+	slices.SortStableFunc(all, func(a, b metric.Discovered) int {
+		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Name, b.Name))
+	})
+	return all
 }
 
 // Computes reports whether a rule computes the metric of a query. Its values don't add up.

@@ -30,6 +30,12 @@ func (s *Set) Points(q metric.Query, begin func() Read) ([]metric.Point, error) 
 // Computes reports whether a rule computes the metric of a query.
 func (s *Set) Computes(q *metric.Query) bool { return s.at(namespaceOf(q), q.Expression.Name) != nil }
 
+// Defines reports whether a rule computes the metric of a query, or gives its name to another one.
+func (s *Set) Defines(q *metric.Query) bool {
+	_, renamed := s.pushedName(namespaceOf(q), q.Expression.Name)
+	return renamed != nil || s.Computes(q)
+}
+
 // pushed reads a pushed metric or, if there is none of the name, the one that a rename gives the name
 // to. selector is that of an operand.
 func (s *Set) pushed(q metric.Query, selector string, read Read) ([]metric.Point, error) {

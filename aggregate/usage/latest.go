@@ -14,54 +14,108 @@ const staleAfter = time.Minute
 
 // Pod is a pod as a cluster knows it.
 type Pod struct {
-	Namespace, Name, Node string
-	Created               time.Time
-	Labels                map[string]string
+	Namespace, Name, UID, Node string
+	Created                    time.Time
+	Labels                     map[string]string
 }
 
 // began reports whether something began within the pod's life: a pod's creation is known to the second.
 func (p *Pod) began(at time.Time) bool { return at.IsZero() || !at.Before(p.Created) }
 
-// Latest keeps the newest records of each node. It is safe for concurrent use.
-type Latest struct {
-	mu    sync.RWMutex // guards nodes; a node's records never change
-	nodes map[string]*nodeRecords
+// Report is what a node's agent says.
+type Report struct {
+	// Number is greater than that of each former report of the node, if its clock was not set back.
+	Number  uint64
+	At      time.Time // when the agent said it
+	Records []Record
+	// Own: the agent said it to this process, not to another replica.
+	Own bool
 }
 
-type nodeRecords struct {
-	at   time.Time // when they came
-	node *Record   // nil: not measured
-	pods map[metric.Container][]Record
+// Latest keeps the newest report of each node. It is safe for concurrent use.
+type Latest struct {
+	mu    sync.RWMutex // guards the fields below, and Own of each report; the rest of a report never changes
+	nodes map[string]*nodeReport
+	swept time.Time // when stale reports were dropped: not with each report of 10,000 nodes
 }
+
+type nodeReport struct {
+	Report
+	node *Record                       // nil: not measured
+	pods map[metric.Container][]Record // parts of Records
+}
+
+func (n *nodeReport) fresh(now time.Time) bool { return n != nil && now.Sub(n.At) <= staleAfter }
 
 // NewLatest knows no node.
-func NewLatest() *Latest { return &Latest{nodes: map[string]*nodeRecords{}} }
+func NewLatest() *Latest { return &Latest{nodes: map[string]*nodeReport{}} }
 
-// Set replaces what is known of a node. Records are ordered by name.
-func (l *Latest) Set(node string, records []Record, now time.Time) {
-	n := &nodeRecords{at: now, pods: map[metric.Container][]Record{}}
-	for i := range records {
-		name := records[i].Container
-		if name.Pod == "" {
-			n.node = &records[i]
-			continue
-		}
-		pod := podOf(name)
-		n.pods[pod] = append(n.pods[pod], records[i])
-	}
+// Set replaces what is known of a node, unless that is as new and not stale.
+func (l *Latest) Set(node string, report Report, now time.Time) {
+	n := newNodeReport(report)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.nodes[node] = n
-	maps.DeleteFunc(l.nodes, func(_ string, n *nodeRecords) bool { return now.Sub(n.at) > staleAfter })
+	if now.Sub(l.swept) >= staleAfter/6 {
+		l.swept = now
+		maps.DeleteFunc(l.nodes, func(_ string, n *nodeReport) bool { return !n.fresh(now) })
+	}
+	held := l.nodes[node]
+	switch {
+	case !n.fresh(now):
+	case !held.fresh(now) || held.Number < n.Number:
+		l.nodes[node] = n
+	case held.Number == n.Number && n.Own:
+		held.Own = true // the agent has moved here
+	}
 }
 
-func (l *Latest) of(node string, now time.Time) *nodeRecords {
+func newNodeReport(report Report) *nodeReport {
+	n := &nodeReport{Report: report, pods: map[metric.Container][]Record{}}
+	all := report.Records
+	slices.SortFunc(all, func(a, b Record) int { return compare(a.Container, b.Container) })
+	for len(all) > 0 {
+		pod, count := podOf(all[0].Container), 1
+		for count < len(all) && podOf(all[count].Container) == pod {
+			count++
+		}
+		if pod.Pod == "" {
+			n.node = &all[0]
+		} else {
+			n.pods[pod] = all[:count:count]
+		}
+		all = all[count:]
+	}
+	return n
+}
+
+func (l *Latest) of(node string, now time.Time) *nodeReport {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if n := l.nodes[node]; n != nil && now.Sub(n.at) <= staleAfter {
+	if n := l.nodes[node]; n.fresh(now) {
 		return n
 	}
 	return nil
+}
+
+// Own lists the nodes whose agents speak to this process.
+func (l *Latest) Own(now time.Time) (nodes []string) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for name, n := range l.nodes {
+		if n.Own && n.fresh(now) {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
+}
+
+// Report returns the newest report of a node; not ok: there is none.
+func (l *Latest) Report(node string, now time.Time) (r Report, ok bool) {
+	n := l.of(node, now)
+	if n == nil {
+		return r, false
+	}
+	return Report{Number: n.Number, At: n.At, Records: n.Records}, true
 }
 
 // Nodes lists the nodes of which there is something, by name.
@@ -70,7 +124,7 @@ func (l *Latest) Nodes(now time.Time) []string {
 	defer l.mu.RUnlock()
 	var names []string
 	for name, n := range l.nodes {
-		if n.node != nil && now.Sub(n.at) <= staleAfter {
+		if n.node != nil && n.fresh(now) {
 			names = append(names, name)
 		}
 	}

@@ -61,7 +61,10 @@ type Tracker struct {
 // tracked is one container.
 type tracked struct {
 	cpu, memory History
-	base        metric.UsageReading // from which the next point counts
+	// cpuUsage and memoryUsage are what the histories say, if they have not changed since.
+	cpuUsage, memoryUsage Usage
+	changed               bool
+	base                  metric.UsageReading // from which the next point counts
 	// last and previous are the two measurements that Newest compares.
 	last, previous *metric.UsageReading
 	seen           time.Time
@@ -87,9 +90,8 @@ func (t *Tracker) Add(page *metric.UsagePage, now time.Time) []Record {
 		}
 		c.seen = now
 		c.point(r)
-		record := Record{Container: name, Started: r.Started, Since: c.since()}
-		record.CPU, _ = c.cpu.Read()
-		record.Memory, _ = c.memory.Read()
+		c.derive()
+		record := Record{Container: name, Started: r.Started, Since: c.since(), CPU: c.cpuUsage, Memory: c.memoryUsage}
 		if zero[podOf(name)] {
 			c.last, c.previous = nil, nil
 			record.Newest.State = Zero
@@ -129,6 +131,7 @@ func (t *Tracker) Renew(namespace, pod string, created time.Time) {
 		if name.Namespace == namespace && name.Pod == pod && c.since().Before(created) {
 			c.cpu.dropBefore(created)
 			c.memory.dropBefore(created)
+			c.changed = true
 		}
 	}
 }
@@ -143,6 +146,16 @@ func (h *History) dropBefore(moment time.Time) {
 		}
 		h.Add(Point{time.UnixMilli(p.from()), time.UnixMilli(p.to), float64(p.value)})
 	}
+}
+
+// derive reads the windows anew if there is a new point. Most pages of a kubelet repeat most measurements.
+func (c *tracked) derive() {
+	if !c.changed {
+		return
+	}
+	c.cpuUsage, _ = c.cpu.Read()
+	c.memoryUsage, _ = c.memory.Read()
+	c.changed = false
 }
 
 func (c *tracked) since() time.Time {
@@ -171,7 +184,7 @@ func (c *tracked) point(r metric.UsageReading) {
 		}
 		length := r.CPUAt.Sub(c.base.CPUAt)
 		if !began || length >= shortest { // else the next one counts from the start
-			c.cpu.Add(Point{c.base.CPUAt, r.CPUAt, (r.CPU - c.base.CPU).Seconds() / length.Seconds()})
+			c.changed = c.cpu.Add(Point{c.base.CPUAt, r.CPUAt, (r.CPU - c.base.CPU).Seconds() / length.Seconds()}) || c.changed
 			c.base.CPU, c.base.CPUAt = r.CPU, r.CPUAt
 		}
 	}
@@ -180,7 +193,7 @@ func (c *tracked) point(r metric.UsageReading) {
 		if r.MemoryAt.Sub(from) > time.Duration(longest)*time.Millisecond {
 			from = r.MemoryAt.Add(-TenSeconds.Length())
 		}
-		c.memory.Add(Point{from, r.MemoryAt, float64(r.Memory)})
+		c.changed = c.memory.Add(Point{from, r.MemoryAt, float64(r.Memory)}) || c.changed
 		c.base.MemoryAt = r.MemoryAt
 	}
 }

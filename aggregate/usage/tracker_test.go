@@ -109,7 +109,7 @@ func TestRenewedPods(t *testing.T) {
 	p.covered(r, 40*time.Second, 0.5)
 
 	latest := NewLatest()
-	latest.Set("a", []Record{r}, p.now)
+	latest.Set("a", Report{At: p.now, Records: []Record{r}}, p.now)
 	if got := latest.Containers(pod, p.now); len(got) != 1 {
 		t.Errorf("the pod has %d containers", len(got))
 	}
@@ -121,4 +121,54 @@ func TestRenewedPods(t *testing.T) {
 	if got := latest.Containers(pod, p.now.Add(staleAfter+time.Second)); len(got) != 0 {
 		t.Error("usage stands although nothing is heard of the node")
 	}
+}
+
+// The windows are derived again with a new point, and when points are dropped; a page that repeats a measurement derives nothing.
+func TestWindowsAreDerivedOnChange(t *testing.T) {
+	p := newPages(t)
+	p.page(20*time.Second, 10*time.Second, 0)
+	c := p.containers[web]
+	mark := time.Unix(1, 0) // no derivation says this
+	c.cpuUsage.End = mark
+	p.now = p.now.Add(2 * time.Second)
+	if r := p.page(22*time.Second, 10*time.Second, 2*time.Second); r.CPU.End != mark {
+		t.Error("a repeated measurement derives the windows")
+	}
+	p.now = p.now.Add(10 * time.Second)
+	if r := p.page(32*time.Second, 16*time.Second, 0); !r.CPU.End.Equal(p.now) {
+		t.Errorf("the windows end at %v, want %v", r.CPU.End, p.now)
+	}
+	p.Renew(web.Namespace, web.Pod, p.now)
+	if r := p.page(32*time.Second, 16*time.Second, 0); !r.CPU.End.IsZero() {
+		t.Errorf("the windows end at %v although all points are dropped", r.CPU.End)
+	}
+}
+
+// The newest report of a node counts, also if it came first, for a minute.
+func TestTheNewestReportCounts(t *testing.T) {
+	now := time.Unix(1_790_000_000, 0)
+	latest := NewLatest()
+	set := func(number uint64, age time.Duration, own bool) {
+		latest.Set("a", Report{Number: number, At: now.Add(-age), Own: own, Records: []Record{{}}}, now)
+	}
+	wants := func(number uint64, own int) {
+		t.Helper()
+		if r, _ := latest.Report("a", now); r.Number != number || len(latest.Own(now)) != own {
+			t.Errorf("report %d, of %d agents here; want %d, %d", r.Number, len(latest.Own(now)), number, own)
+		}
+	}
+	set(5, 0, false)
+	wants(5, 0)
+	set(4, 0, true) // late
+	wants(5, 0)
+	set(5, 0, true) // the agent has moved here
+	wants(5, 1)
+	set(6, 0, false) // and away
+	wants(6, 0)
+	now = now.Add(staleAfter + time.Second)
+	wants(0, 0)
+	set(3, staleAfter+time.Second, false) // as stale as what is held
+	wants(0, 0)
+	set(2, 0, true) // its clock was set back
+	wants(2, 1)
 }

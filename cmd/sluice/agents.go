@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agents"
 )
@@ -49,7 +50,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
 	if p.usage != nil {
-		parts.Usage = p.usage.take
+		parts.Usage = p.takeUsage
 	}
 	if p.scraper != nil && p.replication.bus == nil { // a replica does not know the agents of the others
 		parts.Scrapes = func(node string) agents.Scrapes { return p.scraper.Enter(node) }
@@ -60,6 +61,15 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	parts.Shared = p.replication.bus != nil
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
+}
+
+// takeUsage takes what an agent reports that its node uses, also for other replicas.
+func (p *dataPath) takeUsage(node string, report usage.Report) []agents.Renewal {
+	renewals := p.usage.take(node, report)
+	if r := p.replication.replica; r != nil {
+		r.PublishUsage(agents.EncodeUsage(node, &report, report.At))
+	}
+	return renewals
 }
 
 // clusterRead reports whether senders are known, and what is missing otherwise.

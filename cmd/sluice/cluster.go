@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
+	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/identity"
 	"github.com/sluice-metrics/sluice/receiver/pending"
@@ -67,6 +68,9 @@ func (p *dataPath) connect(context.Context) (err error) {
 	}
 	if p.cluster.view, err = cluster.NewView(p.cluster.client, c, p.log); err != nil {
 		return err
+	}
+	if p.cfg.api.ResourceMetrics {
+		p.usage = &clusterUsage{usage.NewLatest(), p.cluster.view}
 	}
 	if p.cfg.wake.Enabled {
 		p.cluster.firstReplicas, err = cluster.NewFirstReplicas(p.cluster.client, p.cluster.view)

@@ -214,9 +214,6 @@ func (c *serverConfig) validate(faults ...error) error {
 	if c.agents.StartupTaint && (c.standalone || !c.agents.Enabled()) {
 		own = append(own, c.fault("agents-startup-taint", "is true without a cluster or agents-address; must be false there"))
 	}
-	if c.api.ResourceMetrics && c.natsbus.Enabled() {
-		own = append(own, c.fault("api-resource-metrics", "is true beside other replicas; must be false: each has the nodes of its own agents alone so far"))
-	}
 	if c.api.ResourceMetrics && (c.standalone || !c.agents.Enabled()) {
 		own = append(own, c.fault("api-resource-metrics", "is true without agents in a cluster, which report what is used; must be false, or agents-address must be set"))
 	}

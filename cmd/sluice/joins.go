@@ -126,6 +126,9 @@ func (p *dataPath) autoscalerReader() *adapter.AutoscalerReader {
 
 func (p *dataPath) readerParts() answer.Parts {
 	parts := answer.Parts{Merged: p.merged, Rules: &p.rules.Current}
+	if p.usage != nil {
+		parts.Usage = p.usage.answers()
+	}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.Workloads = p.cluster.view, p.cluster.workloads
 		if p.cfg.cluster.Announcements {

@@ -98,11 +98,15 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 		return nil
 	}
 	r.reconciled = func() bool { return p.cluster.view == nil || p.cluster.reconciled.Load() }
-	r.replica, err = replica.New(p.cfg.replica(), replica.Parts{
+	parts := replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
 		Relayed: r.deletions.Repeat, Lives: p.replicaLives(), FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log,
 		Wall: func() time.Time { return p.table.Clock.Now().Wall },
-	})
+	}
+	if p.usage != nil {
+		parts.Usage = p.usage
+	}
+	r.replica, err = replica.New(p.cfg.replica(), parts)
 	if err == nil {
 		p.merged.SetGate(r.replica.Answers)
 	}

@@ -16,11 +16,11 @@ type clusterUsage struct {
 	view   *cluster.View
 }
 
-// take takes what an agent says, and returns the pods that are younger than the windows that it has of them.
-func (u *clusterUsage) take(node string, records []usage.Record) (renewals []agents.Renewal) {
-	u.latest.Set(node, records, time.Now())
-	for i := range records {
-		r := &records[i]
+// take takes what an agent reports, and returns the pods that are younger than the windows that it has of them.
+func (u *clusterUsage) take(node string, report usage.Report) (renewals []agents.Renewal) {
+	u.latest.Set(node, report, report.At)
+	for i := range report.Records {
+		r := &report.Records[i]
 		if r.Container.Pod == "" || r.Since.IsZero() {
 			continue
 		}
@@ -34,6 +34,40 @@ func (u *clusterUsage) take(node string, records []usage.Record) (renewals []age
 		}
 	}
 	return renewals
+}
+
+// Own implements replica.Usage.
+func (u *clusterUsage) Own() []string { return u.latest.Own(time.Now()) }
+
+// OwnReport implements replica.Usage.
+func (u *clusterUsage) OwnReport(node string) []byte {
+	now := time.Now()
+	report, ok := u.latest.Report(node, now)
+	if !ok {
+		return nil
+	}
+	return agents.EncodeUsage(node, &report, now)
+}
+
+// Take implements replica.Usage.
+func (u *clusterUsage) Take(message []byte) error {
+	now := time.Now()
+	node, report, err := agents.DecodeUsage(message, now)
+	if err == nil {
+		u.latest.Set(node, report, now)
+	}
+	return err
+}
+
+// answers answers for usage as metrics of pods and nodes.
+func (u *clusterUsage) answers() *usage.Answers {
+	return &usage.Answers{Latest: u.latest,
+		Pods: func(namespace, name string) []usage.Pod { return u.view.UsedPods(namespace, name, labels.Everything()) },
+		NodeUID: func(name string) (uid string, ok bool) {
+			uid, exists, watched := u.view.Object("nodes", "", name)
+			return uid, exists || !watched
+		},
+	}
 }
 
 // Pods implements adapter.Usage.

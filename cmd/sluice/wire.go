@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
-	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/internal/operations"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
@@ -259,8 +258,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API = p.cluster.view, p.cluster.client.REST()
 		parts.Policies = p.cluster.policies
-		if p.cfg.api.ResourceMetrics {
-			p.usage = &clusterUsage{usage.NewLatest(), p.cluster.view}
+		if p.usage != nil {
 			parts.Usage = p.usage
 		}
 	}

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/server"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -88,6 +92,17 @@ spec:
 ---
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
+metadata: {name: v1.metrics.k8s.io}
+spec:
+  group: metrics.k8s.io
+  version: v1
+  groupPriorityMinimum: 100
+  versionPriority: 200
+  insecureSkipTLSVerify: true
+  service: {namespace: sluice, name: sluice-api, port: PORT}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
 metadata: {name: v1alpha1.usage.sluice.dev}
 spec:
   group: usage.sluice.dev
@@ -96,7 +111,10 @@ spec:
   versionPriority: 100
   insecureSkipTLSVerify: true
   service: {namespace: sluice, name: sluice-api, port: PORT}
----
+` + "---" + usageRights
+
+// usageRights lets servers see nodes.
+const usageRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: sluice-nodes}
@@ -109,6 +127,19 @@ metadata: {name: sluice-nodes}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sluice-nodes}
 subjects:
 - {kind: ServiceAccount, namespace: sluice, name: sluice}
+`
+
+const usageReader = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: usage-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects:
+- {kind: ServiceAccount, namespace: sluice, name: reader}
 `
 
 const usedWeb = `
@@ -154,7 +185,7 @@ func TestUsage(t *testing.T) {
 	c.sluice.Start()
 	c.near.Add("--kubelet-address", kubelet.address(), "--kubelet-insecure-tls", "--kubelet-interval", "2s")
 	c.starts(t, c.near)
-	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.metrics.k8s.io")
+	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.metrics.k8s.io", "apiservice/v1.metrics.k8s.io", "apiservice/v1alpha1.usage.sluice.dev")
 
 	c.Apply(t, ns, strings.ReplaceAll(usedWeb, "  - type: KIND", "  - type: Resource\n    resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}\n"+
 		"  - type: ContainerResource\n    containerResource: {name: cpu, container: web, target: {type: Utilization, averageUtilization: 50}}"))
@@ -169,12 +200,31 @@ func TestUsage(t *testing.T) {
 	if out := c.Kubectl(t, "top", "nodes", "--no-headers"); !strings.Contains(out, "loopback") {
 		t.Errorf("kubectl top nodes:\n%s", out)
 	}
-	if out := c.Kubectl(t, "get", "pods.metrics.k8s.io", "-n", ns); !strings.Contains(out, "48Mi") {
-		t.Errorf("kubectl get:\n%s", out)
+	for _, version := range []string{"v1", "v1beta1"} {
+		if out := c.Kubectl(t, "get", "pods."+version+".metrics.k8s.io", "-n", ns); !strings.Contains(out, "48Mi") {
+			t.Errorf("kubectl get of %s:\n%s", version, out)
+		}
 	}
 	c.pod(t, ns, "solo", "default")
 	kubelet.use(0.2) // of 0.1 a pod, four times as much as wanted
 	c.wantReplicas(t, ns, "web", 4)
+
+	// The same, over a window that no resource metric has.
+	c.Apply(t, ns, strings.NewReplacer("web", "batch", "  - type: KIND", "  - type: Pods\n    pods: {metric: {name: \"cpu:max:1h\"}, "+
+		"target: {type: AverageValue, averageValue: 100m}}").Replace(usedWeb))
+	c.wantReplicas(t, ns, "batch", 4)
+	for path, want := range map[string]string{
+		"namespaces/" + ns + "/pods/solo/cpu:p95:1h": `"value":"200m"`, "namespaces/" + ns + "/pods/solo/memory": `"value":"50331648"`,
+		"nodes/loopback/memory:max:1d": `"value":"2147483648"`, "nodes/*/memory:mean:10s": `"value":"2147483648"`,
+	} {
+		within(t, func() error {
+			out, err := c.TryKubectl(t, "get", "--raw", "/apis/custom.metrics.k8s.io/v1beta2/"+path)
+			if err == nil && !strings.Contains(out, want) {
+				err = fmt.Errorf("%s says %s, want %s", path, out, want)
+			}
+			return err
+		})
+	}
 
 	// The windows have the pod's usage, and those of a pod of the same name that comes after it have none of it.
 	within(t, func() error {
@@ -206,5 +256,87 @@ func TestUsage(t *testing.T) {
 		if name != "Resource" && name != "ContainerResource" {
 			t.Errorf("the autoscaler has a metric of type %s", name)
 		}
+	}
+}
+
+// An agent reports to one of two replicas, and both answer the same. Its replica is killed: the other one goes on answering, and the killed
+// one has all again once it is back.
+func TestUsageOfReplicas(t *testing.T) {
+	t.Parallel()
+	plane := controlplane.New(t, controlplane.DefaultConfig())
+	plane.Kubectl(t, "create", "namespace", "sluice")
+	_, others := split(render(t, "replicas.yaml"))
+	apply(t, plane, others)
+	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
+	var both []*server.Server
+	for _, flags := range server.ReplicaFlags(t, 2) {
+		both = append(both, server.InCluster(t, kubeconfig, append(flags, "--api-resource-metrics",
+			"--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")...))
+	}
+	c := &agents{cluster: &cluster{ControlPlane: plane, sluice: both[0]}, authorities: hearAgents(t, both...), others: both[1:]}
+	c.Apply(t, "sluice", usageRights, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n", usageReader)
+	for _, one := range both {
+		one.Start()
+	}
+	ns := c.Namespace(t, "usage")
+	kubelet := newKubelet(t, c.cluster, ns)
+	kubelet.use(0.05)
+	c.near = c.agentOn(t, "loopback", "sluice-agent")
+	c.near.Add("--kubelet-address", kubelet.address(), "--kubelet-insecure-tls", "--kubelet-interval", "2s")
+	c.starts(t, c.near)
+	for _, name := range []string{"one", "two"} {
+		c.pod(t, ns, name, "default")
+	}
+	token := c.Token(t, "sluice", "reader")
+	says := func(s *server.Server) (string, error) {
+		var pods struct {
+			Items []struct {
+				Metadata   struct{ Name string }
+				Timestamp  string
+				Containers json.RawMessage
+			}
+		}
+		status, body := asks(t, s, token, "/apis/metrics.k8s.io/v1beta1/namespaces/"+ns+"/pods")
+		if status != http.StatusOK || json.Unmarshal([]byte(body), &pods) != nil {
+			return "", fmt.Errorf("%d %s", status, body)
+		}
+		text := ""
+		for _, pod := range pods.Items {
+			text += fmt.Sprintln(pod.Metadata.Name, pod.Timestamp, string(pod.Containers))
+		}
+		if len(pods.Items) != 2 {
+			return text, fmt.Errorf("%d pods, want 2: %s", len(pods.Items), text)
+		}
+		return text, nil
+	}
+	same := func() error {
+		first, err := says(both[0])
+		second, otherErr := says(both[1])
+		if err = errors.Join(err, otherErr); err == nil && first != second {
+			err = fmt.Errorf("one replica says\n%s\nthe other\n%s", first, second)
+		}
+		return err
+	}
+	within(t, same)
+	for range 2 {
+		dead, alive := both[0], both[1]
+		if c.near.Hearer() == "sluice-1" {
+			dead, alive = alive, dead
+		}
+		before, _ := says(alive)
+		dead.Kill()
+		within(t, func() error {
+			now, err := says(alive)
+			if err != nil {
+				t.Errorf("while the agent moves: %v", err)
+				return nil
+			}
+			if now == before {
+				err = errors.New("the agent's new reports have not come")
+			}
+			return err
+		})
+		dead.Start()
+		within(t, same)
 	}
 }

@@ -24,6 +24,7 @@ type Usage struct {
 
 	mu      sync.Mutex // guards the fields below
 	tracker *usage.Tracker
+	number  uint64
 	message *agentwire.Usage // the newest; nil: none yet, or no more
 	// left are histories to hand over; nil: the agent measures.
 	left []*agentwire.History
@@ -76,9 +77,11 @@ func (u *Usage) ask(ctx context.Context) {
 		}
 	}
 	u.containers.Store(int64(len(page.Readings)))
+	now := time.Now()
 	u.mu.Lock()
-	if records := u.tracker.Add(page, time.Now()); u.left == nil {
-		u.message = wireUsage(records)
+	u.number = max(u.number+1, uint64(now.UnixNano())) // also after those of the node's agent before
+	if records := u.tracker.Add(page, now); u.left == nil {
+		u.message = agentwire.NewUsage(u.number, records)
 	}
 	u.mu.Unlock()
 	wake(u.changed)
@@ -96,40 +99,6 @@ func (u *Usage) renew(r *agentwire.Renewed) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.tracker.Renew(r.Namespace, r.Pod, time.Unix(r.CreatedSeconds, 0))
-}
-
-func wireUsage(records []usage.Record) *agentwire.Usage {
-	message := &agentwire.Usage{Containers: make([]*agentwire.ContainerUsage, len(records))}
-	for i := range records {
-		r := &records[i]
-		c := &agentwire.ContainerUsage{Namespace: r.Container.Namespace, Pod: r.Container.Pod, Container: r.Container.Name,
-			Cpu: wireResource(&r.CPU), Memory: wireResource(&r.Memory), State: uint32(r.Newest.State), CpuNanocores: r.Newest.CPU,
-			MemoryBytes: r.Newest.Memory, EndNanos: unixNanos(r.Newest.End), WindowNanos: int64(r.Newest.Window), StartedNanos: unixNanos(r.Started)}
-		if !r.Since.IsZero() {
-			c.SinceMillis = r.Since.UnixMilli()
-		}
-		message.Containers[i] = c
-	}
-	return message
-}
-
-func unixNanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func wireResource(u *usage.Usage) *agentwire.ResourceUsage {
-	if u.End.IsZero() {
-		return nil
-	}
-	r := &agentwire.ResourceUsage{EndMillis: u.End.UnixMilli()}
-	for _, w := range u.Windows {
-		r.Values = append(r.Values, float32(w.Mean), float32(w.Max), float32(w.NinetyFive))
-		r.CoveredMillis = append(r.CoveredMillis, uint32(w.Covered.Milliseconds()))
-	}
-	return r
 }
 
 var (

@@ -20,8 +20,8 @@ func TestHistoriesAreHandedOver(t *testing.T) {
 		for i := range 2 {
 			parts := newTable().parts()
 			parts.Name, parts.Epoch = string(rune('a'+i)), uint64(i+1)
-			parts.Usage = func(_ string, records []usage.Record) []Renewal {
-				told <- records[0]
+			parts.Usage = func(_ string, report usage.Report) []Renewal {
+				told <- report.Records[0]
 				return nil
 			}
 			addresses = append(addresses, serve(t, "127.0.0.1:0", parts).Addr().String())

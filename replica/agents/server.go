@@ -100,7 +100,7 @@ type Parts struct {
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
 	// Usage takes what a node and its containers use, and returns the pods that were created since. May be nil.
-	Usage func(node string, records []usage.Record) []Renewal
+	Usage func(node string, report usage.Report) []Renewal
 	// Scrapes is told of an agent that scrapes for its node. Nil: none does.
 	Scrapes func(node string) Scrapes
 	// Ready reports whether senders are known, and what is missing. Agents wait until they are.

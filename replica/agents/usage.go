@@ -1,13 +1,15 @@
 package agents
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
-	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // maxContainers bounds the containers of a node.
@@ -21,27 +23,14 @@ type Renewal struct {
 
 // usage takes what an agent says that its node uses.
 func (t *stream) usage(u *agentwire.Usage) error {
-	if len(u.Containers) > maxContainers {
-		return status.Errorf(codes.InvalidArgument, "a node has %d containers; must be at most %d", len(u.Containers), maxContainers)
+	if err := checkContainers(u); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	if t.server.parts.Usage == nil {
 		return nil
 	}
-	records := make([]usage.Record, 0, len(u.Containers))
-	for _, c := range u.Containers {
-		r := usage.Record{
-			Container: metric.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Container},
-			CPU:       resource(c.Cpu), Memory: resource(c.Memory),
-			Newest: usage.Newest{State: usage.State(min(c.State, uint32(usage.Zero))), CPU: c.CpuNanocores, Memory: c.MemoryBytes,
-				End: moment(c.EndNanos), Window: time.Duration(c.WindowNanos)},
-			Started: moment(c.StartedNanos),
-		}
-		if c.SinceMillis != 0 {
-			r.Since = time.UnixMilli(c.SinceMillis)
-		}
-		records = append(records, r)
-	}
-	for _, r := range t.server.parts.Usage(t.node, records) {
+	report := usage.Report{Number: u.Number, At: time.Now(), Records: u.Records(), Own: true}
+	for _, r := range t.server.parts.Usage(t.node, report) {
 		renewed := &agentwire.Renewed{Namespace: r.Namespace, Pod: r.Pod, CreatedSeconds: r.Created.Unix()}
 		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Renewed{Renewed: renewed}}); err != nil {
 			return err
@@ -50,21 +39,32 @@ func (t *stream) usage(u *agentwire.Usage) error {
 	return nil
 }
 
-func moment(nanos int64) time.Time {
-	if nanos == 0 {
-		return time.Time{}
+func checkContainers(u *agentwire.Usage) error {
+	if len(u.Containers) > maxContainers {
+		return fmt.Errorf("a node has %d containers; must be at most %d", len(u.Containers), maxContainers)
 	}
-	return time.Unix(0, nanos)
+	return nil
 }
 
-func resource(r *agentwire.ResourceUsage) (u usage.Usage) {
-	if r == nil || len(r.Values) != 3*int(usage.Windows) || len(r.CoveredMillis) != int(usage.Windows) {
-		return u
+// EncodeUsage makes the message that tells other replicas an agent's report.
+func EncodeUsage(node string, r *usage.Report, now time.Time) []byte {
+	// Text of it came in such a message, so it is UTF-8, which is the only thing that can be wrong.
+	message, _ := proto.Marshal(&agentwire.RelayedUsage{
+		Node: node, AgeNanos: int64(max(now.Sub(r.At), 0)), Usage: agentwire.NewUsage(r.Number, r.Records)})
+	return message
+}
+
+// DecodeUsage reads what EncodeUsage made at another replica.
+func DecodeUsage(message []byte, now time.Time) (node string, r usage.Report, err error) {
+	var m agentwire.RelayedUsage
+	if err := proto.Unmarshal(message, &m); err != nil {
+		return "", r, err
 	}
-	u.End = time.UnixMilli(r.EndMillis)
-	for w := range u.Windows {
-		u.Windows[w] = usage.Derived{Mean: float64(r.Values[3*w]), Max: float64(r.Values[3*w+1]), NinetyFive: float64(r.Values[3*w+2]),
-			Covered: time.Duration(r.CoveredMillis[w]) * time.Millisecond}
+	if m.Node == "" || m.Usage == nil || m.AgeNanos < 0 {
+		return "", r, errors.New("usage is of no node, of no containers or of the future")
 	}
-	return u
+	if err := checkContainers(m.Usage); err != nil {
+		return "", r, err
+	}
+	return m.Node, usage.Report{Number: m.Usage.Number, At: now.Add(-time.Duration(m.AgeNanos)), Records: m.Usage.Records()}, nil
 }

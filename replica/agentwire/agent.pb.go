@@ -1177,6 +1177,7 @@ func (x *Rejection) GetForNanos() int64 {
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Containers    []*ContainerUsage      `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // greater than that of each former one of the node, by any server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1218,6 +1219,74 @@ func (x *Usage) GetContainers() []*ContainerUsage {
 	return nil
 }
 
+func (x *Usage) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+// RelayedUsage is what an agent has told one replica, for the others.
+type RelayedUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	AgeNanos      int64                  `protobuf:"varint,2,opt,name=age_nanos,json=ageNanos,proto3" json:"age_nanos,omitempty"` // time since the agent told it, when it is sent
+	Usage         *Usage                 `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayedUsage) Reset() {
+	*x = RelayedUsage{}
+	mi := &file_agent_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayedUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayedUsage) ProtoMessage() {}
+
+func (x *RelayedUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayedUsage.ProtoReflect.Descriptor instead.
+func (*RelayedUsage) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RelayedUsage) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RelayedUsage) GetAgeNanos() int64 {
+	if x != nil {
+		return x.AgeNanos
+	}
+	return 0
+}
+
+func (x *RelayedUsage) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 // ContainerUsage is what a container uses; without a name, the node.
 type ContainerUsage struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1240,7 +1309,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1321,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1334,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1365,7 +1434,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1446,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1459,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1426,7 +1495,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1507,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1520,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1485,7 +1554,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1566,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1579,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *History) GetContainers() []*ContainerHistory {
@@ -1534,7 +1603,7 @@ type ContainerHistory struct {
 
 func (x *ContainerHistory) Reset() {
 	*x = ContainerHistory{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1615,7 @@ func (x *ContainerHistory) String() string {
 func (*ContainerHistory) ProtoMessage() {}
 
 func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1628,7 @@ func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerHistory.ProtoReflect.Descriptor instead.
 func (*ContainerHistory) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ContainerHistory) GetNamespace() string {
@@ -1607,7 +1676,7 @@ type HistoryTaken struct {
 
 func (x *HistoryTaken) Reset() {
 	*x = HistoryTaken{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1619,7 +1688,7 @@ func (x *HistoryTaken) String() string {
 func (*HistoryTaken) ProtoMessage() {}
 
 func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1632,7 +1701,7 @@ func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryTaken.ProtoReflect.Descriptor instead.
 func (*HistoryTaken) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *HistoryTaken) GetTaken() bool {
@@ -1654,7 +1723,7 @@ type Targets struct {
 
 func (x *Targets) Reset() {
 	*x = Targets{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1666,7 +1735,7 @@ func (x *Targets) String() string {
 func (*Targets) ProtoMessage() {}
 
 func (x *Targets) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1679,7 +1748,7 @@ func (x *Targets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Targets.ProtoReflect.Descriptor instead.
 func (*Targets) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Targets) GetDrop() []uint64 {
@@ -1713,7 +1782,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1794,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1807,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Target) GetNumber() uint64 {
@@ -1813,7 +1882,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1894,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1907,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Page) GetTarget() uint64 {
@@ -1977,11 +2046,16 @@ const file_agent_proto_rawDesc = "" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x1b\n" +
-	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"H\n" +
+	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"`\n" +
 	"\x05Usage\x12?\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x1f.sluice.agent.v1.ContainerUsageR\n" +
-	"containers\"\xae\x03\n" +
+	"containers\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"m\n" +
+	"\fRelayedUsage\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1b\n" +
+	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12,\n" +
+	"\x05usage\x18\x03 \x01(\v2\x16.sluice.agent.v1.UsageR\x05usage\"\xae\x03\n" +
 	"\x0eContainerUsage\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
@@ -2063,7 +2137,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                  // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),        // 1: sluice.agent.v1.FromAgent
@@ -2079,23 +2153,24 @@ var file_agent_proto_goTypes = []any{
 	(*Ack)(nil),              // 11: sluice.agent.v1.Ack
 	(*Rejection)(nil),        // 12: sluice.agent.v1.Rejection
 	(*Usage)(nil),            // 13: sluice.agent.v1.Usage
-	(*ContainerUsage)(nil),   // 14: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),    // 15: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),          // 16: sluice.agent.v1.Renewed
-	(*History)(nil),          // 17: sluice.agent.v1.History
-	(*ContainerHistory)(nil), // 18: sluice.agent.v1.ContainerHistory
-	(*HistoryTaken)(nil),     // 19: sluice.agent.v1.HistoryTaken
-	(*Targets)(nil),          // 20: sluice.agent.v1.Targets
-	(*Target)(nil),           // 21: sluice.agent.v1.Target
-	(*Page)(nil),             // 22: sluice.agent.v1.Page
+	(*RelayedUsage)(nil),     // 14: sluice.agent.v1.RelayedUsage
+	(*ContainerUsage)(nil),   // 15: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),    // 16: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),          // 17: sluice.agent.v1.Renewed
+	(*History)(nil),          // 18: sluice.agent.v1.History
+	(*ContainerHistory)(nil), // 19: sluice.agent.v1.ContainerHistory
+	(*HistoryTaken)(nil),     // 20: sluice.agent.v1.HistoryTaken
+	(*Targets)(nil),          // 21: sluice.agent.v1.Targets
+	(*Target)(nil),           // 22: sluice.agent.v1.Target
+	(*Page)(nil),             // 23: sluice.agent.v1.Page
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
 	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
 	13, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
-	17, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
-	22, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
+	18, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
+	23, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
 	5,  // 6: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
 	8,  // 7: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
 	6,  // 8: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
@@ -2104,22 +2179,23 @@ var file_agent_proto_depIdxs = []int32{
 	10, // 11: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
 	11, // 12: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
 	12, // 13: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	16, // 14: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	17, // 15: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
-	19, // 16: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
-	20, // 17: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
-	14, // 18: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	15, // 19: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	15, // 20: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	18, // 21: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
-	21, // 22: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
-	1,  // 23: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	9,  // 24: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	24, // [24:25] is the sub-list for method output_type
-	23, // [23:24] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	17, // 14: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	18, // 15: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
+	20, // 16: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
+	21, // 17: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
+	15, // 18: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	13, // 19: sluice.agent.v1.RelayedUsage.usage:type_name -> sluice.agent.v1.Usage
+	16, // 20: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	16, // 21: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	19, // 22: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
+	22, // 23: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
+	1,  // 24: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	9,  // 25: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	25, // [25:26] is the sub-list for method output_type
+	24, // [24:25] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -2150,7 +2226,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -82,7 +82,4 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if and .Values.resourceMetrics.enabled (not .Values.agent.enabled) -}}
 {{- fail "resourceMetrics.enabled: is true without agents, which read what is used from the kubelets; agent.enabled must be true" -}}
 {{- end -}}
-{{- if and .Values.resourceMetrics.enabled (include "sluice.replicated" .) -}}
-{{- fail "resourceMetrics.enabled: is true beside replicas, and each has the nodes of its own agents alone so far; replicas must be 1, replication.enabled false and nats.url empty" -}}
-{{- end -}}
 {{- end -}}

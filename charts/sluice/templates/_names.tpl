@@ -114,7 +114,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- fail "customMetrics.enabled, externalMetrics.enabled: both are false, so there is nothing to serve; one must be true" -}}
 {{- end -}}
 {{- if .Values.resourceMetrics.enabled -}}
-{{- $apis = append $apis (dict "group" "metrics.k8s.io" "version" "v1beta1" "priority" 100 "value" "resourceMetrics" "register" .Values.resourceMetrics.register) -}}
+{{- $register := .Values.resourceMetrics.register -}}
+{{- $apis = append $apis (dict "group" "metrics.k8s.io" "version" "v1beta1" "priority" 100 "value" "resourceMetrics" "register" $register) -}}
+{{- $apis = append $apis (dict "group" "metrics.k8s.io" "version" "v1" "priority" 200 "value" "resourceMetrics" "register" $register) -}}
 {{- $apis = append $apis (dict "group" "usage.sluice.dev" "version" "v1alpha1" "priority" 100 "value" "resourceMetrics" "register" true) -}}
 {{- end -}}
 {{- if .Values.inspect.enabled -}}

@@ -1,0 +1,101 @@
+package adapter
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// fakeUsage is a Usage of two pods on a node.
+type fakeUsage struct{}
+
+func (fakeUsage) Pods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
+	for _, pod := range []usage.Pod{{Namespace: "shop", Name: "b"}, {Namespace: "shop", Name: "a", Labels: map[string]string{"app": "a"}}, {Namespace: "mail", Name: "c"}} {
+		if (namespace == "" || namespace == pod.Namespace) && (name == "" || name == pod.Name) && selector.Matches(labels.Set(pod.Labels)) {
+			all = append(all, pod)
+		}
+	}
+	return all
+}
+
+func (fakeUsage) record(pod *usage.Pod) usage.Record {
+	d := usage.Derived{Mean: 0.25, Max: 0.5, NinetyFive: 0.5, Covered: time.Minute}
+	of := usage.Usage{End: noon, Windows: [usage.Windows]usage.Derived{d, d, d, d}}
+	return usage.Record{Container: metric.Container{Namespace: pod.Namespace, Pod: pod.Name, Name: "main"}, CPU: of, Memory: of,
+		Newest: usage.Newest{CPU: 25e7, Memory: 1 << 20, End: noon, Window: 10 * time.Second}}
+}
+
+func (u fakeUsage) Served(pod *usage.Pod) ([]usage.Record, time.Time, time.Duration, bool) {
+	return u.Containers(pod), noon, 10 * time.Second, true
+}
+
+func (u fakeUsage) Containers(pod *usage.Pod) []usage.Record { return []usage.Record{u.record(pod)} }
+
+func (u fakeUsage) Nodes(name string, _ labels.Selector) ([]UsedNode, error) {
+	r := u.record(&usage.Pod{})
+	return []UsedNode{{Name: "node", Record: &r}}, nil
+}
+
+func startUsed(t *testing.T, source Usage) *api {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
+	server, err := New(cfg, Parts{Source: &memory{}, Usage: source, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := running(t, server)
+	a.waitReady(t)
+	return a
+}
+
+// Both versions of metrics.k8s.io say the same, in JSON and protobuf.
+func TestResourceMetricsVersions(t *testing.T) {
+	a := startUsed(t, fakeUsage{})
+	for _, path := range []string{"/pods", "/nodes", "/nodes/node", "/namespaces/shop/pods", "/namespaces/shop/pods/a", "/pods?labelSelector=app%3Da",
+		"/namespaces/shop/pods?fieldSelector=metadata.name%3Db"} {
+		said := map[string]string{}
+		for _, version := range []string{"v1", "v1beta1"} {
+			status, body := got(t, a, "/apis/metrics.k8s.io/"+version+path, "application/json")
+			if status != http.StatusOK || !strings.Contains(body, `"apiVersion":"metrics.k8s.io/`+version+`"`) || !strings.Contains(body, "250m") {
+				t.Fatalf("%s of %s: %d %s", path, version, status, body)
+			}
+			said[version] = strings.ReplaceAll(body, version, "")
+			status, body = got(t, a, "/apis/metrics.k8s.io/"+version+path, "application/vnd.kubernetes.protobuf")
+			if status != http.StatusOK || !strings.Contains(body, "metrics.k8s.io/"+version) {
+				t.Errorf("%s of %s in protobuf: %d %q", path, version, status, body)
+			}
+		}
+		if first, second := withoutDates(said["v1"]), withoutDates(said["v1beta1"]); first != second {
+			t.Errorf("%s: v1 says\n%s\nv1beta1\n%s", path, first, second)
+		}
+	}
+	_, body := got(t, a, "/apis/metrics.k8s.io", "application/json")
+	if !strings.Contains(body, `"preferredVersion":{"groupVersion":"metrics.k8s.io/v1"`) {
+		t.Errorf("discovery says %s", body)
+	}
+	if _, body := got(t, a, "/openapi/v2", "application/json"); !strings.Contains(body, "/apis/metrics.k8s.io/v1/nodes") {
+		t.Error("the OpenAPI document lacks v1")
+	}
+}
+
+// withoutDates drops when answers were made.
+func withoutDates(text string) string {
+	parts := strings.Split(text, `"creationTimestamp":"`)
+	for i := 1; i < len(parts); i++ {
+		_, parts[i], _ = strings.Cut(parts[i], `"`)
+	}
+	return strings.Join(parts, "")
+}
+
+func got(t *testing.T, a *api, path, accept string) (status int, body string) {
+	t.Helper()
+	response, text := a.get(t, path, accept)
+	return response.StatusCode, string(text)
+}

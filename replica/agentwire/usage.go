@@ -1,0 +1,81 @@
+package agentwire
+
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// NewUsage is the message of what a node and its containers use.
+func NewUsage(number uint64, records []usage.Record) *Usage {
+	message := &Usage{Number: number, Containers: make([]*ContainerUsage, len(records))}
+	for i := range records {
+		r := &records[i]
+		c := &ContainerUsage{Namespace: r.Container.Namespace, Pod: r.Container.Pod, Container: r.Container.Name,
+			Cpu: newResource(&r.CPU), Memory: newResource(&r.Memory), State: uint32(r.Newest.State), CpuNanocores: r.Newest.CPU,
+			MemoryBytes: r.Newest.Memory, EndNanos: unixNanos(r.Newest.End), WindowNanos: int64(r.Newest.Window), StartedNanos: unixNanos(r.Started)}
+		if !r.Since.IsZero() {
+			c.SinceMillis = r.Since.UnixMilli()
+		}
+		message.Containers[i] = c
+	}
+	return message
+}
+
+func unixNanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func newResource(u *usage.Usage) *ResourceUsage {
+	if u.End.IsZero() {
+		return nil
+	}
+	r := &ResourceUsage{EndMillis: u.End.UnixMilli()}
+	for _, w := range u.Windows {
+		r.Values = append(r.Values, float32(w.Mean), float32(w.Max), float32(w.NinetyFive))
+		r.CoveredMillis = append(r.CoveredMillis, uint32(w.Covered.Milliseconds()))
+	}
+	return r
+}
+
+// Records are what the message says.
+func (u *Usage) Records() []usage.Record {
+	records := make([]usage.Record, 0, len(u.Containers))
+	for _, c := range u.Containers {
+		r := usage.Record{
+			Container: metric.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Container},
+			CPU:       c.Cpu.usage(), Memory: c.Memory.usage(),
+			Newest: usage.Newest{State: usage.State(min(c.State, uint32(usage.Zero))), CPU: c.CpuNanocores, Memory: c.MemoryBytes,
+				End: moment(c.EndNanos), Window: time.Duration(c.WindowNanos)},
+			Started: moment(c.StartedNanos),
+		}
+		if c.SinceMillis != 0 {
+			r.Since = time.UnixMilli(c.SinceMillis)
+		}
+		records = append(records, r)
+	}
+	return records
+}
+
+func moment(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
+}
+
+func (r *ResourceUsage) usage() (u usage.Usage) {
+	if r == nil || len(r.Values) != 3*int(usage.Windows) || len(r.CoveredMillis) != int(usage.Windows) {
+		return u
+	}
+	u.End = time.UnixMilli(r.EndMillis)
+	for w := range u.Windows {
+		u.Windows[w] = usage.Derived{Mean: float64(r.Values[3*w]), Max: float64(r.Values[3*w+1]), NinetyFive: float64(r.Values[3*w+2]),
+			Covered: time.Duration(r.CoveredMillis[w]) * time.Millisecond}
+	}
+	return u
+}
