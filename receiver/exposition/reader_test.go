@@ -9,36 +9,6 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Beyond a few families and metrics, indexes find them.
-func TestManyFamiliesAndMetrics(t *testing.T) {
-	const families, metrics = 40, 90
-	body := manyFamiliesBody(families, metrics)
-	r := NewTextReader(DefaultOptions())
-	for range 2 { // the second time in memory that was used
-		got, fault := r.Read([]byte(body))
-		if fault.Reason != metric.Applied || len(got) != families {
-			t.Fatalf("%d families, %v", len(got), fault)
-		}
-		for i, f := range got {
-			if f.Name != fmt.Sprintf("f%d", i) || len(f.Metrics) != metrics || describe([]Family{f})[:40] != describe(got[i : i+1])[:40] {
-				t.Fatalf("family %d is %s with %d metrics", i, f.Name, len(f.Metrics))
-			}
-			for j, m := range f.Metrics {
-				if m.Value != float64(j) || m.Labels[0].Value != fmt.Sprint(j) {
-					t.Fatalf("metric %d of family %d is %v", j, i, m)
-				}
-			}
-		}
-	}
-	again := lines(`f17{all="x",m="44"} 1`)
-	if _, fault := r.Read([]byte(body + again)); fault.detail != sameSeries || fault.Line != families*metrics+1 {
-		t.Error(fault)
-	}
-	if _, fault := r.Read([]byte(again + again)); fault.Line != 2 {
-		t.Error(fault)
-	}
-}
-
 // Around the number from which indexes are used, everything is found at every moment.
 func TestFewOrMany(t *testing.T) {
 	r := NewTextReader(DefaultOptions())
