@@ -96,7 +96,7 @@ func prepare(t *testing.T, host string, flags []string) *Server {
 		"serve", "--data-dir", s.DataDir(),
 		"--statsd-udp", s.UDP, "--statsd-tcp", s.TCP, "--statsd-unixgram", s.Unixgram, "--statsd-unix", s.Unix,
 		"--http-address", s.HTTP, "--api-address", s.API, "--ops-address", s.Ops,
-		"--console-address", "", // the chart's is the same for all
+		"--console-address", "", "--otlp-grpc-address", "", "--otlp-http-address", "", // the chart's are the same for all
 	}, flags...)
 	t.Cleanup(func() {
 		s.Kill()
