@@ -150,7 +150,7 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 			if err != nil || page.Faults > 0 {
 				t.Fatalf("%v, %s", err, page.Fault)
 			}
-			latest.Set("node", tracker.Add(page, n.now), n.now)
+			latest.Set("node", usage.Report{Number: uint64(n.now.UnixNano()), At: n.now, Records: tracker.Add(page, n.now)}, n.now)
 			for i := range 40 {
 				pod := fmt.Sprint("pod-", i)
 				want, err := store.GetPodMetrics(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "shop"}})
