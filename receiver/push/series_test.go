@@ -191,6 +191,10 @@ func TestSeriesPageOfPods(t *testing.T) {
 		}
 		c.set(func() { c.away = true })
 		time.Sleep(11 * time.Second)
+		h.table.series[key{object: metric.Object{Namespace: "monitoring"}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+		if got, want := (gateway{h}).page(""), "# TYPE m gauge\nm{namespace=\"monitoring\"} 1\n"; got != want {
+			t.Errorf("while the API server is away: got\n%s\nwant\n%s", got, want)
+		}
 		h.wants(503, "may get series.inspect.sluice.dev", "GET", "/v1/namespaces/bank/external/m", "")
 	})
 }

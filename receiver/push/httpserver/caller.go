@@ -196,7 +196,8 @@ func (x *Request) unasked(s *metric.Sample) *Fault {
 const mostAskedToList = 128
 
 // AskToList asks the API server for the rights that the sender needs for a list of objects: first for those at the
-// cluster scope, which include the others. MayNow then decides.
+// cluster scope, which include the others. MayNow then decides. If the API server does not answer, a pod without a
+// credential has what it may read without a right.
 func (x *Request) AskToList(verb metric.Verb, objects iter.Seq[metric.Object]) *Fault {
 	if !x.ChecksTrust() || verb != metric.Get && !x.HasAccount() {
 		return nil
@@ -205,14 +206,14 @@ func (x *Request) AskToList(verb metric.Verb, objects iter.Seq[metric.Object]) *
 	for right := range x.lacking(verb, objects) {
 		wide[right.Wide()] = true
 	}
-	if f := x.askAll(wide); f != nil || len(wide) == 0 {
-		return f
+	f := x.askAll(wide)
+	if lacking := x.lacking(verb, objects); f == nil && len(lacking) <= mostAskedToList {
+		f = x.askAll(lacking)
 	}
-	lacking := x.lacking(verb, objects)
-	if len(lacking) > mostAskedToList {
+	if !x.HasAccount() {
 		return nil
 	}
-	return x.askAll(lacking)
+	return f
 }
 
 // lacking returns the rights that the API server was not asked for lately.
@@ -228,6 +229,9 @@ func (x *Request) lacking(verb metric.Verb, objects iter.Seq[metric.Object]) map
 
 // askAll is Ask for rights that do not count for the request's limit.
 func (x *Request) askAll(rights map[metric.Right]bool) *Fault {
+	if len(rights) == 0 {
+		return nil
+	}
 	x.caller.asked -= len(rights)
 	return x.Ask(slices.Collect(maps.Keys(rights))...)
 }
