@@ -6,6 +6,8 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/exporter"
+	"go.opentelemetry.io/collector/exporter/exporterhelper"
+	"go.opentelemetry.io/collector/exporter/otlpexporter"
 	"go.opentelemetry.io/collector/exporter/otlphttpexporter"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
@@ -17,18 +19,24 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-// The OpenTelemetry Collector's exporter has ten consumers of its queue by default, so batches
+// The OpenTelemetry Collector's exporters have ten consumers of their queue by default, so batches
 // overtake each other. Totals and counts are exact, and the newest value of a gauge stands.
 func TestCollectorsExporter(t *testing.T) {
 	t.Parallel()
-	for _, encoding := range []otlphttpexporter.EncodingType{otlphttpexporter.EncodingProto, otlphttpexporter.EncodingJSON} {
-		t.Run(string(encoding), func(t *testing.T) {
+	for name, configured := range map[string]collectorsConfig{
+		"HTTP, protobuf": overHTTP(otlphttpexporter.EncodingProto),
+		"HTTP, JSON":     overHTTP(otlphttpexporter.EncodingJSON),
+		"gRPC":           overGRPC,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := server.New(t, "--windows", "10s,1m,1h")
+			s.WithOTLP()
 			s.Start()
-			const batches = 1000
+			const batches = 900 // the queue has room for 1,000
 			batch := newCollectorBatches()
-			c := startCollectorsExporter(t, s, encoding)
+			factory, config := configured(t, s)
+			c := startCollectorsExporter(t, factory, config)
 			c.consume(batch(0)) // the baseline of the histogram, which is that of its first batch to arrive
 			want(t, s, map[string]float64{"depth": 0})
 			for i := range batches {
@@ -43,7 +51,7 @@ func TestCollectorsExporter(t *testing.T) {
 				"took:count:1h": 3 * batches, "depth": batches,
 			})
 			m := s.Metrics()
-			m.CheckLaw(t, "http")
+			m.CheckLaw(t, "http") // which counts samples over gRPC too
 			if got := m.Of("sluice_samples_rejected_total", "http", ""); got != 0 {
 				t.Errorf("%v samples were rejected", got)
 			}
@@ -51,25 +59,48 @@ func TestCollectorsExporter(t *testing.T) {
 	}
 }
 
-// collectorsExporter is the Collector's exporter for OTLP over HTTP.
+// collectorsConfig makes an exporter's settings: its defaults, but for the address.
+type collectorsConfig func(*testing.T, *server.Server) (exporter.Factory, component.Config)
+
+func overHTTP(encoding otlphttpexporter.EncodingType) collectorsConfig {
+	return func(t *testing.T, s *server.Server) (exporter.Factory, component.Config) {
+		factory := otlphttpexporter.NewFactory()
+		config := factory.CreateDefaultConfig().(*otlphttpexporter.Config)
+		config.ClientConfig.Endpoint, config.Encoding = "http://"+s.HTTP, encoding
+		checkQueue(t, config.QueueConfig.Get())
+		return factory, config
+	}
+}
+
+func overGRPC(t *testing.T, s *server.Server) (exporter.Factory, component.Config) {
+	factory := otlpexporter.NewFactory()
+	config := factory.CreateDefaultConfig().(*otlpexporter.Config)
+	config.ClientConfig.Endpoint, config.ClientConfig.TLS.Insecure = s.OTLPGRPC, true
+	checkQueue(t, config.QueueConfig.Get())
+	return factory, config
+}
+
+// checkQueue: without consumers side by side nothing would overtake.
+func checkQueue(t *testing.T, queue *exporterhelper.QueueBatchConfig) {
+	t.Helper()
+	if queue == nil || queue.NumConsumers != 10 || queue.QueueSize < 1000 {
+		t.Fatalf("the default queue is %+v; want 10 consumers and room for 1,000 batches", queue)
+	}
+}
+
+// collectorsExporter is one of the Collector's exporters for OTLP.
 type collectorsExporter struct {
 	*testing.T
 	exporter.Metrics
 }
 
-// startCollectorsExporter starts it with the settings that it has by default.
-func startCollectorsExporter(t *testing.T, s *server.Server, encoding otlphttpexporter.EncodingType) collectorsExporter {
+func startCollectorsExporter(t *testing.T, factory exporter.Factory, config component.Config) collectorsExporter {
 	t.Helper()
-	factory := otlphttpexporter.NewFactory()
-	config := factory.CreateDefaultConfig().(*otlphttpexporter.Config)
-	config.ClientConfig.Endpoint, config.Encoding = "http://"+s.HTTP, encoding
-	if queue := config.QueueConfig.Get(); queue == nil || queue.NumConsumers != 10 || queue.QueueSize < 1000 {
-		t.Fatalf("the default queue is %+v; want 10 consumers and room for 1,000 batches", queue)
-	}
 	e, err := factory.CreateMetrics(t.Context(), exporter.Settings{
 		ID: component.NewID(factory.Type()),
 		TelemetrySettings: component.TelemetrySettings{
-			Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)), TracerProvider: nooptrace.NewTracerProvider(), MeterProvider: noopmetric.NewMeterProvider(),
+			Logger:         zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)),
+			TracerProvider: nooptrace.NewTracerProvider(), MeterProvider: noopmetric.NewMeterProvider(),
 			Resource: pcommon.NewResource(),
 		},
 	}, config)
