@@ -23,7 +23,7 @@ var rows = []row{
 		{title: "Processes",
 			about: "Processes that were scraped: replicas, of all clusters and jobs that are chosen.", look: stat,
 			queries: []query{{"count(sluice_build_info)", ""}}},
-		{title: "Autoscaler metrics missing",
+		{title: "Metrics missing",
 			about: "Metrics that a HorizontalPodAutoscaler names and Sluice has no value for.", look: stat, steps: bad,
 			words:   []word{{"0", "none", "green"}},
 			queries: []query{{"sum(max without (instance, pod) (sluice_autoscaler_metric_missing)) or vector(0)", ""}}},
