@@ -126,8 +126,8 @@ func TestRightsEndWithTheirNamespace(t *testing.T) {
 	want("granted there", 200)
 }
 
-// A token of a service account of a namespace that was deleted is asked about anew, in whichever header it comes: a later
-// namespace of the name may have an account of that name.
+// A token of a service account of a namespace that was deleted is asked about anew, in whichever header it
+// comes: a later namespace of the name may have an account of that name.
 func TestTokensEndWithTheirNamespace(t *testing.T) {
 	plane := newControlPlane(t)
 	for _, user := range []string{batch, "system:serviceaccount:other:batch", "jane"} {

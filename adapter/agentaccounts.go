@@ -17,8 +17,9 @@ const (
 	// rememberToken is the longest time for which a reviewed token stands, maxRemembered how many do.
 	rememberToken = 10 * time.Minute
 	maxRemembered = 20_000
-	// maxAgentReviews is the number of reviews in flight: knownTokensPerSecond of them pass. Others wait for admitAfter, and up to
-	// a third longer, so that those who are sent away do not come back all at once. An agent itself waits five seconds.
+	// maxAgentReviews is the number of reviews in flight: knownTokensPerSecond of them pass. Others wait for
+	// admitAfter, and up to a third longer, so that those who are sent away do not come back all at once. An
+	// agent itself waits five seconds.
 	maxAgentReviews = 64
 	admitAfter      = 3 * time.Second
 )
@@ -55,8 +56,9 @@ func NewAgentAccounts(accounts *Accounts, allowed []string, nodes Nodes) *AgentA
 		reviewed: map[[sha256.Size]byte]reviewedToken{}}
 }
 
-// Node returns the node of the pod that a token is bound to, with the pod's UID if the token names it, or why the token is rejected.
-// The error is that of the API server. A token that was reviewed stands for ten minutes, but not beyond its end or that of its pod.
+// Node returns the node of the pod that a token is bound to, with the pod's UID if the token names it, or why
+// the token is rejected. The error is that of the API server. A token that was reviewed stands for ten
+// minutes, but not beyond its end or that of its pod.
 func (a *AgentAccounts) Node(ctx context.Context, token string) (node, podUID, why string, err error) {
 	digest := sha256.Sum256([]byte(token))
 	if node, podUID = a.remembered(digest); node != "" {

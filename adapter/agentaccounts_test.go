@@ -56,7 +56,8 @@ func agentToken(pod string, end time.Time) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"exp": %d, "jti": %q}`, end.Unix(), pod)) + ".c2ln"
 }
 
-// A token that was reviewed is not asked about again for ten minutes, as long as it has not ended and its pod lives on that node.
+// A token that was reviewed is not asked about again for ten minutes, as long as it has not ended and its pod
+// lives on that node.
 func TestReviewedTokensStand(t *testing.T) {
 	const user = "system:serviceaccount:sluice:agent"
 	plane := newControlPlane(t)
@@ -130,7 +131,8 @@ func TestReviewedTokensStand(t *testing.T) {
 	asks(0, tokens[3:]...)
 }
 
-// No more than some reviews are in flight. An agent whose token cannot be reviewed soon is told to come back, before it gives up itself.
+// No more than some reviews are in flight. An agent whose token cannot be reviewed soon is told to come back,
+// before it gives up itself.
 func TestReviewsOfAgentsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		accounts := NewAgentAccounts(nil, nil, nodesOf{})

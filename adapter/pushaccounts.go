@@ -109,9 +109,10 @@ func (a *Accounts) Authenticate(ctx context.Context, token string, known bool) (
 // issueSlack allows for API servers whose clocks differ.
 const issueSlack = 2 * time.Second
 
-// isFormer reports whether a service account's token, which was reviewed, is older than the namespace that has its
-// namespace's name now: the API server takes it for valid for ten seconds after its end, if it has just reviewed it, such as
-// for another replica. An old-fashioned one, from a Secret, does not say when it was issued.
+// isFormer reports whether a service account's token, which was reviewed, is older than the namespace that
+// has its namespace's name now: the API server takes it for valid for ten seconds after its end, if it has
+// just reviewed it, such as for another replica. An old-fashioned one, from a Secret, does not say when it
+// was issued.
 func (a *Accounts) isFormer(token, namespace string) bool {
 	if namespace == "" {
 		return false

@@ -69,8 +69,8 @@ func TestTokensHaveToBeForUs(t *testing.T) {
 	}
 }
 
-// A token that the API server still takes for valid after the end of its namespace is not one of the next namespace of the
-// name.
+// A token that the API server still takes for valid after the end of its namespace is not one of the next
+// namespace of the name.
 func TestTokensOfAFormerNamespace(t *testing.T) {
 	plane := newControlPlane(t)
 	plane.tokens, plane.meant = map[string]string{}, map[string][]string{}

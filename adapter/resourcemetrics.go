@@ -38,8 +38,8 @@ type Usage interface {
 	Served(*usage.Pod) (containers []usage.Record, end time.Time, window time.Duration, ok bool)
 	// Containers returns what the containers of a pod use.
 	Containers(*usage.Pod) []usage.Record
-	// Nodes lists the nodes of which usage is known. The error is metric.ErrInvalidQuery if labels of nodes are not known, and the
-	// selector asks for some.
+	// Nodes lists the nodes of which usage is known. The error is metric.ErrInvalidQuery if labels of nodes
+	// are not known, and the selector asks for some.
 	Nodes(name string, selector labels.Selector) ([]UsedNode, error)
 }
 

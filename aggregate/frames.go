@@ -11,18 +11,19 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 )
 
-// A frame is a numbered batch of samples from another process that receives, such as an agent of a node. One run of that
-// process is a feed. A frame may come again: its sender repeats what it does not know to be on disk here. Each of its
-// samples counts once, also if the table was restored from a flush that ran while frames came: every block saves, together
-// with its values, the number of the last frame of each feed that they include (its mark). After a restore, a frame
-// that comes again skips the series that were restored in a block whose mark includes the frame. Series of that
-// frame that were not saved are created anew, in any block, and take it.
+// A frame is a numbered batch of samples from another process that receives, such as an agent of a node. One
+// run of that process is a feed. A frame may come again: its sender repeats what it does not know to be on
+// disk here. Each of its samples counts once, also if the table was restored from a flush that ran while
+// frames came: every block saves, together with its values, the number of the last frame of each feed that
+// they include (its mark). After a restore, a frame that comes again skips the series that were restored in a
+// block whose mark includes the frame. Series of that frame that were not saved are created anew, in any
+// block, and take it.
 //
-// A change of a frame may wait, for its sender, while the frame and later ones are applied. So a mark also names the changes up to it
-// that waited when the block was saved: the block does not include them.
+// A change of a frame may wait, for its sender, while the frame and later ones are applied. So a mark also
+// names the changes up to it that waited when the block was saved: the block does not include them.
 //
-// So the changes of a block are saved between frames, never within one; and the frames that a restored table may include are
-// applied again all at once, before the next flush.
+// So the changes of a block are saved between frames, never within one; and the frames that a restored table
+// may include are applied again all at once, before the next flush.
 
 // frames are the feeds of a table.
 type frames struct {
@@ -40,8 +41,9 @@ type frames struct {
 type feedState struct {
 	restored uint64        // the highest mark of a restored block
 	heard    time.Duration // receiving time of its last frame, or of the restore
-	// came says that frames came since the restore, and with them all that restored marks lack; waiting are the changes that wait.
-	// The feed's own writer changes them within sections, saving reads them between sections.
+	// came says that frames came since the restore, and with them all that restored marks lack; waiting are
+	// the changes that wait. The feed's own writer changes them within sections, saving reads them between
+	// sections.
 	came    bool
 	waiting changes
 }
@@ -66,15 +68,17 @@ type feedMarks struct {
 	mu      sync.Mutex // guards last and unsaved
 	last    map[uint64]uint64
 	unsaved map[uint64]bool
-	// restored are the marks that the block was restored with. Frames that come again are compared with these: those that
-	// came since the restore, whatever they were, are not in them. Written before any frame, and while no frame is applied.
+	// restored are the marks that the block was restored with. Frames that come again are compared with
+	// these: those that came since the restore, whatever they were, are not in them. Written before any
+	// frame, and while no frame is applied.
 	restored map[uint64]uint64
 	// missing are the changes up to the restored marks that the block was saved without.
 	missing map[uint64]changes
 }
 
-// EnterFrames begins a section in which frames are applied: Frame, then Apply for its samples, and so on. No block is saved
-// before LeaveFrames, so a section never waits. After a restore, the frames up to Restored must be applied in one section.
+// EnterFrames begins a section in which frames are applied: Frame, then Apply for its samples, and so on. No
+// block is saved before LeaveFrames, so a section never waits. After a restore, the frames up to Restored
+// must be applied in one section.
 func (w *Writer) EnterFrames() { w.table.frames.applying.RLock() }
 
 // LeaveFrames ends the section.
@@ -83,8 +87,9 @@ func (w *Writer) LeaveFrames() {
 	w.table.frames.applying.RUnlock()
 }
 
-// Frame makes the samples that are applied next part of a frame of a feed. Numbers begin at 1, and no number comes twice
-// from one feed except after a restore, or for changes that wait. A feed has one writer at a time.
+// Frame makes the samples that are applied next part of a frame of a feed. Numbers begin at 1, and no number
+// comes twice from one feed except after a restore, or for changes that wait. A feed has one writer at a
+// time.
 func (w *Writer) Frame(feedID, number uint64) {
 	f := &w.table.frames
 	f.mu.Lock()
@@ -120,7 +125,8 @@ func (w *Writer) Wait() {
 	f.state.waiting[frameChange{f.number, f.index}] = struct{}{}
 }
 
-// Restored returns the number of the last frame of a feed of which restored series may include something; 0: there is none.
+// Restored returns the number of the last frame of a feed of which restored series may include something; 0:
+// there is none.
 func (t *Table) Restored(feedID uint64) uint64 {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()
@@ -130,12 +136,12 @@ func (t *Table) Restored(feedID uint64) uint64 {
 	return 0
 }
 
-// OnOutage sets how a restore finds out whether feeds had another table to tell, such as another replica's, since a date. If so, the outage
-// is no receiving time, and the feeds are not awaited.
+// OnOutage sets how a restore finds out whether feeds had another table to tell, such as another replica's,
+// since a date. If so, the outage is no receiving time, and the feeds are not awaited.
 func (t *Table) OnOutage(covered func(since time.Time) bool) { t.frames.covered = covered }
 
-// FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of restored blocks, if one of them
-// was connected, and had no other table to tell.
+// FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of
+// restored blocks, if one of them was connected, and had no other table to tell.
 func (t *Table) FeedsAwaited() (all []uint64) {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()
@@ -194,7 +200,8 @@ func (m *feedMarks) makeLocked() {
 	}
 }
 
-// restore takes a saved mark. Of two of one number, as of a delta and a checkpoint of one flush, the later one may include more.
+// restore takes a saved mark. Of two of one number, as of a delta and a checkpoint of one flush, the later
+// one may include more.
 func (m *feedMarks) restore(feedID, number uint64, missing changes) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,7 +214,8 @@ func (m *feedMarks) restore(feedID, number uint64, missing changes) {
 	}
 }
 
-// A saved mark is the feed as eight bytes, the number, and how many changes it lacks: of each, the frame's number, and its own.
+// A saved mark is the feed as eight bytes, the number, and how many changes it lacks: of each, the frame's
+// number, and its own.
 
 // appendChanged appends a record of the marks that changed since the last delta; nothing if none did.
 func (m *feedMarks) appendChanged(dst []byte, f *frames) []byte {
@@ -223,8 +231,8 @@ func (m *feedMarks) appendChanged(dst []byte, f *frames) []byte {
 	return dst
 }
 
-// appendAll appends all marks to a block's state: behind a length of 0, which no value has. It appends nothing where there
-// are none.
+// appendAll appends all marks to a block's state: behind a length of 0, which no value has. It appends
+// nothing where there are none.
 func (m *feedMarks) appendAll(dst []byte, f *frames) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -241,7 +241,8 @@ func TestRateOfAFeedAcrossARestart(t *testing.T) {
 	})
 }
 
-// The agents of one series tell of an outage one after the other: what one tells late counts in its time, though another has told of now.
+// The agents of one series tell of an outage one after the other: what one tells late counts in its time,
+// though another has told of now.
 func TestRateOfTwoFeedsAcrossARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}
@@ -382,8 +383,8 @@ func TestClockWhileFeedsComeAndGo(t *testing.T) {
 	}
 }
 
-// A change of a frame may wait for its sender while the rest of the frame, and of its block, is saved. When the frame comes again, it
-// counts.
+// A change of a frame may wait for its sender while the rest of the frame, and of its block, is saved. When
+// the frame comes again, it counts.
 func TestAChangeThatWaitedOverAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fed{fixture: newFixture(t), disk: newSaved(), next: map[uint64]uint64{}}

@@ -133,8 +133,8 @@ func TestRestoreGoesOn(t *testing.T) {
 	}
 }
 
-// Series that were born or died after the last checkpoint are what they were after any number of restarts, whatever each
-// process wrote whole.
+// Series that were born or died after the last checkpoint are what they were after any number of restarts,
+// whatever each process wrote whole.
 func TestRestartsInARow(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {

@@ -137,8 +137,8 @@ func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 	return said.appendLocked(dst, b, place)
 }
 
-// AppendState appends the values and windows of all series of a block, and the last frames that they include. The names,
-// which follow, have every one of the series. Any goroutine may call it.
+// AppendState appends the values and windows of all series of a block, and the last frames that they include.
+// The names, which follow, have every one of the series. Any goroutine may call it.
 func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	t.frames.applying.Lock() // the marks and the values are of one moment
@@ -285,8 +285,8 @@ func (d *delta) appendChangeLocked(place uint32) {
 	d.before, d.run = own, run{}
 }
 
-// appendValue appends the length of a series' value, then the value with its whole history. In a fed block it has every value that
-// was recorded: the marks of the block say so.
+// appendValue appends the length of a series' value, then the value with its whole history. In a fed block it
+// has every value that was recorded: the marks of the block say so.
 func (t *Table) appendValue(dst []byte, b *block, place uint32, fed bool) []byte {
 	b.history.Lock()
 	defer b.history.Unlock()
@@ -298,9 +298,9 @@ func (t *Table) appendValue(dst []byte, b *block, place uint32, fed bool) []byte
 	return sized(t.appendValueLocked(dst, b, place, 0), at)
 }
 
-// savableLocked reports whether a series' value may be saved: the series is live, and its birth is saved or will be, with the
-// names that follow. A value without a saved birth stays marked for the next delta: the sample that the series was born for
-// may not be applied yet.
+// savableLocked reports whether a series' value may be saved: the series is live, and its birth is saved or
+// will be, with the names that follow. A value without a saved birth stays marked for the next delta: the
+// sample that the series was born for may not be applied yet.
 func (b *block) savableLocked(place uint32, named bool) bool {
 	if b.page.cells[place].State.Load()&kind.Live == 0 {
 		return false

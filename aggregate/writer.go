@@ -278,8 +278,8 @@ func (b *block) backdateLocked(place, tick, date uint32) {
 	b.renamed.Store(true)
 }
 
-// applyHeld applies a sample that was pending. It counts in the tick of its arrival, so windows read as if it had never been pending. An older value
-// of a gauge never replaces a newer one.
+// applyHeld applies a sample that was pending. It counts in the tick of its arrival, so windows read as if it
+// had never been pending. An older value of a gauge never replaces a newer one.
 func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	t := w.table
 	b, place := t.blocks.of(to.Number)

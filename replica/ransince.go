@@ -5,8 +5,8 @@ import "time"
 // hearWithin is how long RanSince listens: three heartbeats.
 const hearWithin = 3 * beatEvery
 
-// RanSince reports whether a replica is heard that has run since before a date of this machine: it received what was pushed while this
-// one was away. It is for a process that has no Replica yet.
+// RanSince reports whether a replica is heard that has run since before a date of this machine: it received
+// what was pushed while this one was away. It is for a process that has no Replica yet.
 func RanSince(cfg Config, bus Bus, since time.Time) bool {
 	found := make(chan struct{}, 1)
 	cancel, err := bus.Subscribe(newSubjects(cfg.Cluster).of(flowOf, "*", topicBeat), func(_ string, message []byte) {

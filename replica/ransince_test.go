@@ -27,8 +27,8 @@ func (b heardBus) Subscribe(subject string, handle func(string, []byte)) (func()
 	return func() {}, nil
 }
 
-// A replica that has run for longer than an outage received meanwhile, whatever its clock says; one that ends, one that started later and
-// the own name did not.
+// A replica that has run for longer than an outage received meanwhile, whatever its clock says; one that
+// ends, one that started later and the own name did not.
 func TestRanSince(t *testing.T) {
 	for name, c := range map[string]struct {
 		beats []sentBeat

@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// Usage is what agents report of the use of nodes. An agent reports to one replica, which passes that on. Any goroutine may call
-// the methods.
+// Usage is what agents report of the use of nodes. An agent reports to one replica, which passes that on. Any
+// goroutine may call the methods.
 type Usage interface {
-	// Own lists the nodes whose agents report to this replica, and OwnReport makes the message of one; nil: it has none any more.
+	// Own lists the nodes whose agents report to this replica, and OwnReport makes the message of one; nil:
+	// it has none any more.
 	Own() []string
 	OwnReport(node string) []byte
 	// Take takes a message that another replica made. It keeps nothing of it.
 	Take(message []byte) error
 }
 
-// usageRelay passes reports on. None is confirmed or repeated: an agent reports again within seconds, and each report replaces
-// the one before. A replica that starts hears of the others by their first reports, and asks for all that they have.
+// usageRelay passes reports on. None is confirmed or repeated: an agent reports again within seconds, and
+// each report replaces the one before. A replica that starts hears of the others by their first reports, and
+// asks for all that they have.
 type usageRelay struct {
 	// letters and heard are the bus's: it calls one at a time.
 	letters letters
@@ -35,8 +37,8 @@ const (
 	// maxUsage bounds a report, as the port of agents does, and maxUsageHold the pieces of reports that are not whole.
 	maxUsage     = 9 << 20
 	maxUsageHold = 4 * maxUsage
-	// answerUsageEvery is the time between two answers, which all replicas hear, and answerUsageBytes the part of an answer that
-	// is sent at once: deltas share the connection.
+	// answerUsageEvery is the time between two answers, which all replicas hear, and answerUsageBytes the
+	// part of an answer that is sent at once: deltas share the connection.
 	answerUsageEvery = 2 * time.Second
 	answerUsageBytes = 4 << 20
 )

@@ -132,8 +132,8 @@ func (w *usageWorld) same(when string) {
 	}
 }
 
-// Each replica has the newest report of each node, whatever was lost, doubled and late. It never falls back, and a replica that starts has
-// all within a few seconds of the first report.
+// Each replica has the newest report of each node, whatever was lost, doubled and late. It never falls back,
+// and a replica that starts has all within a few seconds of the first report.
 func TestUsageIsPassedOn(t *testing.T) {
 	eachSeed(t, 5, func(t *testing.T, seed uint64) {
 		w := newUsageWorld(t, seed)

@@ -243,8 +243,8 @@ type Table interface {
 	AppendDelta(dst []byte, block int) []byte
 	// AppendState appends all of a block's values. It follows an AppendDelta of the block.
 	AppendState(dst []byte, block int) []byte
-	// NamesChanged reports whether AppendNames would append anything new: series were born or died since it last did, or
-	// in a delta that the block was restored from.
+	// NamesChanged reports whether AppendNames would append anything new: series were born or died since it
+	// last did, or in a delta that the block was restored from.
 	NamesChanged(block int) bool
 	// AppendNames appends the identities of a block's series. It follows an AppendState of the
 	// block; a series born in between is also in the next delta.

@@ -364,8 +364,8 @@ func TestAFieldOfAStatusIsRemoved(t *testing.T) {
 	})
 }
 
-// A status is of one object, and not for the one that has its name after it, perhaps in another namespace: it may have a
-// value.
+// A status is of one object, and not for the one that has its name after it, perhaps in another namespace: it
+// may have a value.
 func TestNoStatusForTheNextObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCustomWorld(aPolicy("shop", "a", "x"))

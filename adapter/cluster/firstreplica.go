@@ -92,8 +92,8 @@ func (f *FirstReplicas) Set(ctx context.Context, a *inspect.Autoscaler) error {
 	return err
 }
 
-// exists checks that the API server still has the autoscaler. After an outage the view may lag behind, and the namespace
-// be another one of its name, whose target no autoscaler wakes.
+// exists checks that the API server still has the autoscaler. After an outage the view may lag behind, and
+// the namespace be another one of its name, whose target no autoscaler wakes.
 func (f *FirstReplicas) exists(ctx context.Context, a *inspect.Autoscaler) error {
 	body, err := f.rest.Get().AbsPath(autoscalerPath, a.Namespace, "horizontalpodautoscalers").
 		Param("fieldSelector", "metadata.name="+a.Name).MaxRetries(0).

@@ -20,8 +20,8 @@ import (
 // AgentNotReady is the key of the taint that keeps pods off a node until its agent is connected.
 const AgentNotReady = "sluice.dev/agent-not-ready"
 
-// Rate limit of requests about nodes, which have one of their own: after a restart all agents come back. A failure is tried
-// again after retryTaint.
+// Rate limit of requests about nodes, which have one of their own: after a restart all agents come back. A
+// failure is tried again after retryTaint.
 const (
 	nodesPerSecond, nodesAtOnce = 20, 40
 	retryTaint                  = 2 * time.Second

@@ -65,8 +65,8 @@ func (n *taintedNodes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}, Spec: corev1.NodeSpec{Taints: n.taints[name]}})
 }
 
-// The taint of a node whose agent came is removed, whatever its place and effect, and no other one. What fails is tried again, and a node
-// without the taint is only read.
+// The taint of a node whose agent came is removed, whatever its place and effect, and no other one. What
+// fails is tried again, and a node without the taint is only read.
 func TestStartupTaints(t *testing.T) {
 	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
 		return corev1.Taint{Key: key, Effect: effect}

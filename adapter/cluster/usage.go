@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// UsedPods lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels the selector matches.
+// UsedPods lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels the
+// selector matches.
 func (v *View) UsedPods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
 	v.pods.each(namespace, name, func(p *pod) {
 		if selector.Matches(&p.labels) {
@@ -53,7 +54,8 @@ func (s labelSet) asMap() map[string]string {
 // nodeResource is the canonical resource of nodes.
 const nodeResource = "nodes"
 
-// NodeLabels returns the labels of a node, and whether it exists. If nodes are not watched, the error is metric.ErrInvalidQuery.
+// NodeLabels returns the labels of a node, and whether it exists. If nodes are not watched, the error is
+// metric.ErrInvalidQuery.
 func (v *View) NodeLabels(name string) (own map[string]string, exists bool, err error) {
 	k := v.kind(nodeResource)
 	if k == nil || !k.reliable() {

@@ -64,8 +64,8 @@ func (r *Reader) Objects(q metric.Query) ([]metric.Point, error) {
 	return set.Points(q, func() rule.Read { return r.orUsage(set, r.pushed.Begin().Objects) })
 }
 
-// orUsage answers for usage where no rule has the name, and no object that is asked for has a pushed series of it: an answer never mixes
-// both, whose units may differ.
+// orUsage answers for usage where no rule has the name, and no object that is asked for has a pushed series
+// of it: an answer never mixes both, whose units may differ.
 func (r *Reader) orUsage(rules *rule.Set, pushed rule.Read) rule.Read {
 	if r.parts.Usage == nil {
 		return pushed

@@ -42,7 +42,8 @@ metadata: {name: own, namespace: own}
 spec: {metric: cpu, let: {load: load}, value: "load * 3.0"}
 `
 
-// Of one name, a pushed series comes before a rule, and a rule before usage; an answer has either pushed values or usage. A rule reads usage.
+// Of one name, a pushed series comes before a rule, and a rule before usage; an answer has either pushed
+// values or usage. A rule reads usage.
 func TestPrecedenceOfUsage(t *testing.T) {
 	documents, err := rule.Parse("rules", []byte(cpuRules))
 	if err != nil {

@@ -15,8 +15,8 @@ const (
 	podResource, nodeResource = "pods", "nodes"
 )
 
-// Answers answers queries for the metrics cpu, in cores, and memory, in bytes, of pods and nodes: the stats last, mean, max and p95 of all
-// windows. Any goroutine may use it.
+// Answers answers queries for the metrics cpu, in cores, and memory, in bytes, of pods and nodes: the stats
+// last, mean, max and p95 of all windows. Any goroutine may use it.
 type Answers struct {
 	Latest *Latest
 	// Pods lists the live pods of a namespace (empty: of all) and a name (empty: any), in any order.
@@ -40,7 +40,8 @@ func (*Answers) Listed() (all []metric.Discovered) {
 	return all
 }
 
-// Points answers a query for a metric that it Has, with a point of each object whose usage is known, by namespace and name.
+// Points answers a query for a metric that it Has, with a point of each object whose usage is known, by
+// namespace and name.
 func (a *Answers) Points(q metric.Query) ([]metric.Point, error) {
 	asked, err := measureOf(&q)
 	if err != nil {

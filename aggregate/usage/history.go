@@ -74,7 +74,8 @@ const (
 	longest = partLength
 )
 
-// Add adds a point, and reports whether it did: a point must have a length, of five minutes at most, and begin where the newest one ends, or later.
+// Add adds a point, and reports whether it did: a point must have a length, of five minutes at most, and
+// begin where the newest one ends, or later.
 func (h *History) Add(p Point) bool {
 	from, to := p.From.UnixMilli(), p.To.UnixMilli()
 	if to <= from || to-from > longest || !(p.Value >= 0 && p.Value <= math.MaxFloat32) {

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// TestWindowsAreExact plays a kubelet's points (10 to 30 s apart, gaps, values over eleven decades) to histories, and compares
-// each window with exact fractions over all points ever added. The mean of a history is within 2 parts in ten million, its maximum and percentile are
-// values as 32 bits hold them; the percentile of a day is within one percent of values whose rank is within 0.2 percent.
+// TestWindowsAreExact plays a kubelet's points (10 to 30 s apart, gaps, values over eleven decades) to
+// histories, and compares each window with exact fractions over all points ever added. The mean of a history
+// is within 2 parts in ten million, its maximum and percentile are values as 32 bits hold them; the
+// percentile of a day is within one percent of values whose rank is within 0.2 percent.
 func TestWindowsAreExact(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -141,7 +141,8 @@ func (l *Latest) Node(name string, now time.Time) *Record {
 	return n.node
 }
 
-// Containers returns what the containers of a pod use: those that started within its life. A former pod of its name had the others.
+// Containers returns what the containers of a pod use: those that started within its life. A former pod of
+// its name had the others.
 func (l *Latest) Containers(p *Pod, now time.Time) []Record {
 	n := l.of(p.Node, now)
 	if n == nil {
@@ -156,8 +157,8 @@ func (l *Latest) Containers(p *Pod, now time.Time) []Record {
 	return records
 }
 
-// Served returns what metrics-server would say of a pod: each container whose processor time did not fall. Not ok: the pod is
-// not served, because nothing is known of it, or not enough of one of its containers.
+// Served returns what metrics-server would say of a pod: each container whose processor time did not fall.
+// Not ok: the pod is not served, because nothing is known of it, or not enough of one of its containers.
 func (l *Latest) Served(p *Pod, now time.Time) (containers []Record, end time.Time, window time.Duration, ok bool) {
 	for _, r := range l.Containers(p, now) {
 		switch r.Newest.State {
@@ -175,6 +176,6 @@ func (l *Latest) Served(p *Pod, now time.Time) (containers []Record, end time.Ti
 	return containers, end, window, ok
 }
 
-// Renewed reports whether the windows of a pod's containers begin before the pod was created: they have usage of a former pod of its
-// name, of which the agent must be told.
+// Renewed reports whether the windows of a pod's containers begin before the pod was created: they have usage
+// of a former pod of its name, of which the agent must be told.
 func (p *Pod) Renewed(r *Record) bool { return !p.began(r.Since) }

@@ -49,7 +49,8 @@ const (
 	shortest = 10 * time.Second
 	// freshFor is the age up to which a container's usage is that since its start.
 	freshFor = time.Minute
-	// forgetAfter is the time without a measurement after which a container is forgotten. One that starts again is back by then.
+	// forgetAfter is the time without a measurement after which a container is forgotten. One that starts
+	// again is back by then.
 	forgetAfter = 10 * time.Minute
 )
 

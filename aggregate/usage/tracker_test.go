@@ -40,7 +40,8 @@ func (p *pages) covered(r Record, want time.Duration, mean float64) {
 	}
 }
 
-// A measurement that is said again is no point; a container that starts again goes on with its windows, and uses nothing in between.
+// A measurement that is said again is no point; a container that starts again goes on with its windows, and
+// uses nothing in between.
 func TestPointsAreNewMoments(t *testing.T) {
 	p := newPages(t)
 	p.covered(p.page(20*time.Second, 10*time.Second, 0), 20*time.Second, 0.5)
@@ -123,7 +124,8 @@ func TestRenewedPods(t *testing.T) {
 	}
 }
 
-// The windows are derived again with a new point, and when points are dropped; a page that repeats a measurement derives nothing.
+// The windows are derived again with a new point, and when points are dropped; a page that repeats a
+// measurement derives nothing.
 func TestWindowsAreDerivedOnChange(t *testing.T) {
 	p := newPages(t)
 	p.page(20*time.Second, 10*time.Second, 0)

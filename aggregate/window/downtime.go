@@ -232,7 +232,8 @@ func pausesOf(all []Pause, tick time.Duration) *pauses {
 	return p
 }
 
-// within reports whether the clock resumed between two entries, after it was down for a tick or more. The first entry may also have been in the tick before (History.Record).
+// within reports whether the clock resumed between two entries, after it was down for a tick or more. The
+// first entry may also have been in the tick before (History.Record).
 func (p *pauses) within(from, to uint32) bool {
 	for i, tick := range slices.Backward(p.ticks) {
 		if tick+1 < from {

@@ -115,7 +115,8 @@ func TestTokensEndWithTheirNamespace(t *testing.T) {
 	})
 }
 
-// A request in flight, whose token was good, can tell that its namespace has ended. A later token has another principal.
+// A request in flight, whose token was good, can tell that its namespace has ended. A later token has another
+// principal.
 func TestPrincipalsEndWithTheirNamespace(t *testing.T) {
 	c := newCourt()
 	c.users["other"] = metric.Principal{User: "system:serviceaccount:bank:batch", Namespace: "bank", Name: "batch"}

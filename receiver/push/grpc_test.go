@@ -252,7 +252,8 @@ func unknownField(size int) []byte {
 	return append(b, make([]byte, length)...)
 }
 
-// Bad points and limits are a partial success, as over HTTP. If no point was taken because of the sender, the code says so.
+// Bad points and limits are a partial success, as over HTTP. If no point was taken because of the sender, the
+// code says so.
 func TestGRPCPartialSuccess(t *testing.T) {
 	h, _ := startTrusting(t, 0, overGRPC)
 	for name, reason := range map[string]metric.Reason{"foreign": metric.Identity, "early": metric.Pending, "full": metric.OverLimit} {

@@ -17,8 +17,9 @@ import (
 const (
 	// life is how long a replica may be away and still hear of a deletion.
 	life = 24 * time.Hour
-	// most bounds the deletions. The oldest is forgotten first, but the end of a namespace only among its like, which
-	// have half of the room: a replica that starts would show what the former holder of the name had at one that is away.
+	// most bounds the deletions. The oldest is forgotten first, but the end of a namespace only among its
+	// like, which have half of the room: a replica that starts would show what the former holder of the name
+	// had at one that is away.
 	most = 10_000
 )
 

@@ -290,7 +290,8 @@ func TestAdmissionOfScaledObjects(t *testing.T) {
 		if says, _ := all["sluice-policies-keda"].judge(t, request); (says != "") != one.rejected || strings.Contains(says, "error") {
 			t.Errorf("%v: %q; want rejected %v", metadata, says, one.rejected)
 		}
-		// The server applies no policy with subjects to an author, so a selector that admission does not read selects all.
+		// The server applies no policy with subjects to an author, so a selector that admission does not read
+		// selects all.
 		request.params, request.user.Name = janes, "jane"
 		if says, _ := all["sluice-policies-keda"].judge(t, request); (says != "") != (one.rejected || strings.Contains(one.selector, "(")) {
 			t.Errorf("%v by a subject of the policy: %q", metadata, says)

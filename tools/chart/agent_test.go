@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Each Service leads to the pods that it is for, and to no others; the server's settings agree with the agents' arguments, which are
-// flags of "sluice agent".
+// Each Service leads to the pods that it is for, and to no others; the server's settings agree with the
+// agents' arguments, which are flags of "sluice agent".
 func TestAgents(t *testing.T) {
 	objects := strictly(t, mustRender(t, "", "agent.enabled=true,networkPolicy.enabled=true,config.push-token-audience=metrics"))
 	daemons, server := only[*apps.DaemonSet](t, objects), only[*apps.StatefulSet](t, objects)

@@ -172,8 +172,8 @@ func (x *Request) CountRejected(reason metric.Reason, name, why string, n int) {
 	}
 }
 
-// libraryLog writes fasthttp's messages to our log, unquoted: the log quotes them. They quote what the client sent, which is left
-// out: a client of another protocol may have sent credentials.
+// libraryLog writes fasthttp's messages to our log, unquoted: the log quotes them. They quote what the client
+// sent, which is left out: a client of another protocol may have sent credentials.
 type libraryLog struct {
 	log *slog.Logger
 	ratelog.Limiter

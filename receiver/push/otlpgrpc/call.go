@@ -177,8 +177,8 @@ func (m *message) Read(b []byte) (int, error) {
 
 // fail answers with a fault.
 //
-// Without RetryInfo, the Collector and the Go SDK drop what was answered RESOURCE_EXHAUSTED: so it is there if, and only
-// if, it helps to send the same again (open-telemetry/opentelemetry-collector#15126).
+// Without RetryInfo, the Collector and the Go SDK drop what was answered RESOURCE_EXHAUSTED: so it is there
+// if, and only if, it helps to send the same again (open-telemetry/opentelemetry-collector#15126).
 func fail(w http.ResponseWriter, f *httpserver.Fault) codes.Code {
 	code, again := codeOf(f), time.Duration(0)
 	if f.Retry() {
