@@ -175,7 +175,7 @@ func TestRooms(t *testing.T) {
 // onlyImporters lists who alone may import modules that would otherwise spread.
 var onlyImporters = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store/database"},
-	"k8s.io/":                      {"adapter", "adapter/autoscaler/document", "adapter/builtin", "adapter/cluster", "adapter/labelselector", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "adapter/autoscaler/explain"}, // explain: quantities
+	"k8s.io/":                      {"adapter", "adapter/autoscaler/document", "adapter/builtin", "adapter/cluster", "adapter/labelselector", "adapter/valuelist", "cmd/sluice", "cmd/sluice/client", "cmd/sluice/command", "adapter/autoscaler/explain"}, // explain: quantities; command: JSONPath
 	"sigs.k8s.io/":                 {"adapter", "adapter/cluster", "adapter/valuelist", "cmd/sluice"},
 	"google.golang.org/grpc":       {"adapter/keda", "adapter/keda/externalscaler", "replica/agent", "replica/agents", "replica/agentwire", "loadtest", "receiver/push/otlpgrpc"}, // push/otlpgrpc: codes and the form of a status
 	"github.com/google/cel-go":     {"aggregate/rule"},

@@ -35,7 +35,20 @@ func Commit() string {
 	return "unknown"
 }
 
-// Build is the version, the commit, the Go release and the platform, for people.
-func Build() string {
-	return fmt.Sprintf("%s (commit %s, %s, %s/%s)", Version, Commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// Built says what a binary was built from, and for which platform.
+type Built struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Go       string `json:"goVersion"`
+	Platform string `json:"platform"`
+}
+
+// Build describes this binary.
+func Build() Built {
+	return Built{Version, Commit(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// String is for people.
+func (b Built) String() string {
+	return fmt.Sprintf("%s (commit %s, %s, %s)", b.Version, b.Commit, b.Go, b.Platform)
 }

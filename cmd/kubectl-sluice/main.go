@@ -11,8 +11,8 @@ import (
 )
 
 func main() {
-	version := "sluice " + sluice.Build()
-	root := command.NewRoot(version, append(client.Commands(), command.NewVersion(version))...)
+	build := sluice.Build()
+	root := command.NewRoot("sluice "+build.String(), append(client.Commands(), command.NewVersion(build))...)
 	os.Exit(command.Execute(context.Background(), root, os.Args[1:],
 		command.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 }

@@ -87,7 +87,7 @@ func newCommand() *cobra.Command {
 		Short:         "Measure a StatsD server on this machine",
 		Long:          long + "\n\n" + scenarioList(),
 		Example:       example,
-		Version:       sluice.Build(),
+		Version:       sluice.Build().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

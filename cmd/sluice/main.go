@@ -27,10 +27,10 @@ func run(ctx context.Context, args []string, std command.Streams) int {
 
 func newSluice() *cobra.Command {
 	all := append([]*cobra.Command{newServe(), newAgent()}, client.Commands()...)
-	return command.NewRoot(versionLine(), append(all, command.NewVersion(versionLine()))...)
+	return command.NewRoot(versionLine(), append(all, command.NewVersion(sluice.Build()))...)
 }
 
-func versionLine() string { return "sluice " + sluice.Build() }
+func versionLine() string { return "sluice " + sluice.Build().String() }
 
 // buildInformation is the build section of GET /api/v1/status.
 func buildInformation() map[string]string {

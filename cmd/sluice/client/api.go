@@ -298,7 +298,9 @@ func (a *metricsAPI) read(ctx context.Context, path string) ([]measured, error) 
 	if err != nil {
 		return nil, err
 	}
-	return a.decode(path, body)
+	values, err := a.decode(path, body)
+	byObject(values)
+	return values, err
 }
 
 func (a *metricsAPI) decode(path string, body []byte) ([]measured, error) {
@@ -310,8 +312,11 @@ func (a *metricsAPI) decode(path string, body []byte) ([]measured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("response of %s: %w", a.base, err)
 	}
-	sort.SliceStable(values, func(i, j int) bool { return values[i].about < values[j].about })
 	return values, nil
+}
+
+func byObject(values []measured) {
+	slices.SortStableFunc(values, func(a, b measured) int { return strings.Compare(a.about, b.about) })
 }
 
 func decodeCustom(body []byte) ([]measured, error) {

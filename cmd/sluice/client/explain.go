@@ -32,11 +32,11 @@ const explainExample = `  sluice explain -n shop hpa/web
 type explainOptions struct {
 	api       apiOptions
 	namespace string
-	output    string
+	output    command.Output
 }
 
 func newExplain() *cobra.Command {
-	o := explainOptions{output: "text"}
+	o := explainOptions{output: command.NewOutput("text", "json", "yaml")}
 	cmd := &cobra.Command{
 		Use:     "explain hpa/NAME | explain scaledobject/NAME | explain METRIC",
 		Short:   "Say why an autoscaler or a metric has its value, or none",
@@ -57,9 +57,11 @@ func newExplain() *cobra.Command {
 			"Namespace; empty: that of the kubeconfig's context, or \"default\".")
 	})
 	command.UnderHeading(flags, "Output", func() {
-		flags.VarP(command.NewChoice(&o.output, []string{"text", "json"}), "output", "o", "Format of the output.")
+		flags.VarP(&o.output, "output", "o", "Format of the output.")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
+	cmd.ValidArgsFunction = o.complete
+	completeNamespaces(cmd, &o.api)
 	return cmd
 }
 
@@ -122,12 +124,12 @@ func (o *explainOptions) explainMetric(cmd *cobra.Command, g *gatherer, name str
 }
 
 func (o *explainOptions) print(cmd *cobra.Command, report any, text func(io.Writer, time.Time) error) error {
-	if o.output == "json" {
+	if o.output.IsDocument() {
 		body, err := json.Marshal(report)
 		if err != nil {
 			return err
 		}
-		return printJSON(cmd, body)
+		return o.output.Write(cmd.OutOrStdout(), body)
 	}
 	return text(cmd.OutOrStdout(), time.Now())
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +33,9 @@ type getOptions struct {
 	namespace string
 	labels    string // selector of the metric's label sets
 	objects   string // selector of the objects' Kubernetes labels
-	output    string
+	output    command.Output
+	sort      command.Order
+	noHeaders bool
 	watch     bool
 	interval  time.Duration
 }
@@ -53,7 +54,7 @@ const getExample = `  sluice get external http_requests
   sluice get -n shop deploy/web latency:p95 --watch`
 
 func newGet() *cobra.Command {
-	o := getOptions{output: "table"}
+	o := getOptions{output: command.NewOutput("table", "wide", "json", "yaml", "name")}
 	cmd := &cobra.Command{
 		Use:     "get WHAT METRIC",
 		Short:   "Read a metric through the metrics API",
@@ -68,7 +69,7 @@ func newGet() *cobra.Command {
 			if err := command.Usage(append(faults, err, o.validate())...); err != nil {
 				return err
 			}
-			return withRight(withSuggestion(runGet(cmd, o, &q), &q))
+			return withRight(withSuggestion(runGet(cmd, &o, &q), &q))
 		}),
 	}
 	flags := cmd.Flags()
@@ -80,12 +81,15 @@ func newGet() *cobra.Command {
 		flags.StringVar(&o.objects, "selector", "", "Selector of the objects by their own Kubernetes labels, as in app=web.")
 	})
 	command.UnderHeading(flags, "Output", func() {
-		flags.VarP(command.NewChoice(&o.output, []string{"table", "wide", "json"}), "output", "o", "Format of the output.")
+		flags.VarP(&o.output, "output", "o", "Format of the output.")
+		flags.Var(&o.sort, "sort-by", "JSONPath of the value of an item to sort by, as in .value or .timestamp.")
+		flags.BoolVar(&o.noHeaders, "no-headers", false, "Print a table without its headers.")
 		flags.BoolVarP(&o.watch, "watch", "w", false, "Read repeatedly: draws a plot on a terminal, prints rows elsewhere.")
 		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two reads.")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
-	cmd.ValidArgsFunction = completeKinds
+	cmd.ValidArgsFunction = o.complete
+	completeNamespaces(cmd, &o.api)
 	return cmd
 }
 
@@ -99,6 +103,9 @@ func (o *getOptions) validate() error {
 			faults = append(faults, fmt.Errorf("%s is %q; must be a selector, as in queue=mail,zone!=b: %w",
 				selector.flag, selector.is, err))
 		}
+	}
+	if o.watch && (o.output.Word == "yaml" || o.output.Word == "name" || o.output.Word == command.JSONPath || o.sort.IsSet()) {
+		faults = append(faults, errors.New("--watch is set with --output or --sort-by; must be table, wide or json, and unsorted"))
 	}
 	return command.Usage(append(faults, o.api.validate())...)
 }
@@ -169,7 +176,7 @@ func withRight(err error) error {
 // forbiddenNamespace finds the namespace in the API server's message.
 var forbiddenNamespace = regexp.MustCompile(`in the namespace "([^"]*)"`)
 
-func runGet(cmd *cobra.Command, o getOptions, q *asked) error {
+func runGet(cmd *cobra.Command, o *getOptions, q *asked) error {
 	api, err := o.api.connect()
 	if err != nil {
 		return err
@@ -183,7 +190,7 @@ func runGet(cmd *cobra.Command, o getOptions, q *asked) error {
 	if o.watch {
 		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM) // the terminal must be restored
 		defer release()
-		if o.output == "json" {
+		if o.output.Word == "json" {
 			return watchJSON(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), o.interval, func(ctx context.Context) ([]byte, error) {
 				return api.get(ctx, path)
 			})
@@ -192,21 +199,44 @@ func runGet(cmd *cobra.Command, o getOptions, q *asked) error {
 			return api.read(ctx, path)
 		})
 	}
-	if o.output == "json" {
-		body, err := api.get(cmd.Context(), path)
-		if err != nil {
-			return err
-		}
-		return printJSON(cmd, body)
-	}
-	values, err := api.read(cmd.Context(), path)
+	body, err := api.get(cmd.Context(), path)
 	if err != nil {
 		return err
 	}
-	if o.output == "wide" {
-		return printTable(cmd.OutOrStdout(), values, q.stat(cmd.Context()), time.Now())
+	if body, err = o.sort.Sorted(body); err != nil {
+		return err
 	}
-	return printTable(cmd.OutOrStdout(), values, "", time.Now())
+	if o.output.IsDocument() {
+		return o.output.Write(cmd.OutOrStdout(), body)
+	}
+	values, err := api.decode(path, body)
+	if err != nil {
+		return err
+	}
+	return o.print(cmd, q, values)
+}
+
+// print prints values for people, or their names.
+func (o *getOptions) print(cmd *cobra.Command, q *asked, values []measured) error {
+	if !o.sort.IsSet() {
+		byObject(values)
+	}
+	switch o.output.Word {
+	case "name":
+		for _, v := range values {
+			name := v.about
+			if q.what == "external" {
+				name = "metric/" + v.metric
+			}
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), metric.Visible(name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "wide":
+		return o.printTable(cmd.OutOrStdout(), values, q.stat(cmd.Context()), time.Now())
+	}
+	return o.printTable(cmd.OutOrStdout(), values, "", time.Now())
 }
 
 // stat is the stat of the answer: the one that was asked for, or that of the bare name, as far as metrics
@@ -228,17 +258,6 @@ func (q *asked) stat(ctx context.Context) string {
 		}
 	}
 	return "-"
-}
-
-// printJSON prints the API's response, indented.
-func printJSON(cmd *cobra.Command, body []byte) error {
-	raw := json.RawMessage(body)
-	indented, err := json.MarshalIndent(raw, "", "  ")
-	if err != nil {
-		return fmt.Errorf("the response is not JSON: %w", err)
-	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.TrimSpace(string(indented)))
-	return err
 }
 
 // The API groups that get reads. The Horizontal Pod Autoscaler prefers v1beta2.
@@ -305,17 +324,19 @@ func query(pairs ...string) string {
 
 // printTable prints values as kubectl does. With a stat, the table is wide: it adds that, the exact quantity
 // and the timestamp.
-func printTable(out io.Writer, values []measured, stat string, now time.Time) error {
+func (o *getOptions) printTable(out io.Writer, values []measured, stat string, now time.Time) error {
 	if len(values) == 0 {
 		_, err := fmt.Fprintln(out, "no values")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprint(table, "OBJECT/LABELS\tMETRIC\tVALUE\tWINDOW\tAGE")
-	if stat != "" {
-		fmt.Fprint(table, "\tSTAT\tQUANTITY\tTIMESTAMP")
+	if !o.noHeaders {
+		columns := "OBJECT/LABELS\tMETRIC\tVALUE\tWINDOW\tAGE"
+		if stat != "" {
+			columns += "\tSTAT\tQUANTITY\tTIMESTAMP"
+		}
+		fmt.Fprintln(table, columns)
 	}
-	fmt.Fprintln(table)
 	for _, v := range values {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s", metric.Visible(v.about), metric.Visible(v.metric), v.print(),
 			printWindow(v.window), v.age(now))

@@ -43,7 +43,7 @@ func TestGetPath(t *testing.T) {
 func TestTable(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	var b bytes.Buffer
-	err := printTable(&b, []measured{
+	err := (&getOptions{}).printTable(&b, []measured{
 		{about: "pod/web-1", metric: "rps", value: "16667m", number: 16.667, window: time.Minute, at: now.Add(-2 * time.Second)},
 		{about: "pod/web-2", metric: "rps", value: "12", number: 12, at: now.Add(-3 * time.Hour)},
 	}, "rate", now)
@@ -65,8 +65,8 @@ func TestTextIsVisible(t *testing.T) {
 	legend := h.draw(200, 24)
 	h.add(now, nil, errors.New(evil), 9)
 	for name, show := range map[string]func(io.Writer){
-		"table":     func(out io.Writer) { _ = printTable(out, values, "", now) },
-		"wide":      func(out io.Writer) { _ = printTable(out, values, "last", now) },
+		"table":     func(out io.Writer) { _ = (&getOptions{}).printTable(out, values, "", now) },
+		"wide":      func(out io.Writer) { _ = (&getOptions{}).printTable(out, values, "last", now) },
 		"rows":      func(out io.Writer) { rows(out)(now, values, nil) },
 		"row fault": func(out io.Writer) { rows(out)(now, nil, errors.New(evil)) },
 		"plot":      func(out io.Writer) { _, _ = io.WriteString(out, legend) },

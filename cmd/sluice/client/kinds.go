@@ -2,12 +2,10 @@ package client
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/internal/suggest"
-	"github.com/spf13/cobra"
 )
 
 // shortNames are kubectl's short names of the resources that metrics usually describe.
@@ -73,17 +71,4 @@ func suggestKind(resource string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
-}
-
-// completeKinds completes the first argument of get.
-func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	words := []string{"external"}
-	for _, resource := range shortNames {
-		words = append(words, resource+"/")
-	}
-	slices.Sort(words)
-	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

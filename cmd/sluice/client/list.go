@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-metrics/sluice/internal/suggest"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // listOptions says what to list, and how to print it.
@@ -23,7 +24,11 @@ type listOptions struct {
 	api       apiOptions
 	namespace string
 	all       bool
-	output    string
+	labels    string // selector of the labels of groups
+	names     []string
+	output    command.Output
+	sort      command.Order
+	noHeaders bool
 	watch     bool
 	// standalone: the server has no cluster.
 	standalone bool
@@ -55,8 +60,11 @@ As "kubectl-sluice" in the PATH, this program is a plugin of kubectl: kubectl sl
 const listExample = `  sluice list
   sluice list hpas -A
   sluice list refused -n shop -o wide
-  sluice list limits -n shop --watch
-  kubectl sluice list metrics -n shop -o yaml`
+  sluice list metrics -n shop --sort-by .series
+  sluice list metrics jobs_waiting -n shop -o yaml
+  sluice list groups -n shop -l instance=batch-1
+  sluice list hpas -o jsonpath='{.items[*].name}'
+  sluice list limits -n shop --watch`
 
 // listNames are the lists by the names that users know.
 var listNames = map[string]string{
@@ -74,9 +82,9 @@ var listAliases = map[string]string{
 var listWords = []string{"hpas", "metrics", "objects", "senders", "refused", "groups", "limits", "rules", "policies", "agents", "targets"}
 
 func newList() *cobra.Command {
-	o := listOptions{output: "table"}
+	o := listOptions{output: command.NewOutput("table", "wide", "json", "yaml", "name")}
 	cmd := &cobra.Command{
-		Use:     "list [WHAT]",
+		Use:     "list [WHAT [NAME ...]]",
 		Short:   "List metrics, autoscalers, senders, refusals, limits",
 		Long:    listLong,
 		Example: listExample,
@@ -86,27 +94,31 @@ func newList() *cobra.Command {
 				faults = append(faults, errors.New("--interval is set without --watch; must be both or neither"))
 			}
 			resource, err := listNamed(args)
-			if err := command.Usage(append(faults, err, o.validate())...); err != nil {
+			o.names = args[min(1, len(args)):]
+			if err := command.Usage(append(faults, err, o.validate(resource))...); err != nil {
 				return err
 			}
 			return o.run(cmd, resource)
 		}),
-		ValidArgsFunction: cobra.FixedCompletions(listWords, cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: o.complete,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	command.UnderHeading(flags, "Question", func() {
 		flags.StringVarP(&o.namespace, "namespace", "n", "", "Namespace to list.")
 		flags.BoolVarP(&o.all, "all-namespaces", "A", false, "List all namespaces, and what is in none.")
+		flags.StringVarP(&o.labels, "selector", "l", "", "Selector of the labels of groups, as in instance=batch-1.")
 	})
 	command.UnderHeading(flags, "Output", func() {
-		flags.VarP(command.NewChoice(&o.output, []string{"table", "wide", "json", "yaml"}), "output", "o",
-			"Format of the output.")
+		flags.VarP(&o.output, "output", "o", "Format of the output.")
+		flags.Var(&o.sort, "sort-by", "JSONPath of the value of an item to sort by, as in .series or {.name}.")
+		flags.BoolVar(&o.noHeaders, "no-headers", false, "Print a table without its headers.")
 		flags.BoolVarP(&o.watch, "watch", "w", false,
 			"List repeatedly: redraws a terminal, prints what changed elsewhere. Ctrl-C ends it.")
 		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two lists.")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
+	completeNamespaces(cmd, &o.api)
 	return cmd
 }
 
@@ -126,19 +138,23 @@ func listNamed(args []string) (inspect.Resource, error) {
 		}
 	}
 	resource, known := inspect.ResourceNamed(name)
-	switch {
-	case !known:
+	if !known {
 		return resource, fmt.Errorf("%q is no list; must be one of %s%s", args[0], strings.Join(listWords, ", "),
 			suggest.DidYouMean(args[0], listWords))
-	case len(args) > 1:
-		return resource, fmt.Errorf("%s; must be one list, as in: sluice list %s -n shop",
-			command.CountArguments(len(args)), args[0])
 	}
 	return resource, nil
 }
 
-func (o *listOptions) validate() error {
+func (o *listOptions) validate(list inspect.Resource) error {
 	var faults []error
+	if _, err := labels.Parse(o.labels); err != nil {
+		faults = append(faults, fmt.Errorf("--selector is %q; must be a selector, as in instance=batch-1: %w", o.labels, err))
+	} else if o.labels != "" && list.Name != "groups" && list.Name != "" {
+		faults = append(faults, fmt.Errorf("--selector is set; must be with: list groups, since no %s have labels", userName(list)))
+	}
+	if o.watch && (o.output.Word == "name" || o.output.Word == command.JSONPath) {
+		faults = append(faults, errors.New("--watch is set with --output; must be table, wide, json or yaml"))
+	}
 	if o.watch && o.interval < 100*time.Millisecond {
 		faults = append(faults, fmt.Errorf("--interval is %v; must be at least 100ms", o.interval))
 	}
@@ -174,11 +190,11 @@ func (o *listOptions) run(cmd *cobra.Command, resource inspect.Resource) error {
 			return err
 		}
 	}
-	switch o.output {
-	case "json":
-		err = all.printJSON(cmd.OutOrStdout(), resource)
-	case "yaml":
-		err = all.printYAML(cmd.OutOrStdout(), resource)
+	switch {
+	case o.output.IsDocument():
+		err = o.printDocument(cmd.OutOrStdout(), resource, all)
+	case o.output.Word == "name":
+		err = printNames(cmd.OutOrStdout(), resource, all)
 	default:
 		err = o.print(cmd.OutOrStdout(), resource, all.documents, time.Now())
 		if note := listNotes[resource.Name]; note != "" && len(all.documents) > 0 {
@@ -191,7 +207,7 @@ func (o *listOptions) run(cmd *cobra.Command, resource inspect.Resource) error {
 	for _, warning := range api.warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", warning)
 	}
-	return faultOf(resource, all.documents)
+	return errors.Join(o.missing(resource, all), faultOf(resource, all.documents))
 }
 
 // listNotes explain what the columns of a list can't say. They go to the standard error, apart from the

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,11 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/internal/suggest"
+	"github.com/sluice-metrics/sluice/metric"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // inspectAPI is the path of the API group.
@@ -23,7 +25,8 @@ const inspectAPI = "/apis/" + inspect.GroupVersion
 // listed is a whole list.
 type listed struct {
 	documents []inspect.Document
-	raw       []json.RawMessage // the documents as they came
+	raw       []json.RawMessage  // the documents as they came
+	all       []inspect.Document // of which documents were picked
 }
 
 // read gets all pages of a list.
@@ -48,7 +51,7 @@ func (o *listOptions) read(ctx context.Context, api *metricsAPI, resource inspec
 			all.documents, all.raw = append(all.documents, document), append(all.raw, raw)
 		}
 		if token = page.Metadata.Continue; token == "" {
-			return all, nil
+			return o.pick(all)
 		}
 	}
 }
@@ -116,13 +119,18 @@ func (o *listOptions) explain(resource inspect.Resource, err error) error {
 // checkNamespace returns an error if a namespace doesn't exist, with the name that may be meant. A user
 // who may not see it, and a standalone Sluice, which has none, get no error.
 func (a *metricsAPI) checkNamespace(ctx context.Context, namespace string) error {
-	const path = "/api/v1/namespaces"
-	_, err := a.get(ctx, path+"/"+url.PathEscape(namespace))
+	_, err := a.get(ctx, namespacesAPI+"/"+url.PathEscape(namespace))
 	var refused *refusal
 	if !errors.As(err, &refused) || refused.kind != "namespaces" || refused.code != http.StatusNotFound {
 		return nil
 	}
-	var names []string
+	return fmt.Errorf("namespace %q does not exist%s", namespace, suggest.DidYouMean(namespace, a.namespaces(ctx)))
+}
+
+const namespacesAPI = "/api/v1/namespaces"
+
+// namespaces are all of the cluster; nil if the user may not see them, or there is no cluster.
+func (a *metricsAPI) namespaces(ctx context.Context) (names []string) {
 	var all struct {
 		Items []struct {
 			Metadata struct {
@@ -130,12 +138,12 @@ func (a *metricsAPI) checkNamespace(ctx context.Context, namespace string) error
 			} `json:"metadata"`
 		} `json:"items"`
 	}
-	if body, err := a.get(ctx, path); err == nil && json.Unmarshal(body, &all) == nil {
-		for _, one := range all.Items {
-			names = append(names, one.Metadata.Name)
+	if body, err := a.get(ctx, namespacesAPI); err == nil && json.Unmarshal(body, &all) == nil {
+		for _, namespace := range all.Items {
+			names = append(names, namespace.Metadata.Name)
 		}
 	}
-	return fmt.Errorf("namespace %q does not exist%s", namespace, suggest.DidYouMean(namespace, names))
+	return names
 }
 
 // forbiddenUser finds the user in the API server's message.
@@ -179,43 +187,94 @@ func userName(r inspect.Resource) string {
 	return r.Name
 }
 
-// printJSON prints the documents as one list.
-func (l listed) printJSON(out io.Writer, resource inspect.Resource) error {
+// document is the documents as one list; of one name, the document itself where there is only one.
+func (l listed) document(resource inspect.Resource, names []string) ([]byte, error) {
+	if len(names) == 1 && len(l.raw) == 1 {
+		return l.raw[0], nil
+	}
 	if l.raw == nil {
 		l.raw = []json.RawMessage{}
 	}
-	text, err := json.MarshalIndent(inspect.List[json.RawMessage]{Kind: resource.Kind + "List",
-		APIVersion: inspect.GroupVersion, Items: l.raw}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(text, '\n'))
-	return err
+	return json.Marshal(inspect.List[json.RawMessage]{
+		Kind: resource.Kind + "List", APIVersion: inspect.GroupVersion, Items: l.raw,
+	})
 }
 
-// printYAML prints the documents as one list in YAML.
-func (l listed) printYAML(out io.Writer, resource inspect.Resource) error {
-	var document bytes.Buffer
-	if err := l.printJSON(&document, resource); err != nil {
-		return err
-	}
-	text, err := yamlOf(document.Bytes())
+func (o *listOptions) printDocument(out io.Writer, resource inspect.Resource, all listed) error {
+	document, err := all.document(resource, o.names)
 	if err != nil {
 		return err
 	}
-	_, err = out.Write(text)
-	return err
+	return o.output.Write(out, document)
 }
 
 // printLine prints the documents as one list, in a line.
 func (l listed) printLine(out io.Writer, resource inspect.Resource) error {
-	var indented, line bytes.Buffer
-	if err := l.printJSON(&indented, resource); err != nil {
+	line, err := l.document(resource, nil)
+	if err != nil {
 		return err
 	}
-	if err := json.Compact(&line, indented.Bytes()); err != nil {
-		return err
-	}
-	_, err := out.Write(append(line.Bytes(), '\n'))
+	_, err = out.Write(append(line, '\n'))
 	return err
+}
+
+// printNames prints what explain and list take: hpa/web, metric/jobs_waiting.
+func printNames(out io.Writer, resource inspect.Resource, all listed) error {
+	kind := strings.TrimSuffix(userName(resource), "s")
+	for _, document := range all.documents {
+		if _, err := fmt.Fprintf(out, "%s/%s\n", kind, metric.Visible(document.Meta().Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pick leaves the documents of the names and labels that are asked for, in the order that is asked for.
+func (o *listOptions) pick(all listed) (picked listed, err error) {
+	selector, err := labels.Parse(o.labels)
+	if err != nil {
+		return picked, err
+	}
+	for i, document := range all.documents {
+		if len(o.names) > 0 && !slices.Contains(o.names, document.Meta().Name) {
+			continue
+		}
+		if group, is := document.(*inspect.PushedGroup); is && !selector.Matches(labels.Set(group.Labels)) {
+			continue
+		}
+		picked.documents, picked.raw = append(picked.documents, document), append(picked.raw, all.raw[i])
+	}
+	if picked.all = all.documents; !o.sort.IsSet() {
+		return picked, nil
+	}
+	places, err := o.sort.Places(picked.raw)
+	if err != nil {
+		return picked, err
+	}
+	sorted := listed{all: picked.all}
+	for _, i := range places {
+		sorted.documents, sorted.raw = append(sorted.documents, picked.documents[i]), append(sorted.raw, picked.raw[i])
+	}
+	return sorted, nil
+}
+
+// missing is an error about the names of which nothing is listed, with those that may be meant.
+func (o *listOptions) missing(resource inspect.Resource, picked listed) error {
+	var faults []error
+	for _, name := range o.names {
+		if slices.ContainsFunc(picked.documents, func(d inspect.Document) bool { return d.Meta().Name == name }) {
+			continue
+		}
+		var known []string
+		for _, document := range picked.all {
+			known = append(known, document.Meta().Name)
+		}
+		where := ""
+		if o.namespace != "" {
+			where = " in namespace " + o.namespace
+		}
+		faults = append(faults, fmt.Errorf("%s %q is not listed%s%s", resource.Singular, name, where,
+			suggest.DidYouMean(name, known)))
+	}
+	return errors.Join(faults...)
 }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 )
 
@@ -25,7 +23,7 @@ func (o *listOptions) columnNames(resource inspect.Resource) (names []string) {
 		names = append(names, "NAMESPACE")
 	}
 	for _, column := range resource.Columns {
-		if !column.Wide || o.output == "wide" {
+		if !column.Wide || o.output.Word == "wide" {
 			names = append(names, column.Name)
 		}
 	}
@@ -42,10 +40,10 @@ func (o *listOptions) cells(resource inspect.Resource, document inspect.Document
 		cells = append(cells, namespace)
 	}
 	for i, cell := range document.Cells(now) {
-		if cell = metric.Visible(cell); i < resource.Identity && o.output != "wide" {
+		if cell = metric.Visible(cell); i < resource.Identity && o.output.Word != "wide" {
 			cell = narrow(cell)
 		}
-		if !resource.Columns[i].Wide || o.output == "wide" {
+		if !resource.Columns[i].Wide || o.output.Word == "wide" {
 			cells = append(cells, cell)
 		}
 	}
@@ -71,9 +69,13 @@ func (o *listOptions) print(out io.Writer, resource inspect.Resource, all []insp
 		_, err := fmt.Fprintln(out, o.nothing(resource))
 		return err
 	}
-	newestFirst(all)
+	if !o.sort.IsSet() {
+		newestFirst(all)
+	}
 	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, strings.Join(o.columnNames(resource), "\t"))
+	if !o.noHeaders {
+		fmt.Fprintln(table, strings.Join(o.columnNames(resource), "\t"))
+	}
 	for _, document := range all {
 		fmt.Fprintln(table, strings.Join(o.cells(resource, document, now), "\t"))
 	}
@@ -116,9 +118,9 @@ func (o *listOptions) shower(out io.Writer, resource inspect.Resource) listShowe
 		"json": func(all listed) error { return all.printLine(out, resource) },
 		"yaml": func(all listed) error {
 			fmt.Fprintln(out, "---")
-			return all.printYAML(out, resource)
+			return o.printDocument(out, resource, all)
 		},
-	}[o.output]
+	}[o.output.Word]
 	if encode != nil {
 		return func(now time.Time, all listed, err error) error {
 			if err != nil {
@@ -172,7 +174,7 @@ func (o *listOptions) changes(out io.Writer, resource inspect.Resource) listShow
 			return rows.print([][]string{{stamp, metric.Visible(because(err))}})
 		}
 		var changed [][]string
-		if before == nil {
+		if before == nil && !o.noHeaders {
 			changed = append(changed, append([]string{"TIME"}, o.columnNames(resource)...))
 		}
 		after := map[string]string{}
@@ -220,26 +222,4 @@ func (a *alignedRows) print(rows [][]string) error {
 	}
 	_, err := io.WriteString(a.out, text.String())
 	return err
-}
-
-// yamlOf writes a JSON document as YAML, with its members in their order.
-func yamlOf(document []byte) ([]byte, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(document, &root); err != nil { // JSON is YAML in flow style
-		return nil, fmt.Errorf("a document as YAML: %w", err)
-	}
-	inBlocks(&root)
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err := encoder.Encode(&root)
-	return out.Bytes(), err
-}
-
-// inBlocks removes the flow style and the quotes of JSON. The encoder quotes what needs quotes.
-func inBlocks(n *yaml.Node) {
-	n.Style = 0
-	for _, node := range n.Content {
-		inBlocks(node)
-	}
 }

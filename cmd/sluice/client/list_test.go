@@ -233,7 +233,7 @@ func TestListFaults(t *testing.T) {
 func TestAWatchedListPrintsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		o := listOptions{output: "table", namespace: "shop"}
+		o := listOptions{output: command.NewOutput("table"), namespace: "shop"}
 		resource, _ := inspect.ResourceNamed("metrics")
 		show := o.shower(&out, resource)
 		read := func(all ...inspect.Document) {
@@ -285,7 +285,7 @@ func TestALongNameLeavesATableNarrow(t *testing.T) {
 	all := []inspect.Document{&inspect.Metric{Namespace: "shop", Name: long, Kind: "gauge", Series: 1}, &inspect.Metric{Namespace: "shop", Name: "a", Kind: "gauge", Series: 1}}
 	for output, want := range map[string]string{"table": "31mend", "wide": strings.Repeat("x", 400)} {
 		var out strings.Builder
-		must(t, (&listOptions{output: output, namespace: "shop"}).print(&out, resource, all, time.Now()))
+		must(t, (&listOptions{output: command.NewOutput(output), namespace: "shop"}).print(&out, resource, all, time.Now()))
 		lines := strings.Split(out.String(), "\n")
 		if narrow := utf8.RuneCountInString(lines[0]) < 160; narrow != (output == "table") || strings.ContainsAny(out.String(), "\x1b\u202e") || !strings.Contains(lines[1], "beginx") || !strings.Contains(lines[1], want) {
 			t.Errorf("%s, with %q:\n%q", output, want, out.String())

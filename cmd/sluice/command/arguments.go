@@ -176,6 +176,12 @@ func (c *Choice) String() string {
 // Type implements pflag.Value.
 func (c *Choice) Type() string { return strings.Join(c.Words, "|") }
 
+// Completed is a flag's value of which a shell completes some.
+type Completed interface{ Completions() []string }
+
+// Completions implements Completed.
+func (c *Choice) Completions() []string { return c.Words }
+
 func (c *Choice) Target() any { return c.variable }
 
 // OneOf lists alternatives: "a, b or c".

@@ -255,8 +255,8 @@ func letCobraReadFlags(root *cobra.Command) {
 
 // wordsOf are the values that a flag takes, if they are a few words; nil: others.
 func wordsOf(flag *pflag.Flag) []string {
-	if choice, ok := flag.Value.(*Choice); ok {
-		return choice.Words
+	if completed, ok := flag.Value.(Completed); ok {
+		return completed.Completions()
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/spf13/cobra"
@@ -128,19 +130,29 @@ func Usage(errs ...error) error {
 	return nil
 }
 
-// NewVersion is the subcommand that prints a version's line.
-func NewVersion(line string) *cobra.Command {
-	return &cobra.Command{
+// NewVersion is the subcommand that prints the version of a build.
+func NewVersion(build sluice.Built) *cobra.Command {
+	output := NewOutput("text", "json", "yaml")
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		RunE: WithArguments(func(cmd *cobra.Command, args []string, faults []error) error {
 			if err := Usage(append(faults, NoneOf(args)...)...); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), line)
-			return err
+			if !output.IsDocument() {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "sluice "+build.String())
+				return err
+			}
+			document, err := json.Marshal(build)
+			if err != nil {
+				return err
+			}
+			return output.Write(cmd.OutOrStdout(), document)
 		}),
 	}
+	cmd.Flags().VarP(&output, "output", "o", "Format of the output.")
+	return cmd
 }
 
 // Lines of help are as long as the terminal is wide, between these. Without a terminal they have 80
