@@ -21,7 +21,7 @@ func TestSuggestions(t *testing.T) {
 		{[]string{"get", "extrenal", "x"}, `did you mean "external"?`},
 		{[]string{"get", "deploymnts", "x"}, `did you mean "deployments.apps"?`},
 		{[]string{"get", "deploy", "web", "x"}, `as in: sluice get deployments.apps/web x`},
-		{[]string{"get", "external", "x", "-o", "jsn"}, `-o is "jsn"; must be table, wide or json; did you mean "json"?`},
+		{[]string{"get", "external", "x", "-o", "jsn"}, `-o is "jsn"; must be table, wide, json, yaml, name or jsonpath=TEMPLATE; did you mean "json"?`},
 		{[]string{"push", "--gauge", "q", "1", "--object", "svc"}, `--object is "svc"; must be <resource>/<name>, as in services/web`},
 	} {
 		code, _, errs := called(t, c.args...)
