@@ -47,6 +47,7 @@ func TestHelp(t *testing.T) {
 		"push_help":    {"push", "--help"},
 		"get_help":     {"get", "-h"},
 		"list_help":    {"list", "--help"},
+		"top_help":     {"top", "--help"},
 		"explain_help": {"explain", "--help"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,8 +102,8 @@ func TestHelpOfACommand(t *testing.T) {
 	if code, out, errs := called(t, "help"); code != command.ExitOK || out != want || errs != "" {
 		t.Errorf("exit code %d, %q %q: want what --help prints", code, out, errs)
 	}
-	code, out, errs := called(t, "help", "nope")
-	if code != command.ExitUsage || out != "" || !strings.Contains(errs, `unknown command "nope"; must be one of agent, completion, explain, get, `) {
+	code, out, errs := called(t, "help", "unheard")
+	if code != command.ExitUsage || out != "" || !strings.Contains(errs, `unknown command "unheard"; must be one of agent, completion, explain, get, `) {
 		t.Errorf("exit code %d, %q %q: want %d and the commands that there are", code, out, errs, command.ExitUsage)
 	}
 	_, want, _ = called(t, "rule")

@@ -16,6 +16,12 @@ import (
 // defaultTolerance is the controller's --horizontal-pod-autoscaler-tolerance by default.
 const defaultTolerance = 0.1
 
+// Tolerances are the shares of its target by which an autoscaler's value may be below and above it without a change.
+func Tolerances(a *inspect.Autoscaler) (down, up float64) {
+	t := tolerancesOf(a)
+	return t.down, t.up
+}
+
 // tolerances are the shares by which a ratio may be off 1 without a change.
 type tolerances struct{ up, down float64 }
 

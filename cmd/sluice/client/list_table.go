@@ -12,9 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
-	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/metric"
-	"golang.org/x/term"
 )
 
 // columnNames are the columns of a list; with all namespaces, NAMESPACE is the first.
@@ -129,7 +127,7 @@ func (o *listOptions) shower(out io.Writer, resource inspect.Resource) listShowe
 			return encode(all)
 		}
 	}
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+	if file, ok := out.(*os.File); ok && isScreen(file) {
 		fmt.Fprint(out, clearScreen)
 		return func(now time.Time, all listed, err error) error {
 			var text strings.Builder
@@ -138,7 +136,7 @@ func (o *listOptions) shower(out io.Writer, resource inspect.Resource) listShowe
 			} else if err := o.print(&text, resource, all.documents, now); err != nil {
 				return err
 			}
-			width, height := command.TerminalSize(term.GetSize(int(file.Fd())))
+			width, height := screenSize(file)
 			_, err = fmt.Fprint(out, toTop+fitted(text.String(), width, height)+clearRest)
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
@@ -22,9 +23,9 @@ import (
 func watch(ctx context.Context, out io.Writer, interval time.Duration,
 	read func(context.Context) ([]measured, error)) error {
 	show := rows(out)
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
+	if file, ok := out.(*os.File); ok && isScreen(file) {
 		var giveBack func()
-		ctx, giveBack = untilKey(ctx)
+		ctx, giveBack = untilKey(ctx, func(key string) bool { return strings.Contains(endKeys, key) })
 		fmt.Fprint(out, hideCursor+clearScreen)
 		defer func() {
 			giveBack()
@@ -133,21 +134,27 @@ const (
 func screen(terminal *os.File) shower {
 	var seen watched
 	return func(now time.Time, values []measured, err error) {
-		width, height := command.TerminalSize(term.GetSize(int(terminal.Fd())))
+		width, height := screenSize(terminal)
 		seen.add(now, values, err, 4*width)
 		fmt.Fprint(terminal, toTop+seen.draw(width, height)+clearRest)
 	}
 }
 
-// Keys that end a watch. A raw terminal delivers ctrl-C as a key, not as a signal.
-const (
-	ctrlC = 3
-	ctrlD = 4
-)
+// isScreen reports whether a file is a terminal that can move its cursor.
+func isScreen(file *os.File) bool {
+	return term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+}
 
-// untilKey returns a context that ends when "q" is pressed, and a function that restores the
+func screenSize(file *os.File) (width, height int) {
+	return command.TerminalSize(term.GetSize(int(file.Fd())))
+}
+
+// endKeys end what follows: q, ctrl-C and ctrl-D. A raw terminal delivers ctrl-C as a key, not as a signal.
+const endKeys = "qQ\x03\x04"
+
+// untilKey returns a context that ends at a key of which press says so, and a function that restores the
 // terminal, which must be called. Without a terminal to read from, only signals end the context.
-func untilKey(ctx context.Context) (context.Context, func()) {
+func untilKey(ctx context.Context, press func(key string) (ends bool)) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	tty, err := os.Open("/dev/tty") // unlike standard input, its reads can be interrupted
 	if err != nil {
@@ -166,12 +173,9 @@ func untilKey(ctx context.Context) (context.Context, func()) {
 	go func() {
 		defer close(done)
 		defer cancel()
-		var key [1]byte
+		var key [8]byte // an arrow is three bytes
 		for {
-			if n, err := tty.Read(key[:]); n == 0 || err != nil {
-				return
-			}
-			if k := key[0]; k == 'q' || k == 'Q' || k == ctrlC || k == ctrlD {
+			if n, err := tty.Read(key[:]); n == 0 || err != nil || press(string(key[:n])) {
 				return
 			}
 		}
