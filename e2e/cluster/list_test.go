@@ -97,6 +97,9 @@ func (c *cluster) listsAMissingMetric(t *testing.T, ns string, admin lister) {
 	within(t, func() error {
 		return admin.shows(1, []string{"web deployment/web http_requests", "missing"}, "list", "hpas", "-n", ns)
 	})
+	if err := admin.shows(0, []string{ns + "/web", "http_requests:rate:10s missing", "metric missing"}, "top", "-n", ns); err != nil {
+		t.Error(err)
+	}
 	pod := c.AwaitPods(t, ns, "app=web", 1)[0]
 	c.awaitSender(t, ns, pod.Name)
 	within(t, func() error {
@@ -106,6 +109,9 @@ func (c *cluster) listsAMissingMetric(t *testing.T, ns string, admin lister) {
 	if err := admin.shows(0, []string{"http_requests pods counter 1 1"}, "list", "metrics", "-n", ns); err != nil {
 		t.Error(err)
 	}
+	within(t, func() error {
+		return admin.shows(0, []string{"http_requests:rate:10s 0", "·"}, "top", "-n", ns)
+	})
 }
 
 // lister runs the binary as a user.
