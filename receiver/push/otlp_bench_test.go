@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -26,8 +27,12 @@ func (takesAll) Online()                            {}
 func (takesAll) Offline()                           {}
 func (takesAll) Close()                             {}
 
-// BenchmarkOTLP compares an export over HTTP with the same over gRPC, without a table. The clients are in the same
-// process: net/http's and grpc-go's, of which SDKs consist.
+// consumers are those of the queue of a Collector's exporter, by default.
+const consumers = 10
+
+// BenchmarkOTLP compares an export over HTTP with the same over gRPC, without a table: one after the other, as an SDK
+// does, and some at once, as a Collector does. The clients are in the same process: net/http's and grpc-go's, of which
+// SDKs consist.
 func BenchmarkOTLP(b *testing.B) {
 	cfg := DefaultConfig()
 	cfg.Address, cfg.OTLPGRPCAddress = "127.0.0.1:0", "127.0.0.1:0"
@@ -42,7 +47,9 @@ func BenchmarkOTLP(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	client := pmetricotlp.NewGRPCClient(conn)
+	caller := pmetricotlp.NewGRPCClient(conn)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: consumers}}
+	defer client.CloseIdleConnections()
 	for _, points := range []int{10, 100, 1000, 10_000} {
 		all := gauges("requests")
 		in := all.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Gauge().DataPoints()
@@ -57,25 +64,40 @@ func BenchmarkOTLP(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprint(points, "/http"), func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				encoded, _ := request.MarshalProto()
-				res, err := http.Post("http://"+server.Addr().String()+"/v1/metrics", "application/x-protobuf", bytes.NewReader(encoded))
-				if err != nil || res.StatusCode != http.StatusOK {
-					b.Fatal(res, err)
-				}
-				_, _ = io.Copy(io.Discard, res.Body)
-				_ = res.Body.Close()
+		overHTTP := func(b *testing.B) {
+			encoded, _ := request.MarshalProto()
+			res, err := client.Post("http://"+server.Addr().String()+"/v1/metrics", "application/x-protobuf", bytes.NewReader(encoded))
+			if err != nil || res.StatusCode != http.StatusOK {
+				b.Error(res, err)
+				return
 			}
-		})
-		b.Run(fmt.Sprint(points, "/grpc"), func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				if _, err := client.Export(b.Context(), request); err != nil {
-					b.Fatal(err)
-				}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+		overGRPC := func(b *testing.B) {
+			if _, err := caller.Export(b.Context(), request); err != nil {
+				b.Error(err)
 			}
-		})
+		}
+		for _, by := range []struct {
+			name   string
+			export func(*testing.B)
+		}{{"http", overHTTP}, {"grpc", overGRPC}} {
+			b.Run(fmt.Sprint(points, "/", by.name), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					by.export(b)
+				}
+			})
+			b.Run(fmt.Sprint(points, "/", by.name, "/", consumers, " at once"), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.SetParallelism(max(consumers/runtime.GOMAXPROCS(0), 1))
+				b.RunParallel(func(pb *testing.PB) {
+					for pb.Next() {
+						by.export(b)
+					}
+				})
+			})
+		}
 	}
 }
