@@ -50,6 +50,32 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
+// TestAnswersNameTwoFiles checks that each row of ARCHITECTURE.md's "Where to look" names one or two Go files.
+func TestAnswersNameTwoFiles(t *testing.T) {
+	_, section, _ := strings.Cut(readFile(t, "ARCHITECTURE.md"), "\n## Where to look\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := 0
+	for line := range strings.Lines(section) {
+		question, answer, isRow := strings.Cut(strings.TrimPrefix(line, "| "), " | ")
+		if !isRow || question == "question" {
+			continue
+		}
+		rows++
+		files := map[string]bool{}
+		for _, word := range quotedWord.FindAllStringSubmatch(answer, -1) {
+			if path.Ext(word[1]) == ".go" {
+				files[word[1]] = true
+			}
+		}
+		if len(files) == 0 || len(files) > 2 {
+			t.Errorf("%q names %d Go files; must be one or two", question, len(files))
+		}
+	}
+	if rows < 40 {
+		t.Errorf("found %d rows; the test does not see what it should", rows)
+	}
+}
+
 // TestDecisionsNameWhatExists checks the decisions: each `package.Symbol` is declared, and each Go file
 // with its folder exists. A decision that is renamed in the code is renamed there.
 func TestDecisionsNameWhatExists(t *testing.T) {
