@@ -213,7 +213,7 @@ type newSeries struct {
 }
 
 // UnknownLines counts the consecutive looked-up lines from index from on that were never seen
-// before, up to most.
+// before, up to limit.
 func (w *Writer) UnknownLines(from, limit int) int {
 	n := 0
 	for until := min(len(w.lines)-from, limit); n < until && w.known[from+n].IsNew(); n++ {

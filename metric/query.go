@@ -29,7 +29,7 @@ type Query struct {
 	MatchObject func(Object) bool
 	// ListObjects and RemovedObjects are List and Removed of the ObjectFilter that selects the
 	// objects.
-	ListObjects    func(most int) (objects iter.Seq[Object], n int, ok bool)
+	ListObjects    func(limit int) (objects iter.Seq[Object], n int, ok bool)
 	RemovedObjects func(since uint64) (gone []Object, now uint64, ok bool)
 	// ReadyPods is ReadyPods of the ObjectFilter that selects the objects. Package reading uses it.
 	ReadyPods func() (ready iter.Seq2[Object, Workload], live int)
@@ -57,9 +57,9 @@ type ObjectFilter struct {
 	// Match reports whether an object is selected; nil selects all.
 	Match func(Object) bool
 	// List yields the selected objects in any order, each once and with its UID, and returns their
-	// number. It returns false if it would have to look at more than most objects. Nil: listing is
+	// number. It returns false if it would have to look at more than limit objects. Nil: listing is
 	// unsupported.
-	List func(most int) (objects iter.Seq[Object], n int, ok bool)
+	List func(limit int) (objects iter.Seq[Object], n int, ok bool)
 	// Removed lists the objects that Match may have selected at the moment since and no longer
 	// selects, and returns the current moment. An object that was selected at that moment and is
 	// not in the list is still selected. It returns false if the history does not reach back so

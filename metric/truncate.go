@@ -10,7 +10,7 @@ import (
 // MaxQuoted is how many bytes of a client's text a message repeats.
 const MaxQuoted = 512
 
-// Truncate shortens text of more than most bytes to its beginning and its length: "xxx... (900000
+// Truncate shortens text of more than limit bytes to its beginning and its length: "xxx... (900000
 // bytes)". Without it a client could fill answers and logs.
 func Truncate(text string, limit int) string {
 	if len(text) <= limit {

@@ -276,8 +276,8 @@ func (p *pods) byName(namespace, name string) *pod {
 	return p.byKey[namespace][name]
 }
 
-// matching returns the pods of a namespace whose labels the selector matches. Not ok: every
-// requirement leaves more than most candidates.
+// matching returns the pods of a namespace whose labels the selector matches. It returns false
+// if every requirement leaves more candidates than limit.
 func (p *pods) matching(namespace string, selector labels.Selector, limit int) (all []*pod, ok bool) {
 	p.mu.RLock()
 	lists, n := p.byLabel[namespace].smallest(selector)

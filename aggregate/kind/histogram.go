@@ -96,7 +96,7 @@ func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot
 	return &slots[at]
 }
 
-// appendPart adds buckets to the part with equal bounds, or else as a new part. Beyond most parts,
+// appendPart adds buckets to the part with equal bounds, or else as a new part. Beyond limit parts,
 // it merges them into the last part, by the bounds of the one with more buckets.
 func appendPart(parts []part, p part, limit int) []part {
 	if len(p.bounds) == 0 {

@@ -47,7 +47,7 @@ type timerLives struct {
 	epochs *memory.Epochs
 }
 
-// Open reserves addresses for up to most live parts.
+// Open reserves addresses for up to limit live parts.
 func (l *timerLives) Open(e *memory.Epochs, limit int) {
 	l.epochs = e
 	l.Pool.Open(int(liveBytes), limit)

@@ -155,7 +155,7 @@ func (s *timerSlots) oldest() uint32 {
 }
 
 // setNewest appends the record of a unit, or replaces the newest record if it has the same unit. It
-// drops the oldest record if there would be more than most.
+// drops the oldest record if there would be more than limit.
 func (s *timerSlots) setNewest(unit uint32, rec []byte, limit int) {
 	if unit != s.newest {
 		if int(s.count) == limit {

@@ -76,8 +76,9 @@ func (r *Registry) namedByAutoscaler(s *quota, one *slot) bool {
 	return false
 }
 
-// Admit counts one more series, or rejects it with a reason. This is where a new series meets its
-// limit. It keeps the strings, except for the labels.
+// Admit counts one more series, or rejects it with a reason: this is where a new series meets its
+// limit. rejectLocked counts the rejection by namespace; the receiver counts the sample in its
+// ledger.Account. Admit keeps the strings, except for the labels.
 func (r *Registry) Admit(o *metric.Object, name string, labels metric.Labels, born uint32) (rejected metric.Reason) {
 	r.withQuota(quotaKeyOf(o), func(s *quota) {
 		if rejected = r.admitLocked(s, o, name, labels); rejected == metric.Applied {

@@ -18,7 +18,7 @@ type Pool struct {
 	freeList []uint32
 }
 
-// Open reserves addresses for up to most objects of a size.
+// Open reserves addresses for up to limit objects of a size.
 func (p *Pool) Open(size, limit int) {
 	p.size, p.most, p.next = (size+7)/8*8, uint32(limit), 1
 	p.memory = NewArena(limit * p.size)
