@@ -32,17 +32,18 @@ type frames struct {
 	mu       sync.Mutex // guards the fields below; locked after applying
 	feeds    map[uint64]*feedState
 	heard    time.Duration // receiving time of the last frame of all
-	// wasConnected says that a feed was connected when the restored state was saved, and had nobody else to tell since.
+	// wasConnected: a feed was connected when the restored state was saved, and could report to no other
+	// table since.
 	wasConnected bool
-	// covered reports whether feeds had another table since a date; nil: there is none.
+	// covered reports whether feeds could report to another table since a date; nil: there is none.
 	covered func(since time.Time) bool
 }
 
 type feedState struct {
 	restored uint64        // the highest mark of a restored block
 	heard    time.Duration // receiving time of its last frame, or of the restore
-	// came says that frames came since the restore, and with them all that restored marks lack; waiting are
-	// the changes that wait. The feed's own writer changes them within sections, saving reads them between
+	// came: frames came since the restore, and with them all that restored marks lack. waiting are the
+	// changes that wait. The feed's own writer changes both within sections; saving reads them between
 	// sections.
 	came    bool
 	waiting changes
@@ -136,12 +137,12 @@ func (t *Table) Restored(feedID uint64) uint64 {
 	return 0
 }
 
-// OnOutage sets how a restore finds out whether feeds had another table to tell, such as another replica's,
-// since a date. If so, the outage is no receiving time, and the feeds are not awaited.
+// OnOutage sets how a restore finds out whether feeds could report to another table, such as another
+// replica's, since a date. If so, the outage is no receiving time, and the feeds are not awaited.
 func (t *Table) OnOutage(covered func(since time.Time) bool) { t.frames.covered = covered }
 
-// FeedsAwaited returns the feeds that go on if the process of before was killed a moment ago: those of
-// restored blocks, if one of them was connected, and had no other table to tell.
+// FeedsAwaited returns the feeds that go on if the former process was killed a moment ago: those of
+// restored blocks, if one of them was connected and could report to no other table.
 func (t *Table) FeedsAwaited() (all []uint64) {
 	t.frames.mu.Lock()
 	defer t.frames.mu.Unlock()
@@ -200,8 +201,8 @@ func (m *feedMarks) makeLocked() {
 	}
 }
 
-// restore takes a saved mark. Of two of one number, as of a delta and a checkpoint of one flush, the later
-// one may include more.
+// restore takes a saved mark. If two have the same number, as those of a delta and a checkpoint of one
+// flush, the later one may include more.
 func (m *feedMarks) restore(feedID, number uint64, missing changes) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -65,7 +65,7 @@ func (m *Merged) Metrics(p Part) (list []MetricSummary, last Place, more bool) {
 	return list, last, more
 }
 
-// Pushed returns those of some names that metrics have, in any namespace at any origin.
+// Pushed returns those of the given names that some metric has, in any namespace at any origin.
 func (m *Merged) Pushed(names map[string]bool) map[string]bool {
 	found := map[string]bool{}
 	for _, s := range m.sources() {

@@ -72,8 +72,8 @@ func (m *Merged) First() bool {
 	return true
 }
 
-// SetGate sets what reports whether answers are complete, and what is missing otherwise. Queries then fail with
-// metric.ErrNotReady. Call it before any query.
+// SetGate sets the function that reports whether answers are complete and, if not, why. Queries then fail
+// with metric.ErrNotReady. Call it before any query.
 func (m *Merged) SetGate(complete func() (bool, string)) { m.gate = complete }
 
 // incomplete is the error of a query whose answer would be incomplete, or nil. It is called after the clocks

@@ -181,8 +181,8 @@ func (r *mergedRead) use(source int) {
 	r.Course = &s.course
 }
 
-// readFrom has the evaluation read from a source whose series count in the value of the present object. The
-// answer is then no newer than what is known of an origin that is cut off.
+// readFrom makes the evaluation read from a source for the value of the present object. If that origin is
+// cut off, the answer is no newer than what is known of it.
 func (r *mergedRead) readFrom(source int) {
 	r.use(source)
 	s := &r.sources[source]

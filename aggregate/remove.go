@@ -286,8 +286,8 @@ func (r *mergedRead) bornBefore(twins []twin, before time.Time) []twin {
 	})
 }
 
-// bornBefore reports whether a live series was born before a moment, by more than doubt. Doubt is time of the
-// table's own clock: while no process ran, it stood.
+// bornBefore reports whether a live series was born before a moment, by more than doubt: time of the
+// table's own clock, which stands while no process runs.
 func (t *Table) bornBefore(r lookup.Ref, now window.Moment, before time.Time, doubt time.Duration) bool {
 	b, place := t.blocks.of(r.Number)
 	b.history.Lock()

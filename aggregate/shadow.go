@@ -194,8 +194,8 @@ func (s *Shadow) LetRun(since time.Time) {
 	s.Table().Clock.LetRun(since)
 }
 
-// SetLives sets whether the origin goes on receiving while nothing is heard of it: then its rates stand, else
-// time in which nothing is heard is time in which it receives nothing.
+// SetLives sets whether the origin goes on receiving while it is not heard. If so, its rates stand;
+// otherwise it counts as receiving nothing meanwhile.
 func (s *Shadow) SetLives(lives bool) {
 	s.lives = lives
 	s.Table().Clock.SetLives(lives)

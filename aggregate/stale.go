@@ -91,8 +91,8 @@ type hiddenSeries struct {
 	heard time.Time // when the origin was last heard
 }
 
-// How long an origin is heard after a deletion until its series is shown again: the origin has deleted it
-// by then, or it has received newer samples.
+// The times for which an origin is heard after a deletion until its series is shown again: by then it has
+// deleted the series, or received newer samples.
 const (
 	hiddenFor = 10 * time.Second
 	// hiddenForGroups are two flushes: the group's document goes to the origin with one, the removal
@@ -152,8 +152,8 @@ func (p *peer) hide(t *Table, refs []lookup.Ref, heardFor time.Duration) {
 	}
 }
 
-// uncount ends the counting of series, which leave again when they are removed: while the origin of those of an ended
-// namespace is away, the next namespace of the name has the limit to itself.
+// uncount stops counting series, which leave again when they are removed: while their origin is away, the
+// series of an ended namespace take nothing from the limit of the next namespace of its name.
 func (t *Table) uncount(refs []lookup.Ref) {
 	for _, r := range refs {
 		t.ifLive(r, func(b *block, place uint32) {

@@ -122,8 +122,8 @@ func (t *Table) hear(table *Table, block uint32, places []uint32) {
 	}
 }
 
-// twinsIn returns the series of another origin. One that is not among the others yet is taken to sort after
-// the own one.
+// twinsIn returns the series of another origin. An origin that is not among the others yet sorts after the
+// own one.
 func (t *Table) twinsIn(table *Table) Twins {
 	for from, twins := range t.eachOrigin {
 		if from == table {

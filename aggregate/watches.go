@@ -64,7 +64,7 @@ func (m *Merged) NewWatches() *Watches {
 }
 
 // Look calls the function of each Watch whose series may have changed, begun or ended since the last call.
-// Of another replica's series it does so with each flush. The functions must not use the Watches.
+// For series of another replica it does so with each flush. The functions must not use the Watches.
 func (w *Watches) Look() {
 	w.tidy()
 	if w.heardNews() {
@@ -141,8 +141,7 @@ func (w *Watches) placesChanged(i int, places uint64) {
 	w.words[i].mask = mask
 }
 
-// add has a Watch told of the series in a place. All places of one round are added without those of
-// another Watch in between.
+// add makes Look tell a Watch of the series in a place. A Watch adds all places of one round in a row.
 func (w *Watches) add(one *Watch, b *block, place, state uint32) {
 	i, bit := w.word(b, place), uint64(1)<<(place%64)
 	about := &w.about[i]
@@ -160,7 +159,7 @@ func (w *Watches) add(one *Watch, b *block, place, state uint32) {
 	w.entries++
 }
 
-// succeeded tells the watches of a place that another series has it, and forgets it.
+// succeeded tells the watches of a place that another series took it, and forgets it.
 func (w *Watches) succeeded(i int, bit uint64) {
 	w.placesChanged(i, bit)
 	w.clear(i, bit)

@@ -47,10 +47,10 @@ func (s *Sender) String() string {
 }
 
 const (
-	// clockSlack allows for different clocks: what is of the former holder of an address came that much earlier.
+	// clockSlack allows for different clocks: samples of an address's former holder came that much earlier.
 	clockSlack = 2 * time.Second
-	// createdWithin is the precision of a pod's creation time. Where another pod just had the address, what may have
-	// come before the pod did: no pod sends in its first second.
+	// createdWithin is the precision of a pod's creation time. If another pod just had the address, samples
+	// within this time are not the new pod's: no pod sends in its first second.
 	createdWithin = time.Second
 )
 

@@ -20,7 +20,8 @@ type UsageReading struct {
 // UsagePage is what was measured on a node.
 type UsagePage struct {
 	Readings map[Container]UsageReading
-	// Faults counts what cannot be, such as a negative number or a container a second time; Fault describes the first.
+	// Faults counts impossible readings, such as a negative number or a repeated container; Fault describes
+	// the first.
 	Faults int
 	Fault  string
 }

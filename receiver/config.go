@@ -54,8 +54,8 @@ type Listener struct {
 	About string
 	// ReadBuffer is the kernel's buffer of each socket, in bytes; 0: the system's default.
 	ReadBuffer int
-	// TakesOver makes a Unix socket take the place of one on which another process listens: that goes on with the
-	// clients that it has. False: it is an error.
+	// TakesOver makes a Unix socket replace one on which another process listens; that process keeps its
+	// clients. False: such a socket is an error.
 	TakesOver bool
 }
 

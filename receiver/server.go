@@ -233,9 +233,9 @@ func (s *Server) Run(ctx context.Context) error {
 // for the socket's goroutine.
 func (s *Server) Freshen() { s.arrivals.freshen() }
 
-// Part makes clients go elsewhere. The clients of TCP, also those that come later, are asked to, by the end of what
-// this side writes; what they send still is applied. Unix sockets are closed once all that they hold is applied: then
-// a client's write fails. UDP goes on.
+// Part makes clients go elsewhere. Clients of TCP, later ones too, are asked to: this side closes its end
+// for writing. Their data is still applied. Unix sockets are closed once all that they hold is applied:
+// then a client's write fails. UDP goes on.
 func (s *Server) Part() {
 	s.closeUnix()
 	for _, stream := range s.streams {

@@ -43,9 +43,9 @@ func removeStale(network, path string) error {
 	return os.Remove(path)
 }
 
-// place returns the path at which a socket is to be bound, and what puts the socket at its own path then. A socket
-// that takes over is bound beside, and renamed: at no moment is there none, and clients of the one before keep it.
-// The temporary name is short, because the system bounds a path.
+// place returns the path to bind a socket at, and a function that then moves it to its own path. A socket
+// that takes over is bound beside the former one and renamed, so the path always has a socket, and clients
+// of the former one keep it. The temporary name is short, because the system bounds a path.
 func (l Listener) place() (at string, put func() (socketFile, error), err error) {
 	if !l.TakesOver {
 		err := removeStale(l.Network, l.Address)

@@ -104,8 +104,8 @@ func acceptNow(fd uintptr) (streamConn, error) {
 	return conn.(streamConn), nil
 }
 
-// resetConn is a connection that its peer has reset before it was accepted. What the peer sent can still be
-// read, but of its address only accept knows.
+// resetConn is a connection that its peer has reset before it was accepted. The peer's data can still be
+// read, but only accept knows its address.
 type resetConn struct {
 	*net.TCPConn
 	peer *net.TCPAddr
@@ -217,8 +217,8 @@ func (s *streams) cannotAccept() bool {
 
 // admit starts the connection's goroutine, or closes the connection.
 func (s *streams) admit(conn streamConn) {
-	// The goroutine of one that yields finds it closed. Enter waits until it has let go of the descriptor,
-	// which it may hold while it takes mu.
+	// If a connection yields, its goroutine finds it closed. Enter waits until that goroutine has let go of
+	// the descriptor, which it may hold while it takes mu.
 	member, err := s.limiter.Enter(conn)
 	if err != nil {
 		_ = conn.Close()
@@ -361,8 +361,8 @@ func (c *connection) receive(fd uintptr) (over bool) {
 
 var errChangedHands = errors.New("its address is another pod's now")
 
-// isHolders reports whether the connection is of the pod that has its address now. A connection is one
-// process's: what comes on it once another pod has the address is not that one's, nor if the pod started later.
+// isHolders reports whether the connection is of the pod that has its address now. A connection belongs to
+// one process: its data is not that of a pod which got the address, or started, after the connection began.
 func (c *connection) isHolders() bool {
 	if c.in.sender == nil || c.in.sender.Pod == nil || c.in.sender.Pod == c.holder {
 		return true

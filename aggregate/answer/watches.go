@@ -32,8 +32,8 @@ func (w *Watches) Look() {
 	w.series.Look()
 }
 
-// Watch watches the answer to a query. The query is asked for before the first reading, and when the rules
-// are others.
+// Watch watches the answer to a query. query is called before the first reading, and again after the rules
+// have changed.
 func (w *Watches) Watch(query func() (metric.Query, error), changed func()) *Watch {
 	watch := &Watch{among: w, query: query, changed: changed}
 	w.all[watch] = struct{}{}
@@ -49,7 +49,7 @@ type Watch struct {
 	set     *rule.Set // by which there are metrics
 }
 
-// Follow is called before each reading. It finds what is to be watched since the last one.
+// Follow is called before each reading. It finds the series to watch that are new since the last one.
 func (w *Watch) Follow() {
 	if set := w.among.rules.Set(); w.metrics == nil || set != w.set {
 		w.forget()

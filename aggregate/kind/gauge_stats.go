@@ -192,8 +192,8 @@ type GaugePart struct {
 	Shifts  metric.Number // see order
 	At      uint64        // milliseconds of the origin's lifetime clock
 	Follows uint64
-	// Ahead is added to At to compare it with other origins': the date of the origin's zero, or its
-	// difference to another clock's. The caller sets it.
+	// Ahead is added to At before it is compared with the At of other origins: the date of the origin's
+	// zero, or its difference to another clock's zero. The caller sets it.
 	Ahead time.Duration
 	Rank  int // of the origin's name among all; the caller sets it
 }
@@ -214,10 +214,9 @@ func (p *GaugePart) life() time.Duration { return time.Duration(p.At)*time.Milli
 // assigned reports whether the part's value was assigned at its origin.
 func (p *GaugePart) assigned() bool { return p.At != 0 && p.Follows == 0 }
 
-// MergeGauges returns the value of a gauge from its states at several origins: the newest
-// assignment, of equals the one of the least rank, with the shifts of its own origin, and the
-// shifts that followed it at the others. newest is the index of that assignment's part, or -1
-// without parts.
+// MergeGauges returns the value of a gauge from its states at several origins: the newest assignment (at
+// equal moments, that of the least rank), with the shifts of its own origin, and the shifts that followed
+// it at the others. newest is the index of that assignment's part, or -1 without parts.
 //
 // Without an assignment, the sum of all shifts is the value. If the assignment that shifts follow
 // was lost with its origin, its value as known to the newest part stands for it.
@@ -244,7 +243,7 @@ func MergeGauges(parts []GaugePart) (n metric.Number, newest int) {
 	return n, newest
 }
 
-// newer reports whether a part decides rather than an earlier one.
+// newer reports whether a part's assignment replaces that of another part.
 func (p *GaugePart) newer(than *GaugePart) bool {
 	if p.assigned() != than.assigned() {
 		return p.assigned()

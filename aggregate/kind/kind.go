@@ -192,9 +192,9 @@ func (r *Reader) End() {
 
 func (r *Reader) plus(n metric.Number) { r.total, r.some = r.total.Plus(n), true }
 
-// plusRate adds a series to a rate. The label sets of an object have one divisor, the longest span of
-// them: while a label set did not exist yet, the object's samples had others. The count of an only label
-// set isn't scaled, so all replicas compute the same bits.
+// plusRate adds a series to a rate. The label sets of an object have one divisor, the longest span of them:
+// before a label set existed, the object's samples had others. The count of a single label set isn't
+// scaled, so all replicas compute the same bits.
 func (r *Reader) plusRate(count metric.Number, s *window.Stretch) {
 	if r.span == 0 {
 		r.plus(count)

@@ -169,8 +169,8 @@ type formerSet struct {
 	since uint32 // tick from which on the set has the current seed
 }
 
-// AdoptSeed makes all sets change to a seed at their next record. One goroutine at a time calls it.
-// If the seed before is as young, the one before that remains the former: its parts are complete.
+// AdoptSeed makes all sets change to a seed at their next record. One goroutine at a time calls it. If the
+// previous seed is as young, the seed before it stays the former one: its parts are complete.
 func (e *Env) AdoptSeed(seed uint64, tick uint32) {
 	former := e.SetSeed.Load()
 	if f := e.former.Load(); f != nil && f.since >= e.oldestTick(tick) {

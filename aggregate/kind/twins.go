@@ -167,14 +167,14 @@ func (gaugeKind) endTwins(r *Reader) {
 type progress struct {
 	started int64 // newest start time, in Unix nanoseconds; 0: unknown
 	at      int64 // newest date, in Unix nanoseconds; 0: unknown
-	// pushes counts the totals that the client pushed, to any of several replicas as far as known
-	// (a Lamport clock): neither a clock nor the value tells a reset from late news.
+	// pushes counts the totals that the client pushed, to any of several replicas as far as known (a
+	// Lamport clock): neither a clock nor the value tells a reset from a late total.
 	pushes uint64
 	// arrived is the newest arrival, in milliseconds of the lifetime clock; 0: unknown.
 	arrived uint64
 }
 
-// alike is the difference between arrivals at two origins that their clocks may be wrong by.
+// alike is the difference between arrivals at two origins that errors of their clocks may explain.
 const alike = 2000
 
 // after reports whether a total is a later one of the same client than another, as far as clients
@@ -196,9 +196,9 @@ func (o *progress) join(p *progress) {
 	*o = progress{max(o.started, p.started), max(o.at, p.at), max(o.pushes, p.pushes), max(o.arrived, p.arrived)}
 }
 
-// judge compares a total with the newest one; fell: it is lower. anew: the client restarted its
-// total since. late: the total is no news, and may look like a reset. The OpenTelemetry Collector
-// sends batches concurrently, so they overtake each other; a retried remote write pushes old totals.
+// judge compares a total with the newest one; fell: it is lower. anew: the client restarted its total
+// since. late: the total is old, and may look like a reset. The OpenTelemetry Collector sends batches
+// concurrently, so they overtake each other; a retried remote write pushes old totals.
 //
 // A lower total is a reset only if it is newer. A higher one with the same start time is later,
 // whatever its date: the client's clock was set back.
@@ -222,9 +222,9 @@ func (o *progress) see(s *metric.Sample, now window.Moment) {
 	o.arrived = max(o.arrived, millisOf(now.Life))
 }
 
-// DateOf returns the date of a sample, in Unix nanoseconds; 0: it has none. A date that is further
-// in the future than most clocks are wrong by is the present, or a client whose clock is corrected
-// would push no news for as long.
+// DateOf returns the date of a sample, in Unix nanoseconds; 0: it has none. A date beyond clockError in the
+// future becomes the present: otherwise, once a client's clock is corrected, its totals would be old for as
+// long.
 func DateOf(s *metric.Sample, now window.Moment) int64 {
 	if wall := now.Wall.UnixNano(); s.Dated > wall+int64(clockError) {
 		return wall

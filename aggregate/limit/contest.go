@@ -149,7 +149,7 @@ func (r *Registry) claims(all []held) (claims []claim) {
 	return claims
 }
 
-// counted returns the births that are counted: not those that forget has left out.
+// counted returns the births that are counted, without those that forget has left out.
 func (r *Registry) counted(h held, g *Origin, births []metric.Birth) []metric.Birth {
 	r.withQuota(quotaKeyOf(&h.object), func(s *quota) {
 		births = slices.DeleteFunc(births, func(b metric.Birth) bool {

@@ -17,7 +17,7 @@ type Use struct {
 	Object          metric.Object
 	Metrics, Series int
 	Limit           metric.Limit
-	// Rejected is the number of series that were rejected since the pod or namespace has series.
+	// Rejected is the number of series that were rejected since the pod or namespace got its first one.
 	Rejected uint64
 	// WantedMetrics and WantedSeries are the numbers with which nothing would have been rejected
 	// since the limit changed; 0: nothing was. WantedSeries is estimated.
@@ -110,7 +110,7 @@ func share(used, limit int) float64 {
 	return float64(used) / float64(limit)
 }
 
-// compareFullness sorts what is nearest to its limit first, and of those what was rejected most.
+// compareFullness sorts uses: the nearest to their limit first, then those with the most rejections.
 func compareFullness(a, b *Use) int {
 	return cmp.Or(cmp.Compare(b.Share(), a.Share()), cmp.Compare(b.Rejected, a.Rejected), compareUses(a, b))
 }

@@ -208,9 +208,9 @@ func (s *quota) exceeds(limit metric.Limit) bool {
 	return int64(s.metrics) > int64(limit.Metrics) || int64(s.series) > int64(limit.Series)
 }
 
-// fitsAfterVerdictLocked reports whether one more series of a metric fits once others have yielded:
-// idle metrics, and for a metric that an autoscaler names all that none names. The verdict decides
-// which of them do. Until then the quota has more than its limit.
+// fitsAfterVerdictLocked reports whether one more series of a metric fits once others have yielded: idle
+// metrics and, for a metric that an autoscaler names, all that none names. The verdict decides which ones
+// yield; until then the quota exceeds its limit.
 func (r *Registry) fitsAfterVerdictLocked(s *quota, own *slot, limit metric.Limit, o *metric.Object, name string) bool {
 	named := r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, name)
 	metrics, series := int64(0), int64(0)

@@ -41,9 +41,8 @@ type verdict struct {
 	yields []bool          // by claim
 }
 
-// ofSimultaneous replays the births in their order, as one process would have decided about them.
-// Only claims younger than the moment since yield: a limit that was lowered meanwhile costs no
-// single series.
+// ofSimultaneous replays the births in their order, as one process would have decided about them. Only
+// claims that are younger than since yield: a limit that was lowered meanwhile costs no single series.
 func (v *verdict) ofSimultaneous(since int64) {
 	replay := *v
 	replay.yields = make([]bool, len(v.claims))

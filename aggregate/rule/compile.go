@@ -107,7 +107,7 @@ func (o *Operand) setSelector(parse ParseSelector) (err error) {
 	return err
 }
 
-// compileValue compiles the expression. Names of operands that CEL cannot have were named before.
+// compileValue compiles the expression. Operands whose names CEL rejects were reported before.
 func (r *Rule) compileValue(operandsAreValid bool) []error {
 	text := strings.TrimSpace(r.Document.Spec.Value)
 	switch {

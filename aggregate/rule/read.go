@@ -13,10 +13,10 @@ import (
 // Read reads pushed metrics: of objects sorted by their names, or of a namespace's externals.
 type Read func(metric.Query) ([]metric.Point, error)
 
-// Points answers a query. A pushed metric of the name answers first: it is never hidden. If there is
-// none, the rule of that name computes the answer, or the metric that a rename stands for answers.
-// Without rules of the name this is a read. begin returns one that answers all queries as of the moment of
-// the first one.
+// Points answers a query. A pushed metric of the name answers first: it is never hidden. If there is none,
+// the rule of that name computes the answer, or the metric that a rename stands for answers. Without
+// either, this is a plain read. begin returns a Read that answers all queries as of the moment of the first
+// one.
 func (s *Set) Points(q metric.Query, begin func() Read) ([]metric.Point, error) {
 	if s.Empty() {
 		return begin()(q)
@@ -157,8 +157,8 @@ func byObject(a, b metric.Point) int {
 	return strings.Compare(a.Object.UID, b.Object.UID)
 }
 
-// sums adds up the series of each operand of an external metric, as their reader would: a ratio is
-// one of sums.
+// sums adds up the series of each operand of an external metric, as their reader would: a ratio is then a
+// ratio of sums.
 func sums(parts [][]metric.Point) [][]metric.Point {
 	for i, points := range parts {
 		point := points[0]

@@ -25,8 +25,8 @@ func (t *Tracker) Export() []ContainerHistory {
 	return all
 }
 
-// Import puts the histories of another Tracker before those of this one. What is wrong with one of them leaves it
-// out, and is returned for the first.
+// Import puts the histories of another Tracker before those of this one. A faulty history is left out; the
+// first fault is returned.
 func (t *Tracker) Import(all []ContainerHistory, now time.Time) (fault error) {
 	for _, one := range all {
 		var cpu, memory History
@@ -91,8 +91,8 @@ func appendFloat(dst []byte, v float32) []byte {
 
 var errHistory = errors.New("a history is damaged")
 
-// parse reads what append wrote into an empty history. What another version wrote may be an error, and then nothing
-// is read.
+// parse reads the output of append into an empty history. The output of another version may be an error;
+// then nothing is read.
 func (h *History) parse(text []byte) error {
 	r := historyReader{text: text}
 	read := History{begin: r.moment(0)}
@@ -127,7 +127,7 @@ const (
 	lastMoment = 1 << 50
 )
 
-// historyReader reads numbers. After the first that is not there, or too large, it is bad, and reads zeros.
+// historyReader reads numbers. Once one is missing or too large, it is bad, and reads zeros.
 type historyReader struct {
 	text []byte
 	bad  bool

@@ -50,7 +50,7 @@ func (n *nodeReport) fresh(now time.Time) bool { return n != nil && now.Sub(n.At
 // NewLatest knows no node.
 func NewLatest() *Latest { return &Latest{nodes: map[string]*nodeReport{}} }
 
-// Set replaces what is known of a node, unless that is as new and not stale.
+// Set replaces the report of a node, unless the one it has is as new and not stale.
 func (l *Latest) Set(node string, report Report, now time.Time) {
 	n := newNodeReport(report)
 	l.mu.Lock()

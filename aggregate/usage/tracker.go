@@ -137,7 +137,7 @@ func (t *Tracker) Renew(namespace, pod string, created time.Time) {
 	}
 }
 
-// dropBefore drops the points that begin before a moment. What is older than an hour goes with them.
+// dropBefore drops the points that begin before a moment, and everything older than an hour.
 func (h *History) dropBefore(moment time.Time) {
 	points := h.points
 	*h = History{}
@@ -175,7 +175,7 @@ func (h *History) oldest() time.Time {
 	return time.UnixMilli(h.begin)
 }
 
-// point adds to the histories what a measurement says that they do not have yet.
+// point adds to the histories the part of a measurement that they lack.
 func (c *tracked) point(r metric.UsageReading) {
 	if !r.CPUAt.IsZero() && r.CPUAt.After(c.base.CPUAt) {
 		began := c.base.CPUAt.IsZero() || r.CPU < c.base.CPU || r.Started.After(c.base.CPUAt) ||

@@ -190,8 +190,8 @@ func NewToldClock(windows []time.Duration) *Clock {
 	return c
 }
 
-// mostBack is the largest step back of a told clock that counts as an origin that restarted from
-// state of a moment before: the clock stands instead.
+// mostBack is the largest step back of a told clock that is taken for a restart from slightly older state:
+// the clock stands instead.
 const mostBack = time.Minute
 
 // Tell sets the clock to a moment of the clock that it follows, and stops it there. It ignores

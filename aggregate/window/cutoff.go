@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// What an origin that is cut off goes on receiving is not known, so it counts as much in a window as in the
-// one that ended when it was heard last. What the others received is known up to now. What they received more
-// than before came from clients that moved to them, because a process that hangs looks as if it were cut off:
-// it is subtracted, for as long as the history tells what they received before.
+// An origin that is cut off goes on receiving, unheard. So it counts as much in a window as in the one that
+// ended when it was heard last. The others are known up to now. If they received more than before, clients
+// may have moved to them, because a process that hangs looks cut off: that surplus is subtracted, for as
+// long as the history tells what they received before.
 
 // hasCutOff reports whether some origin is cut off.
 func (j *Joined) hasCutOff() bool {
@@ -52,8 +52,8 @@ func (j *Joined) cutAt() (at float64) {
 // leastBefore is the number of ticks that tell what was received before.
 const leastBefore = TicksPerWindow
 
-// moved is what was received in the meter's window, from a position on, more than at the rate before that
-// position. One push more is chance.
+// moved is the surplus in the meter's window, from a position on, over the rate before that position. One
+// push more is chance.
 func (j *Joined) moved(m *Meter, since float64) float64 {
 	before := float64(m.Logs.Horizon-1) + since
 	if before < leastBefore {

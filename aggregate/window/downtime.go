@@ -90,9 +90,9 @@ func (j *Joined) gap(last, next int, interval float64, d downtime) float64 {
 // that two origins receive in each tick changes twice as often.
 const leastPushATick = 0.9
 
-// lastPush returns the last change before a downtime, the next one, and the position at which the
-// number ended, of a number that may be pushed once a tick. Such a push stands for all of its tick,
-// whether the origin was down for the rest of it or not.
+// lastPush is for a number that may be pushed once a tick. It returns the last change before a downtime,
+// the next one, and the position at which the number ended. A push stands for all of its tick, even if the
+// origin was down for the rest of it.
 func (j *Joined) lastPush(last, next int, interval float64, d downtime) (_, _ int, ended float64) {
 	for next >= 0 && j.resumedAt(last, next) < d.from {
 		for last = next; next < len(j.changes) && (next <= last || j.changes[next].before(d.origin, d.from)); {
@@ -107,8 +107,8 @@ func (j *Joined) lastPush(last, next int, interval float64, d downtime) (_, _ in
 }
 
 // endOf is the position at which a number ended that was pushed once a tick, or all the time: the last
-// changes last as long as they would at the rate before. A roll may count samples in the tick before,
-// so these are two if they are adjacent.
+// change lasts as long as it would at the rate before. A roll may count samples in the tick before, so two
+// adjacent changes are measured together.
 func (j *Joined) endOf(last int, interval float64) float64 {
 	c := &j.changes[last]
 	before := j.beforeAtOrigin(last)

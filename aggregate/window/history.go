@@ -16,8 +16,9 @@ type History struct {
 // Record records the value at the end of a tick. Ticks never decrease. A gauge that is set to its
 // current value gets no entry.
 //
-// The tick in which a process resumed began before it was down. A single push after a downtime of a
-// tick or more gets its entry in the next tick, so it isn't taken for one before, nor added to it.
+// The tick in which a process resumed began before it was down. A single push after a downtime of a tick or
+// more gets its entry in the next tick, so it is neither taken for a push before the downtime nor added to
+// one.
 func (p *History) Record(n *Logs, c Coding, tick uint32, v uint64) {
 	if c != FloatCoding {
 		tick = p.TickOf(n, tick)

@@ -31,8 +31,8 @@ type Stretch struct {
 const (
 	// overdueAfter is the number of intervals after a push from which the next push is overdue.
 	overdueAfter = 1.25
-	// mostSkipped is the number of intervals in which a push is due that a process which was down may have
-	// lost.
+	// mostSkipped is the longest pause over a downtime, in intervals, after which a number is still
+	// regular.
 	mostSkipped = 2
 	// SlowShare: a push interval should not exceed 1/SlowShare of a window.
 	SlowShare = 3
@@ -45,8 +45,8 @@ const (
 	// count only if History.Singles confirms it: a client that pushes once a tick, as the ticks change, has
 	// pauses of one and two ticks, and two pushes in some.
 	singleInterval = 2
-	// leastRegular is the number of alike intervals in a row that make a regular number, and leastYoung
-	// the number of those of a series that began lately.
+	// leastRegular is how many alike intervals in a row make a number regular, and leastYoung how many do
+	// in a series that began lately.
 	leastRegular = 4
 	leastYoung   = 2
 	// intervalSlack and intervalSpread are the difference from the mean up to which intervals are alike, in
@@ -54,8 +54,8 @@ const (
 	// is within 10 % of the median.
 	intervalSlack  = 1
 	intervalSpread = 0.05
-	// A result may differ from the plain window by half a push. A constant stream with fewer than
-	// manyPushes in a window would be off by more than 2 % then: by a whole one.
+	// A result may differ from the plain window by half a push; with fewer than manyPushes in the window,
+	// where half a push is more than 2 %, by a whole one.
 	manyPushes = 25
 )
 
@@ -69,8 +69,8 @@ type cadence struct {
 	least, most float64
 	// shortest and widest are the shortest and the longest of the alike pauses.
 	shortest, widest float64
-	// steps is the number of pauses since the last one that was skipped, runs their sums up to each of the
-	// last ones, and longest the longest pause that was skipped.
+	// steps is the number of pauses since one was skipped; runs are their sums up to each of the newest
+	// mostSteps; longest is the longest skipped pause.
 	steps   int
 	runs    [mostSteps]float64
 	longest float64
@@ -111,8 +111,8 @@ func (p *cadence) take(pause float64) bool {
 // skip leaves out the pause before those that were taken: the process was down within it.
 func (p *cadence) skip(pause float64) { p.steps, p.longest = 0, max(p.longest, pause) }
 
-// regular reports whether the number is regular up to a push, the newest but n, and through the window: the
-// row of alike pauses begins before it, or nothing is known of earlier ones.
+// regular reports whether the number is regular since a push (the newest but n) and in the whole window:
+// the row of alike pauses begins before both, or no earlier pause is known.
 func (p *cadence) regular(push, n int, covers bool) bool {
 	return p.Alike >= p.row(n) && push >= p.first && (covers || p.first == 0)
 }
@@ -183,7 +183,7 @@ type Meter struct {
 	Now      Moment
 	Window   time.Duration
 	Shortest time.Duration // the shortest window that the table keeps
-	// Course is that of the number's origin, if others are read beside it; nil: there is one origin.
+	// Course is the course of the number's origin; nil: no other origin is read beside it.
 	Course *Course
 
 	Entries []Entry // of the current number; scratch space
@@ -219,7 +219,7 @@ func (m *Meter) stretch(all []Entry, single uint8, born uint32) (s Stretch) {
 }
 
 // gathered is the divisor of the rate of a regular series that is younger than the window: its first push
-// is of the interval before the series' birth. covered is its age.
+// stands for the interval before the birth. covered is the series' age.
 func (m *Meter) gathered(pushes int, interval, covered float64) float64 {
 	if pushes >= manyPushes || covered >= m.Window.Seconds() {
 		return covered
@@ -240,9 +240,8 @@ func (m *Meter) quiet(tick uint32) (longest float64) {
 	return max(longest, float64(m.Now.At-since)) / float64(m.Clock.Tick)
 }
 
-// measure makes the stretch one from push to push, of n pushes after a position and a share of the one
-// between another position and that one. While the process was down, pushes were lost, or came at
-// another moment.
+// measure makes the stretch run from push to push: n pushes after near, and a share of the one between far
+// and near. down: the process was down meanwhile, so pushes may be lost or late.
 func (s *Stretch) measure(far, near float64, n int, share float64, down bool) {
 	s.far, s.near, s.share, s.most = far, near, share, 0.5
 	if n < manyPushes {
@@ -256,7 +255,7 @@ func (s *Stretch) measure(far, near float64, n int, share float64, down bool) {
 // Regular reports whether the window is measured from push to push.
 func (s *Stretch) Regular() bool { return s.most > 0 }
 
-// Increase returns the increase in the window. since returns that since a position.
+// Increase returns the increase in the window; since returns the increase since a position.
 func (s *Stretch) Increase(since func(from float64) float64) float64 {
 	plain := since(s.From)
 	if !s.Regular() {

@@ -15,8 +15,8 @@ import (
 // What an origin received in the last half second may not be here yet. So the number is read as of
 // the last moment that all origins have told of, and as of now; the larger increase counts.
 //
-// Time in which an origin was down is no time for a number that it received lately. It ends when
-// another origin receives the number, or, after the origin is back, with the next push.
+// If an origin goes down that received the number lately, its downtime is left out. The downtime ends when
+// another origin receives the number or, after the origin is back, with the next push.
 type Joined struct {
 	changes   []joinedChange
 	first     int // index of the first change of the origin that was added last
@@ -64,9 +64,9 @@ func (j *Joined) Origin(c *Course, born uint32) {
 	j.born, j.begun = min(j.born, at), min(j.begun, at)
 }
 
-// Add adds the entries of the number at the origin. single is the number of newest entries that
-// changed once in their tick (History.Singles), before the value before the first entry, and by the
-// increase from one value to another.
+// Add adds the entries of the number at the origin. single counts the newest entries that changed once in
+// their tick (History.Singles). before is the value before the first entry; by returns the increase from
+// one value to another.
 func (j *Joined) Add(all []Entry, single uint8, before uint64, by func(from, to uint64) metric.Number) {
 	j.first = len(j.changes)
 	for i, entry := range all {
@@ -142,8 +142,8 @@ func (j *Joined) split() {
 	j.changes = append(j.changes, later)
 }
 
-// Increase returns the increase in the meter's window, and the stretch, for a rate. whole: of whole
-// units, the result is a whole number.
+// Increase returns the increase in the meter's window, and the stretch, for a rate. whole: the result of
+// whole units is a whole number.
 func (j *Joined) Increase(m *Meter, whole bool) (count metric.Number, s Stretch) {
 	if j.hasCutOff() {
 		return j.increaseWithCutOff(m, whole)

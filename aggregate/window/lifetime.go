@@ -99,8 +99,8 @@ func (c *Clock) ResumeLifetime(s SavedLife) {
 	c.FollowWall()
 }
 
-// CountOutage makes the outage receiving time, between ResumeLifetime and Resume: another process received meanwhile,
-// and will tell what.
+// CountOutage makes the outage receiving time: another process received meanwhile, and will tell what. Call
+// it between ResumeLifetime and Resume.
 func (c *Clock) CountOutage() { c.counted, c.down = c.down, 0 }
 
 // RestoredStamp converts a saved stamp of any format, and reports whether it is of format 1. A

@@ -92,8 +92,8 @@ func NewLogs(windows []Span, grow func(bytes int64) bool) *Logs {
 	return n
 }
 
-// Resumed says that the process resumed, in the newest tick of a clock's pauses, if it was down for a
-// tick or more. Histories are restored before.
+// Resumed notes the tick in which the process resumed, if it was down for a tick or more. Call it once the
+// histories are restored.
 func (n *Logs) Resumed(c *Clock) {
 	p := c.pauses.Load()
 	if newest := len(p.all) - 1; newest >= 0 && p.all[newest].Down >= c.Tick {

@@ -66,9 +66,9 @@ func (r *Reader) RestoreEntries(d *blob.Decoder, c Coding, p *History, stamp uin
 	}
 }
 
-// singleAfter returns the number of newest entries in a row that changed only once in their tick,
-// with the entries to be restored, the newest of tick. A delta has it rounded down to a power of two,
-// so a number that continues the row is more exact.
+// singleAfter returns how many of the newest entries in a row changed only once in their tick, once the
+// entries up to tick are restored. A delta has that number rounded down to a power of two, so continuing
+// the row of the history is more exact.
 func (r *Reader) singleAfter(p *History, habit uint8, tick uint32) uint8 {
 	habit &^= habitShifted
 	if p.Stamp == 0 {

@@ -102,10 +102,10 @@ func (d *Authenticator) Token(ctx context.Context, from netip.Prefix, token stri
 	return a, err
 }
 
-// EndNamespace ends the tokens of the service accounts of a namespace that was deleted. They are rejected while
-// the API server may take them for valid. Again says that there is a later namespace of the name already: then
-// the API server is asked anew, since some may be of that one. Everybody's rights in the namespace are asked
-// about anew, too. A nil Authenticator has no tokens.
+// EndNamespace ends the tokens of the service accounts of a namespace that was deleted. They are rejected
+// as long as the API server may take them for valid. again: a later namespace has the name already, so
+// tokens may be of that one, and the API server is asked anew. Rights in the namespace are asked about anew
+// in either case. A nil Authenticator has no tokens.
 func (d *Authenticator) EndNamespace(namespace string, again bool) {
 	if d == nil {
 		return

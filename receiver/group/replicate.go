@@ -234,8 +234,8 @@ func (gs *Groups) joinLocked(g *group, other *contents) {
 	}
 }
 
-// shareOwnLocked shares a group again that comes back with a change of this replica: the change was lost
-// with a former process, after some of the others had heard of it, and nobody else tells the rest.
+// shareOwnLocked shares a group again if it comes back with a change of this replica: a former process lost
+// the change after only some of the others had heard of it, and nobody else tells the rest.
 func (gs *Groups) shareOwnLocked(g *group, before, next *versions) {
 	if me := gs.replication.name; before.newestOf(me).before(next.newestOf(me)) {
 		gs.shareLocked(g)

@@ -98,8 +98,8 @@ func (c *contents) familyVersion(name string) version {
 	return version{}
 }
 
-// unexpired is the contents as a join may use them. A group that has expired has no families, though
-// no sweep has removed it yet; the PUT and the deletion that it knows of still hold.
+// unexpired is the contents for a join. An expired group has no families, even before a sweep removes it;
+// the PUT and the deletion that it knows of still hold.
 func (c *contents) unexpired(now time.Duration) *contents {
 	if !c.expired(now) {
 		return c

@@ -97,8 +97,8 @@ func (r *Resolver) decide(s *metric.Sample, d *metric.Description, v *decision) 
 	d.Object = v.object
 }
 
-// IsFormer reports whether a sample that arrived at a time is rejected for that: it was the former holder's
-// of an address, or about the former pod, or namespace, of a name.
+// IsFormer reports whether a sample is rejected because of when it arrived: from a former holder of the
+// address, or about a former pod or namespace of the name.
 func (r *Resolver) IsFormer(s *metric.Sample) bool {
 	var d metric.Description
 	var v decision

@@ -41,8 +41,9 @@ type Call struct {
 // contexts are fasthttp's, for the requests that calls are made into.
 var contexts = sync.Pool{New: func() any { return new(fasthttp.RequestCtx) }}
 
-// Call answers a call: with a fault, or else with the body of the answer; and with a warning for the client, which may
-// be empty. Nothing of the call is in memory any more when the answer is written: a client that reads none keeps none.
+// Call answers a call: with a fault, or else with the body of the answer; and with a warning for the
+// client, which may be empty. The call's memory is released before the answer is written, so a client that
+// doesn't read it holds none.
 func (s *Server) Call(c *Call) (f *Fault, answer []byte, warning string) {
 	ctx := contexts.Get().(*fasthttp.RequestCtx)
 	header := &ctx.Request.Header

@@ -191,8 +191,8 @@ func (x *Request) unasked(s *metric.Sample) *Fault {
 	return unavailable(errors.New(x.server.explain(s)))
 }
 
-// mostAskedToList bounds the rights that the API server is asked about for one list, beside those at the cluster
-// scope. Where it would take more, the list has what is known to be allowed.
+// mostAskedToList bounds the rights that the API server is asked about for one list, beside those at the
+// cluster scope. A list that needs more has only what is known to be allowed.
 const mostAskedToList = 128
 
 // AskToList asks the API server for the rights that the sender needs for a list of objects: first for those at the

@@ -123,7 +123,7 @@ func (t *Outcome) Samples() int { return t.Rejected + t.Applied + t.Ignored + t.
 type recorder struct {
 	senders    *record.Senders    // may be nil
 	rejections *record.Rejections // may be nil
-	// sampled counts rejections of a second, by reason: of a flood, some are recorded.
+	// sampled counts the rejections of a second by reason, so that a flood is recorded in part.
 	sampled [metric.NumReasons]ratelog.Limiter
 }
 
