@@ -93,7 +93,7 @@ func (w *Writer) seriesOf(decided *decision, s *metric.Sample) (lookup.Ref, metr
 	if decided.rejected != metric.Applied {
 		return lookup.Ref{}, decided.rejected
 	}
-	if to, rejected, there := w.table.filed(&decided.identity, s.Kind); there {
+	if to, rejected, found := w.table.filed(&decided.identity, s.Kind); found {
 		return to, rejected
 	}
 	return w.table.create(&decided.identity, s, w.Now)

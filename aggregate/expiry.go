@@ -279,8 +279,8 @@ const evictAtOnce = 256
 // of removed series: those that expire or make room are removed only if they are still idle.
 func (t *Table) evict(old []lookup.Ref, why cause, now window.Moment) (gone int) {
 	pace := pace{time.Now()}
-	for some := range slices.Chunk(old, evictAtOnce) {
-		gone += t.evictSome(some, why, now)
+	for chunk := range slices.Chunk(old, evictAtOnce) {
+		gone += t.evictSome(chunk, why, now)
 		pace.step()
 	}
 	return gone

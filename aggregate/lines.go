@@ -62,7 +62,7 @@ func (w *Writer) prefetchCells(found []lookup.Result) {
 }
 
 // lookAtCells checks that each series still exists, and reports whether some lines are of timers.
-func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some bool) {
+func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (anyTimer bool) {
 	blocks := &w.table.blocks
 	for i := range found {
 		r, timer := &found[i], &timers[i]
@@ -74,10 +74,10 @@ func (w *Writer) lookAtCells(found []lookup.Result, timers []knownTimer) (some b
 		c := &page.cells[place]
 		if r.Known = c.State.Load() == r.Ref.State; r.Known && r.Kind() == metric.Timer {
 			timer.cell, timer.live = c, w.table.Timers.Of(c)
-			some = some || timer.live != nil
+			anyTimer = anyTimer || timer.live != nil
 		}
 	}
-	return some
+	return anyTimer
 }
 
 // prefetchTimers computes the bins and prefetches their cache lines: live parts are large, so those
@@ -186,8 +186,8 @@ func (w *Writer) KnownKind(i int) (metric.Kind, bool) {
 func (w *Writer) ApplyKnownSample(i int, s *metric.Sample) bool {
 	to := w.known[i].Ref
 	if s.Op.PreAggregated() {
-		rejected, there := w.tryPreAggregated(to, s)
-		return there && rejected == metric.Applied
+		rejected, lives := w.tryPreAggregated(to, s)
+		return lives && rejected == metric.Applied
 	}
 	b, place := w.table.blocks.of(to.Number)
 	if b.page.cells[place].State.Load() != to.State || w.dated(s) {

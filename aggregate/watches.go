@@ -142,7 +142,7 @@ func (w *Watches) placesChanged(i int, places uint64) {
 }
 
 // add makes Look tell a Watch of the series in a place. A Watch adds all places of one round in a row.
-func (w *Watches) add(one *Watch, b *block, place, state uint32) {
+func (w *Watches) add(watch *Watch, b *block, place, state uint32) {
 	i, bit := w.word(b, place), uint64(1)<<(place%64)
 	about := &w.about[i]
 	if w.words[i].mask&bit != 0 && about.states[place%64] != state {
@@ -150,12 +150,13 @@ func (w *Watches) add(one *Watch, b *block, place, state uint32) {
 	}
 	about.states[place%64] = state
 	w.words[i].mask |= bit
-	if last := len(about.entries) - 1; last >= 0 && about.entries[last].watch == one && !about.entries[last].stale() {
+	if last := len(about.entries) - 1; last >= 0 && about.entries[last].watch == watch &&
+		!about.entries[last].stale() {
 		about.entries[last].mask |= bit
 		return
 	}
-	about.entries = append(about.entries, wordEntry{watch: one, mask: bit, round: one.round})
-	one.entries++
+	about.entries = append(about.entries, wordEntry{watch: watch, mask: bit, round: watch.round})
+	watch.entries++
 	w.entries++
 }
 
@@ -168,8 +169,8 @@ func (w *Watches) succeeded(i int, bit uint64) {
 // word returns the index of the word of a place.
 func (w *Watches) word(b *block, place uint32) int {
 	recorded := &b.recorded[place/64]
-	i, there := w.at[recorded]
-	if !there {
+	i, known := w.at[recorded]
+	if !known {
 		i = len(w.words)
 		w.at[recorded] = i
 		w.words = append(w.words, watchedWord{recorded: recorded, dirty: &b.page.dirty[place/64], seen: recorded.Load()})
@@ -243,21 +244,21 @@ const mostWatched = 4096
 // Watch watches the series that Objects or, without a resource, External would read. Look calls changed
 // if one of them may have changed, begun or ended. It may report a change that is none.
 func (w *Watches) Watch(q metric.Query, changed func()) *Watch {
-	one := &Watch{watches: w, query: q, changed: changed,
+	watch := &Watch{watches: w, query: q, changed: changed,
 		keys: []index.Key{{Resource: q.Resource, Namespace: q.Namespace, Name: q.Expression.Name}}}
 	if q.Resource == "" {
-		one.query.Object = ""
+		watch.query.Object = ""
 		if q.Namespace != "" {
-			one.keys = append(one.keys, index.Key{Name: q.Expression.Name})
+			watch.keys = append(watch.keys, index.Key{Name: q.Expression.Name})
 		}
 	}
-	for _, key := range one.keys {
+	for _, key := range watch.keys {
 		births := w.merged.own.index.Births(key)
-		w.families = append(w.families, watchedFamily{births: births, seen: births.Load(), watch: one})
+		w.families = append(w.families, watchedFamily{births: births, seen: births.Load(), watch: watch})
 	}
-	w.all[one] = struct{}{}
-	one.find()
-	return one
+	w.all[watch] = struct{}{}
+	watch.find()
+	return watch
 }
 
 // Follow finds series that began since the last call. Without it, changes of theirs are not reported.

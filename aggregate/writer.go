@@ -140,8 +140,8 @@ func (w *Writer) updateNow(b *block, place uint32, s *metric.Sample) metric.Reas
 // series begins with that total instead.
 func (w *Writer) applyPreAggregated(to lookup.Ref, s *metric.Sample) metric.Reason {
 	for {
-		rejected, there := w.tryPreAggregated(to, s)
-		if there {
+		rejected, lives := w.tryPreAggregated(to, s)
+		if lives {
 			return rejected
 		}
 		if to, rejected = w.seek(s); rejected != metric.Applied {
@@ -152,7 +152,7 @@ func (w *Writer) applyPreAggregated(to lookup.Ref, s *metric.Sample) metric.Reas
 
 // tryPreAggregated applies the sample and records it at once. It returns false if the series was
 // removed.
-func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (rejected metric.Reason, there bool) {
+func (w *Writer) tryPreAggregated(to lookup.Ref, s *metric.Sample) (rejected metric.Reason, lives bool) {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
 	b.history.Lock()

@@ -83,9 +83,9 @@ func (k Kind) Has(s Stat) bool { return slices.Contains(k.Stats(), s) }
 // Conflict says why a sample of another kind is rejected, and the remedy. NoKind: the kind that is
 // there is not known.
 func (k Kind) Conflict(pushed Kind) string {
-	there := "a " + k.String()
+	existing := "a " + k.String()
 	if k == NoKind {
-		there = "of another kind"
+		existing = "of another kind"
 	}
-	return "is already " + there + "; cannot push it as a " + pushed.String() + ": delete it first, or use another name"
+	return "is already " + existing + "; cannot push it as a " + pushed.String() + ": delete it first, or use another name"
 }

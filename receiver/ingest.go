@@ -46,9 +46,9 @@ const maxBatchLines = 64
 const maxParsedNew = 8
 
 // prefetchSenders announces the senders of the next packets, unless they are all the same.
-func (in *ingester) prefetchSenders(all []netip.Addr) {
-	if in.senders != nil && slices.ContainsFunc(all, func(a netip.Addr) bool { return a != all[0] }) {
-		in.senders.Prefetch(all)
+func (in *ingester) prefetchSenders(addresses []netip.Addr) {
+	if in.senders != nil && slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a != addresses[0] }) {
+		in.senders.Prefetch(addresses)
 	}
 }
 

@@ -117,9 +117,9 @@ func (l *limitRanges) drop(namespace, name string) {
 
 func (l *limitRanges) replace(all []*limitRange) {
 	listed := make(map[objectName]bool, len(all))
-	for _, one := range all {
-		listed[objectName{one.namespace, one.name}] = true
-		l.put(one)
+	for _, limitRange := range all {
+		listed[objectName{limitRange.namespace, limitRange.name}] = true
+		l.put(limitRange)
 	}
 	var gone []objectName
 	l.mu.RLock()
@@ -292,13 +292,13 @@ func sluiceResourcesIn(item *corev1.LimitRangeItem) []string {
 }
 
 // resourcesIn returns the resources in all fields of an item.
-func resourcesIn(item *corev1.LimitRangeItem) (all []string) {
+func resourcesIn(item *corev1.LimitRangeItem) (names []string) {
 	for _, list := range []corev1.ResourceList{item.Max, item.Min, item.Default, item.DefaultRequest,
 		item.MaxLimitRequestRatio} {
 		for name := range list {
-			all = append(all, string(name))
+			names = append(names, string(name))
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -67,16 +67,16 @@ func (p *pods) drop(namespace, name string) {
 // for new pods. Readers see each change at once; the observer is called once, at the end.
 func (p *pods) replace(all []*pod) {
 	var changed []netip.Addr
-	anything := false
-	for _, one := range p.missingFrom(all) {
-		changed = append(changed, p.remove(one.Namespace, one.Name)...)
+	anyKnown := false
+	for _, pod := range p.missingFrom(all) {
+		changed = append(changed, p.remove(pod.Namespace, pod.Name)...)
 	}
-	for _, one := range all {
-		addresses, known := p.store(one)
+	for _, pod := range all {
+		addresses, known := p.store(pod)
 		changed = append(changed, addresses...)
-		anything = anything || known
+		anyKnown = anyKnown || known
 	}
-	if anything || len(changed) > 0 {
+	if anyKnown || len(changed) > 0 {
 		p.observer.sendersChanged(changed)
 	}
 }
@@ -84,14 +84,14 @@ func (p *pods) replace(all []*pod) {
 // missingFrom returns the known pods that are not in the list.
 func (p *pods) missingFrom(all []*pod) (gone []*pod) {
 	listed := make(map[uidKey]bool, len(all))
-	for _, one := range all {
-		listed[newUIDKey(one.UID)] = true
+	for _, pod := range all {
+		listed[newUIDKey(pod.UID)] = true
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for uid, one := range p.uidIndex {
+	for uid, pod := range p.uidIndex {
 		if !listed[uid] {
-			gone = append(gone, one)
+			gone = append(gone, pod)
 		}
 	}
 	return gone
@@ -211,55 +211,55 @@ func (p *pods) resolveAddressLocked(address netip.Addr, holders []*pod) bool {
 	return true
 }
 
-func (p *pods) indexLocked(one *pod) {
-	if one == nil {
+func (p *pods) indexLocked(added *pod) {
+	if added == nil {
 		return
 	}
-	if p.byKey[one.Namespace] == nil {
-		p.byKey[one.Namespace], p.byLabel[one.Namespace] = map[string]*pod{}, labelIndex{}
-		p.byController[one.Namespace] = controllerIndex{}
+	if p.byKey[added.Namespace] == nil {
+		p.byKey[added.Namespace], p.byLabel[added.Namespace] = map[string]*pod{}, labelIndex{}
+		p.byController[added.Namespace] = controllerIndex{}
 	}
-	p.byKey[one.Namespace][one.Name] = one
-	p.byLabel[one.Namespace].add(one)
-	p.byController[one.Namespace].add(one)
-	p.uidIndex[newUIDKey(one.UID)] = one
-	if one.announcement != nil {
-		p.announcing[newUIDKey(one.UID)] = one
+	p.byKey[added.Namespace][added.Name] = added
+	p.byLabel[added.Namespace].add(added)
+	p.byController[added.Namespace].add(added)
+	p.uidIndex[newUIDKey(added.UID)] = added
+	if added.announcement != nil {
+		p.announcing[newUIDKey(added.UID)] = added
 		p.announcements++
 	}
-	for _, id := range one.containers {
-		p.containerIndex[id] = one
+	for _, id := range added.containers {
+		p.containerIndex[id] = added
 	}
-	for _, host := range one.hosts.Value() {
+	for _, host := range added.hosts.Value() {
 		if host.IsValid() {
 			p.nodeAddresses[host]++
 		}
 	}
 }
 
-func (p *pods) unindexLocked(one *pod) {
-	if one == nil {
+func (p *pods) unindexLocked(removed *pod) {
+	if removed == nil {
 		return
 	}
-	delete(p.byKey[one.Namespace], one.Name)
-	p.byLabel[one.Namespace].remove(one)
-	p.byController[one.Namespace].remove(one)
-	if len(p.byKey[one.Namespace]) == 0 {
-		delete(p.byKey, one.Namespace)
-		delete(p.byLabel, one.Namespace)
-		delete(p.byController, one.Namespace)
+	delete(p.byKey[removed.Namespace], removed.Name)
+	p.byLabel[removed.Namespace].remove(removed)
+	p.byController[removed.Namespace].remove(removed)
+	if len(p.byKey[removed.Namespace]) == 0 {
+		delete(p.byKey, removed.Namespace)
+		delete(p.byLabel, removed.Namespace)
+		delete(p.byController, removed.Namespace)
 	}
-	delete(p.uidIndex, newUIDKey(one.UID))
-	if one.announcement != nil {
-		delete(p.announcing, newUIDKey(one.UID))
+	delete(p.uidIndex, newUIDKey(removed.UID))
+	if removed.announcement != nil {
+		delete(p.announcing, newUIDKey(removed.UID))
 		p.announcements++
 	}
-	for _, id := range one.containers {
-		if p.containerIndex[id] == one {
+	for _, id := range removed.containers {
+		if p.containerIndex[id] == removed {
 			delete(p.containerIndex, id)
 		}
 	}
-	for _, host := range one.hosts.Value() {
+	for _, host := range removed.hosts.Value() {
 		if !host.IsValid() {
 			continue
 		}

@@ -73,22 +73,22 @@ const (
 )
 
 func (w *watcher) add(t *trigger.Trigger, asked Asked) *watched {
-	one := &watched{asked: asked, activation: t.Activation, absentIsZero: t.AbsentIsZero, news: make(chan bool, 1)}
+	watched := &watched{asked: asked, activation: t.Activation, absentIsZero: t.AbsentIsZero, news: make(chan bool, 1)}
 	w.mu.Lock()
-	w.begun = append(w.begun, one)
+	w.begun = append(w.begun, watched)
 	w.open++
 	w.mu.Unlock()
 	select {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	return one
+	return watched
 }
 
-func (w *watcher) remove(one *watched) {
+func (w *watcher) remove(watched *watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.finished = append(w.finished, one)
+	w.finished = append(w.finished, watched)
 	w.open--
 }
 
@@ -106,7 +106,7 @@ func (w *watcher) run(ctx context.Context) {
 	for {
 		w.follow()
 		tick, wake := every.C, w.wake
-		if all := w.lookAtDue(); !all {
+		if done := w.lookAtDue(); !done {
 			wake = nil // many streams that begin don't keep the goroutine busy either
 		}
 		if len(w.queue) == 0 {
@@ -141,14 +141,14 @@ func (w *watcher) follow() {
 // told has a trigger read soon, since its value may have changed. While it is active, only the next reading,
 // a second later, may say otherwise. A trigger that takes long to read waits for longer, so that it leaves
 // time for the others.
-func (w *watcher) told(one *watched) {
-	if one.active || one.changed {
+func (w *watcher) told(watched *watched) {
+	if watched.active || watched.changed {
 		return
 	}
-	one.changed = true
-	if at := one.read.Add(one.rest()); at.Before(one.next) {
-		one.next = at
-		heap.Fix(&w.queue, one.place)
+	watched.changed = true
+	if at := watched.read.Add(watched.rest()); at.Before(watched.next) {
+		watched.next = at
+		heap.Fix(&w.queue, watched.place)
 	}
 }
 
@@ -169,7 +169,7 @@ const leastCost = 50 * time.Microsecond
 
 // lookAtDue looks at the triggers that are due, the longest due first. It returns false if there are too many
 // for one look.
-func (w *watcher) lookAtDue() (all bool) {
+func (w *watcher) lookAtDue() (done bool) {
 	began := time.Now()
 	for now := began; len(w.queue) > 0 && !now.Before(w.queue[0].next); now = time.Now() {
 		if now.Sub(began) > mostReading {

@@ -327,9 +327,9 @@ func (p *Policy) first(names spellings) []int {
 		if !slices.Contains(first, -1) {
 			break
 		}
-		all := p.rules[i].matches(names.shared)
+		shared := p.rules[i].matches(names.shared)
 		for n, group := range names.groups {
-			if first[n] < 0 && (all || p.rules[i].matches(group)) {
+			if first[n] < 0 && (shared || p.rules[i].matches(group)) {
 				first[n] = i
 			}
 		}
@@ -350,18 +350,18 @@ type spellings struct {
 	groups [][]string // beside the shared ones
 }
 
-func spellingsOf(e metric.Expression, window time.Duration) (all spellings) {
-	all.shared = spelled([]string{e.Name}, e, window)
+func spellingsOf(e metric.Expression, window time.Duration) (names spellings) {
+	names.shared = spelled([]string{e.Name}, e, window)
 	if e.Stat != metric.NoStat {
-		all.groups = [][]string{nil}
-		return all
+		names.groups = [][]string{nil}
+		return names
 	}
 	for _, k := range metric.Kinds() {
 		full := e
 		full.Stat = k.DefaultStat()
-		all.groups = append(all.groups, spelled(nil, full, window))
+		names.groups = append(names.groups, spelled(nil, full, window))
 	}
-	return all
+	return names
 }
 
 // spelled appends the spellings with and without the default window.

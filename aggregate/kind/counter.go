@@ -135,9 +135,9 @@ func (counterKind) ReadLocked(r *Reader, h Series) {
 		r.plus(totalLocked(h))
 		return
 	}
-	s, before, some := r.Read(&h.Cell.History, window.WholeCoding, h.singles(r.Env.Logs), *h.Born)
+	s, before, ok := r.Read(&h.Cell.History, window.WholeCoding, h.singles(r.Env.Logs), *h.Born)
 	count := metric.Int(0)
-	if some {
+	if ok {
 		count = r.countLocked(h, s, before)
 	}
 	switch r.Stat {

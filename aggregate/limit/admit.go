@@ -46,12 +46,12 @@ func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object,
 	case limit.Metrics == 0, limit.Series == 0, !r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, name):
 		return nil, false
 	}
-	for one := range s.taken() {
-		if one != own && !one.evicted && !r.namedByAutoscaler(s, one) {
-			victims = append(victims, one)
+	for candidate := range s.taken() {
+		if candidate != own && !candidate.evicted && !r.namedByAutoscaler(s, candidate) {
+			victims = append(victims, candidate)
 		}
 	}
-	slices.Reverse(victims) // of equal age, the one that was taken later goes first
+	slices.Reverse(victims) // of slots of one age, the one taken last goes first
 	slices.SortStableFunc(victims, func(a, b *slot) int { return cmp.Compare(b.since, a.since) })
 	metrics, series := int64(s.metrics), int64(s.series)
 	for i, victim := range victims {
@@ -64,12 +64,12 @@ func (r *Registry) roomLocked(s *quota, limit metric.Limit, o *metric.Object,
 }
 
 // namedByAutoscaler reports whether an autoscaler names the slot's metric.
-func (r *Registry) namedByAutoscaler(s *quota, one *slot) bool {
-	if one.byObject == nil { // the common case: checked for each slot of a full quota
-		return r.cluster.NamedByAutoscaler(s.key.namespace, s.key.own().Resource, one.name)
+func (r *Registry) namedByAutoscaler(s *quota, slot *slot) bool {
+	if slot.byObject == nil { // the common case: checked for each slot of a full quota
+		return r.cluster.NamedByAutoscaler(s.key.namespace, s.key.own().Resource, slot.name)
 	}
-	for o := range one.byObject {
-		if r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, one.name) {
+	for o := range slot.byObject {
+		if r.cluster.NamedByAutoscaler(s.key.namespace, o.Resource, slot.name) {
 			return true
 		}
 	}

@@ -171,9 +171,9 @@ func (r *Registry) holdersOfLocked(s *quota) []Holder {
 	first := smallest.Of(maxHolders, func(a, b **slot) int {
 		return cmp.Or(cmp.Compare((*b).series, (*a).series), strings.Compare((*a).name, (*b).name))
 	})
-	for one := range s.taken() {
-		if !one.evicted {
-			first.Add(one)
+	for slot := range s.taken() {
+		if !slot.evicted {
+			first.Add(slot)
 		}
 	}
 	slots, _ := first.Sorted()
@@ -183,9 +183,9 @@ func (r *Registry) holdersOfLocked(s *quota) []Holder {
 // firstHoldersLocked returns metrics in the order in which they took their slots.
 func (r *Registry) firstHoldersLocked(s *quota) []Holder {
 	var slots []*slot
-	for one := range s.taken() {
-		if !one.evicted {
-			if slots = append(slots, one); len(slots) == maxHolders {
+	for slot := range s.taken() {
+		if !slot.evicted {
+			if slots = append(slots, slot); len(slots) == maxHolders {
 				break
 			}
 		}
@@ -195,8 +195,8 @@ func (r *Registry) firstHoldersLocked(s *quota) []Holder {
 
 func (r *Registry) asHoldersLocked(s *quota, slots []*slot) []Holder {
 	holders := make([]Holder, len(slots))
-	for i, one := range slots {
-		holders[i] = Holder{one.name, int(one.series), r.namedByAutoscaler(s, one)}
+	for i, slot := range slots {
+		holders[i] = Holder{slot.name, int(slot.series), r.namedByAutoscaler(s, slot)}
 	}
 	return holders
 }

@@ -42,7 +42,7 @@ func (m *Moment) rolledUp(q metric.Query) ([]metric.Point, error) {
 func (m *Moment) rolledUpPods(q metric.Query) ([]metric.Point, error) {
 	ready, live := m.reader.readyPods(&q)
 	p, err := m.rollUp(q, ready, live)
-	return one(p, err)
+	return asList(p, err)
 }
 
 // rolledUpObject answers a query for one object that has no series of its own; absent says so.
@@ -52,10 +52,10 @@ func (m *Moment) rolledUpObject(q metric.Query, absent error) ([]metric.Point, e
 		return nil, cmp.Or(err, absent)
 	}
 	p, _, err := m.rollUpOwner(q, &owners[0])
-	return one(p, err)
+	return asList(p, err)
 }
 
-func one(p metric.Point, err error) ([]metric.Point, error) {
+func asList(p metric.Point, err error) ([]metric.Point, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func compileExpression(text string, operands []string) (*expression, []error) {
 		return nil, []error{fmt.Errorf("value: %w", err)}
 	}
 	e := &expression{text: text, program: program, operands: operands}
-	e.values.New = func() any { return &values{names: operands, of: make([]float64, len(operands))} }
+	e.values.New = func() any { return &values{names: operands, numbers: make([]float64, len(operands))} }
 	return e, nil
 }
 
@@ -101,15 +101,15 @@ var asWritten = strings.NewReplacer("math.@max", "math.greatest", "math.@min", "
 
 // issueFaults words CEL's errors. The commonest one is a whole number beside a double.
 func issueFaults(text string, issues *cel.Issues, operands []string) (faults []error) {
-	all := issues.Errors()
-	for _, one := range all {
-		message := asWritten.Replace(strings.TrimSuffix(one.Message, " (in container '')"))
+	errs := issues.Errors()
+	for _, issue := range errs {
+		message := asWritten.Replace(strings.TrimSuffix(issue.Message, " (in container '')"))
 		if name, ok := strings.CutPrefix(message, "undeclared reference to '"); ok {
 			name, _, _ = strings.Cut(name, "'")
 			switch {
-			case isCall(text, one.Location.Line(), one.Location.Column()):
+			case isCall(text, issue.Location.Line(), issue.Location.Column()):
 				message = unknownFunction(name)
-			case name == "math" && len(all) > 1:
+			case name == "math" && len(errs) > 1:
 				continue // the fault of its function says it
 			case name == "math":
 				message += "; the functions are " + strings.Join(functions, ", ")
@@ -124,8 +124,8 @@ func issueFaults(text string, issues *cel.Issues, operands []string) (faults []e
 		if strings.Contains(message, "found no matching overload") && strings.Contains(message, "int") {
 			message += "; operands are doubles, and so must be the numbers beside them: 2.0, not 2"
 		}
-		faults = append(faults, fmt.Errorf("value, line %d, column %d: %s", one.Location.Line(),
-			one.Location.Column()+1, message))
+		faults = append(faults, fmt.Errorf("value, line %d, column %d: %s", issue.Location.Line(),
+			issue.Location.Column()+1, message))
 	}
 	return faults
 }
@@ -163,18 +163,18 @@ func isCall(text string, line, column int) bool {
 	if line < 1 || line > len(lines) {
 		return false
 	}
-	of := []rune(lines[line-1])
-	return column >= 0 && column < len(of) && of[column] == '('
+	characters := []rune(lines[line-1])
+	return column >= 0 && column < len(characters) && characters[column] == '('
 }
 
 // checkExpression checks the type and the cost of an expression, and that it uses each operand.
 func checkExpression(with *cel.Env, checked *cel.Ast, operands []string) (faults []error) {
-	if of := checked.OutputType(); !of.IsExactType(cel.DoubleType) {
+	if result := checked.OutputType(); !result.IsExactType(cel.DoubleType) {
 		remedy := "compare with a condition, as in: a > b ? 1.0 : 0.0"
-		if of.IsExactType(cel.IntType) || of.IsExactType(cel.DynType) { // dyn: whole numbers beside doubles in a function
+		if result.IsExactType(cel.IntType) || result.IsExactType(cel.DynType) { // dyn: whole numbers beside doubles in a function
 			remedy = "write numbers with a point, as in 2.0, or convert with double()"
 		}
-		faults = append(faults, fmt.Errorf("value has the type %s; must be double: %s", cel.FormatCELType(of), remedy))
+		faults = append(faults, fmt.Errorf("value has the type %s; must be double: %s", cel.FormatCELType(result), remedy))
 	}
 	cost, err := with.EstimateCost(checked, noSizes{})
 	if err != nil {
@@ -209,8 +209,8 @@ func (noSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 
 // values implements cel.Activation: the operands of one evaluation.
 type values struct {
-	names []string
-	of    []float64
+	names   []string
+	numbers []float64
 }
 
 // ResolveName implements cel.Activation.
@@ -219,42 +219,41 @@ func (v *values) ResolveName(name string) (any, bool) {
 	if i < 0 {
 		return nil, false
 	}
-	return types.Double(v.of[i]), true
+	return types.Double(v.numbers[i]), true
 }
 
 // Parent implements cel.Activation.
 func (v *values) Parent() interpreter.Activation { return nil }
 
-// evaluate computes the value; of are the operands in their order. The error says why there is no
-// number.
-func (e *expression) evaluate(of []float64) (float64, error) {
+// evaluate computes the value of operands in their order. The error says why there is no number.
+func (e *expression) evaluate(operands []float64) (float64, error) {
 	v, ok := e.values.Get().(*values)
 	if !ok {
 		return 0, fmt.Errorf("the pool holds another type")
 	}
 	defer e.values.Put(v)
-	copy(v.of, of)
+	copy(v.numbers, operands)
 	out, _, err := e.program.Eval(v)
 	if err != nil {
-		return 0, fmt.Errorf("%s with %s", asWritten.Replace(err.Error()), e.describe(of))
+		return 0, fmt.Errorf("%s with %s", asWritten.Replace(err.Error()), e.describe(operands))
 	}
 	result, ok := out.(types.Double)
 	switch {
 	case !ok:
 		return 0, fmt.Errorf("the value has the type %s, not double", out.Type().TypeName())
 	case math.IsNaN(float64(result)):
-		return 0, fmt.Errorf("not a number with %s", e.describe(of))
+		return 0, fmt.Errorf("not a number with %s", e.describe(operands))
 	case math.IsInf(float64(result), 0):
-		return 0, fmt.Errorf("infinite with %s", e.describe(of))
+		return 0, fmt.Errorf("infinite with %s", e.describe(operands))
 	}
 	return float64(result), nil
 }
 
 // describe lists the operands with their values: busy = 3, total = 0.
-func (e *expression) describe(of []float64) string {
-	list := make([]string, len(of))
+func (e *expression) describe(operands []float64) string {
+	list := make([]string, len(operands))
 	for i, name := range e.operands {
-		list[i] = fmt.Sprintf("%s = %g", name, of[i])
+		list[i] = fmt.Sprintf("%s = %g", name, operands[i])
 	}
 	return strings.Join(list, ", ")
 }

@@ -77,14 +77,14 @@ func (s *Set) compute(r *Rule, q metric.Query, begin func() Read) ([]metric.Poin
 		return nil, metric.InvalidQueryf("%q is computed by %s; must be asked for as %q: its operands have stats and windows of their own",
 			q.Expression.String(), &r.Document, r.Metric())
 	}
-	readOne, first := begin(), true
+	read, first := begin(), true
 	points, err := r.Compute(q.Resource == "", func(o *Operand) ([]metric.Point, error) {
 		if err := mayRead(&q, o.Metric, o.Selector); err != nil {
 			return nil, err
 		}
 		query := o.query(&q, first)
 		first = false
-		return s.pushed(query, o.Selector, readOne)
+		return s.pushed(query, o.Selector, read)
 	})
 	if err == nil {
 		r.note(points)
@@ -122,19 +122,19 @@ func (r *Rule) Compute(external bool, read func(*Operand) ([]metric.Point, error
 
 // query is the query of an operand. The first one fills the buffer of the answer.
 func (o *Operand) query(q *metric.Query, first bool) metric.Query {
-	of := *q
-	of.Expression, of.Kind, of.RequiredLabels = o.metric, nil, nil
+	query := *q
+	query.Expression, query.Kind, query.RequiredLabels = o.metric, nil, nil
 	if !first {
-		of.Reserve = nil
+		query.Reserve = nil
 	}
 	switch asked := q.MatchLabels; {
 	case o.match == nil:
 	case asked == nil:
-		of.MatchLabels = o.match
+		query.MatchLabels = o.match
 	default:
-		of.MatchLabels = func(set metric.Labels) bool { return asked(set) && o.match(set) }
+		query.MatchLabels = func(set metric.Labels) bool { return asked(set) && o.match(set) }
 	}
-	return of
+	return query
 }
 
 // without is the error of an operand that has no value.

@@ -90,8 +90,8 @@ func (p *cadence) take(pause float64) bool {
 	off := intervalSlack + sum/n*intervalSpread
 	least, most := max(pause-off, (run-off)/float64(steps)), min(pause+off, (run+off)/float64(steps))
 	for k := 2; k <= mostSteps && k < steps; k++ {
-		some := run - p.runs[(steps-k)%mostSteps]
-		least, most = max(least, (some-off)/float64(k)), min(most, (some+off)/float64(k))
+		newest := run - p.runs[(steps-k)%mostSteps]
+		least, most = max(least, (newest-off)/float64(k)), min(most, (newest+off)/float64(k))
 	}
 	shortest, widest := pause, pause
 	if p.Alike > 0 {

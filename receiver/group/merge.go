@@ -72,44 +72,44 @@ func (gs *Groups) sizeOf(p *Push, c *contents) int64 {
 
 // union is fresh with the families that only old has. Both are sorted.
 func union(fresh, old []*family) []*family {
-	all := make([]*family, 0, len(fresh)+len(old))
+	joined := make([]*family, 0, len(fresh)+len(old))
 	for len(fresh) > 0 && len(old) > 0 {
 		switch c := cmp.Compare(fresh[0].Name, old[0].Name); {
 		case c <= 0:
-			all = append(all, fresh[0])
+			joined = append(joined, fresh[0])
 			fresh = fresh[1:]
 			if c == 0 {
 				old = old[1:]
 			}
 		default:
-			all = append(all, old[0])
+			joined = append(joined, old[0])
 			old = old[1:]
 		}
 	}
-	return append(append(all, fresh...), old...)
+	return append(append(joined, fresh...), old...)
 }
 
-// Restrict drops the series from a snapshot that a reader may not have. all reports whether the reader may
-// have all series of a metric, one whether it may have one of them.
-func (g *Group) Restrict(all func(name string, k metric.Kind) bool,
-	one func(name string, k metric.Kind, labels metric.Labels) bool) {
+// Restrict drops the series from a snapshot that a reader may not have. mayHaveAll reports whether the reader
+// may have all series of a metric, mayHave whether it may have one of them.
+func (g *Group) Restrict(mayHaveAll func(name string, k metric.Kind) bool,
+	mayHave func(name string, k metric.Kind, labels metric.Labels) bool) {
 	kept := contents{times: g.contents.times}
 	var labels sampleBuilder
 	for _, f := range g.contents.families {
 		k := f.Type.Kind()
-		if all(f.Name, k) {
+		if mayHaveAll(f.Name, k) {
 			kept.families = append(kept.families, f)
 			continue
 		}
-		some := &family{Family: f.Family, pushed: f.pushed}
-		some.Metrics = nil
+		part := &family{Family: f.Family, pushed: f.pushed}
+		part.Metrics = nil
 		for i := range f.Metrics {
-			if one(f.Name, k, labels.labelSet(&g.Object, f, i)) {
-				some.Metrics = append(some.Metrics, f.Metrics[i])
+			if mayHave(f.Name, k, labels.labelSet(&g.Object, f, i)) {
+				part.Metrics = append(part.Metrics, f.Metrics[i])
 			}
 		}
-		if len(some.Metrics) > 0 {
-			kept.families = append(kept.families, some)
+		if len(part.Metrics) > 0 {
+			kept.families = append(kept.families, part)
 		}
 	}
 	g.contents = &kept

@@ -237,15 +237,15 @@ func (f *Facts) judgeName(m *inspect.AutoscalerMetric, bare string, i int, out *
 		wanted = reading.Resource
 	}
 	var here, otherKind, elsewhere []inspect.Metric
-	for _, one := range f.Metrics {
+	for _, pushed := range f.Metrics {
 		switch {
-		case one.Name != bare:
-		case one.Namespace != f.Autoscaler.Namespace && one.Namespace != "":
-			elsewhere = append(elsewhere, one)
-		case sameResource(one.Resource, wanted):
-			here = append(here, one)
+		case pushed.Name != bare:
+		case pushed.Namespace != f.Autoscaler.Namespace && pushed.Namespace != "":
+			elsewhere = append(elsewhere, pushed)
+		case sameResource(pushed.Resource, wanted):
+			here = append(here, pushed)
 		default:
-			otherKind = append(otherKind, one)
+			otherKind = append(otherKind, pushed)
 		}
 	}
 	switch {
@@ -290,11 +290,11 @@ func (f *Facts) judgeSelector(m *inspect.AutoscalerMetric, i int, out *Finding) 
 			sets = append(sets, text)
 		}
 	}
-	const most = 5
+	const maxShown = 5
 	more := ""
-	if len(sets) > most {
-		more = fmt.Sprintf(" and %d more", len(sets)-most)
-		sets = sets[:most]
+	if len(sets) > maxShown {
+		more = fmt.Sprintf(" and %d more", len(sets)-maxShown)
+		sets = sets[:maxShown]
 	}
 	out.Text += ". There are: " + strings.Join(sets, "; ") + more
 	out.Remedy = []string{f.patch(i, "selector", map[string]any{"matchLabels": selectorValues(f.Sets[i][0].Labels)})}
