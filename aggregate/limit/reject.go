@@ -33,10 +33,10 @@ func (r *Registry) rejectLocked(s *quota, limit metric.Limit, o *metric.Object, 
 	about, message := *o, r.wordsLocked(s, limit, name)
 	r.enqueue(func() {
 		if suppressed, ok := r.said.Allow(); ok {
-			r.logger.Info("a metric is over the limit", "metric", name, "object", about.String(), "reason",
+			r.logger.Info("a metric is over the limit", "metric", short(name), "object", about.String(), "reason",
 				message, "suppressed", suppressed)
 		}
-		r.events.Event(subject(about), "MetricRefused", name, message)
+		r.events.Event(subject(about), "MetricRefused", metric.Mask(name), message)
 	})
 }
 
@@ -99,8 +99,8 @@ func (r *Registry) wordsLocked(s *quota, limit metric.Limit, name string) string
 		what, s.key.owner(), number, r.useLocked(s, use, unit == "series"), unit, s.key.kind(), s.key.namespace)
 }
 
-// short is a client's name in a message.
-func short(name string) string { return metric.Truncate(name, maxShownName) }
+// short is a client's name in a message. It may have a secret that came to the wrong port.
+func short(name string) string { return metric.Truncate(metric.Mask(name), maxShownName) }
 
 // owner names what the quota limits.
 func (k quotaKey) owner() string {

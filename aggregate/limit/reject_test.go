@@ -56,6 +56,12 @@ func TestARejectionNamesTheHolders(t *testing.T) {
 			`metric "mails" is rejected: the limit of namespace shop (without its pods) is 4 series, and 4 are in use: jobs 4. ` +
 				`Raise sluice.dev/series of type sluice.dev/Namespace in a LimitRange of shop; a metric that a HorizontalPodAutoscaler names takes precedence`,
 		},
+		"a name with a secret": {
+			func(w *ward) { w.limits["shop"] = metric.Limits{Pod: metric.Limit{}, Namespace: metric.Limit{}} },
+			"login?password=hunter2", pod("web-1"),
+			`metric "login?password=***" is rejected: the limit of pod web-1 is 0 metrics, and none is in use. ` +
+				`Raise sluice.dev/metrics of type sluice.dev/Pod in a LimitRange of shop; a metric that a HorizontalPodAutoscaler names takes precedence`,
+		},
 		"nothing is allowed": {
 			func(w *ward) { w.limits["shop"] = metric.Limits{Pod: metric.Limit{}, Namespace: metric.Limit{}} },
 			"a", pod("web-1"),

@@ -48,7 +48,7 @@ func (f *Rejections) Describe(s *metric.Sample, d *metric.Description) metric.Re
 	// A sample that predates its sender's pod is of another pod, and one that predates its object is nobody's fault.
 	if v.reason == metric.Identity && v.sender.pod != nil && v.rule != predatesPod && v.rule != predatesObject &&
 		f.first(v.sender.pod, s.Name) {
-		name := metric.Truncate(string(s.Name), metric.MaxQuoted)
+		name := metric.Truncate(metric.Mask(string(s.Name)), metric.MaxQuoted)
 		f.events.Event(v.sender.pod.Object(), "MetricRefused", name,
 			fmt.Sprintf("metric %q is rejected: %s", name, f.resolver.explain(&v)))
 	}

@@ -48,6 +48,11 @@ func TestARefusalIsToldOnThePodThatSent(t *testing.T) {
 	if len(events) != 2 {
 		t.Errorf("Events without a pod, or without a refusal: %q", events[2:])
 	}
+	f.Describe(claiming(senders["web-1"], "login?password=hunter2", "web-2"), &d)
+	if len(events) != 3 || strings.Contains(events[2], "hunter2") {
+		t.Errorf("a metric whose name has a secret: %q", events[2:])
+	}
+	events = events[:2]
 	f.ObjectGone(web1.Object())
 	if f.Describe(claiming(senders["web-1"], "hits", "web-2"), &d); len(events) != 3 || len(f.told) != 1 {
 		t.Errorf("a pod of the same name: %q", events)

@@ -65,7 +65,7 @@ type fault struct {
 func (f *fault) Error() string { return f.text }
 
 func failed(r result, format string, args ...any) *fault {
-	return &fault{r, metric.Truncate(fmt.Sprintf(format, args...), maxFault)}
+	return &fault{r, metric.Truncate(metric.Mask(fmt.Sprintf(format, args...)), maxFault)}
 }
 
 // maxFault bounds the text of a fault, which may quote the pod.
@@ -123,6 +123,9 @@ func (f *Fetcher) client() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
+
+// shownURL is the URL as it is logged: a path may have a token.
+func shownURL(t *metric.ScrapeTarget) string { return metric.Mask(urlOf(t)) }
 
 func urlOf(t *metric.ScrapeTarget) string {
 	return "http://" + netip.AddrPortFrom(t.Address, t.Port).String() + t.Path

@@ -31,6 +31,7 @@ type Fetcher struct {
 	http    *http.Client
 	pages   sync.Pool // of *page
 	room    room
+	turns   turns
 	running sync.WaitGroup
 
 	mu   sync.Mutex
@@ -39,7 +40,7 @@ type Fetcher struct {
 
 // NewFetcher makes a Fetcher without targets.
 func NewFetcher(parts FetchParts) *Fetcher {
-	f := &Fetcher{parts: parts, stop: map[uint64]context.CancelFunc{}}
+	f := &Fetcher{parts: parts, turns: turns{of: map[string]*podTurns{}}, stop: map[uint64]context.CancelFunc{}}
 	f.pages.New = func() any { return newPage() }
 	if parts.Dial == nil {
 		dialer := &net.Dialer{KeepAlive: -1}
@@ -123,6 +124,10 @@ func (f *Fetcher) fetchEvery(ctx context.Context, t *metric.ScrapeTarget) {
 
 // scrape fetches one page and hands it on.
 func (f *Fetcher) scrape(ctx context.Context, t *metric.ScrapeTarget, wanted map[string]*wanted) {
+	if !f.turns.begin(ctx, t.UID) {
+		return // the target has ended
+	}
+	defer f.turns.end(t.UID)
 	p := f.pages.Get().(*page)
 	p.share.enter(&f.room, t.UID)
 	defer func() {

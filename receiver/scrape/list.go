@@ -29,7 +29,7 @@ func (s *Scraper) Targets(namespace string) (all []inspect.Target) {
 }
 
 func (s *Scraper) listedLocked(to inspect.Target, pod metric.AnnouncedPod, e metric.Endpoint) inspect.Target {
-	to.Endpoint, to.Names, to.Interval = fmt.Sprintf(":%d%s", e.Port, e.Path), e.Names, e.Interval.Seconds()
+	to.Endpoint, to.Names, to.Interval = fmt.Sprintf(":%d%s", e.Port, metric.Mask(e.Path)), e.Names, e.Interval.Seconds()
 	t := s.targets[identityOf(pod, e)]
 	if t == nil {
 		to.State, to.Error = s.unscrapedLocked(pod)

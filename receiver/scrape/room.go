@@ -1,6 +1,10 @@
 package scrape
 
-import "sync"
+import (
+	"context"
+	"slices"
+	"sync"
+)
 
 const (
 	// maxTogether bounds what the pages that are read at once keep beyond smallPage each. A page may be read for seconds.
@@ -73,4 +77,73 @@ func (s *share) keep(bytes int) bool {
 	}
 	s.kept += more
 	return true
+}
+
+// mostAtOnce is the number of pages that may be read at once, each of which takes up to 100 KiB beside the room. Beyond it
+// each pod has one at a time: endpoints that hang hold up those of their own pod alone.
+const mostAtOnce = 256
+
+// turns bound the pages that are read at once. Any goroutine may call its methods.
+type turns struct {
+	mu   sync.Mutex // guards the fields below
+	read int
+	of   map[string]*podTurns
+}
+
+// podTurns are those of a pod.
+type podTurns struct {
+	read    int
+	waiting []chan struct{} // closed for a turn
+}
+
+// begin waits for a turn of a pod. It returns false if the context ends before.
+func (t *turns) begin(ctx context.Context, pod string) bool {
+	t.mu.Lock()
+	own := t.of[pod]
+	if own == nil {
+		own = new(podTurns)
+		t.of[pod] = own
+	}
+	if own.read == 0 || t.read < mostAtOnce && len(own.waiting) == 0 {
+		own.read++
+		t.read++
+		t.mu.Unlock()
+		return true
+	}
+	turn := make(chan struct{})
+	own.waiting = append(own.waiting, turn)
+	t.mu.Unlock()
+	select {
+	case <-turn:
+		return true
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := slices.Index(own.waiting, turn); at >= 0 {
+		own.waiting = slices.Delete(own.waiting, at, at+1)
+	} else {
+		t.endLocked(pod) // it has the turn by now
+	}
+	return false
+}
+
+func (t *turns) end(pod string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.endLocked(pod)
+}
+
+// endLocked passes a turn on to the page of the pod that has waited longest.
+func (t *turns) endLocked(pod string) {
+	own := t.of[pod]
+	if len(own.waiting) > 0 {
+		close(own.waiting[0])
+		own.waiting = own.waiting[1:]
+		return
+	}
+	t.read--
+	if own.read--; own.read == 0 {
+		delete(t.of, pod)
+	}
 }

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -106,4 +107,70 @@ func TestEqualShares(t *testing.T) {
 	if r.grow("hostile-0", 1) {
 		t.Error("who has most takes more")
 	}
+}
+
+// Endpoints that hang, of many pods, are not all read at once: each takes memory. They hold up those of no other pod,
+// whether it has one or several.
+func TestPagesThatAreReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		add := func(name, address string, page http.HandlerFunc, endpoints int, interval time.Duration) {
+			of := len(w.pods)
+			for port := range endpoints {
+				e := metric.Endpoint{Port: uint16(port + 1), Names: []string{fmt.Sprint("m", port)}, Interval: interval}
+				w.pod(name, address, page, e)
+			}
+			all := w.pods[of:]
+			for _, one := range all[1:] {
+				all[0].Endpoints = append(all[0].Endpoints, one.Endpoints...)
+			}
+			w.pods = w.pods[:of+1]
+		}
+		for i := range 100 {
+			add(fmt.Sprint("hostile-", i), fmt.Sprint("10.1.0.", i), func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 16, 10*time.Second)
+		}
+		add("web", "10.2.0.1", text("m0 1\nm1 1\nm2 1\n"), 3, time.Second)
+		w.run()
+		most := 0
+		for range 300 {
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+			open := 0
+			w.change(func() {
+				for _, n := range w.open {
+					open += n
+				}
+			})
+			most = max(most, open)
+		}
+		if most > mostAtOnce+100 || most < mostAtOnce {
+			t.Errorf("%d pages were read at once", most)
+		}
+		if n := len(w.took()); n < 3*29 {
+			t.Errorf("%d samples of three endpoints in 30 s", n)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // a page that waits for a turn ends with its target
+		of := turns{of: map[string]*podTurns{}}
+		of.begin(t.Context(), "a")
+		of.read = mostAtOnce
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		for range 2 {
+			go func() { ended <- of.begin(ctx, "a") }()
+		}
+		synctest.Wait()
+		of.end("a")
+		if !<-ended {
+			t.Error("the first that waits has no turn")
+		}
+		end()
+		if <-ended {
+			t.Error("a target that has ended has a turn")
+		}
+		of.end("a")
+		if len(of.of) != 0 || of.read != mostAtOnce-1 {
+			t.Errorf("%d turns are left", of.read)
+		}
+	})
 }

@@ -304,7 +304,7 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 func (s *Scraper) failed(t *target, now *state) {
 	if suppressed, log := s.failures.Allow(); log {
 		s.parts.Logger.Warn("cannot scrape a pod", "namespace", t.pod.Namespace, "pod", t.pod.Name,
-			"endpoint", urlOf(&t.ScrapeTarget), "agent", t.agent.nodeName(), "result", string(now.result),
+			"endpoint", shownURL(&t.ScrapeTarget), "agent", t.agent.nodeName(), "result", string(now.result),
 			"fault", now.fault, "suppressed", suppressed)
 	}
 }

@@ -469,6 +469,23 @@ func TestFollowsAnnouncements(t *testing.T) {
 	})
 }
 
+// A path may have a token. Neither lists nor the log show it, nor that of a line that is quoted.
+func TestSecretsAreNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var log bytes.Buffer
+		w.parts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.pod("web", "10.0.0.1", text("a{password=hunter2} x\n"), metric.Endpoint{Port: 1, Path: "/m?token=hunter2", Names: []string{"a"}, Interval: time.Second})
+		w.run()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		got := w.Targets("")[0]
+		if shown := fmt.Sprint(got, log.String()); strings.Contains(shown, "hunter2") || got.Result != string(unreadable) || log.Len() == 0 {
+			t.Error(shown)
+		}
+	})
+}
+
 func TestRejectedSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -1,12 +1,16 @@
 package agent
 
 import (
+	"bytes"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
 )
 
 // toldServer is a server as an agent sees it: a table that takes each frame of its run once, also after a kill.
@@ -180,5 +184,18 @@ func TestGivenUpServers(t *testing.T) {
 	}
 	if c.lost.Load() == 0 || rejected {
 		t.Errorf("%d samples of a server that is away are lost for memory; rejected: %t", c.lost.Load(), rejected)
+	}
+}
+
+// The log of a rejection has no secret that a client sent by mistake.
+func TestSecretsOfRejections(t *testing.T) {
+	var log bytes.Buffer
+	link := &Link{collector: NewCollector(DefaultConfig()), log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := &stream{link: link, series: map[uint32]*series{1: {definition: &agentwire.Series{
+		Name: []byte("login?password=hunter2"), Tags: []byte("token:hunter2")}}}}
+	s.hear(&agentwire.FromServer{Message: &agentwire.FromServer_Rejection{Rejection: &agentwire.Rejection{
+		Series: 1, Reason: "limit", Words: `metric "login?password=hunter2" is rejected`}}})
+	if text := log.String(); !strings.Contains(text, "login") || strings.Contains(text, "hunter2") {
+		t.Error(text)
 	}
 }

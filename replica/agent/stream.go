@@ -277,8 +277,8 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 		}
 		l.collector.reject(one, reason, time.Now().Add(min(max(time.Duration(r.ForNanos), 0), time.Minute)))
 		if suppressed, ok := l.rejections.Allow(); ok {
-			l.log.Warn("the server rejects a series", "name", string(one.definition.Name), "tags", string(one.definition.Tags),
-				"reason", r.Reason, "why", r.Words, "suppressed", suppressed)
+			l.log.Warn("the server rejects a series", "name", metric.Excerpt(one.definition.Name), "tags", metric.Excerpt(one.definition.Tags),
+				"reason", r.Reason, "why", metric.Mask(r.Words), "suppressed", suppressed)
 		}
 	}
 }

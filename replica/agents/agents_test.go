@@ -1447,3 +1447,12 @@ func TestALinkMoves(t *testing.T) {
 		t.Errorf("the first server has %v, the second one %v; %d were pushed", a, b, pushed)
 	}
 }
+
+// What lists show of a rejection has no secret that a client sent by mistake.
+func TestSecretsOfRejections(t *testing.T) {
+	var n node
+	n.rejected(&rejection{why: `metric "login?password=hunter2" is rejected`})
+	if got := n.shown("a").Why; !strings.Contains(got, "login") || strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+}
