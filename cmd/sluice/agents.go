@@ -52,13 +52,15 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	if p.usage != nil {
 		parts.Usage = p.takeUsage
 	}
-	if p.scraper != nil && p.replication.bus == nil { // a replica does not know the agents of the others
+	if p.scraper != nil {
 		parts.Scrapes = func(node string) agents.Scrapes { return p.scraper.Enter(node) }
 	}
 	if p.cluster.taints != nil {
 		parts.Came = p.cluster.taints.AgentCame
 	}
-	parts.Shared = p.replication.bus != nil
+	if p.replication.claims != nil {
+		parts.Nodes = claimedNodes{p.replication.claims}
+	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
 }

@@ -125,9 +125,9 @@ func (s *Server) InUse() bool {
 	return len(s.nodes) > 0
 }
 
-// hasAgent reports whether a node has an agent, or had one lately, or may have one at another server.
+// hasAgent reports whether a node has an agent, at any server, or had one lately.
 func (s *Server) hasAgent(name string) bool {
-	if s.parts.Shared {
+	if s.parts.Nodes != nil && s.parts.Nodes.Has(name) {
 		return true
 	}
 	s.mu.Lock()
