@@ -41,6 +41,7 @@ type replication struct {
 	deletions *deletion.Log
 	// claims say which replica has the agent of a node, and scrapes.
 	claims *claim.Claims
+	others *otherReplicas
 	// storedName is the name of the replica that counted the data folder's data; empty: unknown.
 	storedName string
 }
@@ -108,7 +109,8 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	parts := replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
 		Relayed: r.deletions.Repeat, Lives: p.replicaLives(), FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log,
-		Wall: func() time.Time { return p.table.Clock.Now().Wall },
+		Answer: p.answerOther,
+		Wall:   func() time.Time { return p.table.Clock.Now().Wall },
 	}
 	if p.usage != nil {
 		parts.Usage = p.usage
@@ -116,6 +118,7 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	r.replica, err = replica.New(p.cfg.replica(), parts)
 	if err == nil {
 		p.merged.SetGate(r.replica.Answers)
+		r.others = p.askOthers()
 	}
 	return err
 }

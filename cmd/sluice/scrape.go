@@ -33,10 +33,12 @@ func (p *dataPath) openScraper(context.Context) error {
 	return nil
 }
 
-// targets returns what lists the announced endpoints; nil: nothing is scraped.
+// targets returns what lists the announced endpoints, whichever replica scrapes them; nil: nothing is scraped.
 func (p *dataPath) targets() func(namespace string) []inspect.Target {
 	if p.scraper == nil {
 		return nil
 	}
-	return p.scraper.Targets
+	return func(namespace string) []inspect.Target {
+		return mergedTargets(p.scraper.Targets(namespace), p.replication.others, namespace)
+	}
 }

@@ -84,9 +84,8 @@ func TestAgentsOfReplicasScrape(t *testing.T) {
 	}
 	scrapedBy := func(node string) {
 		t.Helper()
-		within(t, func() error {
-			var who []string
-			for _, s := range both {
+		within(t, func() error { // each replica knows
+			for i, s := range both {
 				if !up[s] {
 					continue
 				}
@@ -95,14 +94,13 @@ func TestAgentsOfReplicasScrape(t *testing.T) {
 				if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
 					return fmt.Errorf("%d %s", status, body)
 				}
-				for _, one := range list.Items {
-					if one.State == "up" {
-						who = append(who, one.Agent)
-					}
+				if len(list.Items) != 1 || list.Items[0].State != "up" || list.Items[0].Agent != node {
+					return fmt.Errorf("replica %d lists the targets %+v, want one that is up, of %q", i, list.Items, node)
 				}
-			}
-			if len(who) == 0 || who[0] != node {
-				return fmt.Errorf("the pod is scraped by %q, want %q", who, node)
+				if status, body = asks(t, s, token, "/apis/inspect.sluice.dev/v1alpha1/agents"); node != "" && (status != http.StatusOK ||
+					!strings.Contains(body, `"node":"loopback","state":"connected"`) || strings.Contains(body, `"elsewhere"`)) {
+					return fmt.Errorf("replica %d lists the agents %s", i, body)
+				}
 			}
 			return nil
 		})
