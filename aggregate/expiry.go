@@ -48,8 +48,8 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 
 // expectEnd lowers the page's next end to that of a series that was just updated.
 func (p *page) expectEnd(place uint32, now window.Moment) {
-	if own := p.ttls[place].Load(); own != 0 && own != ttlForever {
-		p.lookAt(window.StampOf(now.Life + ttlDuration(own)))
+	if p.mayEnd(place) {
+		p.lookAt(window.StampOf(now.Life + ttlDuration(p.ttls[place].Load())))
 	}
 }
 
@@ -60,13 +60,31 @@ func (p *page) lookAt(end window.LifeStamp) {
 	}
 }
 
+// mayEnd reports whether a series has a lifetime that a client pushed.
+func (p *page) mayEnd(place uint32) bool {
+	own := p.ttls[place].Load()
+	return own != 0 && own != ttlForever
+}
+
+// keepLocked has a series live on with its twin at another origin, which was seen at a moment of the own lifetime clock: what it counted
+// before its client moved is a part of the client's windows. A third of the lifetime is tolerated, so that not each
+// sample there is a change here.
+func (b *block) keepLocked(place uint32, seen time.Duration, now window.Moment) {
+	own, stamp := b.page.cells[place].Seen.Load(), window.StampOf(min(max(seen, 0), now.Life))
+	if !b.page.mayEnd(place) || b.page.dirty.Has(place) ||
+		window.LifeAt(stamp)-window.LifeAt(own) < ttlDuration(b.page.ttls[place].Load())/3 {
+		return
+	}
+	b.page.cells[place].Seen.Store(stamp)
+	b.unsaved.Mark(place)
+}
+
 // endOf is the end of a live series with a pushed lifetime; noEnd for other series.
 func (b *block) endOf(place uint32, now window.Moment) window.LifeStamp {
-	own := b.page.ttls[place].Load()
-	if own == 0 || own == ttlForever {
+	if !b.page.mayEnd(place) {
 		return noEnd
 	}
-	return window.StampOf(now.Life - max(b.idleFor(place, now), 0) + ttlDuration(own))
+	return window.StampOf(now.Life - max(b.idleFor(place, now), 0) + ttlDuration(b.page.ttls[place].Load()))
 }
 
 // sweepEnds sweeps the blocks in which a lifetime may be over.

@@ -142,7 +142,8 @@ func (r *restorer) acceptLocked(d *blob.Decoder, place uint32) {
 	if r.b.body(place) != nil {
 		kind.Of(r.b.page.kinds[place]).Weigh(&r.t.Env, r.b.handle(place))
 	}
-	if own := r.live.shadow.own; own != nil && kind.HasNews(&own.Env, r.b.handle(place), r.b.page.kinds[place]) {
+	own := r.live.shadow.own
+	if own != nil && (r.b.page.mayEnd(place) || kind.HasNews(&own.Env, r.b.handle(place), r.b.page.kinds[place])) {
 		r.live.news = append(r.live.news, place)
 	}
 	if !r.b.series[place].filed() {

@@ -2,11 +2,13 @@ package aggregate
 
 import (
 	"iter"
+	"time"
 	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -145,11 +147,17 @@ func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {
 	b.history.Lock()
 	n, some := kind.NewsLocked(b.handle(place), b.page.kinds[place], from)
 	form := t.identityOf(&b.series[place])
+	seen, ends := window.LifeAt(b.page.cells[place].Seen.Load()), b.page.mayEnd(place)
 	b.history.Unlock()
-	if !some {
+	if !some && !ends {
 		return
 	}
 	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) {
-		kind.AdoptLocked(&t.Env, own.handle(at), &n, false)
+		if some {
+			kind.AdoptLocked(&t.Env, own.handle(at), &n, false)
+		}
+		if ends {
+			own.keepLocked(at, seen+time.Duration(from.Ahead)*time.Millisecond, t.Clock.Now())
+		}
 	})
 }

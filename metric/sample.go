@@ -90,6 +90,9 @@ type Sample struct {
 	DefaultExternal bool
 	// Arrived is the arrival time in Unix nanoseconds of a sample that was pending; 0 means now.
 	Arrived int64
+	// Read is when a running total was read, in Unix nanoseconds; 0: unknown. One that fell is no reset if another replica
+	// has told of a total that came after it was read.
+	Read int64
 	// TTL is how long the series lives without a sample; 0 means the default of its object.
 	TTL time.Duration
 }

@@ -124,6 +124,8 @@ type Parts struct {
 	Documents Documents
 	// Usage may be nil.
 	Usage Usage
+	// Answer answers what another replica asks (Ask). It may be nil.
+	Answer func(question []byte) []byte
 	// NewShadow returns an empty shadow. An origin may have a second one: the state of its former
 	// epoch, or one that will replace the first.
 	NewShadow func(origin string) Shadow

@@ -65,6 +65,12 @@ func (e *Epoch) ID() uint64 {
 	return id
 }
 
+// Incarnation numbers the processes of the epoch: a later one has a greater number.
+func (e *Epoch) Incarnation() uint64 {
+	_, incarnation := e.numbers()
+	return incarnation
+}
+
 func (e *Epoch) numbers() (id, incarnation uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

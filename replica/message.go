@@ -43,6 +43,8 @@ const (
 	typeRelayed
 	typeUsage
 	typeWantUsage
+	typeAsk
+	typeAnswer
 )
 
 var (
@@ -89,7 +91,7 @@ func readHeader(message []byte) (h header, piece []byte, err error) {
 	h.letter = d.Uvarint()
 	index, count := d.Uvarint(), d.Uvarint()
 	valid := d.Err == nil && len(name) <= longestName && index < count && count <= maxPieces && len(d.Rest) <= maxPiece &&
-		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeWantUsage
+		(index == count-1 || len(d.Rest) == maxPiece) && typeDelta <= h.kind && h.kind <= typeAnswer
 	if !valid {
 		return h, nil, errDamaged
 	}

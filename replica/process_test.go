@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
+	"github.com/sluice-metrics/sluice/replica/claim"
 	"github.com/sluice-metrics/sluice/replica/deletion"
 )
 
@@ -34,6 +35,7 @@ type process struct {
 	deleted *deletion.Log
 	groups  *group.Groups
 	lives   func(origin string) bool // may be nil
+	scrapes *scrapes                 // nil: it does not scrape
 }
 
 // disk is what the store holds.
@@ -101,6 +103,9 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 		t.Fatal(err)
 	}
 	p.replica = r
+	if p.scrapes != nil {
+		p.scrapes.start(p, r)
+	}
 }
 
 func (p *process) restore(d *disk) {
@@ -135,11 +140,11 @@ func (p *process) restore(d *disk) {
 type simulatedDocuments struct{ *process }
 
 func (d simulatedDocuments) TakeChanged() []Document {
-	return documentsOf(d.deleted.TakeShared(), d.groups.TakeShared())
+	return append(documentsOf(d.deleted.TakeShared(), d.groups.TakeShared()), d.scrapes.documents((*claim.Claims).TakeShared)...)
 }
 
 func (d simulatedDocuments) All() []Document {
-	return documentsOf(d.deleted.AllShared(), d.groups.AllShared())
+	return append(documentsOf(d.deleted.AllShared(), d.groups.AllShared()), d.scrapes.documents((*claim.Claims).AllShared)...)
 }
 
 func documentsOf(deleted []deletion.Document, groups []group.Document) (all []Document) {
@@ -153,12 +158,14 @@ func documentsOf(deleted []deletion.Document, groups []group.Document) (all []Do
 	return all
 }
 
-func (d simulatedDocuments) Apply(_ string, docs []Document) {
+func (d simulatedDocuments) Apply(origin string, docs []Document) {
 	for _, doc := range docs {
 		var err error
 		switch key := []byte(doc.Key[1:]); doc.Key[0] {
 		case 'd':
 			err = d.deleted.Apply([]deletion.Document{{Key: deletion.Key(key), Stamp: doc.Stamp, Value: doc.Value}})
+		case 'c':
+			err = d.scrapes.claims.Apply(origin, []claim.Document{{Key: [16]byte(key), Stamp: doc.Stamp, Value: doc.Value}})
 		case 'g':
 			err = d.groups.Apply([]group.Document{{Key: group.Hash(key), Stamp: doc.Stamp, Value: doc.Value}})
 		}
@@ -170,6 +177,9 @@ func (d simulatedDocuments) Apply(_ string, docs []Document) {
 
 func (p *process) kill() {
 	p.port.close()
+	if p.scrapes != nil {
+		p.scrapes.stop()
+	}
 	p.replica = nil
 }
 

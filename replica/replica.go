@@ -30,6 +30,7 @@ type Replica struct {
 	pulse     pulse
 	notes     notes
 	usage     usageRelay
+	asks      asks
 
 	peersHold, othersHold budget
 
@@ -60,6 +61,7 @@ func New(cfg Config, parts Parts) (*Replica, error) {
 	r.origins.init(r)
 	r.syncs.init(r)
 	r.usage.init()
+	r.asks.init()
 	r.count.init()
 	return r, nil
 }
@@ -210,6 +212,12 @@ func (r *Replica) receive(subject string, message []byte) {
 		r.receiveWantRelay(&h, piece)
 	case typeWantUsage:
 		r.wantUsage()
+	case typeAsk:
+		r.receiveAsk(&h, piece)
+	case typeAnswer:
+		if err := r.asks.answered(&h, slices.Clone(piece)); err != nil {
+			r.rejectError(err, h.name)
+		}
 	case typeSynced:
 		if m, err := readSync(piece); err == nil {
 			r.syncs.answer(&h, &m)

@@ -148,6 +148,7 @@ func join(t *testing.T, e *exchange, name string) *member {
 		Bus: &endpoint{e, name}, Table: lockedTable{m}, Documents: m.docs, Epoch: NewEpoch(), Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
 		NewShadow:  func(string) Shadow { return &lockedShadow{m: m} },
 		SetShadows: func(shown []Shadow, _ int) { m.mu.Lock(); defer m.mu.Unlock(); m.shown = shown },
+		Answer:     func(question []byte) []byte { return append([]byte(name+" says "), question...) },
 		FlushSoon: func() {
 			select {
 			case m.soon <- struct{}{}:

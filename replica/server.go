@@ -31,6 +31,7 @@ type requester struct {
 	relayed   []relayedBlock
 	numbers   bool
 	documents bool
+	questions [][]byte
 	budget    float64 // answers that it may get at once
 	since     time.Time
 }
@@ -102,6 +103,7 @@ type answer struct {
 	numbers, documents bool
 	silent             bool
 	relayed            relayedBlock // of nil: none
+	question           []byte       // nil: none
 }
 
 // next takes the next request that its replica's budget allows.
@@ -134,6 +136,9 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 			a.relayed = requester.relayed[0]
 			requester.relayed = requester.relayed[1:]
 		}
+		if len(requester.questions) > 0 {
+			a.question, requester.questions = requester.questions[0], requester.questions[1:]
+		}
 		return a, true
 	}
 	return answer{}, false
@@ -141,7 +146,7 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 
 // idle reports whether a requester waits for nothing.
 func (r *requester) idle() bool {
-	return len(r.blocks) == 0 && len(r.relayed) == 0 && !r.numbers && !r.documents && !r.silent
+	return len(r.blocks) == 0 && len(r.relayed) == 0 && len(r.questions) == 0 && !r.numbers && !r.documents && !r.silent
 }
 
 func (s *server) refillLocked(r *requester, now time.Time) {
@@ -200,6 +205,9 @@ func (s *server) send(a answer) {
 	}
 	if a.relayed.of != nil {
 		s.sendRelayed(to, a.relayed)
+	}
+	if a.question != nil {
+		s.sendAnswer(a.to, a.question)
 	}
 }
 

@@ -55,6 +55,21 @@ func (f *follower) status(now time.Time) OriginStatus {
 	return s
 }
 
+// Hears reports whether another replica is heard, or lives behind a cut link.
+func (r *Replica) Hears(name string) bool {
+	now := r.now()
+	return slices.ContainsFunc(r.origins.sorted(), func(f *follower) bool {
+		return f.key.name == name && (f.live(now) || f.cutOff.Load())
+	})
+}
+
+// Heard lists the other replicas that are heard.
+func (r *Replica) Heard() []string {
+	names := r.origins.liveNames(r.now())
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == r.me.name })
+}
+
 // shows is the shadow that readers see of a follower.
 func (o *origins) shows(f *follower) Shadow {
 	o.mu.Lock()

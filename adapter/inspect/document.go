@@ -137,7 +137,7 @@ type Agent struct {
 	Since   time.Time `json:"since"`
 	Version string    `json:"version,omitempty"` // of Sluice
 	Series  int       `json:"series"`            // that it has told since it connected, but those that it has forgotten
-	Samples uint64    `json:"samples"`           // since it first connected to this process
+	Samples uint64    `json:"samples"`           // since it first connected to these processes
 	// Lag is the age of the newest frame when it came, in seconds, and LastFrame when it came.
 	Lag       float64   `json:"lag"`
 	LastFrame time.Time `json:"lastFrame,omitzero"`
@@ -145,7 +145,7 @@ type Agent struct {
 	// Reason and Message are those of the last rejection.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Elsewhere: agents may report to other servers too, which the list does not have.
+	// Elsewhere: agents may report to another replica too, which has not said which.
 	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 

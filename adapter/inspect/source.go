@@ -24,7 +24,7 @@ type Source interface {
 	// Autoscalers are empty without a cluster.
 	Autoscalers(Query) Page[Autoscaler]
 	Rules(Query) Page[Rule]
-	// Targets are those of this replica, and empty unless it scrapes.
+	// Targets are empty unless pages are scraped.
 	Targets(Query) Page[Target]
 	// Policies are empty without a cluster.
 	Policies(Query) Page[Policy]

@@ -132,7 +132,7 @@ func (counterKind) begin(*Reader) {}
 // RecordLocked first.
 func (counterKind) ReadLocked(r *Reader, h Series) {
 	if r.Stat == metric.Total {
-		r.plus(totalLocked(h))
+		r.plus(loneTotalLocked(h))
 		return
 	}
 	s, before, ok := r.Read(&h.Cell.History, window.WholeCoding, h.singles(r.Env.Logs), *h.Born)

@@ -53,7 +53,7 @@ func (a *Applier) accumulateLocked(h Series, s *metric.Sample) (grown Sum, rejec
 	}
 	r := body.running
 	fell := total.below(r.client)
-	anew, late := r.judge(s, fell)
+	anew, late := r.judge(s, fell, a.Now)
 	switch {
 	case late && r.precedes(s, total):
 		grown = r.remainder.minus(total)
@@ -86,7 +86,16 @@ func (r *running) precedes(s *metric.Sample, total Sum) bool {
 	return s.Started != 0 && s.Started == r.started && !s.Late && total.below(r.remainder)
 }
 
-// totalLocked returns the stat total.
+// loneTotalLocked is the stat total of a series without twins: of those that it had before, the client's total remains.
+func loneTotalLocked(h Series) metric.Number {
+	total := totalLocked(h)
+	if body := h.body(); body != nil && body.running != nil {
+		total = total.Plus(metric.Decimal(body.running.elsewhere.Whole, int64(body.running.elsewhere.Fraction)))
+	}
+	return total
+}
+
+// totalLocked returns the stat total, as a part of that of all origins.
 func totalLocked(h Series) metric.Number {
 	whole, units := Held(h)
 	if body := h.body(); body != nil && body.running != nil {

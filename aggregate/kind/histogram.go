@@ -49,7 +49,7 @@ func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	}
 	total := p.copyOf(h)
 	grown, fell := total.since(p.last)
-	anew, late := p.judge(s, fell)
+	anew, late := p.judge(s, fell, now)
 	if late {
 		return gain{}, part{}
 	}

@@ -201,10 +201,13 @@ func (o *progress) join(p *progress) {
 // concurrently, so they overtake each other; a retried remote write pushes old totals.
 //
 // A lower total is a reset only if it is newer. A higher one with the same start time is later,
-// whatever its date: the client's clock was set back.
-func (o *progress) judge(s *metric.Sample, fell bool) (anew, late bool) {
+// whatever its date: the client's clock was set back. A total that was read before the newest one arrived, at another
+// replica perhaps, is not newer.
+func (o *progress) judge(s *metric.Sample, fell bool, now window.Moment) (anew, late bool) {
 	anew = o.started != 0 && s.Started > o.started
 	switch {
+	case fell && s.Read != 0:
+		late = o.arrived > millisOf(time.Unix(0, s.Read).Sub(now.Epoch))
 	case anew || s.Dated == 0:
 	case fell:
 		late = s.Dated <= o.at

@@ -52,13 +52,15 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 	if p.usage != nil {
 		parts.Usage = p.takeUsage
 	}
-	if p.scraper != nil && p.replication.bus == nil { // a replica does not know the agents of the others
+	if p.scraper != nil {
 		parts.Scrapes = func(node string) agents.Scrapes { return p.scraper.Enter(node) }
 	}
 	if p.cluster.taints != nil {
 		parts.Came = p.cluster.taints.AgentCame
 	}
-	parts.Shared = p.replication.bus != nil
+	if p.replication.claims != nil {
+		parts.Nodes = claimedNodes{p.replication.claims}
+	}
 	p.agents, err = agents.Listen(p.cfg.agents, parts)
 	return p.cfg.portFault("agents-address", &p.cfg.agents, err)
 }
@@ -85,15 +87,31 @@ func (p *dataPath) rejectedOfAgent(reason metric.Reason, s *metric.Sample, n uin
 		Why: func() string { return why }}, n)
 }
 
-// agentOf is explain.Facts.AgentOf. Nil: no agents are in use, or other servers may have them.
+// agentOf is explain.Facts.AgentOf. Nil: no agents are in use, or it is not known which nodes have one at another replica.
 func (p *dataPath) agentOf() func(node string) (inspect.Agent, bool) {
-	if p.agents == nil || !p.agents.InUse() || p.replication.bus != nil {
+	if p.agents == nil {
 		return nil
 	}
-	return func(name string) (inspect.Agent, bool) {
-		n, known := p.agents.Node(name)
-		return agentDocument(&n), known
+	all := mergedAgents(agentDocuments(p.agents.Nodes()), p.replication.others)
+	if len(all) == 0 || all[0].Elsewhere {
+		return nil
 	}
+	byNode := make(map[string]inspect.Agent, len(all))
+	for _, a := range all {
+		byNode[a.Node] = a
+	}
+	return func(name string) (inspect.Agent, bool) {
+		a, known := byNode[name]
+		return a, known
+	}
+}
+
+func agentDocuments(nodes []agents.Node) []inspect.Agent {
+	all := make([]inspect.Agent, len(nodes))
+	for i := range nodes {
+		all[i] = agentDocument(&nodes[i])
+	}
+	return all
 }
 
 var agentStates = map[agents.State]string{

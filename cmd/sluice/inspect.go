@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/group"
-	"github.com/sluice-metrics/sluice/replica/agents"
 )
 
 // inspection joins the parts that know what this process holds. It implements inspect.Source.
@@ -38,9 +37,8 @@ type inspection struct {
 	unknownPolicies func() error
 	// targets returns the announced endpoints of a namespace; empty: of all. Nil: nothing is scraped.
 	targets func(namespace string) []inspect.Target
-	// agents returns those of nodes. Nil: none may report. elsewhere: there are other servers for agents.
-	agents    func() []agents.Node
-	elsewhere bool
+	// agents returns those of nodes. Nil: none may report.
+	agents func() []inspect.Agent
 	// away says which other replicas are not heard. Nil: there are no others.
 	away func() []string
 }
@@ -55,8 +53,9 @@ func (p *dataPath) inspection() inspection {
 	}
 	i.targets = p.targets()
 	if p.cfg.agents.Enabled() {
-		i.agents = func() []agents.Node { return p.agents.Nodes() } // its port is opened later
-		i.elsewhere = p.cfg.natsbus.Enabled()
+		i.agents = func() []inspect.Agent { // the port is opened later
+			return mergedAgents(agentDocuments(p.agents.Nodes()), p.replication.others)
+		}
 	}
 	if p.replication.replica != nil {
 		i.away = p.replication.replica.Away
@@ -470,13 +469,7 @@ func (i inspection) Agents(q inspect.Query) (page inspect.Page[inspect.Agent]) {
 	if i.agents == nil {
 		return page
 	}
-	nodes := i.agents()
-	all := make([]inspect.Agent, len(nodes))
-	for n := range nodes {
-		all[n] = agentDocument(&nodes[n])
-		all[n].Elsewhere = i.elsewhere
-	}
-	return inspect.Paged(q, all, func(a *inspect.Agent) (namespace, name string, key inspect.Key) {
+	return inspect.Paged(q, i.agents(), func(a *inspect.Agent) (namespace, name string, key inspect.Key) {
 		return "", a.Node, a.Key()
 	})
 }

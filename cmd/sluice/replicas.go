@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/group"
 	"github.com/sluice-metrics/sluice/receiver/push"
 	"github.com/sluice-metrics/sluice/replica"
+	"github.com/sluice-metrics/sluice/replica/claim"
 	"github.com/sluice-metrics/sluice/replica/deletion"
 	"github.com/sluice-metrics/sluice/replica/natsbus"
 	"github.com/sluice-metrics/sluice/store"
@@ -38,6 +39,9 @@ type replication struct {
 	shadows            *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
+	// claims say which replica has the agent of a node, and scrapes.
+	claims *claim.Claims
+	others *otherReplicas
 	// storedName is the name of the replica that counted the data folder's data; empty: unknown.
 	storedName string
 }
@@ -98,10 +102,15 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 		return nil
 	}
 	r.reconciled = func() bool { return p.cluster.view == nil || p.cluster.reconciled.Load() }
+	r.claims = claim.New(claim.Parts{
+		Name: p.cfg.replica().Name, Process: r.epoch.Incarnation(), Soon: p.store.FlushSoon,
+		Lives: func(name string) bool { return r.replica.Hears(name) },
+	})
 	parts := replica.Parts{
 		Bus: r.bus, Table: p.table, Documents: p.sharedDocuments(), NewShadow: p.newShadow, SetShadows: p.setShadows,
 		Relayed: r.deletions.Repeat, Lives: p.replicaLives(), FlushSoon: p.store.FlushSoon, Epoch: r.epoch, Logger: p.log,
-		Wall: func() time.Time { return p.table.Clock.Now().Wall },
+		Answer: p.answerOther,
+		Wall:   func() time.Time { return p.table.Clock.Now().Wall },
 	}
 	if p.usage != nil {
 		parts.Usage = p.usage
@@ -109,6 +118,7 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 	r.replica, err = replica.New(p.cfg.replica(), parts)
 	if err == nil {
 		p.merged.SetGate(r.replica.Answers)
+		r.others = p.askOthers()
 	}
 	return err
 }
@@ -117,7 +127,7 @@ func (p *dataPath) openReplica(context.Context) (err error) {
 func (p *dataPath) sharedDocuments() *sharedDocuments {
 	return &sharedDocuments{
 		groups: p.groups, deletions: p.replication.deletions, namespaces: p.cluster.namespaces, endFormer: p.endFormer,
-		flushSoon: p.store.FlushSoon, log: p.log,
+		claims: p.replication.claims, flushSoon: p.store.FlushSoon, log: p.log,
 	}
 }
 
@@ -218,13 +228,14 @@ func (c *serverConfig) replica() replica.Config {
 	return replica.Config{Name: c.natsbus.ReplicaName(), Cluster: c.natsbus.Cluster, Peers: c.natsbus.PeerNames()}
 }
 
-// sharedDocuments joins the documents that replicas exchange: groups, deletions and in a cluster the UIDs of
+// sharedDocuments joins the documents that replicas exchange: groups, deletions, claims and in a cluster the UIDs of
 // namespaces. The first byte of a key says which.
 type sharedDocuments struct {
 	groups     *group.Groups
 	deletions  *deletion.Log
 	namespaces *namespaces // nil: standalone
-	endFormer  func()      // follows what other replicas share of namespaces
+	claims     *claim.Claims
+	endFormer  func() // follows what other replicas share of namespaces
 	// flushSoon publishes what documents removed from the table.
 	flushSoon func()
 	log       *slog.Logger
@@ -235,11 +246,12 @@ const (
 	groupKey      = 'g'
 	deletionKey   = 'd'
 	namespacesKey = 'n'
+	claimKey      = 'c'
 )
 
 // TakeChanged implements replica.Documents.
 func (d *sharedDocuments) TakeChanged() []replica.Document {
-	all := joinDocuments(d.groups.TakeShared(), d.deletions.TakeShared())
+	all := joinDocuments(d.groups.TakeShared(), d.deletions.TakeShared(), d.claims.TakeShared())
 	if d.namespaces != nil {
 		all = append(all, d.namespaces.TakeShared()...)
 	}
@@ -248,21 +260,25 @@ func (d *sharedDocuments) TakeChanged() []replica.Document {
 
 // All implements replica.Documents.
 func (d *sharedDocuments) All() []replica.Document {
-	all := joinDocuments(d.groups.AllShared(), d.deletions.AllShared())
+	all := joinDocuments(d.groups.AllShared(), d.deletions.AllShared(), d.claims.AllShared())
 	if d.namespaces != nil {
 		all = append(all, d.namespaces.AllShared()...)
 	}
 	return all
 }
 
-func joinDocuments(groups []group.Document, deletions []deletion.Document) []replica.Document {
-	all := make([]replica.Document, 0, len(groups)+len(deletions))
+func joinDocuments(groups []group.Document, deletions []deletion.Document, claims []claim.Document) []replica.Document {
+	all := make([]replica.Document, 0, len(groups)+len(deletions)+len(claims))
 	for _, document := range groups {
 		key := keyText(groupKey, document.Key)
 		all = append(all, replica.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 	}
 	for _, document := range deletions {
 		key := keyText(deletionKey, document.Key)
+		all = append(all, replica.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
+	}
+	for _, document := range claims {
+		key := keyText(claimKey, document.Key)
 		all = append(all, replica.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 	}
 	return all
@@ -274,6 +290,7 @@ func keyText(what byte, key [16]byte) string { return string(append([]byte{what}
 func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 	var groups []group.Document
 	var deletions []deletion.Document
+	var claims []claim.Document
 	var damaged error // of a namespace
 	for _, document := range all {
 		var key [16]byte
@@ -286,6 +303,8 @@ func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 			groups = append(groups, group.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 		case deletionKey:
 			deletions = append(deletions, deletion.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
+		case claimKey:
+			claims = append(claims, claim.Document{Key: key, Stamp: document.Stamp, Value: document.Value})
 		case namespacesKey:
 			if d.namespaces != nil {
 				damaged = cmp.Or(damaged, d.namespaces.hear(key, document.Value))
@@ -293,7 +312,7 @@ func (d *sharedDocuments) Apply(origin string, all []replica.Document) {
 		}
 	}
 	before := d.groups.Removals() + d.deletions.Removals()
-	for _, err := range []error{d.groups.Apply(groups), d.deletions.Apply(deletions), damaged} {
+	for _, err := range []error{d.groups.Apply(groups), d.deletions.Apply(deletions), d.claims.Apply(origin, claims), damaged} {
 		if err != nil {
 			d.warn(origin, err)
 		}

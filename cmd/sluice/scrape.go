@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/scrape"
 )
 
-// openScraper makes the scraper of announced endpoints, if it is on. Of several replicas, the first live
-// one scrapes.
+// openScraper makes the scraper of announced endpoints, if it is on.
 func (p *dataPath) openScraper(context.Context) error {
 	view := p.cluster.view
 	if view == nil || !p.cfg.cluster.Announcements {
@@ -19,7 +18,7 @@ func (p *dataPath) openScraper(context.Context) error {
 	applier := p.table.NewWriter()
 	applier.Offline()
 	p.scraper = scrape.New(scrape.Parts{
-		Pods: view.AnnouncedPods, Sender: view.Sender, NodeOf: view.NodeOf, Own: p.merged.First,
+		Pods: view.AnnouncedPods, Sender: view.Sender, NodeOf: view.NodeOf, Shares: p.scrapeShares(),
 		Applier: applier, Account: p.ledger.Open(scrape.Receiver),
 		Explain: p.whyRejected, Rejections: p.rejections,
 		Faulty: func(pod *metric.Pod, fault string) {
@@ -34,10 +33,12 @@ func (p *dataPath) openScraper(context.Context) error {
 	return nil
 }
 
-// targets returns what lists the announced endpoints; nil: nothing is scraped.
+// targets returns what lists the announced endpoints, whichever replica scrapes them; nil: nothing is scraped.
 func (p *dataPath) targets() func(namespace string) []inspect.Target {
 	if p.scraper == nil {
 		return nil
 	}
-	return p.scraper.Targets
+	return func(namespace string) []inspect.Target {
+		return mergedTargets(p.scraper.Targets(namespace), p.replication.others, namespace)
+	}
 }

@@ -14,7 +14,7 @@ const (
 	heardFor = 7 * time.Second
 	// settled is the age from which an agent gets targets. One that starts again and again gets none.
 	settled = time.Second
-	// expectFor is the time for which an agent that has gone is expected to be back,.
+	// expectFor is the time for which an agent that has gone is expected to be back.
 	expectFor = 3 * time.Second
 )
 
@@ -34,9 +34,8 @@ type Agent struct {
 type node struct {
 	agents []*Agent // the newest is the last
 	left   time.Time
-	// scrapes is the agent that is heard, and expected reports whether one is expected, when that was looked at last.
-	scrapes  *Agent
-	expected bool
+	// told: this replica has told the others that it scrapes for the newest agent.
+	told bool
 }
 
 // Enter is told of an agent that scrapes for a node. The newest of several does.
@@ -50,7 +49,7 @@ func (s *Scraper) Enter(of string) *Agent {
 		n = &node{}
 		s.nodes[of] = n
 	}
-	n.agents = append(n.agents, a)
+	n.agents, n.told = append(n.agents, a), false
 	return a
 }
 
@@ -88,22 +87,6 @@ func (a *Agent) nodeName() string {
 	return a.node
 }
 
-// agentsChanged looks at who scrapes for which node, and reports whether that has changed.
-func (s *Scraper) agentsChanged(now time.Time) (changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, n := range s.nodes {
-		scrapes, expected := n.look(now)
-		if scrapes != n.scrapes || expected != n.expected {
-			n.scrapes, n.expected, changed = scrapes, expected, true
-		}
-		if len(n.agents) == 0 && !expected {
-			delete(s.nodes, name)
-		}
-	}
-	return changed
-}
-
 // look finds the newest agent that is heard, or says that one is expected.
 func (n *node) look(now time.Time) (scrapes *Agent, expected bool) {
 	for _, a := range slices.Backward(n.agents) {
@@ -116,16 +99,4 @@ func (n *node) look(now time.Time) (scrapes *Agent, expected bool) {
 		}
 	}
 	return nil, expected || now.Sub(n.left) < expectFor
-}
-
-// scraperLocked is the agent that scrapes a pod; nil: this process. It may not begin to while an agent is expected.
-func (s *Scraper) scraperLocked(pod *metric.Pod) (a *Agent, may bool) {
-	if len(s.nodes) == 0 {
-		return nil, true
-	}
-	n := s.nodes[s.parts.NodeOf(pod)]
-	if n == nil {
-		return nil, true
-	}
-	return n.scrapes, !n.expected
 }

@@ -27,8 +27,8 @@ type pageReader struct {
 // errEnded: another one scrapes the target now, and its pages are newer.
 var errEnded = failed(moved, "another scraper has the target")
 
-// apply parses the lines of a page and applies them as samples of the pod. The sender holds the pod's address.
-func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender) *fault {
+// apply parses the lines of a page that was read at a moment, and applies them as samples of the pod. The sender holds the pod's address.
+func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read time.Time) *fault {
 	// One page at a time: a parsed one takes some sixty times its bytes.
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -49,6 +49,9 @@ func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender) *fault {
 	}
 	r.object = sender.Pod.Object()
 	r.sample = metric.Sample{Object: &r.object, Sender: sender, TTL: ttlOf(t.Interval)}
+	if s.parts.Shares != nil {
+		r.sample.Read = read.UnixNano()
+	}
 	defer func() {
 		r.builder.End()
 		r.sample = metric.Sample{}

@@ -10,7 +10,8 @@
 //     samples of the pod.
 //
 // A Fetcher has the first half, with one goroutine per endpoint; a server has one, and so has each agent. A
-// Scraper has the second, and decides who fetches: the agent of the pod's node (agents.go), or its own Fetcher.
+// Scraper has the second, and decides who fetches: the agent of the pod's node (agents.go), its own Fetcher, or another
+// replica (turns.go).
 //
 // Totals on a page are cumulative, so a page that is lost is repaired by the next one.
 //

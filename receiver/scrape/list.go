@@ -55,17 +55,17 @@ func (s *Scraper) listedLocked(to inspect.Target, pod metric.AnnouncedPod, e met
 
 // unscrapedLocked says why nobody scrapes a pod.
 func (s *Scraper) unscrapedLocked(pod metric.AnnouncedPod) (state, why string) {
-	agent, may := s.scraperLocked(pod.Pod)
+	t, known := s.turns[s.parts.NodeOf(pod.Pod)]
 	switch {
 	case !pod.Address.IsValid():
 		return inspect.TargetWaiting, "the pod has no address yet"
-	case agent == nil && !s.parts.Own():
+	case known && !t.here:
 		return inspect.TargetElsewhere, "another replica scrapes"
-	case !may:
-		return inspect.TargetWaiting, "the agent of the pod's node is expected"
+	case !known || !t.may:
+		return inspect.TargetWaiting, "the agent of the pod's node is expected, or another replica hands the pod over"
 	}
 	pods := "pods"
-	if agent != nil {
+	if t.agent != nil {
 		pods = "pods of the node"
 	}
 	return inspect.TargetSurplus,

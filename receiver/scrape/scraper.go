@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -32,8 +33,8 @@ type Parts struct {
 	Sender func(netip.Addr) *metric.Sender
 	// NodeOf returns the node of a pod.
 	NodeOf func(*metric.Pod) string
-	// Own reports whether this process is the one of several replicas that scrapes.
-	Own func() bool
+	// Shares is nil without other replicas.
+	Shares Shares
 	// Applier is the path into the table. It is offline.
 	Applier receiver.Applier
 	Account *ledger.Account
@@ -73,6 +74,7 @@ type Scraper struct {
 	byNumber map[uint64]*target // the same
 	number   uint64             // of the last target
 	nodes    map[string]*node   // those that have an agent, or had one lately
+	turns    map[string]turn    // of the nodes of pods that announce something
 	// pods are all that announce something, and faulty those of them whose fault was told, by UID.
 	pods   []metric.AnnouncedPod
 	faulty map[string]string
@@ -81,7 +83,7 @@ type Scraper struct {
 // New makes a Scraper.
 func New(parts Parts) *Scraper {
 	s := &Scraper{parts: parts, targets: map[identity]*target{}, byNumber: map[uint64]*target{}, nodes: map[string]*node{},
-		number: rand.Uint64(), // an agent may have targets of another process still
+		turns: map[string]turn{}, number: rand.Uint64(), // an agent may have targets of another process still
 		faulty: map[string]string{}, counters: newCounters()}
 	s.table.applier, s.table.account = parts.Applier, parts.Account
 	s.fetcher = NewFetcher(FetchParts{Holds: s.holds, Dial: parts.Dial, Agent: parts.Agent,
@@ -133,15 +135,19 @@ const lookEvery = time.Second
 func (s *Scraper) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for version, own := uint64(0), false; ; {
+	var shared <-chan struct{} // nil: none
+	if s.parts.Shares != nil {
+		shared = s.parts.Shares.Changed()
+	}
+	for version := uint64(0); ; {
 		all, now := s.parts.Pods(version)
-		agents := s.agentsChanged(time.Now())
-		if is := s.parts.Own(); now != version || is != own || agents {
-			version, own = now, is
+		turns := s.turnsChanged(time.Now())
+		if now != version || turns {
+			version = now
 			if all != nil {
 				s.listed(all)
 			}
-			s.follow(own)
+			s.follow()
 		}
 		select {
 		case <-ctx.Done():
@@ -154,6 +160,7 @@ func (s *Scraper) Run(ctx context.Context) error {
 			s.parts.Applier.Close()
 			return nil
 		case <-tick.C:
+		case <-shared:
 		}
 	}
 }
@@ -180,34 +187,37 @@ func (s *Scraper) listed(all []metric.AnnouncedPod) {
 }
 
 // follow starts and stops targets, so that they are those of the announcing pods.
-func (s *Scraper) follow(own bool) {
+func (s *Scraper) follow() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	nodes := make(map[string]bool, len(s.turns))
 	wanted := make(map[identity]*target, len(s.targets))
 	pods := map[*Agent]int{} // by who scrapes
 	for _, pod := range s.pods {
 		if len(pod.Endpoints) == 0 || !pod.Address.IsValid() {
 			continue
 		}
-		agent, may := s.scraperLocked(pod.Pod)
-		if agent == nil && !own {
+		t := s.turnOfLocked(pod.Pod)
+		nodes[s.parts.NodeOf(pod.Pod)] = true
+		if !t.here {
 			continue
 		}
-		if pods[agent]++; pods[agent] > MaxPods {
+		if pods[t.agent]++; pods[t.agent] > MaxPods {
 			continue
 		}
 		for _, e := range pod.Endpoints {
 			id := identityOf(pod, e)
 			before := s.targets[id]
 			switch {
-			case before != nil && (before.agent == agent || !may):
+			case before != nil && (before.agent == t.agent || !t.may):
 				wanted[id] = before
-			case may:
-				wanted[id] = s.newTargetLocked(agent, pod, e, before)
+			case t.may:
+				wanted[id] = s.newTargetLocked(&t, pod, e, before)
 			}
 		}
 	}
 	s.replaceLocked(wanted)
+	maps.DeleteFunc(s.turns, func(node string, _ turn) bool { return !nodes[node] })
 	if n := pods[nil]; n > MaxPods {
 		if _, log := s.surplus.Allow(); log {
 			s.parts.Logger.Warn("more pods announce endpoints than a server scrapes; the youngest are not scraped",
@@ -249,11 +259,11 @@ func identityOf(pod metric.AnnouncedPod, e metric.Endpoint) identity {
 	return identity{pod.UID, pod.Address, e.Port, e.Path, strings.Join(e.Names, " "), e.Interval}
 }
 
-// newTargetLocked makes a target that follows one of another scraper; nil: none.
-func (s *Scraper) newTargetLocked(by *Agent, pod metric.AnnouncedPod, e metric.Endpoint, before *target) *target {
+// newTargetLocked makes a target that follows one of another scraper; nil: none of this replica.
+func (s *Scraper) newTargetLocked(by *turn, pod metric.AnnouncedPod, e metric.Endpoint, before *target) *target {
 	s.number++
-	t := &target{pod: pod.Pod, agent: by, ScrapeTarget: metric.ScrapeTarget{Endpoint: e, Number: s.number, UID: pod.UID,
-		Address: pod.Address, Soon: before != nil}}
+	t := &target{pod: pod.Pod, agent: by.agent, ScrapeTarget: metric.ScrapeTarget{Endpoint: e, Number: s.number, UID: pod.UID,
+		Address: pod.Address, Soon: before != nil || by.moved}}
 	if before != nil {
 		t.state.Store(before.state.Load())
 		t.bytes.Store(before.bytes.Load())
@@ -271,6 +281,9 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 	if t == nil || t.agent != from {
 		return // another one scrapes it by now
 	}
+	if shares := s.parts.Shares; shares != nil && !shares.Ready() {
+		return // this process stood still, and another replica may scrape it by now
+	}
 	before := t.state.Load()
 	now := state{at: time.Now().Add(-p.Took), took: p.Took, result: resultOf(p.Result), fault: p.Fault, missing: p.Missing}
 	if now.result == ok {
@@ -278,7 +291,7 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 		t.bytes.Store(p.Bytes)
 		f := failed(moved, "%v", errMoved)
 		if sender := s.parts.Sender(t.Address); s.holds(&t.ScrapeTarget) {
-			f = s.apply(t, p.Lines, sender)
+			f = s.apply(t, p.Lines, sender, now.at)
 		}
 		if f == errEnded {
 			return

@@ -32,7 +32,7 @@ type world struct {
 	pods    []metric.AnnouncedPod
 	holders map[netip.Addr]*metric.Pod
 	pages   map[netip.AddrPort]http.Handler
-	own     bool
+	share   *rest
 	nodes   map[string]string // by the names of pods
 	applied []string          // "12s web a=1"
 	reject  map[string]metric.Reason
@@ -45,7 +45,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, version: 1, holders: map[netip.Addr]*metric.Pod{}, pages: map[netip.AddrPort]http.Handler{}, own: true, nodes: map[string]string{},
+	w := &world{t: t, version: 1, holders: map[netip.Addr]*metric.Pod{}, pages: map[netip.AddrPort]http.Handler{}, nodes: map[string]string{},
 		reject: map[string]metric.Reason{}, open: map[netip.AddrPort]int{}, account: ledger.New().Open(Receiver)}
 	w.Scraper = New(Parts{
 		Pods: func(since uint64) ([]metric.AnnouncedPod, uint64) {
@@ -64,7 +64,6 @@ func newWorld(t *testing.T) *world {
 			}
 			return nil
 		},
-		Own:     func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.own },
 		NodeOf:  func(pod *metric.Pod) string { w.mu.Lock(); defer w.mu.Unlock(); return w.nodes[pod.Name] },
 		Applier: w, Account: w.account,
 		Explain: func(r metric.Reason, _ *metric.Sample) string { return "because of " + r.String() },
@@ -108,6 +107,23 @@ func (w *world) change(what func()) {
 	what()
 	w.version++
 }
+
+// rest is the share of all pods, which this replica has or another one.
+type rest struct {
+	*world
+	here bool
+}
+
+func (r *rest) Take(string)    {}
+func (r *rest) Release(string) {}
+func (r *rest) Of(share string) (mine, free bool, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return share == RestShare && r.here, share != RestShare, time.Time{}
+}
+func (r *rest) Changed() <-chan struct{} { return nil }
+func (r *rest) Ready() bool              { return true }
+func (r *rest) First() bool              { return true }
 
 // oneConn is a listener with one connection.
 type oneConn struct {
@@ -421,6 +437,8 @@ func TestNoHerd(t *testing.T) {
 func TestFollowsAnnouncements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.share = &rest{world: w, here: true}
+		w.Scraper.parts.Shares = w.share
 		w.pod("web", "10.0.0.1", text("a 1\nb 2\n"), metric.Endpoint{Port: 1, Names: []string{"a"}, Interval: time.Second})
 		w.pod("bad", "10.0.0.2", nil, metric.Endpoint{})
 		w.change(func() { w.pods[1].Announcement = &metric.Announcement{Fault: "annotation x: no JSON"} })
@@ -451,14 +469,14 @@ func TestFollowsAnnouncements(t *testing.T) {
 				t.Errorf("%+v: c is missing", target)
 			}
 		}
-		w.change(func() { w.own = false }) // another replica scrapes
+		w.change(func() { w.share.here = false }) // another replica scrapes
 		time.Sleep(2 * time.Second)
 		w.took()
 		time.Sleep(5 * time.Second)
 		if got := state(); len(w.took()) > 0 || !slices.Equal(got, []string{"bad invalid", "early waiting", "web elsewhere"}) {
 			t.Errorf("%q while another replica scrapes", got)
 		}
-		w.change(func() { w.own, w.pods = true, w.pods[1:2] })
+		w.change(func() { w.share.here, w.pods = true, w.pods[1:2] })
 		time.Sleep(5 * time.Second)
 		if got := state(); len(w.took()) > 0 || !slices.Equal(got, []string{"bad invalid"}) {
 			t.Errorf("%q once the pod is gone", got)

@@ -939,10 +939,19 @@ func TestALateFrameAfterOneInTime(t *testing.T) {
 	}
 }
 
-// A node has an agent as long as one of its agents is connected, whichever came first.
+// toldNodes are told which nodes have an agent; node "elsewhere" has one at another server.
+type toldNodes struct{ came, left chan string }
+
+func (n toldNodes) Came(node string)     { n.came <- node }
+func (n toldNodes) Left(node string)     { n.left <- node }
+func (n toldNodes) Has(node string) bool { return node == "elsewhere" }
+
+// A node has an agent as long as one of its agents is connected, whichever came first. Other servers are told of it, and tell of theirs.
 func TestTwoAgentsOfANode(t *testing.T) {
 	t.Parallel() // it waits for acknowledgements
-	s := serve(t, "127.0.0.1:0", newTable().parts())
+	parts, told := newTable().parts(), toldNodes{make(chan string, 9), make(chan string, 9)}
+	parts.Nodes = told
+	s := serve(t, "127.0.0.1:0", parts)
 	older, _ := s.hello(7)
 	newer, _ := s.hello(8)
 	if err := newer.CloseSend(); err != nil {
@@ -953,13 +962,21 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	}
 	older.frame(1, add(1, 1))
 	older.stays(0) // the stream lives
-	if !s.hasAgent("a") {
-		t.Error("the node of a connected agent has none")
+	if !s.hasAgent("a") || !s.hasAgent("elsewhere") || s.hasAgent("b") {
+		t.Error("the node of a connected agent has none, or one that has none has one")
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.nodes["a"].stopped {
+	stopped := s.nodes["a"].stopped
+	s.mu.Unlock()
+	if stopped {
 		t.Error("the node's agent has stopped, as the former one said that it ends")
+	}
+	if n := len(told.left); <-told.came != "a" || n != 0 {
+		t.Errorf("other servers are told %d ends while an agent is connected", n)
+	}
+	_ = older.CloseSend()
+	if node := <-told.left; node != "a" {
+		t.Errorf("other servers are told that node %s has no agent any more", node)
 	}
 }
 
@@ -976,11 +993,11 @@ func TestNodes(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", parts)
 	is := func(state State, since time.Time) Node {
 		t.Helper()
-		n, known := s.Node("a")
-		if all := s.Nodes(); !known || len(all) != 1 || all[0] != n || !s.InUse() || n.State != state || !since.IsZero() && !n.Since.Equal(since) {
-			t.Errorf("%+v, want state %d since %v", n, state, since)
+		all := s.Nodes()
+		if len(all) != 1 || all[0].State != state || !since.IsZero() && !all[0].Since.Equal(since) {
+			t.Fatalf("%+v, want one with state %d since %v", all, state, since)
 		}
-		return n
+		return all[0]
 	}
 	hello := func(run uint64) (*client, context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -1002,7 +1019,7 @@ func TestNodes(t *testing.T) {
 		s.nodes["a"].left = time.Now().Add(-d)
 		return s.nodes["a"].left
 	}
-	if _, known := s.Node("a"); known || s.InUse() {
+	if len(s.Nodes()) > 0 {
 		t.Error("there are nodes before a stream")
 	}
 	c, cut := hello(7)
@@ -1043,7 +1060,7 @@ func TestNodes(t *testing.T) {
 	s.nodes["a"].left = time.Now().Add(-forgetRun - time.Second)
 	s.sweep()
 	s.mu.Unlock()
-	if s.InUse() {
+	if len(s.Nodes()) > 0 {
 		t.Error("a node is shown for ever")
 	}
 	_, cut = hello(8)

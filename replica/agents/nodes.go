@@ -107,27 +107,9 @@ func (s *Server) Nodes() []Node {
 	return all
 }
 
-// Node returns one of Nodes.
-func (s *Server) Node(name string) (Node, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.nodes[name]
-	if n == nil {
-		return Node{}, false
-	}
-	return n.shown(name), true
-}
-
-// InUse reports whether there are Nodes.
-func (s *Server) InUse() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.nodes) > 0
-}
-
-// hasAgent reports whether a node has an agent, or had one lately, or may have one at another server.
+// hasAgent reports whether a node has an agent, at any server, or had one lately.
 func (s *Server) hasAgent(name string) bool {
-	if s.parts.Shared {
+	if s.parts.Nodes != nil && s.parts.Nodes.Has(name) {
 		return true
 	}
 	s.mu.Lock()

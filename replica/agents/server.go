@@ -55,6 +55,15 @@ type Account interface {
 	Settle(r metric.Reason, n uint64)
 }
 
+// Nodes are those whose agents report to one of several servers.
+type Nodes interface {
+	// Came and Left are told of a node's first stream and the end of its last.
+	Came(node string)
+	Left(node string)
+	// Has reports whether a node has an agent at some server, or had one lately.
+	Has(node string) bool
+}
+
 // Parts are what the server stands on.
 type Parts struct {
 	// NewApplier makes an Applier that is online.
@@ -84,8 +93,8 @@ type Parts struct {
 	Canonical func(resource string) (canonical string, namespaced bool, err error)
 	// NodeOf returns the node of a pod; it comes with Senders.
 	NodeOf func(*metric.Pod) string
-	// Shared: nodes may have their agents at other servers. So an agent speaks for its own node alone.
-	Shared bool
+	// Nodes are told of the nodes that have an agent, and know those of other servers. Nil: there are none.
+	Nodes Nodes
 	// IsFormer reports whether a sample that arrived at a time is rejected for that: it was about the former holder of a name. It
 	// comes with Senders.
 	IsFormer func(*metric.Sample) bool

@@ -140,6 +140,9 @@ func (s *Server) enter(t *stream) bool {
 			}
 			t.of.enter(t.version, time.Now())
 			s.count.streams.Add(1)
+			if s.parts.Nodes != nil {
+				s.parts.Nodes.Came(t.node)
+			}
 			s.mu.Unlock()
 			s.log.Info("an agent has connected", "node", t.node, "version", t.version)
 			if first && s.parts.Came != nil {
@@ -234,6 +237,9 @@ func (s *Server) leave(t *stream) {
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
 	t.of.leave(t.stopped, t.left)
+	if s.parts.Nodes != nil && t.of.streams == 0 {
+		s.parts.Nodes.Left(t.node)
+	}
 	close(t.ended)
 	s.log.Info("an agent has gone", "node", t.node)
 }
