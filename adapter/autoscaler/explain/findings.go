@@ -168,7 +168,7 @@ func (f *Facts) judgeMetric(i int, r *MetricReport) *Finding {
 	}
 	switch {
 	case m.Provider != "" && (m.ProviderFault != "" || !ofKEDA(m)):
-		return judgeProvider(m, reading)
+		return f.judgeProvider(m, reading)
 	case ofKEDA(m):
 		return f.judgeScaler(m, reading)
 	}
@@ -210,13 +210,14 @@ func noAPI(r *Reading) bool {
 }
 
 // judgeProvider is the finding about a metric that Sluice forwards to another provider.
-func judgeProvider(m *inspect.AutoscalerMetric, r *Reading) *Finding {
-	out := &Finding{Cause: Provider, Metric: m.Name, Text: r.Fault,
+func (f *Facts) judgeProvider(m *inspect.AutoscalerMetric, r *Reading) *Finding {
+	out := &Finding{Cause: Provider, Metric: m.Name, Text: "no value: " + r.Fault,
 		Remedy: []string{"Look at the provider " + m.Provider + ": whether it has the metric, its log, its pods and its Service"}}
 	if m.ProviderFault != "" {
 		out.Text = fmt.Sprintf("Sluice forwards the metric to the provider %s, which %s", m.Provider, m.ProviderFault)
-		out.Remedy = append(out.Remedy, "kubectl logs -A -l app.kubernetes.io/name=sluice | grep 'provider of external metrics'  # since when, and why",
-			"In the values of Sluice's chart: externalMetrics.route, with its url and its ca")
+		namespace, _, _ := strings.Cut(f.APIs[ExternalGroup].Service, "/")
+		out.Remedy = append(out.Remedy, "kubectl logs -n "+namespace+" -l app.kubernetes.io/name=sluice | grep 'provider of external metrics'  # since when",
+			"In the values of Sluice's chart: externalMetrics.route, its Service and its authority")
 	}
 	return out
 }
