@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	restful "github.com/emicklei/go-restful/v3"
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -154,13 +155,13 @@ type group struct {
 // groupsOf returns the enabled groups.
 func groupsOf(cfg Config, parts Parts, vain *vainQueries, asked *uses, rights operandRights) []group {
 	source, known := parts.Source, objectsOf(parts.Cluster)
-	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit}
+	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit, routed: parts.Routes.Listed}
 	if parts.Policies != nil {
 		names.hidden = parts.Policies.Hidden
 	}
 	var groups []group
 	if cfg.CustomMetrics {
-		groups = append(groups, group{
+		custom := group{
 			versions: []schema.GroupVersion{cmv1beta2.SchemeGroupVersion, cmv1beta1.SchemeGroupVersion},
 			list:     names.custom,
 			install: func(v *installer.MetricsAPIGroupVersion) {
@@ -170,24 +171,38 @@ func groupsOf(cfg Config, parts Parts, vain *vainQueries, asked *uses, rights op
 				// them.
 				v.ParameterCodec = runtime.NewParameterCodec(cmserver.Scheme)
 			},
-		})
+		}
+		groups = append(groups, custom)
+		if cfg.OwnGroups {
+			groups = append(groups, custom.as(valuelist.OwnCustomV1beta2, valuelist.OwnCustomV1beta1))
+		}
 	}
 	if cfg.ExternalMetrics {
-		groups = append(groups, group{
+		external := group{
 			versions: []schema.GroupVersion{emv1beta1.SchemeGroupVersion},
 			list:     names.external,
 			install: func(v *installer.MetricsAPIGroupVersion) {
 				v.DynamicStorage = &externalStorage{source: source, policies: parts.Policies, vain: vain,
-					uses: asked, rights: rights}
+					uses: asked, rights: rights, routes: parts.Routes}
 				v.Handlers = &installer.EMHandlers{}
 				v.ParameterCodec = metav1.ParameterCodec
 			},
-		})
+		}
+		groups = append(groups, external)
+		if cfg.OwnGroups {
+			groups = append(groups, external.as(valuelist.OwnExternal))
+		}
 	}
 	if parts.Inspect != nil {
 		groups = append(groups, newInspection(parts.Inspect, parts.Policies, cfg.RequestTimeout/2).group())
 	}
 	return groups
+}
+
+// as is the group under other names.
+func (g group) as(versions ...schema.GroupVersion) group {
+	g.versions = versions
+	return g
 }
 
 // register adds the group to the server: the library's handlers over our storage. The library's

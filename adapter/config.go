@@ -23,6 +23,9 @@ type Config struct {
 	// nor listed.
 	CustomMetrics   bool
 	ExternalMetrics bool
+	// OwnGroups serves both under custom.metrics.sluice.dev and external.metrics.sluice.dev as well, which no
+	// other product owns.
+	OwnGroups bool
 	// ResourceMetrics serves metrics.k8s.io, in a cluster.
 	ResourceMetrics bool
 	// DiscoveryLimit bounds the metric names that each API group lists: every client of the cluster

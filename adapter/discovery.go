@@ -28,6 +28,8 @@ type catalogue struct {
 	limit   int
 	// hidden reports whether nobody may read an external metric; nil: none is hidden.
 	hidden func(name string) bool
+	// routed are the names that other providers list; nil: there are none.
+	routed func() []string
 }
 
 // custom lists {resource}/{metric}.
@@ -54,13 +56,33 @@ func customResource(resource objectKind, name string) metav1.APIResource {
 	}
 }
 
-// external lists the names of external metrics.
+// external lists the names of external metrics: Sluice's own, and those of other providers.
 func (c catalogue) external() []metav1.APIResource {
+	shown := func(name string) bool { return c.hidden == nil || !c.hidden(name) }
 	list := c.list(func(discovered metric.Discovered) (metav1.APIResource, bool) {
-		return externalResource(discovered.Name), discovered.Resource == "" && (c.hidden == nil || !c.hidden(discovered.Name))
+		return externalResource(discovered.Name), discovered.Resource == "" && shown(discovered.Name)
 	})
+	if c.routed != nil {
+		list = c.withRouted(list, shown)
+	}
 	if len(list) == 0 {
 		list = append(list, externalResource(placeholder))
+	}
+	return list
+}
+
+// withRouted adds what other providers list, up to limit names of theirs.
+func (c catalogue) withRouted(list []metav1.APIResource, shown func(name string) bool) []metav1.APIResource {
+	seen := make(map[string]bool, len(list))
+	for i := range list {
+		seen[list[i].Name] = true
+	}
+	limit := len(list) + c.limit
+	for _, name := range c.routed() {
+		if name = unescape(name); shown(name) && !seen[escape(name)] && len(list) < limit {
+			seen[escape(name)] = true
+			list = append(list, externalResource(name))
+		}
 	}
 	return list
 }

@@ -71,6 +71,7 @@
 //
 // A missing metric is status 404 with a message that says why. An unavailable window or stat, a
 // malformed selector or a wrong scope is 400, an overflow 422, too many requests 429 with
-// Retry-After, and an early request 503. No answer is a redirect. A client's error, such as an
+// Retry-After, and an early request 503. A metric of another provider that fails is 502 or 503, with the provider's name
+// (package route). No answer is a redirect. A client's error, such as an
 // invalid token, is not logged as an error.
 package adapter

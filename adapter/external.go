@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
+	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/metrics/pkg/apis/external_metrics"
 )
@@ -21,6 +23,7 @@ type externalStorage struct {
 	vain     *vainQueries // nil: nobody reads the log
 	uses     *uses        // nil: nobody asks who asked
 	rights   operandRights
+	routes   *route.Router // nil: nothing is routed
 	// TableConvertor stays nil: answers are not tables, and the library only uses it if the scope
 	// allows tables.
 	rest.TableConvertor
@@ -53,6 +56,9 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 		s.uses.note(ctx, useKey{namespace, "", name}, err)
 		return nil, err
 	}
+	if provider := s.routes.Find(namespace, name, selector); provider != nil {
+		return s.ask(ctx, provider, namespace, name, selector)
+	}
 	ticket := ticketOf(ctx)
 	points, err := s.source.External(metric.Query{
 		Namespace:   namespace,
@@ -71,6 +77,22 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	list, err := valuelist.NewExternal(namespace, name, points)
 	if err != nil {
 		return nil, failed.status(err)
+	}
+	return list, nil
+}
+
+// ask gets the items from another provider.
+func (s *externalStorage) ask(ctx context.Context, provider *route.Provider, namespace, name string,
+	selector labels.Selector) (runtime.Object, error) {
+	question := route.Question{Namespace: namespace, Name: escape(name), Forwarded: isForwarded(ctx)}
+	if selector != nil {
+		question.Selector = selector.String()
+	}
+	question.Reader, _ = request.UserFrom(ctx)
+	list, err := provider.Ask(ctx, question)
+	s.uses.note(ctx, useKey{namespace, "", name}, err)
+	if err != nil {
+		return nil, err
 	}
 	return list, nil
 }

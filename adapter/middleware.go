@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/metrics/pkg/apis/external_metrics"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
 
@@ -40,11 +41,15 @@ const (
 //  6. the library's chain authenticates and authorizes, and bounds the time of a request;
 //  7. limitInFlight bounds the authorized requests, and answers 429;
 //  8. withTicket lets large answers queue (answerqueue.go);
-//  9. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
+//  9. with other providers, markForwarded tells the requests of another Sluice from the rest;
+//  10. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
 //     an error or a redirect.
 func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler { // from the inside out
 		chain := withoutMetadataOnly(withoutOpenAPIHash(api))
+		if s.routes {
+			chain = markForwarded(chain)
+		}
 		chain = newAnswerQueue(cfg).withTicket(chain)
 		chain = limitInFlight(chain, cfg.MaxInFlight)
 		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
@@ -144,7 +149,7 @@ func withoutMetadataOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		accept := strings.Join(r.Header.Values("Accept"), ",")
 		if !strings.Contains(accept, "PartialObjectMetadata") ||
-			!strings.HasPrefix(r.URL.Path, "/apis/"+external_metrics.GroupName+"/") {
+			!strings.HasPrefix(r.URL.Path, "/apis/external.metrics.") {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -185,3 +190,20 @@ func withoutQuery(r *http.Request) *http.Request {
 	bare.URL = &address
 	return &bare
 }
+
+type forwardedKey struct{}
+
+// markForwarded remembers that another Sluice forwards a request, and tells it that this one has providers itself:
+// together they could forward a request for ever.
+func markForwarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(route.ForwardedHeader) != "" {
+			w.Header().Set(route.RoutesHeader, "true")
+			r = r.WithContext(context.WithValue(r.Context(), forwardedKey{}, true))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isForwarded reports whether another Sluice forwards the request.
+func isForwarded(ctx context.Context) bool { return ctx.Value(forwardedKey{}) != nil }

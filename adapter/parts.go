@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,8 @@ type Parts struct {
 	// Inspect lists what this process holds, for the API group inspect.sluice.dev. nil: the group is
 	// not served.
 	Inspect inspect.Source
+	// Routes finds the other providers of external metrics. nil: all are Sluice's.
+	Routes *route.Router
 	// Usage answers metrics.k8s.io. nil: the group is not served.
 	Usage Usage
 	// API configures the connection to the cluster's API server, which authenticates and authorizes

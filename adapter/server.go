@@ -24,6 +24,7 @@ type Server struct {
 	vain        *vainQueries
 	uses        *uses
 	usage       Usage // nil: metrics.k8s.io is not served
+	routes      bool  // there are other providers of external metrics
 	logger      *slog.Logger
 	certificate dynamiccertificates.CertKeyContentProvider
 }
@@ -74,6 +75,7 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 		vain:        vain,
 		uses:        asked,
 		usage:       parts.Usage,
+		routes:      parts.Routes != nil,
 		logger:      parts.Logger,
 		certificate: certificate,
 	}

@@ -57,6 +57,8 @@ func (w *Watcher) whyNotAsked(a *inspect.Autoscaler, m *inspect.AutoscalerMetric
 	switch {
 	case !m.Pushed():
 		return "resource metrics are answered by metrics-server"
+	case w.provider(a, m) != "":
+		return "the provider " + w.provider(a, m) + " answers this metric"
 	case m.Source == "External" && strings.Contains(m.Selector, kedaSelector):
 		return "KEDA answers this metric"
 	case m.Source == "External" && !w.parts.External:
@@ -68,6 +70,15 @@ func (w *Watcher) whyNotAsked(a *inspect.Autoscaler, m *inspect.AutoscalerMetric
 		return "autoscaling is disabled: " + c.Message
 	}
 	return ""
+}
+
+// provider names the other provider that Sluice forwards a metric to; empty: none.
+func (w *Watcher) provider(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) string {
+	if w.parts.Provider == nil {
+		return ""
+	}
+	name, _ := w.parts.Provider(a, m)
+	return name
 }
 
 // condition returns a condition that has the status, or nil.
@@ -107,6 +118,12 @@ func (w *Watcher) Autoscalers(namespace string) []inspect.Autoscaler {
 	for i, document := range documents {
 		all[i] = *document
 		all[i].Metrics = slices.Clone(document.Metrics)
+		if w.parts.Provider != nil {
+			for j := range all[i].Metrics {
+				m := &all[i].Metrics[j]
+				m.Provider, m.ProviderFault = w.parts.Provider(document, m)
+			}
+		}
 		h := w.held[name{document.Namespace, document.Name}]
 		if h == nil || !slices.EqualFunc(h.document.Metrics, document.Metrics, inspect.SameMetric) {
 			continue // not evaluated yet

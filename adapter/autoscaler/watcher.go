@@ -39,9 +39,11 @@ type Parts struct {
 	Quantity func(metric.Number) string
 	// Hint returns a sentence on what the name of a missing metric may have meant; empty: nothing is
 	// near.
-	Hint   func(*inspect.Autoscaler, *inspect.AutoscalerMetric) string
-	Events EventRecorder
-	Logger *slog.Logger
+	Hint func(*inspect.Autoscaler, *inspect.AutoscalerMetric) string
+	// Provider names the other provider that Sluice forwards a metric to, and why it fails; nil, or empty: none.
+	Provider func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (name, fault string)
+	Events   EventRecorder
+	Logger   *slog.Logger
 
 	// Custom and External say which metrics APIs are served.
 	Custom, External bool

@@ -248,6 +248,9 @@ func TestWhoIsNotAsked(t *testing.T) {
 		{name: "KEDA", document: hpa("a", external("s0-x", "scaledobject.keda.sh/name=a")), why: "KEDA"},
 		{name: "an external beside KEDA's", document: hpa("a", external("x", "queue=a")), missing: true},
 		{name: "another server of externals", document: hpa("a", external("x", "")), change: func(t *town) { t.parts.External = false }, why: "external.metrics.k8s.io"},
+		{name: "another provider", document: hpa("a", external("x", "")), change: func(t *town) {
+			t.parts.Provider = func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (string, string) { return "datadog", "is away" }
+		}, why: "the provider datadog answers this metric"},
 		{name: "another server of custom metrics", document: hpa("a", pods("x")), change: func(t *town) { t.parts.Custom = false }, why: "custom.metrics.k8s.io"},
 		{name: "another server, by the status", document: func() *inspect.Autoscaler {
 			a := hpa("a", pods("x"))
@@ -292,6 +295,9 @@ func TestWhoIsNotAsked(t *testing.T) {
 			}
 			if !c.missing && !strings.Contains(m.Why, c.why) {
 				t.Errorf("why %q, want %q", m.Why, c.why)
+			}
+			if routed := c.name == "another provider"; routed != (m.Provider == "datadog" && m.ProviderFault == "is away") {
+				t.Errorf("the provider is %q, which %q", m.Provider, m.ProviderFault)
 			}
 			if s.documents[0].Metrics[0].Why != "" {
 				t.Error("the view's document was changed")

@@ -76,6 +76,10 @@ type AutoscalerMetric struct {
 
 	// Asked is set if Sluice answers this metric. If not, Why says why not, in a sentence.
 	Asked bool `json:"asked"`
+	// Provider is the other provider that Sluice forwards the metric to; empty: none. ProviderFault is why it
+	// gave no answer last; empty: it answered.
+	Provider      string `json:"provider,omitempty"`
+	ProviderFault string `json:"providerFault,omitempty"`
 	// Missing is set if Sluice is asked and has no value. Why says why, in a sentence.
 	Missing bool      `json:"missing"`
 	Why     string    `json:"why,omitempty"`

@@ -61,7 +61,7 @@ func (c Custom) jsonItem(version schema.GroupVersion) func(dst []byte, p *metric
 	name := appendString(nil, c.Metric)
 	about, window, end := `,"metric":{"name":`+string(name)+`,"selector":`+string(selector)+
 		`},"timestamp":`, `,"windowSeconds":`, `}`
-	if version == cmv1beta1.SchemeGroupVersion {
+	if version.Version == cmv1beta1.SchemeGroupVersion.Version {
 		about, window, end = `,"metricName":`+string(name)+`,"timestamp":`, `,"window":`, `,"selector":`+string(selector)+`}`
 	}
 	var times timestampCache
@@ -94,7 +94,7 @@ func (c Custom) protobufItem(version schema.GroupVersion) protobufItem {
 	if c.Selector != nil {
 		selector, _ = c.Selector.Marshal() // strings cannot fail
 	}
-	if version == cmv1beta1.SchemeGroupVersion {
+	if version.Version == cmv1beta1.SchemeGroupVersion.Version {
 		f.about = appendField(nil, field2, c.Metric)
 		if c.Selector != nil {
 			f.end = appendField(nil, field6, selector)

@@ -102,6 +102,7 @@ var encodings = func() map[runtime.Identifier]encoding {
 	for _, media := range cmserver.Codecs.SupportedMediaTypes() {
 		for _, v := range []schema.GroupVersion{
 			cmv1beta1.SchemeGroupVersion, cmv1beta2.SchemeGroupVersion, emv1beta1.SchemeGroupVersion,
+			OwnCustomV1beta1, OwnCustomV1beta2, OwnExternal,
 		} {
 			id := cmserver.Codecs.EncoderForVersion(media.Serializer, v).Identifier()
 			switch media.MediaType {

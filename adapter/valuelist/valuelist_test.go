@@ -45,9 +45,9 @@ func labelled(pairs ...string) metric.Labels {
 // asTheLibrary compares the encoded list with the library's encoding of the typed list.
 func asTheLibrary(t *testing.T, l *List) {
 	t.Helper()
-	versions := []schema.GroupVersion{cmv1beta1.SchemeGroupVersion, cmv1beta2.SchemeGroupVersion}
+	versions := []schema.GroupVersion{cmv1beta1.SchemeGroupVersion, cmv1beta2.SchemeGroupVersion, OwnCustomV1beta1, OwnCustomV1beta2}
 	if _, external := l.items.(external); external {
-		versions = []schema.GroupVersion{emv1beta1.SchemeGroupVersion}
+		versions = []schema.GroupVersion{emv1beta1.SchemeGroupVersion, OwnExternal}
 	}
 	for _, media := range cmserver.Codecs.SupportedMediaTypes() {
 		if media.MediaType != runtime.ContentTypeJSON && media.MediaType != runtime.ContentTypeProtobuf {

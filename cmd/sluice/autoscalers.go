@@ -34,6 +34,7 @@ func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
 		},
 		Quantity: adapter.Quantity,
 		Hint:     p.hint,
+		Provider: p.provider,
 		Events:   view,
 		Logger:   p.log,
 		Custom:   p.cfg.api.CustomMetrics, External: p.cfg.api.ExternalMetrics,

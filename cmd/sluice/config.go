@@ -56,6 +56,7 @@ type serverConfig struct {
 	instant    wake.NudgeConfig
 
 	rulesFile     string
+	routesFile    string // of other providers of external metrics
 	shutdownDelay time.Duration
 
 	names   map[any]string    // names of settings, by pointer to the field that a setting sets
@@ -210,6 +211,9 @@ func (c *serverConfig) validate(faults ...error) error {
 	}
 	if c.standalone && c.instant.Enabled {
 		own = append(own, c.fault("instant", "is true, which needs a cluster with autoscalers; must be false with --standalone"))
+	}
+	if c.routesFile != "" && (c.standalone || !c.api.ExternalMetrics) {
+		own = append(own, c.fault("api-routes-file", "is set, and external metrics are served standalone or not at all; must be empty there"))
 	}
 	if c.agents.StartupTaint && (c.standalone || !c.agents.Enabled()) {
 		own = append(own, c.fault("agents-startup-taint", "is true without a cluster or agents-address; must be false there"))

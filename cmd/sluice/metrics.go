@@ -47,6 +47,9 @@ func (p *dataPath) register(context.Context) error {
 	if p.scraper != nil {
 		faults = append(faults, p.registry.Register(p.scraper))
 	}
+	if p.routes != nil {
+		faults = append(faults, p.registry.Register(p.routes))
+	}
 	if p.cluster.waker != nil {
 		faults = append(faults, p.registry.Register(p.cluster.waker.Collector()))
 	}

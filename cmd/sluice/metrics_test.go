@@ -83,7 +83,7 @@ func useEverything(t *testing.T, p *dataPath) {
 // credentials, and shows the certificate of a folder.
 func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
-	p := awayFromAPIServer(t, "--namespace-metrics", "0", "--push-auth", "token",
+	p := awayFromAPIServer(t, "--namespace-metrics", "0", "--api-routes-file", routesFile(t, certificates), "--push-auth", "token",
 		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake", "--instant", "--scrape",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
@@ -101,6 +101,15 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 		}
 	}
 	return p.registry
+}
+
+// routesFile routes the metrics of KEDA to nobody.
+func routesFile(t *testing.T, certificates string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "routes.yaml")
+	must(t, os.WriteFile(path, []byte("providers:\n- {name: keda, url: 'https://"+loopbackAddresses(t, 1)[0]+"', caFile: "+
+		filepath.Join(certificates, "ca.crt")+", scaledObjects: true, metrics: ['datadogmetric@*']}\n"), 0o600))
+	return path
 }
 
 // ofReplicas is the registry of a replica that has heard of another one.

@@ -139,6 +139,12 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Serve custom.metrics.k8s.io."},
 			{"api-external-metrics", &c.api.ExternalMetrics,
 				"Serve external.metrics.k8s.io."},
+			{"api-own-groups", &c.api.OwnGroups,
+				"Serve custom and external metrics under custom.metrics.sluice.dev and external.metrics.sluice.dev as " +
+					"well, which no other product owns."},
+			{"api-routes-file", &c.routesFile,
+				"In a cluster, YAML file of other providers of external.metrics.k8s.io (KEDA, Datadog), to which Sluice " +
+					"forwards what is theirs; empty: none."},
 			{"api-resource-metrics", &c.api.ResourceMetrics,
 				"In a cluster, serve metrics.k8s.io (kubectl top, autoscalers on cpu and memory) and usage.sluice.dev " +
 					"from what agents with kubelet-address report."},

@@ -48,6 +48,9 @@ func (p *dataPath) stages() []stage {
 		all = append(all, stage{"replicas", r.replica.Run}, stage{"bus", r.bus.Run})
 	}
 	all = append(all, stage{"api", p.api.Run}, stage{"rules", p.rules.Run})
+	if p.routes != nil {
+		all = append(all, stage{"routes", p.routes.Run})
+	}
 	if p.keda != nil {
 		all = append(all, stage{"keda", p.keda.Run})
 	}

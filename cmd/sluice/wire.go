@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/export/otlp"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/adapter/keda"
+	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/limit"
 	"github.com/sluice-metrics/sluice/internal/operations"
@@ -77,6 +78,7 @@ type dataPath struct {
 	restored    time.Time // all that the table has from before was received before
 	groups      *group.Groups
 	push        *push.Server
+	routes      *route.Router // of external metrics to other providers; nil: none
 	api         *adapter.Server
 	console     *console.Server           // nil: off
 	viewers     *credential.Authenticator // of the console; nil: it asks nobody who they are
@@ -101,6 +103,7 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 		p.openOperations,
 		p.readRules,
 		p.connect,
+		p.readRoutes,
 		p.makeTable,
 		p.openStatsD,
 		p.openBus,
@@ -257,7 +260,7 @@ func (p *dataPath) openAPI(context.Context) (err error) {
 	parts := adapter.Parts{Source: p.reader(), Inspect: p.inspection(), Ready: p.answers, Logger: p.log}
 	if p.cluster.view != nil {
 		parts.Cluster, parts.API = p.cluster.view, p.cluster.client.REST()
-		parts.Policies = p.cluster.policies
+		parts.Policies, parts.Routes = p.cluster.policies, p.routes
 		if p.usage != nil {
 			parts.Usage = p.usage
 		}

@@ -41,11 +41,16 @@ func installInto(t *testing.T, plane *controlplane.ControlPlane) *cluster {
 
 func installWith(t *testing.T, plane *controlplane.ControlPlane, values string) *cluster {
 	t.Helper()
+	return installObjects(t, plane, render(t, values))
+}
+
+// installObjects applies what the chart renders to. The flags go before those of the chart.
+func installObjects(t *testing.T, plane *controlplane.ControlPlane, objects []*unstructured.Unstructured, own ...string) *cluster {
+	t.Helper()
 	plane.Kubectl(t, "create", "namespace", "sluice")
-	objects := render(t, values)
 	toHere, others := split(objects)
 	apply(t, plane, others)
-	flags := mounted(t, objects)
+	flags := append(mounted(t, objects), own...)
 	sluice := server.InCluster(t, plane.ServiceAccountKubeconfig(t, "sluice", "sluice"), flags...)
 	sluice.WithConsole()
 	for _, object := range toHere {
@@ -99,13 +104,14 @@ func helm(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // render is what "helm install" would send.
-func render(t *testing.T, values string) []*unstructured.Unstructured {
+func render(t *testing.T, values string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	values, err := filepath.Abs(filepath.Join("testdata", values))
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := helm(t, "template", "sluice", "../charts/sluice", "--namespace", "sluice", "--values", values).Output()
+	args = append([]string{"template", "sluice", "../charts/sluice", "--namespace", "sluice", "--values", values}, args...)
+	out, err := helm(t, args...).Output()
 	if err != nil {
 		stderr := ""
 		if failed, ok := err.(*exec.ExitError); ok {
@@ -166,8 +172,9 @@ func mounted(t *testing.T, objects []*unstructured.Unstructured) (flags []string
 	for _, object := range objects {
 		switch object.GetKind() {
 		case "ConfigMap":
-			text, _, _ := unstructured.NestedString(object.Object, "data", "sluice.yaml")
-			flags = append(flags, "--config", write("sluice.yaml", text))
+			if text, found, _ := unstructured.NestedString(object.Object, "data", "sluice.yaml"); found {
+				flags = append(flags, "--config", write("sluice.yaml", text))
+			}
 		case "Secret":
 			if object.GetName() != "sluice-tls" { // that of replicas names hosts that this machine cannot resolve
 				continue

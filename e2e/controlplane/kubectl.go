@@ -37,13 +37,19 @@ func (c *ControlPlane) TryKubectl(t *testing.T, args ...string) (string, error) 
 // Shell runs a command line that calls kubectl, as somebody would who copied it.
 func (c *ControlPlane) Shell(t *testing.T, line string) {
 	t.Helper()
+	if _, err := c.TryShell(t, line); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TryShell is Shell for an expected failure. The error contains standard error.
+func (c *ControlPlane) TryShell(t *testing.T, line string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), kubectlTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", `kubectl() { "$KUBECTL" "$@"; }`+"\n"+line)
 	cmd.Env = []string{"KUBECTL=" + c.binaries.Kubectl}
-	if _, err := c.runKubectl(cmd, line); err != nil {
-		t.Fatal(err)
-	}
+	return c.runKubectl(cmd, line)
 }
 
 func (c *ControlPlane) runKubectl(cmd *exec.Cmd, line string) (string, error) {

@@ -26,6 +26,8 @@ type cluster struct {
 	*controlplane.ControlPlane
 	operator, adapter *child.Process
 	folder            string
+	adapterPort       string
+	adapterCommand    []string
 }
 
 var running struct {
@@ -154,20 +156,19 @@ func (c *cluster) startOperator(t *testing.T, binary, certificates string) (metr
 
 // startAdapter registers the adapter as the server of external metrics.
 func (c *cluster) startAdapter(t *testing.T, binary, certificates, metrics string) (err error) {
-	_, port, err := net.SplitHostPort(free(t))
-	if err != nil {
+	if _, c.adapterPort, err = net.SplitHostPort(free(t)); err != nil {
 		return err
 	}
 	_, metricsPort, err := net.SplitHostPort(metrics)
 	if err != nil {
 		return err
 	}
-	c.adapter, err = c.run("adapter", binary, "--kubeconfig="+c.Kubeconfig, "--lister-kubeconfig="+c.Kubeconfig,
-		"--authentication-kubeconfig="+c.Kubeconfig, "--authorization-kubeconfig="+c.Kubeconfig,
-		"--bind-address=127.0.0.1", "--secure-port="+port, "--port=0", "--cert-dir="+certificates,
-		"--tls-cert-file="+filepath.Join(certificates, "tls.crt"), "--tls-private-key-file="+filepath.Join(certificates, "tls.key"),
-		"--metrics-service-address=localhost:"+metricsPort)
-	if err != nil {
+	c.adapterCommand = []string{binary, "--kubeconfig=" + c.Kubeconfig, "--lister-kubeconfig=" + c.Kubeconfig,
+		"--authentication-kubeconfig=" + c.Kubeconfig, "--authorization-kubeconfig=" + c.Kubeconfig,
+		"--bind-address=127.0.0.1", "--secure-port=" + c.adapterPort, "--port=0", "--cert-dir=" + certificates,
+		"--tls-cert-file=" + filepath.Join(certificates, "tls.crt"), "--tls-private-key-file=" + filepath.Join(certificates, "tls.key"),
+		"--metrics-service-address=localhost:" + metricsPort}
+	if err := c.runAdapter(); err != nil {
 		return err
 	}
 	c.Apply(t, "keda", `
@@ -186,11 +187,17 @@ spec:
   groupPriorityMinimum: 100
   versionPriority: 100
   insecureSkipTLSVerify: true
-`, port))
+`, c.adapterPort))
 	if out, err := c.TryKubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1beta1.external.metrics.k8s.io"); err != nil {
 		return fmt.Errorf("%s: %w\n%s", out, err, c.tail("adapter", 40))
 	}
 	return nil
+}
+
+// runAdapter starts the adapter's process, which may have ended.
+func (c *cluster) runAdapter() (err error) {
+	c.adapter, err = c.run("adapter", c.adapterCommand[0], c.adapterCommand[1:]...)
+	return err
 }
 
 func (c *cluster) run(name, binary string, flags ...string) (*child.Process, error) {

@@ -215,6 +215,13 @@ var alertCases = []alertCase{
 		silent: input{"sluice_agent_kubelet_requests_total" + of(`result="ok"`): rising},
 	},
 	{
+		alert: "SluiceProviderFails", labels: ofRelease("provider", "keda"),
+		annotations: map[string]string{"summary": "The provider keda of external metrics gives Sluice no values"},
+		firing:      input{"sluice_route_requests_total" + of(`provider="keda"`, `result="unreachable"`): rising},
+		silent: input{"sluice_route_requests_total" + of(`provider="keda"`, `result="failed"`): rising, "sluice_route_up" + of(`provider="keda"`): "1x60",
+			"sluice_route_requests_total" + of(`provider="keda"`, `result="not_found"`): rising},
+	},
+	{
 		alert: "SluiceKEDAFails", labels: ofRelease("method", "GetMetrics", "code", "Unavailable"),
 		annotations: map[string]string{"summary": "Sluice answers KEDA's GetMetrics with Unavailable"},
 		firing:      input{"sluice_keda_requests_total" + of(`method="GetMetrics"`, `code="Unavailable"`): rising},

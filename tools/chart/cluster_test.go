@@ -23,7 +23,10 @@ var kindsOf = map[string][]meta.APIResource{
 		{Name: "services", Kind: "Service", Namespaced: true},
 		{Name: "serviceaccounts", Kind: "ServiceAccount", Namespaced: true},
 	},
-	"apps/v1":                   {{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true}},
+	"apps/v1": {
+		{Name: "statefulsets", Kind: "StatefulSet", Namespaced: true},
+		{Name: "deployments", Kind: "Deployment", Namespaced: true},
+	},
 	"apiregistration.k8s.io/v1": {{Name: "apiservices", Kind: "APIService"}},
 	"policy/v1":                 {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true}},
 	"apiextensions.k8s.io/v1":   {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},

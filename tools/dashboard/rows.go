@@ -205,6 +205,13 @@ var rows = []row{
 				{each("method, code", "sluice_keda_requests_total"), "{{method}}: {{code}}"},
 				{"sum(rate(sluice_keda_activations_total[$__rate_interval]))", "activations"},
 				{"sum(sluice_keda_streams)", "open streams"}}},
+		{title: "Metrics of other providers",
+			about: "Queries that Sluice forwards, by result. 0: the provider gave no answer when it was last asked.",
+			queries: []query{
+				{each("provider, result", "sluice_route_requests_total"), "{{provider}}: {{result}} per second"},
+				{"histogram_quantile(0.99, sum by (le, provider) (rate(sluice_route_request_duration_seconds_bucket[$__rate_interval])))",
+					"{{provider}}: seconds, p99"},
+				{"min by (provider) (sluice_route_up)", "{{provider}}: up"}}},
 		{title: "Autoscalers moved at the push",
 			about: "By the annotation sluice.dev/instant: nudges of controllers, and whether they set the expected replicas.",
 			queries: []query{

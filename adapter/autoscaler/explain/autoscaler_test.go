@@ -45,6 +45,16 @@ func shop() *Facts {
 	return f
 }
 
+// routed has an external metric that another provider answers, which fails or has no value.
+func routed(f *Facts, fault string) {
+	f.Autoscaler.Metrics = []inspect.AutoscalerMetric{{Source: "External", Name: "datadogmetric@shop:orders", TargetType: "AverageValue", Target: "100",
+		Provider: "datadog", ProviderFault: fault}}
+	f.Readings = []Reading{{Asked: true, Code: 404, Fault: `the external metric "datadogmetric@shop:orders" is routed to the provider datadog, which does not have it: not found`}}
+	if fault != "" {
+		f.Readings[0].Code = 503
+	}
+}
+
 func running(name string) inspect.TargetPod {
 	return inspect.TargetPod{Name: name, Phase: "Running", Ready: true, Started: noon.Add(-time.Hour)}
 }
@@ -113,6 +123,13 @@ var provoked = []struct {
 		f.ReaderRole = "sluice-reader"
 		f.Autoscaler.Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "FailedGetPodsMetric",
 			Message: `unable to get metric http_requests: pods.custom.metrics.k8s.io "*" is forbidden: User "system:serviceaccount:kube-system:horizontal-pod-autoscaler" cannot get resource "pods/http_requests" in API group "custom.metrics.k8s.io" in the namespace "shop"`}}
+	}},
+	{"provider", Provider, func(f *Facts) { routed(f, "cannot be reached at https://agent.datadog.svc:8443: connection refused") }},
+	{"provider-without-value", Provider, func(f *Facts) { routed(f, "") }},
+	{"shadowed", Shadowed, func(f *Facts) {
+		routed(f, "")
+		f.Readings[0] = Reading{Asked: true, Values: []Value{{Object: NoLabels, Milli: 300_000, Text: "300", Time: noon}}}
+		f.Metrics = append(f.Metrics, inspect.Metric{Namespace: "shop", Name: "datadogmetric@shop:orders", Kind: "gauge", Series: 1})
 	}},
 	{"keda", KEDA, func(f *Facts) {
 		external(f, "s0-jobs_waiting", "scaledobject.keda.sh/name=worker")

@@ -29,7 +29,7 @@ func (f *Facts) findings(metrics []MetricReport) []Finding {
 		m := &f.Autoscaler.Metrics[i]
 		out = append(out, f.judgeAgents(i, metrics)...)
 		for _, finding := range []*Finding{f.judgeTarget(m), f.judgePods(i, metrics), f.judgeRejectedSeries(i, metrics),
-			f.judgeMetric(i, &metrics[i])} {
+			f.judgeMetric(i, &metrics[i]), f.judgeShadowed(m)} {
 			if finding != nil && !known(out, finding) {
 				out = append(out, *finding)
 			}
@@ -56,7 +56,7 @@ func known(all []Finding, finding *Finding) bool {
 
 func (f *Facts) asksOf(group string) bool {
 	return slices.ContainsFunc(f.Autoscaler.Metrics, func(m inspect.AutoscalerMetric) bool {
-		return GroupOf(m.Source) == group && !ofKEDA(&m)
+		return GroupOf(m.Source) == group && (!ofKEDA(&m) || m.Provider != "")
 	})
 }
 
@@ -166,7 +166,10 @@ func (f *Facts) judgeMetric(i int, r *MetricReport) *Finding {
 	if reading.Fault == "" && len(reading.Values) > 0 {
 		return nil
 	}
-	if ofKEDA(m) {
+	switch {
+	case m.Provider != "" && (m.ProviderFault != "" || !ofKEDA(m)):
+		return f.judgeProvider(m, reading)
+	case ofKEDA(m):
 		return f.judgeScaler(m, reading)
 	}
 	if f.judgeAPI(GroupOf(m.Source)) != nil {
@@ -204,6 +207,33 @@ func (f *Facts) judgeMetric(i int, r *MetricReport) *Finding {
 // noAPI reports whether the API server knows no such API: its own 404 names no metric.
 func noAPI(r *Reading) bool {
 	return r.Code == http.StatusNotFound && strings.Contains(r.Fault, "could not find the requested resource")
+}
+
+// judgeProvider is the finding about a metric that Sluice forwards to another provider.
+func (f *Facts) judgeProvider(m *inspect.AutoscalerMetric, r *Reading) *Finding {
+	out := &Finding{Cause: Provider, Metric: m.Name, Text: "no value: " + r.Fault,
+		Remedy: []string{"Look at the provider " + m.Provider + ": whether it has the metric, its log, its pods and its Service"}}
+	if m.ProviderFault != "" {
+		out.Text = fmt.Sprintf("Sluice forwards the metric to the provider %s, which %s", m.Provider, m.ProviderFault)
+		namespace, _, _ := strings.Cut(f.APIs[ExternalGroup].Service, "/")
+		out.Remedy = append(out.Remedy, "kubectl logs -n "+namespace+" -l app.kubernetes.io/name=sluice | grep 'provider of external metrics'  # since when",
+			"In the values of Sluice's chart: externalMetrics.route, its Service and its authority")
+	}
+	return out
+}
+
+// judgeShadowed notes series of Sluice's own that nobody reads, because another provider has the name.
+func (f *Facts) judgeShadowed(m *inspect.AutoscalerMetric) *Finding {
+	bare := metric.BareName(m.Name)
+	own := func(n inspect.Metric) bool {
+		return n.Name == bare && n.Resource == "" && (n.Namespace == f.Autoscaler.Namespace || n.Namespace == "")
+	}
+	if m.Provider == "" || ofKEDA(m) || !slices.ContainsFunc(f.Metrics, own) {
+		return nil
+	}
+	return &Finding{Cause: Shadowed, Metric: m.Name, Warning: true,
+		Text:   fmt.Sprintf("%s is pushed to Sluice, too, and read from the provider %s alone: the route has its name", bare, m.Provider),
+		Remedy: []string{"In the values of Sluice's chart: externalMetrics.route, with patterns that leave the name out"}}
 }
 
 // judgeScaler is the finding about a metric that KEDA's adapter has no value for.

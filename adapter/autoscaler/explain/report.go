@@ -99,6 +99,8 @@ const (
 	OneBroken      Cause = "one-broken"        // one metric of several; stale status
 	NotAbleToScale Cause = "not-able-to-scale" // the target itself
 	KEDA           Cause = "keda"              // the metric is answered by KEDA's adapter
+	Provider       Cause = "provider"          // the metric is forwarded to another provider, which gives no value
+	Shadowed       Cause = "shadowed"          // the same, and Sluice has series of the name
 	HeldBySpec     Cause = "held-by-spec"      // bounds, tolerance or rates of the spec hold the replicas
 )
 
@@ -187,6 +189,9 @@ func asks(m *inspect.AutoscalerMetric) string {
 	text := m.Name + " " + of
 	if m.Selector != "" {
 		text += " with " + m.Selector
+	}
+	if m.Provider != "" {
+		text += ", answered by the provider " + m.Provider
 	}
 	return text + ", target " + m.Target + map[string]string{"AverageValue": " per replica",
 		"Value": " in total"}[m.TargetType]

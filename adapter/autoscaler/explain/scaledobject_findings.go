@@ -43,7 +43,7 @@ func (f *ScaledObjectFacts) findings(triggers []TriggerReport) (out []Finding) {
 func (f *ScaledObjectFacts) judgeGroup() *Finding {
 	const fromOne = "KEDA's autoscalers get no value, so they don't scale beyond the first replica"
 	switch api := f.External; {
-	case api == nil || api.Owner == "KEDA" && api.Available:
+	case api == nil || api.Available && (api.Owner == "KEDA" || api.Sluice && f.routed()):
 		return nil
 	case !api.Exists:
 		return &Finding{Cause: NotRegistered, Text: "external.metrics.k8s.io is not registered: " + fromOne,
@@ -51,7 +51,8 @@ func (f *ScaledObjectFacts) judgeGroup() *Finding {
 	case api.Sluice:
 		return &Finding{Cause: NotRegistered, Text: fmt.Sprintf("external.metrics.k8s.io belongs to Sluice (%s): %s",
 			api.Service, fromOne),
-			Remedy: []string{"helm upgrade … --set externalMetrics.register=false  # Sluice then serves the group without registering it",
+			Remedy: []string{"In the values of Sluice's chart: externalMetrics.route, with KEDA as a provider that has scaledObjects: true",
+				"Or give the group back: helm upgrade … --set externalMetrics.register=false  # Sluice then serves it without registering it",
 				"helm upgrade keda kedacore/keda -n keda  # registers KEDA's adapter"}}
 	case api.Owner == "KEDA":
 		return &Finding{Cause: Unavailable, Text: fmt.Sprintf("KEDA's adapter (%s) is not available (%s): %s", api.Service,
@@ -59,6 +60,13 @@ func (f *ScaledObjectFacts) judgeGroup() *Finding {
 			Remedy: []string{"kubectl get pods -n keda", "kubectl logs -n keda deployment/keda-operator-metrics-apiserver"}}
 	}
 	return nil // another name for KEDA's adapter, perhaps
+}
+
+// routed reports whether Sluice forwards the metrics of KEDA's autoscaler.
+func (f *ScaledObjectFacts) routed() bool {
+	return f.Autoscaler != nil && slices.ContainsFunc(f.Autoscaler.Autoscaler.Metrics, func(m inspect.AutoscalerMetric) bool {
+		return m.Provider != ""
+	})
 }
 
 // judgeTrigger looks for the fault of one trigger.

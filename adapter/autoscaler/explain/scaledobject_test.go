@@ -150,6 +150,18 @@ var provokedScaledObjects = []struct {
 		f.Autoscaler.APIs[ExternalGroup] = *f.External
 		refusedWith(f, `no series of "s0-jobs-waiting-last" has a value`)
 	}},
+	{"scaledobject-routed", "", func(f *ScaledObjectFacts) {
+		f.External = &API{Exists: true, Available: true, Sluice: true, Service: "sluice/sluice-api:443"}
+		f.Autoscaler.APIs[ExternalGroup] = *f.External
+		f.Autoscaler.Autoscaler.Metrics[0].Provider = "keda"
+	}},
+	{"scaledobject-provider", Provider, func(f *ScaledObjectFacts) {
+		f.External = &API{Exists: true, Available: true, Sluice: true, Service: "sluice/sluice-api:443"}
+		f.Autoscaler.APIs[ExternalGroup] = *f.External
+		m := &f.Autoscaler.Autoscaler.Metrics[0]
+		m.Provider, m.ProviderFault = "keda", "gave no answer within 10s"
+		f.Autoscaler.Readings = []Reading{{Asked: true, Code: 503, Fault: `the external metric "s0-jobs-waiting-last" is routed to the provider keda, which gave no answer within 10s`}}
+	}},
 	{"scaledobject-settings", TriggerSettings, func(f *ScaledObjectFacts) {
 		f.Triggers[0].Type, f.Triggers[0].Cached, f.Triggers[0].Asks.AbsentIsZero = "external", true, false
 	}},

@@ -1,7 +1,7 @@
 {{- /* Settings that the chart makes itself, as JSON: each with what its error says instead of it. */ -}}
 {{- define "sluice.ownSettings" -}}
 {{- $reasons := dict -}}
-{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "otlp-http-address" "otlp-grpc-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "api-resource-metrics" "object-kinds" -}}
+{{- range list "standalone" "data-dir" "statsd-udp" "statsd-tcp" "http-address" "otlp-http-address" "otlp-grpc-address" "api-address" "ops-address" "api-cert-file" "api-key-file" "api-custom-metrics" "api-external-metrics" "api-resource-metrics" "api-own-groups" "object-kinds" -}}
 {{- $_ := set $reasons . "the chart sets it, because Services, volumes, APIServices and roles must agree with it; must be left out" -}}
 {{- end -}}
 {{- $_ := set $reasons "api-address" "the chart sets it; must be left out: set api.port" -}}
@@ -32,6 +32,8 @@
 {{- range $setting, $instead := $values -}}
 {{- $_ := set $reasons $setting (printf "the chart makes replicas; must be left out: %s" $instead) -}}
 {{- end -}}
+{{- $_ := set $reasons "api-own-groups" "the chart sets it, because APIServices and roles must agree with it; must be left out: set apiServices.ownGroups" -}}
+{{- $_ := set $reasons "api-routes-file" "the chart makes this file; must be left out: set externalMetrics.route" -}}
 {{- $_ := set $reasons "wake" "the chart sets it, because a ClusterRole must agree with it; must be left out: set wake.enabled" -}}
 {{- $_ := set $reasons "instant" "the chart sets it, because a ClusterRole must agree with it; must be left out: set instant.enabled" -}}
 {{- range $setting := list "keda-address" "keda-tls-cert-file" "keda-tls-key-file" "keda-tls-client-ca-file" -}}
@@ -80,6 +82,12 @@
 {{- if .Values.otlp.enabled -}}
 {{- $_ := set $own "otlp-http-address" ":4318" -}}
 {{- $_ := set $own "otlp-grpc-address" ":4317" -}}
+{{- end -}}
+{{- if .Values.apiServices.ownGroups -}}
+{{- $_ := set $own "api-own-groups" true -}}
+{{- end -}}
+{{- if .Values.externalMetrics.route -}}
+{{- $_ := set $own "api-routes-file" "/etc/sluice/routes/routes.yaml" -}}
 {{- end -}}
 {{- if .Values.resourceMetrics.enabled -}}
 {{- $_ := set $own "api-resource-metrics" true -}}

@@ -110,6 +110,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.externalMetrics.enabled -}}
 {{- $apis = append $apis (dict "group" "external.metrics.k8s.io" "version" "v1beta1" "priority" 100 "value" "externalMetrics" "register" .Values.externalMetrics.register) -}}
 {{- end -}}
+{{- if .Values.apiServices.ownGroups -}}
+{{- range $apis -}}
+{{- $apis = append $apis (dict "group" (replace "k8s.io" "sluice.dev" .group) "version" .version "priority" .priority "value" "apiServices.ownGroups" "register" true) -}}
+{{- end -}}
+{{- end -}}
 {{- if not $apis -}}
 {{- fail "customMetrics.enabled, externalMetrics.enabled: both are false, so there is nothing to serve; one must be true" -}}
 {{- end -}}

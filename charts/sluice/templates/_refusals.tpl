@@ -69,6 +69,7 @@
 {{- include "sluice.volumeRefusals" . -}}
 {{- include "sluice.replicaRefusals" . -}}
 {{- include "sluice.kedaRefusals" . -}}
+{{- include "sluice.routeRefusals" . -}}
 {{- end -}}
 
 {{- /* Ports, network, arguments and environment of the pod. */ -}}

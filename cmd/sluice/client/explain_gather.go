@@ -88,6 +88,7 @@ func (g *gatherer) autoscaler(name string) (*explain.Facts, error) {
 	g.readings(hpa)
 	g.rulesOfMetrics(hpa)
 	g.registrations()
+	g.providers()
 	g.rights()
 	g.pushed()
 	g.agents()

@@ -86,6 +86,25 @@ func (g *gatherer) registrations() {
 	}
 }
 
+// providers reads which metrics Sluice forwards to other providers. Who may not read it sees what the provider
+// answers.
+func (g *gatherer) providers() {
+	a := &g.facts.Autoscaler
+	external := func(m inspect.AutoscalerMetric) bool { return m.Source == inspect.SourceExternal }
+	if !g.facts.APIs[explain.ExternalGroup].Sluice || !slices.ContainsFunc(a.Metrics, external) {
+		return
+	}
+	held, err := fetch[inspect.Autoscaler](g.ctx, g.api, inspectPath("autoscalers", g.namespace)+"/"+escaped(a.Name))
+	if err != nil || len(held.Metrics) != len(a.Metrics) {
+		return
+	}
+	for i := range held.Metrics {
+		if is := &held.Metrics[i]; is.Name == a.Metrics[i].Name {
+			a.Metrics[i].Provider, a.Metrics[i].ProviderFault = is.Provider, is.ProviderFault
+		}
+	}
+}
+
 // discover looks for groups that are not registered at all: everybody may read which groups there are.
 func (g *gatherer) discover() {
 	for _, group := range []string{explain.CustomGroup, explain.ExternalGroup} {

@@ -1,0 +1,193 @@
+package route
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-metrics/sluice/metric"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/metrics/pkg/apis/external_metrics"
+	emv1beta1 "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+)
+
+// result is the outcome of a request to a provider, a label of metrics.
+type result string
+
+const (
+	answered    result = "ok"
+	notFound    result = "not_found"   // the provider doesn't have the metric
+	rejected    result = "rejected"    // the provider rejects the question
+	denied      result = "denied"      // the provider doesn't let Sluice's account ask
+	failed      result = "failed"      // the provider says that it failed
+	unreachable result = "unreachable" // no connection, no trust, or no answer in time
+	invalid     result = "invalid"     // an answer that is none
+	busy        result = "busy"        // too many requests in flight
+	loop        result = "loop"        // the provider is a Sluice that routes
+	canceled    result = "canceled"    // the caller went away
+)
+
+const loopText = "is a Sluice that routes metrics itself, this one or another: requests would go round. " +
+	"A provider's url must be that of the other product"
+
+// fault is a request that brought no values.
+type fault struct {
+	result result
+	why    string // a sentence about the provider, without its name
+	code   int    // status for the caller; 0: by the result
+	since  time.Time
+	cause  error // of reading the body
+}
+
+// whole reports whether the provider as such is at fault, rather than one question or the caller.
+func (f *fault) whole() bool {
+	switch f.result {
+	case unreachable, invalid, denied, loop:
+		return true
+	}
+	return false
+}
+
+func newFault(r result, format string, args ...any) *fault {
+	return &fault{result: r, why: fmt.Sprintf(format, args...), since: time.Now()}
+}
+
+// status is the answer to the caller: 503 where the provider gave no answer, 502 where it gave a wrong one.
+func (f *fault) status(provider, name string) error {
+	code := f.code
+	switch {
+	case code != 0:
+	case f.result == invalid || f.result == failed:
+		code = http.StatusBadGateway
+	default:
+		code = http.StatusServiceUnavailable
+	}
+	reason, known := reasons[code]
+	if !known {
+		reason = metav1.StatusReasonServiceUnavailable
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+		Message: fmt.Sprintf("the external metric %q is routed to the provider %s, which %s",
+			metric.Truncate(name, metric.MaxQuoted), provider, f.why),
+		Details: &metav1.StatusDetails{Group: external_metrics.GroupName, Kind: metric.Truncate(name, metric.MaxQuoted)},
+	}}
+}
+
+// reasons are those of the statuses that callers get from a provider.
+var reasons = map[int]metav1.StatusReason{
+	http.StatusNotFound:        metav1.StatusReasonNotFound,
+	http.StatusBadRequest:      metav1.StatusReasonBadRequest,
+	http.StatusForbidden:       metav1.StatusReasonForbidden,
+	http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
+}
+
+const (
+	// maxAnswer bounds the body of an answer, maxMessage that of an error.
+	maxAnswer  = 10 << 20
+	maxMessage = 64 << 10
+	// maxQuoted bounds what a message repeats of an answer.
+	maxQuoted = 300
+)
+
+// readBody reads the body of an answer with values, and the fault of any other.
+func (s *Spec) readBody(resp *http.Response) ([]byte, *fault) {
+	limit := int64(maxAnswer)
+	if resp.StatusCode != http.StatusOK {
+		limit = maxMessage
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil:
+		return nil, &fault{cause: err}
+	case resp.StatusCode != http.StatusOK:
+		return nil, s.refusal(resp, body)
+	case len(body) > maxAnswer:
+		return nil, newFault(invalid, "answers with more than %d MB", maxAnswer>>20)
+	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
+		return nil, newFault(invalid, "answers with the content type %q, which must be application/json: %s",
+			metric.Truncate(resp.Header.Get("Content-Type"), maxQuoted), quoted(body))
+	}
+	return body, nil
+}
+
+// refusal is the fault of an answer with another status than 200.
+func (s *Spec) refusal(resp *http.Response, body []byte) *fault {
+	code, message := resp.StatusCode, quoted(body)
+	var status metav1.Status
+	isStatus := json.Unmarshal(body, &status) == nil && status.Kind == "Status"
+	if isStatus {
+		message = quoted([]byte(status.Message))
+	}
+	passed := func(r result, says string) *fault {
+		f := newFault(r, says+": %s", message)
+		f.code = code
+		return f
+	}
+	switch {
+	case code == http.StatusLoopDetected:
+		return newFault(loop, "%s", loopText)
+	case code >= 300 && code < 400:
+		return newFault(invalid, "answers with a redirect (%d) to %q, which is not followed: its url must be that of the API server itself",
+			code, metric.Truncate(resp.Header.Get("Location"), maxQuoted))
+	case code == http.StatusUnauthorized:
+		return newFault(denied, "does not accept the token of Sluice's service account: %s", message)
+	case code == http.StatusForbidden && s.Impersonate:
+		return passed(rejected, "denies it")
+	case code == http.StatusForbidden:
+		return newFault(denied, "does not let Sluice's service account read it, which needs get and list in %s: %s",
+			external_metrics.GroupName, message)
+	case code == http.StatusNotFound:
+		return passed(notFound, "does not have it")
+	case code == http.StatusBadRequest, code == http.StatusTooManyRequests:
+		return passed(rejected, "rejects the question")
+	case !isStatus:
+		return newFault(invalid, "answers with status %d: %s", code, message)
+	}
+	return newFault(failed, "fails (%d): %s", code, message)
+}
+
+// quoted is the beginning of an answer, for messages.
+func quoted(body []byte) string {
+	text := string(body[:min(len(body), maxQuoted)])
+	if !utf8.ValidString(text) {
+		return fmt.Sprintf("%d bytes that are no text", len(body))
+	}
+	return text
+}
+
+// readValues reads a list of values.
+func readValues(body []byte) (*external_metrics.ExternalMetricValueList, *fault) {
+	var list emv1beta1.ExternalMetricValueList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, newFault(invalid, "answers with what is no list of values (%v): %s", err, quoted(body))
+	}
+	if list.Kind != "ExternalMetricValueList" || list.APIVersion != emv1beta1.SchemeGroupVersion.String() {
+		return nil, newFault(invalid, "answers with kind %q of %q; must be ExternalMetricValueList of %s",
+			metric.Truncate(list.Kind, maxQuoted), metric.Truncate(list.APIVersion, maxQuoted), emv1beta1.SchemeGroupVersion)
+	}
+	values := &external_metrics.ExternalMetricValueList{}
+	if err := emv1beta1.Convert_v1beta1_ExternalMetricValueList_To_external_metrics_ExternalMetricValueList(&list, values, nil); err != nil {
+		return nil, newFault(invalid, "answers with what is no list of values: %v", err)
+	}
+	return values, nil
+}
+
+// readNames reads the names of a discovery document.
+func readNames(body []byte, limit int) ([]string, *fault) {
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil || list.Kind != "APIResourceList" {
+		return nil, newFault(invalid, "answers discovery with what is no APIResourceList: %s", quoted(body))
+	}
+	names := make([]string, 0, min(len(list.APIResources), limit))
+	for _, resource := range list.APIResources[:min(len(list.APIResources), limit)] {
+		names = append(names, resource.Name)
+	}
+	return names, nil
+}

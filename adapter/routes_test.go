@@ -1,0 +1,256 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/adapter/route"
+	"k8s.io/client-go/rest"
+	"k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
+)
+
+// otherProvider is another product's server of external metrics. It has every metric, and lists two.
+type otherProvider struct {
+	*httptest.Server
+	caFile string
+	asked  atomic.Int32 // questions, without discovery
+}
+
+func newOtherProvider(t *testing.T) *otherProvider {
+	t.Helper()
+	p := &otherProvider{caFile: filepath.Join(t.TempDir(), "ca.crt")}
+	p.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/apis/external.metrics.k8s.io/v1beta1" {
+			_, _ = w.Write([]byte(`{"kind":"APIResourceList","apiVersion":"v1","resources":[{"name":"datadogmetric@shop:a"},{"name":"orders_waiting"}]}`))
+			return
+		}
+		p.asked.Add(1)
+		_, _ = w.Write([]byte(`{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[` +
+			`{"metricName":"theirs","metricLabels":{"queue":"mail"},"timestamp":"2026-03-14T12:00:00Z","value":"42500m"}]}`))
+	}))
+	t.Cleanup(p.Close)
+	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
+	if err := os.WriteFile(p.caFile, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// routesTo runs a router with the providers until the test ends.
+func routesTo(t *testing.T, specs ...route.Spec) *route.Router {
+	t.Helper()
+	cfg := route.DefaultConfig(64, 1000)
+	cfg.Poll, cfg.Timeout = 5*time.Millisecond, time.Minute
+	r, err := route.New(cfg, specs, &rest.Config{BearerToken: "ours"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return r
+}
+
+func (p *otherProvider) spec() route.Spec {
+	return route.Spec{Name: "other", URL: p.URL, CAFile: p.caFile, ScaledObjects: true, Metrics: []string{"datadogmetric@*"}}
+}
+
+const (
+	datadogPath = externalRoot + "namespaces/shop/datadogmetric@shop:a"
+	scaledPath  = externalRoot + "namespaces/shop/orders_waiting?labelSelector=scaledobject.keda.sh%2Fname%3Dweb"
+)
+
+// What another provider has is answered by it, in every encoding; the rest is as without it, also while it is away.
+func TestRoutes(t *testing.T) {
+	p := newOtherProvider(t)
+	a := running(t, prepared(t, Parts{Routes: routesTo(t, p.spec())}, anonymousAccess()))
+	a.waitReady(t)
+	for _, path := range []string{datadogPath, scaledPath} {
+		resp, body := a.get(t, path, "application/json")
+		var list v1beta1.ExternalMetricValueList
+		if err := json.Unmarshal(body, &list); err != nil || resp.StatusCode != 200 || len(list.Items) != 1 ||
+			list.Items[0].Value.String() != "42500m" || list.Items[0].MetricLabels["queue"] != "mail" {
+			t.Errorf("%s: %v %d %s", path, err, resp.StatusCode, body)
+		}
+		if resp, body = a.get(t, path, "application/vnd.kubernetes.protobuf"); resp.StatusCode != 200 || !strings.Contains(string(body), "42500m") {
+			t.Errorf("%s in protobuf: %d %q", path, resp.StatusCode, body)
+		}
+	}
+	own := func() {
+		t.Helper()
+		if resp, body := a.get(t, ordersPath, ""); resp.StatusCode != 200 || strings.Contains(string(body), "42500m") {
+			t.Errorf("Sluice's own metric: %d %s", resp.StatusCode, body)
+		}
+	}
+	own()
+	union := []string{`jobs\|done`, "orders_waiting", "datadogmetric@shop:a"}
+	eventually(t, "discovery is the union", func() bool {
+		return slices.Equal(a.names(t, "external.metrics.k8s.io/v1beta1"), union)
+	})
+	if got := a.aggregatedNames(t)["external.metrics.k8s.io/v1beta1"]; !slices.Equal(got, union) {
+		t.Errorf("aggregated discovery lists %v", got)
+	}
+	p.Close()
+	for _, path := range []string{datadogPath, scaledPath} {
+		resp, body := a.get(t, path, "")
+		if s := status(t, body); resp.StatusCode != 503 || !strings.Contains(s.Message, "is routed to the provider other, which cannot be reached at "+p.URL) {
+			t.Errorf("away: %d %s", resp.StatusCode, s.Message)
+		}
+	}
+	own()
+}
+
+// Policies and the rights of the caller come before the provider is asked.
+func TestRoutesAskForRightsFirst(t *testing.T) {
+	p := newOtherProvider(t)
+	plane := newControlPlane(t)
+	plane.tokens["of-reader"] = "reader"
+	plane.rights["reader"] = []string{"list external.metrics.k8s.io/datadogmetric@shop:a in shop", "list external.metrics.k8s.io/datadogmetric@shop:b in shop"}
+	set := policy.New(time.Minute)
+	set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "ours"}, policy.Spec{Rules: []policy.Rule{
+		{Metric: "datadogmetric@shop:b", Deny: true}}})})
+	cfg := DefaultConfig()
+	cfg.Address = "127.0.0.1:0"
+	server, err := New(cfg, Parts{Source: shop(), Cluster: newTown(), API: plane.rest(), Policies: set, Routes: routesTo(t, p.spec()),
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
+	a := running(t, server)
+	a.waitReady(t)
+	for metric, want := range map[string]string{
+		"datadogmetric@shop:b": `the external metric "datadogmetric@shop:b" is denied by rules[0] of externalmetricpolicy/ours`,
+		"datadogmetric@shop:c": `cannot list resource "datadogmetric@shop:c" in API group "external.metrics.k8s.io"`,
+	} {
+		resp, s := a.as(t, bearer("of-reader"), externalRoot+"namespaces/shop/"+metric)
+		if resp.StatusCode != 403 || !strings.Contains(s.Message, want) {
+			t.Errorf("%s: %d %s", metric, resp.StatusCode, s.Message)
+		}
+	}
+	if p.asked.Load() != 0 {
+		t.Error("the provider was asked for what the caller may not read")
+	}
+	if resp, s := a.as(t, bearer("of-reader"), datadogPath); resp.StatusCode != 200 || p.asked.Load() != 1 {
+		t.Errorf("allowed: %d %s, asked %d times", resp.StatusCode, s.Message, p.asked.Load())
+	}
+}
+
+// Two Sluices that route to each other, and one that routes to itself, are found before a metric is asked for, and
+// no query is forwarded twice.
+func TestRoutingLoop(t *testing.T) {
+	for name, next := range map[string][]int{"itself": {0}, "each other": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			folders, addresses, servers := make([]string, len(next)), make([]string, len(next)), make([]*api, len(next))
+			for i := range next {
+				folders[i], addresses[i] = t.TempDir(), freeAddress(t)
+			}
+			configured := func(i int) func(*Config) {
+				return func(c *Config) { c.CertDir, c.Address = folders[i], addresses[i] }
+			}
+			for i := range next { // makes the certificates, which stay
+				cfg := DefaultConfig()
+				configured(i)(&cfg)
+				if _, err := servingCertificate(cfg, slog.New(slog.DiscardHandler)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			routers := make([]*route.Router, len(next))
+			for i, to := range next {
+				routers[i] = routesTo(t, route.Spec{Name: "other", URL: "https://" + addresses[to],
+					CAFile: filepath.Join(folders[to], "ca.crt"), Metrics: []string{"*"}})
+				servers[i] = running(t, prepared(t, Parts{Routes: routers[i]}, anonymousAccess(), configured(i)))
+			}
+			for i := range servers {
+				servers[i].waitReady(t)
+				eventually(t, "the loop is found", func() bool {
+					why, _ := routers[i].Find("shop", "orders_waiting", nil).Fault()
+					return strings.Contains(why, "is a Sluice that routes metrics itself")
+				})
+				resp, body := servers[i].get(t, ordersPath, "")
+				if s := status(t, body); resp.StatusCode != 503 || !strings.Contains(s.Message, "requests would go round") {
+					t.Errorf("%d %s", resp.StatusCode, s.Message)
+				}
+				req, err := http.NewRequest(http.MethodGet, servers[i].url+ordersPath, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set(route.ForwardedHeader, "true")
+				forwarded, err := servers[i].client.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = forwarded.Body.Close()
+				if forwarded.StatusCode != http.StatusLoopDetected {
+					t.Errorf("forwarded: %d", forwarded.StatusCode)
+				}
+			}
+		})
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// The groups of Sluice's own name serve the same metrics, and say so in their lists.
+func TestOwnGroups(t *testing.T) {
+	a := start(t, shop(), func(c *Config) { c.OwnGroups = true })
+	for path, kind := range map[string]string{
+		"/apis/custom.metrics.sluice.dev/v1beta2/namespaces/shop/pods/*/http_requests":                                           "MetricValueList",
+		"/apis/custom.metrics.sluice.dev/v1beta1/namespaces/shop/pods/*/http_requests?metricLabelSelector=code%3D200":            "MetricValueList",
+		"/apis/custom.metrics.sluice.dev/v1beta2/namespaces/shop/metrics/queue-length":                                           "MetricValueList",
+		"/apis/external.metrics.sluice.dev/v1beta1/namespaces/shop/orders_waiting?labelSelector=" + url.QueryEscape("tier=gold"): "ExternalMetricValueList",
+	} {
+		for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"} {
+			resp, body := a.get(t, path, accept)
+			_, original := a.get(t, strings.Replace(path, "metrics.sluice.dev", "metrics.k8s.io", 1), accept)
+			group := strings.Split(path, "/")[2]
+			renamed := strings.ReplaceAll(string(original), "metrics.k8s.io", "metrics.sluice.dev")
+			if resp.StatusCode != 200 || !strings.Contains(string(body), kind) || !strings.Contains(string(body), group) {
+				t.Errorf("%s as %s: %d %s", path, accept, resp.StatusCode, body)
+			}
+			if accept != "application/vnd.kubernetes.protobuf" && string(body) != renamed { // protobuf has lengths
+				t.Errorf("%s as %s:\n%s\nwant\n%s", path, accept, body, renamed)
+			}
+		}
+	}
+	if got := a.names(t, "external.metrics.sluice.dev/v1beta1"); !slices.Equal(got, shopExternal) {
+		t.Errorf("external names: %v", got)
+	}
+	if got := a.names(t, "custom.metrics.sluice.dev/v1beta1"); !slices.Equal(got, shopCustom) {
+		t.Errorf("custom names: %v", got)
+	}
+	if resp, _ := a.get(t, "/openapi/v2", ""); resp.StatusCode != 200 {
+		t.Errorf("OpenAPI: %d", resp.StatusCode)
+	}
+	plain := start(t, shop())
+	if resp, _ := plain.get(t, "/apis/external.metrics.sluice.dev/v1beta1", ""); resp.StatusCode != 404 {
+		t.Errorf("without the setting: %d", resp.StatusCode)
+	}
+}

@@ -1,0 +1,179 @@
+package keda
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/binaries"
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/server"
+)
+
+const (
+	// plainAutoscaler scales another Deployment on Sluice's own external metric.
+	plainAutoscaler = `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: plain}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: plain}
+  minReplicas: 1
+  maxReplicas: 10
+  behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
+  metrics: [{type: External, external: {metric: {name: jobs}, target: {type: AverageValue, averageValue: "10"}}}]
+`
+	// sluicesAccount is of the server: its token is what KEDA's adapter is shown.
+	sluicesAccount = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: sluice}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: sluice}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, namespace: sluice, name: sluice}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: sluice-api}
+spec: {type: ExternalName, externalName: localhost}
+`
+)
+
+// TestRoutes: external.metrics.k8s.io is Sluice's, and KEDA's adapter answers for ScaledObjects through it, as it was
+// installed: no flag of the adapter or of the operator is changed. Each scales; either is killed and comes back. The
+// control plane is its own, since the group changes hands.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	paths, err := binaries.CachedKEDA(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	c, err := install(t, controlplane.New(t, controlplane.DefaultConfig()), paths)
+	t.Cleanup(c.stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.routed(t)
+	s.scaleByCron(t, 3)
+	s.await(t, "worker", 3)
+	s.push(t, jobs(35))
+	s.await(t, "plain", 4)
+
+	t.Log("KEDA's adapter is killed")
+	s.adapter.Kill()
+	metric := s.scaledMetric(t)
+	server.Eventually(t, func() string {
+		if _, err := s.Get(t.Context(), metric); err == nil || !strings.Contains(err.Error(), "is routed to the provider keda, which cannot be reached") {
+			return fmt.Sprintf("without the adapter: %v", err)
+		}
+		if code, text := s.explain(t); code != 1 || !strings.Contains(text, "Sluice forwards the metric to the provider keda, which cannot be reached") {
+			return text
+		}
+		return ""
+	})
+	s.push(t, jobs(15))
+	s.await(t, "plain", 2)
+	if err := s.runAdapter(); err != nil {
+		t.Fatal(err)
+	}
+	s.scaleByCron(t, 5)
+	s.await(t, "worker", 5)
+	server.Eventually(t, func() string {
+		if code, text := s.explain(t); code != 0 || !strings.Contains(text, "Nothing is wrong.") {
+			return text
+		}
+		return ""
+	})
+
+	t.Log("Sluice is killed")
+	s.sluice.Kill()
+	server.Eventually(t, func() string {
+		if _, err := s.Get(t.Context(), metric); err == nil {
+			return "the API answers without Sluice"
+		}
+		return ""
+	})
+	s.sluice.Start()
+	s.push(t, jobs(55))
+	s.await(t, "plain", 6)
+	s.scaleByCron(t, 7)
+	s.await(t, "worker", 7)
+	if got := s.sluice.Metrics()[`sluice_route_requests_total{provider="keda",result="ok"}`]; got == 0 {
+		t.Error("no request was routed")
+	}
+}
+
+// routed starts a server that owns the group and forwards to KEDA's adapter, and makes what it scales.
+func (c *cluster) routed(t *testing.T) *scaled {
+	t.Helper()
+	s := &scaled{cluster: c, namespace: c.Namespace(t, "routed")}
+	c.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: sluice}\n")
+	c.Apply(t, "sluice", sluicesAccount)
+	routes := filepath.Join(t.TempDir(), "routes.yaml")
+	text := fmt.Sprintf("providers:\n- {name: keda, url: 'https://localhost:%s', caFile: %s, scaledObjects: true}\n",
+		c.adapterPort, filepath.Join(c.folder, "certificates", "ca.crt"))
+	if err := os.WriteFile(routes, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.sluice = server.InCluster(t, c.ServiceAccountKubeconfig(t, "sluice", "sluice"), "--api-routes-file", routes)
+	s.sluice.Start()
+	_, port, err := net.SplitHostPort(s.sluice.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Kubectl(t, "patch", "apiservice", "v1beta1.external.metrics.k8s.io", "--type=merge", "-p",
+		`{"spec": {"service": {"namespace": "sluice", "name": "sluice-api", "port": `+port+`}}}`)
+	c.Apply(t, "", fmt.Sprintf(`
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1alpha1.inspect.sluice.dev}
+spec:
+  service: {namespace: sluice, name: sluice-api, port: %s}
+  group: inspect.sluice.dev
+  version: v1alpha1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+`, port))
+	c.Apply(t, s.namespace, deployment, pusher, strings.ReplaceAll(deployment, "worker", "plain"), plainAutoscaler)
+	c.Kubectl(t, "scale", "deployment", "plain", "--replicas=1", "-n", s.namespace)
+	s.pusher = netip.MustParseAddr(c.AwaitPods(t, s.namespace, "app=pusher", 1)[0].Status.PodIP)
+	return s
+}
+
+// scaleByCron scales the Deployment "worker" by a trigger that is active for the next hours.
+func (s *scaled) scaleByCron(t *testing.T, replicas int) {
+	t.Helper()
+	now := time.Now().UTC()
+	at := func(moment time.Time) string { return fmt.Sprintf("%d %d * * *", moment.Minute(), moment.Hour()) }
+	s.scale(t, scaledObject{1, 5, []string{fmt.Sprintf(`
+  - type: cron
+    metadata: {timezone: UTC, start: %q, end: %q, desiredReplicas: "%d"}`, at(now.Add(-time.Hour)), at(now.Add(12*time.Hour)), replicas)}})
+}
+
+// scaledMetric is the path at which the autoscaler of KEDA asks.
+func (s *scaled) scaledMetric(t *testing.T) string {
+	t.Helper()
+	names := s.Kubectl(t, "get", "scaledobject", "worker", "-n", s.namespace, "-o", "jsonpath={.status.externalMetricNames[0]}")
+	return "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + s.namespace + "/" + names + "?labelSelector=scaledobject.keda.sh%2Fname%3Dworker"
+}
+
+// await waits for the replicas of a Deployment.
+func (s *scaled) await(t *testing.T, name string, want int32) {
+	t.Helper()
+	within(t, 5*time.Minute, func() string {
+		got := s.Kubectl(t, "get", "deployment", name, "-n", s.namespace, "-o", "jsonpath={.spec.replicas}")
+		if got != fmt.Sprint(want) {
+			return fmt.Sprintf("%s has %s replicas, want %d\n%s", name, got, want, s.state(t))
+		}
+		return ""
+	})
+}
