@@ -47,6 +47,8 @@ func (c *catalog) Series(namespace, resource, name string, limit int) (all []ins
 	return all
 }
 
+func (c *catalog) Value(string, string, string) (v float64, objects int) { return 0, 0 }
+
 func (c *catalog) Objects(inspect.Query) inspect.Page[inspect.Object] {
 	return inspect.Page[inspect.Object]{Items: []inspect.Object{{Reference: inspect.Reference{Resource: "pods", Namespace: "shop", Name: "web-1"}, Series: 3}}}
 }

@@ -21,7 +21,9 @@ import (
 type Part struct {
 	Namespace string // of the items; empty: all
 	Name      string // of the items; empty: all
-	After     Place  // of the last item of the page before; zero: the first page
+	// Contains is a part of the items' names, of metrics; empty: any.
+	Contains string
+	After    Place // of the last item of the page before; zero: the first page
 	Most      int    // items, at least 1
 }
 
@@ -101,7 +103,8 @@ func firstMetrics(sources []source, p *Part) *smallest.Set[Place] {
 	for i := range sources {
 		sources[i].table.index.EachFamily(func(f *index.Family) {
 			place := Place(f.Key)
-			if p.Namespace != "" && p.Namespace != place.Namespace || p.Name != "" && p.Name != place.Name {
+			if p.Namespace != "" && p.Namespace != place.Namespace || p.Name != "" && p.Name != place.Name ||
+				!strings.Contains(place.Name, p.Contains) {
 				return
 			}
 			if p.After == (Place{}) || compareMetrics(&place, &p.After) > 0 {

@@ -33,12 +33,18 @@ type SeriesSummary struct {
 // SomeSeries returns at most limit series of a metric, those of the first objects in the order of
 // their names. Of an object with many series it returns some.
 func (m *Merged) SomeSeries(place Place, limit int) []SeriesSummary {
-	return m.someSeries(place, limit, false)
+	return m.someSeries(place, metric.Expression{}, limit, false)
 }
 
-func (m *Merged) someSeries(place Place, limit int, past bool) (list []SeriesSummary) {
-	q := metric.Query{Resource: place.Resource, Namespace: place.Namespace, Object: "*",
-		Expression: metric.Expression{Name: place.Name}}
+// SomeSeriesAs is SomeSeries with values of the stat and the window of an expression. If the kind or the table
+// doesn't have them, there is none.
+func (m *Merged) SomeSeriesAs(place Place, e metric.Expression, limit int) []SeriesSummary {
+	return m.someSeries(place, e, limit, false)
+}
+
+func (m *Merged) someSeries(place Place, e metric.Expression, limit int, past bool) (list []SeriesSummary) {
+	e.Name = place.Name
+	q := metric.Query{Resource: place.Resource, Namespace: place.Namespace, Object: "*", Expression: e}
 	key := index.Key(place)
 	r := newMergedRead(m.sources())
 	defer r.end()
@@ -219,7 +225,7 @@ const PastSeconds = 60
 // PastSeries is SomeSeries with each series' values of the last minute, as far as the histories have them:
 // those of gauges, and the rates of counters. What a timer or a set read earlier isn't kept.
 func (m *Merged) PastSeries(place Place, limit int) []SeriesSummary {
-	return m.someSeries(place, limit, true)
+	return m.someSeries(place, metric.Expression{}, limit, true)
 }
 
 // pastOf returns the values at the ends of the last seconds, the oldest first; NaN: unknown. Nil: of a kind

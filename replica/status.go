@@ -193,6 +193,9 @@ func (r *Replica) Away() (all []string) {
 	return all
 }
 
+// Known is the number of replicas that this one knows, itself included.
+func (r *Replica) Known() int { return 1 + r.others(byName(r.Origins())) }
+
 // maxDetails bounds the origins that a detail describes.
 const maxDetails = 8
 

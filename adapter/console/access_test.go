@@ -141,7 +141,7 @@ func TestStream(t *testing.T) {
 	defer resp.Body.Close()
 	plots := 0
 	for lines := bufio.NewScanner(resp.Body); plots < 2 && lines.Scan(); {
-		if strings.HasPrefix(lines.Text(), `data: {"id":"series"`) {
+		if strings.HasPrefix(lines.Text(), `data: {"id":"series-`) {
 			plots++
 			if n := strings.Count(lines.Text(), ","); (n > span) != (plots == 1) {
 				t.Errorf("message %d has %d values", plots, n)

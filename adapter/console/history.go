@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,23 +12,21 @@ import (
 )
 
 const (
-	// span is the number of seconds that are kept.
-	span = 600
-	// maxRows bounds the recorded values: 4.8 kB each, 4.8 MB in all. pageRows of them are for pages.
-	maxRows, pageRows = 1000, 200
+	// maxRows bounds the recorded values: 3.84 kB each, 15.4 MB in all. pageRows of them are for pages.
+	maxRows, pageRows = 4000, 1500
 	// maxAutoscalers bounds the autoscalers that are recorded though no page shows them.
 	maxAutoscalers = 300
 	// maxNamed bounds the metrics whose series are recorded because an autoscaler names them.
 	maxNamed = 50
-	// plottedSeries are the series of a metric in a plot.
-	plottedSeries = 8
+	// plottedSeries are the series of a metric that a plot begins with; maxPlotted, that it may have.
+	plottedSeries, maxPlotted = 8, 16
 	// maxSubjectRows bounds the rows of one subject: an autoscaler may name a hundred metrics, and the
 	// series of a metric come and go.
 	maxSubjectRows = 32
-	// maxWatched bounds the subjects of pages.
-	maxWatched = 128
+	// maxWatched bounds the subjects of pages. The one that was looked at longest ago makes room.
+	maxWatched = 512
 	// linger is how long a metric is recorded after the last look at it.
-	linger = time.Minute
+	linger = 10 * time.Minute
 	// duty bounds the share of a core that recording takes: a round of t is followed by a pause of
 	// duty × t, at least a second.
 	duty = 50
@@ -37,27 +34,34 @@ const (
 	look = 10 * time.Second
 )
 
-// subject is what is recorded together: the metrics and replicas of an autoscaler, or some series of
-// a metric.
+// subject is what is recorded together.
 type subject struct {
-	autoscaler                bool
-	namespace, resource, name string
+	of                        subjectKind
+	namespace, resource, name string // of a metric, name[:stat][:window]
 }
 
-// Rows of an autoscaler beside its metrics, which have their index as ID.
+type subjectKind uint8
+
+const (
+	ofMetric     subjectKind = iota // some series, and rowTotal
+	ofAutoscaler                    // its metrics and replicas
+	ofProcess                       // the samples of its receivers
+)
+
+// Rows that are no series. An autoscaler's metrics have their index as ID, receivers a prefix and their name.
 const (
 	rowReplicas = "replicas"
 	rowWanted   = "wanted"
+	rowTotal    = "="
+	rowReceived = "+"
+	rowRejected = "-"
 )
+
+// process is the subject of samples per second.
+var process = subject{of: ofProcess}
 
 // begin returns a reader of autoscalers' metrics for a short time.
 type begin func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (value float64, ok bool)
-
-// row is one value over time: a ring by Unix second.
-type row struct {
-	id     string
-	values [span]float64
-}
 
 // recording is a subject over time.
 type recording struct {
@@ -71,21 +75,35 @@ type recording struct {
 	wanted map[string]time.Time
 }
 
+func (r *recording) row(id string) *row {
+	if i := slices.IndexFunc(r.rows, func(r *row) bool { return r.id == id }); i >= 0 {
+		return r.rows[i]
+	}
+	return nil
+}
+
 // history records values once a second: what autoscalers name and what pages show. run writes, any
 // goroutine may call the other methods.
 type history struct {
-	source inspect.Source
-	begin  begin
-	wake   chan struct{}
-	past   func(namespace, resource, name string) []Past // nil: none is known
+	source    inspect.Source
+	begin     begin
+	receivers func() []Receiver
+	wake      chan struct{}
+	past      func(namespace, resource, name string) []Past // nil: none is known
+	began     time.Time
 
 	mu   sync.Mutex
 	held map[subject]*recording
 	rows int
+
+	// counted are the receivers' numbers of the last round, which was at countedAt; run's own.
+	counted   map[string][2]uint64
+	countedAt time.Time
 }
 
 func newHistory(source inspect.Source, begin begin) *history {
-	return &history{source: source, begin: begin, wake: make(chan struct{}, 1), held: map[subject]*recording{}}
+	return &history{source: source, begin: begin, wake: make(chan struct{}, 1), held: map[subject]*recording{},
+		began: time.Now()}
 }
 
 func (h *history) size() int {
@@ -118,21 +136,21 @@ func (h *history) run(ctx context.Context) {
 	}
 }
 
-// watch has a subject recorded, of a metric these rows, from now until a minute after the last look.
+// watch has a subject recorded, of a metric these rows, from now until some time after the last look.
 func (h *history) watch(s subject, rows []string, now time.Time) {
 	h.mu.Lock()
 	r, known := h.held[s]
 	if !known {
-		if len(h.held) >= maxAutoscalers+maxWatched {
-			h.mu.Unlock()
-			return
-		}
+		h.makeRoomLocked()
 		r = &recording{wanted: map[string]time.Time{}}
 		h.held[s] = r
 	}
 	r.looked = now
-	if !s.autoscaler {
+	if s.of == ofMetric {
 		for _, id := range rows {
+			if r.wanted[id].IsZero() && r.row(id) == nil {
+				known = false
+			}
 			r.wanted[id] = now
 		}
 	}
@@ -145,21 +163,43 @@ func (h *history) watch(s subject, rows []string, now time.Time) {
 	}
 }
 
+// makeRoomLocked drops the metric of a page that was looked at longest ago, if there are many.
+func (h *history) makeRoomLocked() {
+	if len(h.held) < maxAutoscalers+maxNamed+maxWatched {
+		return
+	}
+	var oldest subject
+	var at time.Time
+	for s, r := range h.held {
+		if s.of == ofMetric && !r.looked.IsZero() && (at.IsZero() || r.looked.Before(at)) {
+			oldest, at = s, r.looked
+		}
+	}
+	h.dropLocked(oldest)
+}
+
+func (h *history) dropLocked(s subject) {
+	if r := h.held[s]; r != nil {
+		h.rows -= len(r.rows)
+		delete(h.held, s)
+	}
+}
+
 // round records one value of each row, and returns the number of subjects.
 func (h *history) round(now time.Time) int {
 	second := now.Unix()
 	h.mu.Lock()
 	metrics := map[subject]map[string]bool{}
 	for s, r := range h.held {
-		r.seen = false
-		if looked := now.Sub(r.looked) < linger; looked {
-			r.seen = true
-			if !s.autoscaler {
-				maps.DeleteFunc(r.wanted, func(_ string, looked time.Time) bool { return now.Sub(looked) >= linger })
-				metrics[s] = map[string]bool{}
-				for id := range r.wanted {
-					metrics[s][id] = true
-				}
+		if r.seen = now.Sub(r.looked) < linger; !r.seen || s.of != ofMetric {
+			continue
+		}
+		metrics[s] = map[string]bool{}
+		for id, looked := range r.wanted {
+			if now.Sub(looked) < linger {
+				metrics[s][id] = true
+			} else {
+				delete(r.wanted, id)
 			}
 		}
 	}
@@ -174,15 +214,49 @@ func (h *history) round(now time.Time) int {
 	for metric, wanted := range metrics {
 		h.recordMetric(metric, wanted, second)
 	}
+	n := h.dropUnseen()
+	if n > 0 && h.receivers != nil {
+		h.recordReceivers(now)
+	}
+	return n
+}
+
+// dropUnseen drops what this round has not recorded, and returns the number of subjects that stay. The process is
+// recorded beside anything else.
+func (h *history) dropUnseen() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s, r := range h.held {
-		if !r.seen {
-			h.rows -= len(r.rows)
-			delete(h.held, s)
+		if !r.seen && s != process {
+			h.dropLocked(s)
 		}
 	}
+	if r := h.held[process]; r != nil && !r.seen && len(h.held) == 1 {
+		h.dropLocked(process)
+	}
 	return len(h.held)
+}
+
+// recordReceivers records the samples per second since the last round.
+func (h *history) recordReceivers(now time.Time) {
+	before, seconds := h.counted, now.Sub(h.countedAt).Seconds()
+	h.counted, h.countedAt = map[string][2]uint64{}, now
+	values := map[string]float64{}
+	var ids []string
+	for _, receiver := range h.receivers() {
+		counts := [2]uint64{receiver.Received, lawOf(receiver).Refused}
+		was, known := before[receiver.Name]
+		if h.counted[receiver.Name] = counts; !known || seconds <= 0 || seconds > 60 {
+			continue
+		}
+		for i, prefix := range []string{rowReceived, rowRejected} {
+			id := prefix + receiver.Name
+			values[id], ids = float64(counts[i]-was[i])/seconds, append(ids, id)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recordLocked(process, now.Unix(), ids, func(id string) float64 { return values[id] }, maxRows)
 }
 
 // recordMetric records the wanted series of a metric, among those that pages list. No page shows a metric
@@ -194,39 +268,34 @@ func (h *history) recordMetric(s subject, wanted map[string]bool, second int64) 
 	if wanted == nil {
 		limit -= pageRows
 	}
-	for i, sery := range h.source.Series(s.namespace, s.resource, s.name, inspect.DetailSeries) {
-		id := seriesID(&sery)
-		if v, err := strconv.ParseFloat(sery.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
-			values[id], ids = v, append(ids, id)
+	add := func(id string, v float64) { values[id], ids = v, append(ids, id) }
+	if wanted == nil || wanted[rowTotal] {
+		if v, objects := h.source.Value(s.namespace, s.resource, s.name); objects > 0 {
+			add(rowTotal, v)
 		}
 	}
-	h.record(s, second, ids, func(id string) float64 { return values[id] }, limit)
-	if h.past != nil && h.isNew(s) {
-		h.addPast(s, second, h.past(s.namespace, s.resource, s.name))
+	if wanted == nil || len(wanted) > 1 || !wanted[rowTotal] {
+		for i, sery := range h.source.Series(s.namespace, s.resource, s.name, inspect.DetailSeries) {
+			id := seriesKey(&sery)
+			if v, err := strconv.ParseFloat(sery.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
+				add(id, v)
+			}
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.recordLocked(s, second, ids, func(id string) float64 { return values[id] }, limit)
+	if r := h.held[s]; h.past != nil && r != nil && r.rounds == 1 {
+		h.addPastLocked(r, second, h.past(s.namespace, s.resource, s.name))
 	}
 }
 
-// isNew reports whether a subject was recorded once.
-func (h *history) isNew(s subject) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := h.held[s]
-	return r != nil && r.rounds == 1
-}
-
-// addPast puts the values before the first recorded second into the rows of a subject.
-func (h *history) addPast(s subject, second int64, all []Past) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	recording := h.held[s]
-	if recording == nil {
-		return
-	}
+// addPastLocked puts the values before the first recorded second into the rows of a subject.
+func (h *history) addPastLocked(r *recording, second int64, all []Past) {
 	for _, p := range all {
-		id := seriesID(&p.Series)
-		i := slices.IndexFunc(recording.rows, func(r *row) bool { return r.id == id })
-		for n := 1; i >= 0 && n <= min(len(p.Values), span-1); n++ {
-			recording.rows[i].values[(second-int64(n))%span] = p.Values[len(p.Values)-n]
+		row := r.row(seriesKey(&p.Series))
+		for n := 1; row != nil && n <= min(len(p.Values), fineSeconds-1); n++ {
+			row.putPast(second-int64(n), p.Values[len(p.Values)-n])
 		}
 	}
 }
@@ -237,15 +306,16 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 	read := h.begin()
 	n := 0
 	inspect.All(inspect.Query{Most: inspect.MaxMost}, h.source.Autoscalers, func(a *inspect.Autoscaler) bool {
-		s := subject{autoscaler: true, namespace: a.Namespace, name: a.Name}
-		if !slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return m.Asked }) && !h.isHeld(s) {
+		s := subject{of: ofAutoscaler, namespace: a.Namespace, name: a.Name}
+		held, looked := h.isHeld(s)
+		if !slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return m.Asked }) && !held {
 			return true
 		}
-		if n++; n > maxAutoscalers && !h.isLooked(s) {
+		if n++; n > maxAutoscalers && !looked {
 			return true
 		}
 		limit := maxRows - pageRows
-		if h.isLooked(s) {
+		if looked {
 			limit = maxRows
 		}
 		values := map[string]float64{rowReplicas: float64(a.CurrentReplicas), rowWanted: float64(a.DesiredReplicas)}
@@ -262,7 +332,9 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 				}
 			}
 		}
-		h.record(s, second, ids, func(id string) float64 { return values[id] }, limit)
+		h.mu.Lock()
+		h.recordLocked(s, second, ids, func(id string) float64 { return values[id] }, limit)
+		h.mu.Unlock()
 		return true
 	})
 	return named
@@ -277,41 +349,38 @@ func compared(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, value float64)
 	return value
 }
 
-// hasValue reports whether a row has a value in the span.
+// hasValue reports whether a row has a value in the last ten minutes.
 func (h *history) hasValue(s subject, id string) bool {
-	_, rows := h.read(s, []string{id}, span)
-	return len(rows) > 0 && slices.ContainsFunc(rows[0], func(v float64) bool { return !math.IsNaN(v) })
-}
-
-func (h *history) isHeld(s subject) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.held[s] != nil
+	if one := h.held[s]; one != nil {
+		r := one.row(id)
+		return r != nil && one.last-r.last < fineSeconds
+	}
+	return false
 }
 
-func (h *history) isLooked(s subject) bool {
+// isHeld reports whether a subject is recorded, and whether a page shows it.
+func (h *history) isHeld(s subject) (held, looked bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.held[s]
-	return r != nil && r.seen
+	return r != nil, r != nil && r.seen
 }
 
 // endNamespace forgets the subjects of a namespace. Those that pages show are recorded anew.
 func (h *history) endNamespace(namespace string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for subject, r := range h.held {
-		if subject.namespace == namespace {
-			h.rows -= len(r.rows)
-			delete(h.held, subject)
+	for subject := range h.held {
+		if subject.namespace == namespace && subject != process {
+			h.dropLocked(subject)
 		}
 	}
 }
 
-// record adds a value to the rows of a subject. A new row needs room.
-func (h *history) record(of subject, second int64, ids []string, value func(id string) float64, limit int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// recordLocked adds a value to the rows of a subject. A new row needs room.
+func (h *history) recordLocked(of subject, second int64, ids []string, value func(id string) float64, limit int) {
 	one := h.held[of]
 	if one == nil {
 		if h.rows+len(ids) > limit {
@@ -321,49 +390,45 @@ func (h *history) record(of subject, second int64, ids []string, value func(id s
 		h.held[of] = one
 	}
 	one.seen = true
-	for s := max(one.last+1, second-span+1); s <= second; s++ {
-		for _, r := range one.rows {
-			r.values[s%span] = math.NaN()
-		}
+	for _, r := range one.rows {
+		r.skip(one.last, second)
 	}
 	for _, id := range ids {
-		i := slices.IndexFunc(one.rows, func(r *row) bool { return r.id == id })
-		if i < 0 {
-			if i = h.addRow(one, id, limit); i < 0 {
-				continue
-			}
+		if r := h.rowLocked(one, id, second, limit); r != nil {
+			r.put(second, value(id))
 		}
-		one.rows[i].values[second%span] = value(id)
 	}
 	one.last = second
 	one.rounds++
 }
 
-// addRow adds a row, if there is room: in the place of one that has no value in all the span, of a
-// subject whose series come and go. -1: there is none.
-func (h *history) addRow(one *recording, id string, limit int) int {
-	fresh := &row{id: id}
-	for i := range fresh.values {
-		fresh.values[i] = math.NaN()
+// rowLocked returns a row, a new one if there is room: in the place of the one without a value for the
+// longest time, of a subject whose series come and go. Nil: there is none.
+func (h *history) rowLocked(one *recording, id string, second int64, limit int) *row {
+	if r := one.row(id); r != nil {
+		return r
 	}
-	empty := func(r *row) bool {
-		return !slices.ContainsFunc(r.values[:], func(v float64) bool { return !math.IsNaN(v) })
+	if h.rows < limit && len(one.rows) < maxSubjectRows {
+		h.rows++
+		one.rows = append(one.rows, newRow(id))
+		return one.rows[len(one.rows)-1]
 	}
-	if i := slices.IndexFunc(one.rows, empty); i >= 0 {
-		one.rows[i] = fresh
-		return i
+	oldest := -1
+	for i, r := range one.rows {
+		if r.last < second-fineSeconds && (oldest < 0 || r.last < one.rows[oldest].last) {
+			oldest = i
+		}
 	}
-	if h.rows >= limit || len(one.rows) >= maxSubjectRows {
-		return -1
+	if oldest < 0 {
+		return nil
 	}
-	h.rows++
-	one.rows = append(one.rows, fresh)
-	return len(one.rows) - 1
+	one.rows[oldest] = newRow(id)
+	return one.rows[oldest]
 }
 
-// read returns the values of some rows, the oldest first, and the second of the newest. A row that
-// isn't recorded has none. No rows: nothing was recorded yet.
-func (h *history) read(of subject, ids []string, seconds int) (last int64, all [][]float64) {
+// read returns n values of some rows at distances of step (1, or coarseStep), the oldest first, and the second of
+// the newest. A row that isn't recorded has none. No rows: nothing was recorded yet.
+func (h *history) read(of subject, ids []string, step, n int) (last int64, all [][]float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	recording := h.held[of]
@@ -371,16 +436,30 @@ func (h *history) read(of subject, ids []string, seconds int) (last int64, all [
 		return 0, nil
 	}
 	all = make([][]float64, len(ids))
-	for n, id := range ids {
-		values := make([]float64, seconds)
-		i := slices.IndexFunc(recording.rows, func(r *row) bool { return r.id == id })
-		for s := range values {
-			if values[s] = math.NaN(); i >= 0 {
-				at := recording.last - int64(seconds-1-s)
-				values[s] = recording.rows[i].values[at%span]
-			}
+	for i, id := range ids {
+		if r := recording.row(id); r != nil {
+			all[i] = r.read(recording.last, step, n)
+			continue
 		}
-		all[n] = values
+		all[i] = make([]float64, n)
+		for s := range all[i] {
+			all[i][s] = math.NaN()
+		}
 	}
 	return recording.last, all
 }
+
+// newest returns the newest value of a row, if it is of the last seconds.
+func (h *history) newest(of subject, id string, now time.Time) (v float64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if one := h.held[of]; one != nil {
+		if r := one.row(id); r != nil && r.last == one.last && now.Unix()-r.last <= freshSeconds {
+			return float64(r.fine[r.last%fineSeconds]), true
+		}
+	}
+	return 0, false
+}
+
+// freshSeconds is the age from which a recorded value is no present one.
+const freshSeconds = 15

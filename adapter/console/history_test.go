@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"html"
 	"math"
 	"slices"
 	"strconv"
@@ -14,6 +13,11 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
+
+// span is the number of seconds that are kept each, and web the row of the series of web.
+const span = fineSeconds
+
+var web = seriesKey(&inspect.Series{Object: inspect.Reference{Name: "web"}})
 
 // countingHistory is a history of a source whose looks are counted.
 func countingHistory(autoscalers int) (*history, *fakeSource, *atomic.Int64, *atomic.Int64) {
@@ -44,15 +48,15 @@ func TestNothingIsSampledInVain(t *testing.T) {
 			t.Errorf("%d series, %d metrics read, %d rows", series.Load(), reads.Load(), h.size())
 		}
 		s := subject{namespace: "shop", resource: "pods", name: "jobs"}
-		h.watch(s, []string{"web"}, time.Now())
+		h.watch(s, []string{web}, time.Now())
 		time.Sleep(5500 * time.Millisecond)
 		synctest.Wait()
 		if series.Load() < 5 || series.Load() > 7 {
 			t.Errorf("%d looks in five seconds", series.Load())
 		}
-		time.Sleep(2 * time.Minute)
+		time.Sleep(2 * linger)
 		synctest.Wait()
-		if series.Load() > 62 || h.size() != 0 {
+		if series.Load() > int64(linger/time.Second)+2 || h.size() != 0 {
 			t.Errorf("%d looks, %d rows after the page was left", series.Load(), h.size())
 		}
 		stop()
@@ -66,18 +70,18 @@ func TestValuesEndWithTheirNamespace(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	shop, bank := subject{namespace: "shop", resource: "pods", name: "jobs"}, subject{namespace: "bank", resource: "pods", name: "jobs"}
 	for _, s := range []subject{shop, bank} {
-		h.watch(s, []string{"web"}, now)
+		h.watch(s, []string{web}, now)
 	}
 	h.round(now)
 	h.endNamespace("shop")
-	for s, want := range map[subject]bool{shop: false, bank: true, {autoscaler: true, namespace: "shop", name: "web-0"}: false} {
-		if _, all := h.read(s, []string{"web"}, 10); (all != nil) != want {
+	for s, want := range map[subject]bool{shop: false, bank: true, {of: ofAutoscaler, namespace: "shop", name: "web-0"}: false} {
+		if _, all := h.read(s, []string{web}, 1, 10); (all != nil) != want {
 			t.Errorf("%+v has %v, want some: %v", s, all, want)
 		}
 	}
-	h.watch(shop, []string{"web"}, now)
+	h.watch(shop, []string{web}, now)
 	h.round(now.Add(time.Second))
-	if _, all := h.read(shop, []string{"web"}, 2); all == nil || !math.IsNaN(all[0][0]) || math.IsNaN(all[0][1]) {
+	if _, all := h.read(shop, []string{web}, 1, 2); all == nil || !math.IsNaN(all[0][0]) || math.IsNaN(all[0][1]) {
 		t.Errorf("the later namespace has %v", all)
 	}
 	rows := 0
@@ -99,7 +103,7 @@ func TestAutoscalersAreRecorded(t *testing.T) {
 		f.autoscalers[0].CurrentReplicas = int32(2 + i%2)
 		h.round(time.Unix(second+i, 0))
 	}
-	last, rows := h.read(subject{autoscaler: true, namespace: "shop", name: "web-0"}, []string{"0", rowReplicas, "nothing"}, span)
+	last, rows := h.read(subject{of: ofAutoscaler, namespace: "shop", name: "web-0"}, []string{"0", rowReplicas, "nothing"}, 1, span)
 	if last != second+699 || len(rows[0]) != span {
 		t.Fatalf("%d values up to %d", len(rows[0]), last-second)
 	}
@@ -125,9 +129,9 @@ func TestNamedMetricsAreRecorded(t *testing.T) {
 		h.round(now.Add(time.Duration(i) * time.Second))
 	}
 	s := subject{namespace: "shop", name: "jobs"}
-	h.watch(s, []string{"web"}, now.Add(span*time.Second))
+	h.watch(s, []string{web}, now.Add(span*time.Second))
 	h.round(now.Add(span * time.Second))
-	if _, rows := h.read(s, []string{"web"}, span); len(rows) != 1 || slices.ContainsFunc(rows[0], math.IsNaN) {
+	if _, rows := h.read(s, []string{web}, 1, span); len(rows) != 1 || slices.ContainsFunc(rows[0], math.IsNaN) {
 		t.Errorf("the values of the metric are %v", rows)
 	}
 }
@@ -140,16 +144,16 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	if n := h.size(); n > maxRows-pageRows || n < 3*200 {
 		t.Errorf("%d rows of autoscalers", n)
 	}
-	shown := subject{autoscaler: true, namespace: "shop", name: "web-999"}
+	shown := subject{of: ofAutoscaler, namespace: "shop", name: "web-999"}
 	h.watch(shown, nil, now)
 	for i := range 2000 {
-		h.watch(subject{namespace: "shop", name: strconv.Itoa(i)}, []string{"web"}, now)
+		h.watch(subject{namespace: "shop", name: strconv.Itoa(i)}, []string{web}, now)
 	}
 	h.round(now.Add(time.Second))
 	if n := h.size(); n > maxRows {
 		t.Errorf("%d rows", n)
 	}
-	if last, _ := h.read(shown, []string{"0"}, 1); last == 0 {
+	if last, _ := h.read(shown, []string{"0"}, 1, 1); last == 0 {
 		t.Error("an autoscaler whose page is open is not recorded")
 	}
 	h.round(now.Add(2 * linger))
@@ -170,14 +174,14 @@ func TestThePlottedSeriesAreRecorded(t *testing.T) {
 	}
 	s := running(t, f)
 	_, body := get(t, s, "/metric?namespace=shop&name=queue_depth")
-	_, rest, _ := strings.Cut(body, `data-labels="`)
-	labels, _, _ := strings.Cut(rest, `"`)
-	ids := strings.Split(html.UnescapeString(labels), "\n")
+	_, rest, _ := strings.Cut(body, `data-rows="`)
+	keys, _, _ := strings.Cut(rest, `"`)
+	ids := strings.Split(keys, " ")
 	if len(ids) != plottedSeries {
 		t.Fatalf("%q are plotted", ids)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		_, rows := s.history.read(subject{namespace: "shop", name: "queue_depth"}, ids, 1)
+		_, rows := s.history.read(subject{namespace: "shop", name: "queue_depth"}, ids, 1, 1)
 		if len(rows) == plottedSeries && !slices.ContainsFunc(rows, func(r []float64) bool { return math.IsNaN(r[0]) }) {
 			return
 		}
@@ -194,11 +198,11 @@ func TestRowsBeginWithThePast(t *testing.T) {
 		return []Past{{Series: inspect.Series{Object: inspect.Reference{Name: "web"}}, Values: []float64{7, 8, 9}}}
 	}
 	s, now := subject{namespace: "shop", name: "jobs"}, time.Unix(1_800_000_000, 0)
-	h.watch(s, []string{"web"}, now)
+	h.watch(s, []string{web}, now)
 	for i := range 2 {
 		h.round(now.Add(time.Duration(i) * time.Second))
 	}
-	if _, rows := h.read(s, []string{"web"}, 6); !slices.Equal(rows[0][1:], []float64{7, 8, 9, 1, 2}) || !math.IsNaN(rows[0][0]) {
+	if _, rows := h.read(s, []string{web}, 1, 6); !slices.Equal(rows[0][1:], []float64{7, 8, 9, 1, 2}) || !math.IsNaN(rows[0][0]) {
 		t.Errorf("the values are %v", rows[0])
 	}
 }

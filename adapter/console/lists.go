@@ -72,13 +72,18 @@ func (s *Server) limits(_ context.Context, r *request) (any, error) {
 	}
 	if r.wide && c.Namespace == "" {
 		h := s.parts.Health()
-		c.Process = []bound{
-			{"Series", "max-series", grouped(h.HeldSeries), grouped(h.MaxSeries),
-				barOf(int64(h.HeldSeries), int64(h.MaxSeries))},
-			{"Memory", "max-bytes", mebibytes(h.HeldBytes), mebibytes(h.MaxBytes), barOf(h.HeldBytes, h.MaxBytes)},
-		}
+		c.Process = bounds(&h)
 	}
 	return c, nil
+}
+
+// bounds are those of the process.
+func bounds(h *Health) []bound {
+	return []bound{
+		{"Series", "max-series", grouped(h.HeldSeries), grouped(h.MaxSeries),
+			barOf(int64(h.HeldSeries), int64(h.MaxSeries))},
+		{"Memory", "max-bytes", mebibytes(h.HeldBytes), mebibytes(h.MaxBytes), barOf(h.HeldBytes, h.MaxBytes)},
+	}
 }
 
 // refusedContent is the page of rejected samples.

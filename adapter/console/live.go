@@ -13,6 +13,8 @@ const (
 	recheck = 30 * time.Second
 	// plotEvery is the interval of new values of plots.
 	plotEvery = time.Second
+	// firstValues is the interval of looks for the first values of plots, which are recorded at once.
+	firstValues = 50 * time.Millisecond
 	// beatEvery is the longest time in which a stream sends nothing.
 	beatEvery = 5 * time.Second
 	// renderDuty bounds the share of a core that the following of one page takes.
@@ -25,7 +27,6 @@ const (
 type stream struct {
 	server *Server
 	w      http.ResponseWriter
-	page   *page
 	sent   []byte           // the last content
 	plots  []plot           // of the last content
 	last   map[string]int64 // second of the newest sent value of each plot
@@ -41,7 +42,7 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 	}
 	defer s.streams.Add(-1)
 	ctx, c, q := r.Context(), credentialOf(r), r.URL.Query()
-	one := stream{server: s, w: w, page: p, last: map[string]int64{}}
+	one := stream{server: s, w: w, last: map[string]int64{}}
 	if _, err := s.admit(ctx, c, p.scope(q)); err != nil {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
@@ -49,19 +50,20 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(plotEvery)
 	defer tick.Stop()
+	hurries := int(plotEvery / firstValues)
 	for due := (time.Time{}); ; {
 		now := time.Now()
 		if !now.Before(due) {
-			content, plots, err := s.render(ctx, c, q, p)
+			made, err := s.render(ctx, c, q, p)
 			if err != nil {
 				_ = one.send("end", []byte(err.Error()))
 				return
 			}
-			one.plots = plots
-			due = now.Add(min(max(p.every, renderDuty*time.Since(now)), recheck))
-			if one.content(content) != nil {
+			one.plots = made.plots
+			if one.content(made.text) != nil {
 				return
 			}
+			due = now.Add(min(max(p.every, max(p.duty, renderDuty)*time.Since(now)), recheck))
 		}
 		if one.values() != nil {
 			return
@@ -69,12 +71,18 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 		if time.Since(one.wrote) >= beatEvery && one.send("beat", []byte("1")) != nil {
 			return
 		}
+		var soon <-chan time.Time
+		if len(one.last) < len(one.plots) && hurries > 0 {
+			hurries--
+			soon = time.After(firstValues)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.ended:
 			return
 		case <-tick.C:
+		case <-soon:
 		}
 	}
 }
@@ -85,26 +93,23 @@ func (s *stream) content(now []byte) error {
 		return nil
 	}
 	s.sent = now
-	text, err := json.Marshal(string(now))
-	if err != nil {
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
+	out.SetEscapeHTML(false)
+	if err := out.Encode(string(now)); err != nil {
 		return err
 	}
-	return s.send("content", text)
+	return s.send("content", bytes.TrimSuffix(text.Bytes(), []byte("\n")))
 }
 
 // values sends new values of the plots: all that are kept at first.
 func (s *stream) values() error {
 	for i := range s.plots {
 		p := &s.plots[i]
-		seconds := span
-		m, ok := p.values(s.server.history, 1)
-		if !ok || m.Last == s.last[p.ID] {
+		m, ok := p.values(s.server.history, s.last[p.ID])
+		if !ok {
 			continue
 		}
-		if before := s.last[p.ID]; before != 0 {
-			seconds = int(min(m.Last-before, span))
-		}
-		m, _ = p.values(s.server.history, seconds)
 		s.last[p.ID] = m.Last
 		text, err := json.Marshal(m)
 		if err != nil {

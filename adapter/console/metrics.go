@@ -1,189 +1,229 @@
 package console
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"html/template"
 	"math"
-	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// metricsContent is the tree of metrics: namespaces, kinds of objects, names.
+const (
+	metricsPerPage = 100
+	// maxSorted bounds the metrics that are sorted by another column than the name, and maxValued those that are
+	// sorted by their values, which have to be read.
+	maxSorted, maxValued = 100_000, 5_000
+	// maxSummed bounds the series of a metric whose value a list shows.
+	maxSummed = 1000
+)
+
+// metricsContent is the list of metrics.
 type metricsContent struct {
 	Namespace, Filter string
-	Namespaces        []namespaceBranch
-	Shown             int
-	// Cut is set if the search ended before all metrics were looked at.
-	Cut               bool
-	First, Next       string
+	Rows              []metricRow
+	Columns           []column
+	// First and Last are the places of the rows among all that were sorted, All; 0: they are in the order of names.
+	First, Last, All int
+	// Cut is set if there are more metrics than are sorted.
+	Cut             bool
+	Beginning, Next string
+	// Sort is the column, as in the address.
+	Sort              string
 	PushUDP, PushHTTP string
+	Began             time.Time
 }
 
-type namespaceBranch struct {
-	Name  string
-	Kinds []kindBranch
+// column is a column of the list, by which it can be sorted.
+type column struct {
+	Title, Class, Address string
+	// Sorted is "ascending" or "descending", as in aria-sort; empty: the list is sorted by another column.
+	Sorted string
 }
 
-type kindBranch struct {
-	Resource string // empty: external
-	Metrics  []inspect.Metric
+// metricRow is a metric of the list.
+type metricRow struct {
+	inspect.Metric
+	// Value has three significant digits; empty: there is none, or the reader may not have it. How is its stat, and what
+	// it is of several objects.
+	Value, How string
+	Spark      template.HTML
 }
-
-// maxSearched bounds the metrics that a search looks at.
-const maxSearched = 100_000
 
 func (s *Server) metrics(_ context.Context, r *request) (any, error) {
-	c := &metricsContent{Namespace: r.query.Get("namespace"), Filter: r.query.Get("filter"),
-		PushUDP: s.parts.PushUDP, PushHTTP: s.parts.PushHTTP}
-	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
-	var err error
+	c := &metricsContent{Namespace: r.query.Get("namespace"), Filter: strings.TrimSpace(r.query.Get("filter")),
+		PushUDP: s.parts.PushUDP, PushHTTP: s.parts.PushHTTP, Began: s.history.began}
+	q := inspect.Query{Namespace: c.Namespace, Contains: c.Filter, Most: metricsPerPage}
+	by, descending := strings.CutPrefix(r.query.Get("sort"), "-")
+	if sorting[by] == nil {
+		by = "name"
+	}
+	c.Sort = r.query.Get("sort")
+	c.Columns = columnsOf(r.query, by, descending)
+	if by == "name" && !descending {
+		return c, c.inOrder(r, q)
+	}
+	all := c.sorted(r, q, by, descending)
+	from, _ := strconv.Atoi(r.query.Get("from"))
+	from = max(0, min(from, len(all)))
+	c.All, c.First, c.Last = len(all), from+1, min(from+metricsPerPage, len(all))
+	if from > 0 {
+		c.Beginning = with("metrics", r.query, "from", "")
+	}
+	if c.Last < len(all) {
+		c.Next = with("metrics", r.query, "from", strconv.Itoa(c.Last))
+	}
+	c.Rows = r.metricRows(all[from:c.Last])
+	return c, nil
+}
+
+// inOrder is a page in the order of names, which the table has.
+func (c *metricsContent) inOrder(r *request, q inspect.Query) (err error) {
 	if q.After, err = r.keyOf("metrics"); err != nil {
-		return nil, err
+		return err
 	}
 	if q.After != (inspect.Key{}) {
-		c.First = address("metrics", "namespace", c.Namespace, "filter", c.Filter)
+		c.Beginning = with("metrics", r.query, "after", "")
 	}
-	var items []inspect.Metric
-	if c.Filter == "" {
-		page := r.source.Metrics(q)
-		items, c.Next = page.Items, r.next("metrics", "metrics", page.Next)
-	} else {
-		q.Most = inspect.MaxMost
-		looked := 0
-		inspect.All(q, r.source.Metrics, func(m *inspect.Metric) bool {
-			if looked++; strings.Contains(m.Name, c.Filter) {
-				items = append(items, *m)
-			}
-			c.Cut = looked >= maxSearched || len(items) >= pageSize
-			return !c.Cut
-		})
-		if n := len(items); c.Cut && n == pageSize {
-			last := &items[n-1]
-			c.Next, c.Cut = r.next("metrics", "metrics", inspect.Key{last.Namespace, last.Name, last.Resource}), false
-		}
-	}
-	c.Shown, c.Namespaces = len(items), tree(items)
-	return c, nil
+	page := r.source.Metrics(q)
+	c.Rows, c.Next = r.metricRows(page.Items), r.next("metrics", "metrics", page.Next)
+	return nil
 }
 
-// tree groups metrics, which are in the order of namespace and name.
-func tree(items []inspect.Metric) (all []namespaceBranch) {
-	for _, m := range items {
-		if n := len(all); n == 0 || all[n-1].Name != m.Namespace {
-			all = append(all, namespaceBranch{Name: m.Namespace})
+// sorting compares metrics by a column.
+var sorting = map[string]func(a, b *inspect.Metric) int{
+	"name": func(a, b *inspect.Metric) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	},
+	"of":     func(a, b *inspect.Metric) int { return strings.Compare(a.Resource, b.Resource) },
+	"kind":   func(a, b *inspect.Metric) int { return strings.Compare(a.Kind, b.Kind) },
+	"series": func(a, b *inspect.Metric) int { return cmp.Compare(a.Series, b.Series) },
+	"age":    func(a, b *inspect.Metric) int { return b.LastSample.Compare(a.LastSample) },
+	"readby": func(a, b *inspect.Metric) int { return cmp.Compare(len(a.ReadBy), len(b.ReadBy)) },
+	"value":  func(a, b *inspect.Metric) int { return 0 }, // by valued
+}
+
+// sorted are all metrics by a column.
+func (c *metricsContent) sorted(r *request, q inspect.Query, by string, descending bool) (all []inspect.Metric) {
+	q.Most, q.Bare = inspect.MaxMost, by != "readby"
+	limit := maxSorted
+	if by == "value" {
+		limit = maxValued
+	}
+	inspect.All(q, r.source.Metrics, func(m *inspect.Metric) bool {
+		if c.Cut = len(all) == limit; !c.Cut {
+			all = append(all, *m)
 		}
-		one := &all[len(all)-1]
-		i := 0
-		for ; i < len(one.Kinds) && one.Kinds[i].Resource != m.Resource; i++ {
+		return !c.Cut
+	})
+	direction := 1
+	if descending {
+		direction = -1
+	}
+	compare := sorting[by]
+	if by == "value" {
+		values := make(map[inspect.Key]float64, len(all))
+		key := func(m *inspect.Metric) inspect.Key { return inspect.Key{m.Namespace, m.Name, m.Resource} }
+		for i := range all {
+			values[key(&all[i])] = r.valueOf(&all[i])
 		}
-		if i == len(one.Kinds) {
-			one.Kinds = append(one.Kinds, kindBranch{Resource: m.Resource})
+		compare = func(a, b *inspect.Metric) int { return cmp.Compare(values[key(a)], values[key(b)]) }
+	}
+	slices.SortStableFunc(all, func(a, b inspect.Metric) int { return direction * compare(&a, &b) })
+	return all
+}
+
+// valueOf is the value of a metric in a list; NaN: there is none, or the reader may not have it.
+func (r *request) valueOf(m *inspect.Metric) float64 {
+	if m.Value != "" {
+		if v, err := strconv.ParseFloat(m.Value, 64); err == nil {
+			return v
 		}
-		one.Kinds[i].Metrics = append(one.Kinds[i].Metrics, m)
+	}
+	if m.Series <= maxSummed {
+		if v, objects := r.source.Value(m.Namespace, m.Resource, m.Name); objects > 0 {
+			return v
+		}
+	}
+	return math.NaN()
+}
+
+// metricRows adds values and sparklines, and has them recorded. A reader who may not have all series of a metric sees
+// no sparkline, which is of all.
+func (r *request) metricRows(all []inspect.Metric) []metricRow {
+	rows := make([]metricRow, len(all))
+	for i, m := range all {
+		row := metricRow{Metric: m, How: howOf(&m)}
+		row.Value = significant(r.valueOf(&m))
+		if m.Resource != "" || r.readable == nil || r.readable.MayReadAll(m.Namespace, m.Name) {
+			of := subject{namespace: m.Namespace, resource: m.Resource, name: m.Name}
+			if m.Series <= maxSummed {
+				r.server.history.watch(of, []string{rowTotal}, r.now)
+				row.Spark = r.server.history.sparkOf(of, rowTotal)
+			}
+		}
+		rows[i] = row
+	}
+	return rows
+}
+
+// howOf names the value of a list: the stat of the bare name, and whether it is of several.
+func howOf(m *inspect.Metric) string {
+	kind, _ := metric.ParseKind(m.Kind)
+	stat := kind.DefaultStat()
+	switch {
+	case stat == metric.NoStat:
+		return ""
+	case m.Resource != "" && m.Objects > 1:
+		return "mean " + stat.String()
+	case m.Resource == "" && m.Series > 1 && stat.Additive():
+		return "sum " + stat.String()
+	}
+	return stat.String()
+}
+
+// columnsOf are the columns with the addresses that sort by them: numbers begin with the highest.
+func columnsOf(q url.Values, by string, descending bool) (all []column) {
+	for _, c := range []struct {
+		key, title, class string
+		high              bool
+	}{{"name", "Metric", "", false}, {"of", "Of", "", false}, {"kind", "Kind", "", false}, {"value", "Value", "number", true},
+		{"", "Ten minutes", "", false}, {"series", "Series", "number", true}, {"age", "Last sample", "", false},
+		{"readby", "Read by", "", true}} {
+		one := column{Title: c.title, Class: c.class}
+		sort := c.key
+		if c.key == by {
+			if one.Sorted = "ascending"; descending {
+				one.Sorted = "descending"
+			}
+		}
+		if c.key == by && !descending || c.key != by && c.high {
+			sort = "-" + sort
+		}
+		if c.key != "" {
+			one.Address = with("metrics", q, "sort", sort)
+		}
+		all = append(all, one)
 	}
 	return all
 }
 
-// metricContent is the page of one metric.
-type metricContent struct {
-	inspect.Metric
-	// SeriesCount is the number of all series; Series are some.
-	SeriesCount int
-	// Elsewhere are metrics of the name on objects of other kinds.
-	Elsewhere []inspect.Metric
-	Series    []seriesRow
-	Plot      *plot
-	Stats     []string
-	Read      string // command
-}
-
-type seriesRow struct {
-	inspect.Series
-	Plotted bool
-}
-
-// anyResource in a metric's address stands for a resource that an autoscaler doesn't say.
-const anyResource = "?"
-
-func (s *Server) metric(_ context.Context, r *request) (any, error) {
-	namespace, resource, name := r.query.Get("namespace"), r.query.Get("of"), r.query.Get("name")
-	c, found := &metricContent{}, false
-	for _, m := range r.source.Metrics(inspect.Query{Namespace: namespace, Name: name}).Items {
-		if m.Namespace != namespace { // Source takes the empty one for all
-			continue
-		}
-		if !found && (m.Resource == resource || resource == anyResource && m.Resource != "") {
-			c.Metric, found = m, true
-		} else {
-			c.Elsewhere = append(c.Elsewhere, m)
+// with is the address of a page with another parameter, from the beginning of its list.
+func with(path string, q url.Values, key, value string) string {
+	changed := url.Values{}
+	for name, values := range q {
+		if name != "after" && name != "from" {
+			changed[name] = values
 		}
 	}
-	if !found {
-		return nil, r.noMetric(namespace, name)
+	if changed.Del(key); value != "" {
+		changed.Set(key, value)
 	}
-	resource, c.SeriesCount = c.Resource, c.Metric.Series
-	p := plot{ID: "series", of: subject{namespace: namespace, resource: resource, name: name}, Target: math.NaN()}
-	for i, sery := range r.source.Series(namespace, resource, name, inspect.DetailSeries) {
-		plotted := i < plottedSeries
-		c.Series = append(c.Series, seriesRow{sery, plotted})
-		if plotted {
-			p.rows, p.Labels = append(p.rows, seriesID(&sery)), append(p.Labels, metric.Visible(seriesID(&sery)))
-		}
-	}
-	if len(p.rows) > 0 {
-		c.Plot = r.plotOf(p)
-	}
-	c.Stats, c.Read = statsOf(c.Kind), readCommand(s.parts.Get, &c.Metric)
-	return c, nil
-}
-
-// noMetric says that there is no such metric in a namespace, and where the name exists, as far as the
-// client may see it.
-func (r *request) noMetric(namespace, name string) error {
-	absent := &refusal{status: http.StatusNotFound,
-		text: fmt.Sprintf("there is no metric %q in namespace %q: it was never pushed there, or it has expired",
-			name, namespace)}
-	if namespace == "" {
-		absent.text = fmt.Sprintf("there is no metric %q outside of namespaces: it was never pushed there, or it has expired",
-			name)
-	}
-	q := inspect.Query{Name: name, Most: maxLinks}
-	if !r.wide {
-		q.Namespace = namespace
-	}
-	for _, m := range r.source.Metrics(q).Items {
-		absent.links = append(absent.links, metricLink{"It is " + placeOf(&m),
-			address("metric", "namespace", m.Namespace, "of", m.Resource, "name", m.Name)})
-	}
-	return absent
-}
-
-// statsOf names the stats of a kind.
-func statsOf(kind string) (all []string) {
-	for _, k := range metric.Kinds() {
-		if k.String() == kind {
-			for _, stat := range k.Stats() {
-				all = append(all, stat.String())
-			}
-		}
-	}
-	return all
-}
-
-// readCommand is the command that reads a metric.
-func readCommand(get string, m *inspect.Metric) string {
-	words := []string{get}
-	if m.Namespace != "" {
-		words = append(words, "-n", m.Namespace)
-	}
-	switch m.Resource {
-	case "":
-		words = append(words, "external")
-	default:
-		words = append(words, "'"+m.Resource+"/*'")
-	}
-	return strings.Join(append(words, "'"+strings.ReplaceAll(metric.Visible(m.Name), "'", `'\''`)+"'"), " ")
+	return "/" + path + "?" + changed.Encode()
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -36,6 +35,8 @@ type page struct {
 	template string
 	// every is the interval at which a page that is open follows changes; 0: it doesn't.
 	every time.Duration
+	// duty, if it is more than renderDuty, lengthens the interval: making the page takes 1/duty of a core.
+	duty time.Duration
 	// scope is the namespace whose right a request needs; empty: all.
 	scope func(url.Values) string
 	// content gathers what the template shows.
@@ -47,11 +48,14 @@ type request struct {
 	server *Server
 	// source has the values that the client may have.
 	source inspect.Source
-	query  url.Values
-	now    time.Time
+	// readable says which values of external metrics the client may have; nil: all.
+	readable inspect.Readable
+	query    url.Values
+	now      time.Time
 	// wide is set if the client may see all namespaces.
 	wide bool
-	// plots are those of the page, which content sets.
+	// thing is what the page is about, and plots are its plots; content sets them.
+	thing string
 	plots []plot
 }
 
@@ -64,11 +68,11 @@ func (r *request) plotOf(p plot) *plot {
 
 // shown is what the layout shows.
 type shown struct {
-	Title   string
-	Path    string
-	Nav     []link
-	Live    string // path of the stream; empty: none
-	Content any
+	Title string
+	Path  string
+	Nav   []link
+	Live  string // path of the stream; empty: none
+	Plots bool   // the page has some
 	// Body is the template of the content.
 	Body template.HTML
 }
@@ -77,44 +81,42 @@ type link struct{ Path, Title string }
 
 // navigation are the pages that each page links to.
 var navigation = []link{
-	{"autoscalers", "Autoscalers"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits",
-		"Limits"}, {"rules", "Rules"},
-	{"nodes", "Nodes"}, {"try", "Try a line"}, {"health", "Health"},
+	{"overview", "Overview"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits", "Limits"},
+	{"rules", "Rules"}, {"nodes", "Nodes"}, {"try", "Try a line"}, {"health", "Health"},
 }
 
 // navigation leaves out the pages of which this process has nothing.
 func (s *Server) navigation() []link {
 	return slices.DeleteFunc(slices.Clone(navigation), func(l link) bool {
-		return l.Path == "autoscalers" && s.parts.Facts == nil || l.Path == "nodes" && !s.parts.Agents
+		return l.Path == "nodes" && !s.parts.Agents
 	})
 }
 
 func inNamespace(q url.Values) string { return q.Get("namespace") }
 
 func (s *Server) pages() []page {
+	all := func(url.Values) string { return "" }
 	return []page{
-		{"autoscalers", "Autoscalers", "autoscalers.html", 3 * time.Second, inNamespace, s.autoscalers},
-		{"autoscaler", "Autoscaler", "autoscaler.html", 2 * time.Second, inNamespace, s.autoscaler},
-		{"metrics", "Metrics", "metrics.html", 5 * time.Second, inNamespace, s.metrics},
-		{"metric", "Metric", "metric.html", 2 * time.Second, inNamespace, s.metric},
-		{"refused", "Refused", "refused.html", 3 * time.Second, inNamespace, s.refused},
-		{"limits", "Limits", "limits.html", 3 * time.Second, inNamespace, s.limits},
-		{"rules", "Rules", "rules.html", 5 * time.Second, inNamespace, s.rules},
-		{"nodes", "Nodes", "nodes.html", 3 * time.Second, func(url.Values) string { return "" }, s.nodes},
-		{"try", "Try a line", "try.html", 0, namespaceOfSender, s.try},
-		{"health", "Health", "health.html", 2 * time.Second, func(url.Values) string { return "" }, s.health},
+		{"overview", "Overview", "overview.html", 3 * time.Second, overviewDuty, inNamespace, s.overview},
+		{"autoscaler", "Autoscaler", "autoscaler.html", 2 * time.Second, 0, inNamespace, s.autoscaler},
+		{"metrics", "Metrics", "metrics.html", 5 * time.Second, 0, inNamespace, s.metrics},
+		{"metric", "Metric", "metric.html", 2 * time.Second, 0, inNamespace, s.metric},
+		{"refused", "Refused", "refused.html", 3 * time.Second, 0, inNamespace, s.refused},
+		{"limits", "Limits", "limits.html", 3 * time.Second, 0, inNamespace, s.limits},
+		{"rules", "Rules", "rules.html", 5 * time.Second, 0, inNamespace, s.rules},
+		{"nodes", "Nodes", "nodes.html", 3 * time.Second, 0, all, s.nodes},
+		{"try", "Try a line", "try.html", 0, 0, namespaceOfSender, s.try},
+		{"health", "Health", "health.html", 2 * time.Second, 0, all, s.health},
 	}
 }
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		first := "autoscalers"
-		if s.parts.Facts == nil {
-			first = "metrics"
-		}
-		http.Redirect(w, r, "/"+first, http.StatusFound)
-	})
+	for _, former := range []string{"/{$}", "/autoscalers"} {
+		mux.HandleFunc("GET "+former, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, (&url.URL{Path: "/overview", RawQuery: r.URL.RawQuery}).String(), http.StatusFound)
+		})
+	}
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
 	for _, p := range s.pages() {
 		mux.HandleFunc("GET /"+p.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &p) })
@@ -134,7 +136,8 @@ var templates = sync.OnceValue(func() *template.Template {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
 	layout := shown{Title: p.title, Path: p.path, Nav: s.navigation()}
 	status := http.StatusOK
-	content, _, err := s.render(r.Context(), credentialOf(r), r.URL.Query(), p)
+	made, err := s.render(r.Context(), credentialOf(r), r.URL.Query(), p)
+	content := made.text
 	switch refused := new(refusal); {
 	case errors.As(err, &refused):
 		if status = refused.status; status == http.StatusUnauthorized {
@@ -144,6 +147,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
 			refused.text, p.path, r.URL.Query().Get("namespace"), refused.links})
 	case err == nil && p.every > 0:
 		layout.Live = "/live/" + p.path + "?" + r.URL.RawQuery
+		layout.Plots = p.path == "metric" || p.path == "autoscaler"
+	}
+	if made.thing != "" {
+		layout.Title = metric.Visible(made.thing) + " · " + p.title
 	}
 	if err != nil {
 		s.fail(w, err)
@@ -171,29 +178,33 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	http.Error(w, "the page could not be made; the log says why", http.StatusInternalServerError)
 }
 
+// rendered is the content of a page.
+type rendered struct {
+	text  []byte
+	thing string // what it is about; empty: the page's title says it
+	plots []plot
+}
+
 // render makes the content of a page, if the client may see it.
-func (s *Server) render(ctx context.Context, c credential, q url.Values, p *page) ([]byte, []plot, error) {
+func (s *Server) render(ctx context.Context, c credential, q url.Values, p *page) (made rendered, err error) {
 	scope := p.scope(q)
 	reader, err := s.admit(ctx, c, scope)
 	if err != nil {
-		return nil, nil, err
+		return made, err
 	}
-	request := &request{server: s, source: s.sourceFor(reader), query: q, now: time.Now(),
+	request := &request{server: s, source: s.parts.Source, query: q, now: time.Now(),
 		wide: s.parts.Access == nil || scope == ""}
+	if s.parts.Readable != nil {
+		request.readable = s.parts.Readable(reader)
+		request.source = inspect.Restrict(s.parts.Source, request.readable)
+	}
 	content, err := p.content(ctx, request)
 	if err != nil {
-		return nil, nil, err
+		return made, err
 	}
-	text, err := s.execute(p.template, content)
-	return text, request.plots, err
-}
-
-// sourceFor leaves out the values that a reader may not have.
-func (s *Server) sourceFor(reader metric.Reader) inspect.Source {
-	if s.parts.Readable == nil {
-		return s.parts.Source
-	}
-	return inspect.Restrict(s.parts.Source, s.parts.Readable(reader))
+	made.text, err = s.execute(p.template, content)
+	made.thing, made.plots = request.thing, request.plots
+	return made, err
 }
 
 func (s *Server) execute(name string, data any) ([]byte, error) {
@@ -228,7 +239,8 @@ func (r *request) next(path, list string, key inspect.Key) string {
 var functions = template.FuncMap{
 	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": labelText, "join": strings.Join,
 	"percent": percent, "short": short, "tryAgain": tryAgain, "sentence": explain.Sentence, "replicas": replicas,
-	"device": device, "lag": lag,
+	"lag": lag, "visible": metric.Visible, "clock": clock, "remedies": remedies, "autoscalerLink": autoscalerLink,
+	"snippet": func(id, text string) Snippet { return Snippet{id, "the command", text} }, "pushUDP": pushUDP, "pushHTTP": pushHTTP,
 }
 
 // replicas is the noun behind a number.
@@ -239,10 +251,10 @@ func replicas(n *int32) string {
 	return "replicas"
 }
 
-// device is the file by which bash sends to a UDP address.
-func device(address string) string {
-	host, port, _ := net.SplitHostPort(address)
-	return "/dev/udp/" + host + "/" + port
+// clock is a time of day, with the date for pages that show it in the reader's zone.
+func clock(at time.Time) template.HTML {
+	return template.HTML(`<time class="clock" datetime="` + at.UTC().Format(time.RFC3339) + `">` + at.UTC().Format("15:04 MST") +
+		"</time>") //nolint:gosec // nothing from outside
 }
 
 // ago is an age for people, with its time for pages that don't follow any more.

@@ -37,6 +37,11 @@ type Parts struct {
 	Agents bool
 	// PushUDP and PushHTTP are where to push, for pages that have nothing to show.
 	PushUDP, PushHTTP string
+	// KindOf returns the API version and the kind of a resource such as "deployments.apps", and whether its objects
+	// are in namespaces; empty: unknown.
+	KindOf func(resource string) (apiVersion, kind string, namespaced bool)
+	// Kubectl is the command line of kubectl for this server's metrics APIs.
+	Kubectl string
 	// Get is the command line that reads from this server, without what to read: "sluice get".
 	Get string
 	// Access decides who may see what. Nil: all who can connect see all.
@@ -105,6 +110,8 @@ type Health struct {
 	// HeldSeries and HeldBytes count against MaxSeries and MaxBytes: copies of other replicas', too.
 	HeldSeries, MaxSeries int
 	HeldBytes, MaxBytes   int64
+	// Replicas is the number of all replicas that are known; 0: there is one.
+	Replicas int
 }
 
 // Receiver is the account of a receiver's samples.

@@ -1,11 +1,16 @@
 package console
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -13,12 +18,14 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// plot is a figure of a page: some rows of a subject over the last ten minutes.
+// plot is a figure of a page: some rows of a subject over the last minutes.
 type plot struct {
-	ID     string // in the page
+	ID     string // in the page; another choice of rows has another ID
 	of     subject
 	rows   []string
 	Labels []string // of the rows, for people
+	// Minutes is the length; 0: ten. Beyond ten the values are ten seconds apart.
+	Minutes int
 	// Target is a constant to compare with; NaN: none.
 	Target float64
 	// Stepped is set for whole numbers that jump.
@@ -27,6 +34,12 @@ type plot struct {
 
 // HasTarget reports whether there is a constant to compare with.
 func (p *plot) HasTarget() bool { return !math.IsNaN(p.Target) }
+
+// plotID names a plot by its choice, so that a page which chooses anew draws another plot.
+func plotID(p *plot) string {
+	sum := sha256.Sum256(fmt.Append(nil, p.of, p.rows, p.Minutes))
+	return "series-" + base64.RawURLEncoding.EncodeToString(sum[:6])
+}
 
 // numbers are values in JSON, where a missing one is null.
 type numbers []float64
@@ -46,17 +59,59 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 type plotted struct {
 	ID   string    `json:"id"`
 	Last int64     `json:"last"`
+	Step int       `json:"step"` // seconds between two values
 	Rows []numbers `json:"rows"`
+	// Now are the newest values for people, as in the page's table; empty: there is none.
+	Now []string `json:"now"`
 }
 
-// values returns the last seconds of a plot; false: nothing is recorded yet.
-func (p *plot) values(h *history, seconds int) (m plotted, ok bool) {
-	last, all := h.read(p.of, p.rows, seconds)
-	m = plotted{ID: p.ID, Last: last, Rows: make([]numbers, len(all))}
+// Rows are the IDs of the rows, for the page.
+func (p *plot) Rows() string { return strings.Join(p.rows, " ") }
+
+// Length is the number of minutes.
+func (p *plot) Length() int { return cmp.Or(p.Minutes, fineSeconds/60) }
+
+// step is the number of seconds between two values.
+func (p *plot) step() int {
+	if p.Length()*60 > fineSeconds {
+		return coarseStep
+	}
+	return 1
+}
+
+// values returns the values of a plot since a second (0: all that are kept); false: there are no newer ones.
+func (p *plot) values(h *history, since int64) (m plotted, ok bool) {
+	n := p.Length() * 60 / p.step()
+	last, all := h.read(p.of, p.rows, p.step(), n)
+	if m = (plotted{ID: p.ID, Last: last, Step: p.step(), Rows: make([]numbers, len(all))}); last == since {
+		return m, false
+	}
+	if since != 0 {
+		n = min(n, int(last-since)/p.step()+1)
+	}
 	for i := range all {
-		m.Rows[i] = all[i]
+		if m.Rows[i] = all[i][len(all[i])-n:]; p.of.of == ofMetric {
+			m.Now = append(m.Now, significant(all[i][len(all[i])-1]))
+		}
 	}
 	return m, last != 0
+}
+
+// significant is a value with three significant digits; empty: there is none.
+func significant(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return ""
+	case v == math.Trunc(v) && math.Abs(v) < 1e15, math.Abs(v) >= 100 && math.Abs(v) < 1e15:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// seriesKey is a short, stable name of a series within its metric, for addresses and rows.
+func seriesKey(s *inspect.Series) string {
+	sum := sha256.Sum256([]byte(seriesID(s)))
+	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 
 // seriesID names a series within its metric: object and labels.

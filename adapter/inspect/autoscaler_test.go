@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// An autoscaler that is held back has a fault, and so counts as broken in lists and the console. A
-// missing metric is graver.
+// An autoscaler that is held back has a fault, and so counts as broken in lists and the console. All
+// faults are told, a missing metric first.
 func TestFaultOfAutoscaler(t *testing.T) {
 	a := Autoscaler{Metrics: []AutoscalerMetric{{Name: "busy", HeldBack: "web-2 was rejected"}, {Name: "jobs"}}}
 	if got := a.Fault(); got != "metric busy is held back: web-2 was rejected" {
 		t.Errorf("%q", got)
 	}
 	a.Metrics[1].Missing, a.Metrics[1].Why = true, "none was ever received"
-	if got := a.Fault(); got != "metric jobs is missing: none was ever received" {
+	if got := a.Fault(); got != "metric jobs is missing: none was ever received; metric busy is held back: web-2 was rejected" {
 		t.Errorf("%q", got)
 	}
 	able := AutoscalerCondition{Type: "AbleToScale", Status: "False", Reason: "FailedGetScale", Message: `deployments.apps "wbe" not found`}

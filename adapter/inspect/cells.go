@@ -190,23 +190,26 @@ const (
 
 func (a *Autoscaler) Meta() Meta { return Meta{a.Name, a.Namespace} }
 
-func (a *Autoscaler) Fault() string {
+func (a *Autoscaler) Fault() string { return strings.Join(a.Faults(), "; ") }
+
+// Faults are all that is wrong with an autoscaler, a sentence each: the metrics that are missing first.
+func (a *Autoscaler) Faults() (all []string) {
 	for i := range a.Metrics {
 		if m := &a.Metrics[i]; m.Missing {
-			return fmt.Sprintf("metric %s is missing: %s", m.Name, m.Why)
+			all = append(all, fmt.Sprintf("metric %s is missing: %s", m.Name, m.Why))
 		}
 	}
 	for i := range a.Metrics {
 		if m := &a.Metrics[i]; m.HeldBack != "" {
-			return fmt.Sprintf("metric %s is held back: %s", m.Name, m.HeldBack)
+			all = append(all, fmt.Sprintf("metric %s is held back: %s", m.Name, m.HeldBack))
 		}
 	}
 	for _, c := range a.Conditions {
 		if c.Type == "AbleToScale" && c.Status == "False" {
-			return "the target can't be scaled: " + c.Message
+			all = append(all, "the target can't be scaled: "+c.Message)
 		}
 	}
-	return ""
+	return all
 }
 
 func (a *Autoscaler) Cells(time.Time) []string {

@@ -92,9 +92,9 @@ func (r *PolicyRule) Effect() string {
 type Readable interface {
 	// MayReadAll reports whether the reader may ask for all series of a metric, name[:stat][:window].
 	MayReadAll(namespace, expression string) bool
-	// MayHave reports whether the reader may have one series of a metric by its bare name. label returns
-	// the value of a label as selectors spell it.
-	MayHave(namespace, name string, label func(key string) (string, bool)) bool
+	// MayHave reports whether the reader may have one series of a metric, name[:stat][:window]. label
+	// returns the value of a label as selectors spell it.
+	MayHave(namespace, expression string, label func(key string) (string, bool)) bool
 	// Unrestricted reports whether the reader may have every series of a namespace.
 	Unrestricted(namespace string) bool
 }
@@ -126,6 +126,14 @@ func HideValues(all []Metric, to Readable, series func(namespace, resource, name
 			m.Value = ""
 		}
 	}
+}
+
+// Value implements Source.
+func (r restricted) Value(namespace, resource, name string) (v float64, objects int) {
+	if resource == "" && !r.to.MayReadAll(namespace, name) {
+		return 0, 0
+	}
+	return r.Source.Value(namespace, resource, name)
 }
 
 // Series implements Source.

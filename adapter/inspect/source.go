@@ -9,9 +9,12 @@ import "github.com/sluice-metrics/sluice/internal/smallest"
 // Rejections and Agents are this replica's own: what it received.
 type Source interface {
 	Metrics(Query) Page[Metric]
-	// Series returns some series of a metric on objects of a resource (empty: external), at most
-	// limit: those of the first objects in the order of their names.
+	// Series returns some series of a metric, name[:stat][:window], on objects of a resource (empty:
+	// external), at most limit: those of the first objects in the order of their names.
 	Series(namespace, resource, name string, limit int) []Series
+	// Value is what an autoscaler would read of a metric, name[:stat][:window]: the sum of an external
+	// one, and else the mean over the objects, of which there are some.
+	Value(namespace, resource, name string) (v float64, objects int)
 	// MetricSenders returns some senders of a metric, the newest first; empty namespace: of all.
 	MetricSenders(namespace, name string) []MetricSender
 	// Windows are those that can be asked for, the shortest first.
@@ -43,10 +46,14 @@ type Query struct {
 	Namespace string
 	// Name of the items; empty: all.
 	Name string
+	// Contains is a part of the items' names, of Metrics; empty: any.
+	Contains string
 	// After is the key of the last item of the page before; zero: the first page.
 	After Key
 	// Most is the largest number of items; 0: DefaultMost.
 	Most int
+	// Bare leaves out the values and the readers of Metrics, which take most of the time.
+	Bare bool
 	// Fullest sorts Limits that are nearest to being used up first. There is no page after it.
 	Fullest bool
 }

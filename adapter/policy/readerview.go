@@ -29,9 +29,9 @@ func (v ReaderView) MayReadAll(namespace, expression string) bool {
 			Reader: v.Reader}) == nil
 }
 
-// MayHave reports whether the reader may have one series of a metric, by its bare name.
-func (v ReaderView) MayHave(namespace, name string, label func(key string) (string, bool)) bool {
-	return v.Policies == nil || v.Policies.MayHave(namespace, metric.Expression{Name: name}, label, v.Reader)
+// MayHave reports whether the reader may have one series of a metric, name[:stat][:window].
+func (v ReaderView) MayHave(namespace, expression string, label func(key string) (string, bool)) bool {
+	return v.Policies == nil || v.Policies.MayHave(namespace, metric.ParseExpression(expression), label, v.Reader)
 }
 
 // Unrestricted reports whether no policy counts in a namespace.
@@ -87,9 +87,9 @@ func (u Unseen) MayReadAll(namespace, expression string) bool {
 	return u.Policies == nil || !u.Policies.Governs(namespace, metric.ParseExpression(expression))
 }
 
-// MayHave is MayReadAll of a bare name.
-func (u Unseen) MayHave(namespace, name string, _ func(key string) (string, bool)) bool {
-	return u.MayReadAll(namespace, name)
+// MayHave is MayReadAll.
+func (u Unseen) MayHave(namespace, expression string, _ func(key string) (string, bool)) bool {
+	return u.MayReadAll(namespace, expression)
 }
 
 // Unrestricted reports whether no policy counts in a namespace.

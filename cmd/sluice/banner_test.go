@@ -54,6 +54,8 @@ func answerOf(command string) string {
 		return "sent 1 line"
 	case strings.Contains(command, "-X PUT"):
 		return `"applied":1`
+	case strings.Contains(command, "kubectl") && strings.HasSuffix(command, "/http_requests"):
+		return `"metricName":"http_requests"`
 	case strings.Contains(command, "kubectl"):
 		return `"value":"42"`
 	case strings.Contains(command, "--cacert"):

@@ -8,11 +8,13 @@ import (
 	"github.com/sluice-metrics/sluice"
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/builtin"
 	"github.com/sluice-metrics/sluice/adapter/console"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/credential"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // openConsole opens the console, if it is configured.
@@ -25,14 +27,16 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	http, _ := p.pushURL()
 	parts := console.Parts{
 		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past, Agents: p.agents != nil,
-		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Logger: p.log,
+		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Kubectl: "kubectl", Logger: p.log,
+		KindOf: kindOf(builtin.New().FindResource),
 	}
 	if p.cfg.standalone {
-		parts.Get = p.getCommand()
+		parts.Get, parts.Kubectl = p.getCommand(), "kubectl --kubeconfig "+p.kubeconfig
 	}
 	if p.cluster.view != nil {
 		reader := consoleReader{p}
 		parts.Readable = p.cluster.policies.Readable
+		parts.KindOf = kindOf(p.cluster.view.FindResource)
 		parts.Facts, parts.Begin, parts.Groups = reader.facts, reader.begin, reader.groups
 		if parts.Access, err = p.consoleAccess(); err != nil {
 			return err
@@ -43,8 +47,23 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	return p.cfg.listenFault("console-address", err)
 }
 
-// past has the series of a metric with their values of the last minute.
+// kindOf finds the kind of a resource for the console.
+func kindOf(find func(string) (schema.GroupVersionKind, schema.GroupResource, bool, error)) func(string) (string, string, bool) {
+	return func(resource string) (apiVersion, kind string, namespaced bool) {
+		of, _, namespaced, err := find(resource)
+		if err != nil {
+			return "", "", false
+		}
+		apiVersion, kind = of.ToAPIVersionAndKind()
+		return apiVersion, kind, namespaced
+	}
+}
+
+// past has the series of a metric with their values of the last minute, as the bare name reads them.
 func (p *dataPath) past(namespace, resource, name string) (all []console.Past) {
+	if metric.ParseExpression(name).Name != name {
+		return nil
+	}
 	place := aggregate.Place{Resource: resource, Namespace: namespace, Name: name}
 	for _, pastSery := range p.merged.PastSeries(place, inspect.DetailSeries) {
 		all = append(all, console.Past{Values: pastSery.Past, Series: inspect.Series{
@@ -131,6 +150,9 @@ func (p *dataPath) health() console.Health {
 	h := console.Health{Version: sluice.Version, Series: p.table.Series(),
 		MaxSeries: p.cfg.table.MaxSeries, MaxBytes: p.cfg.table.MaxBytes}
 	h.HeldSeries, h.HeldBytes = p.table.Held()
+	if p.replication.replica != nil {
+		h.Replicas = p.replication.replica.Known()
+	}
 	for _, f := range p.ledger.Figures() {
 		receiver := console.Receiver{Name: f.Receiver, Received: f.Received, Applied: f.Applied, Pending: f.Pending,
 			Datagrams: f.Datagrams, KernelDrops: f.KernelDrops}

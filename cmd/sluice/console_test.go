@@ -21,7 +21,7 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 		t.Fatal(errs)
 	}
 	for path, want := range map[string]string{
-		"/metrics": ">seen<", "/metric?namespace=shop&name=seen": "A counter with 1 series", "/health": "holds", "/": ">seen<",
+		"/metrics": "seen</bdi>", "/metric?namespace=shop&name=seen": "A counter with 1 series", "/health": "received", "/": "seen</bdi>",
 		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "it is already a counter; cannot push it as a gauge",
 	} {
 		resp, err := http.Get("http://" + p.console.Addr().String() + path)
@@ -58,8 +58,8 @@ func TestCommandsOfTheConsoleWork(t *testing.T) {
 	}
 	eventually(t, func() bool { return p.table.Series() == 2 }, func() string { return "the commands pushed no counter and gauge" })
 	for _, path := range []string{"/metric?name=http_requests", "/metric?namespace=shop&of=deployments.apps&name=queue_depth"} {
-		if ran := runShown(t, shown(path)); ran != 1 {
-			t.Errorf("%s: %d commands ran; want one:\n%s", path, ran, shown(path))
+		if ran := runShown(t, shown(path)); ran < 1 {
+			t.Errorf("%s: %d commands ran; want one, and two with kubectl:\n%s", path, ran, shown(path))
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (p *dataPath) autoscalerDocuments(namespace string) []inspect.Autoscaler {
 
 // part is the part of a list of the table. Its places are the first three strings of keys.
 func part(q inspect.Query, placeOf func(inspect.Key) aggregate.Place) aggregate.Part {
-	return aggregate.Part{Namespace: q.Namespace, Name: q.Name, After: placeOf(q.After), Most: q.Limit()}
+	return aggregate.Part{Namespace: q.Namespace, Name: q.Name, Contains: q.Contains, After: placeOf(q.After), Most: q.Limit()}
 }
 
 // Keys of lists of the table.
@@ -106,7 +106,10 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 	if more {
 		page.Next = metricKey(last)
 	}
-	readers := i.readers(q.Namespace)
+	var readers map[metricRead][]string
+	if !q.Bare {
+		readers = i.readers(q.Namespace)
+	}
 	page.Items = make([]inspect.Metric, len(list))
 	for n, m := range list {
 		page.Items[n] = inspect.Metric{
@@ -115,7 +118,7 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 			ReadBy:    readers[metricRead{m.Namespace, m.Name, sourceOf(m.Resource)}],
 			LabelKeys: m.LabelKeys,
 		}
-		if m.Series == 1 {
+		if m.Series == 1 && !q.Bare {
 			if page.Items[n].Value = i.value(m.Place); page.Items[n].Value != "" {
 				page.Items[n].Stat = i.stat(m.Kind)
 			}
@@ -193,7 +196,8 @@ func (i inspection) readers(namespace string) map[metricRead][]string {
 // Series implements inspect.Source.
 func (i inspection) Series(namespace, resource, name string, most int) []inspect.Series {
 	i.freshen()
-	list := i.merged.SomeSeries(aggregate.Place{Resource: resource, Namespace: namespace, Name: name}, most)
+	e := metric.ParseExpression(name)
+	list := i.merged.SomeSeriesAs(aggregate.Place{Resource: resource, Namespace: namespace, Name: e.Name}, e, most)
 	all := make([]inspect.Series, len(list))
 	for n, s := range list {
 		all[n] = inspect.Series{
@@ -208,6 +212,26 @@ func (i inspection) Series(namespace, resource, name string, most int) []inspect
 		}
 	}
 	return all
+}
+
+// Value implements inspect.Source.
+func (i inspection) Value(namespace, resource, name string) (v float64, objects int) {
+	q := metric.Query{Namespace: namespace, Resource: resource, Expression: metric.ParseExpression(name)}
+	read := i.merged.External
+	if resource != "" {
+		q.Object, read = metric.AllObjects, i.merged.Objects
+	}
+	points, err := read(q)
+	if err != nil || len(points) == 0 {
+		return 0, 0
+	}
+	for n := range points {
+		v += points[n].Value.Float64()
+	}
+	if resource != "" {
+		v /= float64(len(points))
+	}
+	return v, len(points)
 }
 
 // MetricSenders implements inspect.Source.

@@ -13,8 +13,14 @@ import (
 // (kubernetes/pkg/controller/podautoscaler/replica_calculator.go, release 1.36), and writes down
 // each step. Values are thousandths, rounded up, as there.
 
-// defaultTolerance is the controller's --horizontal-pod-autoscaler-tolerance by default.
-const defaultTolerance = 0.1
+// DefaultTolerance is the controller's --horizontal-pod-autoscaler-tolerance by default.
+const DefaultTolerance = 0.1
+
+// Tolerances are the shares of its target by which an autoscaler's value may be below and above it without a change.
+func Tolerances(a *inspect.Autoscaler) (down, up float64) {
+	t := tolerancesOf(a)
+	return t.down, t.up
+}
 
 // Tolerances are the shares of its target by which an autoscaler's value may be below and above it without a change.
 func Tolerances(a *inspect.Autoscaler) (down, up float64) {
@@ -33,12 +39,12 @@ func tolerancesOf(a *inspect.Autoscaler) tolerances {
 
 func toleranceOf(r *inspect.ScalingRules) float64 {
 	if r == nil || r.Tolerance == "" {
-		return defaultTolerance
+		return DefaultTolerance
 	}
 	if q, err := resource.ParseQuantity(r.Tolerance); err == nil {
 		return q.AsApproximateFloat64()
 	}
-	return defaultTolerance
+	return DefaultTolerance
 }
 
 // calculation is the arithmetic for one metric.

@@ -36,7 +36,7 @@ func (f *Facts) judgeTarget(m *inspect.AutoscalerMetric) *Finding {
 				m.Target, number(target.MilliValue()), number(total), ratioText(ratio)),
 			Remedy: []string{"If " + strings.TrimSuffix(m.Target, "m") + " is meant: target: \"" +
 				strings.TrimSuffix(m.Target, "m") + "\""}}
-	case m.TargetType == "Value" && m.Source != sourcePods && ratio > 1+defaultTolerance &&
+	case m.TargetType == "Value" && m.Source != sourcePods && ratio > 1+DefaultTolerance &&
 		a.CurrentReplicas >= a.MaxReplicas && a.MaxReplicas > 0:
 		return &Finding{Cause: TargetType, Metric: m.Name, Warning: true,
 			Text: fmt.Sprintf("type Value compares the whole value (%s) with the target (%s) and multiplies the replicas by the ratio, until maxReplicas (%d). That fits a value that falls as replicas are added, as a latency; a total that the replicas share, as a queue, wants AverageValue",

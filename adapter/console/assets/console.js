@@ -1,6 +1,7 @@
-// Follows the stream of a page: replaces what has changed, and draws plots.
+// Follows the stream of a page: replaces what has changed, and draws plots. Forms apply while one types.
 "use strict";
 (() => {
+  document.documentElement.className = "js";
   const main = document.getElementById("content");
   const state = document.getElementById("state");
   const plots = new Map();
@@ -35,6 +36,7 @@
       if (to.nodeName === "DETAILS" && name === "open") continue; // the reader's own
       if (to.getAttribute(name) !== value) to.setAttribute(name, value);
     }
+    if (to.type === "checkbox" && to !== document.activeElement) to.checked = from.hasAttribute("checked");
   }
 
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -46,7 +48,7 @@
   function draw(figure, held) {
     const labels = figure.dataset.labels.split("\n"), stepped = figure.dataset.stepped;
     const series = [{}, ...labels.map((label, i) => ({
-      label, stroke: color("--k" + i), width: 2, points: { show: false },
+      label, stroke: color("--k" + i % 8), dash: i < 8 ? undefined : [2, 3], width: 2, points: { show: false },
       paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
     }))];
     if (figure.dataset.target !== undefined)
@@ -56,7 +58,7 @@
     held.chart?.destroy();
     held.chart = new uPlot({
       width: figure.clientWidth - 18, height: stepped ? 150 : 200, legend: { show: false }, cursor: { show: false }, padding: [8, 26, 0, 0], // room for half of the last label
-      scales: { x: { range: (_, low, high) => [Math.min(low, high - 60), high] }, y: { range: (_, low, high) => { low = Math.min(0, low ?? 0); high = Math.max(high ?? 1, low + 1e-9); return [low, high + (high - low) * .1]; } } },
+      scales: { x: { range: (_, low, high) => [low, high] }, y: { range: (_, low, high) => { low = Math.min(0, low ?? 0); high = Math.max(high ?? 1, low + 1e-9); return [low, high + (high - low) * .1]; } } },
       axes: [{ ...axis, size: 32, space: 90, values: clock }, { ...axis, size: 56, values: (_, all) => all.map(short), incrs: stepped ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined }],
       series,
     }, data(figure, held), figure);
@@ -69,7 +71,7 @@
   // bridged are values for a line that goes on over seconds without one, unless they are many, or the
   // server was away in them: those are a gap. uPlot takes null for a gap, and undefined for none.
   function bridged(held, row) {
-    const longest = 15, out = row.slice();
+    const longest = held.step > 1 ? 2 : 15, out = row.slice();
     for (let i = 0; i < out.length; i++) {
       let end = i, cut = false;
       for (; end < out.length && out[end] == null; end++) cut ||= held.cuts.has(held.seconds[end]);
@@ -93,13 +95,23 @@
     return n;
   }
 
+  const lasts = { 1: "Last minute", 10: "Last ten minutes", 60: "Last hour" };
+
   // describe says the newest values, and how often there was none, to those who don't see the plot.
   function describe(figure, held) {
     const labels = figure.dataset.labels.split("\n");
     const text = labels.map((label, i) => label + " " + (short(held.rows[i]?.at(-1)) || "unknown")).join(", ");
     const missing = Math.max(...held.rows.map((row) => gaps(bridged(held, row))));
     figure.querySelector("canvas")?.setAttribute("aria-label",
-      "Last ten minutes" + (missing ? ", with " + missing + (missing === 1 ? " gap" : " gaps") : "") + "; now " + text + (figure.dataset.target !== undefined ? ", target " + figure.dataset.target : ""));
+      lasts[figure.dataset.minutes] + (missing ? ", with " + missing + (missing === 1 ? " gap" : " gaps") : "") + "; now " + text + (figure.dataset.target !== undefined ? ", target " + figure.dataset.target : ""));
+  }
+
+  // spell writes the newest values into the table, so that it says what the plot shows.
+  function spell(figure, now) {
+    (figure.dataset.rows || "").split(" ").forEach((key, i) => {
+      const cell = now?.[i] && key && main.querySelector(`[data-row="${CSS.escape(key)}"]`);
+      if (cell && cell.textContent !== now[i]) cell.textContent = now[i];
+    });
   }
 
   function forget(id) {
@@ -108,21 +120,27 @@
     if (held) held.chart = null;
   }
 
-  function plot({ id, last, rows }) {
-    const span = 600, least = 60;
+  function plot({ id, last, step, rows, now }) {
+    const figure = document.getElementById("plot-" + id);
+    if (!figure) return;
+    const span = figure.dataset.minutes * 60 / step, least = 60 / step;
     let held = plots.get(id);
-    if (!held || held.rows.length !== rows.length) plots.set(id, held = { seconds: [], rows: rows.map(() => []), cuts: new Set() });
-    const n = rows[0]?.length ?? 0, had = held.seconds.at(-1);
-    // All seconds have their place, those without a value, too. A plot begins a minute before its first value.
-    for (let second = had ? Math.max(had + 1, last - span + 1) : last - Math.max(n, least) + 1; second <= last; second++) {
-      const i = n - 1 - (last - second), values = rows.map((row) => row[i] ?? null);
-      if (!held.seconds.length && last - second >= least && values.every((v) => v == null)) continue;
-      held.seconds.push(second);
+    if (!held || held.rows.length !== rows.length) plots.set(id, held = { seconds: [], rows: rows.map(() => []), cuts: new Set(), step });
+    const n = rows[0]?.length ?? 0, had = held.seconds.at(-1), to = Math.floor(last / step);
+    // All moments have their place, those without a value, too; the newest one may come again. A plot begins a
+    // minute before its first value.
+    for (let place = had === undefined ? to - Math.max(n, least) + 1 : Math.max(had / step, to - span + 1); place <= to; place++) {
+      const i = n - 1 - (to - place), values = rows.map((row) => row[i] ?? null);
+      if (!held.seconds.length && to - place >= least && values.every((v) => v == null)) continue;
+      if (held.seconds.at(-1) === place * step) {
+        if (i >= 0) values.forEach((v, r) => { held.rows[r][held.rows[r].length - 1] = v; });
+        continue;
+      }
+      held.seconds.push(place * step);
       values.forEach((v, r) => held.rows[r].push(v));
     }
     for (const list of [held.seconds, ...held.rows]) list.splice(0, Math.max(0, list.length - span));
-    const figure = document.getElementById("plot-" + id);
-    if (!figure) return;
+    spell(figure, now);
     if (!held.rows.some((row) => row.some((v) => v != null))) { // axes would be made up
       const waiting = figure.querySelector(".waiting");
       if (waiting) waiting.textContent = "There was no value yet.";
@@ -141,7 +159,55 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("resize", redraw);
 
+  // copy puts a text on the clipboard, also where the browser has none for pages without TLS.
+  async function copy(button) {
+    const text = document.getElementById(button.dataset.copy).textContent;
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  }
+  addEventListener("click", (event) => { const button = event.target.closest?.(".copy"); if (button) copy(button); });
+
+  // "/" goes to the filter, arrows go through the rows, which Enter opens as any link.
+  addEventListener("keydown", (event) => {
+    const at = document.activeElement, filter = main.querySelector("input[name=filter]");
+    const typing = at.matches("input, textarea, select");
+    if (event.key === "/" && !typing && filter) { event.preventDefault(); filter.focus(); filter.select(); return; }
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], links = [...main.querySelectorAll("tbody th a")], i = links.indexOf(at);
+    if (!step || event.altKey || event.ctrlKey || event.metaKey || at !== filter && i < 0) return;
+    event.preventDefault();
+    (links[i + step] ?? (i + step < 0 ? filter : null))?.focus();
+  });
+  function clocks() {
+    for (const at of document.querySelectorAll("time.clock")) at.textContent = new Date(at.dateTime).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  }
+  clocks();
+
   if (!main.dataset.live || !window.EventSource) return;
+
+  // A form applies while one types or ticks: the page follows the address that it makes.
+  let typed;
+  function apply(event) {
+    const form = event.target.form;
+    if (!form || !("live" in form.dataset)) return;
+    clearTimeout(typed);
+    typed = setTimeout(() => {
+      const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+      main.dataset.live = main.dataset.live.replace(/\?.*/, "") + "?" + query;
+      history.replaceState(null, "", "?" + query);
+      source?.close();
+      open();
+    }, 120);
+  }
+  addEventListener("input", apply);
+  addEventListener("submit", (event) => { if ("live" in event.target.dataset) { event.preventDefault(); apply({ target: { form: event.target } }); } });
   let source;
   function say(text) { if (state.textContent !== text) state.textContent = text; }
 
@@ -156,7 +222,7 @@
     banner.textContent = "No connection to Sluice since " + time(lost) + ". The page shows what was known then.";
     main.before(banner);
     for (const held of plots.values()) held.cuts.add(held.seconds.at(-1));
-    for (const age of main.querySelectorAll("time")) age.textContent = "at " + time(age.dateTime);
+    for (const age of main.querySelectorAll("time:not(.clock)")) age.textContent = "at " + time(age.dateTime);
   }
   function hear() {
     heard = Date.now();
@@ -181,7 +247,10 @@
     source.addEventListener("content", (event) => {
       hear();
       sync(main, new DOMParser().parseFromString(JSON.parse(event.data), "text/html").body);
-      for (const [id, held] of plots) if (held.chart && !document.contains(held.chart.root)) held.chart = null;
+      clocks();
+      for (const id of plots.keys()) {
+        if (!document.getElementById("plot-" + id)) { forget(id); plots.delete(id); } else if (!document.contains(plots.get(id).chart?.root ?? null)) plots.get(id).chart = null;
+      }
     });
     source.addEventListener("plot", (event) => { hear(); plot(JSON.parse(event.data)); });
     source.addEventListener("end", (event) => { source.close(); source = null; say("Ended: " + event.data); });

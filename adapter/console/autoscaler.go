@@ -1,14 +1,13 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -18,90 +17,11 @@ import (
 // pageSize is the number of rows of a page with a list.
 const pageSize = 200
 
-// autoscalersContent is the page of all autoscalers, broken ones first.
-type autoscalersContent struct {
-	Namespace       string
-	Cluster         bool
-	Broken, All     int
-	Rows            []autoscalerRow
-	Previous, Next  string
-	First, Last     int
-	PushUDP, Filter string
-}
-
-type autoscalerRow struct {
-	*inspect.Autoscaler
-	Broken bool
-	Why    string
-}
-
-func (s *Server) autoscalers(_ context.Context, r *request) (any, error) {
-	c := &autoscalersContent{Namespace: r.query.Get("namespace"), Cluster: s.parts.Facts != nil, PushUDP: s.parts.PushUDP,
-		Filter: r.query.Get("filter")}
-	if !c.Cluster {
-		return c, nil
-	}
-	var rows []autoscalerRow
-	q := inspect.Query{Namespace: c.Namespace, Most: inspect.MaxMost}
-	inspect.All(q, r.source.Autoscalers, func(a *inspect.Autoscaler) bool {
-		if c.All++; !strings.Contains(a.Namespace+"/"+a.Name, c.Filter) {
-			return true
-		}
-		one := autoscalerRow{Autoscaler: a}
-		if one.Broken, one.Why = stateOf(a); one.Broken {
-			c.Broken++
-		}
-		rows = append(rows, one)
-		return true
-	})
-	slices.SortStableFunc(rows, func(a, b autoscalerRow) int { return cmp.Compare(order(a.Broken), order(b.Broken)) })
-	first, _ := strconv.Atoi(r.query.Get("from"))
-	first = max(0, min(first, len(rows)))
-	c.Rows = rows[first:min(first+pageSize, len(rows))]
-	c.First, c.Last = first+1, first+len(c.Rows)
-	from := func(n int) string {
-		return address("autoscalers", "namespace", c.Namespace, "filter", c.Filter, "from", strconv.Itoa(max(n, 0)))
-	}
-	if first > 0 {
-		c.Previous = from(first - pageSize)
-	}
-	if c.Last < len(rows) {
-		c.Next = from(first + pageSize)
-	}
-	return c, nil
-}
-
 func order(broken bool) int {
 	if broken {
 		return 0
 	}
 	return 1
-}
-
-// stateOf reports whether an autoscaler works, and why not.
-func stateOf(a *inspect.Autoscaler) (broken bool, why string) {
-	if why = a.Fault(); why != "" {
-		return true, why
-	}
-	for _, c := range a.Conditions {
-		if c.Status == "False" && (c.Type == "AbleToScale" || c.Type == "ScalingActive") && c.Reason != "ScalingDisabled" {
-			return true, c.Message
-		}
-	}
-	for _, c := range a.Conditions {
-		switch {
-		case c.Reason == "ScalingDisabled":
-			return false, "is switched off: " + c.Message
-		case c.Type == "ScalingLimited" && c.Status == "True":
-			why = c.Message
-		}
-	}
-	for i := range a.Metrics {
-		if m := &a.Metrics[i]; m.Why != "" && m.Asked {
-			return false, m.Name + ": " + m.Why
-		}
-	}
-	return false, why
 }
 
 // autoscalerContent is the page of one autoscaler.
@@ -112,6 +32,8 @@ type autoscalerContent struct {
 	Report  explain.Report
 	Metrics []metricSection
 	Scale   *plot
+	Ranges  []rangeLink
+	Began   time.Time // of the history
 }
 
 // metricSection is one metric of an autoscaler.
@@ -141,15 +63,15 @@ func (s *Server) autoscaler(_ context.Context, r *request) (any, error) {
 	namespace, name := r.query.Get("namespace"), r.query.Get("name")
 	page := r.source.Autoscalers(inspect.Query{Namespace: namespace, Name: name, Most: 1})
 	if len(page.Items) == 0 {
-		return nil, &refusal{status: http.StatusNotFound, text: fmt.Sprintf("there is no autoscaler %q in the namespace %q",
-			name, namespace)}
+		return nil, notFound("there is no autoscaler %q in the namespace %q", name, namespace)
 	}
+	r.thing = namespace + "/" + name
 	c := &autoscalerContent{Autoscaler: page.Items[0]}
 	a := &c.Autoscaler
 	c.Broken, c.Why = stateOf(a)
 	facts, asked := s.facts(a, r)
 	c.Report = explain.Autoscaler(facts)
-	of := subject{autoscaler: true, namespace: namespace, name: name}
+	of := subject{of: ofAutoscaler, namespace: namespace, name: name}
 	for i := range a.Metrics {
 		m := r.section(c, facts.Metrics, of, i)
 		if i < len(asked) && a.Metrics[i].Asked {
@@ -158,8 +80,8 @@ func (s *Server) autoscaler(_ context.Context, r *request) (any, error) {
 		c.Metrics = append(c.Metrics, m)
 	}
 	c.Scale = r.plotOf(plot{ID: "replicas", of: of, rows: []string{rowReplicas, rowWanted},
-		Labels: []string{"replicas", "wanted"},
-		Target: math.NaN(), Stepped: true})
+		Labels: []string{"replicas", "wanted"}, Minutes: minutesOf(r.query), Target: math.NaN(), Stepped: true})
+	c.Ranges, c.Began = rangesOf("autoscaler", r.query), s.history.began
 	return c, nil
 }
 
@@ -186,7 +108,7 @@ func (r *request) section(c *autoscalerContent, known []inspect.Metric, s subjec
 			label = "value per replica"
 		}
 		one.Plot = r.plotOf(plot{ID: "metric" + row, of: s, rows: []string{row}, Labels: []string{label},
-			Target: explain.Number(m.Target)})
+			Minutes: minutesOf(r.query), Target: explain.Number(m.Target)})
 	}
 	return one
 }
