@@ -22,12 +22,6 @@ func Tolerances(a *inspect.Autoscaler) (down, up float64) {
 	return t.down, t.up
 }
 
-// Tolerances are the shares of its target by which an autoscaler's value may be below and above it without a change.
-func Tolerances(a *inspect.Autoscaler) (down, up float64) {
-	t := tolerancesOf(a)
-	return t.down, t.up
-}
-
 // tolerances are the shares by which a ratio may be off 1 without a change.
 type tolerances struct{ up, down float64 }
 
