@@ -50,7 +50,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestAnswersNameTwoFiles checks that each row of ARCHITECTURE.md's "Where to look" names one or two Go files.
+// TestAnswersNameTwoFiles checks that each row of "Where to look" names one or two Go files.
 func TestAnswersNameTwoFiles(t *testing.T) {
 	_, section, _ := strings.Cut(readFile(t, "ARCHITECTURE.md"), "\n## Where to look\n")
 	section, _, _ = strings.Cut(section, "\n## ")

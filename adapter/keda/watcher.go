@@ -73,7 +73,8 @@ const (
 )
 
 func (w *watcher) add(t *trigger.Trigger, asked Asked) *watched {
-	watched := &watched{asked: asked, activation: t.Activation, absentIsZero: t.AbsentIsZero, news: make(chan bool, 1)}
+	watched := &watched{asked: asked, activation: t.Activation, absentIsZero: t.AbsentIsZero,
+		news: make(chan bool, 1)}
 	w.mu.Lock()
 	w.begun = append(w.begun, watched)
 	w.open++
