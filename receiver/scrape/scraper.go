@@ -54,12 +54,9 @@ type Parts struct {
 type Scraper struct {
 	parts   Parts
 	fetcher *Fetcher
-	// reading is held by the goroutine that parses a page, until it is applied.
-	reading struct {
-		sync.Mutex
-		pageReader
-	}
-	table struct {
+	// large is the reader of large pages, one at a time; small ones don't wait for it.
+	small, large pageReader
+	table        struct {
 		sync.Mutex
 		applier receiver.Applier
 		account *ledger.Account

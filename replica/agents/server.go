@@ -131,6 +131,7 @@ type Server struct {
 	againWait, podPatience, standstill time.Duration
 	ending                             chan struct{} // closed when the server ends
 	again                              atomic.Int64  // bytes of frames that are collected to be applied at once
+	pagesWait                          atomic.Int64  // bytes of large pages that wait to be taken
 	count                              counters
 }
 

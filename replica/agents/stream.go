@@ -88,6 +88,7 @@ type stream struct {
 	offSince   time.Time       // since when nothing is persisted
 	said       map[uint32]bool // series whose rejection was told since the last tick
 	scrapes    Scrapes         // nil: the agent scrapes nothing
+	pages      pages
 }
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
@@ -246,6 +247,8 @@ func (t *stream) serve() error {
 	if scrapes := t.server.parts.Scrapes; scrapes != nil && t.takes {
 		t.scrapes = scrapes(t.node)
 		defer t.scrapes.Leave()
+		t.pages.take(&t.server.pagesWait, t.scrapes.Take)
+		defer t.pages.end()
 	}
 	messages, failed := make(chan *agentwire.FromAgent), make(chan error, 1)
 	go t.receive(messages, failed)
