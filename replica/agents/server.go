@@ -297,8 +297,8 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	default:
 	}
 	t := newStream(s.Server, g, node, pod, hello)
-	if !s.enter(t) {
-		return status.Error(codes.Aborted, "the run has another stream, which does not end")
+	if err := s.enter(t); err != nil {
+		return err
 	}
 	defer s.leave(t)
 	return t.serve()

@@ -24,7 +24,9 @@ const (
 	beatEvery = 2 * time.Second
 	// maxDefinedBytes bounds the series of a stream, maxAgain the frames of all streams that are collected to be applied at once.
 	maxDefinedBytes = 64 << 20
-	maxAgain        = 512 << 20
+	// maxNodeBytes bounds the series of a node's streams and what waits of its runs: that of two agents, as during an update.
+	maxNodeBytes = 2 * (maxDefinedBytes + maxWaitingBytes)
+	maxAgain     = 512 << 20
 	// againWait is how long frames that come again wait for senders that are not known. Streams begin once the cluster is read,
 	// so those are of pods that are gone, or very new.
 	againWait = 2 * time.Second
@@ -102,6 +104,8 @@ const (
 	// forgetRun is the time after its last stream for which a run is remembered, maxRuns how many of one node are.
 	forgetRun = time.Hour
 	maxRuns   = 8
+	// maxStreams is the number of streams of one node: two agents during an update, and some whose connection was lost.
+	maxStreams = 8
 	// formerFor is the time for which a node counts as one with an agent after that has gone: it may come back.
 	formerFor = 10 * time.Minute
 	// gather is the time after the start in which it is not known yet which nodes have agents.
@@ -119,14 +123,21 @@ const (
 )
 
 // enter makes a stream that of its run and node. An older stream of the run ends first, unless the new one is for its rest: its
-// connection may be lost without this side's knowledge. It returns false if that does not end.
-func (s *Server) enter(t *stream) bool {
+// connection may be lost without this side's knowledge.
+func (s *Server) enter(t *stream) error {
 	defer s.forgetGone()
 	for range 2 {
 		s.mu.Lock()
 		s.sweep()
 		r := s.runs[t.feed]
-		if r == nil {
+		switch {
+		case r != nil && r.node != t.node:
+			s.mu.Unlock()
+			return status.Error(codes.PermissionDenied, "the run is of an agent of another node")
+		case (r == nil || r.stream == nil) && s.isFullLocked(t.node):
+			s.mu.Unlock()
+			return status.Errorf(codes.ResourceExhausted, "the node has %d streams; must have fewer", maxStreams)
+		case r == nil:
 			s.makeRoom(t.node)
 			r = &run{node: t.node, restored: s.parts.Restored(t.feed)}
 			s.runs[t.feed] = r
@@ -146,22 +157,28 @@ func (s *Server) enter(t *stream) bool {
 			if first && s.parts.Came != nil {
 				s.parts.Came(t.node)
 			}
-			return true
+			return nil
 		}
 		s.mu.Unlock()
 		if t.rest {
-			return false
+			break
 		}
 		before.endOnce()
 		select {
 		case <-before.ended:
+			continue
 		case <-time.After(answerPatience):
-			return false
 		case <-t.grpc.Context().Done():
-			return false
 		}
+		break
 	}
-	return false
+	return status.Error(codes.Aborted, "the run has another stream, which does not end")
+}
+
+// isFullLocked reports whether a node has as many streams as it may. Without Authenticate, agents say themselves which node they are of.
+func (s *Server) isFullLocked(name string) bool {
+	n := s.nodes[name]
+	return s.parts.Authenticate != nil && n != nil && n.streams >= maxStreams
 }
 
 // endOnce ends a stream for a newer one.
@@ -209,8 +226,12 @@ func (s *Server) makeRoom(node string) {
 
 // forget forgets a run without a stream. The lock is held.
 func (s *Server) forget(id uint64) {
-	for _, w := range s.runs[id].waiting {
+	r := s.runs[id]
+	for _, w := range r.waiting {
 		s.parts.Account.Settle(metric.Identity, w.change.Samples)
+	}
+	if n := s.nodes[r.node]; n != nil {
+		n.held.Add(-int64(r.waits))
 	}
 	delete(s.runs, id)
 	s.gone = append(s.gone, id)
@@ -234,6 +255,7 @@ func (s *Server) leave(t *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
+	t.of.held.Add(-int64(t.defined))
 	t.of.leave(t.stopped, t.left)
 	close(t.ended)
 	s.log.Info("an agent has gone", "node", t.node)
