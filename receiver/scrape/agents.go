@@ -18,7 +18,7 @@ const (
 	expectFor = 3 * time.Second
 )
 
-// Agent is an agent that scrapes the pods of its node. One goroutine calls its methods.
+// Agent is an agent that scrapes the pods of its node. Any goroutine may call Take, and one the other methods.
 type Agent struct {
 	scraper *Scraper
 	node    string

@@ -280,6 +280,14 @@ func TestPagesOfAgents(t *testing.T) {
 				t.Errorf("%s: %q, want %q", c.name, got, c.want)
 			}
 		}
+		agent.Take(&metric.ScrapedPage{Target: add[0].Number, Result: "missing", Missing: []string{"\x1b[31mlies"}})
+		if got := w.Targets("")[0].Missing; len(got) != 0 {
+			t.Errorf("missing are %q", got)
+		}
+		agent.Take(&metric.ScrapedPage{Target: add[0].Number, Result: "missing", Missing: []string{"a"}})
+		if got := w.Targets("")[0].Missing; len(got) != 1 {
+			t.Errorf("missing are %q", got)
+		}
 	})
 }
 

@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
@@ -16,8 +17,9 @@ const Receiver = "scrape"
 // autoscaler.
 func ttlOf(interval time.Duration) time.Duration { return max(3*interval, 15*time.Second) }
 
-// pageReader parses filtered pages.
+// pageReader parses filtered pages. Its lock is held by the goroutine that parses a page, until it is applied.
 type pageReader struct {
+	sync.Mutex
 	text    *exposition.TextReader
 	builder exposition.SampleBuilder
 	sample  metric.Sample
@@ -27,16 +29,19 @@ type pageReader struct {
 // errEnded: another one scrapes the target now, and its pages are newer.
 var errEnded = failed(moved, "another scraper has the target")
 
-// apply parses the lines of a page that was read at a moment, and applies them as samples of the pod. The sender holds the pod's address.
+// apply parses the lines of a page that was read at a moment, and applies them as samples of the pod. The sender
+// holds the pod's address.
 func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read time.Time) *fault {
-	// One page at a time: a parsed one takes some sixty times its bytes.
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	r := &s.reading.pageReader
+	r := &s.small
+	if len(lines) > smallPage {
+		r = &s.large
+	}
+	r.Lock() // one page at a time: a parsed one takes some sixty times its bytes
+	defer r.Unlock()
 	if r.text == nil {
 		r.text = exposition.NewTextReader(exposition.DefaultOptions())
 	}
-	if len(lines) > smallPage { // a reader keeps memory in proportion to its largest page
+	if r == &s.large { // a reader keeps memory in proportion to its largest page
 		defer func() { r.text = nil }()
 	}
 	families, bad := r.text.Read(lines)
@@ -66,7 +71,6 @@ func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read tim
 	a := s.table.applier
 	a.Online()
 	defer a.Offline()
-	defer a.Quiesce()
 	for i := range families {
 		f := &families[i]
 		for j := range f.Metrics {
@@ -81,16 +85,14 @@ func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read tim
 			s.table.account.Count(reason)
 			if reason == metric.Applied {
 				applied++
-				continue
-			}
-			if dropped++; dropped == 1 || applied+dropped < maxRecorded {
+			} else if dropped++; dropped == 1 || applied+dropped < maxRecorded {
 				text := s.rejected(reason, &r.sample)
 				if why == "" {
 					why = text
 				}
 			}
-			if (applied+dropped)%batch == 0 {
-				a.Quiesce()
+			if (applied+dropped)%batch == 0 && !s.yield(t) {
+				return errEnded
 			}
 		}
 	}
@@ -102,6 +104,15 @@ func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read tim
 		return failed(rejected, "all %d samples were rejected: %s", dropped, why)
 	}
 	return failed(ok, "%d of %d samples were rejected: %s", dropped, applied+dropped, why)
+}
+
+// yield lets other pages have the table, between two batches. It returns false if the target has ended meanwhile.
+func (s *Scraper) yield(t *target) bool {
+	s.table.applier.Offline()
+	s.table.Unlock()
+	s.table.Lock()
+	s.table.applier.Online()
+	return !t.ended.Load()
 }
 
 const (

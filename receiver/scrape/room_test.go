@@ -60,9 +60,9 @@ func TestRoomOfLargePages(t *testing.T) {
 				if most > 2*maxTogether || most < maxTogether/4 {
 					t.Errorf("pages kept %d bytes at once", most)
 				}
-				w.reading.Lock()
-				defer w.reading.Unlock()
-				if w.reading.text == nil {
+				w.small.Lock()
+				defer w.small.Unlock()
+				if w.small.text == nil {
 					t.Error("the reader of small pages is not kept")
 				}
 			})
@@ -82,8 +82,8 @@ func TestRoomIsLeft(t *testing.T) {
 		if len(w.took()) == 0 && w.Targets("")[0].LastScrape.IsZero() {
 			t.Errorf("%+v", w.Targets(""))
 		}
-		if w.fetcher.room.kept != 0 || len(w.fetcher.room.of) != 0 || w.reading.text != nil {
-			t.Errorf("%d bytes are kept, of %v; reader: %v", w.fetcher.room.kept, w.fetcher.room.of, w.reading.text != nil)
+		if w.fetcher.room.kept != 0 || len(w.fetcher.room.of) != 0 || w.large.text != nil {
+			t.Errorf("%d bytes are kept, of %v; reader: %v", w.fetcher.room.kept, w.fetcher.room.of, w.large.text != nil)
 		}
 	})
 }
@@ -173,4 +173,33 @@ func TestPagesThatAreReadAtOnce(t *testing.T) {
 			t.Errorf("%d turns are left", of.read)
 		}
 	})
+}
+
+// A large page that is parsed or applied delays no small one, and a target that ends meanwhile gives no more samples.
+func TestLargePagesDelayNoSmallOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("web", "10.2.0.1", text("m 7\n"), metric.Endpoint{Port: 80, Names: []string{"m"}, Interval: time.Second})
+		w.large.Lock() // as long as a large page is parsed
+		w.run()
+		time.Sleep(3*time.Second + time.Millisecond)
+		synctest.Wait()
+		w.large.Unlock()
+		if n := len(w.took()); n != 3 {
+			t.Errorf("%d samples in 3 s", n)
+		}
+	})
+	w := newWorld(t)
+	pod := &metric.Pod{Namespace: "shop", Name: "web", UID: "uid-web"}
+	of := &target{pod: pod}
+	w.reject["m"] = metric.OverLimit
+	w.parts.Explain = func(metric.Reason, *metric.Sample) string { of.ended.Store(true); return "" }
+	var page strings.Builder
+	for i := range 3 * batch {
+		fmt.Fprintf(&page, "m{a=\"%d\"} 1\n", i)
+	}
+	f := w.Scraper.apply(of, []byte(page.String()), &metric.Sender{Pod: pod}, time.Now())
+	if n := w.account.Rejected(metric.OverLimit); f != errEnded || n != batch {
+		t.Errorf("%d samples of a target that ended in its first batch, %v", n, f)
+	}
 }

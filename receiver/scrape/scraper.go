@@ -55,12 +55,9 @@ type Parts struct {
 type Scraper struct {
 	parts   Parts
 	fetcher *Fetcher
-	// reading is held by the goroutine that parses a page, until it is applied.
-	reading struct {
-		sync.Mutex
-		pageReader
-	}
-	table struct {
+	// large is the reader of large pages, one at a time; small ones don't wait for it.
+	small, large pageReader
+	table        struct {
 		sync.Mutex
 		applier receiver.Applier
 		account *ledger.Account
@@ -285,7 +282,7 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 		return // this process stood still, and another replica may scrape it by now
 	}
 	before := t.state.Load()
-	now := state{at: time.Now().Add(-p.Took), took: p.Took, result: resultOf(p.Result), fault: p.Fault, missing: p.Missing}
+	now := state{at: time.Now().Add(-p.Took), took: p.Took, result: resultOf(p.Result), fault: p.Fault, missing: missingOf(t.Names, p.Missing)}
 	if now.result == ok {
 		s.received(uint64(p.Bytes))
 		t.bytes.Store(p.Bytes)
@@ -311,6 +308,19 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 	if now.result != ok && (before == nil || before.result != now.result) {
 		s.failed(t, &now)
 	}
+}
+
+// missingOf are the names of a target that a page did not have, as its fetcher says.
+func missingOf(names, said []string) (all []string) {
+	if len(said) > len(names) {
+		return nil // an agent that lies
+	}
+	for _, name := range names {
+		if slices.Contains(said, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // failed logs that a target begins to fail.

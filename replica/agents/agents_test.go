@@ -1070,6 +1070,66 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+// A node's streams are bounded in number and in bytes, all runs together, and no agent goes on with a run of another node's.
+func TestMemoryOfANode(t *testing.T) {
+	parts := newTable().parts()
+	node, of := "a", func(netip.Addr) *metric.Sender { return nil }
+	parts.Senders, parts.NodeOf, parts.HasPod = sendersFunc(of), func(*metric.Pod) string { return "a" }, func(string) bool { return true }
+	parts.Authenticate = func(context.Context, string) (string, string, string, error) { return node, "pod", "", nil }
+	s := serve(t, "127.0.0.1:0", parts)
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer x")
+	hello := func(run uint64) *client {
+		c := s.dial(ctx)
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Run: run}}})
+		return c
+	}
+	welcome := func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil }
+	var all []*client
+	for run := range uint64(maxStreams) {
+		c := hello(run + 1)
+		c.next(welcome)
+		all = append(all, c)
+	}
+	hello(100).fails(codes.ResourceExhausted, "the node has 8 streams")
+	node = "b"
+	hello(1).fails(codes.PermissionDenied, "another node")
+	hello(101).next(welcome)
+	frame := func(c *client, number uint64) {
+		_ = c.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, Series: []*agentwire.Series{
+			{Number: uint32(number), Kind: uint32(metric.Counter), Name: make([]byte, 7<<20)}}}}})
+	}
+	for i := range uint64(6) {
+		for _, c := range all[:3] {
+			frame(c, i+1)
+		}
+	}
+	held := func(want func(int64) bool) {
+		t.Helper()
+		for {
+			s.mu.Lock()
+			n := s.nodes["a"].held.Load()
+			s.mu.Unlock()
+			if want(n) {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	held(func(n int64) bool { return n > 18*7<<20 })
+	for i := range uint64(8) {
+		frame(all[3], i+1)
+	}
+	all[3].fails(codes.ResourceExhausted, "the series of the node's streams")
+	for _, c := range all {
+		_ = c.CloseSend()
+	}
+	held(func(n int64) bool { return n == 0 })
+}
+
+type sendersFunc func(netip.Addr) *metric.Sender
+
+func (f sendersFunc) Sender(a netip.Addr) *metric.Sender { return f(a) }
+
 // What a stream defines, and what waits for its sender, is bounded in bytes.
 func TestMemoryOfAStream(t *testing.T) {
 	for name, f := range map[string]struct {

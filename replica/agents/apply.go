@@ -101,6 +101,8 @@ type frame struct {
 
 // define notes the definitions of a frame.
 func (t *stream) define(f *frame) error {
+	before := t.defined
+	defer func() { t.of.held.Add(int64(t.defined - before)) }()
 	for _, number := range f.Forgotten {
 		t.defined -= t.series[number].bytes()
 		delete(t.series, number)
@@ -123,8 +125,12 @@ func (t *stream) define(f *frame) error {
 			one.sample.Object, one.bad = &one.object, t.server.checkObject(&one.object)
 		}
 		t.series[d.Number] = one
-		if t.defined += one.bytes(); t.defined > maxDefinedBytes {
+		t.defined += one.bytes()
+		switch {
+		case t.defined > maxDefinedBytes:
 			return status.Errorf(codes.ResourceExhausted, "the series of the stream have more than %d bytes", maxDefinedBytes)
+		case t.of.held.Load()+int64(t.defined-before) > maxNodeBytes:
+			return status.Errorf(codes.ResourceExhausted, "the series of the node's streams have more than %d bytes", maxNodeBytes)
 		}
 	}
 	f.of = make([]*definition, len(f.Changes))
@@ -301,10 +307,11 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 // wait keeps a change until its sender is known.
 func (t *stream) wait(w *waiting) (metric.Reason, string) {
 	size := proto.Size(w.change)
-	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes {
+	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes || t.of.held.Load()+int64(size) > maxNodeBytes {
 		return metric.Identity, "the sender is not known, and too much waits"
 	}
 	t.waiting, t.waits = append(t.waiting, w), t.waits+size
+	t.of.held.Add(int64(size))
 	t.server.parts.Account.HoldN(w.change.Samples)
 	return metric.Pending, ""
 }
@@ -333,7 +340,9 @@ func (t *stream) settle(now time.Time) error {
 			}
 			reason, why, late = metric.Identity, w.series.unknown(), false
 		}
-		t.waits -= proto.Size(w.change)
+		size := proto.Size(w.change)
+		t.waits -= size
+		t.of.held.Add(-int64(size))
 		t.server.parts.Account.Settle(reason, w.change.Samples)
 		if first == 0 {
 			first = w.number

@@ -2,13 +2,23 @@ package agents
 
 import (
 	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
-// maxHistories bounds the parts of a history that wait for an agent: it hears them between two frames.
-const maxHistories = 64
+const (
+	// maxHistories bounds the parts of a history that wait for an agent: it hears them between two frames.
+	maxHistories = 4
+	// maxHistory bounds a part. Agents make parts of 1 MiB.
+	maxHistory = 2 << 20
+)
 
 // history passes what an agent that ends knows of usage on to the node's next agent, if this server hears that.
 func (t *stream) history(h *agentwire.History) error {
+	if n := proto.Size(h); n > maxHistory {
+		return status.Errorf(codes.InvalidArgument, "a part of a history has %d bytes; must have at most %d", n, maxHistory)
+	}
 	taken := false
 	if next := t.server.nextAgent(t); next != nil {
 		select {

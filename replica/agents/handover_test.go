@@ -9,7 +9,34 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agent"
+	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc/codes"
 )
+
+// A part of a history is bounded, and so are the parts that wait for an agent that does not take them.
+func TestHistoriesAreBounded(t *testing.T) {
+	s := serve(t, "127.0.0.1:0", newTable().parts())
+	part := func(bytes int) *agentwire.FromAgent {
+		return &agentwire.FromAgent{Message: &agentwire.FromAgent_History{History: &agentwire.History{Containers: []*agentwire.ContainerHistory{{Cpu: make([]byte, bytes)}}}}}
+	}
+	next, _ := s.hello(1)
+	former, _ := s.hello(2)
+	taken := 0
+	for range 40 { // next reads nothing, so its window fills
+		former.send(part(1 << 20))
+		answer := former.next(func(a *agentwire.FromServer) bool { return a.GetHistoryTaken() != nil })
+		if !answer.GetHistoryTaken().Taken {
+			break
+		}
+		taken++
+	}
+	if taken < maxHistories || taken > maxHistories+8 {
+		t.Errorf("%d parts of 1 MiB wait", taken)
+	}
+	former.send(part(maxHistory))
+	former.fails(codes.InvalidArgument, "a part of a history")
+	_ = next
+}
 
 // The node's next agent goes on with the histories of the former one, whichever server each reports to: its windows
 // of usage begin when the former one's did. From the signal to stop on, the former one says no more what is used.

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -45,6 +46,8 @@ type node struct {
 	began, left time.Time // of the first stream after the last break; when the last stream ended
 	version     string
 	stopped     bool
+
+	held atomic.Int64 // bytes of series, and of what waits
 
 	mu   sync.Mutex // guards told
 	told Node

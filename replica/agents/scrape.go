@@ -1,6 +1,8 @@
 package agents
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -9,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Scrapes are the scrapes of one agent. The stream's goroutine calls its methods.
+// Scrapes are the scrapes of one agent. Any goroutine may call Take, and the stream's the others.
 type Scrapes interface {
 	// Heard notes that the agent lives.
 	Heard()
@@ -26,7 +28,61 @@ const (
 	maxTargets = 128
 	// maxLines bounds the lines of a page, and maxFault the text of a fault.
 	maxLines, maxFault = 2 << 20, 400
+	// maxPages bounds the pages of an agent that wait, of each size; maxLarge the lines of all agents' large ones.
+	maxPages, maxLarge = 256, 64 << 20
+	// smallPage is the length of lines up to which a page is small: it waits for no large one.
+	smallPage = 16 << 10
 )
+
+// pages are those of an agent that wait to be taken. Frames don't wait for them: a page waits for those of other agents. One that
+// does not fit is dropped, and the next one of the endpoint repairs that.
+type pages struct {
+	small, large chan *metric.ScrapedPage
+	waits        *atomic.Int64 // lines of large pages, of all agents
+	ended        atomic.Bool
+	taking       sync.WaitGroup
+}
+
+// take begins to take pages, by one goroutine for each size.
+func (p *pages) take(waits *atomic.Int64, take func(*metric.ScrapedPage)) {
+	p.small, p.large, p.waits = make(chan *metric.ScrapedPage, maxPages), make(chan *metric.ScrapedPage, maxPages), waits
+	takeAll := func(all <-chan *metric.ScrapedPage, waited func(*metric.ScrapedPage)) {
+		p.taking.Go(func() {
+			for one := range all {
+				if !p.ended.Load() {
+					take(one)
+				}
+				waited(one)
+			}
+		})
+	}
+	takeAll(p.small, func(*metric.ScrapedPage) {})
+	takeAll(p.large, func(one *metric.ScrapedPage) { p.waits.Add(-int64(len(one.Lines))) })
+}
+
+// end drops the pages that wait.
+func (p *pages) end() {
+	p.ended.Store(true)
+	close(p.small)
+	close(p.large)
+	p.taking.Wait()
+}
+
+// add adds a page, if there is room.
+func (p *pages) add(one *metric.ScrapedPage) {
+	to, bytes := p.small, int64(0)
+	if len(one.Lines) > smallPage {
+		to, bytes = p.large, int64(len(one.Lines))
+	}
+	if p.waits.Add(bytes) <= maxLarge || bytes == 0 {
+		select {
+		case to <- one:
+			return
+		default:
+		}
+	}
+	p.waits.Add(-bytes)
+}
 
 // tellTargets tells the agent what has changed of its targets.
 func (t *stream) tellTargets() error {
@@ -56,7 +112,7 @@ func (t *stream) page(p *agentwire.Page) error {
 			"a page has %d bytes of named metrics; must have at most %d", len(p.Lines), maxLines)
 	}
 	if t.scrapes != nil {
-		t.scrapes.Take(&metric.ScrapedPage{Target: p.Target, Result: p.Result,
+		t.pages.add(&metric.ScrapedPage{Target: p.Target, Result: p.Result,
 			Fault: metric.Truncate(p.Fault, maxFault), Missing: p.Missing,
 			Took: min(max(time.Duration(p.TookNanos), 0), time.Minute), Bytes: max(p.Bytes, 0), Lines: p.Lines})
 	}

@@ -130,13 +130,66 @@ func TestWhoScrapes(t *testing.T) {
 		}
 		send(&agentwire.Page{Target: 1, TookNanos: -1, Bytes: -1})
 		c.next(func(a *agentwire.FromServer) bool { return a.GetAck() != nil })
-		if n, want := len(told.pages), max(0, i-1); n != want {
-			t.Errorf("%+v: %d pages are taken, want %d", hello, n, want)
+		if hello.Scrapes && !hello.Rest {
+			if p := <-told.pages; p.Took != 0 || p.Bytes != 0 {
+				t.Errorf("a page that took %v and has %d bytes", p.Took, p.Bytes)
+			}
+		}
+		if len(told.pages) > 0 {
+			t.Errorf("%+v: a page is taken", hello)
 		}
 		send(&agentwire.Page{Lines: make([]byte, maxLines+1)})
 		c.fails(codes.InvalidArgument, "bytes of named metrics; must have at most")
 	}
-	if p := <-told.pages; p.Took != 0 || p.Bytes != 0 {
-		t.Errorf("a page that took %v and has %d bytes", p.Took, p.Bytes)
+}
+
+// A page that is taken slowly, as a large one of another agent is parsed, delays neither frames nor small pages, and those that wait
+// behind it are bounded.
+func TestPagesDelayNoFrames(t *testing.T) {
+	told, table := newScrapes(), newTable()
+	parts, slow, large := table.parts(), make(chan struct{}), make(chan struct{}, 1000)
+	parts.Scrapes = func(string) Scrapes { return slowly{told, slow, large} }
+	s := serve(t, "127.0.0.1:0", parts)
+	c := s.dial(context.Background())
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: 7, Scrapes: true}}})
+	page := func(lines int) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Page{Page: &agentwire.Page{Lines: make([]byte, lines)}}})
 	}
+	const each = 1 << 20
+	for range maxLarge/each + 20 {
+		page(each)
+	}
+	page(10)
+	c.frame(1, add(1, 5))
+	if p := <-told.pages; len(p.Lines) != 10 {
+		t.Errorf("a page of %d bytes is taken first", len(p.Lines))
+	}
+	for table.sum("c1") != 5 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := s.pagesWait.Load(); n != maxLarge {
+		t.Errorf("%d bytes wait", n)
+	}
+	_ = c.CloseSend()
+	close(slow)
+	<-told.left
+	if n := s.pagesWait.Load(); n != 0 || len(large) == 0 || len(large) > maxLarge/each {
+		t.Errorf("%d bytes wait after the end, and %d pages were taken", n, len(large))
+	}
+}
+
+// slowly takes large pages once slow is closed.
+type slowly struct {
+	*scrapes
+	slow  <-chan struct{}
+	large chan<- struct{}
+}
+
+func (s slowly) Take(p *metric.ScrapedPage) {
+	if len(p.Lines) > smallPage {
+		<-s.slow
+		s.large <- struct{}{}
+		return
+	}
+	s.scrapes.Take(p)
 }

@@ -140,6 +140,7 @@ type Server struct {
 	againWait, podPatience, standstill time.Duration
 	ending                             chan struct{} // closed when the server ends
 	again                              atomic.Int64  // bytes of frames that are collected to be applied at once
+	pagesWait                          atomic.Int64  // bytes of large pages that wait to be taken
 	count                              counters
 }
 
@@ -305,8 +306,8 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	default:
 	}
 	t := newStream(s.Server, g, node, pod, hello)
-	if !s.enter(t) {
-		return status.Error(codes.Aborted, "the run has another stream, which does not end")
+	if err := s.enter(t); err != nil {
+		return err
 	}
 	defer s.leave(t)
 	return t.serve()

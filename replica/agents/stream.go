@@ -24,7 +24,9 @@ const (
 	beatEvery = 2 * time.Second
 	// maxDefinedBytes bounds the series of a stream, maxAgain the frames of all streams that are collected to be applied at once.
 	maxDefinedBytes = 64 << 20
-	maxAgain        = 512 << 20
+	// maxNodeBytes bounds the series of a node's streams and what waits of its runs: that of two agents, as during an update.
+	maxNodeBytes = 2 * (maxDefinedBytes + maxWaitingBytes)
+	maxAgain     = 512 << 20
 	// againWait is how long frames that come again wait for senders that are not known. Streams begin once the cluster is read,
 	// so those are of pods that are gone, or very new.
 	againWait = 2 * time.Second
@@ -88,6 +90,7 @@ type stream struct {
 	offSince   time.Time       // since when nothing is persisted
 	said       map[uint32]bool // series whose rejection was told since the last tick
 	scrapes    Scrapes         // nil: the agent scrapes nothing
+	pages      pages
 }
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
@@ -101,6 +104,8 @@ const (
 	// forgetRun is the time after its last stream for which a run is remembered, maxRuns how many of one node are.
 	forgetRun = time.Hour
 	maxRuns   = 8
+	// maxStreams is the number of streams of one node: two agents during an update, and some whose connection was lost.
+	maxStreams = 8
 	// formerFor is the time for which a node counts as one with an agent after that has gone: it may come back.
 	formerFor = 10 * time.Minute
 	// gather is the time after the start in which it is not known yet which nodes have agents.
@@ -118,14 +123,21 @@ const (
 )
 
 // enter makes a stream that of its run and node. An older stream of the run ends first, unless the new one is for its rest: its
-// connection may be lost without this side's knowledge. It returns false if that does not end.
-func (s *Server) enter(t *stream) bool {
+// connection may be lost without this side's knowledge.
+func (s *Server) enter(t *stream) error {
 	defer s.forgetGone()
 	for range 2 {
 		s.mu.Lock()
 		s.sweep()
 		r := s.runs[t.feed]
-		if r == nil {
+		switch {
+		case r != nil && r.node != t.node:
+			s.mu.Unlock()
+			return status.Error(codes.PermissionDenied, "the run is of an agent of another node")
+		case (r == nil || r.stream == nil) && s.isFullLocked(t.node):
+			s.mu.Unlock()
+			return status.Errorf(codes.ResourceExhausted, "the node has %d streams; must have fewer", maxStreams)
+		case r == nil:
 			s.makeRoom(t.node)
 			r = &run{node: t.node, restored: s.parts.Restored(t.feed)}
 			s.runs[t.feed] = r
@@ -148,22 +160,28 @@ func (s *Server) enter(t *stream) bool {
 			if first && s.parts.Came != nil {
 				s.parts.Came(t.node)
 			}
-			return true
+			return nil
 		}
 		s.mu.Unlock()
 		if t.rest {
-			return false
+			break
 		}
 		before.endOnce()
 		select {
 		case <-before.ended:
+			continue
 		case <-time.After(answerPatience):
-			return false
 		case <-t.grpc.Context().Done():
-			return false
 		}
+		break
 	}
-	return false
+	return status.Error(codes.Aborted, "the run has another stream, which does not end")
+}
+
+// isFullLocked reports whether a node has as many streams as it may. Without Authenticate, agents say themselves which node they are of.
+func (s *Server) isFullLocked(name string) bool {
+	n := s.nodes[name]
+	return s.parts.Authenticate != nil && n != nil && n.streams >= maxStreams
 }
 
 // endOnce ends a stream for a newer one.
@@ -211,8 +229,12 @@ func (s *Server) makeRoom(node string) {
 
 // forget forgets a run without a stream. The lock is held.
 func (s *Server) forget(id uint64) {
-	for _, w := range s.runs[id].waiting {
+	r := s.runs[id]
+	for _, w := range r.waiting {
 		s.parts.Account.Settle(metric.Identity, w.change.Samples)
+	}
+	if n := s.nodes[r.node]; n != nil {
+		n.held.Add(-int64(r.waits))
 	}
 	delete(s.runs, id)
 	s.gone = append(s.gone, id)
@@ -236,6 +258,7 @@ func (s *Server) leave(t *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
+	t.of.held.Add(-int64(t.defined))
 	t.of.leave(t.stopped, t.left)
 	if s.parts.Nodes != nil && t.of.streams == 0 {
 		s.parts.Nodes.Left(t.node)
@@ -252,6 +275,8 @@ func (t *stream) serve() error {
 	if scrapes := t.server.parts.Scrapes; scrapes != nil && t.takes {
 		t.scrapes = scrapes(t.node)
 		defer t.scrapes.Leave()
+		t.pages.take(&t.server.pagesWait, t.scrapes.Take)
+		defer t.pages.end()
 	}
 	messages, failed := make(chan *agentwire.FromAgent), make(chan error, 1)
 	go t.receive(messages, failed)
