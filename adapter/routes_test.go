@@ -246,6 +246,10 @@ func TestOwnGroups(t *testing.T) {
 	if got := a.names(t, "custom.metrics.sluice.dev/v1beta1"); !slices.Equal(got, shopCustom) {
 		t.Errorf("custom names: %v", got)
 	}
+	partial := "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+	if resp, body := a.get(t, "/apis/external.metrics.sluice.dev/v1beta1/namespaces/shop/orders_waiting", partial); resp.StatusCode != 200 {
+		t.Errorf("metadata only: %d %s", resp.StatusCode, body)
+	}
 	if resp, _ := a.get(t, "/openapi/v2", ""); resp.StatusCode != 200 {
 		t.Errorf("OpenAPI: %d", resp.StatusCode)
 	}

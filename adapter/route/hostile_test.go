@@ -228,6 +228,9 @@ func TestLoopIsFoundAtTheStart(t *testing.T) {
 	if why, _ := r.providers[0].Fault(); why != "" {
 		t.Errorf("another Sluice's fault is the provider's: %s", why)
 	}
+	if got := testutil.ToFloat64(r.metrics.requests.WithLabelValues("other", string(loop))); got != 2 {
+		t.Errorf("%v requests are counted as a loop", got)
+	}
 }
 
 // Run looks at providers until its context ends, and notices that one is back.
