@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +227,9 @@ func TestLoopIsFoundAtTheStart(t *testing.T) {
 	if why, _ := r.providers[0].Fault(); why != "" {
 		t.Errorf("another Sluice's fault is the provider's: %s", why)
 	}
+	if got := testutil.ToFloat64(r.metrics.requests.WithLabelValues("other", string(loop))); got != 2 {
+		t.Errorf("%v requests are counted as a loop", got)
+	}
 }
 
 // Run looks at providers until its context ends, and notices that one is back.
@@ -264,30 +266,5 @@ func until(t *testing.T, is func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatal("it did not come to that")
 		}
-	}
-}
-
-// BenchmarkAsk is what a question to a provider on the same machine takes; BenchmarkDirect is the same without Sluice.
-func BenchmarkAsk(b *testing.B) {
-	s := newStandIn(b, answers(200, "application/json", oneValue))
-	p := find(b, routerOf(b, patient(), s.spec()), "other")
-	for b.Loop() {
-		if _, err := p.Ask(context.Background(), Question{Namespace: "shop", Name: "other"}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkDirect(b *testing.B) {
-	s := newStandIn(b, answers(200, "application/json", oneValue))
-	client := s.Client()
-	for b.Loop() {
-		req := httptest.NewRequest(http.MethodGet, s.URL+groupVersion+"/namespaces/shop/other", nil)
-		req.RequestURI = ""
-		resp, err := client.Do(req)
-		if err != nil {
-			b.Fatal(err)
-		}
-		_ = resp.Body.Close()
 	}
 }
