@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // HorizontalPodAutoscalers have no unknown fields, a target, and metrics that can be asked for.
 func TestExamplesAreValid(t *testing.T) {
 	autoscalers, rules := 0, 0
+	files := map[string]string{} // with the autoscaler of a name
 	check := func(name, text string) {
 		t.Helper()
 		computed := map[string]bool{} // metrics of rules of the same file
@@ -36,6 +38,12 @@ func TestExamplesAreValid(t *testing.T) {
 			}
 			if yamlDocument["kind"] == "HorizontalPodAutoscaler" {
 				autoscalers++
+				if of := nameOf(yamlDocument); strings.HasPrefix(name, "examples/") {
+					if files[of] != "" {
+						t.Errorf("%s and %s install the autoscaler %s: the second one would change the first", files[of], name, of)
+					}
+					files[of] = name
+				}
 				for _, fault := range autoscalerFaults(yamlDocument, computed) {
 					t.Errorf("%s: %s", name, fault)
 				}
@@ -53,6 +61,12 @@ func TestExamplesAreValid(t *testing.T) {
 	if autoscalers < 9 || rules < 8 {
 		t.Errorf("found %d autoscalers and %d rules; the test does not see what it should", autoscalers, rules)
 	}
+}
+
+// nameOf is the name of an object, with its namespace.
+func nameOf(object map[string]any) string {
+	meta, _ := object["metadata"].(map[string]any)
+	return fmt.Sprint(meta["namespace"], "/", meta["name"])
 }
 
 // targetFault: a sum is divided by the replicas (AverageValue). With Value, it would multiply them

@@ -24,7 +24,7 @@ type Part struct {
 	// Contains is a part of the items' names, of metrics; empty: any.
 	Contains string
 	After    Place // of the last item of the page before; zero: the first page
-	Most      int    // items, at least 1
+	Most     int   // items, at least 1
 }
 
 // Place identifies an item of a list: a metric or an object of a resource (empty: external).

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -31,18 +33,18 @@ func showsAutoscalersInABrowser(t *testing.T, c *cluster) {
 	c.sendFrom(t, addressOf(t, c.AwaitPods(t, bad, "app=web", 1)[0]), "http_requests:1|c")
 	root := "http://" + c.sluice.Console
 
-	b.Open(root + "/autoscalers")
+	b.Open(root + "/overview")
 	b.Await(`[...document.querySelectorAll("tr.broken")].some((row) => row.innerText.includes("` + bad + `/"))`)
-	b.Await(`[...document.querySelectorAll("tbody tr")].some((row) => row.innerText.includes("` + good + `/") && row.innerText.includes("works"))`)
+	b.Await(`[...document.querySelectorAll("tbody tr")].some((row) => row.innerText.includes("` + good + `/") && row.className !== "broken" && row.querySelector(".bar"))`)
 	if !browser.Evaluate[bool](b, `document.querySelector("tbody tr").className === "broken"`) {
 		t.Error("the first row is no broken autoscaler")
 	}
-	b.Await(`[...document.querySelectorAll("tbody tr")].some((row) => row.innerText.includes("` + good + `/") && !row.innerText.includes("0 of"))`)
+	b.Await(`[...document.querySelectorAll("tbody tr")].some((row) => row.innerText.includes("` + good + `/") && row.querySelectorAll(".spark").length === 2 && row.cells[2].innerText.trim()[0] !== "0")`)
 	b.Screen(1200, 380, "light")
-	b.Picture("autoscalers")
+	b.Picture("overview-of-two")
 	b.Screen(1200, 900, "light")
 
-	b.Do(chromedp.Click(`//tr[.//bdi[text()="` + bad + `/"]]//a`))
+	b.Do(chromedp.Click(`//tr[.//bdi[text()="` + bad + `/web"]]//a`))
 	b.Await(`document.querySelector(".finding")?.innerText.includes("http_requests")`)
 	b.Picture("broken")
 
@@ -59,6 +61,7 @@ func showsAutoscalersInABrowser(t *testing.T, c *cluster) {
 		t.Errorf("the controller's questions are not seen:\n%s", text)
 	}
 
+	c.followsAPushToAnAutoscaler(t, b, good, address)
 	for _, name := range []string{"cache_hits", "cache_misses", "db_queries", "logins", "mails", "retries"} {
 		c.sendFrom(t, address, name+":1|c")
 	}
@@ -71,6 +74,41 @@ func showsAutoscalersInABrowser(t *testing.T, c *cluster) {
 	b.Await(`[...document.querySelectorAll("tr")].some((row) => row.cells[0].innerText === "custom.metrics.k8s.io" && row.cells[3].innerText.includes("ago"))`)
 	if said := b.Said(); len(said) > 0 {
 		t.Error(said)
+	}
+}
+
+// followsAPushToAnAutoscaler goes the way of somebody who has pushed a metric: from the overview to its page, and by
+// what is copied there to an autoscaler that the API server accepts.
+func (c *cluster) followsAPushToAnAutoscaler(t *testing.T, b *browser.Browser, ns string, from netip.Addr) {
+	t.Helper()
+	for _, m := range []struct{ of, resource, name, wants string }{
+		{"", "pods", "http_requests", "type: Pods"},
+		{"external", "", "queue_depth", "type: External"},
+		{"deployments.apps/web", "deployments.apps", "busy", "type: Object"},
+	} {
+		if m.of != "" {
+			c.push(t, from, http.MethodPut, "/v1/namespaces/"+ns+"/"+m.of+"/"+m.name, "7.25", http.StatusOK)
+		}
+		b.Open("http://" + c.sluice.Console + "/overview?namespace=" + ns)
+		b.Do(chromedp.Click(`//nav//a[text()="Metrics"]`))
+		b.Await(`document.title.startsWith("Metrics") && [...document.querySelectorAll("tbody a")].some((a) => a.getAttribute("href").includes("name=` + m.name + `&namespace=` + ns + `"))`)
+		b.Open("http://" + c.sluice.Console + "/metric?namespace=" + ns + "&of=" + m.resource + "&name=" + m.name)
+		b.Await(`document.querySelector("#yaml") && document.querySelector("figure.drawn")`)
+		b.Do(chromedp.Evaluate(`window.copied = ""; navigator.clipboard.writeText = async (text) => { window.copied = text; }`, nil), chromedp.Click(`[data-copy=yaml]`))
+		b.Await(`window.copied !== ""`)
+		copied := browser.Evaluate[string](b, "window.copied")
+		if !strings.Contains(copied, m.wants) {
+			t.Errorf("of %s, copied is\n%s", m.name, copied)
+		}
+		file := filepath.Join(t.TempDir(), "hpa.yaml")
+		if err := os.WriteFile(file, []byte(copied), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.Kubectl(t, "apply", "--dry-run=server", "-f", file)
+		raw := strings.Fields(strings.ReplaceAll(browser.Evaluate[string](b, `document.querySelector("#raw").textContent`), "'", ""))
+		if text := c.Kubectl(t, raw[1:]...); !strings.Contains(text, "value") {
+			t.Errorf("%q answers %s", raw, text)
+		}
 	}
 }
 

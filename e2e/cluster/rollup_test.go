@@ -30,9 +30,9 @@ spec: {selector: {app: api}, ports: [{port: 80}]}
 	c.wantReplicas(t, ns, "web", 4) // each sync doubles, up to the maximum
 	c.wantReplicas(t, ns, "api", 3)
 	c.steady(t, ns, "api", 3, 20*time.Second)
-	c.noWarnings(t, ns, "api")
+	c.noWarnings(t, ns, "api-rollup")
 	within(t, func() error {
-		body, err := c.Get(t.Context(), "/apis/inspect.sluice.dev/v1alpha1/namespaces/"+ns+"/autoscalers/api")
+		body, err := c.Get(t.Context(), "/apis/inspect.sluice.dev/v1alpha1/namespaces/"+ns+"/autoscalers/api-rollup")
 		if err == nil && !strings.Contains(string(body), `"values":3,"pods":3`) {
 			err = fmt.Errorf("the autoscaler's document counts other pods: %s", body)
 		}

@@ -23,7 +23,7 @@ func scalesOnARatio(t *testing.T, c *cluster) {
 	defer c.shareWork(t, ns, 21)()
 	c.wantReplicas(t, ns, "web", 3)
 	c.steady(t, ns, "web", 3, 20*time.Second)
-	c.noWarningsNow(t, ns, "web")
+	c.noWarningsNow(t, ns, "web-ratio")
 	c.wantStatus(t, ns, "busy", `{.status.conditions[?(@.type=="Accepted")].status}`, "True")
 	c.wantStatus(t, ns, "busy", "{.status.lastValueOf}", "deployments.apps/web")
 }

@@ -102,7 +102,7 @@ func has(status autoscaling.HorizontalPodAutoscalerStatus, condition autoscaling
 
 func (w *worker) autoscaler(t *testing.T) *autoscaling.HorizontalPodAutoscaler {
 	t.Helper()
-	hpa, err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).Get(t.Context(), "worker", metav1.GetOptions{})
+	hpa, err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).Get(t.Context(), "worker-from-zero", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +143,14 @@ func (w *worker) events(t *testing.T, reason string) (messages []string) {
 func scalesToZeroAndBack(t *testing.T, c *cluster) {
 	w := c.worker(t, "plain", withoutWake)
 	within(t, func() error { // from the first sync at zero on
-		if out := c.Kubectl(t, "get", "hpa", "-n", w.ns, "worker", "--no-headers"); !strings.Contains(out, "-9223372036854775808m/10 (avg)") {
+		if out := c.Kubectl(t, "get", "hpa", "-n", w.ns, "worker-from-zero", "--no-headers"); !strings.Contains(out, "-9223372036854775808m/10 (avg)") {
 			return fmt.Errorf("kubectl get hpa says %q: docs/troubleshooting.md has another text", out)
 		}
 		return nil
 	})
 	w.push(t, "35")
 	c.wantReplicas(t, w.ns, "worker", 4)
-	c.noWarnings(t, w.ns, "worker")
+	c.noWarnings(t, w.ns, "worker-from-zero")
 	w.push(t, "0")
 	w.wantZero(t)
 	if events := w.events(t, "Woken"); len(events) > 0 {

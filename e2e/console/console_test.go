@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,7 +69,7 @@ func push(t *testing.T, s *server.Server, namespace string) {
 
 // pages are the addresses of all pages of a standalone server.
 func pages() []string {
-	all := []string{"/metrics", "/refused", "/limits", "/rules", "/try", "/health", "/autoscalers", "/metric?namespace=shop&name=http_requests", "/metric?namespace=shop&name=labelled"}
+	all := []string{"/overview", "/metrics", "/refused", "/limits", "/rules", "/try", "/health", "/metrics?sort=-value", "/metric?namespace=shop&name=http_requests", "/metric?namespace=shop&name=labelled"}
 	for _, p := range payloads {
 		q := url.QueryEscape(p)
 		all = append(all, "/metric?namespace=shop&name="+q, "/try?line="+q, "/metrics?filter="+q, "/refused?namespace="+q)
@@ -176,17 +177,28 @@ func TestKeyboard(t *testing.T) {
 	_, root := started(t)
 	b.Open(root + "/metrics")
 	var order []string
-	for range 11 {
+	for range 12 {
 		b.Do(chromedp.KeyEvent(kb.Tab))
 		order = append(order, browser.Evaluate[string](b, `(document.activeElement.textContent || document.activeElement.name).trim()`))
 		if width := browser.Evaluate[string](b, "getComputedStyle(document.activeElement).outlineWidth"); width == "0px" {
 			t.Errorf("the focus on %q isn't seen", order[len(order)-1])
 		}
 	}
-	want := []string{"Skip to the content", "Sluice", "Metrics", "Refused", "Limits", "Rules", "Try a line", "Health", "namespace", "filter", "Show"}
+	want := []string{"Skip to the content", "Sluice", "Overview", "Metrics", "Refused", "Limits", "Rules", "Try a line", "Health", "namespace", "filter", "Show"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the order is %q, want %q", order, want)
 	}
+	b.Open(root + "/metrics")
+	b.Await(`document.getElementById("state").textContent === "Live"`)
+	b.Do(chromedp.KeyEvent("/"))
+	b.Await(`document.activeElement.name === "filter"`)
+	b.Do(chromedp.KeyEvent("queue"))
+	b.Await(`document.querySelectorAll("tbody tr").length === 1 && location.search === "?filter=queue"`)
+	if focused := browser.Evaluate[string](b, "document.activeElement.name"); focused != "filter" {
+		t.Errorf("while one types, the focus is on %q", focused)
+	}
+	b.Do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter))
+	b.Await(`document.title === "queue_depth · Metric · Sluice"`)
 	b.Open(root + "/try")
 	b.Do(chromedp.Focus("#line"), chromedp.KeyEvent("http_requests:1|c"), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
 	b.Await(`document.querySelector("article")?.innerText.includes("applied")`)
@@ -248,6 +260,49 @@ const contrast = `(() => {
 	});
 	return (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
 })()`
+
+// The first page of a server that was never pushed to says how, by a command that works, and shows the value without
+// being loaded again.
+func TestTheFirstMinute(t *testing.T) {
+	b := browser.New(t)
+	s := server.New(t)
+	s.WithConsole()
+	s.Start()
+	b.Open("http://" + s.Console + "/")
+	b.Await(`document.getElementById("state").textContent === "Live"`)
+	command := browser.Evaluate[string](b, `window.stays = true, document.getElementById("push").textContent`)
+	if out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	b.Await(`document.querySelector("main").innerText.includes("http_requests") && Number(document.querySelector("td b")?.textContent) > 0 && window.stays`)
+	b.Await(`[...document.querySelectorAll("#receivers ~ table tr")].some((row) => row.innerText.includes("statsd_udp"))`)
+	if said := b.Said(); len(said) > 0 {
+		t.Error(said)
+	}
+}
+
+// Series that are ticked are drawn, and stand in the address; the table says what the plot shows; the stat is chosen; a
+// command is copied.
+func TestAMetricsPageIsChosen(t *testing.T) {
+	b := browser.New(t)
+	s, root := started(t)
+	page := root + "/metric?namespace=shop&name=http_requests"
+	b.Open(page)
+	b.Await(`document.querySelectorAll("figcaption .key").length === 3 && document.querySelector("figure.drawn")`)
+	b.Do(chromedp.Click("tbody tr:nth-child(1) input"), chromedp.Click("tbody tr:nth-child(2) input"))
+	b.Await(`document.querySelectorAll("figcaption .key").length === 1 && document.querySelector("figure.drawn") && new URLSearchParams(location.search).getAll("s").length === 1`)
+	b.Do(chromedp.SetValue("select[name=stat]", "total"), chromedp.Evaluate(`document.querySelector("select[name=stat]").dispatchEvent(new Event("input", { bubbles: true }))`, nil))
+	b.Await(`document.querySelector("[data-row]")?.textContent === "3" && document.querySelector("#get").textContent.includes("http_requests:total -l code=500")`)
+	push(t, s, "shop")
+	b.Await(`document.querySelector("[data-row]")?.textContent === "6" && document.querySelector("canvas").getAttribute("aria-label").endsWith(" 6")`)
+	b.Do(chromedp.Evaluate(`window.copied = ""; navigator.clipboard.writeText = async (text) => { window.copied = text; }`, nil), chromedp.Click(`[data-copy=get]`))
+	b.Await(`window.copied === document.querySelector("#get").textContent && document.querySelector("[data-copy=get]").textContent === "Copied"`)
+	b.Open(browser.Evaluate[string](b, "location.href"))
+	b.Await(`document.querySelectorAll("figcaption .key").length === 1 && document.querySelector("figure.drawn") && document.querySelector("select[name=stat]").value === "total"`)
+	if said := b.Said(); len(said) > 0 {
+		t.Error(said)
+	}
+}
 
 // A page whose stream was refused, as while the server starts, follows changes later without being loaded
 // again.

@@ -218,6 +218,8 @@ type refusal struct {
 	code    int // of HTTP
 	message string
 	kind    string // resource of the object that the response is about, as the server names it
+	// unregistered: the API server knows no such API group.
+	unregistered bool
 }
 
 func (r *refusal) Error() string { return r.message }
@@ -259,7 +261,20 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	if resp.StatusCode >= http.StatusInternalServerError { // of an API server that cannot reach Sluice
 		return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("the response of %s is %s", a.base, resp.Status)}
 	}
+	if group := groupOf(path); resp.StatusCode == http.StatusNotFound && a.port == kubernetesAPI && group != "" {
+		return nil, &refusal{code: resp.StatusCode, unregistered: true,
+			message: fmt.Sprintf("the cluster does not serve /apis/%s: no APIService registers it", group)}
+	}
 	return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("%s is not the port of the metrics API (--api-address): the response is %s: %s", a.base, resp.Status, firstLine(body))}
+}
+
+// groupOf is the API group and the version of a path; empty: it is of the core.
+func groupOf(path string) string {
+	rest, ok := strings.CutPrefix(path, "/apis/")
+	if pieces := strings.SplitN(rest, "/", 3); ok && len(pieces) > 1 {
+		return pieces[0] + "/" + pieces[1]
+	}
+	return ""
 }
 
 // noteWarnings keeps what Sluice warns of: replicas that are away.

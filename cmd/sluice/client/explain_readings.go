@@ -111,7 +111,7 @@ func (g *gatherer) reading(q question) explain.Reading {
 		if errors.As(err, &refused) {
 			out.Code = refused.code
 		}
-		if out.Code == http.StatusNotFound && strings.Contains(out.Fault, "page not found") {
+		if refused != nil && refused.unregistered || out.Code == http.StatusNotFound && strings.Contains(out.Fault, "page not found") {
 			out.Fault = "the server could not find the requested resource" // as client-go has it
 		}
 		return out

@@ -374,3 +374,29 @@ func TestExplainNamesAnAbsentTarget(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 }
+
+// In a cluster without Sluice's APIServices the registration is missing, and the API server's port is right.
+func TestExplainWithoutRegistration(t *testing.T) {
+	server := newShop()
+	for path := range server.answers {
+		if strings.Contains(path, "metrics.k8s.io") || strings.Contains(path, "inspect.sluice.dev") {
+			delete(server.answers, path)
+		}
+	}
+	kubeconfig := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if group := groupOf(r.URL.Path); strings.Contains(group, "metrics.k8s.io") || strings.Contains(group, "inspect.sluice.dev") {
+			http.NotFound(w, r) // as the API server answers for a group that there is not
+			return
+		}
+		server.ServeHTTP(w, r)
+	})
+	for _, command := range [][]string{{"explain", "hpa/web"}, {"explain", "busy"}, {"list", "metrics"}} {
+		_, out, errs := called(append(command, "-n", "shop", "--kubeconfig", kubeconfig)...)
+		if said := out + errs; strings.Contains(said, "is not the port") || !strings.Contains(said, "APIService") {
+			t.Errorf("%q: %s", command, said)
+		}
+	}
+	if _, out, _ := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", kubeconfig); !strings.Contains(out, "(not-registered)") || !strings.Contains(out, "there is no APIService v1beta2.custom.metrics.k8s.io") {
+		t.Error(out)
+	}
+}

@@ -106,6 +106,8 @@ func (o *listOptions) explain(resource inspect.Resource, err error) error {
 		return err
 	case refused.code == http.StatusForbidden:
 		return fmt.Errorf("%w\n%s", err, o.rightTo(resource, refused.message))
+	case refused.code == http.StatusNotFound && refused.unregistered:
+		return fmt.Errorf("%w; must have APIService %s.%s, which Sluice's chart makes", err, inspect.Version, inspect.Group)
 	case refused.code == http.StatusNotFound:
 		return fmt.Errorf("%w: the API group %s is not registered here; must have APIService %s.%s, which Sluice's chart makes", err,
 			inspect.Group, inspect.Version, inspect.Group)
