@@ -68,7 +68,8 @@ func (s *Server) autoscaler(_ context.Context, r *request) (any, error) {
 	r.thing = namespace + "/" + name
 	c := &autoscalerContent{Autoscaler: page.Items[0]}
 	a := &c.Autoscaler
-	c.Broken, c.Why = stateOf(a)
+	standing := explain.StandingOf(a)
+	c.Broken, c.Why = standing.Rank == explain.RankBroken, standing.Why
 	facts, asked := s.facts(a, r)
 	c.Report = explain.Autoscaler(facts)
 	of := subject{of: ofAutoscaler, namespace: namespace, name: name}

@@ -23,6 +23,8 @@ import (
 type fakeSource struct {
 	metrics     []inspect.Metric
 	series      func(namespace, resource, name string, most int) []inspect.Series
+	senders     []inspect.Sender
+	groups      []inspect.PushedGroup
 	rejections  []inspect.Rejection
 	limits      []inspect.Limit
 	autoscalers []inspect.Autoscaler
@@ -61,13 +63,23 @@ func (f *fakeSource) Value(namespace, resource, name string) (v float64, objects
 	return v, len(all)
 }
 
-func (f *fakeSource) UnknownPolicies() error                                     { return f.unknown }
-func (f *fakeSource) Away() []string                                             { return nil }
-func (f *fakeSource) Objects(inspect.Query) (p inspect.Page[inspect.Object])     { return p }
-func (f *fakeSource) Senders(inspect.Query) (p inspect.Page[inspect.Sender])     { return p }
-func (f *fakeSource) MetricSenders(string, string) []inspect.MetricSender        { return nil }
-func (f *fakeSource) Windows() []string                                          { return []string{"10s", "1m"} }
-func (f *fakeSource) Groups(inspect.Query) (p inspect.Page[inspect.PushedGroup]) { return p }
+func (f *fakeSource) UnknownPolicies() error                                 { return f.unknown }
+func (f *fakeSource) Away() []string                                         { return nil }
+func (f *fakeSource) Objects(inspect.Query) (p inspect.Page[inspect.Object]) { return p }
+func (f *fakeSource) MetricSenders(string, string) []inspect.MetricSender    { return nil }
+func (f *fakeSource) Windows() []string                                      { return []string{"10s", "1m"} }
+
+func (f *fakeSource) Senders(q inspect.Query) inspect.Page[inspect.Sender] {
+	return inspect.Paged(q, f.senders, func(s *inspect.Sender) (string, string, inspect.Key) {
+		return s.Namespace, s.Name, s.Key()
+	})
+}
+
+func (f *fakeSource) Groups(q inspect.Query) inspect.Page[inspect.PushedGroup] {
+	return inspect.Paged(q, f.groups, func(g *inspect.PushedGroup) (string, string, inspect.Key) {
+		return g.Namespace, g.Job, inspect.Key{g.Namespace, g.Job, g.Labels["instance"]}
+	})
+}
 
 // Limits are in the order of the test.
 func (f *fakeSource) Limits(q inspect.Query) (p inspect.Page[inspect.Limit]) {
@@ -129,6 +141,8 @@ func shop() *fakeSource {
 			Operands: []inspect.RuleOperand{{Name: name, Metric: name, Selector: name}}, Value: name, Of: inspect.Reference{Resource: name, Name: name}})
 		f.policies = append(f.policies, inspect.Policy{Namespace: "shop", Name: name, Subjects: []string{name}, SubjectCount: 1,
 			Rules: []inspect.PolicyRule{{Metric: name, Selector: name}}, State: inspect.PolicyFaulty, Faults: []string{name}})
+		f.senders = append(f.senders, inspect.Sender{Namespace: "shop", Name: name, Sort: "pod", Series: 3, Rejected: 7, LastHeard: now, Metrics: []string{name}})
+		f.groups = append(f.groups, inspect.PushedGroup{Namespace: "shop", Job: name, Labels: map[string]string{"instance": name}, Families: 1, Series: 2, LastPush: now})
 		f.agents = append(f.agents, inspect.Agent{Node: name, Version: name, State: inspect.AgentConnected, Since: now, Samples: 12345, Rejected: 1, Reason: name, Message: name})
 	}
 	f.metrics = append(f.metrics, inspect.Metric{Namespace: "shop", Name: "queue_depth", Kind: "gauge", Series: 2, LastSample: now})
@@ -217,10 +231,10 @@ func get(t *testing.T, s *Server, path string, header ...string) (*http.Response
 func allPages() (all []string) {
 	for _, v := range hostile {
 		q := url.QueryEscape(v)
-		all = append(all, "/overview?filter="+q, "/metrics?filter="+q, "/metric?namespace=shop&name="+q, "/refused?namespace="+q, "/limits?namespace="+q, "/rules?namespace="+q,
+		all = append(all, "/overview?filter="+q, "/metrics?filter="+q, "/metric?namespace=shop&name="+q, "/refused?namespace="+q, "/limits?namespace="+q, "/rules?namespace="+q, "/senders?namespace="+q, "/groups?namespace="+q,
 			"/try?line="+q+"&sender="+q, "/autoscaler?namespace=shop&name="+q, "/metrics?namespace="+q)
 	}
-	return append(all, "/overview", "/metrics?sort=-value", "/metric?namespace=shop&name=queue_depth&stat=mean&window=10s&minutes=60&digits=all", "/metrics", "/refused", "/limits", "/rules", "/nodes", "/try", "/health", "/autoscaler?namespace=shop&name=api", "/autoscaler?namespace=shop&name=web", "/metrics?after=x")
+	return append(all, "/overview", "/metrics?sort=-value", "/metric?namespace=shop&name=queue_depth&stat=mean&window=10s&minutes=60&digits=all", "/metrics", "/refused", "/limits", "/rules", "/senders", "/groups", "/replicas", "/nodes", "/try", "/health", "/autoscaler?namespace=shop&name=api", "/autoscaler?namespace=shop&name=web", "/metrics?after=x")
 }
 
 // own are the fields with what the client typed itself.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
@@ -327,7 +328,7 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 					named = append(named, of)
 				}
 				if v, ok := read(a, m); ok {
-					values[strconv.Itoa(i)] = compared(a, m, v)
+					values[strconv.Itoa(i)] = explain.Compared(a, m, v)
 					ids = append(ids, strconv.Itoa(i))
 				}
 			}
@@ -338,15 +339,6 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 		return true
 	})
 	return named
-}
-
-// compared is the value that is compared with a metric's target: of type AverageValue, the share of
-// one replica.
-func compared(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, value float64) float64 {
-	if m.TargetType == "AverageValue" && m.Source != "Pods" {
-		return value / float64(max(a.CurrentReplicas, 1))
-	}
-	return value
 }
 
 // hasValue reports whether a row has a value in the last ten minutes.

@@ -87,8 +87,7 @@ func (s *Server) scales(c *overviewContent, r *request) {
 	broken := 0
 	q := inspect.Query{Namespace: c.Namespace, Most: inspect.MaxMost}
 	inspect.All(q, r.source.Autoscalers, func(a *inspect.Autoscaler) bool {
-		row := scaleRow{Autoscaler: a}
-		row.judge()
+		row := scaleRow{Autoscaler: a, Standing: explain.StandingOf(a)}
 		if c.All++; row.Broken() {
 			broken++
 		}
@@ -104,7 +103,7 @@ func (s *Server) scales(c *overviewContent, r *request) {
 		}
 		c.Faults = append(c.Faults, faultLine{text, "#scales"})
 	}
-	slices.SortStableFunc(all, func(a, b scaleRow) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortStableFunc(all, func(a, b scaleRow) int { return cmp.Compare(a.Rank, b.Rank) })
 	c.Found = len(all)
 	from, _ := strconv.Atoi(r.query.Get("from"))
 	from = max(0, min(from, len(all)))
@@ -127,11 +126,9 @@ func (s *Server) scales(c *overviewContent, r *request) {
 // scaleRow is an autoscaler of the overview.
 type scaleRow struct {
 	*inspect.Autoscaler
-	// Class is of the row: "broken", or empty. Hold says in three words what holds the autoscaler; Why in full.
-	Class, Hold, Why string
-	Values           []scaleValue
-	Spark            template.HTML // of the replicas
-	rank             int           // of the order; lower is worse
+	explain.Standing
+	Values []scaleValue
+	Spark  template.HTML // of the replicas
 }
 
 // scaleValue is a metric of an autoscaler, as a bar against its target.
@@ -146,71 +143,13 @@ type scaleValue struct {
 	Spark      template.HTML
 }
 
-// Ranks of autoscalers, the worst first.
-const (
-	rankBroken = iota
-	rankHeld   // it doesn't reach what its metrics ask for
-	rankMoving
-	rankCalm
-)
-
 // Broken reports whether the autoscaler doesn't work.
-func (s *scaleRow) Broken() bool { return s.rank == rankBroken }
+func (s *scaleRow) Broken() bool { return s.Rank == explain.RankBroken }
 
-// judge sets what holds the autoscaler.
-func (s *scaleRow) judge() {
-	broken, why := stateOf(s.Autoscaler)
-	s.Why, s.rank = why, rankCalm
-	if s.Wants() && s.CurrentReplicas != s.DesiredReplicas {
-		s.rank = rankMoving
-	}
-	s.Hold = s.held()
-	if broken {
-		s.rank, s.Class = rankBroken, "broken"
-		s.Hold = s.fault()
-	}
-}
-
-// fault says in three words why the autoscaler is broken.
-func (s *scaleRow) fault() string {
-	for i := range s.Metrics {
-		if s.Metrics[i].Missing {
-			return "metric missing"
-		}
-	}
-	for i := range s.Metrics {
-		if s.Metrics[i].HeldBack != "" {
-			return "pods lack values"
-		}
-	}
-	for _, c := range s.Conditions {
-		if c.Type == "AbleToScale" && c.Status == "False" {
-			return "target can't scale"
-		}
-	}
-	return "no value arrives"
-}
-
-// held says by the controller's own conditions what keeps the autoscaler from following its metrics. At the lowest
-// number of replicas nothing is wrong.
-func (s *scaleRow) held() string {
-	for _, c := range s.Conditions {
-		switch c.Reason {
-		case "ScalingDisabled":
-			return "switched off"
-		case "TooManyReplicas":
-			s.rank = min(s.rank, rankHeld)
-			return "limit maxReplicas"
-		case "TooFewReplicas":
-			return "limit minReplicas"
-		case "ScaleUpLimit":
-			s.rank = min(s.rank, rankHeld)
-			return "policy scaleUp"
-		case "ScaleDownLimit":
-			return "policy scaleDown"
-		case "ScaleDownStabilized", "ScaleUpStabilized":
-			return "stabilization window"
-		}
+// Class is of the row: "broken", or empty.
+func (s *scaleRow) Class() string {
+	if s.Broken() {
+		return "broken"
 	}
 	return ""
 }
@@ -247,7 +186,7 @@ func (s *scaleRow) value(r *request, of subject, i int) scaleValue {
 	switch {
 	case known || m.Missing:
 	case m.Asked:
-		number = compared(s.Autoscaler, m, explain.Number(m.Value))
+		number = explain.Compared(s.Autoscaler, m, explain.Number(m.Value))
 	default:
 		number, v.Percent = explain.Number(m.Current), m.TargetType == "Utilization"
 	}
@@ -318,33 +257,6 @@ func (r *request) newestMetrics(namespace string) []metricRow {
 	all := r.source.Metrics(inspect.Query{Namespace: namespace, Most: metricsPerPage}).Items
 	slices.SortStableFunc(all, func(a, b inspect.Metric) int { return b.LastSample.Compare(a.LastSample) })
 	return r.metricRows(all[:min(len(all), someRows)])
-}
-
-// stateOf reports whether an autoscaler works, and why not: all faults.
-func stateOf(a *inspect.Autoscaler) (broken bool, why string) {
-	faults := a.Faults()
-	for _, c := range a.Conditions {
-		if c.Status == "False" && c.Type == "ScalingActive" && c.Reason != "ScalingDisabled" && len(faults) == 0 {
-			faults = append(faults, c.Message)
-		}
-	}
-	if len(faults) > 0 {
-		return true, strings.Join(faults, "; ")
-	}
-	for _, c := range a.Conditions {
-		switch {
-		case c.Reason == "ScalingDisabled":
-			return false, "is switched off: " + c.Message
-		case c.Type == "ScalingLimited" && c.Status == "True":
-			why = c.Message
-		}
-	}
-	for i := range a.Metrics {
-		if m := &a.Metrics[i]; m.Why != "" && m.Asked {
-			return false, m.Name + ": " + m.Why
-		}
-	}
-	return false, why
 }
 
 func notFound(format string, args ...any) error {

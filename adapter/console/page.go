@@ -81,14 +81,15 @@ type link struct{ Path, Title string }
 
 // navigation are the pages that each page links to.
 var navigation = []link{
-	{"overview", "Overview"}, {"metrics", "Metrics"}, {"refused", "Refused"}, {"limits", "Limits"},
-	{"rules", "Rules"}, {"nodes", "Nodes"}, {"try", "Try a line"}, {"health", "Health"},
+	{"overview", "Overview"}, {"metrics", "Metrics"}, {"senders", "Senders"}, {"groups", "Groups"},
+	{"refused", "Refused"}, {"limits", "Limits"},
+	{"rules", "Rules"}, {"nodes", "Nodes"}, {"replicas", "Replicas"}, {"try", "Try a line"}, {"health", "Health"},
 }
 
 // navigation leaves out the pages of which this process has nothing.
 func (s *Server) navigation() []link {
 	return slices.DeleteFunc(slices.Clone(navigation), func(l link) bool {
-		return l.Path == "nodes" && !s.parts.Agents
+		return l.Path == "nodes" && !s.parts.Agents || l.Path == "replicas" && s.parts.Health().Replicas == 0
 	})
 }
 
@@ -101,10 +102,13 @@ func (s *Server) pages() []page {
 		{"autoscaler", "Autoscaler", "autoscaler.html", 2 * time.Second, 0, inNamespace, s.autoscaler},
 		{"metrics", "Metrics", "metrics.html", 5 * time.Second, 0, inNamespace, s.metrics},
 		{"metric", "Metric", "metric.html", 2 * time.Second, 0, inNamespace, s.metric},
+		{"senders", "Senders", "senders.html", 3 * time.Second, 0, inNamespace, s.senders},
+		{"groups", "Groups", "groups.html", 3 * time.Second, 0, inNamespace, s.groups},
 		{"refused", "Refused", "refused.html", 3 * time.Second, 0, inNamespace, s.refused},
 		{"limits", "Limits", "limits.html", 3 * time.Second, 0, inNamespace, s.limits},
 		{"rules", "Rules", "rules.html", 5 * time.Second, 0, inNamespace, s.rules},
 		{"nodes", "Nodes", "nodes.html", 3 * time.Second, 0, all, s.nodes},
+		{"replicas", "Replicas", "replicas.html", 3 * time.Second, 0, all, s.replicas},
 		{"try", "Try a line", "try.html", 0, 0, namespaceOfSender, s.try},
 		{"health", "Health", "health.html", 2 * time.Second, 0, all, s.health},
 	}
@@ -239,7 +243,7 @@ func (r *request) next(path, list string, key inspect.Key) string {
 var functions = template.FuncMap{
 	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": labelText, "join": strings.Join,
 	"percent": percent, "short": short, "tryAgain": tryAgain, "sentence": explain.Sentence, "replicas": replicas,
-	"lag": lag, "visible": metric.Visible, "clock": clock, "remedies": remedies, "autoscalerLink": autoscalerLink,
+	"lag": lag, "seconds": seconds, "bytes": mebibytes, "visible": metric.Visible, "clock": clock, "remedies": remedies, "autoscalerLink": autoscalerLink,
 	"snippet": func(id, text string) Snippet { return Snippet{id, "the command", text} }, "pushUDP": pushUDP, "pushHTTP": pushHTTP,
 }
 
@@ -250,6 +254,9 @@ func replicas(n *int32) string {
 	}
 	return "replicas"
 }
+
+// seconds is a duration to the millisecond.
+func seconds(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
 // clock is a time of day, with the date for pages that show it in the reader's zone.
 func clock(at time.Time) template.HTML {

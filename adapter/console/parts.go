@@ -110,8 +110,23 @@ type Health struct {
 	// HeldSeries and HeldBytes count against MaxSeries and MaxBytes: copies of other replicas', too.
 	HeldSeries, MaxSeries int
 	HeldBytes, MaxBytes   int64
-	// Replicas is the number of all replicas that are known; 0: there is one.
+	// Replicas is the number of all replicas that are known; 0: there is one. Others are those beside this one.
 	Replicas int
+	Others   []Replica
+}
+
+// Replica is another replica, as this one hears it.
+type Replica struct {
+	Name string
+	// State is in a few words, and Fault set if it is none of a replica that works.
+	State string
+	Fault bool
+	Lag   time.Duration // since the newest state that came
+	Clock time.Duration // this replica's clock less its clock
+	// Series and Bytes are those of the copy here, Received what came from it, in bytes.
+	Series   int
+	Bytes    int64
+	Received int64
 }
 
 // Receiver is the account of a receiver's samples.

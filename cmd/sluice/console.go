@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/credential"
+	"github.com/sluice-metrics/sluice/replica"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -145,6 +146,25 @@ func (r consoleReader) groups() (all []console.GroupUse) {
 	return all
 }
 
+// consoleReplica is another replica, with its state in a few words.
+func consoleReplica(o *replica.OriginStatus) console.Replica {
+	r := console.Replica{Name: o.Name, State: "sends", Lag: o.Lag, Clock: o.Offset, Series: o.Series, Bytes: o.Bytes,
+		Received: int64(o.Received)}
+	switch {
+	case o.Left:
+		r.State = "has ended"
+	case o.Former:
+		r.State = "former process"
+	case o.CutOff:
+		r.State, r.Fault = "cut off", true
+	case o.StandingStill:
+		r.State, r.Fault = "stands still", true
+	case !o.Complete:
+		r.State = "catches up"
+	}
+	return r
+}
+
 // health is the state of the process, for the console.
 func (p *dataPath) health() console.Health {
 	h := console.Health{Version: sluice.Version, Series: p.table.Series(),
@@ -152,6 +172,9 @@ func (p *dataPath) health() console.Health {
 	h.HeldSeries, h.HeldBytes = p.table.Held()
 	if p.replication.replica != nil {
 		h.Replicas = p.replication.replica.Known()
+		for _, origin := range p.replication.replica.Origins() {
+			h.Others = append(h.Others, consoleReplica(&origin))
+		}
 	}
 	for _, f := range p.ledger.Figures() {
 		receiver := console.Receiver{Name: f.Receiver, Received: f.Received, Applied: f.Applied, Pending: f.Pending,

@@ -69,7 +69,7 @@ func push(t *testing.T, s *server.Server, namespace string) {
 
 // pages are the addresses of all pages of a standalone server.
 func pages() []string {
-	all := []string{"/overview", "/metrics", "/refused", "/limits", "/rules", "/try", "/health", "/metrics?sort=-value", "/metric?namespace=shop&name=http_requests", "/metric?namespace=shop&name=labelled"}
+	all := []string{"/overview", "/metrics", "/refused", "/senders", "/groups", "/limits", "/rules", "/try", "/health", "/metrics?sort=-value", "/metric?namespace=shop&name=http_requests", "/metric?namespace=shop&name=labelled"}
 	for _, p := range payloads {
 		q := url.QueryEscape(p)
 		all = append(all, "/metric?namespace=shop&name="+q, "/try?line="+q, "/metrics?filter="+q, "/refused?namespace="+q)

@@ -1,0 +1,114 @@
+package console
+
+import (
+	"context"
+	"encoding/base64"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+)
+
+// sendersContent is the page of those who push to the replica that answers.
+type sendersContent struct {
+	Namespace   string
+	Rows        []inspect.Sender
+	First, Next string
+}
+
+func (s *Server) senders(_ context.Context, r *request) (any, error) {
+	c := &sendersContent{Namespace: r.query.Get("namespace")}
+	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
+	var err error
+	if q.After, err = r.keyOf("senders"); err != nil {
+		return nil, err
+	}
+	page := r.source.Senders(q)
+	c.Rows, c.Next = page.Items, r.next("senders", "senders", page.Next)
+	if q.After != (inspect.Key{}) {
+		c.First = address("senders", "namespace", c.Namespace)
+	}
+	return c, nil
+}
+
+// groupsContent is the page of the groups of the Pushgateway API.
+type groupsContent struct {
+	Namespace   string
+	Rows        []groupRow
+	Failed      int // of the rows
+	First, Next string
+}
+
+type groupRow struct {
+	inspect.PushedGroup
+	// Delete is the command that deletes the group.
+	Delete Snippet
+}
+
+func (s *Server) groups(_ context.Context, r *request) (any, error) {
+	c := &groupsContent{Namespace: r.query.Get("namespace")}
+	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
+	var err error
+	if q.After, err = r.keyOf("groups"); err != nil {
+		return nil, err
+	}
+	page := r.source.Groups(q)
+	for i, group := range page.Items {
+		row := groupRow{PushedGroup: group}
+		row.Delete = Snippet{"delete-" + strconv.Itoa(i), "the command that deletes it",
+			"curl -X DELETE " + explain.Word(s.parts.PushHTTP+groupPath(&group))}
+		if group.Fault() != "" {
+			c.Failed++
+		}
+		c.Rows = append(c.Rows, row)
+	}
+	c.Next = r.next("groups", "groups", page.Next)
+	if q.After != (inspect.Key{}) {
+		c.First = address("groups", "namespace", c.Namespace)
+	}
+	return c, nil
+}
+
+// groupPath is the path of a group in the Pushgateway API.
+func groupPath(g *inspect.PushedGroup) string {
+	path := "/metrics" + groupPair("job", g.Job)
+	for _, label := range slices.Sorted(maps.Keys(g.Labels)) {
+		path += groupPair(label, g.Labels[label])
+	}
+	return path
+}
+
+// groupPair encodes a label as the Pushgateway's clients do: in base64 where a path can't have the value.
+func groupPair(label, value string) string {
+	if value == "" {
+		return "/" + label + "@base64/="
+	}
+	if strings.Contains(value, "/") {
+		return "/" + label + "@base64/" + base64.RawURLEncoding.EncodeToString([]byte(value))
+	}
+	return "/" + label + "/" + url.PathEscape(value)
+}
+
+// replicasContent is the page of the other replicas.
+type replicasContent struct {
+	Known  int
+	Others []Replica
+	Faults int // of Others
+	// Away says what is missing from lists, a sentence each.
+	Away []string
+}
+
+func (s *Server) replicas(_ context.Context, r *request) (any, error) {
+	health := s.parts.Health()
+	c := &replicasContent{Known: health.Replicas, Others: health.Others, Away: r.source.Away()}
+	for _, other := range c.Others {
+		if other.Fault {
+			c.Faults++
+		}
+	}
+	return c, nil
+}
