@@ -13,6 +13,9 @@ func TestRefusals(t *testing.T) {
 		says []string
 	}{
 		{"replicas=0", []string{"/replicas", "want 1"}},
+		{"resourceMetrics.enabled=true", []string{"resourceMetrics.enabled", "agent.enabled must be true"}},
+		{"agent.enabled=true,resourceMetrics.kubelet.interval=60s", []string{"/resourceMetrics/kubelet/interval"}},
+		{"agent.enabled=true,api.port=9097", []string{"api.port: is 9097, the port of agents"}},
 		{"replicas=6", []string{"/replicas", "want 5"}},
 		{"replicas=two", []string{"/replicas", "want integer"}},
 		{"replicas=2,replicaTLS.source=none", []string{"/replicaTLS/source", "'generated', 'cert-manager', 'secret'"}},

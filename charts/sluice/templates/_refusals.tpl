@@ -70,6 +70,7 @@
 {{- include "sluice.replicaRefusals" . -}}
 {{- include "sluice.kedaRefusals" . -}}
 {{- include "sluice.routeRefusals" . -}}
+{{- include "sluice.agentRefusals" . -}}
 {{- end -}}
 
 {{- /* Ports, network, arguments and environment of the pod. */ -}}
@@ -81,6 +82,9 @@
 {{- end -}}
 {{- if .Values.keda.enabled -}}
 {{- $_ := set $ports "9095" "KEDA" -}}
+{{- end -}}
+{{- if .Values.agent.enabled -}}
+{{- $_ := set $ports "9097" "agents" -}}
 {{- end -}}
 {{- range $name, $port := dict "api.port" .Values.api.port "operations.port" .Values.operations.port -}}
 {{- with get $ports (toString $port) -}}
