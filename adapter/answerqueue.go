@@ -226,9 +226,13 @@ const retryAfterSeconds = 1
 // library disables API Priority and Fairness, so nothing else would limit them. Health and version
 // are exempt: an overloaded server is not dead.
 func limitInFlight(next http.Handler, limit int) http.Handler {
-	slots := make(chan struct{}, limit)
+	slots, watches := make(chan struct{}, limit), make(chan struct{}, maxWatches)
 	refusal := fmt.Sprintf("%d requests are in flight, which is the limit; retry later", limit)
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
+		slots := slots
+		if isWatch(r) { // it lasts, and must not keep autoscalers out
+			slots = watches
+		}
 		select {
 		case slots <- struct{}{}:
 			defer func() { <-slots }()
@@ -239,6 +243,14 @@ func limitInFlight(next http.Handler, limit int) http.Handler {
 	})
 }
 
+// maxWatches bounds the watches of usage.
+const maxWatches = 100
+
+// isWatch reports whether a request watches usage, which is all that can be watched.
+func isWatch(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/"+derivedVersion.Group+"/") && r.URL.Query().Has("watch")
+}
+
 // limitInFlightPerClient is limitInFlight per client address.
 func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 	slots := connlimit.NewSlots(0, limit)
@@ -246,6 +258,10 @@ func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 		limit)
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		from := connlimit.Prefix(r.RemoteAddr)
+		if isWatch(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
 		if slots.Acquire(from) != nil {
 			rejectTooMany(w, r, refusal)
 			return

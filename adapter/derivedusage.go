@@ -109,23 +109,27 @@ func used(cores, bytes float64) corev1.ResourceList {
 	}
 }
 
-// installDerivedUsage serves usage.sluice.dev.
-func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage) error {
+// installDerivedUsage serves usage.sluice.dev. Watches end with a channel.
+func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, ending <-chan struct{}) error {
 	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
 	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
-		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}},
-		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}},
+		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, ending},
+		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}, ending},
 	}
 	return server.InstallAPIGroup(&info)
 }
 
-type derivedPods struct{ usageStorage }
+type derivedPods struct {
+	usageStorage
+	ending <-chan struct{} // of watches
+}
 
 func (*derivedPods) New() runtime.Object     { return &DerivedPod{} }
 func (*derivedPods) NewList() runtime.Object { return &DerivedPodList{} }
 
 func (s *derivedPods) derive(pod *usage.Pod) (d DerivedPod, ok bool) {
-	d.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, CreationTimestamp: metav1.NewTime(pod.Created)}
+	d.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, CreationTimestamp: metav1.NewTime(pod.Created),
+		ResourceVersion: s.versionOf(pod.Node)}
 	for _, r := range s.source.Containers(pod) {
 		if metrics := derivedMetrics(&r); metrics != nil && !pod.Renewed(&r) {
 			d.Containers = append(d.Containers, DerivedContainer{r.Container.Name, metrics})
@@ -146,7 +150,7 @@ func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions
 
 // List implements rest.Lister.
 func (s *derivedPods) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	list := &DerivedPodList{Items: []DerivedPod{}}
+	list := &DerivedPodList{Items: []DerivedPod{}, ListMeta: metav1.ListMeta{ResourceVersion: versionText(s.newest())}}
 	for _, pod := range s.pods(ctx, options) {
 		if d, ok := s.derive(&pod); ok {
 			list.Items = append(list.Items, d)
@@ -217,7 +221,10 @@ func short(of corev1.ResourceName, q resource.Quantity) string {
 	return fmt.Sprintf("%dMi", q.Value()>>20)
 }
 
-type derivedNodes struct{ usageStorage }
+type derivedNodes struct {
+	usageStorage
+	ending <-chan struct{} // of watches
+}
 
 func (*derivedNodes) New() runtime.Object     { return &DerivedNode{} }
 func (*derivedNodes) NewList() runtime.Object { return &DerivedNodeList{} }
@@ -230,7 +237,8 @@ func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fiel
 	all := []DerivedNode{}
 	for i := range nodes {
 		if metrics := derivedMetrics(nodes[i].Record); metrics != nil && byFields.Matches(fields.Set{"metadata.name": nodes[i].Name}) {
-			all = append(all, DerivedNode{ObjectMeta: metav1.ObjectMeta{Name: nodes[i].Name, Labels: nodes[i].Labels}, Machine: metrics})
+			all = append(all, DerivedNode{Machine: metrics, ObjectMeta: metav1.ObjectMeta{Name: nodes[i].Name, Labels: nodes[i].Labels,
+				ResourceVersion: s.versionOf(nodes[i].Name)}})
 		}
 	}
 	return all, nil
@@ -251,11 +259,12 @@ func (s *derivedNodes) Get(_ context.Context, name string, _ *metav1.GetOptions)
 // List implements rest.Lister.
 func (s *derivedNodes) List(_ context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	byLabels, byFields := selectorsOf(options)
+	version := versionText(s.newest())
 	all, err := s.list("", byLabels, byFields)
 	if err != nil {
 		return nil, err
 	}
-	return &DerivedNodeList{Items: all}, nil
+	return &DerivedNodeList{Items: all, ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 }
 
 // ConvertToTable implements rest.TableConvertor.

@@ -23,6 +23,7 @@ type api struct {
 	*Server
 	url    string
 	client *http.Client
+	stop   func() // ends the server, and does not wait
 }
 
 // start runs a server on a free port until the test ends. Options change its configuration.
@@ -56,7 +57,7 @@ func running(t testing.TB, server *Server) *api {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return &api{Server: server, url: "https://" + server.Addr().String(), client: &http.Client{
+	return &api{Server: server, stop: cancel, url: "https://" + server.Addr().String(), client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       time.Minute,

@@ -91,8 +91,10 @@ func drainBody(next http.Handler) http.Handler {
 // flight and the answer's memory.
 func writeTimeout(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Fails for a recorder in a test alone.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		if !isWatch(r) { // it ends with its client's connection
+			// Fails for a recorder in a test alone.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		}
 		next.ServeHTTP(w, r)
 	})
 }

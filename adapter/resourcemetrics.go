@@ -41,6 +41,8 @@ type Usage interface {
 	// Nodes lists the nodes of which usage is known. The error is metric.ErrInvalidQuery if labels of nodes
 	// are not known, and the selector asks for some.
 	Nodes(name string, selector labels.Selector) ([]UsedNode, error)
+	// Version numbers the reports: that of a node, and the newest of all. It grows with each.
+	Version(node string) (of, newest uint64)
 }
 
 // UsedNode is a node and what it uses.
@@ -314,6 +316,7 @@ func usageDefinitions(reference openapicommon.ReferenceCallback) map[string]open
 	define(DerivedNode{}, document(metav1.ObjectMeta{}, map[string]spec.Schema{"machine": derived}), metav1.ObjectMeta{})
 	define(DerivedPodList{}, document(metav1.ListMeta{}, items(DerivedPod{})), metav1.ListMeta{}, DerivedPod{})
 	define(DerivedNodeList{}, document(metav1.ListMeta{}, items(DerivedNode{})), metav1.ListMeta{}, DerivedNode{})
+	define(metav1.WatchEvent{}, object(map[string]spec.Schema{"type": text, "object": object(nil)}))
 	define(v1beta1.PodMetrics{}, timed(map[string]spec.Schema{"containers": *spec.ArrayProperty(&container)}), metav1.ObjectMeta{})
 	define(v1beta1.NodeMetrics{}, timed(map[string]spec.Schema{"usage": used}), metav1.ObjectMeta{})
 	define(v1beta1.PodMetricsList{}, document(metav1.ListMeta{}, items(v1beta1.PodMetrics{})), metav1.ListMeta{}, v1beta1.PodMetrics{})

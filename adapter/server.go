@@ -19,6 +19,7 @@ type Server struct {
 	api         *genericapiserver.GenericAPIServer
 	access      access
 	serving     chan struct{}           // closed when connections are accepted
+	ending      chan struct{}           // closed when the server begins to end
 	readyChecks []func() (bool, string) // checked by Ready; nil: always ready
 	metrics     *metrics
 	vain        *vainQueries
@@ -70,6 +71,7 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 		listener:    listener,
 		access:      who,
 		serving:     make(chan struct{}),
+		ending:      make(chan struct{}),
 		readyChecks: []func() (bool, string){parts.Ready, who.ready},
 		metrics:     counts,
 		vain:        vain,
@@ -102,6 +104,7 @@ func (s *Server) EndNamespace(namespace string) {
 func (s *Server) Run(ctx context.Context) error {
 	s.logger.Info("serving the metrics APIs", "address", s.Addr().String())
 	defer s.keepAccess(ctx)()
+	defer context.AfterFunc(ctx, func() { close(s.ending) })()
 	if err := s.api.PrepareRun().RunWithContext(ctx); err != nil {
 		return fmt.Errorf("adapter: %w", err)
 	}

@@ -42,6 +42,8 @@ func (u fakeUsage) Nodes(name string, _ labels.Selector) ([]UsedNode, error) {
 	return []UsedNode{{Name: "node", Record: &r}}, nil
 }
 
+func (fakeUsage) Version(string) (of, newest uint64) { return 1, 1 }
+
 func startUsed(t *testing.T, source Usage) *api {
 	t.Helper()
 	cfg := DefaultConfig()

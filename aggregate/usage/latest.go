@@ -36,13 +36,16 @@ type Report struct {
 type Latest struct {
 	mu    sync.RWMutex // guards the fields below, and Own of each report; the rest of a report never changes
 	nodes map[string]*nodeReport
-	swept time.Time // when stale reports were dropped: not with each report of 10,000 nodes
+	// version numbers the reports that were taken.
+	version uint64
+	swept   time.Time // when stale reports were dropped: not with each report of 10,000 nodes
 }
 
 type nodeReport struct {
 	Report
-	node *Record                       // nil: not measured
-	pods map[metric.Container][]Record // parts of Records
+	version uint64
+	node    *Record                       // nil: not measured
+	pods    map[metric.Container][]Record // parts of Records
 }
 
 func (n *nodeReport) fresh(now time.Time) bool { return n != nil && now.Sub(n.At) <= staleAfter }
@@ -63,7 +66,8 @@ func (l *Latest) Set(node string, report Report, now time.Time) {
 	switch {
 	case !n.fresh(now):
 	case !held.fresh(now) || held.Number < n.Number:
-		l.nodes[node] = n
+		l.version++
+		n.version, l.nodes[node] = l.version, n
 	case held.Number == n.Number && n.Own:
 		held.Own = true // the agent has moved here
 	}
@@ -95,6 +99,16 @@ func (l *Latest) of(node string, now time.Time) *nodeReport {
 		return n
 	}
 	return nil
+}
+
+// Version returns the number of a node's newest report, among all, and that of the newest report of all.
+func (l *Latest) Version(node string) (of, newest uint64) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if n := l.nodes[node]; n != nil {
+		of = n.version
+	}
+	return of, l.version
 }
 
 // Own lists the nodes whose agents speak to this process.

@@ -85,6 +85,9 @@ func (u *clusterUsage) Containers(pod *usage.Pod) []usage.Record {
 	return u.latest.Containers(pod, time.Now())
 }
 
+// Version implements adapter.Usage.
+func (u *clusterUsage) Version(node string) (of, newest uint64) { return u.latest.Version(node) }
+
 // Nodes implements adapter.Usage.
 func (u *clusterUsage) Nodes(name string, selector labels.Selector) (all []adapter.UsedNode, err error) {
 	now := time.Now()

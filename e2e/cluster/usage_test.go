@@ -24,8 +24,9 @@ type kubelet struct {
 	server    *httptest.Server
 	namespace string
 
-	mu       sync.Mutex // guards the fields below
-	cores    float64    // of each pod
+	mu       sync.Mutex         // guards the fields below
+	cores    float64            // of each pod
+	more     map[string]float64 // of some, by name
 	measured map[string]measurement
 }
 
@@ -49,6 +50,12 @@ func (k *kubelet) use(cores float64) {
 	k.cores = cores
 }
 
+func (k *kubelet) useMore(pod string, cores float64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.more = map[string]float64{pod: cores}
+}
+
 func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 	pods, err := k.Kubernetes.CoreV1().Pods(k.namespace).List(r.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -67,7 +74,7 @@ func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 			m = measurement{started: now, at: now, cpu: 1e-9}
 		}
 		if passed := now.Sub(m.at); passed >= 10*time.Second {
-			m.cpu, m.at = m.cpu+k.cores*passed.Seconds(), now
+			m.cpu, m.at = m.cpu+(k.cores+k.more[pod.Name])*passed.Seconds(), now
 		}
 		k.measured[string(pod.UID)] = m
 		labels := fmt.Sprintf(`{container=%q,namespace=%q,pod=%q}`, pod.Spec.Containers[0].Name, pod.Namespace, pod.Name)
@@ -247,6 +254,15 @@ func TestUsage(t *testing.T) {
 		}
 		return nil
 	})
+	usageForReaders(t, c, ns)
+	kubelet.useMore("solo", 0.3)
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "top", "pods", "-n", ns, "--sort-by=cpu", "--no-headers")
+		if err == nil && !strings.HasPrefix(out, "solo ") {
+			err = fmt.Errorf("kubectl top pods --sort-by=cpu begins with another pod than the busiest:\n%s", out)
+		}
+		return err
+	})
 	if out := c.Kubectl(t, "get", "derivednodes"); !strings.Contains(out, "loopback") || !strings.Contains(out, "CPU 10S") {
 		t.Errorf("kubectl get derivednodes:\n%s", out)
 	}
@@ -257,6 +273,49 @@ func TestUsage(t *testing.T) {
 			t.Errorf("the autoscaler has a metric of type %s", name)
 		}
 	}
+	asksForOne(t, c, ns, kubelet)
+}
+
+// usageForReaders checks that rights on pods and on nodes are apart, that who may read may watch, and which paths there are not.
+func usageForReaders(t *testing.T, c *agents, ns string) {
+	t.Helper()
+	c.Kubectl(t, "create", "clusterrole", "pod-usage", "--verb=get,list,watch", "--resource=derivedpods.usage.sluice.dev")
+	c.Kubectl(t, "create", "clusterrolebinding", "pod-usage", "--clusterrole=pod-usage", "--user=ann")
+	root := "/apis/usage.sluice.dev/v1alpha1"
+	if _, err := c.TryKubectl(t, "get", "--raw", root+"/derivednodes", "--as=ann"); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("who may read pods reads nodes: %v", err)
+	}
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "--raw", root+"/namespaces/"+ns+"/derivedpods?watch=true&timeoutSeconds=25", "--as=ann")
+		if err == nil && (strings.Count(out, `"type":"MODIFIED"`) == 0 || !strings.Contains(out, `"name":"solo"`)) {
+			err = fmt.Errorf("a watch of 25 s says\n%s", out)
+		}
+		return err
+	})
+	for _, path := range []string{"/namespaces", "/namespaces/" + ns, "/rawpods", "/rawnodes"} {
+		if out, err := c.TryKubectl(t, "get", "--raw", root+path); err == nil {
+			t.Errorf("%s is answered with %s", path, out)
+		}
+	}
+}
+
+// asksForOne checks that autoscalers ask for the version of metrics.k8s.io that their Kubernetes has: v1 from 1.37 on. The other one is not
+// served any more, and they scale on.
+func asksForOne(t *testing.T, c *agents, ns string, kubelet *kubelet) {
+	t.Helper()
+	version, err := c.Kubernetes.Discovery().ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := "v1beta1"
+	if version.Minor < "37" {
+		other = "v1"
+	}
+	c.Kubectl(t, "delete", "apiservice", other+".metrics.k8s.io")
+	c.Apply(t, ns, strings.NewReplacer("web", "later", "  - type: KIND", "  - type: Resource\n    resource: {name: cpu, target: {type: AverageValue, averageValue: 60m}}").
+		Replace(usedWeb))
+	kubelet.use(0.2)
+	c.wantReplicas(t, ns, "later", 4)
 }
 
 // An agent reports to one of two replicas, and both answer the same. Its replica is killed: the other one goes on answering, and the killed
