@@ -102,8 +102,8 @@ func TestRoutes(t *testing.T) {
 		return ""
 	})
 	s.sluice.Start()
-	s.push(t, jobs(55))
-	s.await(t, "plain", 6)
+	s.push(t, jobs(5))
+	s.await(t, "plain", 1)
 	s.scaleByCron(t, 7)
 	s.await(t, "worker", 7)
 	if got := s.sluice.Metrics()[`sluice_route_requests_total{provider="keda",result="ok"}`]; got == 0 {
