@@ -127,11 +127,11 @@ func (s *Server) scales(c *overviewContent, r *request) {
 // scaleRow is an autoscaler of the overview.
 type scaleRow struct {
 	*inspect.Autoscaler
-	// Class is of the row: "broken", or empty. Hold says in three words what holds the autoscaler; Why in full.
-	Class, Hold, Why string
-	Values           []scaleValue
-	Spark            template.HTML // of the replicas
-	rank             int           // of the order; lower is worse
+	// Class is of the row: "broken", or empty. Hold says in three words what holds the autoscaler.
+	Class, Hold string
+	Values      []scaleValue
+	Spark       template.HTML // of the replicas
+	rank        int           // of the order; lower is worse
 }
 
 // scaleValue is a metric of an autoscaler, as a bar against its target.
@@ -159,8 +159,8 @@ func (s *scaleRow) Broken() bool { return s.rank == rankBroken }
 
 // judge sets what holds the autoscaler.
 func (s *scaleRow) judge() {
-	broken, why := stateOf(s.Autoscaler)
-	s.Why, s.rank = why, rankCalm
+	broken, _ := stateOf(s.Autoscaler)
+	s.rank = rankCalm
 	if s.Wants() && s.CurrentReplicas != s.DesiredReplicas {
 		s.rank = rankMoving
 	}
