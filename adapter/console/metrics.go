@@ -196,9 +196,11 @@ func columnsOf(q url.Values, by string, descending bool) (all []column) {
 	for _, c := range []struct {
 		key, title, class string
 		high              bool
-	}{{"name", "Metric", "", false}, {"of", "Of", "", false}, {"kind", "Kind", "", false}, {"value", "Value", "number", true},
-		{"", "Ten minutes", "", false}, {"series", "Series", "number", true}, {"age", "Last sample", "", false},
-		{"readby", "Read by", "", true}} {
+	}{
+		{"name", "Metric", "", false}, {"of", "Of", "", false}, {"kind", "Kind", "", false},
+		{"value", "Value", "number", true}, {"", "Ten minutes", "", false}, {"series", "Series", "number", true},
+		{"age", "Last sample", "", false}, {"readby", "Read by", "", true},
+	} {
 		one := column{Title: c.title, Class: c.class}
 		sort := c.key
 		if c.key == by {
