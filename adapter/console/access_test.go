@@ -55,6 +55,7 @@ func TestRights(t *testing.T) {
 		{"root", "/metrics", 200}, {"root", "/health", 200}, {"root", "/try?sender=shop/web", 200},
 		{"jane", "/metrics", 403}, {"jane", "/metrics?namespace=shop", 200}, {"jane", "/metrics?namespace=billing", 403},
 		{"jane", "/metric?namespace=billing&name=queue_depth", 403}, {"jane", "/metric?namespace=shop&name=queue_depth", 200},
+		{"", "/overview", 401}, {"jane", "/overview", 403}, {"jane", "/live/overview", 403}, {"jane", "/overview?namespace=shop", 200}, {"root", "/overview", 200},
 		{"jane", "/health", 403}, {"jane", "/refused?namespace=shop", 200}, {"jane", "/refused", 403}, {"jane", "/try?sender=shop/web", 200}, {"jane", "/try", 403},
 		{"jane", "/live/metrics", 403}, {"", "/live/metrics?namespace=shop", 403},
 		{"jane", "/metrics?namespace=billing&namespace=shop", 403}, // the first one counts, for rights and content

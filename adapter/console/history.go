@@ -4,11 +4,9 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
@@ -236,109 +234,6 @@ func (h *history) dropUnseen() int {
 		h.dropLocked(process)
 	}
 	return len(h.held)
-}
-
-// recordReceivers records the samples per second since the last round.
-func (h *history) recordReceivers(now time.Time) {
-	before, seconds := h.counted, now.Sub(h.countedAt).Seconds()
-	h.counted, h.countedAt = map[string][2]uint64{}, now
-	values := map[string]float64{}
-	var ids []string
-	for _, receiver := range h.receivers() {
-		counts := [2]uint64{receiver.Received, lawOf(receiver).Refused}
-		was, known := before[receiver.Name]
-		if h.counted[receiver.Name] = counts; !known || seconds <= 0 || seconds > 60 {
-			continue
-		}
-		for i, prefix := range []string{rowReceived, rowRejected} {
-			id := prefix + receiver.Name
-			values[id], ids = float64(counts[i]-was[i])/seconds, append(ids, id)
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.recordLocked(process, now.Unix(), ids, func(id string) float64 { return values[id] }, maxRows)
-}
-
-// recordMetric records the wanted series of a metric, among those that pages list. No page shows a metric
-// without any: then the first are recorded, which a page will show.
-func (h *history) recordMetric(s subject, wanted map[string]bool, second int64) {
-	values := map[string]float64{}
-	var ids []string
-	limit := maxRows
-	if wanted == nil {
-		limit -= pageRows
-	}
-	add := func(id string, v float64) { values[id], ids = v, append(ids, id) }
-	if wanted == nil || wanted[rowTotal] {
-		if v, objects := h.source.Value(s.namespace, s.resource, s.name); objects > 0 {
-			add(rowTotal, v)
-		}
-	}
-	if wanted == nil || len(wanted) > 1 || !wanted[rowTotal] {
-		for i, sery := range h.source.Series(s.namespace, s.resource, s.name, inspect.DetailSeries) {
-			id := seriesKey(&sery)
-			if v, err := strconv.ParseFloat(sery.Value, 64); err == nil && (wanted[id] || wanted == nil && i < plottedSeries) {
-				add(id, v)
-			}
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.recordLocked(s, second, ids, func(id string) float64 { return values[id] }, limit)
-	if r := h.held[s]; h.past != nil && r != nil && r.rounds == 1 {
-		h.addPastLocked(r, second, h.past(s.namespace, s.resource, s.name))
-	}
-}
-
-// addPastLocked puts the values before the first recorded second into the rows of a subject.
-func (h *history) addPastLocked(r *recording, second int64, all []Past) {
-	for _, p := range all {
-		row := r.row(seriesKey(&p.Series))
-		for n := 1; row != nil && n <= min(len(p.Values), fineSeconds-1); n++ {
-			row.putPast(second-int64(n), p.Values[len(p.Values)-n])
-		}
-	}
-}
-
-// recordAutoscalers records the first autoscalers, and those that pages show. It returns some of the metrics
-// that they name.
-func (h *history) recordAutoscalers(second int64) (named []subject) {
-	read := h.begin()
-	n := 0
-	inspect.All(inspect.Query{Most: inspect.MaxMost}, h.source.Autoscalers, func(a *inspect.Autoscaler) bool {
-		s := subject{of: ofAutoscaler, namespace: a.Namespace, name: a.Name}
-		held, looked := h.isHeld(s)
-		if !slices.ContainsFunc(a.Metrics, func(m inspect.AutoscalerMetric) bool { return m.Asked }) && !held {
-			return true
-		}
-		if n++; n > maxAutoscalers && !looked {
-			return true
-		}
-		limit := maxRows - pageRows
-		if looked {
-			limit = maxRows
-		}
-		values := map[string]float64{rowReplicas: float64(a.CurrentReplicas), rowWanted: float64(a.DesiredReplicas)}
-		ids := []string{rowReplicas, rowWanted}
-		for i := range a.Metrics {
-			if m := &a.Metrics[i]; m.Asked {
-				of := subject{namespace: a.Namespace, resource: resourceOf(m), name: bareName(m)}
-				if of.resource != anyResource && len(named) < maxNamed && !slices.Contains(named, of) {
-					named = append(named, of)
-				}
-				if v, ok := read(a, m); ok {
-					values[strconv.Itoa(i)] = explain.Compared(a, m, v)
-					ids = append(ids, strconv.Itoa(i))
-				}
-			}
-		}
-		h.mu.Lock()
-		h.recordLocked(s, second, ids, func(id string) float64 { return values[id] }, limit)
-		h.mu.Unlock()
-		return true
-	})
-	return named
 }
 
 // hasValue reports whether a row has a value in the last ten minutes.

@@ -89,7 +89,8 @@ func (h *howto) raw(command string) string {
 		if !h.namespaced && h.kind != "" {
 			namespace = ""
 		}
-		path = "/apis/custom.metrics.k8s.io/v1beta2" + namespace + "/" + escape(m.Resource) + "/" + escape(h.objectOrAll()) + "/" + name
+		path = "/apis/custom.metrics.k8s.io/v1beta2" + namespace + "/" + escape(m.Resource) + "/" +
+			escape(h.objectOrAll()) + "/" + name
 	}
 	if labels := labelText(h.labels()); labels != "" {
 		path += "?" + url.Values{selector: {labels}}.Encode()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -185,8 +186,9 @@ func rangesOf(path string, q url.Values) (all []rangeLink) {
 // noMetric says that there is no such metric in a namespace, and where the name exists, as far as the
 // client may see it.
 func (r *request) noMetric(namespace, name string) error {
-	absent := &refusal{status: 404, text: fmt.Sprintf("there is no metric %q in namespace %q: it was never pushed there, or it has expired",
-		name, namespace)}
+	absent := &refusal{status: http.StatusNotFound,
+		text: fmt.Sprintf("there is no metric %q in namespace %q: it was never pushed there, or it has expired",
+			name, namespace)}
 	if namespace == "" {
 		absent.text = fmt.Sprintf("there is no metric %q outside of namespaces: it was never pushed there, or it has expired",
 			name)

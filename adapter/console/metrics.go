@@ -19,7 +19,7 @@ const (
 	metricsPerPage = 100
 	// maxSorted bounds the metrics that are sorted by another column than the name, and maxValued those that are
 	// sorted by their values, which have to be read.
-	maxSorted, maxValued = 100_000, 5_000
+	maxSorted, maxValued = inspect.MaxBare, 5_000
 	// maxSummed bounds the series of a metric whose value a list shows.
 	maxSummed = 1000
 )
@@ -79,7 +79,11 @@ func (s *Server) metrics(_ context.Context, r *request) (any, error) {
 	if c.Last < len(all) {
 		c.Next = with("metrics", r.query, "from", strconv.Itoa(c.Last))
 	}
-	c.Rows = r.metricRows(all[from:c.Last])
+	page := make([]inspect.Metric, 0, metricsPerPage)
+	for _, m := range all[from:c.Last] {
+		page = append(page, *m)
+	}
+	c.Rows = r.metricRows(page)
 	return c, nil
 }
 
@@ -110,15 +114,15 @@ var sorting = map[string]func(a, b *inspect.Metric) int{
 }
 
 // sorted are all metrics by a column.
-func (c *metricsContent) sorted(r *request, q inspect.Query, by string, descending bool) (all []inspect.Metric) {
-	q.Most, q.Bare = inspect.MaxMost, by != "readby"
+func (c *metricsContent) sorted(r *request, q inspect.Query, by string, descending bool) (all []*inspect.Metric) {
 	limit := maxSorted
 	if by == "value" {
 		limit = maxValued
 	}
+	q.Most, q.Bare = limit, by != "readby"
 	inspect.All(q, r.source.Metrics, func(m *inspect.Metric) bool {
 		if c.Cut = len(all) == limit; !c.Cut {
-			all = append(all, *m)
+			all = append(all, m)
 		}
 		return !c.Cut
 	})
@@ -128,14 +132,13 @@ func (c *metricsContent) sorted(r *request, q inspect.Query, by string, descendi
 	}
 	compare := sorting[by]
 	if by == "value" {
-		values := make(map[inspect.Key]float64, len(all))
-		key := func(m *inspect.Metric) inspect.Key { return inspect.Key{m.Namespace, m.Name, m.Resource} }
-		for i := range all {
-			values[key(&all[i])] = r.valueOf(&all[i])
+		values := make(map[*inspect.Metric]float64, len(all))
+		for _, m := range all {
+			values[m] = r.valueOf(m)
 		}
-		compare = func(a, b *inspect.Metric) int { return cmp.Compare(values[key(a)], values[key(b)]) }
+		compare = func(a, b *inspect.Metric) int { return cmp.Compare(values[a], values[b]) }
 	}
-	slices.SortStableFunc(all, func(a, b inspect.Metric) int { return direction * compare(&a, &b) })
+	slices.SortStableFunc(all, func(a, b *inspect.Metric) int { return direction * compare(a, b) })
 	return all
 }
 
@@ -193,9 +196,11 @@ func columnsOf(q url.Values, by string, descending bool) (all []column) {
 	for _, c := range []struct {
 		key, title, class string
 		high              bool
-	}{{"name", "Metric", "", false}, {"of", "Of", "", false}, {"kind", "Kind", "", false}, {"value", "Value", "number", true},
-		{"", "Ten minutes", "", false}, {"series", "Series", "number", true}, {"age", "Last sample", "", false},
-		{"readby", "Read by", "", true}} {
+	}{
+		{"name", "Metric", "", false}, {"of", "Of", "", false}, {"kind", "Kind", "", false},
+		{"value", "Value", "number", true}, {"", "Ten minutes", "", false}, {"series", "Series", "number", true},
+		{"age", "Last sample", "", false}, {"readby", "Read by", "", true},
+	} {
 		one := column{Title: c.title, Class: c.class}
 		sort := c.key
 		if c.key == by {

@@ -247,7 +247,8 @@ func (s *Server) whole(c *overviewContent, r *request) {
 	c.Bounds, c.Replicas = bounds(&health), health.Replicas
 	for _, bound := range c.Bounds {
 		if bound.Bar.Class != "applied" {
-			c.Faults = append(c.Faults, faultLine{fmt.Sprintf("%s: %s of %s are used", bound.Name, bound.Used, bound.Most), "/limits"})
+			text := fmt.Sprintf("%s: %s of %s are used", bound.Name, bound.Used, bound.Most)
+			c.Faults = append(c.Faults, faultLine{text, "/limits"})
 		}
 	}
 }

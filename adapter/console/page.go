@@ -243,8 +243,9 @@ func (r *request) next(path, list string, key inspect.Key) string {
 var functions = template.FuncMap{
 	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": labelText, "join": strings.Join,
 	"percent": percent, "short": short, "tryAgain": tryAgain, "sentence": explain.Sentence, "replicas": replicas,
-	"lag": lag, "seconds": seconds, "bytes": mebibytes, "visible": metric.Visible, "clock": clock, "remedies": remedies, "autoscalerLink": autoscalerLink,
-	"snippet": func(id, text string) Snippet { return Snippet{id, "the command", text} }, "pushUDP": pushUDP, "pushHTTP": pushHTTP,
+	"lag": lag, "seconds": seconds, "bytes": mebibytes, "visible": metric.Visible, "clock": clock,
+	"remedies": remedies, "autoscalerLink": autoscalerLink, "pushUDP": pushUDP, "pushHTTP": pushHTTP,
+	"snippet": func(id, text string) Snippet { return Snippet{id, "the command", text} },
 }
 
 // replicas is the noun behind a number.
@@ -260,8 +261,8 @@ func seconds(d time.Duration) string { return d.Round(time.Millisecond).String()
 
 // clock is a time of day, with the date for pages that show it in the reader's zone.
 func clock(at time.Time) template.HTML {
-	return template.HTML(`<time class="clock" datetime="` + at.UTC().Format(time.RFC3339) + `">` + at.UTC().Format("15:04 MST") +
-		"</time>") //nolint:gosec // nothing from outside
+	return template.HTML(`<time class="clock" datetime="` + at.UTC().Format(time.RFC3339) + `">` +
+		at.UTC().Format("15:04 MST") + "</time>") //nolint:gosec // nothing from outside
 }
 
 // ago is an age for people, with its time for pages that don't follow any more.

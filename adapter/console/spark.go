@@ -52,7 +52,9 @@ func appendPath(out []byte, row []float64, top float64) []byte {
 		}
 		switch {
 		case at < 0:
-			out = append(strconv.AppendInt(append(strconv.AppendInt(append(out, 'M'), int64(x), 10), ' '), int64(y), 10), 'h', '0')
+			out = strconv.AppendInt(append(out, 'M'), int64(x), 10)
+			out = strconv.AppendInt(append(out, ' '), int64(y), 10)
+			out = append(out, "h0"...)
 		case y == at:
 			out = append(out, "h1"...)
 		default:

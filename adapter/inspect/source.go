@@ -52,7 +52,7 @@ type Query struct {
 	After Key
 	// Most is the largest number of items; 0: DefaultMost.
 	Most int
-	// Bare leaves out the values and the readers of Metrics, which take most of the time.
+	// Bare leaves out the values and the readers of Metrics, which take most of the time. A page may have MaxBare.
 	Bare bool
 	// Fullest sorts Limits that are nearest to being used up first. There is no page after it.
 	Fullest bool
@@ -62,12 +62,16 @@ type Query struct {
 const (
 	DefaultMost = 500
 	MaxMost     = 5000
+	MaxBare     = 100_000
 )
 
 // Limit is Most, with the default and the bound applied.
 func (q Query) Limit() int {
 	if q.Most <= 0 {
 		return DefaultMost
+	}
+	if q.Bare {
+		return min(q.Most, MaxBare)
 	}
 	return min(q.Most, MaxMost)
 }

@@ -49,7 +49,9 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 }
 
 // kindOf finds the kind of a resource for the console.
-func kindOf(find func(string) (schema.GroupVersionKind, schema.GroupResource, bool, error)) func(string) (string, string, bool) {
+func kindOf(
+	find func(string) (schema.GroupVersionKind, schema.GroupResource, bool, error),
+) func(string) (string, string, bool) {
 	return func(resource string) (apiVersion, kind string, namespaced bool) {
 		of, _, namespaced, err := find(resource)
 		if err != nil {

@@ -37,6 +37,32 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 	}
 }
 
+// The value of a list is what an autoscaler gets: the sum of an external metric's series, the mean of objects. A
+// metric's page has the values of the stat and the window that are asked for.
+func TestConsoleShowsWhatAutoscalersGet(t *testing.T) {
+	t.Parallel()
+	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
+	for _, line := range []string{"depth:10|g|#q:a,sluice_object:external/shop", "depth:24|g|#q:b,sluice_object:external/shop", "busy:10|g|#sluice_object:deployments.apps/web,namespace:shop",
+		"busy:24|g|#sluice_object:deployments.apps/api,namespace:shop", "hits:7|c|#sluice_object:deployments.apps/api,namespace:shop"} {
+		if code, _, errs := called(t, "push", "--statsd", p.udpAddress(), line); code != command.ExitOK {
+			t.Fatal(errs)
+		}
+	}
+	eventually(t, func() bool { return p.table.Series() == 5 }, func() string { return "not all was applied" })
+	for path, want := range map[string]string{
+		"/metrics?filter=depth": "<b>34</b> <small>sum last</small>", "/metrics?filter=busy": "<b>17</b> <small>mean last</small>",
+		"/metric?namespace=shop&of=deployments.apps&name=hits&stat=total": ">7</b>", "/metric?namespace=shop&of=deployments.apps&name=hits&stat=count&window=1m": ">7</b>",
+	} {
+		resp, err := http.Get("http://" + p.console.Addr().String() + path)
+		must(t, err)
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: without %q (%v):\n%s", path, want, err, body)
+		}
+	}
+}
+
 // Every command that a page of a server without metrics shows works as it is printed, and so do those of the
 // pages of the metrics that it made.
 func TestCommandsOfTheConsoleWork(t *testing.T) {

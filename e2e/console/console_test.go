@@ -146,6 +146,7 @@ func TestAnOutageIsABannerAndAGap(t *testing.T) {
 		!regexp.MustCompile(`last sample at \d+:\d\d:\d\d`).MatchString(text) {
 		t.Errorf("while the server is away the page says\n%s", text)
 	}
+	b.Picture("away")
 	time.Sleep(2 * time.Second) // of the outage
 	s.Start()
 	b.Await(`!document.getElementById("outage") && document.getElementById("state").textContent === "Live"`)
@@ -275,6 +276,7 @@ func TestTheFirstMinute(t *testing.T) {
 		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 	b.Await(`document.querySelector("main").innerText.includes("http_requests") && Number(document.querySelector("td b")?.textContent) > 0 && window.stays`)
+	b.Picture("first-minute")
 	b.Await(`[...document.querySelectorAll("#receivers ~ table tr")].some((row) => row.innerText.includes("statsd_udp"))`)
 	if said := b.Said(); len(said) > 0 {
 		t.Error(said)
