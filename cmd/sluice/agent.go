@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,7 +44,16 @@ type agentConfig struct {
 func defaultAgent() *agentConfig {
 	c := &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig(), 30 * time.Second}
 	c.push.Address = ""
+	// It has a tenth of a server's memory: a body takes up to 64 KiB beside MaxBufferedBytes.
+	c.push.MaxConnections, c.push.MaxConnsPerIP, c.push.MaxBufferedBytes = 512, 128, 2*int64(c.push.MaxBodyBytes)
 	return c
+}
+
+// boundAgentMemory sets the limit of the Go heap, which all memory of an agent is of, to nine tenths of that of the cgroup.
+func boundAgentMemory() {
+	if limit, limited := cgroupMemoryLimit("/"); limited && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit.bytes / 10 * 9)
+	}
 }
 
 // completeAgent sets the fields that follow from others, and from where it runs.
@@ -201,6 +211,7 @@ func (c *agentConfig) run(cmd *cobra.Command) error {
 		return err
 	}
 	tuneCollector()
+	boundAgentMemory()
 	log.Info("receiving", "statsd", fmt.Sprint(lines.Addrs()), "http", c.push.Address, "node", c.link.Node,
 		"server", c.link.Server, "ops", ops.Addr().String())
 	ctx, delayed := c.afterTraffic(ctx, accounts, lines.Part, log)

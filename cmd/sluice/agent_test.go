@@ -1,10 +1,14 @@
 package main
 
 import (
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
+	"github.com/sluice-metrics/sluice/receiver/push/body"
 )
 
 // Each fault of an agent's settings is named, and so are those of a server's settings about agents.
@@ -41,5 +45,25 @@ func TestAgentSettings(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What clients can have an agent keep fits the chart's memory limit, beside the 48 MiB of an idle one: its samples, and the bodies of all
+// connections. One address has a quarter of these.
+func TestAgentFitsTheChart(t *testing.T) {
+	values, err := os.ReadFile("../../charts/sluice/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?s)\nagent:.*?limits:\n      memory: (\d+)Mi`).FindSubmatch(values)
+	if found == nil {
+		t.Fatal("the chart has no limit")
+	}
+	limit, _ := strconv.Atoi(string(found[1]))
+	c := defaultAgent()
+	c.completeAgent()
+	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*body.FreeBytes
+	if most > limit<<20 || 4*c.push.MaxConnsPerIP > c.push.MaxConnections {
+		t.Errorf("an agent keeps %d MiB, of %d", most>>20, limit)
 	}
 }
