@@ -273,7 +273,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("the autoscaler has a metric of type %s", name)
 		}
 	}
-	asksForOne(t, c, ns, kubelet)
+	asksForOne(t, c, ns)
 }
 
 // usageForReaders checks that rights on pods and on nodes are apart, that who may read may watch, and which paths there are not.
@@ -299,23 +299,19 @@ func usageForReaders(t *testing.T, c *agents, ns string) {
 	}
 }
 
-// asksForOne checks that autoscalers ask for the version of metrics.k8s.io that their Kubernetes has: v1 from 1.37 on. The other one is not
-// served any more, and they scale on.
-func asksForOne(t *testing.T, c *agents, ns string, kubelet *kubelet) {
+// asksForOne checks which version of metrics.k8s.io autoscalers ask for: v1beta1, in 1.37 too. Without v1 a new autoscaler has its metric.
+func asksForOne(t *testing.T, c *agents, ns string) {
 	t.Helper()
-	version, err := c.Kubernetes.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := "v1beta1"
-	if version.Minor < "37" {
-		other = "v1"
-	}
-	c.Kubectl(t, "delete", "apiservice", other+".metrics.k8s.io")
-	c.Apply(t, ns, strings.NewReplacer("web", "later", "  - type: KIND", "  - type: Resource\n    resource: {name: cpu, target: {type: AverageValue, averageValue: 60m}}").
-		Replace(usedWeb))
-	kubelet.use(0.2)
-	c.wantReplicas(t, ns, "later", 4)
+	c.Kubectl(t, "delete", "apiservice", "v1.metrics.k8s.io")
+	c.Kubectl(t, "delete", "hpa", "-n", ns, "web")
+	c.Kubectl(t, "autoscale", "deployment", "web", "-n", ns, "--name=later", "--cpu=1000%", "--max=4")
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "hpa", "-n", ns, "later", "-o", "jsonpath={.status.currentMetrics[0].resource.current.averageValue}")
+		if err == nil && out == "" {
+			err = errors.New("the autoscaler has no metric yet")
+		}
+		return err
+	})
 }
 
 // An agent reports to one of two replicas, and both answer the same. Its replica is killed: the other one goes on answering, and the killed
