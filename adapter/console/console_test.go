@@ -446,12 +446,21 @@ func TestLimitsAreShown(t *testing.T) {
 			t.Errorf("no %q:\n%s", want, body)
 		}
 	}
+	if !containsAll(body, []string{"Series rejected are attempts", "Wanted is the number"}) {
+		t.Error("what is in the rows isn't explained")
+	}
 	if strings.Contains(body, "wanted: 90 series") {
 		t.Error("a number below the limit is wanted")
 	}
 	if _, body := get(t, s, "/limits?namespace=shop"); strings.Contains(body, "max-series") {
 		t.Error("the bounds of the process are on the page of a namespace")
 	}
+	first := f.limits[0]
+	f.limits[0].WantedMetrics, f.limits[0].Rejected = 0, 0
+	if _, body := get(t, s, "/limits"); strings.Contains(body, "Series rejected are") || strings.Contains(body, "Wanted is") {
+		t.Errorf("a note explains what isn't there:\n%s", body)
+	}
+	f.limits[0] = first
 	for range pageSize + 5 {
 		f.limits = append(f.limits, f.limits[1])
 	}

@@ -18,8 +18,8 @@ type limitsContent struct {
 	Rows    []limitRow
 	// Full is how many of the rows have no slot left.
 	Full int
-	// More is set if there are limits behind the rows.
-	More bool
+	// More is set if there are limits behind the rows; Rejected and Wanted, if some row says so.
+	More, Rejected, Wanted bool
 }
 
 // bound is a bound of the process and its use.
@@ -68,6 +68,8 @@ func (s *Server) limits(_ context.Context, r *request) (any, error) {
 		if row.Metrics.Class == "rejected" || row.Series.Class == "rejected" {
 			c.Full++
 		}
+		c.Rejected = c.Rejected || limit.Rejected > 0
+		c.Wanted = c.Wanted || limit.WantedMetrics > limit.MaxMetrics || limit.WantedSeries > limit.MaxSeries
 		c.Rows = append(c.Rows, row)
 	}
 	if r.wide && c.Namespace == "" {

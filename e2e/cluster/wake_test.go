@@ -56,7 +56,7 @@ func (w *worker) wantWoken(t *testing.T, value string) {
 		w.push(t, value)
 		within(t, func() error {
 			if w.replicas(t) == 0 {
-				return errors.New("not woken\n" + w.Kubectl(t, "describe", "hpa", "-n", w.ns, "worker-from-zero"))
+				return errors.New("not woken\n" + w.Kubectl(t, "describe", "hpa", "-n", w.ns, "worker"))
 			}
 			return nil
 		})
@@ -92,7 +92,7 @@ func wakesOnThePush(t *testing.T, c *cluster) {
 	}
 	c.wantReplicas(t, w.ns, "worker", 4)
 	w.wantState(t, "running", "")
-	c.noWarnings(t, w.ns, "worker-from-zero")
+	c.noWarnings(t, w.ns, "worker")
 	w.push(t, "0")
 	w.wantZero(t)
 	w.wantState(t, "armed", "")

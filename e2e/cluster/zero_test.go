@@ -55,10 +55,11 @@ func (c *cluster) producer(t *testing.T, name string) *worker {
 	return w
 }
 
-// apply applies the target and the example of an autoscaler.
+// apply applies the target and the example of an autoscaler, which has the target's name here.
 func (w *worker) apply(t *testing.T, edits ...func(manifest string) string) {
 	t.Helper()
-	manifest := deployment("worker") + "\n---\n" + example(t, "hpa-from-zero.yaml", w.ns)
+	autoscaler := strings.Replace(example(t, "hpa-from-zero.yaml", w.ns), "name: worker-from-zero\n", "name: worker\n", 1)
+	manifest := deployment("worker") + "\n---\n" + autoscaler
 	for _, edit := range edits {
 		manifest = edit(manifest)
 	}
@@ -102,7 +103,7 @@ func has(status autoscaling.HorizontalPodAutoscalerStatus, condition autoscaling
 
 func (w *worker) autoscaler(t *testing.T) *autoscaling.HorizontalPodAutoscaler {
 	t.Helper()
-	hpa, err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).Get(t.Context(), "worker-from-zero", metav1.GetOptions{})
+	hpa, err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).Get(t.Context(), "worker", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +144,14 @@ func (w *worker) events(t *testing.T, reason string) (messages []string) {
 func scalesToZeroAndBack(t *testing.T, c *cluster) {
 	w := c.worker(t, "plain", withoutWake)
 	within(t, func() error { // from the first sync at zero on
-		if out := c.Kubectl(t, "get", "hpa", "-n", w.ns, "worker-from-zero", "--no-headers"); !strings.Contains(out, "-9223372036854775808m/10 (avg)") {
+		if out := c.Kubectl(t, "get", "hpa", "-n", w.ns, "worker", "--no-headers"); !strings.Contains(out, "-9223372036854775808m/10 (avg)") {
 			return fmt.Errorf("kubectl get hpa says %q: docs/troubleshooting.md has another text", out)
 		}
 		return nil
 	})
 	w.push(t, "35")
 	c.wantReplicas(t, w.ns, "worker", 4)
-	c.noWarnings(t, w.ns, "worker-from-zero")
+	c.noWarnings(t, w.ns, "worker")
 	w.push(t, "0")
 	w.wantZero(t)
 	if events := w.events(t, "Woken"); len(events) > 0 {

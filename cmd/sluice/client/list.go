@@ -215,7 +215,7 @@ func (o *listOptions) run(cmd *cobra.Command, resource inspect.Resource) error {
 var listNotes = map[string]string{
 	"limituses": "REJECTED SERIES: attempts to create a series, at the replica that answers, since it started or since " +
 		"the pod or namespace last had none. Samples are counted by: sluice list refused",
-	"rejections": "SAMPLES: those that the replica that answers has rejected since FIRST (-o wide); known lines of a rejected series " +
+	"rejections": "SAMPLES: those that the replica that answers has rejected; known lines of a rejected series " +
 		"count each time. Rejected series are counted by: sluice list limits",
 	"senders": "REJECTED SAMPLES: since the replica that answers started.",
 	"agents":  "SAMPLES: those told to the replica that answers. LAG: the age of the agent's newest frame when it came.",

@@ -146,7 +146,7 @@ func TestListSaysWhatIsCounted(t *testing.T) {
 	})
 	for list, parts := range map[string][2]string{
 		"limits":  {"REJECTED SERIES", "since it started or since"},
-		"refused": {"SAMPLES", "since FIRST"},
+		"refused": {"SAMPLES", "has rejected"},
 		"senders": {"REJECTED SAMPLES", "started"},
 	} {
 		if code, out, errs := called("list", list, "--kubeconfig", file); code != command.ExitOK || !strings.Contains(out, parts[0]) || !strings.Contains(errs, parts[1]) {
