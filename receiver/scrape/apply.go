@@ -27,7 +27,8 @@ type pageReader struct {
 // errEnded: another one scrapes the target now, and its pages are newer.
 var errEnded = failed(moved, "another scraper has the target")
 
-// apply parses the lines of a page that was read at a moment, and applies them as samples of the pod. The sender holds the pod's address.
+// apply parses the lines of a page that was read at a moment, and applies them as samples of the pod. The sender
+// holds the pod's address.
 func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read time.Time) *fault {
 	// One page at a time: a parsed one takes some sixty times its bytes.
 	s.reading.Lock()
