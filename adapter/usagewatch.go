@@ -57,8 +57,9 @@ func watchUsage(ctx context.Context, options *metainternalversion.ListOptions, o
 	if options != nil && options.SendInitialEvents != nil && *options.SendInitialEvents {
 		from = 0
 		if options.AllowWatchBookmarks {
-			initial = []watch.Event{{Type: watch.Bookmark, Object: of.empty(metav1.ObjectMeta{ResourceVersion: versionText(of.newest()),
-				Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}})}}
+			last := of.empty(metav1.ObjectMeta{ResourceVersion: versionText(of.newest()),
+				Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}})
+			initial = []watch.Event{{Type: watch.Bookmark, Object: last}}
 		}
 	}
 	go w.run(ctx, from, initial)
@@ -129,12 +130,14 @@ func (s *derivedPods) Watch(ctx context.Context, options *metainternalversion.Li
 		for _, pod := range s.pods(ctx, options) {
 			if d, ok := s.derive(&pod); ok {
 				version, _ := s.source.Version(pod.Node)
-				all = append(all, usageItem{pod.Namespace + "/" + pod.Name + "/" + pod.UID, version, func() runtime.Object { return &d }})
+				key := pod.Namespace + "/" + pod.Name + "/" + pod.UID
+				all = append(all, usageItem{key, version, func() runtime.Object { return &d }})
 			}
 		}
 		return all
 	}
-	return watchUsage(ctx, options, watchable{list, s.newest, func(m metav1.ObjectMeta) runtime.Object { return &DerivedPod{ObjectMeta: m} }, s.ending})
+	empty := func(m metav1.ObjectMeta) runtime.Object { return &DerivedPod{ObjectMeta: m} }
+	return watchUsage(ctx, options, watchable{list, s.newest, empty, s.ending})
 }
 
 // Watch implements rest.Watcher.
@@ -151,7 +154,8 @@ func (s *derivedNodes) Watch(ctx context.Context, options *metainternalversion.L
 		}
 		return all
 	}
-	return watchUsage(ctx, options, watchable{list, s.newest, func(m metav1.ObjectMeta) runtime.Object { return &DerivedNode{ObjectMeta: m} }, s.ending})
+	empty := func(m metav1.ObjectMeta) runtime.Object { return &DerivedNode{ObjectMeta: m} }
+	return watchUsage(ctx, options, watchable{list, s.newest, empty, s.ending})
 }
 
 // newest is the version of the newest report.

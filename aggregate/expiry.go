@@ -66,9 +66,9 @@ func (p *page) mayEnd(place uint32) bool {
 	return own != 0 && own != ttlForever
 }
 
-// keepLocked has a series live on with its twin at another origin, which was seen at a moment of the own lifetime clock: what it counted
-// before its client moved is a part of the client's windows. A third of the lifetime is tolerated, so that not each
-// sample there is a change here.
+// keepLocked has a series live on with its twin at another origin, which was seen at a moment of the own
+// lifetime clock: what it counted before its client moved is a part of the client's windows. A third of the
+// lifetime is tolerated, so that not each sample there is a change here.
 func (b *block) keepLocked(place uint32, seen time.Duration, now window.Moment) {
 	own, stamp := b.page.cells[place].Seen.Load(), window.StampOf(min(max(seen, 0), now.Life))
 	if !b.page.mayEnd(place) || b.page.dirty.Has(place) ||

@@ -15,8 +15,8 @@ import (
 // What only one of several replicas knows, its agents and what they scrape, the others ask for when they list it.
 
 const (
-	// askWithin bounds the wait for answers of other replicas, and askAgain is the time for which they stand: a page of the console
-	// asks each second, and explain for each autoscaler.
+	// askWithin bounds the wait for answers of other replicas, and askAgain is the time for which they stand: a
+	// page of the console asks each second, and explain for each autoscaler.
 	askWithin, askAgain = time.Second, time.Second
 
 	agentsQuestion  = "agents"
@@ -119,7 +119,8 @@ func mergedAgents(own []inspect.Agent, others *otherReplicas) []inspect.Agent {
 	return all
 }
 
-// mergedAgent is the agent of a node that has reported to two replicas: as the one says that hears it, or heard it last.
+// mergedAgent is the agent of a node that has reported to two replicas: as the one says that hears it, or heard
+// it last.
 func mergedAgent(a, b inspect.Agent) inspect.Agent {
 	newer, older := a, b
 	connected := func(of *inspect.Agent) bool { return of.State == inspect.AgentConnected }

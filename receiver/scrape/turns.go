@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Shares say which one of several replicas scrapes the pods of a node, by the node's agent, and which one those of all nodes
-// without (docs/adr/0100). Any goroutine may call the methods.
+// Shares say which one of several replicas scrapes the pods of a node, by the node's agent, and which one those
+// of all nodes without (docs/adr/0100). Any goroutine may call the methods.
 type Shares interface {
 	// Take makes this replica the one that scrapes a share; perhaps it may not yet. Release ends that, if it is.
 	Take(share string)
@@ -28,8 +28,8 @@ func ShareOf(node string) string { return "scrape/" + node }
 // RestShare is a share.
 const RestShare = "scrape"
 
-// settles is the time after which this replica scrapes a share that it has taken. The one that had it before has heard that by
-// then, and this one the last totals that the other one read, with the flush after them.
+// settles is the time after which this replica scrapes a share that it has taken. The one that had it before has
+// heard that by then, and this one the last totals that the other one read, with the flush after them.
 const settles = 2 * time.Second
 
 // turn is who scrapes the pods of a node.
