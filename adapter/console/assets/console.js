@@ -179,7 +179,7 @@
   addEventListener("keydown", (event) => {
     const at = document.activeElement, filter = main.querySelector("input[name=filter]");
     const typing = at.matches("input, textarea, select");
-    if (event.key === "/" && !typing && filter) { event.preventDefault(); setTimeout(() => filter.select()); return; }
+    if (event.key === "/" && !typing && filter) { event.preventDefault(); addEventListener("keyup", () => filter.select(), { once: true }); return; }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key], links = [...main.querySelectorAll("tbody th a")], i = links.indexOf(at);
     if (!step || event.altKey || event.ctrlKey || event.metaKey || at !== filter && i < 0) return;
     event.preventDefault();
