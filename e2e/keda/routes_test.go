@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/e2e/binaries"
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -62,8 +63,11 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := c.routed(t)
+	prometheus := scraper.Start(t, "{}")
 	s.scaleByCron(t, 3)
+	s.scaleByQuery(t, prometheus.Address(), 15)
 	s.await(t, "worker", 3)
+	s.await(t, "queried", 2)
 	s.push(t, jobs(35))
 	s.await(t, "plain", 4)
 
@@ -85,7 +89,9 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.scaleByCron(t, 5)
+	s.scaleByQuery(t, prometheus.Address(), 35)
 	s.await(t, "worker", 5)
+	s.await(t, "queried", 4)
 	server.Eventually(t, func() string {
 		if code, text := s.explain(t); code != 0 || !strings.Contains(text, "Nothing is wrong.") {
 			return text
@@ -105,7 +111,9 @@ func TestRoutes(t *testing.T) {
 	s.push(t, jobs(5))
 	s.await(t, "plain", 1)
 	s.scaleByCron(t, 7)
+	s.scaleByQuery(t, prometheus.Address(), 55)
 	s.await(t, "worker", 7)
+	s.await(t, "queried", 6)
 	if got := s.sluice.Metrics()[`sluice_route_requests_total{provider="keda",result="ok"}`]; got == 0 {
 		t.Error("no request was routed")
 	}
@@ -143,7 +151,8 @@ spec:
   versionPriority: 100
   insecureSkipTLSVerify: true
 `, port))
-	c.Apply(t, s.namespace, deployment, pusher, strings.ReplaceAll(deployment, "worker", "plain"), plainAutoscaler)
+	c.Apply(t, s.namespace, deployment, pusher, strings.ReplaceAll(deployment, "worker", "plain"), plainAutoscaler,
+		strings.ReplaceAll(deployment, "worker", "queried"))
 	c.Kubectl(t, "scale", "deployment", "plain", "--replicas=1", "-n", s.namespace)
 	s.pusher = netip.MustParseAddr(c.AwaitPods(t, s.namespace, "app=pusher", 1)[0].Status.PodIP)
 	return s
@@ -157,6 +166,25 @@ func (s *scaled) scaleByCron(t *testing.T, replicas int) {
 	s.scale(t, scaledObject{1, 5, []string{fmt.Sprintf(`
   - type: cron
     metadata: {timezone: UTC, start: %q, end: %q, desiredReplicas: "%d"}`, at(now.Add(-time.Hour)), at(now.Add(12*time.Hour)), replicas)}})
+}
+
+// scaleByQuery scales the Deployment "queried" by a trigger that has a Prometheus compute a value, of which a replica
+// takes ten.
+func (s *scaled) scaleByQuery(t *testing.T, address string, value int) {
+	t.Helper()
+	s.Apply(t, s.namespace, fmt.Sprintf(`
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {name: queried}
+spec:
+  scaleTargetRef: {name: queried}
+  pollingInterval: 1
+  minReplicaCount: 1
+  maxReplicaCount: 10
+  triggers:
+  - type: prometheus
+    metadata: {serverAddress: "http://%s", query: "vector(%d)", threshold: "10"}
+`, address, value))
 }
 
 // scaledMetric is the path at which the autoscaler of KEDA asks.

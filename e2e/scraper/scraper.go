@@ -57,6 +57,9 @@ func Start(t *testing.T, config string, flags ...string) *Prometheus {
 	return &Prometheus{t, address}
 }
 
+// Address is where it answers, as host:port.
+func (p *Prometheus) Address() string { return p.address }
+
 // Value is the value of a query with one result, and whether there is one.
 func (p *Prometheus) Value(query string) (v float64, ok bool) {
 	p.t.Helper()
