@@ -85,6 +85,9 @@ var consoleDoors = map[string]door{
 	"/overview":        shown("/overview"),
 	"/autoscaler":      shown("/autoscaler?namespace=shop&name={metric}"),
 	"/live/autoscaler": shown("/live/autoscaler?namespace=shop&name={metric}"),
+	"/senders":         without(noValues, "/senders"),
+	"/groups":          without(noValues, "/groups"),
+	"/replicas":        without(noValues, "/replicas"),
 	"/refused":         without(noValues, "/refused"),
 	"/limits":          without(noValues, "/limits"),
 	"/health":          without(noValues, "/health"),
@@ -94,6 +97,9 @@ var consoleDoors = map[string]door{
 	"/live/metrics":    shown("/live/metrics"),
 	"/live/rules":      shown("/live/rules"),
 	"/live/overview":   shown("/live/overview"),
+	"/live/senders":    without(noValues, "/live/senders"),
+	"/live/groups":     without(noValues, "/live/groups"),
+	"/live/replicas":   without(noValues, "/live/replicas"),
 	"/live/refused":    without(noValues, "/live/refused"),
 	"/live/limits":     without(noValues, "/live/limits"),
 	"/live/health":     without(noValues, "/live/health"),
@@ -246,7 +252,7 @@ func TestPoliciesAtEveryDoor(t *testing.T) {
 	awaitValue(t, "http://"+p.opsAddr.String(), "/metrics") // autoscalers are read every few seconds
 	walk(t, inspect.Group, api, lists, inspectDoors)
 
-	pages := []string{"/metric", "/live/metric", "/autoscaler", "/live/autoscaler", "/nodes", "/live/nodes"} // no link of this server's navigation
+	pages := []string{"/metric", "/live/metric", "/autoscaler", "/live/autoscaler", "/nodes", "/live/nodes", "/replicas", "/live/replicas"} // no link of this server's navigation
 	for _, found := range regexp.MustCompile(`href="(/[a-z]+)"`).FindAllStringSubmatch(ask(t, console, "/health", "", nil), -1) {
 		if pages = append(pages, found[1]); found[1] != "/try" {
 			pages = append(pages, "/live"+found[1])
