@@ -186,6 +186,5 @@ func ExampleSet_Check() {
 		{Metric: "jobs_.*", Selector: &Selector{MatchLabels: map[string]string{"team": "mail"}}},
 	}})})
 	fmt.Println(set.Check(Request{Namespace: "shop", Expression: metric.ParseExpression("jobs_waiting:last")}))
-	// Output: the external metric "jobs_waiting:last" must be asked for with a selector within "team=mail",
-	// by rules[0] of externalmetricpolicy/queues in the namespace shop
+	// Output: the external metric "jobs_waiting:last" must be asked for with a selector within "team=mail", by rules[0] of externalmetricpolicy/queues in the namespace shop
 }
