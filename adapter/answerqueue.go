@@ -14,7 +14,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	cmserver "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 )
@@ -224,9 +226,9 @@ const retryAfterSeconds = 1
 
 // limitInFlight rejects requests to the API groups beyond the limit with 429. The custom metrics
 // library disables API Priority and Fairness, so nothing else would limit them. Health and version
-// are exempt: an overloaded server is not dead.
-func limitInFlight(next http.Handler, limit int) http.Handler {
-	slots, watches := make(chan struct{}, limit), make(chan struct{}, maxWatches)
+// are exempt: an overloaded server is not dead. Watches have a limit of their own.
+func limitInFlight(next http.Handler, limit, watchLimit int) http.Handler {
+	slots, watches := make(chan struct{}, limit), make(chan struct{}, watchLimit)
 	refusal := fmt.Sprintf("%d requests are in flight, which is the limit; retry later", limit)
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
 		slots := slots
@@ -246,21 +248,28 @@ func limitInFlight(next http.Handler, limit int) http.Handler {
 // maxWatches bounds the watches of usage.
 const maxWatches = 100
 
-// isWatch reports whether a request watches usage, which is all that can be watched.
+// requestPaths reads requests as the library does.
+var requestPaths = request.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()}
+
+// isWatch reports whether the library takes a request for a watch of usage, which is all that can be watched:
+// "watch=false" is none, and "watch/" in a path, which Kubernetes had before, is one.
 func isWatch(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/"+derivedVersion.Group+"/") && r.URL.Query().Has("watch")
+	if !strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/"+derivedVersion.Group+"/") {
+		return false
+	}
+	info, err := requestPaths.NewRequestInfo(r)
+	return err == nil && info.Verb == "watch"
 }
 
 // limitInFlightPerClient is limitInFlight per client address.
 func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
-	slots := connlimit.NewSlots(0, limit)
+	requests, watches := connlimit.NewSlots(0, limit), connlimit.NewSlots(0, max(limit, maxWatches))
 	refusal := fmt.Sprintf("%d requests from this address are in flight, which is the limit per address; retry later",
 		limit)
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
-		from := connlimit.Prefix(r.RemoteAddr)
+		from, slots := connlimit.Prefix(r.RemoteAddr), requests
 		if isWatch(r) {
-			next.ServeHTTP(w, r)
-			return
+			slots = watches
 		}
 		if slots.Acquire(from) != nil {
 			rejectTooMany(w, r, refusal)

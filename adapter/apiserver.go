@@ -77,7 +77,7 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	if s.usage != nil {
-		if err := errors.Join(installUsage(server, s.usage), installDerivedUsage(server, s.usage, s.ending)); err != nil {
+		if err := errors.Join(installUsage(server, s.usage), installDerivedUsage(server, s.usage, watchEnds{s.ending, operandRights{s.access.authorizer}})); err != nil {
 			return nil, fmt.Errorf("install the APIs of usage: %w", err)
 		}
 	}

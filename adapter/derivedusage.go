@@ -109,19 +109,19 @@ func used(cores, bytes float64) corev1.ResourceList {
 	}
 }
 
-// installDerivedUsage serves usage.sluice.dev. Watches end with a channel.
-func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, ending <-chan struct{}) error {
+// installDerivedUsage serves usage.sluice.dev.
+func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, ends watchEnds) error {
 	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
 	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
-		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, ending},
-		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}, ending},
+		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, ends},
+		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}, ends},
 	}
 	return server.InstallAPIGroup(&info)
 }
 
 type derivedPods struct {
 	usageStorage
-	ending <-chan struct{} // of watches
+	ends watchEnds
 }
 
 func (*derivedPods) New() runtime.Object     { return &DerivedPod{} }
@@ -223,7 +223,7 @@ func short(of corev1.ResourceName, q resource.Quantity) string {
 
 type derivedNodes struct {
 	usageStorage
-	ending <-chan struct{} // of watches
+	ends watchEnds
 }
 
 func (*derivedNodes) New() runtime.Object     { return &DerivedNode{} }

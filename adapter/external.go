@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/metric"
@@ -52,11 +53,17 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 	if options != nil {
 		selector = options.LabelSelector
 	}
-	if err := failed.status(checkPolicies(s.policies, namespace, name, selector, readerOf(ctx))); err != nil {
+	provider := s.routes.Find(namespace, name, selector)
+	err = checkPolicies(s.policies, namespace, name, selector, readerOf(ctx))
+	if err == nil && provider != nil && s.policies != nil {
+		err = s.policies.Check(policy.Request{Namespace: namespace, Expression: metric.Expression{Name: name},
+			Selector: requirementsOf(selector), Reader: readerOf(ctx), Forwarded: true})
+	}
+	if err := failed.status(err); err != nil {
 		s.uses.note(ctx, useKey{namespace, "", name}, err)
 		return nil, err
 	}
-	if provider := s.routes.Find(namespace, name, selector); provider != nil {
+	if provider != nil {
 		return s.ask(ctx, provider, namespace, name, selector)
 	}
 	ticket := ticketOf(ctx)

@@ -51,10 +51,10 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 			chain = markForwarded(chain)
 		}
 		chain = newAnswerQueue(cfg).withTicket(chain)
-		chain = limitInFlight(chain, cfg.MaxInFlight)
+		chain = limitInFlight(chain, cfg.MaxInFlight, maxWatches)
 		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
 		if !s.access.anonymous() {
-			chain = limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight)
+			chain = limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight, unauthorizedPerSlot*maxWatches)
 			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight)
 		}
 		chain = s.requireReady(chain)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/policy"
@@ -74,6 +75,22 @@ func userName(a authorizer.AttributesRecord) string {
 		return ""
 	}
 	return a.User.GetName()
+}
+
+// rightPatience bounds the time in which a right is asked for anew.
+const rightPatience = 2 * time.Second
+
+// lost reports whether the client of a request that goes on has no more right to it: its namespace may be another one
+// by now. Without an answer it keeps the right.
+func (r operandRights) lost(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, rightPatience)
+	defer cancel()
+	asked, err := filters.GetAuthorizerAttributes(ctx)
+	if err != nil {
+		return true
+	}
+	decision, _, err := r.authorizer.Authorize(ctx, asked)
+	return err == nil && decision != authorizer.DecisionAllow
 }
 
 // operandPolicies asks the policies about each operand of an external metric that a rule computes.

@@ -156,6 +156,46 @@ func TestRoutesAskForRightsFirst(t *testing.T) {
 	}
 }
 
+// A provider reads a question in its own way: KEDA and Datadog ignore the case of names, and of two requirements for a
+// label KEDA takes the last. What a policy keeps from a reader is denied however it is spelled.
+func TestPoliciesOfRoutedNamesAndSelectors(t *testing.T) {
+	p := newOtherProvider(t)
+	set := policy.New(time.Minute)
+	mine := &policy.Selector{MatchLabels: map[string]string{route.ScaledObjectLabel: "mine"}}
+	set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Name: "ours"}, policy.Spec{Rules: []policy.Rule{
+		{Metric: "datadogmetric@shop:b.*|s0-Secreti?", Deny: true}, {Metric: "s0-.*", Selector: mine}, {Metric: "datadogmetric.*", Selector: &policy.Selector{}}}})})
+	a := running(t, prepared(t, Parts{Policies: set, Routes: routesTo(t, p.spec())}, anonymousAccess()))
+	a.waitReady(t)
+	const label = "?labelSelector=" + route.ScaledObjectLabel
+	for path, want := range map[string]int{
+		"datadogmetric@shop:a": 200,
+		"datadogmetric@shop:a?labelSelector=tier!%3Dgold,tier!%3Dlead": 200,
+		"datadogmetric@shop:A":                                             200,
+		"datadogmetric@shop:b":                                             403,
+		"datadogmetric@shop:B":                                             403,
+		"datadogmetric@Shop:b%C5%BF":                                       403,
+		"datadogmetric@shop:b:max:60s":                                     403,
+		"S0-SECRET%C4%B0" + label + "=mine":                                403, // a dotted I, whose lower case is i
+		"s0-secret" + label + "=mine":                                      403,
+		"S0-SECRET" + label + "=mine":                                      403,
+		"s0-rate" + label + "=mine":                                        200,
+		"s0-rate" + label + "%20in%20(mine),other=x":                       200,
+		"s0-rate" + label + "=theirs":                                      403,
+		"S0-rate" + label + "=theirs":                                      403,
+		"s0-rate" + label + "=mine," + route.ScaledObjectLabel + "=theirs": 403,
+		"s0-rate" + label + "=theirs," + route.ScaledObjectLabel + "=mine": 403,
+		"s0-rate" + label + "=mine," + route.ScaledObjectLabel + "%20in%20(mine,theirs)": 403,
+		"s0-rate" + label + "=theirs,other%3E9223372036854775807":                        403,
+		"orders_waiting" + label + "=theirs":                                             200,
+	} {
+		asked := p.asked.Load()
+		resp, body := a.get(t, externalRoot+"namespaces/shop/"+path, "")
+		if resp.StatusCode != want || want != 200 && p.asked.Load() != asked {
+			t.Errorf("%s: %d, want %d: %s", path, resp.StatusCode, want, body)
+		}
+	}
+}
+
 // Two Sluices that route to each other, and one that routes to itself, are found before a metric is asked for, and
 // no query is forwarded twice.
 func TestRoutingLoop(t *testing.T) {

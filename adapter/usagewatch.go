@@ -22,10 +22,16 @@ type usageItem struct {
 	object  func() runtime.Object
 }
 
-// usageWatch sends what changes in a list: it looks at the list each second.
+// watchEnds says when watches end before their clients end them.
+type watchEnds struct {
+	ending <-chan struct{} // of the server
+	rights operandRights
+}
+
+// usageWatch sends what changes in a list: it looks at the list each second, while its client has the right to watch.
 type usageWatch struct {
 	list   func() []usageItem
-	ending <-chan struct{} // of the server
+	ends   watchEnds
 	events chan watch.Event
 	cancel context.CancelFunc
 	sent   map[string]usageItem
@@ -36,12 +42,12 @@ type watchable struct {
 	list   func() []usageItem
 	newest func() uint64                          // version of all reports
 	empty  func(metav1.ObjectMeta) runtime.Object // an object, for bookmarks
-	ending <-chan struct{}
+	ends   watchEnds
 }
 
 // watchUsage begins a watch.
 func watchUsage(ctx context.Context, options *metainternalversion.ListOptions, of watchable) (watch.Interface, error) {
-	w := &usageWatch{list: of.list, ending: of.ending, events: make(chan watch.Event), sent: map[string]usageItem{}}
+	w := &usageWatch{list: of.list, ends: of.ends, events: make(chan watch.Event), sent: map[string]usageItem{}}
 	from := uint64(0)
 	if options != nil && options.ResourceVersion != "" {
 		var err error
@@ -85,7 +91,7 @@ func (w *usageWatch) run(ctx context.Context, from uint64, initial []watch.Event
 			case w.events <- event:
 			case <-ctx.Done():
 				return
-			case <-w.ending:
+			case <-w.ends.ending:
 				return
 			}
 		}
@@ -94,7 +100,10 @@ func (w *usageWatch) run(ctx context.Context, from uint64, initial []watch.Event
 		case <-each.C:
 		case <-ctx.Done():
 			return
-		case <-w.ending:
+		case <-w.ends.ending:
+			return
+		}
+		if w.ends.rights.lost(ctx) {
 			return
 		}
 	}
@@ -137,7 +146,7 @@ func (s *derivedPods) Watch(ctx context.Context, options *metainternalversion.Li
 		return all
 	}
 	empty := func(m metav1.ObjectMeta) runtime.Object { return &DerivedPod{ObjectMeta: m} }
-	return watchUsage(ctx, options, watchable{list, s.newest, empty, s.ending})
+	return watchUsage(ctx, options, watchable{list, s.newest, empty, s.ends})
 }
 
 // Watch implements rest.Watcher.
@@ -155,7 +164,7 @@ func (s *derivedNodes) Watch(ctx context.Context, options *metainternalversion.L
 		return all
 	}
 	empty := func(m metav1.ObjectMeta) runtime.Object { return &DerivedNode{ObjectMeta: m} }
-	return watchUsage(ctx, options, watchable{list, s.newest, empty, s.ending})
+	return watchUsage(ctx, options, watchable{list, s.newest, empty, s.ends})
 }
 
 // newest is the version of the newest report.

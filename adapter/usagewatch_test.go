@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -56,11 +58,14 @@ type usageEvents struct {
 	from *json.Decoder
 }
 
-func (a *api) watchUsage(t *testing.T, path string) *usageEvents {
+func (a *api) watchUsage(t *testing.T, path string, token ...string) *usageEvents {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+"/apis/usage.sluice.dev/v1alpha1"+path, nil)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, of := range token {
+		request.Header.Set("Authorization", "Bearer "+of)
 	}
 	patient := *a.client
 	patient.Timeout = 0
@@ -180,7 +185,79 @@ func TestWatchesAreBounded(t *testing.T) {
 	if w := a.watchUsage(t, "/derivednodes?watch=true"); w.body.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("one more watch is answered with %s", w.body.Status)
 	}
-	if status, _ := got(t, a, "/apis/usage.sluice.dev/v1alpha1/derivednodes", "application/json"); status != http.StatusOK {
-		t.Errorf("a list beside the watches is answered with %d", status)
+	for range DefaultConfig().MaxInFlight + 1 { // the path of watches that Kubernetes had before
+		if w := a.watchUsage(t, "/watch/derivednodes"); w.body.StatusCode != http.StatusTooManyRequests {
+			t.Fatalf("one more watch is answered with %s", w.body.Status)
+		}
 	}
+	for _, query := range []string{"", "?watch=false", "?watch=0"} {
+		if status, _ := got(t, a, "/apis/usage.sluice.dev/v1alpha1/derivednodes"+query, "application/json"); status != http.StatusOK {
+			t.Errorf("a list%s beside the watches is answered with %d", query, status)
+		}
+	}
+}
+
+// Watches whose clients are not known yet take no place of those that are served, and one address not all of them.
+func TestWatchesOfStrangers(t *testing.T) {
+	ask := func(next http.Handler, from string) int {
+		r, w := httptest.NewRequest(http.MethodGet, "/apis/usage.sluice.dev/v1alpha1/derivednodes?watch=true", nil), httptest.NewRecorder()
+		r.RemoteAddr = from + ":1234"
+		next.ServeHTTP(w, r)
+		return w.Code
+	}
+	var limited http.Handler
+	depth := 0
+	limited = limitInFlightPerClient(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		switch depth++; {
+		case r.RemoteAddr == "10.0.0.2:1234":
+			return
+		case depth < maxWatches:
+			ask(limited, "10.0.0.1")
+			return
+		}
+		if again, other := ask(limited, "10.0.0.1"), ask(limited, "10.0.0.2"); again != http.StatusTooManyRequests || other != http.StatusOK {
+			t.Errorf("beside %d of its watches, an address gets %d and another one %d; want 429 and 200", maxWatches, again, other)
+		}
+	}), 1)
+	ask(limited, "10.0.0.1")
+}
+
+// A watch ends with its client's right, also where a later namespace has the name.
+func TestWatchesEndWithTheirRight(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.tokens["of-reader"] = "reader"
+	rights := []string{"watch usage.sluice.dev/derivedpods in shop"}
+	plane.rights["reader"] = rights
+	source := &changingUsage{}
+	pod := usage.Pod{Namespace: "shop", Name: "a", UID: "1", Node: "node"}
+	source.change(pod)
+	cfg := DefaultConfig()
+	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
+	server, err := New(cfg, Parts{Source: shop(), Usage: source, Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
+	a := running(t, server)
+	a.waitReady(t)
+	begin := func() *usageEvents {
+		return a.watchUsage(t, "/namespaces/shop/derivedpods?watch=true&timeoutSeconds=100000", "of-reader")
+	}
+	granted := begin()
+	granted.want("ADDED a")
+	source.change(pod)
+	granted.want("MODIFIED a") // its right was asked for anew
+	plane.set(func() { plane.rights["reader"] = nil })
+	server.EndNamespace("shop")
+	for { // what was on its way may come
+		var event map[string]any
+		if err := granted.from.Decode(&event); err != nil {
+			break
+		}
+	}
+	if w := begin(); w.body.StatusCode != http.StatusForbidden {
+		t.Errorf("without the right, a watch is answered with %s", w.body.Status)
+	}
+	plane.set(func() { plane.rights["reader"] = rights })
+	begin().want("ADDED a")
 }

@@ -98,7 +98,7 @@ func (r *request) section(c *autoscalerContent, known []inspect.Metric, s subjec
 	if len(one.Listed) > mostValues {
 		one.Listed, one.More = one.Listed[:mostValues], len(one.Listed)-mostValues
 	}
-	row := strconv.Itoa(i)
+	row := rowOfMetric(i, m)
 	switch {
 	case !m.Asked:
 	case m.Missing && !r.server.history.hasValue(s, row):
@@ -108,7 +108,7 @@ func (r *request) section(c *autoscalerContent, known []inspect.Metric, s subjec
 		if m.TargetType == "AverageValue" {
 			label = "value per replica"
 		}
-		one.Plot = r.plotOf(plot{ID: "metric" + row, of: s, rows: []string{row}, Labels: []string{label},
+		one.Plot = r.plotOf(plot{ID: "metric" + strconv.Itoa(i), of: s, rows: []string{row}, Labels: []string{label},
 			Minutes: minutesOf(r.query), Target: explain.Number(m.Target)})
 	}
 	return one

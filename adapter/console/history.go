@@ -47,7 +47,7 @@ const (
 	ofProcess                       // the samples of its receivers
 )
 
-// Rows that are no series. An autoscaler's metrics have their index as ID, receivers a prefix and their name.
+// Rows that are no series. An autoscaler's metrics have the ID of rowOfMetric, receivers a prefix and their name.
 const (
 	rowReplicas = "replicas"
 	rowWanted   = "wanted"

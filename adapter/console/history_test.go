@@ -103,7 +103,8 @@ func TestAutoscalersAreRecorded(t *testing.T) {
 		f.autoscalers[0].CurrentReplicas = int32(2 + i%2)
 		h.round(time.Unix(second+i, 0))
 	}
-	last, rows := h.read(subject{of: ofAutoscaler, namespace: "shop", name: "web-0"}, []string{"0", rowReplicas, "nothing"}, 1, span)
+	of, jobs := subject{of: ofAutoscaler, namespace: "shop", name: "web-0"}, &f.autoscalers[0].Metrics[0]
+	last, rows := h.read(of, []string{rowOfMetric(0, jobs), rowReplicas, "nothing"}, 1, span)
 	if last != second+699 || len(rows[0]) != span {
 		t.Fatalf("%d values up to %d", len(rows[0]), last-second)
 	}
@@ -117,6 +118,12 @@ func TestAutoscalersAreRecorded(t *testing.T) {
 		case !math.IsNaN(rows[2][i]):
 			t.Errorf("a value of a row that there is not")
 		}
+	}
+	jobs.Name = "secret" // its reader may not be one of jobs
+	h.round(time.Unix(second+700, 0))
+	_, rows = h.read(of, []string{rowOfMetric(0, jobs)}, 1, 2)
+	if !math.IsNaN(rows[0][0]) || rows[0][1] != 4 {
+		t.Errorf("another metric in the place of one has its values: %v", rows[0])
 	}
 }
 
@@ -153,7 +160,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	if n := h.size(); n > maxRows {
 		t.Errorf("%d rows", n)
 	}
-	if last, _ := h.read(shown, []string{"0"}, 1, 1); last == 0 {
+	if last, _ := h.read(shown, []string{rowReplicas}, 1, 1); last == 0 {
 		t.Error("an autoscaler whose page is open is not recorded")
 	}
 	h.round(now.Add(2 * linger))

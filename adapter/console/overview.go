@@ -178,10 +178,10 @@ func (s *scaleRow) value(r *request, of subject, i int) scaleValue {
 	}
 	number, target, known := math.NaN(), explain.Number(m.Target), false
 	if m.Asked {
-		if newest, fresh := r.server.history.newest(of, strconv.Itoa(i), r.now); fresh && !m.Missing {
+		if newest, fresh := r.server.history.newest(of, rowOfMetric(i, m), r.now); fresh && !m.Missing {
 			number, known = newest, true
 		}
-		v.Spark = r.server.history.sparkOf(of, strconv.Itoa(i))
+		v.Spark = r.server.history.sparkOf(of, rowOfMetric(i, m))
 	}
 	switch {
 	case known || m.Missing:

@@ -82,12 +82,13 @@ func groupPath(g *inspect.PushedGroup) string {
 	return path
 }
 
-// groupPair encodes a label as the Pushgateway's clients do: in base64 where a path can't have the value.
+// groupPair encodes a label as the Pushgateway's clients do: in base64 where a path can't have the value. Of dots curl
+// would make the path of another group.
 func groupPair(label, value string) string {
 	if value == "" {
 		return "/" + label + "@base64/="
 	}
-	if strings.Contains(value, "/") {
+	if strings.Contains(value, "/") || value == "." || value == ".." {
 		return "/" + label + "@base64/" + base64.RawURLEncoding.EncodeToString([]byte(value))
 	}
 	return "/" + label + "/" + url.PathEscape(value)

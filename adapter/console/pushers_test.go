@@ -15,6 +15,7 @@ func TestPagesOfPushers(t *testing.T) {
 		senders: []inspect.Sender{{Namespace: "shop", Name: "web-1", Sort: "pod", Series: 12345, Rejected: 7, LastHeard: now, Metrics: []string{"jobs", "busy"}}},
 		groups: []inspect.PushedGroup{
 			{Namespace: "shop", Job: "batch", Labels: map[string]string{"instance": "a/b", "namespace": "shop"}, Series: 2, LastPush: now},
+			{Job: "dots", Labels: map[string]string{"a": ".", "b": ".."}, LastPush: now},
 			{Job: "late", LastPush: now, LastFailure: now.Add(time.Second)},
 		},
 	}
@@ -23,7 +24,7 @@ func TestPagesOfPushers(t *testing.T) {
 		"/senders":             {"web-1", "12\u2009345", `href="/refused?namespace=shop">7</a>`, `href="/metric?name=jobs&amp;namespace=shop"`},
 		"/senders?namespace=x": {"Nobody pushes"},
 		"/groups": {"The last push to 1 of these groups was refused", "curl -X DELETE http://127.0.0.1:9091/metrics/job/batch/instance@base64/YS9i/namespace/shop",
-			"http://127.0.0.1:9091/metrics/job/late<"},
+			"http://127.0.0.1:9091/metrics/job/late<", "http://127.0.0.1:9091/metrics/job/dots/a@base64/Lg/b@base64/Li4<"},
 		"/groups?namespace=x": {"No groups"},
 	} {
 		if _, body := get(t, s, path); !containsAll(body, wants) {

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"time"
@@ -74,6 +76,14 @@ func (h *history) addPastLocked(r *recording, second int64, all []Past) {
 	}
 }
 
+// rowOfMetric is the row of an autoscaler's metric. Another metric in its place has another row: not who may have the one
+// may have the other.
+func rowOfMetric(i int, m *inspect.AutoscalerMetric) string {
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%q", []string{m.Source, m.Name, m.Selector, m.TargetType, m.ObjectKind, m.ObjectName}) //nolint:errcheck // a hash never fails
+	return strconv.Itoa(i) + "-" + strconv.FormatUint(sum.Sum64(), 36)
+}
+
 // recordAutoscalers records the first autoscalers, and those that pages show. It returns some of the metrics
 // that they name.
 func (h *history) recordAutoscalers(second int64) (named []subject) {
@@ -101,8 +111,8 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 					named = append(named, of)
 				}
 				if v, ok := read(a, m); ok {
-					values[strconv.Itoa(i)] = explain.Compared(a, m, v)
-					ids = append(ids, strconv.Itoa(i))
+					id := rowOfMetric(i, m)
+					values[id], ids = explain.Compared(a, m, v), append(ids, id)
 				}
 			}
 		}

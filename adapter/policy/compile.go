@@ -38,6 +38,7 @@ type Policy struct {
 type rule struct {
 	metric  string         // the expression as it was written
 	pattern *regexp.Regexp // nil: cannot be read, matches everything
+	anyCase *regexp.Regexp // pattern, in upper and lower case
 	fault   string
 	deny    bool
 	allowed constraint
@@ -112,7 +113,9 @@ func (p *Policy) checkSubjects() {
 
 func (p *Policy) compile(field string, r Rule) rule {
 	out := rule{metric: r.Metric, deny: r.Deny}
-	out.pattern, out.fault = p.pattern(field+".metric", r.Metric)
+	if out.pattern, out.fault = p.pattern(field+".metric", r.Metric); out.pattern != nil {
+		out.anyCase, _ = regexp.Compile("(?i)" + out.pattern.String()) // nil, if it is too large
+	}
 	switch {
 	case out.fault != "":
 	case r.Deny && r.Selector != nil:

@@ -118,7 +118,7 @@ func TestTheClusterIsAskedOnceForAllNamespaces(t *testing.T) {
 	if len(g.verdicts) != 1 {
 		t.Errorf("%d verdicts, want that of the cluster", len(g.verdicts))
 	}
-	g.verdicts[question{"", metric.Expression{Name: "secret"}}] = verdict{} // as if the cluster said nothing
+	g.verdicts[question{"", metric.Expression{Name: "secret"}, false}] = verdict{} // as if the cluster said nothing
 	if got := set.ask("shop", "secret", "", metric.Reader{}); got != "allowed" {
 		t.Errorf("%s: the cluster's rules were matched again", got)
 	}
@@ -228,7 +228,7 @@ func TestAVerdictEndsAtADenial(t *testing.T) {
 	if got := set.ask("shop", "a", "", metric.Reader{}); got != "p0016 0" {
 		t.Errorf("%s, want the first policy above the bound", got)
 	}
-	if hits := set.current.Load().verdicts[question{"shop", metric.Expression{Name: "a"}}].hits; len(hits) != 1 {
+	if hits := set.current.Load().verdicts[question{"shop", metric.Expression{Name: "a"}, false}].hits; len(hits) != 1 {
 		t.Errorf("the verdict has %d rules, want 1", len(hits))
 	}
 	joe := Compile(Meta{Namespace: "bank", Name: "joes"}, Spec{Subjects: []Subject{{"User", "joe", ""}}, Rules: []Rule{deny("a")}})

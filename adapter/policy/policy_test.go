@@ -32,7 +32,7 @@ func of(text string) []Requirement {
 }
 
 func (s *Set) ask(namespace, name, selector string, reader metric.Reader) string {
-	err := s.Check(Request{namespace, metric.ParseExpression(name), of(selector), reader})
+	err := s.Check(Request{namespace, metric.ParseExpression(name), of(selector), reader, false})
 	if err == nil {
 		return "allowed"
 	}
@@ -288,7 +288,7 @@ func TestOneMatchesForAll(t *testing.T) {
 	waiting.Go(func() { answer = set.ask("shop", "a", "", metric.Reader{}) })
 	time.Sleep(50 * time.Millisecond) // it has not found the name; if it is later, it finds the hits below
 	g.mu.Lock()
-	g.verdicts[question{"", metric.Expression{Name: "a"}}] = verdict{}
+	g.verdicts[question{"", metric.Expression{Name: "a"}, false}] = verdict{}
 	g.mu.Unlock()
 	set.matching.Unlock()
 	waiting.Wait()

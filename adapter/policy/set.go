@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"hash/maphash"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,9 @@ type Request struct {
 	// Selector has the requirements of the request's own selector.
 	Selector []Requirement
 	Reader   metric.Reader
+	// Forwarded is set for a metric of another provider, whose name is Expression.Name. It may ignore the case of
+	// names, and of several requirements for a label it may take any.
+	Forwarded bool
 }
 
 // Denial is the error of a request that a policy doesn't allow. It names the policy and its rule.
@@ -126,15 +131,26 @@ func (s *Set) Check(r Request) error {
 		return nil
 	}
 	asked := sync.OnceValue(func() constraint { return constraintOf(r.Selector) })
-	for _, h := range s.verdict(g, r.Namespace, r.Expression).hits {
+	for _, h := range s.verdict(g, question{r.Namespace, r.Expression, r.Forwarded}).hits {
 		if !h.policy.concerns(r.Reader) {
 			continue
 		}
-		if rule := h.rule(); rule.denies() || !asked().within(rule.allowed) {
+		rule := h.rule()
+		ambiguous := r.Forwarded && len(rule.allowed) > 0 && (asked().empty() || repeats(r.Selector))
+		if rule.denies() || ambiguous || !asked().within(rule.allowed) {
 			return h.denial(r)
 		}
 	}
 	return nil
+}
+
+// repeats reports whether several requirements are for one label.
+func repeats(all []Requirement) bool {
+	keys := map[string]bool{}
+	for _, r := range all {
+		keys[r.Key] = true
+	}
+	return len(keys) < len(all)
 }
 
 // MayHave reports whether a reader may get one series of a metric: whether they could ask for it by
@@ -145,7 +161,7 @@ func (s *Set) MayHave(namespace string, e metric.Expression, lookup func(key str
 	if g == nil {
 		return true
 	}
-	for _, h := range s.verdict(g, namespace, e).hits {
+	for _, h := range s.verdict(g, question{namespace, e, false}).hits {
 		if h.policy.concerns(reader) && (h.rule().denies() || !h.rule().allowed.has(lookup)) {
 			return false
 		}
@@ -163,7 +179,7 @@ func (s *Set) Governs(namespace string, e metric.Expression) bool {
 	case e == (metric.Expression{}):
 		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0
 	}
-	return len(s.verdict(g, namespace, e).hits) > 0
+	return len(s.verdict(g, question{namespace, e, false}).hits) > 0
 }
 
 // Hidden reports whether the cluster's policies deny a metric to everybody in every namespace, so
@@ -173,7 +189,7 @@ func (s *Set) Hidden(name string) bool {
 	if g == nil {
 		return false
 	}
-	return s.verdict(g, "", metric.Expression{Name: name}).hidden
+	return s.verdict(g, question{"", metric.Expression{Name: name}, false}).hidden
 }
 
 // Policies are all policies, those of the cluster first, then by namespace and name.
@@ -205,6 +221,7 @@ type generation struct {
 type question struct {
 	namespace  string
 	expression metric.Expression
+	forwarded  bool
 }
 
 // maxVerdicts bounds the memory of names that somebody invents.
@@ -248,18 +265,18 @@ func (h hit) rule() *rule { return &h.policy.rules[h.index] }
 
 // question returns what a metric is remembered by. Namespaces without policies of their own share
 // the cluster's verdict.
-func (g *generation) question(namespace string, e metric.Expression) question {
-	if len(g.byNamespace[namespace]) == 0 {
-		namespace = ""
+func (g *generation) question(q question) question {
+	if len(g.byNamespace[q.namespace]) == 0 {
+		q.namespace = ""
 	}
-	return question{namespace, e}
+	return q
 }
 
 // verdict matches a name that was not asked for since the policies changed. A reader that waited for its turn is
 // answered by the policies that hold by then: were it answered by those of its request, the readers that wait
 // would match each name once for every change of the policies.
-func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verdict {
-	q := g.question(namespace, e)
+func (s *Set) verdict(g *generation, asked question) verdict {
+	q := g.question(asked)
 	if v, known := g.remembered(q); known {
 		return v
 	}
@@ -271,7 +288,12 @@ func (s *Set) verdict(g *generation, namespace string, e metric.Expression) verd
 	if g = s.current.Load(); g == nil {
 		return verdict{}
 	}
-	return g.match(g.question(namespace, e), spellingsOf(e, g.window))
+	names := spellingsOf(asked.expression, g.window)
+	if asked.forwarded {
+		name := asked.expression.Name // of some letters the lower case is another one: of a dotted I, i
+		names = spellings{shared: []string{name, strings.ToLower(name)}, groups: [][]string{nil}, anyCase: true}
+	}
+	return g.match(g.question(asked), names)
 }
 
 // match asks the policies about the spellings of a name, unless a goroutine did that a moment ago.
@@ -282,7 +304,7 @@ func (g *generation) match(q question, names spellings) verdict {
 		return v
 	}
 	if q.namespace != "" && len(g.byNamespace[""]) > 0 {
-		v = g.match(question{"", q.expression}, names)
+		v = g.match(question{"", q.expression, q.forwarded}, names)
 		v.hits = slices.Clip(v.hits) // shared with other namespaces
 	}
 	for _, p := range g.byNamespace[q.namespace] {
@@ -327,9 +349,13 @@ func (p *Policy) first(names spellings) []int {
 		if !slices.Contains(first, -1) {
 			break
 		}
-		shared := p.rules[i].matches(names.shared)
+		pattern := p.rules[i].pattern
+		if names.anyCase {
+			pattern = p.rules[i].anyCase
+		}
+		shared := matches(pattern, names.shared)
 		for n, group := range names.groups {
-			if first[n] < 0 && (shared || p.rules[i].matches(group)) {
+			if first[n] < 0 && (shared || matches(pattern, group)) {
 				first[n] = i
 			}
 		}
@@ -337,8 +363,9 @@ func (p *Policy) first(names spellings) []int {
 	return first
 }
 
-func (r *rule) matches(names []string) bool {
-	return r.pattern == nil || slices.ContainsFunc(names, r.pattern.MatchString)
+// matches reports whether a pattern matches one of the names; nil matches everything.
+func matches(pattern *regexp.Regexp, names []string) bool {
+	return pattern == nil || slices.ContainsFunc(names, pattern.MatchString)
 }
 
 // spellings are the names that ask for the same values: the bare name, the one that was asked for,
@@ -346,8 +373,9 @@ func (r *rule) matches(names []string) bool {
 // without a stat has a group of names for each kind, and each group's first rule must allow it:
 // otherwise a rule that allows one stat would open another by the bare name.
 type spellings struct {
-	shared []string   // by all groups
-	groups [][]string // beside the shared ones
+	shared  []string   // by all groups
+	groups  [][]string // beside the shared ones
+	anyCase bool       // upper and lower case are the same
 }
 
 func spellingsOf(e metric.Expression, window time.Duration) (names spellings) {
@@ -404,6 +432,9 @@ func (h hit) denial(r Request) *Denial {
 		reason += ", which has a fault: " + rule.fault
 	case !rule.deny:
 		reason = fmt.Sprintf("must be asked for with a selector within %q, by rules[%d] of %s", rule.text, h.index, h.policy)
+		if r.Forwarded {
+			reason += "; of another provider, with one requirement for each label"
+		}
 	}
 	d.text = fmt.Sprintf("the external metric %q %s", r.Expression.String(), reason)
 	return d

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -185,6 +186,8 @@ func ExampleSet_Check() {
 	set.Replace([]*Policy{Compile(Meta{Namespace: "shop", Name: "queues"}, Spec{Rules: []Rule{
 		{Metric: "jobs_.*", Selector: &Selector{MatchLabels: map[string]string{"team": "mail"}}},
 	}})})
-	fmt.Println(set.Check(Request{Namespace: "shop", Expression: metric.ParseExpression("jobs_waiting:last")}))
-	// Output: the external metric "jobs_waiting:last" must be asked for with a selector within "team=mail", by rules[0] of externalmetricpolicy/queues in the namespace shop
+	err := set.Check(Request{Namespace: "shop", Expression: metric.ParseExpression("jobs_waiting:last")})
+	fmt.Println(strings.Replace(err.Error(), ", ", ",\n", 1))
+	// Output: the external metric "jobs_waiting:last" must be asked for with a selector within "team=mail",
+	// by rules[0] of externalmetricpolicy/queues in the namespace shop
 }
