@@ -178,14 +178,14 @@ func TestKeyboard(t *testing.T) {
 	_, root := started(t)
 	b.Open(root + "/metrics")
 	var order []string
-	for range 12 {
+	for range 14 {
 		b.Do(chromedp.KeyEvent(kb.Tab))
 		order = append(order, browser.Evaluate[string](b, `(document.activeElement.textContent || document.activeElement.name).trim()`))
 		if width := browser.Evaluate[string](b, "getComputedStyle(document.activeElement).outlineWidth"); width == "0px" {
 			t.Errorf("the focus on %q isn't seen", order[len(order)-1])
 		}
 	}
-	want := []string{"Skip to the content", "Sluice", "Overview", "Metrics", "Refused", "Limits", "Rules", "Try a line", "Health", "namespace", "filter", "Show"}
+	want := []string{"Skip to the content", "Sluice", "Overview", "Metrics", "Senders", "Groups", "Refused", "Limits", "Rules", "Try a line", "Health", "namespace", "filter", "Show"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the order is %q, want %q", order, want)
 	}
