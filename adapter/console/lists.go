@@ -100,16 +100,11 @@ type refusedContent struct {
 
 func (s *Server) refused(_ context.Context, r *request) (any, error) {
 	c := &refusedContent{Namespace: r.query.Get("namespace"), Wide: r.wide}
-	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
 	var err error
-	if q.After, err = r.keyOf("rejections"); err != nil {
+	if c.Rows, c.First, c.Next, err = pageOf(r, "refused", "rejections", c.Namespace, r.source.Rejections); err != nil {
 		return nil, err
 	}
-	page := r.source.Rejections(q)
-	c.Rows, c.Next = page.Items, r.next("refused", "rejections", page.Next)
-	if q.After != (inspect.Key{}) {
-		c.First = address("refused", "namespace", c.Namespace)
-	} else if c.Next == "" {
+	if c.First == "" && c.Next == "" {
 		slices.SortStableFunc(c.Rows, func(a, b inspect.Rejection) int { return b.Last.Compare(a.Last) })
 	}
 	if r.wide && c.Namespace == "" {
@@ -150,15 +145,9 @@ type nodesContent struct {
 
 func (s *Server) nodes(_ context.Context, r *request) (any, error) {
 	c := &nodesContent{Agents: s.parts.Agents}
-	q := inspect.Query{Most: pageSize}
 	var err error
-	if q.After, err = r.keyOf("agents"); err != nil {
+	if c.Rows, c.First, c.Next, err = pageOf(r, "nodes", "agents", "", r.source.Agents); err != nil {
 		return nil, err
-	}
-	page := r.source.Agents(q)
-	c.Rows, c.Next = page.Items, r.next("nodes", "agents", page.Next)
-	if q.After != (inspect.Key{}) {
-		c.First = address("nodes")
 	}
 	inspect.All(inspect.Query{Most: inspect.MaxMost}, r.source.Agents, func(a *inspect.Agent) bool {
 		if c.All++; a.Fault() != "" {

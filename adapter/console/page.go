@@ -226,6 +226,21 @@ func (r *request) keyOf(list string) (inspect.Key, error) {
 	return key, nil
 }
 
+// pageOf reads the page of a list that the query asks for, with the addresses of the first and the next one; empty:
+// there is none.
+func pageOf[T any](r *request, path, list, namespace string, read func(inspect.Query) inspect.Page[T]) (rows []T,
+	first, next string, err error) {
+	q := inspect.Query{Namespace: namespace, Most: pageSize}
+	if q.After, err = r.keyOf(list); err != nil {
+		return nil, "", "", err
+	}
+	if q.After != (inspect.Key{}) {
+		first = address(path, "namespace", namespace)
+	}
+	page := read(q)
+	return page.Items, first, r.next(path, list, page.Next), nil
+}
+
 // next is the address of the page that follows; empty: there is none.
 func (r *request) next(path, list string, key inspect.Key) string {
 	if key == (inspect.Key{}) {

@@ -22,17 +22,9 @@ type sendersContent struct {
 
 func (s *Server) senders(_ context.Context, r *request) (any, error) {
 	c := &sendersContent{Namespace: r.query.Get("namespace")}
-	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
 	var err error
-	if q.After, err = r.keyOf("senders"); err != nil {
-		return nil, err
-	}
-	page := r.source.Senders(q)
-	c.Rows, c.Next = page.Items, r.next("senders", "senders", page.Next)
-	if q.After != (inspect.Key{}) {
-		c.First = address("senders", "namespace", c.Namespace)
-	}
-	return c, nil
+	c.Rows, c.First, c.Next, err = pageOf(r, "senders", "senders", c.Namespace, r.source.Senders)
+	return c, err
 }
 
 // groupsContent is the page of the groups of the Pushgateway API.
@@ -51,13 +43,12 @@ type groupRow struct {
 
 func (s *Server) groups(_ context.Context, r *request) (any, error) {
 	c := &groupsContent{Namespace: r.query.Get("namespace")}
-	q := inspect.Query{Namespace: c.Namespace, Most: pageSize}
-	var err error
-	if q.After, err = r.keyOf("groups"); err != nil {
+	page, first, next, err := pageOf(r, "groups", "groups", c.Namespace, r.source.Groups)
+	if err != nil {
 		return nil, err
 	}
-	page := r.source.Groups(q)
-	for i, group := range page.Items {
+	c.First, c.Next = first, next
+	for i, group := range page {
 		row := groupRow{PushedGroup: group}
 		row.Delete = Snippet{"delete-" + strconv.Itoa(i), "the command that deletes it",
 			"curl -X DELETE " + explain.Word(s.parts.PushHTTP+groupPath(&group))}
@@ -65,10 +56,6 @@ func (s *Server) groups(_ context.Context, r *request) (any, error) {
 			c.Failed++
 		}
 		c.Rows = append(c.Rows, row)
-	}
-	c.Next = r.next("groups", "groups", page.Next)
-	if q.After != (inspect.Key{}) {
-		c.First = address("groups", "namespace", c.Namespace)
 	}
 	return c, nil
 }

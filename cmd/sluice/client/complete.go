@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -41,20 +40,12 @@ func newCompleter(cmd *cobra.Command, o apiOptions, namespace, fallback string) 
 }
 
 // documents are those of a list's first page.
-func (c completer) documents(resource string) (all []inspect.Document) {
-	var page struct {
-		Items []json.RawMessage `json:"items"`
-	}
-	body, err := c.api.get(c.ctx, listPath(c.namespace, resource, ""))
-	if err != nil || json.Unmarshal(body, &page) != nil {
+func (c completer) documents(resource string) []inspect.Document {
+	page, _, err := c.api.listPage(c.ctx, c.namespace, resource, "")
+	if err != nil {
 		return nil
 	}
-	for _, raw := range page.Items {
-		if document, err := decodeDocument(resource, raw); err == nil {
-			all = append(all, document)
-		}
-	}
-	return all
+	return page.documents
 }
 
 // names are those of a list, each once, behind a prefix.

@@ -32,28 +32,38 @@ type listed struct {
 // read gets all pages of a list.
 func (o *listOptions) read(ctx context.Context, api *metricsAPI, resource inspect.Resource) (all listed, err error) {
 	for token := ""; ; {
-		var page struct {
-			Metadata inspect.ListMeta  `json:"metadata"`
-			Items    []json.RawMessage `json:"items"`
-		}
-		body, err := api.get(ctx, listPath(o.namespace, resource.Name, token))
+		page, next, err := api.listPage(ctx, o.namespace, resource.Name, token)
 		if err != nil {
 			return all, o.explain(resource, err)
 		}
-		if err := json.Unmarshal(body, &page); err != nil {
-			return all, fmt.Errorf("response of %s: %w", api.base, err)
-		}
-		for _, raw := range page.Items {
-			document, err := decodeDocument(resource.Name, raw)
-			if err != nil {
-				return all, fmt.Errorf("response of %s: %w", api.base, err)
-			}
-			all.documents, all.raw = append(all.documents, document), append(all.raw, raw)
-		}
-		if token = page.Metadata.Continue; token == "" {
+		all.documents, all.raw = append(all.documents, page.documents...), append(all.raw, page.raw...)
+		if token = next; token == "" {
 			return o.pick(all)
 		}
 	}
+}
+
+// listPage gets a page of a list, and the token of the next one; empty: it is the last.
+func (a *metricsAPI) listPage(ctx context.Context, namespace, resource, token string) (l listed, next string, err error) {
+	var page struct {
+		Metadata inspect.ListMeta  `json:"metadata"`
+		Items    []json.RawMessage `json:"items"`
+	}
+	body, err := a.get(ctx, listPath(namespace, resource, token))
+	if err != nil {
+		return l, "", err
+	}
+	if err := json.Unmarshal(body, &page); err != nil {
+		return l, "", fmt.Errorf("response of %s: %w", a.base, err)
+	}
+	for _, raw := range page.Items {
+		document, err := decodeDocument(resource, raw)
+		if err != nil {
+			return l, "", fmt.Errorf("response of %s: %w", a.base, err)
+		}
+		l.documents, l.raw = append(l.documents, document), append(l.raw, raw)
+	}
+	return l, page.Metadata.Continue, nil
 }
 
 // listPath is the path of a page; empty namespace: of all.

@@ -149,9 +149,7 @@ func (o *listOptions) shower(out io.Writer, resource inspect.Resource) listShowe
 func fitted(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	for i, line := range lines {
-		if of := []rune(line); len(of) > width {
-			lines[i] = string(of[:max(width-1, 0)]) + "…"
-		}
+		lines[i] = clip(line, width)
 	}
 	if len(lines) >= height {
 		left := len(lines) - height + 2
