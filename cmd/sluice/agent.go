@@ -26,7 +26,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const agentLong = `Agent receives StatsD and HTTP pushes on a node, and reports it to a server, where the metrics are read.
+const agentLong = `Agent receives StatsD, HTTP pushes and OTLP over HTTP on a node, and reports to a server, where the metrics are read.
 
 Increments of a tenth of a second become one sum on the way. While no server answers, the agent goes on and keeps what it receives; then the server counts it, in the windows to which it belongs. A sample counts once, whatever is restarted.
 
@@ -93,9 +93,11 @@ func (c *agentConfig) agentSettings() []settingGroup {
 		c.statsdSettings(),
 		{"HTTP push", []setting{
 			{"http-address", &c.push.Address,
-				"Address (host:port) for HTTP push to /v1; empty: off."},
+				"Address (host:port) for HTTP push to /v1, with OTLP at /v1/metrics; empty: off."},
 			{"http-max-body", newSize(&c.push.MaxBodyBytes),
 				"Largest body of an HTTP push, as received."},
+			{"otlp-resource-attributes", &words{&c.push.OTLPResourceAttributes},
+				"OpenTelemetry resource attributes that become labels, beside those that identify the object."},
 			{"http-max-connections", &c.push.MaxConnections,
 				"Limit of open HTTP connections. At the limit, a new connection replaces one that has been idle for longest."},
 		}},

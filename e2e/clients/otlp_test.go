@@ -145,6 +145,59 @@ func everyInstrument(t *testing.T, c *otlpClient, s *server.Server, isCumulative
 	}
 }
 
+// The SDK pushes to an agent while its server is killed and started again: values are those of a server that was there all the time.
+func TestOTLPToAnAgent(t *testing.T) {
+	t.Parallel()
+	for name, selector := range map[string]sdk.TemporalitySelector{"cumulative": sdk.DefaultTemporalitySelector,
+		"delta": func(sdk.InstrumentKind) metricdata.Temporality { return metricdata.DeltaTemporality }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := server.New(t, "--windows", "10s,1h") // however long it takes, all is in a window
+			s.WithAgents()
+			s.Start()
+			a := s.NewAgent("node-1")
+			a.Streams(t.TempDir())
+			a.Start()
+			c := newOTLPClient(t, s, nil, otlpmetrichttp.WithEndpointURL("http://"+a.HTTP+"/v1/metrics"),
+				otlpmetrichttp.WithTemporalitySelector(selector))
+			ctx := t.Context()
+			requests, active := must(c.Int64Counter("requests")), must(c.Int64UpDownCounter("active"))
+			explicit := must(c.Float64Histogram("explicit", otelmetric.WithExplicitBucketBoundaries(1, 10, 50)))
+			exponential := must(c.Float64Histogram("exponential"))
+			record := func() {
+				requests.Add(ctx, 5)
+				active.Add(ctx, 2)
+				for i := range 100 {
+					explicit.Record(ctx, float64(i))
+					exponential.Record(ctx, float64(i))
+				}
+				c.flush()
+			}
+			record()
+			server.Eventually(t, func() string {
+				if got := s.Sum("requests:total"); got != 5 {
+					return fmt.Sprint("requests:total is ", got)
+				}
+				return ""
+			})
+			s.Kill()
+			record()
+			s.Start()
+			record()
+			a.Stop() // it tells all
+			counted := 300.0
+			if name == "cumulative" { // the first value of a running total is the baseline
+				counted = 200
+			}
+			want(t, s, map[string]float64{"requests:total": 15, "active": 6, "explicit:count:1h": counted, "exponential:count:1h": counted})
+			if got := s.Sum("exponential:p90:1h"); math.Abs(got-90) > 4 {
+				t.Errorf("p90 is %v, want 90", got)
+			}
+			s.Stop()
+		})
+	}
+}
+
 // An SDK configured by environment variables only.
 func TestOTLPByEnvironment(t *testing.T) {
 	s := server.New(t)

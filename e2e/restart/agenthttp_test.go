@@ -56,7 +56,7 @@ func TestHTTPPushToAnAgent(t *testing.T) {
 	push("POST", "/v1/namespaces/e2e/external/jobs?sync=true", "1", 400, "stores nothing")
 	push("GET", "/v1/namespaces/e2e/external/jobs", "", 405, "")
 	push("DELETE", "/v1/namespaces/e2e/external/jobs", "", 405, "")
-	push("POST", "/v1/metrics", "", 404, "")
+	push("POST", "/api/v1/write", "", 404, "")
 	a.Stop()
 	for path, want := range map[string]float64{"/v1/namespaces/e2e/external/jobs:total?label=queue=mail": 18,
 		"/v1/namespaces/e2e/pods/web-1/hits:total": 9, "/v1/nodes/node-1/load": 0.5,

@@ -52,7 +52,7 @@ func (a *Applier) Online() {}
 // Close does nothing.
 func (a *Applier) Close() {}
 
-// Senders are the senders of addresses, by their addresses alone: the server knows whose they are.
+// Senders are the senders of addresses, by their addresses alone, and not known: the server knows whose they are.
 type Senders struct {
 	all sync.Map
 	n   atomic.Int64
@@ -66,7 +66,7 @@ func (s *Senders) Sender(address netip.Addr) *metric.Sender {
 	if found, ok := s.all.Load(address); ok {
 		return found.(*metric.Sender)
 	}
-	made := &metric.Sender{Key: metric.LocalKey | 1, Address: address.Unmap(), Known: true}
+	made := &metric.Sender{Key: metric.LocalKey | 1, Address: address.Unmap()}
 	if s.n.Load() < maxSenders {
 		if _, there := s.all.LoadOrStore(address, made); !there {
 			s.n.Add(1)

@@ -5,9 +5,11 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/protobuf/proto"
 )
 
-// change is some samples of a series that count as one: increments as their sum, a gauge as its last value.
+// change is some samples of a series that count as one: increments as their sum, a gauge as its last value. A client's
+// running total, a histogram and the end of a series are changes of their own: they come once per push interval.
 type change struct {
 	op      metric.Op
 	samples uint64
@@ -15,8 +17,12 @@ type change struct {
 	rate    float64       // of values and members
 	values  []float64     // of a timer
 	members [][]byte      // of a set
-	long    int64         // memory of the members
+	long    int64         // memory of the members, or of the histogram
 	dated   int64         // the client's date; such a change has one sample
+
+	started   int64 // of a running total
+	late      bool  // it counts at its date
+	histogram *agentwire.Histogram
 }
 
 const (
@@ -41,19 +47,25 @@ func newChange(s *metric.Sample) (c change, rejected metric.Reason) {
 		c.number = s.Number()
 	case metric.Observe, metric.Insert:
 		c.rate = s.Rate
+	case metric.Accumulate, metric.Merge:
+		c.number, c.started, c.late = s.Number(), s.Started, s.Late
+	case metric.MarkStale:
 	default:
-		return c, metric.Malformed // no StatsD line is a running total
+		return c, metric.Malformed
 	}
 	return c, metric.Applied
 }
 
-// own adds the value or member of the sample that the change was made of.
+// own adds the value, member or histogram of the sample that the change was made of.
 func (c *change) own(s *metric.Sample) {
 	switch c.op {
 	case metric.Observe:
 		c.values = append(c.values, s.Float())
 	case metric.Insert:
 		c.members, c.long = append(c.members, clone(s.Member)), memberBytes+int64(len(s.Member))
+	case metric.Accumulate, metric.Merge:
+		c.histogram = agentwire.HistogramOf(s.Histogram)
+		c.long = int64(proto.Size(c.histogram))
 	}
 }
 
@@ -104,7 +116,7 @@ func plus(a, b metric.Number) (sum metric.Number, exact bool) {
 // wire returns the change of a series of a number as the protocol has it.
 func (c *change) wire(number uint32) *agentwire.Change {
 	w := &agentwire.Change{Series: number, Samples: c.samples, Op: ops[c.op], Rate: c.rate, Values: c.values, Members: c.members,
-		DatedNanos: c.dated}
+		DatedNanos: c.dated, StartedNanos: c.started, Late: c.late, Histogram: c.histogram}
 	if whole, nanos, ok := c.number.Decimal(); ok {
 		w.Whole, w.Nanos = whole, nanos
 	} else {
@@ -122,4 +134,5 @@ func (s *series) numbered(number uint32) *agentwire.Series {
 }
 
 var ops = map[metric.Op]agentwire.Op{metric.Add: agentwire.Op_ADD, metric.Assign: agentwire.Op_ASSIGN,
-	metric.Shift: agentwire.Op_SHIFT, metric.Observe: agentwire.Op_OBSERVE, metric.Insert: agentwire.Op_INSERT}
+	metric.Shift: agentwire.Op_SHIFT, metric.Observe: agentwire.Op_OBSERVE, metric.Insert: agentwire.Op_INSERT,
+	metric.Accumulate: agentwire.Op_ACCUMULATE, metric.Merge: agentwire.Op_MERGE, metric.MarkStale: agentwire.Op_MARK_STALE}

@@ -240,6 +240,15 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 	case agentwire.Op_INSERT:
 		s.Op = metric.Insert
 		return each(c.Members, func(m []byte) metric.Reason { s.Member = m; return applier.Apply(&s) }), ""
+	case agentwire.Op_ACCUMULATE, agentwire.Op_MERGE:
+		if s.Op = metric.Accumulate; c.Op == agentwire.Op_MERGE {
+			s.Op = metric.Merge
+		}
+		s.Started, s.Late, s.Histogram = max(c.StartedNanos, 0), c.Late && c.DatedNanos > 0, c.Histogram.Metric()
+	case agentwire.Op_MARK_STALE:
+		s.Op = metric.MarkStale
+	default:
+		return metric.Malformed, "the agent does with it what this server does not know: update the server"
 	}
 	if s.Whole, s.Fraction = c.Whole, float64(c.Nanos)/metric.Nanos; c.Number != 0 {
 		s.SetFloat(c.Number)

@@ -28,12 +28,15 @@ const (
 type Op int32
 
 const (
-	Op_NONE    Op = 0
-	Op_ADD     Op = 1
-	Op_ASSIGN  Op = 2
-	Op_SHIFT   Op = 3
-	Op_OBSERVE Op = 4
-	Op_INSERT  Op = 5
+	Op_NONE       Op = 0
+	Op_ADD        Op = 1
+	Op_ASSIGN     Op = 2
+	Op_SHIFT      Op = 3
+	Op_OBSERVE    Op = 4
+	Op_INSERT     Op = 5
+	Op_ACCUMULATE Op = 6
+	Op_MERGE      Op = 7
+	Op_MARK_STALE Op = 8
 )
 
 // Enum value maps for Op.
@@ -45,14 +48,20 @@ var (
 		3: "SHIFT",
 		4: "OBSERVE",
 		5: "INSERT",
+		6: "ACCUMULATE",
+		7: "MERGE",
+		8: "MARK_STALE",
 	}
 	Op_value = map[string]int32{
-		"NONE":    0,
-		"ADD":     1,
-		"ASSIGN":  2,
-		"SHIFT":   3,
-		"OBSERVE": 4,
-		"INSERT":  5,
+		"NONE":       0,
+		"ADD":        1,
+		"ASSIGN":     2,
+		"SHIFT":      3,
+		"OBSERVE":    4,
+		"INSERT":     5,
+		"ACCUMULATE": 6,
+		"MERGE":      7,
+		"MARK_STALE": 8,
 	}
 )
 
@@ -702,11 +711,14 @@ type Change struct {
 	Op            Op                     `protobuf:"varint,3,opt,name=op,proto3,enum=sluice.agent.v1.Op" json:"op,omitempty"`
 	Whole         int64                  `protobuf:"zigzag64,4,opt,name=whole,proto3" json:"whole,omitempty"` // the number is whole + nanos / 1e9
 	Nanos         int32                  `protobuf:"zigzag32,5,opt,name=nanos,proto3" json:"nanos,omitempty"`
-	Number        float64                `protobuf:"fixed64,6,opt,name=number,proto3" json:"number,omitempty"`                           // a number that neither holds
-	Rate          float64                `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`                               // of values and members; 0: 1
-	Values        []float64              `protobuf:"fixed64,8,rep,packed,name=values,proto3" json:"values,omitempty"`                    // of OBSERVE
-	Members       [][]byte               `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`                           // of INSERT
-	DatedNanos    int64                  `protobuf:"varint,10,opt,name=dated_nanos,json=datedNanos,proto3" json:"dated_nanos,omitempty"` // the client's date; 0: none
+	Number        float64                `protobuf:"fixed64,6,opt,name=number,proto3" json:"number,omitempty"`                                 // a number that neither holds
+	Rate          float64                `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`                                     // of values and members; 0: 1
+	Values        []float64              `protobuf:"fixed64,8,rep,packed,name=values,proto3" json:"values,omitempty"`                          // of OBSERVE
+	Members       [][]byte               `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`                                 // of INSERT
+	DatedNanos    int64                  `protobuf:"varint,10,opt,name=dated_nanos,json=datedNanos,proto3" json:"dated_nanos,omitempty"`       // the client's date; 0: none
+	StartedNanos  int64                  `protobuf:"varint,11,opt,name=started_nanos,json=startedNanos,proto3" json:"started_nanos,omitempty"` // of ACCUMULATE: when the client's total began; 0: unknown
+	Late          bool                   `protobuf:"varint,12,opt,name=late,proto3" json:"late,omitempty"`                                     // of ACCUMULATE and MERGE: it counts at its date
+	Histogram     *Histogram             `protobuf:"bytes,13,opt,name=histogram,proto3" json:"histogram,omitempty"`                            // of a timer's ACCUMULATE and MERGE, in the place of the number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -811,6 +823,172 @@ func (x *Change) GetDatedNanos() int64 {
 	return 0
 }
 
+func (x *Change) GetStartedNanos() int64 {
+	if x != nil {
+		return x.StartedNanos
+	}
+	return 0
+}
+
+func (x *Change) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
+func (x *Change) GetHistogram() *Histogram {
+	if x != nil {
+		return x.Histogram
+	}
+	return nil
+}
+
+// Histogram is as metric.Histogram.
+type Histogram struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bounds        []float64              `protobuf:"fixed64,1,rep,packed,name=bounds,proto3" json:"bounds,omitempty"`
+	Counts        []float64              `protobuf:"fixed64,2,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	Count         float64                `protobuf:"fixed64,3,opt,name=count,proto3" json:"count,omitempty"`
+	Sum           float64                `protobuf:"fixed64,4,opt,name=sum,proto3" json:"sum,omitempty"`
+	Min           float64                `protobuf:"fixed64,5,opt,name=min,proto3" json:"min,omitempty"`
+	Max           float64                `protobuf:"fixed64,6,opt,name=max,proto3" json:"max,omitempty"`
+	Quantiles     []*Quantile            `protobuf:"bytes,7,rep,name=quantiles,proto3" json:"quantiles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Histogram) Reset() {
+	*x = Histogram{}
+	mi := &file_agent_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Histogram) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Histogram) ProtoMessage() {}
+
+func (x *Histogram) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Histogram.ProtoReflect.Descriptor instead.
+func (*Histogram) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Histogram) GetBounds() []float64 {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+func (x *Histogram) GetCounts() []float64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *Histogram) GetCount() float64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Histogram) GetSum() float64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Histogram) GetMin() float64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *Histogram) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *Histogram) GetQuantiles() []*Quantile {
+	if x != nil {
+		return x.Quantiles
+	}
+	return nil
+}
+
+type Quantile struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Q             float64                `protobuf:"fixed64,1,opt,name=q,proto3" json:"q,omitempty"`
+	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Quantile) Reset() {
+	*x = Quantile{}
+	mi := &file_agent_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Quantile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Quantile) ProtoMessage() {}
+
+func (x *Quantile) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Quantile.ProtoReflect.Descriptor instead.
+func (*Quantile) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Quantile) GetQ() float64 {
+	if x != nil {
+		return x.Q
+	}
+	return 0
+}
+
+func (x *Quantile) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 type FromServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -829,7 +1007,7 @@ type FromServer struct {
 
 func (x *FromServer) Reset() {
 	*x = FromServer{}
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +1019,7 @@ func (x *FromServer) String() string {
 func (*FromServer) ProtoMessage() {}
 
 func (x *FromServer) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[8]
+	mi := &file_agent_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +1032,7 @@ func (x *FromServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromServer.ProtoReflect.Descriptor instead.
 func (*FromServer) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{8}
+	return file_agent_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FromServer) GetMessage() isFromServer_Message {
@@ -986,7 +1164,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1176,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[9]
+	mi := &file_agent_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1189,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{9}
+	return file_agent_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Welcome) GetApplied() uint64 {
@@ -1055,7 +1233,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1245,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[10]
+	mi := &file_agent_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1258,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{10}
+	return file_agent_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Ack) GetNumber() uint64 {
@@ -1117,7 +1295,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1307,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[11]
+	mi := &file_agent_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1320,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{11}
+	return file_agent_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Rejection) GetSeries() uint32 {
@@ -1184,7 +1362,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1374,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[12]
+	mi := &file_agent_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1387,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{12}
+	return file_agent_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Usage) GetContainers() []*ContainerUsage {
@@ -1238,7 +1416,7 @@ type RelayedUsage struct {
 
 func (x *RelayedUsage) Reset() {
 	*x = RelayedUsage{}
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1428,7 @@ func (x *RelayedUsage) String() string {
 func (*RelayedUsage) ProtoMessage() {}
 
 func (x *RelayedUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[13]
+	mi := &file_agent_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1441,7 @@ func (x *RelayedUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayedUsage.ProtoReflect.Descriptor instead.
 func (*RelayedUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{13}
+	return file_agent_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RelayedUsage) GetNode() string {
@@ -1309,7 +1487,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1499,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[14]
+	mi := &file_agent_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1512,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{14}
+	return file_agent_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1434,7 +1612,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1624,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1637,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1495,7 +1673,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1685,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1698,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1554,7 +1732,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1566,7 +1744,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1579,7 +1757,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *History) GetContainers() []*ContainerHistory {
@@ -1603,7 +1781,7 @@ type ContainerHistory struct {
 
 func (x *ContainerHistory) Reset() {
 	*x = ContainerHistory{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1793,7 @@ func (x *ContainerHistory) String() string {
 func (*ContainerHistory) ProtoMessage() {}
 
 func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1806,7 @@ func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerHistory.ProtoReflect.Descriptor instead.
 func (*ContainerHistory) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ContainerHistory) GetNamespace() string {
@@ -1676,7 +1854,7 @@ type HistoryTaken struct {
 
 func (x *HistoryTaken) Reset() {
 	*x = HistoryTaken{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1866,7 @@ func (x *HistoryTaken) String() string {
 func (*HistoryTaken) ProtoMessage() {}
 
 func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1879,7 @@ func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryTaken.ProtoReflect.Descriptor instead.
 func (*HistoryTaken) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HistoryTaken) GetTaken() bool {
@@ -1723,7 +1901,7 @@ type Targets struct {
 
 func (x *Targets) Reset() {
 	*x = Targets{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1913,7 @@ func (x *Targets) String() string {
 func (*Targets) ProtoMessage() {}
 
 func (x *Targets) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1926,7 @@ func (x *Targets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Targets.ProtoReflect.Descriptor instead.
 func (*Targets) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Targets) GetDrop() []uint64 {
@@ -1782,7 +1960,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1972,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +1985,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Target) GetNumber() uint64 {
@@ -1882,7 +2060,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2072,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2085,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{22}
+	return file_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Page) GetTarget() uint64 {
@@ -2009,7 +2187,7 @@ const file_agent_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\"/\n" +
 	"\x05Label\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\x8a\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xfd\x02\n" +
 	"\x06Change\x12\x16\n" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\x04R\asamples\x12#\n" +
@@ -2022,7 +2200,21 @@ const file_agent_proto_rawDesc = "" +
 	"\amembers\x18\t \x03(\fR\amembers\x12\x1f\n" +
 	"\vdated_nanos\x18\n" +
 	" \x01(\x03R\n" +
-	"datedNanos\"\x9b\x03\n" +
+	"datedNanos\x12#\n" +
+	"\rstarted_nanos\x18\v \x01(\x03R\fstartedNanos\x12\x12\n" +
+	"\x04late\x18\f \x01(\bR\x04late\x128\n" +
+	"\thistogram\x18\r \x01(\v2\x1a.sluice.agent.v1.HistogramR\thistogram\"\xc0\x01\n" +
+	"\tHistogram\x12\x16\n" +
+	"\x06bounds\x18\x01 \x03(\x01R\x06bounds\x12\x16\n" +
+	"\x06counts\x18\x02 \x03(\x01R\x06counts\x12\x14\n" +
+	"\x05count\x18\x03 \x01(\x01R\x05count\x12\x10\n" +
+	"\x03sum\x18\x04 \x01(\x01R\x03sum\x12\x10\n" +
+	"\x03min\x18\x05 \x01(\x01R\x03min\x12\x10\n" +
+	"\x03max\x18\x06 \x01(\x01R\x03max\x127\n" +
+	"\tquantiles\x18\a \x03(\v2\x19.sluice.agent.v1.QuantileR\tquantiles\".\n" +
+	"\bQuantile\x12\f\n" +
+	"\x01q\x18\x01 \x01(\x01R\x01q\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\"\x9b\x03\n" +
 	"\n" +
 	"FromServer\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.sluice.agent.v1.WelcomeH\x00R\awelcome\x12(\n" +
@@ -2111,7 +2303,7 @@ const file_agent_proto_rawDesc = "" +
 	"\n" +
 	"took_nanos\x18\x05 \x01(\x03R\ttookNanos\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x03R\x05bytes\x12\x14\n" +
-	"\x05lines\x18\a \x01(\fR\x05lines*G\n" +
+	"\x05lines\x18\a \x01(\fR\x05lines*r\n" +
 	"\x02Op\x12\b\n" +
 	"\x04NONE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
@@ -2120,7 +2312,12 @@ const file_agent_proto_rawDesc = "" +
 	"\x05SHIFT\x10\x03\x12\v\n" +
 	"\aOBSERVE\x10\x04\x12\n" +
 	"\n" +
-	"\x06INSERT\x10\x052O\n" +
+	"\x06INSERT\x10\x05\x12\x0e\n" +
+	"\n" +
+	"ACCUMULATE\x10\x06\x12\t\n" +
+	"\x05MERGE\x10\a\x12\x0e\n" +
+	"\n" +
+	"MARK_STALE\x10\b2O\n" +
 	"\x06Agents\x12E\n" +
 	"\x06Report\x12\x1a.sluice.agent.v1.FromAgent\x1a\x1b.sluice.agent.v1.FromServer(\x010\x01B4Z2github.com/sluice-metrics/sluice/replica/agentwireb\x06proto3"
 
@@ -2137,7 +2334,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                  // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),        // 1: sluice.agent.v1.FromAgent
@@ -2148,54 +2345,58 @@ var file_agent_proto_goTypes = []any{
 	(*Object)(nil),           // 6: sluice.agent.v1.Object
 	(*Label)(nil),            // 7: sluice.agent.v1.Label
 	(*Change)(nil),           // 8: sluice.agent.v1.Change
-	(*FromServer)(nil),       // 9: sluice.agent.v1.FromServer
-	(*Welcome)(nil),          // 10: sluice.agent.v1.Welcome
-	(*Ack)(nil),              // 11: sluice.agent.v1.Ack
-	(*Rejection)(nil),        // 12: sluice.agent.v1.Rejection
-	(*Usage)(nil),            // 13: sluice.agent.v1.Usage
-	(*RelayedUsage)(nil),     // 14: sluice.agent.v1.RelayedUsage
-	(*ContainerUsage)(nil),   // 15: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),    // 16: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),          // 17: sluice.agent.v1.Renewed
-	(*History)(nil),          // 18: sluice.agent.v1.History
-	(*ContainerHistory)(nil), // 19: sluice.agent.v1.ContainerHistory
-	(*HistoryTaken)(nil),     // 20: sluice.agent.v1.HistoryTaken
-	(*Targets)(nil),          // 21: sluice.agent.v1.Targets
-	(*Target)(nil),           // 22: sluice.agent.v1.Target
-	(*Page)(nil),             // 23: sluice.agent.v1.Page
+	(*Histogram)(nil),        // 9: sluice.agent.v1.Histogram
+	(*Quantile)(nil),         // 10: sluice.agent.v1.Quantile
+	(*FromServer)(nil),       // 11: sluice.agent.v1.FromServer
+	(*Welcome)(nil),          // 12: sluice.agent.v1.Welcome
+	(*Ack)(nil),              // 13: sluice.agent.v1.Ack
+	(*Rejection)(nil),        // 14: sluice.agent.v1.Rejection
+	(*Usage)(nil),            // 15: sluice.agent.v1.Usage
+	(*RelayedUsage)(nil),     // 16: sluice.agent.v1.RelayedUsage
+	(*ContainerUsage)(nil),   // 17: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),    // 18: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),          // 19: sluice.agent.v1.Renewed
+	(*History)(nil),          // 20: sluice.agent.v1.History
+	(*ContainerHistory)(nil), // 21: sluice.agent.v1.ContainerHistory
+	(*HistoryTaken)(nil),     // 22: sluice.agent.v1.HistoryTaken
+	(*Targets)(nil),          // 23: sluice.agent.v1.Targets
+	(*Target)(nil),           // 24: sluice.agent.v1.Target
+	(*Page)(nil),             // 25: sluice.agent.v1.Page
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
 	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
-	13, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
-	18, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
-	23, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
+	15, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
+	20, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
+	25, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
 	5,  // 6: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
 	8,  // 7: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
 	6,  // 8: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
 	7,  // 9: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
 	0,  // 10: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	10, // 11: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	11, // 12: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	12, // 13: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	17, // 14: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	18, // 15: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
-	20, // 16: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
-	21, // 17: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
-	15, // 18: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	13, // 19: sluice.agent.v1.RelayedUsage.usage:type_name -> sluice.agent.v1.Usage
-	16, // 20: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	16, // 21: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	19, // 22: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
-	22, // 23: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
-	1,  // 24: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	9,  // 25: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	9,  // 11: sluice.agent.v1.Change.histogram:type_name -> sluice.agent.v1.Histogram
+	10, // 12: sluice.agent.v1.Histogram.quantiles:type_name -> sluice.agent.v1.Quantile
+	12, // 13: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	13, // 14: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	14, // 15: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	19, // 16: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	20, // 17: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
+	22, // 18: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
+	23, // 19: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
+	17, // 20: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	15, // 21: sluice.agent.v1.RelayedUsage.usage:type_name -> sluice.agent.v1.Usage
+	18, // 22: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	18, // 23: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	21, // 24: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
+	24, // 25: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
+	1,  // 26: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	11, // 27: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -2211,7 +2412,7 @@ func file_agent_proto_init() {
 		(*FromAgent_History)(nil),
 		(*FromAgent_Page)(nil),
 	}
-	file_agent_proto_msgTypes[8].OneofWrappers = []any{
+	file_agent_proto_msgTypes[10].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
 		(*FromServer_Ack)(nil),
 		(*FromServer_Rejection)(nil),
@@ -2226,7 +2427,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
