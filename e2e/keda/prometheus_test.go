@@ -108,29 +108,29 @@ func startPipeline(t *testing.T) (statsd, prometheus string) {
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range [][]string{
-		{"statsd_exporter", "--statsd.listen-udp=" + statsd, "--statsd.listen-tcp=", "--web.listen-address=" + web},
-		{"prometheus", "--config.file=" + settings, "--storage.tsdb.path=" + filepath.Join(folder, "data"), "--web.listen-address=" + prometheus},
-	} {
-		cmd := exec.Command(command[0], command[1:]...)
-		if cmd.Err != nil {
-			t.Skip(cmd.Err)
-		}
-		process, err := child.Start(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(process.Kill)
-	}
-	for _, address := range []string{web, prometheus} {
-		within(t, 30*time.Second, func() string {
-			conn, err := net.Dial("tcp", address)
-			if err != nil {
-				return err.Error()
-			}
-			_ = conn.Close()
-			return ""
-		})
-	}
+	startListening(t, web, "statsd_exporter", "--statsd.listen-udp="+statsd, "--statsd.listen-tcp=", "--web.listen-address="+web)
+	startListening(t, prometheus, "prometheus", "--config.file="+settings, "--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+prometheus)
 	return statsd, prometheus
+}
+
+// startListening starts a program of $PATH, and waits until it listens at an address.
+func startListening(t *testing.T, address, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	if cmd.Err != nil {
+		t.Skip(cmd.Err)
+	}
+	process, err := child.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	within(t, 30*time.Second, func() string {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return err.Error()
+		}
+		_ = conn.Close()
+		return ""
+	})
 }

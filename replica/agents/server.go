@@ -146,14 +146,16 @@ type Server struct {
 
 // Limits of agents.
 const (
-	maxAgents      = 20_000
-	maxEach        = 64 // connections of one address: agents of one node, during an update
-	maxAskingEach  = 8  // tokens of one address that are checked at once: others must not wait behind made-up ones
-	maxMessage     = 8 << 20
-	maxHeader      = 32 << 10
-	pingEvery      = 20 * time.Second
-	pingPatience   = 10 * time.Second
-	answerPatience = 10 * time.Second
+	maxAgents     = 20_000
+	maxEach       = 64 // connections of one address: agents of one node, during an update
+	maxAskingEach = 8  // tokens of one address that are checked at once: others must not wait behind made-up ones
+	maxMessage    = 8 << 20
+	maxHeader     = 32 << 10
+
+	connectionBuffer = 4 << 10
+	pingEvery        = 20 * time.Second
+	pingPatience     = 10 * time.Second
+	answerPatience   = 10 * time.Second
 	// endWithin bounds the end of all streams.
 	endWithin = 5 * time.Second
 	// awaitAgents is how long answers wait for the agents of before, which try to connect every two seconds.
@@ -176,6 +178,8 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
+		// Frames are small, and there are thousands of connections: two buffers of 32 KiB each would be most of an agent's memory here.
+		grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer), grpc.SharedWriteBuffer(true),
 	}
 	if !cfg.Insecure {
 		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
