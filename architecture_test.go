@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"receiver/scrape":                  {"adapter/inspect", "adapter/inspect/record", "internal/ratelog", "metric", "receiver", "receiver/exposition", "receiver/ledger"},
 	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},
 	"aggregate/answer":                 {"aggregate", "aggregate/rollup", "aggregate/rule", "metric"},
-	"aggregate/rollup":                 {"metric"},
+	"aggregate/rollup":                 {"metric", "aggregate/blob"},
 	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window", "internal/collect"},
 	"aggregate/blob":                   {}, // it knows bytes only
 	"aggregate/index":                  {"metric", "aggregate/lookup", "aggregate/memory"},
@@ -60,8 +60,8 @@ var mayImport = map[string][]string{
 	"store/folder":                     {"internal/durable", "store/format"},
 	"store/wal":                        {"internal/durable", "store/format"},
 	"store/database":                   {"internal/durable", "internal/footprint", "store/format", "store/folder", "store/wal"},
-	"replica/claim":                    {}, // it knows names only
-	"replica/deletion":                 {"metric", "internal/ratelog"},
+	"replica/claim":                    {"aggregate/blob"}, // it knows names and bytes only
+	"replica/deletion":                 {"metric", "internal/ratelog", "aggregate/blob"},
 	"adapter/inspect/record":           {"adapter/inspect", "metric"},
 	"adapter/inspect":                  {"metric", "internal/smallest"}, // documents; who serves or shows them imports it
 	"adapter/autoscaler/explain":       {"adapter/inspect", "metric", "internal/suggest"},
@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
 	"replica/agentwire":                {"aggregate/usage", "metric"}, // what messages say
-	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect"},
+	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob"},
 	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
