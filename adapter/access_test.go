@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -424,9 +425,7 @@ func TestClusterAndAPIComeTogether(t *testing.T) {
 
 func with(config map[string]string, key, value string) map[string]string {
 	changed := map[string]string{}
-	for k, v := range config {
-		changed[k] = v
-	}
+	maps.Copy(changed, config)
 	changed[key] = value
 	return changed
 }

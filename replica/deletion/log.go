@@ -252,9 +252,7 @@ func (l *Log) Changed(all bool) (keys []Key) {
 			l.changed[key] = struct{}{}
 		}
 	}
-	for key := range l.changed {
-		keys = append(keys, key)
-	}
+	keys = slices.Collect(maps.Keys(l.changed))
 	clear(l.changed)
 	return keys
 }

@@ -52,21 +52,11 @@ func (s *Selector) clone() Selector {
 func (s *Selector) Query() metric.Query {
 	q := metric.Query{
 		Resource: s.Resource, Namespace: s.Namespace, Object: s.Object,
-		Expression: metric.Expression{Name: s.Name},
+		Expression: metric.Expression{Name: s.Name}, MatchLabels: metric.HavingAll(s.Labels),
 	}
-	switch {
-	case s.Exact:
+	if s.Exact {
 		all := metric.NewLabels(slices.Clone(s.Labels))
 		q.MatchLabels = func(labels metric.Labels) bool { return labels == all }
-	case len(s.Labels) > 0:
-		q.MatchLabels = func(labels metric.Labels) bool {
-			for _, l := range s.Labels {
-				if value, has := labels.Get(l.Key); !has || value != l.Value {
-					return false
-				}
-			}
-			return true
-		}
 	}
 	return q
 }
