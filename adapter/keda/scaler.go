@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -45,7 +44,6 @@ type scaler struct {
 	ready   func() (bool, string)
 	watcher *watcher
 	count   *counters
-	log     *slog.Logger
 }
 
 // GetMetricSpec answers from the metadata alone, so neither a metric that nobody has pushed nor the start

@@ -27,7 +27,7 @@ func shop() *Facts {
 				{Source: "Pods", Name: "http_requests:rate:10s", TargetType: "AverageValue", Target: "100", Current: "100"},
 			},
 		},
-		Scale: &Scale{SpecReplicas: 3, StatusReplicas: 3, Selector: "app=web"},
+		Scale: &Scale{SpecReplicas: 3, StatusReplicas: 3},
 		Pods:  []inspect.TargetPod{running("web-1"), running("web-2"), running("web-3")},
 		Readings: []Reading{{Asked: true, Values: []Value{
 			value("web-1", 150), value("web-2", 150), value("web-3", 150)}}},

@@ -5,22 +5,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/internal/collect"
-	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"google.golang.org/grpc/codes"
 )
 
 // metrics are the port's own. The ledger counts its samples with those of HTTP push.
 type metrics struct {
-	listener       *listener.Listener
 	requests       *prometheus.CounterVec
 	duration       prometheus.Histogram
 	inFlight       atomic.Int64
 	pingedTooOften atomic.Uint64
 }
 
-func newMetrics(l *listener.Listener) *metrics {
+func newMetrics() *metrics {
 	m := &metrics{
-		listener: l,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_otlp_grpc_requests_total",
 			Help: "Calls of OTLP/gRPC answered, by gRPC status code.",
