@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -32,9 +33,16 @@ func (a *api) names(t *testing.T, groupVersion string) []string {
 	if err := json.Unmarshal(body, &list); err != nil || list.GroupVersion != groupVersion {
 		t.Fatalf("%v: %s", err, body)
 	}
+	kind := "MetricValueList"
+	if strings.HasPrefix(groupVersion, "external.") {
+		kind = "ExternalMetricValueList"
+	}
 	var names []string
 	for _, apiResource := range list.APIResources {
 		names = append(names, apiResource.Name)
+		if apiResource.Kind != kind {
+			t.Errorf("%s has the kind %s, want %s", apiResource.Name, apiResource.Kind, kind)
+		}
 	}
 	return names
 }
