@@ -206,10 +206,7 @@ func TestDiskFillsAtOnce(t *testing.T) {
 // neither written to nor closed, and the next flush writes the dropped changes.
 func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(8)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 8)
 	clock.period(t)
 	for b := range 8 {
 		for slot := range uint16(10) {

@@ -123,10 +123,7 @@ func TestSyncsShareAFlush(t *testing.T) {
 // TestSyncsShareAPeriod: however often Sync flushes, checkpoints stay as rare and no slot is lost.
 func TestSyncsShareAPeriod(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(3)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 3)
 	for i := range 700 {
 		model.put(i%3, 1, "a", fmt.Sprint(i))
 		clock.now = clock.now.Add(s.cfg.FlushInterval / 300)
@@ -236,10 +233,7 @@ func TestStall(t *testing.T) {
 // TestFailedWrite holds S4: the next successful flush writes the changes of a failed one.
 func TestFailedWrite(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(3)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 3)
 	for i := range 3 {
 		model.put(i, 1, "a", "first")
 	}

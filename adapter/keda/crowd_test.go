@@ -41,15 +41,7 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- server.Run(ctx) }()
-		return func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
+		return crowd.Run(t, server.Run)
 	}, func(conn net.Conn) error {
 		client, err := grpc.NewClient(address, grpc.WithTransportCredentials(operator),
 			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return conn, nil }))

@@ -766,6 +766,32 @@ func TestRunsOfANode(t *testing.T) {
 	}
 }
 
+// newLink makes the link of an agent of node a to some servers, and what it tells.
+func newLink(t *testing.T, servers string) (*agent.Collector, *agent.Link) {
+	t.Helper()
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = servers, "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return collector, link
+}
+
+// runLink runs a link until end is called.
+func runLink(t *testing.T, link *agent.Link) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // An agent's own link: what it collects arrives once, with its time, whatever becomes of the server; what is rejected is counted at
 // the agent.
 func TestALinkOverServers(t *testing.T) {
@@ -774,16 +800,8 @@ func TestALinkOverServers(t *testing.T) {
 	table.reject["bad"] = metric.OverLimit
 	s := serve(t, "127.0.0.1:0", table.parts())
 	address := s.Addr().String()
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = address, "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	collector, link := newLink(t, address)
+	end := runLink(t, link)
 	applier := collector.NewApplier()
 	push := func(n int) {
 		for range n {
@@ -807,10 +825,7 @@ func TestALinkOverServers(t *testing.T) {
 	serve(t, address, table.parts()) // it has forgotten how far the agent is, as after a kill
 	eventually(func() bool { return table.sum("jobs") >= 20 })
 	push(10)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if got := table.sum("jobs"); got != 30 {
 		t.Errorf("jobs is %v, want 30", got)
 	}
@@ -824,13 +839,7 @@ func TestManyRejectionsOfMuch(t *testing.T) {
 	parts := table.parts()
 	parts.Explain = func(metric.Reason, *metric.Sample) string { return strings.Repeat("why ", 50) }
 	s := serve(t, "127.0.0.1:0", parts)
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	collector, link := newLink(t, s.Addr().String())
 	applier := collector.NewApplier()
 	const series = 20_000
 	for i := range series {
@@ -839,16 +848,11 @@ func TestManyRejectionsOfMuch(t *testing.T) {
 			t.Fatal(r)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	end := runLink(t, link)
 	for collector.Held() > 0 {
 		time.Sleep(5 * time.Millisecond)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if got := table.counted(); got != fmt.Sprintf("limit %d", series) {
 		t.Error(got)
 	}
@@ -1469,16 +1473,8 @@ func TestALinkMoves(t *testing.T) {
 		start(name, "127.0.0.1:0")
 		addresses = append(addresses, servers[name].Addr().String())
 	}
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = strings.Join(addresses, ","), "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	collector, link := newLink(t, strings.Join(addresses, ","))
+	end := runLink(t, link)
 	applier := collector.NewApplier()
 	push := func(n int) {
 		for range n {
@@ -1511,15 +1507,12 @@ func TestALinkMoves(t *testing.T) {
 	}
 	close(hold)
 	for _, name := range []string{own, other} {
-		_ = tables[name].parts().Sync(ctx)
+		_ = tables[name].parts().Sync(context.Background())
 	}
 	for collector.Held() > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if a, b := tables[own].sum("jobs"), tables[other].sum("jobs"); a < 15 || a+b != float64(pushed) {
 		t.Errorf("the first server has %v, the second one %v; %d were pushed", a, b, pushed)
 	}
