@@ -228,6 +228,9 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "free") || s.count.failures.Load() != 0 {
 		t.Fatalf("Detail: %v %s; %d failures", ok, detail, s.count.failures.Load())
 	}
+	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) || !strings.Contains(err.Error(), "free") {
+		t.Fatalf("Sync: %v", err)
+	}
 	if s.db != db {
 		t.Fatal("the database was closed")
 	}

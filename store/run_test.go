@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -267,38 +264,6 @@ func TestFailedWrite(t *testing.T) {
 	clock.period(t)
 	mustClose(t, s)
 	mustRestore(t, dir, model)
-}
-
-// TestFullDisk fills a real disk under a running store: nothing dies, Detail says so, and with
-// free space again all changes are written.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	disk := smallDisk(t)
-	cfg := testConfig(filepath.Join(disk, "data"))
-	cfg.MinFreeBytes = database.LeastFreeBytes
-	cfg.FlushInterval = minFlushInterval
-	model := newModel(4)
-	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})
-	must(t, err)
-	stop := start(t, s)
-	model.put(0, 1, "a", "before")
-	mustSync(t, s)
-	ballast := filepath.Join(disk, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 256<<20), 0o640); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk did not fill: %v", err)
-	}
-	eventually(t, "Detail says that the disk is full", func() bool { ok, detail := s.Detail(); return !ok && strings.Contains(detail, "free") })
-	for i := range 1000 {
-		model.put(i%4, uint16(i), fmt.Sprint(i), strings.Repeat("x", 3000))
-	}
-	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) || !strings.Contains(err.Error(), "free") {
-		t.Fatalf("Sync: %v", err)
-	}
-	must(t, os.Remove(ballast))
-	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
-	stop()
-	mustClose(t, s)
-	mustRestore(t, cfg.Dir, model)
 }
 
 func TestMetrics(t *testing.T) {
