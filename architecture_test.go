@@ -148,9 +148,7 @@ func roomOf(path string) string { room, _, _ := strings.Cut(path, "/"); return r
 
 func TestRooms(t *testing.T) {
 	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		name := e.Name()
 		if _, known := rooms[name]; !known && e.IsDir() && !strings.HasPrefix(name, ".") && !slices.Contains(others, name) {
@@ -301,9 +299,7 @@ func TestPluginLinksNoServer(t *testing.T) {
 
 func TestNoModuleOfKubernetesItself(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(text), "k8s.io/kubernetes ") {
 		t.Error("go.mod needs k8s.io/kubernetes: it is no library, its parts have modules of their own")
 	}
@@ -322,6 +318,12 @@ func TestFoldersHaveNamesOfTheDomain(t *testing.T) {
 		}
 		return nil
 	})
+	must(t, err)
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,7 @@ func TestVersionIsSemantic(t *testing.T) {
 	a := start(t, shop())
 	_, body := a.get(t, "/version", "")
 	var info version.Info
-	if err := json.Unmarshal(body, &info); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &info))
 	parsed, err := utilversion.ParseSemantic(info.GitVersion)
 	if err != nil || parsed.Major() != 1 || parsed.Minor() < 36 || parsed.PreRelease() != "" || parsed.BuildMetadata() != "sluice" {
 		t.Errorf("%q: %v", info.GitVersion, err)

@@ -21,9 +21,7 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Address = address
 		server, err := New(cfg, Parts{Source: shop(), Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return crowd.Run(t, server.Run)
 	}, func(conn net.Conn) error {
 		over := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})

@@ -102,9 +102,7 @@ func TestDiscoveryAnnouncesBothVersions(t *testing.T) {
 	}
 	_, body = a.get(t, "/apis/custom.metrics.k8s.io", "application/json")
 	var custom metav1.APIGroup
-	if err := json.Unmarshal(body, &custom); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &custom))
 	for _, g := range []metav1.APIGroup{groups.Groups[0], custom} {
 		if len(g.Versions) != 2 || g.PreferredVersion.Version != "v1beta2" {
 			t.Errorf("%+v", g)

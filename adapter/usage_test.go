@@ -49,9 +49,7 @@ func startUsed(t *testing.T, source Usage) *api {
 	cfg := DefaultConfig()
 	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
 	server, err := New(cfg, Parts{Source: &memory{}, Usage: source, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := running(t, server)
 	a.waitReady(t)
 	return a

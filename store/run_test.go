@@ -290,10 +290,8 @@ sluice_store_restored_blocks{result="complete"} 2
 sluice_store_restored_blocks{result="cut"} 0
 sluice_store_restored_blocks{result="failed"} 0
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-		"sluice_store_flushes_total", "sluice_store_persisting", "sluice_store_restored_blocks"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want),
+		"sluice_store_flushes_total", "sluice_store_persisting", "sluice_store_restored_blocks"))
 }
 
 // TestPaceSpreads: a flush lasts as long as the work of the last one suggests, a longer flush

@@ -137,9 +137,7 @@ type served struct {
 func serve(t *testing.T, address string, parts Parts) *served {
 	t.Helper()
 	s, err := Listen(Config{Address: address, Insecure: true}, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.began = time.Time{} // it knows all agents that there are
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -447,15 +445,11 @@ func TestMadeUpTokensOfOneAddress(t *testing.T) {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 4, byte(1+i%strangers))}}
 		conn, err := grpc.NewClient("passthrough:///"+s.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		for range streams {
 			stream, err := agentwire.NewAgentsClient(conn).Report(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer guessed"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			go func() {
 				_, err := stream.Recv()
 				ended <- err
@@ -489,17 +483,13 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 	cfg := Config{Address: "127.0.0.1:0"}
 	cfg.CertFile, cfg.KeyFile, _ = testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
 	s, err := Listen(cfg, newTable().parts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	shown := func() []byte {
 		conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].Raw
 	}
@@ -750,9 +740,7 @@ func TestRunsOfANode(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", parts)
 	for run := range uint64(20) {
 		c, _ := s.hello(run + 1)
-		if err := c.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CloseSend())
 		for { // until the server has ended the stream
 			if _, err := c.Recv(); err != nil {
 				break
@@ -773,9 +761,7 @@ func newLink(t *testing.T, servers string) (*agent.Collector, *agent.Link) {
 	cfg.Server, cfg.Node, cfg.Insecure = servers, "a", true
 	collector := agent.NewCollector(cfg)
 	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return collector, link
 }
 
@@ -958,9 +944,7 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", parts)
 	older, _ := s.hello(7)
 	newer, _ := s.hello(8)
-	if err := newer.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newer.CloseSend())
 	for _, err := newer.Recv(); err == nil; {
 		_, err = newer.Recv()
 	}
@@ -1524,5 +1508,13 @@ func TestSecretsOfRejections(t *testing.T) {
 	n.rejected(&rejection{why: `metric "login?password=hunter2" is rejected`})
 	if got := n.shown("a").Why; !strings.Contains(got, "login") || strings.Contains(got, "hunter2") {
 		t.Error(got)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

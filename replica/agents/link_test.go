@@ -27,9 +27,7 @@ type badLink struct {
 
 func newBadLink(t *testing.T, to string) *badLink {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := &badLink{listener: listener, to: to}
 	l.running.Go(func() {
 		for {
