@@ -22,30 +22,31 @@ const module = "github.com/sluice-metrics/sluice"
 var mayImport = map[string][]string{
 	"metric":                           {},
 	"internal/config":                  {},
-	"internal/connlimit":               {"internal/ratelog"},
+	"internal/connlimit":               {"internal/collect", "internal/ratelog"},
 	"internal/connlimit/crowd":         {}, // of tests
 	"internal/ratelog":                 {},
 	"internal/ratelog/logtest":         {}, // of tests
 	"internal/smallest":                {}, // it knows no item
 	"internal/durable":                 {}, // it knows files only
+	"internal/collect":                 {}, // it knows values only
 	"internal/footprint":               {}, // it knows the process only
 	"internal/operations":              {"internal/connlimit", "internal/config"},
 	"receiver/statsd":                  {"metric", "internal/config"},
-	"receiver/ledger":                  {"metric"},
-	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger"},
+	"receiver/ledger":                  {"metric", "internal/collect"},
+	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger", "internal/collect"},
 	"receiver":                         {"adapter/inspect/record", "receiver/ledger", "receiver/pending", "metric", "internal/connlimit", "internal/ratelog", "receiver/statsd", "internal/config"},
 	"receiver/buckets":                 {"metric"},
 	"receiver/exposition":              {"metric", "receiver/buckets"},
 	"receiver/remotewrite":             {"metric", "receiver/buckets"},
 	"receiver/otlp":                    {"metric", "receiver/buckets"},
 	"receiver/credential":              {"metric", "internal/connlimit", "internal/config"},
-	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest"},
+	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest", "internal/collect"},
 	"receiver/identity":                {"metric", "internal/config"},
 	"receiver/scrape":                  {"adapter/inspect", "adapter/inspect/record", "internal/ratelog", "metric", "receiver", "receiver/exposition", "receiver/ledger"},
 	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},
 	"aggregate/answer":                 {"aggregate", "aggregate/rollup", "aggregate/rule", "metric"},
-	"aggregate/rollup":                 {"metric"},
-	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window"},
+	"aggregate/rollup":                 {"metric", "aggregate/blob"},
+	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window", "internal/collect"},
 	"aggregate/blob":                   {}, // it knows bytes only
 	"aggregate/index":                  {"metric", "aggregate/lookup", "aggregate/memory"},
 	"aggregate/kind":                   {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
@@ -54,43 +55,43 @@ var mayImport = map[string][]string{
 	"aggregate/usage":                  {"metric"},
 	"receiver/kubelet":                 {"internal/config", "metric"},
 	"aggregate/window":                 {"metric", "aggregate/blob", "aggregate/memory"},
-	"store":                            {"internal/config", "metric", "internal/durable", "store/format", "store/folder", "store/wal", "store/database"},
+	"store":                            {"internal/config", "metric", "internal/durable", "store/format", "store/folder", "store/wal", "store/database", "internal/collect"},
 	"store/format":                     {},
 	"store/folder":                     {"internal/durable", "store/format"},
 	"store/wal":                        {"internal/durable", "store/format"},
 	"store/database":                   {"internal/durable", "internal/footprint", "store/format", "store/folder", "store/wal"},
-	"replica/claim":                    {}, // it knows names only
-	"replica/deletion":                 {"metric", "internal/ratelog"},
+	"replica/claim":                    {"aggregate/blob"}, // it knows names and bytes only
+	"replica/deletion":                 {"metric", "internal/ratelog", "aggregate/blob"},
 	"adapter/inspect/record":           {"adapter/inspect", "metric"},
 	"adapter/inspect":                  {"metric", "internal/smallest"}, // documents; who serves or shows them imports it
 	"adapter/autoscaler/explain":       {"adapter/inspect", "metric", "internal/suggest"},
 	"internal/suggest":                 {}, // it knows words only
 	"aggregate/rule":                   {"metric", "internal/suggest"},
 	"aggregate/rule/ruletest":          {}, // of tests
-	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric"},
+	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
 	"adapter/policy":                   {"metric"},
 	"adapter/console":                  {"internal/config", "internal/connlimit", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
-	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog"},
-	"receiver/relay":                   {"internal/config", "internal/ratelog"},
+	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog", "internal/collect"},
+	"receiver/relay":                   {"internal/config", "internal/ratelog", "internal/collect"},
 	"adapter/export":                   {"metric", "receiver/exposition"},
-	"replica":                          {"aggregate/blob", "internal/config", "internal/ratelog"}, // a table is an interface
+	"replica":                          {"aggregate/blob", "internal/config", "internal/ratelog", "internal/collect"}, // a table is an interface
 	"internal/mutualtls":               {"internal/config", "internal/ratelog"},
 	"internal/mutualtls/testauthority": {}, // of tests
-	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest"},
+	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest", "internal/collect"},
 	"adapter/keda/trigger":             {"internal/suggest", "metric"},
 	"adapter/autoscaler/document":      {"adapter/inspect", "metric"},
 	"adapter/builtin":                  {"metric"},
 	"adapter/labelselector":            {"metric"},
 	"adapter/keda/externalscaler":      {},
-	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
+	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
 	"replica/agentwire":                {"aggregate/usage", "metric"}, // what messages say
-	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric"},
-	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric"},
-	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog"},
+	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob"},
+	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric", "internal/collect"},
+	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
-	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric"},
+	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler", "replica/agentwire"}, // it speaks the wire only
 	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/claim", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/scrape", "receiver/kubelet", "aggregate/usage", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/agent", "replica/agents", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command", "adapter/route"},
@@ -104,14 +105,14 @@ var mayImport = map[string][]string{
 	"receiver/push/body":            {},
 	"receiver/push/number":          {"metric"},
 	"receiver/push/listener":        {"internal/config", "internal/connlimit", "internal/ratelog", "receiver", "receiver/credential"},
-	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number"},
+	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number", "internal/collect"},
 	"receiver/push/native":          {"adapter/inspect", "adapter/policy", "metric", "receiver/push/httpserver", "receiver/push/number", "internal/suggest"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
 	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
-	"receiver/push/otlpgrpc":        {"internal/connlimit", "receiver/otlp", "receiver/push/httpserver", "receiver/push/listener"},
-	"receiver/push/serieshttp":      {"adapter/policy", "internal/connlimit", "adapter/export", "metric", "receiver/exposition", "receiver/push/httpserver"},
+	"receiver/push/otlpgrpc":        {"internal/connlimit", "receiver/otlp", "receiver/push/httpserver", "receiver/push/listener", "internal/collect"},
+	"receiver/push/serieshttp":      {"adapter/policy", "internal/connlimit", "adapter/export", "metric", "receiver/exposition", "receiver/push/httpserver", "internal/collect"},
 	"receiver/push":                 {"adapter/inspect/record", "adapter/policy", "internal/config", "adapter/export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlpgrpc", "receiver/push/otlphttp", "receiver/push/serieshttp"},
 }
 
@@ -147,9 +148,7 @@ func roomOf(path string) string { room, _, _ := strings.Cut(path, "/"); return r
 
 func TestRooms(t *testing.T) {
 	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		name := e.Name()
 		if _, known := rooms[name]; !known && e.IsDir() && !strings.HasPrefix(name, ".") && !slices.Contains(others, name) {
@@ -300,9 +299,7 @@ func TestPluginLinksNoServer(t *testing.T) {
 
 func TestNoModuleOfKubernetesItself(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if strings.Contains(string(text), "k8s.io/kubernetes ") {
 		t.Error("go.mod needs k8s.io/kubernetes: it is no library, its parts have modules of their own")
 	}
@@ -321,6 +318,12 @@ func TestFoldersHaveNamesOfTheDomain(t *testing.T) {
 		}
 		return nil
 	})
+	must(t, err)
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,9 +32,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	names := 0
 	for _, document := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
 		text, err := os.ReadFile(document)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			for cell := range strings.SplitSeq(line, " | ") {
 				found, missing := tree.names(cell)
@@ -239,9 +237,7 @@ func readTree(t *testing.T) *tree {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -54,14 +54,10 @@ func documentedRows(t *testing.T) (rows []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "| ") {
 				rows = append(rows, line)

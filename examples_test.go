@@ -90,9 +90,7 @@ func targetFault(m autoscaling.MetricSourceType, name string, target autoscaling
 func ruleFaults(t *testing.T, name string, one map[string]any, computed map[string]bool) error {
 	t.Helper()
 	text, err := yaml.Marshal(one)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	documents, err := rule.Parse(name, text)
 	if err != nil {
 		return err
@@ -131,9 +129,7 @@ func TestTroubleshootingNamesEveryReason(t *testing.T) {
 			Schemas struct{ Reason struct{ Enum []string } }
 		}
 	}
-	if err := json.Unmarshal([]byte(readFile(t, "receiver/push/openapi.json")), &api); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(readFile(t, "receiver/push/openapi.json")), &api))
 	reasons := api.Components.Schemas.Reason.Enum
 	for _, reason := range reasons {
 		if !strings.Contains(text, "`"+reason+"`") {
@@ -249,8 +245,6 @@ func glob(t *testing.T, pattern string) []string {
 func readFile(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

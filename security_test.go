@@ -16,9 +16,7 @@ var (
 // exist.
 func TestSecurityIsHeldByTests(t *testing.T) {
 	text, err := os.ReadFile("SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows, tests := 0, 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(line, " | ")

@@ -18,9 +18,7 @@ func TestVersionIsSemantic(t *testing.T) {
 // The chart of a checkout, which nothing has packaged, installs the image of the same version.
 func TestChartHasTheVersion(t *testing.T) {
 	chart, err := os.ReadFile("charts/sluice/Chart.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, field := range []string{"version", "appVersion"} {
 		found := regexp.MustCompile(`(?m)^` + field + `: "?([^"\s]+)"?$`).FindSubmatch(chart)
 		if found == nil || string(found[1]) != sluice.Version {
@@ -31,9 +29,7 @@ func TestChartHasTheVersion(t *testing.T) {
 
 func TestChangelogHasTheVersion(t *testing.T) {
 	text, err := os.ReadFile("CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !regexp.MustCompile(`(?m)^## \[` + regexp.QuoteMeta(sluice.Version) + `\]`).Match(text) {
 		t.Errorf("CHANGELOG.md has no section [%s]", sluice.Version)
 	}

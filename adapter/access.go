@@ -280,7 +280,7 @@ func readerOf(ctx context.Context) metric.Reader {
 	return metric.Reader{User: who.GetName(), Groups: who.GetGroups()}
 }
 
-// requirementsOf are a selector's requirements in the words of policies. matching evaluates them.
+// requirementsOf are a selector's requirements in the words of policies.
 func requirementsOf(selector labels.Selector) []policy.Requirement {
 	if selector == nil {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -45,9 +46,7 @@ func delegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*S
 	server, err := New(cfg, Parts{
 		Source: shop(), Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
 	return server, log
 }
@@ -397,9 +396,7 @@ func TestRequestsThatWaitForTheAPIServerAreBounded(t *testing.T) {
 // Clients of the front proxy do not wait behind the rate limit of made-up tokens.
 func TestMadeUpTokensHoldUpNobodyElse(t *testing.T) {
 	tokens, rights, err := reviewClients(&rest.Config{QPS: decisionsPerSecond, Burst: decisionBurst})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first, second := tokens.AuthenticationV1().RESTClient().GetRateLimiter(), rights.AuthorizationV1().RESTClient().GetRateLimiter()
 	for range decisionBurst {
 		if !first.TryAccept() {
@@ -424,9 +421,7 @@ func TestClusterAndAPIComeTogether(t *testing.T) {
 
 func with(config map[string]string, key, value string) map[string]string {
 	changed := map[string]string{}
-	for k, v := range config {
-		changed[k] = v
-	}
+	maps.Copy(changed, config)
 	changed[key] = value
 	return changed
 }

@@ -85,13 +85,9 @@ func (a *api) askFor(ctx context.Context, path, media string) (code, bytes int, 
 // deaf requests a path on a connection of its own and never reads.
 func (a *api) deaf(t *testing.T, path string) net.Conn {
 	tcp, err := net.Dial("tcp", a.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = tcp.Close() })
-	if err := tcp.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tcp.(*net.TCPConn).SetReadBuffer(4096))
 	fmt.Fprintf(tls.Client(tcp, &tls.Config{InsecureSkipVerify: true}), "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
 	return tcp
 }
@@ -160,9 +156,7 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 		const large = valuelist.MaxSmall + 1
 		q := newAnswerQueue(Config{MaxInFlight: 8, RequestTimeout: time.Minute})
 		first := &ticket{queue: q}
-		if err := q.wait(t.Context(), first, large); err != nil {
-			t.Fatal(err)
-		}
+		must(t, q.wait(t.Context(), first, large))
 		ctx, leave := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		for range 3 {

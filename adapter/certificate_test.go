@@ -34,9 +34,7 @@ func TestClientsCanVerifyTheSelfSignedCertificate(t *testing.T) {
 	keep := func(c *Config) { c.CertDir = dir }
 	a := start(t, shop(), keep)
 	ca, err := os.ReadFile(filepath.Join(dir, caFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1"} {
 		if err := a.verified(host, ca); err != nil {
 			t.Errorf("%s: %v", host, err)
@@ -55,13 +53,9 @@ func TestClientsCanVerifyTheSelfSignedCertificate(t *testing.T) {
 
 func TestServesTheGivenCertificate(t *testing.T) {
 	pair, err := generate([]string{"sluice.example"}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
-	if err := pair.save(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, pair.save(dir))
 	a := start(t, shop(), func(c *Config) {
 		c.CertFile, c.KeyFile = filepath.Join(dir, certFile), filepath.Join(dir, keyFile)
 	})
@@ -75,9 +69,7 @@ func TestKeptCertificateIsMadeAnewInTime(t *testing.T) {
 		dir := t.TempDir()
 		hosts := certHosts("10.1.2.3:6443")
 		first, err := selfSigned(dir, hosts, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		time.Sleep(certLifetime - certRenewal - time.Hour)
 		if kept, err := selfSigned(dir, hosts, time.Now()); err != nil || !bytes.Equal(kept.cert, first.cert) {
 			t.Errorf("made anew too early: %v", err)
@@ -91,9 +83,7 @@ func TestKeptCertificateIsMadeAnewInTime(t *testing.T) {
 		if err != nil || bytes.Equal(third.cert, second.cert) {
 			t.Errorf("not made anew for another host: %v", err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("torn"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, keyFile), []byte("torn"), 0o600))
 		if fourth, err := selfSigned(dir, hosts, time.Now()); err != nil || bytes.Equal(fourth.cert, third.cert) {
 			t.Errorf("not made anew when torn: %v", err)
 		}

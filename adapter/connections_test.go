@@ -22,9 +22,7 @@ func TestOneAddressHasItsShareOfConnections(t *testing.T) {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}
 	for range maxConnections + 16 {
 		conn, err := dialer.Dial("tcp", a.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		open = append(open, conn)
 	}
 	a.client.CloseIdleConnections()
@@ -50,9 +48,7 @@ func TestOneAddressHasItsShareOfConnections(t *testing.T) {
 func TestHandshakesAreBounded(t *testing.T) {
 	a := start(t, shop())
 	conn, err := net.Dial("tcp", a.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	began := time.Now()
 	_ = conn.SetReadDeadline(began.Add(time.Minute))

@@ -219,15 +219,11 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ca := template("authority "+t.Name(), time.Now())
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if ca, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -237,15 +233,11 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) client(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	leaf := template(name, time.Now())
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	der, err := x509.CreateCertificate(rand.Reader, leaf, a.certificate, key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -268,22 +260,16 @@ func (a *api) as(t *testing.T, who caller, path string) (*http.Response, metav1.
 	}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(who.headers); i += 2 {
 		req.Header.Add(who.headers[i], who.headers[i+1])
 	}
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	var status metav1.Status
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
-		if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.NewDecoder(resp.Body).Decode(&status))
 	}
 	return resp, status
 }

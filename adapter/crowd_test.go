@@ -6,7 +6,6 @@ package adapter
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
@@ -22,18 +21,8 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Address = address
 		server, err := New(cfg, Parts{Source: shop(), Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- server.Run(ctx) }()
-		return func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
+		must(t, err)
+		return crowd.Run(t, server.Run)
 	}, func(conn net.Conn) error {
 		over := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 		request, _ := http.NewRequest(http.MethodGet, "https://sluice/livez", nil)

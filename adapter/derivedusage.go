@@ -162,24 +162,13 @@ func (s *derivedPods) List(ctx context.Context, options *metainternalversion.Lis
 // ConvertToTable implements rest.TableConvertor: the sum of the containers of each pod.
 func (s *derivedPods) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
 	table := derivedTable()
-	add := func(p *DerivedPod) {
+	return tableOf(table, object, func(p *DerivedPod) {
 		all := make([]map[string]DerivedMetrics, 0, len(p.Containers))
 		for i := range p.Containers {
 			all = append(all, p.Containers[i].Metrics)
 		}
 		addDerived(table, p, p.Name, all...)
-	}
-	switch of := object.(type) {
-	case *DerivedPod:
-		add(of)
-	case *DerivedPodList:
-		for i := range of.Items {
-			add(&of.Items[i])
-		}
-	default:
-		return nil, fmt.Errorf("a table of %T", object)
-	}
-	return table, nil
+	})
 }
 
 func derivedTable() *metav1.Table {
@@ -270,15 +259,5 @@ func (s *derivedNodes) List(_ context.Context, options *metainternalversion.List
 // ConvertToTable implements rest.TableConvertor.
 func (s *derivedNodes) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
 	table := derivedTable()
-	switch of := object.(type) {
-	case *DerivedNode:
-		addDerived(table, of, of.Name, of.Machine)
-	case *DerivedNodeList:
-		for i := range of.Items {
-			addDerived(table, &of.Items[i], of.Items[i].Name, of.Items[i].Machine)
-		}
-	default:
-		return nil, fmt.Errorf("a table of %T", object)
-	}
-	return table, nil
+	return tableOf(table, object, func(n *DerivedNode) { addDerived(table, n, n.Name, n.Machine) })
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -32,9 +33,16 @@ func (a *api) names(t *testing.T, groupVersion string) []string {
 	if err := json.Unmarshal(body, &list); err != nil || list.GroupVersion != groupVersion {
 		t.Fatalf("%v: %s", err, body)
 	}
+	kind := "MetricValueList"
+	if strings.HasPrefix(groupVersion, "external.") {
+		kind = "ExternalMetricValueList"
+	}
 	var names []string
 	for _, apiResource := range list.APIResources {
 		names = append(names, apiResource.Name)
+		if apiResource.Kind != kind {
+			t.Errorf("%s has the kind %s, want %s", apiResource.Name, apiResource.Kind, kind)
+		}
 	}
 	return names
 }
@@ -94,9 +102,7 @@ func TestDiscoveryAnnouncesBothVersions(t *testing.T) {
 	}
 	_, body = a.get(t, "/apis/custom.metrics.k8s.io", "application/json")
 	var custom metav1.APIGroup
-	if err := json.Unmarshal(body, &custom); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &custom))
 	for _, g := range []metav1.APIGroup{groups.Groups[0], custom} {
 		if len(g.Versions) != 2 || g.PreferredVersion.Version != "v1beta2" {
 			t.Errorf("%+v", g)

@@ -35,9 +35,7 @@ func start(t testing.TB, source Source, options ...func(*Config)) *api {
 		change(&cfg)
 	}
 	server, err := New(cfg, Parts{Source: source, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := running(t, server)
 	a.waitReady(t)
 	return a
@@ -87,21 +85,15 @@ func (a *api) get(t *testing.T, path, accept string) (*http.Response, []byte) {
 func (a *api) do(t *testing.T, method, path, accept string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequest(method, a.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if accept != "" {
 		req.Header.Set("Accept", accept)
 	}
 	resp, err := a.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, body
 }
 
@@ -120,9 +112,7 @@ func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, got, 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
@@ -150,9 +140,7 @@ func prepared(t testing.TB, parts Parts, who access, options ...func(*Config)) *
 	}
 	routeKlog(parts.Logger)
 	server, err := prepare(cfg, parts, who)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return server
 }
 
@@ -162,5 +150,13 @@ func eventually(t testing.TB, what string, is func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it did not come to that: %s", what)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

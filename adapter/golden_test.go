@@ -61,9 +61,7 @@ func (a *api) compare(t *testing.T, name, path string) {
 			t.Fatalf("status %d: %s", resp.StatusCode, body)
 		}
 		var indented bytes.Buffer
-		if err := json.Indent(&indented, body, "", "  "); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Indent(&indented, body, "", "  "))
 		golden(t, name+".json", indented.Bytes())
 
 		resp, raw := a.get(t, path, protobuf)
@@ -80,13 +78,9 @@ func (a *api) compare(t *testing.T, name, path string) {
 func asJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	object, kind, err := cmserver.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := runtime.Encode(cmserver.Codecs.LegacyCodec(kind.GroupVersion()), object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(out)
 }
 

@@ -66,7 +66,7 @@ func (n *inspection) routes(service *restful.WebService) {
 				Param(service.QueryParameter("limit", fmt.Sprintf("Items of the page: %d by default, at most %d.",
 					inspect.DefaultMost, inspect.MaxMost)).DataType("integer")).
 				Param(service.QueryParameter("continue", "The token of the page before, metadata.continue.").DataType("string")).
-				Returns(http.StatusOK, "OK", listModels[resource.Name])
+				Returns(http.StatusOK, "OK", resource.List)
 			service.Route(withNamespace(service, route, scope))
 		}
 		if resource.Cluster() {

@@ -83,9 +83,7 @@ func inspected(t *testing.T, c *catalog, options ...func(*Config)) *api {
 		change(&cfg)
 	}
 	server, err := New(cfg, Parts{Source: shop(), Inspect: c, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := running(t, server)
 	a.waitReady(t)
 	return a
@@ -156,9 +154,7 @@ func TestAgentsAreOfTheCluster(t *testing.T) {
 	}
 	_, body := a.get(t, inspectPath, "")
 	var found metav1.APIResourceList
-	if err := json.Unmarshal(body, &found); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &found))
 	for _, resource := range found.APIResources {
 		if resource.Namespaced == (resource.Name == "agents") {
 			t.Errorf("%+v", resource)
@@ -322,9 +318,7 @@ func TestListsWaitForAPlace(t *testing.T) {
 		var ends []func()
 		for range maxScans {
 			end, err := n.begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ends = append(ends, end)
 		}
 		if _, err := n.begin(t.Context()); !apierrors.IsTooManyRequests(err) {

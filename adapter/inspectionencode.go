@@ -153,21 +153,6 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body) // the client went away
 }
 
-// listModels are the types of the lists, for the OpenAPI document.
-var listModels = map[string]any{
-	"metrics":     inspect.List[inspect.Metric]{},
-	"objects":     inspect.List[inspect.Object]{},
-	"senders":     inspect.List[inspect.Sender]{},
-	"rejections":  inspect.List[inspect.Rejection]{},
-	"groups":      inspect.List[inspect.PushedGroup]{},
-	"limituses":   inspect.List[inspect.Limit]{},
-	"autoscalers": inspect.List[inspect.Autoscaler]{},
-	"rules":       inspect.List[inspect.Rule]{},
-	"targets":     inspect.List[inspect.Target]{},
-	"policies":    inspect.List[inspect.Policy]{},
-	"agents":      inspect.List[inspect.Agent]{},
-}
-
 // inspectDefinitions are the schemas of the documents and lists, derived from their Go types.
 func inspectDefinitions(openapicommon.ReferenceCallback) map[string]openapicommon.OpenAPIDefinition {
 	all := map[string]openapicommon.OpenAPIDefinition{}
@@ -175,8 +160,8 @@ func inspectDefinitions(openapicommon.ReferenceCallback) map[string]openapicommo
 		schema := schemaOf(reflect.TypeOf(model), true)
 		all[openapiutil.GetCanonicalTypeName(model)] = openapicommon.OpenAPIDefinition{Schema: schema}
 	}
-	for _, model := range listModels {
-		define(model)
+	for _, resource := range inspect.Resources {
+		define(resource.List)
 	}
 	define(inspect.MetricDetail{})
 	define(inspect.Autoscaler{})

@@ -11,9 +11,7 @@ import (
 func TestMetrics(t *testing.T) {
 	a := start(t, shop())
 	registry := prometheus.NewPedanticRegistry()
-	if err := a.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Register(registry))
 	if err := a.Register(registry); err == nil {
 		t.Error("registered twice")
 	}
@@ -34,9 +32,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "sluice_api_") && !strings.HasPrefix(f.GetName(), "sluice_connections") {
 			t.Errorf("%s", f.GetName())

@@ -151,9 +151,7 @@ func TestPoliciesOfListedValues(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	server, err := New(cfg, Parts{Source: shop(), Inspect: source, Policies: parts.Policies, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := running(t, server)
 	a.waitReady(t)
 	for path, want := range map[string]string{
@@ -163,9 +161,7 @@ func TestPoliciesOfListedValues(t *testing.T) {
 	} {
 		_, body := a.get(t, inspectPath+"/namespaces/shop"+path, "")
 		var got struct{ Items, Metrics []inspect.Metric }
-		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(body, &got))
 		var values []string
 		for _, m := range append(got.Items, got.Metrics...) {
 			values = append(values, m.Name+"="+m.Value)

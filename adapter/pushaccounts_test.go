@@ -30,9 +30,7 @@ func newAccounts(t *testing.T, plane *controlPlane) *Accounts {
 	api := plane.rest()
 	api.ContentType = "application/json" // the only encoding of this test's control plane
 	a, err := NewAccounts(api, "sluice", namespacesSince{"shop": handed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 

@@ -158,9 +158,7 @@ func (a *api) podValues(t *testing.T, path string) string {
 			Value           string
 		}
 	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &list))
 	var all []string
 	for _, item := range list.Items {
 		all = append(all, item.DescribedObject.Name+"="+item.Value)

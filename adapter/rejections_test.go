@@ -54,13 +54,9 @@ func TestErrorsAreComplete(t *testing.T) {
 				transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 				defer transport.CloseIdleConnections()
 				req, err := http.NewRequest(c.method, a.url+c.path, strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				resp, err := transport.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer func() { _ = resp.Body.Close() }()
 				text, err := io.ReadAll(resp.Body)
 				if err != nil || resp.ProtoMajor != 1 {
@@ -132,9 +128,7 @@ func (a *api) frames(t *testing.T, method, path, body string) framed {
 func (a *api) framesOnce(t *testing.T, method, path, body string) (got framed, reset *http2.RSTStreamFrame) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
@@ -150,12 +144,8 @@ func (a *api) framesOnce(t *testing.T, method, path, body string) (got framed, r
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 	}
-	if err := framer.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
-	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, framer.WriteSettings())
+	must(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: headers.Bytes(), EndHeaders: true}))
 	time.AfterFunc(50*time.Millisecond, func() { _ = framer.WriteData(1, true, []byte(body)) })
 	for {
 		frame, err := framer.ReadFrame()

@@ -17,9 +17,7 @@ func project(t *testing.T, volume, version string, pair keyPair) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	before, _ := os.Readlink(filepath.Join(volume, "..data"))
 	must(pair.save(filepath.Join(volume, version)))

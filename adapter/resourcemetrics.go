@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,7 +176,7 @@ func quantities(n *usage.Newest) corev1.ResourceList {
 // ConvertToTable implements rest.TableConvertor.
 func (s *podUsage) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
 	table := usageTable()
-	add := func(m *resourcemetrics.PodMetrics) {
+	return tableOf(table, object, func(m *resourcemetrics.PodMetrics) {
 		sum := corev1.ResourceList{}
 		for _, c := range m.Containers {
 			for name, used := range c.Usage {
@@ -185,18 +186,23 @@ func (s *podUsage) ConvertToTable(_ context.Context, object, _ runtime.Object) (
 			}
 		}
 		addUsed(table, m, m.Name, sum, m.Window)
-	}
-	switch of := object.(type) {
-	case *resourcemetrics.PodMetrics:
-		add(of)
-	case *resourcemetrics.PodMetricsList:
-		for i := range of.Items {
-			add(&of.Items[i])
+	})
+}
+
+// tableOf adds the rows of an object, or of the objects of a list.
+func tableOf[T runtime.Object](table *metav1.Table, object runtime.Object, add func(T)) (*metav1.Table, error) {
+	addOne := func(object runtime.Object) error {
+		of, ok := object.(T)
+		if !ok {
+			return fmt.Errorf("a table of %T", object)
 		}
-	default:
-		return nil, fmt.Errorf("a table of %T", object)
+		add(of)
+		return nil
 	}
-	return table, nil
+	if meta.IsListType(object) {
+		return table, meta.EachListItem(object, addOne)
+	}
+	return table, addOne(object)
 }
 
 func usageTable() *metav1.Table {
@@ -265,17 +271,7 @@ func nodeMetrics(node *UsedNode) (m resourcemetrics.NodeMetrics, ok bool) {
 // ConvertToTable implements rest.TableConvertor.
 func (s *nodeUsage) ConvertToTable(_ context.Context, object, _ runtime.Object) (*metav1.Table, error) {
 	table := usageTable()
-	switch of := object.(type) {
-	case *resourcemetrics.NodeMetrics:
-		addUsed(table, of, of.Name, of.Usage, of.Window)
-	case *resourcemetrics.NodeMetricsList:
-		for i := range of.Items {
-			addUsed(table, &of.Items[i], of.Items[i].Name, of.Items[i].Usage, of.Items[i].Window)
-		}
-	default:
-		return nil, fmt.Errorf("a table of %T", object)
-	}
-	return table, nil
+	return tableOf(table, object, func(m *resourcemetrics.NodeMetrics) { addUsed(table, m, m.Name, m.Usage, m.Window) })
 }
 
 // usageDefinitions are the schemas of metrics.k8s.io, for which its library has none, and of usage.sluice.dev.

@@ -46,9 +46,7 @@ func newOtherProvider(t testing.TB) *otherProvider {
 	}))
 	t.Cleanup(p.Close)
 	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
-	if err := os.WriteFile(p.caFile, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(p.caFile, content, 0o600))
 	return p
 }
 
@@ -58,9 +56,7 @@ func routesTo(t testing.TB, specs ...route.Spec) *route.Router {
 	cfg := route.DefaultConfig(64, 1000)
 	cfg.Poll, cfg.Timeout = 5*time.Millisecond, time.Minute
 	r, err := route.New(cfg, specs, &rest.Config{BearerToken: "ours"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -133,9 +129,7 @@ func TestRoutesAskForRightsFirst(t *testing.T) {
 	cfg.Address = "127.0.0.1:0"
 	server, err := New(cfg, Parts{Source: shop(), Cluster: newTown(), API: plane.rest(), Policies: set, Routes: routesTo(t, p.spec()),
 		Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
 	a := running(t, server)
 	a.waitReady(t)
@@ -232,14 +226,10 @@ func TestRoutingLoop(t *testing.T) {
 					t.Errorf("%d %s", resp.StatusCode, s.Message)
 				}
 				req, err := http.NewRequest(http.MethodGet, servers[i].url+ordersPath, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				req.Header.Set(route.ForwardedHeader, "true")
 				forwarded, err := servers[i].client.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				_ = forwarded.Body.Close()
 				if forwarded.StatusCode != http.StatusLoopDetected {
 					t.Errorf("forwarded: %d", forwarded.StatusCode)
@@ -252,9 +242,7 @@ func TestRoutingLoop(t *testing.T) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }

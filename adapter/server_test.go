@@ -17,9 +17,7 @@ import (
 
 func TestAddressInUseIsOneClearError(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = taken.Close() }()
 	cfg := DefaultConfig()
 	cfg.Address = taken.Addr().String()
@@ -35,9 +33,7 @@ func TestNewRefuses(t *testing.T) {
 	missing.CertFile, missing.KeyFile = filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
 	blocked := DefaultConfig()
 	blocked.CertDir = filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked.CertDir, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(blocked.CertDir, nil, 0o600))
 	for want, cfg := range map[string]Config{"Address": {}, "CertFile": missing, "certificate": blocked} {
 		cfg.Address = strings.Replace(cfg.Address, "6443", "0", 1)
 		if _, err := New(cfg, Parts{Source: new(memory), Logger: quiet}); err == nil || !strings.Contains(err.Error(), want) {
@@ -53,9 +49,7 @@ func TestStopIsGraceful(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Address = "127.0.0.1:0"
 	server, err := New(cfg, Parts{Source: m, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()

@@ -49,9 +49,7 @@ func startUsed(t *testing.T, source Usage) *api {
 	cfg := DefaultConfig()
 	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
 	server, err := New(cfg, Parts{Source: &memory{}, Usage: source, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := running(t, server)
 	a.waitReady(t)
 	return a
@@ -84,6 +82,34 @@ func TestResourceMetricsVersions(t *testing.T) {
 	}
 	if _, body := got(t, a, "/openapi/v2", "application/json"); !strings.Contains(body, "/apis/metrics.k8s.io/v1/nodes") {
 		t.Error("the OpenAPI document lacks v1")
+	}
+}
+
+// Kubectl prints a row for an object, and one for each of a list.
+func TestUsageAsTable(t *testing.T) {
+	a := startUsed(t, fakeUsage{})
+	const newest, derived = `,"250m","1Mi","10s"]`, `,"250m / 500m","0Mi / 0Mi"`
+	for path, want := range map[string][]string{
+		"metrics.k8s.io/v1/namespaces/shop/pods":                  {`["a"` + newest, `["b"` + newest},
+		"metrics.k8s.io/v1/namespaces/shop/pods/a":                {`["a"` + newest},
+		"metrics.k8s.io/v1/nodes":                                 {`["node"` + newest},
+		"metrics.k8s.io/v1/nodes/node":                            {`["node"` + newest},
+		"usage.sluice.dev/v1alpha1/namespaces/shop/derivedpods":   {`["a"` + derived, `["b"` + derived},
+		"usage.sluice.dev/v1alpha1/namespaces/mail/derivedpods/c": {`["c"` + derived},
+		"usage.sluice.dev/v1alpha1/derivednodes":                  {`["node"` + derived},
+		"usage.sluice.dev/v1alpha1/derivednodes/node":             {`["node"` + derived},
+	} {
+		status, body := got(t, a, "/apis/"+path, "application/json;as=Table;v=v1;g=meta.k8s.io")
+		rows := strings.Split(body, `"cells":`)[1:]
+		if status != http.StatusOK || len(rows) != len(want) {
+			t.Errorf("%s: %d, %d rows: %s", path, status, len(rows), body)
+			continue
+		}
+		for i, row := range rows {
+			if !strings.HasPrefix(row, want[i]) {
+				t.Errorf("%s: row %s, want %s", path, row, want[i])
+			}
+		}
 	}
 }
 

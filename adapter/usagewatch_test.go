@@ -61,18 +61,14 @@ type usageEvents struct {
 func (a *api) watchUsage(t *testing.T, path string, token ...string) *usageEvents {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url+"/apis/usage.sluice.dev/v1alpha1"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, of := range token {
 		request.Header.Set("Authorization", "Bearer "+of)
 	}
 	patient := *a.client
 	patient.Timeout = 0
 	response, err := patient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return &usageEvents{t, response, json.NewDecoder(response.Body)}
 }
@@ -234,9 +230,7 @@ func TestWatchesEndWithTheirRight(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
 	server, err := New(cfg, Parts{Source: shop(), Usage: source, Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })
 	a := running(t, server)
 	a.waitReady(t)

@@ -21,22 +21,16 @@ func TestLargeListsInEveryRepresentation(t *testing.T) {
 	path := customRoot + "v1beta2/namespaces/shop/pods/*/x"
 	_, plain := a.get(t, path, "application/json")
 	req, err := http.NewRequest(http.MethodGet, a.url+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Accept-Encoding", "gzip")
 	resp, err := a.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("not compressed: %v", resp.Header)
 	}
 	unpacked, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if text, err := io.ReadAll(unpacked); err != nil || !bytes.Equal(text, plain) {
 		t.Errorf("compressed it is another answer of %d bytes instead of %d (%v)", len(text), len(plain), err)
 	}

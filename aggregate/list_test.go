@@ -13,29 +13,15 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// allMetrics lists page by page, and checks that the pages are in order and bounded.
-func allMetrics(t *testing.T, m *Merged, p Part) (all []MetricSummary) {
+// allPages lists page by page, and checks that the pages are bounded.
+func allPages[T any](t *testing.T, list func(Part) ([]T, Place, bool), p Part) (all []T) {
 	t.Helper()
 	for pages := 0; ; pages++ {
-		list, last, more := m.Metrics(p)
-		if len(list) > p.Most || pages > 10_000 {
-			t.Fatalf("page %d has %d items", pages, len(list))
+		page, last, more := list(p)
+		if len(page) > p.Most || pages > 10_000 {
+			t.Fatalf("page %d has %d items", pages, len(page))
 		}
-		all = append(all, list...)
-		if p.After = last; !more {
-			return all
-		}
-	}
-}
-
-func allObjects(t *testing.T, m *Merged, p Part) (all []ObjectSummary) {
-	t.Helper()
-	for pages := 0; ; pages++ {
-		list, last, more := m.ObjectsWithSeries(p)
-		if len(list) > p.Most || pages > 10_000 {
-			t.Fatalf("page %d has %d items", pages, len(list))
-		}
-		all = append(all, list...)
+		all = append(all, page...)
 		if p.After = last; !more {
 			return all
 		}
@@ -69,19 +55,19 @@ shop/a/ gauge 0 objects 2 series
 shop/b/pods counter 2 objects 3 series
 `
 		for limit := 1; limit < 6; limit++ {
-			if got := lines(allMetrics(t, m, Part{Most: limit})); got != want {
+			if got := lines(allPages(t, m.Metrics, Part{Most: limit})); got != want {
 				t.Errorf("pages of %d:\n%s, want\n%s", limit, got, want)
 			}
 		}
-		if got := lines(allMetrics(t, m, Part{Namespace: "shop", Name: "b", Most: 9})); got != "shop/b/pods counter 2 objects 3 series\n" {
+		if got := lines(allPages(t, m.Metrics, Part{Namespace: "shop", Name: "b", Most: 9})); got != "shop/b/pods counter 2 objects 3 series\n" {
 			t.Errorf("one name: %s", got)
 		}
-		if got := allMetrics(t, m, Part{Namespace: "nowhere", Most: 9}); len(got) != 0 {
+		if got := allPages(t, m.Metrics, Part{Namespace: "nowhere", Most: 9}); len(got) != 0 {
 			t.Errorf("nowhere: %v", got)
 		}
 		wantObjects := "bank/pods/p 1 metrics 1 series\nshop/pods/web-1 1 metrics 2 series\nshop/pods/web-2 1 metrics 1 series\n"
 		for limit := 1; limit < 5; limit++ {
-			if got := lines(allObjects(t, m, Part{Most: limit})); got != wantObjects {
+			if got := lines(allPages(t, m.ObjectsWithSeries, Part{Most: limit})); got != wantObjects {
 				t.Errorf("pages of %d:\n%s, want\n%s", limit, got, wantObjects)
 			}
 		}
@@ -95,9 +81,9 @@ func TestPagesOfObjectsOfManyNamespaces(t *testing.T) {
 			f.push(fmt.Sprintf("m%d:1|c|#ns:ns%02d,pod:p%d", i%7, i%40, i%9))
 		}
 		m := NewMerged(f.Table)
-		want := lines(allObjects(t, m, Part{Most: 1000}))
+		want := lines(allPages(t, m.ObjectsWithSeries, Part{Most: 1000}))
 		for _, limit := range []int{1, 2, 5, 30, 100} {
-			if got := lines(allObjects(t, m, Part{Most: limit})); got != want {
+			if got := lines(allPages(t, m.ObjectsWithSeries, Part{Most: limit})); got != want {
 				t.Errorf("pages of %d:\n%s, want\n%s", limit, got, want)
 			}
 		}
@@ -109,14 +95,14 @@ func TestExpiredAndRemovedSeriesAreNotListed(t *testing.T) {
 		f.push("a:1|c|#ns:shop,pod:web-1", "a:1|c|#ns:shop,pod:web-2", "b:1|c|#ns:shop,queue:x")
 		m := NewMerged(f.Table)
 		f.Delete(metric.Query{Resource: "pods", Namespace: "shop", Object: "web-2", Expression: metric.Expression{Name: "a"}})
-		if got := lines(allMetrics(t, m, Part{Most: 1})); got != "shop/a/pods counter 1 objects 1 series\nshop/b/ counter 0 objects 1 series\n" {
+		if got := lines(allPages(t, m.Metrics, Part{Most: 1})); got != "shop/a/pods counter 1 objects 1 series\nshop/b/ counter 0 objects 1 series\n" {
 			t.Errorf("after a deletion:\n%s", got)
 		}
 		time.Sleep(f.config.ObjectTTL + time.Second)
-		if got := lines(allMetrics(t, m, Part{Most: 1})); got != "shop/b/ counter 0 objects 1 series\n" {
+		if got := lines(allPages(t, m.Metrics, Part{Most: 1})); got != "shop/b/ counter 0 objects 1 series\n" {
 			t.Errorf("after the objects' lifetime:\n%s", got)
 		}
-		if got := allObjects(t, m, Part{Most: 1}); len(got) != 0 {
+		if got := allPages(t, m.ObjectsWithSeries, Part{Most: 1}); len(got) != 0 {
 			t.Errorf("after the objects' lifetime: %v", got)
 		}
 	})
@@ -130,7 +116,7 @@ func TestTheNewestSampleIsListed(t *testing.T) {
 		f.push("a:1|c|#ns:shop,pod:web-2")
 		pushed := time.Now()
 		time.Sleep(10 * time.Minute)
-		metrics, objects := allMetrics(t, m, Part{Most: 9}), allObjects(t, m, Part{Most: 9})
+		metrics, objects := allPages(t, m.Metrics, Part{Most: 9}), allPages(t, m.ObjectsWithSeries, Part{Most: 9})
 		if off := metrics[0].LastSample.Sub(pushed).Abs(); off > 2*time.Second {
 			t.Errorf("the metric's newest sample is %s off", off)
 		}
@@ -155,10 +141,10 @@ func TestListsOfReplicasAreOfAllOrigins(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		alone := NewMerged(f.Table)
 		for _, limit := range []int{1, 3, 100} {
-			if got, want := lines(allMetrics(t, r.Merged, Part{Most: limit})), lines(allMetrics(t, alone, Part{Most: limit})); got != want {
+			if got, want := lines(allPages(t, r.Merged.Metrics, Part{Most: limit})), lines(allPages(t, alone.Metrics, Part{Most: limit})); got != want {
 				t.Errorf("pages of %d metrics:\n%s, want\n%s", limit, got, want)
 			}
-			if got, want := lines(allObjects(t, r.Merged, Part{Most: limit})), lines(allObjects(t, alone, Part{Most: limit})); got != want {
+			if got, want := lines(allPages(t, r.Merged.ObjectsWithSeries, Part{Most: limit})), lines(allPages(t, alone.ObjectsWithSeries, Part{Most: limit})); got != want {
 				t.Errorf("pages of %d objects:\n%s, want\n%s", limit, got, want)
 			}
 		}
@@ -328,7 +314,7 @@ func TestListsWhileSeriesComeAndGo(t *testing.T) {
 		m := NewMerged(f.Table)
 		for range 5 {
 			stays := 0
-			for _, allMetric := range allMetrics(t, m, Part{Namespace: "shop", Most: 37}) {
+			for _, allMetric := range allPages(t, m.Metrics, Part{Namespace: "shop", Most: 37}) {
 				if strings.HasPrefix(allMetric.Name, "stays") {
 					stays++
 				}
@@ -336,7 +322,7 @@ func TestListsWhileSeriesComeAndGo(t *testing.T) {
 			if stays != 200 {
 				t.Errorf("%d of the 200 metrics that stay are listed", stays)
 			}
-			allObjects(t, m, Part{Most: 50})
+			allPages(t, m.ObjectsWithSeries, Part{Most: 50})
 		}
 		<-done
 	})

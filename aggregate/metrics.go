@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/internal/collect"
 )
 
 var (
@@ -27,26 +28,21 @@ const placeBytes = pageBytes/kind.BlockSeries + int(unsafe.Sizeof(series{}))
 
 // Describe implements prometheus.Collector.
 func (t *Table) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{seriesDesc, seriesLimitDesc, aliasesDesc, evictedDesc, slowDesc, memoryDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, seriesDesc, seriesLimitDesc, aliasesDesc, evictedDesc, slowDesc, memoryDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (t *Table) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
 	aliases, aliasBytes := t.aliases.Size()
 	_, noteBytes := t.Logs.Used()
-	gauge(seriesDesc, float64(t.Series()))
-	gauge(seriesLimitDesc, float64(t.config.MaxSeries))
-	gauge(aliasesDesc, float64(aliases))
-	gauge(memoryDesc, float64(t.Blocks()*kind.BlockSeries*placeBytes), "cells")
-	gauge(memoryDesc, float64(aliasBytes), "aliases")
-	gauge(memoryDesc, float64(noteBytes), "notes")
-	gauge(memoryDesc, float64(t.nameBytes.Load()), "names")
-	gauge(memoryDesc, float64(t.BodyBytes.Load()), "timers_and_sets")
-	ch <- prometheus.MustNewConstMetric(slowDesc, prometheus.CounterValue, float64(t.slow.seen.Load()))
-	ch <- prometheus.MustNewConstMetric(evictedDesc, prometheus.CounterValue, float64(t.evicted.Load()))
+	collect.Gauge(ch, seriesDesc, t.Series())
+	collect.Gauge(ch, seriesLimitDesc, t.config.MaxSeries)
+	collect.Gauge(ch, aliasesDesc, aliases)
+	collect.Gauge(ch, memoryDesc, t.Blocks()*kind.BlockSeries*placeBytes, "cells")
+	collect.Gauge(ch, memoryDesc, aliasBytes, "aliases")
+	collect.Gauge(ch, memoryDesc, noteBytes, "notes")
+	collect.Gauge(ch, memoryDesc, t.nameBytes.Load(), "names")
+	collect.Gauge(ch, memoryDesc, t.BodyBytes.Load(), "timers_and_sets")
+	collect.Counter(ch, slowDesc, t.slow.seen.Load())
+	collect.Counter(ch, evictedDesc, t.evicted.Load())
 }

@@ -210,12 +210,7 @@ func (t *Table) lives(r lookup.Ref, now window.Moment) bool {
 
 // spanIndex is the index of a window in Spans, or -1 if the table does not keep the window.
 func (t *Table) spanIndex(w time.Duration) int {
-	for i := range t.Spans {
-		if t.Spans[i].Window == w {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.Spans, func(s window.Span) bool { return s.Window == w })
 }
 
 // viewOf returns a window that ends at a moment. Of a window that the table does not keep, it reads

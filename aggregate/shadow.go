@@ -95,9 +95,6 @@ func (s *Shadow) SetOwn(own *Table) { s.own = own }
 // last.
 func (s *Shadow) Table() *Table { return s.table.Load() }
 
-// At is the receiving time that the shadow's clock reads.
-func (s *Shadow) At() time.Duration { return s.Table().Clock.Now().At }
-
 // HeardAt is the local time at which the origin said the clock of the last Advance; zero if there
 // was none.
 func (s *Shadow) HeardAt() time.Time { return *s.heard.Load() }
@@ -255,9 +252,6 @@ func (s *Shadow) ApplyDelta(block int, delta []byte) error {
 
 // Series is the number of series.
 func (s *Shadow) Series() int { return s.Table().Series() }
-
-// Refused is the number of births that did not fit since the epoch began.
-func (s *Shadow) Refused() int { return s.refused }
 
 // Bytes is the memory of the shadow, estimated for the index.
 func (s *Shadow) Bytes() int64 {

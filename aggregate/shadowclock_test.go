@@ -11,6 +11,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// At is the receiving time that the shadow's clock reads.
+func (s *Shadow) At() time.Duration { return s.Table().Clock.Now().At }
+
 // followed starts a test in virtual time with an origin and its shadow.
 func followed(t *testing.T, test func(f *fixture, shadow *follower)) {
 	start(t, func(f *fixture) { test(f, newFollower(f.t, f)) })
@@ -233,8 +236,8 @@ func TestShadowIsBounded(t *testing.T) {
 			time.Sleep(time.Second)
 			shadow.follow(false)
 		}
-		if shadow.Series() != 10 || shadow.Refused() != 70 {
-			t.Errorf("%d series, %d rejected", shadow.Series(), shadow.Refused())
+		if shadow.Series() != 10 || shadow.refused != 70 {
+			t.Errorf("%d series, %d rejected", shadow.Series(), shadow.refused)
 		}
 		shadow.reader().want("c:total", "p00=0 p01=3 p02=6 p03=9 p04=12")
 		if err := shadow.ApplyDelta(1000, nil); err == nil {

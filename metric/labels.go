@@ -3,6 +3,7 @@ package metric
 import (
 	"encoding/binary"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -99,11 +100,22 @@ func (l Labels) Len() int {
 
 // Map copies the set into a map, the form that the Kubernetes APIs need. It is never nil.
 func (l Labels) Map() map[string]string {
-	m := make(map[string]string, 4)
-	for k, v := range l.All() {
-		m[k] = v
+	return maps.Collect(l.All())
+}
+
+// HavingAll selects the sets that have all of some labels; nil: there are none.
+func HavingAll(labels []Label) func(Labels) bool {
+	if len(labels) == 0 {
+		return nil
 	}
-	return m
+	return func(set Labels) bool {
+		for _, l := range labels {
+			if v, ok := set.Get(l.Key); !ok || v != l.Value {
+				return false
+			}
+		}
+		return true
+	}
 }
 
 // String prints the set as {a=b,c=d}, for logs and errors.

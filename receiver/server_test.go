@@ -215,9 +215,7 @@ func TestASocketTakesOver(t *testing.T) {
 		if left, err := filepath.Glob(filepath.Join(filepath.Dir(listener.Address), "*")); err != nil || len(left) > 0 {
 			t.Errorf("%s: left are %q, %v", network, left, err)
 		}
-		if err := os.WriteFile(listener.Address, []byte("file"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(listener.Address, []byte("file"), 0o600))
 		if _, err := New(testConfig(listener), Parts{Ledger: ledger.New(), Logger: slog.New(slog.DiscardHandler)}); err == nil {
 			t.Errorf("%s: a socket takes the place of a file", network)
 		}

@@ -84,3 +84,11 @@ func TestForgedQuestions(t *testing.T) {
 		t.Errorf("rejected: %v, want 4 that are damaged, and a flood", rejected.counts)
 	}
 }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -67,9 +67,7 @@ func benchReplica(b *testing.B, e *exchange, name string, table *aggregate.Table
 		},
 		SetShadows: func([]Shadow, int) {},
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return r, func() *aggregate.Shadow { return shadow }
 }
 

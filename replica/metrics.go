@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 )
 
 // counters are written by many goroutines and read by collectors.
@@ -44,51 +45,35 @@ var (
 
 // Describe implements prometheus.Collector.
 func (r *Replica) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, cutOffDesc,
-		offsetDesc, sentDesc,
-		receivedDesc, gapsDesc, resyncsDesc, rejectedDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, originsDesc, seriesDesc, bytesDesc, lagDesc, standingDesc, cutOffDesc,
+		offsetDesc, sentDesc, receivedDesc, gapsDesc, resyncsDesc, rejectedDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (r *Replica) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
 	all := byName(r.Origins())
 	for _, originStatus := range all {
-		gauge(seriesDesc, float64(originStatus.Series), originStatus.Name)
-		gauge(bytesDesc, float64(originStatus.Bytes), originStatus.Name)
+		collect.Gauge(ch, seriesDesc, originStatus.Series, originStatus.Name)
+		collect.Gauge(ch, bytesDesc, originStatus.Bytes, originStatus.Name)
 		if originStatus.Name == r.me.name {
 			continue // the state of the own former epoch, which no longer moves
 		}
-		gauge(lagDesc, originStatus.Lag.Seconds(), originStatus.Name)
-		gauge(standingDesc, oneIf(originStatus.StandingStill), originStatus.Name)
-		gauge(cutOffDesc, oneIf(originStatus.CutOff), originStatus.Name)
-		gauge(offsetDesc, originStatus.Offset.Seconds(), originStatus.Name)
-		counter(receivedDesc, originStatus.Received, originStatus.Name)
-		counter(gapsDesc, originStatus.Gaps, originStatus.Name)
-		counter(resyncsDesc, originStatus.Resyncs, originStatus.Name)
+		collect.Gauge(ch, lagDesc, originStatus.Lag.Seconds(), originStatus.Name)
+		collect.Gauge(ch, standingDesc, collect.OneIf(originStatus.StandingStill), originStatus.Name)
+		collect.Gauge(ch, cutOffDesc, collect.OneIf(originStatus.CutOff), originStatus.Name)
+		collect.Gauge(ch, offsetDesc, originStatus.Offset.Seconds(), originStatus.Name)
+		collect.Counter(ch, receivedDesc, originStatus.Received, originStatus.Name)
+		collect.Counter(ch, gapsDesc, originStatus.Gaps, originStatus.Name)
+		collect.Counter(ch, resyncsDesc, originStatus.Resyncs, originStatus.Name)
 	}
-	gauge(originsDesc, float64(r.others(all)))
-	counter(sentDesc, r.count.sent.Load())
+	collect.Gauge(ch, originsDesc, r.others(all))
+	collect.Counter(ch, sentDesc, r.count.sent.Load())
 	j := &r.count.rejected
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, reason := range reasons {
-		counter(rejectedDesc, j.counts[reason], reason)
+		collect.Counter(ch, rejectedDesc, j.counts[reason], reason)
 	}
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // byName joins the epochs of each origin: sizes and counts add up, the rest is the newest epoch's.

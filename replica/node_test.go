@@ -91,6 +91,20 @@ func (n *node) step(elapsed time.Duration) {
 	}
 }
 
+// step does in a simulation what goroutines do otherwise.
+func (r *Replica) step(now time.Time) {
+	r.pulseTick(now)
+	r.publisher.step(now)
+	r.relayStep(now)
+	r.usageStep(now)
+	for a, ok := r.server.next(now); ok; a, ok = r.server.next(now) {
+		r.server.send(a)
+	}
+	for _, f := range r.origins.sorted() {
+		f.step(now)
+	}
+}
+
 // flush is a flush of the store.
 func (n *node) flush() {
 	for block := range n.table.Blocks() {

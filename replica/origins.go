@@ -2,6 +2,7 @@ package replica
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -213,14 +214,9 @@ func (o *origins) sorted() []*follower {
 }
 
 func (o *origins) sortedLocked() []*follower {
-	all := make([]*follower, 0, len(o.all))
-	for _, f := range o.all {
-		all = append(all, f)
-	}
-	slices.SortFunc(all, func(a, b *follower) int {
+	return slices.SortedFunc(maps.Values(o.all), func(a, b *follower) int {
 		return cmp.Or(cmp.Compare(a.key.name, b.key.name), cmp.Compare(a.key.epoch, b.key.epoch))
 	})
-	return all
 }
 
 // live returns the followers of origins that are heard.

@@ -95,9 +95,7 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 		},
 		Relayed: p.deleted.Repeat, FlushSoon: func() {}, Lives: p.lives,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.inline = true
 	if _, err := r.subscribe(); err != nil {
 		t.Fatal(err)

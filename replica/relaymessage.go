@@ -99,7 +99,7 @@ func (m *relayBody) append(dst []byte) []byte {
 	dst = append(dst, bit(m.asked, flagSilent))
 	dst = binary.AppendUvarint(dst, uint64(len(m.live)))
 	for _, name := range m.live {
-		dst = append(binary.AppendUvarint(dst, uint64(len(name))), name...)
+		dst = blob.AppendString(dst, name)
 	}
 	for i := range m.all {
 		dst = m.all[i].append(dst)

@@ -103,20 +103,6 @@ func (r *Replica) stepLoop(ctx context.Context) {
 	}
 }
 
-// step does in a simulation what goroutines do otherwise.
-func (r *Replica) step(now time.Time) {
-	r.pulseTick(now)
-	r.publisher.step(now)
-	r.relayStep(now)
-	r.usageStep(now)
-	for a, ok := r.server.next(now); ok; a, ok = r.server.next(now) {
-		r.server.send(a)
-	}
-	for _, f := range r.origins.sorted() {
-		f.step(now)
-	}
-}
-
 const (
 	// handOverTimeout bounds the wait for other replicas at the end.
 	handOverTimeout = 2 * time.Second

@@ -156,9 +156,7 @@ func join(t *testing.T, e *exchange, name string) *member {
 			}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m.replica = r
 	ctx, stop := context.WithCancel(t.Context())
 	flushed := make(chan struct{})
@@ -297,9 +295,7 @@ func TestSyncAll(t *testing.T) {
 		for i := range uint64(20) {
 			a.add(int(i)%7, 1)
 			began := time.Now()
-			if err := a.replica.SyncAll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.replica.SyncAll(t.Context()))
 			if took := time.Since(began); took > 10*time.Millisecond {
 				t.Errorf("took %v", took)
 			}
@@ -387,9 +383,7 @@ func TestSyncAllHasTheDocuments(t *testing.T) {
 		e.mu.Unlock()
 		for i := range int64(5) {
 			a.docs.put(Document{"gone", i + 1, []byte(fmt.Sprint(i))})
-			if err := a.replica.SyncAll(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.replica.SyncAll(t.Context()))
 			if got, want := b.docs.text("gone"), fmt.Sprint(i); got != want {
 				t.Fatalf("b has %q of the document, want %q", got, want)
 			}
@@ -492,9 +486,7 @@ func TestHearDocuments(t *testing.T) {
 			b.docs.put(Document{"b", i + 1, []byte(text)})
 			c.docs.put(Document{"c", i + 1, []byte(text)})
 			began := time.Now()
-			if err := a.replica.HearDocuments(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.replica.HearDocuments(t.Context()))
 			if took := time.Since(began); took > 3*time.Second {
 				t.Errorf("took %v", took)
 			}

@@ -97,10 +97,7 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 		})
 	}
 	t.Run("a part of another flush", func(t *testing.T) {
-		dir := t.TempDir()
-		model := newModel(2)
-		s := mustOpen(t, dir, model)
-		clock := newStepper(s)
+		dir, model, s, clock := opened(t, 2)
 		model.put(0, 1, "fat", strings.Repeat("x", 3*format.PartBytes))
 		model.put(1, 3, "other", "stays")
 		clock.period(t)
@@ -151,10 +148,7 @@ func mustFailBlock(t *testing.T, dir string, table *modelTable, block int) {
 // checkpoint before.
 func TestHalfACheckpoint(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(1)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 1)
 	for round := range 3 {
 		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(round), 9*format.PartBytes))
 		clock.period(t)

@@ -206,10 +206,7 @@ func TestDiskFillsAtOnce(t *testing.T) {
 // neither written to nor closed, and the next flush writes the dropped changes.
 func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(8)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 8)
 	clock.period(t)
 	for b := range 8 {
 		for slot := range uint16(10) {
@@ -230,6 +227,9 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	}
 	if ok, detail := s.Detail(); ok || !strings.Contains(detail, "free") || s.count.failures.Load() != 0 {
 		t.Fatalf("Detail: %v %s; %d failures", ok, detail, s.count.failures.Load())
+	}
+	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) || !strings.Contains(err.Error(), "free") {
+		t.Fatalf("Sync: %v", err)
 	}
 	if s.db != db {
 		t.Fatal("the database was closed")

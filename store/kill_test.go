@@ -148,10 +148,7 @@ func TestCrashRestoresAStateThatWas(t *testing.T) {
 	}
 	for seed := range seeds {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
-		dir := t.TempDir()
-		model := newModel(7)
-		s := mustOpen(t, dir, model)
-		clock := newStepper(s)
+		dir, model, s, clock := opened(t, 7)
 		for round := range rounds {
 			for range r.IntN(60) {
 				model.randomOps(r, r.IntN(30))

@@ -124,6 +124,14 @@ func newStepper(s *Store) *stepper {
 	return &stepper{store: s, now: time.Now()}
 }
 
+// opened opens a store over a model of some blocks, in a folder of its own.
+func opened(t testing.TB, blocks int) (dir string, model *modelTable, s *Store, clock *stepper) {
+	t.Helper()
+	dir, model = t.TempDir(), newModel(blocks)
+	s = mustOpen(t, dir, model)
+	return dir, model, s, newStepper(s)
+}
+
 // period flushes in a new period.
 func (s *stepper) period(t testing.TB) {
 	t.Helper()

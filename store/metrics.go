@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 )
 
 // counters are written by the store's goroutines and read by collectors.
@@ -47,41 +48,29 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s *Store) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{lagDesc, persistingDesc, writtenDesc, flushesDesc, flushSecondsDesc, syncsDesc,
-		failuresDesc, setAsideDesc, restoreSecondsDesc, restoredDesc, restoredDocumentsDesc, freeDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, lagDesc, persistingDesc, writtenDesc, flushesDesc, flushSecondsDesc, syncsDesc,
+		failuresDesc, setAsideDesc, restoreSecondsDesc, restoredDesc, restoredDocumentsDesc, freeDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	persisting := 1.0
-	if s.status.notPersisting() != "" {
-		persisting = 0
-	}
 	c := &s.count
-	gauge(lagDesc, s.Lag().Seconds())
-	gauge(persistingDesc, persisting)
-	counter(writtenDesc, float64(c.writtenBytes.Load()))
-	counter(flushesDesc, float64(c.flushes.Load()))
-	counter(flushSecondsDesc, time.Duration(c.flushNanos.Load()).Seconds())
-	counter(syncsDesc, float64(c.syncs.Load()))
-	counter(failuresDesc, float64(c.failures.Load()))
-	counter(setAsideDesc, float64(c.setAside.Load()))
-	gauge(restoreSecondsDesc, time.Duration(c.restoreNanos.Load()).Seconds())
+	collect.Gauge(ch, lagDesc, s.Lag().Seconds())
+	collect.Gauge(ch, persistingDesc, collect.OneIf(s.status.notPersisting() == ""))
+	collect.Counter(ch, writtenDesc, c.writtenBytes.Load())
+	collect.Counter(ch, flushesDesc, c.flushes.Load())
+	collect.Counter(ch, flushSecondsDesc, time.Duration(c.flushNanos.Load()).Seconds())
+	collect.Counter(ch, syncsDesc, c.syncs.Load())
+	collect.Counter(ch, failuresDesc, c.failures.Load())
+	collect.Counter(ch, setAsideDesc, c.setAside.Load())
+	collect.Gauge(ch, restoreSecondsDesc, time.Duration(c.restoreNanos.Load()).Seconds())
 	cut := c.cutBlocks.Load()
-	gauge(restoredDesc, float64(c.restoredBlocks.Load()-cut), "complete")
-	gauge(restoredDesc, float64(cut), "cut")
-	gauge(restoredDesc, float64(c.failedBlocks.Load()), "failed")
-	gauge(restoredDocumentsDesc, float64(c.restoredDocuments.Load()), "complete")
-	gauge(restoredDocumentsDesc, float64(c.failedDocuments.Load()), "failed")
+	collect.Gauge(ch, restoredDesc, c.restoredBlocks.Load()-cut, "complete")
+	collect.Gauge(ch, restoredDesc, cut, "cut")
+	collect.Gauge(ch, restoredDesc, c.failedBlocks.Load(), "failed")
+	collect.Gauge(ch, restoredDocumentsDesc, c.restoredDocuments.Load(), "complete")
+	collect.Gauge(ch, restoredDocumentsDesc, c.failedDocuments.Load(), "failed")
 	if free, err := s.freeBytes(s.folder.Dir); err == nil {
-		gauge(freeDesc, float64(free))
+		collect.Gauge(ch, freeDesc, free)
 	}
 }

@@ -54,9 +54,7 @@ func TestDatabaseStandsStill(t *testing.T) {
 // and nothing is missing.
 func TestDatabaseDies(t *testing.T) {
 	t.Parallel()
-	dir, model := t.TempDir(), newModel(4)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 4)
 	model.put(1, 1, "a", "before")
 	clock.period(t)
 	must(t, storageProcess(t, dir).Signal(syscall.SIGBUS))

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -123,10 +120,7 @@ func TestSyncsShareAFlush(t *testing.T) {
 // TestSyncsShareAPeriod: however often Sync flushes, checkpoints stay as rare and no slot is lost.
 func TestSyncsShareAPeriod(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(3)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 3)
 	for i := range 700 {
 		model.put(i%3, 1, "a", fmt.Sprint(i))
 		clock.now = clock.now.Add(s.cfg.FlushInterval / 300)
@@ -236,10 +230,7 @@ func TestStall(t *testing.T) {
 // TestFailedWrite holds S4: the next successful flush writes the changes of a failed one.
 func TestFailedWrite(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(3)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 3)
 	for i := range 3 {
 		model.put(i, 1, "a", "first")
 	}
@@ -275,38 +266,6 @@ func TestFailedWrite(t *testing.T) {
 	mustRestore(t, dir, model)
 }
 
-// TestFullDisk fills a real disk under a running store: nothing dies, Detail says so, and with
-// free space again all changes are written.
-func TestFullDisk(t *testing.T) {
-	t.Parallel()
-	disk := smallDisk(t)
-	cfg := testConfig(filepath.Join(disk, "data"))
-	cfg.MinFreeBytes = database.LeastFreeBytes
-	cfg.FlushInterval = minFlushInterval
-	model := newModel(4)
-	s, err := Open(t.Context(), cfg, Parts{Table: model, Logger: quiet()})
-	must(t, err)
-	stop := start(t, s)
-	model.put(0, 1, "a", "before")
-	mustSync(t, s)
-	ballast := filepath.Join(disk, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 256<<20), 0o640); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk did not fill: %v", err)
-	}
-	eventually(t, "Detail says that the disk is full", func() bool { ok, detail := s.Detail(); return !ok && strings.Contains(detail, "free") })
-	for i := range 1000 {
-		model.put(i%4, uint16(i), fmt.Sprint(i), strings.Repeat("x", 3000))
-	}
-	if err := s.Sync(t.Context()); !errors.Is(err, ErrNotPersisting) || !strings.Contains(err.Error(), "free") {
-		t.Fatalf("Sync: %v", err)
-	}
-	must(t, os.Remove(ballast))
-	eventually(t, "persisting again", func() bool { ok, _ := s.Detail(); return ok })
-	stop()
-	mustClose(t, s)
-	mustRestore(t, cfg.Dir, model)
-}
-
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -331,10 +290,8 @@ sluice_store_restored_blocks{result="complete"} 2
 sluice_store_restored_blocks{result="cut"} 0
 sluice_store_restored_blocks{result="failed"} 0
 `
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
-		"sluice_store_flushes_total", "sluice_store_persisting", "sluice_store_restored_blocks"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want),
+		"sluice_store_flushes_total", "sluice_store_persisting", "sluice_store_restored_blocks"))
 }
 
 // TestPaceSpreads: a flush lasts as long as the work of the last one suggests, a longer flush

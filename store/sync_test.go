@@ -23,10 +23,7 @@ import (
 // the content of its logs into tables.
 func TestSyncAfterAFailedOne(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	model := newModel(6)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 6)
 	model.add(2)
 	model.put(1, 5, "a", "1")
 	clock.period(t)
@@ -115,9 +112,7 @@ func TestFirstSyncOfAReopenedDatabaseFails(t *testing.T) {
 // whatever the disk lacks of them. So syncs stay off until it has closed.
 func TestDatabaseDiesAfterAFailedSync(t *testing.T) {
 	t.Parallel()
-	dir, model := t.TempDir(), newModel(2)
-	s := mustOpen(t, dir, model)
-	clock := newStepper(s)
+	dir, model, s, clock := opened(t, 2)
 	model.put(1, 5, "a", "1")
 	clock.period(t)
 	unsyncable := breakSync(t, s)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -22,9 +23,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (w *Watcher) Describe(ch chan<- *prometheus.Desc) {
-	ch <- missingDesc
-	ch <- heldBackDesc
-	ch <- valueDesc
+	collect.Describe(ch, missingDesc, heldBackDesc, valueDesc)
 }
 
 // Collect implements prometheus.Collector. The values are those of the last round.
@@ -50,18 +49,11 @@ func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 			}
 			send(missingDesc, 0, key.namespace, key.name, label)
 			if h.document.Metrics[i].Source == "Pods" { // no other is read from each pod
-				send(heldBackDesc, indicator(s.hold.lasts()), key.namespace, key.name, label)
+				send(heldBackDesc, collect.OneIf(s.hold.lasts()), key.namespace, key.name, label)
 			}
 			send(valueDesc, s.value.Float64(), key.namespace, key.name, label)
 		}
 	}
-}
-
-func indicator(holds bool) float64 {
-	if holds {
-		return 1
-	}
-	return 0
 }
 
 // maxLabel is the longest label, in bytes: the API server does not bound a metric's name.

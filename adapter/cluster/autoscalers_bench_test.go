@@ -92,9 +92,7 @@ func BenchmarkAutoscalerRound(b *testing.B) {
 // cpuTime is the CPU time of this process.
 func cpuTime(t testing.TB) time.Duration {
 	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 

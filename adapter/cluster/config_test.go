@@ -63,9 +63,7 @@ func TestKubeconfigWithoutACluster(t *testing.T) {
 		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1', certificate-authority: ca}}]}": filepath.Join(filepath.Dir(file), "ca"),
 		"{current-context: c, contexts: [{name: c, context: {cluster: k}}], clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]}":                            "",
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := Connect(Config{Kubeconfig: file}, quiet)
 		if want == "" && err == nil {
 			continue

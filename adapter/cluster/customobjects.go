@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -179,14 +180,9 @@ func (c *CustomObjects) tell() {
 func (c *CustomObjects) list() []*CustomObject {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*CustomObject, 0, len(c.named))
-	for _, customObject := range c.named {
-		all = append(all, customObject)
-	}
-	slices.SortFunc(all, func(a, b *CustomObject) int {
+	return slices.SortedFunc(maps.Values(c.named), func(a, b *CustomObject) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return all
 }
 
 // Report sets the status that an object should have. It is written soon if the object has another

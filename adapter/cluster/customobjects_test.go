@@ -293,9 +293,7 @@ func TestCustomObjectsChange(t *testing.T) {
 			t.Errorf("spec %s", spec)
 		}
 		first := w.object(1)
-		if err := client.Namespace("bank").Delete(t.Context(), "b", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client.Namespace("bank").Delete(t.Context(), "b", metav1.DeleteOptions{}))
 		w.want(t, "shop/a")
 		if w.object(0) != first {
 			t.Error("an unchanged object is another pointer")
@@ -388,9 +386,7 @@ func TestNoStatusForTheNextObject(t *testing.T) {
 func (w *customWorld) status(t *testing.T) map[string]any {
 	t.Helper()
 	got, err := w.client.Resource(customVersion.WithResource(policies)).Namespace("shop").Get(t.Context(), "a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	status, _, _ := unstructured.NestedMap(got.Object, "status")
 	return status
 }

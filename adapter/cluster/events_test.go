@@ -41,9 +41,7 @@ func TestNoEventInTheNextNamespace(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e := newEvents(client, newResources(), quiet)
 			e.pause, e.namespace = time.Millisecond, func(string) string { return "former" }
 			ctx, stop := context.WithCancel(t.Context())

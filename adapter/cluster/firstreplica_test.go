@@ -94,9 +94,7 @@ func TestTheFirstReplicaIsOnePatch(t *testing.T) {
 		"/apis/apps/v1/namespaces/shop/deployments/worker/scale ":     scaled("apps/v1beta2", "Deployment"),
 	} {
 		s := newScales(t)
-		if err := s.Set(t.Context(), autoscaler); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Set(t.Context(), autoscaler))
 		if want := "PATCH " + strings.TrimSpace(path) + " application/json-patch+json"; len(s.patches) != 1 || s.patches[0] != want {
 			t.Errorf("requests %q, want %q", s.patches, want)
 		}

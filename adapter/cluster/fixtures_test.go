@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"log/slog"
+	"testing"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -101,4 +102,12 @@ func objectMetric(kind, object, name string) autoscalingv2.MetricSpec {
 			DescribedObject: autoscalingv2.CrossVersionObjectReference{Kind: kind, Name: object},
 			Metric:          autoscalingv2.MetricIdentifier{Name: name},
 		}}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -15,9 +15,7 @@ import (
 func selectorOf(t testing.TB, text string) labels.Selector {
 	t.Helper()
 	s, err := labels.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 

@@ -20,9 +20,7 @@ func (s *apiServer) replica(t *testing.T, name string) (v *View, stop func()) {
 	t.Helper()
 	cfg := Config{Replica: name, Replicas: testReplicas}
 	v, err := NewView(s.client(t, &cfg), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	v.retryAfter(wait.Backoff{Duration: 20 * time.Millisecond, Cap: 50 * time.Millisecond, Factor: 1.5, Steps: 10})
 	v.events.lease.times = leaseTimes{time.Second, 600 * time.Millisecond, 100 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())

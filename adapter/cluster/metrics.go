@@ -1,6 +1,9 @@
 package cluster
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
+)
 
 var (
 	podsDesc = prometheus.NewDesc("sluice_cluster_pods",
@@ -27,39 +30,24 @@ type viewMetrics struct{ view *View }
 
 // Describe implements prometheus.Collector.
 func (m viewMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc, leaderDesc} {
-		ch <- desc
-	}
+	collect.Describe(ch, podsDesc, syncedDesc, failuresDesc, unansweredDesc, eventsDesc, leaderDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (m viewMetrics) Collect(ch chan<- prometheus.Metric) {
 	v := m.view
-	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
-	}
-	counter := func(desc *prometheus.Desc, value uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(value), labels...)
-	}
-	gauge(podsDesc, float64(v.pods.count()))
-	synced := 0.0
-	if ok, _ := v.Synced(); ok {
-		synced = 1
-	}
-	gauge(syncedDesc, synced)
+	collect.Gauge(ch, podsDesc, v.pods.count())
+	synced, _ := v.Synced()
+	collect.Gauge(ch, syncedDesc, collect.OneIf(synced))
 	for _, a := range v.allHealth() {
-		counter(failuresDesc, a.failureCount(), a.resource)
-		gauge(unansweredDesc, a.failingFor().Seconds(), a.resource)
+		collect.Counter(ch, failuresDesc, a.failureCount(), a.resource)
+		collect.Gauge(ch, unansweredDesc, a.failingFor().Seconds(), a.resource)
 	}
-	counter(eventsDesc, v.events.sent.Load(), "sent")
-	counter(eventsDesc, v.events.suppressed.Load(), "suppressed")
-	counter(eventsDesc, v.events.dropped.Load(), "dropped")
+	collect.Counter(ch, eventsDesc, v.events.sent.Load(), "sent")
+	collect.Counter(ch, eventsDesc, v.events.suppressed.Load(), "suppressed")
+	collect.Counter(ch, eventsDesc, v.events.dropped.Load(), "dropped")
 	if v.events.lease != nil {
-		holds := 0.0
-		if v.events.lease.holds.Load() {
-			holds = 1
-		}
-		gauge(leaderDesc, holds)
+		collect.Gauge(ch, leaderDesc, collect.OneIf(v.events.lease.holds.Load()))
 	}
 }
 

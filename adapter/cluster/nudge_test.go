@@ -38,9 +38,7 @@ func TestNoNudgeInTheNextNamespace(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	nudges, err := NewNudges(&Client{rest: &rest.Config{Host: server.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	former := &inspect.Autoscaler{Namespace: "shop", Name: "worker", UID: "of-the-former", Generation: 1}
 	if _, err := nudges.Nudge(t.Context(), former); !errors.Is(err, ErrConflict) {
 		t.Errorf("nudged the next one: %v", err)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -172,15 +173,10 @@ func resourcesOf(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, bef
 			found[r.resource] = r
 		}
 	}
-	all := make([]resource, 0, len(found))
-	for _, r := range found {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b resource) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b resource) int {
 		return cmp.Or(cmp.Compare(a.resource.Group, b.resource.Group),
 			cmp.Compare(a.resource.Resource, b.resource.Resource))
 	})
-	return all
 }
 
 func preferredFirst(group *metav1.APIGroup) []metav1.GroupVersionForDiscovery {

@@ -423,13 +423,9 @@ func (s *apiServer) client(t *testing.T, cfg *Config) *Client {
 		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test"}},
 		CurrentContext: "test",
 	}
-	if err := clientcmd.WriteToFile(content, cfg.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientcmd.WriteToFile(content, cfg.Kubeconfig))
 	client, err := Connect(*cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
 }
 
@@ -453,9 +449,7 @@ func (s *apiServer) viewThat(t *testing.T, prepare func(*View), kinds ...string)
 	cfg := Config{ObjectKinds: kinds}
 	logs := &logtest.Buffer{}
 	v, err := NewView(s.client(t, &cfg), cfg, slog.New(slog.NewTextHandler(logs, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	prepare(v)
 	told := &told{}
 	v.Observe(told.observer())

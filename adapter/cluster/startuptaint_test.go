@@ -80,9 +80,7 @@ func TestStartupTaints(t *testing.T) {
 	server := httptest.NewServer(nodes)
 	t.Cleanup(server.Close)
 	s, err := NewStartupTaints(&Client{rest: &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.retry = time.Millisecond
 	for _, node := range []string{"old", "gone", "old", "new"} {
 		s.AgentCame(node)

@@ -138,9 +138,7 @@ func TestAPIServerAwayAndBack(t *testing.T) {
 		t.Errorf("logged %d times, want once for each resource", n)
 	}
 	registry := prometheus.NewRegistry()
-	if err := v.Register(registry); err != nil {
-		t.Fatal(err)
-	}
+	must(t, v.Register(registry))
 	if n, err := testutil.GatherAndCount(registry, "sluice_cluster_watch_errors_total", "sluice_cluster_unanswered_seconds"); n != 10 || err != nil {
 		t.Errorf("%d metrics, %v", n, err)
 	}
@@ -284,9 +282,7 @@ func TestAliveAndMatching(t *testing.T) {
 			t.Errorf("%s: alive %v", c.what, alive)
 		}
 		match, err := v.SelectObjects(c.object.Resource, "shop", c.selector)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if matches := match.Match(c.object); matches != c.matches {
 			t.Errorf("%s: matches %v", c.what, matches)
 		}
@@ -349,9 +345,7 @@ func TestEventsOverHTTP(t *testing.T) {
 
 func TestEventsNeverBlock(t *testing.T) {
 	v, err := NewView(newAPIServer(t).client(t, &Config{}), Config{}, quiet) // not running, so the queue stays full
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const namespaces = eventQueueSize / eventsPerNamespace
 	for i := range namespaces + 1 { // one more than the queue holds
 		for range eventsPerNamespace + 3 { // each namespace exceeds its share

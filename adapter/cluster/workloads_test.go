@@ -41,9 +41,7 @@ func aReplicaSet(name, uid string, owners ...metav1.OwnerReference) *metav1.Part
 func (v *View) readyOf(t *testing.T, selector string) (all []string) {
 	t.Helper()
 	parsed, err := labels.Parse(selector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	seq, live := v.readyPods("shop", parsed)
 	for o, workload := range seq {
 		all = append(all, fmt.Sprintf("%s=%s/%s", o.Name, workload.Kind, workload.Name))

@@ -106,3 +106,11 @@ func TestStatusesOfPoliciesChangeNothing(t *testing.T) {
 		t.Errorf("all are deleted: %v", now)
 	}
 }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

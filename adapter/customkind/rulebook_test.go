@@ -20,20 +20,14 @@ func TestRulesFileIsReadAgain(t *testing.T) {
 	file := ruletest.File(t, ruletest.Busy)
 	var log strings.Builder
 	b, err := NewRulebook(file, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changes := 0
 	b.Changed = func() { changes++ }
 	write := func(text string, at int) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		stamp := time.Now().Add(time.Duration(at) * time.Minute)
-		if err := os.Chtimes(file, stamp, stamp); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(file, stamp, stamp))
 		b.reread()
 	}
 	b.reread()
@@ -49,9 +43,7 @@ func TestRulesFileIsReadAgain(t *testing.T) {
 	if b.Set().Rule("shop", "busy_ratio") != nil || b.Set().Rule("shop", "busy_share") == nil || changes != 1 {
 		t.Errorf("the change was not read: %d changes", changes)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	b.reread()
 	if b.Set().Rule("shop", "busy_share") == nil {
 		t.Error("the rules ended with their file")
@@ -67,9 +59,7 @@ func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
 	file := ruletest.File(t, ruletest.Busy)
 	synctest.Test(t, func(t *testing.T) {
 		b, err := NewRulebook(file, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var pushed atomic.Value
 		var looks atomic.Int32
 		pushed.Store("busy_ratio")
@@ -121,9 +111,7 @@ spec:
   selectors: {satisfied: zone=satisfied}
   value: satisfied / all + past
 `), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if listed := b.Listed(); len(listed) != 1 || strings.Join(listed[0].From, " ") != "requests requests:count:10s" {
 		t.Errorf("%+v", listed)
 	}

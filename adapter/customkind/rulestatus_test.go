@@ -36,9 +36,7 @@ func (f reportFunc) Report(o *cluster.CustomObject, status cluster.CustomStatus)
 func newReported(t *testing.T) *reported {
 	t.Helper()
 	book, err := NewRulebook("", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &reported{statuses: map[string]cluster.CustomStatus{}}
 	r.clusterRules = newClusterRules(book, func(on metric.Object, reason, _, message string) {
 		r.events = append(r.events, on.Resource+"/"+on.Name+" "+reason+": "+message)
@@ -232,9 +230,7 @@ func TestTheLastValueOfARule(t *testing.T) {
 // The watch tells of each status that is written. That is no change of the rules.
 func BenchmarkStatusOfARule(b *testing.B) {
 	book, err := NewRulebook("", slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	c := newClusterRules(book, nil)
 	var all []*cluster.CustomObject
 	for i := range 1000 {

@@ -64,6 +64,17 @@ type Resource struct {
 	// Identity is the number of columns that, with the namespace, identify a document: the first
 	// ones.
 	Identity int
+	New      func() Document // makes an empty document
+	List     any             // an empty page
+}
+
+// listOf is the list of one type of document.
+func listOf[T any, P interface {
+	*T
+	Document
+}](name, singular string, identity int, doc string, columnNames ...string) Resource {
+	return Resource{Name: name, Singular: singular, Kind: reflect.TypeFor[T]().Name(), Doc: doc,
+		Columns: columns(columnNames), Identity: identity, New: func() Document { return P(new(T)) }, List: List[T]{}}
 }
 
 // Cluster reports whether documents belong to no namespace, so there is no list of one.
@@ -81,33 +92,33 @@ const GroupVersion = Group + "/" + Version
 // Resources are the lists of the API group. "limits" is kubectl's short name of LimitRanges, which a
 // resource of that name would hide.
 var Resources = []Resource{
-	{"metrics", "metric", "Metric", "One name in one namespace, on objects of one resource or external.",
-		columns("NAME", "OF", "KIND", "OBJECTS", "SERIES", "LAST SAMPLE", "READ BY", "+VALUE", "+LABELS", "+STATS"), 2},
-	{"objects", "object", "Object", "An object that has series.",
-		columns("NAME", "METRICS", "SERIES", "LAST SAMPLE", "+METRIC NAMES"), 1},
-	{"senders", "sender", "Sender", "A pod, an account or an address that pushes to the replica that answers.",
-		columns("NAME", "SORT", "SERIES", "REJECTED SAMPLES", "LAST HEARD", "+PUSHES"), 2},
-	{"rejections", "rejection", "Rejection",
+	listOf[Metric]("metrics", "metric", 2, "One name in one namespace, on objects of one resource or external.",
+		"NAME", "OF", "KIND", "OBJECTS", "SERIES", "LAST SAMPLE", "READ BY", "+VALUE", "+LABELS", "+STATS"),
+	listOf[Object]("objects", "object", 1, "An object that has series.",
+		"NAME", "METRICS", "SERIES", "LAST SAMPLE", "+METRIC NAMES"),
+	listOf[Sender]("senders", "sender", 2, "A pod, an account or an address that pushes to the replica that answers.",
+		"NAME", "SORT", "SERIES", "REJECTED SAMPLES", "LAST HEARD", "+PUSHES"),
+	listOf[Rejection]("rejections", "rejection", 3,
 		"Samples that the replica that answers has rejected, of one sender and metric and for one reason.",
-		columns("METRIC", "SENDER", "REASON", "SAMPLES", "LAST", "MESSAGE", "+RECEIVER", "+FIRST", "+EXAMPLE"), 3},
-	{"groups", "group", "PushedGroup", "A group of the Pushgateway API.",
-		columns("JOB", "LABELS", "FAMILIES", "SERIES", "LAST PUSH", "LAST FAILURE"), 2},
-	{"limituses", "limituse", "Limit", "The use of the limits of a pod, or of a namespace without its pods.",
-		columns("OF", "METRICS", "SERIES", "REJECTED SERIES", "SET BY", "+HELD BY", "+WANTED"), 1},
-	{"autoscalers", "autoscaler", "Autoscaler", "A HorizontalPodAutoscaler, with Sluice's answer for each of its metrics.",
-		columns("NAME", "SCALES", "METRICS", "MIN", "MAX", "REPLICAS", "WANTED", "+WHY"), 1},
-	{"rules", "rule", "Rule", "A rule that computes a metric from others, or renames metrics, with its last value at the replica that answers.",
-		columns("NAME", "METRIC", "FROM", "VALUE", "OF", "STATE", "+EXPRESSION"), 1},
-	{"targets", "target", "Target", "An endpoint that a pod announces, with how its scrapes go.",
-		columns("POD", "ENDPOINT", "NAMES", "STATE", "LAST SUCCESS", "ERROR", "+INTERVAL", "+SAMPLES", "+BYTES", "+MISSING", "+AGENT"), 3},
-	{"policies", "policy", "Policy", "An ExternalMetricPolicy or a ClusterExternalMetricPolicy, as it is in force.",
-		columns("NAME", "READERS", "RULES", "STATE", "+EACH RULE"), 1},
-	{"agents", "agent", "Agent", "The agent of a node that reports to the replica that answers, or did within the last hour.",
-		columns("NODE", "STATE", "SINCE", "SERIES", "SAMPLES", "LAG", "REJECTED SAMPLES", "LAST REJECTION", "+VERSION", "+LAST FRAME", "+MESSAGE"), 1},
+		"METRIC", "SENDER", "REASON", "SAMPLES", "LAST", "MESSAGE", "+RECEIVER", "+FIRST", "+EXAMPLE"),
+	listOf[PushedGroup]("groups", "group", 2, "A group of the Pushgateway API.",
+		"JOB", "LABELS", "FAMILIES", "SERIES", "LAST PUSH", "LAST FAILURE"),
+	listOf[Limit]("limituses", "limituse", 1, "The use of the limits of a pod, or of a namespace without its pods.",
+		"OF", "METRICS", "SERIES", "REJECTED SERIES", "SET BY", "+HELD BY", "+WANTED"),
+	listOf[Autoscaler]("autoscalers", "autoscaler", 1, "A HorizontalPodAutoscaler, with Sluice's answer for each of its metrics.",
+		"NAME", "SCALES", "METRICS", "MIN", "MAX", "REPLICAS", "WANTED", "+WHY"),
+	listOf[Rule]("rules", "rule", 1, "A rule that computes a metric from others, or renames metrics, with its last value at the replica that answers.",
+		"NAME", "METRIC", "FROM", "VALUE", "OF", "STATE", "+EXPRESSION"),
+	listOf[Target]("targets", "target", 3, "An endpoint that a pod announces, with how its scrapes go.",
+		"POD", "ENDPOINT", "NAMES", "STATE", "LAST SUCCESS", "ERROR", "+INTERVAL", "+SAMPLES", "+BYTES", "+MISSING", "+AGENT"),
+	listOf[Policy]("policies", "policy", 1, "An ExternalMetricPolicy or a ClusterExternalMetricPolicy, as it is in force.",
+		"NAME", "READERS", "RULES", "STATE", "+EACH RULE"),
+	listOf[Agent]("agents", "agent", 1, "The agent of a node that reports to the replica that answers, or did within the last hour.",
+		"NODE", "STATE", "SINCE", "SERIES", "SAMPLES", "LAG", "REJECTED SAMPLES", "LAST REJECTION", "+VERSION", "+LAST FRAME", "+MESSAGE"),
 }
 
 // columns makes columns of names; "+" marks a wide one.
-func columns(names ...string) (all []Column) {
+func columns(names []string) (all []Column) {
 	for _, name := range names {
 		if name[0] == '+' {
 			all = append(all, Column{name[1:], true})

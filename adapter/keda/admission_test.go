@@ -26,17 +26,13 @@ type admission struct{ expressions map[string]cel.Program }
 func rendered(t testing.TB) admission {
 	t.Helper()
 	text, err := os.ReadFile("../../charts/sluice/ci/golden/keda.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, policy, found := strings.Cut(string(text), "  name: \"sluice-policies-keda\"\n")
 	if !found {
 		t.Fatal("the chart renders no policy of KEDA's triggers")
 	}
 	base, err := environment.MustBaseEnvSet(version.MajorMinor(1, 30)).Env(environment.NewExpressions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := admission{map[string]cel.Program{}}
 	for _, name := range []string{"triggers", "metrics", "names"} {
 		one := regexp.MustCompile(`(?s)- name: ` + name + `\n +expression: >-\n(.*?)\n +- name:`).FindStringSubmatch(policy)
@@ -47,9 +43,7 @@ func rendered(t testing.TB) admission {
 			t.Fatalf("no expression %s", name)
 		}
 		env, err := base.Extend(cel.Variable("object", cel.DynType), cel.Variable("variables", cel.DynType))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast, issues := env.Compile(one[1])
 		if issues.Err() != nil {
 			t.Fatal(name, issues.Err())
@@ -79,9 +73,7 @@ func (a admission) sees(t testing.TB, kind string, metadata map[string]string) (
 		return nil, true
 	}
 	native, err := list.ConvertToNative(reflect.TypeFor[[]string]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return native.([]string), false
 }
 

@@ -28,9 +28,7 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 	cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.Sign(t, t.TempDir(), testauthority.Leaf{})
 	cert, key, _ := ca.Sign(t, t.TempDir(), testauthority.Leaf{Host: cfg.ClientNames[0]})
 	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
 	if authority, err := os.ReadFile(cfg.CAFile); err != nil || !roots.AppendCertsFromPEM(authority) {
 		t.Fatal(err)
@@ -38,18 +36,8 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 	operator := credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1", Certificates: []tls.Certificate{pair}})
 	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
 		server, err := Listen(cfg, Parts{Source: &oneMetric{value: 1}, Ready: func() (bool, string) { return true, "" }, Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- server.Run(ctx) }()
-		return func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		}
+		must(t, err)
+		return crowd.Run(t, server.Run)
 	}, func(conn net.Conn) error {
 		client, err := grpc.NewClient(address, grpc.WithTransportCredentials(operator),
 			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return conn, nil }))

@@ -75,8 +75,6 @@ func files(t *testing.T, pattern string) []string {
 func content(t *testing.T, file string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }

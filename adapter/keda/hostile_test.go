@@ -106,9 +106,7 @@ func TestSilentConnectionsAreBounded(t *testing.T) {
 	}()
 	dial := func() net.Conn {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		silent = append(silent, conn)
 		return conn
 	}
@@ -198,18 +196,14 @@ type rawClient struct {
 func dialRaw(t *testing.T, address string, settings ...http2.Setting) *rawClient {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
 	c := &rawClient{Framer: http2.NewFramer(conn, conn), conn: conn}
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	if err := c.WriteSettings(settings...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.WriteSettings(settings...))
 	return c
 }
 
@@ -230,9 +224,7 @@ func (c *rawClient) open(t *testing.T, method string, body []byte, end bool) (id
 	if len(body) > 0 {
 		err = errors.Join(err, c.WriteData(id, end, body))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return id
 }
 
@@ -261,9 +253,7 @@ func (c *rawClient) ended(t *testing.T, calls int, within time.Duration) map[uin
 func message(t *testing.T) []byte {
 	t.Helper()
 	text, err := proto.Marshal(ref())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append([]byte{0, 0, 0, 0, byte(len(text))}, text...)
 }
 
@@ -331,9 +321,7 @@ func TestCallsWithoutAMessageAreBounded(t *testing.T) {
 		p.awaited.Store(mostAwaited - 1)
 		for _, want := range []time.Duration{callPatience, hurriedPatience} {
 			ctx, err := p.tap(t.Context(), &tap.Info{FullMethodName: externalscaler.ExternalScaler_IsActive_FullMethodName})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if end, _ := ctx.Deadline(); time.Until(end) != want {
 				t.Errorf("the call may take %s, want %s", time.Until(end), want)
 			}

@@ -16,26 +16,20 @@ import (
 func TestSilentConnectionsArePinged(t *testing.T) {
 	t.Parallel()
 	server, err := Listen(Config{Address: "127.0.0.1:0", Insecure: true}, Parts{Source: &oneMetric{}, Ready: func() (bool, string) { return true, "" }, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
 	defer func() { stop(); <-ended }()
 
 	conn, err := net.Dial("tcp", server.Addr().String()) // it answers no ping
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
 		t.Fatal(err)
 	}
 	frames := http2.NewFramer(conn, conn)
-	if err := frames.WriteSettings(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, frames.WriteSettings())
 	const within = pingEvery + pingPatience + late
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	pinged := false

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -82,9 +83,7 @@ func (c *counters) bounded(srv any, ss grpc.ServerStream, handler grpc.StreamHan
 
 // Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{streamsDesc, refusedDesc, expiresDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, streamsDesc, refusedDesc, expiresDesc)
 	s.listener.Describe(ch)
 	s.count.requests.Describe(ch)
 	s.count.activations.Describe(ch)
@@ -92,7 +91,7 @@ func (s *Server) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *Server) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(streamsDesc, prometheus.GaugeValue, float64(s.watcher.count()))
+	collect.Gauge(ch, streamsDesc, s.watcher.count())
 	s.listener.Collect(ch)
 	s.count.requests.Collect(ch)
 	s.count.activations.Collect(ch)
@@ -100,6 +99,6 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	s.secured.Look() // there may be no handshake for months
-	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(s.secured.Refused()))
-	ch <- prometheus.MustNewConstMetric(expiresDesc, prometheus.GaugeValue, float64(s.secured.Expires()))
+	collect.Counter(ch, refusedDesc, s.secured.Refused())
+	collect.Gauge(ch, expiresDesc, s.secured.Expires())
 }

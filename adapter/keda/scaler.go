@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -45,7 +44,6 @@ type scaler struct {
 	ready   func() (bool, string)
 	watcher *watcher
 	count   *counters
-	log     *slog.Logger
 }
 
 // GetMetricSpec answers from the metadata alone, so neither a metric that nobody has pushed nor the start
@@ -223,29 +221,3 @@ func finite(v float64) float64 {
 // whole is a value for KEDA before 2.17, which knows whole numbers only: rounded up, as the
 // autoscaler rounds.
 func whole(v float64) int64 { return int64(min(math.Ceil(v), math.MaxInt64/2)) }
-
-// queue is a heap of triggers, ordered by the time of the next look (container/heap).
-type queue []*watched
-
-func (q queue) Len() int { return len(q) }
-
-func (q queue) Less(i, j int) bool { return q[i].next.Before(q[j].next) }
-
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
-}
-
-func (q *queue) Push(one any) {
-	w := one.(*watched)
-	w.place = len(*q)
-	*q = append(*q, w)
-}
-
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	w := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	return w
-}

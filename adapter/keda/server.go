@@ -93,7 +93,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	}
 	s.listener, s.grpc = listener, grpc.NewServer(options...)
 	externalscaler.RegisterExternalScalerServer(s.grpc, &scaler{
-		source: parts.Source, ready: parts.Ready, watcher: s.watcher, count: s.count, log: parts.Logger,
+		source: parts.Source, ready: parts.Ready, watcher: s.watcher, count: s.count,
 	})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	return s, nil

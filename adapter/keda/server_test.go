@@ -122,9 +122,7 @@ func serve(t *testing.T) *served {
 	server, err := Listen(Config{Address: "127.0.0.1:0", Insecure: true}, Parts{
 		Source: s.oneMetric, Ready: func() (bool, string) { return s.ready.Load(), "restoring the store" }, Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	s.server, s.stop = server, stop
 	go func() { s.ended <- server.Run(ctx) }()
@@ -173,9 +171,7 @@ func TestSpecificationNeedsNoValue(t *testing.T) {
 		t.Errorf("before the start is over: %v %v", again, err)
 	}
 	stream, err := s.StreamMetricSpec(t.Context(), ref())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if first, err := stream.Recv(); err != nil || first.GetMetricSpecs()[0].GetMetricName() != getMetricSpec.GetMetricName() {
 		t.Errorf("the stream begins with %v %v", first, err)
 	}
@@ -312,9 +308,7 @@ func (s *served) received(t *testing.T, metadata ...string) (<-chan bool, func()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*late)
 	t.Cleanup(cancel)
 	stream, err := s.StreamIsActive(ctx, ref(metadata...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := make(chan bool, 64)
 	var end error
 	go func() {
@@ -444,9 +438,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 	got, end := s.received(t)
 	wantNext(t, got, true)
 	spec, err := s.StreamMetricSpec(t.Context(), ref())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := spec.Recv(); err != nil {
 		t.Fatal(err)
 	}
@@ -498,9 +490,7 @@ func TestStreamsThatTheClientEndsAreCanceled(t *testing.T) {
 			},
 		} {
 			ctx, end := context.WithCancel(t.Context())
-			if err := open(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, open(ctx))
 			for s.server.count.open.Load() == 0 {
 				time.Sleep(time.Millisecond)
 			}
@@ -534,5 +524,13 @@ func TestIdleTriggersAreNotRead(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	if reads := s.reads.Load() - before; reads > 1 {
 		t.Errorf("%d reads", reads)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -24,9 +24,7 @@ func TestClientsShowACertificate(t *testing.T) {
 	cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.Sign(t, t.TempDir(), testauthority.Leaf{})
 	source := &oneMetric{value: 1}
 	server, err := Listen(cfg, Parts{Source: source, Ready: func() (bool, string) { return true, "" }, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
@@ -53,15 +51,11 @@ func TestClientsShowACertificate(t *testing.T) {
 			if c.by != nil {
 				cert, key, _ := c.by.Sign(t, t.TempDir(), c.leaf)
 				pair, err := tls.LoadX509KeyPair(cert, key)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				client.Certificates = []tls.Certificate{pair}
 			}
 			conn, err := grpc.NewClient(server.Addr().String(), grpc.WithTransportCredentials(credentials.NewTLS(client)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer conn.Close()
 			answer, err := externalscaler.NewExternalScalerClient(conn).IsActive(t.Context(), ref())
 			if c.may && (err != nil || !answer.GetResult()) || !c.may && status.Code(err) != codes.Unavailable {

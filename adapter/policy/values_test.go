@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,12 +20,7 @@ var domain = []string{"", "a", "b", "c", "1", "2", "3", "+2", "-1", "-3", "007",
 func picks(r Requirement, value string, present bool) bool {
 	spelt := metric.SelectorValue(value)
 	in := func() bool {
-		for _, v := range r.Values {
-			if v == spelt {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(r.Values, spelt)
 	}
 	switch r.Operator {
 	case In:

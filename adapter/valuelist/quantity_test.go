@@ -150,3 +150,11 @@ func FuzzQuantity(f *testing.F) {
 		}
 	})
 }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

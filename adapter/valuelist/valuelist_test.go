@@ -88,9 +88,7 @@ func numbers() (all []metric.Number) {
 
 func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
 	selector, err := metav1.ParseToLabelSelector(`path=api,code in (200,201),!gone,there`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	times := []time.Time{noon, noon, noon.Add(time.Millisecond), {}, {}, time.Unix(0, 0), time.Unix(-1, 0), noon.In(time.FixedZone("", 3600))}
 	windows := []time.Duration{0, 10 * time.Second, time.Minute, time.Hour, 1500 * time.Millisecond, 200 * 24 * time.Hour}
 	for i, n := range numbers() {
@@ -112,15 +110,11 @@ func TestListsAreWrittenAsTheLibraryDoes(t *testing.T) {
 		}
 		// Sums of the largest numbers are rejected; a single one is not.
 		custom, err := NewCustom(c, points[:1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		custom.Points = points
 		asTheLibrary(t, custom)
 		external, err := NewExternal("shop", text(6), points[:1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		external.Points = points
 		asTheLibrary(t, external)
 	}
@@ -157,14 +151,10 @@ func TestLargeListsGoOutInPieces(t *testing.T) {
 		points[i] = metric.Point{Object: pod(fmt.Sprintf("web-%d", i)), Value: metric.Int(int64(i)), Time: noon}
 	}
 	l, err := NewCustom(Custom{Metric: "x", Object: "*"}, points)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	asTheLibrary(t, l)
 	var pieces pieceSizes
-	if err := l.writeJSON(cmv1beta2.SchemeGroupVersion, &pieces); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.writeJSON(cmv1beta2.SchemeGroupVersion, &pieces))
 	if len(pieces) < 3 || pieces[0] <= 128<<10 || pieces[0] > 2*chunkBytes {
 		t.Errorf("pieces of %v bytes", pieces)
 	}
@@ -190,9 +180,7 @@ func TestItemsAllocateNothing(t *testing.T) {
 			points[i] = metric.Point{Object: pod("web"), Value: metric.Float(float64(1000*i) + 0.5), Time: noon, Window: time.Minute}
 		}
 		l, err := NewCustom(Custom{Metric: "x", Object: "*"}, points)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return testing.AllocsPerRun(5, func() {
 			for _, as := range encodings {
 				if err := as.write(l, as.version, io.Discard); err != nil {

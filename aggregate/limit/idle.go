@@ -3,6 +3,7 @@ package limit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,12 +142,7 @@ func ParsePatterns(patterns []string) (*Patterns, error) {
 
 // Match reports whether a pattern matches the whole name.
 func (p *Patterns) Match(name string) bool {
-	for _, parts := range p.parts {
-		if covers(parts, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.parts, func(parts []string) bool { return covers(parts, name) })
 }
 
 // covers matches the texts between the stars: the first and the last at the ends, the others in

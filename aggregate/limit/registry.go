@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -210,11 +211,7 @@ func (s *slot) objects(in quotaKey) []metric.Object {
 	if s.byObject == nil {
 		return []metric.Object{in.own()}
 	}
-	all := make([]metric.Object, 0, len(s.byObject))
-	for o := range s.byObject {
-		all = append(all, o)
-	}
-	return all
+	return slices.Collect(maps.Keys(s.byObject))
 }
 
 // maxScannedSlots is the most slots that are searched one by one. A quota with more has a

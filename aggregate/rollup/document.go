@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -66,21 +67,17 @@ func (m *Tracker) AppendDocument(dst []byte, key Key) ([]byte, bool) {
 	}
 	dst = append(dst, documentMark, documentVersion)
 	for _, s := range []string{r.workload.Kind, r.workload.Name, r.workload.UID, r.namespace} {
-		dst = appendString(dst, s)
+		dst = blob.AppendString(dst, s)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(r.metrics)))
 	for name, p := range r.metrics {
-		dst = append(appendString(dst, name), byte(p.kind))
+		dst = append(blob.AppendString(dst, name), byte(p.kind))
 		dst = binary.AppendUvarint(dst, uint64(len(p.labelSets)))
 		for _, set := range p.labelSets {
-			dst = appendString(dst, set.Packed())
+			dst = blob.AppendString(dst, set.Packed())
 		}
 	}
 	return dst, true
-}
-
-func appendString(dst []byte, s string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
 // RestoreDocument restores a workload from its document. Unless a pod of it appears, it expires
@@ -122,65 +119,28 @@ func readDocument(value []byte) (*record, error) {
 	if len(value) < 2 || value[0] != documentMark || value[1] != documentVersion {
 		return nil, fmt.Errorf("%w: its version is unknown", errDocument)
 	}
-	d := documentReader{rest: value[2:]}
+	d := blob.Decoder{Rest: value[2:]}
 	r := &record{metrics: map[string]*pushedMetric{}, lastPod: time.Now()}
-	r.workload = metric.Workload{Kind: d.string(), Name: d.string(), UID: d.string()}
-	r.namespace = d.string()
-	for n := d.number(); n > 0 && !d.bad; n-- {
-		name := d.string()
-		p := &pushedMetric{kind: metric.Kind(d.byte())}
-		for sets := d.number(); sets > 0 && !d.bad; sets-- {
-			p.labelSets = append(p.labelSets, d.labels())
+	r.workload = metric.Workload{Kind: d.String(), Name: d.String(), UID: d.String()}
+	r.namespace = d.String()
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		name := d.String()
+		p := &pushedMetric{kind: metric.Kind(d.Byte())}
+		for sets := d.Uvarint(); sets > 0 && d.Err == nil; sets-- {
+			set, ok := metric.UnpackLabels(d.String())
+			if !ok {
+				d.Fail()
+			}
+			p.labelSets = append(p.labelSets, set)
 		}
-		d.bad = d.bad || p.kind != metric.Counter && p.kind != metric.Set || len(p.labelSets) == 0 ||
-			len(p.labelSets) > maxLabelSets || r.metrics[name] != nil
+		if p.kind != metric.Counter && p.kind != metric.Set || len(p.labelSets) == 0 ||
+			len(p.labelSets) > maxLabelSets || r.metrics[name] != nil {
+			d.Fail()
+		}
 		r.metrics[name] = p
 	}
-	if d.bad || len(d.rest) > 0 {
+	if d.Err != nil || len(d.Rest) > 0 {
 		return nil, errDocument
 	}
 	return r, nil
-}
-
-// documentReader decodes a document. A missing field reads as zero and sets bad.
-type documentReader struct {
-	rest []byte
-	bad  bool
-}
-
-func (d *documentReader) number() uint64 {
-	n, size := binary.Uvarint(d.rest)
-	if size <= 0 {
-		d.bad, d.rest = true, nil
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
-}
-
-func (d *documentReader) byte() byte {
-	if len(d.rest) == 0 {
-		d.bad = true
-		return 0
-	}
-	b := d.rest[0]
-	d.rest = d.rest[1:]
-	return b
-}
-
-func (d *documentReader) string() string {
-	n := d.number()
-	if n > uint64(len(d.rest)) {
-		d.bad, d.rest = true, nil
-		return ""
-	}
-	s := string(d.rest[:n])
-	d.rest = d.rest[n:]
-	return s
-}
-
-func (d *documentReader) labels() metric.Labels {
-	set, ok := metric.UnpackLabels(d.string())
-	d.bad = d.bad || !ok
-	return set
 }

@@ -138,9 +138,6 @@ func (r *Rule) NewName(pushed string) (name string, ok bool) {
 	return r.rename.New(pushed)
 }
 
-// Operands are those of the expression, sorted by their names; a rename has none.
-func (r *Rule) Operands() []Operand { return r.operands }
-
 // Reads are the pushed metrics that the rule reads, as they are written.
 func (r *Rule) Reads() (all []string) {
 	for i := range r.operands {

@@ -50,7 +50,6 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 
 // expression is a compiled expression over operands.
 type expression struct {
-	text     string
 	program  cel.Program
 	operands []string // their names
 	values   sync.Pool
@@ -91,7 +90,7 @@ func compileExpression(text string, operands []string) (*expression, []error) {
 	if err != nil {
 		return nil, []error{fmt.Errorf("value: %w", err)}
 	}
-	e := &expression{text: text, program: program, operands: operands}
+	e := &expression{program: program, operands: operands}
 	e.values.New = func() any { return &values{names: operands, numbers: make([]float64, len(operands))} }
 	return e, nil
 }

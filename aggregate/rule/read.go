@@ -241,13 +241,12 @@ type Value struct {
 	Object metric.Object // of the first point
 	Number metric.Number
 	Time   time.Time // of the answer
-	Points int       // number of objects, or of series, in the answer
 }
 
 // note remembers an answer.
 func (r *Rule) note(points []metric.Point) {
 	if len(points) > 0 {
-		r.last.at.Store(&Value{points[0].Object, points[0].Value, time.Now(), len(points)})
+		r.last.at.Store(&Value{points[0].Object, points[0].Value, time.Now()})
 	}
 }
 

@@ -2,6 +2,7 @@ package window
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -13,12 +14,7 @@ import (
 
 // hasCutOff reports whether some origin is cut off.
 func (j *Joined) hasCutOff() bool {
-	for _, c := range j.origins {
-		if c.CutOff {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.origins, func(c *Course) bool { return c.CutOff })
 }
 
 // increaseWithCutOff is Increase if some origins are cut off.

@@ -52,9 +52,7 @@ func TestAgentSettings(t *testing.T) {
 // connections. One address has a quarter of these.
 func TestAgentFitsTheChart(t *testing.T) {
 	values, err := os.ReadFile("../../charts/sluice/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := regexp.MustCompile(`(?s)\nagent:.*?limits:\n      memory: (\d+)Mi`).FindSubmatch(values)
 	if found == nil {
 		t.Fatal("the chart has no limit")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -112,11 +113,7 @@ func mergedAgents(own []inspect.Agent, others *otherReplicas) []inspect.Agent {
 		a.Elsewhere = !complete
 		byNode[a.Node] = a
 	}
-	all := make([]inspect.Agent, 0, len(byNode))
-	for _, a := range byNode {
-		all = append(all, a)
-	}
-	return all
+	return slices.AppendSeq([]inspect.Agent{}, maps.Values(byNode))
 }
 
 // mergedAgent is the agent of a node that has reported to two replicas: as the one says that hears it, or heard

@@ -22,9 +22,7 @@ func told(t *testing.T, answers map[string]any, live ...string) (o *otherReplica
 			for _, name := range names {
 				if answer, has := answers[name]; has {
 					body, err := json.Marshal(answer)
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					out[name] = body
 				}
 			}

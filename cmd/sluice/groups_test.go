@@ -12,12 +12,6 @@ import (
 	"time"
 )
 
-// spoken sends a request to the push port.
-func spoken(t *testing.T, p *dataPath, method, path, body string) (int, string) {
-	t.Helper()
-	return spokenAs(t, p, method, path, body)
-}
-
 // accepted sends a request that must succeed.
 func accepted(t *testing.T, p *dataPath, method, path, body string) {
 	t.Helper()
@@ -29,10 +23,11 @@ func accepted(t *testing.T, p *dataPath, method, path, body string) {
 // spokenWith posts a body of a content type, with more headers.
 func spokenWith(t *testing.T, p *dataPath, path, body, contentType string, headers ...string) (int, string) {
 	t.Helper()
-	return spokenAs(t, p, "POST", path, body, append(headers, "Content-Type", contentType)...)
+	return spoken(t, p, "POST", path, body, append(headers, "Content-Type", contentType)...)
 }
 
-func spokenAs(t *testing.T, p *dataPath, method, path, body string, headers ...string) (int, string) {
+// spoken sends a request to the push port, perhaps with headers.
+func spoken(t *testing.T, p *dataPath, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+p.push.Addr().String()+path, strings.NewReader(body))
 	must(t, err)

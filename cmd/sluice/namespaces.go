@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -129,9 +130,7 @@ func (n *namespaces) Changed(all bool) (keys []store.DocumentKey) {
 			n.unsaved[key] = struct{}{}
 		}
 	}
-	for key := range n.unsaved {
-		keys = append(keys, key)
-	}
+	keys = slices.Collect(maps.Keys(n.unsaved))
 	clear(n.unsaved)
 	return keys
 }

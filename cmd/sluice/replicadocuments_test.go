@@ -36,7 +36,7 @@ func (r *inTurn) send(status int, method, path, body string) string {
 	r.t.Helper()
 	to := r.all[r.next%len(r.all)]
 	r.next++
-	got, text := spokenAs(r.t, to.dataPath, method, path, body, "Sluice-Sync", "all")
+	got, text := spoken(r.t, to.dataPath, method, path, body, "Sluice-Sync", "all")
 	if got != status {
 		r.t.Errorf("%s %s: %d %s, want %d", method, path, got, text, status)
 	}
@@ -102,30 +102,6 @@ func (r *testReplica) reading(expression string) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
-}
-
-// TestGroupsAtReplicas: a group is one group, whichever replica its pushes reach.
-func TestGroupsAtReplicas(t *testing.T) {
-	t.Parallel()
-	r := newInTurn(t, 3)
-	r.pushed(200, "PUT", "/metrics/job/a", "m 1\nn 2\n")
-	r.pushed(200, "PUT", "/metrics/job/a", "m 3\n")
-	r.exposes(`m{instance="",job="a"} 3`)
-	r.serves("m", "map[job:a] 3")
-	r.serves("n", "")
-	r.pushed(200, "POST", "/metrics/job/a", "# TYPE c counter\nc 10\n")
-	r.pushed(200, "POST", "/metrics/job/a", "# TYPE c counter\nc 15\n")
-	r.pushed(200, "POST", "/metrics/job/a", "# TYPE c counter\nc 17\n")
-	r.exposes(`c{instance="",job="a"} 17`, `m{instance="",job="a"} 3`)
-	r.serves("c:total", "map[job:a] 17")
-	r.send(400, "POST", "/metrics/job/a", "# TYPE c gauge\nc 17\n")
-	r.pushed(202, "DELETE", "/metrics/job/a", "")
-	r.exposes()
-	r.serves("m", "")
-	r.serves("c:total", "")
-	r.pushed(200, "PUT", "/metrics/job/a", "m 7\n")
-	r.exposes(`m{instance="",job="a"} 7`)
-	r.serves("m", "map[job:a] 7")
 }
 
 // TestWipeAtReplicas: a wipe deletes groups that another replica has not published yet.

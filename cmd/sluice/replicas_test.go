@@ -246,16 +246,6 @@ func TestNothingUnreadIsPublished(t *testing.T) {
 	})
 }
 
-func TestReplicaPortInUse(t *testing.T) {
-	t.Parallel()
-	r := replicasOf(t, 1, "--replica-insecure")[0]
-	r.start()
-	code, _, errs := called(t, onFreePorts(t.TempDir(), r.flags...)...)
-	if code != command.ExitFailed || !strings.Contains(errs, "--replica-listen "+r.cfg.natsbus.Listen+" is in use") {
-		t.Errorf("exit code %d: %s", code, errs)
-	}
-}
-
 func TestFaultsOfReplicas(t *testing.T) {
 	for want, flags := range map[string][]string{
 		"--replica-peers is set without TLS; must have --replica-tls-cert-file, --replica-tls-key-file and --replica-tls-ca-file": {"--replica-peers", "a:6222"},

@@ -214,6 +214,7 @@ func TestStartFaults(t *testing.T) {
 		"unixgram":        {onFreePorts(t.TempDir(), "--statsd-unixgram", socket), []string{"--statsd-unixgram " + socket + inUse}},
 		"unix":            {onFreePorts(t.TempDir(), "--statsd-unix", socket), []string{"--statsd-unix " + socket + inUse}},
 		"agents port":     {onFreePorts(t.TempDir(), "--agents-address", port, "--agents-insecure"), []string{"--agents-address " + port + inUse}},
+		"replicas' port":  {onFreePorts(t.TempDir(), "--replica-peers", "a:6222", "--replica-listen", port, "--replica-insecure"), []string{"--replica-listen " + port + inUse}},
 		"foreign address": {onFreePorts(t.TempDir(), "--http-address", "192.0.2.1:0"), []string{"--http-address 192.0.2.1:0 is no address of this machine"}},
 		"foreign folder":  {onFreePorts(foreign), []string{"--data-dir " + foreign, "thesis.tex", "empty"}},
 		"folder is file":  {onFreePorts(file), []string{"--data-dir " + file, "not a directory"}},

@@ -25,52 +25,44 @@ func (p *dataPath) run(ctx context.Context) error {
 }
 
 // stages lists the running parts in the order in which they stop, which is that of the data.
-func (p *dataPath) stages() []stage {
-	all := []stage{{"statsd", p.statsd.Run}, {"push", p.push.Run}}
-	if p.scraper != nil {
-		all = append(all, stage{"scrape", p.scraper.Run})
-	}
-	if p.agents != nil {
-		all = append(all, stage{"agents", p.agents.Run})
-	}
-	if p.relay != nil {
-		all = append(all, stage{"relay", p.relay.Run})
-	}
-	if p.otlp != nil {
-		all = append(all, stage{"export", p.otlp.Run})
-	}
-	if p.cluster.view != nil {
-		all = append(all, stage{"pending", p.cluster.pending.Run})
-	}
-	all = append(all, stage{"groups", p.groups.Run}, stage{"table", p.table.Run}, stage{"store", p.runStore})
-	if r := &p.replication; r.bus != nil {
+func (p *dataPath) stages() (all []stage) {
+	c, r := &p.cluster, &p.replication
+	for _, part := range []struct {
+		on  bool
+		run stage
+	}{
+		{true, stage{"statsd", p.statsd.Run}},
+		{true, stage{"push", p.push.Run}},
+		{p.scraper != nil, stage{"scrape", p.scraper.Run}},
+		{p.agents != nil, stage{"agents", p.agents.Run}},
+		{p.relay != nil, stage{"relay", p.relay.Run}},
+		{p.otlp != nil, stage{"export", p.otlp.Run}},
+		{c.view != nil, stage{"pending", c.pending.Run}},
+		{true, stage{"groups", p.groups.Run}},
+		{true, stage{"table", p.table.Run}},
+		{true, stage{"store", p.runStore}},
 		// The store's last flush is handed over, then the connections end.
-		all = append(all, stage{"replicas", r.replica.Run}, stage{"bus", r.bus.Run})
+		{r.bus != nil, stage{"replicas", r.replica.Run}},
+		{r.bus != nil, stage{"bus", r.bus.Run}},
+		{true, stage{"api", p.api.Run}},
+		{true, stage{"rules", p.rules.Run}},
+		{p.routes != nil, stage{"routes", p.routes.Run}},
+		{p.keda != nil, stage{"keda", p.keda.Run}},
+		{c.waker != nil, stage{"wake", c.waker.Run}},
+		{c.nudger != nil, stage{"instant", c.nudger.Run}},
+		{c.taints != nil, stage{"taints", c.taints.Run}},
+		{c.view != nil, stage{"limits", c.limits.Run}},
+		{c.view != nil, stage{"autoscalers", c.autoscalers.Run}},
+		{c.view != nil, stage{"cluster", p.runCluster}},
+		{p.console != nil, stage{"console", p.console.Run}},
+		{true, stage{"footprint", footprint.Run}},
+		{true, stage{"operations", p.operations.run}},
+	} {
+		if part.on {
+			all = append(all, part.run)
+		}
 	}
-	all = append(all, stage{"api", p.api.Run}, stage{"rules", p.rules.Run})
-	if p.routes != nil {
-		all = append(all, stage{"routes", p.routes.Run})
-	}
-	if p.keda != nil {
-		all = append(all, stage{"keda", p.keda.Run})
-	}
-	if p.cluster.waker != nil {
-		all = append(all, stage{"wake", p.cluster.waker.Run})
-	}
-	if p.cluster.nudger != nil {
-		all = append(all, stage{"instant", p.cluster.nudger.Run})
-	}
-	if p.cluster.taints != nil {
-		all = append(all, stage{"taints", p.cluster.taints.Run})
-	}
-	if p.cluster.view != nil {
-		all = append(all, stage{"limits", p.cluster.limits.Run}, stage{"autoscalers", p.cluster.autoscalers.Run},
-			stage{"cluster", p.runCluster})
-	}
-	if p.console != nil {
-		all = append(all, stage{"console", p.console.Run})
-	}
-	return append(all, stage{"footprint", footprint.Run}, stage{"operations", p.operations.run})
+	return all
 }
 
 // closeTimeout bounds the closing of the database.

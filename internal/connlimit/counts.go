@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 )
 
@@ -67,7 +67,7 @@ func (l *Limiter) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (l *Limiter) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(l.openDesc, prometheus.GaugeValue, float64(l.Len()))
-	ch <- prometheus.MustNewConstMetric(l.refusedDesc, prometheus.CounterValue, float64(l.refused.Load()))
-	ch <- prometheus.MustNewConstMetric(l.yieldedDesc, prometheus.CounterValue, float64(l.yielded.Load()))
+	collect.Gauge(ch, l.openDesc, l.Len())
+	collect.Counter(ch, l.refusedDesc, l.refused.Load())
+	collect.Counter(ch, l.yieldedDesc, l.yielded.Load())
 }

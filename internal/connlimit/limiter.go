@@ -266,9 +266,6 @@ func (l *Limiter) leaveLocked(m *Member) {
 	}
 }
 
-// Open returns how many connections are open, in all and from the member's address.
-func (m *Member) Open() (all, fromAddress int) { return m.limiter.slots.Taken(m.From) }
-
 // Len returns how many connections are open.
 func (l *Limiter) Len() int {
 	all, _ := l.slots.Taken(netip.Prefix{})

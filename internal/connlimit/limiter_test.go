@@ -55,7 +55,7 @@ func TestTheIdlestYields(t *testing.T) {
 		if _, yielded := enter(t, l, "10.0.0.3"); yielded != other {
 			t.Errorf("yielded %v, want the oldest of all that is idle", yielded)
 		}
-		if all, from := first.Open(); all != 4 || from != 2 {
+		if all, from := l.slots.Taken(first.From); all != 4 || from != 2 {
 			t.Errorf("%d open, %d of the address; want 4, 2", all, from)
 		}
 	})

@@ -1,6 +1,7 @@
 package exposition
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -206,18 +207,9 @@ func sameLabels(a, b []metric.Label) bool {
 		return false
 	}
 	for i := range a {
-		if a[i] != b[i] && !hasLabel(b, a[i]) {
+		if a[i] != b[i] && !slices.Contains(b, a[i]) {
 			return false
 		}
 	}
 	return true
-}
-
-func hasLabel(labels []metric.Label, l metric.Label) bool {
-	for i := range labels {
-		if labels[i] == l {
-			return true
-		}
-	}
-	return false
 }

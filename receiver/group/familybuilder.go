@@ -121,12 +121,7 @@ func (m *familyBuilder) labels(own []metric.Label) (mayCollide bool) {
 }
 
 func has(labels []metric.Label, key string) bool {
-	for i := range labels {
-		if labels[i].Key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(labels, func(l metric.Label) bool { return l.Key == key })
 }
 
 func (m *familyBuilder) rowOf(i int) []metric.Label {

@@ -2,7 +2,9 @@ package group
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -263,11 +265,7 @@ func (gs *Groups) endOlderLocked(g *group, ended version) (gone bool) {
 func (s *shard) all() []*group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*group, 0, len(s.groups))
-	for _, g := range s.groups {
-		all = append(all, g)
-	}
-	return all
+	return slices.Collect(maps.Values(s.groups))
 }
 
 // removeLocked removes a group's series from the table and the group from its shard.

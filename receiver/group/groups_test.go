@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -340,9 +341,7 @@ func TestTableFollowsGroups(t *testing.T) {
 				}
 			}
 		}
-		for key, v := range fresh {
-			model[job][key] = v
-		}
+		maps.Copy(model[job], fresh)
 		var want []string
 		for _, group := range model {
 			for key, v := range group {

@@ -235,3 +235,29 @@ func (gs *Groups) checkBytes(u *usage, more int64) *Rejection {
 	}
 	return nil
 }
+
+// Restrict drops the series from a snapshot that a reader may not have. mayHaveAll reports whether the reader
+// may have all series of a metric, mayHave whether it may have one of them.
+func (g *Group) Restrict(mayHaveAll func(name string, k metric.Kind) bool,
+	mayHave func(name string, k metric.Kind, labels metric.Labels) bool) {
+	kept := contents{times: g.contents.times}
+	var labels sampleBuilder
+	for _, f := range g.contents.families {
+		k := f.Type.Kind()
+		if mayHaveAll(f.Name, k) {
+			kept.families = append(kept.families, f)
+			continue
+		}
+		part := &family{Family: f.Family, pushed: f.pushed}
+		part.Metrics = nil
+		for i := range f.Metrics {
+			if mayHave(f.Name, k, labels.labelSet(&g.Object, f, i)) {
+				part.Metrics = append(part.Metrics, f.Metrics[i])
+			}
+		}
+		if len(part.Metrics) > 0 {
+			kept.families = append(kept.families, part)
+		}
+	}
+	g.contents = &kept
+}

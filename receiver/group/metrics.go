@@ -1,6 +1,9 @@
 package group
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
+)
 
 var (
 	groupsDesc = prometheus.NewDesc("sluice_groups",
@@ -13,15 +16,13 @@ var (
 
 // Describe implements prometheus.Collector.
 func (gs *Groups) Describe(ch chan<- *prometheus.Desc) {
-	ch <- groupsDesc
-	ch <- bytesDesc
-	ch <- endedDesc
+	collect.Describe(ch, groupsDesc, bytesDesc, endedDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (gs *Groups) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(groupsDesc, prometheus.GaugeValue, float64(gs.Count()))
-	ch <- prometheus.MustNewConstMetric(bytesDesc, prometheus.GaugeValue, float64(gs.Bytes()))
-	ch <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(gs.deleted.Load()), "deleted")
-	ch <- prometheus.MustNewConstMetric(endedDesc, prometheus.CounterValue, float64(gs.expired.Load()), "expired")
+	collect.Gauge(ch, groupsDesc, gs.Count())
+	collect.Gauge(ch, bytesDesc, gs.Bytes())
+	collect.Counter(ch, endedDesc, gs.deleted.Load(), "deleted")
+	collect.Counter(ch, endedDesc, gs.expired.Load(), "expired")
 }

@@ -2,6 +2,8 @@ package group
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -19,9 +21,7 @@ func (gs *Groups) Changed(all bool) (keys []Hash) {
 				s.changed[h] = struct{}{}
 			}
 		}
-		for h := range s.changed {
-			keys = append(keys, h)
-		}
+		keys = slices.AppendSeq(keys, maps.Keys(s.changed))
 		clear(s.changed)
 		s.mu.Unlock()
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -74,13 +76,7 @@ func (gs *Groups) AllShared() (all []Document) {
 	for i := range gs.shards {
 		s := &gs.shards[i]
 		s.mu.Lock()
-		keys := make([]Hash, 0, len(s.groups)+len(s.tombstones))
-		for h := range s.groups {
-			keys = append(keys, h)
-		}
-		for h := range s.tombstones {
-			keys = append(keys, h)
-		}
+		keys := slices.AppendSeq(slices.Collect(maps.Keys(s.groups)), maps.Keys(s.tombstones))
 		s.mu.Unlock()
 		for _, h := range keys {
 			all = gs.appendShared(all, h)

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"slices"
+
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -292,16 +294,8 @@ func (m *labelMatch) indexOf(i int) int {
 }
 
 func sameLabels(a, b []metric.Label) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	if len(a) > 0 && &a[0] == &b[0] {
+	if len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] {
 		return true
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(a, b)
 }

@@ -129,7 +129,8 @@ func TestValidate(t *testing.T) {
 
 func TestTrustByName(t *testing.T) {
 	for _, trust := range []Trust{Open, Namespace, Strict} {
-		if got, err := ParseTrust(trust.String()); err != nil || got != trust {
+		var got Trust
+		if err := got.UnmarshalText([]byte(trust.String())); err != nil || got != trust {
 			t.Errorf("%s: %s, %v", trust, got, err)
 		}
 	}

@@ -175,27 +175,18 @@ func (t Trust) String() string {
 	return "invalid"
 }
 
-// ParseTrust parses the names that String returns.
-func ParseTrust(s string) (Trust, error) {
-	for t := Open; t <= Strict; t++ {
-		if trustModes[t] == s {
-			return t, nil
-		}
-	}
-	return 0, fmt.Errorf("trust %q is invalid; must be one of %s", s, trustNames())
-}
-
 // MarshalText and UnmarshalText write and read the mode by name.
 func (t Trust) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (t *Trust) UnmarshalText(text []byte) error {
-	parsed, err := ParseTrust(string(text))
-	if err != nil {
-		return err
+	for mode := Open; mode <= Strict; mode++ {
+		if trustModes[mode] == string(text) {
+			*t = mode
+			return nil
+		}
 	}
-	*t = parsed
-	return nil
+	return fmt.Errorf("trust %q is invalid; must be one of %s", text, trustNames())
 }
 
 func trustNames() string { return strings.Join(trustModes[Open:], ", ") }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -163,10 +164,8 @@ var (
 
 // Describe implements prometheus.Collector.
 func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{receivedDesc, appliedDesc, rejectedDesc, pendingDesc, packetsDesc,
-		bytesDesc, dropsDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, receivedDesc, appliedDesc, rejectedDesc, pendingDesc, packetsDesc,
+		bytesDesc, dropsDesc)
 }
 
 // Figures are the sums of a receiver's accounts.
@@ -212,19 +211,15 @@ func (f *Figures) add(a *Account) {
 func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range l.Figures() {
 		for _, r := range metric.Reasons() {
-			ch <- counter(rejectedDesc, f.Rejected[r], f.Receiver, r.String())
+			collect.Counter(ch, rejectedDesc, f.Rejected[r], f.Receiver, r.String())
 		}
-		ch <- counter(receivedDesc, f.Received, f.Receiver)
-		ch <- counter(appliedDesc, f.Applied, f.Receiver)
-		ch <- prometheus.MustNewConstMetric(pendingDesc, prometheus.GaugeValue, float64(f.Pending), f.Receiver)
-		ch <- counter(packetsDesc, f.Packets, f.Receiver)
-		ch <- counter(bytesDesc, f.Bytes, f.Receiver)
+		collect.Counter(ch, receivedDesc, f.Received, f.Receiver)
+		collect.Counter(ch, appliedDesc, f.Applied, f.Receiver)
+		collect.Gauge(ch, pendingDesc, f.Pending, f.Receiver)
+		collect.Counter(ch, packetsDesc, f.Packets, f.Receiver)
+		collect.Counter(ch, bytesDesc, f.Bytes, f.Receiver)
 		if f.Datagrams {
-			ch <- counter(dropsDesc, f.KernelDrops, f.Receiver)
+			collect.Counter(ch, dropsDesc, f.KernelDrops, f.Receiver)
 		}
 	}
-}
-
-func counter(d *prometheus.Desc, v uint64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
 }

@@ -1,6 +1,9 @@
 package pending
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
+)
 
 var (
 	pendingSendersDesc = prometheus.NewDesc("sluice_pending_senders",
@@ -22,14 +25,12 @@ func (p *Buffer) Register(registry prometheus.Registerer) error {
 type metrics struct{ buffer *Buffer }
 
 func (m metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pendingSendersDesc, pendingBytesDesc, pendingFullDesc, pendingExpiredDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, pendingSendersDesc, pendingBytesDesc, pendingFullDesc, pendingExpiredDesc)
 }
 
 func (m metrics) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(pendingSendersDesc, prometheus.GaugeValue, float64(m.buffer.senders.Load()))
-	ch <- prometheus.MustNewConstMetric(pendingBytesDesc, prometheus.GaugeValue, float64(m.buffer.bytes.Load()))
-	ch <- prometheus.MustNewConstMetric(pendingFullDesc, prometheus.CounterValue, float64(m.buffer.full.Load()))
-	ch <- prometheus.MustNewConstMetric(pendingExpiredDesc, prometheus.CounterValue, float64(m.buffer.expired.Load()))
+	collect.Gauge(ch, pendingSendersDesc, m.buffer.senders.Load())
+	collect.Gauge(ch, pendingBytesDesc, m.buffer.bytes.Load())
+	collect.Counter(ch, pendingFullDesc, m.buffer.full.Load())
+	collect.Counter(ch, pendingExpiredDesc, m.buffer.expired.Load())
 }

@@ -2,6 +2,8 @@ package pending
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
@@ -41,11 +43,8 @@ func (r *retrier) all() {
 	r.begin()
 	for i := range r.pending.shards {
 		shard := &r.pending.shards[i]
-		r.keys = r.keys[:0]
 		shard.mu.Lock()
-		for key := range shard.senders {
-			r.keys = append(r.keys, key)
-		}
+		r.keys = slices.AppendSeq(r.keys[:0], maps.Keys(shard.senders))
 		shard.mu.Unlock()
 		for _, key := range r.keys {
 			r.try(key)

@@ -43,9 +43,7 @@ func overGRPC(c *Config, _ *Parts) { c.OTLPGRPCAddress = "127.0.0.1:0" }
 func (h *harness) grpcClient(secured credentials.TransportCredentials, options ...grpc.DialOption) pmetricotlp.GRPCClient {
 	h.Helper()
 	conn, err := grpc.NewClient(h.server.grpc.Addr().String(), append(options, grpc.WithTransportCredentials(secured))...)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	h.Cleanup(func() { _ = conn.Close() })
 	return pmetricotlp.NewGRPCClient(conn)
 }
@@ -72,9 +70,7 @@ func (h *harness) rawClient() *http.Client {
 func (h *harness) call(client *http.Client, method string, body io.Reader, headers ...string) rawAnswer {
 	h.Helper()
 	req, err := http.NewRequest("POST", "http://"+h.server.grpc.Addr().String()+method, io.MultiReader(body))
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	req.Header.Set("Content-Type", "application/grpc")
 	req.Header.Set("Te", "trailers")
 	for i := 0; i+1 < len(headers); i += 2 {
@@ -82,14 +78,10 @@ func (h *harness) call(client *http.Client, method string, body io.Reader, heade
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	res, err := client.Do(req)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	a := rawAnswer{http: res.StatusCode}
 	if a.http != 200 {
 		a.message = string(text)
@@ -131,9 +123,7 @@ func (h *harness) retryInfo(details string) time.Duration {
 	if err == nil {
 		err = proto.Unmarshal(raw, &s)
 	}
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	return retryOf(status.FromProto(&s))
 }
 
@@ -235,9 +225,7 @@ func TestGRPCFacts(t *testing.T) {
 		}
 	}
 	res, err := http.Post("http://"+h.server.grpc.Addr().String()+"/v1/metrics", "application/x-protobuf", bytes.NewReader(one))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	if text, _ := io.ReadAll(res.Body); res.StatusCode != 415 || !strings.Contains(string(text), "POST over HTTP/1.1") {
 		t.Errorf("OTLP over HTTP/1.1: %d %s", res.StatusCode, text)
@@ -416,9 +404,7 @@ func TestOTLPHasAnAddress(t *testing.T) {
 	h := start(t, func(c *Config, _ *Parts) { c.OTLPAddress = "127.0.0.1:0" })
 	url := "http://" + h.server.OTLPAddr().String() + "/v1/metrics"
 	res, err := http.Post(url, "application/x-protobuf", bytes.NewReader(encodeOTLP(t, gauges("g"), otlp.Protobuf)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = res.Body.Close()
 	if res.StatusCode != 200 || h.table.get(metric.Object{}, "g") == nil {
 		t.Errorf("%d", res.StatusCode)

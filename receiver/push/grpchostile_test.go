@@ -46,18 +46,14 @@ func (h *harness) frameClient(from string, settings ...http2.Setting) *frameClie
 	h.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := dialer.Dial("tcp", h.server.grpc.Addr().String())
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	h.Cleanup(func() { _ = conn.Close() })
 	c := &frameClient{Framer: http2.NewFramer(conn, conn), Conn: conn}
 	c.header = hpack.NewEncoder(&c.block)
 	if _, err = io.WriteString(conn, http2.ClientPreface); err == nil {
 		err = c.WriteSettings(settings...)
 	}
-	if err != nil {
-		h.Fatal(err)
-	}
+	must(h, err)
 	return c
 }
 
@@ -103,9 +99,7 @@ func (h *harness) answered(code string, calls float64) {
 	registry.MustRegister(h.server.grpc)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		families, err := registry.Gather()
-		if err != nil {
-			h.Fatal(err)
-		}
+		must(h, err)
 		got := 0.0
 		for _, family := range families {
 			for _, m := range family.Metric {

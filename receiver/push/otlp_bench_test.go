@@ -38,14 +38,10 @@ func BenchmarkOTLP(b *testing.B) {
 	cfg.Address, cfg.OTLPGRPCAddress = "127.0.0.1:0", "127.0.0.1:0"
 	server, err := New(cfg, Parts{NewApplier: func() Applier { return takesAll{} }, Resources: cluster{}, Ledger: ledger.New(),
 		Groups: group.New(group.DefaultConfig(), newTable()), Logger: slog.New(slog.DiscardHandler), Pending: (*pending.Buffer)(nil)})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	go func() { _ = server.Run(b.Context()) }()
 	conn, err := grpc.NewClient(server.grpc.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer conn.Close()
 	caller := pmetricotlp.NewGRPCClient(conn)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: consumers}}
@@ -61,9 +57,7 @@ func BenchmarkOTLP(b *testing.B) {
 		}
 		request := pmetricotlp.NewExportRequestFromMetrics(all)
 		body, err := request.MarshalProto()
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		overHTTP := func(b *testing.B) {
 			encoded, _ := request.MarshalProto()
 			res, err := client.Post("http://"+server.Addr().String()+"/v1/metrics", "application/x-protobuf", bytes.NewReader(encoded))

@@ -1,6 +1,9 @@
 package relay
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
+)
 
 var (
 	linesDesc = prometheus.NewDesc("sluice_relay_lines_total",
@@ -12,8 +15,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (r *Relay) Describe(ch chan<- *prometheus.Desc) {
-	ch <- linesDesc
-	ch <- waitingDesc
+	collect.Describe(ch, linesDesc, waitingDesc)
 }
 
 // Collect implements prometheus.Collector.
@@ -21,8 +23,8 @@ func (r *Relay) Collect(ch chan<- prometheus.Metric) {
 	for _, t := range r.targets {
 		for outcome, n := range map[string]uint64{"sent": t.sent.Load(), "dropped": t.dropped.Load(),
 			"failed": t.failed.Load()} {
-			ch <- prometheus.MustNewConstMetric(linesDesc, prometheus.CounterValue, float64(n), t.name, outcome)
+			collect.Counter(ch, linesDesc, n, t.name, outcome)
 		}
-		ch <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(t.size()), t.name)
+		collect.Gauge(ch, waitingDesc, t.size(), t.name)
 	}
 }

@@ -40,8 +40,6 @@ type Converter struct {
 	// Lost is the number of histograms and summaries of earlier requests that were given up: their
 	// remaining parts never came.
 	Lost int
-	// Exemplars is the number of exemplars so far. They are dropped.
-	Exemplars int
 
 	name       []byte
 	kind       metric.Kind
@@ -104,7 +102,7 @@ func (f *Converter) Close() {
 		f.parts = nil
 	}
 	f.parts, f.groups, f.plain, f.sorted, f.open, f.at, f.base = f.parts[:0], 0, 0, false, false, 0, ""
-	f.Sample, f.Fault, f.Exemplars, f.Superseded, f.Held, f.Lost = metric.Sample{}, Fault{}, 0, Counts{}, Counts{}, 0
+	f.Sample, f.Fault, f.Superseded, f.Held, f.Lost = metric.Sample{}, Fault{}, Counts{}, Counts{}, 0
 	f.ready, f.guessed = nil, false
 }
 
@@ -132,7 +130,6 @@ func (f *Converter) Next() bool {
 // begin starts the reader's series. It returns true if the series is rejected, with Fault set.
 func (f *Converter) begin() bool {
 	s := &f.reader.Series
-	f.Exemplars += s.Exemplars
 	if f.reader.Fault.Reason == metric.Applied && len(s.Samples) > 0 && f.isPart() {
 		if d := f.addParts(); d != noDetail {
 			f.reader.fail(d)

@@ -74,7 +74,6 @@ func (f *Converter) lookAhead() bool {
 func (f *Converter) ReadKnown() {
 	a := &f.ahead
 	a.next--
-	f.Exemplars -= a.series[a.next].exemplars
 	a.series[a.next].unknown = true
 }
 
@@ -98,7 +97,6 @@ func (f *Converter) convertKnown(e *skimmed, kind metric.Kind) bool {
 	}
 	f.Sample.SetFloat(v.Value)
 	f.Of = Counts{Samples: 1}
-	f.Exemplars += e.exemplars
 	return true
 }
 

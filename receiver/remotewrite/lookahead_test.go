@@ -66,7 +66,7 @@ func (c *learner) converted(f *Converter, body []byte, v Version) (all []string,
 		}
 		all = append(all, event(f, string(s.Name), fmt.Sprint(s.Fields)))
 	}
-	return append(all, fmt.Sprint(f.Exemplars, f.Superseded, f.Held, f.Lost)), known
+	return append(all, fmt.Sprint(f.Superseded, f.Held, f.Lost)), known
 }
 
 func event(f *Converter, name, labels string) string {

@@ -81,7 +81,7 @@ func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 	if len(known) == 0 {
 		return NoType
 	}
-	t, _ := family(name, func(name string) (Type, bool) {
+	return family(name, func(name string) (Type, bool) {
 		k, ok := known[name]
 		switch {
 		case !ok || now-k.told > forgetAfter:
@@ -91,7 +91,6 @@ func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 		}
 		return k.of, true
 	})
-	return t
 }
 
 // sweepLocked drops knowledge that was not repeated for long.

@@ -101,23 +101,23 @@ func (r *Reader) familyType(name string) Type {
 	if len(r.types) == 0 {
 		return NoType
 	}
-	t, _ := family(name, func(name string) (Type, bool) {
+	return family(name, func(name string) (Type, bool) {
 		t, ok := r.types[name]
 		return t, ok
 	})
-	return t
 }
 
 // family looks a metric up by its own name, and then by the name of the family that it may be part
 // of.
-func family(name string, look func(string) (Type, bool)) (Type, bool) {
+func family(name string, look func(string) (Type, bool)) Type {
 	if t, ok := look(name); ok {
-		return t, true
+		return t
 	}
 	for _, suffix := range [...]string{"_bucket", "_count", "_sum", "_total", "_created"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok {
-			return look(base)
+			t, _ := look(base)
+			return t
 		}
 	}
-	return NoType, false
+	return NoType
 }

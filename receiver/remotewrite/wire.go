@@ -106,10 +106,9 @@ type skimmed struct {
 	unknown bool // it has to be read, although the cache knows it
 	// plain says that the labels precede all else and one finite sample follows, no histogram. Only
 	// then are the other fields valid.
-	plain     bool
-	sample    Sample
-	exemplars int
-	name      string
+	plain  bool
+	sample Sample
+	name   string
 	// of and guessed are what the series' type would be without the label __type__.
 	of      Type
 	guessed bool
@@ -231,7 +230,6 @@ const maxSpelled = 2048
 // and neither a histogram nor another label.
 func (r *Reader) skimRest(e *skimmed, rest []byte) bool {
 	samples, created := 0, int64(0)
-	e.exemplars = 0
 	if r.version == V2 {
 		e.of = NoType
 	}
@@ -249,7 +247,7 @@ func (r *Reader) skimRest(e *skimmed, rest []byte) bool {
 				return false
 			}
 		case f.isBytes(3) && r.version == V1, f.isBytes(4) && r.version == V2:
-			e.exemplars++
+			// exemplars are dropped
 		case f.isBytes(3), f.isBytes(4):
 			return false
 		case r.version == V2 && f.isBytes(5):

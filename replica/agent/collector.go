@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 )
@@ -160,18 +161,14 @@ func appendHTTPKey(dst []byte, s *metric.Sample) []byte {
 	}
 	dst = binary.AppendVarint(dst, int64(s.TTL))
 	if o := s.Object; o != nil {
-		dst = appendText(appendText(appendText(append(dst, 1), o.Resource), o.Namespace), o.Name)
+		dst = blob.AppendString(blob.AppendString(blob.AppendString(append(dst, 1), o.Resource), o.Namespace), o.Name)
 	} else {
 		dst = append(dst, 0)
 	}
 	for _, l := range s.Fields {
-		dst = appendText(appendText(dst, l.Key), l.Value)
+		dst = blob.AppendString(blob.AppendString(dst, l.Key), l.Value)
 	}
 	return dst
-}
-
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
 func definitionOf(s *metric.Sample) *agentwire.Series {

@@ -126,7 +126,7 @@ func (l *Link) Run(ctx context.Context) error {
 	visits := make(chan struct{})
 	go func() {
 		defer close(visits)
-		l.visit(ctx, until)
+		l.visit(until)
 	}()
 	wait := firstRetry
 	for until.Err() == nil && !l.done(ctx) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/internal/operations"
 )
 
@@ -25,35 +26,25 @@ var (
 
 // Describe implements prometheus.Collector.
 func (l *Link) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectedDesc, streamsDesc, ackedDesc, droppedDesc, heldDesc, heldBytesDesc, framesDesc,
-		seriesDesc, oldestDesc, targetsDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, connectedDesc, streamsDesc, ackedDesc, droppedDesc, heldDesc, heldBytesDesc, framesDesc,
+		seriesDesc, oldestDesc, targetsDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	s := l.collector.state(time.Now())
-	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	connected := 0.0
-	if l.connected.Load() {
-		connected = 1
-	}
-	gauge(connectedDesc, connected)
-	counter(streamsDesc, l.connections.Load())
-	counter(ackedDesc, l.collector.acknowledged.Load())
-	counter(droppedDesc, l.collector.dropped.Load(), "limit")
-	counter(droppedDesc, l.collector.lost.Load(), "server")
-	gauge(heldDesc, float64(s.samples))
-	gauge(heldBytesDesc, float64(s.held))
-	gauge(framesDesc, float64(s.frames))
-	gauge(seriesDesc, float64(s.series))
-	gauge(oldestDesc, s.oldest.Seconds())
+	collect.Gauge(ch, connectedDesc, collect.OneIf(l.connected.Load()))
+	collect.Counter(ch, streamsDesc, l.connections.Load())
+	collect.Counter(ch, ackedDesc, l.collector.acknowledged.Load())
+	collect.Counter(ch, droppedDesc, l.collector.dropped.Load(), "limit")
+	collect.Counter(ch, droppedDesc, l.collector.lost.Load(), "server")
+	collect.Gauge(ch, heldDesc, s.samples)
+	collect.Gauge(ch, heldBytesDesc, s.held)
+	collect.Gauge(ch, framesDesc, s.frames)
+	collect.Gauge(ch, seriesDesc, s.series)
+	collect.Gauge(ch, oldestDesc, s.oldest.Seconds())
 	if l.scrape != nil {
-		gauge(targetsDesc, float64(l.scrape.number()))
+		collect.Gauge(ch, targetsDesc, l.scrape.number())
 	}
 }
 

@@ -116,7 +116,7 @@ func without(all []address, one address) []address {
 }
 
 // visit tells servers that the agent has left the rest of what they were sent, as soon as they are back.
-func (l *Link) visit(ctx, until context.Context) {
+func (l *Link) visit(until context.Context) {
 	lost := uint64(0)
 	for {
 		wait := time.NewTimer(time.Duration(rand.Int64N(int64(visitWithin)))) // full jitter

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
@@ -110,18 +111,13 @@ var (
 
 // Describe implements prometheus.Collector.
 func (u *Usage) Describe(ch chan<- *prometheus.Desc) {
-	ch <- pagesDesc
-	ch <- linesDesc
-	ch <- measuredDesc
+	collect.Describe(ch, pagesDesc, linesDesc, measuredDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (u *Usage) Collect(ch chan<- prometheus.Metric) {
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	counter(pagesDesc, u.pages.Load(), "ok")
-	counter(pagesDesc, u.failures.Load(), "failed")
-	counter(linesDesc, u.faultyLines.Load())
-	ch <- prometheus.MustNewConstMetric(measuredDesc, prometheus.GaugeValue, float64(u.containers.Load()))
+	collect.Counter(ch, pagesDesc, u.pages.Load(), "ok")
+	collect.Counter(ch, pagesDesc, u.failures.Load(), "failed")
+	collect.Counter(ch, linesDesc, u.faultyLines.Load())
+	collect.Gauge(ch, measuredDesc, u.containers.Load())
 }

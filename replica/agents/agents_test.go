@@ -137,9 +137,7 @@ type served struct {
 func serve(t *testing.T, address string, parts Parts) *served {
 	t.Helper()
 	s, err := Listen(Config{Address: address, Insecure: true}, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.began = time.Time{} // it knows all agents that there are
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -447,15 +445,11 @@ func TestMadeUpTokensOfOneAddress(t *testing.T) {
 		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 4, byte(1+i%strangers))}}
 		conn, err := grpc.NewClient("passthrough:///"+s.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		for range streams {
 			stream, err := agentwire.NewAgentsClient(conn).Report(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer guessed"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			go func() {
 				_, err := stream.Recv()
 				ended <- err
@@ -489,17 +483,13 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 	cfg := Config{Address: "127.0.0.1:0"}
 	cfg.CertFile, cfg.KeyFile, _ = testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
 	s, err := Listen(cfg, newTable().parts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	shown := func() []byte {
 		conn, err := tls.Dial("tcp", s.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].Raw
 	}
@@ -750,9 +740,7 @@ func TestRunsOfANode(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", parts)
 	for run := range uint64(20) {
 		c, _ := s.hello(run + 1)
-		if err := c.CloseSend(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.CloseSend())
 		for { // until the server has ended the stream
 			if _, err := c.Recv(); err != nil {
 				break
@@ -766,6 +754,30 @@ func TestRunsOfANode(t *testing.T) {
 	}
 }
 
+// newLink makes the link of an agent of node a to some servers, and what it tells.
+func newLink(t *testing.T, servers string) (*agent.Collector, *agent.Link) {
+	t.Helper()
+	cfg := agent.DefaultConfig()
+	cfg.Server, cfg.Node, cfg.Insecure = servers, "a", true
+	collector := agent.NewCollector(cfg)
+	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
+	must(t, err)
+	return collector, link
+}
+
+// runLink runs a link until end is called.
+func runLink(t *testing.T, link *agent.Link) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- link.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // An agent's own link: what it collects arrives once, with its time, whatever becomes of the server; what is rejected is counted at
 // the agent.
 func TestALinkOverServers(t *testing.T) {
@@ -774,16 +786,8 @@ func TestALinkOverServers(t *testing.T) {
 	table.reject["bad"] = metric.OverLimit
 	s := serve(t, "127.0.0.1:0", table.parts())
 	address := s.Addr().String()
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = address, "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	collector, link := newLink(t, address)
+	end := runLink(t, link)
 	applier := collector.NewApplier()
 	push := func(n int) {
 		for range n {
@@ -807,10 +811,7 @@ func TestALinkOverServers(t *testing.T) {
 	serve(t, address, table.parts()) // it has forgotten how far the agent is, as after a kill
 	eventually(func() bool { return table.sum("jobs") >= 20 })
 	push(10)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if got := table.sum("jobs"); got != 30 {
 		t.Errorf("jobs is %v, want 30", got)
 	}
@@ -824,13 +825,7 @@ func TestManyRejectionsOfMuch(t *testing.T) {
 	parts := table.parts()
 	parts.Explain = func(metric.Reason, *metric.Sample) string { return strings.Repeat("why ", 50) }
 	s := serve(t, "127.0.0.1:0", parts)
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	collector, link := newLink(t, s.Addr().String())
 	applier := collector.NewApplier()
 	const series = 20_000
 	for i := range series {
@@ -839,16 +834,11 @@ func TestManyRejectionsOfMuch(t *testing.T) {
 			t.Fatal(r)
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	end := runLink(t, link)
 	for collector.Held() > 0 {
 		time.Sleep(5 * time.Millisecond)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if got := table.counted(); got != fmt.Sprintf("limit %d", series) {
 		t.Error(got)
 	}
@@ -954,9 +944,7 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	s := serve(t, "127.0.0.1:0", parts)
 	older, _ := s.hello(7)
 	newer, _ := s.hello(8)
-	if err := newer.CloseSend(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newer.CloseSend())
 	for _, err := newer.Recv(); err == nil; {
 		_, err = newer.Recv()
 	}
@@ -1469,16 +1457,8 @@ func TestALinkMoves(t *testing.T) {
 		start(name, "127.0.0.1:0")
 		addresses = append(addresses, servers[name].Addr().String())
 	}
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = strings.Join(addresses, ","), "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	collector, link := newLink(t, strings.Join(addresses, ","))
+	end := runLink(t, link)
 	applier := collector.NewApplier()
 	push := func(n int) {
 		for range n {
@@ -1511,15 +1491,12 @@ func TestALinkMoves(t *testing.T) {
 	}
 	close(hold)
 	for _, name := range []string{own, other} {
-		_ = tables[name].parts().Sync(ctx)
+		_ = tables[name].parts().Sync(context.Background())
 	}
 	for collector.Held() > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if a, b := tables[own].sum("jobs"), tables[other].sum("jobs"); a < 15 || a+b != float64(pushed) {
 		t.Errorf("the first server has %v, the second one %v; %d were pushed", a, b, pushed)
 	}
@@ -1531,5 +1508,13 @@ func TestSecretsOfRejections(t *testing.T) {
 	n.rejected(&rejection{why: `metric "login?password=hunter2" is rejected`})
 	if got := n.shown("a").Why; !strings.Contains(got, "login") || strings.Contains(got, "hunter2") {
 		t.Error(got)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,12 +55,7 @@ func TestHistoriesAreHandedOver(t *testing.T) {
 		}
 		began := time.Now().Add(-3 * time.Hour)
 		start := func(server string, until time.Time) (*agent.Usage, func()) {
-			cfg := agent.DefaultConfig()
-			cfg.Server, cfg.Node, cfg.Insecure = server, "a", true
-			link, err := agent.NewLink(cfg, "test", agent.NewCollector(cfg), slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, link := newLink(t, server)
 			at := began
 			read := func(context.Context) (*metric.UsagePage, error) { // a measurement of each minute, and one of now
 				if at = at.Add(time.Minute); at.After(until) || until.IsZero() {

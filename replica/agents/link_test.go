@@ -1,9 +1,7 @@
 package agents
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
-	"github.com/sluice-metrics/sluice/replica/agent"
 )
 
 // badLink is a proxy between an agent and a server. What passes it waits, comes in pieces, and connections are cut in the middle of what passes; the
@@ -30,9 +27,7 @@ type badLink struct {
 
 func newBadLink(t *testing.T, to string) *badLink {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := &badLink{listener: listener, to: to}
 	l.running.Go(func() {
 		for {
@@ -97,16 +92,8 @@ func TestABadLink(t *testing.T) {
 	table.durable = time.Now().Add(time.Hour)
 	s := serve(t, "127.0.0.1:0", table.parts())
 	bad := newBadLink(t, s.Addr().String())
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = bad.listener.Addr().String(), "a", true
-	collector := agent.NewCollector(cfg)
-	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	collector, link := newLink(t, bad.listener.Addr().String())
+	end := runLink(t, link)
 	applier := collector.NewApplier()
 	push := func(n int) {
 		for range n {
@@ -137,10 +124,7 @@ func TestABadLink(t *testing.T) {
 	if got := total(); got != sent {
 		t.Errorf("%d samples are applied, %d were pushed, over %d cuts", got, sent, bad.cuts.Load())
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if got := total(); got != sent {
 		t.Errorf("%d samples are applied in the end, %d were pushed", got, sent)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 )
 
 type counters struct{ streams, frames atomic.Uint64 }
@@ -17,9 +18,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{agentsDesc, streamsDesc, framesDesc, runsDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, agentsDesc, streamsDesc, framesDesc, runsDesc)
 }
 
 // Collect implements prometheus.Collector.
@@ -32,14 +31,8 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	s.mu.Unlock()
-	gauge := func(d *prometheus.Desc, v int) prometheus.Metric {
-		return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
-	}
-	counter := func(d *prometheus.Desc, v uint64) prometheus.Metric {
-		return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
-	}
-	ch <- gauge(agentsDesc, agents)
-	ch <- gauge(runsDesc, runs)
-	ch <- counter(streamsDesc, s.count.streams.Load())
-	ch <- counter(framesDesc, s.count.frames.Load())
+	collect.Gauge(ch, agentsDesc, agents)
+	collect.Gauge(ch, runsDesc, runs)
+	collect.Counter(ch, streamsDesc, s.count.streams.Load())
+	collect.Counter(ch, framesDesc, s.count.frames.Load())
 }

@@ -3,7 +3,6 @@ package agents
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -58,19 +57,12 @@ func TestScrapes(t *testing.T) {
 	told, parts := newScrapes(), newTable().parts()
 	parts.Scrapes = func(node string) Scrapes { told.node = node; return told }
 	s := serve(t, "127.0.0.1:0", parts)
-	cfg := agent.DefaultConfig()
-	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
-	link, err := agent.NewLink(cfg, "test", agent.NewCollector(cfg), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, link := newLink(t, s.Addr().String())
 	const number = 2*maxTargets + 3
 	scrape, fetcher := agent.NewScrape(), fetches{make(chan metric.ScrapeTarget, number), make(chan uint64, number)}
 	scrape.By(fetcher)
 	link.Scrape(scrape)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- link.Run(ctx) }()
+	end := runLink(t, link)
 
 	var want []metric.ScrapeTarget
 	for i := range number {
@@ -96,10 +88,7 @@ func TestScrapes(t *testing.T) {
 	if got := <-fetcher.stopped; got != want[1].Number {
 		t.Errorf("target %d ends, want %d", got, want[1].Number)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	end()
 	if node := <-told.left; node != "a" {
 		t.Errorf("the agent of %q has left", node)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 )
 
 const (
@@ -262,17 +264,10 @@ func (held *claim) before(told *claim) bool {
 }
 
 func readClaim(value []byte) (what string, told *claim, err error) {
-	told = &claim{}
-	for _, to := range []*uint64{&told.process, &told.number} {
-		n, size := binary.Uvarint(value)
-		if size <= 0 {
-			return "", nil, errDocument
-		}
-		*to, value = n, value[size:]
-	}
-	if len(value) == 0 || len(value)-1 > longest {
+	d := blob.Decoder{Rest: value}
+	told = &claim{process: d.Uvarint(), number: d.Uvarint(), released: d.Byte()&flagReleased != 0}
+	if d.Err != nil || len(d.Rest) > longest {
 		return "", nil, errDocument
 	}
-	told.released = value[0]&flagReleased != 0
-	return string(value[1:]), told, nil
+	return string(d.Rest), told, nil
 }

@@ -235,13 +235,6 @@ func (l *Log) pruneLocked(now time.Time) {
 // Removals is the number of series that were deleted because of another replica.
 func (l *Log) Removals() uint64 { return l.removals.Load() }
 
-// Len is the number of deletions.
-func (l *Log) Len() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.byKey)
-}
-
 // Changed returns the deletions that were made, heard of or forgotten since the last call; or all.
 func (l *Log) Changed(all bool) (keys []Key) {
 	l.mu.Lock()
@@ -252,9 +245,7 @@ func (l *Log) Changed(all bool) (keys []Key) {
 			l.changed[key] = struct{}{}
 		}
 	}
-	for key := range l.changed {
-		keys = append(keys, key)
-	}
+	keys = slices.Collect(maps.Keys(l.changed))
 	clear(l.changed)
 	return keys
 }

@@ -98,8 +98,8 @@ func TestDeletions(t *testing.T) {
 		if n := b.Removals(); n != 4 {
 			t.Errorf("%d series were deleted, want one for each deletion", n)
 		}
-		if a.Len() != 3 || b.Len() != 3 {
-			t.Errorf("%d and %d deletions, want 3", a.Len(), b.Len())
+		if len(a.byKey) != 3 || len(b.byKey) != 3 {
+			t.Errorf("%d and %d deletions, want 3", len(a.byKey), len(b.byKey))
 		}
 	})
 }
@@ -172,8 +172,8 @@ func TestDeletionsEnd(t *testing.T) {
 		}
 		time.Sleep(life)
 		keys := a.Changed(false)
-		if len(keys) != 1 || a.Len() != 0 {
-			t.Errorf("%d changed, %d left", len(keys), a.Len())
+		if len(keys) != 1 || len(a.byKey) != 0 {
+			t.Errorf("%d changed, %d left", len(keys), len(a.byKey))
 		}
 		if _, there := a.AppendDocument(nil, keys[0]); there {
 			t.Error("a deletion that is over has a document")
@@ -196,8 +196,8 @@ func TestDeletionsAreBounded(t *testing.T) {
 			}
 			l.Add(&Selector{Name: fmt.Sprint("m", i)})
 		}
-		if _, there := l.AppendDocument(nil, first.key()); there || l.Len() != most {
-			t.Errorf("%d deletions, the oldest: %v", l.Len(), there)
+		if _, there := l.AppendDocument(nil, first.key()); there || len(l.byKey) != most {
+			t.Errorf("%d deletions, the oldest: %v", len(l.byKey), there)
 		}
 		if n := strings.Count(said.String(), "forgotten early"); n != 1 {
 			t.Errorf("said %d times: %s", n, said.String())
@@ -223,8 +223,8 @@ func TestEndsOfNamespacesOutlastOtherDeletions(t *testing.T) {
 					t.Errorf("%s, the deletion of %s%s is told: %v, want %v", when, s.Namespace, s.Name, there, kept)
 				}
 			}
-			if l.Len() != most {
-				t.Errorf("%s, there are %d deletions, want %d", when, l.Len(), most)
+			if len(l.byKey) != most {
+				t.Errorf("%s, there are %d deletions, want %d", when, len(l.byKey), most)
 			}
 		}
 		first, second, one := &Selector{Namespace: "first"}, &Selector{Namespace: "second"}, &Selector{Name: "m0"}

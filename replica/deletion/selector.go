@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -51,21 +52,11 @@ func (s *Selector) clone() Selector {
 func (s *Selector) Query() metric.Query {
 	q := metric.Query{
 		Resource: s.Resource, Namespace: s.Namespace, Object: s.Object,
-		Expression: metric.Expression{Name: s.Name},
+		Expression: metric.Expression{Name: s.Name}, MatchLabels: metric.HavingAll(s.Labels),
 	}
-	switch {
-	case s.Exact:
+	if s.Exact {
 		all := metric.NewLabels(slices.Clone(s.Labels))
 		q.MatchLabels = func(labels metric.Labels) bool { return labels == all }
-	case len(s.Labels) > 0:
-		q.MatchLabels = func(labels metric.Labels) bool {
-			for _, l := range s.Labels {
-				if value, has := labels.Get(l.Key); !has || value != l.Value {
-					return false
-				}
-			}
-			return true
-		}
 	}
 	return q
 }
@@ -77,13 +68,9 @@ const documentMark = 'D'
 // IsDocument reports whether a document of the store is a deletion's.
 func IsDocument(value []byte) bool { return len(value) > 0 && value[0] == documentMark }
 
-func appendText(dst []byte, text string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
-}
-
 func (s *Selector) append(dst []byte) []byte {
 	for _, text := range []string{s.Resource, s.Namespace, s.Object, s.Name} {
-		dst = appendText(dst, text)
+		dst = blob.AppendString(dst, text)
 	}
 	exact := uint64(0)
 	if s.Exact {
@@ -91,14 +78,14 @@ func (s *Selector) append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(s.Labels))<<1|exact)
 	for _, l := range s.Labels {
-		dst = appendText(appendText(dst, l.Key), l.Value)
+		dst = blob.AppendString(blob.AppendString(dst, l.Key), l.Value)
 	}
 	return dst
 }
 
 func (d *deletion) append(dst []byte) []byte {
 	dst = d.selector.append(append(dst, documentMark))
-	return appendText(binary.AppendUvarint(dst, uint64(d.stamp)), d.origin)
+	return blob.AppendString(binary.AppendUvarint(dst, uint64(d.stamp)), d.origin)
 }
 
 var errDocument = errors.New("invalid document of a deletion")
@@ -108,24 +95,24 @@ func read(value []byte) (*deletion, error) {
 	if !IsDocument(value) {
 		return nil, errDocument
 	}
-	r := reader{rest: string(value[1:])}
+	r := blob.Decoder{Rest: value[1:]}
 	d := &deletion{}
 	s := &d.selector
-	s.Resource, s.Namespace, s.Object, s.Name = r.text(), r.text(), r.text(), r.text()
-	n := r.number()
+	s.Resource, s.Namespace, s.Object, s.Name = r.String(), r.String(), r.String(), r.String()
+	n := r.Uvarint()
 	s.Exact = n&1 != 0
-	if n >>= 1; n > uint64(len(r.rest)/2) {
+	if n >>= 1; n > uint64(len(r.Rest)/2) {
 		return nil, errDocument
 	}
 	for range n {
-		l := metric.Label{Key: r.text(), Value: r.text()}
+		l := metric.Label{Key: r.String(), Value: r.String()}
 		if len(s.Labels) > 0 && l.Key <= s.Labels[len(s.Labels)-1].Key {
-			r.failed = true
+			r.Fail()
 		}
 		s.Labels = append(s.Labels, l)
 	}
-	d.stamp, d.origin = int64(r.number()), r.text()
-	if r.failed || r.rest != "" || d.stamp <= 0 || d.stamp > latestStamp {
+	d.stamp, d.origin = int64(r.Uvarint()), r.String()
+	if r.Err != nil || len(r.Rest) > 0 || d.stamp <= 0 || d.stamp > latestStamp {
 		return nil, errDocument
 	}
 	if s.wholeNamespace() {
@@ -142,30 +129,3 @@ func read(value []byte) (*deletion, error) {
 
 // latestStamp is in the far future; times beyond it would overflow.
 const latestStamp = 1 << 53
-
-// reader reads texts and numbers; after a fault it reads zeros.
-type reader struct {
-	rest   string
-	failed bool
-}
-
-func (r *reader) number() uint64 {
-	n, size := binary.Uvarint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
-	if size <= 0 {
-		r.failed, r.rest = true, ""
-		return 0
-	}
-	r.rest = r.rest[size:]
-	return n
-}
-
-func (r *reader) text() string {
-	n := r.number()
-	if n > uint64(len(r.rest)) {
-		r.failed, r.rest = true, ""
-		return ""
-	}
-	text := r.rest[:n]
-	r.rest = r.rest[n:]
-	return text
-}

@@ -19,9 +19,7 @@ func BenchmarkMessage(b *testing.B) {
 	var buses [2]*Bus
 	for i, cfg := range all {
 		bus, err := Open(b.Context(), cfg, slog.New(slog.DiscardHandler))
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		defer bus.shutdown()
 		buses[i] = bus
 	}
@@ -58,8 +56,14 @@ func BenchmarkMessage(b *testing.B) {
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -30,9 +30,7 @@ func reserve(t testing.TB, n int) []string {
 	var all []string
 	for range n {
 		l, err := net.Listen("tcp", host+":0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 		all = append(all, l.Addr().String())
 	}
@@ -60,9 +58,7 @@ func open(t testing.TB, cfg Config) *member {
 	m := &member{t: t, done: make(chan error, 1), log: &logtest.Buffer{}}
 	var err error
 	m.Bus, err = openWithin(patient, cfg, slog.New(slog.NewTextHandler(m.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	go func() { m.done <- m.Run(ctx) }()
@@ -155,9 +151,7 @@ func peers(t testing.TB, n int, ca *testauthority.Authority) []Config {
 		} else {
 			cfg.CertFile, cfg.KeyFile, cfg.CAFile = ca.Sign(t, t.TempDir(), testauthority.Leaf{Host: host})
 		}
-		if err := cfg.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cfg.Validate())
 		all = append(all, cfg)
 	}
 	return all
@@ -207,15 +201,11 @@ func TestMessagesAreKeptApart(t *testing.T) {
 	var want []string
 	for i := range 200 {
 		message = fmt.Appendf(message[:0], "message %d", i)
-		if err := a.Publish(fmt.Sprintf("test.%d", i), message); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Publish(fmt.Sprintf("test.%d", i), message))
 		want = append(want, fmt.Sprintf("test.%d message %d", i, i))
 	}
 	large := bytes.Repeat([]byte("x"), maxMessage)
-	if err := a.Publish("test.large", large); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Publish("test.large", large))
 	want = append(want, "test.large "+string(large))
 	eventually(t, "the last message arrives", func() bool { return b.got(want[len(want)-1]) })
 	hellos := func(received string) bool { return strings.HasPrefix(received, "test.a ") }
@@ -235,9 +225,7 @@ func TestLastMessagesBeforeTheEndArrive(t *testing.T) {
 		const messages = 1000
 		wanted, message := b.count()+messages, bytes.Repeat([]byte("x"), 20_000)
 		for range messages {
-			if err := a.Publish("test.last", message); err != nil {
-				t.Fatal(err)
-			}
+			must(t, a.Publish("test.last", message))
 		}
 		a.end()
 		eventually(t, "all messages arrive", func() bool { return b.count() >= wanted })
@@ -309,9 +297,7 @@ func TestFlood(t *testing.T) {
 	hears(t, b, a)
 	release := make(chan struct{})
 	cancel, err := b.Subscribe("flood", func(string, []byte) { <-release })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer close(release)
 	defer cancel()
 	message := bytes.Repeat([]byte("x"), 1<<20)
@@ -339,9 +325,7 @@ func userServer(t *testing.T, port int, change ...func(*server.Options)) *server
 		c(options)
 	}
 	s, err := server.NewServer(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(s.Shutdown)
 	if !s.ReadyForConnections(time.Minute) {
@@ -359,9 +343,7 @@ func TestUsersOwnNATS(t *testing.T) {
 	for i := range 2 {
 		cfg := DefaultConfig()
 		cfg.Name, cfg.URL = fmt.Sprintf("r%d", i), "nats://"+address
-		if err := cfg.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cfg.Validate())
 		all = append(all, open(t, cfg))
 	}
 	if all[0].Addr() != nil {
@@ -382,9 +364,7 @@ func TestUsersOwnNATSWithTLS(t *testing.T) {
 	ca := testauthority.New(t)
 	certFile, keyFile, caFile := ca.Sign(t, t.TempDir(), testauthority.Leaf{Host: host})
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := userServer(t, server.RANDOM_PORT, func(o *server.Options) {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	})
@@ -408,8 +388,6 @@ func TestUsersOwnNATSWithTLS(t *testing.T) {
 func netPort(t *testing.T, address string) int {
 	t.Helper()
 	resolved, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resolved.Port
 }

@@ -2,6 +2,7 @@ package natsbus
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 )
 
 var (
@@ -20,9 +21,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (b *Bus) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{connectionsDesc, droppedDesc, slowDesc, refusedDesc, expiresDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, connectionsDesc, droppedDesc, slowDesc, refusedDesc, expiresDesc)
 }
 
 // Collect implements prometheus.Collector.
@@ -34,13 +33,13 @@ func (b *Bus) Collect(ch chan<- prometheus.Metric) {
 	} else if b.conn.IsConnected() {
 		connections = 1
 	}
-	ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(connections))
-	ch <- prometheus.MustNewConstMetric(droppedDesc, prometheus.CounterValue, float64(b.dropped.Load()))
-	ch <- prometheus.MustNewConstMetric(slowDesc, prometheus.CounterValue, float64(slow))
+	collect.Gauge(ch, connectionsDesc, connections)
+	collect.Counter(ch, droppedDesc, b.dropped.Load())
+	collect.Counter(ch, slowDesc, slow)
 	if b.secured == nil {
 		return
 	}
 	b.secured.Look() // there may be no handshake for months
-	ch <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(b.secured.Refused()))
-	ch <- prometheus.MustNewConstMetric(expiresDesc, prometheus.GaugeValue, float64(b.secured.Expires()))
+	collect.Counter(ch, refusedDesc, b.secured.Refused())
+	collect.Gauge(ch, expiresDesc, b.secured.Expires())
 }

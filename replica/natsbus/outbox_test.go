@@ -60,9 +60,7 @@ func TestOutboxKeepsOrder(t *testing.T) {
 	message := []byte{}
 	for i := range 1000 {
 		message = fmt.Append(message[:0], i)
-		if err := o.put("subject", message); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.put("subject", message))
 	}
 	o.close()
 	o.close()

@@ -49,9 +49,7 @@ func TestForeignCertificates(t *testing.T) {
 func dialRoute(t *testing.T, address string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn
@@ -119,9 +117,7 @@ func TestExpiryFollowsTheFile(t *testing.T) {
 	t.Parallel()
 	cfg := peers(t, 1, testauthority.New(t))[0]
 	a := open(t, cfg)
-	if err := os.WriteFile(cfg.KeyFile, []byte("half of a key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cfg.KeyFile, []byte("half of a key"), 0o600))
 	time.Sleep(mutualtls.RereadAfter)
 	if gauge(t, a, expiresDesc); !a.logs("cannot reload") {
 		t.Errorf("the log does not say that: %s", a.log)
@@ -145,9 +141,7 @@ func gauge(t *testing.T, m *member, desc *prometheus.Desc) float64 {
 	for metric := range ch {
 		if metric.Desc() == desc {
 			var value dto.Metric
-			if err := metric.Write(&value); err != nil {
-				t.Fatal(err)
-			}
+			must(t, metric.Write(&value))
 			return value.GetGauge().GetValue()
 		}
 	}
@@ -160,9 +154,7 @@ func replace(t *testing.T, ca *testauthority.Authority, cfg Config, leaf testaut
 	t.Helper()
 	cert, key, authorities := ca.Sign(t, t.TempDir(), leaf)
 	for _, file := range [][2]string{{cert, cfg.CertFile}, {key, cfg.KeyFile}, {authorities, cfg.CAFile}} {
-		if err := os.Rename(file[0], file[1]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(file[0], file[1]))
 	}
 }
 
@@ -171,9 +163,7 @@ func TestDamagedCertificateFile(t *testing.T) {
 	t.Parallel()
 	all := peers(t, 2, testauthority.New(t))
 	a := open(t, all[0])
-	if err := os.WriteFile(all[0].KeyFile, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(all[0].KeyFile, []byte("no key"), 0o600))
 	time.Sleep(mutualtls.RereadAfter)
 	hears(t, a, open(t, all[1]))
 	if !a.logs("cannot reload the certificate") {

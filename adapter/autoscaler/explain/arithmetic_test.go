@@ -13,9 +13,7 @@ import (
 // TestReplicasAsKubernetes holds the arithmetic against answers of the real controller's code.
 func TestReplicasAsKubernetes(t *testing.T) {
 	text, err := os.ReadFile("testdata/replicas-1.36.3.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {
@@ -67,9 +65,7 @@ func question(t *testing.T, fields []string) (f *Facts, want string) {
 	for pair := range strings.SplitSeq(fields[8], ",") {
 		if name, value, ok := strings.Cut(pair, "="); ok {
 			milli, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			reading.Values = append(reading.Values, Value{Object: name, Milli: milli})
 		}
 	}
@@ -118,5 +114,13 @@ func TestDecision(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -27,7 +27,7 @@ func shop() *Facts {
 				{Source: "Pods", Name: "http_requests:rate:10s", TargetType: "AverageValue", Target: "100", Current: "100"},
 			},
 		},
-		Scale: &Scale{SpecReplicas: 3, StatusReplicas: 3, Selector: "app=web"},
+		Scale: &Scale{SpecReplicas: 3, StatusReplicas: 3},
 		Pods:  []inspect.TargetPod{running("web-1"), running("web-2"), running("web-3")},
 		Readings: []Reading{{Asked: true, Values: []Value{
 			value("web-1", 150), value("web-2", 150), value("web-3", 150)}}},
@@ -420,9 +420,7 @@ func TestAutoscaler(t *testing.T) {
 func explains(t *testing.T, name string, cause Cause, findings []Finding, write func(io.Writer, time.Time) error) {
 	t.Helper()
 	var text strings.Builder
-	if err := write(&text, noon); err != nil {
-		t.Fatal(err)
-	}
+	must(t, write(&text, noon))
 	has := cause == "" && len(findings) == 0
 	for _, finding := range findings {
 		has = has || finding.Cause == cause
@@ -437,15 +435,11 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(got), 0o644))
 		return
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got != string(want) {
 		t.Errorf("%s:\n%s\nwant:\n%s", path, got, want)
 	}

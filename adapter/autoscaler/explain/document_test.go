@@ -15,9 +15,7 @@ var quotation = regexp.MustCompile(`<!-- adapter/autoscaler/explain/testdata/([a
 // beginning of its file, and each cause has one.
 func TestDocumentQuotesExplanations(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "explain.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	quoted := map[string]bool{}
 	for _, m := range quotation.FindAllStringSubmatch(string(text), -1) {
 		name, block := m[1], strings.TrimRight(m[2], "\n")+"\n"

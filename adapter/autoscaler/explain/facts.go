@@ -61,7 +61,6 @@ type Facts struct {
 // Scale is the scale subresource of the target.
 type Scale struct {
 	SpecReplicas, StatusReplicas int32
-	Selector                     string
 }
 
 // Reading is the answer of a metrics API.

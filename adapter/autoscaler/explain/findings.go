@@ -37,16 +37,18 @@ func (f *Facts) findings(metrics []MetricReport) []Finding {
 	}
 	out = append(out, f.judgeAutoscaler(metrics)...)
 	out = append(out, f.judgeStatus(metrics, out)...)
-	slices.SortStableFunc(out, func(a, b Finding) int {
-		switch {
-		case a.Warning == b.Warning:
-			return 0
-		case a.Warning:
-			return 1
-		}
-		return -1
-	})
+	slices.SortStableFunc(out, gravestFirst)
 	return out
+}
+
+func gravestFirst(a, b Finding) int {
+	switch {
+	case a.Warning == b.Warning:
+		return 0
+	case a.Warning:
+		return 1
+	}
+	return -1
 }
 
 // known reports whether a finding about a whole API says the same already.

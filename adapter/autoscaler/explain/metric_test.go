@@ -79,9 +79,7 @@ func TestMetric(t *testing.T) {
 		change(f)
 		r := Metric(f)
 		var text strings.Builder
-		if err := r.WriteText(&text, noon); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteText(&text, noon))
 		golden(t, name, text.String())
 		if r.Broken() != (name == "name-misspelt" || name == "name-elsewhere" || name == "name-rejected" || name == "name-computed" || name == "name-expired" || name == "name-refused") {
 			t.Errorf("%s: broken is %v", name, r.Broken())

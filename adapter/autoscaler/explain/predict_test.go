@@ -14,9 +14,7 @@ import (
 // TestPredictsAsKubernetes holds predictions against decisions of the real controller's code.
 func TestPredictsAsKubernetes(t *testing.T) {
 	text, err := os.ReadFile("testdata/decisions-1.37.1.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	autoscalers, syncs := 0, 0
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "#") {
@@ -60,9 +58,7 @@ func TestPredictsAsKubernetes(t *testing.T) {
 
 func number32(t *testing.T, text string) int32 {
 	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return int32(n)
 }
 

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -126,12 +127,7 @@ func Autoscaler(f *Facts) Report {
 
 // Broken reports whether something keeps the autoscaler from working.
 func (r *Report) Broken() bool {
-	for i := range r.Findings {
-		if !r.Findings[i].Warning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Warning })
 }
 
 // metric reports on one metric.

@@ -157,16 +157,6 @@ func (f *ScaledObjectFacts) explainAutoscaler(r *ScaledObjectReport) {
 	r.Autoscaler = &report
 }
 
-func gravestFirst(a, b Finding) int {
-	switch {
-	case a.Warning == b.Warning:
-		return 0
-	case a.Warning:
-		return 1
-	}
-	return -1
-}
-
 // Broken reports whether something keeps the ScaledObject from working.
 func (r *ScaledObjectReport) Broken() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Warning })

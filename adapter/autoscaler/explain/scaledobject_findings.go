@@ -323,14 +323,7 @@ func (p *printer) autoscalerOfKEDA(a *Report) {
 			p.line("    %s", s)
 		}
 	}
-	p.line("")
-	p.line("Decision")
-	for _, s := range a.Decision.Steps {
-		p.line("  %s", s)
-	}
-	if n := a.Decision.Replicas; n != nil {
-		p.line("  = %s", replicas(*n))
-	}
+	p.decision(&a.Decision)
 }
 
 // events prints the newest Events with a warning.

@@ -18,7 +18,7 @@ func worker() *ScaledObjectFacts {
 			{Source: "External", Name: "s0-jobs-waiting-last", Selector: "scaledobject.keda.sh/name=worker", TargetType: "AverageValue", Target: "10"},
 		},
 	}
-	hpa.Scale = &Scale{SpecReplicas: 2, StatusReplicas: 2, Selector: "app=worker"}
+	hpa.Scale = &Scale{SpecReplicas: 2, StatusReplicas: 2}
 	hpa.Pods = []inspect.TargetPod{running("worker-1"), running("worker-2")}
 	hpa.Readings = []Reading{{Asked: true, Values: []Value{value("s0-jobs-waiting-last", 35)}}}
 	ofKEDA := API{Exists: true, Available: true, Service: "keda/keda-operator-metrics-apiserver:443", Owner: "KEDA"}
@@ -74,7 +74,7 @@ var provokedScaledObjects = []struct {
 }{
 	{"scaledobject", "", func(*ScaledObjectFacts) {}},
 	{"scaledobject-at-zero", "", func(f *ScaledObjectFacts) {
-		f.Autoscaler.Scale = &Scale{Selector: "app=worker"}
+		f.Autoscaler.Scale = &Scale{}
 		f.Autoscaler.Autoscaler.Conditions = []inspect.AutoscalerCondition{{Type: "ScalingActive", Status: "False", Reason: "ScalingDisabled", Message: "scaling is disabled since the replica count of the target is zero"}}
 		f.Autoscaler.Readings[0].Values[0] = value("s0-jobs-waiting-last", 0)
 	}},

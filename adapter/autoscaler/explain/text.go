@@ -39,16 +39,20 @@ func (r *Report) WriteText(w io.Writer, now time.Time) error {
 	for i := range r.Metrics {
 		p.metric(&r.Metrics[i])
 	}
-	p.line("")
-	p.line("Decision")
-	for _, s := range r.Decision.Steps {
-		p.line("  %s", s)
-	}
-	if n := r.Decision.Replicas; n != nil {
-		p.line("  = %s", replicas(*n))
-	}
+	p.decision(&r.Decision)
 	p.unknown(r.Unknown)
 	return p.err
+}
+
+func (p *printer) decision(d *Decision) {
+	p.line("")
+	p.line("Decision")
+	for _, s := range d.Steps {
+		p.line("  %s", s)
+	}
+	if n := d.Replicas; n != nil {
+		p.line("  = %s", replicas(*n))
+	}
 }
 
 func (p *printer) unknown(texts []string) {

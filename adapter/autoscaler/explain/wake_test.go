@@ -56,9 +56,7 @@ func TestWake(t *testing.T) {
 				t.Errorf("findings %+v, want %q as a note", r.Findings, c.cause)
 			}
 			var text strings.Builder
-			if err := r.WriteText(&text, noon); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.WriteText(&text, noon))
 			golden(t, c.name, text.String())
 		})
 	}

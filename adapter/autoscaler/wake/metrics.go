@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 )
 
 // cooldownResult is the label of a positive value during the cooldown. It is no attempt.
@@ -44,7 +45,7 @@ func (c *counters) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *counters) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(armedDesc, prometheus.GaugeValue, float64(c.armed.Load()))
+	collect.Gauge(ch, armedDesc, c.armed.Load())
 	c.wakes.Collect(ch)
 }
 
@@ -110,7 +111,7 @@ func (c *nudgeCounters) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *nudgeCounters) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(followedDesc, prometheus.GaugeValue, float64(c.followed.Load()))
+	collect.Gauge(ch, followedDesc, c.followed.Load())
 	c.nudges.Collect(ch)
 	c.answers.Collect(ch)
 	c.latency.Collect(ch)

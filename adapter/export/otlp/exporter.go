@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter/export"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -233,6 +234,6 @@ func (e *Exporter) Describe(ch chan<- *prometheus.Desc) { ch <- seriesDesc }
 
 // Collect implements prometheus.Collector.
 func (e *Exporter) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(seriesDesc, prometheus.CounterValue, float64(e.sent.Load()), "sent")
-	ch <- prometheus.MustNewConstMetric(seriesDesc, prometheus.CounterValue, float64(e.lost.Load()), "lost")
+	collect.Counter(ch, seriesDesc, e.sent.Load(), "sent")
+	collect.Counter(ch, seriesDesc, e.lost.Load(), "lost")
 }

@@ -236,15 +236,9 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "application/json")
-	resp, err := a.client.Do(req)
+	resp, body, err := a.do(req)
 	if err != nil {
-		return nil, noAnswer(a.base, a.port, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, noAnswer(a.base, a.port, err)
+		return nil, err
 	}
 	a.noteWarnings(path, resp.Header)
 	if resp.StatusCode == http.StatusOK {
@@ -266,6 +260,19 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 			message: fmt.Sprintf("the cluster does not serve /apis/%s: no APIService registers it", group)}
 	}
 	return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("%s is not the port of the metrics API (--api-address): the response is %s: %s", a.base, resp.Status, firstLine(body))}
+}
+
+// do returns a response in JSON, with its body.
+func (a *metricsAPI) do(req *http.Request) (resp *http.Response, body []byte, err error) {
+	req.Header.Set("Accept", "application/json")
+	if resp, err = a.client.Do(req); err != nil {
+		return nil, nil, noAnswer(a.base, a.port, err)
+	}
+	defer resp.Body.Close()
+	if body, err = io.ReadAll(resp.Body); err != nil {
+		return nil, nil, noAnswer(a.base, a.port, err)
+	}
+	return resp, body, nil
 }
 
 // groupOf is the API group and the version of a path; empty: it is of the core.

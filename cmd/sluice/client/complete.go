@@ -41,7 +41,8 @@ func newCompleter(cmd *cobra.Command, o apiOptions, namespace, fallback string) 
 
 // documents are those of a list's first page.
 func (c completer) documents(resource string) []inspect.Document {
-	page, _, err := c.api.listPage(c.ctx, c.namespace, resource, "")
+	of, _ := inspect.ResourceNamed(resource)
+	page, _, err := c.api.listPage(c.ctx, c.namespace, of, "")
 	if err != nil {
 		return nil
 	}

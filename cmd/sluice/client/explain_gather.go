@@ -139,7 +139,7 @@ func (g *gatherer) scale(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 		var scale *autoscalingv1.Scale
 		if scale, err = fetch[autoscalingv1.Scale](g.ctx, g.api, path+"/scale"); err == nil {
 			g.facts.Scale = &explain.Scale{
-				SpecReplicas: scale.Spec.Replicas, StatusReplicas: scale.Status.Replicas, Selector: scale.Status.Selector,
+				SpecReplicas: scale.Spec.Replicas, StatusReplicas: scale.Status.Replicas,
 			}
 			g.selector, err = labels.Parse(scale.Status.Selector)
 		}

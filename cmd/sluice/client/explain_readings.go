@@ -146,13 +146,20 @@ func (g *gatherer) countPods() {
 	if !asked {
 		return
 	}
-	held, err := fetch[inspect.Autoscaler](g.ctx, g.api, inspectPath("autoscalers", g.namespace)+"/"+escaped(a.Name))
-	if err != nil || len(held.Metrics) != len(a.Metrics) {
-		return
-	}
-	for i := range held.Metrics {
-		if v, m := rolled(i), &held.Metrics[i]; v != nil && m.Name == a.Metrics[i].Name {
+	for i, m := range g.metricsAtSluice() {
+		if v := rolled(i); v != nil && m.Name == a.Metrics[i].Name {
 			v.Pods = metric.PodCount{With: int32(m.Values), Of: int32(m.Pods)}
 		}
 	}
+}
+
+// metricsAtSluice are the autoscaler's metrics with what Sluice knows of them, in the same order; none: Sluice doesn't
+// say, or has another version of the autoscaler.
+func (g *gatherer) metricsAtSluice() []inspect.AutoscalerMetric {
+	a := &g.facts.Autoscaler
+	held, err := fetch[inspect.Autoscaler](g.ctx, g.api, inspectPath("autoscalers", g.namespace)+"/"+escaped(a.Name))
+	if err != nil || len(held.Metrics) != len(a.Metrics) {
+		return nil
+	}
+	return held.Metrics
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -94,12 +93,8 @@ func (g *gatherer) providers() {
 	if !g.facts.APIs[explain.ExternalGroup].Sluice || !slices.ContainsFunc(a.Metrics, external) {
 		return
 	}
-	held, err := fetch[inspect.Autoscaler](g.ctx, g.api, inspectPath("autoscalers", g.namespace)+"/"+escaped(a.Name))
-	if err != nil || len(held.Metrics) != len(a.Metrics) {
-		return
-	}
-	for i := range held.Metrics {
-		if is := &held.Metrics[i]; is.Name == a.Metrics[i].Name {
+	for i, is := range g.metricsAtSluice() {
+		if is.Name == a.Metrics[i].Name {
 			a.Metrics[i].Provider, a.Metrics[i].ProviderFault = is.Provider, is.ProviderFault
 		}
 	}
@@ -239,15 +234,9 @@ func (a *metricsAPI) post(ctx context.Context, path string, body []byte) ([]byte
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	resp, err := a.client.Do(req)
+	resp, answer, err := a.do(req)
 	if err != nil {
-		return nil, noAnswer(a.base, a.port, err)
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, noAnswer(a.base, a.port, err)
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusCreated {
 		return answer, nil

@@ -32,7 +32,7 @@ type listed struct {
 // read gets all pages of a list.
 func (o *listOptions) read(ctx context.Context, api *metricsAPI, resource inspect.Resource) (all listed, err error) {
 	for token := ""; ; {
-		page, next, err := api.listPage(ctx, o.namespace, resource.Name, token)
+		page, next, err := api.listPage(ctx, o.namespace, resource, token)
 		if err != nil {
 			return all, o.explain(resource, err)
 		}
@@ -44,12 +44,12 @@ func (o *listOptions) read(ctx context.Context, api *metricsAPI, resource inspec
 }
 
 // listPage gets a page of a list, and the token of the next one; empty: it is the last.
-func (a *metricsAPI) listPage(ctx context.Context, namespace, resource, token string) (l listed, next string, err error) {
+func (a *metricsAPI) listPage(ctx context.Context, namespace string, of inspect.Resource, token string) (l listed, next string, err error) {
 	var page struct {
 		Metadata inspect.ListMeta  `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
 	}
-	body, err := a.get(ctx, listPath(namespace, resource, token))
+	body, err := a.get(ctx, listPath(namespace, of.Name, token))
 	if err != nil {
 		return l, "", err
 	}
@@ -57,8 +57,8 @@ func (a *metricsAPI) listPage(ctx context.Context, namespace, resource, token st
 		return l, "", fmt.Errorf("response of %s: %w", a.base, err)
 	}
 	for _, raw := range page.Items {
-		document, err := decodeDocument(resource, raw)
-		if err != nil {
+		document := of.New()
+		if err := json.Unmarshal(raw, document); err != nil {
 			return l, "", fmt.Errorf("response of %s: %w", a.base, err)
 		}
 		l.documents, l.raw = append(l.documents, document), append(l.raw, raw)
@@ -77,35 +77,6 @@ func listPath(namespace, resource, token string) string {
 		query.Set("continue", token)
 	}
 	return path + "/" + resource + "?" + query.Encode()
-}
-
-func decodeDocument(resource string, raw []byte) (inspect.Document, error) {
-	var document inspect.Document
-	switch resource {
-	case "metrics":
-		document = new(inspect.Metric)
-	case "objects":
-		document = new(inspect.Object)
-	case "senders":
-		document = new(inspect.Sender)
-	case "rejections":
-		document = new(inspect.Rejection)
-	case "groups":
-		document = new(inspect.PushedGroup)
-	case "limituses":
-		document = new(inspect.Limit)
-	case "rules":
-		document = new(inspect.Rule)
-	case "targets":
-		document = new(inspect.Target)
-	case "policies":
-		document = new(inspect.Policy)
-	case "agents":
-		document = new(inspect.Agent)
-	default:
-		document = new(inspect.Autoscaler)
-	}
-	return document, json.Unmarshal(raw, document)
 }
 
 // explain adds what helps to a refusal of the API server.

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -52,11 +53,7 @@ func (h *watched) add(now time.Time, values []measured, err error, keep int) {
 
 // draw prints plot and legend for a screen of this size. The legend takes at most half of it.
 func (h *watched) draw(width, height int) string {
-	names := make([]string, 0, len(h.lines))
-	for about := range h.lines {
-		names = append(names, about)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(h.lines))
 	legend := min(len(names), max(1, height/2-4))
 
 	lines := make([][]float64, len(names))

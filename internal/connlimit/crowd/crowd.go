@@ -37,6 +37,19 @@ func Address(t testing.TB) string {
 	return l.Addr().String()
 }
 
+// Run runs a server until stop is called.
+func Run(t *testing.T, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // KeepsNoneOut crowds an address with more than max connections, of which each says something
 // first. It starts the listener, stops it and starts it again; then half of the crowd are restless.
 // Each time it requires that ask, called for a client of another address, succeeds at 99 of 100 dials.

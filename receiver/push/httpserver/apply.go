@@ -223,7 +223,6 @@ type PooledApplier struct{ Applier }
 type Applier interface {
 	receiver.Applier
 	// LookupLines looks lines up for the other methods. The lines must not change until the next
-	// LookupLines looks lines up for the other methods. The lines must not change until the next
 	// LookupLines.
 	LookupLines([]metric.Line)
 	// KnownKind returns the kind of the series of the i-th line, or false if the line was never

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/valyala/fasthttp"
 )
@@ -72,9 +73,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{requestsDesc, inFlightDesc, acceptErrorsDesc, handshakeErrorsDesc, expiresDesc} {
-		ch <- d
-	}
+	collect.Describe(ch, requestsDesc, inFlightDesc, acceptErrorsDesc, handshakeErrorsDesc, expiresDesc)
 }
 
 // Collect implements prometheus.Collector.
@@ -82,18 +81,14 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for i := range m.requests {
 		for status := range m.requests[i] {
 			if n := m.requests[i][status].Load(); n > 0 {
-				ch <- constant(requestsDesc, prometheus.CounterValue, float64(n), methods[i], strconv.Itoa(status))
+				collect.Counter(ch, requestsDesc, n, methods[i], strconv.Itoa(status))
 			}
 		}
 	}
-	ch <- constant(inFlightDesc, prometheus.GaugeValue, float64(m.inFlight.Load()))
-	ch <- constant(acceptErrorsDesc, prometheus.CounterValue, float64(m.listener.Counts.AcceptErrors.Load()))
-	ch <- constant(handshakeErrorsDesc, prometheus.CounterValue, float64(m.listener.Counts.HandshakeErrors.Load()))
+	collect.Gauge(ch, inFlightDesc, m.inFlight.Load())
+	collect.Counter(ch, acceptErrorsDesc, m.listener.Counts.AcceptErrors.Load())
+	collect.Counter(ch, handshakeErrorsDesc, m.listener.Counts.HandshakeErrors.Load())
 	if m.expires != nil {
-		ch <- constant(expiresDesc, prometheus.GaugeValue, float64(m.expires()))
+		collect.Gauge(ch, expiresDesc, m.expires())
 	}
-}
-
-func constant(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, t, v, labels...)
 }

@@ -180,7 +180,7 @@ func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb met
 	}
 	return asked{sync: p.Sync, sum: p.Sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: matcher(p.Labels), RequiredLabels: p.Labels,
+		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: metric.HavingAll(p.Labels), RequiredLabels: p.Labels,
 		MatchObject: h.alive,
 	}}, nil
 }
@@ -289,21 +289,6 @@ func newItem(q *asked, p *metric.Point) item {
 		it.Pods = &podCount{p.Pods.With, p.Pods.Of}
 	}
 	return it
-}
-
-// matcher selects the label sets that have all the labels; nil if there are no labels to match.
-func matcher(labels []metric.Label) func(metric.Labels) bool {
-	if len(labels) == 0 {
-		return nil
-	}
-	return func(set metric.Labels) bool {
-		for _, l := range labels {
-			if v, ok := set.Get(l.Key); !ok || v != l.Value {
-				return false
-			}
-		}
-		return true
-	}
 }
 
 type readAnswer struct {

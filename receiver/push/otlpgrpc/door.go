@@ -80,7 +80,7 @@ func New(address string, push *httpserver.Server, cfg httpserver.Config, log *sl
 		Limits:       connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Keep: keep},
 		Certificates: push.Certificates, Protocols: []string{"h2", "http/1.1"}, ReadTimeout: cfg.ReadTimeout, Log: log,
 	})
-	d.metrics = newMetrics(d.listener)
+	d.metrics = newMetrics()
 	d.http = d.newHTTP()
 	return d, nil
 }

@@ -4,22 +4,20 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/sluice-metrics/sluice/receiver/push/listener"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"google.golang.org/grpc/codes"
 )
 
 // metrics are the port's own. The ledger counts its samples with those of HTTP push.
 type metrics struct {
-	listener       *listener.Listener
 	requests       *prometheus.CounterVec
 	duration       prometheus.Histogram
 	inFlight       atomic.Int64
 	pingedTooOften atomic.Uint64
 }
 
-func newMetrics(l *listener.Listener) *metrics {
+func newMetrics() *metrics {
 	m := &metrics{
-		listener: l,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_otlp_grpc_requests_total",
 			Help: "Calls of OTLP/gRPC answered, by gRPC status code.",
@@ -48,9 +46,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (d *Door) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{inFlightDesc, pingsDesc, handshakeErrorsDesc, acceptErrorsDesc} {
-		ch <- desc
-	}
+	collect.Describe(ch, inFlightDesc, pingsDesc, handshakeErrorsDesc, acceptErrorsDesc)
 	d.listener.Limiter.Describe(ch)
 	d.metrics.requests.Describe(ch)
 	d.metrics.duration.Describe(ch)
@@ -58,13 +54,10 @@ func (d *Door) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (d *Door) Collect(ch chan<- prometheus.Metric) {
-	constant := func(desc *prometheus.Desc, kind prometheus.ValueType, v float64) {
-		ch <- prometheus.MustNewConstMetric(desc, kind, v)
-	}
-	constant(inFlightDesc, prometheus.GaugeValue, float64(d.metrics.inFlight.Load()))
-	constant(pingsDesc, prometheus.CounterValue, float64(d.metrics.pingedTooOften.Load()))
-	constant(handshakeErrorsDesc, prometheus.CounterValue, float64(d.listener.Counts.HandshakeErrors.Load()))
-	constant(acceptErrorsDesc, prometheus.CounterValue, float64(d.listener.Counts.AcceptErrors.Load()))
+	collect.Gauge(ch, inFlightDesc, d.metrics.inFlight.Load())
+	collect.Counter(ch, pingsDesc, d.metrics.pingedTooOften.Load())
+	collect.Counter(ch, handshakeErrorsDesc, d.listener.Counts.HandshakeErrors.Load())
+	collect.Counter(ch, acceptErrorsDesc, d.listener.Counts.AcceptErrors.Load())
 	d.listener.Limiter.Collect(ch)
 	d.metrics.requests.Collect(ch)
 	d.metrics.duration.Collect(ch)

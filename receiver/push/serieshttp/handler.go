@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/internal/collect"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
@@ -215,15 +216,14 @@ var (
 
 // Describe implements prometheus.Collector.
 func (h *Handler) Describe(ch chan<- *prometheus.Desc) {
-	ch <- pagesDesc
-	ch <- leftOutDesc
+	collect.Describe(ch, pagesDesc, leftOutDesc)
 }
 
 // Collect implements prometheus.Collector.
 func (h *Handler) Collect(ch chan<- prometheus.Metric) {
 	for outcome, n := range map[string]uint64{"complete": h.complete.Load(), "aborted": h.aborted.Load(),
 		"rejected": h.rejected.Load()} {
-		ch <- prometheus.MustNewConstMetric(pagesDesc, prometheus.CounterValue, float64(n), outcome)
+		collect.Counter(ch, pagesDesc, n, outcome)
 	}
-	ch <- prometheus.MustNewConstMetric(leftOutDesc, prometheus.GaugeValue, float64(h.leftOut.Load()))
+	collect.Gauge(ch, leftOutDesc, h.leftOut.Load())
 }
