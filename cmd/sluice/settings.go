@@ -77,8 +77,7 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"http-max-connections", &c.push.MaxConnections,
 				"Limit of open connections for HTTP push."},
 			{"http-max-connections-per-address", &c.push.MaxConnsPerIP,
-				"Limit of open connections for HTTP push from one IPv4 address or one IPv6 /64; " +
-					"0: none."},
+				"Limit of open connections for HTTP push from one address; 0: none."},
 			{"http-group-ttl", &c.push.GroupTTL,
 				"Lifetime of a group (the metrics pushed to one path /metrics/job/...) after its " +
 					"last push, if the push names none; 0: until it is deleted."},
@@ -352,9 +351,8 @@ func (c *serverConfig) statsdSettings() settingGroup {
 			"Limit of open connections per StatsD stream listener. At the limit, a new " +
 				"connection replaces one that has been idle for 30s or has brought no sample yet."},
 		{"statsd-max-connections-per-address", &c.receiver.MaxConnectionsPerAddress,
-			"Limit of open connections per StatsD stream listener from one IPv4 address or " +
-				"one IPv6 /64. At the limit, connections are replaced as for " +
-				"statsd-max-connections."},
+			"Limit of open connections per StatsD stream listener from one address. " +
+				"At the limit, connections are replaced as for statsd-max-connections."},
 		{"statsd-idle-timeout", &c.receiver.IdleTimeout,
 			"Time without data after which a StatsD connection is closed; 0: never."},
 	}}

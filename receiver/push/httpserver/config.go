@@ -55,7 +55,7 @@ type Config struct {
 
 	// MaxConnections bounds the connections, and with them the requests in flight.
 	MaxConnections int
-	// MaxConnsPerIP bounds the connections of one IPv4 address or one IPv6 /64. 0: no limit.
+	// MaxConnsPerIP bounds the connections of one address. 0: no limit.
 	MaxConnsPerIP int
 
 	// ReadTimeout bounds the reading of a request, from its first byte to the last of its body.
