@@ -75,9 +75,10 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"http-max-decompressed-body", newSize(&c.push.MaxDecompressedBytes),
 				"Largest body of an HTTP push after decompression; 0: the value of http-max-body."},
 			{"http-max-connections", &c.push.MaxConnections,
-				"Limit of open connections for HTTP push."},
+				"Limit of open connections for HTTP push. Under a cgroup memory limit below 2 GiB, the default is lower."},
 			{"http-max-connections-per-address", &c.push.MaxConnsPerIP,
-				"Limit of open connections for HTTP push from one address; 0: none."},
+				"Limit of open connections for HTTP push from one address; 0: none. Under a cgroup memory limit " +
+					"below 2 GiB, the default is lower."},
 			{"http-group-ttl", &c.push.GroupTTL,
 				"Lifetime of a group (the metrics pushed to one path /metrics/job/...) after its " +
 					"last push, if the push names none; 0: until it is deleted."},
