@@ -23,8 +23,8 @@ type Config struct {
 	// MaxConnections bounds the open connections of each stream listener. Beyond it, the connection
 	// idle for longest is closed for the new one; if none is idle, the new one is closed.
 	MaxConnections int
-	// MaxConnectionsPerAddress bounds in the same way the connections from one IPv4 address or one
-	// IPv6 /64, so that one noisy client does not use up MaxConnections.
+	// MaxConnectionsPerAddress bounds in the same way the connections from one address, so that one
+	// noisy client does not use up MaxConnections.
 	MaxConnectionsPerAddress int
 	// HTTPAddress is the address of HTTP push, for clients that speak HTTP to a TCP listener; empty:
 	// it is off.

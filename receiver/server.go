@@ -132,15 +132,7 @@ func listenStream(l Listener) (streamListener, error) {
 			return nil, err
 		}
 	}
-	var config net.ListenConfig
-	if l.ReadBuffer > 0 {
-		config.Control = func(_, _ string, raw syscall.RawConn) (err error) { // set before listening: accepted connections inherit it
-			controlErr := raw.Control(func(fd uintptr) {
-				err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, l.ReadBuffer)
-			})
-			return errors.Join(controlErr, err)
-		}
-	}
+	config := connlimit.ListenConfig(l.ReadBuffer)
 	listener, err := config.Listen(context.Background(), l.Network, at)
 	if err != nil {
 		return nil, err

@@ -46,13 +46,19 @@ func defaultAgent() *agentConfig {
 	c.push.Address = ""
 	// It has a tenth of a server's memory: a body takes up to 64 KiB beside MaxBufferedBytes.
 	c.push.MaxConnections, c.push.MaxConnsPerIP, c.push.MaxBufferedBytes = 512, 128, 2*int64(c.push.MaxBodyBytes)
+	c.push.ReceiveBuffer = agentReceiveBuffer
 	return c
 }
 
-// boundAgentMemory sets the limit of the Go heap, which all memory of an agent is of, to nine tenths of that of the cgroup.
+// agentReceiveBuffer is the kernel's buffer of each TCP connection, which holds twice as much. Clients are on the agent's node, so a
+// small one slows none down. The system's own took 125 MiB where 1,024 connections sent lines as fast as they could, and as much
+// where 512 sent bodies.
+const agentReceiveBuffer = 16 << 10
+
+// boundAgentMemory sets the limit of the Go heap to three quarters of that of the cgroup. The rest is for the kernel's buffers.
 func boundAgentMemory() {
 	if limit, limited := cgroupMemoryLimit("/"); limited && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit.bytes / 10 * 9)
+		debug.SetMemoryLimit(limit.bytes / 4 * 3)
 	}
 }
 
@@ -63,6 +69,9 @@ func (c *agentConfig) completeAgent() {
 	c.receiver.Listeners = c.statsd.listeners()
 	for i := range c.receiver.Listeners { // the former agent of the node ends once its clients have gone
 		c.receiver.Listeners[i].TakesOver = true
+		if c.receiver.Listeners[i].Network == "tcp" {
+			c.receiver.Listeners[i].ReadBuffer = agentReceiveBuffer
+		}
 	}
 	if c.link.Node == "" {
 		c.link.Node = os.Getenv("NODE_NAME")

@@ -48,8 +48,8 @@ func TestAgentSettings(t *testing.T) {
 	}
 }
 
-// What clients can have an agent keep fits the chart's memory limit, beside the 48 MiB of an idle one: its samples, and the bodies of all
-// connections. One address has a quarter of these.
+// What clients can have an agent keep fits the chart's memory limit, beside the 48 MiB of an idle one: its samples, the bodies of all
+// connections, and what waits in the kernel, of which cgroup v2 counts it. One address has a quarter of these.
 func TestAgentFitsTheChart(t *testing.T) {
 	values, err := os.ReadFile("../../charts/sluice/values.yaml")
 	must(t, err)
@@ -61,6 +61,15 @@ func TestAgentFitsTheChart(t *testing.T) {
 	c := defaultAgent()
 	c.completeAgent()
 	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*body.FreeBytes
+	most += 2 * c.push.ReceiveBuffer * c.push.MaxConnections
+	for _, l := range c.receiver.Listeners {
+		if l.Network == "tcp" {
+			most += 2 * l.ReadBuffer * c.receiver.MaxConnections
+		}
+		if l.Network == "tcp" && l.ReadBuffer == 0 || c.push.ReceiveBuffer == 0 {
+			t.Error("the kernel keeps megabytes of each connection")
+		}
+	}
 	if most > limit<<20 || 4*c.push.MaxConnsPerIP > c.push.MaxConnections {
 		t.Errorf("an agent keeps %d MiB, of %d", most>>20, limit)
 	}

@@ -71,8 +71,16 @@ func TestMemoryBoundsFitTheLimit(t *testing.T) {
 		if all := outsideGo + c.goMemoryLimit(); all > limit {
 			t.Errorf("%d: the heap and what is outside it may take %d", limit, all)
 		}
-		if bounded := int64(c.table.MaxSeries)*300 + c.table.MaxBytes + c.groups.MaxBytes + c.receiver.Pending.MaxBytes; bounded > limit*9/10 {
-			t.Errorf("%d: what is kept may take %d", limit, bounded)
+		if kept := bounded(c); kept > limit*9/10 {
+			t.Errorf("%d: what is kept may take %d", limit, kept)
+		}
+		// The body that a connection has read, and the rest of what it takes.
+		if one := int64(112 << 10); bounded(c)+int64(c.push.MaxConnections)*one+min(leftForPrograms, limit/2) > max(limit, 128<<20) ||
+			c.push.MaxConnsPerIP*2 > c.push.MaxConnections && limit >= 128<<20 {
+			t.Errorf("%d: with %d connections, %d of one address, all is above the limit", limit, c.push.MaxConnections, c.push.MaxConnsPerIP)
+		}
+		if c.push.MaxConnections > plain.push.MaxConnections || limit >= 2<<30 && c.push.MaxConnections != plain.push.MaxConnections {
+			t.Errorf("%d: %d connections", limit, c.push.MaxConnections)
 		}
 		if c.table.MaxBytes > plain.table.MaxBytes || c.table.MaxSeries > plain.table.MaxSeries || c.groups.MaxBytes > plain.groups.MaxBytes {
 			t.Errorf("%d: a bound is above its default: %d, %d, %d", limit, c.table.MaxSeries, c.table.MaxBytes, c.groups.MaxBytes)
@@ -86,6 +94,11 @@ func TestMemoryBoundsFitTheLimit(t *testing.T) {
 	if c.groups.MaxBytes != 40<<20 {
 		t.Errorf("groups may take %d, want an eighth of what is left for them", c.groups.MaxBytes)
 	}
+}
+
+// bounded is what the bounds of a server let it keep.
+func bounded(c *serverConfig) int64 {
+	return int64(c.table.MaxSeries)*300 + c.table.MaxBytes + c.groups.MaxBytes + c.receiver.Pending.MaxBytes
 }
 
 // inACgroup starts a server in a real cgroup with a limit (version 1 or 2; needs root) and returns

@@ -21,6 +21,9 @@ const (
 	leftForPrograms  = 192 << 20
 	bytesOfASeries   = 2 << 10 // per series in the rest: a seventh of it is then series
 	leastMemoryBound = 1 << 20
+	// bytesOfAConnection is per connection of HTTP push in the rest. One with an unfinished body takes up to a quarter of it
+	// here, and another one in the kernel.
+	bytesOfAConnection, leastConnections = 448 << 10, 64
 )
 
 // fitMemory lowers the memory bounds that are not set to fit a cgroup's limit, in whole MiB. It
@@ -38,6 +41,13 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 	if !isSet("max-series") {
 		c.table.MaxSeries = min(c.table.MaxSeries, int(max(rest/bytesOfASeries, 1)))
 	}
+	few := func(flag string, bound *int, share int64) {
+		if !isSet(flag) {
+			*bound = min(*bound, max(int(share), leastConnections))
+		}
+	}
+	few("http-max-connections", &c.push.MaxConnections, rest/bytesOfAConnection)
+	few("http-max-connections-per-address", &c.push.MaxConnsPerIP, rest/bytesOfAConnection/4)
 	c.receiver.Pending.MaxBytes = max(c.receiver.Pending.MaxBytesPerSender, min(c.receiver.Pending.MaxBytes, rest/16))
 }
 
@@ -48,7 +58,7 @@ func (c *serverConfig) goMemoryLimit() int64 { return c.memory.bytes / 3 * 2 &^ 
 // boundMemory sets the limit of the Go heap and logs all memory bounds. GOMEMLIMIT overrides it.
 func (c *serverConfig) boundMemory(log *slog.Logger) {
 	attributes := []any{"max_series", c.table.MaxSeries, "max_bytes", newSize(&c.table.MaxBytes).String(),
-		"http_max_group_bytes", newSize(&c.groups.MaxBytes).String()}
+		"http_max_group_bytes", newSize(&c.groups.MaxBytes).String(), "http_max_connections", c.push.MaxConnections}
 	goLimit := c.goMemoryLimit()
 	switch fromEnvironment := os.Getenv("GOMEMLIMIT"); {
 	case fromEnvironment != "":

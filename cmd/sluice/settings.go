@@ -75,10 +75,10 @@ func (c *serverConfig) settingGroups() []settingGroup {
 			{"http-max-decompressed-body", newSize(&c.push.MaxDecompressedBytes),
 				"Largest body of an HTTP push after decompression; 0: the value of http-max-body."},
 			{"http-max-connections", &c.push.MaxConnections,
-				"Limit of open connections for HTTP push."},
+				"Limit of open connections for HTTP push. Under a cgroup memory limit below 2 GiB, the default is lower."},
 			{"http-max-connections-per-address", &c.push.MaxConnsPerIP,
-				"Limit of open connections for HTTP push from one IPv4 address or one IPv6 /64; " +
-					"0: none."},
+				"Limit of open connections for HTTP push from one address; 0: none. Under a cgroup memory limit " +
+					"below 2 GiB, the default is lower."},
 			{"http-group-ttl", &c.push.GroupTTL,
 				"Lifetime of a group (the metrics pushed to one path /metrics/job/...) after its " +
 					"last push, if the push names none; 0: until it is deleted."},
@@ -352,9 +352,8 @@ func (c *serverConfig) statsdSettings() settingGroup {
 			"Limit of open connections per StatsD stream listener. At the limit, a new " +
 				"connection replaces one that has been idle for 30s or has brought no sample yet."},
 		{"statsd-max-connections-per-address", &c.receiver.MaxConnectionsPerAddress,
-			"Limit of open connections per StatsD stream listener from one IPv4 address or " +
-				"one IPv6 /64. At the limit, connections are replaced as for " +
-				"statsd-max-connections."},
+			"Limit of open connections per StatsD stream listener from one address. " +
+				"At the limit, connections are replaced as for statsd-max-connections."},
 		{"statsd-idle-timeout", &c.receiver.IdleTimeout,
 			"Time without data after which a StatsD connection is closed; 0: never."},
 	}}

@@ -288,6 +288,21 @@ type Listener struct {
 	*Limiter
 }
 
+// ListenConfig gives each connection of a listener a buffer of the kernel for what nobody has read yet, of twice so many
+// bytes. 0: the system's default, which grows to megabytes. The memory limit of a cgroup includes it.
+func ListenConfig(receiveBuffer int) (config net.ListenConfig) {
+	if receiveBuffer == 0 {
+		return config
+	}
+	config.Control = func(_, _ string, raw syscall.RawConn) (err error) { // set before listening: accepted connections inherit it
+		controlErr := raw.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer)
+		})
+		return errors.Join(controlErr, err)
+	}
+	return config
+}
+
 // Listen binds the TCP address of a configuration's field Address, with the limits. name is the Limiter's.
 func Listen(address, name string, limits Limits, logger *slog.Logger) (*Listener, error) {
 	listener, err := net.Listen("tcp", address)

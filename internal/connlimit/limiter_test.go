@@ -50,7 +50,7 @@ func TestTheIdlestYields(t *testing.T) {
 		if _, yielded := enter(t, l, "10.0.0.1"); yielded != second {
 			t.Errorf("yielded %v, want the second", yielded)
 		}
-		enter(t, l, "2001:db8::2") // the same /64
+		enter(t, l, "2001:db8::1")
 		first.Busy()
 		if _, yielded := enter(t, l, "10.0.0.3"); yielded != other {
 			t.Errorf("yielded %v, want the oldest of all that is idle", yielded)

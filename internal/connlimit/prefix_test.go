@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-func TestOneAddressIsAnIPv6Network(t *testing.T) {
+// Pods share an IPv6 /64: those of a node, or of a cluster.
+func TestPodsOfANetworkAreCountedApart(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		same bool
 	}{
 		{"10.0.0.1", "10.0.0.1", true}, {"10.0.0.1", "10.0.0.2", false}, {"::ffff:10.0.0.1", "10.0.0.1", true},
-		{"2001:db8::1", "2001:db8::2", true}, {"2001:db8::1", "2001:db8:0:1::1", false}, {"fe80::1%lo", "fe80::1", true},
+		{"2001:db8::1", "2001:db8::2", false}, {"2001:db8::1", "2001:db8:0:0:0::1", true}, {"fe80::1%lo", "fe80::1", true},
 	} {
 		a := Prefix(netip.AddrPortFrom(netip.MustParseAddr(c.a), 1).String())
 		b := Prefix(netip.AddrPortFrom(netip.MustParseAddr(c.b), 1).String())

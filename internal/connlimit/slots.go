@@ -68,18 +68,15 @@ func (s *Slots) Taken(from netip.Prefix) (all, each int) {
 	return s.taken, s.from[from]
 }
 
-// Prefix returns the unit in which peers are counted: one IPv4 address, or one IPv6 /64, because an
-// IPv6 host usually owns a whole /64. remote is "address:port", as in net.Addr and http.Request.
-// Any other peer, such as that of a Unix socket, has no address and gets the zero prefix.
+// Prefix returns the unit in which peers are counted: one address. A network is none, not even an IPv6 /64: all pods of a
+// node share one, or all of a cluster (GKE, EKS), and one of them would have the slots of the others. remote is
+// "address:port", as in net.Addr and http.Request. Any other peer, such as that of a Unix socket, has no address and gets
+// the zero prefix.
 func Prefix(remote string) netip.Prefix {
 	parsed, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Prefix{}
 	}
-	address, bits := parsed.Addr().Unmap().WithZone(""), 32
-	if address.Is6() {
-		bits = 64
-	}
-	prefix, _ := address.Prefix(bits)
-	return prefix
+	address := parsed.Addr().Unmap().WithZone("")
+	return netip.PrefixFrom(address, address.BitLen())
 }

@@ -66,7 +66,7 @@ func TestAgents(t *testing.T) {
 	if token != "metrics" {
 		t.Errorf("the agents' token is for %q", token)
 	}
-	policy := only[*networking.NetworkPolicy](t, objects)
+	policy := byName[*networking.NetworkPolicy](t, objects, "sluice")
 	let := false
 	for _, rule := range policy.Spec.Ingress {
 		for _, from := range rule.From {
@@ -76,6 +76,36 @@ func TestAgents(t *testing.T) {
 	if !let {
 		t.Error("the network policy keeps agents out")
 	}
+}
+
+// Whoever may not push to the server, or scrape it, may not push to agents, or scrape them.
+func TestNetworkPolicyOfAgents(t *testing.T) {
+	objects := strictly(t, mustRender(t, "", "agent.enabled=true,networkPolicy.enabled=true,networkPolicy.pushFrom[0].podSelector.matchLabels.push=yes,"+
+		"networkPolicy.operationsFrom[0].podSelector.matchLabels.scrape=yes"))
+	server := byName[*networking.NetworkPolicy](t, objects, "sluice")
+	policy, agents := byName[*networking.NetworkPolicy](t, objects, "sluice-agent"), only[*apps.DaemonSet](t, objects).Spec.Template
+	if !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(labels.Set(agents.Labels)) ||
+		!slices.Equal(policy.Spec.PolicyTypes, []networking.PolicyType{networking.PolicyTypeIngress}) {
+		t.Errorf("the policy is %+v", policy.Spec)
+	}
+	for _, port := range agents.Spec.Containers[0].Ports {
+		of, at := peersOf(server, port.Name), peersOf(policy, port.Name)
+		if len(of) != 1 || fmt.Sprint(at) != fmt.Sprint(of) {
+			t.Errorf("%s: agents are reached by %v, the server by %v", port.Name, at, of)
+		}
+	}
+}
+
+// peersOf are the labels of the pods that may connect to a port; nil: none or all may.
+func peersOf(policy *networking.NetworkPolicy, port string) (peers []map[string]string) {
+	for _, rule := range policy.Spec.Ingress {
+		if slices.ContainsFunc(rule.Ports, func(p networking.NetworkPolicyPort) bool { return p.Port.String() == port }) {
+			for _, from := range rule.From {
+				peers = append(peers, from.PodSelector.MatchLabels)
+			}
+		}
+	}
+	return peers
 }
 
 // Agents of several replicas know the address of each, by a name that the certificate has.

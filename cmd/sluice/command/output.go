@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/internal/suggest"
+	"github.com/sluice-metrics/sluice/metric"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -76,10 +77,11 @@ func (o *Output) Write(out io.Writer, document []byte) error {
 		if err := utiljson.Unmarshal(document, &content); err != nil { // whole numbers stay whole
 			return fmt.Errorf("the response is not JSON: %w", err)
 		}
-		if err := o.template.Execute(out, content); err != nil {
+		var text strings.Builder
+		if err := o.template.Execute(&text, content); err != nil {
 			return fmt.Errorf("-o jsonpath: %w", err)
 		}
-		_, err := fmt.Fprintln(out)
+		_, err := fmt.Fprintln(out, visibleText(text.String()))
 		return err
 	}
 	var indented bytes.Buffer
@@ -89,6 +91,16 @@ func (o *Output) Write(out io.Writer, document []byte) error {
 	indented.WriteByte('\n')
 	_, err := indented.WriteTo(out)
 	return err
+}
+
+// visibleText escapes what a terminal obeys, but for the tabs and the ends of lines of a template.
+func visibleText(text string) string {
+	var b strings.Builder
+	for i := strings.IndexAny(text, "\n\t"); i >= 0; i = strings.IndexAny(text, "\n\t") {
+		b.WriteString(metric.Visible(text[:i]) + text[i:i+1])
+		text = text[i+1:]
+	}
+	return b.String() + metric.Visible(text)
 }
 
 // Order is the flag --sort-by: a JSONPath of one value of an item, as kubectl has it.

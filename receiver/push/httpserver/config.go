@@ -55,8 +55,10 @@ type Config struct {
 
 	// MaxConnections bounds the connections, and with them the requests in flight.
 	MaxConnections int
-	// MaxConnsPerIP bounds the connections of one IPv4 address or one IPv6 /64. 0: no limit.
+	// MaxConnsPerIP bounds the connections of one address. 0: no limit.
 	MaxConnsPerIP int
+	// ReceiveBuffer is the kernel's buffer of each connection to Address, in bytes; 0: the system's default.
+	ReceiveBuffer int
 
 	// ReadTimeout bounds the reading of a request, from its first byte to the last of its body.
 	ReadTimeout time.Duration

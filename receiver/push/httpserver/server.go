@@ -146,7 +146,8 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 	}
 	ln := parts.Listener
 	if ln == nil {
-		if ln, err = net.Listen("tcp", cfg.Address); err != nil {
+		config := connlimit.ListenConfig(cfg.ReceiveBuffer)
+		if ln, err = config.Listen(context.Background(), "tcp", cfg.Address); err != nil {
 			return nil, fmt.Errorf("push: cannot listen for HTTP on %s (address): %w", cfg.Address, err)
 		}
 	}
