@@ -34,6 +34,8 @@ type deletionContent struct {
 	// May is set if the client may delete it, Done once it is deleted.
 	May, Done bool
 	Command   Snippet // for those who may not, here
+	// Own is set if the command's path means a group of the sender's own namespace.
+	Own bool
 }
 
 // deletion asks whether to delete a group.
@@ -43,7 +45,8 @@ func (s *Server) deletion(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	c := &deletionContent{PushedGroup: *g, Path: groupPath(g), Back: address("groups", "namespace", g.Namespace),
-		Command: s.deleteCommand("delete", g)}
+		Command: Snippet{"delete", "the command that deletes it", "curl -X DELETE " + explain.Word(s.parts.PushHTTP+groupPath(g))},
+		Own:     g.Namespace != "" && g.Labels["namespace"] == ""}
 	c.May, err = s.mayDelete(ctx, r, g)
 	return c, err
 }
@@ -89,11 +92,6 @@ func (s *Server) mayDelete(ctx context.Context, r *request, g *inspect.PushedGro
 		return false, unanswered(err, http.StatusForbidden)
 	}
 	return may, nil
-}
-
-// deleteCommand is the command that deletes a group by HTTP push.
-func (s *Server) deleteCommand(id string, g *inspect.PushedGroup) Snippet {
-	return Snippet{id, "the command that deletes it", "curl -X DELETE " + explain.Word(s.parts.PushHTTP+groupPath(g))}
 }
 
 // groupAt finds the group of a namespace by its path.

@@ -228,7 +228,7 @@ func (s *Server) whole(c *overviewContent, r *request) {
 	}
 	for _, check := range health.Checks {
 		if !check.Ready {
-			c.Faults = append(c.Faults, faultLine{check.Name + " is not ready: " + check.Detail, "/health"})
+			c.Faults = append(c.Faults, faultLine{"Not ready: " + check.Name + ": " + check.Detail, "/health"})
 		}
 	}
 	for _, sentence := range r.source.Away() {
@@ -242,7 +242,7 @@ func (s *Server) whole(c *overviewContent, r *request) {
 		return true
 	})
 	if cutOff > 0 {
-		c.Faults = append(c.Faults, faultLine{fmt.Sprintf("%d of %d agents are cut off", cutOff, c.Agents), "/nodes"})
+		c.Faults = append(c.Faults, faultLine{fmt.Sprintf("%d of %d agents cut off", cutOff, c.Agents), "/nodes"})
 	}
 	c.Bounds, c.Replicas = bounds(&health), health.Replicas
 	for _, bound := range c.Bounds {

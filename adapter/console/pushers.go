@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -37,9 +36,7 @@ type groupsContent struct {
 
 type groupRow struct {
 	inspect.PushedGroup
-	// Delete is the command that deletes the group, Address the page on which those who may delete it do.
-	Delete  Snippet
-	Address string
+	Address string // of the page that deletes it, or has the command
 }
 
 func (s *Server) groups(ctx context.Context, r *request) (any, error) {
@@ -53,9 +50,8 @@ func (s *Server) groups(ctx context.Context, r *request) (any, error) {
 	if c.MayDelete, err = s.mayDelete(ctx, r, &inspect.PushedGroup{Namespace: c.Namespace}); err != nil {
 		return nil, err
 	}
-	for i, group := range page {
-		row := groupRow{PushedGroup: group, Delete: s.deleteCommand("delete-"+strconv.Itoa(i), &group),
-			Address: address(deletePath, "namespace", group.Namespace, "group", groupPath(&group))}
+	for _, group := range page {
+		row := groupRow{group, address(deletePath, "namespace", group.Namespace, "group", groupPath(&group))}
 		if group.Fault() != "" {
 			c.Failed++
 		}

@@ -234,9 +234,9 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 	}
 	role("get")
 	c.push(t, addressOf(t, c.pod(t, ns, "batch", "default")), http.MethodPut, "/metrics/job/batch", "done 1\n", http.StatusOK)
-	const button = "/groups/delete?"
+	const button = ">Delete<span"
 	within(t, func() error {
-		if status, text := console("/groups?namespace="+ns, ""); status != http.StatusOK || !strings.Contains(text, "curl -X DELETE") || strings.Contains(text, button) {
+		if status, text := console("/groups?namespace="+ns, ""); status != http.StatusOK || !strings.Contains(text, ">Command<") || strings.Contains(text, button) {
 			return fmt.Errorf("without the right to delete, the page is answered %d: %s", status, text)
 		}
 		return nil
