@@ -207,6 +207,15 @@ type receiverRow struct {
 	Wrong              template.HTML // the sparkline of rejected samples; empty: there were none
 }
 
+// perSecond is a rate in three digits, or in whole numbers as others of pages.
+func perSecond(v float64) string {
+	text := significant(v)
+	if strings.ContainsAny(text, ".e") {
+		return text
+	}
+	return grouped(text)
+}
+
 // whole adds what is known of the whole process.
 func (s *Server) whole(c *overviewContent, r *request) {
 	s.history.watch(process, nil, r.now)
@@ -219,7 +228,7 @@ func (s *Server) whole(c *overviewContent, r *request) {
 		received, known := s.history.newest(process, rowReceived+receiver.Name, r.now)
 		rejected, _ := s.history.newest(process, rowRejected+receiver.Name, r.now)
 		if known {
-			row.Received, row.Rejected = significant(received), significant(rejected)
+			row.Received, row.Rejected = perSecond(received), perSecond(rejected)
 		}
 		if lawOf(receiver).Refused > 0 {
 			row.Wrong = s.history.sparkOf(process, rowRejected+receiver.Name)

@@ -153,6 +153,15 @@ func TestNoPageShowsAMetricThatAPolicyDenies(t *testing.T) {
 	}
 }
 
+// Rates are written as the other numbers of a page.
+func TestPerSecond(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.125: "0.125", 12.54: "12.5", 1000: "1\u2009000", 100852.3: "100\u2009852"} {
+		if got := perSecond(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}
+
 // Samples per second are those between two rounds, of each receiver, received and rejected.
 func TestReceiversAreRecorded(t *testing.T) {
 	h, _, _, _ := countingHistory(1)
