@@ -50,31 +50,31 @@ func tokenOf(r *http.Request) string {
 }
 
 // admit checks the right to see a namespace (empty: all of them), and returns who the client is. On loopback
-// it is nobody in particular.
-func (s *Server) admit(ctx context.Context, c credential, namespace string) (reader metric.Reader, err error) {
+// it is nobody in particular: nil.
+func (s *Server) admit(ctx context.Context, c credential, namespace string) (*metric.Principal, error) {
 	if s.parts.Access == nil {
-		return reader, nil
+		return nil, nil
 	}
 	if c.token == "" {
-		return reader, &refusal{status: http.StatusUnauthorized,
+		return nil, &refusal{status: http.StatusUnauthorized,
 			text: "the console needs a token of the cluster: as the password, with any user name"}
 	}
 	who, err := s.parts.Access.Who(ctx, c.from, c.token)
 	if err != nil {
-		return reader, unanswered(err, http.StatusUnauthorized)
+		return nil, unanswered(err, http.StatusUnauthorized)
 	}
 	right := metric.Right{Verb: metric.Get, Namespace: namespace}
 	allowed, err := s.parts.Access.May(ctx, who, right)
 	switch {
 	case err != nil:
-		return reader, unanswered(err, http.StatusForbidden)
+		return nil, unanswered(err, http.StatusForbidden)
 	case !allowed && namespace == "":
-		return reader, &refusal{status: http.StatusForbidden,
+		return nil, &refusal{status: http.StatusForbidden,
 			text: right.Forbidden(who.User) + ". Choose a namespace that you may read"}
 	case !allowed:
-		return reader, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User)}
+		return nil, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User)}
 	}
-	return metric.Reader{User: who.User, Groups: who.Groups}, nil
+	return who, nil
 }
 
 func unanswered(err error, status int) error {
@@ -89,8 +89,8 @@ func unanswered(err error, status int) error {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// guard sets the headers of every answer, and rejects requests that are not reads or that come by
-// DNS rebinding.
+// guard sets the headers of every answer, and rejects requests that are neither reads nor a deletion by one of the
+// console's own pages, and those that come by DNS rebinding.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -100,10 +100,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		status, fault := methodFault(r)
 		switch {
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		case fault != nil:
 			h.Set("Allow", "GET, HEAD")
-			http.Error(w, "the console is read-only", http.StatusMethodNotAllowed)
+			http.Error(w, fault.Error(), status)
 		case s.loopback && !config.IsThisMachine(r.Host):
 			http.Error(w,
 				"Host must be localhost or an IP address: a web page could reach this port by DNS rebinding", http.StatusForbidden)

@@ -586,12 +586,39 @@ func TestAssetsAreSmall(t *testing.T) {
 	}
 }
 
+// Nothing stands between a page and its first paint but its style: it has its rows at once, its scripts wait for it, and
+// no style loads another file.
+func TestPagesArePaintedAtOnce(t *testing.T) {
+	s := running(t, shop())
+	scripts, styles := regexp.MustCompile(`<script[^>]*>`), regexp.MustCompile(`<link rel="stylesheet" href="/assets/(.*?)">`)
+	for path, row := range map[string]string{
+		"/overview": "<bdi>shop/web</bdi>", "/metrics": "<bdi>shop/queue_depth</bdi>", "/metric?namespace=shop&name=queue_depth": "<b data-row=",
+		"/autoscaler?namespace=shop&name=api": "<bdi>api-1</bdi>", "/senders": `<th scope="row"`, "/groups": `<th scope="row"`, "/refused": "<tr>", "/limits": `<th scope="row"`,
+	} {
+		_, body := get(t, s, path)
+		if !strings.Contains(body, row) {
+			t.Errorf("%s has no %s:\n%s", path, row, body)
+		}
+		for _, script := range scripts.FindAllString(body, -1) {
+			if !strings.Contains(script, " defer") {
+				t.Errorf("%s waits for %s", path, script)
+			}
+		}
+		for _, style := range styles.FindAllStringSubmatch(body, -1) {
+			content, _ := assetFiles.ReadFile("assets/" + style[1])
+			if len(content) == 0 || len(content) > 16<<10 || strings.Contains(string(content), "@import") || strings.Contains(string(content), "url(") {
+				t.Errorf("%s waits for %s of %d bytes", path, style[1], len(content))
+			}
+		}
+	}
+}
+
 func TestTemplatesParse(t *testing.T) {
 	for _, p := range (&Server{}).pages() {
 		if templates().Lookup(p.template) == nil {
 			t.Errorf("no template %s", p.template)
 		}
-		if p.path != "autoscaler" && !slices.ContainsFunc(navigation, func(l link) bool { return strings.HasPrefix(l.Path, p.path) }) {
+		if p.path != "autoscaler" && p.path != deletePath && !slices.ContainsFunc(navigation, func(l link) bool { return strings.HasPrefix(l.Path, p.path) }) {
 			t.Errorf("no link leads to %s", p.path)
 		}
 	}

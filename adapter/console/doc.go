@@ -2,6 +2,6 @@
 // explanations and plots of the last ten minutes (docs/adr/0058). It follows package inspect, whose
 // documents it shows, package explain and the metrics APIs' readers.
 //
-// It never changes anything, and stands on the path of neither a line nor an answer. While nobody
+// It changes nothing but the groups that a client deletes (docs/adr/0107), and stands on the path of neither a line nor an answer. While nobody
 // looks and no autoscaler names a metric, it does nothing.
 package console

@@ -148,17 +148,18 @@ func (h *howto) source() string {
 	return inspect.SourceObject
 }
 
-// target begins with the present value. A sum is divided by the replicas; a percentile, a mean or an extreme isn't.
+// target begins with the present value, or a guess if there is none. A sum is divided by the replicas; a percentile, a mean or an extreme isn't.
 func (h *howto) target(source string) string {
-	value := "10"
+	value, why := "10", "a guess"
 	if h.value > 0 && !math.IsInf(h.value, 0) {
+		why = "the present value"
 		rounded, _ := strconv.ParseFloat(strconv.FormatFloat(h.value, 'g', 3, 64), 64)
 		value = strconv.FormatFloat(max(rounded, 0.001), 'f', -1, 64)
 	}
 	if source != inspect.SourcePods && !h.stat.Additive() && h.stat != metric.Last {
-		return fmt.Sprintf("{type: Value, value: %q} # the present value", value)
+		return fmt.Sprintf("{type: Value, value: %q} # %s", value, why)
 	}
-	return fmt.Sprintf("{type: AverageValue, averageValue: %q} # the present value; of one replica", value)
+	return fmt.Sprintf("{type: AverageValue, averageValue: %q} # %s; of one replica", value, why)
 }
 
 // workload guesses what an autoscaler of the metric scales.

@@ -207,6 +207,15 @@ type receiverRow struct {
 	Wrong              template.HTML // the sparkline of rejected samples; empty: there were none
 }
 
+// perSecond is a rate in three digits, or in whole numbers as others of pages.
+func perSecond(v float64) string {
+	text := significant(v)
+	if strings.ContainsAny(text, ".e") {
+		return text
+	}
+	return grouped(text)
+}
+
 // whole adds what is known of the whole process.
 func (s *Server) whole(c *overviewContent, r *request) {
 	s.history.watch(process, nil, r.now)
@@ -219,7 +228,7 @@ func (s *Server) whole(c *overviewContent, r *request) {
 		received, known := s.history.newest(process, rowReceived+receiver.Name, r.now)
 		rejected, _ := s.history.newest(process, rowRejected+receiver.Name, r.now)
 		if known {
-			row.Received, row.Rejected = significant(received), significant(rejected)
+			row.Received, row.Rejected = perSecond(received), perSecond(rejected)
 		}
 		if lawOf(receiver).Refused > 0 {
 			row.Wrong = s.history.sparkOf(process, rowRejected+receiver.Name)
@@ -228,7 +237,7 @@ func (s *Server) whole(c *overviewContent, r *request) {
 	}
 	for _, check := range health.Checks {
 		if !check.Ready {
-			c.Faults = append(c.Faults, faultLine{check.Name + " is not ready: " + check.Detail, "/health"})
+			c.Faults = append(c.Faults, faultLine{"Not ready: " + check.Name + ": " + check.Detail, "/health"})
 		}
 	}
 	for _, sentence := range r.source.Away() {
@@ -242,7 +251,7 @@ func (s *Server) whole(c *overviewContent, r *request) {
 		return true
 	})
 	if cutOff > 0 {
-		c.Faults = append(c.Faults, faultLine{fmt.Sprintf("%d of %d agents are cut off", cutOff, c.Agents), "/nodes"})
+		c.Faults = append(c.Faults, faultLine{fmt.Sprintf("%d of %d agents cut off", cutOff, c.Agents), "/nodes"})
 	}
 	c.Bounds, c.Replicas = bounds(&health), health.Replicas
 	for _, bound := range c.Bounds {

@@ -80,7 +80,7 @@ func TestOverviewWithoutFaults(t *testing.T) {
 	}
 	f.rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-1", Reason: "identity", Metric: "a", Last: time.Now()}}
 	f.agents = []inspect.Agent{{Node: "n", State: inspect.AgentCutOff}}
-	if _, body := get(t, s, "/overview"); !containsAll(body, []string{`class="faults"`, "Samples were rejected 0s ago", "1 of 1 agents are cut off"}) {
+	if _, body := get(t, s, "/overview"); !containsAll(body, []string{`class="faults"`, "Samples were rejected 0s ago", "1 of 1 agents cut off"}) {
 		t.Errorf("%s", body)
 	}
 }
@@ -145,8 +145,20 @@ func TestNoPageShowsAMetricThatAPolicyDenies(t *testing.T) {
 	if strings.Count(body, `class="spark"`) != 1 || !strings.Contains(body, "<b>5555</b>") {
 		t.Errorf("of two metrics, of which one may be read:\n%s", body)
 	}
+	if _, body := get(t, s, "/metric?namespace=shop&name=secret"); !containsAll(body, []string{"A policy keeps the series from you", "# a guess"}) {
+		t.Errorf("%s", body)
+	}
 	if _, body := get(t, s, "/overview"); !strings.Contains(body, "hidden by a policy") {
 		t.Errorf("%s", body)
+	}
+}
+
+// Rates are written as the other numbers of a page.
+func TestPerSecond(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.125: "0.125", 12.54: "12.5", 1000: "1\u2009000", 100852.3: "100\u2009852"} {
+		if got := perSecond(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
 	}
 }
 

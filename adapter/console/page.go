@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -54,6 +55,8 @@ type request struct {
 	now      time.Time
 	// wide is set if the client may see all namespaces.
 	wide bool
+	// who is the client; nil: nobody was asked.
+	who *metric.Principal
 	// thing is what the page is about, and plots are its plots; content sets them.
 	thing string
 	plots []plot
@@ -104,6 +107,7 @@ func (s *Server) pages() []page {
 		{"metric", "Metric", "metric.html", 2 * time.Second, 0, inNamespace, s.metric},
 		{"senders", "Senders", "senders.html", 3 * time.Second, 0, inNamespace, s.senders},
 		{"groups", "Groups", "groups.html", 3 * time.Second, 0, inNamespace, s.groups},
+		s.deletionPage(),
 		{"refused", "Refused", "refused.html", 3 * time.Second, 0, inNamespace, s.refused},
 		{"limits", "Limits", "limits.html", 3 * time.Second, 0, inNamespace, s.limits},
 		{"rules", "Rules", "rules.html", 5 * time.Second, 0, inNamespace, s.rules},
@@ -123,11 +127,12 @@ func (s *Server) routes() http.Handler {
 	}
 	mux.HandleFunc("GET /assets/{name}", serveAsset)
 	for _, p := range s.pages() {
-		mux.HandleFunc("GET /"+p.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, &p) })
+		mux.HandleFunc("GET /"+p.path, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, r.URL.Query(), &p) })
 		if p.every > 0 {
 			mux.HandleFunc("GET /live/"+p.path, func(w http.ResponseWriter, r *http.Request) { s.follow(w, r, &p) })
 		}
 	}
+	mux.HandleFunc("POST /"+deletePath, s.deleteGroup)
 	return mux
 }
 
@@ -136,11 +141,14 @@ var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/*.html"))
 })
 
-// serve answers a request for a page.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
-	layout := shown{Title: p.title, Path: p.path, Nav: s.navigation()}
+// sections are the pages of the navigation to which others belong.
+var sections = map[string]string{"autoscaler": "overview", "metric": "metrics", deletePath: "groups"}
+
+// serve answers a request for a page with the query q.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, q url.Values, p *page) {
+	layout := shown{Title: p.title, Path: cmp.Or(sections[p.path], p.path), Nav: s.navigation()}
 	status := http.StatusOK
-	made, err := s.render(r.Context(), credentialOf(r), r.URL.Query(), p)
+	made, err := s.render(r.Context(), credentialOf(r), q, p)
 	content := made.text
 	switch refused := new(refusal); {
 	case errors.As(err, &refused):
@@ -148,7 +156,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, p *page) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="Sluice: paste a token as the password", charset="UTF-8"`)
 		}
 		content, err = s.execute("refusal.html", refusalContent{
-			refused.text, p.path, r.URL.Query().Get("namespace"), refused.links})
+			refused.text, layout.Path, q.Get("namespace"), refused.links})
 	case err == nil && p.every > 0:
 		layout.Live = "/live/" + p.path + "?" + r.URL.RawQuery
 		layout.Plots = p.path == "metric" || p.path == "autoscaler"
@@ -192,14 +200,14 @@ type rendered struct {
 // render makes the content of a page, if the client may see it.
 func (s *Server) render(ctx context.Context, c credential, q url.Values, p *page) (made rendered, err error) {
 	scope := p.scope(q)
-	reader, err := s.admit(ctx, c, scope)
+	who, err := s.admit(ctx, c, scope)
 	if err != nil {
 		return made, err
 	}
-	request := &request{server: s, source: s.parts.Source, query: q, now: time.Now(),
+	request := &request{server: s, source: s.parts.Source, query: q, now: time.Now(), who: who,
 		wide: s.parts.Access == nil || scope == ""}
 	if s.parts.Readable != nil {
-		request.readable = s.parts.Readable(reader)
+		request.readable = s.parts.Readable(readerOf(who))
 		request.source = inspect.Restrict(s.parts.Source, request.readable)
 	}
 	content, err := p.content(ctx, request)
@@ -252,6 +260,14 @@ func (r *request) next(path, list string, key inspect.Key) string {
 	}
 	q.Set("after", key.Token(list))
 	return "/" + path + "?" + q.Encode()
+}
+
+// readerOf is the client as policies know it.
+func readerOf(who *metric.Principal) (reader metric.Reader) {
+	if who != nil {
+		reader = metric.Reader{User: who.User, Groups: who.Groups}
+	}
+	return reader
 }
 
 // functions are what templates may call.

@@ -37,6 +37,8 @@ type Parts struct {
 	Agents bool
 	// PushUDP and PushHTTP are where to push, for pages that have nothing to show.
 	PushUDP, PushHTTP string
+	// Deleter deletes groups. Nil: the console changes nothing.
+	Deleter Deleter
 	// KindOf returns the API version and the kind of a resource such as "deployments.apps", and whether its objects
 	// are in namespaces; empty: unknown.
 	KindOf func(resource string) (apiVersion, kind string, namespaced bool)

@@ -6,10 +6,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
@@ -32,26 +30,28 @@ type groupsContent struct {
 	Namespace   string
 	Rows        []groupRow
 	Failed      int // of the rows
+	MayDelete   bool
 	First, Next string
 }
 
 type groupRow struct {
 	inspect.PushedGroup
-	// Delete is the command that deletes the group.
-	Delete Snippet
+	Address string // of the page that deletes it, or has the command
 }
 
-func (s *Server) groups(_ context.Context, r *request) (any, error) {
+func (s *Server) groups(ctx context.Context, r *request) (any, error) {
 	c := &groupsContent{Namespace: r.query.Get("namespace")}
 	page, first, next, err := pageOf(r, "groups", "groups", c.Namespace, r.source.Groups)
 	if err != nil {
 		return nil, err
 	}
 	c.First, c.Next = first, next
-	for i, group := range page {
-		row := groupRow{PushedGroup: group}
-		row.Delete = Snippet{"delete-" + strconv.Itoa(i), "the command that deletes it",
-			"curl -X DELETE " + explain.Word(s.parts.PushHTTP+groupPath(&group))}
+	// One question for all rows; the page of a group asks about that group.
+	if c.MayDelete, err = s.mayDelete(ctx, r, &inspect.PushedGroup{Namespace: c.Namespace}); err != nil {
+		return nil, err
+	}
+	for _, group := range page {
+		row := groupRow{group, address(deletePath, "namespace", group.Namespace, "group", groupPath(&group))}
 		if group.Fault() != "" {
 			c.Failed++
 		}

@@ -23,8 +23,11 @@ func TestPagesOfPushers(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/senders":             {"web-1", "12\u2009345", `href="/refused?namespace=shop">7</a>`, `href="/metric?name=jobs&amp;namespace=shop"`},
 		"/senders?namespace=x": {"Nobody pushes"},
-		"/groups": {"The last push to 1 of these groups was refused", "curl -X DELETE http://127.0.0.1:9091/metrics/job/batch/instance@base64/YS9i/namespace/shop",
-			"http://127.0.0.1:9091/metrics/job/late<", "http://127.0.0.1:9091/metrics/job/dots/a@base64/Lg/b@base64/Li4<"},
+		"/groups":              {"The last push to 1 of these groups was refused", ">Command<"},
+		"/groups/delete?namespace=shop&group=/metrics/job/batch/instance@base64/YS9i/namespace/shop": {"curl -X DELETE http://127.0.0.1:9091/metrics/job/batch/instance@base64/YS9i/namespace/shop<", "may delete it, too:"},
+		"/groups/delete?group=/metrics/job/late":                                                     {"http://127.0.0.1:9091/metrics/job/late<"},
+		"/groups/delete?group=/metrics/job/dots/a@base64/Lg/b@base64/Li4=":                           {"there is no group"},
+		"/groups/delete?group=/metrics/job/dots/a@base64/Lg/b@base64/Li4":                            {"http://127.0.0.1:9091/metrics/job/dots/a@base64/Lg/b@base64/Li4<"},
 		"/groups?namespace=x": {"No groups"},
 	} {
 		if _, body := get(t, s, path); !containsAll(body, wants) {

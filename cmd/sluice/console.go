@@ -33,6 +33,9 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	}
 	if p.cfg.standalone {
 		parts.Get, parts.Kubectl = p.getCommand(), "kubectl --kubeconfig "+p.kubeconfig
+		if push := &p.cfg.push; push.BasicAuthFile == "" && push.TLSClientCAFile == "" {
+			parts.Deleter = groupDeleter{path: p}
+		}
 	}
 	if p.cluster.view != nil {
 		reader := consoleReader{p}
@@ -41,6 +44,9 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 		parts.Facts, parts.Begin, parts.Groups = reader.facts, reader.begin, reader.groups
 		if parts.Access, err = p.consoleAccess(); err != nil {
 			return err
+		}
+		if !cfg.Loopback() {
+			parts.Deleter = groupDeleter{p, p.viewers}
 		}
 		parts.TLS = p.api.TLS()
 	}

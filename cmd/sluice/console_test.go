@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"html"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -59,6 +61,35 @@ func TestConsoleShowsWhatAutoscalersGet(t *testing.T) {
 		_ = resp.Body.Close()
 		if err != nil || !strings.Contains(string(body), want) {
 			t.Errorf("%s: without %q (%v):\n%s", path, want, err, body)
+		}
+	}
+}
+
+// Standalone, a group is deleted as by a DELETE of the push port: by anyone on this machine, unless that port asks for
+// credentials.
+func TestConsoleDeletesGroups(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		flags        []string
+		first, again int // status
+		left         int // groups
+	}{
+		{nil, http.StatusOK, http.StatusNotFound, 1},
+		{[]string{"--push-basic-auth-file", fileOf(t, ofWarehouse)}, http.StatusForbidden, http.StatusForbidden, 2},
+	} {
+		p := started(t, t.TempDir(), append(c.flags, "--console-address", "127.0.0.1:0")...)
+		for _, instance := range []string{"a", "b"} {
+			if status, text := spokenAs(t, p, "PUT", "/metrics/job/batch/instance/"+instance, "done 1\n", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("warehouse:open sesame"))); status != http.StatusOK {
+				t.Fatal(status, text)
+			}
+		}
+		for _, want := range []int{c.first, c.again} {
+			resp, err := http.PostForm("http://"+p.console.Addr().String()+"/groups/delete", url.Values{"group": {"/metrics/job/batch/instance/a"}})
+			must(t, err)
+			_ = resp.Body.Close()
+			if resp.StatusCode != want || p.groups.Count() != c.left {
+				t.Errorf("with %q: %s, %d groups are left; want %d, %d", c.flags, resp.Status, p.groups.Count(), want, c.left)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -147,12 +148,13 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 	reader, foreign := c.tokenFor(t, "seen", "reader", "sluice", nil), c.tokenFor(t, "seen", "reader", "other", nil)
 	_, port, _ := net.SplitHostPort(c.sluice.Console)
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	open := func(token, path string) *http.Response {
+	ask := func(token, method, path, form string) *http.Response {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://127.0.0.1:"+port+path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), method, "https://127.0.0.1:"+port+path, strings.NewReader(form))
 		if err != nil {
 			t.Fatal(err)
 		}
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		if token != "" {
 			request.SetBasicAuth("anyone", token)
 		}
@@ -162,6 +164,10 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 		}
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer
+	}
+	open := func(token, path string) *http.Response {
+		t.Helper()
+		return ask(token, http.MethodGet, path, "")
 	}
 	for _, one := range []struct {
 		token, path string
@@ -175,6 +181,15 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 		}
 	}
 
+	c.deletesGroupsByRight(t, func(path, form string) (int, string) {
+		method := http.MethodGet
+		if form != "" {
+			method = http.MethodPost
+		}
+		answer := ask(reader, method, path, form)
+		text, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(text)
+	})
 	stream := open(reader, "/live/metrics?namespace=seen")
 	plane.Kubectl(t, "--namespace", "seen", "delete", "rolebinding", "reader")
 	ended := make(chan error, 1)
@@ -196,6 +211,53 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 		t.Error("the stream goes on without the right")
 	}
 	c.readsNothingOfTheNext(t, func(ns string) int { return open(reader, "/metrics?namespace="+ns).StatusCode })
+}
+
+// deletesGroupsByRight has a reader of another namespace delete a group there: not before it has the right that
+// a DELETE of HTTP push needs.
+func (c *cluster) deletesGroupsByRight(t *testing.T, console func(path, form string) (int, string)) {
+	ns := c.Namespace(t, "grouped")
+	role := func(verbs string) {
+		c.Apply(t, ns, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: [sluice.dev], resources: [samples], verbs: [`+verbs+`]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
+`)
+	}
+	role("get")
+	c.push(t, addressOf(t, c.pod(t, ns, "batch", "default")), http.MethodPut, "/metrics/job/batch", "done 1\n", http.StatusOK)
+	const button = ">Delete<span"
+	within(t, func() error {
+		if status, text := console("/groups?namespace="+ns, ""); status != http.StatusOK || !strings.Contains(text, ">Command<") || strings.Contains(text, button) {
+			return fmt.Errorf("without the right to delete, the page is answered %d: %s", status, text)
+		}
+		return nil
+	})
+	form := "namespace=" + ns + "&group=/metrics/job/batch"
+	if status, text := console("/groups/delete", form); status != http.StatusForbidden {
+		t.Errorf("without the right, a deletion is answered %d: %s", status, text)
+	}
+	role("get, delete")
+	within(t, func() error {
+		if _, text := console("/groups?namespace="+ns, ""); !strings.Contains(text, button) {
+			return fmt.Errorf("with the right to delete, the page has no button: %s", text)
+		}
+		return nil
+	})
+	if status, text := console("/groups/delete", form); status != http.StatusOK || !strings.Contains(text, "<h1>Deleted</h1>") {
+		t.Errorf("with the right, a deletion is answered %d: %s", status, text)
+	}
+	if _, text := console("/groups?namespace="+ns, ""); !strings.Contains(text, "No groups") {
+		t.Errorf("the group is there: %s", text)
+	}
 }
 
 // readsNothingOfTheNext hands the name of a namespace over. The reader of the former one may read neither the next

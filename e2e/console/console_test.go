@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -301,6 +302,39 @@ func TestAMetricsPageIsChosen(t *testing.T) {
 	b.Await(`window.copied === document.querySelector("#get").textContent && document.querySelector("[data-copy=get]").textContent === "Copied"`)
 	b.Open(browser.Evaluate[string](b, "location.href"))
 	b.Await(`document.querySelectorAll("figcaption .key").length === 1 && document.querySelector("figure.drawn") && document.querySelector("select[name=stat]").value === "total"`)
+	if said := b.Said(); len(said) > 0 {
+		t.Error(said)
+	}
+}
+
+// A group is deleted by two clicks; a page of another site deletes none.
+func TestAGroupIsDeleted(t *testing.T) {
+	b := browser.New(t)
+	s, root := started(t)
+	for _, instance := range []string{"a", "b"} {
+		resp, err := http.Post("http://"+s.HTTP+"/metrics/job/batch/instance/"+instance, "text/plain", strings.NewReader("done 1\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<form method=post action="%s/groups/delete"><input name=group value=/metrics/job/batch/instance/b><button>Win</button></form>`, root)
+	}))
+	t.Cleanup(other.Close)
+	b.Open(other.URL)
+	b.Do(chromedp.Click("button"))
+	b.Await(`document.body.innerText.includes("cross-origin")`)
+	_ = b.Said() // the browser speaks of the 403
+	b.Open(root + "/groups")
+	b.Await(`document.querySelectorAll("tbody tr").length === 2`)
+	b.Do(chromedp.Click("tbody tr:first-child a.button"))
+	b.Await(`document.querySelector("h1")?.textContent === "Delete this group?"`)
+	b.Do(chromedp.Click("button.danger"))
+	b.Await(`document.querySelector("h1")?.textContent === "Deleted" && document.querySelector("main").innerText.includes("instance=a")`)
+	b.Do(chromedp.Click("main p a"))
+	b.Await(`document.querySelectorAll("tbody tr").length === 1 && document.querySelector("tbody").innerText.includes("instance=b")`)
 	if said := b.Said(); len(said) > 0 {
 		t.Error(said)
 	}

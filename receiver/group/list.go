@@ -49,7 +49,7 @@ func (gs *Groups) All(may func(about metric.Object) bool) []Group {
 			if c == nil || c.expired(now) || may != nil && !may(g.about) {
 				continue
 			}
-			all = append(all, Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c})
+			all = append(all, g.snapshot(c))
 		}
 	}
 	slices.SortFunc(all, func(a, b Group) int {
@@ -57,6 +57,24 @@ func (gs *Groups) All(may func(about metric.Object) bool) []Group {
 			cmp.Compare(a.Key.Labels.Packed(), b.Key.Labels.Packed()))
 	})
 	return all
+}
+
+// Find returns the group of a key; false: there is none.
+func (gs *Groups) Find(k Key) (Group, bool) {
+	g := gs.lockExisting(k.Hash())
+	if g == nil {
+		return Group{}, false
+	}
+	defer g.mu.Unlock()
+	c := g.contents.Load()
+	if c == nil || c.expired(gs.table.Lifetime()) {
+		return Group{}, false
+	}
+	return g.snapshot(c), true
+}
+
+func (g *group) snapshot(c *contents) Group {
+	return Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c}
 }
 
 // Part selects a page of the groups.
@@ -79,7 +97,7 @@ func (gs *Groups) Listed(p Part) (page []Group, more bool) {
 				p.Job != "" && p.Job != g.key.job() {
 				continue
 			}
-			group := Group{g.key, g.about, timeOf(c.pushed), timeOf(c.failed), timeOf(c.expires()), c}
+			group := g.snapshot(c)
 			if p.After == (Key{}) || compareGroups(&group, &after) > 0 {
 				first.Add(group)
 			}

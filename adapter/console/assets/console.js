@@ -59,7 +59,7 @@
     held.chart = new uPlot({
       width: figure.clientWidth - 18, height: stepped ? 150 : 200, legend: { show: false }, cursor: { show: false }, padding: [8, 26, 0, 0], // room for half of the last label
       scales: { x: { range: (_, low, high) => [low, high] }, y: { range: (_, low, high) => { low = Math.min(0, low ?? 0); high = Math.max(high ?? 1, low + 1e-9); return [low, high + (high - low) * .1]; } } },
-      axes: [{ ...axis, size: 32, space: 90, values: clock }, { ...axis, size: 56, values: (_, all) => all.map(short), incrs: stepped ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined }],
+      axes: [{ ...axis, size: 32, space: 68, values: clock }, { ...axis, size: 56, values: (_, all) => all.map(short), incrs: stepped ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] : undefined }],
       series,
     }, data(figure, held), figure);
     figure.classList.add("drawn");
@@ -189,6 +189,7 @@
     for (const at of document.querySelectorAll("time.clock")) at.textContent = new Date(at.dateTime).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   }
   clocks();
+  document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone the others don't fit
 
   if (!main.dataset.live || !window.EventSource) return;
 

@@ -1,10 +1,8 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -30,6 +28,7 @@ type listOptions struct {
 	sort      command.Order
 	noHeaders bool
 	watch     bool
+	events    bool // with watch: printed
 	// standalone: the server has no cluster.
 	standalone bool
 	interval   time.Duration
@@ -64,7 +63,7 @@ const listExample = `  sluice list
   sluice list metrics jobs_waiting -n shop -o yaml
   sluice list groups -n shop -l instance=batch-1
   sluice list hpas -o jsonpath='{.items[*].name}'
-  sluice list limits -n shop --watch`
+  sluice list limits -n shop -w`
 
 // listNames are the lists by the names that users know.
 var listNames = map[string]string{
@@ -114,7 +113,8 @@ func newList() *cobra.Command {
 		flags.Var(&o.sort, "sort-by", "JSONPath of the value of an item to sort by, as in .series or {.name}.")
 		flags.BoolVar(&o.noHeaders, "no-headers", false, "Print a table without its headers.")
 		flags.BoolVarP(&o.watch, "watch", "w", false,
-			"List repeatedly: redraws a terminal, prints what changed elsewhere. Ctrl-C ends it.")
+			"List, then print a row for each change, as kubectl does, until Ctrl-C. sluice top redraws a terminal.")
+		flags.BoolVar(&o.events, "output-watch-events", false, "With --watch, print ADDED, MODIFIED or DELETED with each row or document.")
 		flags.DurationVar(&o.interval, "interval", 2*time.Second, "With --watch, the time between two lists.")
 	})
 	command.UnderHeading(flags, "Server", func() { o.api.bind(flags) })
@@ -152,8 +152,8 @@ func (o *listOptions) validate(list inspect.Resource) error {
 	} else if o.labels != "" && list.Name != "groups" && list.Name != "" {
 		faults = append(faults, fmt.Errorf("--selector is set; must be with: list groups, since no %s have labels", userName(list)))
 	}
-	if o.watch && (o.output.Word == "name" || o.output.Word == command.JSONPath) {
-		faults = append(faults, errors.New("--watch is set with --output; must be table, wide, json or yaml"))
+	if o.events && (!o.watch || o.output.Word == "name") {
+		faults = append(faults, errors.New("--output-watch-events is set; must be with --watch, and without -o name"))
 	}
 	if o.watch && o.interval < 100*time.Millisecond {
 		faults = append(faults, fmt.Errorf("--interval is %v; must be at least 100ms", o.interval))
@@ -179,7 +179,7 @@ func (o *listOptions) run(cmd *cobra.Command, resource inspect.Resource) error {
 	if o.watch {
 		ctx, release := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer release()
-		return o.repeat(ctx, cmd.OutOrStdout(), api, resource)
+		return o.watchList(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), api, resource)
 	}
 	all, err := o.read(cmd.Context(), api, resource)
 	if err != nil {
@@ -246,19 +246,4 @@ func more(document inspect.Document) string {
 		return ""
 	}
 	return metric.Visible(fmt.Sprintf("; why, and what mends it: sluice explain -n %s hpa/%s", a.Namespace, a.Name))
-}
-
-// repeat lists until ctx ends.
-func (o *listOptions) repeat(ctx context.Context, out io.Writer, api *metricsAPI, resource inspect.Resource) error {
-	show := o.shower(out, resource)
-	return repeat(ctx, o.interval, func(first bool) error {
-		all, err := o.read(ctx, api, resource)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if first && err != nil {
-			return err
-		}
-		return show(time.Now(), all, err)
-	})
 }

@@ -191,16 +191,6 @@ func (o *listOptions) printDocument(out io.Writer, resource inspect.Resource, al
 	return o.output.Write(out, document)
 }
 
-// printLine prints the documents as one list, in a line.
-func (l listed) printLine(out io.Writer, resource inspect.Resource) error {
-	line, err := l.document(resource, nil)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(line, '\n'))
-	return err
-}
-
 // printNames prints what explain and list take: hpa/web, metric/jobs_waiting.
 func printNames(out io.Writer, resource inspect.Resource, all listed) error {
 	kind := strings.TrimSuffix(userName(resource), "s")

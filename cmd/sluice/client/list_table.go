@@ -3,8 +3,6 @@ package client
 import (
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -105,91 +103,6 @@ func (o *listOptions) nothing(resource inspect.Resource) string {
 		text += ": this Sluice runs standalone, and they exist in a cluster only (of a cluster: --kubeconfig)"
 	}
 	return text
-}
-
-// listShower shows one reading of a list, or its error.
-type listShower func(now time.Time, all listed, err error) error
-
-// shower redraws a terminal that can move its cursor, and prints what changed elsewhere.
-func (o *listOptions) shower(out io.Writer, resource inspect.Resource) listShower {
-	encode := map[string]func(listed) error{
-		"json": func(all listed) error { return all.printLine(out, resource) },
-		"yaml": func(all listed) error {
-			fmt.Fprintln(out, "---")
-			return o.printDocument(out, resource, all)
-		},
-	}[o.output.Word]
-	if encode != nil {
-		return func(now time.Time, all listed, err error) error {
-			if err != nil {
-				return err
-			}
-			return encode(all)
-		}
-	}
-	if file, ok := out.(*os.File); ok && isScreen(file) {
-		fmt.Fprint(out, clearScreen)
-		return func(now time.Time, all listed, err error) error {
-			var text strings.Builder
-			if err != nil {
-				fmt.Fprintln(&text, because(err))
-			} else if err := o.print(&text, resource, all.documents, now); err != nil {
-				return err
-			}
-			width, height := screenSize(file)
-			_, err = fmt.Fprint(out, toTop+fitted(text.String(), width, height)+clearRest)
-			return err
-		}
-	}
-	return o.changes(out, resource)
-}
-
-// fitted cuts a text to the size of a terminal. It clears the rest of each line. A longer line would wrap,
-// and the rows below it would scroll the first ones out of sight.
-func fitted(text string, width, height int) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = clip(line, width)
-	}
-	if len(lines) >= height {
-		left := len(lines) - height + 2
-		lines = append(lines[:max(height-2, 0)], fmt.Sprintf("… %d more", left))
-	}
-	return strings.Join(lines, clearLine+"\n") + clearLine + "\n"
-}
-
-const clearLine = "\x1b[K"
-
-// changes prints the rows that are new or changed, and the names of those that are gone, with the
-// time. An age alone is no change.
-func (o *listOptions) changes(out io.Writer, resource inspect.Resource) listShower {
-	rows, before := alignedRows{out: out}, map[string]string(nil)
-	return func(now time.Time, all listed, err error) error {
-		stamp := now.Format(time.TimeOnly)
-		if err != nil {
-			return rows.print([][]string{{stamp, metric.Visible(because(err))}})
-		}
-		var changed [][]string
-		if before == nil && !o.noHeaders {
-			changed = append(changed, append([]string{"TIME"}, o.columnNames(resource)...))
-		}
-		after := map[string]string{}
-		for _, document := range all.documents {
-			meta, fixed := document.Meta(), document.Cells(time.Time{}) // at the beginning of time all ages are 0
-			key := strings.TrimPrefix(meta.Namespace+"/", "/") + strings.Join(fixed[:resource.Identity], " ")
-			shown := o.cells(resource, document, time.Time{})
-			if after[key] = strings.Join(shown, "\t"); before[key] != after[key] {
-				changed = append(changed, append([]string{stamp}, o.cells(resource, document, now)...))
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(before)) {
-			if _, stays := after[key]; !stays {
-				changed = append(changed, []string{stamp, metric.Visible(key) + " is gone"})
-			}
-		}
-		before = after
-		return rows.print(changed)
-	}
 }
 
 // alignedRows prints rows whose columns are aligned as far as the widths are known so far: rows are

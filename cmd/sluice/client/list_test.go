@@ -1,6 +1,8 @@
 package client
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -229,45 +231,83 @@ func TestListFaults(t *testing.T) {
 	commandtest.WantLines(t, errs, `did you mean "metrics"`, "--all-namespaces and --namespace", "--interval", "-o is")
 }
 
-// In a pipe, a watched list prints its rows once, then those that change or go.
+// A watched list prints its rows once, then a row for each change, as kubectl's get --watch does: an age alone is none,
+// and of what is gone the last row comes again.
 func TestAWatchedListPrintsChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder
-		o := listOptions{output: command.NewOutput("table"), namespace: "shop"}
-		resource, _ := inspect.ResourceNamed("metrics")
-		show := o.shower(&out, resource)
-		read := func(all ...inspect.Document) {
-			t.Helper()
-			must(t, show(time.Now(), listed{documents: all}, nil))
-			time.Sleep(2 * time.Second)
-		}
-		sampled := time.Now()
-		read(&inspect.Metric{Name: "a", Kind: "counter", Series: 1, LastSample: sampled}, &inspect.Metric{Name: "long_name", Kind: "gauge", Series: 1, LastSample: sampled})
-		read(&inspect.Metric{Name: "a", Kind: "counter", Series: 1, LastSample: sampled, Value: "7"}, &inspect.Metric{Name: "long_name", Kind: "gauge", Series: 2, LastSample: sampled})
-		read(&inspect.Metric{Name: "a", Kind: "counter", Series: 1, LastSample: sampled})
-		want := `TIME       NAME        OF         KIND      OBJECTS   SERIES   LAST SAMPLE   READ BY
-00:00:00   a           external   counter   -         1        0s            -
-00:00:00   long_name   external   gauge     -         1        0s            -
-00:00:02   long_name   external   gauge     -         2        2s            -
-00:00:04   long_name external is gone
-`
-		if got := out.String(); got != want {
-			t.Errorf("%s, want\n%s", got, want)
-		}
-	})
+	for name, c := range map[string]struct {
+		options listOptions
+		want    string
+	}{
+		"table": {listOptions{output: command.NewOutput("table")}, `NAME        OF         KIND      OBJECTS   SERIES   LAST SAMPLE   READ BY
+a           external   counter   -         1        0s            -
+long_name   external   gauge     -         1        0s            -
+long_name   external   gauge     -         2        2s            -
+long_name   external   gauge     -         2        8s            -
+`},
+		"wide, without headers": {listOptions{output: command.NewOutput("wide", "table"), noHeaders: true}, `a           external   counter   -   1   0s   -   -   -   rate,count,total
+long_name   external   gauge     -   1   0s   -   -   -   last,mean,min,max
+a           external   counter   -   1   2s   -   7   -   rate,count,total
+long_name   external   gauge     -   2   2s   -   -   -   last,mean,min,max
+`},
+		"events": {listOptions{output: command.NewOutput("table"), noHeaders: true, events: true}, `ADDED   a           external   counter   -   1   0s   -
+ADDED   long_name   external   gauge     -   1   0s   -
+MODIFIED   long_name   external   gauge     -   2   2s   -
+DELETED    long_name   external   gauge     -   2   8s   -
+`},
+		"name": {listOptions{output: command.NewOutput("name")}, "metric/a\nmetric/long_name\nmetric/long_name\nmetric/long_name\n"},
+		"json": {listOptions{output: command.NewOutput("json"), events: true}, `"ADDED" "a" 1, "ADDED" "long_name" 1, "MODIFIED" "a" 1, "MODIFIED" "long_name" 2, "MODIFIED" "a" 1, "DELETED" "long_name" 2, `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				if got := watchedMetrics(t, &c.options); !strings.HasPrefix(got, c.want) {
+					t.Errorf("%s, want\n%s", got, c.want)
+				}
+			})
+		})
+	}
 }
 
-func TestAListFitsTheTerminal(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"a\nb\nc\nd\n", "a\x1b[K\nb\x1b[K\n… 2 more\x1b[K\n"},
-		{"a\nb\n", "a\x1b[K\nb\x1b[K\n"},
-		{"twelve bytes\nthirteen byte\n", "twelve bytes\x1b[K\nthirteen by…\x1b[K\n"},
-		{"ä ü ö ß … é\n", "ä ü ö ß … é\x1b[K\n"},
-	} {
-		if got := fitted(c.text, 12, 4); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
+// watchedMetrics is what a watch of a list prints that is read three times; of JSON, some fields.
+func watchedMetrics(t *testing.T, o *listOptions) string {
+	t.Helper()
+	var out, errs strings.Builder
+	resource, _ := inspect.ResourceNamed("metrics")
+	o.namespace = "shop"
+	w := listWatch{listOptions: o, resource: resource, out: &out, errs: &errs, rows: alignedRows{out: &out}}
+	sampled := time.Now()
+	read := func(fault error, all ...*inspect.Metric) {
+		t.Helper()
+		var now listed
+		for _, one := range all {
+			one.LastSample = sampled
+			raw, err := json.Marshal(one)
+			must(t, err)
+			now.documents, now.raw = append(now.documents, one), append(now.raw, raw)
 		}
+		must(t, w.show(time.Now(), now, fault))
+		time.Sleep(2 * time.Second)
 	}
+	read(nil, &inspect.Metric{Name: "a", Kind: "counter", Series: 1}, &inspect.Metric{Name: "long_name", Kind: "gauge", Series: 1})
+	read(nil, &inspect.Metric{Name: "a", Kind: "counter", Series: 1, Value: "7"}, &inspect.Metric{Name: "long_name", Kind: "gauge", Series: 2})
+	read(errors.New("away"))
+	read(errors.New("away"))
+	read(nil, &inspect.Metric{Name: "a", Kind: "counter", Series: 1})
+	if got := errs.String(); got != "error: away\n" {
+		t.Errorf("two equal faults are told by %q", got)
+	}
+	if o.output.Word != "json" {
+		return out.String()
+	}
+	var text strings.Builder
+	for all := json.NewDecoder(strings.NewReader(out.String())); all.More(); {
+		var event struct {
+			Type   string
+			Object inspect.Metric
+		}
+		must(t, all.Decode(&event))
+		fmt.Fprintf(&text, "%q %q %d, ", event.Type, event.Object.Name, event.Object.Series)
+	}
+	return text.String()
 }
 
 func TestTheDefaultIsKubectlsKubeconfig(t *testing.T) {

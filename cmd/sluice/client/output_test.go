@@ -88,7 +88,7 @@ func TestFormatsThatAreWrong(t *testing.T) {
 		{"list -l a=b", "--selector is set; must be with: list groups, since no metrics have labels", command.ExitUsage},
 		{"list groups -l a=b=c", `--selector is "a=b=c"; must be a selector, as in instance=batch-1: `, command.ExitUsage},
 		{"list metrics job busy", `metric "job" is not listed in namespace team; did you mean "jobs"?`, command.ExitFailed},
-		{"list -w -o name", "--watch is set with --output; must be table, wide, json or yaml", command.ExitUsage},
+		{"list --output-watch-events", "--output-watch-events is set; must be with --watch, and without -o name", command.ExitUsage},
 		{"get external jobs -w -o yaml", "--watch is set with --output or --sort-by; must be table, wide or json, and unsorted", command.ExitUsage},
 		{"explain jobs -o table", "must be text, json, yaml or jsonpath=TEMPLATE", command.ExitUsage},
 	} {

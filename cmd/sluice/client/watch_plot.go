@@ -88,7 +88,10 @@ func (h *watched) heading() string {
 }
 
 // endLine clears the rest of an earlier, longer line.
-const endLine = "\x1b[K\r\n"
+const (
+	clearLine = "\x1b[K"
+	endLine   = clearLine + "\r\n"
+)
 
 // value prints the newest value of a line; if the server is unreachable, the last known one.
 func (h *watched) value(about string, newest float64) string {

@@ -1,0 +1,57 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	"github.com/sluice-metrics/sluice/e2e/browser"
+)
+
+// axe-core finds nothing on any page, wide and narrow, light and dark, empty and with metrics of hostile names.
+// SLUICE_AXE names its axe.min.js (npm pack axe-core): 550 kB under the MPL, so it isn't kept here.
+func TestAxe(t *testing.T) {
+	file := os.Getenv("SLUICE_AXE")
+	if file == "" {
+		t.Skip("SLUICE_AXE names no axe.min.js")
+	}
+	axe, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, root := started(t)
+	resp, err := http.Post("http://"+s.HTTP+"/metrics/job/batch", "text/plain", strings.NewReader("done 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	paths := append(pages(), "/groups/delete?group=/metrics/job/batch", "/try?line="+url.QueryEscape("a:1|c\nb 1|c"),
+		"/metrics?filter=nothing", "/metric?name=nothing", "/groups?namespace=none", "/senders?namespace=none")
+	for _, width := range []int64{390, 1280} {
+		for _, scheme := range []string{"light", "dark"} {
+			t.Run(fmt.Sprint(scheme, width), func(t *testing.T) {
+				b := browser.New(t)
+				b.Do(page.SetBypassCSP(true))
+				b.Screen(width, 844, scheme)
+				for _, path := range paths {
+					b.Open(root + path)
+					b.Do(chromedp.Evaluate(string(axe)+"; 0", nil), chromedp.Evaluate(axeRun, nil))
+					b.Await("window.found")
+					for _, fault := range browser.Evaluate[[]string](b, "window.found") {
+						t.Errorf("%s: %s", path, fault)
+					}
+				}
+			})
+		}
+	}
+}
+
+// axeRun leaves what was found, a line each, in window.found.
+const axeRun = `axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => {
+	window.found = violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.map((n) => n.html.slice(0, 200)).join("; "));
+}), 0`
