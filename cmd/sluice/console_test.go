@@ -79,7 +79,7 @@ func TestConsoleDeletesGroups(t *testing.T) {
 	} {
 		p := started(t, t.TempDir(), append(c.flags, "--console-address", "127.0.0.1:0")...)
 		for _, instance := range []string{"a", "b"} {
-			if status, text := spokenAs(t, p, "PUT", "/metrics/job/batch/instance/"+instance, "done 1\n", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("warehouse:open sesame"))); status != http.StatusOK {
+			if status, text := spoken(t, p, "PUT", "/metrics/job/batch/instance/"+instance, "done 1\n", "Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte("warehouse:open sesame"))); status != http.StatusOK {
 				t.Fatal(status, text)
 			}
 		}
