@@ -146,12 +146,33 @@ func TestAgentSockets(t *testing.T) {
 	}
 }
 
+// On ports of the node, which one pod has at a time, an agent ends before the next one starts.
+func TestAgentHostPorts(t *testing.T) {
+	for _, set := range []string{"true", "false"} {
+		daemons := only[*apps.DaemonSet](t, strictly(t, mustRender(t, "", "agent.enabled=true,agent.hostPort="+set)))
+		ports := ""
+		for _, p := range daemons.Spec.Template.Spec.Containers[0].Ports {
+			if p.HostPort != 0 {
+				ports += fmt.Sprintf("%s %d on %d %s, ", p.Name, p.ContainerPort, p.HostPort, p.Protocol)
+			}
+		}
+		update := daemons.Spec.UpdateStrategy.RollingUpdate
+		got := fmt.Sprintf("%ssurge %s, unavailable %s", ports, update.MaxSurge, update.MaxUnavailable)
+		want := map[string]string{"false": "surge 1, unavailable 0",
+			"true": "http-push 9091 on 9091 TCP, statsd-tcp 8125 on 8125 TCP, statsd-udp 8125 on 8125 UDP, surge 0, unavailable 1"}[set]
+		if got != want {
+			t.Errorf("agent.hostPort=%s: %s, want %s", set, got, want)
+		}
+	}
+}
+
 // Agents need a certificate.
 func TestAgentRefusals(t *testing.T) {
 	for set, want := range map[string]string{
-		"agent.enabled=true,agent.tls.source=secret":     "agent.tls.secret.name",
-		"config.agents-address=:1":                       "set agent.enabled",
-		"agent.enabled=true,config.agents-insecure=true": "set agent.enabled",
+		"agent.enabled=true,agent.tls.source=secret":              "agent.tls.secret.name",
+		"config.agents-address=:1":                                "set agent.enabled",
+		"agent.enabled=true,config.agents-insecure=true":          "set agent.enabled",
+		"agent.enabled=true,agent.hostPort=true,hostNetwork=true": "agent.hostPort",
 	} {
 		if text, err := render(t, "", set); err == nil || !strings.Contains(text, want) {
 			t.Errorf("%s: %v, %s; want a refusal that names %s", set, err, text, want)

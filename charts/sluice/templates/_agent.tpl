@@ -79,6 +79,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 
 {{- define "sluice.agentRefusals" -}}
+{{- if and .Values.agent.enabled .Values.agent.hostPort .Values.hostNetwork -}}
+{{- fail "agent.hostPort: is true, and hostNetwork is true; one of them must be false: the server has the ports 8125 and 9091 of its node" -}}
+{{- end -}}
 {{- if and .Values.resourceMetrics.enabled (not .Values.agent.enabled) -}}
 {{- fail "resourceMetrics.enabled: is true without agents, which read what is used from the kubelets; agent.enabled must be true" -}}
 {{- end -}}
