@@ -53,7 +53,11 @@ func (u *clusterUsage) OwnReport(node string) []byte {
 func (u *clusterUsage) Take(message []byte) error {
 	now := time.Now()
 	node, report, err := agents.DecodeUsage(message, now)
-	if err == nil {
+	switch {
+	case err != nil:
+	case report.Records == nil:
+		u.latest.SetSeconds(node, report.Number, report.Seconds)
+	default:
 		u.latest.Set(node, report, now)
 	}
 	return err

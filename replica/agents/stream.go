@@ -325,7 +325,8 @@ func (t *stream) serve() error {
 
 func (t *stream) welcome() error {
 	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{
-		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol}}})
+		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol,
+		NamesContainers: t.server.parts.ContainerNamed != nil}}})
 }
 
 // message takes a frame, what the node uses, or a page.
@@ -343,6 +344,15 @@ func (t *stream) message(m *agentwire.FromAgent) error {
 	case *agentwire.FromAgent_Usage:
 		if m.Usage != nil {
 			return t.usage(m.Usage)
+		}
+	case *agentwire.FromAgent_Seconds:
+		if seconds := m.Seconds.Newest(); seconds != nil && t.server.parts.Seconds != nil {
+			t.server.parts.Seconds(t.node, m.Seconds.Number, seconds)
+		}
+		return nil
+	case *agentwire.FromAgent_Unnamed:
+		if m.Unnamed != nil {
+			return t.sayNames(m.Unnamed)
 		}
 	case *agentwire.FromAgent_History:
 		if m.History != nil {

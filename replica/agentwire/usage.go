@@ -1,6 +1,7 @@
 package agentwire
 
 import (
+	"math"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
@@ -21,6 +22,38 @@ func NewUsage(number uint64, records []usage.Record) *Usage {
 		message.Containers[i] = c
 	}
 	return message
+}
+
+// NewSeconds is the message of what containers used in the newest second.
+func NewSeconds(number uint64, s *usage.Seconds) *Seconds {
+	if s == nil {
+		return nil
+	}
+	message := &Seconds{Number: number, AtMillis: s.At.UnixMilli()}
+	for _, v := range s.Values {
+		message.Cores, message.Bytes = append(message.Cores, v.CPU), append(message.Bytes, v.Memory)
+	}
+	return message
+}
+
+// Newest is what the message says; nil: nothing.
+func (s *Seconds) Newest() *usage.Seconds {
+	if s == nil || len(s.Cores) != len(s.Bytes) {
+		return nil
+	}
+	newest := &usage.Seconds{At: time.UnixMilli(s.AtMillis), Values: make([]usage.Second, len(s.Cores))}
+	for i := range newest.Values {
+		newest.Values[i] = usage.Second{CPU: known(s.Cores[i]), Memory: known(s.Bytes[i])}
+	}
+	return newest
+}
+
+// known is a number, or one that is not known.
+func known(v float32) float32 {
+	if v >= 0 && v <= math.MaxFloat32 {
+		return v
+	}
+	return -1
 }
 
 func unixNanos(t time.Time) int64 {
