@@ -295,7 +295,33 @@ func usageForReaders(t *testing.T, c *agents, ns string) {
 		}
 		return err
 	})
-	for _, path := range []string{"/namespaces", "/namespaces/" + ns, "/rawpods", "/rawnodes"} {
+	c.Kubectl(t, "create", "clusterrole", "raw-usage", "--verb=get,list", "--resource=rawpods.usage.sluice.dev")
+	c.Kubectl(t, "create", "clusterrolebinding", "raw-usage", "--clusterrole=raw-usage", "--user=bob")
+	for _, denied := range []string{"--as=ann /namespaces/" + ns + "/rawpods", "--as=bob /rawnodes", "--as=bob /derivedpods"} {
+		as, path, _ := strings.Cut(denied, " ")
+		if _, err := c.TryKubectl(t, "get", "--raw", root+path, as); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("%s reads %s: %v", as, path, err)
+		}
+	}
+	raw := root + "/namespaces/" + ns + "/rawpods"
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "--raw", raw+"/solo?step=10&count=2&start=2026-01-01T00:00:00Z", "--as=bob")
+		if err == nil && strings.Count(out, `"usage":{"cpu":"50m","memory":"48Mi"}`) != 2 {
+			err = fmt.Errorf("the newest two points of the pod are %s, want 50m and 48Mi", out)
+		}
+		return err
+	})
+	if out := c.Kubectl(t, "get", "--raw", raw+"?labelSelector=app%3Dweb&count=1", "--as=bob"); strings.Count(out, `"name":"web","stats"`) != 4 || strings.Contains(out, "solo") {
+		t.Errorf("the points of the pods of web are\n%s", out)
+	}
+	if out := c.Kubectl(t, "get", "--raw", root+"/rawnodes/loopback?step=60"); !strings.Contains(out, `"memory":"2Gi"`) {
+		t.Errorf("the points of the node are\n%s", out)
+	}
+	if out, err := c.TryKubectl(t, "get", "--raw", raw+"?step=15", "--as=bob"); err == nil || !strings.Contains(err.Error(), "multiple of 10 seconds") {
+		t.Errorf("a step of 15 s is answered with %s %v", out, err)
+	}
+	t.Log(c.Kubectl(t, "get", "rawpods,rawnodes", "-n", ns))
+	for _, path := range []string{"/namespaces", "/namespaces/" + ns} {
 		if out, err := c.TryKubectl(t, "get", "--raw", root+path); err == nil {
 			t.Errorf("%s is answered with %s", path, out)
 		}
@@ -376,6 +402,16 @@ func TestUsageOfReplicas(t *testing.T) {
 		return err
 	}
 	within(t, same)
+	raw := func() error { // a replica asks the one that the agent reports to
+		for _, one := range both {
+			status, body := asks(t, one, token, "/apis/usage.sluice.dev/v1alpha1/namespaces/"+ns+"/rawpods?count=1")
+			if status != http.StatusOK || strings.Count(body, `"usage":{"cpu":"50m"`) != 2 {
+				return fmt.Errorf("the points at %s: %d %s, want 50m of each pod", one.API, status, body)
+			}
+		}
+		return nil
+	}
+	within(t, raw)
 	for range 2 {
 		dead, alive := both[0], both[1]
 		if c.near.Hearer() == "sluice-1" {
@@ -396,6 +432,7 @@ func TestUsageOfReplicas(t *testing.T) {
 		})
 		dead.Start()
 		within(t, same)
+		within(t, raw)
 	}
 }
 

@@ -63,7 +63,8 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 	if s.grpc, err = agentwire.NewAgentsClient(s.conn).Report(said); err != nil {
 		return s, err
 	}
-	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run, Rest: rest, Scrapes: l.scrape != nil && !rest}
+	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run, Rest: rest, Scrapes: l.scrape != nil && !rest,
+		KeepsUsage: l.usage != nil && !rest}
 	if err := s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}}); err != nil {
 		if _, why := s.grpc.Recv(); why != nil { // it says more
 			err = why
@@ -261,6 +262,11 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 		if l.usage != nil {
 			l.usage.named(m.Names)
 		}
+	case *agentwire.FromServer_PointsQuestion:
+		if l.usage != nil {
+			// If it fails, the stream has ended, which the next turn hears.
+			_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Points{Points: l.usage.points(m.PointsQuestion)}})
+		}
 	case *agentwire.FromServer_History:
 		if l.usage == nil {
 			return
@@ -341,7 +347,7 @@ func (a *answers) put(answer *agentwire.FromServer) {
 			a.rejected[m.Rejection.Series] = answer
 		}
 	case *agentwire.FromServer_Renewed, *agentwire.FromServer_History, *agentwire.FromServer_HistoryTaken, *agentwire.FromServer_Targets,
-		*agentwire.FromServer_Names:
+		*agentwire.FromServer_Names, *agentwire.FromServer_PointsQuestion:
 		if len(a.inOrder) < maxUnheard {
 			a.inOrder = append(a.inOrder, answer)
 		}

@@ -129,6 +129,14 @@ func (u *Usage) newest(told uint64) (*agentwire.Usage, *agentwire.Seconds) {
 	return u.message, nil
 }
 
+// points answers a question for points.
+func (u *Usage) points(q *agentwire.PointsQuestion) *agentwire.Points {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all, err := u.tracker.Points(q.Query())
+	return agentwire.NewPoints(q.Number, all, err != nil)
+}
+
 // renew drops what is known of a former pod of a name.
 func (u *Usage) renew(r *agentwire.Renewed) {
 	u.mu.Lock()

@@ -138,7 +138,11 @@ func TestContainersAreNamed(t *testing.T) {
 // tells runs an agent that tells a server what a source says.
 func tells(t *testing.T, parts Parts, source agent.UsageSource) (stop func()) {
 	t.Helper()
-	server := serve(t, "127.0.0.1:0", parts)
+	return tellsTo(t, serve(t, "127.0.0.1:0", parts), source)
+}
+
+func tellsTo(t *testing.T, server *served, source agent.UsageSource) (stop func()) {
+	t.Helper()
 	cfg := agent.DefaultConfig()
 	cfg.Server, cfg.Node, cfg.Insecure = server.Addr().String(), "a", true
 	link, err := agent.NewLink(cfg, "test", agent.NewCollector(cfg), slog.New(slog.DiscardHandler))

@@ -1557,16 +1557,17 @@ func (x *ContainerName) GetContainer() string {
 	return ""
 }
 
-// PointsQuestion asks for points of the windows: those of a pod, or of the node, that end after one moment and not after another.
+// PointsQuestion asks for points of the windows, of the node or of pods, that end after one moment and not after another.
 type PointsQuestion struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the pod
-	Pod           string                 `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`             // empty: of the node
-	AfterMillis   int64                  `protobuf:"varint,4,opt,name=after_millis,json=afterMillis,proto3" json:"after_millis,omitempty"`
-	UntilMillis   int64                  `protobuf:"varint,5,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"` // 0: now
-	StepSeconds   int64                  `protobuf:"varint,6,opt,name=step_seconds,json=stepSeconds,proto3" json:"step_seconds,omitempty"`
-	Count         uint32                 `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"` // of a container, the newest; 0: all
+	Node          bool                   `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // empty: of all
+	Pod           string                 `protobuf:"bytes,4,opt,name=pod,proto3" json:"pod,omitempty"`             // empty: all
+	AfterMillis   int64                  `protobuf:"varint,5,opt,name=after_millis,json=afterMillis,proto3" json:"after_millis,omitempty"`
+	UntilMillis   int64                  `protobuf:"varint,6,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"`
+	StepMillis    int64                  `protobuf:"varint,7,opt,name=step_millis,json=stepMillis,proto3" json:"step_millis,omitempty"` // points within a multiple of it are one
+	Count         uint32                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`                             // of a container, the newest; 0: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1608,6 +1609,13 @@ func (x *PointsQuestion) GetNumber() uint64 {
 	return 0
 }
 
+func (x *PointsQuestion) GetNode() bool {
+	if x != nil {
+		return x.Node
+	}
+	return false
+}
+
 func (x *PointsQuestion) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
@@ -1636,9 +1644,9 @@ func (x *PointsQuestion) GetUntilMillis() int64 {
 	return 0
 }
 
-func (x *PointsQuestion) GetStepSeconds() int64 {
+func (x *PointsQuestion) GetStepMillis() int64 {
 	if x != nil {
-		return x.StepSeconds
+		return x.StepMillis
 	}
 	return 0
 }
@@ -1655,6 +1663,7 @@ type Points struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the question
 	Containers    []*ContainerPoints     `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
+	TooMany       bool                   `protobuf:"varint,3,opt,name=too_many,json=tooMany,proto3" json:"too_many,omitempty"` // there are more than fit a message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1703,14 +1712,22 @@ func (x *Points) GetContainers() []*ContainerPoints {
 	return nil
 }
 
+func (x *Points) GetTooMany() bool {
+	if x != nil {
+		return x.TooMany
+	}
+	return false
+}
+
 type ContainerPoints struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Container     string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
-	SinceMillis   int64                  `protobuf:"varint,2,opt,name=since_millis,json=sinceMillis,proto3" json:"since_millis,omitempty"` // when its first point began
-	EndMillis     []int64                `protobuf:"varint,3,rep,packed,name=end_millis,json=endMillis,proto3" json:"end_millis,omitempty"`
-	LengthMillis  []uint32               `protobuf:"varint,4,rep,packed,name=length_millis,json=lengthMillis,proto3" json:"length_millis,omitempty"`
-	Cores         []float32              `protobuf:"fixed32,5,rep,packed,name=cores,proto3" json:"cores,omitempty"`
-	Bytes         []float32              `protobuf:"fixed32,6,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod           string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	Container     string                 `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	EndMillis     []int64                `protobuf:"varint,4,rep,packed,name=end_millis,json=endMillis,proto3" json:"end_millis,omitempty"`
+	LengthMillis  []uint32               `protobuf:"varint,5,rep,packed,name=length_millis,json=lengthMillis,proto3" json:"length_millis,omitempty"`
+	Cores         []float32              `protobuf:"fixed32,6,rep,packed,name=cores,proto3" json:"cores,omitempty"`
+	Bytes         []float32              `protobuf:"fixed32,7,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1745,18 +1762,25 @@ func (*ContainerPoints) Descriptor() ([]byte, []int) {
 	return file_agent_proto_rawDescGZIP(), []int{19}
 }
 
+func (x *ContainerPoints) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerPoints) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
 func (x *ContainerPoints) GetContainer() string {
 	if x != nil {
 		return x.Container
 	}
 	return ""
-}
-
-func (x *ContainerPoints) GetSinceMillis() int64 {
-	if x != nil {
-		return x.SinceMillis
-	}
-	return 0
 }
 
 func (x *ContainerPoints) GetEndMillis() []int64 {
@@ -2647,28 +2671,32 @@ const file_agent_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x1c\n" +
-	"\tcontainer\x18\x04 \x01(\tR\tcontainer\"\xd7\x01\n" +
+	"\tcontainer\x18\x04 \x01(\tR\tcontainer\"\xe9\x01\n" +
 	"\x0ePointsQuestion\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
-	"\x03pod\x18\x03 \x01(\tR\x03pod\x12!\n" +
-	"\fafter_millis\x18\x04 \x01(\x03R\vafterMillis\x12!\n" +
-	"\funtil_millis\x18\x05 \x01(\x03R\vuntilMillis\x12!\n" +
-	"\fstep_seconds\x18\x06 \x01(\x03R\vstepSeconds\x12\x14\n" +
-	"\x05count\x18\a \x01(\rR\x05count\"b\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\bR\x04node\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x04 \x01(\tR\x03pod\x12!\n" +
+	"\fafter_millis\x18\x05 \x01(\x03R\vafterMillis\x12!\n" +
+	"\funtil_millis\x18\x06 \x01(\x03R\vuntilMillis\x12\x1f\n" +
+	"\vstep_millis\x18\a \x01(\x03R\n" +
+	"stepMillis\x12\x14\n" +
+	"\x05count\x18\b \x01(\rR\x05count\"}\n" +
 	"\x06Points\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12@\n" +
 	"\n" +
 	"containers\x18\x02 \x03(\v2 .sluice.agent.v1.ContainerPointsR\n" +
-	"containers\"\xc2\x01\n" +
+	"containers\x12\x19\n" +
+	"\btoo_many\x18\x03 \x01(\bR\atooMany\"\xcf\x01\n" +
 	"\x0fContainerPoints\x12\x1c\n" +
-	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12!\n" +
-	"\fsince_millis\x18\x02 \x01(\x03R\vsinceMillis\x12\x1d\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12\x1d\n" +
 	"\n" +
-	"end_millis\x18\x03 \x03(\x03R\tendMillis\x12#\n" +
-	"\rlength_millis\x18\x04 \x03(\rR\flengthMillis\x12\x14\n" +
-	"\x05cores\x18\x05 \x03(\x02R\x05cores\x12\x14\n" +
-	"\x05bytes\x18\x06 \x03(\x02R\x05bytes\"\xa1\x01\n" +
+	"end_millis\x18\x04 \x03(\x03R\tendMillis\x12#\n" +
+	"\rlength_millis\x18\x05 \x03(\rR\flengthMillis\x12\x14\n" +
+	"\x05cores\x18\x06 \x03(\x02R\x05cores\x12\x14\n" +
+	"\x05bytes\x18\a \x03(\x02R\x05bytes\"\xa1\x01\n" +
 	"\fRelayedUsage\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12,\n" +
