@@ -77,7 +77,8 @@ func (p *DerivedNodeList) DeepCopyObject() runtime.Object { q := *p; return &q }
 
 func init() {
 	for _, version := range []schema.GroupVersion{derivedVersion, {Group: derivedVersion.Group, Version: runtime.APIVersionInternal}} {
-		usageScheme.AddKnownTypes(version, &DerivedPod{}, &DerivedPodList{}, &DerivedNode{}, &DerivedNodeList{})
+		usageScheme.AddKnownTypes(version, &DerivedPod{}, &DerivedPodList{}, &DerivedNode{}, &DerivedNodeList{},
+			&RawPod{}, &RawPodList{}, &RawNode{}, &RawNodeList{})
 	}
 	metav1.AddToGroupVersion(usageScheme, derivedVersion)
 }
@@ -101,20 +102,28 @@ func derivedMetrics(r *usage.Record) map[string]DerivedMetrics {
 	return all
 }
 
-// used writes cores in millionths, which is what histories hold, and bytes.
-func used(cores, bytes float64) corev1.ResourceList {
-	return corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewScaledQuantity(int64(cores*1e6+0.5), resource.Micro),
-		corev1.ResourceMemory: *resource.NewQuantity(int64(bytes+0.5), resource.BinarySI),
-	}
+func used(cpu, memory float64) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: coresOf(cpu), corev1.ResourceMemory: bytesOf(memory)}
+}
+
+// coresOf writes millionths, which is what histories hold.
+func coresOf(n float64) resource.Quantity {
+	return *resource.NewScaledQuantity(int64(n*1e6+0.5), resource.Micro)
+}
+
+func bytesOf(n float64) resource.Quantity {
+	return *resource.NewQuantity(int64(n+0.5), resource.BinarySI)
 }
 
 // installDerivedUsage serves usage.sluice.dev.
 func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, ends watchEnds) error {
+	raw := make(rawSlots, maxRawRequests)
 	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
 	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
 		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, ends},
 		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}, ends},
+		"rawpods":      &rawPods{usageStorage{true, "RawPod", source}, raw},
+		"rawnodes":     &rawNodes{usageStorage{false, "RawNode", source}, raw},
 	}
 	return server.InstallAPIGroup(&info)
 }

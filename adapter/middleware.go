@@ -42,11 +42,12 @@ const (
 //  7. limitInFlight bounds the authorized requests, and answers 429;
 //  8. withTicket lets large answers queue (answerqueue.go);
 //  9. with other providers, markForwarded tells the requests of another Sluice from the rest;
-//  10. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
+//  10. withRawQuery keeps the parameters of a request for raw usage, which the library drops;
+//  11. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
 //     an error or a redirect.
 func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(api http.Handler, c *genericapiserver.Config) http.Handler { // from the inside out
-		chain := withoutMetadataOnly(withoutOpenAPIHash(api))
+		chain := withRawQuery(withoutMetadataOnly(withoutOpenAPIHash(api)))
 		if s.routes {
 			chain = markForwarded(chain)
 		}

@@ -42,6 +42,9 @@ type Usage interface {
 	// Nodes lists the nodes of which usage is known. The error is metric.ErrInvalidQuery if labels of nodes
 	// are not known, and the selector asks for some.
 	Nodes(name string, selector labels.Selector) ([]UsedNode, error)
+	// Points asks the agent of a node for points. The error is metric.ErrInvalidQuery if there are too many, and
+	// metric.ErrNotReady if the agent does not answer.
+	Points(ctx context.Context, node string, query *usage.PointsQuery) ([]usage.ContainerPoints, error)
 	// Version numbers the reports: that of a node, and the newest of all. It grows with each.
 	Version(node string) (of, newest uint64)
 }
@@ -312,6 +315,14 @@ func usageDefinitions(reference openapicommon.ReferenceCallback) map[string]open
 	define(DerivedNode{}, document(metav1.ObjectMeta{}, map[string]spec.Schema{"machine": derived}), metav1.ObjectMeta{})
 	define(DerivedPodList{}, document(metav1.ListMeta{}, items(DerivedPod{})), metav1.ListMeta{}, DerivedPod{})
 	define(DerivedNodeList{}, document(metav1.ListMeta{}, items(DerivedNode{})), metav1.ListMeta{}, DerivedNode{})
+	rawUsed := object(map[string]spec.Schema{"cpu": text, "memory": text})
+	rawStat := object(map[string]spec.Schema{"timestamp": *spec.DateTimeProperty(), "window": text, "usage": rawUsed})
+	stats := map[string]spec.Schema{"stats": *spec.ArrayProperty(&rawStat)}
+	rawContainer := object(map[string]spec.Schema{"name": text, "stats": stats["stats"]})
+	define(RawPod{}, document(metav1.ObjectMeta{}, map[string]spec.Schema{"containers": *spec.ArrayProperty(&rawContainer)}), metav1.ObjectMeta{})
+	define(RawNode{}, document(metav1.ObjectMeta{}, map[string]spec.Schema{"machine": object(stats)}), metav1.ObjectMeta{})
+	define(RawPodList{}, document(metav1.ListMeta{}, items(RawPod{})), metav1.ListMeta{}, RawPod{})
+	define(RawNodeList{}, document(metav1.ListMeta{}, items(RawNode{})), metav1.ListMeta{}, RawNode{})
 	define(metav1.WatchEvent{}, object(map[string]spec.Schema{"type": text, "object": object(nil)}))
 	define(v1beta1.PodMetrics{}, timed(map[string]spec.Schema{"containers": *spec.ArrayProperty(&container)}), metav1.ObjectMeta{})
 	define(v1beta1.NodeMetrics{}, timed(map[string]spec.Schema{"usage": used}), metav1.ObjectMeta{})

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -40,6 +41,10 @@ func (u fakeUsage) Containers(pod *usage.Pod) []usage.Record { return []usage.Re
 func (u fakeUsage) Nodes(name string, _ labels.Selector) ([]UsedNode, error) {
 	r := u.record(&usage.Pod{})
 	return []UsedNode{{Name: "node", Record: &r}}, nil
+}
+
+func (fakeUsage) Points(context.Context, string, *usage.PointsQuery) ([]usage.ContainerPoints, error) {
+	return nil, nil
 }
 
 func (fakeUsage) Version(string) (of, newest uint64) { return 1, 1 }

@@ -1,6 +1,9 @@
 package metric
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Container names a container. One without a pod is the node.
 type Container struct{ Namespace, Pod, Name string }
@@ -20,8 +23,19 @@ type UsageReading struct {
 // UsagePage is what was measured on a node.
 type UsagePage struct {
 	Readings map[Container]UsageReading
-	// Faults counts impossible readings, such as a negative number or a repeated container; Fault describes
-	// the first.
-	Faults int
-	Fault  string
+	// Unnamed are the readings of containers whose pods the source does not know, by the container's ID.
+	Unnamed map[string]UsageReading
+	// Step is the length of the points that windows are made of, where the source measures more often; 0: it does not.
+	Step time.Duration
+	// Faults counts impossible readings, such as a negative number or a repeated container; FirstFault
+	// describes the first.
+	Faults     int
+	FirstFault string
+}
+
+// Fault notes an impossible reading.
+func (p *UsagePage) Fault(format string, args ...any) {
+	if p.Faults++; p.Faults == 1 {
+		p.FirstFault = fmt.Sprintf(format, args...)
+	}
 }

@@ -40,7 +40,7 @@ type pod struct {
 	labels     labelSet
 	// labelPositions are the pod's positions in the label index. The lock of pods guards them.
 	labelPositions []uint32
-	containers     []containerID
+	containers     []container
 	// started is for Sender.Started. It changes with each restart, so it makes no pod another one.
 	started int64
 	// addresses are the pod's own; empty in the host network.
@@ -56,6 +56,12 @@ type pod struct {
 // hostAddresses are the addresses of the pod's node, padded with the zero Addr. Any process of the
 // node may send from them, so they belong to nobody.
 type hostAddresses [4]netip.Addr
+
+// container is a container of a pod.
+type container struct {
+	id   containerID
+	name unique.Handle[string]
+}
 
 // containerID is a container's ID: the 32 bytes of 64 hexadecimal digits, or the hash of any other
 // ID.
@@ -110,14 +116,14 @@ func createdAt(from *corev1.Pod) int64 {
 	return from.CreationTimestamp.Unix()
 }
 
-func containersOf(status *corev1.PodStatus) []containerID {
-	all := make([]containerID, 0, len(status.ContainerStatuses)+len(status.InitContainerStatuses)+
+func containersOf(status *corev1.PodStatus) []container {
+	all := make([]container, 0, len(status.ContainerStatuses)+len(status.InitContainerStatuses)+
 		len(status.EphemeralContainerStatuses))
 	for _, list := range [][]corev1.ContainerStatus{status.ContainerStatuses, status.InitContainerStatuses,
 		status.EphemeralContainerStatuses} {
 		for i := range list {
 			if id := list[i].ContainerID; id != "" {
-				all = append(all, newContainerID(id))
+				all = append(all, container{newContainerID(id), unique.Make(list[i].Name)})
 			}
 		}
 	}

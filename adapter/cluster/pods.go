@@ -227,8 +227,8 @@ func (p *pods) indexLocked(added *pod) {
 		p.announcing[newUIDKey(added.UID)] = added
 		p.announcements++
 	}
-	for _, id := range added.containers {
-		p.containerIndex[id] = added
+	for _, one := range added.containers {
+		p.containerIndex[one.id] = added
 	}
 	for _, host := range added.hosts.Value() {
 		if host.IsValid() {
@@ -254,9 +254,9 @@ func (p *pods) unindexLocked(removed *pod) {
 		delete(p.announcing, newUIDKey(removed.UID))
 		p.announcements++
 	}
-	for _, id := range removed.containers {
-		if p.containerIndex[id] == removed {
-			delete(p.containerIndex, id)
+	for _, one := range removed.containers {
+		if p.containerIndex[one.id] == removed {
+			delete(p.containerIndex, one.id)
 		}
 	}
 	for _, host := range removed.hosts.Value() {

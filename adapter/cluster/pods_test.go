@@ -275,7 +275,8 @@ func TestStartOfASender(t *testing.T) {
 func TestPodsAreFound(t *testing.T) {
 	p := newPods(&Observer{})
 	one := annotated(aPod("shop", "a", "ua"), AboutAnnotation, "itself")
-	one.Status.ContainerStatuses = []corev1.ContainerStatus{{ContainerID: "containerd://" + hex64(1)}, {}}
+	one.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", ContainerID: "containerd://" + hex64(1)}, {}}
+	one.Spec.NodeName = "a"
 	one.Status.InitContainerStatuses = []corev1.ContainerStatus{{ContainerID: "cri-o://" + hex64(2)}}
 	one.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{ContainerID: "docker://short-id"}}
 	p.put(newPod(one))
@@ -291,6 +292,13 @@ func TestPodsAreFound(t *testing.T) {
 		if got == nil || *got.Pod != want {
 			t.Errorf("by %s: %+v", what, got)
 		}
+	}
+	view := &View{pods: p}
+	if c, node, ok := view.ContainerNamed(hex64(1)); !ok || c != (metric.Container{Namespace: "shop", Pod: "a", Name: "web"}) || node != "a" {
+		t.Errorf("the container is %+v on %q: %v", c, node, ok)
+	}
+	if _, _, ok := view.ContainerNamed(hex64(4)); ok {
+		t.Error("a container that there is not has a name")
 	}
 	one.Status.ContainerStatuses[0].ContainerID = "containerd://" + hex64(3) // it crashed
 	before := p.byName("shop", "a").Pod

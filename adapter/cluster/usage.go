@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
@@ -18,6 +19,17 @@ func (v *View) UsedPods(namespace, name string, selector labels.Selector) (all [
 		}
 	})
 	return all
+}
+
+// ContainerNamed returns the name of a live pod's container, by its ID, and the pod's node.
+func (v *View) ContainerNamed(id string) (c metric.Container, node string, ok bool) {
+	p := v.pods.byContainer(id)
+	if p == nil {
+		return c, "", false
+	}
+	key := newContainerID(id)
+	at := slices.IndexFunc(p.containers, func(one container) bool { return one.id == key })
+	return metric.Container{Namespace: p.Namespace, Pod: p.Name, Name: p.containers[at].name.Value()}, p.node.Value(), true
 }
 
 // each calls a function for pods, under the lock.

@@ -34,6 +34,8 @@ type Usage interface {
 	Has(resource, name string) bool
 	Listed() []metric.Discovered
 	Points(metric.Query) ([]metric.Point, error)
+	// News grows with what Points answers from.
+	News() uint64
 }
 
 // Reader answers queries. Any goroutine may use it. Errors wrap metric.ErrNotFound, metric.ErrNotReady or

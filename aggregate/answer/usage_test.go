@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
@@ -13,7 +16,9 @@ import (
 )
 
 // usedPods says that the pods a and b use 7.
-type usedPods struct{}
+type usedPods struct{ news *atomic.Uint64 }
+
+func (u usedPods) News() uint64 { return u.news.Load() }
 
 func (usedPods) Has(resource, name string) bool { return resource == "pods" && name == "cpu" }
 
@@ -64,7 +69,7 @@ func TestPrecedenceOfUsage(t *testing.T) {
 			Object: &metric.Object{Resource: "pods", Namespace: pushed.namespace, Name: pushed.pod}})
 	}
 	writer.Offline()
-	r := New(Parts{Merged: aggregate.NewMerged(table), Rules: &current, Usage: usedPods{}})
+	r := New(Parts{Merged: aggregate.NewMerged(table), Rules: &current, Usage: usedPods{new(atomic.Uint64)}})
 	for _, c := range []struct{ namespace, object, name, want string }{
 		{"idle", "*", "cpu", "[a=7 b=7]"},
 		{"idle", "b", "cpu", "[b=7]"},
@@ -94,4 +99,40 @@ func TestPrecedenceOfUsage(t *testing.T) {
 		!slices.IsSortedFunc(listed, func(a, b metric.Discovered) int { return strings.Compare(a.Resource+"/"+a.Name, b.Resource+"/"+b.Name) }) {
 		t.Errorf("%v lacks usage, or is not sorted", listed)
 	}
+}
+
+// News of usage changes the answers that may have some, a quarter of a second late at most, and no others.
+func TestNewsOfUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var current rule.Current
+		documents, err := rule.Parse("rules", []byte(cpuRules))
+		if err != nil {
+			t.Fatal(err)
+		}
+		current.Replace(rule.NewSet(documents, nil, nil))
+		used := usedPods{new(atomic.Uint64)}
+		table := aggregate.New(aggregate.DefaultConfig(), nil, slog.New(slog.DiscardHandler))
+		watches := NewWatches(aggregate.NewMerged(table), &current, used)
+		changed := map[string]int{}
+		for _, name := range []string{"cpu", "twice", "load"} {
+			q := metric.Query{Namespace: "ruled", Resource: "pods", Object: "*", Expression: metric.ParseExpression(name)}
+			watches.Watch(func() (metric.Query, error) { return q, nil }, func() { changed[name]++ }).Follow()
+		}
+		for range 40 { // of 25 ms
+			used.news.Add(1)
+			watches.Look()
+			time.Sleep(25 * time.Millisecond)
+		}
+		if changed["cpu"] != 4 || changed["twice"] != 4 || changed["load"] != 0 {
+			t.Errorf("within a second the answers changed %v times, want cpu and twice 4 times", changed)
+		}
+		clear(changed)
+		for range 40 {
+			watches.Look()
+			time.Sleep(25 * time.Millisecond)
+		}
+		if changed["cpu"] > 1 {
+			t.Errorf("without news the answer changed %d times", changed["cpu"])
+		}
+	})
 }

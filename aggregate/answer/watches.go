@@ -1,6 +1,9 @@
 package answer
 
 import (
+	"slices"
+	"time"
+
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
@@ -13,11 +16,33 @@ type Watches struct {
 	series *aggregate.Watches
 	set    *rule.Set // at the last look
 	all    map[*Watch]struct{}
+	usage  usageNews
 }
 
-// NewWatches makes Watches without a Watch.
-func NewWatches(merged *aggregate.Merged, rules *rule.Current) *Watches {
-	return &Watches{rules: rules, series: merged.NewWatches(), set: rules.Set(), all: map[*Watch]struct{}{}}
+// usageNews notices that there is news of usage. Reports of many nodes come all the time, and which node an answer is of
+// is not known, so it looks some times a second only.
+type usageNews struct {
+	of   Usage // nil: none is answered
+	seen uint64
+	at   time.Time
+}
+
+// lookAtUsageEvery is the time between two looks at news of usage, which each node has once a second at most.
+const lookAtUsageEvery = 250 * time.Millisecond
+
+func (u *usageNews) came(now time.Time) bool {
+	if u.of == nil || now.Sub(u.at) < lookAtUsageEvery {
+		return false
+	}
+	news := u.of.News()
+	came := news != u.seen
+	u.at, u.seen = now, news
+	return came
+}
+
+// NewWatches makes Watches without a Watch. of may be nil: no usage is answered.
+func NewWatches(merged *aggregate.Merged, rules *rule.Current, of Usage) *Watches {
+	return &Watches{rules: rules, series: merged.NewWatches(), set: rules.Set(), all: map[*Watch]struct{}{}, usage: usageNews{of: of}}
 }
 
 // Look calls the function of each Watch whose answer may have changed since the last call. The functions must
@@ -27,6 +52,13 @@ func (w *Watches) Look() {
 		w.set = set
 		for watch := range w.all {
 			watch.changed()
+		}
+	}
+	if w.usage.came(time.Now()) {
+		for watch := range w.all {
+			if watch.ofUsage {
+				watch.changed()
+			}
 		}
 	}
 	w.series.Look()
@@ -47,6 +79,7 @@ type Watch struct {
 	changed func()
 	metrics []*aggregate.Watch
 	set     *rule.Set // by which there are metrics
+	ofUsage bool      // the answer may have usage
 }
 
 // Follow is called before each reading. It finds the series to watch that are new since the last one.
@@ -55,6 +88,7 @@ func (w *Watch) Follow() {
 		w.forget()
 		if query, err := w.query(); err == nil {
 			w.metrics, w.set = w.among.pushed(set, query, w.changed), set
+			w.ofUsage = w.among.mayBeUsage(set, query)
 		}
 	}
 	for _, series := range w.metrics {
@@ -75,6 +109,11 @@ func (w *Watch) End() {
 		w.forget()
 		delete(w.among.all, w)
 	}
+}
+
+// mayBeUsage reports whether what a query reads may be usage: the metric, or the operands of a rule.
+func (w *Watches) mayBeUsage(set *rule.Set, q metric.Query) bool {
+	return w.usage.of != nil && slices.ContainsFunc(set.Pushed(q), func(e metric.Expression) bool { return w.usage.of.Has(q.Resource, e.Name) })
 }
 
 // pushed watches what a query reads: the metric, the operands if a rule computes it, and the pods' metrics

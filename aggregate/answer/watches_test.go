@@ -22,7 +22,7 @@ func TestWatchesOfAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := aggregate.New(aggregate.DefaultConfig(), nil, slog.New(slog.DiscardHandler))
-	watches := NewWatches(aggregate.NewMerged(table), &current)
+	watches := NewWatches(aggregate.NewMerged(table), &current, nil)
 	for name, want := range map[string]int{"busy_ratio": 3, "busy_workers": 1, "hits_per_second": 2} {
 		for resource, each := range map[string]int{"": 1, "pods": 1, "deployments.apps": 2} {
 			q := metric.Query{Namespace: "shop", Resource: resource, Object: "web", Expression: metric.ParseExpression(name)}

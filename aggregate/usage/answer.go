@@ -40,6 +40,9 @@ func (*Answers) Listed() (all []metric.Discovered) {
 	return all
 }
 
+// News numbers what agents have reported: answers may be others once it has grown.
+func (a *Answers) News() uint64 { return a.Latest.News() }
+
 // Points answers a query for a metric that it Has, with a point of each object whose usage is known, by
 // namespace and name.
 func (a *Answers) Points(q metric.Query) ([]metric.Point, error) {
@@ -88,11 +91,11 @@ func (a *Answers) podPoints(q *metric.Query, asked measure, now time.Time) (poin
 		if q.MatchObject != nil && !q.MatchObject(of) {
 			continue
 		}
-		records := a.Latest.Containers(&pod, now)
+		records, seconds := a.Latest.containers(&pod, now)
 		if slices.ContainsFunc(records, func(r Record) bool { return pod.Renewed(&r) }) {
 			continue
 		}
-		if p, ok := asked.point(records); ok {
+		if p, ok := asked.point(records, seconds); ok {
 			p.Object = of
 			points = append(points, p)
 		}
@@ -114,7 +117,7 @@ func (a *Answers) nodePoints(q *metric.Query, asked measure, now time.Time) (poi
 		if r == nil {
 			continue
 		}
-		if p, ok := asked.point([]Record{*r}); ok {
+		if p, ok := asked.point([]Record{*r}, a.Latest.nodeSeconds(name, now)); ok {
 			p.Object = of
 			points = append(points, p)
 		}
@@ -155,7 +158,7 @@ func measureOf(q *metric.Query) (m measure, err error) {
 }
 
 // point adds up the containers of a pod. Not ok: one of them is not known yet, or there is none.
-func (m measure) point(records []Record) (p metric.Point, ok bool) {
+func (m measure) point(records []Record, seconds *Seconds) (p metric.Point, ok bool) {
 	var sum float64
 	for i := range records {
 		r := &records[i]
@@ -166,12 +169,16 @@ func (m measure) point(records []Record) (p metric.Point, ok bool) {
 		if m.memory {
 			u = &r.Memory
 		}
-		if u.End.IsZero() {
+		value, end := m.value(&u.Windows[m.window]), u.End
+		if second, known := m.second(seconds, i); known {
+			value, end = second, seconds.At
+		}
+		if end.IsZero() {
 			return p, false
 		}
-		sum += m.value(&u.Windows[m.window])
-		if !ok || u.End.Before(p.Time) {
-			p.Time = u.End
+		sum += value
+		if !ok || end.Before(p.Time) {
+			p.Time = end
 		}
 		ok = true
 	}
@@ -180,6 +187,18 @@ func (m measure) point(records []Record) (p metric.Point, ok bool) {
 		p.Window = m.window.Length()
 	}
 	return p, ok
+}
+
+// second returns what the newest second of a container says. Not known: the newest point of the windows is newest.
+func (m measure) second(of *Seconds, container int) (value float64, known bool) {
+	if m.stat != metric.Last || of == nil {
+		return 0, false
+	}
+	value = float64(of.Values[container].CPU)
+	if m.memory {
+		value = float64(of.Values[container].Memory)
+	}
+	return value, value >= 0
 }
 
 func (m measure) value(d *Derived) float64 {

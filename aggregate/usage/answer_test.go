@@ -3,6 +3,7 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +103,44 @@ func TestSelectedUsage(t *testing.T) {
 	q.MatchObject = func(o metric.Object) bool { return o.UID == "u-web-0" }
 	if points, err = a.Points(q); err != nil || len(points) != 1 || points[0].Object.Name != "web-0" {
 		t.Errorf("%v %v, want web-0 alone", points, err)
+	}
+}
+
+// The newest second of a source that has some is the last value; a container without one has that of its newest window.
+// Seconds of another report, or of another number of containers, count for nothing.
+func TestNewestSeconds(t *testing.T) {
+	a := answered()
+	last := func(resource, object, expression string) string {
+		t.Helper()
+		points, err := a.Points(metric.Query{Namespace: "shop", Resource: resource, Object: object, Expression: metric.ParseExpression(expression)})
+		if err != nil || len(points) != 1 {
+			return fmt.Sprint(err)
+		}
+		return fmt.Sprintf("%s %v", points[0].Value.Append(nil), time.Since(points[0].Time).Round(time.Second))
+	}
+	want := func(number uint64, values []Second, cpu, memory, node string) {
+		t.Helper()
+		before := a.News()
+		a.Latest.SetSeconds("a", number, &Seconds{time.Now(), values})
+		if got := []string{last("pods", "web-0", "cpu"), last("pods", "web-0", "memory:last"), last("nodes", "a", "cpu")}; got[0] != cpu || got[1] != memory || got[2] != node {
+			t.Errorf("cpu, memory and the node's cpu are %v, want %s, %s and %s", got, cpu, memory, node)
+		}
+		if got := last("pods", "web-0", "cpu:mean:10s"); got != "0.12 5s" {
+			t.Errorf("the window says %s", got)
+		}
+		if news := cpu != "0.12 5s"; news != (a.News() > before) {
+			t.Errorf("there is news: %v", a.News() > before)
+		}
+	}
+	// By name: the node, again-0, new-0 (proxy, web), web-0 (proxy, web).
+	all := []Second{{3, 5}, Unknown, {1, 1}, {2, 2}, {0.25, 200}, {0.5, 1000}}
+	want(2, all, "0.12 5s", "1001000 5s", "4 5s")
+	want(1, all[1:], "0.12 5s", "1001000 5s", "4 5s")
+	want(1, all, "0.75 0s", "1200 0s", "3 0s")
+	all = slices.Clone(all)
+	all[4] = Unknown
+	want(1, all, "0.52 5s", "2000 5s", "3 0s")
+	if got := last("pods", "new-0", "cpu"); got != "3 0s" {
+		t.Errorf("the seconds of a pod whose windows are not known yet say %s", got)
 	}
 }

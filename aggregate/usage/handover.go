@@ -20,6 +20,9 @@ type ContainerHistory struct {
 func (t *Tracker) Export() []ContainerHistory {
 	all := make([]ContainerHistory, 0, len(t.containers))
 	for name, c := range t.containers {
+		if !c.step.last.CPUAt.IsZero() {
+			c.endStep(c.step.last)
+		}
 		all = append(all, ContainerHistory{name, c.cpu.append(nil), c.memory.append(nil)})
 	}
 	return all

@@ -28,25 +28,36 @@ type Report struct {
 	Number  uint64
 	At      time.Time // when the agent said it
 	Records []Record
+	// Seconds are those of the records, in the order of their containers; nil: the source has none.
+	Seconds *Seconds
 	// Own: the agent said it to this process, not to another replica.
 	Own bool
 }
 
+// Seconds are the newest of a report's containers, by the order of their names. They never change.
+type Seconds struct {
+	At     time.Time // of the measurement
+	Values []Second
+}
+
 // Latest keeps the newest report of each node. It is safe for concurrent use.
 type Latest struct {
-	mu    sync.RWMutex // guards the fields below, and Own of each report; the rest of a report never changes
+	mu    sync.RWMutex // guards the fields below, and Own and Seconds of each report; the rest of a report never changes
 	nodes map[string]*nodeReport
-	// version numbers the reports that were taken.
-	version uint64
-	swept   time.Time // when stale reports were dropped: not with each report of 10,000 nodes
+	// version numbers the reports that were taken, and news those with the seconds between them.
+	version, news uint64
+	swept         time.Time // when stale reports were dropped: not with each report of 10,000 nodes
 }
 
 type nodeReport struct {
 	Report
 	version uint64
-	node    *Record                       // nil: not measured
-	pods    map[metric.Container][]Record // parts of Records
+	node    *Record                   // nil: not measured; the first of Records
+	pods    map[metric.Container]span // parts of Records
 }
+
+// span is a part of a report's records.
+type span struct{ first, end int }
 
 func (n *nodeReport) fresh(now time.Time) bool { return n != nil && now.Sub(n.At) <= staleAfter }
 
@@ -66,7 +77,7 @@ func (l *Latest) Set(node string, report Report, now time.Time) {
 	switch {
 	case !n.fresh(now):
 	case !held.fresh(now) || held.Number < n.Number:
-		l.version++
+		l.version, l.news = l.version+1, l.news+1
 		n.version, l.nodes[node] = l.version, n
 	case held.Number == n.Number && n.Own:
 		held.Own = true // the agent has moved here
@@ -74,22 +85,47 @@ func (l *Latest) Set(node string, report Report, now time.Time) {
 }
 
 func newNodeReport(report Report) *nodeReport {
-	n := &nodeReport{Report: report, pods: map[metric.Container][]Record{}}
+	n := &nodeReport{Report: report, pods: map[metric.Container]span{}}
 	all := report.Records
 	slices.SortFunc(all, func(a, b Record) int { return compare(a.Container, b.Container) })
-	for len(all) > 0 {
-		pod, count := podOf(all[0].Container), 1
-		for count < len(all) && podOf(all[count].Container) == pod {
-			count++
+	for first := 0; first < len(all); {
+		pod, end := podOf(all[first].Container), first+1
+		for end < len(all) && podOf(all[end].Container) == pod {
+			end++
 		}
 		if pod.Pod == "" {
-			n.node = &all[0]
+			n.node = &all[first]
 		} else {
-			n.pods[pod] = all[:count:count]
+			n.pods[pod] = span{first, end}
 		}
-		all = all[count:]
+		first = end
 	}
+	n.Seconds = n.fitting(report.Seconds)
 	return n
+}
+
+// fitting returns seconds if they are of the report's records.
+func (n *nodeReport) fitting(s *Seconds) *Seconds {
+	if s == nil || len(s.Values) != len(n.Records) {
+		return nil
+	}
+	return s
+}
+
+// SetSeconds replaces the seconds of a node's report of a number.
+func (l *Latest) SetSeconds(node string, number uint64, seconds *Seconds) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.nodes[node]; n != nil && n.Number == number && n.fitting(seconds) != nil {
+		n.Seconds, l.news = seconds, l.news+1
+	}
+}
+
+// News numbers what was taken, reports and seconds.
+func (l *Latest) News() uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.news
 }
 
 func (l *Latest) of(node string, now time.Time) *nodeReport {
@@ -129,7 +165,7 @@ func (l *Latest) Report(node string, now time.Time) (r Report, ok bool) {
 	if n == nil {
 		return r, false
 	}
-	return Report{Number: n.Number, At: n.At, Records: n.Records}, true
+	return Report{Number: n.Number, At: n.At, Records: n.Records, Seconds: l.seconds(n)}, true
 }
 
 // Nodes lists the nodes of which there is something, by name.
@@ -158,17 +194,45 @@ func (l *Latest) Node(name string, now time.Time) *Record {
 // Containers returns what the containers of a pod use: those that started within its life. A former pod of
 // its name had the others.
 func (l *Latest) Containers(p *Pod, now time.Time) []Record {
+	records, _ := l.containers(p, now)
+	return records
+}
+
+// containers returns what the containers of a pod use, and the newest seconds of them; nil: there are none.
+func (l *Latest) containers(p *Pod, now time.Time) ([]Record, *Seconds) {
 	n := l.of(p.Node, now)
 	if n == nil {
-		return nil
+		return nil, nil
 	}
-	records := n.pods[metric.Container{Namespace: p.Namespace, Pod: p.Name}]
+	at := n.pods[metric.Container{Namespace: p.Namespace, Pod: p.Name}]
+	records := n.Records[at.first:at.end:at.end]
 	for i := range records {
 		if !p.began(records[i].Started) {
-			return nil
+			return nil, nil
 		}
 	}
-	return records
+	return records, l.seconds(n).part(at)
+}
+
+func (l *Latest) seconds(n *nodeReport) *Seconds {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return n.Seconds
+}
+
+func (s *Seconds) part(of span) *Seconds {
+	if s == nil {
+		return nil
+	}
+	return &Seconds{s.At, s.Values[of.first:of.end]}
+}
+
+// nodeSeconds returns the newest second of a node; nil: there is none.
+func (l *Latest) nodeSeconds(name string, now time.Time) *Seconds {
+	if n := l.of(name, now); n != nil && n.node != nil {
+		return l.seconds(n).part(span{0, 1})
+	}
+	return nil
 }
 
 // Served returns what metrics-server would say of a pod: each container whose processor time did not fall.

@@ -18,7 +18,16 @@ type Record struct {
 	// CPU is in cores, Memory in bytes. Without an End they are not known yet.
 	CPU, Memory Usage
 	Newest      Newest
+	// Second is the newest measurement of a source that measures each second.
+	Second Second
 }
+
+// Second is what was used from one measurement to the next one, as shorter points than those of the windows: cores and
+// bytes. A negative number is not known.
+type Second struct{ CPU, Memory float32 }
+
+// Unknown is the Second of a container of which there is none.
+var Unknown = Second{-1, -1}
 
 // Newest is what the newest two measurements say, as metrics-server has it.
 type Newest struct {
@@ -57,6 +66,9 @@ const (
 // Tracker follows the containers of a node, and the node. It is not safe for concurrent use.
 type Tracker struct {
 	containers map[metric.Container]*tracked
+	// at is the moment of the last page, and count how many containers it had.
+	at    time.Time
+	count int
 }
 
 // tracked is one container.
@@ -66,42 +78,55 @@ type tracked struct {
 	cpuUsage, memoryUsage Usage
 	changed               bool
 	base                  metric.UsageReading // from which the next point counts
+	step                  step
 	// last and previous are the two measurements that Newest compares.
 	last, previous *metric.UsageReading
 	seen           time.Time
 }
 
 // NewTracker follows nothing yet.
-func NewTracker() *Tracker { return &Tracker{map[metric.Container]*tracked{}} }
+func NewTracker() *Tracker { return &Tracker{containers: map[metric.Container]*tracked{}} }
 
-// Add takes what was measured, and returns a record of each container of the page, ordered by name.
-func (t *Tracker) Add(page *metric.UsagePage, now time.Time) []Record {
+// Add takes what was measured, and returns a record of each container of the page, ordered by name. Of a page with a
+// step, only reports whether the records say nothing new but their seconds.
+func (t *Tracker) Add(page *metric.UsagePage, now time.Time) (records []Record, only bool) {
 	zero := map[metric.Container]bool{} // pods
 	for name, r := range page.Readings {
 		if r.CPUAt.IsZero() || r.MemoryAt.IsZero() || r.CPU == 0 || r.Memory == 0 {
 			zero[podOf(name)] = true
 		}
 	}
-	records := make([]Record, 0, len(page.Readings))
+	records, only = make([]Record, 0, len(page.Readings)), page.Step > 0
 	for name, r := range page.Readings {
 		c := t.containers[name]
 		if c == nil {
 			c = new(tracked)
 			t.containers[name] = c
 		}
+		second, whole := Unknown, true
+		if page.Step > 0 {
+			second, whole = c.follow(r, page.Step)
+		} else {
+			c.point(r)
+		}
+		only = only && !whole && !c.changed && c.seen == t.at
 		c.seen = now
-		c.point(r)
 		c.derive()
-		record := Record{Container: name, Started: r.Started, Since: c.since(), CPU: c.cpuUsage, Memory: c.memoryUsage}
-		if zero[podOf(name)] {
+		record := Record{Container: name, Started: r.Started, Since: c.since(), CPU: c.cpuUsage, Memory: c.memoryUsage, Second: second}
+		switch {
+		case zero[podOf(name)]:
 			c.last, c.previous = nil, nil
 			record.Newest.State = Zero
-		} else {
+		case whole || c.last == nil:
 			c.compare(r, name.Pod == "")
+			record.Newest = c.newest()
+		default:
 			record.Newest = c.newest()
 		}
 		records = append(records, record)
 	}
+	only = only && len(records) == t.count
+	t.at, t.count = now, len(records)
 	for name, c := range t.containers {
 		if now.Sub(c.seen) > forgetAfter {
 			delete(t.containers, name)
@@ -110,7 +135,7 @@ func (t *Tracker) Add(page *metric.UsagePage, now time.Time) []Record {
 		}
 	}
 	slices.SortFunc(records, func(a, b Record) int { return compare(a.Container, b.Container) })
-	return records
+	return records, only
 }
 
 // podOf names the pod of a container, and the node by itself.

@@ -24,7 +24,7 @@ func newPages(t *testing.T) *pages {
 func (p *pages) page(started, cpu, measured time.Duration) Record {
 	p.t.Helper()
 	at := p.now.Add(-measured)
-	records := p.Add(&metric.UsagePage{Readings: map[metric.Container]metric.UsageReading{
+	records, _ := p.Add(&metric.UsagePage{Readings: map[metric.Container]metric.UsageReading{
 		web: {Started: p.now.Add(-started), CPU: cpu, CPUAt: at, Memory: 1 << 20, MemoryAt: at}}}, p.now)
 	if len(records) != 1 {
 		p.t.Fatalf("%d records", len(records))

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-metrics/sluice/internal/operations"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
+	"github.com/sluice-metrics/sluice/receiver/cgroup"
 	"github.com/sluice-metrics/sluice/receiver/kubelet"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 	"github.com/sluice-metrics/sluice/receiver/push"
@@ -37,12 +38,13 @@ type agentConfig struct {
 	*serverConfig
 	link    agent.Config
 	kubelet kubelet.Config
+	cgroup  cgroup.Config
 	// shutdownLimit bounds the time in which it goes on receiving after the signal to stop.
 	shutdownLimit time.Duration
 }
 
 func defaultAgent() *agentConfig {
-	c := &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig(), 30 * time.Second}
+	c := &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig(), cgroup.Config{}, 30 * time.Second}
 	c.push.Address = ""
 	// It has a tenth of a server's memory: a body takes up to 64 KiB beside MaxBufferedBytes.
 	c.push.MaxConnections, c.push.MaxConnsPerIP, c.push.MaxBufferedBytes = 512, 128, 2*int64(c.push.MaxBodyBytes)
@@ -121,6 +123,8 @@ func (c *agentConfig) agentSettings() []settingGroup {
 				"Token of a service account that may get nodes/metrics, read again for each request; empty: none."},
 			{"kubelet-interval", &c.kubelet.Interval,
 				"Time between two requests to the kubelet, which measures every 10 to 15 seconds."},
+			{"cgroup-folder", &c.cgroup.Folder,
+				"Root of the node's cgroups (v2), read each second in place of the kubelet, usually /sys/fs/cgroup of the node; empty: off."},
 		}},
 		{"Operations and logging", []setting{
 			{"ops-address", &c.operations.Address,
@@ -177,6 +181,10 @@ func (c *agentConfig) validate(faults ...error) error {
 				faults = append(faults, worded)
 			}
 		}
+	}
+	if c.cgroup.Folder != "" && c.kubelet.Address != "" {
+		faults = append(faults, c.fault("cgroup-folder", "is set, and so is %s; one must be empty: one source says what is used",
+			c.as("kubelet-address")))
 	}
 	if c.shutdownDelay < 0 {
 		faults = append(faults, c.fault("shutdown-delay", "is %v; must not be negative", c.shutdownDelay))
@@ -259,20 +267,35 @@ func (c *agentConfig) receive(into *agent.Collector, accounts *ledger.Ledger, re
 	return lines, append(stages, stage{"push", run}), pushes.Register(registry)
 }
 
-// measure prepares what asks the kubelet, if it is on: until the signal to stop.
+// measure prepares what reads what is used, if it is on: until the signal to stop.
 func (c *agentConfig) measure(ctx context.Context, link *agent.Link, registry *prometheus.Registry,
 	log *slog.Logger) ([]stage, error) {
-	if c.kubelet.Address == "" {
-		return nil, nil
-	}
-	client, err := kubelet.NewClient(c.kubelet)
-	if err != nil {
+	source, err := c.usageSource()
+	if err != nil || source.Read == nil {
 		return nil, err
 	}
-	used := agent.NewUsage(client.Read, c.kubelet.Interval, log)
+	used := agent.NewUsage(source, log)
 	link.Tell(used)
 	context.AfterFunc(ctx, used.EndMeasuring)
 	return []stage{{"usage", used.Run}}, registry.Register(used)
+}
+
+func (c *agentConfig) usageSource() (agent.UsageSource, error) {
+	if c.cgroup.Folder != "" {
+		files, err := cgroup.New(c.cgroup)
+		if err != nil {
+			return agent.UsageSource{}, c.fault("cgroup-folder", "%v", err)
+		}
+		return agent.UsageSource{Name: "the cgroup folder", Read: files.Read, Interval: cgroup.Interval}, nil
+	}
+	if c.kubelet.Address == "" {
+		return agent.UsageSource{}, nil
+	}
+	client, err := kubelet.NewClient(c.kubelet)
+	if err != nil {
+		return agent.UsageSource{}, err
+	}
+	return agent.UsageSource{Name: "the kubelet", Read: client.Read, Interval: c.kubelet.Interval}, nil
 }
 
 // scrapeFor has a link scrape what servers tell.

@@ -50,7 +50,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node
 	}
 	if p.usage != nil {
-		parts.Usage = p.takeUsage
+		parts.Usage, parts.Seconds, parts.ContainerNamed = p.takeUsage, p.takeSeconds, p.usage.view.ContainerNamed
 	}
 	if p.scraper != nil {
 		parts.Scrapes = func(node string) agents.Scrapes { return p.scraper.Enter(node) }
@@ -72,6 +72,14 @@ func (p *dataPath) takeUsage(node string, report usage.Report) []agents.Renewal 
 		r.PublishUsage(agents.EncodeUsage(node, &report, report.At))
 	}
 	return renewals
+}
+
+// takeSeconds takes what the containers of a node's report used in the newest second, also for other replicas.
+func (p *dataPath) takeSeconds(node string, number uint64, seconds *usage.Seconds) {
+	p.usage.latest.SetSeconds(node, number, seconds)
+	if r := p.replication.replica; r != nil {
+		r.PublishUsage(agents.EncodeSeconds(node, number, seconds))
+	}
 }
 
 // clusterRead reports whether senders are known, and what is missing otherwise.

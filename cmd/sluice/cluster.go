@@ -70,7 +70,7 @@ func (p *dataPath) connect(context.Context) (err error) {
 		return err
 	}
 	if p.cfg.api.ResourceMetrics {
-		p.usage = &clusterUsage{usage.NewLatest(), p.cluster.view}
+		p.usage = &clusterUsage{usage.NewLatest(), p.cluster.view, p}
 	}
 	if p.cfg.wake.Enabled {
 		p.cluster.firstReplicas, err = cluster.NewFirstReplicas(p.cluster.client, p.cluster.view)

@@ -22,6 +22,7 @@ const (
 
 	agentsQuestion  = "agents"
 	targetsQuestion = "targets/" // and a namespace, or none
+	pointsQuestion  = "points/"  // and the question in JSON
 )
 
 // otherReplicas asks the other replicas.
@@ -81,6 +82,8 @@ func (p *dataPath) answerOther(question []byte) []byte {
 	switch text := string(question); {
 	case text == agentsQuestion && p.agents != nil:
 		answer = agentDocuments(p.agents.Nodes())
+	case strings.HasPrefix(text, pointsQuestion) && p.usage != nil:
+		answer = p.usage.answerPoints(strings.TrimPrefix(text, pointsQuestion))
 	case strings.HasPrefix(text, targetsQuestion) && p.scraper != nil:
 		answer = p.scraper.Targets(strings.TrimPrefix(text, targetsQuestion))
 	}

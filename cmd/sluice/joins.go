@@ -139,4 +139,6 @@ func (p *dataPath) readerParts() answer.Parts {
 }
 
 // watches notice that answers may have changed.
-func (p *dataPath) watches() *answer.Watches { return answer.NewWatches(p.merged, &p.rules.Current) }
+func (p *dataPath) watches() *answer.Watches {
+	return answer.NewWatches(p.merged, &p.rules.Current, p.readerParts().Usage)
+}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/aggregate/usage"
+	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agents"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -14,6 +17,7 @@ import (
 type clusterUsage struct {
 	latest *usage.Latest
 	view   *cluster.View
+	path   *dataPath
 }
 
 // take takes what an agent reports, and returns the pods that are younger than the windows that it has of them.
@@ -53,7 +57,11 @@ func (u *clusterUsage) OwnReport(node string) []byte {
 func (u *clusterUsage) Take(message []byte) error {
 	now := time.Now()
 	node, report, err := agents.DecodeUsage(message, now)
-	if err == nil {
+	switch {
+	case err != nil:
+	case report.Records == nil:
+		u.latest.SetSeconds(node, report.Number, report.Seconds)
+	default:
 		u.latest.Set(node, report, now)
 	}
 	return err
@@ -83,6 +91,33 @@ func (u *clusterUsage) Served(pod *usage.Pod) (containers []usage.Record, end ti
 // Containers implements adapter.Usage.
 func (u *clusterUsage) Containers(pod *usage.Pod) []usage.Record {
 	return u.latest.Containers(pod, time.Now())
+}
+
+// pointsWithin bounds the wait for a node's agent, and pointsElsewhereWithin that of another replica, in which other answers wait.
+const pointsWithin, pointsElsewhereWithin = 5 * time.Second, 500 * time.Millisecond
+
+// Points implements adapter.Usage: this replica asks the agent, or the one that it reports to.
+func (u *clusterUsage) Points(ctx context.Context, node string, query *usage.PointsQuery) ([]usage.ContainerPoints, error) {
+	ctx, cancel := context.WithTimeout(ctx, pointsWithin)
+	defer cancel()
+	all, err := u.ownPoints(ctx, node, query)
+	if errors.Is(err, agents.ErrNoAgent) {
+		all, err = u.path.pointsElsewhere(ctx, node, query)
+	}
+	if _, reports := u.latest.Report(node, time.Now()); !reports && errors.Is(err, agents.ErrNoAgent) {
+		return nil, nil // there is nothing of the node, as among the derived ones
+	}
+	if err != nil && !errors.Is(err, metric.ErrInvalidQuery) {
+		err = metric.NotReadyf("the points of node %s cannot be read: %v", node, err)
+	}
+	return all, err
+}
+
+func (u *clusterUsage) ownPoints(ctx context.Context, node string, query *usage.PointsQuery) ([]usage.ContainerPoints, error) {
+	if u.path.agents == nil {
+		return nil, agents.ErrNoAgent
+	}
+	return u.path.agents.Points(ctx, node, query)
 }
 
 // Version implements adapter.Usage.

@@ -12,22 +12,29 @@ import (
 var usageProposal = []struct{ sentence, tests, said string }{
 	{sentence: "provide machine level metrics, all pod metrics (in single request), specific pod metrics", tests: "TestUsage TestWatchUsage"},
 	{sentence: "ability to authenticate machine & pod metrics independently from each other", tests: "TestUsage"},
-	{sentence: "support multiple kinds of metrics (e.g. raw & derived types)", said: "no raw points"},
+	{sentence: "support multiple kinds of metrics (e.g. raw & derived types)", tests: "TestRawUsage TestUsage"},
 	{sentence: "follow existing API conventions", tests: "TestResourceMetricsVersions TestWatchUsage"},
 	{sentence: "the resource usage data can be shown to the user via a periodically refreshing interface similar to top", tests: "TestUsage"},
 	{sentence: "the scheduler needs to know the current free resources on each node", tests: "TestUsage"},
 	{sentence: "/: discovery endpoint; type resource list", tests: "TestWatchUsage"},
-	{sentence: "/rawNodes, /rawPods", said: "no raw points"},
+	{sentence: "/rawNodes, /rawPods: all raw pod metrics across all namespaces", tests: "TestRawUsage"},
+	{sentence: "/rawNodes/localhost: the only node provided is localhost", tests: "TestUsage", said: "a node by its own name"},
+	{sentence: "/namespaces/{namespace}/rawPods, and /{pod}", tests: "TestRawUsage TestUsage TestUsageOfReplicas"},
+	{sentence: "RawContainer: Spec ContainerSpec, Stats []ContainerStats (mirror cadvisorv2)", tests: "TestRawUsage", said: "nothing else of what cAdvisor knows"},
 	{sentence: "/derivedNodes; /nodes/{node}", tests: "TestUsage TestWatchUsage"},
 	{sentence: "/derivedPods: all derived pod metrics across all namespaces", tests: "TestWatchUsage"},
 	{sentence: "/namespaces/{namespace}/derivedPods, and /{pod}", tests: "TestUsage TestWatchUsage"},
 	{sentence: "unsupported paths return status not found (404): /namespaces/, /namespaces/{namespace}", tests: "TestUsage"},
-	{sentence: "start, end, step, count", said: "no raw points"},
+	{sentence: "start: the first sample after the start time is the actual beginning; end", tests: "TestPoints TestRawUsage"},
+	{sentence: "step: the time step between each stats sample, default 10s, must be a multiple of 10s", tests: "TestPoints TestRawUsage TestUsage"},
+	{sentence: "count: maximum number of stats to return in each ContainerMetrics instance", tests: "TestPoints TestRawUsage"},
+	{sentence: "all endpoints support start, end, step and count", said: "the derived ones have one answer, the newest"},
 	{sentence: "labelSelector, fieldSelector: restrict the list of returned objects", tests: "TestWatchUsage TestResourceMetricsVersions"},
 	{sentence: "if any use cases are found that would benefit from RC, namespace or service aggregation", said: "not rolled up from its pods"},
 	{sentence: "SystemContainers []DerivedContainer", said: "containers of the node's own system"},
 	{sentence: "last overlapping 10s, 1m, 1h and 1d", tests: "TestWindowsAreExact"},
-	{sentence: "updated every 10s, so the 10s window is sequential and the rest are rolling", said: "the newest point, 10 to 30 seconds long"},
+	{sentence: "updated every 10s, so the 10s window is sequential and the rest are rolling", tests: "TestStepsAreSequential TestUsageOfCgroups",
+		said: "the newest point, 10 to 30 seconds long"},
 	{sentence: "end time of all the time windows in Metrics", said: "`endtime` is one for all"},
 	{sentence: "mean, max, 95th", tests: "TestWindowsAreExact TestUsage"},
 	{sentence: "each kubelet will periodically - every 10s - POST its derived metrics", tests: "TestUsage TestUsageIsPassedOn"},
@@ -46,12 +53,11 @@ func TestUsageProposal(t *testing.T) {
 	}
 	var tests strings.Builder
 	for _, folder := range []string{".", "../../adapter", "../../aggregate/usage", "../../replica", "../../replica/agents"} {
-		files, err := filepath.Glob(filepath.Join(folder, "*usage*_test.go"))
-		more, otherErr := filepath.Glob(filepath.Join(folder, "*h*_test.go"))
-		if err != nil || otherErr != nil {
-			t.Fatal(err, otherErr)
+		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, file := range append(files, more...) {
+		for _, file := range files {
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)

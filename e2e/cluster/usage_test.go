@@ -7,8 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -292,7 +295,33 @@ func usageForReaders(t *testing.T, c *agents, ns string) {
 		}
 		return err
 	})
-	for _, path := range []string{"/namespaces", "/namespaces/" + ns, "/rawpods", "/rawnodes"} {
+	c.Kubectl(t, "create", "clusterrole", "raw-usage", "--verb=get,list", "--resource=rawpods.usage.sluice.dev")
+	c.Kubectl(t, "create", "clusterrolebinding", "raw-usage", "--clusterrole=raw-usage", "--user=bob")
+	for _, denied := range []string{"--as=ann /namespaces/" + ns + "/rawpods", "--as=bob /rawnodes", "--as=bob /derivedpods"} {
+		as, path, _ := strings.Cut(denied, " ")
+		if _, err := c.TryKubectl(t, "get", "--raw", root+path, as); err == nil || !strings.Contains(err.Error(), "forbidden") {
+			t.Errorf("%s reads %s: %v", as, path, err)
+		}
+	}
+	raw := root + "/namespaces/" + ns + "/rawpods"
+	within(t, func() error {
+		out, err := c.TryKubectl(t, "get", "--raw", raw+"/solo?step=10&count=2&start=2026-01-01T00:00:00Z", "--as=bob")
+		if err == nil && strings.Count(out, `"usage":{"cpu":"50m","memory":"48Mi"}`) != 2 {
+			err = fmt.Errorf("the newest two points of the pod are %s, want 50m and 48Mi", out)
+		}
+		return err
+	})
+	if out := c.Kubectl(t, "get", "--raw", raw+"?labelSelector=app%3Dweb&count=1", "--as=bob"); strings.Count(out, `"name":"web","stats"`) != 4 || strings.Contains(out, "solo") {
+		t.Errorf("the points of the pods of web are\n%s", out)
+	}
+	if out := c.Kubectl(t, "get", "--raw", root+"/rawnodes/loopback?step=60"); !strings.Contains(out, `"memory":"2Gi"`) {
+		t.Errorf("the points of the node are\n%s", out)
+	}
+	if out, err := c.TryKubectl(t, "get", "--raw", raw+"?step=15", "--as=bob"); err == nil || !strings.Contains(err.Error(), "multiple of 10 seconds") {
+		t.Errorf("a step of 15 s is answered with %s %v", out, err)
+	}
+	t.Log(c.Kubectl(t, "get", "rawpods,rawnodes", "-n", ns))
+	for _, path := range []string{"/namespaces", "/namespaces/" + ns} {
 		if out, err := c.TryKubectl(t, "get", "--raw", root+path); err == nil {
 			t.Errorf("%s is answered with %s", path, out)
 		}
@@ -373,6 +402,16 @@ func TestUsageOfReplicas(t *testing.T) {
 		return err
 	}
 	within(t, same)
+	raw := func() error { // a replica asks the one that the agent reports to
+		for _, one := range both {
+			status, body := asks(t, one, token, "/apis/usage.sluice.dev/v1alpha1/namespaces/"+ns+"/rawpods?count=1")
+			if status != http.StatusOK || strings.Count(body, `"usage":{"cpu":"50m"`) != 2 {
+				return fmt.Errorf("the points at %s: %d %s, want 50m of each pod", one.API, status, body)
+			}
+		}
+		return nil
+	}
+	within(t, raw)
 	for range 2 {
 		dead, alive := both[0], both[1]
 		if c.near.Hearer() == "sluice-1" {
@@ -393,5 +432,161 @@ func TestUsageOfReplicas(t *testing.T) {
 		})
 		dead.Start()
 		within(t, same)
+		within(t, raw)
 	}
+}
+
+// cgroups plays the cgroups of a node: the containers of a namespace's pods use what the test says.
+type cgroups struct {
+	*cluster
+	root, namespace string
+	cores           atomic.Uint64 // of each pod, in thousandths
+}
+
+// newCgroups writes the files until the test ends.
+func newCgroups(t *testing.T, c *cluster, namespace string) *cgroups {
+	g := &cgroups{cluster: c, root: t.TempDir(), namespace: namespace}
+	g.write(t, "cgroup.controllers", "cpu memory\n")
+	g.write(t, "kubepods/cgroup.controllers", "cpu memory\n")
+	ended, ctx := make(chan struct{}), t.Context()
+	t.Cleanup(func() { <-ended })
+	go func() {
+		defer close(ended)
+		used, last := map[string]time.Duration{}, time.Now()
+		for ctx.Err() == nil {
+			now := time.Now()
+			g.step(t, used, now.Sub(last))
+			last = now
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	return g
+}
+
+// step writes what was used within some time, and removes the folders of pods that have gone.
+func (g *cgroups) step(t *testing.T, used map[string]time.Duration, passed time.Duration) {
+	pods, err := g.Kubernetes.CoreV1().Pods(g.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	more := passed * time.Duration(g.cores.Load()) / 1000
+	live := map[string]bool{"": true}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != "Running" {
+			continue
+		}
+		_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+		folder := "kubepods/burstable/pod" + string(pod.UID) + "/" + id
+		live[folder] = true
+		used[folder] += more
+		g.use(t, folder, used[folder])
+	}
+	used[""] += more
+	g.use(t, "", used[""])
+	for folder := range used {
+		if !live[folder] {
+			delete(used, folder)
+			_ = os.RemoveAll(filepath.Join(g.root, folder))
+		}
+	}
+}
+
+func (g *cgroups) use(t *testing.T, folder string, cpu time.Duration) {
+	g.write(t, folder+"/cpu.stat", fmt.Sprintf("usage_usec %d\n", cpu.Microseconds()+1))
+	g.write(t, folder+"/memory.current", "60000000\n")
+	g.write(t, folder+"/memory.stat", "anon 1\ninactive_file 9668352\n")
+}
+
+// write writes a file at once, as the kernel does.
+func (g *cgroups) write(t *testing.T, path, text string) {
+	path = filepath.Join(g.root, path)
+	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path+".next", []byte(text), 0o644), os.Rename(path+".next", path))
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent reads the cgroups of its node, and knows the pods from the server: each second cpu and memory are new as metrics, and an
+// autoscaler with the annotation moves at it, though its controller looks once in ten minutes. metrics.k8s.io and windows have
+// points of ten seconds. A pod of a former one's name has none of its usage.
+func TestUsageOfCgroups(t *testing.T) {
+	t.Parallel()
+	if !countsGenerations() {
+		t.Skip("nudges in 1.36 have a test of their own")
+	}
+	cfg := controlplane.DefaultConfig()
+	cfg.HPASync = 10 * time.Minute
+	c := &agents{cluster: installWith(t, controlplane.New(t, cfg), "instant.yaml")}
+	c.sluice.Stop()
+	c.authorities = hearAgents(t, c.sluice)
+	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n", usageRights, usageReader)
+	c.sluice.Add("--api-resource-metrics", "--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
+	c.sluice.Start()
+	ns := c.Namespace(t, "cgroups")
+	files := newCgroups(t, c.cluster, ns)
+	files.cores.Store(50)
+	c.near = c.agentOn(t, "loopback", "sluice-agent")
+	c.near.Add("--cgroup-folder", files.root)
+	c.starts(t, c.near)
+	c.Apply(t, ns, strings.NewReplacer("metadata: {name: web}\nspec:\n  scale", "metadata: {name: web, annotations: {sluice.dev/instant: \"true\"}}\nspec:\n  scale",
+		"  - type: KIND", "  - type: Pods\n    pods: {metric: {name: cpu}, target: {type: AverageValue, averageValue: 100m}}").Replace(usedWeb))
+	c.AwaitPods(t, ns, "app=web", 1)
+	within(t, func() error {
+		a, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).Get(t.Context(), "web", metav1.GetOptions{})
+		if err == nil && len(a.Status.CurrentMetrics) == 0 {
+			err = fmt.Errorf("the autoscaler has no metric yet: %+v", a.Status)
+		}
+		return err
+	})
+	files.cores.Store(400)
+	c.wantReplicas(t, ns, "web", 4)
+
+	token := c.Token(t, "sluice", "reader")
+	metric := func(path, want string) {
+		t.Helper()
+		within(t, func() error {
+			status, body := asks(t, c.sluice, token, path)
+			if status != http.StatusOK || !strings.Contains(body, want) {
+				return fmt.Errorf("%s: %d %s, want %s", path, status, body, want)
+			}
+			return nil
+		})
+	}
+	c.pod(t, ns, "solo", "default")
+	custom := "/apis/custom.metrics.k8s.io/v1beta2/namespaces/" + ns + "/pods/solo/"
+	metric(custom+"memory", `"value":"50331648"`)
+	metric("/apis/custom.metrics.k8s.io/v1beta2/nodes/loopback/memory:max:1d", `"value":"50331648"`)
+	metric("/apis/metrics.k8s.io/v1beta1/namespaces/"+ns+"/pods/solo", `"memory":"48Mi"`)
+	metric("/apis/usage.sluice.dev/v1alpha1/namespaces/"+ns+"/derivedpods/solo", `"1h":`)
+	seen := map[string]bool{}
+	within(t, func() error {
+		_, body := asks(t, c.sluice, token, custom+"cpu")
+		if _, after, ok := strings.Cut(body, `"timestamp":"`); ok {
+			at, _, _ := strings.Cut(after, `"`)
+			if seen[at] = true; len(seen) >= 6 {
+				return nil
+			}
+		}
+		return fmt.Errorf("the moments of cpu are %v", seen)
+	})
+	c.Kubectl(t, "delete", "pod", "-n", ns, "solo")
+	files.cores.Store(20)
+	within(t, func() error {
+		left, err := filepath.Glob(filepath.Join(files.root, "kubepods/burstable/*/*"))
+		if err == nil && len(left) != 4 {
+			err = fmt.Errorf("there are %d cgroups, want 4", len(left))
+		}
+		return err
+	})
+	c.pod(t, ns, "solo", "default")
+	within(t, func() error {
+		status, body := asks(t, c.sluice, token, custom+"cpu:max:1h")
+		switch {
+		case status != http.StatusOK:
+			return fmt.Errorf("the next pod of the name has no usage yet: %s", body)
+		case !strings.Contains(body, `"value":"2`) && !strings.Contains(body, `"value":"1`):
+			t.Errorf("the next pod of the name used %s, want some 20m", body)
+		}
+		return nil
+	})
 }

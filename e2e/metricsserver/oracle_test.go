@@ -148,9 +148,10 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 			store.Store(batch)
 			page, err := ours.Read(context.Background())
 			if err != nil || page.Faults > 0 {
-				t.Fatalf("%v, %s", err, page.Fault)
+				t.Fatalf("%v, %s", err, page.FirstFault)
 			}
-			latest.Set("node", usage.Report{Number: uint64(n.now.UnixNano()), At: n.now, Records: tracker.Add(page, n.now)}, n.now)
+			records, _ := tracker.Add(page, n.now)
+			latest.Set("node", usage.Report{Number: uint64(n.now.UnixNano()), At: n.now, Records: records}, n.now)
 			for i := range 40 {
 				pod := fmt.Sprint("pod-", i)
 				want, err := store.GetPodMetrics(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "shop"}})

@@ -28,7 +28,7 @@ resource_scrape_error 0
 `
 	p, err := Parse(strings.NewReader(page), now)
 	if err != nil || p.Faults != 0 {
-		t.Fatalf("Parse: %v, %d faults: %s", err, p.Faults, p.Fault)
+		t.Fatalf("Parse: %v, %d faults: %s", err, p.Faults, p.FirstFault)
 	}
 	want := metric.UsageReading{Started: time.Unix(1_789_900_000, 0), CPU: 4_710_169_000, CPUAt: time.UnixMilli(1790000000123), Memory: 12_533_760, MemoryAt: time.UnixMilli(1790000000125)}
 	if got := p.Readings[metric.Container{Namespace: "shop", Pod: "web-0", Name: "app"}]; got != want || len(p.Readings) != 2 {
@@ -60,8 +60,8 @@ func TestLinesThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 			continue
 		}
-		if p.Faults != 1 || !strings.Contains(p.Fault, want) || !strings.HasPrefix(p.Fault, "line 2, ") {
-			t.Errorf("%s: %d faults, %q; want one with %q", line, p.Faults, p.Fault, want)
+		if p.Faults != 1 || !strings.Contains(p.FirstFault, want) || !strings.HasPrefix(p.FirstFault, "line 2, ") {
+			t.Errorf("%s: %d faults, %q; want one with %q", line, p.Faults, p.FirstFault, want)
 		}
 		if r := p.Readings[metric.Container{Namespace: "a", Pod: "b", Name: "c"}]; r.CPU != time.Second {
 			t.Errorf("%s: the line before it was lost: %+v", line, r)

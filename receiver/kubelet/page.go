@@ -76,7 +76,7 @@ func Parse(page io.Reader, now time.Time) (*metric.UsagePage, error) {
 			continue
 		}
 		if why := p.read(f, line[len(name):], now); why != "" {
-			p.fault("line %d, %s: %s", number, name, why)
+			p.Fault("line %d, %s: %s", number, name, why)
 		}
 		if len(p.Readings) > maxContainers {
 			return nil, fmt.Errorf("the page has more than %d containers", maxContainers)
@@ -91,12 +91,6 @@ func Parse(page io.Reader, now time.Time) (*metric.UsagePage, error) {
 		return nil, fmt.Errorf("the page has more than %d bytes", maxPage)
 	}
 	return &p.UsagePage, nil
-}
-
-func (p *parser) fault(format string, args ...any) {
-	if p.Faults++; p.Faults == 1 {
-		p.Fault = fmt.Sprintf(format, args...)
-	}
 }
 
 func nameLength(line []byte) int {

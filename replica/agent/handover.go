@@ -21,7 +21,7 @@ func (u *Usage) EndMeasuring() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.left == nil {
-		u.left, u.message = historyParts(u.tracker.Export()), nil
+		u.left, u.message, u.seconds = historyParts(u.tracker.Export()), nil, nil
 		wake(u.changed)
 	}
 }

@@ -35,6 +35,8 @@ type stream struct {
 	series    map[uint32]*series
 	forgotten []uint32           // numbers that the server does not know yet to be used no more
 	handing   *agentwire.History // has no answer yet
+	told      uint64             // number of the usage that was sent
+	names     bool               // the server says names of containers, and takes seconds
 }
 
 // open opens a stream within some time.
@@ -61,7 +63,8 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 	if s.grpc, err = agentwire.NewAgentsClient(s.conn).Report(said); err != nil {
 		return s, err
 	}
-	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run, Rest: rest, Scrapes: l.scrape != nil && !rest}
+	hello := &agentwire.Hello{Protocol: agentwire.Protocol, Version: l.version, Node: l.cfg.Node, Run: l.run, Rest: rest, Scrapes: l.scrape != nil && !rest,
+		KeepsUsage: l.usage != nil && !rest}
 	if err := s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: hello}}); err != nil {
 		if _, why := s.grpc.Recv(); why != nil { // it says more
 			err = why
@@ -81,7 +84,7 @@ func (l *Link) open(until context.Context, to address, within time.Duration, res
 			"the server speaks version %d of the protocol, this agent (sluice %s) %d: update the older one",
 			theirs, l.version, agentwire.Protocol)
 	}
-	s.sent = welcome.Applied
+	s.sent, s.names = welcome.Applied, welcome.NamesContainers
 	s.run = l.collector.enter(welcome.Name, welcome.Epoch, !rest)
 	return s, nil
 }
@@ -112,6 +115,7 @@ func (s *stream) talk(ctx context.Context) error {
 	var measured chan struct{}
 	if l.usage != nil {
 		measured = l.usage.changed
+		l.usage.askAgain()
 		wake(measured)
 	}
 	var fetched chan struct{}
@@ -137,14 +141,12 @@ func (s *stream) talk(ctx context.Context) error {
 		case <-l.collector.dirty:
 			due = time.After(max(l.frameEvery()-time.Since(l.frameAt), urgentAfter))
 		case <-measured:
-			if u := l.usage.newest(); u != nil {
-				// If it fails, the stream has ended, which the next turn hears.
-				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Usage{Usage: u}})
-			}
+			s.tellUsage()
 			s.handOver()
 		case <-fetched:
 			for _, page := range l.scrape.take() {
-				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Page{Page: page}}) // as above
+				// If it fails, the stream has ended, which the next turn hears.
+				_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Page{Page: page}})
 			}
 		case <-l.collector.urgent:
 			urgent = time.After(urgentAfter)
@@ -256,6 +258,15 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 		if l.usage != nil {
 			l.usage.renew(m.Renewed)
 		}
+	case *agentwire.FromServer_Names:
+		if l.usage != nil {
+			l.usage.named(m.Names)
+		}
+	case *agentwire.FromServer_PointsQuestion:
+		if l.usage != nil {
+			// If it fails, the stream has ended, which the next turn hears.
+			_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Points{Points: l.usage.points(m.PointsQuestion)}})
+		}
 	case *agentwire.FromServer_History:
 		if l.usage == nil {
 			return
@@ -335,7 +346,8 @@ func (a *answers) put(answer *agentwire.FromServer) {
 		if len(a.rejected) < maxUnheard {
 			a.rejected[m.Rejection.Series] = answer
 		}
-	case *agentwire.FromServer_Renewed, *agentwire.FromServer_History, *agentwire.FromServer_HistoryTaken, *agentwire.FromServer_Targets:
+	case *agentwire.FromServer_Renewed, *agentwire.FromServer_History, *agentwire.FromServer_HistoryTaken, *agentwire.FromServer_Targets,
+		*agentwire.FromServer_Names, *agentwire.FromServer_PointsQuestion:
 		if len(a.inOrder) < maxUnheard {
 			a.inOrder = append(a.inOrder, answer)
 		}

@@ -64,7 +64,7 @@ func TestHistoriesAreHandedOver(t *testing.T) {
 				use := metric.UsageReading{Started: began, CPUAt: at, MemoryAt: at, CPU: at.Sub(began) / 2, Memory: 1000}
 				return &metric.UsagePage{Readings: map[metric.Container]metric.UsageReading{{}: use}}, nil
 			}
-			used := agent.NewUsage(read, time.Millisecond, slog.New(slog.DiscardHandler))
+			used := agent.NewUsage(agent.UsageSource{Read: read, Interval: time.Millisecond}, slog.New(slog.DiscardHandler))
 			link.Tell(used)
 			ctx, end := context.WithCancel(context.Background())
 			done := make(chan error, 2)

@@ -110,6 +110,10 @@ type Parts struct {
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
 	// Usage takes what a node and its containers use, and returns the pods that were created since. May be nil.
 	Usage func(node string, report usage.Report) []Renewal
+	// Seconds takes what the containers of a node's report of a number used in the newest second. It comes with Usage.
+	Seconds func(node string, number uint64, seconds *usage.Seconds)
+	// ContainerNamed returns the name of the container of an ID, and its node. Nil: no names are known.
+	ContainerNamed func(id string) (c metric.Container, node string, ok bool)
 	// Scrapes is told of an agent that scrapes for its node. Nil: none does.
 	Scrapes func(node string) Scrapes
 	// Ready reports whether senders are known, and what is missing. Agents wait until they are.

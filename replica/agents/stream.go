@@ -77,6 +77,10 @@ type stream struct {
 	began   time.Time
 	// histories are those of the node's former agent, for this one.
 	histories chan *agentwire.History
+	keeps     bool // the agent answers questions for points
+	questions chan pointsQuestion
+	asked     map[uint64]pointsQuestion // those without an answer, by number
+	lastAsked uint64
 
 	series  map[uint32]*definition
 	defined int // their bytes
@@ -97,6 +101,7 @@ func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentw
 	return &stream{server: s, grpc: g, node: node, pod: pod, podAt: time.Now(), version: hello.Version[:min(len(hello.Version), maxVersion)],
 		feed: hello.Run, rest: hello.Rest, takes: hello.Scrapes && !hello.Rest, end: make(chan struct{}),
 		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories),
+		keeps: hello.KeepsUsage, questions: make(chan pointsQuestion), asked: map[uint64]pointsQuestion{},
 		series: map[uint32]*definition{}, said: map[uint32]bool{}}
 }
 
@@ -295,6 +300,11 @@ func (t *stream) serve() error {
 				return err
 			}
 			continue
+		case q := <-t.questions:
+			if err = t.askPoints(q); err != nil {
+				return err
+			}
+			continue
 		case <-expired.C:
 			return status.Error(codes.Aborted, "the token must be shown again")
 		case <-t.server.ending:
@@ -325,7 +335,8 @@ func (t *stream) serve() error {
 
 func (t *stream) welcome() error {
 	return t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Welcome{Welcome: &agentwire.Welcome{
-		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol}}})
+		Applied: t.applied, Name: t.server.parts.Name, Epoch: t.server.parts.Epoch, Protocol: agentwire.Protocol,
+		NamesContainers: t.server.parts.ContainerNamed != nil}}})
 }
 
 // message takes a frame, what the node uses, or a page.
@@ -343,6 +354,20 @@ func (t *stream) message(m *agentwire.FromAgent) error {
 	case *agentwire.FromAgent_Usage:
 		if m.Usage != nil {
 			return t.usage(m.Usage)
+		}
+	case *agentwire.FromAgent_Seconds:
+		if seconds := m.Seconds.Newest(); seconds != nil && t.server.parts.Seconds != nil {
+			t.server.parts.Seconds(t.node, m.Seconds.Number, seconds)
+		}
+		return nil
+	case *agentwire.FromAgent_Unnamed:
+		if m.Unnamed != nil {
+			return t.sayNames(m.Unnamed)
+		}
+	case *agentwire.FromAgent_Points:
+		if m.Points != nil {
+			t.pointsCame(m.Points)
+			return nil
 		}
 	case *agentwire.FromAgent_History:
 		if m.History != nil {

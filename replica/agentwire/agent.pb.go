@@ -102,6 +102,9 @@ type FromAgent struct {
 	//	*FromAgent_Usage
 	//	*FromAgent_History
 	//	*FromAgent_Page
+	//	*FromAgent_Seconds
+	//	*FromAgent_Unnamed
+	//	*FromAgent_Points
 	Message       isFromAgent_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,6 +201,33 @@ func (x *FromAgent) GetPage() *Page {
 	return nil
 }
 
+func (x *FromAgent) GetSeconds() *Seconds {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Seconds); ok {
+			return x.Seconds
+		}
+	}
+	return nil
+}
+
+func (x *FromAgent) GetUnnamed() *Unnamed {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Unnamed); ok {
+			return x.Unnamed
+		}
+	}
+	return nil
+}
+
+func (x *FromAgent) GetPoints() *Points {
+	if x != nil {
+		if x, ok := x.Message.(*FromAgent_Points); ok {
+			return x.Points
+		}
+	}
+	return nil
+}
+
 type isFromAgent_Message interface {
 	isFromAgent_Message()
 }
@@ -226,6 +256,18 @@ type FromAgent_Page struct {
 	Page *Page `protobuf:"bytes,5,opt,name=page,proto3,oneof"`
 }
 
+type FromAgent_Seconds struct {
+	Seconds *Seconds `protobuf:"bytes,6,opt,name=seconds,proto3,oneof"`
+}
+
+type FromAgent_Unnamed struct {
+	Unnamed *Unnamed `protobuf:"bytes,7,opt,name=unnamed,proto3,oneof"`
+}
+
+type FromAgent_Points struct {
+	Points *Points `protobuf:"bytes,8,opt,name=points,proto3,oneof"`
+}
+
 func (*FromAgent_Hello) isFromAgent_Message() {}
 
 func (*FromAgent_Frame) isFromAgent_Message() {}
@@ -237,6 +279,12 @@ func (*FromAgent_Usage) isFromAgent_Message() {}
 func (*FromAgent_History) isFromAgent_Message() {}
 
 func (*FromAgent_Page) isFromAgent_Message() {}
+
+func (*FromAgent_Seconds) isFromAgent_Message() {}
+
+func (*FromAgent_Unnamed) isFromAgent_Message() {}
+
+func (*FromAgent_Points) isFromAgent_Message() {}
 
 // Ping is answered with an Ack at once, also where that says nothing new.
 type Ping struct {
@@ -284,7 +332,8 @@ type Hello struct {
 	// rest: the agent reports to another server now, and the stream is for the rest of what this one was sent. It ends no other
 	// stream of the run.
 	Rest          bool `protobuf:"varint,5,opt,name=rest,proto3" json:"rest,omitempty"`
-	Scrapes       bool `protobuf:"varint,6,opt,name=scrapes,proto3" json:"scrapes,omitempty"` // the agent takes Targets
+	Scrapes       bool `protobuf:"varint,6,opt,name=scrapes,proto3" json:"scrapes,omitempty"`                         // the agent takes Targets
+	KeepsUsage    bool `protobuf:"varint,7,opt,name=keeps_usage,json=keepsUsage,proto3" json:"keeps_usage,omitempty"` // the agent answers PointsQuestions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -357,6 +406,13 @@ func (x *Hello) GetRest() bool {
 func (x *Hello) GetScrapes() bool {
 	if x != nil {
 		return x.Scrapes
+	}
+	return false
+}
+
+func (x *Hello) GetKeepsUsage() bool {
+	if x != nil {
+		return x.KeepsUsage
 	}
 	return false
 }
@@ -1000,6 +1056,8 @@ type FromServer struct {
 	//	*FromServer_History
 	//	*FromServer_HistoryTaken
 	//	*FromServer_Targets
+	//	*FromServer_Names
+	//	*FromServer_PointsQuestion
 	Message       isFromServer_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1105,6 +1163,24 @@ func (x *FromServer) GetTargets() *Targets {
 	return nil
 }
 
+func (x *FromServer) GetNames() *Names {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_Names); ok {
+			return x.Names
+		}
+	}
+	return nil
+}
+
+func (x *FromServer) GetPointsQuestion() *PointsQuestion {
+	if x != nil {
+		if x, ok := x.Message.(*FromServer_PointsQuestion); ok {
+			return x.PointsQuestion
+		}
+	}
+	return nil
+}
+
 type isFromServer_Message interface {
 	isFromServer_Message()
 }
@@ -1137,6 +1213,14 @@ type FromServer_Targets struct {
 	Targets *Targets `protobuf:"bytes,5,opt,name=targets,proto3,oneof"`
 }
 
+type FromServer_Names struct {
+	Names *Names `protobuf:"bytes,6,opt,name=names,proto3,oneof"`
+}
+
+type FromServer_PointsQuestion struct {
+	PointsQuestion *PointsQuestion `protobuf:"bytes,7,opt,name=points_question,json=pointsQuestion,proto3,oneof"`
+}
+
 func (*FromServer_Welcome) isFromServer_Message() {}
 
 func (*FromServer_Ack) isFromServer_Message() {}
@@ -1151,15 +1235,20 @@ func (*FromServer_HistoryTaken) isFromServer_Message() {}
 
 func (*FromServer_Targets) isFromServer_Message() {}
 
+func (*FromServer_Names) isFromServer_Message() {}
+
+func (*FromServer_PointsQuestion) isFromServer_Message() {}
+
 // Welcome names the last frame of this run that the server has applied since it started.
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Applied       uint64                 `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`          // of the replica; empty: there are no others
-	Epoch         uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"`      // of its table: a server that lost its disk has another one
-	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the protocol that the server speaks; 0: 1
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Applied         uint64                 `protobuf:"varint,1,opt,name=applied,proto3" json:"applied,omitempty"`
+	Name            string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`                                               // of the replica; empty: there are no others
+	Epoch           uint64                 `protobuf:"fixed64,3,opt,name=epoch,proto3" json:"epoch,omitempty"`                                           // of its table: a server that lost its disk has another one
+	Protocol        uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"`                                      // version of the protocol that the server speaks; 0: 1
+	NamesContainers bool                   `protobuf:"varint,5,opt,name=names_containers,json=namesContainers,proto3" json:"names_containers,omitempty"` // the server answers Unnamed, and takes Seconds
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -1218,6 +1307,13 @@ func (x *Welcome) GetProtocol() uint32 {
 		return x.Protocol
 	}
 	return 0
+}
+
+func (x *Welcome) GetNamesContainers() bool {
+	if x != nil {
+		return x.NamesContainers
+	}
+	return false
 }
 
 // Ack names the last frame that the agent may forget: it and all before are on the server's disk. It comes every two
@@ -1355,7 +1451,8 @@ func (x *Rejection) GetForNanos() int64 {
 type Usage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Containers    []*ContainerUsage      `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
-	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // greater than that of each former one of the node, by any server
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`  // greater than that of each former one of the node, by any server
+	Seconds       *Seconds               `protobuf:"bytes,3,opt,name=seconds,proto3" json:"seconds,omitempty"` // of a source that measures each second
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1404,19 +1501,508 @@ func (x *Usage) GetNumber() uint64 {
 	return 0
 }
 
+func (x *Usage) GetSeconds() *Seconds {
+	if x != nil {
+		return x.Seconds
+	}
+	return nil
+}
+
+// Seconds is what each container of a Usage used in the newest second, in the order of that. It replaces what was said before.
+type Seconds struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the Usage
+	AtMillis      int64                  `protobuf:"varint,2,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"`
+	Cores         []float32              `protobuf:"fixed32,3,rep,packed,name=cores,proto3" json:"cores,omitempty"` // negative: not known
+	Bytes         []float32              `protobuf:"fixed32,4,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seconds) Reset() {
+	*x = Seconds{}
+	mi := &file_agent_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seconds) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seconds) ProtoMessage() {}
+
+func (x *Seconds) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seconds.ProtoReflect.Descriptor instead.
+func (*Seconds) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Seconds) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Seconds) GetAtMillis() int64 {
+	if x != nil {
+		return x.AtMillis
+	}
+	return 0
+}
+
+func (x *Seconds) GetCores() []float32 {
+	if x != nil {
+		return x.Cores
+	}
+	return nil
+}
+
+func (x *Seconds) GetBytes() []float32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
+// Unnamed asks for the names of containers that the agent knows by their IDs alone.
+type Unnamed struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Containers    []string               `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unnamed) Reset() {
+	*x = Unnamed{}
+	mi := &file_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unnamed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unnamed) ProtoMessage() {}
+
+func (x *Unnamed) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unnamed.ProtoReflect.Descriptor instead.
+func (*Unnamed) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Unnamed) GetContainers() []string {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+// Names are those that the server knows of the containers that an Unnamed asked for, on the agent's node.
+type Names struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Containers    []*ContainerName       `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Names) Reset() {
+	*x = Names{}
+	mi := &file_agent_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Names) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Names) ProtoMessage() {}
+
+func (x *Names) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Names.ProtoReflect.Descriptor instead.
+func (*Names) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Names) GetContainers() []*ContainerName {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+type ContainerName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod           string                 `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	Container     string                 `protobuf:"bytes,4,opt,name=container,proto3" json:"container,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerName) Reset() {
+	*x = ContainerName{}
+	mi := &file_agent_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerName) ProtoMessage() {}
+
+func (x *ContainerName) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerName.ProtoReflect.Descriptor instead.
+func (*ContainerName) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ContainerName) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ContainerName) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerName) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ContainerName) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+// PointsQuestion asks for points of the windows, of the node or of pods, that end after one moment and not after another.
+type PointsQuestion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Node          bool                   `protobuf:"varint,2,opt,name=node,proto3" json:"node,omitempty"`
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // empty: of all
+	Pod           string                 `protobuf:"bytes,4,opt,name=pod,proto3" json:"pod,omitempty"`             // empty: all
+	AfterMillis   int64                  `protobuf:"varint,5,opt,name=after_millis,json=afterMillis,proto3" json:"after_millis,omitempty"`
+	UntilMillis   int64                  `protobuf:"varint,6,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"`
+	StepMillis    int64                  `protobuf:"varint,7,opt,name=step_millis,json=stepMillis,proto3" json:"step_millis,omitempty"` // points within a multiple of it are one
+	Count         uint32                 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`                             // of a container, the newest; 0: all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PointsQuestion) Reset() {
+	*x = PointsQuestion{}
+	mi := &file_agent_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PointsQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PointsQuestion) ProtoMessage() {}
+
+func (x *PointsQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PointsQuestion.ProtoReflect.Descriptor instead.
+func (*PointsQuestion) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PointsQuestion) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PointsQuestion) GetNode() bool {
+	if x != nil {
+		return x.Node
+	}
+	return false
+}
+
+func (x *PointsQuestion) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *PointsQuestion) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *PointsQuestion) GetAfterMillis() int64 {
+	if x != nil {
+		return x.AfterMillis
+	}
+	return 0
+}
+
+func (x *PointsQuestion) GetUntilMillis() int64 {
+	if x != nil {
+		return x.UntilMillis
+	}
+	return 0
+}
+
+func (x *PointsQuestion) GetStepMillis() int64 {
+	if x != nil {
+		return x.StepMillis
+	}
+	return 0
+}
+
+func (x *PointsQuestion) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// Points answers a question.
+type Points struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // of the question
+	Containers    []*ContainerPoints     `protobuf:"bytes,2,rep,name=containers,proto3" json:"containers,omitempty"`
+	TooMany       bool                   `protobuf:"varint,3,opt,name=too_many,json=tooMany,proto3" json:"too_many,omitempty"` // there are more than fit a message
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Points) Reset() {
+	*x = Points{}
+	mi := &file_agent_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Points) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Points) ProtoMessage() {}
+
+func (x *Points) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Points.ProtoReflect.Descriptor instead.
+func (*Points) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Points) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Points) GetContainers() []*ContainerPoints {
+	if x != nil {
+		return x.Containers
+	}
+	return nil
+}
+
+func (x *Points) GetTooMany() bool {
+	if x != nil {
+		return x.TooMany
+	}
+	return false
+}
+
+type ContainerPoints struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Namespace     string                 `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Pod           string                 `protobuf:"bytes,2,opt,name=pod,proto3" json:"pod,omitempty"`
+	Container     string                 `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
+	EndMillis     []int64                `protobuf:"varint,4,rep,packed,name=end_millis,json=endMillis,proto3" json:"end_millis,omitempty"`
+	LengthMillis  []uint32               `protobuf:"varint,5,rep,packed,name=length_millis,json=lengthMillis,proto3" json:"length_millis,omitempty"`
+	Cores         []float32              `protobuf:"fixed32,6,rep,packed,name=cores,proto3" json:"cores,omitempty"`
+	Bytes         []float32              `protobuf:"fixed32,7,rep,packed,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ContainerPoints) Reset() {
+	*x = ContainerPoints{}
+	mi := &file_agent_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ContainerPoints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ContainerPoints) ProtoMessage() {}
+
+func (x *ContainerPoints) ProtoReflect() protoreflect.Message {
+	mi := &file_agent_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ContainerPoints.ProtoReflect.Descriptor instead.
+func (*ContainerPoints) Descriptor() ([]byte, []int) {
+	return file_agent_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ContainerPoints) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ContainerPoints) GetPod() string {
+	if x != nil {
+		return x.Pod
+	}
+	return ""
+}
+
+func (x *ContainerPoints) GetContainer() string {
+	if x != nil {
+		return x.Container
+	}
+	return ""
+}
+
+func (x *ContainerPoints) GetEndMillis() []int64 {
+	if x != nil {
+		return x.EndMillis
+	}
+	return nil
+}
+
+func (x *ContainerPoints) GetLengthMillis() []uint32 {
+	if x != nil {
+		return x.LengthMillis
+	}
+	return nil
+}
+
+func (x *ContainerPoints) GetCores() []float32 {
+	if x != nil {
+		return x.Cores
+	}
+	return nil
+}
+
+func (x *ContainerPoints) GetBytes() []float32 {
+	if x != nil {
+		return x.Bytes
+	}
+	return nil
+}
+
 // RelayedUsage is what an agent has told one replica, for the others.
 type RelayedUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	AgeNanos      int64                  `protobuf:"varint,2,opt,name=age_nanos,json=ageNanos,proto3" json:"age_nanos,omitempty"` // time since the agent told it, when it is sent
 	Usage         *Usage                 `protobuf:"bytes,3,opt,name=usage,proto3" json:"usage,omitempty"`
+	Seconds       *Seconds               `protobuf:"bytes,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // without a usage: those of the newest one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RelayedUsage) Reset() {
 	*x = RelayedUsage{}
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +2014,7 @@ func (x *RelayedUsage) String() string {
 func (*RelayedUsage) ProtoMessage() {}
 
 func (x *RelayedUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[15]
+	mi := &file_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +2027,7 @@ func (x *RelayedUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayedUsage.ProtoReflect.Descriptor instead.
 func (*RelayedUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{15}
+	return file_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RelayedUsage) GetNode() string {
@@ -1461,6 +2047,13 @@ func (x *RelayedUsage) GetAgeNanos() int64 {
 func (x *RelayedUsage) GetUsage() *Usage {
 	if x != nil {
 		return x.Usage
+	}
+	return nil
+}
+
+func (x *RelayedUsage) GetSeconds() *Seconds {
+	if x != nil {
+		return x.Seconds
 	}
 	return nil
 }
@@ -1487,7 +2080,7 @@ type ContainerUsage struct {
 
 func (x *ContainerUsage) Reset() {
 	*x = ContainerUsage{}
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1499,7 +2092,7 @@ func (x *ContainerUsage) String() string {
 func (*ContainerUsage) ProtoMessage() {}
 
 func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[16]
+	mi := &file_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1512,7 +2105,7 @@ func (x *ContainerUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerUsage.ProtoReflect.Descriptor instead.
 func (*ContainerUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{16}
+	return file_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContainerUsage) GetNamespace() string {
@@ -1612,7 +2205,7 @@ type ResourceUsage struct {
 
 func (x *ResourceUsage) Reset() {
 	*x = ResourceUsage{}
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +2217,7 @@ func (x *ResourceUsage) String() string {
 func (*ResourceUsage) ProtoMessage() {}
 
 func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[17]
+	mi := &file_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +2230,7 @@ func (x *ResourceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResourceUsage.ProtoReflect.Descriptor instead.
 func (*ResourceUsage) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{17}
+	return file_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResourceUsage) GetEndMillis() int64 {
@@ -1673,7 +2266,7 @@ type Renewed struct {
 
 func (x *Renewed) Reset() {
 	*x = Renewed{}
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +2278,7 @@ func (x *Renewed) String() string {
 func (*Renewed) ProtoMessage() {}
 
 func (x *Renewed) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[18]
+	mi := &file_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +2291,7 @@ func (x *Renewed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewed.ProtoReflect.Descriptor instead.
 func (*Renewed) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{18}
+	return file_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Renewed) GetNamespace() string {
@@ -1732,7 +2325,7 @@ type History struct {
 
 func (x *History) Reset() {
 	*x = History{}
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2337,7 @@ func (x *History) String() string {
 func (*History) ProtoMessage() {}
 
 func (x *History) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[19]
+	mi := &file_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +2350,7 @@ func (x *History) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use History.ProtoReflect.Descriptor instead.
 func (*History) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{19}
+	return file_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *History) GetContainers() []*ContainerHistory {
@@ -1781,7 +2374,7 @@ type ContainerHistory struct {
 
 func (x *ContainerHistory) Reset() {
 	*x = ContainerHistory{}
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +2386,7 @@ func (x *ContainerHistory) String() string {
 func (*ContainerHistory) ProtoMessage() {}
 
 func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[20]
+	mi := &file_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +2399,7 @@ func (x *ContainerHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerHistory.ProtoReflect.Descriptor instead.
 func (*ContainerHistory) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{20}
+	return file_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContainerHistory) GetNamespace() string {
@@ -1854,7 +2447,7 @@ type HistoryTaken struct {
 
 func (x *HistoryTaken) Reset() {
 	*x = HistoryTaken{}
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +2459,7 @@ func (x *HistoryTaken) String() string {
 func (*HistoryTaken) ProtoMessage() {}
 
 func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[21]
+	mi := &file_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +2472,7 @@ func (x *HistoryTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryTaken.ProtoReflect.Descriptor instead.
 func (*HistoryTaken) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{21}
+	return file_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HistoryTaken) GetTaken() bool {
@@ -1901,7 +2494,7 @@ type Targets struct {
 
 func (x *Targets) Reset() {
 	*x = Targets{}
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2506,7 @@ func (x *Targets) String() string {
 func (*Targets) ProtoMessage() {}
 
 func (x *Targets) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[22]
+	mi := &file_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2519,7 @@ func (x *Targets) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Targets.ProtoReflect.Descriptor instead.
 func (*Targets) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{22}
+	return file_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Targets) GetDrop() []uint64 {
@@ -1960,7 +2553,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1972,7 +2565,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[23]
+	mi := &file_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1985,7 +2578,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{23}
+	return file_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Target) GetNumber() uint64 {
@@ -2060,7 +2653,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2665,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_agent_proto_msgTypes[24]
+	mi := &file_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2678,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_agent_proto_rawDescGZIP(), []int{24}
+	return file_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Page) GetTarget() uint64 {
@@ -2141,23 +2734,28 @@ var File_agent_proto protoreflect.FileDescriptor
 
 const file_agent_proto_rawDesc = "" +
 	"\n" +
-	"\vagent.proto\x12\x0fsluice.agent.v1\"\xb6\x02\n" +
+	"\vagent.proto\x12\x0fsluice.agent.v1\"\xd5\x03\n" +
 	"\tFromAgent\x12.\n" +
 	"\x05hello\x18\x01 \x01(\v2\x16.sluice.agent.v1.HelloH\x00R\x05hello\x12.\n" +
 	"\x05frame\x18\x02 \x01(\v2\x16.sluice.agent.v1.FrameH\x00R\x05frame\x12+\n" +
 	"\x04ping\x18\x03 \x01(\v2\x15.sluice.agent.v1.PingH\x00R\x04ping\x12.\n" +
 	"\x05usage\x18\x04 \x01(\v2\x16.sluice.agent.v1.UsageH\x00R\x05usage\x124\n" +
 	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistory\x12+\n" +
-	"\x04page\x18\x05 \x01(\v2\x15.sluice.agent.v1.PageH\x00R\x04pageB\t\n" +
+	"\x04page\x18\x05 \x01(\v2\x15.sluice.agent.v1.PageH\x00R\x04page\x124\n" +
+	"\aseconds\x18\x06 \x01(\v2\x18.sluice.agent.v1.SecondsH\x00R\aseconds\x124\n" +
+	"\aunnamed\x18\a \x01(\v2\x18.sluice.agent.v1.UnnamedH\x00R\aunnamed\x121\n" +
+	"\x06points\x18\b \x01(\v2\x17.sluice.agent.v1.PointsH\x00R\x06pointsB\t\n" +
 	"\amessage\"\x06\n" +
-	"\x04Ping\"\x91\x01\n" +
+	"\x04Ping\"\xb2\x01\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\x12\x10\n" +
 	"\x03run\x18\x04 \x01(\x06R\x03run\x12\x12\n" +
 	"\x04rest\x18\x05 \x01(\bR\x04rest\x12\x18\n" +
-	"\ascrapes\x18\x06 \x01(\bR\ascrapes\"\xf3\x01\n" +
+	"\ascrapes\x18\x06 \x01(\bR\ascrapes\x12\x1f\n" +
+	"\vkeeps_usage\x18\a \x01(\bR\n" +
+	"keepsUsage\"\xf3\x01\n" +
 	"\x05Frame\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12/\n" +
@@ -2214,7 +2812,7 @@ const file_agent_proto_rawDesc = "" +
 	"\tquantiles\x18\a \x03(\v2\x19.sluice.agent.v1.QuantileR\tquantiles\".\n" +
 	"\bQuantile\x12\f\n" +
 	"\x01q\x18\x01 \x01(\x01R\x01q\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\"\x9b\x03\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\"\x97\x04\n" +
 	"\n" +
 	"FromServer\x124\n" +
 	"\awelcome\x18\x01 \x01(\v2\x18.sluice.agent.v1.WelcomeH\x00R\awelcome\x12(\n" +
@@ -2223,13 +2821,16 @@ const file_agent_proto_rawDesc = "" +
 	"\arenewed\x18\x04 \x01(\v2\x18.sluice.agent.v1.RenewedH\x00R\arenewed\x124\n" +
 	"\ahistory\x18\x0f \x01(\v2\x18.sluice.agent.v1.HistoryH\x00R\ahistory\x12D\n" +
 	"\rhistory_taken\x18\x10 \x01(\v2\x1d.sluice.agent.v1.HistoryTakenH\x00R\fhistoryTaken\x124\n" +
-	"\atargets\x18\x05 \x01(\v2\x18.sluice.agent.v1.TargetsH\x00R\atargetsB\t\n" +
-	"\amessage\"i\n" +
+	"\atargets\x18\x05 \x01(\v2\x18.sluice.agent.v1.TargetsH\x00R\atargets\x12.\n" +
+	"\x05names\x18\x06 \x01(\v2\x16.sluice.agent.v1.NamesH\x00R\x05names\x12J\n" +
+	"\x0fpoints_question\x18\a \x01(\v2\x1f.sluice.agent.v1.PointsQuestionH\x00R\x0epointsQuestionB\t\n" +
+	"\amessage\"\x94\x01\n" +
 	"\aWelcome\x12\x18\n" +
 	"\aapplied\x18\x01 \x01(\x04R\aapplied\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x06R\x05epoch\x12\x1a\n" +
-	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"Q\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\x12)\n" +
+	"\x10names_containers\x18\x05 \x01(\bR\x0fnamesContainers\"Q\n" +
 	"\x03Ack\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\tpublished\x18\x02 \x01(\x04R\tpublished\x12\x14\n" +
@@ -2238,16 +2839,61 @@ const file_agent_proto_rawDesc = "" +
 	"\x06series\x18\x01 \x01(\rR\x06series\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05words\x18\x03 \x01(\tR\x05words\x12\x1b\n" +
-	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"`\n" +
+	"\tfor_nanos\x18\x04 \x01(\x03R\bforNanos\"\x94\x01\n" +
 	"\x05Usage\x12?\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x1f.sluice.agent.v1.ContainerUsageR\n" +
 	"containers\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"m\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x122\n" +
+	"\aseconds\x18\x03 \x01(\v2\x18.sluice.agent.v1.SecondsR\aseconds\"j\n" +
+	"\aSeconds\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1b\n" +
+	"\tat_millis\x18\x02 \x01(\x03R\batMillis\x12\x14\n" +
+	"\x05cores\x18\x03 \x03(\x02R\x05cores\x12\x14\n" +
+	"\x05bytes\x18\x04 \x03(\x02R\x05bytes\")\n" +
+	"\aUnnamed\x12\x1e\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\tR\n" +
+	"containers\"G\n" +
+	"\x05Names\x12>\n" +
+	"\n" +
+	"containers\x18\x01 \x03(\v2\x1e.sluice.agent.v1.ContainerNameR\n" +
+	"containers\"m\n" +
+	"\rContainerName\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x03 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x04 \x01(\tR\tcontainer\"\xe9\x01\n" +
+	"\x0ePointsQuestion\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\bR\x04node\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x04 \x01(\tR\x03pod\x12!\n" +
+	"\fafter_millis\x18\x05 \x01(\x03R\vafterMillis\x12!\n" +
+	"\funtil_millis\x18\x06 \x01(\x03R\vuntilMillis\x12\x1f\n" +
+	"\vstep_millis\x18\a \x01(\x03R\n" +
+	"stepMillis\x12\x14\n" +
+	"\x05count\x18\b \x01(\rR\x05count\"}\n" +
+	"\x06Points\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12@\n" +
+	"\n" +
+	"containers\x18\x02 \x03(\v2 .sluice.agent.v1.ContainerPointsR\n" +
+	"containers\x12\x19\n" +
+	"\btoo_many\x18\x03 \x01(\bR\atooMany\"\xcf\x01\n" +
+	"\x0fContainerPoints\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
+	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
+	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12\x1d\n" +
+	"\n" +
+	"end_millis\x18\x04 \x03(\x03R\tendMillis\x12#\n" +
+	"\rlength_millis\x18\x05 \x03(\rR\flengthMillis\x12\x14\n" +
+	"\x05cores\x18\x06 \x03(\x02R\x05cores\x12\x14\n" +
+	"\x05bytes\x18\a \x03(\x02R\x05bytes\"\xa1\x01\n" +
 	"\fRelayedUsage\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1b\n" +
 	"\tage_nanos\x18\x02 \x01(\x03R\bageNanos\x12,\n" +
-	"\x05usage\x18\x03 \x01(\v2\x16.sluice.agent.v1.UsageR\x05usage\"\xae\x03\n" +
+	"\x05usage\x18\x03 \x01(\v2\x16.sluice.agent.v1.UsageR\x05usage\x122\n" +
+	"\aseconds\x18\x04 \x01(\v2\x18.sluice.agent.v1.SecondsR\aseconds\"\xae\x03\n" +
 	"\x0eContainerUsage\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
@@ -2334,7 +2980,7 @@ func file_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_agent_proto_goTypes = []any{
 	(Op)(0),                  // 0: sluice.agent.v1.Op
 	(*FromAgent)(nil),        // 1: sluice.agent.v1.FromAgent
@@ -2352,51 +2998,67 @@ var file_agent_proto_goTypes = []any{
 	(*Ack)(nil),              // 13: sluice.agent.v1.Ack
 	(*Rejection)(nil),        // 14: sluice.agent.v1.Rejection
 	(*Usage)(nil),            // 15: sluice.agent.v1.Usage
-	(*RelayedUsage)(nil),     // 16: sluice.agent.v1.RelayedUsage
-	(*ContainerUsage)(nil),   // 17: sluice.agent.v1.ContainerUsage
-	(*ResourceUsage)(nil),    // 18: sluice.agent.v1.ResourceUsage
-	(*Renewed)(nil),          // 19: sluice.agent.v1.Renewed
-	(*History)(nil),          // 20: sluice.agent.v1.History
-	(*ContainerHistory)(nil), // 21: sluice.agent.v1.ContainerHistory
-	(*HistoryTaken)(nil),     // 22: sluice.agent.v1.HistoryTaken
-	(*Targets)(nil),          // 23: sluice.agent.v1.Targets
-	(*Target)(nil),           // 24: sluice.agent.v1.Target
-	(*Page)(nil),             // 25: sluice.agent.v1.Page
+	(*Seconds)(nil),          // 16: sluice.agent.v1.Seconds
+	(*Unnamed)(nil),          // 17: sluice.agent.v1.Unnamed
+	(*Names)(nil),            // 18: sluice.agent.v1.Names
+	(*ContainerName)(nil),    // 19: sluice.agent.v1.ContainerName
+	(*PointsQuestion)(nil),   // 20: sluice.agent.v1.PointsQuestion
+	(*Points)(nil),           // 21: sluice.agent.v1.Points
+	(*ContainerPoints)(nil),  // 22: sluice.agent.v1.ContainerPoints
+	(*RelayedUsage)(nil),     // 23: sluice.agent.v1.RelayedUsage
+	(*ContainerUsage)(nil),   // 24: sluice.agent.v1.ContainerUsage
+	(*ResourceUsage)(nil),    // 25: sluice.agent.v1.ResourceUsage
+	(*Renewed)(nil),          // 26: sluice.agent.v1.Renewed
+	(*History)(nil),          // 27: sluice.agent.v1.History
+	(*ContainerHistory)(nil), // 28: sluice.agent.v1.ContainerHistory
+	(*HistoryTaken)(nil),     // 29: sluice.agent.v1.HistoryTaken
+	(*Targets)(nil),          // 30: sluice.agent.v1.Targets
+	(*Target)(nil),           // 31: sluice.agent.v1.Target
+	(*Page)(nil),             // 32: sluice.agent.v1.Page
 }
 var file_agent_proto_depIdxs = []int32{
 	3,  // 0: sluice.agent.v1.FromAgent.hello:type_name -> sluice.agent.v1.Hello
 	4,  // 1: sluice.agent.v1.FromAgent.frame:type_name -> sluice.agent.v1.Frame
 	2,  // 2: sluice.agent.v1.FromAgent.ping:type_name -> sluice.agent.v1.Ping
 	15, // 3: sluice.agent.v1.FromAgent.usage:type_name -> sluice.agent.v1.Usage
-	20, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
-	25, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
-	5,  // 6: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
-	8,  // 7: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
-	6,  // 8: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
-	7,  // 9: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
-	0,  // 10: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
-	9,  // 11: sluice.agent.v1.Change.histogram:type_name -> sluice.agent.v1.Histogram
-	10, // 12: sluice.agent.v1.Histogram.quantiles:type_name -> sluice.agent.v1.Quantile
-	12, // 13: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
-	13, // 14: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
-	14, // 15: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
-	19, // 16: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
-	20, // 17: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
-	22, // 18: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
-	23, // 19: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
-	17, // 20: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
-	15, // 21: sluice.agent.v1.RelayedUsage.usage:type_name -> sluice.agent.v1.Usage
-	18, // 22: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
-	18, // 23: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
-	21, // 24: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
-	24, // 25: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
-	1,  // 26: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
-	11, // 27: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
-	27, // [27:28] is the sub-list for method output_type
-	26, // [26:27] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	27, // 4: sluice.agent.v1.FromAgent.history:type_name -> sluice.agent.v1.History
+	32, // 5: sluice.agent.v1.FromAgent.page:type_name -> sluice.agent.v1.Page
+	16, // 6: sluice.agent.v1.FromAgent.seconds:type_name -> sluice.agent.v1.Seconds
+	17, // 7: sluice.agent.v1.FromAgent.unnamed:type_name -> sluice.agent.v1.Unnamed
+	21, // 8: sluice.agent.v1.FromAgent.points:type_name -> sluice.agent.v1.Points
+	5,  // 9: sluice.agent.v1.Frame.series:type_name -> sluice.agent.v1.Series
+	8,  // 10: sluice.agent.v1.Frame.changes:type_name -> sluice.agent.v1.Change
+	6,  // 11: sluice.agent.v1.Series.object:type_name -> sluice.agent.v1.Object
+	7,  // 12: sluice.agent.v1.Series.labels:type_name -> sluice.agent.v1.Label
+	0,  // 13: sluice.agent.v1.Change.op:type_name -> sluice.agent.v1.Op
+	9,  // 14: sluice.agent.v1.Change.histogram:type_name -> sluice.agent.v1.Histogram
+	10, // 15: sluice.agent.v1.Histogram.quantiles:type_name -> sluice.agent.v1.Quantile
+	12, // 16: sluice.agent.v1.FromServer.welcome:type_name -> sluice.agent.v1.Welcome
+	13, // 17: sluice.agent.v1.FromServer.ack:type_name -> sluice.agent.v1.Ack
+	14, // 18: sluice.agent.v1.FromServer.rejection:type_name -> sluice.agent.v1.Rejection
+	26, // 19: sluice.agent.v1.FromServer.renewed:type_name -> sluice.agent.v1.Renewed
+	27, // 20: sluice.agent.v1.FromServer.history:type_name -> sluice.agent.v1.History
+	29, // 21: sluice.agent.v1.FromServer.history_taken:type_name -> sluice.agent.v1.HistoryTaken
+	30, // 22: sluice.agent.v1.FromServer.targets:type_name -> sluice.agent.v1.Targets
+	18, // 23: sluice.agent.v1.FromServer.names:type_name -> sluice.agent.v1.Names
+	20, // 24: sluice.agent.v1.FromServer.points_question:type_name -> sluice.agent.v1.PointsQuestion
+	24, // 25: sluice.agent.v1.Usage.containers:type_name -> sluice.agent.v1.ContainerUsage
+	16, // 26: sluice.agent.v1.Usage.seconds:type_name -> sluice.agent.v1.Seconds
+	19, // 27: sluice.agent.v1.Names.containers:type_name -> sluice.agent.v1.ContainerName
+	22, // 28: sluice.agent.v1.Points.containers:type_name -> sluice.agent.v1.ContainerPoints
+	15, // 29: sluice.agent.v1.RelayedUsage.usage:type_name -> sluice.agent.v1.Usage
+	16, // 30: sluice.agent.v1.RelayedUsage.seconds:type_name -> sluice.agent.v1.Seconds
+	25, // 31: sluice.agent.v1.ContainerUsage.cpu:type_name -> sluice.agent.v1.ResourceUsage
+	25, // 32: sluice.agent.v1.ContainerUsage.memory:type_name -> sluice.agent.v1.ResourceUsage
+	28, // 33: sluice.agent.v1.History.containers:type_name -> sluice.agent.v1.ContainerHistory
+	31, // 34: sluice.agent.v1.Targets.add:type_name -> sluice.agent.v1.Target
+	1,  // 35: sluice.agent.v1.Agents.Report:input_type -> sluice.agent.v1.FromAgent
+	11, // 36: sluice.agent.v1.Agents.Report:output_type -> sluice.agent.v1.FromServer
+	36, // [36:37] is the sub-list for method output_type
+	35, // [35:36] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_agent_proto_init() }
@@ -2411,6 +3073,9 @@ func file_agent_proto_init() {
 		(*FromAgent_Usage)(nil),
 		(*FromAgent_History)(nil),
 		(*FromAgent_Page)(nil),
+		(*FromAgent_Seconds)(nil),
+		(*FromAgent_Unnamed)(nil),
+		(*FromAgent_Points)(nil),
 	}
 	file_agent_proto_msgTypes[10].OneofWrappers = []any{
 		(*FromServer_Welcome)(nil),
@@ -2420,6 +3085,8 @@ func file_agent_proto_init() {
 		(*FromServer_History)(nil),
 		(*FromServer_HistoryTaken)(nil),
 		(*FromServer_Targets)(nil),
+		(*FromServer_Names)(nil),
+		(*FromServer_PointsQuestion)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2427,7 +3094,7 @@ func file_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_agent_proto_rawDesc), len(file_agent_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -11,6 +11,7 @@ import (
 	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
+	rbac "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -162,6 +163,30 @@ func TestAgentHostPorts(t *testing.T) {
 			"true": "http-push 9091 on 9091 TCP, statsd-tcp 8125 on 8125 TCP, statsd-udp 8125 on 8125 UDP, surge 0, unavailable 1"}[set]
 		if got != want {
 			t.Errorf("agent.hostPort=%s: %s, want %s", set, got, want)
+		}
+	}
+}
+
+// With the source cgroup, agents read the node's cgroups, read-only, and have nothing for the kubelet.
+func TestAgentCgroups(t *testing.T) {
+	objects := strictly(t, mustRender(t, "", "agent.enabled=true,resourceMetrics.enabled=true,resourceMetrics.source=cgroup"))
+	pod := only[*apps.DaemonSet](t, objects).Spec.Template.Spec
+	args := strings.Join(pod.Containers[0].Args, " ")
+	if !strings.Contains(args, "--cgroup-folder=/var/run/cgroup") || strings.Contains(args, "kubelet") {
+		t.Error(args)
+	}
+	mounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m core.VolumeMount) bool {
+		return m.Name == "cgroup" && m.MountPath == "/var/run/cgroup" && m.ReadOnly
+	})
+	of := slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool {
+		return v.Name == "cgroup" && v.HostPath != nil && v.HostPath.Path == "/sys/fs/cgroup"
+	})
+	if !mounted || !of || slices.ContainsFunc(pod.Volumes, func(v core.Volume) bool { return v.Name == "kubelet" }) {
+		t.Errorf("the volumes are %+v", pod.Volumes)
+	}
+	for _, object := range objects {
+		if role, is := object.(*rbac.ClusterRole); is && slices.Contains(role.Rules[0].Resources, "nodes/metrics") {
+			t.Errorf("the right %s is not needed", role.Name)
 		}
 	}
 }

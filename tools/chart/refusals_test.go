@@ -14,6 +14,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"replicas=0", []string{"/replicas", "want 1"}},
 		{"resourceMetrics.enabled=true", []string{"resourceMetrics.enabled", "agent.enabled must be true"}},
+		{"resourceMetrics.source=cadvisor", []string{"/resourceMetrics/source"}},
 		{"agent.enabled=true,resourceMetrics.kubelet.interval=60s", []string{"/resourceMetrics/kubelet/interval"}},
 		{"agent.enabled=true,api.port=9097", []string{"api.port: is 9097, the port of agents"}},
 		{"replicas=6", []string{"/replicas", "want 5"}},

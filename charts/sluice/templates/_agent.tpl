@@ -78,11 +78,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- toJson $tolerations -}}
 {{- end -}}
 
+{{- /* Whether agents ask their kubelets what is used, and whether they read it from the node's cgroups. */ -}}
+{{- define "sluice.asksKubelet" -}}
+{{- if and .Values.resourceMetrics.enabled (eq .Values.resourceMetrics.source "kubelet") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "sluice.readsCgroups" -}}
+{{- if and .Values.resourceMetrics.enabled (eq .Values.resourceMetrics.source "cgroup") -}}true{{- end -}}
+{{- end -}}
+
 {{- define "sluice.agentRefusals" -}}
 {{- if and .Values.agent.enabled .Values.agent.hostPort .Values.hostNetwork -}}
 {{- fail "agent.hostPort: is true, and hostNetwork is true; one of them must be false: the server has the ports 8125 and 9091 of its node" -}}
 {{- end -}}
 {{- if and .Values.resourceMetrics.enabled (not .Values.agent.enabled) -}}
-{{- fail "resourceMetrics.enabled: is true without agents, which read what is used from the kubelets; agent.enabled must be true" -}}
+{{- fail "resourceMetrics.enabled: is true without agents, which read on the nodes what is used; agent.enabled must be true" -}}
 {{- end -}}
 {{- end -}}
