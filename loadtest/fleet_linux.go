@@ -135,12 +135,12 @@ func (a *fleetAgent) run(ctx context.Context) {
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(time.Minute, end) })()
 	for until.Err() == nil && (ctx.Err() == nil || len(a.frames) > 0) {
+		_ = rest(until, time.Duration(rand.Int64N(int64(agentRetry)))) // before the first try, too: nodes start one after the other
 		err := a.report(ctx, until)
 		a.heard.Store(false)
 		if err != nil {
 			why := err.Error()
 			a.why.Store(&why)
-			_ = rest(until, time.Duration(rand.Int64N(int64(agentRetry))))
 		}
 	}
 }
