@@ -13,7 +13,7 @@ import (
 // long it takes after a kill of the server until all are back.
 var agentsScenario = Scenario{
 	Name:       "agents",
-	About:      "10,000 agents of 75 series, a tenth of which changes each second: their cost, push to visible, all back after kill -9",
+	About:      "5,000 agents of 75 series, a tenth of which changes each second: their cost, push to visible, all back after kill -9",
 	ShortAbout: "20 agents of 75 series, a tenth of which changes each second: their cost, push to visible, all back after kill -9",
 	measure:    measureAgents,
 }
@@ -22,7 +22,7 @@ var agentsScenario = Scenario{
 const agentsTimeout = 15 * time.Minute
 
 func measureAgents(ctx context.Context, m *measurement) (figures []Figure, err error) {
-	agents, pushes, during := 10_000, 200, time.Minute
+	agents, pushes, during := 5_000, 200, time.Minute
 	if m.Short {
 		agents, pushes, during = 20, 10, 3*time.Second
 	}
