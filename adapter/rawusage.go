@@ -136,15 +136,18 @@ type rawSlots chan struct{}
 type pointsKey struct{ node, namespace, pod string }
 
 // ask asks the agents of nodes for points.
-func (s rawSlots) ask(ctx context.Context, source Usage, q *usage.PointsQuery, nodes []string) (map[pointsKey][]usage.ContainerPoints, error) {
+func (s rawSlots) ask(ctx context.Context, source Usage, q *usage.PointsQuery,
+	nodes []string) (map[pointsKey][]usage.ContainerPoints, error) {
 	if len(nodes) > maxRawNodes {
-		return nil, metric.InvalidQueryf("the points are of %d nodes; must be of at most %d: select a namespace, labels or names", len(nodes), maxRawNodes)
+		return nil, metric.InvalidQueryf("the points are of %d nodes; must be of at most %d: select a namespace, labels or names",
+			len(nodes), maxRawNodes)
 	}
 	select {
 	case s <- struct{}{}:
 		defer func() { <-s }()
 	default:
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d requests for raw usage are answered, which is the limit; retry later", maxRawRequests), 1)
+		return nil, apierrors.NewTooManyRequests(fmt.Sprintf(
+			"%d requests for raw usage are answered, which is the limit; retry later", maxRawRequests), retryAfterSeconds)
 	}
 	var mu sync.Mutex // guards the variables below
 	var fault error
@@ -180,7 +183,8 @@ func rawStats(points []usage.Used, since time.Time) (stats []RawStat) {
 		if p.End.Add(-p.Length).Before(since) {
 			continue // of a former pod of the name
 		}
-		stats = append(stats, RawStat{metav1.NewTime(p.End), metav1.Duration{Duration: p.Length}, RawUsage{coresOf(p.CPU), bytesOf(p.Memory)}})
+		stats = append(stats, RawStat{metav1.NewTime(p.End), metav1.Duration{Duration: p.Length},
+			RawUsage{coresOf(p.CPU), bytesOf(p.Memory)}})
 	}
 	return stats
 }
@@ -214,9 +218,12 @@ func (s *rawPods) read(ctx context.Context, pods []usage.Pod, name string) ([]Ra
 	}
 	all := []RawPod{}
 	for _, pod := range pods {
-		raw := RawPod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, CreationTimestamp: metav1.NewTime(pod.Created)}}
+		raw := RawPod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels,
+			CreationTimestamp: metav1.NewTime(pod.Created)}}
 		containers := found[pointsKey{pod.Node, pod.Namespace, pod.Name}]
-		slices.SortFunc(containers, func(a, b usage.ContainerPoints) int { return strings.Compare(a.Container.Name, b.Container.Name) })
+		slices.SortFunc(containers, func(a, b usage.ContainerPoints) int {
+			return strings.Compare(a.Container.Name, b.Container.Name)
+		})
 		for _, c := range containers {
 			if stats := rawStats(c.Points, pod.Created); stats != nil {
 				raw.Containers = append(raw.Containers, RawContainer{c.Container.Name, stats})
@@ -273,7 +280,8 @@ func (s *rawPods) ConvertToTable(_ context.Context, object, _ runtime.Object) (*
 
 // rawTable has the number of points and the newest.
 func rawTable(more ...string) *metav1.Table {
-	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string", Format: "name", Description: "Name of the resource"}}}
+	table := &metav1.Table{ColumnDefinitions: []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: "Name of the resource"}}}
 	for _, name := range append(more, "Points", "Newest", "Window", "CPU", "Memory") {
 		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
 	}
@@ -282,7 +290,8 @@ func rawTable(more ...string) *metav1.Table {
 
 func addRaw(table *metav1.Table, object runtime.Object, stats []RawStat, names ...any) {
 	newest := stats[len(stats)-1]
-	row := append(names, strconv.Itoa(len(stats)), newest.Timestamp.UTC().Format(time.RFC3339), newest.Window.Duration.Round(time.Millisecond).String(),
+	row := append(names, strconv.Itoa(len(stats)), newest.Timestamp.UTC().Format(time.RFC3339),
+		newest.Window.Duration.Round(time.Millisecond).String(),
 		short(corev1.ResourceCPU, newest.Usage.CPU), short(corev1.ResourceMemory, newest.Usage.Memory))
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: row, Object: runtime.RawExtension{Object: object}})
 }

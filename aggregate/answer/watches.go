@@ -42,7 +42,8 @@ func (u *usageNews) came(now time.Time) bool {
 
 // NewWatches makes Watches without a Watch. of may be nil: no usage is answered.
 func NewWatches(merged *aggregate.Merged, rules *rule.Current, of Usage) *Watches {
-	return &Watches{rules: rules, series: merged.NewWatches(), set: rules.Set(), all: map[*Watch]struct{}{}, usage: usageNews{of: of}}
+	return &Watches{rules: rules, series: merged.NewWatches(), set: rules.Set(), all: map[*Watch]struct{}{},
+		usage: usageNews{of: of}}
 }
 
 // Look calls the function of each Watch whose answer may have changed since the last call. The functions must
@@ -113,7 +114,9 @@ func (w *Watch) End() {
 
 // mayBeUsage reports whether what a query reads may be usage: the metric, or the operands of a rule.
 func (w *Watches) mayBeUsage(set *rule.Set, q metric.Query) bool {
-	return w.usage.of != nil && slices.ContainsFunc(set.Pushed(q), func(e metric.Expression) bool { return w.usage.of.Has(q.Resource, e.Name) })
+	return w.usage.of != nil && slices.ContainsFunc(set.Pushed(q), func(e metric.Expression) bool {
+		return w.usage.of.Has(q.Resource, e.Name)
+	})
 }
 
 // pushed watches what a query reads: the metric, the operands if a rule computes it, and the pods' metrics

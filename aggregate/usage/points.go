@@ -36,7 +36,8 @@ type ContainerPoints struct {
 const MaxPoints = 50_000
 
 // ErrTooManyPoints is a metric.ErrInvalidQuery: a query has more points than fit an answer.
-var ErrTooManyPoints = metric.InvalidQueryf("there are more than %d points; select a namespace, pods, a later start, a longer step or a count", MaxPoints)
+var ErrTooManyPoints = metric.InvalidQueryf(
+	"there are more than %d points; select a namespace, pods, a later start, a longer step or a count", MaxPoints)
 
 // Points returns the points that a query selects, by container. Those of a time of which not both resources are known
 // are left out. The error is ErrTooManyPoints.

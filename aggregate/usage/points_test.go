@@ -53,8 +53,8 @@ func TestPoints(t *testing.T) {
 	for want, q := range map[string]PointsQuery{
 		"// 4m50s+10s:29,2900;": {Node: true, Count: 1},
 		"mail/web-0/web 4m50s+10s:29,2900;shop/web-0/proxy 4m50s+10s:29,2900;shop/web-0/web 4m50s+10s:29,2900;shop/web-1/web 4m50s+10s:29,2900;": {Count: 1},
-		"shop/web-1/web 4m40s+10s:28,2800 4m50s+10s:29,2900;":                                                                                         {Namespace: "shop", Pod: "web-1", Count: 2},
-		"shop/web-1/web 10s+10s:1,100 20s+10s:2,200 40s+10s:4,400;":                                                                                   {Namespace: "shop", Pod: "web-1", After: at(10), Until: at(59)},
+		"shop/web-1/web 4m40s+10s:28,2800 4m50s+10s:29,2900;":       {Namespace: "shop", Pod: "web-1", Count: 2},
+		"shop/web-1/web 10s+10s:1,100 20s+10s:2,200 40s+10s:4,400;": {Namespace: "shop", Pod: "web-1", After: at(10), Until: at(59)},
 		// The minutes of Unix time are at 40 s, and each begins with the point that ends there plus ten seconds.
 		"shop/web-1/web 0s+40s:1.5,100 40s+1m0s:6.5,650 1m40s+20s:10.5,1050;": {Namespace: "shop", Pod: "web-1", Until: at(120), Step: time.Minute},
 		"": {Namespace: "shop", Pod: "web-2"},

@@ -136,6 +136,32 @@ func TestStepsOfAContainerThatStartsAgain(t *testing.T) {
 	}
 }
 
+// What is open of a step is handed over with the rest, and the next tracker goes on from its first measurement.
+func TestOpenStepsAreHandedOver(t *testing.T) {
+	s, next := newSeconds(), NewTracker()
+	for range 26 {
+		s.use(web, 500*time.Millisecond, 100)
+		s.add()
+	}
+	until := s.readings[web].CPUAt
+	if err := next.Import(s.Export(), s.now); err != nil {
+		t.Fatal(err)
+	}
+	h := next.containers[web].cpu
+	if last := h.points[len(h.points)-1]; last.to != until.UnixMilli() || last.length >= 10_000 {
+		t.Errorf("the last point ends at %d and is %d ms long, want the open step until %d", last.to, last.length, until.UnixMilli())
+	}
+	s.Tracker = next
+	for range 20 {
+		s.use(web, 500*time.Millisecond, 100)
+		s.add()
+	}
+	d := next.containers[web].cpuUsage.Windows[Minute]
+	if d.Covered < 30*time.Second || d.Max > 0.6 {
+		t.Errorf("after the hand-over a minute has %+v", d)
+	}
+}
+
 // A container that comes or goes is news, also within a step; its first second is known with its second measurement.
 func TestStepsOfOthers(t *testing.T) {
 	s := newSeconds()

@@ -93,7 +93,8 @@ func (u *clusterUsage) Containers(pod *usage.Pod) []usage.Record {
 	return u.latest.Containers(pod, time.Now())
 }
 
-// pointsWithin bounds the wait for a node's agent, and pointsElsewhereWithin that of another replica, in which other answers wait.
+// pointsWithin bounds the wait for a node's agent, and pointsElsewhereWithin that of another replica, whose other
+// answers wait meanwhile.
 const pointsWithin, pointsElsewhereWithin = 5 * time.Second, 500 * time.Millisecond
 
 // Points implements adapter.Usage: this replica asks the agent, or the one that it reports to.

@@ -586,7 +586,9 @@ func TestUsageOfCgroups(t *testing.T) {
 	c, files := scalesOnCgroups(t, 10*time.Minute)
 	ns := files.namespace
 	files.cores.Store(400)
+	began := time.Now()
 	c.wantReplicas(t, ns, "web", 4)
+	t.Logf("the autoscaler moved %v after the load", time.Since(began).Round(10*time.Millisecond))
 
 	token := c.Token(t, "sluice", "reader")
 	metric := func(path, want string) {

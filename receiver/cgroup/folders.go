@@ -16,9 +16,11 @@ var podsFolders = []string{"kubepods.slice", "kubepods", "*/kubepods", "*.slice/
 func findPods(root string) (string, error) {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
 		if _, v1 := os.Stat(filepath.Join(root, "memory")); v1 == nil {
-			return "", fmt.Errorf("%s has the folders of cgroup v1; must be cgroup v2. Have the kubelet asked instead (--kubelet-address)", root)
+			return "", fmt.Errorf("%s has the folders of cgroup v1; must be cgroup v2. "+
+				"Have the kubelet asked instead (--kubelet-address)", root)
 		}
-		return "", fmt.Errorf("%s has no file cgroup.controllers (%w); must be the root of cgroup v2, usually /sys/fs/cgroup of the node", root, err)
+		return "", fmt.Errorf("%s has no file cgroup.controllers (%w); must be the root of cgroup v2, "+
+			"usually /sys/fs/cgroup of the node", root, err)
 	}
 	for _, place := range podsFolders {
 		if found, _ := filepath.Glob(filepath.Join(root, place)); len(found) > 0 { // the pattern is right

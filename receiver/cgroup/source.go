@@ -48,7 +48,8 @@ type container struct {
 type files struct{ folder, cpu, memory, memoryStat string }
 
 func filesOf(folder string) files {
-	return files{folder, filepath.Join(folder, "cpu.stat"), filepath.Join(folder, "memory.current"), filepath.Join(folder, "memory.stat")}
+	return files{folder, filepath.Join(folder, "cpu.stat"), filepath.Join(folder, "memory.current"),
+		filepath.Join(folder, "memory.stat")}
 }
 
 // listEvery is the number of readings with which the folders are listed again: a folder has some 70 files. A container that
@@ -69,7 +70,8 @@ const maxContainers = 20_000
 
 // Read reads what is used now. A container that ends meanwhile is left out.
 func (s *Source) Read(context.Context) (*metric.UsagePage, error) {
-	page := &metric.UsagePage{Readings: map[metric.Container]metric.UsageReading{}, Unnamed: make(map[string]metric.UsageReading, len(s.all)), Step: Step}
+	page := &metric.UsagePage{Readings: map[metric.Container]metric.UsageReading{},
+		Unnamed: make(map[string]metric.UsageReading, len(s.all)), Step: Step}
 	node, err := s.reading(&s.node)
 	if err != nil {
 		return nil, err

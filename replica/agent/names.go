@@ -100,6 +100,20 @@ func (u *Usage) unnamed() []string {
 	return u.names.due(time.Now())
 }
 
+// warnOfNames says that there are containers which the server does not name.
+func (u *Usage) warnOfNames() {
+	u.mu.Lock()
+	n := len(u.names.asks)
+	u.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	if suppressed, ok := u.faults.Allow(); ok {
+		u.log.Warn("the server does not name containers, so their usage is not known: it needs api-resource-metrics, and to be as new as the agent",
+			"containers", n, "suppressed", suppressed)
+	}
+}
+
 // tellUsage tells the server what is used, and asks for names. If it fails, the stream has ended, which the next turn hears.
 func (s *stream) tellUsage() {
 	u := s.link.usage
@@ -109,6 +123,7 @@ func (s *stream) tellUsage() {
 		_ = s.grpc.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Usage{Usage: message}})
 	}
 	if !s.names {
+		u.warnOfNames()
 		return
 	}
 	if seconds != nil {
