@@ -121,15 +121,19 @@ func (s *Source) list() error {
 }
 
 // startOf finds when a container started: its folder was made since the last list. That of one which is older is not
-// known: the times of these files are those of the kernel's memory of them.
+// known: the times of these files are those of the kernel's memory of them. The time of a folder changes with folders in
+// it, so that of a file counts if it is earlier, as in cAdvisor.
 func (s *Source) startOf(folder string, now time.Time) time.Time {
 	if s.listed.IsZero() {
 		return time.Time{}
 	}
-	if made, err := os.Stat(folder); err == nil && made.ModTime().After(s.listed) && made.ModTime().Before(now) {
-		return made.ModTime()
+	started := now
+	for _, path := range []string{folder, filepath.Join(folder, "cgroup.events")} {
+		if made, err := os.Stat(path); err == nil && made.ModTime().After(s.listed) && made.ModTime().Before(started) {
+			started = made.ModTime()
+		}
 	}
-	return now
+	return started
 }
 
 // reading reads a folder. Of the root, whose memory the kernel does not add up, it is what cAdvisor takes: what is not
