@@ -18,8 +18,8 @@ const (
 	// forgetAfter is the time without a sample after which the agent forgets a series. The server does not.
 	forgetAfter = 10 * time.Minute
 	sweepEvery  = time.Minute
-	// seriesBytes is what a series takes beside its strings.
-	seriesBytes = 500
+	// seriesBytes is what a series takes beside its strings, labelBytes what a label of HTTP does.
+	seriesBytes, labelBytes = 500, 100
 	// maxFrameBytes bounds a frame and the definitions of its series.
 	maxFrameBytes = 1 << 20
 	// beganWithin is the time in which the changes of a frame begin: a server takes a pod's for another one's if the frame began
@@ -124,18 +124,19 @@ func (c *Collector) seriesLocked(s *metric.Sample, now time.Time) (*series, metr
 		found.rejected = metric.Applied
 		return found, metric.Applied
 	}
-	if len(c.byKey) >= c.maxSeries || c.bytes+sizeOf(len(c.key)) > c.maxBytes {
+	size := sizeOf(len(c.key), len(s.Fields))
+	if len(c.byKey) >= c.maxSeries || c.bytes+size > c.maxBytes {
 		c.dropped.Add(1)
 		return nil, metric.OverLimit
 	}
-	c.bytes += sizeOf(len(c.key))
+	c.bytes += size
 	made := &series{key: string(c.key), definition: definitionOf(s)}
 	c.byKey[made.key] = made
 	return made, metric.Applied
 }
 
 // sizeOf is the memory of a series, with its key and its definition.
-func sizeOf(key int) int64 { return seriesBytes + 2*int64(key) }
+func sizeOf(key, labels int) int64 { return seriesBytes + 2*int64(key) + labelBytes*int64(labels) }
 
 // appendKey appends what tells a series from others. No part of a line has a newline.
 func appendKey(dst []byte, s *metric.Sample) []byte {
@@ -275,7 +276,7 @@ func (c *Collector) sweep(now time.Time) (forgotten []*series) {
 			continue
 		}
 		delete(c.byKey, key)
-		c.bytes -= sizeOf(len(key))
+		c.bytes -= sizeOf(len(key), len(one.definition.Labels))
 		forgotten = append(forgotten, one)
 	}
 	return forgotten
