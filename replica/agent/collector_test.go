@@ -126,8 +126,8 @@ func TestChangesCountAsTheirSamples(t *testing.T) {
 
 // sizesOf is the memory of the series alone.
 func sizesOf(c *Collector) (sum int64) {
-	for key, one := range c.byKey {
-		sum += sizeOf(len(key), len(one.definition.Labels))
+	for _, one := range c.byKey {
+		sum += one.size()
 	}
 	return sum
 }

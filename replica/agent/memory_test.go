@@ -45,7 +45,7 @@ func TestMemoryIsCounted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := collector(16 << 20)
+			c := collector(24 << 20)
 			c.maxSeries = DefaultConfig().MaxSeries
 			before := heap()
 			for i := 0; c.bytes < 15<<20; i++ {
