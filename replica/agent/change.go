@@ -5,7 +5,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
-	"google.golang.org/protobuf/proto"
 )
 
 // change is some samples of a series that count as one: increments as their sum, a gauge as its last value. A client's
@@ -29,8 +28,10 @@ const (
 	// maxValues is the number of observations, or of members, of one change; maxMemberBytes is what more than one member take. A
 	// server takes no message of several MiB.
 	maxValues, maxMemberBytes = 1000, maxFrameBytes / 2
-	// changeBytes is what a change takes beside its values and members, memberBytes a member beside its bytes.
-	changeBytes, memberBytes = 160, 40
+	// changeBytes is what a change takes beside its values and members, memberBytes a member beside its bytes, and
+	// histogramBytes a histogram beside its buckets and quantiles, each of which takes quantileBytes. On the wire a quantile of 0
+	// has two bytes.
+	changeBytes, memberBytes, histogramBytes, quantileBytes = 160, 40, 160, 72
 )
 
 // newChange returns a sample as a change, without its value or member, or the reason why it is rejected.
@@ -65,7 +66,9 @@ func (c *change) own(s *metric.Sample) {
 		c.members, c.long = append(c.members, clone(s.Member)), memberBytes+int64(len(s.Member))
 	case metric.Accumulate, metric.Merge:
 		c.histogram = agentwire.HistogramOf(s.Histogram)
-		c.long = int64(proto.Size(c.histogram))
+		if h := s.Histogram; h != nil {
+			c.long = histogramBytes + 8*int64(len(h.Bounds)+len(h.Counts)) + quantileBytes*int64(len(h.Quantiles))
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +19,8 @@ const (
 	// forgetAfter is the time without a sample after which the agent forgets a series. The server does not.
 	forgetAfter = 10 * time.Minute
 	sweepEvery  = time.Minute
-	// seriesBytes is what a series takes beside its strings.
-	seriesBytes = 500
+	// seriesBytes is what a series takes beside its strings, labelBytes what a label of HTTP does.
+	seriesBytes, labelBytes = 500, 100
 	// maxFrameBytes bounds a frame and the definitions of its series.
 	maxFrameBytes = 1 << 20
 	// beganWithin is the time in which the changes of a frame begin: a server takes a pod's for another one's if the frame began
@@ -39,13 +40,14 @@ type Collector struct {
 
 	mu      sync.Mutex // guards the fields below
 	byKey   map[string]*series
-	key     []byte    // scratch space
-	changed []*series // have changes, in the order in which these began
-	frames  []*frame  // no server was sent them; in their order
-	runs    []*run    // in the order of the last streams
-	current *run      // of the server that the agent reports to, or did last
-	bytes   int64     // of series, changes and frames
-	held    uint64    // samples of changes and frames
+	shares  map[netip.Addr]*share // those with series
+	key     []byte                // scratch space
+	changed []*series             // have changes, in the order in which these began
+	frames  []*frame              // no server was sent them; in their order
+	runs    []*run                // in the order of the last streams
+	current *run                  // of the server that the agent reports to, or did last
+	bytes   int64                 // of series, changes and frames
+	held    uint64                // samples of changes and frames
 	swept   time.Time
 
 	acknowledged, dropped, lost atomic.Uint64 // samples
@@ -59,6 +61,7 @@ type series struct {
 	began      time.Time         // when the first of them came
 	latest     time.Time         // of the last sample
 	uses       int               // changes and frames that name it
+	of         *share
 
 	// rejected is why the server takes no sample until a time.
 	rejected metric.Reason
@@ -84,7 +87,7 @@ type seriesChange struct {
 // NewCollector makes an empty Collector.
 func NewCollector(c Config) *Collector {
 	return &Collector{maxBytes: int64(c.MaxBytes), maxSeries: c.MaxSeries, dirty: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
-		byKey: map[string]*series{}}
+		byKey: map[string]*series{}, shares: map[netip.Addr]*share{}}
 }
 
 // apply takes one sample, or returns the reason why it is rejected. It keeps none of its bytes.
@@ -124,18 +127,20 @@ func (c *Collector) seriesLocked(s *metric.Sample, now time.Time) (*series, metr
 		found.rejected = metric.Applied
 		return found, metric.Applied
 	}
-	if len(c.byKey) >= c.maxSeries || c.bytes+sizeOf(len(c.key)) > c.maxBytes {
+	of := c.shareLocked(s)
+	if !c.mayKnowLocked(of, sizeOf(len(c.key), len(s.Fields))) {
 		c.dropped.Add(1)
 		return nil, metric.OverLimit
 	}
-	c.bytes += sizeOf(len(c.key))
-	made := &series{key: string(c.key), definition: definitionOf(s)}
-	c.byKey[made.key] = made
+	made := &series{key: string(c.key), definition: definitionOf(s), of: of}
+	c.knowLocked(made)
 	return made, metric.Applied
 }
 
 // sizeOf is the memory of a series, with its key and its definition.
-func sizeOf(key int) int64 { return seriesBytes + 2*int64(key) }
+func sizeOf(key, labels int) int64 { return seriesBytes + 2*int64(key) + labelBytes*int64(labels) }
+
+func (one *series) size() int64 { return sizeOf(len(one.key), len(one.definition.Labels)) }
 
 // appendKey appends what tells a series from others. No part of a line has a newline.
 func appendKey(dst []byte, s *metric.Sample) []byte {
@@ -193,10 +198,10 @@ func clone(b []byte) []byte { return append([]byte(nil), b...) }
 // addLocked adds a sample to the last change of its series, where both count as one, else as another change. It returns
 // false if there is no memory for it.
 func (c *Collector) addLocked(to *series, s *metric.Sample, next change, now time.Time) bool {
-	left := c.maxBytes - c.bytes
+	left := c.leftLocked(to.of)
 	if n := len(to.changes); n > 0 {
 		if more, merged := to.changes[n-1].merge(s, next, left); merged {
-			c.bytes += more
+			c.holdLocked(to.of, more)
 			return true
 		}
 	}
@@ -204,7 +209,7 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change, now tim
 	if next.bytes() > left {
 		return false
 	}
-	c.bytes += next.bytes()
+	c.holdLocked(to.of, next.bytes())
 	if len(to.changes) == 0 {
 		if len(c.changed) == 0 {
 			wake(c.dirty)
@@ -270,12 +275,11 @@ func (c *Collector) sweep(now time.Time) (forgotten []*series) {
 		return nil
 	}
 	c.swept = now
-	for key, one := range c.byKey {
+	for _, one := range c.byKey {
 		if one.uses > 0 || now.Sub(one.latest) < forgetAfter || now.Before(one.until) {
 			continue
 		}
-		delete(c.byKey, key)
-		c.bytes -= sizeOf(len(key))
+		c.unknowLocked(one)
 		forgotten = append(forgotten, one)
 	}
 	return forgotten

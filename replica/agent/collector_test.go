@@ -126,8 +126,8 @@ func TestChangesCountAsTheirSamples(t *testing.T) {
 
 // sizesOf is the memory of the series alone.
 func sizesOf(c *Collector) (sum int64) {
-	for key := range c.byKey {
-		sum += sizeOf(len(key))
+	for _, one := range c.byKey {
+		sum += one.size()
 	}
 	return sum
 }
@@ -306,7 +306,7 @@ func TestLongMembers(t *testing.T) {
 	if members != 200 {
 		t.Errorf("%d members", members)
 	}
-	if c.forget(c.current, c.current.last, 0, false); c.bytes != sizeOf(len(c.key)) {
+	if c.forget(c.current, c.current.last, 0, false); c.bytes != sizeOf(len(c.key), 0) {
 		t.Errorf("%d bytes are held without a change", c.bytes)
 	}
 }

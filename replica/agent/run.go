@@ -116,7 +116,7 @@ func (c *Collector) forgetLocked(r *run, number uint64) {
 // endLocked frees what a frame holds, and returns how many samples it had. A stream may still have the frame.
 func (c *Collector) endLocked(f *frame) (samples uint64) {
 	for _, changed := range f.changes {
-		c.bytes -= changed.bytes()
+		c.holdLocked(changed.of, -changed.bytes())
 		changed.uses--
 	}
 	c.held -= f.samples

@@ -1131,6 +1131,14 @@ func TestMemoryOfAStream(t *testing.T) {
 			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: 1, Kind: uint32(metric.Set), Name: []byte("s"), Address: []byte{10, 0, 0, 1}}},
 				Changes: []*agentwire.Change{{Series: 1, Samples: 1, Op: agentwire.Op_INSERT, Members: [][]byte{make([]byte, 4<<20)}}}}
 		}, ""},
+		"quantiles of 0, which have two bytes each": {func(i uint64) *agentwire.Frame {
+			f := &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: 1, Kind: uint32(metric.Timer), Name: []byte("t"), Address: []byte{10, 0, 0, 1}}}}
+			for range (4 << 20) / (quantileBytes * metric.MaxQuantiles) {
+				f.Changes = append(f.Changes, &agentwire.Change{Series: 1, Samples: 1, Op: agentwire.Op_MERGE,
+					Histogram: agentwire.HistogramOf(&metric.Histogram{Quantiles: make([]metric.Quantile, metric.MaxQuantiles)})})
+			}
+			return f
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := newTable()

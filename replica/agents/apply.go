@@ -32,6 +32,8 @@ const (
 	// definedBytes is what a definition takes beside its strings.
 	definedBytes = 400
 	labelBytes   = 40
+	// quantileBytes is what a quantile takes.
+	quantileBytes = 72
 )
 
 // definition is a series of a stream.
@@ -313,9 +315,14 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 	return metric.Applied, ""
 }
 
+// sizeOf is the memory of a change: on the wire a quantile of 0 has two bytes.
+func sizeOf(c *agentwire.Change) int {
+	return proto.Size(c) + quantileBytes*len(c.GetHistogram().GetQuantiles())
+}
+
 // wait keeps a change until its sender is known.
 func (t *stream) wait(w *waiting) (metric.Reason, string) {
-	size := proto.Size(w.change)
+	size := sizeOf(w.change)
 	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes || t.of.held.Load()+int64(size) > maxNodeBytes {
 		return metric.Identity, "the sender is not known, and too much waits"
 	}
@@ -349,7 +356,7 @@ func (t *stream) settle(now time.Time) error {
 			}
 			reason, why, late = metric.Identity, w.series.unknown(), false
 		}
-		size := proto.Size(w.change)
+		size := sizeOf(w.change)
 		t.waits -= size
 		t.of.held.Add(-int64(size))
 		t.server.parts.Account.Settle(reason, w.change.Samples)

@@ -139,6 +139,7 @@ func TestRefusals(t *testing.T) {
 		{"extraArgs={--config=/a}", []string{"extraArgs[0]", "value config"}},
 		{"extraArgs={--kubeconfig=/a}", []string{"extraArgs[0]", "service account"}},
 		{"extraArgs={--replica-insecure}", []string{"extraArgs[0]", "forge"}},
+		{"extraArgs={--windows=10m}", []string{"extraArgs[0]", "config.windows"}},
 		{"extraArgs={--log-format=text}", []string{"extraArgs[0]", "overrides config.log-format"}},
 		{"extraEnv[0].name=POD_NAME", []string{"/extraEnv/0/name"}},
 		{"extraEnv[0].value=a", []string{"/extraEnv/0", "name"}},

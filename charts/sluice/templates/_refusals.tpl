@@ -119,6 +119,9 @@
 {{- with get $own $flag -}}
 {{- fail (printf "extraArgs[%d]: %s: %s" $i $arg .) -}}
 {{- end -}}
+{{- if eq $flag "windows" -}}
+{{- fail (printf "extraArgs[%d]: must not set windows, which admission policies need to know; must be config.windows" $i) -}}
+{{- end -}}
 {{- if hasKey $.Values.config $flag -}}
 {{- fail (printf "extraArgs[%d]: %s overrides config.%s; must be in one place only" $i $arg $flag) -}}
 {{- end -}}

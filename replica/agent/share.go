@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"net/netip"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// share is what one address has of a Collector. All senders without an address, those of Unix sockets, have one share.
+type share struct {
+	address netip.Addr
+	series  int
+	bytes   int64
+}
+
+// timesLeft bounds a share to a multiple of what is left. One sender alone has three quarters. Of n that flood, each has
+// 3/(3n+1), and 1/(3n+1) is left for others, whose own share is small.
+const timesLeft = 3
+
+// shareLocked returns the share of a sample's sender. A new one is not noted yet.
+func (c *Collector) shareLocked(s *metric.Sample) *share {
+	var address netip.Addr
+	if s.Sender != nil {
+		address = s.Sender.Address
+	}
+	if found := c.shares[address]; found != nil {
+		return found
+	}
+	return &share{address: address}
+}
+
+// leftLocked is the memory that a share may still have.
+func (c *Collector) leftLocked(of *share) int64 {
+	left := c.maxBytes - c.bytes
+	return min(left, timesLeft*left-of.bytes)
+}
+
+// mayKnowLocked reports whether a share may have one more series, of a size.
+func (c *Collector) mayKnowLocked(of *share, size int64) bool {
+	return of.series < timesLeft*(c.maxSeries-len(c.byKey)) && size <= c.leftLocked(of)
+}
+
+// holdLocked counts memory that is taken, or returned if it is negative.
+func (c *Collector) holdLocked(of *share, bytes int64) {
+	c.bytes += bytes
+	of.bytes += bytes
+}
+
+// knowLocked counts a series that is made.
+func (c *Collector) knowLocked(one *series) {
+	c.byKey[one.key] = one
+	c.shares[one.of.address] = one.of
+	one.of.series++
+	c.holdLocked(one.of, one.size())
+}
+
+// unknowLocked counts a series that is forgotten.
+func (c *Collector) unknowLocked(one *series) {
+	delete(c.byKey, one.key)
+	c.holdLocked(one.of, -one.size())
+	if one.of.series--; one.of.series == 0 {
+		delete(c.shares, one.of.address)
+	}
+}
