@@ -591,7 +591,7 @@ func TestUsageOfCgroups(t *testing.T) {
 		t.Skip("nudges in 1.36 have a test of their own")
 	}
 	c, files := scalesOnCgroups(t, 10*time.Minute)
-	ns := files.namespace
+	ns, token := files.namespace, c.Token(t, "sluice", "reader")
 	files.cores.Store(400)
 	began, last := time.Now(), int32(1)
 	within(t, func() error {
