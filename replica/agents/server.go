@@ -183,7 +183,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
 		// Frames are small, and there are thousands of connections: two buffers of 32 KiB each would be most of an agent's memory here.
-		grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer),
 	}
 	if !cfg.Insecure {
 		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
