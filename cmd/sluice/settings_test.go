@@ -193,7 +193,8 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"cluster.Version": "the build's", "cluster.Replica": "made from replica-name", "cluster.Replicas": "made from replica-cluster", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
 		"table.Replicated": "made from replica-peers and nats-url",
 		"api.CertDir":      "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
-		"api.AnyProxyName": "the API server has the safer setting",
+		"push.ReceiveBuffer": "of agents, which have little memory",
+		"api.AnyProxyName":   "the API server has the safer setting",
 	}
 	c := defaultConfig()
 	c.bind(pflag.NewFlagSet("serve", pflag.ContinueOnError))
