@@ -13,8 +13,8 @@ type share struct {
 	bytes   int64
 }
 
-// timesLeft bounds a share to a multiple of what is left. One sender alone has three quarters. Of n that flood, each has
-// 3/(3n+1), and 1/(3n+1) is left for others, whose own share is small.
+// timesLeft bounds a share to a multiple of what is left. One that floods leaves a quarter to
+// others, and each further one a quarter of what is left then.
 const timesLeft = 3
 
 // shareLocked returns the share of a sample's sender. A new one is not noted yet.

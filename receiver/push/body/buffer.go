@@ -3,6 +3,7 @@ package body
 import (
 	"errors"
 	"io"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 )
@@ -15,6 +16,40 @@ const FreeBytes = 64 << 10
 type Budget struct {
 	Max  int64
 	Held atomic.Int64
+
+	mu   sync.Mutex             // guards from
+	from map[netip.Prefix]int64 // what bodies that arrive have, by the address of their sender
+}
+
+// timesLeft bounds what the arriving bodies of one address have to a multiple of what is left: bodies that never end
+// would keep all others out. One address leaves a quarter, the next one a quarter of that.
+const timesLeft = 3
+
+// takeOf is Take for a body that arrives from an address.
+func (b *Budget) takeOf(from netip.Prefix, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.Take(n) {
+		return false
+	}
+	if b.from[from]+n > timesLeft*(b.Max-b.Held.Load()) {
+		b.Held.Add(-n)
+		return false
+	}
+	if b.from == nil {
+		b.from = map[netip.Prefix]int64{}
+	}
+	b.from[from] += n
+	return true
+}
+
+// giveOf ends the share of a body. It returns nothing to the budget.
+func (b *Budget) giveOf(from netip.Prefix, n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.from[from] -= n; b.from[from] == 0 {
+		delete(b.from, from)
+	}
 }
 
 // Take takes n bytes, and reports whether there were enough.
@@ -33,6 +68,9 @@ type Buffer struct {
 	Charged int64
 	// All charges FreeBytes, too: as many bodies may arrive as there are streams, not connections.
 	All bool
+	// From is the address that a body arrives from, if the budget is shared between these.
+	From   netip.Prefix
+	shared int64 // of Charged
 }
 
 // uncharged is how much memory is not charged.
@@ -50,7 +88,10 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 		size = min(512, max)
 	}
 	if more := int64(size) - u.uncharged() - u.Charged; more > 0 {
-		if !budget.Take(more) {
+		switch shared := u.From.IsValid() && budget.Max >= 2*int64(max-1); { // else one body would not fit
+		case shared && budget.takeOf(u.From, more):
+			u.shared += more
+		case shared || !budget.Take(more):
 			return false
 		}
 		u.Charged += more
@@ -82,7 +123,10 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 // Release returns the charge, and gives the memory up if it is more than a request should keep.
 func (u *Buffer) Release(budget *Budget) {
 	budget.Held.Add(-u.Charged)
-	u.Charged = 0
+	if u.shared > 0 {
+		budget.giveOf(u.From, u.shared)
+	}
+	u.Charged, u.shared, u.From = 0, 0, netip.Prefix{}
 	if cap(u.B) > FreeBytes || u.All {
 		giveIdle(u.B)
 		u.B = nil

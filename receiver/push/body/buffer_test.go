@@ -1,6 +1,45 @@
 package body
 
-import "testing"
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"testing"
+	"testing/iotest"
+)
+
+var errNeverEnds = errors.New("no more comes")
+
+// Bodies that arrive and never end, of one address or of two, leave room for those of others.
+func TestBodiesThatNeverEndLeaveRoom(t *testing.T) {
+	const most = 8 << 20
+	from := func(n byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32) }
+	for _, holding := range []byte{1, 2} {
+		budget, held := &Budget{Max: 2 * most}, []*Buffer{}
+		for range 50 {
+			for _, size := range []int{most - 1, 3 << 20, 1 << 20, 300 << 10, 70 << 10} {
+				for n := range holding {
+					u := &Buffer{From: from(n)}
+					if u.Fill(io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(errNeverEnds)), budget, most) == ErrBusy {
+						u.Release(budget)
+					}
+					held = append(held, u)
+				}
+			}
+		}
+		other := &Buffer{From: from(100)}
+		if err := other.Fill(bytes.NewReader(make([]byte, 300<<10)), budget, most); err != nil {
+			t.Errorf("%d hold %d bytes, and another one's body: %v", holding, budget.Held.Load(), err)
+		}
+		for _, u := range append(held, other) {
+			u.Release(budget)
+		}
+		if budget.Held.Load() != 0 || len(budget.from) != 0 {
+			t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), len(budget.from))
+		}
+	}
+}
 
 // The budget is charged for the memory that a body holds, reused or not, and gets all of it back.
 func TestReusedMemoryIsCharged(t *testing.T) {

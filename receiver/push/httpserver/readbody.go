@@ -30,6 +30,7 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 	if stream == nil {
 		return nil, nil
 	}
+	x.wire.From = x.peer().Member.From
 	err := x.wire.Fill(stream, &x.server.budget, max)
 	if err == nil && (announced >= 0 && len(x.wire.B) < announced || announced < 0 && x.conn().Ended) {
 		err = io.ErrUnexpectedEOF
