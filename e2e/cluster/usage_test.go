@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -185,8 +186,8 @@ spec:
 // name of another one has none of its usage.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	c := newAgents(t)
-	ns := c.Namespace(t, "usage")
+	c, ns := newAgents(t), "shop"
+	c.Kubectl(t, "create", "namespace", ns)
 	kubelet := newKubelet(t, c.cluster, ns)
 	kubelet.use(0.05)
 	_, port, err := net.SplitHostPort(c.sluice.API)
@@ -256,12 +257,14 @@ func TestUsage(t *testing.T) {
 		if err != nil || out == "" {
 			return fmt.Errorf("the next pod of the name has no usage yet: %v", err)
 		}
-		if out != "50m" {
-			t.Errorf("the next pod of the name used %s, want its own 50m", out)
+		if used, err := resource.ParseQuantity(out); err != nil || used.MilliValue() >= 100 {
+			t.Errorf("the next pod of the name used %s (%v), want its own 50m; the former one used 200m", out, err)
 		}
 		return nil
 	})
 	usageForReaders(t, c, ns)
+	c.pod(t, ns, "web-0", "default")
+	walksThroughUsage(t, c.cluster)
 	kubelet.useMore("solo", 0.3)
 	within(t, func() error {
 		out, err := c.TryKubectl(t, "top", "pods", "-n", ns, "--sort-by=cpu", "--no-headers")
@@ -281,6 +284,38 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	asksForOne(t, c, ns)
+}
+
+// walksThroughUsage runs the commands of docs/usage.md, to the letter but for Helm's, of which the chart's tests have the values.
+func walksThroughUsage(t *testing.T, c *cluster) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "usage.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{ // of each command, in their order
+		"web-0 .* main ", "loopback", "shop .* web-0 ", "loopback", `"name":"web-0"`, "shop .* web-0 ", `"name":"web-0"`, "namespace/sluice", `"name":"web-0"`}
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		for command := range strings.Lines(block[1]) {
+			if strings.HasPrefix(command, "helm upgrade ") {
+				continue
+			}
+			if len(want) == 0 {
+				t.Fatalf("docs/usage.md has another command: %s", command)
+			}
+			within(t, func() error {
+				out, err := c.TryShell(t, command)
+				if err != nil || !regexp.MustCompile(want[0]).MatchString(out) {
+					return fmt.Errorf("%s: %v\n%s", command, err, out)
+				}
+				return nil
+			})
+			want = want[1:]
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("docs/usage.md lacks commands with the outputs %q", want)
+	}
 }
 
 // usageForReaders checks that rights on pods and on nodes are apart, that who may read may watch, and which paths there are not.
