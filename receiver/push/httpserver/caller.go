@@ -268,6 +268,14 @@ func (x *Request) SenderName() string {
 	return name
 }
 
+// ShareName names all senders of a namespace, whose author may have many accounts and pods, or else the sender.
+func (x *Request) ShareName() string {
+	if namespace := x.Sender().Namespace(); namespace != "" {
+		return "namespace " + namespace
+	}
+	return x.SenderName()
+}
+
 // checkHolder checks that the connection is of the pod that has its address now: a process that once had the
 // address neither pushes nor reads as the next holder. inFlight: the pod must still have it.
 func (x *Request) checkHolder(inFlight bool) *Fault {
