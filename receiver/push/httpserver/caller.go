@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -267,6 +268,9 @@ func (x *Request) SenderName() string {
 	}
 	return name
 }
+
+// From is the address that limits count the request for.
+func (x *Request) From() netip.Prefix { return x.peer().Member.From }
 
 // ShareName names all senders of a namespace, whose author may have many accounts and pods, or else the sender.
 func (x *Request) ShareName() string {
