@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
@@ -267,12 +268,14 @@ func (t *Table) Full() bool {
 
 // memoryLeft reports whether state without a fixed size may grow under MaxBytes.
 func (t *Table) memoryLeft() bool {
-	if t.heldBytes() < t.config.MaxBytes {
+	if t.bytesLeft() > 0 {
 		return true
 	}
 	t.outOfMemory.Store(true)
 	return false
 }
+
+func (t *Table) bytesLeft() int64 { return t.config.MaxBytes - t.heldBytes() }
 
 // heldBytes is the memory that counts against MaxBytes: that of shadows, too.
 func (t *Table) heldBytes() int64 {
@@ -318,6 +321,25 @@ func (t *Table) createValue(b *block, place uint32) {
 	c.History = window.History{}
 	c.Value.Store(0)
 	kind.Of(b.page.kinds[place]).Create(&t.Env, b.handle(place))
+	if share := t.shareOf(b.series[place].entry); share != nil {
+		b.handle(place).Share(share)
+	}
+}
+
+// shareOf is the memory of the timers and sets of an entry's namespace; nil: it isn't limited.
+func (t *Table) shareOf(e *index.Entry) *atomic.Int64 {
+	namespace := e.Family.Key.Namespace
+	if e.Family.Key.Resource == "namespaces" {
+		namespace = e.Name
+	}
+	if !t.config.NamespaceShares || namespace == "" || e.Kind != metric.Timer && e.Kind != metric.Set {
+		return nil
+	}
+	share, known := t.shares.Load(namespace)
+	if !known {
+		share, _ = t.shares.LoadOrStore(namespace, new(atomic.Int64))
+	}
+	return share.(*atomic.Int64)
 }
 
 // publish makes a filled place live. It sets the marks last. The store clears a mark before it

@@ -70,6 +70,7 @@ type Table struct {
 	logBytes   atomic.Int64 // of history logs, beyond the size that each may have in any case
 	nameBytes  atomic.Int64 // of objects, names and labels
 	rejections atomic.Int64 // aliases that lead to a rejection
+	shares     sync.Map     // of *atomic.Int64: the memory of timers and sets by namespace
 	evicted    atomic.Uint64
 	// waiting counts series rejected by MaxSeries since the sweep last evicted idle series.
 	// outOfMemory is set when memory was refused.
@@ -106,7 +107,7 @@ func newTable(c Config, describe Describer, log *slog.Logger, clock *window.Cloc
 		index: index.New(), written: spans, slow: slowPushLog{log: log}, mixed: kindConflicts{log: log},
 	}
 	t.SetSeed.Store(newSetSeed())
-	t.MayGrow = t.memoryLeft
+	t.MayGrow, t.Left = t.memoryLeft, t.bytesLeft
 	if c.Replicated {
 		t.EachTwin = t.twinsOfGauge
 	}

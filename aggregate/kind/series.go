@@ -39,12 +39,32 @@ type Env struct {
 	BodyBytes atomic.Int64 // memory of bodies that are weighed, such as timers and sets
 	// MayGrow reports whether state without a fixed size may grow.
 	MayGrow func() bool
+	// Left is the memory that state without a fixed size may still take.
+	Left func() int64
 }
 
 // Weigh sets the accounted memory of a body.
-func (e *Env) Weigh(body *Body, bytes int64) {
-	e.BodyBytes.Add(bytes - body.bytes.Swap(bytes))
+func (e *Env) Weigh(body *Body, bytes int64) { e.account(body, bytes-body.bytes.Swap(bytes)) }
+
+// account adds to what all bodies, and those of a share, take.
+func (e *Env) account(body *Body, bytes int64) {
+	e.BodyBytes.Add(bytes)
+	if body.share != nil {
+		body.share.Add(bytes)
+	}
 }
+
+// Share makes the body of a new series count as one of a share.
+func (h Series) Share(share *atomic.Int64) {
+	if body := h.body(); body != nil && body.share == nil {
+		body.share = share
+		share.Add(body.bytes.Load())
+	}
+}
+
+// timesLeft bounds a share to a multiple of what is left: one that floods leaves a quarter to others, and a second one a
+// sixteenth.
+const timesLeft = 3
 
 // idleLocked reports whether the newest entry of a series is older than every window.
 func (e *Env) idleLocked(h Series, now uint32) bool {
@@ -79,6 +99,9 @@ func (b Budget) take(bytes int64) bool {
 	if !b.Env.MayGrow() {
 		return false
 	}
+	if share := b.Body.share; share != nil && share.Load()+bytes > timesLeft*b.Env.Left() {
+		return false
+	}
 	b.enter(bytes)
 	return true
 }
@@ -86,7 +109,7 @@ func (b Budget) take(bytes int64) bool {
 // enter accounts for growth without asking.
 func (b Budget) enter(bytes int64) {
 	b.Body.bytes.Add(bytes)
-	b.Env.BodyBytes.Add(bytes)
+	b.Env.account(b.Body, bytes)
 }
 
 const (
@@ -121,7 +144,8 @@ type Body struct {
 	// must then replace the saved state. Guarded by the history lock.
 	Rewritten bool
 
-	bytes atomic.Int64 // accounted memory: as last weighed, plus growth since then
+	bytes atomic.Int64  // accounted memory: as last weighed, plus growth since then
+	share *atomic.Int64 // of all bodies of the namespace; nil: not shared. Set before the series is live
 }
 
 // Bodies holds the bodies of a block. Its table is allocated when the first series needs a body.

@@ -224,7 +224,8 @@ func (e *Env) followSeedLocked(h Series, now uint32) {
 
 // changeSeedLocked gives a set a new part with a seed.
 func (e *Env) changeSeedLocked(h Series, seed uint64, former *set, since uint32) {
-	before, body := h.body(), &Body{Set: e.newSet(seed), Rewritten: true}
+	before := h.body()
+	body := &Body{Set: e.newSet(seed), Rewritten: true, share: before.share}
 	if former != nil && former.seed == seed { // the table is back at it
 		body.Set = former
 	} else if former != nil {

@@ -15,6 +15,9 @@ import (
 const (
 	maxLabelSets = 16       // per metric of a workload: the first ones
 	maxBytes     = 32 << 20 // of all workloads
+	// timesLeft bounds the bytes of a namespace to a multiple of what is left: one that has ever new workloads leaves a
+	// quarter to others, and a second one a sixteenth.
+	timesLeft = 3
 )
 
 // keepWithoutPods is how long a workload without pods is kept: it may be scaled to zero.
@@ -43,6 +46,7 @@ type Tracker struct {
 	// unresolved are the records of ReplicaSets whose owner is not known yet.
 	unresolved map[recordID]struct{}
 	bytes      int64
+	shares     map[string]int64 // bytes by namespace
 	unknown    []unknownPush
 }
 
@@ -71,6 +75,7 @@ func NewTracker(pods Pods) *Tracker {
 	return &Tracker{
 		pods: pods, records: map[recordID]*record{}, pusherCount: map[metricName]int{},
 		keys: map[Key]recordID{}, changed: map[Key]struct{}{}, unresolved: map[recordID]struct{}{},
+		shares: map[string]int64{},
 	}
 }
 
@@ -120,29 +125,37 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 	labels metric.Labels) {
 	id := recordID{namespace, w.UID}
 	r := m.records[id]
-	if r.has(name, kind, labels) || m.bytes >= maxBytes {
+	if r.has(name, kind, labels) || m.shares[namespace] >= timesLeft*(maxBytes-m.bytes) {
 		return
 	}
 	if r == nil {
 		r = &record{workload: w, namespace: namespace, metrics: map[string]*pushedMetric{},
 			lastPod: time.Now()}
 		m.records[id] = r
-		m.bytes += r.size()
+		m.holdLocked(namespace, r.size())
 	}
 	p := r.metrics[name]
 	if p == nil {
 		p = &pushedMetric{kind: kind}
 		r.metrics[name] = p
 		m.pusherCount[metricName{namespace, name}]++
-		m.bytes += p.size(name)
+	} else {
+		m.holdLocked(namespace, -p.size(name))
 	}
-	m.bytes -= p.size(name)
 	if p.kind != kind {
 		p.kind, p.labelSets = kind, nil
 	}
 	p.labelSets = append(p.labelSets, labels)
-	m.bytes += p.size(name)
+	m.holdLocked(namespace, p.size(name))
 	m.changedLocked(id)
+}
+
+// holdLocked counts bytes that a namespace has taken, or returned if the number is negative.
+func (m *Tracker) holdLocked(namespace string, bytes int64) {
+	m.bytes += bytes
+	if m.shares[namespace] += bytes; m.shares[namespace] == 0 {
+		delete(m.shares, namespace)
+	}
 }
 
 // Approximate sizes in memory, with the spare capacity of maps, slices and strings.
@@ -264,12 +277,12 @@ func (m *Tracker) resolveOwner(id recordID) {
 	if owner.UID == id.uid {
 		return
 	}
+	m.removeLocked(id) // makes room
 	for name, p := range r.metrics {
 		for _, set := range p.labelSets {
 			m.addLocked(owner, r.namespace, name, p.kind, set)
 		}
 	}
-	m.removeLocked(id)
 }
 
 // Expire removes the workloads that have had no pod for a day. It looks at all pods, so it is
@@ -294,9 +307,9 @@ func (m *Tracker) expireAsOf(now time.Time) {
 
 func (m *Tracker) removeLocked(id recordID) {
 	r := m.records[id]
-	m.bytes -= r.size()
+	m.holdLocked(id.namespace, -r.size())
 	for name, p := range r.metrics {
-		m.bytes -= p.size(name)
+		m.holdLocked(id.namespace, -p.size(name))
 		key := metricName{r.namespace, name}
 		if m.pusherCount[key]--; m.pusherCount[key] == 0 {
 			delete(m.pusherCount, key)

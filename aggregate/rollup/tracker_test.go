@@ -266,3 +266,29 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	m.want(t, web, "hits", nil, metric.Counter)
 }
+
+// Ever new workloads of one namespace, and of a second one, leave room for those of others.
+func TestNamespacesLeaveRoom(t *testing.T) {
+	m := NewTracker(newTown())
+	long := strings.Repeat("x", 500)
+	flood := func(namespace string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for i, before := 0, int64(-1); m.bytes > before; i++ {
+			before = m.bytes
+			m.addLocked(metric.Workload{Kind: "Job", Name: "j", UID: fmt.Sprint(i)}, namespace, long, metric.Counter, metric.Labels{})
+		}
+	}
+	for n, leaves := range []int64{maxBytes / 5, maxBytes / 20} {
+		flood(fmt.Sprint("hostile-", n))
+		if left := maxBytes - m.bytes; left < leaves {
+			t.Errorf("%d namespaces leave %d of %d bytes", n+1, left, maxBytes)
+		}
+	}
+	m.born("db-0", "queries", metric.Counter)
+	m.want(t, db, "queries", nil, metric.Counter)
+	m.expireAsOf(time.Now().Add(25 * time.Hour))
+	if known := m.shares["shop"]; m.bytes != known || len(m.shares) != 1 {
+		t.Errorf("%d bytes of %d namespaces are counted when all are gone but one of %d", m.bytes, len(m.shares), known)
+	}
+}

@@ -117,6 +117,7 @@ func (c *serverConfig) complete() {
 	c.push.Dialect, c.receiver.HTTPAddress = c.statsd.dialect, c.push.Address
 	c.api.CertDir = c.store.Dir
 	c.console.Standalone = c.standalone
+	c.table.NamespaceShares = !c.standalone
 	if c.natsbus.Enabled() {
 		c.table.Replicated = true
 		c.cluster.Replicas = c.natsbus.Cluster

@@ -117,6 +117,15 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 		g.exposes(`x{instance="",job="a"} 1`)
 		k.known.Store(false)
 		g.exposes()
+		stranger, waits := netip.MustParsePrefix("10.6.6.6/32"), 0
+		for g.server.gateway.Waiting.Acquire(stranger) == nil {
+			waits++
+		}
+		began = time.Now()
+		g.wants(503, `"reason":"pending"`, "DELETE", "/metrics/job/a", "")
+		if took := time.Since(began); waits != 32 || took == 0 {
+			t.Errorf("%d pushes of one address wait, and one of another for %v", waits, took)
+		}
 		for range 256 { // as many as may wait
 			_ = g.server.gateway.Waiting.Acquire(netip.Prefix{})
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"unsafe"
 )
 
 // A Prometheus distributes the series of one histogram over its shards, and splits requests at a
@@ -11,15 +12,16 @@ import (
 // complete when it has all parts that earlier moments had. The first moment teaches which parts
 // those are: it is complete when the next one begins.
 const (
-	maxMoments   = 16            // of one histogram; beyond it, the oldest is given up. Shards drift apart after an outage
-	maxWaiting   = 3             // moments with their total; one more completes the oldest without its missing parts
-	maxHeldParts = 1 << 20       // of all histograms of all senders
-	giveUpAfter  = 5 * 60 * 1000 // milliseconds without any total, after which parts are rejected
+	maxMoments  = 16            // of one histogram; beyond it, the oldest is given up. Shards drift apart after an outage
+	maxWaiting  = 3             // moments with their total; one more completes the oldest without its missing parts
+	maxParts    = 1 << 13       // of one histogram: twice the buckets that are accepted
+	giveUpAfter = 5 * 60 * 1000 // milliseconds without any total, after which parts are rejected
 )
 
 // assembly joins the parts of one classic histogram or summary of one sender.
 type assembly struct {
 	of        Type
+	share     uint64
 	seen      int64     // Unix milliseconds
 	keys      []partKey // the parts that exist, as far as known, sorted
 	learned   bool      // a moment is complete, so keys are known
@@ -80,53 +82,94 @@ func (m *SenderState) forget(key uint64) {
 
 func (m *SenderState) forgetLocked(key uint64) {
 	if w := m.assemblies[key]; w != nil {
-		m.parts -= w.size()
+		m.holdLocked(w.share, -w.size())
 		delete(m.assemblies, key)
 	}
 }
 
+// The bytes of a part and of its key, and of an assembly with its place in the map.
+const (
+	partBytes     = int(unsafe.Sizeof(part{}))
+	keyBytes      = int(unsafe.Sizeof(partKey{}))
+	momentBytes   = int(unsafe.Sizeof(moment{}))
+	assemblyBytes = 192
+)
+
+// size is the memory that an assembly takes.
 func (w *assembly) size() int {
-	n := len(w.keys) + 1
+	n := assemblyBytes + cap(w.keys)*keyBytes + cap(w.moments)*momentBytes
 	for i := range w.moments {
-		n += len(w.moments[i].parts)
+		n += cap(w.moments[i].parts) * partBytes
 	}
 	return n
 }
 
 // join adds sorted, distinct parts of one moment.
-func (m *SenderState) join(key uint64, t Type, parts []part, now int64) (j joinResult) {
+func (m *SenderState) join(key, share uint64, t Type, parts []part, now int64) (j joinResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
-	w := m.assemblies[key]
+	w, before := m.assemblies[key], 0
 	if w == nil {
-		w = &assembly{of: t, lastTotal: now}
+		w = &assembly{of: t, share: share, lastTotal: now}
+	} else {
+		before = w.size()
 	}
-	if m.parts+2*len(parts) > maxHeldParts {
+	// Slices grow to twice what they hold.
+	more := assemblyBytes + 2*(len(parts)*(partBytes+keyBytes)+momentBytes)
+	if len(w.keys)+len(parts) > maxParts && len(w.keys)+w.newKeys(parts) > maxParts || !m.mayHoldLocked(w.share, more) {
 		return joinResult{reject: true}
 	}
-	m.parts -= m.sizeOf(key)
 	m.assemblies[key] = w
 	w.seen = now
 	w.addParts(parts, &j)
-	m.parts += w.size()
+	m.holdLocked(w.share, w.size()-before)
 	return j
 }
 
-func (m *SenderState) sizeOf(key uint64) int {
-	if w := m.assemblies[key]; w != nil {
-		return w.size()
+// newKeys is how many parts are not known yet.
+func (w *assembly) newKeys(parts []part) (n int) {
+	for i := range parts {
+		if _, there := slices.BinarySearchFunc(w.keys, parts[i].key(), compareKeys); !there {
+			n++
+		}
 	}
-	return 0
+	return n
+}
+
+// learn makes the keys of parts known.
+func (w *assembly) learn(parts []part) {
+	known := w.keys
+	for i := range parts {
+		if _, there := slices.BinarySearchFunc(known, parts[i].key(), compareKeys); !there {
+			w.keys = append(w.keys, parts[i].key())
+		}
+	}
+	if len(w.keys) > len(known) {
+		slices.SortFunc(w.keys, compareKeys)
+	}
+}
+
+// add adds parts, which replace those of their keys.
+func (m *moment) add(parts []part) {
+	known := m.parts
+	for _, p := range parts {
+		p.message = nil
+		at, again := slices.BinarySearchFunc(known, p, func(a, b part) int { return compareKeys(a.key(), b.key()) })
+		if again {
+			m.parts[at] = p
+		} else {
+			m.parts = append(m.parts, p)
+		}
+	}
+	if len(m.parts) > len(known) {
+		slices.SortFunc(m.parts, func(a, b part) int { return compareKeys(a.key(), b.key()) })
+	}
 }
 
 func (w *assembly) addParts(parts []part, j *joinResult) {
 	at := parts[0].at
-	for _, p := range parts {
-		if i, there := slices.BinarySearchFunc(w.keys, p.key(), compareKeys); !there {
-			w.keys = slices.Insert(w.keys, i, p.key())
-		}
-	}
+	w.learn(parts)
 	if at <= w.completed { // completed without them; the next moment waits for them
 		return
 	}
@@ -139,15 +182,7 @@ func (w *assembly) addParts(parts []part, j *joinResult) {
 		}
 	}
 	one := &w.moments[i]
-	for _, p := range parts {
-		p.message = nil
-		k, again := slices.BinarySearchFunc(one.parts, p, func(a, b part) int { return compareKeys(a.key(), b.key()) })
-		if again {
-			one.parts[k] = p
-		} else {
-			one.parts = slices.Insert(one.parts, k, p)
-		}
-	}
+	one.add(parts)
 	if !one.hasTotal(w.of) {
 		j.reject = w.seen-w.lastTotal > giveUpAfter
 		return

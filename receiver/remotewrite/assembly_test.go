@@ -20,7 +20,7 @@ type pieces struct {
 func (p *pieces) feed(sender string, v Version, body []byte) (lines []string) {
 	p.Helper()
 	f := NewConverter(DefaultOptions())
-	f.Remember(p.memory, sender)
+	f.Remember(p.memory, sender, sender)
 	if fault := f.Reset(body, v, p.now); fault.Reason != metric.Applied {
 		p.Fatal(fault.Error())
 	}
@@ -126,8 +126,8 @@ func TestPiecesThatNeverBecomeWhole(t *testing.T) {
 	p.feed("prometheus", V1, request1(nil, p.at([]string{"z_bucket", "le", "1"}, 1)...))
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
-	if len(p.memory.assemblies) != 1 || p.memory.parts != p.memory.assemblies[one0(p.memory.assemblies)].size() {
-		t.Errorf("%d histograms, %d pieces are kept", len(p.memory.assemblies), p.memory.parts)
+	if len(p.memory.assemblies) != 1 || p.memory.held != p.memory.assemblies[one0(p.memory.assemblies)].size() {
+		t.Errorf("%d histograms, %d bytes are kept", len(p.memory.assemblies), p.memory.held)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestPiecesOfShardsAtOnce(t *testing.T) {
 					series.labels = []string{"x_bucket", "le", "+Inf"}
 					all = append(all, series, one{labels: []string{"x_sum"}, samples: series.samples})
 				}
-				f.Remember(p.memory, "prometheus")
+				f.Remember(p.memory, "prometheus", "prometheus")
 				f.Reset(request1(nil, all...), V1, p.now.Add(time.Minute))
 				for f.Next() {
 					mu.Lock()

@@ -93,7 +93,7 @@ func distinct(all []part) bool {
 // join adds parts to those of other requests. It returns false if the parts are rejected by
 // themselves.
 func (f *Converter) join(all []part, t Type) bool {
-	j := f.state.join(f.keyOf(&all[0]), t, all, f.now)
+	j := f.state.join(f.keyOf(&all[0]), f.share, t, all, f.now)
 	f.Lost += j.lost
 	f.ready, f.readyOf = j.ready, t
 	if j.reject {

@@ -59,6 +59,7 @@ type Converter struct {
 
 	state   *SenderState // may be nil
 	sender  uint64
+	share   uint64
 	ready   []moment // of the parts under way
 	readyOf Type
 	guessed bool // the kind of Sample is a guess
@@ -72,10 +73,11 @@ func NewConverter(o Options) *Converter {
 	return &Converter{reader: *NewReader(o), seed: maphash.MakeSeed()}
 }
 
-// Remember makes the converter use the state of a sender, from the next Reset on.
-func (f *Converter) Remember(m *SenderState, sender string) {
+// Remember makes the converter use the state of a sender, from the next Reset on. The memory is of a share, whose name
+// is that of all senders that one author may have.
+func (f *Converter) Remember(m *SenderState, sender, share string) {
 	f.state, f.seed = m, m.seed
-	f.sender = maphash.String(m.seed, sender)
+	f.sender, f.share = maphash.String(m.seed, sender), maphash.String(m.seed, share)
 }
 
 // Reset starts a request. A Fault that has a Reason concerns the whole request.
@@ -84,7 +86,7 @@ func (f *Converter) Reset(body []byte, v Version, now time.Time) Fault {
 	f.now = now.UnixMilli()
 	fault := f.reader.Reset(body, v)
 	if f.state != nil && len(f.reader.types) > 0 {
-		f.state.learnTypes(f.sender, f.reader.types, f.reader.options.MaxMetadata, f.now)
+		f.state.learnTypes(f.sender, f.share, f.reader.types, f.reader.options.MaxMetadata, f.now)
 	}
 	f.reader.remembered = nil
 	if f.state != nil {

@@ -4,6 +4,8 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
+
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // SenderState is the knowledge that outlives a request: the types that 1.0 sends separately
@@ -16,16 +18,16 @@ type SenderState struct {
 	seed maphash.Seed
 
 	mu         sync.Mutex // guards the fields below
-	types      map[uint64]map[string]*knownType
+	types      map[uint64]*knownTypes
 	assemblies map[uint64]*assembly
-	parts      int   // of all assemblies
-	swept      int64 // Unix milliseconds
+	held       int            // bytes of all that is kept
+	shares     map[uint64]int // bytes of each share
+	swept      int64          // Unix milliseconds
 }
 
 func NewSenderState() *SenderState {
-	return &SenderState{
-		seed: maphash.MakeSeed(), types: map[uint64]map[string]*knownType{}, assemblies: map[uint64]*assembly{},
-	}
+	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]*knownTypes{}, assemblies: map[uint64]*assembly{},
+		shares: map[uint64]int{}}
 }
 
 const (
@@ -33,8 +35,33 @@ const (
 	// metadata once a minute.
 	forgetAfter = 10 * 60 * 1000
 	sweepEvery  = 60 * 1000
-	maxSenders  = 256
+	// maxHeld bounds the bytes of all senders: 30,000 histograms of 12 buckets in parts.
+	maxHeld = 96 << 20
+	// timesLeft bounds a share to a multiple of what is left: one that floods leaves a quarter to others, and a
+	// second one a sixteenth.
+	timesLeft             = 3
+	typeBytes, typesBytes = 128, 512 // of a name beside its text, and of a sender's map
 )
+
+// mayHoldLocked reports whether a share may take bytes.
+func (m *SenderState) mayHoldLocked(share uint64, bytes int) bool {
+	left := maxHeld - m.held - bytes
+	return left >= 0 && m.shares[share]+bytes <= timesLeft*left
+}
+
+// holdLocked counts bytes that a share has taken, or returned if the number is negative.
+func (m *SenderState) holdLocked(share uint64, bytes int) {
+	m.held += bytes
+	if m.shares[share] += bytes; m.shares[share] == 0 {
+		delete(m.shares, share)
+	}
+}
+
+// knownTypes are the types of a sender's families, by name.
+type knownTypes struct {
+	share  uint64
+	byName map[string]*knownType
+}
 
 // knownType is a family's type according to a sender.
 type knownType struct {
@@ -46,25 +73,29 @@ type knownType struct {
 }
 
 // learnTypes keeps the types of a request. The strings are borrowed.
-func (m *SenderState) learnTypes(sender uint64, types map[string]Type, limit int, now int64) {
+func (m *SenderState) learnTypes(sender, share uint64, types map[string]Type, limit int, now int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sweepLocked(now)
 	known := m.types[sender]
 	if known == nil {
-		if len(m.types) >= maxSenders {
+		if !m.mayHoldLocked(share, typesBytes) {
 			return
 		}
-		known = map[string]*knownType{}
+		known = &knownTypes{share, map[string]*knownType{}}
 		m.types[sender] = known
+		m.holdLocked(share, typesBytes)
 	}
 	for name, t := range types {
-		before := known[name]
+		before := known.byName[name]
 		switch {
-		case before == nil && len(known) >= limit:
-			continue
 		case before == nil:
-			known[strings.Clone(name)] = &knownType{of: t, told: now}
+			// The series of a name that is too long are rejected.
+			bytes := typeBytes + len(name)
+			if len(known.byName) < limit && len(name) <= metric.MaxNameLength && m.mayHoldLocked(known.share, bytes) {
+				known.byName[strings.Clone(name)] = &knownType{of: t, told: now}
+				m.holdLocked(known.share, bytes)
+			}
 			continue
 		case before.of != t:
 			before.other = now
@@ -78,11 +109,11 @@ func (m *SenderState) typeOf(sender uint64, name string, now int64) Type {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.types[sender]
-	if len(known) == 0 {
+	if known == nil {
 		return NoType
 	}
 	return family(name, func(name string) (Type, bool) {
-		k, ok := known[name]
+		k, ok := known.byName[name]
 		switch {
 		case !ok || now-k.told > forgetAfter:
 			return NoType, false
@@ -100,13 +131,15 @@ func (m *SenderState) sweepLocked(now int64) {
 	}
 	m.swept = now
 	for sender, known := range m.types {
-		for name, k := range known {
+		for name, k := range known.byName {
 			if now-k.told > forgetAfter {
-				delete(known, name)
+				delete(known.byName, name)
+				m.holdLocked(known.share, -typeBytes-len(name))
 			}
 		}
-		if len(known) == 0 {
+		if len(known.byName) == 0 {
 			delete(m.types, sender)
+			m.holdLocked(known.share, -typesBytes)
 		}
 	}
 	for key, w := range m.assemblies {

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -266,6 +267,17 @@ func (x *Request) SenderName() string {
 		name += " " + s.Pod.UID
 	}
 	return name
+}
+
+// From is the address that limits count the request for.
+func (x *Request) From() netip.Prefix { return x.peer().Member.From }
+
+// ShareName names all senders of a namespace, whose author may have many accounts and pods, or else the sender.
+func (x *Request) ShareName() string {
+	if namespace := x.Sender().Namespace(); namespace != "" {
+		return "namespace " + namespace
+	}
+	return x.SenderName()
 }
 
 // checkHolder checks that the connection is of the pod that has its address now: a process that once had the

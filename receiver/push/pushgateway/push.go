@@ -78,7 +78,7 @@ type bodyReaders struct {
 // New makes the handler.
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
-		Waiting: connlimit.NewSlots(maxWaiting, 0), reading: exposition.DefaultOptions()}
+		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h

@@ -1,7 +1,6 @@
 package pushgateway
 
 import (
-	"net/netip"
 	"strings"
 	"time"
 
@@ -15,10 +14,14 @@ import (
 // its address.
 func (h *Handler) groupOf(x *httpserver.Request, to *groupPush, verb metric.Verb) *httpserver.Fault {
 	f := h.tryGroup(x, to, verb)
-	if f == nil || !f.Waits() || h.Waiting.Acquire(netip.Prefix{}) != nil {
+	if f == nil || !f.Waits() {
 		return f
 	}
-	defer h.Waiting.Release(netip.Prefix{})
+	from := x.From()
+	if h.Waiting.Acquire(from) != nil {
+		return f
+	}
+	defer h.Waiting.Release(from)
 	tick := time.NewTicker(pendingPoll)
 	defer tick.Stop()
 	for end := time.Now().Add(h.config.PendingTimeout); time.Now().Before(end); {
@@ -38,8 +41,8 @@ func (h *Handler) groupOf(x *httpserver.Request, to *groupPush, verb metric.Verb
 	return f
 }
 
-// maxWaiting bounds the pushes that wait for their sender.
-const maxWaiting = 256
+// maxWaiting bounds the pushes that wait for their sender, and maxWaitingEach those from one address, which may have none.
+const maxWaiting, maxWaitingEach = 256, 32
 
 const pendingPoll = 50 * time.Millisecond
 

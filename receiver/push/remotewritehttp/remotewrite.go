@@ -72,7 +72,7 @@ func (h *Handler) write(x *httpserver.Request) {
 	}
 	converter := h.converters.Get().(*remotewrite.Converter)
 	defer h.keep(converter, x)
-	converter.Remember(h.types, x.SenderName())
+	converter.Remember(h.types, x.SenderName(), x.ShareName())
 	if fault := converter.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
 		sayWritten(x, written{})
 		f := httpserver.Rejected(fault.Reason, "%s", fault.Error())

@@ -1,0 +1,52 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
+
+// Timers and sets of one namespace, and of a second one, leave memory to others, and what they took returns with them.
+func TestBodiesOfANamespaceLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes, c.NamespaceShares = 20<<20, true
+		f := newFixtureOf(t, c).running()
+		flood := func(namespace string) {
+			f.w.Online()
+			for n := range 120 {
+				for i := range 1000 {
+					f.w.Apply(sample(fmt.Sprintf("t%d:%v|ms|#pod:a,ns:%s", n, math.Pow(10, -15+30*float64(i)/1000), namespace)))
+					f.w.Apply(sample(fmt.Sprintf("s%d:%d|s|#pod:a,ns:%s", n, i, namespace)))
+				}
+			}
+			f.w.Quiesce()
+			f.w.Offline()
+		}
+		for i, leaves := range []int64{c.MaxBytes / 5, c.MaxBytes / 25} {
+			flood(fmt.Sprint("hostile-", i))
+			if left := f.bytesLeft(); left < leaves {
+				t.Errorf("%d namespaces leave %d of %d bytes", i+1, left, c.MaxBytes)
+			}
+		}
+		f.w.Online()
+		for _, line := range []string{"c:1|c", "t:1|ms", "t:1000000|ms", "s:1|s", "s:2|s"} {
+			if reason := f.w.Apply(sample(line + "|#pod:a,ns:shop")); reason != metric.Applied {
+				t.Errorf("%s of another namespace: %v", line, reason)
+			}
+		}
+		f.w.Quiesce()
+		f.w.Offline()
+		time.Sleep(2 * c.ObjectTTL)
+		for namespace, share := range f.shares.Range {
+			if bytes := share.(*atomic.Int64).Load(); bytes != 0 {
+				t.Errorf("%s: %d bytes are counted once all has expired", namespace, bytes)
+			}
+		}
+	})
+}
