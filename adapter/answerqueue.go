@@ -44,6 +44,7 @@ const maxReserved = 1 << 19
 type ticket struct {
 	queue  *answerQueue
 	points []metric.Point // returned to the pool at the end
+	ended  func()         // called at the end; may be nil
 
 	// The fields below are for large answers. The queue's lock guards them.
 	reserved   int           // 0: small, or not in the queue
@@ -112,6 +113,9 @@ func (t *ticket) collected(points []metric.Point) {
 
 // release is called when the answer was written or failed.
 func (t *ticket) release() {
+	if t.ended != nil {
+		t.ended()
+	}
 	t.collected(nil)
 	if t.points != nil {
 		returnBuffer(t.points)

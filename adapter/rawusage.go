@@ -126,28 +126,54 @@ func rawQuery(ctx context.Context, now time.Time) (q usage.PointsQuery, err erro
 	return q, nil
 }
 
-// maxRawNodes bounds the nodes whose agents one request asks, askingAtOnce how many at once, and maxRawRequests the requests
-// that ask at a time: an answer takes some 10 MB.
-const maxRawNodes, askingAtOnce, maxRawRequests = 100, 10, 4
+// maxRawNodes bounds the nodes whose agents one request asks, askingAtOnce how many at once, maxRawRequests the requests
+// that ask or are answered at a time, and maxRawEach those of one reader: an answer takes some 20 MB until it is written.
+const maxRawNodes, askingAtOnce, maxRawRequests, maxRawEach = 100, 10, 4, 2
 
-type rawSlots chan struct{}
+// rawSlots are for requests. Any goroutine may call its methods.
+type rawSlots struct {
+	mu    sync.Mutex // guards the fields below
+	taken int
+	of    map[string]int // by reader
+}
+
+// take takes a slot until a request is answered.
+func (s *rawSlots) take(ctx context.Context) error {
+	reader := ""
+	if user, ok := request.UserFrom(ctx); ok {
+		reader = user.GetName()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taken >= maxRawRequests || s.of[reader] >= maxRawEach {
+		return apierrors.NewTooManyRequests(fmt.Sprintf("requests for raw usage are answered, %d of this reader and %d in all; "+
+			"must be less than %d and %d; retry later", s.of[reader], s.taken, maxRawEach, maxRawRequests), retryAfterSeconds)
+	}
+	s.taken++
+	s.of[reader]++
+	ticketOf(ctx).ended = func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taken--
+		if s.of[reader]--; s.of[reader] == 0 {
+			delete(s.of, reader)
+		}
+	}
+	return nil
+}
 
 // pointsKey names a pod on a node, or without a pod the node.
 type pointsKey struct{ node, namespace, pod string }
 
 // ask asks the agents of nodes for points.
-func (s rawSlots) ask(ctx context.Context, source Usage, q *usage.PointsQuery,
+func (s *rawSlots) ask(ctx context.Context, source Usage, q *usage.PointsQuery,
 	nodes []string) (map[pointsKey][]usage.ContainerPoints, error) {
 	if len(nodes) > maxRawNodes {
 		return nil, metric.InvalidQueryf("the points are of %d nodes; must be of at most %d: select a namespace, labels or names",
 			len(nodes), maxRawNodes)
 	}
-	select {
-	case s <- struct{}{}:
-		defer func() { <-s }()
-	default:
-		return nil, apierrors.NewTooManyRequests(fmt.Sprintf(
-			"%d requests for raw usage are answered, which is the limit; retry later", maxRawRequests), retryAfterSeconds)
+	if err := s.take(ctx); err != nil {
+		return nil, err
 	}
 	var mu sync.Mutex // guards the variables below
 	var fault error
@@ -191,7 +217,7 @@ func rawStats(points []usage.Used, since time.Time) (stats []RawStat) {
 
 type rawPods struct {
 	usageStorage
-	slots rawSlots
+	slots *rawSlots
 }
 
 func (*rawPods) New() runtime.Object     { return &RawPod{} }
@@ -298,7 +324,7 @@ func addRaw(table *metav1.Table, object runtime.Object, stats []RawStat, names .
 
 type rawNodes struct {
 	usageStorage
-	slots rawSlots
+	slots *rawSlots
 }
 
 func (*rawNodes) New() runtime.Object     { return &RawNode{} }

@@ -3,6 +3,7 @@ package adapter
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // rawSource is a fakeUsage of pods on two nodes, whose agents have points.
@@ -138,7 +141,7 @@ func TestRawUsageThatFails(t *testing.T) {
 	fails(http.StatusBadRequest, "more than 50000 points")
 	source.many, source.wait = 0, make(chan struct{})
 	var done sync.WaitGroup
-	for range maxRawRequests {
+	for range maxRawEach {
 		done.Go(func() {
 			if status, body := got(t, a, path, "application/json"); status != http.StatusOK {
 				t.Errorf("%d %s", status, body)
@@ -149,11 +152,62 @@ func TestRawUsageThatFails(t *testing.T) {
 		source.mu.Lock()
 		asked := len(source.asked)
 		source.mu.Unlock()
-		if asked == 2*maxRawRequests { // two nodes each
+		if asked == 2*maxRawEach { // two nodes each
 			break
 		}
 	}
-	fails(http.StatusTooManyRequests, "4 requests for raw usage")
+	fails(http.StatusTooManyRequests, "2 of this reader")
 	close(source.wait)
 	done.Wait()
+}
+
+// Readers that don't read their answers keep places, and memory, of their own alone.
+func TestSlowReadersOfRawUsage(t *testing.T) {
+	source := &rawSource{many: 16_000}
+	a := startUsed(t, source)
+	path := "/apis/usage.sluice.dev/v1alpha1/namespaces/shop/rawpods?pretty=true" // 10 MB: more than sockets hold
+	var slow []net.Conn
+	for range maxRawEach {
+		slow = append(slow, a.deaf(t, path))
+	}
+	status := func() int {
+		status, _ := got(t, a, path, "application/json")
+		return status
+	}
+	eventually(t, "those that nobody reads keep their places", func() bool { return status() == http.StatusTooManyRequests })
+	for range 100 {
+		if now := status(); now != http.StatusTooManyRequests {
+			t.Fatalf("%d", now)
+		}
+	}
+	for _, conn := range slow {
+		_ = conn.Close()
+	}
+	eventually(t, "there is room again", func() bool { return status() == http.StatusOK })
+}
+
+// One reader leaves places to others.
+func TestReadersOfRawUsage(t *testing.T) {
+	slots := &rawSlots{of: map[string]int{}}
+	var taken []*ticket
+	for _, reader := range []string{"a", "b", "c"} {
+		n := 0
+		for range maxRawRequests {
+			ticket := &ticket{queue: newAnswerQueue(DefaultConfig())}
+			ctx := request.WithUser(context.WithValue(t.Context(), ticketKey{}, ticket), &user.DefaultInfo{Name: reader})
+			if slots.take(ctx) == nil {
+				n++
+				taken = append(taken, ticket)
+			}
+		}
+		if want := map[string]int{"a": maxRawEach, "b": maxRawRequests - maxRawEach}[reader]; n != want {
+			t.Errorf("%s has %d places, want %d", reader, n, want)
+		}
+	}
+	for _, ticket := range taken {
+		ticket.release()
+	}
+	if slots.taken != 0 || len(slots.of) != 0 {
+		t.Errorf("%d places of %d readers are taken at the end", slots.taken, len(slots.of))
+	}
 }

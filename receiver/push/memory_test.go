@@ -59,23 +59,28 @@ func (*memory) Addr() net.Addr { return loopback }
 
 var loopback = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9091}
 
-func (m *memory) dial() (net.Conn, error) {
+func (m *memory) dial() (net.Conn, error) { return m.dialFrom(loopback) }
+
+func (m *memory) dialFrom(address net.Addr) (net.Conn, error) {
 	up, down := newStream(), newStream()
 	select {
-	case m.accepted <- &memoryConn{in: up, out: down}:
-		return &memoryConn{in: down, out: up}, nil
+	case m.accepted <- &memoryConn{in: up, out: down, remote: address}:
+		return &memoryConn{in: down, out: up, remote: loopback}, nil
 	case <-m.closed:
 		return nil, syscall.ECONNREFUSED
 	}
 }
 
 // memoryConn is one end of a connection.
-type memoryConn struct{ in, out *stream }
+type memoryConn struct {
+	in, out *stream
+	remote  net.Addr
+}
 
 func (c *memoryConn) Read(b []byte) (int, error)  { return c.in.read(b) }
 func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
 func (*memoryConn) LocalAddr() net.Addr           { return loopback }
-func (*memoryConn) RemoteAddr() net.Addr          { return loopback }
+func (c *memoryConn) RemoteAddr() net.Addr        { return c.remote }
 
 func (c *memoryConn) Close() error {
 	c.in.change(func() { c.in.unread = true })

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -199,10 +200,12 @@ func TestSeriesPageOfPods(t *testing.T) {
 	})
 }
 
-// A scraper that stops reading holds its page for WriteTimeout, and two such pages reject a third.
+// A scraper that stops reading holds its page for WriteTimeout, and two such pages reject a third to their address, and
+// none to another.
 func TestSeriesPagesAtOnce(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		h := gateway{start(t, inMemory)}
+		var network *memory
+		h := gateway{start(t, inMemory, func(_ *Config, p *Parts) { network = p.Listener.(*memory) })}
 		long := strings.Repeat("x", 100)
 		for i := range 3000 { // more pieces than the buffers of a connection hold
 			label := metric.Label{Key: "i", Value: fmt.Sprint(i, long)}
@@ -219,6 +222,13 @@ func TestSeriesPagesAtOnce(t *testing.T) {
 		time.Sleep(DefaultConfig().WriteTimeout - time.Millisecond)
 		if status := h.head(); status != 429 {
 			t.Errorf("a third page is answered with %d", status)
+		}
+		other, err := network.dialFrom(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 1})
+		must(t, err)
+		defer other.Close()
+		write(t, other, "HEAD /metrics/series HTTP/1.1\r\nHost: a\r\n\r\n")
+		if line, err := bufio.NewReader(other).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
+			t.Errorf("a page to another address is answered with %q, %v", line, err)
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()

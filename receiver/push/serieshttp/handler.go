@@ -19,12 +19,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pagesAtOnce bounds the pages that are written at once. A page takes a processor for seconds where
-// there are a million series.
-const pagesAtOnce = 2
-
-// noPrefix: pages are bounded in total, and not by address.
-var noPrefix netip.Prefix
+// pagesAtOnce bounds the pages that are written at once, and pagesEach those to one address, which may read slowly. A page
+// takes a processor for seconds where there are a million series.
+const pagesAtOnce, pagesEach = 6, 2
 
 // A Handler serves the page of all series.
 type Handler struct {
@@ -41,7 +38,7 @@ type Handler struct {
 // New makes the handler. histograms reports whether the source keeps the buckets of timers. Without
 // policies every reader gets what its rights allow.
 func New(source export.Source, histograms bool, policies policy.Checker) *Handler {
-	h := &Handler{source: source, histograms: histograms, policies: policies, slots: connlimit.NewSlots(pagesAtOnce, 0)}
+	h := &Handler{source: source, histograms: histograms, policies: policies, slots: connlimit.NewSlots(pagesAtOnce, pagesEach)}
 	h.gzips.New = func() any {
 		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 		return w
@@ -73,7 +70,8 @@ func (h *Handler) expose(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
-	if h.slots.Acquire(noPrefix) != nil {
+	from := x.From()
+	if h.slots.Acquire(from) != nil {
 		h.rejected.Add(1)
 		x.Fail(tooMany())
 		return
@@ -82,7 +80,7 @@ func (h *Handler) expose(x *httpserver.Request) {
 	options.WithoutTotals = h.source.Persisting() != nil
 	page := export.NewPage(h.source, options)
 	if f = restrict(x, page); f != nil || x.HTTP.IsHead() {
-		h.slots.Release(noPrefix)
+		h.slots.Release(from)
 	}
 	if f != nil {
 		x.Fail(f)
@@ -92,7 +90,7 @@ func (h *Handler) expose(x *httpserver.Request) {
 	if !x.HTTP.IsHead() { // fasthttp would close the stream unread
 		// The page is written while the request returns to its pool, so it must not use it. A
 		// scraper that reads slowly is cut off by the server's WriteTimeout.
-		stream, err := h.begin(page, zipped)
+		stream, err := h.begin(page, zipped, from)
 		if err != nil {
 			x.Fail(httpserver.Unpersisted(err))
 			return
@@ -131,7 +129,7 @@ func (h *Handler) write(held *heldWriter, page *export.Page, zipped bool) (err e
 }
 
 func tooMany() *httpserver.Fault {
-	return httpserver.TooBusy("%d pages of all series are being written; try again in a moment", pagesAtOnce)
+	return httpserver.TooBusy("%d pages of all series are being written to this address, or %d in all; try again in a moment", pagesEach, pagesAtOnce)
 }
 
 // acceptsGzip reports whether an Accept-Encoding header has gzip, with a quality above 0.
@@ -191,7 +189,7 @@ func (h *heldWriter) release() error {
 
 // begin writes a page, and returns a stream once its first part may be sent. A stream that fails
 // later ends the connection, so that a scraper doesn't take the part for the whole.
-func (h *Handler) begin(page *export.Page, zipped bool) (io.Reader, error) {
+func (h *Handler) begin(page *export.Page, zipped bool, from netip.Prefix) (io.Reader, error) {
 	stream, to := io.Pipe()
 	began := make(chan error, 1)
 	held := &heldWriter{to: to, began: began}
@@ -199,7 +197,7 @@ func (h *Handler) begin(page *export.Page, zipped bool) (io.Reader, error) {
 		held.persist = h.source.Persist
 	}
 	go func() {
-		defer h.slots.Release(noPrefix)
+		defer h.slots.Release(from)
 		_ = to.CloseWithError(h.write(held, page, zipped))
 	}()
 	return stream, <-began
