@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -234,6 +235,48 @@ func TestSeriesPagesAtOnce(t *testing.T) {
 		synctest.Wait()
 		if status := h.head(); status != 200 {
 			t.Errorf("a page after those of dead scrapers is answered with %d", status)
+		}
+	})
+}
+
+// Of the page of groups, which holds all families, two at once go to one address.
+func TestGroupPagesAtOnce(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		var network *memory
+		h := gateway{start(t, inMemory, func(_ *Config, p *Parts) { network = p.Listener.(*memory) })}
+		for job := range 4 { // more families than the buffers of a connection hold pieces
+			var body strings.Builder
+			for i := range 900 {
+				fmt.Fprintf(&body, "m%d_%d{x=\"%s\"} 1\n", job, i, strings.Repeat("x", 100))
+			}
+			h.wants(200, "", "PUT", fmt.Sprint("/metrics/job/", job), body.String())
+		}
+		asks := func(from *net.TCPAddr, method string) int {
+			conn, err := network.dialFrom(from)
+			must(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			write(t, conn, method+" /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			must(t, err)
+			status, err := strconv.Atoi(strings.Fields(line)[1])
+			must(t, err)
+			return status
+		}
+		slow, other := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3), Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 1}
+		for _, want := range []int{200, 200, 429, 429} {
+			if got := asks(slow, "GET"); got != want {
+				t.Errorf("a page to a slow reader is answered with %d, want %d", got, want)
+			}
+		}
+		if got := asks(other, "GET"); got != 200 {
+			t.Errorf("a page to another address is answered with %d", got)
+		}
+		time.Sleep(DefaultConfig().WriteTimeout + time.Millisecond)
+		synctest.Wait()
+		for range 9 { // each gives its place back
+			if got := asks(slow, "HEAD"); got != 200 {
+				t.Errorf("a page after those of dead readers is answered with %d", got)
+			}
 		}
 	})
 }

@@ -62,6 +62,7 @@ type Disk interface {
 type Handler struct {
 	groups  *group.Groups
 	Waiting *connlimit.Slots // pushes that wait for their sender
+	pages   *connlimit.Slots // that are being written
 	config  Config
 	limits  httpserver.Config
 	reading exposition.Options
@@ -78,7 +79,7 @@ type bodyReaders struct {
 // New makes the handler.
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
-		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), reading: exposition.DefaultOptions()}
+		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewSlots(pagesAtOnce, pagesEach), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h

@@ -16,21 +16,35 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
+// pagesAtOnce bounds the pages of groups that are written at once, and pagesEach those to one address, which may read slowly: a
+// page holds the families of all groups.
+const pagesAtOnce, pagesEach = 6, 2
+
 // expose answers GET /metrics with the groups that the sender may read.
 func (h *Handler) expose(x *httpserver.Request) {
-	format, escaping := exposition.Negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
-	groups, f := h.readableGroups(x)
-	if f != nil {
-		x.Fail(f)
+	from := x.From()
+	if h.pages.Acquire(from) != nil {
+		x.Fail(httpserver.TooBusy("%d pages of groups are being written to this address, or %d in all; try again in a moment",
+			pagesEach, pagesAtOnce))
 		return
 	}
-	families, f := h.persisted(x, group.MergedFamilies(groups, escaping))
+	release := func() { h.pages.Release(from) }
+	format, escaping := exposition.Negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
+	groups, f := h.readableGroups(x)
+	var families []exposition.Family
+	if f == nil {
+		families, f = h.persisted(x, group.MergedFamilies(groups, escaping))
+	}
+	if f != nil || x.HTTP.IsHead() {
+		release()
+	}
 	if f != nil {
 		x.Fail(f)
 		return
 	}
 	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
 	stream(x, func(w *bufio.Writer) error {
+		defer release()
 		var piece []byte
 		for i := range families {
 			piece = exposition.Append(piece[:0], format, families[i])
