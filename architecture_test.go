@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"internal/smallest":                {}, // it knows no item
 	"internal/durable":                 {}, // it knows files only
 	"internal/collect":                 {}, // it knows values only
+	"internal/fair":                    {}, // it knows numbers only
 	"internal/footprint":               {}, // it knows the process only
 	"internal/operations":              {"internal/connlimit", "internal/config"},
 	"receiver/statsd":                  {"metric", "internal/config"},
@@ -37,7 +38,7 @@ var mayImport = map[string][]string{
 	"receiver":                         {"adapter/inspect/record", "receiver/ledger", "receiver/pending", "metric", "internal/connlimit", "internal/ratelog", "receiver/statsd", "internal/config"},
 	"receiver/buckets":                 {"metric"},
 	"receiver/exposition":              {"metric", "receiver/buckets"},
-	"receiver/remotewrite":             {"metric", "receiver/buckets"},
+	"receiver/remotewrite":             {"metric", "receiver/buckets", "internal/fair"},
 	"receiver/otlp":                    {"metric", "receiver/buckets"},
 	"receiver/credential":              {"metric", "internal/connlimit", "internal/config"},
 	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest", "internal/collect"},
@@ -45,11 +46,11 @@ var mayImport = map[string][]string{
 	"receiver/scrape":                  {"adapter/inspect", "adapter/inspect/record", "internal/ratelog", "metric", "receiver", "receiver/exposition", "receiver/ledger"},
 	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},
 	"aggregate/answer":                 {"aggregate", "aggregate/rollup", "aggregate/rule", "metric"},
-	"aggregate/rollup":                 {"metric", "aggregate/blob"},
+	"aggregate/rollup":                 {"metric", "aggregate/blob", "internal/fair"},
 	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window", "internal/collect"},
 	"aggregate/blob":                   {}, // it knows bytes only
 	"aggregate/index":                  {"metric", "aggregate/lookup", "aggregate/memory"},
-	"aggregate/kind":                   {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window"},
+	"aggregate/kind":                   {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window", "internal/fair"},
 	"aggregate/lookup":                 {"metric", "aggregate/memory"},
 	"aggregate/memory":                 {}, // it knows bytes only
 	"aggregate/usage":                  {"metric"},
@@ -86,7 +87,7 @@ var mayImport = map[string][]string{
 	"adapter/keda/externalscaler":      {},
 	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
 	"replica/agentwire":                {"aggregate/usage", "metric"}, // what messages say
-	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob"},
+	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob", "internal/fair"},
 	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
@@ -103,7 +104,7 @@ var mayImport = map[string][]string{
 	"cmd/sluice-loadtest":              {"loadtest"},
 
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
-	"receiver/push/body":            {},
+	"receiver/push/body":            {"internal/fair"},
 	"receiver/push/number":          {"metric"},
 	"receiver/push/listener":        {"internal/config", "internal/connlimit", "internal/ratelog", "receiver", "receiver/credential"},
 	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number", "internal/collect"},

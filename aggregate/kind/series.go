@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -62,10 +63,6 @@ func (h Series) Share(share *atomic.Int64) {
 	}
 }
 
-// timesLeft bounds a share to a multiple of what is left: one that floods leaves a quarter to others, and a second one a
-// sixteenth.
-const timesLeft = 3
-
 // idleLocked reports whether the newest entry of a series is older than every window.
 func (e *Env) idleLocked(h Series, now uint32) bool {
 	stamp := h.Cell.History.Stamp
@@ -99,7 +96,7 @@ func (b Budget) take(bytes int64) bool {
 	if !b.Env.MayGrow() {
 		return false
 	}
-	if share := b.Body.share; share != nil && share.Load()+bytes > timesLeft*b.Env.Left() {
+	if share := b.Body.share; share != nil && bytes > fair.More(share.Load(), b.Env.Left()) {
 		return false
 	}
 	b.enter(bytes)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -15,9 +16,6 @@ import (
 const (
 	maxLabelSets = 16       // per metric of a workload: the first ones
 	maxBytes     = 32 << 20 // of all workloads
-	// timesLeft bounds the bytes of a namespace to a multiple of what is left: one that has ever new workloads leaves a
-	// quarter to others, and a second one a sixteenth.
-	timesLeft = 3
 )
 
 // keepWithoutPods is how long a workload without pods is kept: it may be scaled to zero.
@@ -125,7 +123,7 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 	labels metric.Labels) {
 	id := recordID{namespace, w.UID}
 	r := m.records[id]
-	if r.has(name, kind, labels) || m.shares[namespace] >= timesLeft*(maxBytes-m.bytes) {
+	if r.has(name, kind, labels) || fair.More(m.shares[namespace], maxBytes-m.bytes) <= 0 {
 		return
 	}
 	if r == nil {

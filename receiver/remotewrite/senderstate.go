@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -36,17 +37,13 @@ const (
 	forgetAfter = 10 * 60 * 1000
 	sweepEvery  = 60 * 1000
 	// maxHeld bounds the bytes of all senders: 30,000 histograms of 12 buckets in parts.
-	maxHeld = 96 << 20
-	// timesLeft bounds a share to a multiple of what is left: one that floods leaves a quarter to others, and a
-	// second one a sixteenth.
-	timesLeft             = 3
+	maxHeld               = 96 << 20
 	typeBytes, typesBytes = 128, 512 // of a name beside its text, and of a sender's map
 )
 
 // mayHoldLocked reports whether a share may take bytes.
 func (m *SenderState) mayHoldLocked(share uint64, bytes int) bool {
-	left := maxHeld - m.held - bytes
-	return left >= 0 && m.shares[share]+bytes <= timesLeft*left
+	return bytes <= fair.More(m.shares[share], maxHeld-m.held)
 }
 
 // holdLocked counts bytes that a share has taken, or returned if the number is negative.

@@ -3,6 +3,7 @@ package agent
 import (
 	"net/netip"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -12,10 +13,6 @@ type share struct {
 	series  int
 	bytes   int64
 }
-
-// timesLeft bounds a share to a multiple of what is left. One that floods leaves a quarter to
-// others, and each further one a quarter of what is left then.
-const timesLeft = 3
 
 // shareLocked returns the share of a sample's sender. A new one is not noted yet.
 func (c *Collector) shareLocked(s *metric.Sample) *share {
@@ -31,13 +28,12 @@ func (c *Collector) shareLocked(s *metric.Sample) *share {
 
 // leftLocked is the memory that a share may still have.
 func (c *Collector) leftLocked(of *share) int64 {
-	left := c.maxBytes - c.bytes
-	return min(left, timesLeft*left-of.bytes)
+	return fair.More(of.bytes, c.maxBytes-c.bytes)
 }
 
 // mayKnowLocked reports whether a share may have one more series, of a size.
 func (c *Collector) mayKnowLocked(of *share, size int64) bool {
-	return of.series < timesLeft*(c.maxSeries-len(c.byKey)) && size <= c.leftLocked(of)
+	return fair.More(of.series, c.maxSeries-len(c.byKey)) > 0 && size <= c.leftLocked(of)
 }
 
 // holdLocked counts memory that is taken, or returned if it is negative.

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // FreeBytes of each body are not charged to the budget.
@@ -21,19 +23,11 @@ type Budget struct {
 	from map[netip.Prefix]int64 // what bodies that arrive have, by the address of their sender
 }
 
-// timesLeft bounds what the arriving bodies of one address have to a multiple of what is left: bodies that never end
-// would keep all others out. One address leaves a quarter, the next one a quarter of that.
-const timesLeft = 3
-
-// takeOf is Take for a body that arrives from an address.
+// takeOf is Take for a body that arrives from an address: bodies that never end leave a part to other addresses.
 func (b *Budget) takeOf(from netip.Prefix, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.Take(n) {
-		return false
-	}
-	if b.from[from]+n > timesLeft*(b.Max-b.Held.Load()) {
-		b.Held.Add(-n)
+	if n > fair.More(b.from[from], b.Max-b.Held.Load()) || !b.Take(n) {
 		return false
 	}
 	if b.from == nil {
