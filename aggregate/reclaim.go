@@ -15,6 +15,9 @@ func (t *Table) reclaim(pace *pace) {
 		t.aliases.Recycle(e.stale[0].shard, e.stale[0].numbers)
 		e.stale = e.stale[1:]
 	}
+	if !e.hasDue(passed) {
+		return
+	}
 	w := t.NewWriter()
 	defer w.Close()
 	for t.reclaimNext(passed, w) {
@@ -22,12 +25,23 @@ func (t *Table) reclaim(pace *pace) {
 	}
 }
 
+// hasDue reports whether the second step for the oldest tombstone is due.
+func (e *evictions) hasDue(passed uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.hasDueLocked(passed)
+}
+
+func (e *evictions) hasDueLocked(passed uint64) bool {
+	return len(e.tombstones) > 0 && e.tombstones[0].epoch <= passed
+}
+
 // reclaimNext takes the second step for the oldest tombstone, if it is due.
 func (t *Table) reclaimNext(passed uint64, w *Writer) bool {
 	e := &t.evictions
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.tombstones) == 0 || e.tombstones[0].epoch > passed {
+	if !e.hasDueLocked(passed) {
 		return false
 	}
 	t.reclaimLocked(e.tombstones[0], w)

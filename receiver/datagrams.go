@@ -162,10 +162,13 @@ func (d *datagrams) applyBatch(n int) {
 // which are most of the cost of a datagram with a single line. After an empty round it waits for
 // the next datagram instead, so an idle socket costs nothing.
 func (d *datagrams) idleWait(empty bool) {
-	if empty {
+	switch {
+	case empty:
 		d.countDrops()
 		d.park(d.socket.wait)
-	} else {
+	case d.socket.tookFew():
+		d.park(d.socket.gatherFew)
+	default:
 		d.park(d.socket.gatherWait)
 	}
 }

@@ -61,6 +61,11 @@ func (s *packetSocket) open(l Listener, shared bool, logger *slog.Logger) (err e
 	if l.Network == "udp" {
 		s.gather = s.gatherTime()
 	}
+	if s.gather == mostGather {
+		if s.timer, err = newKernelTimer(s.gather); err != nil {
+			return err
+		}
+	}
 	if s.arrival, err = newArrival(s.fd); err != nil {
 		return err
 	}

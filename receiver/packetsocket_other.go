@@ -143,6 +143,10 @@ func (s *packetSocket) descriptor() (fd int) {
 // gatherWait lets datagrams gather.
 func (s *packetSocket) gatherWait() { time.Sleep(time.Millisecond) }
 
+func (s *packetSocket) gatherFew() { s.gatherWait() }
+
+func (s *packetSocket) tookFew() bool { return false }
+
 // wait blocks until there is data, or wake was called.
 func (s *packetSocket) wait() {
 	_ = s.raw.Read(func(fd uintptr) bool {

@@ -27,6 +27,9 @@ func (s *Store) ready(now time.Time) error {
 	if s.db == nil || s.status.notPersisting() != "" {
 		return s.resume(now)
 	}
+	if now.Sub(s.hadSpace) < time.Second { // each transaction looks, too
+		return nil
+	}
 	err := s.checkSpace(0)
 	switch {
 	case errors.Is(err, database.ErrDiskFull):
@@ -49,6 +52,7 @@ func (s *Store) checkSpace(bytes int) error {
 		return fmt.Errorf("%w: it has %s free; at least %s must stay free",
 			database.ErrDiskFull, mebibytes(free), mebibytes(s.cfg.MinFreeBytes))
 	}
+	s.hadSpace = time.Now()
 	return nil
 }
 

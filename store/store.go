@@ -46,6 +46,7 @@ type Store struct {
 	periodStart time.Time
 	retryAt     time.Time
 	retryAfter  time.Duration
+	hadSpace    time.Time   // when a look at the disk last found space enough
 	urgent      bool        // a caller of Sync or FlushSoon waits for the flush under way
 	soon        atomic.Bool // FlushSoon was called since the last flush began
 	ending      atomic.Bool

@@ -44,11 +44,13 @@ func (p *History) Since(n *Logs, c Coding, tick uint32, habit uint8, all []Entry
 	if before, two := n.head(p.log).newestTwo(p.Newest, c, tick); two {
 		return append(all, before, Entry{n.head(p.log).stamp, p.Newest})
 	}
+	first := len(all)
 	all = p.Read(n, c, all)
-	for len(all) > 1 && all[0].Tick < tick {
-		all = all[1:]
+	older := first
+	for older < len(all)-1 && all[older].Tick < tick {
+		older++
 	}
-	return all
+	return slices.Delete(all, first, older) // moved, so that the caller keeps the whole of its buffer
 }
 
 // A habit is a byte that is saved with the entries of a log: the number of newest entries that

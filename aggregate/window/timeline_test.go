@@ -138,8 +138,13 @@ func checkSince(t *testing.T, n *Logs, c Coding, p *History, now uint32) {
 		for len(want) > 1 && want[0].Tick < tick {
 			want = want[1:]
 		}
-		if got := p.Since(n, c, tick, 0, nil); !slices.Equal(got, want) {
+		room := make([]Entry, 0, 256)
+		got := p.Since(n, c, tick, 0, room)
+		if !slices.Equal(got, want) {
 			t.Fatalf("entries since tick %d: %v, want %v", tick, got, want)
+		}
+		if &got[0] != &room[:1][0] { // a flush uses one buffer for all series
+			t.Fatalf("entries since tick %d are not at the start of the buffer", tick)
 		}
 	}
 }
