@@ -5,8 +5,10 @@ import (
 	"math/bits"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/kind"
+	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
@@ -107,9 +109,11 @@ func (b *block) tickLocked(place uint32, now window.Moment) uint32 {
 // The other order would miss that sample until the next one.
 func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	set := b.page.dirty[word].Swap(0)
-	if set != 0 {
-		b.recorded[word].Add(1)
+	if set == 0 {
+		return
 	}
+	b.recorded[word].Add(1)
+	t.prefetchLocked(b, word, set)
 	for ; set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		c := &b.page.cells[place]
@@ -122,6 +126,33 @@ func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 		c.See(now)
 		b.unsaved.Mark(place)
 	}
+}
+
+// manyOf64 is where the processor itself sees what comes next.
+const manyOf64 = 32
+
+// prefetchLocked requests the cells and logs of a set of 64 series. Where few of many series have changed, each is a
+// cache miss, and these overlap.
+func (t *Table) prefetchLocked(b *block, word int, set uint64) {
+	if bits.OnesCount64(set) >= manyOf64 {
+		return
+	}
+	cells := b.page.cells[word*64:]
+	var ahead [manyOf64]uintptr
+	n := 0
+	for rest := set; rest != 0; rest &= rest - 1 {
+		ahead[n] = uintptr(unsafe.Pointer(&cells[bits.TrailingZeros64(rest)]))
+		n++
+	}
+	memory.Prefetch(ahead[:n])
+	n = 0
+	for rest := set; rest != 0; rest &= rest - 1 {
+		if log := cells[bits.TrailingZeros64(rest)].History.Address(t.Logs); log != 0 {
+			ahead[n] = log
+			n++
+		}
+	}
+	memory.Prefetch(ahead[:n])
 }
 
 // rollSeriesLocked records a series' value under a tick.

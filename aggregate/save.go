@@ -250,7 +250,9 @@ func (b *block) appendNews(dst []byte, place uint32, said *nameWriter) []byte {
 func (d *delta) appendChanges(word int, pace *pace) {
 	b := d.b
 	b.history.Lock()
-	for set := b.unsaved[word].Swap(0); set != 0; set &= set - 1 {
+	set := b.unsaved[word].Swap(0)
+	d.t.prefetchLocked(b, word, set)
+	for ; set != 0; set &= set - 1 {
 		place := uint32(word*64 + bits.TrailingZeros64(set))
 		switch {
 		case !b.savableLocked(place, false):

@@ -3,6 +3,7 @@ package window
 import (
 	"math"
 	"slices"
+	"unsafe"
 )
 
 // History holds a number's past values: the newest entry and, from the second tick on, a log of the
@@ -270,6 +271,14 @@ func (p *History) Shrink(n *Logs, c Coding, now uint32) {
 	case int(head.class) > n.classFor(used), now-min(head.stamp, now) > n.Horizon/2:
 		p.writeLog(n, c, n.tidy(p.Read(n, c, nil), c, now))
 	}
+}
+
+// Address is where the log is, for memory.Prefetch; 0: there is none.
+func (p *History) Address(n *Logs) uintptr {
+	if p.log == 0 {
+		return 0
+	}
+	return uintptr(unsafe.Pointer(n.head(p.log)))
 }
 
 // FreeLog frees the log; the newest entry remains.
