@@ -159,9 +159,7 @@ func TestRequest(t *testing.T) {
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated", "team"}}
 	q := Question{Namespace: "shop", Name: `other@shop:a\|b`, Selector: "queue in (eu,us),tier=gold", Reader: reader}
 	list, err := find(t, r, "other").Ask(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(list.Items) != 1 || list.Items[0].Value.String() != "1500m" || list.Items[0].MetricLabels["queue"] != "mail" ||
 		*list.Items[0].WindowSeconds != 60 || list.Items[0].Timestamp.Unix() != 1773489600 {
 		t.Errorf("%+v", list)

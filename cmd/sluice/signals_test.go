@@ -42,9 +42,8 @@ func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := s.cmd.StdoutPipe()
 	must(t, err)
-	if s.stderr, err = s.cmd.StderrPipe(); err != nil {
-		t.Fatal(err)
-	}
+	s.stderr, err = s.cmd.StderrPipe()
+	must(t, err)
 	must(t, s.cmd.Start())
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	var said strings.Builder

@@ -164,14 +164,10 @@ type client struct {
 func (s *served) dial(ctx context.Context) *client {
 	s.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+s.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
 	stream, err := agentwire.NewAgentsClient(conn).Report(ctx)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return &client{s.t, stream}
 }
 
@@ -181,9 +177,7 @@ func (s *served) hello(run uint64) (*client, uint64) {
 	c := s.dial(context.Background())
 	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: run}}})
 	answer, err := c.Recv()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return c, answer.GetWelcome().GetApplied()
 }
 
@@ -213,9 +207,7 @@ func (c *client) next(want func(*agentwire.FromServer) bool) *agentwire.FromServ
 	c.t.Helper()
 	for {
 		answer, err := c.Recv()
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		if want(answer) {
 			return answer
 		}

@@ -29,9 +29,7 @@ func TestWhatClientsAggregate(t *testing.T) {
 	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
 	collector := agent.NewCollector(cfg)
 	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nan, queue := math.NaN(), []metric.Label{{Key: "queue", Value: "mail"}}
 	sample := func(kind metric.Kind, op metric.Op, value float64) metric.Sample {
 		s := metric.Sample{Name: []byte("m"), Kind: kind, Op: op, Dated: 2e18, Fields: queue}
