@@ -69,9 +69,7 @@ func listsWhatIsThere(t *testing.T, c *cluster) {
 func (c *cluster) listsWithTheirRights(t *testing.T, ns string) {
 	c.Kubectl(t, "create", "serviceaccount", "reader", "-n", ns)
 	plugin := filepath.Join(t.TempDir(), "kubectl-sluice")
-	if err := os.Symlink(c.sluice.Binary(), plugin); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(c.sluice.Binary(), plugin))
 	reader := lister{c, c.ServiceAccountKubeconfig(t, ns, "reader"), plugin}
 	const command = "to allow it: kubectl "
 	_, said, err := reader.run("list", "metrics", "-n", ns)

@@ -52,19 +52,8 @@ var policyTests = []struct {
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	p := &policed{installInto(t, controlplane.New(t, controlplane.DefaultConfig()))}
-	p.Apply(t, "", `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: readers}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sluice-reader}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: readers}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: editors}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: edit}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: editors}]
-`)
+	p.Apply(t, "", controlplane.ClusterRoleBinding("readers", "sluice-reader", controlplane.Group("readers")),
+		controlplane.ClusterRoleBinding("editors", "edit", controlplane.Group("editors")))
 	for _, one := range policyTests {
 		t.Run(one.name, func(t *testing.T) { one.run(t, p) })
 	}
@@ -84,7 +73,7 @@ func (p *policed) reader(t *testing.T, name string, groups ...string) controlpla
 func (p *policed) namespaceWith(t *testing.T, prefix string) string {
 	t.Helper()
 	ns := p.Namespace(t, prefix)
-	p.Apply(t, ns, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: pusher}\n")
+	p.Apply(t, ns, controlplane.ServiceAccount("pusher"))
 	token := p.tokenFor(t, ns, "pusher", "sluice", nil)
 	for _, path := range []string{"jobs?label=queue=mail&label=zone=a", "jobs?label=queue=video&label=zone=b", "secret.keys", "jobs_waiting"} {
 		p.wantPush(t, token, "PUT", "/v1/namespaces/"+ns+"/external/"+path, "7", 200, "")
@@ -336,9 +325,7 @@ spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, n
 	p.awaitAccepted(t, ns, "guard", "True")
 	for _, name := range []string{"sluice-policies", "sluice-cluster-policies", "sluice-authors"} {
 		one, err := p.Kubernetes.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if one.Status.TypeChecking != nil {
 			for _, warning := range one.Status.TypeChecking.ExpressionWarnings {
 				t.Errorf("%s: %s: %s", name, warning.FieldRef, warning.Warning)
@@ -401,18 +388,7 @@ func policyAuthor(t *testing.T, p *policed) {
 	if says := admit(t, mallory, ns, plain); says != "" {
 		t.Errorf("without external metrics: %s", says)
 	}
-	p.Apply(t, ns, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: jobs}
-rules: [{apiGroups: [external.metrics.k8s.io], resources: [jobs, 'a\|b'], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: jobs}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: jobs}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory}]
-`)
+	p.Apply(t, ns, controlplane.Role("jobs", controlplane.User("mallory"), `{apiGroups: [external.metrics.k8s.io], resources: [jobs, 'a\|b'], verbs: [list]}`))
 	wantAdmit(t, mallory, ns, asking("web", "jobs", ""), "")
 	wantAdmit(t, mallory, ns, asking("web", `a\|b`, ""), "")
 	wantAdmit(t, mallory, ns, asking("web", "jobs:max:1m", ""), "may not read") // each spelling is a name of its own
@@ -422,18 +398,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory}]
 // A rule is no way around the checks of autoscalers: its author must be allowed to read what it computes from.
 func policyRuleAuthor(t *testing.T, p *policed) {
 	ns := p.namespaceWith(t, "ruleauthors")
-	p.Apply(t, ns, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: free}
-rules: [{apiGroups: [external.metrics.k8s.io], resources: [free, jobs, jobs_waiting, freed.keys], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: free}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: free}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory}]
-`)
+	p.Apply(t, ns, controlplane.Role("free", controlplane.User("mallory"),
+		"{apiGroups: [external.metrics.k8s.io], resources: [free, jobs, jobs_waiting, freed.keys], verbs: [list]}"))
 	write := func(user, rule string) string {
 		_, err := p.TryKubectl(t, "create", "--dry-run=server", "--as="+user, "--as-group=editors", "--as-group=system:authenticated", "-f", p.file(t,
 			"apiVersion: sluice.dev/v1alpha1\nkind: MetricRule\nmetadata: {name: innocent, namespace: "+ns+"}\nspec: "+rule))

@@ -312,13 +312,9 @@ func (w *worker) untilFirstReplica(t *testing.T) time.Duration {
 	t.Helper()
 	deployments := w.Kubernetes.AppsV1().Deployments(w.ns)
 	now, err := deployments.Get(t.Context(), "worker", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	watch, err := deployments.Watch(t.Context(), metav1.ListOptions{ResourceVersion: now.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Stop()
 	began := time.Now()
 	w.push(t, "5")

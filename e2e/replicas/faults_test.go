@@ -33,12 +33,12 @@ func TestKillOne(t *testing.T) {
 	l.end()
 	time.Sleep(2 * time.Second)
 	// At most a flush of what the killed one received is missing, and what was sent to it after.
-	lost := float64(l.sent()) - must(sum(m[0], "shared:total")())
+	lost := float64(l.sent()) - known(sum(m[0], "shared:total")())
 	if lost < 0 || lost > perSecond*2.5 {
 		t.Errorf("%v of %v samples are missing", lost, l.sent())
 	}
 	t.Logf("%v of %v samples are missing: a second was sent to nobody", lost, l.sent())
-	if a, b := must(sum(m[0], "shared:total")()), must(sum(m[1], "shared:total")()); a != b {
+	if a, b := known(sum(m[0], "shared:total")()), known(sum(m[1], "shared:total")()); a != b {
 		t.Errorf("the replicas have %v and %v", a, b)
 	}
 }
@@ -218,9 +218,7 @@ func TestDiskLost(t *testing.T) {
 	l.leave(m[0], m[1])
 	time.Sleep(1500 * time.Millisecond)
 	m[0].Kill()
-	if err := os.RemoveAll(m[0].DataDir()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(m[0].DataDir()))
 	l.steady(t, "one is dead", observe(t, 3*time.Second, 0, m[1]))
 	m[0].Start()
 	l.steady(t, "it is back without its data", observe(t, 10*time.Second, 0, m...))
@@ -230,12 +228,11 @@ func TestDiskLost(t *testing.T) {
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, s))
 }
 
-func must(v float64, err error) float64 {
+// known is a value that was read; -1 after an error.
+func known(v float64, err error) float64 {
 	if err != nil {
 		return -1
 	}

@@ -12,7 +12,7 @@ import (
 // exposed reads the totals of "shared" and "jobs" from a page of all series, as a Prometheus does.
 func exposed(t *testing.T, s *server.Server) map[string]float64 {
 	t.Helper()
-	status, text := request(t, "GET", s, "/metrics/series", "")
+	status, text := server.Ask(t, "GET", "http://"+s.HTTP+"/metrics/series", "")
 	if status != 200 {
 		t.Errorf("%d %s", status, text)
 	}
