@@ -22,18 +22,15 @@ var (
 	clusterPolicies   = schema.GroupVersionResource{Group: "sluice.dev", Version: "v1alpha1", Resource: "clusterexternalmetricpolicies"}
 )
 
-// policyTests follow the design's sentences about ExternalMetricPolicy. The control plane is their
-// own: some policies concern the whole cluster.
+// policyTests follow the design's sentences about ExternalMetricPolicy. Those about a single verdict are tested in
+// adapter/policy, and SameVerdicts holds admission to them. The control plane is their own: some policies concern
+// the whole cluster.
 var policyTests = []struct {
 	name string
 	run  func(*testing.T, *policed)
 }{
 	{"PerNamespace", policyPerNamespace},
 	{"PerUser", policyPerUser},
-	{"MandatoryExpression", policyExpressions},
-	{"FirstMatch", policyFirstMatch},
-	{"DenyRule", policyDenies},
-	{"NotASubset", policySubset},
 	{"Admission", policyAdmission},
 	{"StoredAutoscalersStayWritable", policyStored},
 	{"AuthorMustRead", policyAuthor},
@@ -216,86 +213,6 @@ func policyPerUser(t *testing.T, p *policed) {
 	p.apply(t, ns, "guard", `{subjects: [{kind: Group, name: "system:serviceaccounts:kube-system"}], rules: [{metric: "secret.*", deny: true}]}`)
 	wantAdmit(t, p.reader(t, "alice"), ns, asking("web", "secret.keys", ""), "rules[0]") // the controller could not read it
 	wantQuery(t, p.reader(t, "alice"), ns, "secret.keys", "", "")
-}
-
-// "a mandatory regexp": of whole names, and of every spelling that asks for the same values
-func policyExpressions(t *testing.T, p *policed) {
-	ns := p.namespaceWith(t, "expressions")
-	alice := p.reader(t, "alice")
-	p.apply(t, ns, "guard", `{rules: [{metric: "jobs", deny: true}]}`)
-	wantQuery(t, alice, ns, "jobs_waiting", "", "")
-	wantAdmit(t, alice, ns, asking("web", "jobs_waiting", ""), "")
-	for _, spelling := range []string{"jobs", "jobs:last", "jobs:max:60s", "jobs:max:1m", "jobs:1m"} {
-		wantQuery(t, alice, ns, spelling, "", "rules[0]")
-		wantAdmit(t, alice, ns, asking("web", spelling, ""), "rules[0]")
-	}
-	p.apply(t, ns, "guard", `{rules: [{metric: "jobs:(max|mean):1m", deny: true}]}`)
-	for _, spelling := range []string{"jobs:max", "jobs:max:60s", "jobs:mean:1m", "jobs"} { // a timer's default is its mean
-		wantQuery(t, alice, ns, spelling, "", "rules[0]")
-		wantAdmit(t, alice, ns, asking("web", spelling, ""), "rules[0]")
-	}
-	wantQuery(t, alice, ns, "jobs:max:10s", "", "")
-	wantAdmit(t, alice, ns, asking("web", "jobs:max:10s", ""), "")
-}
-
-// "the rules would be applied top to bottom, with the first matching rule being used"
-func policyFirstMatch(t *testing.T, p *policed) {
-	ns := p.namespaceWith(t, "first")
-	alice := p.reader(t, "alice")
-	p.apply(t, ns, "guard", `{rules: [{metric: "jobs", selector: {matchLabels: {queue: mail}}}, {metric: "jobs.*", deny: true}, {metric: ".*", selector: {}}]}`)
-	wantQuery(t, alice, ns, "jobs", "queue=mail", "")
-	wantQuery(t, alice, ns, "jobs_waiting", "", "rules[1]")
-	wantQuery(t, alice, ns, "secret.keys", "", "")
-	wantAdmit(t, alice, ns, asking("web", "jobs_waiting", ""), "rules[1]")
-	wantAdmit(t, alice, ns, asking("web", "jobs", "queue=mail"), "")
-	wantAdmit(t, alice, ns, asking("web", "secret.keys", ""), "")
-}
-
-// "A query that hit a deny rule … would be rejected with 403 error": a Status that names policy and
-// rule
-func policyDenies(t *testing.T, p *policed) {
-	ns := p.namespaceWith(t, "deny")
-	p.apply(t, ns, "guard", `{rules: [{metric: "jobs", selector: {}}, {metric: "secret.*", deny: true}]}`)
-	_, err := p.reader(t, "alice").Get(t.Context(), external+"/namespaces/"+ns+"/secret.keys")
-	var status apierrors.APIStatus
-	if !apierrors.IsForbidden(err) {
-		t.Fatalf("%v, want Forbidden", err)
-	}
-	status = err.(apierrors.APIStatus)
-	if got := status.Status(); got.Code != 403 || got.Reason != metav1.StatusReasonForbidden ||
-		!strings.Contains(got.Message, "rules[1] of externalmetricpolicy/guard") {
-		t.Errorf("the status is %+v", got)
-	}
-}
-
-// "or specified a selector that is not a subset of selector specified by policy would be rejected"
-func policySubset(t *testing.T, p *policed) {
-	ns := p.namespaceWith(t, "subset")
-	alice := p.reader(t, "alice")
-	p.apply(t, ns, "guard", `{rules: [{metric: "jobs", selector: {matchLabels: {queue: mail}, matchExpressions: [{key: zone, operator: NotIn, values: [c, d]}]}}]}`)
-	for selector, allowed := range map[string]bool{
-		"":                                         false,
-		"queue=mail":                               false, // zone may be c
-		"queue=video,zone=a":                       false,
-		"queue=mail,zone=a":                        true,
-		"queue=mail,zone notin (c)":                false,
-		"queue=mail,zone notin (c,d,e)":            true,
-		"queue=mail,!zone":                         true,
-		"queue in (mail,video),zone=a":             false,
-		"queue in (mail),zone in (a,b)":            true,
-		"queue,zone=a":                             false,
-		"queue notin (video),zone=a":               false,
-		"queue=mail,queue notin (video),zone=b":    true,
-		"queue in (mail,x),queue notin (x),zone=a": true,
-		"zone=a,queue=mail,team=x,!fragment":       true,
-	} {
-		says := "must be asked for with a selector within"
-		if allowed {
-			says = ""
-		}
-		wantQuery(t, alice, ns, "jobs", selector, says)
-		wantAdmit(t, alice, ns, asking("web", "jobs", selector), says)
-	}
 }
 
 // "Additionally an admission controller could be used to check the policy when creating HPA
