@@ -81,8 +81,7 @@ func described(s *metric.Sample) string {
 
 // A change that a server does not know is rejected, and so is a running total that says it counts at a date, without one.
 func TestUnknownChanges(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	var late bool
 	parts := table.parts()
 	parts.NewApplier = func() Applier { return watcher{writer{table}, func(s *metric.Sample) { late = late || s.Late }} }
