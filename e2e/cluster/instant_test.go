@@ -34,16 +34,9 @@ func TestInstant(t *testing.T) {
 	}
 	cfg.HPASync = 10 * time.Minute
 	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
-	t.Run("scenarios", func(t *testing.T) {
-		for name, run := range map[string]func(*testing.T, *cluster){
-			"MovesAtThePush": movesAtThePush, "WithBehavior": movesWithBehavior, "FromZero": goesStraightToN, "AppliedAgain": appliedAgain,
-			"Pods": movesOnPods, "Others": othersAreLeftAlone, "AdmissionForbids": admissionForbidsNudges,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				run(t, c)
-			})
-		}
+	c.sideBySide(t, []scenario{
+		{"MovesAtThePush", movesAtThePush}, {"WithBehavior", movesWithBehavior}, {"FromZero", goesStraightToN}, {"AppliedAgain", appliedAgain},
+		{"Pods", movesOnPods}, {"Others", othersAreLeftAlone}, {"AdmissionForbids", admissionForbidsNudges},
 	})
 }
 

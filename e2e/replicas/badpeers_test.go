@@ -118,11 +118,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // message is named by its reason, the others answer right and stay ready.
 func TestBadReplicaIsNamed(t *testing.T) {
 	t.Parallel()
-	ca, a, b := newAuthority(t), server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp")
-	m := mesh{
-		server.New(t, meshFlags(ca, "sluice-0", a, []string{a, b})...),
-		server.New(t, meshFlags(ca, "sluice-1", b, []string{a, b})...),
-	}
+	m, ca, addresses := newMeshOf(t, 2)
 	m.start(t)
 	sent := 0
 	count := func() {
@@ -132,7 +128,7 @@ func TestBadReplicaIsNamed(t *testing.T) {
 		}
 	}
 	count()
-	bad := intrude(t, a, with(t, ca.issue("bad", loopbackIP)))
+	bad := intrude(t, addresses[0], with(t, ca.issue("bad", loopbackIP)))
 	good := bad.hears("sluice-0") // also: it is connected
 	_ = bad.hears("sluice-1")
 
@@ -224,11 +220,7 @@ func TestTwoReplicasOfOneName(t *testing.T) {
 // reason, and needs no restart after it.
 func TestCertificateEnds(t *testing.T) {
 	t.Parallel()
-	ca, a, b := newAuthority(t), server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp")
-	m := mesh{
-		server.New(t, meshFlags(ca, "sluice-0", a, []string{a, b})...),
-		server.New(t, meshFlags(ca, "sluice-1", b, []string{a, b})...),
-	}
+	m, ca, _ := newMeshOf(t, 2)
 	m.start(t)
 	send(t, m[0], "hits:3|c")
 	send(t, m[1], "hits:4|c")

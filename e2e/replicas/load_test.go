@@ -58,6 +58,13 @@ func (l *load) end() {
 	l.done.Wait()
 }
 
+// endWithAll ends the load, and requires that the replicas have counted each sample.
+func (l *load) endWithAll(t *testing.T, m mesh) {
+	t.Helper()
+	l.end()
+	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
 // run catches up if the machine was busy, and notes how many samples were late.
 func (l *load) run(ctx context.Context, c *client) {
 	begun, tick := time.Now(), time.NewTicker(10*time.Millisecond)

@@ -19,16 +19,29 @@ type mesh []*server.Server
 // newMesh prepares replicas. Nothing is started.
 func newMesh(t *testing.T, n int) mesh {
 	t.Helper()
-	ca := newAuthority(t)
-	var addresses []string
+	m, _, _ := newMeshOf(t, n)
+	return m
+}
+
+// startMesh starts replicas that know each other.
+func startMesh(t *testing.T, n int) mesh {
+	t.Helper()
+	m := newMesh(t, n)
+	m.start(t)
+	return m
+}
+
+// newMeshOf is newMesh with the authority of the certificates and the addresses of the replicas.
+func newMeshOf(t *testing.T, n int) (m mesh, ca authority, addresses []string) {
+	t.Helper()
+	ca = newAuthority(t)
 	for range n {
 		addresses = append(addresses, server.FreeAddress(t, "tcp"))
 	}
-	var m mesh
-	for i := range n {
-		m = append(m, server.New(t, meshFlags(ca, fmt.Sprint("sluice-", i), addresses[i], addresses)...))
+	for i, own := range addresses {
+		m = append(m, server.New(t, meshFlags(ca, fmt.Sprint("sluice-", i), own, addresses)...))
 	}
-	return m
+	return m, ca, addresses
 }
 
 func meshFlags(ca authority, name, listen string, peers []string) []string {

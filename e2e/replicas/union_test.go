@@ -15,8 +15,7 @@ import (
 // Samples that each of three replicas received are in the answers of all, for every kind.
 func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3)
-	m.start(t)
+	m := startMesh(t, 3)
 	for i, s := range m {
 		send(t, s, fmt.Sprintf("hits:%d|c|#path:/api\nusers:u%d|s\nusers:both|s\nlatency:%d|ms\ndepth:+%d|g", i+1, i, 100*(i+1), i+1))
 	}
@@ -34,8 +33,7 @@ func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 // The newest value of a gauge counts, whichever replica got it.
 func TestTheNewestGaugeCounts(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	for i := range 20 {
 		send(t, m[i%2], fmt.Sprintf("level:%d|g", i))
 		time.Sleep(60 * time.Millisecond)
@@ -52,8 +50,7 @@ func TestTheNewestGaugeCounts(t *testing.T) {
 // A deletion at one replica holds at all.
 func TestADeletionHoldsEverywhere(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	send(t, m[0], "old:1|c")
 	send(t, m[1], "old:2|c\nkept:1|c")
 	wantTotals(t, m, map[string]float64{"old:total": 3, "kept:total": 1})
@@ -75,8 +72,7 @@ func TestADeletionHoldsEverywhere(t *testing.T) {
 // A Pushgateway group that moves between replicas is the newest push's, not the union's.
 func TestAGroupIsTheNewestPush(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	const group = "/metrics/job/import/namespace/e2e"
 	push := func(s *server.Server, method, body string, want int) {
 		t.Helper()
@@ -110,8 +106,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 // A push with sync=all is at every replica when it is answered.
 func TestASyncedPushIsEverywhere(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3)
-	m.start(t)
+	m := startMesh(t, 3)
 	for i := range 10 {
 		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%3].HTTP+"/v1/namespaces/e2e/external/synced?sync=all", fmt.Sprint(i))
 		if status != http.StatusOK {
@@ -129,8 +124,7 @@ func TestASyncedPushIsEverywhere(t *testing.T) {
 // that left a group are gone from /metrics then. From other answers they go when their replica has published the removal.
 func TestASyncedDeletionIsEverywhere(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3)
-	m.start(t)
+	m := startMesh(t, 3)
 	for i := range 4 {
 		for _, s := range m {
 			pushSynced(t, http.MethodPost, s, "/v1/namespaces/e2e/external/old", "2")
@@ -179,8 +173,7 @@ func pushSynced(t *testing.T, method string, s *server.Server, path, body string
 // A running total that its client pushes to another replica goes on from the last push.
 func TestARunningTotalMoves(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	const group = "/metrics/job/counter/namespace/e2e"
 	for i, total := range []int{100, 130, 130, 190, 250} {
 		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%2].HTTP+group, fmt.Sprintf("# TYPE rows_total counter\nrows_total %d\n", total))
