@@ -447,9 +447,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.stop()
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-s.ended)
 	s.ended = nil
 	for range got {
 	}

@@ -280,9 +280,7 @@ func TestStartupTaint(t *testing.T) {
 		return nil
 	})
 	for _, node := range []string{"far", "virtual"} {
-		if err := taints(node, "other "+both); err != nil {
-			t.Error(err)
-		}
+		must(t, taints(node, "other "+both))
 	}
 	for _, object := range render(t, "taint.yaml") {
 		if object.GetName() == "sluice-taint" {
@@ -290,9 +288,7 @@ func TestStartupTaint(t *testing.T) {
 		}
 	}
 	within(t, func() error { return taints("far", "other") })
-	if err := taints("virtual", "other "+both); err != nil {
-		t.Error(err)
-	}
+	must(t, taints("virtual", "other "+both))
 }
 
 // A line from a Unix socket names its pod, by UID or external data. That must be one of the agent's node; a line that

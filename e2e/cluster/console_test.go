@@ -254,7 +254,5 @@ func (c *cluster) readsNothingOfTheNext(t *testing.T, page func(namespace string
 		return err
 	})
 	push("next")
-	if err := both(http.StatusForbidden); err != nil {
-		t.Error(err)
-	}
+	must(t, both(http.StatusForbidden))
 }

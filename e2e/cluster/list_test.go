@@ -36,9 +36,7 @@ func listsWhatIsThere(t *testing.T, c *cluster) {
 	} {
 		within(t, func() error { return admin.shows(0, want, "list", what, "-n", ns) })
 	}
-	if err := admin.shows(0, []string{ns + " m0 pods gauge"}, "list", "-A"); err != nil {
-		t.Error(err)
-	}
+	must(t, admin.shows(0, []string{ns + " m0 pods gauge"}, "list", "-A"))
 
 	for args, want := range map[string]string{
 		"get metrics.inspect.sluice.dev":                                                    "m0 pods gauge 1 1",
@@ -95,18 +93,14 @@ func (c *cluster) listsAMissingMetric(t *testing.T, ns string, admin lister) {
 	within(t, func() error {
 		return admin.shows(1, []string{"web deployment/web http_requests", "missing"}, "list", "hpas", "-n", ns)
 	})
-	if err := admin.shows(0, []string{ns + "/web", "http_requests:rate:10s missing", "metric missing"}, "top", "-n", ns); err != nil {
-		t.Error(err)
-	}
+	must(t, admin.shows(0, []string{ns + "/web", "http_requests:rate:10s missing", "metric missing"}, "top", "-n", ns))
 	pod := c.AwaitPods(t, ns, "app=web", 1)[0]
 	c.awaitSender(t, ns, pod.Name)
 	within(t, func() error {
 		c.sendFrom(t, addressOf(t, pod), "http_requests:5|c")
 		return admin.shows(0, []string{"web deployment/web http_requests"}, "list", "hpas", "-n", ns)
 	})
-	if err := admin.shows(0, []string{"http_requests pods counter 1 1"}, "list", "metrics", "-n", ns); err != nil {
-		t.Error(err)
-	}
+	must(t, admin.shows(0, []string{"http_requests pods counter 1 1"}, "list", "metrics", "-n", ns))
 	within(t, func() error {
 		return admin.shows(0, []string{"http_requests:rate:10s 0", "·"}, "top", "-n", ns)
 	})

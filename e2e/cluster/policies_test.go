@@ -290,9 +290,7 @@ func policyStored(t *testing.T, p *policed) {
 		}
 		return fmt.Errorf("the status is %v", got.Status.Conditions)
 	})
-	if err := autoscalers.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
-	}
+	must(t, autoscalers.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 }
 
 // The author of an autoscaler must be allowed to read its metrics: the controller may read all.

@@ -503,9 +503,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must(t, <-done)
 	cfg.KeyFile = cfg.CertFile
 	if _, err := Listen(cfg, newTable().parts()); err == nil || !strings.Contains(err.Error(), "CertFile") {
 		t.Errorf("a key that is none: %v", err)

@@ -191,9 +191,7 @@ func tellsTo(t *testing.T, server *served, source agent.UsageSource) (stop func(
 	return func() {
 		end()
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			must(t, <-done)
 		}
 	}
 }
