@@ -108,7 +108,9 @@ func (w *ward) fill(o metric.Object, n int) {
 
 // limitPods gives the namespace shop a LimitRange about pods.
 func (w *ward) limitPods(metrics, series int) {
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metrics, Series: series}, Namespace: metric.UnsetLimits().Namespace}
+	limits := metric.UnsetLimits()
+	limits.Pod = metric.Limit{Metrics: metrics, Series: series}
+	w.limits["shop"] = limits
 }
 
 func (w *ward) wantRemoved(t *testing.T, want ...string) {

@@ -11,7 +11,8 @@ import (
 )
 
 // ofKEDAsAdapter is the registration of external.metrics.k8s.io as KEDA's chart makes it.
-var ofKEDAsAdapter = controlplane.APIService("v1beta1.external.metrics.k8s.io", "keda", "keda-operator-metrics-apiserver", "443")
+var ofKEDAsAdapter = controlplane.APIService("v1beta1.external.metrics.k8s.io",
+	"keda", "keda-operator-metrics-apiserver", "443")
 
 // TestInstallsBesideKEDA: Helm installs the chart into a cluster with KEDA's own definitions, and
 // leaves external.metrics.k8s.io to KEDA. The API server takes the examples strictly, and an

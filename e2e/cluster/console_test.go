@@ -111,6 +111,8 @@ func (c *cluster) followsAPushToAnAutoscaler(t *testing.T, b *browser.Browser, n
 	}
 }
 
+const readSamples = "{apiGroups: [sluice.dev], resources: [samples], verbs: [get]}"
+
 // mayRead gives rights in a namespace to the reader of the namespace "seen".
 func mayRead(rules ...string) string {
 	return controlplane.Role("reader", controlplane.Account("seen", "reader"), rules...)
@@ -123,7 +125,7 @@ func TestTheConsoleAsksForTokens(t *testing.T) {
 	plane := controlplane.Shared(t)
 	plane.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: seen}\n")
 	plane.Apply(t, "seen", controlplane.ServiceAccount("reader"), controlplane.ServiceAccount("server"),
-		controlplane.ClusterRoleBinding("seen", "cluster-admin", controlplane.Account("seen", "server")), mayRead("{apiGroups: [sluice.dev], resources: [samples], verbs: [get]}"))
+		controlplane.ClusterRoleBinding("seen", "cluster-admin", controlplane.Account("seen", "server")), mayRead(readSamples))
 	c := &cluster{ControlPlane: plane, sluice: server.InCluster(t, plane.ServiceAccountKubeconfig(t, "seen", "server"))}
 	c.sluice.WithConsoleAt("0.0.0.0")
 	c.sluice.Start()
@@ -230,7 +232,7 @@ func (c *cluster) deletesGroupsByRight(t *testing.T, console func(path, form str
 // one's page of the console nor its metrics, though the rights in the former one are cached.
 func (c *cluster) readsNothingOfTheNext(t *testing.T, page func(namespace string) (status int)) {
 	ns, token := c.Namespace(t, "handed"), c.Token(t, "seen", "reader")
-	c.Apply(t, ns, mayRead("{apiGroups: [sluice.dev], resources: [samples], verbs: [get]}", "{apiGroups: [external.metrics.k8s.io], resources: [depth], verbs: [list]}"))
+	c.Apply(t, ns, mayRead(readSamples, "{apiGroups: [external.metrics.k8s.io], resources: [depth], verbs: [list]}"))
 	both := func(want int) error {
 		t.Helper()
 		metric, text := asks(t, c.sluice, token, external+"/namespaces/"+ns+"/depth")

@@ -35,8 +35,8 @@ func TestInstant(t *testing.T) {
 	cfg.HPASync = 10 * time.Minute
 	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
 	c.sideBySide(t, []scenario{
-		{"MovesAtThePush", movesAtThePush}, {"WithBehavior", movesWithBehavior}, {"FromZero", goesStraightToN}, {"AppliedAgain", appliedAgain},
-		{"Pods", movesOnPods}, {"Others", othersAreLeftAlone}, {"AdmissionForbids", admissionForbidsNudges},
+		{"MovesAtThePush", movesAtThePush}, {"WithBehavior", movesWithBehavior}, {"FromZero", goesStraightToN},
+		{"AppliedAgain", appliedAgain}, {"Pods", movesOnPods}, {"Others", othersAreLeftAlone}, {"AdmissionForbids", admissionForbidsNudges},
 	})
 }
 

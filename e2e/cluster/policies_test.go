@@ -303,7 +303,8 @@ func policyAuthor(t *testing.T, p *policed) {
 	if says := admit(t, mallory, ns, plain); says != "" {
 		t.Errorf("without external metrics: %s", says)
 	}
-	p.Apply(t, ns, controlplane.Role("jobs", controlplane.User("mallory"), `{apiGroups: [external.metrics.k8s.io], resources: [jobs, 'a\|b'], verbs: [list]}`))
+	p.Apply(t, ns, controlplane.Role("jobs", controlplane.User("mallory"),
+		`{apiGroups: [external.metrics.k8s.io], resources: [jobs, 'a\|b'], verbs: [list]}`))
 	wantAdmit(t, mallory, ns, asking("web", "jobs", ""), "")
 	wantAdmit(t, mallory, ns, asking("web", `a\|b`, ""), "")
 	wantAdmit(t, mallory, ns, asking("web", "jobs:max:1m", ""), "may not read") // each spelling is a name of its own

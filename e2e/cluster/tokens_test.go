@@ -46,7 +46,8 @@ func tokensOpenTheirNamespace(t *testing.T, c *cluster) {
 	c.wantPush(t, token, "POST", "/v1/statsd", lines, 403, "forbidden")
 	c.wantPush(t, token, "PUT", "/metrics/job/a/namespace/"+other, "x 1\n", 403, "forbidden")
 
-	c.Apply(t, other, controlplane.Role("pusher", controlplane.Account(ns, "batch"), "{apiGroups: [sluice.dev], resources: [samples], verbs: [create, get, delete]}"))
+	c.Apply(t, other, controlplane.Role("pusher", controlplane.Account(ns, "batch"),
+		"{apiGroups: [sluice.dev], resources: [samples], verbs: [create, get, delete]}"))
 	granted := time.Now()
 	within(t, func() error { return c.tryPush(t, token, "POST", "/v1/statsd", lines, 200) })
 	t.Logf("granted rights work after %v", time.Since(granted).Round(time.Millisecond))

@@ -332,7 +332,8 @@ func asksForOne(t *testing.T, c *agents, ns string) {
 // one has all again once it is back.
 func TestUsageOfReplicas(t *testing.T) {
 	t.Parallel()
-	plane, both := replicasWithRights(t, "--api-resource-metrics", "--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
+	plane, both := replicasWithRights(t, "--api-resource-metrics",
+		"--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
 	c := &agents{cluster: &cluster{ControlPlane: plane, sluice: both[0]}, authorities: hearAgents(t, both...), others: both[1:]}
 	c.Apply(t, "sluice", usageRights, controlplane.ServiceAccount("sluice-agent"), usageReader)
 	for _, one := range both {

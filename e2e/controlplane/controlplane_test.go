@@ -83,7 +83,8 @@ func TestUsersHaveTheirRolesOnly(t *testing.T) {
 	if _, err := c.As(t, "jane").Kubernetes.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("jane lists pods: %v, want that it is forbidden", err)
 	}
-	c.Apply(t, ns, ServiceAccount("reader"), Role("pods", User("jane")+", "+Account(ns, "reader"), `{apiGroups: [""], resources: [pods], verbs: [list]}`))
+	c.Apply(t, ns, ServiceAccount("reader"),
+		Role("pods", User("jane")+", "+Account(ns, "reader"), `{apiGroups: [""], resources: [pods], verbs: [list]}`))
 	if _, err := c.As(t, "jane").Kubernetes.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("jane lists pods with a role: %v", err)
 	}

@@ -12,7 +12,8 @@ import (
 
 // Scaled calls a function for each Deployment, by its name, at a moment of chance within a span. It returns the times
 // from each call until a watch shows its Deployment at so many replicas, or more.
-func (c *ControlPlane) Scaled(t *testing.T, namespace string, replicas int32, span time.Duration, push map[string]func()) (took []time.Duration) {
+func (c *ControlPlane) Scaled(t *testing.T, namespace string, replicas int32, span time.Duration,
+	push map[string]func()) (took []time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), span+5*time.Minute)
 	defer cancel()

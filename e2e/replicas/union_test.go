@@ -24,7 +24,8 @@ func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 	}
 	wantTotals(t, m, want)
 	for i, s := range m { // the second way to read
-		if status, body := server.Ask(t, http.MethodGet, "http://"+s.HTTP+"/v1/external/hits:total", ""); !strings.Contains(body, "6") {
+		status, body := server.Ask(t, http.MethodGet, "http://"+s.HTTP+"/v1/external/hits:total", "")
+		if !strings.Contains(body, "6") {
 			t.Errorf("replica %d: %d %s, want 6", i, status, body)
 		}
 	}
@@ -108,7 +109,8 @@ func TestASyncedPushIsEverywhere(t *testing.T) {
 	t.Parallel()
 	m := startMesh(t, 3)
 	for i := range 10 {
-		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%3].HTTP+"/v1/namespaces/e2e/external/synced?sync=all", fmt.Sprint(i))
+		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%3].HTTP+"/v1/namespaces/e2e/external/synced?sync=all",
+			fmt.Sprint(i))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
@@ -176,7 +178,8 @@ func TestARunningTotalMoves(t *testing.T) {
 	m := startMesh(t, 2)
 	const group = "/metrics/job/counter/namespace/e2e"
 	for i, total := range []int{100, 130, 130, 190, 250} {
-		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%2].HTTP+group, fmt.Sprintf("# TYPE rows_total counter\nrows_total %d\n", total))
+		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%2].HTTP+group,
+			fmt.Sprintf("# TYPE rows_total counter\nrows_total %d\n", total))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
