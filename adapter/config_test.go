@@ -7,9 +7,7 @@ import (
 )
 
 func TestConfigValidate(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
+	must(t, DefaultConfig().Validate())
 	err := Config{Address: "nowhere", CertFile: "a"}.Validate()
 	for _, field := range []string{"Address", "CertFile", "KeyFile", "CustomMetrics", "ExternalMetrics", "DiscoveryLimit", "MaxInFlight", "RequestTimeout"} {
 		if err == nil || !strings.Contains(err.Error(), field) {

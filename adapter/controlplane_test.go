@@ -224,9 +224,8 @@ func newAuthority(t *testing.T) *authority {
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
 	must(t, err)
-	if ca, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	ca, err = x509.ParseCertificate(der)
+	must(t, err)
 	return &authority{certificate: ca, key: key, pem: pemOf("CERTIFICATE", der)}
 }
 

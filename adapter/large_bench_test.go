@@ -37,15 +37,11 @@ func BenchmarkLargeAnswer(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				req, err := http.NewRequest(http.MethodGet, a.url+customRoot+"v1beta2/namespaces/shop/pods/*/x", nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				req.Header.Set("Accept", c.media)
 				req.Header.Set("Accept-Encoding", "identity")
 				resp, err := a.client.Do(req)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				n, err := io.Copy(io.Discard, resp.Body)
 				if err != nil || resp.StatusCode != http.StatusOK || n < 10<<20 {
 					b.Fatal(resp.Status, n, err)

@@ -304,9 +304,7 @@ func BenchmarkRoute(b *testing.B) {
 			for b.Loop() {
 				began := time.Now()
 				resp, err := at.client.Get(at.url)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				_, err = io.Copy(io.Discard, resp.Body)
 				_ = resp.Body.Close()
 				if err != nil || resp.StatusCode != http.StatusOK {

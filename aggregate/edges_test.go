@@ -65,9 +65,7 @@ func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 		again := newFixture(t)
 		must(t, again.RestoreClock(disk.clock))
 		for _, i := range order {
-			if err := again.RestoreBlock(i, disk.names[i], disk.state[i], disk.deltas[i]); err != nil {
-				t.Error(err)
-			}
+			must(t, again.RestoreBlock(i, disk.names[i], disk.state[i], disk.deltas[i]))
 		}
 		again.RestoreDone()
 		again.want("x5:total", "a=7")

@@ -108,20 +108,14 @@ func (r *replicas) restart() {
 	p := r.peers[0]
 	f := newReplica(r.t)
 	f.Clock.Uptime = func() window.Uptime { return window.Uptime{} } // the machine's is not virtual
-	if err := f.RestoreClock(p.clock); err != nil {
-		r.t.Error(err)
-	}
+	must(r.t, f.RestoreClock(p.clock))
 	for i, state := range p.state {
-		if err := f.RestoreBlock(i, p.names[i], state, nil); err != nil {
-			r.t.Error(err)
-		}
+		must(r.t, f.RestoreBlock(i, p.names[i], state, nil))
 	}
 	f.RestoreDone()
 	f.running()
 	for i, state := range p.state {
-		if err := p.ReplaceBlock(i, p.names[i], state); err != nil {
-			r.t.Error(err)
-		}
+		must(r.t, p.ReplaceBlock(i, p.names[i], state))
 	}
 	r.tables[1], p.of, p.dead = f, f, false
 }
@@ -129,14 +123,10 @@ func (r *replicas) restart() {
 func (p *told) flush() {
 	p.of.Roll()
 	p.clock, p.names, p.state = p.of.AppendClock(nil), nil, nil
-	if err := p.Advance(p.clock, 0); err != nil {
-		p.of.t.Error(err)
-	}
+	must(p.of.t, p.Advance(p.clock, 0))
 	for i := range p.of.Blocks() {
 		if delta := p.of.AppendDelta(nil, i); len(delta) > 0 {
-			if err := p.ApplyDelta(i, delta); err != nil {
-				p.of.t.Error(err)
-			}
+			must(p.of.t, p.ApplyDelta(i, delta))
 		}
 		p.names, p.state = append(p.names, p.of.AppendBlockNames(nil, i)), append(p.state, p.of.AppendState(nil, i))
 	}

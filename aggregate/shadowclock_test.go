@@ -286,8 +286,6 @@ func TestClockOfFormatThree(t *testing.T) {
 			t.Errorf("%v, %v, want %v", saved.pauses, err, want)
 		}
 		newFollower(t, r)
-		if err := New(DefaultConfig(), describeByPod, quiet()).RestoreClock(clock); err != nil {
-			t.Error(err)
-		}
+		must(t, New(DefaultConfig(), describeByPod, quiet()).RestoreClock(clock))
 	})
 }

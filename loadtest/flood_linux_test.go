@@ -55,9 +55,8 @@ func TestReadQueueSeesWaitingAndDropped(t *testing.T) {
 		if _, err := conn.Read(buffer); err != nil {
 			t.Fatal(err)
 		}
-		if q, err = readQueue(conn.LocalAddr().(*net.UDPAddr).AddrPort()); err != nil {
-			t.Fatal(err)
-		}
+		q, err = readQueue(conn.LocalAddr().(*net.UDPAddr).AddrPort())
+		must(t, err)
 	}
 	if read+q.drops != sent.datagrams() {
 		t.Errorf("read %d and dropped %d of %d datagrams: want all", read, q.drops, sent.datagrams())

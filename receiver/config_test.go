@@ -11,9 +11,7 @@ import (
 )
 
 func TestDefaultConfigIsValid(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
+	must(t, DefaultConfig().Validate())
 }
 
 func TestValidateListsAllFaults(t *testing.T) {

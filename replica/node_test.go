@@ -40,9 +40,7 @@ func (n *node) start() {
 	n.table, n.epoch = &modelTable{at: 1}, n.fabric.newEpoch()
 	if n.disk != nil {
 		n.table = n.disk.clone()
-		if err := n.epoch.RestoreDocument(n.diskEpoch); err != nil {
-			n.t.Fatal(err)
-		}
+		must(n.t, n.epoch.RestoreDocument(n.diskEpoch))
 	}
 	n.diskBefore = nil
 	n.port, n.shown = n.fabric.open(), nil
@@ -57,9 +55,7 @@ func (n *node) start() {
 		parts.Usage = n.usage
 	}
 	r, err := New(Config{Name: n.name, Cluster: "test"}, parts)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, err)
 	r.inline = true
 	r.now = n.fabric.now
 	r.started = r.now()

@@ -107,30 +107,18 @@ func startProcess(t *testing.T, f *fabric, p *process) {
 }
 
 func (p *process) restore(d *disk) {
-	if err := p.epoch.RestoreDocument(d.epoch); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := p.table.RestoreClock(d.clock); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.epoch.RestoreDocument(d.epoch))
+	must(p.t, p.table.RestoreClock(d.clock))
 	for i := range d.deltas {
-		if err := p.table.RestoreBlock(i, d.names[i], d.state[i], d.deltas[i]); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, p.table.RestoreBlock(i, d.names[i], d.state[i], d.deltas[i]))
 	}
-	if err := p.table.RestoreDone(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, p.table.RestoreDone())
 	p.samples = p.samples[:d.samples]
 	for key, value := range d.deleted {
-		if err := p.deleted.RestoreDocument(key, value); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, p.deleted.RestoreDocument(key, value))
 	}
 	for key, value := range d.groups {
-		if err := p.groups.RestoreDocument(key, value); err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, p.groups.RestoreDocument(key, value))
 	}
 }
 
@@ -167,9 +155,7 @@ func (d simulatedDocuments) Apply(origin string, docs []Document) {
 		case 'g':
 			err = d.groups.Apply([]group.Document{{Key: group.Hash(key), Stamp: doc.Stamp, Value: doc.Value}})
 		}
-		if err != nil {
-			d.t.Fatal(err)
-		}
+		must(d.t, err)
 	}
 }
 

@@ -215,9 +215,7 @@ func (m *member) total() uint64 {
 func (m *member) leave() {
 	m.t.Helper()
 	m.stop()
-	if err := <-m.ended; err != nil {
-		m.t.Error(err)
-	}
+	must(m.t, <-m.ended)
 }
 
 // fakeDocuments are documents whose newest stamp wins.
@@ -337,9 +335,7 @@ func TestSyncDeletion(t *testing.T) {
 		deletes := func(m *member, stamp int) {
 			m.docs.put(Document{m.replica.me.name, int64(stamp), []byte{1}})
 			began := time.Now()
-			if err := m.replica.SyncDeletion(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must(t, m.replica.SyncDeletion(t.Context()))
 			if took := time.Since(began); took > 300*time.Millisecond {
 				t.Errorf("took %v", took)
 			}

@@ -40,9 +40,8 @@ func newScales(t *testing.T) *scales {
 		{resource: schema.GroupResource{Resource: "replicationcontrollers"}, kind: schema.GroupVersionKind{Version: "v1", Kind: "ReplicationController"}, namespaced: true},
 	})
 	var err error
-	if s.FirstReplicas, err = NewFirstReplicas(&Client{rest: &rest.Config{Host: server.URL}}, view); err != nil {
-		t.Fatal(err)
-	}
+	s.FirstReplicas, err = NewFirstReplicas(&Client{rest: &rest.Config{Host: server.URL}}, view)
+	must(t, err)
 	return s
 }
 

@@ -105,9 +105,7 @@ func (s *apiServer) serve(path, kind string) {
 
 func (s *apiServer) start(at string) {
 	listener, err := net.Listen("tcp", at)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.at = listener.Addr().String()
 	s.http = &http.Server{Handler: s}
 	go s.http.Serve(listener) //nolint:errcheck // stop ends it

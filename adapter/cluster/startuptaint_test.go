@@ -96,9 +96,7 @@ func TestStartupTaints(t *testing.T) {
 		nodes.mu.Unlock()
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must(t, <-done)
 	// The newest is the first, and one that fails the last.
 	if got := strings.Join(asked, ", "); got != "GET new, PATCH new, GET gone, GET old, GET new, PATCH new, GET new, PATCH new, GET new" {
 		t.Error(got)

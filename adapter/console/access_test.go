@@ -136,9 +136,7 @@ func TestAddresses(t *testing.T) {
 func TestStream(t *testing.T) {
 	s := running(t, shop())
 	resp, err := http.Get("http://" + s.Addr().String() + "/live/metric?namespace=shop&name=queue_depth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	plots := 0
 	for lines := bufio.NewScanner(resp.Body); plots < 2 && lines.Scan(); {

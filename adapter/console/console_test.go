@@ -188,9 +188,7 @@ func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 		one(&parts)
 	}
 	s, err := New(Config{Address: "127.0.0.1:0"}, parts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Run(ctx) }()
@@ -207,23 +205,17 @@ func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 func get(t *testing.T, s *Server, path string, header ...string) (*http.Response, string) {
 	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://"+s.Addr().String()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i+1 < len(header); i += 2 {
 		if req.Header.Set(header[i], header[i+1]); header[i] == "Host" {
 			req.Host = header[i+1]
 		}
 	}
 	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, string(body)
 }
 
@@ -515,9 +507,7 @@ func TestTheConsoleIsReadOnly(t *testing.T) {
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 		req, _ := http.NewRequest(method, "http://"+s.Addr().String()+"/try", nil)
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%s: %s", method, resp.Status)
@@ -621,5 +611,13 @@ func TestTemplatesParse(t *testing.T) {
 		if p.path != "autoscaler" && p.path != deletePath && !slices.ContainsFunc(navigation, func(l link) bool { return strings.HasPrefix(l.Path, p.path) }) {
 			t.Errorf("no link leads to %s", p.path)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

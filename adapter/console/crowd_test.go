@@ -16,9 +16,7 @@ func TestACrowdKeepsNoneOut(t *testing.T) {
 	address := crowd.Address(t)
 	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
 		s, err := New(Config{Address: address}, Parts{Source: shop(), Logger: slog.New(slog.DiscardHandler), Health: func() Health { return Health{} }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()

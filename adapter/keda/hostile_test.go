@@ -435,9 +435,7 @@ func TestSlowReadersDelayNobody(t *testing.T) {
 	}
 	began := time.Now()
 	s.stop()
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-s.ended)
 	s.ended = nil
 	if took := time.Since(began); took > stopPatience+late {
 		t.Errorf("the stop took %s", took)

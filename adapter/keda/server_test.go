@@ -126,9 +126,8 @@ func serve(t *testing.T) *served {
 	ctx, stop := context.WithCancel(t.Context())
 	s.server, s.stop = server, stop
 	go func() { s.ended <- server.Run(ctx) }()
-	if s.conn, err = grpc.NewClient(server.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(s.askAgain)); err != nil {
-		t.Fatal(err)
-	}
+	s.conn, err = grpc.NewClient(server.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(s.askAgain))
+	must(t, err)
 	s.ExternalScalerClient = externalscaler.NewExternalScalerClient(s.conn)
 	t.Cleanup(func() {
 		stop()
@@ -448,9 +447,7 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.stop()
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
+	must(t, <-s.ended)
 	s.ended = nil
 	for range got {
 	}

@@ -141,12 +141,20 @@ func TestSpellings(t *testing.T) {
 
 // The bare name asks for one of the default stats, so each of them must be allowed.
 func TestBareNameOpensNoOtherStat(t *testing.T) {
-	set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{
-		{Metric: "temp:mean", Selector: &Selector{}}, deny("temp.*"),
-	}}))
-	for name, want := range map[string]string{"temp:mean": "allowed", "temp:mean:1m": "allowed", "temp:last": "p 1", "temp": "p 1", "temp:1m": "p 1"} {
-		if got := set.ask("shop", name, "", metric.Reader{}); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+	free := func(pattern string) Rule { return Rule{Metric: pattern, Selector: &Selector{}} }
+	for _, one := range []struct {
+		rules []Rule
+		want  map[string]string
+	}{
+		{[]Rule{free("temp:mean"), deny("temp.*")},
+			map[string]string{"temp:mean": "allowed", "temp:mean:1m": "allowed", "temp:last": "p 1", "temp": "p 1", "temp:1m": "p 1"}},
+		{[]Rule{deny("temp:mean"), free("temp.*")}, map[string]string{"temp:mean": "p 0", "temp:last": "allowed", "temp": "p 0"}},
+	} {
+		set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: one.rules}))
+		for name, want := range one.want {
+			if got := set.ask("shop", name, "", metric.Reader{}); got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
 		}
 	}
 }

@@ -43,9 +43,7 @@ func newStandIn(t testing.TB, answer http.HandlerFunc) *standIn {
 func (s *standIn) trust(t testing.TB, of *httptest.Server) {
 	t.Helper()
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: of.Certificate().Raw})
-	if err := os.WriteFile(s.caFile, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(s.caFile, block, 0o600))
 }
 
 func (s *standIn) asked() []*http.Request {
@@ -73,9 +71,7 @@ func patient() Config {
 func routerOf(t testing.TB, cfg Config, specs ...Spec) *Router {
 	t.Helper()
 	r, err := New(cfg, specs, &rest.Config{BearerToken: "sluices-token"}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -103,5 +99,13 @@ func answers(code int, contentType, body string) http.HandlerFunc {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(code)
 		_, _ = w.Write([]byte(body))
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

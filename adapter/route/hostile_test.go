@@ -136,9 +136,7 @@ func TestHanging(t *testing.T) {
 		<-entered
 	}
 	wantStatus(t, ask(r, t, "other"), 503, metav1.StatusReasonServiceUnavailable, "has 2 requests in flight, which is its limit")
-	if err := ask(r, t, "quick"); err != nil {
-		t.Error(err)
-	}
+	must(t, ask(r, t, "quick"))
 	cancel()
 	for range 2 {
 		wantStatus(t, <-hung, 503, metav1.StatusReasonServiceUnavailable, "the caller went away")
@@ -159,9 +157,7 @@ func TestRequest(t *testing.T) {
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated", "team"}}
 	q := Question{Namespace: "shop", Name: `other@shop:a\|b`, Selector: "queue in (eu,us),tier=gold", Reader: reader}
 	list, err := find(t, r, "other").Ask(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(list.Items) != 1 || list.Items[0].Value.String() != "1500m" || list.Items[0].MetricLabels["queue"] != "mail" ||
 		*list.Items[0].WindowSeconds != 60 || list.Items[0].Timestamp.Unix() != 1773489600 {
 		t.Errorf("%+v", list)
@@ -191,9 +187,7 @@ func TestTrust(t *testing.T) {
 		t.Error("the token was sent to a server that nobody trusts")
 	}
 	s.trust(t, s.Server) // renewed: no restart is needed
-	if err := ask(r, t, "other"); err != nil {
-		t.Error(err)
-	}
+	must(t, ask(r, t, "other"))
 	wantStatus(t, ask(r, t, "named"), 503, metav1.StatusReasonServiceUnavailable, "wrong.example")
 }
 
@@ -218,9 +212,7 @@ func TestLoopIsFoundAtTheStart(t *testing.T) {
 	}
 	routes = false
 	r.providers[0].look(t.Context())
-	if err := ask(r, t, "other"); err != nil {
-		t.Error(err)
-	}
+	must(t, ask(r, t, "other"))
 	// One that another Sluice forwards is not forwarded again.
 	_, err := r.providers[0].Ask(t.Context(), Question{Namespace: "shop", Name: "other", Forwarded: true})
 	wantStatus(t, err, http.StatusLoopDetected, metav1.StatusReasonServiceUnavailable, "requests go one hop")
@@ -252,9 +244,7 @@ func TestRunNotices(t *testing.T) {
 		return why != "" && testutil.ToFloat64(r.metrics.up) == 0
 	})
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must(t, <-done)
 	if _, err := registry.Gather(); err != nil {
 		t.Error(err)
 	}

@@ -37,9 +37,7 @@ func TestFind(t *testing.T) {
 		{"cold-a", "orders", "", ""},
 	} {
 		selector, err := labels.Parse(one.selector)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := ""
 		if p := r.Find(one.namespace, one.name, selector); p != nil {
 			got = p.Name()
@@ -57,9 +55,7 @@ func TestReadNamesEveryFault(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "routes.yaml")
 	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	write("empty.crt", "nothing")
 	for text, want := range map[string][]string{

@@ -183,9 +183,7 @@ func TestItemsAllocateNothing(t *testing.T) {
 		must(t, err)
 		return testing.AllocsPerRun(5, func() {
 			for _, as := range encodings {
-				if err := as.write(l, as.version, io.Discard); err != nil {
-					t.Fatal(err)
-				}
+				must(t, as.write(l, as.version, io.Discard))
 			}
 		})
 	}

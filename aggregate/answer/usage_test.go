@@ -51,14 +51,10 @@ spec: {metric: cpu, let: {load: load}, value: "load * 3.0"}
 // values or usage. A rule reads usage.
 func TestPrecedenceOfUsage(t *testing.T) {
 	documents, err := rule.Parse("rules", []byte(cpuRules))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var current rule.Current
 	current.Replace(rule.NewSet(documents, nil, nil))
-	if err := current.Set().Faults(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, current.Set().Faults())
 	table := aggregate.New(aggregate.DefaultConfig(), func(s *metric.Sample, d *metric.Description) metric.Reason {
 		d.Object = *s.Object
 		return metric.Applied
@@ -106,9 +102,7 @@ func TestNewsOfUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var current rule.Current
 		documents, err := rule.Parse("rules", []byte(cpuRules))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		current.Replace(rule.NewSet(documents, nil, nil))
 		used := usedPods{new(atomic.Uint64)}
 		table := aggregate.New(aggregate.DefaultConfig(), nil, slog.New(slog.DiscardHandler))
@@ -135,4 +129,12 @@ func TestNewsOfUsage(t *testing.T) {
 			t.Errorf("without news the answer changed %d times", changed["cpu"])
 		}
 	})
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

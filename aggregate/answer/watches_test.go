@@ -13,14 +13,10 @@ import (
 // An answer is watched by the metric itself, what it is computed of, and the pods that may be rolled up.
 func TestWatchesOfAnAnswer(t *testing.T) {
 	documents, err := rule.Parse("rules", []byte(ruletest.Busy))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var current rule.Current
 	current.Replace(rule.NewSet(documents, nil, nil))
-	if err := current.Set().Faults(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, current.Set().Faults())
 	table := aggregate.New(aggregate.DefaultConfig(), nil, slog.New(slog.DiscardHandler))
 	watches := NewWatches(aggregate.NewMerged(table), &current, nil)
 	for name, want := range map[string]int{"busy_ratio": 3, "busy_workers": 1, "hits_per_second": 2} {

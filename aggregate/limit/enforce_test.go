@@ -15,24 +15,20 @@ import (
 func TestChangedLimits(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
-	for i := range 5 {
-		w.push(o, fmt.Sprint("m", i))
-	}
+	w.fill(o, 5)
 	w.push(o, "m5")
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 6, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
+	w.limitPods(6, metric.Unset)
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
 	if w.retries != 1 || !w.push(o, "m5") {
 		t.Fatal("a raised limit admits nothing")
 	}
 	w.asked["shop/pods/m5"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 2, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
+	w.limitPods(2, metric.Unset)
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
 	w.registry.runJobs()
-	if want := []string{"shed m4", "shed m3", "shed m2", "shed m1"}; !slices.Equal(w.removed, want) {
-		t.Errorf("removed %q, want %q", w.removed, want)
-	}
+	w.wantRemoved(t, "shed m4", "shed m3", "shed m2", "shed m1")
 }
 
 func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
@@ -43,13 +39,11 @@ func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
 	}
 	w.push(o, "other")
 	w.asked["shop/pods/scaling"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: metric.Unset, Series: 2}, Namespace: metric.UnsetLimits().Namespace}
+	w.limitPods(metric.Unset, 2)
 	w.registry.LimitsChanged("shop")
 	w.registry.runJobs()
 	w.registry.runJobs()
-	if !slices.Equal(w.removed, []string{"shed other"}) {
-		t.Errorf("removed %q", w.removed)
-	}
+	w.wantRemoved(t, "shed other")
 	if w.push(o, "scaling") {
 		t.Error("one more series was admitted beyond the limit")
 	}
@@ -58,9 +52,7 @@ func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
 func TestDeletedObjectIsForgotten(t *testing.T) {
 	w := newWard(small())
 	old, ingress := pod("web-1"), metric.Object{Resource: "ingresses.networking.k8s.io", Namespace: "shop", Name: "main", UID: "1"}
-	for i := range 7 {
-		w.push(old, fmt.Sprint("m", i))
-	}
+	w.fill(old, 7)
 	w.push(ingress, "hits")
 	w.push(metric.Object{Namespace: "shop"}, "hits")
 	young := old
@@ -97,9 +89,7 @@ func TestRejectedMetricsAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(small())
 		o := pod("web-1")
-		for i := range 5 {
-			w.push(o, fmt.Sprint("m", i))
-		}
+		w.fill(o, 5)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.registry.Run(ctx) }()
@@ -141,7 +131,7 @@ func TestNothingIsEvictedBeforeTheClusterIsSynced(t *testing.T) {
 		w.registry.Enter(&o, fmt.Sprint("m", i), metric.Labels{}, uint32(i+1))
 		w.held[o.String()+o.UID+" "+fmt.Sprint("m", i)]++
 	}
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: 100}, Namespace: metric.UnsetLimits().Namespace}
+	w.limitPods(4, 100)
 	w.registry.LimitsChanged("shop")
 	w.asked["shop/pods/first"] = true
 	if w.push(o, "first") || w.push(o, "other") {
@@ -193,9 +183,7 @@ func TestIdleMetricIsEvictedAfterARejection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(small())
 		o := pod("web-1")
-		for i := range 5 {
-			w.push(o, fmt.Sprint("m", i))
-		}
+		w.fill(o, 5)
 		w.idle["m1"], w.idle["m2"] = 2*time.Hour, 2*time.Hour
 		w.asked["shop/pods/m2"] = true
 		ctx, stop := context.WithCancel(t.Context())
@@ -209,9 +197,7 @@ func TestIdleMetricIsEvictedAfterARejection(t *testing.T) {
 		w.push(o, "new")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !slices.Equal(w.removed, []string{"shed m1"}) {
-			t.Errorf("removed %q, want the idle metric that no autoscaler names", w.removed)
-		}
+		w.wantRemoved(t, "shed m1") // the idle metric that no autoscaler names
 		if !w.push(o, "new") {
 			t.Error("the slot is not free")
 		}
@@ -234,9 +220,7 @@ func (r renewing) Idle(o metric.Object, name string) time.Duration {
 func TestASlotTakenAnewIsNotIdle(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
-	for i := range 5 {
-		w.push(o, fmt.Sprint("m", i))
-	}
+	w.fill(o, 5)
 	w.idle["m1"] = 2 * time.Hour
 	w.push(o, "new")
 	w.registry.table = renewing{w}

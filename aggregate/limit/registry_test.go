@@ -99,6 +99,27 @@ func (w *ward) push(o metric.Object, name string) bool {
 	return true
 }
 
+// fill pushes metrics m0, m1 and so on.
+func (w *ward) fill(o metric.Object, n int) {
+	for i := range n {
+		w.push(o, fmt.Sprint("m", i))
+	}
+}
+
+// limitPods gives the namespace shop a LimitRange about pods.
+func (w *ward) limitPods(metrics, series int) {
+	limits := metric.UnsetLimits()
+	limits.Pod = metric.Limit{Metrics: metrics, Series: series}
+	w.limits["shop"] = limits
+}
+
+func (w *ward) wantRemoved(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(w.removed, want) {
+		t.Errorf("removed %q, want %q", w.removed, want)
+	}
+}
+
 func pod(name string) metric.Object {
 	return metric.Object{Resource: "pods", Namespace: "shop", Name: name, UID: "uid-" + name}
 }
@@ -164,18 +185,14 @@ func TestSeriesOfAPodAreLimited(t *testing.T) {
 func TestAskedMetricTakesTheNewestUnaskedSlot(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
-	for i := range 5 {
-		w.push(o, fmt.Sprint("m", i))
-	}
+	w.fill(o, 5)
 	w.asked["shop/pods/m4"] = true // the newest, but named by an autoscaler
 	w.asked["shop/pods/scaling"] = true
 	if !w.push(o, "scaling") {
 		t.Fatal("the metric that an autoscaler names was rejected")
 	}
 	w.registry.runJobs()
-	if !slices.Equal(w.removed, []string{"shed m3"}) {
-		t.Errorf("removed %q, want the newest that no autoscaler names", w.removed)
-	}
+	w.wantRemoved(t, "shed m3") // the newest that no autoscaler names
 	if w.push(o, "m3") {
 		t.Error("an evicted metric evicted another")
 	}
@@ -195,9 +212,7 @@ func TestOfEqualAgeTheLastSlotIsEvicted(t *testing.T) {
 		}
 	}
 	w.registry.runJobs()
-	if !slices.Equal(w.removed, []string{"shed d"}) {
-		t.Errorf("removed %q, want d", w.removed)
-	}
+	w.wantRemoved(t, "shed d")
 }
 
 func TestNamedMetricDoesNotEvictNamedOnes(t *testing.T) {
@@ -222,19 +237,15 @@ func TestSeriesOfANamedMetricEvictsUnnamedMetrics(t *testing.T) {
 		t.Fatal("rejected")
 	}
 	w.registry.runJobs()
-	if !slices.Equal(w.removed, []string{"shed b"}) {
-		t.Errorf("removed %q", w.removed)
-	}
+	w.wantRemoved(t, "shed b")
 }
 
 // A metric whose evicted series are not removed yet is not counted twice when it returns.
 func TestEvictedMetricReturnsOnlyOnceItsSeriesAreRemoved(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")
-	for i := range 5 {
-		w.push(o, fmt.Sprint("m", i))
-	}
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 4, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
+	w.fill(o, 5)
+	w.limitPods(4, metric.Unset)
 	w.asked["shop/pods/m0"], w.asked["shop/pods/new"] = true, true
 	w.push(o, "new") // m4 and m3 are evicted, but not removed yet
 	if w.push(o, "m4") {
@@ -251,7 +262,7 @@ func TestEvictedMetricReturnsOnlyOnceItsSeriesAreRemoved(t *testing.T) {
 func TestZeroIsALimit(t *testing.T) {
 	w := newWard(small())
 	w.asked["shop/pods/m"] = true
-	w.limits["shop"] = metric.Limits{Pod: metric.Limit{Metrics: 0, Series: metric.Unset}, Namespace: metric.UnsetLimits().Namespace}
+	w.limitPods(0, metric.Unset)
 	if w.push(pod("web-1"), "m") {
 		t.Error("a limit of no metrics admitted one")
 	}
@@ -348,9 +359,7 @@ func TestRestoredSlotsKeepTheirAge(t *testing.T) {
 	w.registry.Enforce()
 	w.registry.runJobs()
 	w.registry.runJobs()
-	if !slices.Equal(w.removed, []string{"shed m5"}) {
-		t.Errorf("removed %q, want the one that came last before the restart", w.removed)
-	}
+	w.wantRemoved(t, "shed m5") // the one that came last before the restart
 }
 
 // The counts are right after any order of events, and a metric is found as quickly among many as

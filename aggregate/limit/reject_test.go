@@ -28,9 +28,7 @@ func TestARejectionNamesTheHolders(t *testing.T) {
 		"a metric of a pod": {
 			func(w *ward) {
 				w.asked["shop/pods/m1"] = true
-				for i := range 5 {
-					w.push(pod("web-1"), fmt.Sprint("m", i))
-				}
+				w.fill(pod("web-1"), 5)
 			}, "sixth", pod("web-1"),
 			`metric "sixth" is rejected: the limit of pod web-1 is 5 metrics, and 5 are in use: m0, m1 (named by an autoscaler), m2, m3, m4. ` +
 				`Raise sluice.dev/metrics of type sluice.dev/Pod in a LimitRange of shop; a metric that a HorizontalPodAutoscaler names takes precedence`,
@@ -105,9 +103,7 @@ func TestTheWordsOfARejectionAreBounded(t *testing.T) {
 func TestExplainDecidesAsAdmit(t *testing.T) {
 	w := newWard(small())
 	w.asked["shop/pods/busy"] = true
-	for i := range 5 {
-		w.push(pod("web-1"), fmt.Sprint("m", i))
-	}
+	w.fill(pod("web-1"), 5)
 	if why := w.registry.Explain(pod("web-1"), "busy"); why != "" {
 		t.Errorf("a metric that takes precedence is explained as %q", why)
 	}
@@ -155,9 +151,7 @@ func TestWantedSlots(t *testing.T) {
 		for i := range 1000 {
 			w.pushLabelled(pod("web-1"), "a", fmt.Sprint(i))
 		}
-		for i := range 10 {
-			w.push(pod("web-1"), fmt.Sprint("m", i))
-		}
+		w.fill(pod("web-1"), 10)
 	}
 	one := use()
 	const sixErrors = 180 // the hashes are new in each process

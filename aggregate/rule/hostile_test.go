@@ -33,13 +33,9 @@ func TestExpressionsWithoutANumber(t *testing.T) {
 	} {
 		p := newPushed(t, "")
 		documents, err := rule.Parse("r", []byte(oneRule("m", "x", "y", value)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		set := rule.NewSet(documents, parseSelector, nil)
-		if err := set.Faults(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, set.Faults())
 		p.rules.Replace(set)
 		p.push(pod("web-1"), metric.Gauge, "x", 1)
 		p.push(pod("web-1"), metric.Gauge, "y", 0)

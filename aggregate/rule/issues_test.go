@@ -60,13 +60,9 @@ func (p *pushed) run(table func(context.Context) error) (stop func()) {
 
 func (p *pushed) setRules(file string) {
 	documents, err := rule.Parse("rules", []byte(file))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	set := rule.NewSet(documents, parseSelector, p.rules.Set())
-	if err := set.Faults(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, set.Faults())
 	p.rules.Replace(set)
 }
 
@@ -288,13 +284,19 @@ func (p *pushed) compare(o metric.Object, name string, tolerance float64, truth 
 		return
 	}
 	all, err := read("*")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for _, point := range all {
 		if point.Object.Name == o.Name && point.Value == points[0].Value {
 			return
 		}
 	}
 	p.t.Errorf("%s of %v is %v alone, and among all: %v", name, o, points[0].Value, all)
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,6 +15,12 @@ import (
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
 
+// page is what the console answers.
+func page(t *testing.T, p *dataPath, path string) (status int, text string) {
+	t.Helper()
+	return asked(t, http.MethodGet, "http://"+p.console.Addr().String()+path, "")
+}
+
 func TestConsoleShowsWhatWasPushed(t *testing.T) {
 	t.Parallel()
 	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
@@ -26,12 +31,8 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 		"/metrics": "seen</bdi>", "/metric?namespace=shop&name=seen": "A counter with 1 series", "/health": "received", "/": "seen</bdi>",
 		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "it is already a counter; cannot push it as a gauge",
 	} {
-		resp, err := http.Get("http://" + p.console.Addr().String() + path)
-		must(t, err)
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("%s: %s, without %q (%v):\n%s", path, resp.Status, want, err, body)
+		if status, body := page(t, p, path); status != http.StatusOK || !strings.Contains(body, want) {
+			t.Errorf("%s: %d, without %q:\n%s", path, status, want, body)
 		}
 	}
 	if text := p.banner(); !strings.Contains(text, "console      http://127.0.0.1:") {
@@ -55,12 +56,8 @@ func TestConsoleShowsWhatAutoscalersGet(t *testing.T) {
 		"/metrics?filter=depth": "<b>34</b> <small>sum last</small>", "/metrics?filter=busy": "<b>17</b> <small>mean last</small>",
 		"/metric?namespace=shop&of=deployments.apps&name=hits&stat=total": ">7</b>", "/metric?namespace=shop&of=deployments.apps&name=hits&stat=count&window=1m": ">7</b>",
 	} {
-		resp, err := http.Get("http://" + p.console.Addr().String() + path)
-		must(t, err)
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil || !strings.Contains(string(body), want) {
-			t.Errorf("%s: without %q (%v):\n%s", path, want, err, body)
+		if _, body := page(t, p, path); !strings.Contains(body, want) {
+			t.Errorf("%s: without %q:\n%s", path, want, body)
 		}
 	}
 }
@@ -100,12 +97,8 @@ func TestCommandsOfTheConsoleWork(t *testing.T) {
 	t.Setenv(asSluice, "1")
 	p := started(t, t.TempDir(), "--console-address", "127.0.0.1:0")
 	shown := func(path string) (commands string) {
-		resp, err := http.Get("http://" + p.console.Addr().String() + path)
-		must(t, err)
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		must(t, err)
-		for _, one := range preformatted.FindAllStringSubmatch(string(body), -1) {
+		_, body := page(t, p, path)
+		for _, one := range preformatted.FindAllStringSubmatch(body, -1) {
 			commands += html.UnescapeString(one[1]) + "\n"
 		}
 		return commands
@@ -149,13 +142,10 @@ func TestTrial(t *testing.T) {
 		t.Fatalf("trials made %d series", n)
 	}
 	for _, c := range lines { // the same verdicts as those of a push
-		resp, err := http.Post("http://"+p.push.Addr().String()+"/v1/statsd", "text/plain", strings.NewReader(c.line))
-		must(t, err)
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		applied, want := resp.StatusCode == http.StatusOK, c.reason == "applied" || c.reason == "ignored"
-		if applied != want || !applied && !strings.Contains(string(body), `"`+c.reason+`"`) {
-			t.Errorf("%q: a push says %s %s", c.line, resp.Status, body)
+		status, body := spoken(t, p, http.MethodPost, "/v1/statsd", c.line)
+		applied, want := status == http.StatusOK, c.reason == "applied" || c.reason == "ignored"
+		if applied != want || !applied && !strings.Contains(body, `"`+c.reason+`"`) {
+			t.Errorf("%q: a push says %d %s", c.line, status, body)
 		}
 	}
 }

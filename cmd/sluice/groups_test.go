@@ -29,7 +29,13 @@ func spokenWith(t *testing.T, p *dataPath, path, body, contentType string, heade
 // spoken sends a request to the push port, perhaps with headers.
 func spoken(t *testing.T, p *dataPath, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+p.push.Addr().String()+path, strings.NewReader(body))
+	return asked(t, method, "http://"+p.push.Addr().String()+path, body, headers...)
+}
+
+// asked sends a request to any port.
+func asked(t *testing.T, method, url, body string, headers ...string) (status int, text string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	must(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
@@ -37,9 +43,9 @@ func spoken(t *testing.T, p *dataPath, method, path, body string, headers ...str
 	res, err := http.DefaultClient.Do(req)
 	must(t, err)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	read, err := io.ReadAll(res.Body)
 	must(t, err)
-	return res.StatusCode, string(text)
+	return res.StatusCode, string(read)
 }
 
 // copyQuiet copies a folder at a moment in which nothing is written to it.

@@ -81,9 +81,7 @@ func TestDocumentsOfNamespaces(t *testing.T) {
 	if !there || len(written.Changed(false)) != 1 || back.RestoreDocument(keys[0], value[:len("N\x01shop\x001\x00")]) == nil {
 		t.Errorf("the document of a namespace that is gone: %q", value)
 	}
-	if err := back.RestoreDocument(keys[0], value); err != nil {
-		t.Error(err)
-	}
+	must(t, back.RestoreDocument(keys[0], value))
 	_, since := written.all()
 	if uids, ended := back.namespaces.all(); uids["shop"] != "1" || !ended["shop"].Equal(since["shop"].Truncate(time.Second)) {
 		t.Errorf("read back: %v, ended %v, want %v", uids, ended, since)

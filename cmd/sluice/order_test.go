@@ -49,9 +49,8 @@ func TestAPushFollowsWhatSocketsHold(t *testing.T) {
 					for n := range 100 {
 						if conn == nil || isNew {
 							var err error
-							if conn, err = net.Dial(address.Network(), address.String()); err != nil {
-								t.Fatal(err)
-							}
+							conn, err = net.Dial(address.Network(), address.String())
+							must(t, err)
 							defer conn.Close()
 						}
 						if _, err := fmt.Fprintf(conn, "%s:%d|g\n", name, n+10); err != nil {

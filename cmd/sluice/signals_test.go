@@ -42,9 +42,8 @@ func startServingBy(t *testing.T, cmd *exec.Cmd) *serving {
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := s.cmd.StdoutPipe()
 	must(t, err)
-	if s.stderr, err = s.cmd.StderrPipe(); err != nil {
-		t.Fatal(err)
-	}
+	s.stderr, err = s.cmd.StderrPipe()
+	must(t, err)
 	must(t, s.cmd.Start())
 	t.Cleanup(func() { _ = s.cmd.Process.Kill() })
 	var said strings.Builder
@@ -83,16 +82,11 @@ func (s *serving) mustEndWell() {
 
 func (s *serving) ask(method, url, body string) string {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(context.Background(), method, url, strings.NewReader(body))
-	must(s.t, err)
-	resp, err := http.DefaultClient.Do(req)
-	must(s.t, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		s.t.Fatalf("%s %s: %s %s, %v", method, url, resp.Status, text, err)
+	status, text := asked(s.t, method, url, body)
+	if status != http.StatusOK {
+		s.t.Fatalf("%s %s: %d %s", method, url, status, text)
 	}
-	return string(text)
+	return text
 }
 
 const depth = "/v1/namespaces/shop/external/depth"

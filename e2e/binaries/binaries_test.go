@@ -15,9 +15,7 @@ import (
 func TestVersionIsThatOfTheModule(t *testing.T) {
 	for version, folder := range kubernetesFolders {
 		content, err := os.ReadFile(filepath.Join("..", folder, "go.mod"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if want := "\tk8s.io/kubernetes " + version + " "; !strings.Contains(string(content), want) {
 			t.Errorf("%s/go.mod does not say %q: want kubernetesFolders and it to agree", folder, strings.TrimSpace(want))
 		}
@@ -52,9 +50,7 @@ func TestKubernetesVersions(t *testing.T) {
 
 func TestVersionOfKEDAIsThatOfTheModule(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join("..", "kedacore", "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := "\tgithub.com/kedacore/keda/v2 " + KEDAVersion + " "; !strings.Contains(string(content), want) {
 		t.Errorf("kedacore/go.mod does not say %q: want KEDAVersion and it to agree", strings.TrimSpace(want))
 	}
@@ -84,9 +80,7 @@ func tiny(t *testing.T) (m module, source string) {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 func TestBuiltOnceAndAgainWhenItsSourceChanges(t *testing.T) {
@@ -100,13 +94,9 @@ func TestBuiltOnceAndAgainWhenItsSourceChanges(t *testing.T) {
 	build := func() string {
 		t.Helper()
 		folder, err := m.buildFrom(t.Context(), source, report)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out, err := exec.Command(filepath.Join(folder, "tiny")).CombinedOutput()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.TrimSpace(string(out))
 	}
 	if first, again := build(), build(); first != "one" || again != "one" || builds != 1 {
@@ -129,9 +119,7 @@ func TestFailedBuildIsNotKept(t *testing.T) {
 		}
 	}
 	kept, err := filepath.Glob(filepath.Join(os.Getenv(cacheVariable), "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range kept {
 		if !strings.HasSuffix(path, ".lock") {
 			t.Errorf("%s is left", path)
@@ -142,9 +130,7 @@ func TestFailedBuildIsNotKept(t *testing.T) {
 func TestSecondBuildWaitsForTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	release, err := lock(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := lock(short, path); err == nil {
@@ -152,8 +138,14 @@ func TestSecondBuildWaitsForTheFirst(t *testing.T) {
 	}
 	release()
 	again, err := lock(t.Context(), path)
+	must(t, err)
+	again()
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	again()
 }

@@ -25,31 +25,19 @@ func TestProcessesDieWithTheirParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), sacrifice+"=yes")
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	child, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !runs(child) {
 		t.Errorf("process %d does not run while its parent does", child)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // it was killed
 	for deadline := time.Now().Add(time.Minute); runs(child); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -60,9 +48,7 @@ func TestProcessesDieWithTheirParent(t *testing.T) {
 
 func haveChild(t *testing.T) {
 	p, err := Start(exec.Command("sleep", "30"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fmt.Println(p.ID())
 	_, _ = io.Copy(io.Discard, os.Stdin) // until killed
 }
@@ -80,9 +66,7 @@ func runs(pid int) bool {
 func TestEndIsNoticed(t *testing.T) {
 	t.Parallel()
 	p, err := Start(exec.Command("false"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	<-p.Done()
 	if err := p.Err(); err == nil || err.Error() != "exit status 1" {
 		t.Errorf("it ended with %v, want exit status 1", err)
@@ -94,5 +78,13 @@ func TestWhatIsNotThereIsNotStarted(t *testing.T) {
 	t.Parallel()
 	if _, err := Start(exec.Command("/does/not/exist")); err == nil {
 		t.Error("no error")
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,9 +12,7 @@ import (
 func connect(t *testing.T, cfg statsd.ClientConfig) *statsd.Client {
 	t.Helper()
 	client, err := statsd.NewClientWithConfig(&cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client.(*statsd.Client) // more calls than the interface
 }
 
@@ -102,9 +100,7 @@ func TestCactusTags(t *testing.T) {
 			do(t, client.Close())
 			want(t, s, map[string]float64{"tagged:total": 70})
 			items, err := s.External("tagged:total")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(items) != 2 || items[0].Value != 20 || items[0].Labels["code"] != "200" || items[1].Value != 50 || items[1].Labels["zone"] != "a" {
 				t.Errorf("items %v: want 20 of code=200,zone=a and 50 of zone=a", items)
 			}

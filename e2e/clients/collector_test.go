@@ -104,20 +104,14 @@ func startCollectorsExporter(t *testing.T, factory exporter.Factory, config comp
 			Resource: pcommon.NewResource(),
 		},
 	}, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Start(t.Context(), noExtensions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, e.Start(t.Context(), noExtensions{}))
 	return collectorsExporter{t, e}
 }
 
 func (c collectorsExporter) consume(batch pmetric.Metrics) {
 	c.Helper()
-	if err := c.ConsumeMetrics(c.Context(), batch); err != nil {
-		c.Fatal(err)
-	}
+	must(c, c.ConsumeMetrics(c.Context(), batch))
 }
 
 // noExtensions is a Collector without extensions.

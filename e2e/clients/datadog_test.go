@@ -36,9 +36,7 @@ func TestDatadogEveryCall(t *testing.T) {
 				s.Start()
 				client, err := statsd.New(way.address(s), option, statsd.WithoutTelemetry(),
 					statsd.WithNamespace("dd."), statsd.WithTags([]string{"env:test"}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				everyCall(t, client)
 				checkEveryCall(t, s, way.receiver)
 			})
@@ -108,9 +106,7 @@ func TestDatadogSampling(t *testing.T) {
 	s := server.New(t, "--dialect", "dogstatsd")
 	s.Start()
 	client, err := statsd.New(s.UDP, statsd.WithoutClientSideAggregation(), statsd.WithoutTelemetry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const n = 20_000
 	for range n {
 		do(t, client.Incr("sampled", nil, 0.5))

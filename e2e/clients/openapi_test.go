@@ -33,27 +33,19 @@ const apiURL = "file:///openapi.json"
 func readAPI(t *testing.T, s *server.Server, user ...string) *api {
 	t.Helper()
 	req, err := http.NewRequest("GET", "http://"+s.HTTP+"/openapi.json", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(user) == 2 {
 		req.SetBasicAuth(user[0], user[1])
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	document, err := jsonschema.UnmarshalJSON(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := &api{t: t, document: document.(map[string]any), compiler: jsonschema.NewCompiler()}
 	a.compiler.DefaultDraft(jsonschema.Draft2020) // of OpenAPI 3.1
 	a.compiler.AssertFormat()
-	if err := a.compiler.AddResource(apiURL, document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.compiler.AddResource(apiURL, document))
 	return a
 }
 
@@ -292,9 +284,7 @@ func remoteWrite(name string) string {
 // A missing or wrong password is answered in the form of the path's protocol.
 func TestOpenAPIUnauthorized(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(file, []byte(passwords), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(passwords), 0o600))
 	s := server.New(t, "--push-basic-auth-file", file, "--http-admin-wipe")
 	s.Start()
 	a := readAPI(t, s, "warehouse", "open sesame")
@@ -331,18 +321,15 @@ func (a *api) checkAll(s *server.Server, all []exchanged) {
 	for _, c := range all {
 		req, err := http.NewRequest(c.method, "http://"+s.HTTP+c.path, strings.NewReader(c.body))
 		if err != nil {
-			if req, err = http.NewRequest(c.method, "http://"+s.HTTP+"/", strings.NewReader(c.body)); err != nil {
-				t.Fatal(err)
-			}
+			req, err = http.NewRequest(c.method, "http://"+s.HTTP+"/", strings.NewReader(c.body))
+			must(t, err)
 			req.URL.Opaque = c.path
 		}
 		for i := 0; i < len(c.headers); i += 2 {
 			req.Header.Set(c.headers[i], c.headers[i+1])
 		}
 		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
 		if err != nil || res.StatusCode != c.status {
@@ -356,18 +343,14 @@ func (a *api) checkAll(s *server.Server, all []exchanged) {
 func (a *api) checkRaw(s *server.Server, request string, status int) {
 	a.t.Helper()
 	conn, err := net.Dial("tcp", s.HTTP)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, request); err != nil {
 		a.t.Fatal(err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != status {
 		a.t.Errorf("%q: %v, %d %s; want %d", request, err, res.StatusCode, body, status)
@@ -416,14 +399,10 @@ func TestOpenAPISamples(t *testing.T) {
 		`[]`,
 	} {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		says := schema.Validate(value)
 		res, err := http.Post("http://"+s.HTTP+"/v1/samples", "application/x-ndjson", strings.NewReader(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var answer struct{ Applied int }
 		err = json.NewDecoder(res.Body).Decode(&answer)
 		res.Body.Close()

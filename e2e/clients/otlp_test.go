@@ -33,9 +33,7 @@ func newOTLPClient(t *testing.T, s *server.Server, attributes []attribute.KeyVal
 		otlpmetrichttp.WithEndpointURL("http://" + s.HTTP + "/v1/metrics"),
 		otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}),
 	}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exportingOTLP(t, exporter, attributes)
 }
 
@@ -53,13 +51,11 @@ func exportingOTLP(t *testing.T, exporter sdk.Exporter, attributes []attribute.K
 
 func (c *otlpClient) flush() {
 	c.t.Helper()
-	if err := c.provider.ForceFlush(c.t.Context()); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, c.provider.ForceFlush(c.t.Context()))
 }
 
-// must returns a created instrument.
-func must[T any](instrument T, err error) T {
+// made returns a created instrument.
+func made[T any](instrument T, err error) T {
 	if err != nil {
 		panic(err)
 	}
@@ -92,11 +88,11 @@ func TestOTLPEveryInstrument(t *testing.T) {
 func everyInstrument(t *testing.T, c *otlpClient, s *server.Server, isCumulative bool) {
 	t.Helper()
 	ctx := t.Context()
-	requests, bytes := must(c.Int64Counter("requests")), must(c.Float64Counter("bytes"))
-	active, load := must(c.Int64UpDownCounter("active")), must(c.Float64Gauge("load"))
-	explicit, exponential := must(c.Float64Histogram("explicit", otelmetric.WithExplicitBucketBoundaries(1, 10, 50))), must(c.Float64Histogram("exponential"))
+	requests, bytes := made(c.Int64Counter("requests")), made(c.Float64Counter("bytes"))
+	active, load := made(c.Int64UpDownCounter("active")), made(c.Float64Gauge("load"))
+	explicit, exponential := made(c.Float64Histogram("explicit", otelmetric.WithExplicitBucketBoundaries(1, 10, 50))), made(c.Float64Histogram("exponential"))
 	observed := int64(0)
-	must(c.Int64ObservableCounter("observed", otelmetric.WithInt64Callback(func(_ context.Context, o otelmetric.Int64Observer) error {
+	made(c.Int64ObservableCounter("observed", otelmetric.WithInt64Callback(func(_ context.Context, o otelmetric.Int64Observer) error {
 		observed += 1 << 40
 		o.Observe(observed + 1)
 		return nil
@@ -161,9 +157,9 @@ func TestOTLPToAnAgent(t *testing.T) {
 			c := newOTLPClient(t, s, nil, otlpmetrichttp.WithEndpointURL("http://"+a.HTTP+"/v1/metrics"),
 				otlpmetrichttp.WithTemporalitySelector(selector))
 			ctx := t.Context()
-			requests, active := must(c.Int64Counter("requests")), must(c.Int64UpDownCounter("active"))
-			explicit := must(c.Float64Histogram("explicit", otelmetric.WithExplicitBucketBoundaries(1, 10, 50)))
-			exponential := must(c.Float64Histogram("exponential"))
+			requests, active := made(c.Int64Counter("requests")), made(c.Int64UpDownCounter("active"))
+			explicit := made(c.Float64Histogram("explicit", otelmetric.WithExplicitBucketBoundaries(1, 10, 50)))
+			exponential := made(c.Float64Histogram("exponential"))
 			record := func() {
 				requests.Add(ctx, 5)
 				active.Add(ctx, 2)
@@ -210,12 +206,10 @@ func TestOTLPByEnvironment(t *testing.T) {
 	} {
 		t.Setenv(key, value)
 	}
-	exporter := must(otlpmetrichttp.New(t.Context()))
-	provider := sdk.NewMeterProvider(sdk.WithReader(sdk.NewPeriodicReader(exporter)), sdk.WithResource(must(resource.New(t.Context(), resource.WithFromEnv()))))
-	must(provider.Meter("e2e").Int64Counter("jobs")).Add(t.Context(), 3)
-	if err := provider.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	exporter := made(otlpmetrichttp.New(t.Context()))
+	provider := sdk.NewMeterProvider(sdk.WithReader(sdk.NewPeriodicReader(exporter)), sdk.WithResource(made(resource.New(t.Context(), resource.WithFromEnv()))))
+	made(provider.Meter("e2e").Int64Counter("jobs")).Add(t.Context(), 3)
+	must(t, provider.Shutdown(t.Context()))
 	// A delta counts from the first export on.
 	for _, metric := range []string{"jobs:total", "jobs:count"} {
 		if got, err := s.Pod("web-1", metric); err != nil || got != 3 {
@@ -230,7 +224,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 	s := server.New(t)
 	s.Start()
 	c := newOTLPClient(t, s, nil)
-	gauge, reserved := must(c.Float64Gauge("gauge")), must(c.Float64Gauge("status"))
+	gauge, reserved := made(c.Float64Gauge("gauge")), made(c.Float64Gauge("status"))
 	gauge.Record(t.Context(), 1)
 	c.flush()
 	want(t, s, map[string]float64{"gauge": 1})
@@ -255,7 +249,7 @@ func TestOTLPOfAPod(t *testing.T) {
 			attribute.String("k8s.pod.name", fmt.Sprint("web-", i)), attribute.String("k8s.namespace.name", "e2e"),
 			attribute.String("k8s.pod.uid", "u"), attribute.String("k8s.deployment.name", "web"), attribute.String("service.instance.id", "i"),
 		})
-		must(c.Int64Gauge("depth")).Record(t.Context(), int64(7+i))
+		made(c.Int64Gauge("depth")).Record(t.Context(), int64(7+i))
 		c.flush()
 	}
 	for i := range 2 {
@@ -272,9 +266,7 @@ func TestOTLPOverGRPCIsQuoted(t *testing.T) {
 	s.Start()
 	exporter, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpointURL("http://"+s.HTTP),
 		otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer exporter.Shutdown(context.Background())
 	gauge := metricdata.Gauge[int64]{DataPoints: []metricdata.DataPoint[int64]{{Value: 1}}}
 	err = exporter.Export(t.Context(), &metricdata.ResourceMetrics{Resource: resource.Empty(),

@@ -38,9 +38,7 @@ func TestOTLPGRPCEveryInstrument(t *testing.T) {
 			s.WithOTLP()
 			s.Start()
 			exporter, err := otlpmetricgrpc.New(t.Context(), append(options, otlpmetricgrpc.WithEndpointURL("http://"+s.OTLPGRPC))...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			c := exportingOTLP(t, exporter, []attribute.KeyValue{attribute.String("service.name", "cart"), attribute.String("host.name", "h")})
 			everyInstrument(t, c, s, name == "defaults" || name == "gzip")
 			if got := s.Metrics()[`sluice_otlp_grpc_requests_total{code="OK"}`]; got < 2 {
@@ -73,15 +71,11 @@ func TestOTLPByThePage(t *testing.T) {
 		} else {
 			exporter, err = otlpmetrichttp.New(t.Context())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		provider := sdk.NewMeterProvider(sdk.WithReader(sdk.NewPeriodicReader(exporter)),
 			sdk.WithResource(resource.Empty())) // not that of the environment of another test
-		must(provider.Meter("e2e").Int64Counter("jobs")).Add(t.Context(), 3)
-		if err := provider.Shutdown(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		made(provider.Meter("e2e").Int64Counter("jobs")).Add(t.Context(), 3)
+		must(t, provider.Shutdown(context.Background()))
 		want(t, s, map[string]float64{"jobs:total": 3, "jobs:count": 3})
 	}
 }
@@ -93,12 +87,10 @@ func TestOTLPGRPCFaults(t *testing.T) {
 	s.WithOTLP()
 	s.Start()
 	exporter, err := otlpmetricgrpc.New(t.Context(), otlpmetricgrpc.WithEndpointURL("http://"+s.OTLPGRPC))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := exportingOTLP(t, exporter, nil)
-	must(c.Float64Gauge("gauge")).Record(t.Context(), 1)
-	must(c.Float64Gauge("status")).Record(t.Context(), 1)
+	made(c.Float64Gauge("gauge")).Record(t.Context(), 1)
+	made(c.Float64Gauge("status")).Record(t.Context(), 1)
 	err = c.provider.ForceFlush(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `"status" cannot be queried`) {
 		t.Errorf("the SDK says %v", err)

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -45,9 +44,7 @@ func TestClientsPage(t *testing.T) {
 			}
 			s := server.New(t)
 			file := filepath.Join(t.TempDir(), runtime.file)
-			if err := os.WriteFile(file, []byte(onPorts(t, s, code)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(onPorts(t, s, code)), 0o600))
 			words := append(strings.Fields(runtime.program), file)
 			if _, err := exec.LookPath(words[0]); err != nil {
 				t.Skipf("skipped: %s is not installed", words[0])
@@ -148,15 +145,9 @@ func TestCommandsOfRules(t *testing.T) {
 	}
 	dir := t.TempDir()
 	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(codeBlock.FindStringSubmatch(text)[2]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Symlink(examples, filepath.Join(dir, "examples")))
+	must(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(codeBlock.FindStringSubmatch(text)[2]), 0o600))
 	for _, one := range commands {
 		cmd := exec.Command(server.New(t).Binary(), strings.Fields(one[1])...)
 		cmd.Dir = dir
@@ -168,12 +159,8 @@ func TestCommandsOfRules(t *testing.T) {
 func checkout(t *testing.T, s *server.Server) string {
 	t.Helper()
 	dir := filepath.Dir(s.DataDir())
-	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(s.Binary(), filepath.Join(dir, "bin", "sluice")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	must(t, os.Symlink(s.Binary(), filepath.Join(dir, "bin", "sluice")))
 	return dir
 }
 
@@ -181,9 +168,7 @@ func checkout(t *testing.T, s *server.Server) string {
 func page(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -192,9 +177,7 @@ func onPorts(t *testing.T, s *server.Server, text string) string {
 	t.Helper()
 	for port, address := range map[string]string{"8125": s.UDP, "9091": s.HTTP, "6443": s.API} {
 		_, own, err := net.SplitHostPort(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text = regexp.MustCompile(`\b`+port+`\b`).ReplaceAllString(text, own)
 	}
 	return text
@@ -213,14 +196,6 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 // read gets a path of the push port.
 func read(t *testing.T, s *server.Server, path string) string {
 	t.Helper()
-	resp, err := http.Get("http://" + s.HTTP + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(body)
+	_, body := server.Ask(t, http.MethodGet, "http://"+s.HTTP+path, "")
+	return body
 }

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/exec"
@@ -9,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
@@ -124,9 +124,7 @@ func scrapesAll(t *testing.T, histogram func(p *scraper.Prometheus, observations
 func pusher(t *testing.T, s *server.Server) func(lines string) {
 	t.Helper()
 	conn, err := net.Dial("udp", s.UDP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	return func(lines string) {
 		if _, err := conn.Write([]byte(lines)); err != nil {
@@ -137,16 +135,8 @@ func pusher(t *testing.T, s *server.Server) func(lines string) {
 
 func send(t *testing.T, s *server.Server, method, path, body string) {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+s.HTTP+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if answer.Body.Close(); answer.StatusCode/100 != 2 {
-		t.Fatalf("%s %s: %s", method, path, answer.Status)
+	if status, text := server.Ask(t, method, "http://"+s.HTTP+path, body); status/100 != 2 {
+		t.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
 }
 
@@ -159,17 +149,10 @@ func TestNamesOfStatsDExporter(t *testing.T) {
 			t.Skip("skipped: statsd_exporter is not installed")
 		}
 	}
-	ports := make([]string, 3)
-	for i, network := range []string{"udp", "tcp", "tcp"} {
-		if ports[i], err = loopback.Free(network); err != nil {
-			t.Fatal(err)
-		}
-	}
+	ports := []string{server.FreeAddress(t, "udp"), server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp")}
 	cmd := exec.Command(binary, "--statsd.listen-udp", ports[0], "--statsd.listen-tcp", ports[1], "--web.listen-address", ports[2])
 	p, err := child.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(p.Kill)
 	s := server.New(t, "--relay-to", "tcp://"+ports[1])
 	s.Start()
@@ -181,17 +164,12 @@ func TestNamesOfStatsDExporter(t *testing.T) {
 			return err.Error()
 		}
 		defer answer.Body.Close()
-		body := new(strings.Builder)
-		var raw [1 << 16]byte
-		for {
-			n, err := answer.Body.Read(raw[:])
-			body.Write(raw[:n])
-			if err != nil {
-				break
-			}
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err.Error()
 		}
 		own := false
-		for _, line := range strings.Split(strings.TrimSpace(body.String()), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(string(body)), "\n") {
 			if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
 				own = strings.HasPrefix(name, "statsd_") || strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") || strings.HasPrefix(name, "promhttp_")
 			}

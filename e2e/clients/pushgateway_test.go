@@ -20,9 +20,7 @@ const passwords = "warehouse:$2a$08$L9/IE8JH1wnhQlWEQBwzwOJBcOKgRLoEcnFDxQH52qTb
 func TestPushgatewayClientWithAPassword(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(file, []byte(passwords), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(passwords), 0o600))
 	asking, open := server.New(t, "--push-basic-auth-file", file), server.New(t)
 	asking.Start()
 	open.Start()
@@ -46,9 +44,7 @@ func TestPushgatewayClientWithAPassword(t *testing.T) {
 	want(t, asking, map[string]float64{"rows": 17})
 	do(t, pusher(asking).BasicAuth("warehouse", "open sesame").Delete())
 	answer, err := http.Get("http://" + asking.HTTP + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = answer.Body.Close()
 	if answer.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), "Basic ") {
 		t.Errorf("GET /metrics without a password: %s, WWW-Authenticate %q", answer.Status, answer.Header.Get("WWW-Authenticate"))

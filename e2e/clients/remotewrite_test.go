@@ -19,9 +19,7 @@ import (
 func remoteClient(t *testing.T, s *server.Server) *remote.API {
 	t.Helper()
 	api, err := remote.NewAPI("http://"+s.HTTP, remote.WithAPIPath("api/v1/write"), remote.WithAPIHTTPClient(&http.Client{Timeout: time.Minute}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return api
 }
 

@@ -92,3 +92,11 @@ plain %[1]d
 		}
 	}
 }
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

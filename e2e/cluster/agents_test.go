@@ -36,7 +36,7 @@ func newAgents(t *testing.T) *agents {
 	c.sluice.Stop()
 	c.authorities = hearAgents(t, c.sluice)
 	c.sluice.Start()
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.Apply(t, "sluice", controlplane.ServiceAccount("sluice-agent"))
 	c.near, c.far = c.agentOn(t, "loopback", "sluice-agent"), c.agentOn(t, "far", "sluice-agent")
 	c.agent = c.near
 	return c
@@ -46,14 +46,10 @@ func newAgents(t *testing.T) *agents {
 func hearAgents(t *testing.T, servers ...*server.Server) (authorities string) {
 	t.Helper()
 	authority, err := certificate.New(t.TempDir(), "agents")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pair, err := authority.Issue("server", &x509.Certificate{Subject: pkix.Name{CommonName: "sluice"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, s := range servers {
 		s.WithSecureAgents(pair.Certificate, pair.Key, "sluice/sluice-agent")
 	}
@@ -69,14 +65,10 @@ func (c *agents) agentOn(t *testing.T, node, account string) *server.Agent {
 	pod, err := c.Kubernetes.CoreV1().Pods("sluice").Create(t.Context(), &core.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"},
 		Spec: core.PodSpec{NodeName: node, ServiceAccountName: account, HostNetwork: true, Containers: []core.Container{{Name: "agent", Image: "sluice"}}}},
 		metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	token := c.tokenFor(t, "sluice", account, "sluice", &authentication.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(token), 0o600))
 	return c.sluice.NewSecureAgent(c.authorities, file, c.others...)
 }
 
@@ -160,7 +152,7 @@ func TestAgentsOfTwoReplicas(t *testing.T) {
 		return both
 	})
 	c.cluster, c.others = served.cluster, served.both[1:]
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n")
+	c.Apply(t, "sluice", controlplane.ServiceAccount("sluice-agent"))
 	c.near = c.agentOn(t, "loopback", "sluice-agent")
 	c.starts(t, c.near)
 	shop := addressOf(t, c.pod(t, served.pods, "shop", "default"))
@@ -226,9 +218,7 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 	c.starts(t, c.near)
 	c.sendFrom(t, from, "hits:1|c")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"web": 2})
-	if err := sendTo(c.far.UDP, from, "hits:10|c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sendTo(c.far.UDP, from, "hits:10|c"))
 	c.rejects(t, 1)
 	admin := lister{c.cluster, c.Kubeconfig, c.sluice.Binary()}
 	within(t, func() error { // rejected samples are told to the record after the metrics
@@ -243,12 +233,10 @@ func TestAgentsSpeakForTheirNode(t *testing.T) {
 	}
 
 	// Another pod of the node, with a token for Sluice, is no agent.
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: other}\n")
+	c.Apply(t, "sluice", controlplane.ServiceAccount("other"))
 	stranger := c.agentOn(t, "virtual", "other")
 	stranger.Start()
-	if err := sendTo(stranger.UDP, from, "hits:1000|c"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sendTo(stranger.UDP, from, "hits:1000|c"))
 	within(t, func() error {
 		if why := stranger.Said(); !strings.Contains(why, "may not report for a node") {
 			return fmt.Errorf("the stranger says\n%s", why)
@@ -292,9 +280,7 @@ func TestStartupTaint(t *testing.T) {
 		return nil
 	})
 	for _, node := range []string{"far", "virtual"} {
-		if err := taints(node, "other "+both); err != nil {
-			t.Error(err)
-		}
+		must(t, taints(node, "other "+both))
 	}
 	for _, object := range render(t, "taint.yaml") {
 		if object.GetName() == "sluice-taint" {
@@ -302,9 +288,7 @@ func TestStartupTaint(t *testing.T) {
 		}
 	}
 	within(t, func() error { return taints("far", "other") })
-	if err := taints("virtual", "other "+both); err != nil {
-		t.Error(err)
-	}
+	must(t, taints("virtual", "other "+both))
 }
 
 // A line from a Unix socket names its pod, by UID or external data. That must be one of the agent's node; a line that
@@ -313,9 +297,7 @@ func TestAgentUnixSocket(t *testing.T) {
 	t.Parallel()
 	c := newAgents(t)
 	folder, err := os.MkdirTemp("", "s") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	c.near.Streams(folder)
 	c.starts(t, c.near)
@@ -323,13 +305,9 @@ func TestAgentUnixSocket(t *testing.T) {
 	mine := c.pod(t, ns, "web", "default")
 	c.Apply(t, ns, replace("spec:", "spec:\n  nodeName: far")(podManifest("away", "default")))
 	away, err := c.Kubernetes.CoreV1().Pods(ns).Get(t.Context(), "away", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := net.Dial("unixgram", c.near.Unixgram)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	for _, line := range []string{"hits:1|c|#dd.internal.entity_id:" + string(mine.UID), "hits:2|c|e:it-false,cn-main,pu-" + string(mine.UID),
 		"hits:4|c|#dd.internal.entity_id:" + string(away.UID), "hits:8|c|#pod:web,namespace:" + ns, "hits:16|c"} {

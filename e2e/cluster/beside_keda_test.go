@@ -11,18 +11,8 @@ import (
 )
 
 // ofKEDAsAdapter is the registration of external.metrics.k8s.io as KEDA's chart makes it.
-const ofKEDAsAdapter = `
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.external.metrics.k8s.io}
-spec:
-  group: external.metrics.k8s.io
-  version: v1beta1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-  service: {namespace: keda, name: keda-operator-metrics-apiserver, port: 443}
-`
+var ofKEDAsAdapter = controlplane.APIService("v1beta1.external.metrics.k8s.io",
+	"keda", "keda-operator-metrics-apiserver", "443")
 
 // TestInstallsBesideKEDA: Helm installs the chart into a cluster with KEDA's own definitions, and
 // leaves external.metrics.k8s.io to KEDA. The API server takes the examples strictly, and an
@@ -86,9 +76,7 @@ func TestInstallsBesideKEDA(t *testing.T) {
 		i.Kubectl(t, "create", "--validate=strict", "-f", file)
 	}
 	text, err := os.ReadFile(examples[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	if err := os.WriteFile(wrong, []byte(strings.Replace(string(text), "  triggers:", "  trigers: []\n  triggers:", 1)), 0o600); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
 	core "k8s.io/api/core/v1"
 )
 
@@ -201,13 +202,13 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 	}, nil},
 	{"own-rights", []string{"right-missing?"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)(0, "busy:10|g")
-		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10")), viewer)
+		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10")), viewer(e.ns))
 		e.kubeconfig = e.ServiceAccountKubeconfig(t, e.ns, "viewer")
 		e.wantStatus(t, "ScalingActive", "True", "")
 	}, nil},
 	{"own-rights-broken", []string{"never-pushed", "right-missing?"}, func(t *testing.T, e *explained) {
 		e.workload(t, "web", 1)
-		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10")), viewer)
+		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10")), viewer(e.ns))
 		e.kubeconfig = e.ServiceAccountKubeconfig(t, e.ns, "viewer")
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetPodsMetric")
 	}, nil},
@@ -245,17 +246,10 @@ spec:
 `
 
 // viewer may see the namespace and no metric.
-const viewer = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: viewer}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: viewer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{kind: ServiceAccount, name: viewer}]
-`
+func viewer(namespace string) string {
+	return controlplane.ServiceAccount("viewer") + "---" +
+		controlplane.RoleBinding("viewer", "view", controlplane.Account(namespace, "viewer"))
+}
 
 // reviewed reports whether a user has a right to the samples of the namespace, as Sluice asks.
 func (e *explained) reviewed(t *testing.T, user, verb string) bool {
@@ -263,8 +257,6 @@ func (e *explained) reviewed(t *testing.T, user, verb string) bool {
 	review := fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q,
 		"resourceAttributes": {"group": "sluice.dev", "resource": "samples", "verb": %q, "namespace": %q}}}`, user, verb, e.ns)
 	path := filepath.Join(t.TempDir(), "review.json")
-	if err := os.WriteFile(path, []byte(review), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(review), 0o600))
 	return e.Kubectl(t, "create", "-o", "jsonpath={.status.allowed}", "-f", path) == "true"
 }

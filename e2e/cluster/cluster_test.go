@@ -3,10 +3,7 @@ package cluster
 import "testing"
 
 // scenarios need nothing of each other.
-var scenarios = []struct {
-	name string
-	run  func(*testing.T, *cluster)
-}{
+var scenarios = []scenario{
 	{"ScalesOnPods", scalesOnPods},
 	{"WalksThroughTheReadme", walksThroughTheReadme},
 	{"ScalesOnAnObject", scalesOnAnObject},
@@ -37,17 +34,27 @@ var scenarios = []struct {
 	{"EndsWithItsNamespace", endsWithItsNamespace},
 }
 
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	c := install(t)
+type scenario struct {
+	name string
+	run  func(*testing.T, *cluster)
+}
+
+// sideBySide runs scenarios at once, and waits until all have ended.
+func (c *cluster) sideBySide(t *testing.T, all []scenario) {
 	t.Run("scenarios", func(t *testing.T) {
-		for _, one := range scenarios {
+		for _, one := range all {
 			t.Run(one.name, func(t *testing.T) {
 				t.Parallel()
 				one.run(t, c)
 			})
 		}
 	})
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := install(t)
+	c.sideBySide(t, scenarios)
 	t.Run("SurvivesAKill", func(t *testing.T) { survivesAKill(t, c) })
 	t.Run("RemembersAcrossAKill", func(t *testing.T) { remembersAcrossAKill(t, c) })
 	t.Run("NamesChangeHands", func(t *testing.T) { namesChangeHands(t, c) })

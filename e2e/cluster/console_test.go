@@ -102,9 +102,7 @@ func (c *cluster) followsAPushToAnAutoscaler(t *testing.T, b *browser.Browser, n
 			t.Errorf("of %s, copied is\n%s", m.name, copied)
 		}
 		file := filepath.Join(t.TempDir(), "hpa.yaml")
-		if err := os.WriteFile(file, []byte(copied), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(copied), 0o600))
 		c.Kubectl(t, "apply", "--dry-run=server", "-f", file)
 		raw := strings.Fields(strings.ReplaceAll(browser.Evaluate[string](b, `document.querySelector("#raw").textContent`), "'", ""))
 		if text := c.Kubectl(t, raw[1:]...); !strings.Contains(text, "value") {
@@ -113,35 +111,21 @@ func (c *cluster) followsAPushToAnAutoscaler(t *testing.T, b *browser.Browser, n
 	}
 }
 
+const readSamples = "{apiGroups: [sluice.dev], resources: [samples], verbs: [get]}"
+
+// mayRead gives rights in a namespace to the reader of the namespace "seen".
+func mayRead(rules ...string) string {
+	return controlplane.Role("reader", controlplane.Account("seen", "reader"), rules...)
+}
+
 // On an address that isn't loopback, a page needs a token and the right to its namespace; a page
 // that is open ends with the right.
 func TestTheConsoleAsksForTokens(t *testing.T) {
 	t.Parallel()
 	plane := controlplane.Shared(t)
 	plane.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: seen}\n")
-	plane.Apply(t, "seen", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: reader}\n", `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: server}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: seen}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, namespace: seen, name: server}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reader}
-rules:
-- {apiGroups: [sluice.dev], resources: [samples], verbs: [get]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
-`)
+	plane.Apply(t, "seen", controlplane.ServiceAccount("reader"), controlplane.ServiceAccount("server"),
+		controlplane.ClusterRoleBinding("seen", "cluster-admin", controlplane.Account("seen", "server")), mayRead(readSamples))
 	c := &cluster{ControlPlane: plane, sluice: server.InCluster(t, plane.ServiceAccountKubeconfig(t, "seen", "server"))}
 	c.sluice.WithConsoleAt("0.0.0.0")
 	c.sluice.Start()
@@ -151,17 +135,13 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 	ask := func(token, method, path, form string) *http.Response {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), method, "https://127.0.0.1:"+port+path, strings.NewReader(form))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		if token != "" {
 			request.SetBasicAuth("anyone", token)
 		}
 		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = answer.Body.Close() })
 		return answer
 	}
@@ -218,19 +198,7 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 func (c *cluster) deletesGroupsByRight(t *testing.T, console func(path, form string) (int, string)) {
 	ns := c.Namespace(t, "grouped")
 	role := func(verbs string) {
-		c.Apply(t, ns, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reader}
-rules:
-- {apiGroups: [sluice.dev], resources: [samples], verbs: [`+verbs+`]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
-`)
+		c.Apply(t, ns, mayRead("{apiGroups: [sluice.dev], resources: [samples], verbs: ["+verbs+"]}"))
 	}
 	role("get")
 	c.push(t, addressOf(t, c.pod(t, ns, "batch", "default")), http.MethodPut, "/metrics/job/batch", "done 1\n", http.StatusOK)
@@ -264,20 +232,7 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 // one's page of the console nor its metrics, though the rights in the former one are cached.
 func (c *cluster) readsNothingOfTheNext(t *testing.T, page func(namespace string) (status int)) {
 	ns, token := c.Namespace(t, "handed"), c.Token(t, "seen", "reader")
-	c.Apply(t, ns, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reader}
-rules:
-- {apiGroups: [sluice.dev], resources: [samples], verbs: [get]}
-- {apiGroups: [external.metrics.k8s.io], resources: [depth], verbs: [list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
-`)
+	c.Apply(t, ns, mayRead(readSamples, "{apiGroups: [external.metrics.k8s.io], resources: [depth], verbs: [list]}"))
 	both := func(want int) error {
 		t.Helper()
 		metric, text := asks(t, c.sluice, token, external+"/namespaces/"+ns+"/depth")
@@ -295,15 +250,11 @@ subjects: [{kind: ServiceAccount, namespace: seen, name: reader}]
 	within(t, func() error { return both(http.StatusOK) })
 	c.deletePod(t, ns, "former")
 	namespaces := c.Kubernetes.CoreV1().Namespaces()
-	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}))
 	within(t, func() error {
 		_, err := namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{})
 		return err
 	})
 	push("next")
-	if err := both(http.StatusForbidden); err != nil {
-		t.Error(err)
-	}
+	must(t, both(http.StatusForbidden))
 }

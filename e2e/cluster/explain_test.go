@@ -167,9 +167,7 @@ func (e *explained) report(t *testing.T) (code int, r explanation, err error) {
 func (e *explained) applyRemedies(t *testing.T) {
 	t.Helper()
 	_, r, err := e.report(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	applied := map[string]bool{}
 	for _, f := range r.Findings {
 		for _, line := range f.Remedy {

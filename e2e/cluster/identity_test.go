@@ -69,12 +69,8 @@ func (c *cluster) deletePod(t *testing.T, namespace, name string) {
 	t.Helper()
 	pods := c.Kubernetes.CoreV1().Pods(namespace)
 	pod, err := pods.Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, pods.Delete(t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}))
 	within(t, func() error {
 		if _, err := pods.Get(t.Context(), name, metav1.GetOptions{}); err == nil {
 			return errors.New("the pod is still there")
@@ -90,9 +86,7 @@ func (c *cluster) deletePod(t *testing.T, namespace, name string) {
 func (c *cluster) awaitSender(t *testing.T, namespace, name string) {
 	t.Helper()
 	pod, err := c.Kubernetes.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	within(t, func() error {
 		if known, err := c.knows(t, *pod); err != nil || !known {
 			return fmt.Errorf("the address of pod %s is known: %v, %v", name, known, err)
@@ -180,9 +174,7 @@ func believesNoStrangersController(t *testing.T, c *cluster) {
 	}
 	within(t, both)
 	web, err := c.Kubernetes.AppsV1().Deployments(ns).Get(t.Context(), "web", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The garbage collector deletes a pod whose controller is elsewhere, if it knows the kind.
 	c.Apply(t, other, strings.Replace(podManifest("stranger", "default"), "metadata: {", fmt.Sprintf(
 		"metadata: {ownerReferences: [{apiVersion: nowhere.dev/v1, kind: Thing, name: web, uid: %s, controller: true}], ", web.UID), 1))

@@ -79,9 +79,7 @@ func apply(t *testing.T, plane *controlplane.ControlPlane, objects []*unstructur
 	t.Helper()
 	for _, object := range objects {
 		text, err := yaml.Marshal(object.Object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		plane.Apply(t, "sluice", string(text))
 	}
 }
@@ -95,9 +93,7 @@ var pinnedHelm = sync.OnceValues(func() (string, error) {
 func helm(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := pinnedHelm()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = "../../tools"
 	return cmd
@@ -107,9 +103,7 @@ func helm(t *testing.T, args ...string) *exec.Cmd {
 func render(t *testing.T, values string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	values, err := filepath.Abs(filepath.Join("testdata", values))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	args = append([]string{"template", "sluice", "../charts/sluice", "--namespace", "sluice", "--values", values}, args...)
 	out, err := helm(t, args...).Output()
 	if err != nil {
@@ -145,16 +139,10 @@ func redirect(t *testing.T, object *unstructured.Unstructured, address string) {
 		return
 	}
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	number, err := strconv.ParseInt(port, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unstructured.SetNestedField(object.Object, number, "spec", "service", "port"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, unstructured.SetNestedField(object.Object, number, "spec", "service", "port"))
 }
 
 // mounted puts into files what the chart mounts, and returns the flags that name them. Addresses
@@ -164,9 +152,7 @@ func mounted(t *testing.T, objects []*unstructured.Unstructured) (flags []string
 	folder := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	for _, object := range objects {
@@ -182,9 +168,7 @@ func mounted(t *testing.T, objects []*unstructured.Unstructured) (flags []string
 			for flag, key := range map[string]string{"--api-cert-file": "tls.crt", "--api-key-file": "tls.key"} {
 				coded, _, _ := unstructured.NestedString(object.Object, "data", key)
 				text, err := base64.StdEncoding.DecodeString(coded)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				flags = append(flags, flag, write(key, string(text)))
 			}
 		}

@@ -34,16 +34,9 @@ func TestInstant(t *testing.T) {
 	}
 	cfg.HPASync = 10 * time.Minute
 	c := installWith(t, controlplane.New(t, cfg), "instant.yaml")
-	t.Run("scenarios", func(t *testing.T) {
-		for name, run := range map[string]func(*testing.T, *cluster){
-			"MovesAtThePush": movesAtThePush, "WithBehavior": movesWithBehavior, "FromZero": goesStraightToN, "AppliedAgain": appliedAgain,
-			"Pods": movesOnPods, "Others": othersAreLeftAlone, "AdmissionForbids": admissionForbidsNudges,
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				run(t, c)
-			})
-		}
+	c.sideBySide(t, []scenario{
+		{"MovesAtThePush", movesAtThePush}, {"WithBehavior", movesWithBehavior}, {"FromZero", goesStraightToN},
+		{"AppliedAgain", appliedAgain}, {"Pods", movesOnPods}, {"Others", othersAreLeftAlone}, {"AdmissionForbids", admissionForbidsNudges},
 	})
 }
 
@@ -192,9 +185,7 @@ func goesStraightToN(t *testing.T, c *cluster) {
 func appliedAgain(t *testing.T, c *cluster) {
 	w := c.instantWorker(t, "applied", instantAutoscaler)
 	file := filepath.Join(t.TempDir(), "hpa.yaml")
-	if err := os.WriteFile(file, []byte(instantAutoscaler), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(instantAutoscaler), 0o600))
 	w.Kubectl(t, "apply", "--server-side", "--field-manager=flux", "--force-conflicts", "-n", w.ns, "-f", file)
 	w.push(t, "50")
 	c.wantReplicas(t, w.ns, "worker", 5)
@@ -353,9 +344,7 @@ func (c *cluster) movesOne(t *testing.T, name, autoscaler string, pushes int, wi
 	asked := func() (all []int) {
 		for _, resource := range resources {
 			n, err := c.Requests(t.Context(), resource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, n)
 		}
 		return all
@@ -408,9 +397,7 @@ func (w *worker) logCPU(t *testing.T, name string, during func()) {
 	used := func() (all []time.Duration) {
 		for _, p := range processes {
 			one, err := w.CPU(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, one)
 		}
 		return all
@@ -435,13 +422,9 @@ func (w *worker) untilReplicas(t *testing.T, of int, want int32) (took []time.Du
 	t.Helper()
 	deployments := w.Kubernetes.AppsV1().Deployments(w.ns)
 	now, err := deployments.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	watch, err := deployments.Watch(t.Context(), metav1.ListOptions{ResourceVersion: now.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Stop()
 	seen := map[string]bool{}
 	began := time.Now()

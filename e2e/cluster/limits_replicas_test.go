@@ -13,18 +13,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Two replicas share the limits: of metrics that came in at both at the same moment as many stay as
-// fit. Each Event is written once. The rights are those that the chart gives.
-func TestReplicasShareLimits(t *testing.T) {
-	t.Parallel()
-	plane := controlplane.New(t, controlplane.DefaultConfig())
+// replicasWithRights are two replicas that are not started, in a control plane of their own that gives them the
+// rights of the chart.
+func replicasWithRights(t *testing.T, flags ...string) (plane *controlplane.ControlPlane, both []*server.Server) {
+	t.Helper()
+	plane = controlplane.New(t, controlplane.DefaultConfig())
 	plane.Kubectl(t, "create", "namespace", "sluice")
 	_, others := split(render(t, "replicas.yaml"))
 	apply(t, plane, others)
 	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
+	for _, own := range server.ReplicaFlags(t, 2) {
+		both = append(both, server.InCluster(t, kubeconfig, append(own, flags...)...))
+	}
+	return plane, both
+}
+
+// Two replicas share the limits: of metrics that came in at both at the same moment as many stay as
+// fit. Each Event is written once. The rights are those that the chart gives.
+func TestReplicasShareLimits(t *testing.T) {
+	t.Parallel()
+	plane, servers := replicasWithRights(t)
 	var both []*cluster
-	for _, flags := range server.ReplicaFlags(t, 2) {
-		one := server.InCluster(t, kubeconfig, flags...)
+	for _, one := range servers {
 		one.Start()
 		both = append(both, &cluster{ControlPlane: plane, sluice: one})
 	}
@@ -99,9 +109,7 @@ spec:
 	first.wantEvent(t, ns, "absurd", "sluice.dev/metrics", "-1")
 	time.Sleep(3 * time.Second)
 	events, err := plane.Kubernetes.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	times := map[string]int32{}
 	for _, one := range events.Items {
 		if one.Source.Component == "sluice" {

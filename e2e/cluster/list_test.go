@@ -36,9 +36,7 @@ func listsWhatIsThere(t *testing.T, c *cluster) {
 	} {
 		within(t, func() error { return admin.shows(0, want, "list", what, "-n", ns) })
 	}
-	if err := admin.shows(0, []string{ns + " m0 pods gauge"}, "list", "-A"); err != nil {
-		t.Error(err)
-	}
+	must(t, admin.shows(0, []string{ns + " m0 pods gauge"}, "list", "-A"))
 
 	for args, want := range map[string]string{
 		"get metrics.inspect.sluice.dev":                                                    "m0 pods gauge 1 1",
@@ -69,9 +67,7 @@ func listsWhatIsThere(t *testing.T, c *cluster) {
 func (c *cluster) listsWithTheirRights(t *testing.T, ns string) {
 	c.Kubectl(t, "create", "serviceaccount", "reader", "-n", ns)
 	plugin := filepath.Join(t.TempDir(), "kubectl-sluice")
-	if err := os.Symlink(c.sluice.Binary(), plugin); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(c.sluice.Binary(), plugin))
 	reader := lister{c, c.ServiceAccountKubeconfig(t, ns, "reader"), plugin}
 	const command = "to allow it: kubectl "
 	_, said, err := reader.run("list", "metrics", "-n", ns)
@@ -97,18 +93,14 @@ func (c *cluster) listsAMissingMetric(t *testing.T, ns string, admin lister) {
 	within(t, func() error {
 		return admin.shows(1, []string{"web deployment/web http_requests", "missing"}, "list", "hpas", "-n", ns)
 	})
-	if err := admin.shows(0, []string{ns + "/web", "http_requests:rate:10s missing", "metric missing"}, "top", "-n", ns); err != nil {
-		t.Error(err)
-	}
+	must(t, admin.shows(0, []string{ns + "/web", "http_requests:rate:10s missing", "metric missing"}, "top", "-n", ns))
 	pod := c.AwaitPods(t, ns, "app=web", 1)[0]
 	c.awaitSender(t, ns, pod.Name)
 	within(t, func() error {
 		c.sendFrom(t, addressOf(t, pod), "http_requests:5|c")
 		return admin.shows(0, []string{"web deployment/web http_requests"}, "list", "hpas", "-n", ns)
 	})
-	if err := admin.shows(0, []string{"http_requests pods counter 1 1"}, "list", "metrics", "-n", ns); err != nil {
-		t.Error(err)
-	}
+	must(t, admin.shows(0, []string{"http_requests pods counter 1 1"}, "list", "metrics", "-n", ns))
 	within(t, func() error {
 		return admin.shows(0, []string{"http_requests:rate:10s 0", "·"}, "top", "-n", ns)
 	})

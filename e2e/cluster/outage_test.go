@@ -56,9 +56,7 @@ func TestAPIServerOutage(t *testing.T) {
 	t.Logf("a deleted pod is gone after %v", time.Since(back))
 
 	starting, err := c.Kubernetes.CoreV1().Pods(early).Get(t.Context(), "starting", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	starting.Status.Phase, starting.Status.PodIP = core.PodRunning, address.String()
 	starting.Status.PodIPs = []core.PodIP{{IP: address.String()}}
 	told := time.Now()

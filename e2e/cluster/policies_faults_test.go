@@ -14,9 +14,7 @@ import (
 func (p *policed) file(t *testing.T, manifest string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manifest.yaml")
-	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(manifest), 0o600))
 	return path
 }
 
@@ -104,9 +102,7 @@ func policyMissing(t *testing.T, p *policed) {
 	for _, object := range render(t, "values.yaml") {
 		if object.GetName() == "sluice-policies" {
 			text, err := yaml.Marshal(object.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p.Apply(t, "", strings.NewReplacer("sluice-policies", "without-kind", "ExternalMetricPolicy", "NeverInstalled").Replace(string(text)))
 		}
 	}

@@ -55,9 +55,7 @@ func (p *policed) mayListPolicies(t *testing.T, may bool) {
 	t.Helper()
 	roles := p.Kubernetes.RbacV1().ClusterRoles()
 	role, err := roles.Get(t.Context(), "sluice", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	changed := 0
 	for i := range role.Rules {
 		rule := &role.Rules[i]

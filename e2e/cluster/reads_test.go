@@ -77,9 +77,7 @@ func (c *cluster) wantValues(t *testing.T, path string, want map[string]float64)
 func example(t *testing.T, name, namespace string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	manifest := strings.ReplaceAll(string(text), "namespace: shop", "namespace: "+namespace)
 	return strings.ReplaceAll(manifest, "name: shop}", "name: "+namespace+"}")
 }
@@ -119,9 +117,7 @@ func (c *cluster) steady(t *testing.T, namespace, name string, want int32, how t
 	t.Helper()
 	for end := time.Now().Add(how); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		got, err := c.Kubernetes.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if *got.Spec.Replicas != want {
 			t.Fatalf("%s has %d replicas, want it to stay at %d\n%s", name, *got.Spec.Replicas, want, c.Kubectl(t, "describe", "hpa", "-n", namespace, name))
 		}
@@ -135,9 +131,7 @@ func (c *cluster) noWarnings(t *testing.T, namespace, name string) {
 	c.noWarningsNow(t, namespace, name)
 	events, err := c.Kubernetes.CoreV1().Events(namespace).List(t.Context(),
 		metav1.ListOptions{FieldSelector: "involvedObject.kind=HorizontalPodAutoscaler,involvedObject.name=" + name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var scaled *metav1.Time
 	for _, e := range events.Items {
 		if e.Reason == "SuccessfulRescale" && (scaled == nil || e.FirstTimestamp.Before(scaled)) {
@@ -158,12 +152,18 @@ func (c *cluster) noWarnings(t *testing.T, namespace, name string) {
 func (c *cluster) noWarningsNow(t *testing.T, namespace, name string) {
 	t.Helper()
 	hpa, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(namespace).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, condition := range hpa.Status.Conditions {
 		if condition.Type == autoscaling.ScalingActive && condition.Status != core.ConditionTrue {
 			t.Errorf("autoscaler %s: %s: %s", name, condition.Reason, condition.Message)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -32,9 +32,7 @@ func breaksTheCluster(t *testing.T, c *cluster) {
 		}
 	}
 	stranger, err := os.ReadFile(c.CA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, one := range []struct {
 		name, patch string
 		want        []string
@@ -73,9 +71,7 @@ func specOf(t *testing.T, object string) string {
 	one := decode(t, object)[0]
 	one.Object = map[string]any{"apiVersion": one.GetAPIVersion(), "kind": one.GetKind(), "spec": one.Object["spec"]}
 	text, err := one.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

@@ -34,9 +34,7 @@ type service struct {
 func newService(t *testing.T, endpoints ...string) *service {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &service{listener: listener, endpoints: endpoints}
 	t.Cleanup(func() { _ = listener.Close() })
 	go s.serve()

@@ -96,9 +96,7 @@ func namesChangeHands(t *testing.T, c *cluster) {
 			c.Kubernetes.CoreV1().Pods(namespace).Delete(t.Context(), "batch", metav1.DeleteOptions{GracePeriodSeconds: &now}),
 			namespaces.Delete(t.Context(), namespace, metav1.DeleteOptions{}),
 		} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		// Its controller waits for the metrics APIs, which are down, to see that the namespace is empty.
 		ended, err := namespaces.Get(t.Context(), namespace, metav1.GetOptions{})
@@ -158,9 +156,7 @@ func endsWithItsNamespace(t *testing.T, c *cluster) {
 		t.Fatalf("the rejected line is in no list:\n%s", all)
 	}
 	namespaces := c.Kubernetes.CoreV1().Namespaces()
-	if err := namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, namespaces.Delete(t.Context(), ns, metav1.DeleteOptions{}))
 	within(t, func() error {
 		if _, err := namespaces.Get(t.Context(), ns, metav1.GetOptions{}); !errors.IsNotFound(err) {
 			return fmt.Errorf("%s is there still: %v", ns, err)

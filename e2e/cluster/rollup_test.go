@@ -60,9 +60,7 @@ func (c *cluster) route(t *testing.T, namespace, service string) {
 		ObjectMeta:  metav1.ObjectMeta{Name: service + "-1", Labels: map[string]string{discovery.LabelServiceName: service}},
 		AddressType: discovery.AddressTypeIPv4,
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	done := make(chan struct{})
 	t.Cleanup(func() { stop(); <-done })
 	go func() {

@@ -29,13 +29,9 @@ func TestOneOwnerThroughout(t *testing.T) {
 	w := i.asWritten(t, page["Install"])
 	w.run(t, "helm install keda kedacore/keda -n keda --create-namespace")
 	authority, err := certificate.New(t.TempDir(), "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := os.ReadFile(authority.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ofKEDA := base64.StdEncoding.EncodeToString(text)
 	i.Kubectl(t, "create", "secret", "generic", "kedaorg-certs", "-n", "keda", "--from-file=ca.crt="+authority.Path, "--from-literal=tls.key=secret")
 	i.Kubectl(t, "patch", "apiservice", externalAPIService, "--type=merge", "-p", `{"spec":{"caBundle":"`+ofKEDA+`"}}`) // as its operator does
@@ -66,9 +62,7 @@ func TestOneOwnerThroughout(t *testing.T) {
 func sections(t *testing.T, path string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]string{}
 	for _, part := range strings.Split(string(text), "\n#")[1:] {
 		heading, content, _ := strings.Cut(part, "\n")
@@ -101,24 +95,16 @@ type written struct {
 func (i installation) asWritten(t *testing.T, section string) *written {
 	t.Helper()
 	binary, err := pinnedHelm()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	home := t.TempDir()
 	_, values, _ := strings.Cut(section, "```yaml\n")
 	values, _, _ = strings.Cut(values, "```")
 	file := filepath.Join(home, "route.yaml")
-	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(values), 0o600))
 	stand, err := filepath.Abs("testdata/keda")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	chart, err := filepath.Abs("../../charts/sluice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &written{i, fmt.Sprintf("set -e\nexport KUBECONFIG=%s HELM_CACHE_HOME=%[2]s HELM_CONFIG_HOME=%[2]s HELM_DATA_HOME=%[2]s\nhelm() { %[3]s \"$@\"; }\n",
 		i.Kubeconfig, home, binary), strings.NewReplacer("kedacore/keda", stand, "sluice/sluice", chart, "route.yaml", file)}
 }
@@ -151,9 +137,7 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 func (i installation) followOwner(t *testing.T) *owners {
 	t.Helper()
 	events, err := i.Dynamic.Resource(apiServices).Watch(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + externalAPIService})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(events.Stop)
 	return &owners{i, events}
 }
@@ -168,9 +152,7 @@ func ownerOf(object *unstructured.Unstructured) owner {
 func (o *owners) is(t *testing.T, namespace, caBundle string) {
 	t.Helper()
 	object, err := o.Dynamic.Resource(apiServices).Get(t.Context(), externalAPIService, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if is := ownerOf(object); is != (owner{namespace, caBundle}) {
 		t.Errorf("external.metrics.k8s.io leads to %+v, want %s", is, namespace)
 	}

@@ -102,9 +102,7 @@ func installRouting(t *testing.T, plane *controlplane.ControlPlane, other *serve
 	t.Helper()
 	objects := render(t, "route.yaml", "--set-file", "externalMetrics.route[0].caBundle="+filepath.Join(other.DataDir(), "ca.crt"))
 	_, port, err := net.SplitHostPort(other.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	folder := t.TempDir()
 	for _, object := range objects {
 		files, found, _ := unstructured.NestedStringMap(object.Object, "data")
@@ -113,9 +111,7 @@ func installRouting(t *testing.T, plane *controlplane.ControlPlane, other *serve
 		}
 		for name, text := range files { // the Service and the mount of the pod are here
 			text = strings.NewReplacer("https://metrics.theirs.svc:443", "https://localhost:"+port, "/etc/sluice/routes", folder).Replace(text)
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 		}
 	}
 	return installObjects(t, plane, objects, "--api-routes-file", filepath.Join(folder, "routes.yaml"))

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
 )
 
 // An autoscaler on the busy share of a Deployment's workers: 21 busy ones of 10 a pod want three
@@ -85,18 +87,6 @@ apiVersion: sluice.dev/v1alpha1
 kind: MetricRule
 metadata: {name: pushed}
 spec: {metric: shown, let: {x: other}, value: x}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: double}
-rules:
-- {apiGroups: [external.metrics.k8s.io], resources: [double], verbs: [list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: double}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: double}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: joan}]
 `
 
 // A rule that is refused says why in its status and in an Event, and all others hold. What one
@@ -107,7 +97,8 @@ func refusesBadRules(t *testing.T, c *cluster) {
 	batch := addressOf(t, c.pod(t, ns, "batch", "default"))
 	c.push(t, batch, http.MethodPut, "/v1/namespaces/"+ns+"/external/queue", "21", http.StatusOK)
 	c.push(t, batch, http.MethodPut, "/v1/namespaces/"+ns+"/external/shown", "1", http.StatusOK)
-	c.Apply(t, ns, rulesOfBad)
+	c.Apply(t, ns, rulesOfBad, controlplane.Role("double", controlplane.User("joan"),
+		"{apiGroups: [external.metrics.k8s.io], resources: [double], verbs: [list]}"))
 	message := `{.status.conditions[?(@.type=="Accepted")].reason}: {.status.conditions[?(@.type=="Accepted")].message}`
 	c.wantStatus(t, ns, "good", message, "Accepted: the rule holds")
 	c.wantStatus(t, ns, "typo", message, "Invalid: value, line 1, column 7: undeclared reference to 'y'")
@@ -134,9 +125,7 @@ func refusesBadRules(t *testing.T, c *cluster) {
 	} {
 		manifest := "{apiVersion: sluice.dev/v1alpha1, kind: MetricRule, metadata: {name: refused, namespace: " + ns + "}, spec: " + spec + "}"
 		file := filepath.Join(t.TempDir(), "rule.yaml")
-		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(manifest), 0o600))
 		if _, err := c.TryKubectl(t, "apply", "-f", file); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%s: %v, want %q", spec, err, fault)
 		}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -20,17 +19,9 @@ import (
 // has its value all the time.
 func TestAgentsOfReplicasScrape(t *testing.T) {
 	t.Parallel()
-	plane := controlplane.New(t, controlplane.DefaultConfig())
-	plane.Kubectl(t, "create", "namespace", "sluice")
-	_, others := split(render(t, "replicas.yaml"))
-	apply(t, plane, others)
-	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
-	var both []*server.Server
-	for _, flags := range server.ReplicaFlags(t, 2) {
-		both = append(both, server.InCluster(t, kubeconfig, append(flags, "--scrape", "--windows", "10s,1m,30m")...))
-	}
+	plane, both := replicasWithRights(t, "--scrape", "--windows", "10s,1m,30m")
 	c := &agents{cluster: &cluster{ControlPlane: plane, sluice: both[0]}, authorities: hearAgents(t, both...), others: both[1:]}
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n", usageReader)
+	c.Apply(t, "sluice", controlplane.ServiceAccount("sluice-agent"), usageReader)
 	token := plane.Token(t, "sluice", "reader")
 	for _, one := range both {
 		one.Start()
@@ -41,15 +32,9 @@ func TestAgentsOfReplicasScrape(t *testing.T) {
 	const baseline = 1_000_000
 	var total atomic.Int64
 	total.Store(baseline)
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, 8003).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := &http.Server{Handler: http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+	servePage(t, netip.AddrPortFrom(address, 8003), func(to http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(to, "# TYPE requests_total counter\nrequests_total %d\n# TYPE queue gauge\nqueue 7\n", total.Load())
-	})}
-	go func() { _ = page.Serve(listener) }()
-	t.Cleanup(func() { _ = page.Close() })
+	})
 	c.Kubectl(t, "annotate", "pod", "-n", ns, "one", `sluice.dev/endpoints=[{"port": 8003, "names": "requests_total, queue", "interval": "1s"}]`)
 
 	up := map[*server.Server]bool{both[0]: true, both[1]: true}

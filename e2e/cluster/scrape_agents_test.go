@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -27,15 +26,9 @@ func TestAgentsScrape(t *testing.T) {
 	const baseline = 1_000_000
 	var total atomic.Int64
 	total.Store(baseline)
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(addressOf(t, pod), 8002).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := &http.Server{Handler: http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+	page := servePage(t, netip.AddrPortFrom(addressOf(t, pod), 8002), func(to http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(to, "# TYPE requests_total counter\nrequests_total %d\n# TYPE queue gauge\nqueue 7\n", total.Load())
-	})}
-	go func() { _ = page.Serve(listener) }()
-	t.Cleanup(func() { _ = page.Close() })
+	})
 	c.Kubectl(t, "annotate", "pod", "-n", ns, "one", `sluice.dev/endpoints=[{"port": 8002, "names": "requests_total, queue", "interval": "1s"}]`)
 
 	path := "/namespaces/" + ns + "/pods/*/"
@@ -98,9 +91,7 @@ func TestAgentsScrape(t *testing.T) {
 		}
 		return err
 	})
-	if err := c.Kubernetes.CoreV1().Pods(ns).Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Kubernetes.CoreV1().Pods(ns).Delete(t.Context(), "one", metav1.DeleteOptions{}))
 	c.holdsTargets(t, 0)
 }
 

@@ -3,12 +3,10 @@ package cluster
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
-	apps "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
@@ -29,13 +27,14 @@ func TestPageLatency(t *testing.T) {
 	c := installObjects(t, controlplane.New(t, cfg), render(t, "instant.yaml"), "--scrape")
 	for _, one := range []struct{ name, annotation string }{{"with", `sluice.dev/instant: "true"`}, {"without", ""}} {
 		ns := c.Namespace(t, one.name)
-		pages := map[string]*vllm{}
+		overload := map[string]func(){}
 		manifest := strings.Replace(example(t, "hpa-vllm.yaml", ns), `sluice.dev/instant: "true"`, one.annotation, 1)
 		for i := range *overloads {
 			name := fmt.Sprint("vllm-", i)
 			c.Apply(t, ns, strings.NewReplacer("name: vllm\n", "name: "+name+"\n", "name: vllm}", "name: "+name+"}", "app: vllm}", "app: "+name+"}").Replace(manifest))
-			pages[name] = newVLLM(t, c.AwaitPods(t, ns, "app="+name, 1)[0])
-			pages[name].waiting.Store(4)
+			page := newVLLM(t, c.AwaitPods(t, ns, "app="+name, 1)[0])
+			page.waiting.Store(4)
+			overload[name] = func() { page.waiting.Store(12) }
 		}
 		within(t, func() error {
 			all, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).List(t.Context(), metav1.ListOptions{})
@@ -46,39 +45,9 @@ func TestPageLatency(t *testing.T) {
 			}
 			return err
 		})
-		logLatencies(t, one.name, c.overloaded(t, ns, pages, cfg.HPASync))
+		logLatencies(t, one.name, c.Scaled(t, ns, 3, cfg.HPASync, overload))
 		if err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-}
-
-// overloaded has each page show overload at a moment of chance, and returns the times until its Deployment has three replicas.
-func (c *cluster) overloaded(t *testing.T, ns string, pages map[string]*vllm, within time.Duration) (took []time.Duration) {
-	t.Helper()
-	watch, err := c.Kubernetes.AppsV1().Deployments(ns).Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	began := map[string]time.Time{}
-	for name, page := range pages {
-		after := rand.N(within)
-		began[name] = time.Now().Add(after)
-		time.AfterFunc(after, func() { page.waiting.Store(12) })
-	}
-	for event := range watch.ResultChan() {
-		d, is := event.Object.(*apps.Deployment)
-		if !is || *d.Spec.Replicas != 3 {
-			continue
-		}
-		if at, waits := began[d.Name]; waits {
-			took = append(took, time.Since(at))
-			if delete(began, d.Name); len(began) == 0 {
-				return took
-			}
-		}
-	}
-	t.Fatal("the watch ended")
-	return nil
 }

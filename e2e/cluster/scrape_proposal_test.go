@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -15,20 +14,14 @@ import (
 // serves has a pod serve pages of text at a port, by path.
 func serves(t *testing.T, pod core.Pod, port uint16, pages map[string]string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(addressOf(t, pod), port).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+	servePage(t, netip.AddrPortFrom(addressOf(t, pod), port), func(to http.ResponseWriter, r *http.Request) {
 		page, has := pages[r.URL.Path]
 		if !has {
 			http.NotFound(to, r)
 			return
 		}
 		_, _ = io.WriteString(to, page)
-	})}
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(func() { _ = server.Close() })
+	})
 }
 
 // announced makes a pod with the annotation of the proposal.

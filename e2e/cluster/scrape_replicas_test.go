@@ -2,30 +2,21 @@ package cluster
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/sluice-metrics/sluice/e2e/controlplane"
-	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // One of two replicas scrapes, and both answer. It is killed: the other one goes on from its totals. A wrong
 // announcement has one Event.
 func TestReplicasScrape(t *testing.T) {
 	t.Parallel()
-	plane := controlplane.New(t, controlplane.DefaultConfig())
-	plane.Kubectl(t, "create", "namespace", "sluice")
-	_, others := split(render(t, "replicas.yaml"))
-	apply(t, plane, others)
-	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
+	plane, servers := replicasWithRights(t, "--scrape")
 	var both []*cluster
-	for _, flags := range server.ReplicaFlags(t, 2) {
-		one := server.InCluster(t, kubeconfig, append(flags, "--scrape")...)
+	for _, one := range servers {
 		one.Start()
 		both = append(both, &cluster{ControlPlane: plane, sluice: one})
 	}
@@ -36,16 +27,10 @@ func TestReplicasScrape(t *testing.T) {
 
 	var total, requests atomic.Int64
 	total.Store(1_000_000)
-	listener, err := net.Listen("tcp", netip.AddrPortFrom(address, 8001).String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := &http.Server{Handler: http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+	servePage(t, netip.AddrPortFrom(address, 8001), func(to http.ResponseWriter, _ *http.Request) {
 		requests.Add(1)
 		fmt.Fprintf(to, "# TYPE requests_total counter\nrequests_total %d\n", total.Load())
-	})}
-	go func() { _ = page.Serve(listener) }()
-	t.Cleanup(func() { _ = page.Close() })
+	})
 	plane.Kubectl(t, "annotate", "pod", "-n", ns, "one", `sluice.dev/endpoints=[{"port": 8001, "names": "requests_total", "interval": "1s"}]`)
 
 	wants := func(all []*cluster, question, want string) {

@@ -58,7 +58,7 @@ type vllm struct {
 	waiting atomic.Int64
 	server  atomic.Pointer[http.Server]
 	page    string
-	at      string
+	at      netip.AddrPort
 	served  atomic.Int64 // Unix nanoseconds of the last page
 }
 
@@ -67,22 +67,15 @@ var waitingValue = regexp.MustCompile(`(?m)^(vllm:num_requests_waiting\{.*\}) .*
 func newVLLM(t *testing.T, pod core.Pod) *vllm {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "receiver", "scrape", "testdata", "vllm.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &vllm{page: string(page), at: netip.AddrPortFrom(addressOf(t, pod), 8000).String()}
+	must(t, err)
+	v := &vllm{page: string(page), at: netip.AddrPortFrom(addressOf(t, pod), 8000)}
 	v.start(t)
-	t.Cleanup(v.stop)
 	return v
 }
 
 func (v *vllm) start(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", v.at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+	v.server.Store(servePage(t, v.at, func(to http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {
 			http.NotFound(to, r)
 			return
@@ -90,9 +83,18 @@ func (v *vllm) start(t *testing.T) {
 		to.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		v.served.Store(time.Now().UnixNano())
 		fmt.Fprint(to, waitingValue.ReplaceAllString(v.page, fmt.Sprintf("$1 %d.0", v.waiting.Load())))
-	})}
-	v.server.Store(server)
+	}))
+}
+
+// servePage serves at an address and a port of a pod until the test ends.
+func servePage(t *testing.T, at netip.AddrPort, page http.HandlerFunc) *http.Server {
+	t.Helper()
+	listener, err := net.Listen("tcp", at.String())
+	must(t, err)
+	server := &http.Server{Handler: page}
 	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return server
 }
 
 func (v *vllm) stop() { _ = v.server.Load().Close() }
@@ -130,9 +132,7 @@ func scalesOnAPage(t *testing.T, c *cluster) {
 	for there := true; there; time.Sleep(100 * time.Millisecond) {
 		before := time.Now()
 		got, err := c.values(t, path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var value float64
 		value, there = got[first.Name]
 		switch age := time.Since(last); {
@@ -163,9 +163,7 @@ func scalesOnAPage(t *testing.T, c *cluster) {
 	c.steady(t, ns, "vllm", 3, 5*time.Second)
 	page.start(t)
 	c.wantValues(t, path, all)
-	if err := c.Kubernetes.CoreV1().Pods(ns).Delete(t.Context(), first.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Kubernetes.CoreV1().Pods(ns).Delete(t.Context(), first.Name, metav1.DeleteOptions{}))
 	within(t, func() error {
 		got, err := c.values(t, path)
 		if _, there := got[first.Name]; err == nil && there {
@@ -180,9 +178,7 @@ var pullCommand = regexp.MustCompile("(?s)<!-- tested: (\\w+) -->\n\n```sh\n(.*?
 // The walk through docs/pull.md, to the letter.
 func walksThroughPull(t *testing.T, c *cluster) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "pull.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Kubectl(t, "create", "namespace", "shop")
 	c.Apply(t, "shop", podManifest("vllm-0", "default"))
 	page := newVLLM(t, c.AwaitPods(t, "shop", "app=vllm-0", 1)[0])
@@ -274,14 +270,10 @@ func scrapesPrometheus(t *testing.T, c *cluster) {
 	pod := c.AwaitPods(t, ns, "app=exporter", 1)[0]
 	folder := t.TempDir()
 	config := filepath.Join(folder, "prometheus.yml")
-	if err := os.WriteFile(config, []byte("global: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte("global: {}\n"), 0o600))
 	at := netip.AddrPortFrom(addressOf(t, pod), 9090).String()
 	prometheus := exec.Command(binary, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+at)
-	if err := prometheus.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, prometheus.Start())
 	t.Cleanup(func() { _ = prometheus.Process.Kill(); _ = prometheus.Wait() })
 	c.Kubectl(t, "annotate", "pod", "-n", ns, "exporter",
 		`sluice.dev/endpoints=[{"port": 9090, "interval": "1s", "names": ["go_goroutines", "prometheus_http_requests_total", "prometheus_http_request_duration_seconds", "go_gc_duration_seconds"]}]`)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/e2e/controlplane"
 	core "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -191,19 +192,8 @@ func rightsPerMetric(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "rights")
 	one := c.pod(t, ns, "one", "default")
 	c.sendFrom(t, addressOf(t, one), "http_requests:5|c\nsecret:1|g")
-	c.Apply(t, ns, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: requests}
-rules:
-- {apiGroups: [custom.metrics.k8s.io], resources: [pods/http_requests], verbs: [get, list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: requests}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: requests}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
-`)
+	c.Apply(t, ns, controlplane.Role("requests", controlplane.User("jane"),
+		"{apiGroups: [custom.metrics.k8s.io], resources: [pods/http_requests], verbs: [get, list]}"))
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/secret", map[string]float64{"one": 1})
 	jane := c.As(t, "jane")
 	within(t, func() error { // a refusal is remembered for some seconds

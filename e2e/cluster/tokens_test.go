@@ -24,7 +24,7 @@ import (
 // works, and once taken away does not.
 func tokensOpenTheirNamespace(t *testing.T, c *cluster) {
 	ns, other := c.Namespace(t, "tokens"), c.Namespace(t, "granted")
-	c.Apply(t, ns, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: batch}\n")
+	c.Apply(t, ns, controlplane.ServiceAccount("batch"))
 	token := c.tokenFor(t, ns, "batch", "sluice", nil)
 	user := `User \"system:serviceaccount:` + ns + `:batch\"`
 	mine, theirs := "/v1/namespaces/"+ns+"/external/depth", "/v1/namespaces/"+other+"/external/depth"
@@ -46,19 +46,8 @@ func tokensOpenTheirNamespace(t *testing.T, c *cluster) {
 	c.wantPush(t, token, "POST", "/v1/statsd", lines, 403, "forbidden")
 	c.wantPush(t, token, "PUT", "/metrics/job/a/namespace/"+other, "x 1\n", 403, "forbidden")
 
-	c.Apply(t, other, fmt.Sprintf(`
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: pusher}
-rules:
-- {apiGroups: [sluice.dev], resources: [samples], verbs: [create, get, delete]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pusher}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: pusher}
-subjects: [{kind: ServiceAccount, namespace: %s, name: batch}]
-`, ns))
+	c.Apply(t, other, controlplane.Role("pusher", controlplane.Account(ns, "batch"),
+		"{apiGroups: [sluice.dev], resources: [samples], verbs: [create, get, delete]}"))
 	granted := time.Now()
 	within(t, func() error { return c.tryPush(t, token, "POST", "/v1/statsd", lines, 200) })
 	t.Logf("granted rights work after %v", time.Since(granted).Round(time.Millisecond))
@@ -114,17 +103,8 @@ func TestTokensWithoutAPIServer(t *testing.T) {
 	t.Parallel()
 	plane := controlplane.Shared(t)
 	plane.Apply(t, "", "apiVersion: v1\nkind: Namespace\nmetadata: {name: away}\n")
-	plane.Apply(t, "away", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: batch}\n", `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: server}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: away}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, namespace: away, name: server}]
-`)
+	plane.Apply(t, "away", controlplane.ServiceAccount("batch"), controlplane.ServiceAccount("server"),
+		controlplane.ClusterRoleBinding("away", "cluster-admin", controlplane.Account("away", "server")))
 	wire, kubeconfig := cut(t, plane)
 	c := &cluster{ControlPlane: plane, sluice: server.InCluster(t, kubeconfig, "--push-auth", "token")}
 	c.sluice.Start()
@@ -180,21 +160,15 @@ func (c *cluster) tryPush(t *testing.T, token, method, path, body string, status
 func (c *cluster) pushAs(t *testing.T, token, method, path, body string) (*http.Response, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.sluice.HTTP+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer, string(text)
 }
 
@@ -213,13 +187,9 @@ type wire struct {
 func cut(t *testing.T, plane *controlplane.ControlPlane) (*wire, string) {
 	t.Helper()
 	file, err := clientcmd.LoadFromFile(plane.ServiceAccountKubeconfig(t, "away", "server"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	w := &wire{listener: listener}
 	for _, one := range file.Clusters {
@@ -227,9 +197,7 @@ func cut(t *testing.T, plane *controlplane.ControlPlane) (*wire, string) {
 		one.Server = "https://" + listener.Addr().String()
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, clientcmd.WriteToFile(*file, path))
 	go w.run()
 	return w, path
 }

@@ -13,9 +13,7 @@ func forgetsAFinishedPod(t *testing.T, c *cluster) {
 	c.sendFrom(t, addressOf(t, done), "hits:7|c")
 	c.sendFrom(t, addressOf(t, runs), "hits:3|c")
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"done": 7, "runs": 3})
-	if err := c.Kubelet.Finish(t.Context(), ns, "done", core.PodSucceeded); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Kubelet.Finish(t.Context(), ns, "done", core.PodSucceeded))
 	c.wantValues(t, "/namespaces/"+ns+"/pods/*/hits:total", map[string]float64{"runs": 3})
 }
 

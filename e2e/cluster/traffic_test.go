@@ -18,9 +18,7 @@ import (
 // sendFrom sends one datagram from an address, as the pod that has it would.
 func (c *cluster) sendFrom(t *testing.T, from netip.Addr, datagram string) {
 	t.Helper()
-	if err := c.trySendFrom(from, datagram); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.trySendFrom(from, datagram))
 }
 
 func (c *cluster) trySendFrom(from netip.Addr, datagram string) error {

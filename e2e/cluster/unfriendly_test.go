@@ -132,18 +132,7 @@ func TestInstallsWithEverythingOn(t *testing.T) {
 }
 
 // othersAPI is the custom metrics API of another product.
-const othersAPI = `
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.custom.metrics.k8s.io}
-spec:
-  group: custom.metrics.k8s.io
-  version: v1beta1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-  service: {namespace: monitoring, name: prometheus-adapter}
-`
+var othersAPI = controlplane.APIService("v1beta1.custom.metrics.k8s.io", "monitoring", "prometheus-adapter", "443")
 
 // isAsAsked compares the pod that the API server admitted with the values.
 func isAsAsked(t *testing.T, pod *core.Pod) {
@@ -179,9 +168,7 @@ func (i installation) runs(t *testing.T, pod *core.Pod) *server.Server {
 	var installed []*unstructured.Unstructured
 	for resource, name := range map[string]string{"configmaps": "sluice", "secrets": "sluice-tls"} {
 		object, err := i.Dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(pod.Namespace).Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		installed = append(installed, object)
 	}
 	flags := append(mounted(t, installed), pod.Spec.Containers[0].Args[2:]...)
@@ -192,9 +179,7 @@ func (i installation) runs(t *testing.T, pod *core.Pod) *server.Server {
 	apply(t, i.ControlPlane, []*unstructured.Unstructured{leading})
 	_, port, _ := strings.Cut(sluice.API, ":")
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"service": map[string]any{"port": json.Number(port)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	i.Kubectl(t, "patch", "apiservice", "v1beta1.external.metrics.k8s.io", "--type=merge", "-p", string(patch))
 	sluice.Start()
 	return sluice
@@ -208,18 +193,12 @@ func asks(t *testing.T, sluice *server.Server, token, path string) (status int, 
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+sluice.API+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(text)
 }

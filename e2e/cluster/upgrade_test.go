@@ -71,9 +71,7 @@ func (i installation) settled(t *testing.T, replicas int32) []core.Pod {
 func (i installation) set(t *testing.T) *apps.StatefulSet {
 	t.Helper()
 	set, err := i.Kubernetes.AppsV1().StatefulSets(steps).Get(t.Context(), "steps-sluice", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return set
 }
 

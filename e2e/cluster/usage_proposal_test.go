@@ -48,20 +48,14 @@ var usageProposal = []struct{ sentence, tests, said string }{
 // Each sentence of the proposal has a test that exists, or a page that says what is not met.
 func TestUsageProposal(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "usage.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var tests strings.Builder
 	for _, folder := range []string{".", "../../adapter", "../../aggregate/usage", "../../replica", "../../replica/agents"} {
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			tests.Write(text)
 		}
 	}

@@ -93,69 +93,16 @@ func (k *kubelet) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "node_cpu_usage_seconds_total %.3f\nnode_memory_working_set_bytes 2.147483648e+09\n", 1.5*float64(now.Unix()))
 }
 
-const resourceMetrics = `
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.metrics.k8s.io}
-spec:
-  group: metrics.k8s.io
-  version: v1beta1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-  service: {namespace: sluice, name: sluice-api, port: PORT}
----
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1.metrics.k8s.io}
-spec:
-  group: metrics.k8s.io
-  version: v1
-  groupPriorityMinimum: 100
-  versionPriority: 200
-  insecureSkipTLSVerify: true
-  service: {namespace: sluice, name: sluice-api, port: PORT}
----
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1alpha1.usage.sluice.dev}
-spec:
-  group: usage.sluice.dev
-  version: v1alpha1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-  service: {namespace: sluice, name: sluice-api, port: PORT}
-` + "---" + usageRights
-
 // usageRights lets servers see nodes.
-const usageRights = `
+var usageRights = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: sluice-nodes}
-rules:
-- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: sluice-nodes}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: sluice-nodes}
-subjects:
-- {kind: ServiceAccount, namespace: sluice, name: sluice}
-`
+rules: [{apiGroups: [""], resources: [nodes], verbs: [list, watch]}]
+---` + controlplane.ClusterRoleBinding("sluice-nodes", "sluice-nodes", controlplane.Account("sluice", "sluice"))
 
-const usageReader = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: reader}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: usage-reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects:
-- {kind: ServiceAccount, namespace: sluice, name: reader}
-`
+var usageReader = controlplane.ServiceAccount("reader") + "---" +
+	controlplane.ClusterRoleBinding("usage-reader", "cluster-admin", controlplane.Account("sluice", "reader"))
 
 const usedWeb = `
 apiVersion: apps/v1
@@ -191,10 +138,11 @@ func TestUsage(t *testing.T) {
 	kubelet := newKubelet(t, c.cluster, ns)
 	kubelet.use(0.05)
 	_, port, err := net.SplitHostPort(c.sluice.API)
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	for _, api := range []string{"v1beta1.metrics.k8s.io", "v1.metrics.k8s.io", "v1alpha1.usage.sluice.dev"} {
+		c.Apply(t, "", controlplane.APIService(api, "sluice", "sluice-api", port))
 	}
-	c.Apply(t, "sluice", strings.ReplaceAll(resourceMetrics, "PORT", port))
+	c.Apply(t, "sluice", usageRights)
 	c.sluice.Stop()
 	c.sluice.Add("--api-resource-metrics", "--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
 	c.sluice.Start()
@@ -290,9 +238,7 @@ func TestUsage(t *testing.T) {
 func walksThroughUsage(t *testing.T, c *cluster) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "usage.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []string{ // of each command, in their order
 		"web-0 .* main ", "loopback", "shop .* web-0 ", "loopback", `"name":"web-0"`, "shop .* web-0 ", `"name":"web-0"`, "namespace/sluice", `"name":"web-0"`}
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
@@ -386,18 +332,10 @@ func asksForOne(t *testing.T, c *agents, ns string) {
 // one has all again once it is back.
 func TestUsageOfReplicas(t *testing.T) {
 	t.Parallel()
-	plane := controlplane.New(t, controlplane.DefaultConfig())
-	plane.Kubectl(t, "create", "namespace", "sluice")
-	_, others := split(render(t, "replicas.yaml"))
-	apply(t, plane, others)
-	kubeconfig := plane.ServiceAccountKubeconfig(t, "sluice", "sluice")
-	var both []*server.Server
-	for _, flags := range server.ReplicaFlags(t, 2) {
-		both = append(both, server.InCluster(t, kubeconfig, append(flags, "--api-resource-metrics",
-			"--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")...))
-	}
+	plane, both := replicasWithRights(t, "--api-resource-metrics",
+		"--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
 	c := &agents{cluster: &cluster{ControlPlane: plane, sluice: both[0]}, authorities: hearAgents(t, both...), others: both[1:]}
-	c.Apply(t, "sluice", usageRights, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n", usageReader)
+	c.Apply(t, "sluice", usageRights, controlplane.ServiceAccount("sluice-agent"), usageReader)
 	for _, one := range both {
 		one.Start()
 	}
@@ -558,7 +496,7 @@ func scalesOnCgroups(t *testing.T, sync time.Duration) (*agents, *cgroups) {
 	c := &agents{cluster: installWith(t, controlplane.New(t, cfg), "instant.yaml")}
 	c.sluice.Stop()
 	c.authorities = hearAgents(t, c.sluice)
-	c.Apply(t, "sluice", "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: sluice-agent}\n", usageRights, usageReader)
+	c.Apply(t, "sluice", controlplane.ServiceAccount("sluice-agent"), usageRights, usageReader)
 	c.sluice.Add("--api-resource-metrics", "--object-kinds", "namespaces,services,deployments.apps,statefulsets.apps,nodes")
 	c.sluice.Start()
 	ns := c.Namespace(t, "cgroups")
@@ -600,9 +538,7 @@ func TestUsageLatency(t *testing.T) {
 		c.wantReplicas(t, files.namespace, "web", 1)
 		time.Sleep(2*time.Second + rand.N(sync))
 		watch, err := c.Kubernetes.AppsV1().Deployments(files.namespace).Watch(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		began := time.Now()
 		files.cores.Store(400)
 		for event := range watch.ResultChan() {

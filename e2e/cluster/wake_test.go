@@ -17,10 +17,7 @@ import (
 )
 
 // wakes are scenarios of an autoscaler with the annotation sluice.dev/wake.
-var wakes = []struct {
-	name string
-	run  func(*testing.T, *cluster)
-}{
+var wakes = []scenario{
 	{"ScalesToZeroAndBack", scalesToZeroAndBack},
 	{"WakesOnThePush", wakesOnThePush},
 	{"WakesACustomResource", wakesACustomResource},
@@ -36,14 +33,7 @@ func TestWake(t *testing.T) {
 	plane := newZeroPlane(t)
 	plane.Apply(t, "", workersDefinition) // before Sluice, which reads the kinds at its start
 	c := installWith(t, plane, "wake.yaml")
-	t.Run("scenarios", func(t *testing.T) {
-		for _, one := range wakes {
-			t.Run(one.name, func(t *testing.T) {
-				t.Parallel()
-				one.run(t, c)
-			})
-		}
-	})
+	c.sideBySide(t, wakes)
 	t.Run("WaitsForTheAPIServer", func(t *testing.T) { waitsForTheAPIServer(t, c) })
 }
 
@@ -312,13 +302,9 @@ func (w *worker) untilFirstReplica(t *testing.T) time.Duration {
 	t.Helper()
 	deployments := w.Kubernetes.AppsV1().Deployments(w.ns)
 	now, err := deployments.Get(t.Context(), "worker", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	watch, err := deployments.Watch(t.Context(), metav1.ListOptions{ResourceVersion: now.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Stop()
 	began := time.Now()
 	w.push(t, "5")

@@ -104,9 +104,7 @@ func has(status autoscaling.HorizontalPodAutoscalerStatus, condition autoscaling
 func (w *worker) autoscaler(t *testing.T) *autoscaling.HorizontalPodAutoscaler {
 	t.Helper()
 	hpa, err := w.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(w.ns).Get(t.Context(), "worker", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return hpa
 }
 
@@ -119,9 +117,7 @@ func (w *worker) replicas(t *testing.T) int32 {
 		return -1
 	}
 	var scale struct{ Spec struct{ Replicas int32 } }
-	if err := json.Unmarshal(body, &scale); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &scale))
 	return scale.Spec.Replicas
 }
 
@@ -130,9 +126,7 @@ func (w *worker) events(t *testing.T, reason string) (messages []string) {
 	t.Helper()
 	list, err := w.Kubernetes.CoreV1().Events(w.ns).List(t.Context(), metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=HorizontalPodAutoscaler,source=sluice,reason=" + reason})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, one := range list.Items {
 		messages = append(messages, slices.Repeat([]string{one.Message}, int(one.Count))...)
 	}

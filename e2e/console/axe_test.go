@@ -5,12 +5,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/sluice-metrics/sluice/e2e/browser"
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // axe-core finds nothing on any page, wide and narrow, light and dark, empty and with metrics of a hostile name.
@@ -21,15 +21,9 @@ func TestAxe(t *testing.T) {
 		t.Skip("SLUICE_AXE names no axe.min.js")
 	}
 	axe, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, root := started(t)
-	resp, err := http.Post("http://"+s.HTTP+"/metrics/job/batch", "text/plain", strings.NewReader("done 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
+	server.Ask(t, http.MethodPost, "http://"+s.HTTP+"/metrics/job/batch", "done 1\n")
 	paths := append(pages()[:16:16], "/groups/delete?group=/metrics/job/batch", "/try?line="+url.QueryEscape("a:1|c\nb 1|c"),
 		"/metrics?filter=nothing", "/metric?name=nothing", "/groups?namespace=none", "/senders?namespace=none")
 	for _, width := range []int64{390, 1280} {

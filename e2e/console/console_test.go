@@ -58,13 +58,9 @@ func push(t *testing.T, s *server.Server, namespace string) {
 		}
 		fmt.Fprintf(&lines, "labelled:1|c|#x:%s,sluice_object:external/%s\n%s\n", strings.ReplaceAll(p, ",", ""), namespace, p)
 	}
-	resp, err := http.Post("http://"+s.HTTP+"/v1/statsd", "text/plain", strings.NewReader(lines.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); resp.StatusCode/100 != 2 && resp.StatusCode != http.StatusBadRequest {
-		t.Fatalf("push: %s %s", resp.Status, text)
+	status, text := server.Ask(t, http.MethodPost, "http://"+s.HTTP+"/v1/statsd", lines.String())
+	if status/100 != 2 && status != http.StatusBadRequest {
+		t.Fatalf("push: %d %s", status, text)
 	}
 }
 
@@ -114,11 +110,7 @@ func TestAPageFollowsItsMetric(t *testing.T) {
 	b.Open(root + "/metric?namespace=shop&name=http_requests")
 	b.Await(`document.querySelector("figure.drawn canvas")?.getAttribute("aria-label")?.includes("code=200")`)
 	b.Do(chromedp.Focus(".crumbs a"))
-	resp, err := http.Post("http://"+s.HTTP+"/v1/statsd", "text/plain", strings.NewReader("http_requests:1|c|#code:999,sluice_object:external/shop\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
+	server.Ask(t, http.MethodPost, "http://"+s.HTTP+"/v1/statsd", "http_requests:1|c|#code:999,sluice_object:external/shop\n")
 	b.Await(`document.querySelector("table").innerText.includes("code=999")`)
 	if focused := browser.Evaluate[string](b, "document.activeElement.textContent"); focused != "Metrics" {
 		t.Errorf("after a change, the focus is on %q", focused)
@@ -135,9 +127,7 @@ func TestAnOutageIsABannerAndAGap(t *testing.T) {
 	b.Open(root + "/metric?namespace=shop&of=deployments.apps&name=queue_depth")
 	b.Await(`document.querySelector("figure.drawn canvas")?.getAttribute("aria-label") === "Last ten minutes; now web 42"`)
 	put, err := http.NewRequest(http.MethodPut, "http://"+s.HTTP+"/v1/namespaces/shop/deployments.apps/web/queue_depth?sync=true", strings.NewReader("42"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if resp, err := http.DefaultClient.Do(put); err != nil || resp.StatusCode != http.StatusOK { // on disk, so that the restart has it
 		t.Fatal(resp, err)
 	}
@@ -312,11 +302,7 @@ func TestAGroupIsDeleted(t *testing.T) {
 	b := browser.New(t)
 	s, root := started(t)
 	for _, instance := range []string{"a", "b"} {
-		resp, err := http.Post("http://"+s.HTTP+"/metrics/job/batch/instance/"+instance, "text/plain", strings.NewReader("done 1\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
+		server.Ask(t, http.MethodPost, "http://"+s.HTTP+"/metrics/job/batch/instance/"+instance, "done 1\n")
 	}
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -360,4 +346,12 @@ func TestAPageFollowsOnceItIsAdmitted(t *testing.T) {
 		_ = one.Close()
 	}
 	b.Await(`document.getElementById("state").textContent === "Live"`)
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -23,9 +23,7 @@ type asker struct {
 func aggregated(t *testing.T, c *ControlPlane) (port string) {
 	t.Helper()
 	pem, err := os.ReadFile(c.FrontProxyCA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,9 +38,7 @@ func aggregated(t *testing.T, c *ControlPlane) (port string) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, port, err = net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 
@@ -57,28 +53,11 @@ kind: Service
 metadata: {name: askers}
 spec: {type: ExternalName, externalName: localhost}
 ---
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1.e2e.sluice.dev}
-spec:
-  group: e2e.sluice.dev
-  version: v1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-  service: {namespace: `+ns+`, name: askers, port: `+aggregated(t, c)+`}
----
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: `+ns+`}
 rules: [{apiGroups: [e2e.sluice.dev], resources: [askers], verbs: [get]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: `+ns+`}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: `+ns+`}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
-`)
+`, APIService("v1.e2e.sluice.dev", ns, "askers", aggregated(t, c)), ClusterRoleBinding(ns, ns, User("jane")))
 	t.Cleanup(func() { // the shared control plane's discovery is to be whole for the other tests
 		if _, err := c.TryKubectl(t, "delete", "apiservice", "v1.e2e.sluice.dev"); err != nil {
 			t.Error(err)
@@ -90,13 +69,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}]
 	}
 
 	body, err := c.As(t, "jane", "shoppers").Get(t.Context(), "/apis/e2e.sluice.dev/v1/askers/me")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got asker
-	if err := json.Unmarshal(body, &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &got))
 	if got.User != "jane" || got.Proxy != frontProxyName || !strings.Contains(strings.Join(got.Groups, " "), "shoppers") {
 		t.Errorf("the server learned %+v, want jane of shoppers from %s", got, frontProxyName)
 	}

@@ -45,9 +45,7 @@ func (c *ControlPlane) As(t *testing.T, user string, groups ...string) Clients {
 	config := rest.CopyConfig(c.REST)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
 	clients, err := clientsOf(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return clients
 }
 
@@ -66,9 +64,7 @@ func (c Clients) Get(ctx context.Context, path string) ([]byte, error) {
 func (c *ControlPlane) ServiceAccountKubeconfig(t *testing.T, namespace, name string) string {
 	t.Helper()
 	path, err := c.files.kubeconfig(fmt.Sprintf("%s.%s", namespace, name), namespace, &clientcmdapi.AuthInfo{Token: c.Token(t, namespace, name)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return path
 }
 
@@ -76,8 +72,6 @@ func (c *ControlPlane) ServiceAccountKubeconfig(t *testing.T, namespace, name st
 func (c *ControlPlane) Token(t *testing.T, namespace, serviceAccount string) string {
 	t.Helper()
 	request, err := c.Kubernetes.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount, &authentication.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return request.Status.Token
 }

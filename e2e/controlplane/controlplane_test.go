@@ -66,16 +66,12 @@ func TestDeploymentBecomesReady(t *testing.T) {
 func TestVersions(t *testing.T) {
 	c := Shared(t)
 	server, err := c.Kubernetes.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if server.GitVersion != binaries.KubernetesVersion || !strings.HasPrefix(server.GitVersion, "v"+server.Major+"."+server.Minor+".") {
 		t.Errorf("the API server is %s (%s.%s), want %s", server.GitVersion, server.Major, server.Minor, binaries.KubernetesVersion)
 	}
 	var versions struct{ ClientVersion, ServerVersion struct{ GitVersion string } }
-	if err := json.Unmarshal([]byte(c.Kubectl(t, "version", "-o", "json")), &versions); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(c.Kubectl(t, "version", "-o", "json")), &versions))
 	if versions.ClientVersion != versions.ServerVersion || versions.ClientVersion.GitVersion != binaries.KubernetesVersion {
 		t.Errorf("kubectl says %+v, want %s twice", versions, binaries.KubernetesVersion)
 	}
@@ -87,31 +83,13 @@ func TestUsersHaveTheirRolesOnly(t *testing.T) {
 	if _, err := c.As(t, "jane").Kubernetes.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("jane lists pods: %v, want that it is forbidden", err)
 	}
-	c.Apply(t, ns, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: pods}
-rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pods}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: pods}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: jane}
-- {kind: ServiceAccount, name: reader}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: reader}
-`)
+	c.Apply(t, ns, ServiceAccount("reader"),
+		Role("pods", User("jane")+", "+Account(ns, "reader"), `{apiGroups: [""], resources: [pods], verbs: [list]}`))
 	if _, err := c.As(t, "jane").Kubernetes.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("jane lists pods with a role: %v", err)
 	}
 	reader, err := clientsOfKubeconfig(c.ServiceAccountKubeconfig(t, ns, "reader"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := reader.Get(t.Context(), "/api/v1/namespaces/"+ns+"/pods"); err != nil {
 		t.Errorf("the service account lists pods with a role: %v", err)
 	}
@@ -139,9 +117,7 @@ spec:
 	var last []autoscaling.HorizontalPodAutoscalerCondition
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		hpa, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).Get(t.Context(), "shop", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		last = hpa.Status.Conditions
 		for _, condition := range last {
 			if condition.Type == autoscaling.ScalingActive && condition.Reason == "FailedGetPodsMetric" {

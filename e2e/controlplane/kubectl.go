@@ -19,9 +19,7 @@ const kubectlTimeout = 2 * time.Minute
 func (c *ControlPlane) Kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := c.TryKubectl(t, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return out
 }
 

@@ -45,9 +45,7 @@ func TestHeldPodHasAnAddressThatTheAPIDoesNotKnow(t *testing.T) {
 	address := c.Kubelet.Address(t, ns, "one")
 	time.Sleep(200 * time.Millisecond) // ten times what a pod takes that is not held
 	pod, err := c.Kubernetes.CoreV1().Pods(ns).Get(t.Context(), "one", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if pod.Status.PodIP != "" || pod.Status.Phase != core.PodPending {
 		t.Errorf("the API says %s %q of a pod that is held, want Pending and no address", pod.Status.Phase, pod.Status.PodIP)
 	}
@@ -124,13 +122,9 @@ func TestFinishedPodKeepsItsPhase(t *testing.T) {
 	ns := c.Namespace(t, "finished")
 	c.Apply(t, ns, onePod)
 	c.AwaitPods(t, ns, "app=one", 1)
-	if err := c.Kubelet.Finish(t.Context(), ns, "one", core.PodSucceeded); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Kubelet.Finish(t.Context(), ns, "one", core.PodSucceeded))
 	pod, err := c.Kubernetes.CoreV1().Pods(ns).Get(t.Context(), "one", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if pod.Status.Phase != core.PodSucceeded || ready(*pod) {
 		t.Errorf("the pod is %s, ready=%v: want Succeeded and not ready", pod.Status.Phase, ready(*pod))
 	}

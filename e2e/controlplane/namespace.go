@@ -14,9 +14,7 @@ func (c *ControlPlane) Namespace(t *testing.T, prefix string) string {
 	t.Helper()
 	namespaces := c.Kubernetes.CoreV1().Namespaces()
 	made, err := namespaces.Create(t.Context(), &core.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		_ = namespaces.Delete(context.Background(), made.Name, metav1.DeleteOptions{}) // the test may have deleted it
 	})

@@ -23,9 +23,7 @@ func (c *ControlPlane) StartAPIServer(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), c.cfg.StartTimeout)
 	defer cancel()
-	if err := c.startAPIServer(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.startAPIServer(ctx))
 }
 
 // FreezeAPIServer stops the API server's process for a while, like a machine that hangs:
@@ -33,9 +31,7 @@ func (c *ControlPlane) StartAPIServer(t *testing.T) {
 func (c *ControlPlane) FreezeAPIServer(t *testing.T, during func()) {
 	t.Helper()
 	frozen := c.processes[c.apiServer(t)]
-	if err := frozen.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, frozen.Signal(syscall.SIGSTOP))
 	defer func() {
 		if err := frozen.Signal(syscall.SIGCONT); err != nil {
 			t.Error(err)

@@ -21,9 +21,7 @@ func (c *ControlPlane) AwaitPods(t *testing.T, namespace, selector string, count
 	t.Helper()
 	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(20 * time.Millisecond) {
 		list, err := c.Kubernetes.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if pods := list.Items; len(pods) == count && !slices.ContainsFunc(pods, func(p core.Pod) bool { return !ready(p) }) {
 			slices.SortFunc(pods, func(a, b core.Pod) int { return cmp.Compare(a.Name, b.Name) })
 			return pods

@@ -63,9 +63,7 @@ func stopShared() error {
 func New(t *testing.T, cfg Config) *ControlPlane {
 	t.Helper()
 	c, err := Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := c.Stop(); err != nil {
 			t.Error(err)
@@ -86,4 +84,12 @@ func (c *ControlPlane) watch(t *testing.T) {
 			fmt.Fprintf(os.Stderr, "%s: the control plane's logs end with\n%s", t.Name(), c.logTails())
 		}
 	})
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/certificate"
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 const (
@@ -19,9 +20,7 @@ func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	s := prepare(t, "foreign")
 	foreign, err := certificate.New(t.TempDir(), "foreign")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.push(t, jobs(35))
 	for i, show := range []func(){
 		func() { s.credentials(t, foreign, operatorName, time.Hour) },
@@ -30,7 +29,7 @@ func TestForeignClients(t *testing.T) {
 		show()
 		before := s.sluice.Metrics()[refused]
 		s.scale(t, scaledObject{2 + i, 5, []string{s.trigger(`metric: "jobs:last"`, `absent: "0"`)}})
-		within(t, 20*time.Second, func() string {
+		server.Within(t, 20*time.Second, func() string {
 			if now := s.sluice.Metrics()[refused]; now <= before {
 				return fmt.Sprintf("%v connections were refused\n%s", now-before, s.state(t))
 			}
@@ -60,7 +59,7 @@ func TestClientCertificateEnds(t *testing.T) {
 
 	s.sluice.Stop()
 	s.sluice.Start()
-	within(t, 30*time.Second, func() string {
+	server.Within(t, 30*time.Second, func() string {
 		if s.sluice.Metrics()[refused] == 0 {
 			return "no connection was refused\n" + s.state(t)
 		}
@@ -85,7 +84,7 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	s.scaleByPush(t, 3, 3)
 	before := s.sluice.Metrics()[expires]
 	s.serverCertificate(t, 3*time.Hour)
-	within(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		if now := s.sluice.Metrics()[expires]; now < before+3600 {
 			return fmt.Sprintf("the certificate ends at %.0f, before the reload at %.0f", now, before)
 		}

@@ -27,9 +27,7 @@ var failures = []struct {
 	{"away", false, func(_ *testing.T, s *scaled) { s.sluice.Kill() }},
 	{"frozen", false, func(t *testing.T, s *scaled) {
 		pid := s.sluice.PID()
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(pid, syscall.SIGSTOP))
 		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 	}},
 	{"certificate of the server ended", false, func(t *testing.T, s *scaled) {
@@ -116,13 +114,9 @@ func (s *scaled) forget(t *testing.T, metric string) {
 	defer client.CloseIdleConnections()
 	url := fmt.Sprintf("http://%s/v1/namespaces/%s/external/%s", s.sluice.HTTP, s.namespace, metric)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer answer.Body.Close()
 	if answer.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(answer.Body)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/e2e/binaries"
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
 )
 
@@ -43,17 +42,9 @@ func TestScalingLatency(t *testing.T) {
 	if *scalings == 0 {
 		t.Skip("skipped: it measures; -scalings 20 runs it")
 	}
-	paths, err := binaries.CachedKEDA(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
 	cfg := controlplane.DefaultConfig()
 	cfg.HPASync = 15 * time.Second
-	c, err := install(t, controlplane.New(t, cfg), paths)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.stop)
+	c := installed(t, cfg)
 	s := c.prepare(t, "scaling")
 	s.scaleByPush(t, 86400, 86400)
 	var toOne, toMany, upwards []time.Duration
@@ -85,9 +76,7 @@ func (s *scaled) requests(t *testing.T, during func()) int {
 	count := func() (sum int) {
 		for _, resource := range []string{"deployments", "horizontalpodautoscalers", "scaledobjects"} {
 			n, err := s.Requests(t.Context(), resource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sum += n
 		}
 		return sum

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/certificate"
 	"github.com/sluice-metrics/sluice/e2e/child"
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
-	"github.com/sluice-metrics/sluice/e2e/loopback"
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // cluster is a control plane with KEDA.
@@ -63,6 +63,21 @@ func shared(t *testing.T) *cluster {
 	return running.cluster
 }
 
+// installed returns KEDA in a control plane of the test's own.
+func installed(t *testing.T, cfg controlplane.Config) *cluster {
+	t.Helper()
+	binaries, err := binaries.CachedKEDA(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	c, err := install(t, controlplane.New(t, cfg), binaries)
+	if c != nil {
+		t.Cleanup(c.stop)
+	}
+	must(t, err)
+	return c
+}
+
 func stopShared() {
 	if running.cluster != nil {
 		running.stop()
@@ -93,7 +108,7 @@ func install(t *testing.T, plane *controlplane.ControlPlane, paths binaries.KEDA
 		}
 		plane.Apply(t, "", string(definition))
 	}
-	within(t, 30*time.Second, func() string {
+	server.Within(t, 30*time.Second, func() string {
 		if _, err := plane.TryKubectl(t, "get", "scaledobjects,triggerauthentications", "-A"); err != nil {
 			return err.Error()
 		}
@@ -130,7 +145,7 @@ func kedaCertificates(folder string) (string, error) {
 
 // startOperator returns the address at which the adapter gets metrics.
 func (c *cluster) startOperator(t *testing.T, binary, certificates string) (metrics string, err error) {
-	health, metrics := free(t), free(t)
+	health, metrics := server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp")
 	c.operator, err = c.run("operator", binary, "--kubeconfig", c.Kubeconfig, "--metrics-bind-address=0",
 		"--health-probe-bind-address="+health, "--metrics-service-bind-address="+metrics, "--cert-dir="+certificates)
 	if err != nil {
@@ -156,7 +171,7 @@ func (c *cluster) startOperator(t *testing.T, binary, certificates string) (metr
 
 // startAdapter registers the adapter as the server of external metrics.
 func (c *cluster) startAdapter(t *testing.T, binary, certificates, metrics string) (err error) {
-	if _, c.adapterPort, err = net.SplitHostPort(free(t)); err != nil {
+	if _, c.adapterPort, err = net.SplitHostPort(server.FreeAddress(t, "tcp")); err != nil {
 		return err
 	}
 	_, metricsPort, err := net.SplitHostPort(metrics)
@@ -176,18 +191,7 @@ apiVersion: v1
 kind: Service
 metadata: {name: keda-operator-metrics-apiserver}
 spec: {type: ExternalName, externalName: localhost}
-`, fmt.Sprintf(`
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1beta1.external.metrics.k8s.io}
-spec:
-  service: {namespace: keda, name: keda-operator-metrics-apiserver, port: %s}
-  group: external.metrics.k8s.io
-  version: v1beta1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-`, c.adapterPort))
+`, controlplane.APIService("v1beta1.external.metrics.k8s.io", "keda", "keda-operator-metrics-apiserver", c.adapterPort))
 	if out, err := c.TryKubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1beta1.external.metrics.k8s.io"); err != nil {
 		return fmt.Errorf("%s: %w\n%s", out, err, c.tail("adapter", 40))
 	}
@@ -221,13 +225,4 @@ func (c *cluster) tail(name string, lines int) string {
 	}
 	all := strings.SplitAfter(string(content), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "")
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	address, err := loopback.Free("tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
 }

@@ -78,9 +78,7 @@ func TestServerHangs(t *testing.T) {
 	s.push(t, jobs(35))
 	s.awaitReplicas(t, 4, 30*time.Second)
 	pid := s.sluice.PID()
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	frozen := true
 	resume := func() {
 		if frozen {

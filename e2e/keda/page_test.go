@@ -1,9 +1,7 @@
 package keda
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/e2e/binaries"
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
+	"github.com/sluice-metrics/sluice/e2e/server"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -24,17 +22,9 @@ func TestPagePipeline(t *testing.T) {
 	if *scrape == 0 {
 		t.Skip("a comparison, not a test; -scrape turns it on")
 	}
-	paths, err := binaries.CachedKEDA(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
 	cfg := controlplane.DefaultConfig()
 	cfg.HPASync = 15 * time.Second
-	c, err := install(t, controlplane.New(t, cfg), paths)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.stop)
+	c := installed(t, cfg)
 	var waiting [pipelineWorkloads]atomic.Int64
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i := 0
@@ -51,10 +41,8 @@ func TestPagePipeline(t *testing.T) {
 		settings += fmt.Sprintf("- {job_name: worker%d, metrics_path: /page%d, static_configs: [{targets: ['%s']}]}\n", i, i, pages.Listener.Addr())
 	}
 	file := filepath.Join(t.TempDir(), "prometheus.yml")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	prometheus := free(t)
+	must(t, os.WriteFile(file, []byte(settings), 0o600))
+	prometheus := server.FreeAddress(t, "tcp")
 	startListening(t, prometheus, "prometheus", "--config.file="+file, "--storage.tsdb.path="+t.TempDir(), "--web.listen-address="+prometheus)
 	ns := c.Namespace(t, "pages")
 	for i := range waiting {
@@ -72,7 +60,7 @@ spec:
     metadata: {serverAddress: "http://%[2]s", query: 'max_over_time(vllm:num_requests_waiting{job="%[1]s"}[10s]) or vllm:num_requests_waiting{job="%[1]s"}', threshold: "5"}
 `, name, prometheus))
 	}
-	within(t, 5*time.Minute, func() string {
+	server.Within(t, 5*time.Minute, func() string {
 		all, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(all.Items) < len(waiting) {
 			return fmt.Sprint(len(all.Items), " autoscalers: ", err)
@@ -84,37 +72,10 @@ spec:
 		}
 		return ""
 	})
-	took := c.overloaded(t, ns, &waiting)
-	t.Logf("a page's overload to three replicas by Prometheus (scrape %s) and KEDA (sync %s): %s", *scrape, cfg.HPASync, spread(took))
-}
-
-// overloaded has each page show overload at a time of chance, and returns the times until its Deployment has three replicas.
-func (c *cluster) overloaded(t *testing.T, ns string, waiting *[pipelineWorkloads]atomic.Int64) (took []time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	watch, err := c.Kubernetes.AppsV1().Deployments(ns).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	began := map[string]time.Time{}
+	overload := map[string]func(){}
 	for i := range waiting {
-		after := rand.N(pollInterval)
-		began[fmt.Sprint("worker", i)] = time.Now().Add(after)
-		time.AfterFunc(after, func() { waiting[i].Store(12) })
+		overload[fmt.Sprint("worker", i)] = func() { waiting[i].Store(12) }
 	}
-	for event := range watch.ResultChan() {
-		if n, ok := replicasOf(event.Object); ok && n == 3 {
-			name := event.Object.(metav1.Object).GetName()
-			if at, waits := began[name]; waits {
-				took = append(took, time.Since(at))
-				if delete(began, name); len(began) == 0 {
-					return took
-				}
-			}
-		}
-	}
-	t.Fatalf("%d of %d Deployments have no third replica", len(began), len(waiting))
-	return nil
+	took := c.Scaled(t, ns, 3, pollInterval, overload)
+	t.Logf("a page's overload to three replicas by Prometheus (scrape %s) and KEDA (sync %s): %s", *scrape, cfg.HPASync, spread(took))
 }

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // withPolicies installs the chart's kinds of policies.
@@ -19,7 +21,7 @@ func (c *cluster) withPolicies(t *testing.T) {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	c.Apply(t, "", string(definitions))
-	within(t, 30*time.Second, func() string {
+	server.Within(t, 30*time.Second, func() string {
 		if _, err := c.TryKubectl(t, "get", "externalmetricpolicies,clusterexternalmetricpolicies", "-A"); err != nil {
 			return err.Error()
 		}

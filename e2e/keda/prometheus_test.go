@@ -1,7 +1,6 @@
 package keda
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // scrape turns the comparison on. It takes prometheus and statsd_exporter from $PATH:
@@ -36,9 +35,7 @@ func TestPrometheusPipeline(t *testing.T) {
 	ns := c.Namespace(t, "pipeline")
 	statsd, prometheus := startPipeline(t)
 	conn, err := net.Dial("udp", statsd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	send := func(i, value int) {
 		if _, err := fmt.Fprintf(conn, "jobs%d:%d|g", i, value); err != nil {
@@ -61,53 +58,21 @@ spec:
 		time.Sleep(rand.N(2 * pollInterval / pipelineWorkloads)) // polls at all phases
 	}
 	time.Sleep(pollInterval + *scrape)
-	took := c.wokenDeployments(t, ns, send)
-	t.Logf("datagram to spec.replicas 1 by statsd_exporter, Prometheus (scrape %s) and KEDA's prometheus scaler (poll %s): %s", *scrape, pollInterval, spread(took))
-}
-
-// wokenDeployments pushes for each of the Deployments at a time of chance, and returns the times until they
-// have a replica.
-func (c *cluster) wokenDeployments(t *testing.T, ns string, send func(i, value int)) (took []time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*pollInterval)
-	defer cancel()
-	watch, err := c.Kubernetes.AppsV1().Deployments(ns).Watch(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer watch.Stop()
-	sent := map[string]time.Time{}
+	push := map[string]func(){}
 	for i := range pipelineWorkloads {
-		at := rand.N(pollInterval)
-		sent[fmt.Sprintf("worker%d", i)] = time.Now().Add(at)
-		time.AfterFunc(at, func() { send(i, 1) })
+		push[fmt.Sprint("worker", i)] = func() { send(i, 1) }
 	}
-	for len(sent) > 0 {
-		select {
-		case event := <-watch.ResultChan():
-			if n, ok := replicasOf(event.Object); ok && n > 0 {
-				name := event.Object.(metav1.Object).GetName()
-				if begun, waiting := sent[name]; waiting {
-					took = append(took, time.Since(begun))
-					delete(sent, name)
-				}
-			}
-		case <-ctx.Done():
-			t.Fatalf("%d of %d Deployments have no replica", len(sent), pipelineWorkloads)
-		}
-	}
-	return took
+	took := c.Scaled(t, ns, 1, pollInterval, push)
+	t.Logf("datagram to spec.replicas 1 by statsd_exporter, Prometheus (scrape %s) and KEDA's prometheus scaler (poll %s): %s", *scrape, pollInterval, spread(took))
 }
 
 func startPipeline(t *testing.T) (statsd, prometheus string) {
 	t.Helper()
 	folder := t.TempDir()
-	statsd, web, prometheus := free(t), free(t), free(t)
+	statsd, web, prometheus := server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp")
 	settings := filepath.Join(folder, "prometheus.yml")
 	text := fmt.Sprintf("global: {scrape_interval: %s}\nscrape_configs: [{job_name: statsd, static_configs: [{targets: ['%s']}]}]\n", *scrape, web)
-	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(settings, []byte(text), 0o600))
 	startListening(t, web, "statsd_exporter", "--statsd.listen-udp="+statsd, "--statsd.listen-tcp=", "--web.listen-address="+web)
 	startListening(t, prometheus, "prometheus", "--config.file="+settings, "--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+prometheus)
 	return statsd, prometheus
@@ -121,11 +86,9 @@ func startListening(t *testing.T, address, name string, args ...string) {
 		t.Skip(cmd.Err)
 	}
 	process, err := child.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(process.Kill)
-	within(t, 30*time.Second, func() string {
+	server.Within(t, 30*time.Second, func() string {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return err.Error()

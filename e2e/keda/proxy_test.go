@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // proxy forwards connections to an address, until they are cut.
@@ -20,10 +22,8 @@ type proxy struct {
 
 func startProxy(t *testing.T, to string) *proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", free(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener, err := net.Listen("tcp", server.FreeAddress(t, "tcp"))
+	must(t, err)
 	p := &proxy{listener: listener, to: to, open: map[*net.TCPConn]bool{}}
 	var running sync.WaitGroup
 	running.Go(func() {

@@ -10,15 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/e2e/binaries"
 	"github.com/sluice-metrics/sluice/e2e/controlplane"
 	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
-const (
-	// plainAutoscaler scales another Deployment on Sluice's own external metric.
-	plainAutoscaler = `
+// plainAutoscaler scales another Deployment on Sluice's own external metric.
+const plainAutoscaler = `
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: plain}
@@ -29,40 +27,22 @@ spec:
   behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
   metrics: [{type: External, external: {metric: {name: jobs}, target: {type: AverageValue, averageValue: "10"}}}]
 `
-	// sluicesAccount is of the server: its token is what KEDA's adapter is shown.
-	sluicesAccount = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: sluice}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: sluice}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, namespace: sluice, name: sluice}]
----
+
+// sluicesAccount is of the server: its token is what KEDA's adapter is shown.
+var sluicesAccount = controlplane.ServiceAccount("sluice") + "---" +
+	controlplane.ClusterRoleBinding("sluice", "cluster-admin", controlplane.Account("sluice", "sluice")) + `---
 apiVersion: v1
 kind: Service
 metadata: {name: sluice-api}
 spec: {type: ExternalName, externalName: localhost}
 `
-)
 
 // TestRoutes: external.metrics.k8s.io is Sluice's, and KEDA's adapter answers for ScaledObjects through it, as it was
 // installed: no flag of the adapter or of the operator is changed. Each scales; either is killed and comes back. The
 // control plane is its own, since the group changes hands.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
-	paths, err := binaries.CachedKEDA(t.Context())
-	if err != nil {
-		t.Skip(err)
-	}
-	c, err := install(t, controlplane.New(t, controlplane.DefaultConfig()), paths)
-	t.Cleanup(c.stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := c.routed(t)
+	s := installed(t, controlplane.DefaultConfig()).routed(t)
 	prometheus := scraper.Start(t, "{}")
 	s.scaleByCron(t, 3)
 	s.scaleByQuery(t, prometheus.Address(), 15)
@@ -85,9 +65,7 @@ func TestRoutes(t *testing.T) {
 	})
 	s.push(t, jobs(15))
 	s.await(t, "plain", 2)
-	if err := s.runAdapter(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.runAdapter())
 	s.scaleByCron(t, 5)
 	s.scaleByQuery(t, prometheus.Address(), 35)
 	s.await(t, "worker", 5)
@@ -128,29 +106,14 @@ func (c *cluster) routed(t *testing.T) *scaled {
 	routes := filepath.Join(t.TempDir(), "routes.yaml")
 	text := fmt.Sprintf("providers:\n- {name: keda, url: 'https://localhost:%s', caFile: %s, scaledObjects: true}\n",
 		c.adapterPort, filepath.Join(c.folder, "certificates", "ca.crt"))
-	if err := os.WriteFile(routes, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(routes, []byte(text), 0o600))
 	s.sluice = server.InCluster(t, c.ServiceAccountKubeconfig(t, "sluice", "sluice"), "--api-routes-file", routes)
 	s.sluice.Start()
 	_, port, err := net.SplitHostPort(s.sluice.API)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.Kubectl(t, "patch", "apiservice", "v1beta1.external.metrics.k8s.io", "--type=merge", "-p",
 		`{"spec": {"service": {"namespace": "sluice", "name": "sluice-api", "port": `+port+`}}}`)
-	c.Apply(t, "", fmt.Sprintf(`
-apiVersion: apiregistration.k8s.io/v1
-kind: APIService
-metadata: {name: v1alpha1.inspect.sluice.dev}
-spec:
-  service: {namespace: sluice, name: sluice-api, port: %s}
-  group: inspect.sluice.dev
-  version: v1alpha1
-  groupPriorityMinimum: 100
-  versionPriority: 100
-  insecureSkipTLSVerify: true
-`, port))
+	c.Apply(t, "", controlplane.APIService("v1alpha1.inspect.sluice.dev", "sluice", "sluice-api", port))
 	c.Apply(t, s.namespace, deployment, pusher, strings.ReplaceAll(deployment, "worker", "plain"), plainAutoscaler,
 		strings.ReplaceAll(deployment, "worker", "queried"))
 	c.Kubectl(t, "scale", "deployment", "plain", "--replicas=1", "-n", s.namespace)
@@ -197,7 +160,7 @@ func (s *scaled) scaledMetric(t *testing.T) string {
 // await waits for the replicas of a Deployment.
 func (s *scaled) await(t *testing.T, name string, want int32) {
 	t.Helper()
-	within(t, 5*time.Minute, func() string {
+	server.Within(t, 5*time.Minute, func() string {
 		got := s.Kubectl(t, "get", "deployment", name, "-n", s.namespace, "-o", "jsonpath={.spec.replicas}")
 		if got != fmt.Sprint(want) {
 			return fmt.Sprintf("%s has %s replicas, want %d\n%s", name, got, want, s.state(t))

@@ -39,12 +39,11 @@ func prepare(t *testing.T, name string) *scaled {
 
 func (c *cluster) prepare(t *testing.T, name string) *scaled {
 	t.Helper()
-	s := &scaled{cluster: c, namespace: c.Namespace(t, name), address: free(t)}
+	s := &scaled{cluster: c, namespace: c.Namespace(t, name), address: server.FreeAddress(t, "tcp")}
 	folder := t.TempDir()
 	var err error
-	if s.authority, err = certificate.New(folder, "ca"); err != nil {
-		t.Fatal(err)
-	}
+	s.authority, err = certificate.New(folder, "ca")
+	must(t, err)
 	pair := s.serverCertificate(t, time.Hour)
 	s.sluice = server.InCluster(t, c.Kubeconfig, "--keda-address", s.address, "--keda-tls-cert-file", pair.Certificate,
 		"--keda-tls-key-file", pair.Key, "--keda-tls-client-ca-file", s.authority.Path, "--keda-client-names", operatorName)
@@ -95,17 +94,13 @@ func (s *scaled) credentials(t *testing.T, by *certificate.Authority, name strin
 	data := map[string]string{}
 	for key, path := range map[string]string{"caCert": s.authority.Path, "tlsClientCert": pair.Certificate, "tlsClientKey": pair.Key} {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data[key] = string(text)
 	}
 	secret, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]string{"name": "sluice"}, "stringData": data,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Apply(t, s.namespace, string(secret), `
 apiVersion: keda.sh/v1alpha1
 kind: TriggerAuthentication
@@ -121,9 +116,7 @@ spec:
 func issue(t *testing.T, by *certificate.Authority, name string, template *x509.Certificate) certificate.Pair {
 	t.Helper()
 	pair, err := by.Issue(name, template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pair
 }
 
@@ -170,13 +163,9 @@ func (s *scaled) scaleByPush(t *testing.T, poll, cooldown int) {
 func (s *scaled) push(t *testing.T, lines string) {
 	t.Helper()
 	to, err := net.ResolveUDPAddr("udp", s.sluice.UDP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.pusher, 0)), to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := conn.Write([]byte(lines)); err != nil {
 		t.Fatal(err)
@@ -186,30 +175,16 @@ func (s *scaled) push(t *testing.T, lines string) {
 // jobs is a line for the external gauge "jobs" of the pod's namespace.
 func jobs(n int) string { return fmt.Sprintf("jobs:%d|g|#sluice_object:external", n) }
 
-// within repeats a check until it returns "", and otherwise fails with the last result.
-func within(t *testing.T, patience time.Duration, check func() (complaint string)) {
-	t.Helper()
-	complaint := ""
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if complaint = check(); complaint == "" {
-			return
-		}
-	}
-	t.Fatalf("after %s: %s", patience, complaint)
-}
-
 func (s *scaled) replicas(t *testing.T) int32 {
 	t.Helper()
 	scale, err := s.Kubernetes.AppsV1().Deployments(s.namespace).GetScale(t.Context(), "worker", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return scale.Spec.Replicas
 }
 
 func (s *scaled) awaitReplicas(t *testing.T, want int32, patience time.Duration) {
 	t.Helper()
-	within(t, patience, func() string {
+	server.Within(t, patience, func() string {
 		if got := s.replicas(t); got != want {
 			return fmt.Sprintf("%d replicas, want %d\n%s", got, want, s.state(t))
 		}
@@ -233,15 +208,13 @@ func (s *scaled) setReplicas(t *testing.T, n int32) {
 	_, err := s.Kubernetes.AppsV1().Deployments(s.namespace).UpdateScale(t.Context(), "worker", &autoscaling.Scale{
 		ObjectMeta: metav1.ObjectMeta{Name: "worker", Namespace: s.namespace}, Spec: autoscaling.ScaleSpec{Replicas: n},
 	}, metav1.UpdateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // awaitReady waits for the ScaledObject's condition Ready.
 func (s *scaled) awaitReady(t *testing.T, want string) {
 	t.Helper()
-	within(t, 30*time.Second, func() string {
+	server.Within(t, 30*time.Second, func() string {
 		got, err := s.TryKubectl(t, "get", "scaledobject", "worker", "-n", s.namespace, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.externalMetricNames}`)
 		if err != nil { // there are no conditions yet
 			return err.Error()
@@ -256,7 +229,7 @@ func (s *scaled) awaitReady(t *testing.T, want string) {
 // awaitStream waits until the operator has a stream open.
 func (s *scaled) awaitStream(t *testing.T) {
 	t.Helper()
-	within(t, 70*time.Second, func() string {
+	server.Within(t, 70*time.Second, func() string {
 		if n := s.sluice.Metrics()["sluice_keda_streams"]; n < 1 {
 			return fmt.Sprintf("%v streams\n%s", n, s.state(t))
 		}
@@ -267,7 +240,7 @@ func (s *scaled) awaitStream(t *testing.T) {
 // awaitEvent waits for an Event of the ScaledObject.
 func (s *scaled) awaitEvent(t *testing.T, fragments ...string) {
 	t.Helper()
-	within(t, 30*time.Second, func() string {
+	server.Within(t, 30*time.Second, func() string {
 		events := s.events(t)
 		for line := range strings.SplitSeq(events, "\n") {
 			missing := false
@@ -313,13 +286,9 @@ func (s *scaled) scaledTo(t *testing.T, patience time.Duration, push func(), wan
 	defer cancel()
 	deployments := s.Kubernetes.AppsV1().Deployments(s.namespace)
 	list, err := deployments.List(ctx, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	watch, err := deployments.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Stop()
 	began := time.Now()
 	push()
@@ -344,7 +313,7 @@ func (s *scaled) wokenByStream(t *testing.T, lines string) (took time.Duration) 
 	t.Helper()
 	before := s.sluice.Metrics()[activations]
 	took = s.woken(t, pushed, func() { s.push(t, lines) })
-	within(t, 5*time.Second, func() string {
+	server.Within(t, 5*time.Second, func() string {
 		if s.sluice.Metrics()[activations] == before {
 			return "the stream says nothing\n" + s.state(t)
 		}
@@ -357,3 +326,11 @@ func (s *scaled) wokenByStream(t *testing.T, lines string) (took time.Duration) 
 const activations = "sluice_keda_activations_total"
 
 func splitLines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -20,9 +20,7 @@ func TestFree(t *testing.T) {
 	for range 40 {
 		for _, network := range []string{"tcp", "udp"} {
 			address, err := Free(network)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if seen[address] {
 				t.Fatalf("%s is given twice", address)
 			}
@@ -31,9 +29,7 @@ func TestFree(t *testing.T) {
 				t.Errorf("%s is among the ports of connections", address)
 			}
 			listener, err := listen(network, address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { listener.Close() })
 		}
 	}
@@ -45,14 +41,10 @@ func TestBlocksOfOthersAreSkipped(t *testing.T) {
 	defer given.Unlock()
 	theirs := given.block
 	file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprint("sluice-e2e-ports-", theirs)), os.O_CREATE|os.O_RDWR, 0o666)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // or another process has it already
-	if err := takeBlock(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, takeBlock())
 	if given.next < first+(theirs+1)*perBlock {
 		t.Errorf("the ports from %d on are taken, of a block that another process has", given.next)
 	}
@@ -108,9 +100,7 @@ func TestTaken(t *testing.T) {
 	for _, network := range []string{"tcp", "udp"} {
 		for _, host := range []string{"127.0.0.1", "0.0.0.0", "[::1]", "[::]"} {
 			address, err := Free(network)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_, port, _ := net.SplitHostPort(address)
 			number, _ := strconv.Atoi(port)
 			listener, err := listen(network, host+":"+port)
@@ -122,5 +112,13 @@ func TestTaken(t *testing.T) {
 			}
 			listener.Close()
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -117,22 +117,14 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(n.page)) }))
 	defer server.Close()
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(server.URL, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	number, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	theirs, err := resource.NewForConfig(&client.KubeletClientConfig{Client: rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}},
 		AddressTypePriority: []core.NodeAddressType{core.NodeInternalIP}, Scheme: "https", DefaultPort: number})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ours, err := kubelet.NewClient(kubelet.Config{Address: net.JoinHostPort(host, port), InsecureTLS: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	self := &core.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}, Status: core.NodeStatus{Addresses: []core.NodeAddress{{Type: core.NodeInternalIP, Address: host}}}}
 
 	compared, served, invented := 0, 0, 0
@@ -142,9 +134,7 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 		for range 240 {
 			n.step(15*time.Second + time.Duration(n.random.IntN(500))*time.Millisecond)
 			batch, err := theirs.GetMetrics(context.Background(), self)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			store.Store(batch)
 			page, err := ours.Read(context.Background())
 			if err != nil || page.Faults > 0 {
@@ -155,9 +145,7 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 			for i := range 40 {
 				pod := fmt.Sprint("pod-", i)
 				want, err := store.GetPodMetrics(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "shop"}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				said := ""
 				for _, m := range want {
 					served++
@@ -177,9 +165,7 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 				compared++
 			}
 			nodes, err := store.GetNodeMetrics(self)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r := latest.Node("node", n.now).Newest
 			if known := r.State == usage.Known; known != (len(nodes) == 1) {
 				t.Fatalf("seed %d: the node is known: %v, to metrics-server: %d", seed, known, len(nodes))
@@ -227,4 +213,12 @@ func serves(latest *usage.Latest, pod string, now time.Time) string {
 		said += fmt.Sprint(" ", c.Container.Name, " ", c.Newest.CPU, " ", c.Newest.Memory)
 	}
 	return said
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -27,7 +27,7 @@ func rejected(s *server.Server, reason string) float64 {
 func awaitRejected(t *testing.T, reason string, m ...*server.Server) {
 	t.Helper()
 	for i, s := range m {
-		eventually(t, time.Minute, func() string {
+		server.Within(t, time.Minute, func() string {
 			if rejected(s, reason) == 0 {
 				return fmt.Sprintf("replica %d has rejected nothing with reason %s", i, reason)
 			}
@@ -74,7 +74,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	var starting sync.WaitGroup
 	for i := range strangers {
 		one := &strangers[i]
-		one.address = freePort(t)
+		one.address = server.FreeAddress(t, "tcp")
 		one.s = server.New(t, meshFlags(ca, fmt.Sprint("sluice-", i), one.address, []string{one.address})...)
 		starting.Go(func() {
 			if err := one.s.TryStart(); err != nil {
@@ -118,11 +118,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // message is named by its reason, the others answer right and stay ready.
 func TestBadReplicaIsNamed(t *testing.T) {
 	t.Parallel()
-	ca, a, b := newAuthority(t), freePort(t), freePort(t)
-	m := mesh{
-		server.New(t, meshFlags(ca, "sluice-0", a, []string{a, b})...),
-		server.New(t, meshFlags(ca, "sluice-1", b, []string{a, b})...),
-	}
+	m, ca, addresses := newMeshOf(t, 2)
 	m.start(t)
 	sent := 0
 	count := func() {
@@ -132,7 +128,7 @@ func TestBadReplicaIsNamed(t *testing.T) {
 		}
 	}
 	count()
-	bad := intrude(t, a, with(t, ca.issue("bad", loopbackIP)))
+	bad := intrude(t, addresses[0], with(t, ca.issue("bad", loopbackIP)))
 	good := bad.hears("sluice-0") // also: it is connected
 	_ = bad.hears("sluice-1")
 
@@ -200,7 +196,7 @@ func junk(bytes int) []byte {
 func TestTwoReplicasOfOneName(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
-	addresses := []string{freePort(t), freePort(t), freePort(t)}
+	addresses := []string{server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp"), server.FreeAddress(t, "tcp")}
 	var m mesh
 	for i, name := range []string{"sluice-0", "sluice-1", "sluice-0"} {
 		m = append(m, server.New(t, meshFlags(ca, name, addresses[i], addresses)...))
@@ -210,9 +206,7 @@ func TestTwoReplicasOfOneName(t *testing.T) {
 	send(t, m[1], "hits:4|c")
 	wantTotals(t, m[:2], map[string]float64{"hits:total": 7})
 	m[0].Stop()
-	if err := os.CopyFS(m[2].DataDir(), os.DirFS(m[0].DataDir())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(m[2].DataDir(), os.DirFS(m[0].DataDir())))
 	m[0].Start()
 	m[2].Start()
 	awaitRejected(t, "name", m[0])
@@ -226,11 +220,7 @@ func TestTwoReplicasOfOneName(t *testing.T) {
 // reason, and needs no restart after it.
 func TestCertificateEnds(t *testing.T) {
 	t.Parallel()
-	ca, a, b := newAuthority(t), freePort(t), freePort(t)
-	m := mesh{
-		server.New(t, meshFlags(ca, "sluice-0", a, []string{a, b})...),
-		server.New(t, meshFlags(ca, "sluice-1", b, []string{a, b})...),
-	}
+	m, ca, _ := newMeshOf(t, 2)
 	m.start(t)
 	send(t, m[0], "hits:3|c")
 	send(t, m[1], "hits:4|c")
@@ -240,7 +230,7 @@ func TestCertificateEnds(t *testing.T) {
 	m[1].Kill() // an open connection would last
 	m[1].Start()
 	const expires = "sluice_replica_certificate_expires_timestamp_seconds"
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		refused := m[0].Metrics()["sluice_replica_refused_connections_total"]
 		if end := m[1].Metrics()[expires]; refused == 0 || end == 0 || end > float64(time.Now().Unix()) {
 			return fmt.Sprintf("%v refused connections; the certificate ends at %v", refused, end)

@@ -44,9 +44,7 @@ func newFabric(t *testing.T, n int) (mesh, *fabric) {
 	for i := range n {
 		url := f.serve()
 		conn, err := nats.Connect(url, nats.Name("bridge"), nats.ReconnectWait(100*time.Millisecond), nats.MaxReconnects(-1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.conns = append(f.conns, conn)
 		m = append(m, server.New(t, "--nats-url", url, "--replica-name", fmt.Sprint("sluice-", i)))
 	}
@@ -66,15 +64,11 @@ func newFabric(t *testing.T, n int) (mesh, *fabric) {
 // serve runs a NATS server on loopback and returns its URL.
 func (f *fabric) serve() string {
 	f.t.Helper()
-	host, port, err := net.SplitHostPort(freePort(f.t))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	host, port, err := net.SplitHostPort(server.FreeAddress(f.t, "tcp"))
+	must(f.t, err)
 	number, _ := strconv.Atoi(port)
 	s, err := natsserver.NewServer(&natsserver.Options{Host: host, Port: number, NoSigs: true, NoLog: true, MaxPayload: 8 << 20})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	s.Start()
 	if !s.ReadyForConnections(10 * time.Second) {
 		f.t.Fatal("the NATS server is not ready after 10 s")
@@ -97,9 +91,7 @@ func (f *fabric) bridge(own int, from *nats.Conn) {
 			}
 		}
 	})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 }
 
 func (f *fabric) pass(to *nats.Conn, message *nats.Msg) {

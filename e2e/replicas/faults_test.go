@@ -19,8 +19,7 @@ const within = 0.09
 // A replica is killed under constant load and its clients go to the other. Nothing moves.
 func TestKillOne(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	l := startLoad(t, m)
 	time.Sleep(settled)
 	l.steady(t, "before", observe(t, 3*time.Second, 0, m...))
@@ -33,12 +32,12 @@ func TestKillOne(t *testing.T) {
 	l.end()
 	time.Sleep(2 * time.Second)
 	// At most a flush of what the killed one received is missing, and what was sent to it after.
-	lost := float64(l.sent()) - must(sum(m[0], "shared:total")())
+	lost := float64(l.sent()) - known(sum(m[0], "shared:total")())
 	if lost < 0 || lost > perSecond*2.5 {
 		t.Errorf("%v of %v samples are missing", lost, l.sent())
 	}
 	t.Logf("%v of %v samples are missing: a second was sent to nobody", lost, l.sent())
-	if a, b := must(sum(m[0], "shared:total")()), must(sum(m[1], "shared:total")()); a != b {
+	if a, b := known(sum(m[0], "shared:total")()), known(sum(m[1], "shared:total")()); a != b {
 		t.Errorf("the replicas have %v and %v", a, b)
 	}
 }
@@ -46,8 +45,7 @@ func TestKillOne(t *testing.T) {
 // All replicas are upgraded, one after the other, and their clients move meanwhile.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	l := startLoad(t, m)
 	time.Sleep(settled)
 	for i := range m {
@@ -60,16 +58,14 @@ func TestRollingUpgrade(t *testing.T) {
 		m.joined(t, 1)
 		l.steady(t, fmt.Sprintf("replica %d is back", i), observe(t, 8*time.Second, 0, m...))
 	}
-	l.end()
-	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+	l.endWithAll(t, m)
 }
 
 // A replica is frozen and goes on later. Its clients' datagrams wait in the kernel. The replica answers no query
 // until it has heard what the other one received meanwhile.
 func TestFreezeOne(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	l := startLoad(t, m)
 	time.Sleep(settled)
 	signal(t, m[0].PID(), syscall.SIGSTOP)
@@ -81,15 +77,13 @@ func TestFreezeOne(t *testing.T) {
 	l.steady(t, "one is frozen", observe(t, server.ShortOrLong(15*time.Second, 30*time.Second), 0, m[1]))
 	signal(t, m[0].PID(), syscall.SIGCONT)
 	l.steady(t, "it goes on", observe(t, 8*time.Second, 0, m...))
-	l.end()
-	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+	l.endWithAll(t, m)
 }
 
 // A replica that starts answers no query until it has the state of the other one, which has received all.
 func TestStartingReplica(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	send(t, m[1], "old:5|c")
 	wantTotals(t, m, map[string]float64{"old:total": 5})
 	for range 3 {
@@ -145,8 +139,7 @@ func TestCut(t *testing.T) {
 		time.Sleep(settled)
 		l.wantRates(t, 10*time.Second, l.rate(), m)
 	}
-	l.end()
-	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+	l.endWithAll(t, m)
 }
 
 // wantRates requires a rate at each replica. The items of "jobs" each come from one replica only.
@@ -211,31 +204,26 @@ func TestBadFabric(t *testing.T) {
 // own.
 func TestDiskLost(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	l := startLoad(t, m)
 	time.Sleep(settled)
 	l.leave(m[0], m[1])
 	time.Sleep(1500 * time.Millisecond)
 	m[0].Kill()
-	if err := os.RemoveAll(m[0].DataDir()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(m[0].DataDir()))
 	l.steady(t, "one is dead", observe(t, 3*time.Second, 0, m[1]))
 	m[0].Start()
 	l.steady(t, "it is back without its data", observe(t, 10*time.Second, 0, m...))
-	l.end()
-	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+	l.endWithAll(t, m)
 }
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, s))
 }
 
-func must(v float64, err error) float64 {
+// known is a value that was read; -1 after an error.
+func known(v float64, err error) float64 {
 	if err != nil {
 		return -1
 	}

@@ -13,6 +13,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/sluice-metrics/sluice/e2e/certificate"
+	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
 // intruder is a NATS server that connects to a replica as another replica would, with a client that
@@ -25,10 +26,8 @@ type intruder struct {
 // intrude connects to the replicas' address with a certificate; nil: without TLS.
 func intrude(t *testing.T, address string, secured *tls.Config) *intruder {
 	t.Helper()
-	host, port, err := net.SplitHostPort(freePort(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, port, err := net.SplitHostPort(server.FreeAddress(t, "tcp"))
+	must(t, err)
 	number, _ := strconv.Atoi(port)
 	s, err := natsserver.NewServer(&natsserver.Options{
 		ServerName: "intruder", Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
@@ -37,18 +36,14 @@ func intrude(t *testing.T, address string, secured *tls.Config) *intruder {
 			TLSTimeout: 2, Compression: natsserver.CompressionOpts{Mode: natsserver.CompressionS2Fast}},
 		Routes: []*url.URL{{Scheme: "nats-route", Host: address}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the intruder's NATS server is not ready after 10 s")
 	}
 	conn, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	return &intruder{conn, t}
 }
@@ -57,9 +52,7 @@ func intrude(t *testing.T, address string, secured *tls.Config) *intruder {
 func with(t *testing.T, own certificate.Pair) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(own.Certificate, own.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}
 }
 
@@ -96,9 +89,7 @@ type beat struct {
 func (i *intruder) hears(origin string) (b beat) {
 	i.t.Helper()
 	s, err := i.SubscribeSync(subjects + "flow." + origin + ".beat")
-	if err != nil {
-		i.t.Fatal(err)
-	}
+	must(i.t, err)
 	defer func() { _ = s.Unsubscribe() }()
 	got, err := s.NextMsg(20 * time.Second)
 	if err != nil {

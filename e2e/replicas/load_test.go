@@ -58,6 +58,13 @@ func (l *load) end() {
 	l.done.Wait()
 }
 
+// endWithAll ends the load, and requires that the replicas have counted each sample.
+func (l *load) endWithAll(t *testing.T, m mesh) {
+	t.Helper()
+	l.end()
+	wantTotals(t, m, map[string]float64{"jobs:total": float64(l.sent()), "shared:total": float64(l.sent())})
+}
+
 // run catches up if the machine was busy, and notes how many samples were late.
 func (l *load) run(ctx context.Context, c *client) {
 	begun, tick := time.Now(), time.NewTicker(10*time.Millisecond)
@@ -217,7 +224,7 @@ func sum(s *server.Server, metric string) func() (float64, error) {
 // wantTotals requires that every replica has the same totals, exactly.
 func wantTotals(t *testing.T, m mesh, want map[string]float64) {
 	t.Helper()
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		var wrong []string
 		for i, s := range m {
 			for metric, value := range want {

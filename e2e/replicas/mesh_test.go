@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/certificate"
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -20,23 +19,34 @@ type mesh []*server.Server
 // newMesh prepares replicas. Nothing is started.
 func newMesh(t *testing.T, n int) mesh {
 	t.Helper()
-	ca := newAuthority(t)
-	var addresses []string
-	for range n {
-		addresses = append(addresses, freePort(t))
-	}
-	var m mesh
-	for i := range n {
-		m = append(m, server.New(t, meshFlags(ca, fmt.Sprint("sluice-", i), addresses[i], addresses)...))
-	}
+	m, _, _ := newMeshOf(t, n)
 	return m
+}
+
+// startMesh starts replicas that know each other.
+func startMesh(t *testing.T, n int) mesh {
+	t.Helper()
+	m := newMesh(t, n)
+	m.start(t)
+	return m
+}
+
+// newMeshOf is newMesh with the authority of the certificates and the addresses of the replicas.
+func newMeshOf(t *testing.T, n int) (m mesh, ca authority, addresses []string) {
+	t.Helper()
+	ca = newAuthority(t)
+	for range n {
+		addresses = append(addresses, server.FreeAddress(t, "tcp"))
+	}
+	for i, own := range addresses {
+		m = append(m, server.New(t, meshFlags(ca, fmt.Sprint("sluice-", i), own, addresses)...))
+	}
+	return m, ca, addresses
 }
 
 func meshFlags(ca authority, name, listen string, peers []string) []string {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
+	must(ca.t, err)
 	own := ca.issue(name, net.ParseIP(host))
 	return []string{
 		"--replica-name", name, "--replica-listen", listen, "--replica-peers", strings.Join(peers, ","),
@@ -57,34 +67,13 @@ func (m mesh) start(t *testing.T) {
 func (m mesh) joined(t *testing.T, others int) {
 	t.Helper()
 	for _, s := range m {
-		eventually(t, time.Minute, func() string {
+		server.Within(t, time.Minute, func() string {
 			if got := s.Metrics()["sluice_replica_origins"]; got != float64(others) {
 				return fmt.Sprintf("a replica knows %v other origins, want %d", got, others)
 			}
 			return ""
 		})
 	}
-}
-
-// eventually repeats a check until it returns "", and otherwise fails with the last result.
-func eventually(t *testing.T, within time.Duration, check func() (complaint string)) {
-	t.Helper()
-	complaint := ""
-	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if complaint = check(); complaint == "" {
-			return
-		}
-	}
-	t.Fatal(complaint)
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	address, err := loopback.Free("tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // authority issues the certificates of a mesh.
@@ -96,9 +85,7 @@ type authority struct {
 func newAuthority(t *testing.T) authority {
 	t.Helper()
 	ca, err := certificate.New(t.TempDir(), "ca")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return authority{ca, t}
 }
 
@@ -114,8 +101,14 @@ func (ca authority) issueAs(name string, template *x509.Certificate) certificate
 	template.Subject = pkix.Name{CommonName: name}
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	pair, err := ca.Issue(name, template)
-	if err != nil {
-		ca.t.Fatal(err)
-	}
+	must(ca.t, err)
 	return pair
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -8,8 +8,7 @@ import (
 // A replica's name belongs to its data: under another one, the others would count the data twice.
 func TestDataKeepsItsReplicasName(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	for _, s := range m {
 		send(t, s, "jobs:25|c")
 	}

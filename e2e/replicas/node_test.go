@@ -53,9 +53,7 @@ func alone(t *testing.T) bool {
 	cmd.Stdout = t.Output()
 	cmd.Stderr = t.Output()
 	again, err := child.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if <-again.Done(); again.Err() != nil {
 		t.Error(again.Err())
 	}
@@ -65,12 +63,10 @@ func alone(t *testing.T) bool {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	holder, err := child.Start(exec.Command("unshare", "--net", "sleep", "3600"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(holder.Kill)
 	n := &node{t, holder}
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		own, _ := os.Readlink("/proc/self/ns/net")
 		if its, err := os.Readlink(n.namespace()); err != nil || its == own {
 			return fmt.Sprintf("the node has no network namespace: %s (%v)", its, err)
@@ -104,9 +100,7 @@ func (n *node) holds(s *server.Server) {
 	n.t.Helper()
 	script := filepath.Join(n.t.TempDir(), "sluice")
 	text := fmt.Sprintf("#!/bin/sh\nexec nsenter --net=%s '%s' \"$@\"\n", n.namespace(), s.Binary())
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		n.t.Fatal(err)
-	}
+	must(n.t, os.WriteFile(script, []byte(text), 0o700))
 	s.Runs(script)
 }
 

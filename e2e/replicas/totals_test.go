@@ -12,7 +12,7 @@ import (
 // exposed reads the totals of "shared" and "jobs" from a page of all series, as a Prometheus does.
 func exposed(t *testing.T, s *server.Server) map[string]float64 {
 	t.Helper()
-	status, text := request(t, "GET", s, "/metrics/series", "")
+	status, text := server.Ask(t, "GET", "http://"+s.HTTP+"/metrics/series", "")
 	if status != 200 {
 		t.Errorf("%d %s", status, text)
 	}
@@ -30,8 +30,7 @@ func exposed(t *testing.T, s *server.Server) map[string]float64 {
 // them dies under load and comes back, again and again.
 func TestTotalsOutliveAReplica(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	l := startLoad(t, m)
 	highest, pages := map[string]float64{}, 0
 	during := func(d time.Duration, when string, replicas ...*server.Server) {

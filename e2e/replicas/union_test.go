@@ -15,8 +15,7 @@ import (
 // Samples that each of three replicas received are in the answers of all, for every kind.
 func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3)
-	m.start(t)
+	m := startMesh(t, 3)
 	for i, s := range m {
 		send(t, s, fmt.Sprintf("hits:%d|c|#path:/api\nusers:u%d|s\nusers:both|s\nlatency:%d|ms\ndepth:+%d|g", i+1, i, 100*(i+1), i+1))
 	}
@@ -25,14 +24,9 @@ func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 	}
 	wantTotals(t, m, want)
 	for i, s := range m { // the second way to read
-		resp, err := http.Get("http://" + s.HTTP + "/v1/external/hits:total")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if !strings.Contains(string(body), "6") {
-			t.Errorf("replica %d: %s %s, want 6", i, resp.Status, body)
+		status, body := server.Ask(t, http.MethodGet, "http://"+s.HTTP+"/v1/external/hits:total", "")
+		if !strings.Contains(body, "6") {
+			t.Errorf("replica %d: %d %s, want 6", i, status, body)
 		}
 	}
 }
@@ -40,8 +34,7 @@ func TestEveryReplicaAnswersWithTheWhole(t *testing.T) {
 // The newest value of a gauge counts, whichever replica got it.
 func TestTheNewestGaugeCounts(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	for i := range 20 {
 		send(t, m[i%2], fmt.Sprintf("level:%d|g", i))
 		time.Sleep(60 * time.Millisecond)
@@ -58,15 +51,14 @@ func TestTheNewestGaugeCounts(t *testing.T) {
 // A deletion at one replica holds at all.
 func TestADeletionHoldsEverywhere(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	send(t, m[0], "old:1|c")
 	send(t, m[1], "old:2|c\nkept:1|c")
 	wantTotals(t, m, map[string]float64{"old:total": 3, "kept:total": 1})
-	if status, body := request(t, http.MethodDelete, m[1], "/v1/external/old", ""); status != http.StatusOK {
+	if status, body := server.Ask(t, http.MethodDelete, "http://"+m[1].HTTP+"/v1/external/old", ""); status != http.StatusOK {
 		t.Fatalf("DELETE: %d %s", status, body)
 	}
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		for i, s := range m {
 			if items, err := s.External("old:total"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -81,12 +73,11 @@ func TestADeletionHoldsEverywhere(t *testing.T) {
 // A Pushgateway group that moves between replicas is the newest push's, not the union's.
 func TestAGroupIsTheNewestPush(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	const group = "/metrics/job/import/namespace/e2e"
 	push := func(s *server.Server, method, body string, want int) {
 		t.Helper()
-		if status, text := request(t, method, s, group, body); status != want {
+		if status, text := server.Ask(t, method, "http://"+s.HTTP+group, body); status != want {
 			t.Fatalf("%s: %d %s", method, status, text)
 		}
 	}
@@ -94,7 +85,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 	wantTotals(t, m, map[string]float64{"rows": 10, "gone": 1})
 	push(m[1], http.MethodPut, "rows 20\n", http.StatusOK)
 	wantTotals(t, m, map[string]float64{"rows": 20})
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		for i, s := range m {
 			if items, err := s.External("gone"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -103,7 +94,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 		return ""
 	})
 	push(m[0], http.MethodDelete, "", http.StatusAccepted)
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		for i, s := range m {
 			if items, err := s.External("rows"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -116,10 +107,10 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 // A push with sync=all is at every replica when it is answered.
 func TestASyncedPushIsEverywhere(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3)
-	m.start(t)
+	m := startMesh(t, 3)
 	for i := range 10 {
-		status, body := request(t, http.MethodPut, m[i%3], "/v1/namespaces/e2e/external/synced?sync=all", fmt.Sprint(i))
+		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%3].HTTP+"/v1/namespaces/e2e/external/synced?sync=all",
+			fmt.Sprint(i))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
@@ -135,8 +126,7 @@ func TestASyncedPushIsEverywhere(t *testing.T) {
 // that left a group are gone from /metrics then. From other answers they go when their replica has published the removal.
 func TestASyncedDeletionIsEverywhere(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 3)
-	m.start(t)
+	m := startMesh(t, 3)
 	for i := range 4 {
 		for _, s := range m {
 			pushSynced(t, http.MethodPost, s, "/v1/namespaces/e2e/external/old", "2")
@@ -156,13 +146,13 @@ func TestASyncedDeletionIsEverywhere(t *testing.T) {
 			if got, err := sum(s, "rows")(); err != nil || got != 20 {
 				t.Errorf("replica %d reads rows %v (%v), want 20", j, got, err)
 			}
-			if _, page := request(t, http.MethodGet, s, "/metrics", ""); strings.Contains(page, "gone{") {
+			if _, page := server.Ask(t, http.MethodGet, "http://"+s.HTTP+"/metrics", ""); strings.Contains(page, "gone{") {
 				t.Errorf("replica %d still lists what left the group:\n%s", j, page)
 			}
 			_, err := s.External("gone")
 			late = late || err == nil
 		}
-		eventually(t, time.Minute, func() string {
+		server.Within(t, time.Minute, func() string {
 			for j, s := range m {
 				if items, err := s.External("gone"); err == nil {
 					return fmt.Sprintf("replica %d still has %v", j, items)
@@ -177,7 +167,7 @@ func TestASyncedDeletionIsEverywhere(t *testing.T) {
 // pushSynced sends a request with sync=all.
 func pushSynced(t *testing.T, method string, s *server.Server, path, body string) {
 	t.Helper()
-	if status, text := request(t, method, s, path+"?sync=all", body); status/100 != 2 {
+	if status, text := server.Ask(t, method, "http://"+s.HTTP+path+"?sync=all", body); status/100 != 2 {
 		t.Fatalf("%s %s: %d %s", method, path, status, text)
 	}
 }
@@ -185,11 +175,11 @@ func pushSynced(t *testing.T, method string, s *server.Server, path, body string
 // A running total that its client pushes to another replica goes on from the last push.
 func TestARunningTotalMoves(t *testing.T) {
 	t.Parallel()
-	m := newMesh(t, 2)
-	m.start(t)
+	m := startMesh(t, 2)
 	const group = "/metrics/job/counter/namespace/e2e"
 	for i, total := range []int{100, 130, 130, 190, 250} {
-		status, body := request(t, http.MethodPut, m[i%2], group, fmt.Sprintf("# TYPE rows_total counter\nrows_total %d\n", total))
+		status, body := server.Ask(t, http.MethodPut, "http://"+m[i%2].HTTP+group,
+			fmt.Sprintf("# TYPE rows_total counter\nrows_total %d\n", total))
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, body)
 		}
@@ -197,31 +187,11 @@ func TestARunningTotalMoves(t *testing.T) {
 	}
 }
 
-func request(t *testing.T, method string, s *server.Server, path, body string) (status int, text string) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.HTTP+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	read, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, string(read)
-}
-
 // send sends StatsD lines to a replica.
 func send(t *testing.T, s *server.Server, lines string) {
 	t.Helper()
 	conn, err := net.Dial("udp", s.UDP)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	if _, err := io.WriteString(conn, lines); err != nil {
 		t.Fatal(err)

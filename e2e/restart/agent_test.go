@@ -22,9 +22,7 @@ type everyKind struct {
 func pushEveryKind(t *testing.T, address string) *everyKind {
 	t.Helper()
 	conn, err := net.Dial("udp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &everyKind{end: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -114,9 +112,7 @@ func TestAgentsLoseNothingWhenTheServerIsKilled(t *testing.T) {
 		}
 	}
 	m, err := a.Metrics()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if received := m.Of("sluice_samples_received_total", "statsd_udp", ""); received != float64(5*rounds) || m["sluice_agent_samples_acknowledged_total"] != received {
 		t.Errorf("the agent received %v of %d samples, %v are acknowledged", received, 5*rounds, m["sluice_agent_samples_acknowledged_total"])
 	}

@@ -2,8 +2,6 @@ package restart
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -22,18 +20,8 @@ func TestHTTPPushToAnAgent(t *testing.T) {
 	a.Start()
 	push := func(method, path, body string, status int, says string) {
 		t.Helper()
-		request, err := http.NewRequest(method, "http://"+a.HTTP+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != status || !strings.Contains(string(text), says) {
-			t.Errorf("%s %s: %d %s (%v); want %d with %q", method, path, answer.StatusCode, text, err, status, says)
+		if got, text := server.Ask(t, method, "http://"+a.HTTP+path, body); got != status || !strings.Contains(text, says) {
+			t.Errorf("%s %s: %d %s; want %d with %q", method, path, got, text, status, says)
 		}
 	}
 	everything := func() {
@@ -62,14 +50,8 @@ func TestHTTPPushToAnAgent(t *testing.T) {
 		"/v1/namespaces/e2e/pods/web-1/hits:total": 9, "/v1/nodes/node-1/load": 0.5,
 		"/v1/namespaces/e2e/deployments.apps/web/took:count:1h": 9, "/v1/namespaces/e2e/external/users:unique:1h": 1,
 		"/v1/namespaces/e2e/external/lines:total": 18} {
-		answer, err := http.Get("http://" + s.HTTP + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if !strings.Contains(string(text), fmt.Sprintf(`"value":%v,`, want)) {
-			t.Errorf("%s: %s (%v), want %v", path, text, err, want)
+		if _, text := server.Ask(t, "GET", "http://"+s.HTTP+path, ""); !strings.Contains(text, fmt.Sprintf(`"value":%v,`, want)) {
+			t.Errorf("%s: %s, want %v", path, text, want)
 		}
 	}
 	s.Stop()

@@ -36,9 +36,7 @@ type pusher struct {
 func push(ctx context.Context, t *testing.T, address string) *pusher {
 	t.Helper()
 	conn, err := net.Dial("udp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &pusher{done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
@@ -156,5 +154,13 @@ func TestSyncedPushSurvivesAtOnce(t *testing.T) {
 		if got := s.Sum("depth"); got != float64(i) || math.IsNaN(got) {
 			t.Fatalf("depth is %v after a kill right behind a synced push of %d", got, i)
 		}
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

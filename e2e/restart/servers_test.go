@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -63,9 +62,7 @@ func (p *pair) connected(a *server.Agent) {
 func connections(t *testing.T, a *server.Agent) float64 {
 	t.Helper()
 	m, err := a.Metrics()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return m["sluice_agent_connections_total"]
 }
 
@@ -237,14 +234,9 @@ type link struct {
 
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
-	address, err := loopback.Free("tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := server.FreeAddress(t, "tcp")
 	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := &link{address: address}
 	l.whole.L = &l.mu
 	t.Cleanup(func() {

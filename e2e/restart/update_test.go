@@ -23,9 +23,7 @@ func TestAgentIsUpdated(t *testing.T) {
 			s.WithAgents()
 			s.Start()
 			folder, err := os.MkdirTemp("", "s") // a socket's path is short
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(func() { os.RemoveAll(folder) })
 			former, next := updated(s, folder), updated(s, folder)
 			former.Start()
@@ -95,12 +93,10 @@ func newProxy(t *testing.T, to *server.Agent) *proxy {
 	p.to.Store(to)
 	p.flows.Store(to)
 	var err error
-	if p.udp, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	if p.tcp, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	p.udp, err = net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	p.tcp, err = net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
 	t.Cleanup(func() { p.udp.Close(); p.tcp.Close() })
 	go p.forward()
 	go p.accept()

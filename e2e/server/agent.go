@@ -105,9 +105,8 @@ func (a *Agent) Start() {
 	cmd := exec.Command(a.server.Binary(), a.args...)
 	cmd.Stderr = a
 	var err error
-	if a.child, err = child.Start(cmd); err != nil {
-		a.t.Fatal(err)
-	}
+	a.child, err = child.Start(cmd)
+	must(a.t, err)
 	Eventually(a.t, func() string {
 		if _, err := a.Metrics(); err != nil {
 			return err.Error()

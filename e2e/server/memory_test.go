@@ -43,16 +43,12 @@ var residentLine = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
 func residentMiB(t *testing.T, pid int) float64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := residentLine.FindSubmatch(status)
 	if found == nil {
 		t.Fatalf("/proc/%d/status has no VmRSS", pid)
 	}
 	kib, err := strconv.ParseFloat(string(found[1]), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return kib / 1024
 }

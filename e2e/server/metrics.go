@@ -16,9 +16,7 @@ type Metrics map[string]float64
 func (s *Server) Metrics() Metrics {
 	s.t.Helper()
 	all, err := readMetrics("http://" + s.Ops + "/metrics")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return all
 }
 
@@ -74,11 +72,24 @@ func (m Metrics) CheckLaw(t *testing.T, receiver string) {
 // last result.
 func Eventually(t *testing.T, check func() (complaint string)) {
 	t.Helper()
-	complaint := ""
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	if complaint := repeat(time.Minute, check); complaint != "" {
+		t.Error(complaint)
+	}
+}
+
+// Within is Eventually with another patience, and ends the test where it fails.
+func Within(t *testing.T, patience time.Duration, check func() (complaint string)) {
+	t.Helper()
+	if complaint := repeat(patience, check); complaint != "" {
+		t.Fatalf("after %s: %s", patience, complaint)
+	}
+}
+
+func repeat(patience time.Duration, check func() string) (complaint string) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if complaint = check(); complaint == "" {
-			return
+			return ""
 		}
 	}
-	t.Error(complaint)
+	return complaint
 }

@@ -12,7 +12,7 @@ func ReplicaFlags(t *testing.T, n int) (flags [][]string) {
 	t.Helper()
 	var routes []string
 	for range n {
-		routes = append(routes, freePort(t, "tcp"))
+		routes = append(routes, FreeAddress(t, "tcp"))
 	}
 	for i, route := range routes {
 		flags = append(flags, []string{"--replica-insecure", "--replica-name", fmt.Sprint("sluice-", i),

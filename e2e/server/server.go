@@ -83,9 +83,7 @@ func InCluster(t *testing.T, kubeconfig string, flags ...string) *Server {
 func prepare(t *testing.T, host string, flags []string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sluice") // short: a socket's path has at most 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &Server{
 		t: t, dir: dir,
 		UDP: at(t, host, "udp"), TCP: at(t, host, "tcp"), HTTP: at(t, host, "tcp"),
@@ -131,28 +129,23 @@ func (s *Server) Binary() string {
 		return s.binary
 	}
 	binary, err := build()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return binary
 }
 
-func freePort(t *testing.T, network string) string {
+// FreeAddress returns an address of loopback with a port that nothing listens at.
+func FreeAddress(t *testing.T, network string) string {
 	t.Helper()
 	address, err := loopback.Free(network)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return address
 }
 
 // at returns an address of a host with a port that is free on loopback.
 func at(t *testing.T, host, network string) string {
 	t.Helper()
-	_, port, err := net.SplitHostPort(freePort(t, network))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port, err := net.SplitHostPort(FreeAddress(t, network))
+	must(t, err)
 	return net.JoinHostPort(host, port)
 }
 
@@ -183,9 +176,7 @@ func (s *Server) WithConsoleAt(host string) {
 // Start runs the binary and waits until it is ready.
 func (s *Server) Start() {
 	s.t.Helper()
-	if err := s.TryStart(); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.TryStart())
 }
 
 // TryStart is Start for a server that may fail. The error holds the server's log.
@@ -203,9 +194,7 @@ func (s *Server) Launch() {
 	s.stderr = new(bytes.Buffer)
 	cmd.Stderr = s.stderr
 	started, err := child.Start(cmd)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.child = started
 }
 
@@ -232,9 +221,7 @@ func (s *Server) Children() (children []int) {
 // AwaitReady waits until a launched server is ready.
 func (s *Server) AwaitReady() {
 	s.t.Helper()
-	if err := s.awaitReady(); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.awaitReady())
 }
 
 func (s *Server) awaitReady() error {
@@ -264,17 +251,13 @@ func (s *Server) Said() string { return s.stderr.String() }
 // Freeze stops the process until Continue: it answers nothing, and its connections stay.
 func (s *Server) Freeze() {
 	s.t.Helper()
-	if err := s.child.Signal(syscall.SIGSTOP); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.child.Signal(syscall.SIGSTOP))
 }
 
 // Continue ends Freeze.
 func (s *Server) Continue() {
 	s.t.Helper()
-	if err := s.child.Signal(syscall.SIGCONT); err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, s.child.Signal(syscall.SIGCONT))
 }
 
 // Stop sends SIGTERM and requires a clean end.
@@ -303,5 +286,13 @@ func (s *Server) signal(signal os.Signal) error {
 	case <-time.After(startTimeout):
 		running.Kill()
 		return fmt.Errorf("it was still running %s after %v", startTimeout, signal)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

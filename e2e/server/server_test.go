@@ -15,9 +15,7 @@ func TestMain(m *testing.M) {
 // One static binary: it needs no loader and no library of the system.
 func TestBinaryIsStatic(t *testing.T) {
 	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	binary, err := elf.Open(path)
 	if err != nil {
 		t.Skipf("%s is no ELF file: %v", path, err)

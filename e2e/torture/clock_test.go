@@ -114,9 +114,7 @@ func TestClockDatesStay(t *testing.T) {
 func (c *clockMachine) timestamp(path string) time.Time {
 	c.t.Helper()
 	at, err := time.Parse(time.RFC3339, strings.Fields(c.dated(path))[1])
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err, "read a date")
 	return at
 }
 
@@ -140,9 +138,7 @@ func (c *clockMachine) sameInProtobuf(path, date string) {
 	c.t.Helper()
 	version, timestamp, _ := strings.Cut(date, " ")
 	at, err := time.Parse(time.RFC3339, timestamp)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err, "read a date")
 	body := c.get(path, "application/vnd.kubernetes.protobuf")
 	seconds := binary.AppendUvarint([]byte{1 << 3}, uint64(at.Unix()))
 	if !bytes.Contains(body, []byte(version)) || !bytes.Contains(body, seconds) {
@@ -153,9 +149,7 @@ func (c *clockMachine) sameInProtobuf(path, date string) {
 func (c *clockMachine) get(path, accept string) []byte {
 	c.t.Helper()
 	body, err := c.Get(path, accept)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err, "read %s", path)
 	return body
 }
 
@@ -163,9 +157,7 @@ func (c *clockMachine) get(path, accept string) []byte {
 func clockBinary(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, "find the sources")
 	dir := t.TempDir()
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
 		filepath.Join(root, "aggregate", "window", "wall.go"): filepath.Join(root, "e2e", "torture", "testdata", "clock", "wall.go.txt"),
@@ -173,9 +165,7 @@ func clockBinary(t *testing.T) string {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, "write the overlay")
 	binary := filepath.Join(dir, "sluice")
 	build := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./cmd/sluice")
 	build.Dir = root
@@ -199,9 +189,7 @@ func (c *clockMachine) set(ahead time.Duration) {
 	if err == nil {
 		err = os.Rename(next, c.wall)
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err, "set the clock")
 }
 
 func (c *clockMachine) restart() {
@@ -214,33 +202,20 @@ func (c *clockMachine) restart() {
 func (c *clockMachine) push() {
 	c.t.Helper()
 	conn, err := net.Dial("tcp", c.TCP)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err, "connect")
 	_, err = io.WriteString(conn, "clock_object:1|c|#pod:web-1,namespace:e2e\nclock_external:1|c|#sluice_object:external/e2e\n")
 	if err == nil {
 		err = conn.Close()
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err, "send")
 	c.put("/v1/namespaces/e2e/external/clock_ttl?ttl=1h", "1")
 	c.put("/metrics/job/clock/namespace/e2e?ttl=1h", "# TYPE clock_group gauge\nclock_group 1\n")
 }
 
 func (c *clockMachine) put(path, body string) {
 	c.t.Helper()
-	req, err := http.NewRequest(http.MethodPut, "http://"+c.HTTP+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if answer, _ := io.ReadAll(resp.Body); resp.StatusCode/100 != 2 {
-		c.t.Fatalf("PUT %s: %s %s", path, resp.Status, answer)
+	if status, answer := server.Ask(c.t, http.MethodPut, "http://"+c.HTTP+path, body); status/100 != 2 {
+		c.t.Fatalf("PUT %s: %d %s", path, status, answer)
 	}
 }
 

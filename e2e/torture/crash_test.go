@@ -187,7 +187,7 @@ func fill(t *testing.T, s *server.Server, series int) {
 	}
 	_, err = conn.Write(lines.Bytes())
 	must(t, err, "send")
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		if live := s.Metrics()["sluice_series"]; live != float64(series) {
 			return fmt.Sprintf("%v series are live, want %d", live, series)
 		}
@@ -198,25 +198,10 @@ func fill(t *testing.T, s *server.Server, series int) {
 // awaitPersisting waits until the server writes to its database.
 func awaitPersisting(t *testing.T, s *server.Server) {
 	t.Helper()
-	eventually(t, time.Minute, func() string {
+	server.Within(t, time.Minute, func() string {
 		if says := storeSays(s); !strings.HasPrefix(says, "persisting") {
 			return "the store does not persist again: " + says
 		}
 		return ""
 	})
-}
-
-// eventually repeats a check until it returns an empty text, for as long as a slow machine may
-// take. Then it ends the test with the last text.
-func eventually(t *testing.T, patience time.Duration, check func() (problem string)) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		problem := check()
-		if problem == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s, after %s", problem, patience)
-		}
-	}
 }

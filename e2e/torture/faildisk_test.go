@@ -41,7 +41,7 @@ func TestFailingDisk(t *testing.T) {
 	for round := range rounds {
 		run(t, "fstrim", disk.path)
 		giveBack := beneath.fillUp(0)
-		eventually(t, time.Minute, func() string { // more and more of the disk is written to, until it fails
+		server.Within(t, time.Minute, func() string { // more and more of the disk is written to, until it fails
 			books.sendLabels(2000)
 			_ = push(s, http.MethodPut, "depth?sync=true", -1)
 			checks, err := s.Checks()

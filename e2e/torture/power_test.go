@@ -51,9 +51,8 @@ func powerNewDisk(t *testing.T) *powerDisk {
 	powerMake(t, d.image(), powerDiskBytes)
 	powerMount(t, d.image(), d.path())
 	var err error
-	if d.beneath, err = os.Open(d.beneathDir()); err != nil {
-		t.Fatal(err)
-	}
+	d.beneath, err = os.Open(d.beneathDir())
+	must(t, err, "open the file system")
 	t.Cleanup(func() { _ = d.beneath.Close() }) // before it is unmounted
 	return d
 }
@@ -103,9 +102,7 @@ func powerIoctl(file *os.File, request uintptr) error {
 // powerMake makes a file system in a sparse file.
 func powerMake(t *testing.T, image string, bytes int64) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, bytes)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, bytes)), "make an image")
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
 		t.Skipf("mkfs.ext4: %v: %s", err, out)
 	}
@@ -114,9 +111,7 @@ func powerMake(t *testing.T, image string, bytes int64) {
 // powerMount mounts an image until the test ends.
 func powerMount(t *testing.T, image, at string) {
 	t.Helper()
-	if err := os.MkdirAll(at, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(at, 0o700), "make a mount point")
 	if out, err := exec.Command("mount", "-o", "loop", image, at).CombinedOutput(); err != nil {
 		t.Skipf("loop devices cannot be mounted here: %v: %s", err, out)
 	}
@@ -227,9 +222,7 @@ func powerPut(t *testing.T, address string, value int64) bool {
 	url := "http://" + address + "/v1/namespaces/e2e/external/depth?sync=true"
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodPut, url, strings.NewReader(fmt.Sprint(value)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err, "push %d", value)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Errorf("push of %d: %v", value, err)
@@ -247,9 +240,7 @@ func powerPut(t *testing.T, address string, value int64) bool {
 // powerGet reads the gauge, 0 where there is none.
 func powerGet(t *testing.T, address string) int64 {
 	resp, err := http.Get("http://" + address + "/v1/namespaces/e2e/external/depth")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, "read the gauge")
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound {
 		return 0
@@ -263,18 +254,14 @@ func powerGet(t *testing.T, address string) int64 {
 		t.Fatalf("depth: %s, %d items, %v", resp.Status, len(answer.Items), err)
 	}
 	value, err := answer.Items[0].Value.Int64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, "read the gauge")
 	return value
 }
 
 // powerLoad sends 20,000 samples a second of 20,000 series until ctx ends.
 func powerLoad(ctx context.Context, t *testing.T, address string) (done chan struct{}) {
 	conn, err := net.Dial("udp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err, "open a socket")
 	done = make(chan struct{})
 	go func() {
 		defer close(done)

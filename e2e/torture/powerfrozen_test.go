@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
-	"github.com/sluice-metrics/sluice/e2e/loopback"
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
 
@@ -29,23 +28,19 @@ func TestStopOnFrozenDisk(t *testing.T) {
 			disk := powerNewDisk(t)
 			data := filepath.Join(disk.path(), "data")
 			s := server.New(t, "--data-dir", data, powerFlag)
-			push, udp := powerFree(t, "tcp"), powerFree(t, "udp")
+			push, udp := server.FreeAddress(t, "tcp"), server.FreeAddress(t, "udp")
 			cmd := exec.Command(s.Binary(), "serve", "--standalone", "--data-dir", data, powerFlag, "--sync-interval=1s",
 				"--statsd-udp", udp, "--statsd-tcp", "127.0.0.1:0", "--http-address", push, "--api-address", "127.0.0.1:0", "--ops-address", "127.0.0.1:0")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			process, err := child.Start(cmd)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err, "start the server")
 			defer process.Kill()
 			powerAwait(t, push)
 			ctx, cancel := context.WithCancel(context.Background())
 			loaded := powerLoad(ctx, t, udp)
 			powerPut(t, push, 5)
-			if err := powerIoctl(disk.beneath, powerFreeze); err != nil {
-				t.Fatal(err)
-			}
+			must(t, powerIoctl(disk.beneath, powerFreeze), "freeze the disk")
 			frozen := true
 			thaw := func() {
 				if frozen {
@@ -60,9 +55,7 @@ func TestStopOnFrozenDisk(t *testing.T) {
 			cancel()
 			<-loaded
 			began := time.Now()
-			if err := process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must(t, process.Signal(syscall.SIGTERM), "stop the server")
 			select {
 			case <-process.Done():
 				t.Logf("ended after %v: %v", time.Since(began), process.Err())
@@ -84,15 +77,6 @@ func TestStopOnFrozenDisk(t *testing.T) {
 			s.Stop()
 		})
 	}
-}
-
-func powerFree(t *testing.T, network string) string {
-	t.Helper()
-	address, err := loopback.Free(network)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // powerAwait waits until HTTP push answers.

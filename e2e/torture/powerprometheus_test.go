@@ -32,7 +32,7 @@ scrape_configs:
 	more := func() {
 		t.Helper()
 		scraped, _ := p.Value(`paid_total`)
-		eventually(t, time.Minute, func() string {
+		server.Within(t, time.Minute, func() string {
 			must(t, push(s, "POST", "paid", 1), "push")
 			sent++
 			if now, ok := p.Value(`paid_total`); !ok || now <= scraped {

@@ -30,12 +30,8 @@ func newTree(t *testing.T) *tree {
 func (t *tree) write(path, text string) {
 	t.t.Helper()
 	path = filepath.Join(t.root, path)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.t.Fatal(err)
-	}
+	must(t.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t.t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 // container writes the files of a container.
@@ -49,18 +45,14 @@ func (t *tree) container(folder string, micros, current, inactive int) {
 func (t *tree) source() *Source {
 	t.t.Helper()
 	s, err := New(Config{t.root})
-	if err != nil {
-		t.t.Fatal(err)
-	}
+	must(t.t, err)
 	return s
 }
 
 func (t *tree) read(s *Source) *metric.UsagePage {
 	t.t.Helper()
 	page, err := s.Read(t.t.Context())
-	if err != nil {
-		t.t.Fatal(err)
-	}
+	must(t.t, err)
 	return page
 }
 
@@ -129,13 +121,9 @@ func TestFoldersThatCannotBe(t *testing.T) {
 		}
 	}
 	cannot("has no file cgroup.controllers")
-	if err := os.Mkdir(filepath.Join(root, "memory"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(root, "memory"), 0o755))
 	cannot("has the folders of cgroup v1; must be cgroup v2. Have the kubelet asked instead (--kubelet-address)")
-	if err := os.WriteFile(filepath.Join(root, "cgroup.controllers"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "cgroup.controllers"), nil, 0o644))
 	cannot("has no folder of pods")
 	root = filepath.Join(root, "absent")
 	cannot("no such file or directory")
@@ -173,25 +161,19 @@ func TestContainersComeAndGo(t *testing.T) {
 		t.Error("the start of a container changes")
 	}
 	// One that ends has another one in its place at the next reading but one.
-	if err := os.RemoveAll(filepath.Join(tree.root, pod+id(4))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(tree.root, pod+id(4))))
 	for range 2 * listEvery {
 		if tree.read(s); s.unlisted == 0 {
 			break
 		}
 	}
-	if err := os.RemoveAll(filepath.Join(tree.root, pod+id(1))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(tree.root, pod+id(1))))
 	tree.container(pod+id(8), 1000, 10, 0)
 	tree.read(s)
 	if page := tree.read(s); page.Unnamed[id(8)].Started.IsZero() || !page.Unnamed[id(1)].CPUAt.IsZero() {
 		t.Errorf("after a container another one: %v", page.Unnamed)
 	}
-	if err := os.RemoveAll(filepath.Join(tree.root, "kubepods")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(tree.root, "kubepods")))
 	if page := tree.read(s); len(page.Unnamed) != 0 || page.Faults != 0 {
 		t.Errorf("without pods there are %d containers and %d faults", len(page.Unnamed), page.Faults)
 	}
@@ -202,9 +184,7 @@ func TestManyContainers(t *testing.T) {
 	tree := newTree(t)
 	if memory, err := os.MkdirTemp("/dev/shm", "sluice"); err == nil { // a disk takes long for so many files
 		defer os.RemoveAll(memory)
-		if err := os.CopyFS(memory, os.DirFS(tree.root)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(memory, os.DirFS(tree.root)))
 		tree.root = memory
 	}
 	for i := range 10_000 {
@@ -248,9 +228,7 @@ func TestRealCgroup(t *testing.T) {
 		t.Skipf("no process can be put into a cgroup: %v", err)
 	}
 	s, err := New(Config{root})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := func() metric.UsageReading {
 		page, err := s.Read(t.Context())
 		if err != nil || page.Faults != 0 || page.Readings[metric.Container{}].CPU == 0 {
@@ -270,5 +248,13 @@ func TestRealCgroup(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
 	if memory := err == nil && bytes.Contains(text, []byte("memory")); memory != !after.MemoryAt.IsZero() {
 		t.Errorf("the folder has the controllers %q, and the memory is %+v", text, after)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -14,31 +14,6 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// POST replaces whole families of the same name, PUT the group.
-func TestPostAndPut(t *testing.T) {
-	f := newFixture(t)
-	f.push("POST", "job=a", "x{l=\"1\"} 1\nx{l=\"2\"} 2\ny 3\n")
-	f.serves("x{instance=,job=a,l=1} gauge 1\nx{instance=,job=a,l=2} gauge 2\ny{instance=,job=a} gauge 3")
-	f.push("POST", "job=a", "x{l=\"2\"} 4\nz 5\n")
-	f.serves("x{instance=,job=a,l=2} gauge 4\ny{instance=,job=a} gauge 3\nz{instance=,job=a} gauge 5")
-	f.push("PUT", "job=a", "# TYPE c counter\nc 6\n")
-	f.serves("c{instance=,job=a} counter 6")
-	f.exposes(`c{instance="",job="a"} 6`)
-	f.push("PUT", "job=a,b=c", "y 7")
-	f.push("PUT", "job=a", "")
-	f.serves("y{b=c,instance=,job=a} gauge 7")
-	if g := f.group("job=a"); !g.Pushed.Equal(f.now) || !g.Failed.IsZero() {
-		t.Errorf("an empty push: %+v", g)
-	}
-	f.push("POST", "job=a,b=c", "")
-	f.serves("y{b=c,instance=,job=a} gauge 7")
-	if !f.Delete(keyOf("job=a,b=c")) || f.Delete(keyOf("job=a,b=c")) {
-		t.Error("deleting is not told right")
-	}
-	f.serves("")
-	f.balanced()
-}
-
 // Every type finds its way: what the table gets, and what is exposed.
 func TestTypes(t *testing.T) {
 	f := newFixture(t)
@@ -78,20 +53,6 @@ func TestLabels(t *testing.T) {
 	f.refused("POST", "job=a,l=g", "x 1\nx{instance=\"\"} 2\n", metric.Malformed, "twice")
 	f.refused("POST", "job=a,le=g", "# TYPE h histogram\nh_count 1\nh_sum 1\nh_bucket{le=\"+Inf\"} 1\n", metric.Malformed, "histogram")
 	f.balanced()
-}
-
-// NaN and infinity are kept and not served; what was served before is served no more.
-func TestNotANumber(t *testing.T) {
-	f := newFixture(t)
-	f.push("POST", "job=a", "x 1\n# TYPE c counter\nc 1\ny 1\n")
-	o := f.push("POST", "job=a", "x NaN\n# TYPE c counter\nc +Inf\n")
-	f.serves("y{instance=,job=a} gauge 1")
-	f.exposes("c{instance=\"\",job=\"a\"} +Inf\nx{instance=\"\",job=\"a\"} NaN\ny{instance=\"\",job=\"a\"} 1")
-	if o.Applied != 0 || o.Rejected[metric.BadValue] != 2 || !slices.Equal(o.Unserved, []Unserved{{"c", metric.BadValue}, {"x", metric.BadValue}}) {
-		t.Errorf("%+v", o)
-	}
-	f.push("POST", "job=a", "x 2\n")
-	f.serves("x{instance=,job=a} gauge 2\ny{instance=,job=a} gauge 1")
 }
 
 // The kind that another group has never makes a push fail; what cannot be served beside its series
@@ -180,35 +141,6 @@ func TestFailMakesAGroup(t *testing.T) {
 		t.Error("who may not push made a group")
 	}
 	f.balanced()
-}
-
-// Pushed families with the names of the groups' own families are ignored.
-func TestOwnFamilies(t *testing.T) {
-	f := newFixture(t)
-	o := f.push("PUT", "job=a", "push_time_seconds 1\npush_failure_time_seconds{a=\"b\"} 2\nx 1\n")
-	if o.Applied != 1 || o.Rejected[metric.Ignored] != 2 {
-		t.Errorf("%+v", o)
-	}
-	text := string(exposition.Append(nil, exposition.Text, MergedFamilies(f.All(nil), exposition.AllowUTF8)...))
-	if !strings.Contains(text, "push_time_seconds{instance=\"\",job=\"a\"} 1.700000001e+09\n") || strings.Contains(text, "a=\"b\"") {
-		t.Error(text)
-	}
-}
-
-// sluice_object leads to an object; the labels that decided leave the series and stay in the
-// exposition.
-func TestAboutAnObject(t *testing.T) {
-	f := newFixture(t)
-	k := keyOf("job=a,namespace=shop,sluice_object=pods/web-1")
-	families, _ := exposition.NewTextReader(exposition.DefaultOptions()).Read([]byte("x{l=\"1\"} 1\n"))
-	pod := metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1"}
-	if _, r := f.Push(&Push{Key: k, Object: pod, Families: families, Now: f.now, Applier: f.table}); r != nil {
-		t.Fatal(r.Message)
-	}
-	f.serves("pods/web-1 in shop: x{instance=,job=a,l=1} gauge 1")
-	f.exposes(`x{instance="",job="a",l="1",namespace="shop",sluice_object="pods/web-1"} 1`)
-	f.Delete(k)
-	f.serves("")
 }
 
 func TestTimeToLive(t *testing.T) {

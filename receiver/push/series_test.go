@@ -115,9 +115,8 @@ func TestSeriesPageNegotiates(t *testing.T) {
 		if wants := strings.Contains(c.coding, "gzip") && !strings.Contains(c.coding, "q=0"); wants != (res.Header.Get("Content-Encoding") == "gzip") {
 			t.Errorf("%q: Content-Encoding %q", c.coding, res.Header.Get("Content-Encoding"))
 		} else if wants {
-			if body, err = gzip.NewReader(res.Body); err != nil {
-				t.Fatal(err)
-			}
+			body, err = gzip.NewReader(res.Body)
+			must(t, err)
 		}
 		text, err := io.ReadAll(body)
 		res.Body.Close()

@@ -25,9 +25,7 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
+	must(t, DefaultConfig().Validate())
 	err := Config{Config: httpserver.Config{Address: "nowhere"}}.Validate()
 	for _, field := range []string{
 		"Address", "MaxBodyBytes", "MaxHeaderBytes", "MaxLineBytes", "MaxLabels", "MaxLabelBytes",
@@ -147,9 +145,7 @@ func TestRunEndsBeforeItBegan(t *testing.T) {
 	must(t, err)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Run(ended); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Run(ended))
 }
 
 // Many clients at once: nothing is lost, and the Appliers stay few.

@@ -46,6 +46,20 @@ func newTable() *table {
 	return &table{sums: map[string]float64{}, reject: map[string]metric.Reason{}, counts: map[string]uint64{}}
 }
 
+// durableTable is a table all of whose frames are on disk at once.
+func durableTable() *table {
+	t := newTable()
+	t.flushed(time.Hour)
+	return t
+}
+
+// flushed has everything on disk that was applied before a moment, which is so far ahead.
+func (t *table) flushed(ahead time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.durable = time.Now().Add(ahead)
+}
+
 // writer is a table's Applier. Its section holds the table's lock.
 type writer struct{ *table }
 
@@ -164,14 +178,10 @@ type client struct {
 func (s *served) dial(ctx context.Context) *client {
 	s.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+s.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
 	stream, err := agentwire.NewAgentsClient(conn).Report(ctx)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return &client{s.t, stream}
 }
 
@@ -181,9 +191,7 @@ func (s *served) hello(run uint64) (*client, uint64) {
 	c := s.dial(context.Background())
 	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: run}}})
 	answer, err := c.Recv()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	return c, answer.GetWelcome().GetApplied()
 }
 
@@ -213,9 +221,7 @@ func (c *client) next(want func(*agentwire.FromServer) bool) *agentwire.FromServ
 	c.t.Helper()
 	for {
 		answer, err := c.Recv()
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		if want(answer) {
 			return answer
 		}
@@ -253,9 +259,7 @@ func TestFrames(t *testing.T) {
 	c.frame(1, add(1, 5), add(2, 3))
 	c.frame(2, add(1, 1))
 	c.acked(0) // a tick after the frames, or before them
-	table.mu.Lock()
-	table.durable = time.Now().Add(time.Hour)
-	table.mu.Unlock()
+	table.flushed(time.Hour)
 	c.acked(2)
 	again, applied := s.hello(7)
 	c.fails(codes.Aborted, "connected again")
@@ -499,9 +503,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must(t, <-done)
 	cfg.KeyFile = cfg.CertFile
 	if _, err := Listen(cfg, newTable().parts()); err == nil || !strings.Contains(err.Error(), "CertFile") {
 		t.Errorf("a key that is none: %v", err)
@@ -511,8 +513,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 // An agent whose pod has ended speaks for no node any more: the next machine may have the node's name.
 func TestAnAgentEndsWithItsPod(t *testing.T) {
 	t.Parallel() // it waits
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	var ended atomic.Bool
 	parts := table.parts()
 	parts.Authenticate = func(_ context.Context, token string) (string, string, string, error) { return "node-1", token, "", nil }
@@ -558,8 +559,7 @@ func (s *senders) put(a netip.Addr, pod *metric.Pod) {
 // An agent speaks for the pods of its node, and for those of nodes without an agent. What comes from an address that is not known
 // yet waits, and with it the acknowledgement.
 func TestAnAgentSpeaksForItsNode(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	address := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
 	known := &senders{pods: map[netip.Addr]*metric.Pod{
 		address(0): {Name: "mine"}, address(1): {Name: "another's"}, address(2): {Name: "of no agent"}, address(3): nil,
@@ -604,8 +604,7 @@ func TestAnAgentSpeaksForItsNode(t *testing.T) {
 // A sample from a Unix socket is that of the pod which it names, if that is on the agent's node. It waits for a pod
 // that is not known yet.
 func TestUnixSockets(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	nodes := map[string]string{"mine": "a", "late": "a", "of no agent": "virtual"}
 	var known sync.Map
 	known.Store("mine", true)
@@ -646,8 +645,7 @@ func TestUnixSockets(t *testing.T) {
 // A definition of HTTP has an object, labels and a lifetime. One of a resource that the server knows otherwise, or of
 // a name that no object has, is rejected.
 func TestObjectsOfHTTP(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	parts := table.parts()
 	parts.Canonical = func(resource string) (string, bool, error) {
 		if resource == "crontabs" {
@@ -781,8 +779,7 @@ func runLink(t *testing.T, link *agent.Link) (end func()) {
 // An agent's own link: what it collects arrives once, with its time, whatever becomes of the server; what is rejected is counted at
 // the agent.
 func TestALinkOverServers(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	table.reject["bad"] = metric.OverLimit
 	s := serve(t, "127.0.0.1:0", table.parts())
 	address := s.Addr().String()
@@ -819,8 +816,7 @@ func TestALinkOverServers(t *testing.T) {
 
 // An agent that has much to tell, most of which is rejected, hears the rejections while it tells.
 func TestManyRejectionsOfMuch(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	table.reject["bad"] = metric.OverLimit
 	parts := table.parts()
 	parts.Explain = func(metric.Reason, *metric.Sample) string { return strings.Repeat("why ", 50) }
@@ -867,9 +863,7 @@ func TestFlushDuringAFrame(t *testing.T) {
 	c, _ := s.hello(7)
 	c.frame(1, add(1, 1))
 	c.stays(0)
-	table.mu.Lock()
-	table.durable = time.Now()
-	table.mu.Unlock()
+	table.flushed(0)
 	c.acked(1)
 }
 
@@ -887,24 +881,19 @@ func TestWhatWaitedIsOnDisk(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	c.stays(0)
-	table.mu.Lock()
-	table.durable = time.Now()
-	table.mu.Unlock()
+	table.flushed(0)
 	known.put(netip.AddrFrom4([4]byte{10, 0, 0, 1}), &metric.Pod{Name: "late"})
 	for table.counted() != "held 1, settled applied 1" {
 		time.Sleep(time.Millisecond)
 	}
 	c.stays(0)
-	table.mu.Lock()
-	table.durable = time.Now()
-	table.mu.Unlock()
+	table.flushed(0)
 	c.acked(1)
 }
 
 // A frame that is late by a little more than the one before counts no earlier: a gauge's newer value would be taken for the older one.
 func TestALateFrameAfterOneInTime(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	s := serve(t, "127.0.0.1:0", table.parts())
 	c, _ := s.hello(7)
 	send := func(number uint64, age time.Duration) {
@@ -971,8 +960,7 @@ func TestTwoAgentsOfANode(t *testing.T) {
 // A node is shown with what its agent has told, for as long as it shows a token again, and as cut off afterwards, unless the agent had
 // said that it ends.
 func TestNodes(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	table.reject["c2"] = metric.OverLimit
 	parts := table.parts()
 	parts.Explain = func(metric.Reason, *metric.Sample) string { return "it is full" }
@@ -1170,8 +1158,7 @@ func TestMemoryOfAStream(t *testing.T) {
 // What an agent sent while the server stood still is older than it says, and may be of the former holder of an address: it comes
 // again on another stream, with its age.
 func TestAServerThatStoodStill(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	s := serve(t, "127.0.0.1:0", table.parts())
 	s.standstill = time.Hour // whatever the machine does
 	table.during = func() { s.standstill = 0 }

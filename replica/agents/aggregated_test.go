@@ -29,9 +29,7 @@ func TestWhatClientsAggregate(t *testing.T) {
 	cfg.Server, cfg.Node, cfg.Insecure = s.Addr().String(), "a", true
 	collector := agent.NewCollector(cfg)
 	link, err := agent.NewLink(cfg, "test", collector, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	nan, queue := math.NaN(), []metric.Label{{Key: "queue", Value: "mail"}}
 	sample := func(kind metric.Kind, op metric.Op, value float64) metric.Sample {
 		s := metric.Sample{Name: []byte("m"), Kind: kind, Op: op, Dated: 2e18, Fields: queue}
@@ -83,8 +81,7 @@ func described(s *metric.Sample) string {
 
 // A change that a server does not know is rejected, and so is a running total that says it counts at a date, without one.
 func TestUnknownChanges(t *testing.T) {
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	var late bool
 	parts := table.parts()
 	parts.NewApplier = func() Applier { return watcher{writer{table}, func(s *metric.Sample) { late = late || s.Late }} }

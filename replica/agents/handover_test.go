@@ -73,9 +73,7 @@ func TestHistoriesAreHandedOver(t *testing.T) {
 			return used, func() {
 				end()
 				for range 2 {
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
+					must(t, <-done)
 				}
 			}
 		}

@@ -88,8 +88,7 @@ func (l *badLink) pass(from, to net.Conn) {
 // connection while the server may still read them from the one before.
 func TestABadLink(t *testing.T) {
 	t.Parallel() // it waits for acknowledgements
-	table := newTable()
-	table.durable = time.Now().Add(time.Hour)
+	table := durableTable()
 	s := serve(t, "127.0.0.1:0", table.parts())
 	bad := newBadLink(t, s.Addr().String())
 	collector, link := newLink(t, bad.listener.Addr().String())

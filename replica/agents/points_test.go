@@ -42,9 +42,7 @@ func TestPointsOfAgents(t *testing.T) {
 		}()
 	}
 	for range 10 {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
+		must(t, <-answers)
 	}
 	if _, err := server.Points(t.Context(), "b", query); !errors.Is(err, ErrNoAgent) {
 		t.Errorf("a node without an agent: %v", err)
@@ -94,7 +92,5 @@ func TestPointsThatDoNotCome(t *testing.T) {
 	number := asked()
 	answer(number + 1) // of no question
 	answer(number)
-	if err := <-answers; err != nil {
-		t.Error(err)
-	}
+	must(t, <-answers)
 }

@@ -63,9 +63,7 @@ func BenchmarkUsageReports(b *testing.B) {
 		bytes = len(text)
 		b.StartTimer()
 		node, r, err := DecodeUsage(text, now)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		latest.Set(node, r, now)
 	}
 	runtime.GC()
@@ -183,9 +181,7 @@ func tellsTo(t *testing.T, server *served, source agent.UsageSource) (stop func(
 	cfg := agent.DefaultConfig()
 	cfg.Server, cfg.Node, cfg.Insecure = server.Addr().String(), "a", true
 	link, err := agent.NewLink(cfg, "test", agent.NewCollector(cfg), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	used := agent.NewUsage(source, slog.New(slog.DiscardHandler))
 	link.Tell(used)
 	ctx, end := context.WithCancel(context.Background())
@@ -195,9 +191,7 @@ func tellsTo(t *testing.T, server *served, source agent.UsageSource) (stop func(
 	return func() {
 		end()
 		for range 2 {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			must(t, <-done)
 		}
 	}
 }

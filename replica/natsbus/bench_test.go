@@ -41,9 +41,7 @@ func BenchmarkMessage(b *testing.B) {
 			if i%64 == 0 { // a flush is spread as well
 				time.Sleep(time.Millisecond)
 			}
-			if err := buses[0].Publish("bench.a", message); err != nil {
-				b.Fatal(err)
-			}
+			must(b, buses[0].Publish("bench.a", message))
 			sent++
 		}
 		for received.Load() < int64(sent) {

@@ -9,13 +9,9 @@ import (
 // TestFileIsCurrent: the chart has the dashboard of this source.
 func TestFileIsCurrent(t *testing.T) {
 	want, err := render()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := os.ReadFile("../" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s is out of date: go run ./dashboard", path)
 	}

@@ -41,9 +41,7 @@ func checkPicture(t *testing.T, p prometheus) {
 	t.Helper()
 	drawn := draw(t, p)
 	if *update {
-		if err := os.WriteFile(picturePath, drawn, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(picturePath, drawn, 0o644))
 	}
 	if now, err := os.ReadFile(picturePath); err != nil || !bytes.Equal(now, drawn) {
 		t.Errorf("%s is not of this dashboard (%v): go test ./dashboard -update", picturePath, err)

@@ -49,18 +49,12 @@ func withAWeek(t *testing.T, queries []string) prometheus {
 	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(config, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, nil, 0o600))
 	cmd := exec.Command(binary, "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"),
 		"--storage.tsdb.retention.time", "100y", "--web.listen-address", "127.0.0.1:0", "--web.enable-remote-write-receiver")
 	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -104,13 +98,9 @@ func (p prometheus) write(t *testing.T, series []map[string]string) {
 			request.Timeseries = append(request.Timeseries, sent)
 		}
 		text, err := request.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		response, err := http.Post("http://"+p.address+"/api/v1/write", "application/x-protobuf", bytes.NewReader(snappy.Encode(nil, text)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answer, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		if response.StatusCode != http.StatusNoContent {
@@ -123,9 +113,7 @@ func (p prometheus) write(t *testing.T, series []map[string]string) {
 func (p prometheus) ask(t *testing.T, path string, parameters url.Values, into any) {
 	t.Helper()
 	response, err := http.Get("http://" + p.address + path + "?" + parameters.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	answer := struct {
 		Status, Error string
@@ -315,4 +303,12 @@ func (r row) hasState(metric string) bool {
 	return slices.ContainsFunc(r.panels, func(p panel) bool {
 		return p.look == states && slices.ContainsFunc(p.queries, func(q query) bool { return strings.Contains(q.expr, metric) })
 	})
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

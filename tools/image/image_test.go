@@ -148,9 +148,8 @@ func checkContent(t *testing.T, image container.Image) (binary []byte) {
 		}
 		names = append(names, fmt.Sprintf("%s %d %04o", header.Name, header.Uid, header.Mode))
 		if header.Name == "sluice" {
-			if binary, err = io.ReadAll(text); err != nil {
-				t.Fatal(err)
-			}
+			binary, err = io.ReadAll(text)
+			must(t, err)
 		}
 	})
 	want := "data/ 65532 0700, LICENSE 0 0644, sluice 0 0755"

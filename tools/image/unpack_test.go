@@ -53,9 +53,8 @@ func imagesOf(t *testing.T, outer container.ImageIndex) map[string]container.Ima
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
 	must(t, err)
-	if manifest, err = index.IndexManifest(); err != nil {
-		t.Fatal(err)
-	}
+	manifest, err = index.IndexManifest()
+	must(t, err)
 	images := map[string]container.Image{}
 	for _, described := range manifest.Manifests {
 		image, err := index.Image(described.Digest)

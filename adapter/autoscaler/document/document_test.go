@@ -86,9 +86,7 @@ func TestDocumentOfAnAutoscaler(t *testing.T) {
 	}
 	d.Conditions[0].Message = "x"
 	got, err := json.MarshalIndent(d, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{
  "namespace": "shop",
  "name": "web",
@@ -126,17 +124,13 @@ func TestDocumentOfAnAutoscaler(t *testing.T) {
 func plain(t *testing.T, text string) string {
 	t.Helper()
 	var of map[string]any
-	if err := json.Unmarshal([]byte(text), &of); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(text), &of))
 	for _, m := range of["metrics"].([]any) {
 		delete(m.(map[string]any), "asked")
 		delete(m.(map[string]any), "missing")
 	}
 	out, err := json.Marshal(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(out)
 }
 
@@ -169,13 +163,9 @@ func realAutoscaler(t testing.TB, n int) *autoscalingv2.HorizontalPodAutoscaler 
 		h.Status.Conditions = append(h.Status.Conditions[:i], c)
 	}
 	wire, err := h.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	decoded := &autoscalingv2.HorizontalPodAutoscaler{}
-	if err := decoded.Unmarshal(wire); err != nil {
-		t.Fatal(err)
-	}
+	must(t, decoded.Unmarshal(wire))
 	return decoded
 }
 
@@ -196,4 +186,12 @@ func TestMemoryOfAnAutoscaler(t *testing.T) {
 		t.Errorf("%.0f bytes an autoscaler; want at most 2 KiB", each)
 	}
 	runtime.KeepAlive(documents)
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

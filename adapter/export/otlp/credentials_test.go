@@ -22,13 +22,9 @@ func demanding(t *testing.T, token *string) (server *httptest.Server, authority 
 	authority = testauthority.New(t)
 	cert, key, ca := authority.Sign(t, t.TempDir(), testauthority.Leaf{})
 	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pem, err := os.ReadFile(ca)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(pem)
 	server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,18 +48,14 @@ func TestCredentials(t *testing.T) {
 	cert, key, ca := authority.Sign(t, dir, testauthority.Leaf{})
 	headers := filepath.Join(dir, "headers")
 	write := func(path, text string) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(headers, "authorization=Bearer%20first,X-Scope-OrgID=shop%2C one\n")
 	whole := Config{URL: server.URL + "/v1/metrics", Interval: time.Second, CAFile: ca, CertFile: cert, KeyFile: key, HeadersFile: headers}
 	delivers := func(c Config) bool {
 		e := mustNew(c, families())
 		e.access.client.Timeout = time.Minute
-		if err := e.encode(newBatch(nil)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.encode(newBatch(nil)))
 		_, err := e.post(t.Context(), nil)
 		return err == nil
 	}
@@ -143,5 +135,13 @@ func TestFilesOfConfig(t *testing.T) {
 	}
 	if _, err := New(Config{URL: "https://c/", CAFile: "/does/not/exist", Interval: time.Second}, nil, nil, nil); err == nil || !strings.Contains(err.Error(), "CAFile cannot be read") {
 		t.Errorf("a file that is missing: %v", err)
+	}
+}
+
+// must ends the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
