@@ -237,9 +237,7 @@ func TestCertificateEnds(t *testing.T) {
 		}
 		return ""
 	})
-	if got, err := sum(m[0], "hits:total")(); err != nil || got != 7 { // as last known
-		t.Errorf("reads %v (%v), want 7", got, err)
-	}
+	wantTotals(t, m[:1], map[string]float64{"hits:total": 7}) // as last known
 	ca.issue("sluice-1", loopbackIP)
 	m.joined(t, 1)
 	send(t, m[1], "hits:5|c")
