@@ -1,10 +1,14 @@
 package adapter
 
 import (
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 func TestRequestsInFlightAreBounded(t *testing.T) {
@@ -70,6 +74,75 @@ func TestRequestsInFlightAreBoundedPerClient(t *testing.T) {
 	for range 2 {
 		if code := ask("10.0.0.1"); code != http.StatusOK {
 			t.Errorf("a client without a request in flight gets %d", code)
+		}
+	}
+}
+
+// Requests of the accounts of one namespace, which may read their answers as slowly as they like, leave places to others.
+func TestReadersLeavePlacesToOthers(t *testing.T) {
+	plane := newControlPlane(t)
+	for token, user := range map[string]string{"of-a": accountPrefix + "shop:a", "of-b": accountPrefix + "shop:b", "of-hpa": accountPrefix + "kube-system:hpa"} {
+		plane.tokens[token], plane.rights[user] = user, []string{requestsRight}
+	}
+	source := shop()
+	source.blocked, source.entered = make(chan struct{}), make(chan struct{})
+	server, err := New(Config{Address: "127.0.0.1:0", CustomMetrics: true, DiscoveryLimit: 1, MaxInFlight: 8, RequestTimeout: time.Hour},
+		Parts{Source: source, Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	a := running(t, server)
+	a.waitReady(t)
+	var answered sync.WaitGroup
+	defer answered.Wait()
+	defer close(source.blocked)
+	refusal := func(who string) string {
+		t.Helper()
+		refused := make(chan string, 1)
+		answered.Go(func() {
+			if resp, status := a.as(t, bearer(who), requestsPath); resp.StatusCode != http.StatusOK {
+				refused <- status.Message
+			}
+		})
+		select {
+		case <-source.entered:
+			return ""
+		case why := <-refused:
+			return why
+		}
+	}
+	for i, who := range []string{"of-a", "of-b", "of-a", "of-b", "of-a", "of-b"} { // three quarters
+		if why := refusal(who); why != "" {
+			t.Fatalf("%d of them: %s", i, why)
+		}
+	}
+	for _, who := range []string{"of-a", "of-b"} {
+		if why := refusal(who); !strings.Contains(why, "6 of them of this reader") {
+			t.Errorf("%s is refused with %q", who, why)
+		}
+	}
+	if why := refusal("of-hpa"); why != "" {
+		t.Error(why)
+	}
+}
+
+// Places of shares are counted until they are given back.
+func TestReaderShares(t *testing.T) {
+	for each, want := range map[int][3]int{0: {48, 12, 3}, 20: {20, 20, 20}, 64: {64, 0, 0}} {
+		shares, taken := newReaderShares(64, each), [3]int{}
+		for reader := range taken {
+			for shares.take(fmt.Sprint(reader), "requests") == "" {
+				taken[reader]++
+			}
+		}
+		if taken != want {
+			t.Errorf("each has %d: %v, want %v", each, taken, want)
+		}
+		for reader, n := range taken {
+			for range n {
+				shares.give(fmt.Sprint(reader))
+			}
+		}
+		if shares.taken != 0 || len(shares.of) != 0 {
+			t.Errorf("%d places of %d readers are taken at the end", shares.taken, len(shares.of))
 		}
 	}
 }

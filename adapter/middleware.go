@@ -39,8 +39,8 @@ const (
 //  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, and
 //     answer 429 (answerqueue.go);
 //  6. the library's chain authenticates and authorizes, and bounds the time of a request;
-//  7. limitInFlight bounds the authorized requests, and answers 429;
-//  8. withTicket lets large answers queue (answerqueue.go);
+//  7. limitInFlight bounds the authorized requests, of which each reader has a share (readershares.go), and answers 429;
+//  8. withTicket lets large answers queue (answerqueue.go), of which each reader has a share, too;
 //  9. with other providers, markForwarded tells the requests of another Sluice from the rest;
 //  10. withRawQuery keeps the parameters of a request for raw usage, which the library drops;
 //  11. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
@@ -51,11 +51,15 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 		if s.routes {
 			chain = markForwarded(chain)
 		}
-		chain = newAnswerQueue(cfg).withTicket(chain)
-		chain = limitInFlight(chain, cfg.MaxInFlight, maxWatches)
+		shares := byReader
+		if s.access.anonymous() {
+			shares = unshared
+		}
+		chain = newAnswerQueue(cfg, shares).withTicket(chain)
+		chain = limitInFlight(chain, shares(cfg.MaxInFlight), shares(maxWatches))
 		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
 		if !s.access.anonymous() {
-			chain = limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight, unauthorizedPerSlot*maxWatches)
+			chain = limitInFlight(chain, unshared(unauthorizedPerSlot*cfg.MaxInFlight), unshared(unauthorizedPerSlot*maxWatches))
 			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight)
 		}
 		chain = s.requireReady(chain)
