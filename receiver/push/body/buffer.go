@@ -18,7 +18,7 @@ type Budget struct {
 	Held atomic.Int64
 
 	mu   sync.Mutex             // guards from
-	from map[netip.Prefix]int64 // what bodies that arrive have, by the address of their sender
+	from map[netip.Prefix]int64 // what bodies that arrive, and answers that are written, have, by address
 }
 
 // timesLeft bounds what the arriving bodies of one address have to a multiple of what is left: bodies that never end
@@ -50,6 +50,17 @@ func (b *Budget) giveOf(from netip.Prefix, n int64) {
 	if b.from[from] -= n; b.from[from] == 0 {
 		delete(b.from, from)
 	}
+}
+
+// Hold takes n bytes of the share of an address until release is called, once.
+func (b *Budget) Hold(from netip.Prefix, n int64) (release func(), held bool) {
+	if !b.takeOf(from, n) {
+		return nil, false
+	}
+	return sync.OnceFunc(func() {
+		b.Held.Add(-n)
+		b.giveOf(from, n)
+	}), true
 }
 
 // Take takes n bytes, and reports whether there were enough.

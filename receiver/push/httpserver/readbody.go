@@ -72,7 +72,7 @@ func (x *Request) tooLarge(what string, max int) *Fault {
 	return f
 }
 
-// Busy makes the fault of a body that exceeds the memory budget of all bodies.
+// Busy makes the fault of a body, or of an answer, that exceeds the memory budget of all bodies.
 func (x *Request) Busy() *Fault {
 	f := Rejected(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
 	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, busyReason, true, true
