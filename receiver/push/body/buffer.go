@@ -99,17 +99,26 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 		size = min(512, max)
 	}
 	if more := int64(size) - u.uncharged() - u.Charged; more > 0 {
-		switch shared := u.From.IsValid() && budget.Max >= 2*int64(max-1); { // else one body would not fit
-		case shared && budget.takeOf(u.From, more):
-			u.shared += more
-		case shared || !budget.Take(more):
+		shared := u.From.IsValid() && budget.Max >= 2*int64(max-1) // else one body would not fit
+		if !u.charge(budget, more, shared) {
 			return false
 		}
-		u.Charged += more
 	}
 	bigger := make([]byte, len(u.B), size)
 	copy(bigger, u.B)
 	u.B = bigger
+	return true
+}
+
+// charge takes bytes from the budget, or from the share of an address in it.
+func (u *Buffer) charge(budget *Budget, more int64, shared bool) bool {
+	switch {
+	case shared && budget.takeOf(u.From, more):
+		u.shared += more
+	case shared || !budget.Take(more):
+		return false
+	}
+	u.Charged += more
 	return true
 }
 
@@ -120,10 +129,9 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 	}
 	reused := takeIdle(n)
 	if more := int64(max(n, cap(reused))) - u.uncharged() - u.Charged; more > 0 {
-		if !budget.Take(more) {
+		if !u.charge(budget, more, u.From.IsValid()) {
 			return false
 		}
-		u.Charged += more
 	}
 	if u.B = reused; u.B == nil {
 		u.B = make([]byte, 0, n)
