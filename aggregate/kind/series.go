@@ -62,9 +62,9 @@ func (h Series) Share(share *atomic.Int64) {
 	}
 }
 
-// timesLeft bounds a share to a multiple of what is left: one that floods leaves a quarter to others, and a second one a
+// TimesLeft bounds a share to a multiple of what is left: one that floods leaves a quarter to others, and a second one a
 // sixteenth.
-const timesLeft = 3
+const TimesLeft = 3
 
 // idleLocked reports whether the newest entry of a series is older than every window.
 func (e *Env) idleLocked(h Series, now uint32) bool {
@@ -99,7 +99,7 @@ func (b Budget) take(bytes int64) bool {
 	if !b.Env.MayGrow() {
 		return false
 	}
-	if share := b.Body.share; share != nil && share.Load()+bytes > timesLeft*b.Env.Left() {
+	if share := b.Body.share; share != nil && share.Load()+bytes > TimesLeft*b.Env.Left() {
 		return false
 	}
 	b.enter(bytes)
