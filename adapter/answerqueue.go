@@ -126,7 +126,7 @@ func (t *ticket) release() {
 	defer q.mu.Unlock()
 	if t.reserved > 0 {
 		q.reserved -= t.reserved
-		q.answers.give(t.reader)
+		q.answers.give(t.reader, 1)
 		t.reserved = 0
 		q.dispatchLocked()
 	}
@@ -156,7 +156,7 @@ func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 func (q *answerQueue) enqueue(t *ticket, points int) (full string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if full = q.answers.take(t.reader, "large answers"); full != "" {
+	if full = q.answers.take(t.reader, 1, "large answers"); full != "" {
 		return full
 	}
 	t.reserved, t.admitted = points, make(chan struct{})
@@ -174,7 +174,7 @@ func (q *answerQueue) cancel(t *ticket) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, place, place+1)
-	q.answers.give(t.reader)
+	q.answers.give(t.reader, 1)
 	t.reserved = 0
 	q.dispatchLocked() // the next ones may need less
 	return true
@@ -236,11 +236,11 @@ func limitInFlight(next http.Handler, requests, watches *readerShares) http.Hand
 		if isWatch(r) { // it lasts, and must not keep autoscalers out
 			shares = watches
 		}
-		if full := shares.take(reader, "requests"); full != "" {
+		if full := shares.take(reader, 1, "requests"); full != "" {
 			rejectTooMany(w, r, full)
 			return
 		}
-		defer shares.give(reader)
+		defer shares.give(reader, 1)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 func TestRequestsInFlightAreBounded(t *testing.T) {
@@ -129,7 +133,7 @@ func TestReaderShares(t *testing.T) {
 	for each, want := range map[int][3]int{0: {48, 12, 3}, 20: {20, 20, 20}, 64: {64, 0, 0}} {
 		shares, taken := newReaderShares(64, each), [3]int{}
 		for reader := range taken {
-			for shares.take(fmt.Sprint(reader), "requests") == "" {
+			for shares.take(fmt.Sprint(reader), 1, "requests") == "" {
 				taken[reader]++
 			}
 		}
@@ -138,11 +142,66 @@ func TestReaderShares(t *testing.T) {
 		}
 		for reader, n := range taken {
 			for range n {
-				shares.give(fmt.Sprint(reader))
+				shares.give(fmt.Sprint(reader), 1)
 			}
 		}
 		if shares.taken != 0 || len(shares.of) != 0 {
 			t.Errorf("%d places of %d readers are taken at the end", shares.taken, len(shares.of))
 		}
+	}
+}
+
+// nobodyAway is a source without replicas.
+type nobodyAway struct{ inspect.Source }
+
+func (nobodyAway) Away() []string { return nil }
+
+// heldWriter is a client that reads its answer once it is released.
+type heldWriter struct {
+	http.ResponseWriter
+	begun, release chan struct{}
+}
+
+func (w heldWriter) Write([]byte) (int, error) {
+	w.begun <- struct{}{}
+	<-w.release
+	return 0, nil
+}
+
+// Long lists that a reader reads slowly leave memory to others, and short ones need none.
+func TestSlowReadersOfLists(t *testing.T) {
+	n := newInspection(nobodyAway{}, nil, time.Minute)
+	held := heldWriter{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	write := func(w http.ResponseWriter, reader string, bytes int) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		n.write(w, r.WithContext(request.WithUser(r.Context(), &user.DefaultInfo{Name: reader})), "metrics", make([]byte, bytes))
+	}
+	asks := func(reader string, bytes int) int {
+		w := httptest.NewRecorder()
+		write(w, reader, bytes)
+		return w.Code
+	}
+	var done sync.WaitGroup
+	for range 2 {
+		done.Go(func() { write(held, "slow", maxWritten*3/8) })
+		<-held.begun
+	}
+	for _, c := range []struct {
+		reader      string
+		bytes, want int
+	}{
+		{"slow", longAnswer + 1, http.StatusTooManyRequests}, {"slow", longAnswer, http.StatusOK}, {"other", maxWritten / 8, http.StatusOK},
+	} {
+		if got := asks(c.reader, c.bytes); got != c.want {
+			t.Errorf("%d bytes for %s: %d, want %d", c.bytes, c.reader, got, c.want)
+		}
+	}
+	close(held.release)
+	done.Wait()
+	if got := asks("slow", 2*maxWritten); got != http.StatusOK {
+		t.Errorf("an answer that is longer than all may be, alone: %d", got)
+	}
+	if n.written.taken != 0 {
+		t.Errorf("%d bytes are left", n.written.taken)
 	}
 }

@@ -141,11 +141,11 @@ func askRaw(ctx context.Context, slots *readerShares, source Usage, q *usage.Poi
 			len(nodes), maxRawNodes)
 	}
 	t := ticketOf(ctx)
-	if full := slots.take(t.reader, "requests for raw usage"); full != "" {
+	if full := slots.take(t.reader, 1, "requests for raw usage"); full != "" {
 		return nil, apierrors.NewTooManyRequests(full, retryAfterSeconds)
 	}
-	t.ended = func() { slots.give(t.reader) } // once the answer is written
-	var mu sync.Mutex                         // guards the variables below
+	t.ended = func() { slots.give(t.reader, 1) } // once the answer is written
+	var mu sync.Mutex                            // guards the variables below
 	var fault error
 	total, found := 0, map[pointsKey][]usage.ContainerPoints{}
 	var asking sync.WaitGroup

@@ -47,32 +47,33 @@ func shareOf(ctx context.Context) string {
 	return who.GetName()
 }
 
-// take takes a place until give, or says why there is none.
-func (s *readerShares) take(reader, what string) (full string) {
+// take takes n places until give, or says why there are none. Whoever is alone has them in any case.
+func (s *readerShares) take(reader string, n int, what string) (full string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own, each := s.of[reader], s.each
+	own, each, left := s.of[reader], s.each, s.most-s.taken-n
 	if each == 0 {
-		each = timesLeft * (s.most - s.taken)
+		each = timesLeft * left
 	}
 	switch {
-	case s.taken >= s.most:
-		return fmt.Sprintf("%d %s are in flight, which is the limit; retry later", s.most, what)
-	case own >= each:
+	case s.taken == 0:
+	case left < 0:
+		return fmt.Sprintf("%d %s are in flight, of %d at most; retry later", s.taken, what, s.most)
+	case own+n > each:
 		return fmt.Sprintf("%d %s are in flight, %d of them of this reader, who must leave places to others; retry later",
 			s.taken, what, own)
 	}
-	s.taken++
-	s.of[reader]++
+	s.taken += n
+	s.of[reader] += n
 	return ""
 }
 
-// give gives a place back.
-func (s *readerShares) give(reader string) {
+// give gives places back.
+func (s *readerShares) give(reader string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken--
-	if s.of[reader]--; s.of[reader] == 0 {
+	s.taken -= n
+	if s.of[reader] -= n; s.of[reader] == 0 {
 		delete(s.of, reader)
 	}
 }
