@@ -230,14 +230,14 @@ const retryAfterSeconds = 1
 // library disables API Priority and Fairness, so nothing else would limit them. Health and version
 // are exempt: an overloaded server is not dead. Watches have a limit of their own. A request is in flight until its
 // answer is written, which its client may put off, so readers have shares.
-func limitInFlight(next http.Handler, requests, watches *readerShares) http.Handler {
+func limitInFlight(next http.Handler, requests, watches *readerShares, of func(*http.Request) string, exempt exemption) http.Handler {
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
-		shares, reader := requests, shareOf(r.Context())
+		shares, reader := requests, of(r)
 		if isWatch(r) { // it lasts, and must not keep autoscalers out
 			shares = watches
 		}
 		if full := shares.take(reader, 1, "requests"); full != "" {
-			rejectTooMany(w, r, full)
+			exempt.orReject(w, r, next, full)
 			return
 		}
 		defer shares.give(reader, 1)
@@ -261,8 +261,20 @@ func isWatch(r *http.Request) bool {
 	return err == nil && info.Verb == "watch"
 }
 
+// exemption says which requests pass a limit, though it is reached. It is asked for those alone; nil: none.
+type exemption func(*http.Request) bool
+
+// orReject passes a request on, or rejects it with the reason.
+func (e exemption) orReject(w http.ResponseWriter, r *http.Request, next http.Handler, why string) {
+	if e != nil && e(r) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	rejectTooMany(w, r, why)
+}
+
 // limitInFlightPerClient is limitInFlight per client address.
-func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
+func limitInFlightPerClient(next http.Handler, limit int, exempt exemption) http.Handler {
 	requests, watches := connlimit.NewSlots(0, limit), connlimit.NewSlots(0, max(limit, maxWatches))
 	refusal := fmt.Sprintf("%d requests from this address are in flight, which is the limit per address; retry later",
 		limit)
@@ -272,7 +284,7 @@ func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 			slots = watches
 		}
 		if slots.Acquire(from) != nil {
-			rejectTooMany(w, r, refusal)
+			exempt.orReject(w, r, next, refusal)
 			return
 		}
 		defer slots.Release(from)

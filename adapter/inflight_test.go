@@ -3,6 +3,7 @@ package adapter
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -74,7 +75,7 @@ func TestRequestsInFlightAreBoundedPerClient(t *testing.T) {
 		if again, other := ask("10.0.0.1"), ask("10.0.0.2"); again != http.StatusTooManyRequests || other != http.StatusOK {
 			t.Errorf("during a request, the client gets %d and another one %d; want 429 and 200", again, other)
 		}
-	}), 1)
+	}), 1, nil)
 	for range 2 {
 		if code := ask("10.0.0.1"); code != http.StatusOK {
 			t.Errorf("a client without a request in flight gets %d", code)
@@ -203,5 +204,53 @@ func TestSlowReadersOfLists(t *testing.T) {
 	}
 	if n.written.taken != 0 {
 		t.Errorf("%d bytes are left", n.written.taken)
+	}
+}
+
+// Requests of strangers that wait for the API server keep out neither those of the front proxy, even of all addresses, nor a
+// few of another address.
+func TestStrangersKeepNoAutoscalerOut(t *testing.T) {
+	plane := newControlPlane(t)
+	plane.rights["hpa"] = []string{requestsRight}
+	plane.tokens["of-hpa"] = "hpa"
+	plane.heldTokens = make(chan struct{})
+	release := sync.OnceFunc(func() { close(plane.heldTokens) })
+	server, _ := delegating(t, plane, func(c *Config) { c.MaxInFlight, c.RequestTimeout = 1, time.Hour }) // 16 wait, 2 of each address
+	a := running(t, server)
+	a.waitReady(t)
+	var strangers sync.WaitGroup
+	defer strangers.Wait()
+	defer release()
+	wait := func(from byte) {
+		before := len(plane.asked())
+		strangers.Go(func() {
+			who := bearer(fmt.Sprint("made-up-", before))
+			who.from = net.IPv4(127, 0, 1, from)
+			a.as(t, who, requestsPath)
+		})
+		eventually(t, "it waits", func() bool { return len(plane.asked()) > before })
+	}
+	for address := range byte(7) {
+		wait(address + 1)
+		wait(address + 1)
+	}
+	certificate := plane.proxyCA.client(t, "front-proxy")
+	proxied := caller{certificate: &certificate, headers: []string{"X-Remote-User", "hpa"}}
+	if resp, status := a.as(t, proxied, requestsPath); resp.StatusCode != http.StatusOK {
+		t.Errorf("the front proxy gets %d %s", resp.StatusCode, status.Message)
+	}
+	wait(100) // another address
+	foreign := newAuthority(t).client(t, "front-proxy")
+	for who, is := range map[string]struct {
+		caller
+		want int
+	}{
+		"a stranger": {bearer("made-up"), http.StatusTooManyRequests}, "the front proxy": {proxied, http.StatusOK},
+		"a false proxy": {caller{certificate: &foreign, headers: proxied.headers}, http.StatusTooManyRequests},
+	} {
+		is.from = net.IPv4(127, 0, 1, 1) // has its two
+		if resp, status := a.as(t, is.caller, requestsPath); resp.StatusCode != is.want {
+			t.Errorf("%s gets %d %s, want %d", who, resp.StatusCode, status.Message, is.want)
+		}
 	}
 }
