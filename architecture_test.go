@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},
 	"aggregate/answer":                 {"aggregate", "aggregate/rollup", "aggregate/rule", "metric"},
 	"aggregate/rollup":                 {"metric", "aggregate/blob", "internal/fair"},
-	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window", "internal/collect"},
+	"aggregate":                        {"internal/config", "metric", "internal/smallest", "aggregate/blob", "aggregate/index", "aggregate/kind", "aggregate/lookup", "aggregate/memory", "aggregate/window", "internal/collect", "internal/fair"},
 	"aggregate/blob":                   {}, // it knows bytes only
 	"aggregate/index":                  {"metric", "aggregate/lookup", "aggregate/memory"},
 	"aggregate/kind":                   {"metric", "aggregate/blob", "aggregate/memory", "aggregate/window", "internal/fair"},
@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
-	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable"},
+	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect"},
 	"adapter/valuelist":                {"metric"},

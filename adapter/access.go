@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -71,6 +72,21 @@ func (q quietAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator
 
 // anonymous reports whether clients are not authenticated.
 func (a access) anonymous() bool { return a.proxies == nil }
+
+// fromProxy reports whether a request's connection is of a client of the front proxies' authority. It decides nothing
+// about who the request is for.
+func (a access) fromProxy(r *http.Request) bool {
+	if a.proxies == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	options, known := a.proxies.CAContentProvider.VerifyOptions()
+	if !known {
+		return false
+	}
+	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	_, err := r.TLS.PeerCertificates[0].Verify(options)
+	return err == nil
+}
 
 // applyTo sets the access in the server's configuration, after SecureServing.
 func (a access) applyTo(c *genericapiserver.Config) error {

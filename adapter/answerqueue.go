@@ -26,14 +26,13 @@ import (
 // reads slowly keeps its points reserved, but does not delay the next one unless the reserved
 // points exceed maxReserved.
 type answerQueue struct {
-	maxAnswers int           // large answers that wait, are collected or written
-	timeout    time.Duration // longest wait in the queue
+	answers *readerShares // of large answers that wait, are collected or written
+	timeout time.Duration // longest wait in the queue
 
 	mu         sync.Mutex
 	waiting    []*ticket // in order of arrival
-	answers    int
-	collecting bool // one answer is being collected
-	reserved   int  // points of the answers that are collected or written
+	collecting bool      // one answer is being collected
+	reserved   int       // points of the answers that are collected or written
 }
 
 // maxReserved bounds the points of large answers, together: 70 MB. A larger answer waits until it
@@ -43,6 +42,7 @@ const maxReserved = 1 << 19
 // ticket is a request's place in the queue and its buffer of points.
 type ticket struct {
 	queue  *answerQueue
+	reader string         // that shares are counted for
 	points []metric.Point // returned to the pool at the end
 	ended  func()         // called at the end; may be nil
 
@@ -56,14 +56,14 @@ type ticketKey struct{}
 
 // newAnswerQueue gives large answers half of the requests in flight, so small ones always find a
 // place, and half of a request's time for the wait.
-func newAnswerQueue(cfg Config) *answerQueue {
-	return &answerQueue{maxAnswers: max(cfg.MaxInFlight/2, 1), timeout: cfg.RequestTimeout / 2}
+func newAnswerQueue(cfg Config, shares sharing) *answerQueue {
+	return &answerQueue{answers: shares(max(cfg.MaxInFlight/2, 1)), timeout: cfg.RequestTimeout / 2}
 }
 
 // withTicket gives each request to the API groups a ticket, and releases it after the answer.
 func (q *answerQueue) withTicket(next http.Handler) http.Handler {
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
-		t := &ticket{queue: q}
+		t := &ticket{queue: q, reader: shareOf(r.Context())}
 		defer t.release()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ticketKey{}, t)))
 	})
@@ -126,7 +126,7 @@ func (t *ticket) release() {
 	defer q.mu.Unlock()
 	if t.reserved > 0 {
 		q.reserved -= t.reserved
-		q.answers--
+		q.answers.give(t.reader, 1)
 		t.reserved = 0
 		q.dispatchLocked()
 	}
@@ -134,9 +134,8 @@ func (t *ticket) release() {
 
 // wait waits until a large answer may be collected.
 func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
-	if !q.enqueue(t, points) {
-		return apierrors.NewTooManyRequests(fmt.Sprintf("%d large answers are in flight, which is the limit; retry later",
-			q.maxAnswers), retryAfterSeconds)
+	if why := q.enqueue(t, points); why != "" {
+		return apierrors.NewTooManyRequests(why, retryAfterSeconds)
 	}
 	timer := time.NewTimer(q.timeout)
 	defer timer.Stop()
@@ -153,18 +152,17 @@ func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 		"and this one waited for %s; retry later", points, q.timeout), retryAfterSeconds)
 }
 
-// enqueue appends an answer to the queue. False: the queue is full.
-func (q *answerQueue) enqueue(t *ticket, points int) bool {
+// enqueue appends an answer to the queue, or says why it is full.
+func (q *answerQueue) enqueue(t *ticket, points int) (full string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.answers >= q.maxAnswers {
-		return false
+	if full = q.answers.take(t.reader, 1, "large answers"); full != "" {
+		return full
 	}
-	q.answers++
 	t.reserved, t.admitted = points, make(chan struct{})
 	q.waiting = append(q.waiting, t)
 	q.dispatchLocked()
-	return true
+	return ""
 }
 
 // cancel removes an answer from the queue. False: it was admitted.
@@ -176,7 +174,7 @@ func (q *answerQueue) cancel(t *ticket) bool {
 		return false
 	}
 	q.waiting = slices.Delete(q.waiting, place, place+1)
-	q.answers--
+	q.answers.give(t.reader, 1)
 	t.reserved = 0
 	q.dispatchLocked() // the next ones may need less
 	return true
@@ -230,22 +228,20 @@ const retryAfterSeconds = 1
 
 // limitInFlight rejects requests to the API groups beyond the limit with 429. The custom metrics
 // library disables API Priority and Fairness, so nothing else would limit them. Health and version
-// are exempt: an overloaded server is not dead. Watches have a limit of their own.
-func limitInFlight(next http.Handler, limit, watchLimit int) http.Handler {
-	slots, watches := make(chan struct{}, limit), make(chan struct{}, watchLimit)
-	refusal := fmt.Sprintf("%d requests are in flight, which is the limit; retry later", limit)
+// are exempt: an overloaded server is not dead. Watches have a limit of their own. A request is in flight until its
+// answer is written, which its client may put off, so readers have shares.
+func limitInFlight(next http.Handler, requests, watches *readerShares, of func(*http.Request) string, exempt exemption) http.Handler {
 	return onlyAPIGroups(next, func(w http.ResponseWriter, r *http.Request) {
-		slots := slots
+		shares, reader := requests, of(r)
 		if isWatch(r) { // it lasts, and must not keep autoscalers out
-			slots = watches
+			shares = watches
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-			next.ServeHTTP(w, r)
-		default:
-			rejectTooMany(w, r, refusal)
+		if full := shares.take(reader, 1, "requests"); full != "" {
+			exempt.orReject(w, r, next, full)
+			return
 		}
+		defer shares.give(reader, 1)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -265,8 +261,20 @@ func isWatch(r *http.Request) bool {
 	return err == nil && info.Verb == "watch"
 }
 
+// exemption says which requests pass a limit, though it is reached. It is asked for those alone; nil: none.
+type exemption func(*http.Request) bool
+
+// orReject passes a request on, or rejects it with the reason.
+func (e exemption) orReject(w http.ResponseWriter, r *http.Request, next http.Handler, why string) {
+	if e != nil && e(r) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	rejectTooMany(w, r, why)
+}
+
 // limitInFlightPerClient is limitInFlight per client address.
-func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
+func limitInFlightPerClient(next http.Handler, limit int, exempt exemption) http.Handler {
 	requests, watches := connlimit.NewSlots(0, limit), connlimit.NewSlots(0, max(limit, maxWatches))
 	refusal := fmt.Sprintf("%d requests from this address are in flight, which is the limit per address; retry later",
 		limit)
@@ -276,7 +284,7 @@ func limitInFlightPerClient(next http.Handler, limit int) http.Handler {
 			slots = watches
 		}
 		if slots.Acquire(from) != nil {
-			rejectTooMany(w, r, refusal)
+			exempt.orReject(w, r, next, refusal)
 			return
 		}
 		defer slots.Release(from)

@@ -153,7 +153,7 @@ func TestSlowReadersOfLargeAnswers(t *testing.T) {
 func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const large = valuelist.MaxSmall + 1
-		q := newAnswerQueue(Config{MaxInFlight: 8, RequestTimeout: time.Minute})
+		q := newAnswerQueue(Config{MaxInFlight: 8, RequestTimeout: time.Minute}, unshared)
 		first := &ticket{queue: q}
 		must(t, q.wait(t.Context(), first, large))
 		ctx, leave := context.WithCancel(t.Context())
@@ -235,10 +235,10 @@ func liveHeap() int64 {
 
 // The first answer that fits is admitted. Collected points count until they are written.
 func TestQueueOrder(t *testing.T) {
-	q := &answerQueue{maxAnswers: 10, timeout: time.Minute}
+	q := &answerQueue{answers: unshared(10), timeout: time.Minute}
 	enter := func(points int) *ticket {
 		one := &ticket{queue: q}
-		if !q.enqueue(one, points) {
+		if q.enqueue(one, points) != "" {
 			t.Fatal("refused")
 		}
 		return one
@@ -274,15 +274,15 @@ func TestQueueOrder(t *testing.T) {
 	for _, one := range []*ticket{large, small, last} {
 		one.release()
 	}
-	if q.answers != 0 || q.reserved != 0 {
-		t.Errorf("%d are left, with %d points", q.answers, q.reserved)
+	if q.answers.taken != 0 || q.reserved != 0 {
+		t.Errorf("%d are left, with %d points", q.answers.taken, q.reserved)
 	}
 }
 
 // Answers are admitted one at a time, within maxReserved, and none is lost.
 func TestQueueUnderConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &answerQueue{maxAnswers: 50, timeout: time.Minute}
+		q := &answerQueue{answers: unshared(50), timeout: time.Minute}
 		random := rand.New(rand.NewPCG(7, 8))
 		var busy atomic.Bool
 		var held, gone, came atomic.Int64
@@ -324,8 +324,8 @@ func TestQueueUnderConcurrency(t *testing.T) {
 			t.Errorf("one that is more than all may be: %v", err)
 		}
 		alone.release()
-		if q.answers != 0 || q.reserved != 0 || q.collecting || len(q.waiting) != 0 {
-			t.Errorf("%d are left, with %d points", q.answers, q.reserved)
+		if q.answers.taken != 0 || q.reserved != 0 || q.collecting || len(q.waiting) != 0 {
+			t.Errorf("%d are left, with %d points", q.answers.taken, q.reserved)
 		}
 	})
 }

@@ -40,7 +40,8 @@ import (
 func (s *Server) newAPIServer(cfg Config, groups []group,
 	certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(cmserver.Codecs)
-	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate}
+	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate,
+		HTTP2MaxStreamsPerConnection: maxStreams}
 	c.ExternalAddress = s.Addr().String()
 	// The library requires a loopback configuration, although nothing uses it.
 	c.LoopbackClientConfig = &restclient.Config{Host: "https://" + s.Addr().String()}

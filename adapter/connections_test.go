@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -55,4 +57,31 @@ func TestHandshakesAreBounded(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
+}
+
+// The requests of a connection are bounded: one takes memory until its answer is read, before any limit of requests.
+func TestRequestsOfAConnectionAreBounded(t *testing.T) {
+	a := start(t, shop())
+	conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	must(t, err)
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // no settings
+	must(t, err)
+	head := make([]byte, 9) // of a frame (RFC 9113, section 4.1)
+	_, err = io.ReadFull(conn, head)
+	must(t, err)
+	settings := make([]byte, binary.BigEndian.Uint32(head)>>8)
+	_, err = io.ReadFull(conn, settings)
+	must(t, err)
+	for ; len(settings) >= 6; settings = settings[6:] {
+		const maxConcurrentStreams = 3
+		if binary.BigEndian.Uint16(settings) == maxConcurrentStreams {
+			if n := binary.BigEndian.Uint32(settings[2:]); n != maxStreams {
+				t.Errorf("%d requests, want %d", n, maxStreams)
+			}
+			return
+		}
+	}
+	t.Error("no limit of requests is told")
 }

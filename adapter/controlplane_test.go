@@ -30,17 +30,19 @@ type controlPlane struct {
 	*httptest.Server
 	proxyCA *authority
 
-	mu      sync.Mutex
-	away    bool
-	held    chan struct{}                                     // if set, SubjectAccessReviews are answered once it is closed
-	tokens  map[string]string                                 // user by token
-	extra   map[string]map[string]authenticationv1.ExtraValue // by user
-	meant   map[string][]string                               // audiences by token; none: the API server, which the answer does not name
-	rights  map[string][]string                               // by user: "verb group/resource[/subresource][ name] in namespace"
-	reviews []string                                          // requests, in order
-	config  map[string]string                                 // the ConfigMap; nil: none
-	version int
-	changed chan struct{} // closed with every change
+	mu   sync.Mutex
+	away bool
+	held chan struct{} // if set, SubjectAccessReviews are answered once it is closed
+	// heldTokens, if set, is the same for TokenReviews.
+	heldTokens chan struct{}
+	tokens     map[string]string                                 // user by token
+	extra      map[string]map[string]authenticationv1.ExtraValue // by user
+	meant      map[string][]string                               // audiences by token; none: the API server, which the answer does not name
+	rights     map[string][]string                               // by user: "verb group/resource[/subresource][ name] in namespace"
+	reviews    []string                                          // requests, in order
+	config     map[string]string                                 // the ConfigMap; nil: none
+	version    int
+	changed    chan struct{} // closed with every change
 }
 
 func newControlPlane(t *testing.T) *controlPlane {
@@ -105,7 +107,11 @@ func (c *controlPlane) reviewToken(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	user, ok := c.tokens[review.Spec.Token]
 	c.reviews = append(c.reviews, "token "+review.Spec.Token)
+	held := c.heldTokens
 	c.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	review.Status = authenticationv1.TokenReviewStatus{Authenticated: ok, User: authenticationv1.UserInfo{Username: user, Extra: c.extra[user]}}
 	for _, one := range c.meant[review.Spec.Token] {
 		if slices.Contains(review.Spec.Audiences, one) {

@@ -117,7 +117,7 @@ func bytesOf(n float64) resource.Quantity {
 
 // installDerivedUsage serves usage.sluice.dev.
 func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, ends watchEnds) error {
-	raw := &rawSlots{of: map[string]int{}}
+	raw := newReaderShares(maxRawRequests, maxRawEach)
 	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
 	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
 		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, ends},

@@ -26,15 +26,18 @@ type inspection struct {
 	// scans bounds the pages that are made at once: each visits the whole index.
 	scans   chan struct{}
 	timeout time.Duration // longest wait for scans
+	// written are the bytes of long answers until their readers have them: each series may have 60 KiB of labels.
+	written *readerShares
 }
 
-// maxScans is the number of pages that are made at once.
-const maxScans = 2
+// maxScans is the number of pages that are made at once, and maxWritten the bytes of those that are written, beside
+// longAnswer of each.
+const maxScans, maxWritten, longAnswer = 2, 64 << 20, 64 << 10
 
 var inspectVersion = schema.GroupVersion{Group: inspect.Group, Version: inspect.Version}
 
 func newInspection(source inspect.Source, policies Policies, timeout time.Duration) *inspection {
-	return &inspection{source, policies, make(chan struct{}, maxScans), timeout}
+	return &inspection{source, policies, make(chan struct{}, maxScans), timeout, newReaderShares(maxWritten, 0)}
 }
 
 func (n *inspection) group() group {

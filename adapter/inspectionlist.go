@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -74,10 +75,9 @@ func (n *inspection) handler(resource inspect.Resource) restful.RouteFunction {
 			fail(w, r, resource.Name, err)
 			return
 		}
-		found := pages(n.readable(r.Context()))[resource.Name](q)
+		body := form.list(resource, pages(n.readable(r.Context()))[resource.Name](q), time.Now())
 		end()
-		n.warn(w)
-		writeJSON(w, form.list(resource, found, time.Now()))
+		n.write(w, r, resource.Name, body)
 	}
 }
 
@@ -116,14 +116,32 @@ func (n *inspection) detailHandler(resource string, answer detail) restful.Route
 			return
 		}
 		document, err := answer(r.Context(), info.Namespace, unescape(info.Name))
+		var body []byte
+		if err == nil {
+			body = form.one(of, document, time.Now())
+		}
 		end()
-		n.warn(w)
 		if err != nil {
+			n.warn(w)
 			fail(w, r, resource, err)
 			return
 		}
-		writeJSON(w, form.one(of, document, time.Now()))
+		n.write(w, r, resource, body)
 	}
+}
+
+// write writes an answer. A long one has to be in the share of its reader, who may read slowly.
+func (n *inspection) write(w http.ResponseWriter, r *http.Request, resource string, body []byte) {
+	if len(body) > longAnswer {
+		reader := shareOf(r.Context())
+		if full := n.written.take(reader, len(body), "bytes of lists"); full != "" {
+			fail(w, r, resource, apierrors.NewTooManyRequests(full, retryAfterSeconds))
+			return
+		}
+		defer n.written.give(reader, len(body))
+	}
+	n.warn(w)
+	writeJSON(w, body)
 }
 
 // maxDetailSeries bounds the series of a MetricDetail over all its metrics.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-metrics/sluice/adapter/route"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -36,11 +37,11 @@ const (
 //  2. instrument counts every answer, whichever handler gives it;
 //  3. rejectMalformed answers 400;
 //  4. requireReady answers 503 while an answer could be incomplete (ready.go);
-//  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, and
-//     answer 429 (answerqueue.go);
+//  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, of which each address has
+//     a share, and answer 429 (answerqueue.go); those of the front proxy pass, so that strangers keep no autoscaler out;
 //  6. the library's chain authenticates and authorizes, and bounds the time of a request;
-//  7. limitInFlight bounds the authorized requests, and answers 429;
-//  8. withTicket lets large answers queue (answerqueue.go);
+//  7. limitInFlight bounds the authorized requests, of which each reader has a share (readershares.go), and answers 429;
+//  8. withTicket lets large answers queue (answerqueue.go), of which each reader has a share, too;
 //  9. with other providers, markForwarded tells the requests of another Sluice from the rest;
 //  10. withRawQuery keeps the parameters of a request for raw usage, which the library drops;
 //  11. withoutMetadataOnly and withoutOpenAPIHash correct requests that the library would answer with
@@ -51,12 +52,17 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 		if s.routes {
 			chain = markForwarded(chain)
 		}
-		chain = newAnswerQueue(cfg).withTicket(chain)
-		chain = limitInFlight(chain, cfg.MaxInFlight, maxWatches)
+		shares := byReader
+		if s.access.anonymous() {
+			shares = unshared
+		}
+		chain = newAnswerQueue(cfg, shares).withTicket(chain)
+		chain = limitInFlight(chain, shares(cfg.MaxInFlight), shares(maxWatches), func(r *http.Request) string { return shareOf(r.Context()) }, nil)
 		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
 		if !s.access.anonymous() {
-			chain = limitInFlight(chain, unauthorizedPerSlot*cfg.MaxInFlight, unauthorizedPerSlot*maxWatches)
-			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight)
+			address := func(r *http.Request) string { return connlimit.Prefix(r.RemoteAddr).String() }
+			chain = limitInFlight(chain, byReader(unauthorizedPerSlot*cfg.MaxInFlight), byReader(unauthorizedPerSlot*maxWatches), address, s.access.fromProxy)
+			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight, s.access.fromProxy)
 		}
 		chain = s.requireReady(chain)
 		chain = rejectMalformed(chain)

@@ -130,52 +130,22 @@ func rawQuery(ctx context.Context, now time.Time) (q usage.PointsQuery, err erro
 // that ask or are answered at a time, and maxRawEach those of one reader: an answer takes some 20 MB until it is written.
 const maxRawNodes, askingAtOnce, maxRawRequests, maxRawEach = 100, 10, 4, 2
 
-// rawSlots are for requests. Any goroutine may call its methods.
-type rawSlots struct {
-	mu    sync.Mutex // guards the fields below
-	taken int
-	of    map[string]int // by reader
-}
-
-// take takes a slot until a request is answered.
-func (s *rawSlots) take(ctx context.Context) error {
-	reader := ""
-	if user, ok := request.UserFrom(ctx); ok {
-		reader = user.GetName()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken >= maxRawRequests || s.of[reader] >= maxRawEach {
-		return apierrors.NewTooManyRequests(fmt.Sprintf("requests for raw usage are answered, %d of this reader and %d in all; "+
-			"must be less than %d and %d; retry later", s.of[reader], s.taken, maxRawEach, maxRawRequests), retryAfterSeconds)
-	}
-	s.taken++
-	s.of[reader]++
-	ticketOf(ctx).ended = func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.taken--
-		if s.of[reader]--; s.of[reader] == 0 {
-			delete(s.of, reader)
-		}
-	}
-	return nil
-}
-
 // pointsKey names a pod on a node, or without a pod the node.
 type pointsKey struct{ node, namespace, pod string }
 
-// ask asks the agents of nodes for points.
-func (s *rawSlots) ask(ctx context.Context, source Usage, q *usage.PointsQuery,
+// askRaw asks the agents of nodes for points.
+func askRaw(ctx context.Context, slots *readerShares, source Usage, q *usage.PointsQuery,
 	nodes []string) (map[pointsKey][]usage.ContainerPoints, error) {
 	if len(nodes) > maxRawNodes {
 		return nil, metric.InvalidQueryf("the points are of %d nodes; must be of at most %d: select a namespace, labels or names",
 			len(nodes), maxRawNodes)
 	}
-	if err := s.take(ctx); err != nil {
-		return nil, err
+	t := ticketOf(ctx)
+	if full := slots.take(t.reader, 1, "requests for raw usage"); full != "" {
+		return nil, apierrors.NewTooManyRequests(full, retryAfterSeconds)
 	}
-	var mu sync.Mutex // guards the variables below
+	t.ended = func() { slots.give(t.reader, 1) } // once the answer is written
+	var mu sync.Mutex                            // guards the variables below
 	var fault error
 	total, found := 0, map[pointsKey][]usage.ContainerPoints{}
 	var asking sync.WaitGroup
@@ -217,7 +187,7 @@ func rawStats(points []usage.Used, since time.Time) (stats []RawStat) {
 
 type rawPods struct {
 	usageStorage
-	slots *rawSlots
+	slots *readerShares
 }
 
 func (*rawPods) New() runtime.Object     { return &RawPod{} }
@@ -238,7 +208,7 @@ func (s *rawPods) read(ctx context.Context, pods []usage.Pod, name string) ([]Ra
 		}
 	}
 	slices.Sort(nodes)
-	found, err := s.slots.ask(ctx, s.source, &q, slices.Compact(nodes))
+	found, err := askRaw(ctx, s.slots, s.source, &q, slices.Compact(nodes))
 	if err != nil {
 		return nil, of.status(err)
 	}
@@ -324,7 +294,7 @@ func addRaw(table *metav1.Table, object runtime.Object, stats []RawStat, names .
 
 type rawNodes struct {
 	usageStorage
-	slots *rawSlots
+	slots *readerShares
 }
 
 func (*rawNodes) New() runtime.Object     { return &RawNode{} }
@@ -347,7 +317,7 @@ func (s *rawNodes) read(ctx context.Context, name string, byLabels labels.Select
 		names = append(names, nodes[i].Name)
 	}
 	q.Node = true
-	found, err := s.slots.ask(ctx, s.source, &q, names)
+	found, err := askRaw(ctx, s.slots, s.source, &q, names)
 	if err != nil {
 		return nil, of.status(err)
 	}

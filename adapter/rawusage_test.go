@@ -15,8 +15,6 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // rawSource is a fakeUsage of pods on two nodes, whose agents have points.
@@ -156,7 +154,7 @@ func TestRawUsageThatFails(t *testing.T) {
 			break
 		}
 	}
-	fails(http.StatusTooManyRequests, "2 of this reader")
+	fails(http.StatusTooManyRequests, "2 of them of this reader")
 	close(source.wait)
 	done.Wait()
 }
@@ -184,30 +182,4 @@ func TestSlowReadersOfRawUsage(t *testing.T) {
 		_ = conn.Close()
 	}
 	eventually(t, "there is room again", func() bool { return status() == http.StatusOK })
-}
-
-// One reader leaves places to others.
-func TestReadersOfRawUsage(t *testing.T) {
-	slots := &rawSlots{of: map[string]int{}}
-	var taken []*ticket
-	for _, reader := range []string{"a", "b", "c"} {
-		n := 0
-		for range maxRawRequests {
-			ticket := &ticket{queue: newAnswerQueue(DefaultConfig())}
-			ctx := request.WithUser(context.WithValue(t.Context(), ticketKey{}, ticket), &user.DefaultInfo{Name: reader})
-			if slots.take(ctx) == nil {
-				n++
-				taken = append(taken, ticket)
-			}
-		}
-		if want := map[string]int{"a": maxRawEach, "b": maxRawRequests - maxRawEach}[reader]; n != want {
-			t.Errorf("%s has %d places, want %d", reader, n, want)
-		}
-	}
-	for _, ticket := range taken {
-		ticket.release()
-	}
-	if slots.taken != 0 || len(slots.of) != 0 {
-		t.Errorf("%d places of %d readers are taken at the end", slots.taken, len(slots.of))
-	}
 }

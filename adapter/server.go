@@ -153,7 +153,11 @@ func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
 // maxConnections is far above the needs of an API server's aggregator, people and scrapers.
 // maxConnectionsEach is the limit per address; an API server sends many requests over few
 // connections.
+//
+// maxStreams is the limit of requests on a connection of HTTP/2, beyond which an API server opens another one. A request
+// takes some 15 KiB until its answer is read, whatever it asks for and whoever sends it, so all together take 250 MB.
 const (
 	maxConnections     = 2048
 	maxConnectionsEach = 256
+	maxStreams         = 8
 )

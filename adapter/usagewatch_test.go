@@ -214,7 +214,7 @@ func TestWatchesOfStrangers(t *testing.T) {
 		if again, other := ask(limited, "10.0.0.1"), ask(limited, "10.0.0.2"); again != http.StatusTooManyRequests || other != http.StatusOK {
 			t.Errorf("beside %d of its watches, an address gets %d and another one %d; want 429 and 200", maxWatches, again, other)
 		}
-	}), 1)
+	}), 1, nil)
 	ask(limited, "10.0.0.1")
 }
 

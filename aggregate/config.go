@@ -24,7 +24,7 @@ type Config struct {
 	// MaxBytes bounds the memory of all state without a fixed size: names, labels, aliases, history
 	// logs, timers and sets. Above it, new series are rejected and existing ones cannot grow.
 	MaxBytes int64
-	// NamespaceShares makes the timers and sets of a namespace take at most three times of what is left of MaxBytes.
+	// NamespaceShares makes the timers, sets and long labels of a namespace take at most three times of what is left of MaxBytes.
 	NamespaceShares bool
 	// Histograms makes timers keep the totals of their buckets since their births, for exports.
 	Histograms bool

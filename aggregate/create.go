@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -202,7 +204,7 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	if to, rejected, there := t.filed(f, s.Kind); there {
 		return to, rejected
 	}
-	if !t.admit() {
+	if !t.admit() || !t.admitNames(f) {
 		return lookup.Ref{}, metric.OverLimit
 	}
 	e, lock := t.index.Enter(f, s.Kind)
@@ -321,23 +323,54 @@ func (t *Table) createValue(b *block, place uint32) {
 	c.History = window.History{}
 	c.Value.Store(0)
 	kind.Of(b.page.kinds[place]).Create(&t.Env, b.handle(place))
-	if share := t.shareOf(b.series[place].entry); share != nil {
-		b.handle(place).Share(share)
+	if e := b.series[place].entry; e.Kind == metric.Timer || e.Kind == metric.Set {
+		if share := t.shareOf(e.Family.Key.Resource, e.Family.Key.Namespace, e.Name); share != nil {
+			b.handle(place).Share(share)
+		}
 	}
 }
 
-// shareOf is the memory of the timers and sets of an entry's namespace; nil: it isn't limited.
-func (t *Table) shareOf(e *index.Entry) *atomic.Int64 {
-	namespace := e.Family.Key.Namespace
-	if e.Family.Key.Resource == "namespaces" {
-		namespace = e.Name
+// ordinaryNames is the length of names and labels up to which a series has no part in its namespace's share: as many as a
+// namespace may have take little.
+const ordinaryNames = 512
+
+// admitNames reports whether the share of a namespace allows the names and labels of one more series.
+func (t *Table) admitNames(f *index.Identity) bool {
+	n := int64(len(f.Object.Resource) + len(f.Object.Namespace) + len(f.Object.Name) + len(f.Object.UID) + len(f.Name) + len(f.Labels))
+	if n <= ordinaryNames {
+		return true
 	}
-	if !t.config.NamespaceShares || namespace == "" || e.Kind != metric.Timer && e.Kind != metric.Set {
+	share := t.shareOf(f.Object.Resource, f.Object.Namespace, f.Object.Name)
+	if share == nil || n <= fair.More(share.Load(), t.bytesLeft()) {
+		return true
+	}
+	t.outOfMemory.Store(true)
+	return false
+}
+
+// countNames adds the names and labels of a series to what all take, or subtracts them if the sign is -1.
+func (t *Table) countNames(s *series, sign int64) {
+	n := s.nameBytes()
+	t.nameBytes.Add(sign * n)
+	if n <= ordinaryNames {
+		return
+	}
+	if share := t.shareOf(s.entry.Family.Key.Resource, s.entry.Family.Key.Namespace, s.entry.Name); share != nil {
+		share.Add(sign * n)
+	}
+}
+
+// shareOf is the memory of the timers, the sets and the long labels of an object's namespace; nil: it isn't limited.
+func (t *Table) shareOf(resource, namespace, name string) *atomic.Int64 {
+	if resource == "namespaces" {
+		namespace = name
+	}
+	if !t.config.NamespaceShares || namespace == "" {
 		return nil
 	}
 	share, known := t.shares.Load(namespace)
 	if !known {
-		share, _ = t.shares.LoadOrStore(namespace, new(atomic.Int64))
+		share, _ = t.shares.LoadOrStore(strings.Clone(namespace), new(atomic.Int64))
 	}
 	return share.(*atomic.Int64)
 }
@@ -348,7 +381,7 @@ func (t *Table) publish(b *block, place, number uint32) lookup.Ref {
 	c := &b.page.cells[place]
 	state := nextState(c.State.Load())
 	t.live.Add(1)
-	t.nameBytes.Add(b.series[place].nameBytes())
+	t.countNames(&b.series[place], 1)
 	c.State.Store(state)
 	b.unnamed.Mark(place)
 	b.renamed.Store(true)

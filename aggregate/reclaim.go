@@ -70,7 +70,7 @@ func (t *Table) reclaimLocked(d tombstone, w *Writer) {
 	shard.Mu.Unlock()
 
 	b.history.Lock()
-	t.nameBytes.Add(-s.nameBytes())
+	t.countNames(s, -1)
 	t.emptyPlaceLocked(b, place)
 	b.history.Unlock()
 	t.blocks.give(d.Number)

@@ -96,7 +96,7 @@ func (t *Table) file(to lookup.Ref, announce bool) bool {
 	t.admission.Enter(lock.ObjectOf(filed), filed.Family.Key.Name, s.labels(), s.born)
 	shard.AddLocked(form.Sum, to.Number+lookup.FirstNumber)
 	t.live.Add(1)
-	t.nameBytes.Add(s.nameBytes())
+	t.countNames(s, 1)
 	if announce {
 		t.observer.SeriesCreated(lock.ObjectOf(filed), filed.Family.Key.Name, filed.Kind, s.labels())
 	}

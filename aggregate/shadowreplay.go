@@ -185,7 +185,7 @@ func (t *Table) unfile(b *block, place uint32, to lookup.Ref) {
 	shard.RemoveLocked(sum, to.Number+lookup.FirstNumber)
 	shard.Mu.Unlock()
 	t.live.Add(-1)
-	t.nameBytes.Add(-s.nameBytes())
+	t.countNames(s, -1)
 	lock := s.entry.Family.Shard
 	lock.Mu.Lock()
 	defer lock.Mu.Unlock()

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,42 @@ func TestBodiesOfANamespaceLeaveRoom(t *testing.T) {
 		f.w.Online()
 		for _, line := range []string{"c:1|c", "t:1|ms", "t:1000000|ms", "s:1|s", "s:2|s"} {
 			if reason := f.w.Apply(sample(line + "|#pod:a,ns:shop")); reason != metric.Applied {
+				t.Errorf("%s of another namespace: %v", line, reason)
+			}
+		}
+		f.w.Quiesce()
+		f.w.Offline()
+		time.Sleep(2 * c.ObjectTTL)
+		for namespace, share := range f.shares.Range {
+			if bytes := share.(*atomic.Int64).Load(); bytes != 0 {
+				t.Errorf("%s: %d bytes are counted once all has expired", namespace, bytes)
+			}
+		}
+	})
+}
+
+// So do series with long labels.
+func TestLabelsOfANamespaceLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes, c.NamespaceShares = 20<<20, true
+		f := newFixtureOf(t, c).running()
+		long := strings.Repeat("x", 8000)
+		for i, leaves := range []int64{c.MaxBytes / 5, c.MaxBytes / 25} {
+			f.w.Online()
+			for n := range 4000 {
+				f.w.Apply(sample(fmt.Sprintf("g:1|g|#pod:a,ns:hostile-%d,n:%d,long:%s", i, n, long)))
+			}
+			f.w.Quiesce()
+			f.w.Offline()
+			if left := f.bytesLeft(); left < leaves {
+				t.Errorf("%d namespaces leave %d of %d bytes", i+1, left, c.MaxBytes)
+			}
+		}
+		f.w.Online()
+		for _, line := range []string{"c:1|c", "t:1|ms", "g:1|g|#long:" + long} {
+			line, tags, _ := strings.Cut(line, "|#")
+			if reason := f.w.Apply(sample(line + "|#pod:a,ns:shop," + tags)); reason != metric.Applied {
 				t.Errorf("%s of another namespace: %v", line, reason)
 			}
 		}

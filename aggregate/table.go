@@ -70,7 +70,7 @@ type Table struct {
 	logBytes   atomic.Int64 // of history logs, beyond the size that each may have in any case
 	nameBytes  atomic.Int64 // of objects, names and labels
 	rejections atomic.Int64 // aliases that lead to a rejection
-	shares     sync.Map     // of *atomic.Int64: the memory of timers and sets by namespace
+	shares     sync.Map     // of *atomic.Int64: the memory of timers, sets and long labels by namespace
 	evicted    atomic.Uint64
 	// waiting counts series rejected by MaxSeries since the sweep last evicted idle series.
 	// outOfMemory is set when memory was refused.

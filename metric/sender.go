@@ -175,6 +175,9 @@ const (
 	Create Verb = "create" // push
 	Get    Verb = "get"    // read
 	Delete Verb = "delete"
+	// Read is to read without a credential. No role that allows get, list and watch of everything includes it: KEDA's
+	// operator has such a role, and fetches whatever URL the author of a trigger names.
+	Read Verb = "read"
 )
 
 // Right permits a verb on the samples of one namespace, except those of pods. With an empty Namespace, it permits

@@ -115,7 +115,7 @@ func (r *request) fillSeries(c *metricContent, of subject, chosen []string) {
 			continue
 		}
 		if row.Plotted {
-			p.rows, p.Labels = append(p.rows, row.Key), append(p.Labels, metric.Visible(id))
+			p.rows, p.Labels = append(p.rows, row.Key), append(p.Labels, metric.Truncate(metric.Visible(id), metric.MaxQuoted))
 		}
 		c.Series = append(c.Series, row)
 	}

@@ -110,3 +110,18 @@ func TestTextsToCopy(t *testing.T) {
 		t.Errorf("remedies are %q", got)
 	}
 }
+
+// A page of series with long labels is short: many are held for readers that read slowly.
+func TestLongLabels(t *testing.T) {
+	f := &fakeSource{metrics: []inspect.Metric{{Namespace: "shop", Name: "latency", Kind: "gauge", Series: 500, LastSample: time.Now()}}}
+	f.series = func(_, _, _ string, limit int) (all []inspect.Series) {
+		for i := range min(limit, 500) {
+			all = append(all, inspect.Series{Labels: map[string]string{"i": strconv.Itoa(i), "long": strings.Repeat("x", 60_000)}, Value: "1"})
+		}
+		return all
+	}
+	_, body := get(t, running(t, f), "/metric?namespace=shop&name=latency")
+	if len(body) > 1<<20 || !strings.Contains(body, "... (600") {
+		t.Errorf("%d bytes: %.2000s", len(body), body)
+	}
+}

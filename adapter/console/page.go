@@ -272,7 +272,7 @@ func readerOf(who *metric.Principal) (reader metric.Reader) {
 
 // functions are what templates may call.
 var functions = template.FuncMap{
-	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": labelText, "join": strings.Join,
+	"name": breakable, "ago": ago, "link": address, "count": grouped, "labels": shownLabels, "join": strings.Join,
 	"percent": percent, "short": short, "tryAgain": tryAgain, "sentence": explain.Sentence, "replicas": replicas,
 	"lag": lag, "seconds": seconds, "bytes": mebibytes, "visible": metric.Visible, "clock": clock,
 	"remedies": remedies, "autoscalerLink": autoscalerLink, "pushUDP": pushUDP, "pushHTTP": pushHTTP,

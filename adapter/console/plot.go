@@ -135,6 +135,11 @@ func labelText(labels map[string]string) string {
 	return strings.Join(pairs, ",")
 }
 
+// shownLabels is labelText in a row of a page, which has a hundred: a series may have 60 KiB of labels.
+func shownLabels(labels map[string]string) string {
+	return metric.Truncate(labelText(labels), metric.MaxQuoted)
+}
+
 // Lengths in characters: words that are longer than shortWord may be broken behind punctuation, and
 // longestPiece is the longest piece that is not broken at all. A column of a table is as wide as its
 // longest piece, at least.

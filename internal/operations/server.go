@@ -107,10 +107,25 @@ func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.H
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	mux.HandleFunc("GET /readyz", serveReadiness(checks))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gather, promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
-		ErrorHandling:       promhttp.ContinueOnError,
-		MaxRequestsInFlight: 8,
-	}))
+	mux.Handle("GET /metrics", limitPages(promhttp.HandlerFor(gather, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelError),
+		ErrorHandling: promhttp.ContinueOnError,
+	})))
 	return mux
+}
+
+// pagesAtOnce bounds the pages of metrics that are written at once, and pagesEach those to one address, which may read slowly.
+const pagesAtOnce, pagesEach = 8, 2
+
+func limitPages(next http.Handler) http.HandlerFunc {
+	pages := connlimit.NewSlots(pagesAtOnce, pagesEach)
+	return func(w http.ResponseWriter, r *http.Request) {
+		from := connlimit.Prefix(r.RemoteAddr)
+		if err := pages.Acquire(from); err != nil {
+			http.Error(w, "pages of metrics are being written: "+err.Error()+"; try again in a moment", http.StatusServiceUnavailable)
+			return
+		}
+		defer pages.Release(from)
+		next.ServeHTTP(w, r)
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,5 +167,36 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Slow readers of one address leave pages of metrics to others.
+func TestPagesOfOneAddress(t *testing.T) {
+	reading := make(chan struct{})
+	slow := limitPages(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			<-reading
+		}
+	}))
+	asks := func(from, path string) int {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
+		r.RemoteAddr = from + ":1234"
+		slow(w, r)
+		return w.Code
+	}
+	var done sync.WaitGroup
+	for range pagesAtOnce {
+		done.Go(func() { asks("10.0.0.1", "/slow") })
+	}
+	for asks("10.0.0.1", "/") == http.StatusOK {
+		runtime.Gosched()
+	}
+	if got := asks("10.0.0.2", "/"); got != http.StatusOK {
+		t.Errorf("another address gets %d", got)
+	}
+	close(reading)
+	done.Wait()
+	if got := asks("10.0.0.1", "/"); got != http.StatusOK {
+		t.Errorf("an address whose pages are written gets %d", got)
 	}
 }

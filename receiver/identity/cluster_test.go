@@ -478,12 +478,16 @@ func TestOnlyStringsOfTheClusterViewLast(t *testing.T) {
 	}
 }
 
-// A right to read opens series of pods and nothing else, with a credential or by a pod's service account.
+// A right to read opens series of pods and nothing else, with a credential or by a pod's service account. Without a
+// credential it is another right: a pod may fetch what somebody else asks it to.
 func TestReading(t *testing.T) {
 	granted := rights{}
 	for namespace, is := range map[string]metric.Decision{"bank": metric.Allowed, "ingress": metric.Denied} {
+		granted[metric.Right{Verb: metric.Read, Namespace: namespace, Series: true}] = is
 		granted[metric.Right{Verb: metric.Get, Namespace: namespace, Series: true}] = is
 	}
+	granted[metric.Right{Verb: metric.Get, Namespace: "mill", Series: true}] = metric.Allowed
+	granted[metric.Right{Verb: metric.Read, Namespace: "mill", Series: true}] = metric.Denied
 	principal := &metric.Principal{User: "system:serviceaccount:shop:web", Namespace: "shop", Name: "web", Rights: granted}
 	pod := *senders["web-1"]
 	pod.Reads = principal
@@ -503,6 +507,8 @@ func TestReading(t *testing.T) {
 		{"and external metrics with it", &pod, metric.Get, metric.Object{Namespace: "bank"}, metric.Applied},
 		{"granted to an account", &account, metric.Get, in("bank"), metric.Applied},
 		{"not granted", &pod, metric.Get, in("ingress"), metric.Identity},
+		{"granted with a credential", &account, metric.Get, in("mill"), metric.Applied},
+		{"and not without one", &pod, metric.Get, in("mill"), metric.Identity},
 		{"not granted to an account", &account, metric.Get, in("ingress"), metric.Identity},
 		{"not asked yet", &pod, metric.Get, in("other"), metric.Pending},
 		{"its own namespace's external metrics need no right", &pod, metric.Get, metric.Object{Namespace: "shop"}, metric.Applied},

@@ -18,7 +18,7 @@ func (r *Resolver) mayDescribe(who *sender, verb metric.Verb, o *metric.Object) 
 	case who.account != nil:
 		w = granted(who.account, needs)
 	case verb == metric.Get && who.reads != nil:
-		needs.Series = true
+		needs.Verb, needs.Series = metric.Read, true
 		if by := granted(who.reads, needs); by != notGranted {
 			w = by
 		}

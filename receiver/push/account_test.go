@@ -78,7 +78,7 @@ func (townTrust) May(s *metric.Sender, verb metric.Verb, o metric.Object) (metri
 		return metric.Applied, "", metric.Right{}
 	}
 	if s.Reads != nil {
-		needs.Series = true
+		needs.Verb, needs.Series = metric.Read, true
 		switch s.Reads.Check(needs) {
 		case metric.Allowed:
 			return metric.Applied, "", metric.Right{}

@@ -234,7 +234,7 @@ func withIndex(routes []*httpserver.Route) []*httpserver.Route {
 	openapi.Get = func(x *httpserver.Request) {
 		x.HTTP.SetStatusCode(fasthttp.StatusOK)
 		x.HTTP.SetContentType(httpserver.ContentType)
-		x.HTTP.SetBody(document)
+		x.HTTP.Response.SetBodyRaw(document) // no copy, which each reader could hold
 	}
 	routes = append(routes, openapi, index)
 	paths, document = httpserver.IndexOf(routes), describeRoutes(routes)

@@ -1,9 +1,16 @@
 package push
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
@@ -202,5 +209,52 @@ func TestListsHaveWhatTheSenderMayRead(t *testing.T) {
 		h.wants(200, `{"metrics":[]}`, "GET", "/v1/namespaces/bank", "", "Authorization", "Bearer bound")
 		h.wants(200, bank+","+shop, "GET", "/v1/namespaces", "", "Authorization", "Bearer bound")
 		h.wants(401, "", "GET", "/v1/namespaces/shop", "")
+	})
+}
+
+// Answers with many values that one address reads slowly leave memory to others, and it is there again once they are cut off.
+func TestSlowReadersOfValues(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		var network *memory
+		h := start(t, inMemory, func(c *Config, p *Parts) {
+			network = p.Listener.(*memory)
+			c.MaxBodyBytes, c.MaxBufferedBytes = 64<<10, 1<<20
+		})
+		for i := range 1000 {
+			label := metric.Label{Key: "i", Value: fmt.Sprint(i, strings.Repeat("x", 100))}
+			h.table.series[key{metric.Object{Namespace: "shop"}, "m", metric.NewLabels([]metric.Label{label})}] = &entry{kind: metric.Gauge}
+		}
+		asks := func(from byte) int {
+			conn, err := network.dialFrom(&net.TCPAddr{IP: net.IPv4(127, 0, 0, from), Port: 1})
+			must(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			write(t, conn, "GET /v1/namespaces/shop/external/m HTTP/1.1\r\nHost: a\r\n\r\n")
+			line, err := bufio.NewReader(conn).ReadString('\n')
+			must(t, err)
+			status, err := strconv.Atoi(strings.Fields(line)[1])
+			must(t, err)
+			return status
+		}
+		slow := 0
+		for ; asks(3) == 200; slow++ {
+			if slow == 100 {
+				t.Fatalf("%d answers of %d KB are read slowly", slow, 200)
+			}
+		}
+		if got := asks(2); slow == 0 || got != 200 {
+			t.Errorf("beside %d answers to a slow reader, another address gets %d", slow, got)
+		}
+		time.Sleep(DefaultConfig().WriteTimeout + time.Millisecond)
+		synctest.Wait()
+		if held := h.server.Reserved(); held != 0 {
+			t.Errorf("%d bytes are held for readers that were cut off", held)
+		}
+		_, text := h.do("GET", "/v1/namespaces/shop/external/m", "")
+		var whole struct {
+			Items []struct{ Labels map[string]string }
+		}
+		if err := json.Unmarshal([]byte(text), &whole); err != nil || len(whole.Items) != 1000 || len(whole.Items[0].Labels["i"]) < 101 {
+			t.Errorf("an answer has %d values: %v %.200s", len(whole.Items), err, text)
+		}
 	})
 }

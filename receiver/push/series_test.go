@@ -176,7 +176,7 @@ func TestSeriesPageOfPods(t *testing.T) {
 		}
 		const lacks = `series.inspect.sluice.dev is forbidden: User \"system:serviceaccount:monitoring:prometheus\"`
 		h.wants(401, lacks, "GET", "/metrics/series", "")
-		c.set(func() { c.rights[metric.Right{Verb: metric.Get, Namespace: "mill", Series: true}] = true })
+		c.set(func() { c.rights[metric.Right{Verb: metric.Read, Namespace: "mill", Series: true}] = true })
 		time.Sleep(11 * time.Second)
 		if got, want := (gateway{h}).page(""), "# TYPE m gauge\nm{namespace=\"mill\"} 1\n"; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -185,7 +185,7 @@ func TestSeriesPageOfPods(t *testing.T) {
 		h.wants(401, lacks, "GET", "/v1/namespaces/bank/external/m", "")
 		h.wants(401, "nobody's address", "PUT", "/v1/namespaces/mill/external/m", "2")
 		h.wants(401, "nobody's address", "DELETE", "/v1/namespaces/mill/external/m", "")
-		c.set(func() { c.rights[metric.Right{Verb: metric.Get, Series: true}] = true })
+		c.set(func() { c.rights[metric.Right{Verb: metric.Read, Series: true}] = true })
 		time.Sleep(11 * time.Second)
 		if got := (gateway{h}).page(""); strings.Count(got, "m{") != 2 {
 			t.Error(got)
@@ -196,7 +196,7 @@ func TestSeriesPageOfPods(t *testing.T) {
 		if got, want := (gateway{h}).page(""), "# TYPE m gauge\nm{namespace=\"monitoring\"} 1\n"; got != want {
 			t.Errorf("while the API server is away: got\n%s\nwant\n%s", got, want)
 		}
-		h.wants(503, "may get series.inspect.sluice.dev", "GET", "/v1/namespaces/bank/external/m", "")
+		h.wants(503, "may read series.inspect.sluice.dev", "GET", "/v1/namespaces/bank/external/m", "")
 	})
 }
 
@@ -240,6 +240,12 @@ func TestSeriesPagesAtOnce(t *testing.T) {
 
 // Of the page of groups, which holds all families, two at once go to one address.
 func TestGroupPagesAtOnce(t *testing.T) {
+	for _, page := range []string{"/metrics", "/api/v1/metrics"} {
+		t.Run(page, func(t *testing.T) { groupPagesAtOnce(t, page) })
+	}
+}
+
+func groupPagesAtOnce(t *testing.T, page string) {
 	inVirtualTime(t, func(t *testing.T) {
 		var network *memory
 		h := gateway{start(t, inMemory, func(_ *Config, p *Parts) { network = p.Listener.(*memory) })}
@@ -254,7 +260,7 @@ func TestGroupPagesAtOnce(t *testing.T) {
 			conn, err := network.dialFrom(from)
 			must(t, err)
 			t.Cleanup(func() { _ = conn.Close() })
-			write(t, conn, method+" /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+			write(t, conn, method+" "+page+" HTTP/1.1\r\nHost: a\r\n\r\n")
 			line, err := bufio.NewReader(conn).ReadString('\n')
 			must(t, err)
 			status, err := strconv.Atoi(strings.Fields(line)[1])

@@ -20,7 +20,7 @@ type Budget struct {
 	Held atomic.Int64
 
 	mu   sync.Mutex             // guards from
-	from map[netip.Prefix]int64 // what bodies that arrive have, by the address of their sender
+	from map[netip.Prefix]int64 // what bodies that arrive, and answers that are written, have, by address
 }
 
 // takeOf is Take for a body that arrives from an address: bodies that never end leave a part to other addresses.
@@ -44,6 +44,17 @@ func (b *Budget) giveOf(from netip.Prefix, n int64) {
 	if b.from[from] -= n; b.from[from] == 0 {
 		delete(b.from, from)
 	}
+}
+
+// Hold takes n bytes of the share of an address until release is called, once.
+func (b *Budget) Hold(from netip.Prefix, n int64) (release func(), held bool) {
+	if !b.takeOf(from, n) {
+		return nil, false
+	}
+	return sync.OnceFunc(func() {
+		b.Held.Add(-n)
+		b.giveOf(from, n)
+	}), true
 }
 
 // Take takes n bytes, and reports whether there were enough.
@@ -82,17 +93,26 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 		size = min(512, max)
 	}
 	if more := int64(size) - u.uncharged() - u.Charged; more > 0 {
-		switch shared := u.From.IsValid() && budget.Max >= 2*int64(max-1); { // else one body would not fit
-		case shared && budget.takeOf(u.From, more):
-			u.shared += more
-		case shared || !budget.Take(more):
+		shared := u.From.IsValid() && budget.Max >= 2*int64(max-1) // else one body would not fit
+		if !u.charge(budget, more, shared) {
 			return false
 		}
-		u.Charged += more
 	}
 	bigger := make([]byte, len(u.B), size)
 	copy(bigger, u.B)
 	u.B = bigger
+	return true
+}
+
+// charge takes bytes from the budget, or from the share of an address in it.
+func (u *Buffer) charge(budget *Budget, more int64, shared bool) bool {
+	switch {
+	case shared && budget.takeOf(u.From, more):
+		u.shared += more
+	case shared || !budget.Take(more):
+		return false
+	}
+	u.Charged += more
 	return true
 }
 
@@ -103,10 +123,9 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 	}
 	reused := takeIdle(n)
 	if more := int64(max(n, cap(reused))) - u.uncharged() - u.Charged; more > 0 {
-		if !budget.Take(more) {
+		if !u.charge(budget, more, u.From.IsValid()) {
 			return false
 		}
-		u.Charged += more
 	}
 	if u.B = reused; u.B == nil {
 		u.B = make([]byte, 0, n)

@@ -2,11 +2,14 @@ package body
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"net/netip"
 	"testing"
 	"testing/iotest"
+
+	"github.com/klauspost/compress/s2"
 )
 
 var errNeverEnds = errors.New("no more comes")
@@ -37,6 +40,28 @@ func TestBodiesThatNeverEndLeaveRoom(t *testing.T) {
 		}
 		if budget.Held.Load() != 0 || len(budget.from) != 0 {
 			t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), len(budget.from))
+		}
+	}
+}
+
+// Decompressed bodies of one address leave room for those of others.
+func TestDecompressedBodiesLeaveRoom(t *testing.T) {
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, _ = w.Write(make([]byte, 1<<20))
+	_ = w.Close()
+	for coding, wire := range map[string][]byte{"gzip": zipped.Bytes(), "snappy": s2.EncodeSnappy(nil, make([]byte, 1<<20))} {
+		budget, held := &Budget{Max: 16 << 20}, 0
+		from := func(n byte) *Buffer {
+			return &Buffer{From: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32)}
+		}
+		for ; ; held++ {
+			if _, err := Decode(coding, wire, from(1), budget, 1<<20); err != nil {
+				break
+			}
+		}
+		if _, err := Decode(coding, wire, from(2), budget, 1<<20); err != nil || held < 10 {
+			t.Errorf("beside %d of an address, one of another, %s: %v", held, coding, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/sluice-metrics/sluice/receiver/push/body"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/valyala/fasthttp"
 )
@@ -57,19 +59,78 @@ func (x *Request) ReplyApplied(n int) {
 	x.HTTP.SetBody(x.Text)
 }
 
-// Reply answers with a status and JSON.
-func (x *Request) Reply(status int, v any) { reply(x.HTTP, status, v) }
+// SmallAnswer is the size of an answer that is in no budget.
+const SmallAnswer = body.FreeBytes
 
-func reply(ctx *fasthttp.RequestCtx, status int, v any) {
+// Reply answers with a status and JSON. A large answer to a GET, which its client may read slowly, is in the budget of
+// bodies until it is written.
+func (x *Request) Reply(status int, v any) {
+	text := encode(v)
+	if len(text) <= SmallAnswer || x.Method() != fasthttp.MethodGet {
+		reply(x.HTTP, status, text)
+		return
+	}
+	release, held := x.server.budget.Hold(x.From(), int64(len(text)))
+	if !held {
+		x.failBusy()
+		return
+	}
+	reply(x.HTTP, status, nil)
+	x.HTTP.SetBodyStream(&heldText{*bytes.NewReader(text), release}, len(text))
+}
+
+// heldText is an answer that is written.
+type heldText struct {
+	bytes.Reader
+	release func()
+}
+
+// Close implements io.Closer: the answer is written, or its client is gone.
+func (h *heldText) Close() error {
+	h.release()
+	return nil
+}
+
+// Stream answers with 200 and a text that write writes piece by piece. It takes memory of the budget of bodies until then,
+// of which a quarter is enough for any. write runs after the request has returned to its pool, so it must not use it.
+func (x *Request) Stream(contentType string, memory int64, write func(*bufio.Writer) error) {
+	release, held := x.server.budget.Hold(x.From(), min(memory, x.server.budget.Max/4))
+	if !held {
+		x.failBusy()
+		return
+	}
+	x.HTTP.SetContentType(contentType)
+	if x.HTTP.IsHead() { // fasthttp would close the stream unread
+		release()
+		return
+	}
+	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer release()
+		_ = write(w) // the client is gone
+	})
+}
+
+// failBusy rejects a large answer.
+func (x *Request) failBusy() {
+	f := x.Busy()
+	f.Close = false
+	x.Fail(f)
+}
+
+func reply(ctx *fasthttp.RequestCtx, status int, text []byte) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType(ContentType)
+	ctx.SetBody(text)
+}
+
+func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil { // impossible: every answer is of a type that can be encoded
 		panic("push: an answer cannot be encoded: " + err.Error())
 	}
-	ctx.SetBody(b.Bytes())
+	return b.Bytes()
 }
 
 // Fail answers with a fault that rejects no sample.
@@ -140,8 +201,8 @@ func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
 	if c, ok := ctx.Conn().(*listener.Conn); ok {
 		c.Linger.Store(true)
 	}
-	reply(ctx, f.Status, struct {
+	reply(ctx, f.Status, encode(struct {
 		Error *ErrorAnswer `json:"error"`
-	}{f.Answer()})
+	}{f.Answer()}))
 	s.metrics.count(ctx.Method(), f.Status)
 }

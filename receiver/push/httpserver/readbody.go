@@ -72,7 +72,7 @@ func (x *Request) tooLarge(what string, max int) *Fault {
 	return f
 }
 
-// Busy makes the fault of a body that exceeds the memory budget of all bodies.
+// Busy makes the fault of a body, or of an answer, that exceeds the memory budget of all bodies.
 func (x *Request) Busy() *Fault {
 	f := Rejected(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
 	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, busyReason, true, true
@@ -88,6 +88,9 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 		return x.wire.B, nil
 	}
 	max := x.maxDecompressed()
+	if 3*x.server.budget.Max >= 4*int64(x.maxBody()+max) { // else a body in both forms would not fit
+		x.plain.From = x.wire.From
+	}
 	coding, err := body.Decode(string(name), x.wire.B, &x.plain, &x.server.budget, max)
 	var f *Fault
 	switch {

@@ -1,11 +1,14 @@
 package native
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/metric"
@@ -41,11 +44,51 @@ func (h *Handler) read(x *httpserver.Request) {
 			return
 		}
 	}
-	answer := readAnswer{Items: make([]item, len(points))}
+	answerPoints(x, q.Expression, points)
+}
+
+// answerPoints answers with points: with many, or with large ones, in pieces, because all may take a multiple of the memory.
+func answerPoints(x *httpserver.Request, e metric.Expression, points []metric.Point) {
+	all, largest := 0, 0
 	for i := range points {
-		answer.Items[i] = newItem(&q, &points[i])
+		size := itemBytes + len(points[i].Labels.Packed())
+		all, largest = all+size, max(largest, size)
 	}
-	x.Reply(fasthttp.StatusOK, answer)
+	if all <= httpserver.SmallAnswer {
+		answer := readAnswer{Items: make([]item, len(points))}
+		for i := range points {
+			answer.Items[i] = newItem(e, &points[i])
+		}
+		x.Reply(fasthttp.StatusOK, answer)
+		return
+	}
+	memory := int64(unsafe.Sizeof(metric.Point{}))*int64(len(points)) + 4*int64(largest)
+	x.Stream(httpserver.ContentType, memory, func(w *bufio.Writer) error { return writePoints(w, e, points) })
+}
+
+// itemBytes is the size of an item without its labels.
+const itemBytes = 256
+
+// writePoints writes a readAnswer.
+func writePoints(w *bufio.Writer, e metric.Expression, points []metric.Point) error {
+	var piece bytes.Buffer
+	to := json.NewEncoder(&piece)
+	to.SetEscapeHTML(false)
+	_, _ = w.WriteString(`{"items":[`)
+	for i := range points {
+		piece.Reset()
+		if i > 0 {
+			piece.WriteByte(',')
+		}
+		if err := to.Encode(newItem(e, &points[i])); err != nil { // impossible, as for every answer
+			return err
+		}
+		if _, err := w.Write(piece.Bytes()[:piece.Len()-1]); err != nil {
+			return err
+		}
+	}
+	_, err := w.WriteString("]}\n")
+	return err
 }
 
 // allowed asks the policies about an external metric.
@@ -271,11 +314,11 @@ func queryFault(err error) *httpserver.Fault {
 	return f
 }
 
-func newItem(q *asked, p *metric.Point) item {
+func newItem(e metric.Expression, p *metric.Point) item {
 	it := item{
 		Object:    objectAnswer{Resource: p.Object.Resource, Namespace: p.Object.Namespace, Name: p.Object.Name},
-		Metric:    q.Expression.Name,
-		Stat:      q.Expression.Stat.String(),
+		Metric:    e.Name,
+		Stat:      e.Stat.String(),
 		Value:     numberText(p.Value),
 		Timestamp: p.Time.UTC().Format(time.RFC3339Nano),
 	}

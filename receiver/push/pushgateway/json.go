@@ -17,13 +17,19 @@ import (
 // listGroups answers GET /api/v1/metrics in the form of a Pushgateway: a group's families are
 // fields beside its labels, and all values are strings.
 func (h *Handler) listGroups(x *httpserver.Request) {
-	groups, f := h.readableGroups(x)
+	release, f := h.beginPage(x)
 	if f != nil {
 		x.Fail(f)
 		return
 	}
+	groups, f := h.readableGroups(x)
+	if f != nil {
+		release()
+		x.Fail(f)
+		return
+	}
 	x.HTTP.SetContentType(httpserver.ContentType)
-	stream(x, func(w *bufio.Writer) error {
+	stream(x, release, func(w *bufio.Writer) error {
 		_, _ = w.WriteString(`{"status":"success","data":[`)
 		for i := range groups {
 			if i > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"mime"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +64,7 @@ type Handler struct {
 	groups  *group.Groups
 	Waiting *connlimit.Slots // pushes that wait for their sender
 	pages   *connlimit.Slots // that are being written
+	heavy   chan struct{}    // a slot for each push at work that takes much memory
 	config  Config
 	limits  httpserver.Config
 	reading exposition.Options
@@ -79,7 +81,8 @@ type bodyReaders struct {
 // New makes the handler.
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
-		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewSlots(pagesAtOnce, pagesEach), reading: exposition.DefaultOptions()}
+		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewSlots(pagesAtOnce, pagesEach),
+		heavy: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h
@@ -107,6 +110,8 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 		x.FailPush(f)
 		return
 	}
+	end := h.beginHeavy(body, to.key.Labels.Len())
+	defer end()
 	readers := h.readers.Get().(*bodyReaders)
 	defer func() {
 		if !x.LargeBody() { // a reader keeps memory in proportion to its last body
@@ -121,16 +126,34 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 		x.FailPush(f)
 		return
 	}
-	h.applyGroup(x, &to, families, replace)
+	h.applyGroup(x, &to, families, replace, end)
 }
 
-func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []exposition.Family, replace bool) {
+// beginHeavy waits until a push may take much memory, until end is called: the grouping labels stand beside those of each
+// metric, so a body of 64 KiB may take 25 MiB for some time. Meanwhile a push waits for nothing but a processor, so no more
+// are at work than processors can use.
+func (h *Handler) beginHeavy(body []byte, grouping int) (end func()) {
+	const bytesOfAMetric, bytesOfALabel = 128, 96
+	metrics := min(len(body)/bytesOfALine, h.reading.MaxMetrics)
+	if metrics*(bytesOfAMetric+bytesOfALabel*(grouping+1)) <= lightBytes {
+		return func() {}
+	}
+	h.heavy <- struct{}{}
+	return sync.OnceFunc(func() { <-h.heavy })
+}
+
+// bytesOfALine is the size of a metric in a body, at least, and lightBytes the memory that each connection may take.
+const bytesOfALine, lightBytes = 4, 128 << 10
+
+// applyGroup applies a push, calls applied, and answers.
+func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []exposition.Family, replace bool, applied func()) {
 	a := x.TakeApplier()
 	outcome, rejection := h.groups.Push(&group.Push{
 		Key: to.key, Object: to.about, Families: families, Replace: replace, TTL: to.ttl,
 		Now: time.Now(), Sender: x.Sender(), Applier: a,
 	})
 	x.GiveApplier(a)
+	applied()
 	if rejection != nil {
 		h.failGroup(x, rejection, families)
 		return

@@ -22,29 +22,24 @@ const pagesAtOnce, pagesEach = 6, 2
 
 // expose answers GET /metrics with the groups that the sender may read.
 func (h *Handler) expose(x *httpserver.Request) {
-	from := x.From()
-	if h.pages.Acquire(from) != nil {
-		x.Fail(httpserver.TooBusy("%d pages of groups are being written to this address, or %d in all; try again in a moment",
-			pagesEach, pagesAtOnce))
+	release, f := h.beginPage(x)
+	if f != nil {
+		x.Fail(f)
 		return
 	}
-	release := func() { h.pages.Release(from) }
 	format, escaping := exposition.Negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
 	groups, f := h.readableGroups(x)
 	var families []exposition.Family
 	if f == nil {
 		families, f = h.persisted(x, group.MergedFamilies(groups, escaping))
 	}
-	if f != nil || x.HTTP.IsHead() {
-		release()
-	}
 	if f != nil {
+		release()
 		x.Fail(f)
 		return
 	}
 	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
-	stream(x, func(w *bufio.Writer) error {
-		defer release()
+	stream(x, release, func(w *bufio.Writer) error {
 		var piece []byte
 		for i := range families {
 			piece = exposition.Append(piece[:0], format, families[i])
@@ -84,13 +79,25 @@ func isTotal(f exposition.Family) bool {
 // mayBeTotal reports, in addition, numbers without a type.
 func mayBeTotal(f exposition.Family) bool { return isTotal(f) || f.Type == exposition.UntypedType }
 
-// stream writes a body piece by piece, because all groups together may be large. write runs after
+// beginPage takes a place for a page of groups until release is called.
+func (h *Handler) beginPage(x *httpserver.Request) (release func(), f *httpserver.Fault) {
+	from := x.From()
+	if h.pages.Acquire(from) != nil {
+		return nil, httpserver.TooBusy("%d pages of groups are being written to this address, or %d in all; try again in a moment",
+			pagesEach, pagesAtOnce)
+	}
+	return func() { h.pages.Release(from) }, nil
+}
+
+// stream writes a body piece by piece, because all groups together may be large, and then calls release. write runs after
 // the request has returned to its pool, so it must not use it.
-func stream(x *httpserver.Request, write func(*bufio.Writer) error) {
+func stream(x *httpserver.Request, release func(), write func(*bufio.Writer) error) {
 	if x.HTTP.IsHead() { // fasthttp would close the stream unread
+		release()
 		return
 	}
 	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer release()
 		_ = write(w) // the client is gone
 	})
 }
