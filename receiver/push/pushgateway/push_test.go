@@ -13,31 +13,28 @@ func TestHeavyPushesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(nil, Config{}, httpserver.DefaultConfig())
 		large, small := bytes.Repeat([]byte("a 1\n"), 10_000), bytes.Repeat([]byte("a 1\n"), 50)
-		var ends []func()
-		working := 0
+		began := make(chan func(), cap(h.heavy)+3) // the ends of those that are at work
 		for range cap(h.heavy) + 3 {
 			go func() {
-				end := h.beginHeavy(large, 60)
-				working++
-				ends = append(ends, end)
+				began <- h.beginHeavy(large, 60)
 			}()
 			synctest.Wait()
 		}
-		if working != cap(h.heavy) {
-			t.Errorf("%d are at work, want %d", working, cap(h.heavy))
+		if len(began) != cap(h.heavy) {
+			t.Errorf("%d are at work, want %d", len(began), cap(h.heavy))
 		}
 		h.beginHeavy(small, 2)()
 		for range 3 {
-			ends[0]()
-			ends[0]() // again changes nothing
-			ends = ends[1:]
+			end := <-began
+			end()
+			end() // again changes nothing
 			synctest.Wait()
 		}
-		if working != cap(h.heavy)+3 || len(h.heavy) != cap(h.heavy) {
-			t.Errorf("%d were at work, and %d are", working, len(h.heavy))
+		if len(began) != cap(h.heavy) || len(h.heavy) != cap(h.heavy) {
+			t.Errorf("%d have begun, and %d are at work, want %d", len(began), len(h.heavy), cap(h.heavy))
 		}
-		for _, end := range ends {
-			end()
+		for range cap(h.heavy) {
+			(<-began)()
 		}
 		if len(h.heavy) != 0 {
 			t.Errorf("%d places are taken at the end", len(h.heavy))
