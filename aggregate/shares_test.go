@@ -44,11 +44,7 @@ func TestBodiesOfANamespaceLeaveRoom(t *testing.T) {
 		f.w.Quiesce()
 		f.w.Offline()
 		time.Sleep(2 * c.ObjectTTL)
-		for namespace, share := range f.shares.Range {
-			if bytes := share.(*atomic.Int64).Load(); bytes != 0 {
-				t.Errorf("%s: %d bytes are counted once all has expired", namespace, bytes)
-			}
-		}
+		checkNoShares(t, f)
 	})
 }
 
@@ -80,10 +76,16 @@ func TestLabelsOfANamespaceLeaveRoom(t *testing.T) {
 		f.w.Quiesce()
 		f.w.Offline()
 		time.Sleep(2 * c.ObjectTTL)
-		for namespace, share := range f.shares.Range {
-			if bytes := share.(*atomic.Int64).Load(); bytes != 0 {
-				t.Errorf("%s: %d bytes are counted once all has expired", namespace, bytes)
-			}
-		}
+		checkNoShares(t, f)
 	})
+}
+
+// checkNoShares checks that no namespace is counted for what has expired.
+func checkNoShares(t *testing.T, f *fixture) {
+	t.Helper()
+	for namespace, share := range f.shares.Range {
+		if bytes := share.(*atomic.Int64).Load(); bytes != 0 {
+			t.Errorf("%s: %d bytes are counted once all has expired", namespace, bytes)
+		}
+	}
 }

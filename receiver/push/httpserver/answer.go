@@ -92,7 +92,7 @@ func (h *heldText) Close() error {
 }
 
 // Stream answers with 200 and a text that write writes piece by piece. It takes memory of the budget of bodies until then,
-// of which a quarter is enough for any. write runs after the request has returned to its pool, so it must not use it.
+// of which a quarter is enough for any. write must not use the request (Pieces).
 func (x *Request) Stream(contentType string, memory int64, write func(*bufio.Writer) error) {
 	release, held := x.server.budget.Hold(x.From(), min(memory, x.server.budget.Max/4))
 	if !held {
@@ -100,6 +100,12 @@ func (x *Request) Stream(contentType string, memory int64, write func(*bufio.Wri
 		return
 	}
 	x.HTTP.SetContentType(contentType)
+	x.Pieces(release, write)
+}
+
+// Pieces answers with a body that write writes piece by piece, and then calls release. write runs after the request has
+// returned to its pool, so it must not use it.
+func (x *Request) Pieces(release func(), write func(*bufio.Writer) error) {
 	if x.HTTP.IsHead() { // fasthttp would close the stream unread
 		release()
 		return

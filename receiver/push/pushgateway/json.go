@@ -29,7 +29,7 @@ func (h *Handler) listGroups(x *httpserver.Request) {
 		return
 	}
 	x.HTTP.SetContentType(httpserver.ContentType)
-	stream(x, release, func(w *bufio.Writer) error {
+	x.Pieces(release, func(w *bufio.Writer) error {
 		_, _ = w.WriteString(`{"status":"success","data":[`)
 		for i := range groups {
 			if i > 0 {

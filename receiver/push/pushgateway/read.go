@@ -39,7 +39,7 @@ func (h *Handler) expose(x *httpserver.Request) {
 		return
 	}
 	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
-	stream(x, release, func(w *bufio.Writer) error {
+	x.Pieces(release, func(w *bufio.Writer) error { // all groups together may be large
 		var piece []byte
 		for i := range families {
 			piece = exposition.Append(piece[:0], format, families[i])
@@ -87,19 +87,6 @@ func (h *Handler) beginPage(x *httpserver.Request) (release func(), f *httpserve
 			pagesEach, pagesAtOnce)
 	}
 	return func() { h.pages.Release(from) }, nil
-}
-
-// stream writes a body piece by piece, because all groups together may be large, and then calls release. write runs after
-// the request has returned to its pool, so it must not use it.
-func stream(x *httpserver.Request, release func(), write func(*bufio.Writer) error) {
-	if x.HTTP.IsHead() { // fasthttp would close the stream unread
-		release()
-		return
-	}
-	x.HTTP.SetBodyStreamWriter(func(w *bufio.Writer) {
-		defer release()
-		_ = write(w) // the client is gone
-	})
 }
 
 // wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If
