@@ -128,7 +128,7 @@ func (t *Table) rollWordLocked(b *block, word int, now window.Moment) {
 	}
 }
 
-// manyOf64 is where the processor itself sees what comes next.
+// manyOf64 is the number of changed series among 64 from which on requests bring nothing: the processor prefetches itself.
 const manyOf64 = 32
 
 // prefetchLocked requests the cells and logs of a set of 64 series. Where few of many series have changed, each is a
