@@ -189,13 +189,6 @@ spec: {limits: [{type: sluice.dev/Pod, max: {sluice.dev/series: "1"}}]}
 		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10"), externalMetric("orders", "", "10")))
 		e.wantStatus(t, "ScalingActive", "False", "FailedGetExternalMetric")
 	}, nil},
-	{"stale-status", []string{"one-broken?"}, func(t *testing.T, e *explained) {
-		push := e.workload(t, "web", 1)
-		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10")))
-		e.wantStatus(t, "ScalingActive", "False", "FailedGetPodsMetric")
-		push(0, "busy:10|g") // and it is explained before the next sync
-		e.wantValues(t, "/namespaces/"+e.ns+"/pods/*/busy", map[string]float64{"web-0": 10})
-	}, nil},
 	{"no-target", []string{"not-able-to-scale"}, func(t *testing.T, e *explained) {
 		e.Apply(t, e.ns, hpa("web", podsMetric("busy", "10")))
 		e.wantStatus(t, "AbleToScale", "False", "FailedGetScale")
