@@ -274,8 +274,8 @@ func TestQueueOrder(t *testing.T) {
 	for _, one := range []*ticket{large, small, last} {
 		one.release()
 	}
-	if q.answers.taken != 0 || q.reserved != 0 {
-		t.Errorf("%d are left, with %d points", q.answers.taken, q.reserved)
+	if q.answers.taken.Held() != 0 || q.reserved != 0 {
+		t.Errorf("%d are left, with %d points", q.answers.taken.Held(), q.reserved)
 	}
 }
 
@@ -324,8 +324,8 @@ func TestQueueUnderConcurrency(t *testing.T) {
 			t.Errorf("one that is more than all may be: %v", err)
 		}
 		alone.release()
-		if q.answers.taken != 0 || q.reserved != 0 || q.collecting || len(q.waiting) != 0 {
-			t.Errorf("%d are left, with %d points", q.answers.taken, q.reserved)
+		if q.answers.taken.Held() != 0 || q.reserved != 0 || q.collecting || len(q.waiting) != 0 {
+			t.Errorf("%d are left, with %d points", q.answers.taken.Held(), q.reserved)
 		}
 	})
 }

@@ -146,8 +146,8 @@ func TestReaderShares(t *testing.T) {
 				shares.give(fmt.Sprint(reader), 1)
 			}
 		}
-		if shares.taken != 0 || len(shares.of) != 0 {
-			t.Errorf("%d places of %d readers are taken at the end", shares.taken, len(shares.of))
+		if shares.taken.Held() != 0 || shares.taken.Len() != 0 {
+			t.Errorf("%d places of %d readers are taken at the end", shares.taken.Held(), shares.taken.Len())
 		}
 	}
 }
@@ -202,8 +202,8 @@ func TestSlowReadersOfLists(t *testing.T) {
 	if got := asks("slow", 2*maxWritten); got != http.StatusOK {
 		t.Errorf("an answer that is longer than all may be, alone: %d", got)
 	}
-	if n.written.taken != 0 {
-		t.Errorf("%d bytes are left", n.written.taken)
+	if n.written.taken.Held() != 0 {
+		t.Errorf("%d bytes are left", n.written.taken.Held())
 	}
 }
 

@@ -15,13 +15,12 @@ type readerShares struct {
 	most int // in all
 	each int // of one reader; 0: three times what is left
 
-	mu    sync.Mutex // guards the fields below
-	taken int
-	of    map[string]int // by reader
+	mu    sync.Mutex               // guards the fields below
+	taken fair.Shares[string, int] // by reader
 }
 
 func newReaderShares(most, each int) *readerShares {
-	return &readerShares{most: most, each: each, of: map[string]int{}}
+	return &readerShares{most: most, each: each}
 }
 
 // sharing makes places.
@@ -48,21 +47,20 @@ func shareOf(ctx context.Context) string {
 func (s *readerShares) take(reader string, n int, what string) (full string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own, left := s.of[reader], s.most-s.taken
+	own, taken := s.taken.Of(reader), s.taken.Held()
 	more := s.each - own
 	if s.each == 0 {
-		more = fair.More(own, left)
+		more = s.taken.More(reader, s.most)
 	}
 	switch {
-	case s.taken == 0:
-	case n > left:
-		return fmt.Sprintf("%d %s are in flight, of %d at most; retry later", s.taken, what, s.most)
+	case taken == 0:
+	case n > s.most-taken:
+		return fmt.Sprintf("%d %s are in flight, of %d at most; retry later", taken, what, s.most)
 	case n > more:
 		return fmt.Sprintf("%d %s are in flight, %d of them of this reader, who must leave places to others; retry later",
-			s.taken, what, own)
+			taken, what, own)
 	}
-	s.taken += n
-	s.of[reader] += n
+	s.taken.Add(reader, n)
 	return ""
 }
 
@@ -70,8 +68,5 @@ func (s *readerShares) take(reader string, n int, what string) (full string) {
 func (s *readerShares) give(reader string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken -= n
-	if s.of[reader] -= n; s.of[reader] == 0 {
-		delete(s.of, reader)
-	}
+	s.taken.Add(reader, -n)
 }

@@ -43,8 +43,7 @@ type Tracker struct {
 	changed     map[Key]struct{}
 	// unresolved are the records of ReplicaSets whose owner is not known yet.
 	unresolved map[recordID]struct{}
-	bytes      int64
-	shares     map[string]int64 // bytes by namespace
+	bytes      fair.Shares[string, int64] // by namespace
 	unknown    []unknownPush
 }
 
@@ -73,7 +72,6 @@ func NewTracker(pods Pods) *Tracker {
 	return &Tracker{
 		pods: pods, records: map[recordID]*record{}, pusherCount: map[metricName]int{},
 		keys: map[Key]recordID{}, changed: map[Key]struct{}{}, unresolved: map[recordID]struct{}{},
-		shares: map[string]int64{},
 	}
 }
 
@@ -123,14 +121,14 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 	labels metric.Labels) {
 	id := recordID{namespace, w.UID}
 	r := m.records[id]
-	if r.has(name, kind, labels) || fair.More(m.shares[namespace], maxBytes-m.bytes) <= 0 {
+	if r.has(name, kind, labels) || m.bytes.More(namespace, maxBytes) <= 0 {
 		return
 	}
 	if r == nil {
 		r = &record{workload: w, namespace: namespace, metrics: map[string]*pushedMetric{},
 			lastPod: time.Now()}
 		m.records[id] = r
-		m.holdLocked(namespace, r.size())
+		m.bytes.Add(namespace, r.size())
 	}
 	p := r.metrics[name]
 	if p == nil {
@@ -138,22 +136,14 @@ func (m *Tracker) addLocked(w metric.Workload, namespace, name string, kind metr
 		r.metrics[name] = p
 		m.pusherCount[metricName{namespace, name}]++
 	} else {
-		m.holdLocked(namespace, -p.size(name))
+		m.bytes.Add(namespace, -p.size(name))
 	}
 	if p.kind != kind {
 		p.kind, p.labelSets = kind, nil
 	}
 	p.labelSets = append(p.labelSets, labels)
-	m.holdLocked(namespace, p.size(name))
+	m.bytes.Add(namespace, p.size(name))
 	m.changedLocked(id)
-}
-
-// holdLocked counts bytes that a namespace has taken, or returned if the number is negative.
-func (m *Tracker) holdLocked(namespace string, bytes int64) {
-	m.bytes += bytes
-	if m.shares[namespace] += bytes; m.shares[namespace] == 0 {
-		delete(m.shares, namespace)
-	}
 }
 
 // Approximate sizes in memory, with the spare capacity of maps, slices and strings.
@@ -305,9 +295,9 @@ func (m *Tracker) expireAsOf(now time.Time) {
 
 func (m *Tracker) removeLocked(id recordID) {
 	r := m.records[id]
-	m.holdLocked(id.namespace, -r.size())
+	m.bytes.Add(id.namespace, -r.size())
 	for name, p := range r.metrics {
-		m.holdLocked(id.namespace, -p.size(name))
+		m.bytes.Add(id.namespace, -p.size(name))
 		key := metricName{r.namespace, name}
 		if m.pusherCount[key]--; m.pusherCount[key] == 0 {
 			delete(m.pusherCount, key)

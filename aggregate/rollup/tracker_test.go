@@ -170,8 +170,8 @@ func TestWorkloadsWithoutPodsExpire(t *testing.T) {
 	m.want(t, db, "hits", nil, metric.Counter)
 	delete(c.controllers, "db-0")
 	m.expireAsOf(now.Add(98 * time.Hour))
-	if m.AnyPushed("shop", "hits") || m.bytes != 0 || len(m.pusherCount) != 0 {
-		t.Errorf("left: %d bytes, %v", m.bytes, m.pusherCount)
+	if m.AnyPushed("shop", "hits") || m.bytes.Held() != 0 || len(m.pusherCount) != 0 {
+		t.Errorf("left: %d bytes, %v", m.bytes.Held(), m.pusherCount)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestDocumentsRestoreEverything(t *testing.T) {
 	back.want(t, web, "hits", with("path", "/b"), metric.Counter)
 	back.want(t, web, "users", nil, metric.Set)
 	back.want(t, db, "queries", nil, metric.Counter)
-	if back.bytes != m.bytes || len(back.Changed(false)) != 0 || len(back.Changed(true)) != 2 {
-		t.Errorf("%d bytes, want %d", back.bytes, m.bytes)
+	if back.bytes.Held() != m.bytes.Held() || len(back.Changed(false)) != 0 || len(back.Changed(true)) != 2 {
+		t.Errorf("%d bytes, want %d", back.bytes.Held(), m.bytes.Held())
 	}
 	// A removed workload is deleted on disk.
 	back.expireAsOf(time.Now())
@@ -261,8 +261,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range 100_000 {
 		m.born("web-1-a", long+fmt.Sprint(i), metric.Counter)
 	}
-	if m.bytes > maxBytes+1000 {
-		t.Errorf("%d bytes, want at most %d", m.bytes, maxBytes)
+	if m.bytes.Held() > maxBytes+1000 {
+		t.Errorf("%d bytes, want at most %d", m.bytes.Held(), maxBytes)
 	}
 	m.want(t, web, "hits", nil, metric.Counter)
 }
@@ -274,21 +274,21 @@ func TestNamespacesLeaveRoom(t *testing.T) {
 	flood := func(namespace string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		for i, before := 0, int64(-1); m.bytes > before; i++ {
-			before = m.bytes
+		for i, before := 0, int64(-1); m.bytes.Held() > before; i++ {
+			before = m.bytes.Held()
 			m.addLocked(metric.Workload{Kind: "Job", Name: "j", UID: fmt.Sprint(i)}, namespace, long, metric.Counter, metric.Labels{})
 		}
 	}
 	for n, leaves := range []int64{maxBytes / 5, maxBytes / 20} {
 		flood(fmt.Sprint("hostile-", n))
-		if left := maxBytes - m.bytes; left < leaves {
+		if left := maxBytes - m.bytes.Held(); left < leaves {
 			t.Errorf("%d namespaces leave %d of %d bytes", n+1, left, maxBytes)
 		}
 	}
 	m.born("db-0", "queries", metric.Counter)
 	m.want(t, db, "queries", nil, metric.Counter)
 	m.expireAsOf(time.Now().Add(25 * time.Hour))
-	if known := m.shares["shop"]; m.bytes != known || len(m.shares) != 1 {
-		t.Errorf("%d bytes of %d namespaces are counted when all are gone but one of %d", m.bytes, len(m.shares), known)
+	if known := m.bytes.Of("shop"); m.bytes.Held() != known || m.bytes.Len() != 1 {
+		t.Errorf("%d bytes of %d namespaces are counted when all are gone but one of %d", m.bytes.Held(), m.bytes.Len(), known)
 	}
 }

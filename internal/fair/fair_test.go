@@ -9,19 +9,25 @@ import (
 // then.
 func TestEachShareLeavesAQuarter(t *testing.T) {
 	const budget, shares = 1 << 20, 5
-	left := budget
-	for range shares {
-		held, before := 0, left
-		for More(held, left) > 0 {
-			step := 1 + rand.N(More(held, left))
-			held, left = held+step, left-step
+	var s Shares[int, int]
+	for share := range shares {
+		before := budget - s.Held()
+		for s.More(share, budget) > 0 {
+			s.Add(share, 1+rand.N(s.More(share, budget)))
 		}
-		if held > timesLeft*left || timesLeft*left-held >= timesLeft+1 {
-			t.Fatalf("A share of %d left %d.", held, left)
+		left := budget - s.Held()
+		if own := s.Of(share); own > timesLeft*left || timesLeft*left-own >= timesLeft+1 {
+			t.Fatalf("A share of %d left %d.", own, left)
 		}
 		if left < before/(timesLeft+1) {
 			t.Fatalf("A share left %d of %d.", left, before)
 		}
+	}
+	for share := range shares {
+		s.Add(share, -s.Of(share))
+	}
+	if s.Held() != 0 || s.Len() != 0 {
+		t.Errorf("%d of %d shares are left when each has returned all.", s.Held(), s.Len())
 	}
 }
 

@@ -82,7 +82,7 @@ func (m *SenderState) forget(key uint64) {
 
 func (m *SenderState) forgetLocked(key uint64) {
 	if w := m.assemblies[key]; w != nil {
-		m.holdLocked(w.share, -w.size())
+		m.held.Add(w.share, -w.size())
 		delete(m.assemblies, key)
 	}
 }
@@ -123,7 +123,7 @@ func (m *SenderState) join(key, share uint64, t Type, parts []part, now int64) (
 	m.assemblies[key] = w
 	w.seen = now
 	w.addParts(parts, &j)
-	m.holdLocked(w.share, w.size()-before)
+	m.held.Add(w.share, w.size()-before)
 	return j
 }
 

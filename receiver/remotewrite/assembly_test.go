@@ -126,8 +126,8 @@ func TestPiecesThatNeverBecomeWhole(t *testing.T) {
 	p.feed("prometheus", V1, request1(nil, p.at([]string{"z_bucket", "le", "1"}, 1)...))
 	p.memory.mu.Lock()
 	defer p.memory.mu.Unlock()
-	if len(p.memory.assemblies) != 1 || p.memory.held != p.memory.assemblies[one0(p.memory.assemblies)].size() {
-		t.Errorf("%d histograms, %d bytes are kept", len(p.memory.assemblies), p.memory.held)
+	if len(p.memory.assemblies) != 1 || p.memory.held.Held() != p.memory.assemblies[one0(p.memory.assemblies)].size() {
+		t.Errorf("%d histograms, %d bytes are kept", len(p.memory.assemblies), p.memory.held.Held())
 	}
 }
 

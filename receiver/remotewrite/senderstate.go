@@ -21,14 +21,12 @@ type SenderState struct {
 	mu         sync.Mutex // guards the fields below
 	types      map[uint64]*knownTypes
 	assemblies map[uint64]*assembly
-	held       int            // bytes of all that is kept
-	shares     map[uint64]int // bytes of each share
-	swept      int64          // Unix milliseconds
+	held       fair.Shares[uint64, int] // bytes of all that is kept
+	swept      int64                    // Unix milliseconds
 }
 
 func NewSenderState() *SenderState {
-	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]*knownTypes{}, assemblies: map[uint64]*assembly{},
-		shares: map[uint64]int{}}
+	return &SenderState{seed: maphash.MakeSeed(), types: map[uint64]*knownTypes{}, assemblies: map[uint64]*assembly{}}
 }
 
 const (
@@ -43,15 +41,7 @@ const (
 
 // mayHoldLocked reports whether a share may take bytes.
 func (m *SenderState) mayHoldLocked(share uint64, bytes int) bool {
-	return bytes <= fair.More(m.shares[share], maxHeld-m.held)
-}
-
-// holdLocked counts bytes that a share has taken, or returned if the number is negative.
-func (m *SenderState) holdLocked(share uint64, bytes int) {
-	m.held += bytes
-	if m.shares[share] += bytes; m.shares[share] == 0 {
-		delete(m.shares, share)
-	}
+	return bytes <= m.held.More(share, maxHeld)
 }
 
 // knownTypes are the types of a sender's families, by name.
@@ -81,7 +71,7 @@ func (m *SenderState) learnTypes(sender, share uint64, types map[string]Type, li
 		}
 		known = &knownTypes{share, map[string]*knownType{}}
 		m.types[sender] = known
-		m.holdLocked(share, typesBytes)
+		m.held.Add(share, typesBytes)
 	}
 	for name, t := range types {
 		before := known.byName[name]
@@ -91,7 +81,7 @@ func (m *SenderState) learnTypes(sender, share uint64, types map[string]Type, li
 			bytes := typeBytes + len(name)
 			if len(known.byName) < limit && len(name) <= metric.MaxNameLength && m.mayHoldLocked(known.share, bytes) {
 				known.byName[strings.Clone(name)] = &knownType{of: t, told: now}
-				m.holdLocked(known.share, bytes)
+				m.held.Add(known.share, bytes)
 			}
 			continue
 		case before.of != t:
@@ -131,12 +121,12 @@ func (m *SenderState) sweepLocked(now int64) {
 		for name, k := range known.byName {
 			if now-k.told > forgetAfter {
 				delete(known.byName, name)
-				m.holdLocked(known.share, -typeBytes-len(name))
+				m.held.Add(known.share, -typeBytes-len(name))
 			}
 		}
 		if len(known.byName) == 0 {
 			delete(m.types, sender)
-			m.holdLocked(known.share, -typesBytes)
+			m.held.Add(known.share, -typesBytes)
 		}
 	}
 	for key, w := range m.assemblies {

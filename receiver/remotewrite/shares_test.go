@@ -15,8 +15,8 @@ import (
 func (p *pieces) flood(share string, request func(n int) []byte) int {
 	p.Helper()
 	f := NewConverter(DefaultOptions())
-	for n, before := 0, -1; p.memory.held > before; n++ {
-		before = p.memory.held
+	for n, before := 0, -1; p.memory.held.Held() > before; n++ {
+		before = p.memory.held.Held()
 		f.Remember(p.memory, fmt.Sprint(share, n/4), share)
 		if fault := f.Reset(request(n), V1, p.now); fault.Reason != metric.Applied {
 			p.Fatal(fault.Error())
@@ -24,7 +24,7 @@ func (p *pieces) flood(share string, request func(n int) []byte) int {
 		for f.Next() { //nolint:revive // faults are what the flood gets in the end
 		}
 	}
-	return p.memory.held
+	return p.memory.held.Held()
 }
 
 // typesOf is a request with types of new metrics.
@@ -70,9 +70,9 @@ func TestFloodsKeepNoSenderOut(t *testing.T) {
 			p.wants(p.at(high, 5, []string{"x_sum"}, 9), "x [1] [1 2] n=3 sum=7")
 			p.now = p.now.Add(11 * time.Minute)
 			p.feed("prometheus", V1, request1(map[string]Type{"requests": CounterType})) // sweeps
-			if known := typesBytes + typeBytes + len("requests"); p.memory.held != known || len(p.memory.shares) != 1 {
+			if known := typesBytes + typeBytes + len("requests"); p.memory.held.Held() != known || p.memory.held.Len() != 1 {
 				t.Errorf("%d bytes of %d shares are counted when all is forgotten but one type; must be %d",
-					p.memory.held, len(p.memory.shares), known)
+					p.memory.held.Held(), p.memory.held.Len(), known)
 			}
 		})
 	}
@@ -104,8 +104,8 @@ func heap() int64 {
 func TestTypesOfLongNames(t *testing.T) {
 	p := newPieces(t)
 	p.feed("prometheus", V1, request1(map[string]Type{strings.Repeat("x", metric.MaxNameLength+1): CounterType}))
-	if p.memory.held != typesBytes {
-		t.Errorf("%d bytes are kept of a name that is too long", p.memory.held-typesBytes)
+	if p.memory.held.Held() != typesBytes {
+		t.Errorf("%d bytes are kept of a name that is too long", p.memory.held.Held()-typesBytes)
 	}
 }
 

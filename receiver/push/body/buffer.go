@@ -19,21 +19,18 @@ type Budget struct {
 	Max  int64
 	Held atomic.Int64
 
-	mu   sync.Mutex             // guards from
-	from map[netip.Prefix]int64 // what bodies that arrive, and answers that are written, have, by address
+	mu   sync.Mutex                       // guards from
+	from fair.Shares[netip.Prefix, int64] // what bodies that arrive, and answers that are written, have, by address
 }
 
 // takeOf is Take for a body that arrives from an address: bodies that never end leave a part to other addresses.
 func (b *Budget) takeOf(from netip.Prefix, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n > fair.More(b.from[from], b.Max-b.Held.Load()) || !b.Take(n) {
+	if n > fair.More(b.from.Of(from), b.Max-b.Held.Load()) || !b.Take(n) {
 		return false
 	}
-	if b.from == nil {
-		b.from = map[netip.Prefix]int64{}
-	}
-	b.from[from] += n
+	b.from.Add(from, n)
 	return true
 }
 
@@ -41,9 +38,7 @@ func (b *Budget) takeOf(from netip.Prefix, n int64) bool {
 func (b *Budget) giveOf(from netip.Prefix, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.from[from] -= n; b.from[from] == 0 {
-		delete(b.from, from)
-	}
+	b.from.Add(from, -n)
 }
 
 // Hold takes n bytes of the share of an address until release is called, once.

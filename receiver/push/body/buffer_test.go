@@ -38,8 +38,8 @@ func TestBodiesThatNeverEndLeaveRoom(t *testing.T) {
 		for _, u := range append(held, other) {
 			u.Release(budget)
 		}
-		if budget.Held.Load() != 0 || len(budget.from) != 0 {
-			t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), len(budget.from))
+		if budget.Held.Load() != 0 || budget.from.Len() != 0 {
+			t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), budget.from.Len())
 		}
 	}
 }
