@@ -171,16 +171,19 @@ func (r *AutoscalerReader) object(m *inspect.AutoscalerMetric, query metric.Quer
 	return r.storage.source.Objects(query)
 }
 
-// aim sets the described object of a query.
+// aim sets the described object of a query in the autoscaler's namespace. The controller leaves it for no other one: it takes any Namespace
+// for the autoscaler's own, and asks for all other objects in there.
 func (r *AutoscalerReader) aim(m *inspect.AutoscalerMetric, query *metric.Query) (objectKind, error) {
 	kind, err := r.kindOf(m)
 	if err != nil {
 		return kind, err
 	}
-	if query.Resource, query.Object = kind.resource.String(), m.ObjectName; !kind.namespaced {
-		query.Namespace = ""
+	query.Resource, query.Object = kind.resource.String(), m.ObjectName
+	if kind.resource == namespaces {
+		query.Object, query.Namespace = query.Namespace, ""
+		return kind, nil
 	}
-	return kind, nil
+	return kind, kind.checkWithin(query.Namespace, query.Object)
 }
 
 // targetPods reads the metric of the target's pods; or, if none is known to be the target's, of all

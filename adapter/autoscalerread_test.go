@@ -47,6 +47,7 @@ func TestAutoscalerReadsAsTheAPIAnswers(t *testing.T) {
 	m := shop()
 	m.series[0].object.UID = "" // web-1, as the town has it
 	m.series[1].object.UID = ""
+	m.put(held{metric.Object{Resource: "namespaces", Name: "bank"}, "queue-length", metric.Gauge, labelled(), metric.Int(100), noon})
 	r := NewAutoscalerReader(Parts{Cluster: cluster, Source: zeroFilling(m, cluster, remembered{
 		"http_requests": {metric.Counter, labelled("path", "/api", "code", "200")}})})
 	for _, c := range []struct {
@@ -68,6 +69,9 @@ func TestAutoscalerReadsAsTheAPIAnswers(t *testing.T) {
 		{name: "object", metric: inspect.AutoscalerMetric{Source: "Object", Name: "hits-per-second", ObjectAPIVersion: "networking.k8s.io/v1", ObjectKind: "Ingress", ObjectName: "main"}, want: "10", values: 1},
 		{name: "object of an older group", metric: inspect.AutoscalerMetric{Source: "Object", Name: "hits-per-second", ObjectAPIVersion: "extensions/v1beta1", ObjectKind: "Ingress", ObjectName: "side"}, want: "15", values: 1},
 		{name: "namespace", metric: inspect.AutoscalerMetric{Source: "Object", Name: "queue-length", ObjectAPIVersion: "v1", ObjectKind: "Namespace", ObjectName: "shop"}, want: "7", values: 1},
+		{name: "another namespace", metric: inspect.AutoscalerMetric{Source: "Object", Name: "queue-length", ObjectAPIVersion: "v1", ObjectKind: "Namespace", ObjectName: "bank"}, want: "7", values: 1},
+		{name: "all namespaces", metric: inspect.AutoscalerMetric{Source: "Object", Name: "queue-length", ObjectAPIVersion: "v1", ObjectKind: "Namespace", ObjectName: "*"}, want: "7", values: 1},
+		{name: "node", metric: inspect.AutoscalerMetric{Source: "Object", Name: "temperature", ObjectAPIVersion: "v1", ObjectKind: "Node", ObjectName: "node-b"}, err: "nodes are in no namespace"},
 		{name: "unknown kind", metric: inspect.AutoscalerMetric{Source: "Object", Name: "x", ObjectAPIVersion: "a.b/v1", ObjectKind: "Gadget", ObjectName: "shop"}, err: "gadget.a.b"},
 		{name: "external", metric: inspect.AutoscalerMetric{Source: "External", Name: "orders_waiting"}, want: "42", values: 2},
 		{name: "external, selected", metric: inspect.AutoscalerMetric{Source: "External", Name: "orders_waiting", Selector: "queue=us"}, want: "30", values: 1},

@@ -178,6 +178,18 @@ func (o objects) find(resource string) (objectKind, error) {
 	return objectKind{resource: canonical, kind: kind, namespaced: namespaced}, err
 }
 
+// checkWithin rejects an object that is neither in a namespace nor that Namespace itself: who may write into a namespace has no right to
+// others, nor to nodes.
+func (k objectKind) checkWithin(namespace, object string) error {
+	switch {
+	case k.namespaced || k.resource == namespaces && object == namespace:
+		return nil
+	case k.resource == namespaces:
+		return metric.InvalidQueryf("the object is the namespace %q; must be the namespace %q, or an object in it", object, namespace)
+	}
+	return metric.InvalidQueryf("%s are in no namespace; must be an object in the namespace %q, or that namespace", k.resource, namespace)
+}
+
 // pick returns the filter of a query: live objects that the labelSelector matches. A request for a
 // single object ignores the labelSelector.
 func (o objects) pick(kind objectKind, asked customRequest,

@@ -96,6 +96,33 @@ func TestPoliciesOfQuestions(t *testing.T) {
 	}
 }
 
+// A question of a namespace reads nothing of another one, nor of objects that are in none, however the resource is spelled.
+func TestQuestionsStayInTheirNamespace(t *testing.T) {
+	m := shop()
+	m.put(held{metric.Object{Resource: "namespaces", Name: "bank"}, "queue-length", metric.Gauge, labelled(), metric.Int(100), noon})
+	reader := NewQuestionReader(Parts{Source: m, Cluster: newTown()})
+	for _, one := range []struct {
+		resource, object, metric string
+		may                      bool
+	}{
+		{"namespaces", "shop", "queue-length", true},
+		{"ingresses.networking.k8s.io", "main", "hits-per-second", true},
+		{"namespaces", "bank", "queue-length", false},
+		{"namespace", "bank", "queue-length", false},
+		{"ns", "bank", "queue-length", false},
+		{"namespaces", "*", "queue-length", false},
+		{"nodes", "node-a", "temperature", false},
+	} {
+		query, err := reader.Query(Question{Namespace: "shop", Metric: one.metric, Resource: one.resource, Object: one.object})
+		if err == nil {
+			_, err = reader.Points(query)
+		}
+		if (err == nil) != one.may {
+			t.Errorf("%s/%s: %v, want it to be allowed: %v", one.resource, one.object, err, one.may)
+		}
+	}
+}
+
 // A selector that selects nothing is within each rule.
 func TestRequirementsOfNothing(t *testing.T) {
 	_, parts := restricted(t)

@@ -8,7 +8,8 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 )
 
-// Question selects a metric's series as people write it, outside of a request.
+// Question selects a metric's series as people write it, outside of a request. It stays in its namespace: of objects outside of
+// namespaces it may ask for that Namespace alone.
 type Question struct {
 	Namespace string
 	Metric    string // name[:stat][:window]
@@ -47,6 +48,9 @@ func (r *QuestionReader) Query(q Question) (metric.Query, error) {
 	}
 	kind, err := r.storage.objects.find(q.Resource)
 	if err != nil {
+		return query, err
+	}
+	if err := kind.checkWithin(q.Namespace, q.Object); err != nil {
 		return query, err
 	}
 	if query.Resource, query.Object = kind.resource.String(), q.Object; !kind.namespaced {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -83,6 +84,37 @@ func TestTriggersAddUpLabelSets(t *testing.T) {
 	} {
 		if got, err := value(q); !errors.Is(err, metric.ErrNotFound) {
 			t.Errorf("%s: %v (%v), want ErrNotFound", name, got, err)
+		}
+	}
+}
+
+// Who writes autoscalers and triggers in one namespace learns by them nothing of another one.
+func TestAuthorsStayInTheirNamespace(t *testing.T) {
+	t.Parallel()
+	c := withNamespaces(map[string]string{"shop": "1", "bank": "2"})
+	c.items["/apis/autoscaling/v2/horizontalpodautoscalers"] = []any{clusterObject("autoscaling/v2", "HorizontalPodAutoscaler", "web", map[string]any{
+		"maxReplicas": 3, "scaleTargetRef": map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+		"metrics": []any{map[string]any{"type": "Object", "object": map[string]any{"metric": map[string]any{"name": "queue"},
+			"describedObject": map[string]any{"apiVersion": "v1", "kind": "Namespace", "name": "bank"},
+			"target":          map[string]any{"type": "Value", "value": "9"}}}}})}
+	p := startedIn(t, c)
+	accepted(t, p, "PUT", "/v1/namespaces/bank/metrics/queue", deniedValue)
+	accepted(t, p, "PUT", "/v1/namespaces/shop/metrics/queue", openValue)
+	if page := awaitValue(t, "http://"+p.opsAddr.String(), "/metrics"); has(page, deniedValue) {
+		t.Errorf("an autoscaler of shop shows what bank has:\n%s", page)
+	}
+	for _, a := range p.autoscalerDocuments("shop") {
+		if text := fmt.Sprintf("%+v", a); has(text, deniedValue) {
+			t.Errorf("it is listed: %s", text)
+		}
+	}
+	for object, want := range map[string]bool{trigger.Namespace: true, "namespaces/shop": true, "namespaces/bank": false, "Namespace/bank": false} {
+		asked, err := p.triggers().Ask(trigger.Question{Namespace: "shop", Metric: "queue", Object: object})
+		if err == nil {
+			_, err = asked.Value()
+		}
+		if (err == nil) != want {
+			t.Errorf("KEDA, %s: %v, want a value: %v", object, err, want)
 		}
 	}
 }

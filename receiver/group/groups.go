@@ -232,7 +232,11 @@ func (gs *Groups) EndNamespace(namespace string, before time.Time) (n int) {
 	return n
 }
 
-// endOlderLocked removes what is older than a version, and reports whether that is all of the group.
+// clocksDiffer is how far a time may be to come at another replica.
+const clocksDiffer = 2 * time.Second
+
+// endOlderLocked removes what is older than a version, and reports whether that is all of the group. It is all if the clock was set back
+// since a push: then the times of the group say nothing.
 func (gs *Groups) endOlderLocked(g *group, ended version) (gone bool) {
 	c := g.contents.Load()
 	if c == nil { // its first push is in progress
@@ -241,6 +245,9 @@ func (gs *Groups) endOlderLocked(g *group, ended version) (gone bool) {
 	own := *c
 	if gs.replication == nil {
 		own.versions = versionsByTime(c, "")
+	}
+	if newest := own.versions.newest(); newest.stamp > gs.now().Add(clocksDiffer).UnixMilli() {
+		ended = newest
 	}
 	next, gone := join(&own, &contents{versions: &versions{ended: ended}})
 	switch {
@@ -260,6 +267,13 @@ func (gs *Groups) endOlderLocked(g *group, ended version) (gone bool) {
 		gs.setLocked(g, next)
 	}
 	return gone
+}
+
+func (gs *Groups) now() time.Time {
+	if gs.replication == nil {
+		return time.Now()
+	}
+	return gs.replication.now()
 }
 
 func (s *shard) all() []*group {

@@ -115,6 +115,40 @@ d{instance="",job="old"} 1`
 	restarted.exposes(strings.Replace(want, "c{", "b{instance=\"\",job=\"both\",namespace=\"shop\"} 3\nc{", 1))
 }
 
+// TestEndNamespaceAfterTheClockWasSetBack: times that are to come say nothing, and what was pushed then ends with its namespace.
+func TestEndNamespaceAfterTheClockWasSetBack(t *testing.T) {
+	f := newFixture(t)
+	f.now = time.Now().Add(time.Hour)
+	f.push("PUT", "job=old,namespace=shop", "a 1\n")
+	f.push("PUT", "job=old,namespace=other", "b 1\n")
+	if n := f.EndNamespace("shop", time.Now()); n != 1 {
+		t.Errorf("ended %d groups, want 1", n)
+	}
+	f.exposes(`b{instance="",job="old",namespace="other"} 1`)
+	f.balanced()
+
+	all := newReplicas(t, 2)
+	a, b := all[0], all[1]
+	for _, one := range all {
+		one.now = time.Now().Add(time.Hour)
+	}
+	at(all, a, "PUT", "job=old,namespace=shop", "a 1\n")
+	for _, one := range all {
+		one.now = time.Now()
+	}
+	tell(a, b)
+	b.EndNamespace("shop", b.now)
+	tell(b, a)
+	for _, one := range all {
+		one.exposes("")
+	}
+	at(all, a, "PUT", "job=old,namespace=shop", "a 2\n")
+	catchUp(t, all)
+	for _, one := range all {
+		one.exposes(`a{instance="",job="old",namespace="shop"} 2`)
+	}
+}
+
 // TestReplicatedEndOfANamespace: a replica that was away has the groups of the ended namespace still, and gives
 // them to nobody; what was pushed there since counts.
 func TestReplicatedEndOfANamespace(t *testing.T) {

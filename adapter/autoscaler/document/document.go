@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
@@ -49,6 +50,9 @@ func Of(h *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
 		m := &d.Metrics[i]
 		var target autoscalingv2.MetricTarget
 		*m, target = metricDocument(&spec.Metrics[i])
+		if m.ObjectKind == "Namespace" && !strings.Contains(m.ObjectAPIVersion, "/") { // the controller takes any for the autoscaler's own
+			m.ObjectName = h.Namespace
+		}
 		m.TargetType, m.Target = common(string(target.Type)), targetQuantity(&target)
 		m.Current = currentQuantity(status.CurrentMetrics, i, m)
 	}
