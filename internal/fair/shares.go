@@ -1,0 +1,26 @@
+package fair
+
+// Shares are the parts of a budget, by who has them. The zero value is ready. A lock of its owner guards it.
+type Shares[K comparable, N int | int64] struct {
+	held N
+	of   map[K]N
+}
+
+// Add counts n more of a share, or fewer if n is negative. It asks no budget.
+func (s *Shares[K, N]) Add(share K, n N) {
+	if s.of == nil {
+		s.of = map[K]N{}
+	}
+	s.held += n
+	if s.of[share] += n; s.of[share] == 0 {
+		delete(s.of, share)
+	}
+}
+
+// Held is the sum of all shares, Len their number, and Of one of them.
+func (s *Shares[K, N]) Held() N      { return s.held }
+func (s *Shares[K, N]) Len() int     { return len(s.of) }
+func (s *Shares[K, N]) Of(share K) N { return s.of[share] }
+
+// More returns how much more a share may take of a budget that nobody else uses.
+func (s *Shares[K, N]) More(share K, budget N) N { return More(s.of[share], budget-s.held) }
