@@ -22,7 +22,7 @@ const module = "github.com/sluice-metrics/sluice"
 var mayImport = map[string][]string{
 	"metric":                           {},
 	"internal/config":                  {},
-	"internal/connlimit":               {"internal/collect", "internal/ratelog"},
+	"internal/connlimit":               {"internal/collect", "internal/fair", "internal/ratelog"},
 	"internal/connlimit/crowd":         {}, // of tests
 	"internal/ratelog":                 {},
 	"internal/ratelog/logtest":         {}, // of tests
