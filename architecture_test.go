@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"internal/operations":              {"internal/connlimit", "internal/config"},
 	"receiver/statsd":                  {"metric", "internal/config"},
 	"receiver/ledger":                  {"metric", "internal/collect"},
-	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger", "internal/collect"},
+	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger", "internal/collect", "internal/fair"},
 	"receiver":                         {"adapter/inspect/record", "receiver/ledger", "receiver/pending", "metric", "internal/connlimit", "internal/ratelog", "receiver/statsd", "internal/config"},
 	"receiver/buckets":                 {"metric"},
 	"receiver/exposition":              {"metric", "receiver/buckets"},
