@@ -22,7 +22,7 @@ const module = "github.com/sluice-metrics/sluice"
 var mayImport = map[string][]string{
 	"metric":                           {},
 	"internal/config":                  {},
-	"internal/connlimit":               {"internal/collect", "internal/ratelog"},
+	"internal/connlimit":               {"internal/collect", "internal/fair", "internal/ratelog"},
 	"internal/connlimit/crowd":         {}, // of tests
 	"internal/ratelog":                 {},
 	"internal/ratelog/logtest":         {}, // of tests
@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"internal/operations":              {"internal/connlimit", "internal/config"},
 	"receiver/statsd":                  {"metric", "internal/config"},
 	"receiver/ledger":                  {"metric", "internal/collect"},
-	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger", "internal/collect"},
+	"receiver/pending":                 {"adapter/inspect/record", "metric", "internal/config", "internal/ratelog", "receiver/ledger", "internal/collect", "internal/fair"},
 	"receiver":                         {"adapter/inspect/record", "receiver/ledger", "receiver/pending", "metric", "internal/connlimit", "internal/ratelog", "receiver/statsd", "internal/config"},
 	"receiver/buckets":                 {"metric"},
 	"receiver/exposition":              {"metric", "receiver/buckets"},
@@ -93,7 +93,7 @@ var mayImport = map[string][]string{
 	"adapter/route":                    {"metric"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
-	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect"},
+	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect", "internal/fair"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler", "replica/agentwire"}, // it speaks the wire only
 	"cmd/sluice":                       {"adapter/builtin", "adapter/keda/trigger", "adapter/labelselector", "adapter/inspect/record", "internal/config", "metric", "replica/claim", "replica/deletion", "internal/durable", "internal/footprint", "internal/operations", "receiver", "receiver/scrape", "receiver/cgroup", "receiver/kubelet", "aggregate/usage", "receiver/ledger", "receiver/pending", "receiver/statsd", "receiver/group", "receiver/push", "receiver/identity", "aggregate/limit", "aggregate", "aggregate/answer", "aggregate/rollup", "store", "replica", "replica/agent", "replica/agents", "replica/natsbus", "adapter", "adapter/cluster", "adapter/customkind", "adapter/keda", "adapter/inspect", "adapter/autoscaler/explain", "internal/suggest", "adapter/autoscaler", "adapter/autoscaler/wake", "adapter/export", "adapter/export/otlp", "receiver/relay", "adapter/console", "adapter/policy", "receiver/credential", "aggregate/rule", "cmd/sluice/client", "cmd/sluice/command", "adapter/route"},

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,11 +11,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sluice-metrics/sluice/adapter/labelselector"
 	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
@@ -35,7 +37,7 @@ const (
 //
 //  1. the listener's limiter keeps a connection with a request from yielding to a new one; drainBody reads the body, writeTimeout bounds the writing of the answer;
 //  2. instrument counts every answer, whichever handler gives it;
-//  3. rejectMalformed answers 400;
+//  3. rejectLongHeaders answers 431, rejectMalformed 400;
 //  4. requireReady answers 503 while an answer could be incomplete (ready.go);
 //  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, of which each address has
 //     a share, and answer 429 (answerqueue.go); those of the front proxy pass, so that strangers keep no autoscaler out;
@@ -65,11 +67,40 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight, s.access.fromProxy)
 		}
 		chain = s.requireReady(chain)
-		chain = rejectMalformed(chain)
+		chain = rejectLongHeaders(rejectMalformed(chain))
 		chain = s.metrics.instrument(chain, c.RequestInfoResolver, s.uses)
 		chain = writeTimeout(chain, 2*cfg.RequestTimeout)
 		return s.listener.Requests(drainBody(chain))
 	}
+}
+
+// maxHeader bounds the target and the headers of a request, which it keeps until its answer is read. The library takes a
+// megabyte.
+const maxHeader = 128 << 10
+
+// rejectLongHeaders rejects requests with long headers before they wait for anything.
+func rejectLongHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := headerBytes(r); n > maxHeader {
+			err := target{}.failure(http.StatusRequestHeaderFieldsTooLarge, metav1.StatusReasonRequestEntityTooLarge,
+				fmt.Errorf("the target and the headers of the request have %d bytes; must have at most %d", n, maxHeader))
+			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// headerBytes counts each header as HTTP/2 does (RFC 9113, section 10.5.1): in HPACK, one of a byte may take a hundred.
+func headerBytes(r *http.Request) int {
+	const each = 32
+	n := len(r.RequestURI)
+	for key, values := range r.Header {
+		for _, value := range values {
+			n += len(key) + len(value) + each
+		}
+	}
+	return n
 }
 
 const drainBytes = 64 << 10
@@ -80,10 +111,10 @@ var drainTimeout = time.Second
 // drainBody reads the body of an HTTP/2 request, which no handler needs, before the request is
 // answered. An answer before the end of the body resets the stream, and the library closes the
 // connection of an anonymous client after each answer. With both, clients such as curl lose the
-// answer. For HTTP/1 net/http does the same.
+// answer. For HTTP/1 net/http does the same. A request with long headers waits for nothing.
 func drainBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 && r.ContentLength != 0 {
+		if r.ProtoMajor == 2 && r.ContentLength != 0 && headerBytes(r) <= maxHeader {
 			control := http.NewResponseController(w)
 			if control.SetReadDeadline(time.Now().Add(drainTimeout)) == nil {
 				_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
@@ -139,8 +170,8 @@ func checkQuery(r *http.Request) error {
 		}
 	}
 	for _, selector := range query["labelSelector"] {
-		if _, err := labels.Parse(selector); err != nil {
-			return metric.InvalidQueryf("labelSelector %.200q: %.400v", selector, err)
+		if _, err := labelselector.Parse("labelSelector", selector); err != nil {
+			return err
 		}
 	}
 	for _, selector := range query["fieldSelector"] {

@@ -146,7 +146,8 @@ func (s *Server) warnIfOpen() {
 }
 
 func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout,
+		MaxReceived: maxReceived}
 	return connlimit.Listen(address, "api", limits, logger)
 }
 
@@ -156,8 +157,11 @@ func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
 //
 // maxStreams is the limit of requests on a connection of HTTP/2, beyond which an API server opens another one. A request
 // takes some 15 KiB until its answer is read, whatever it asks for and whoever sends it, so all together take 250 MB.
+//
+// maxReceived bounds headers that are not complete, of which the library keeps a megabyte for each connection.
 const (
 	maxConnections     = 2048
 	maxConnectionsEach = 256
 	maxStreams         = 8
+	maxReceived        = 32 << 20
 )

@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,14 +36,17 @@ func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 			ch <- m // an error: the label is not UTF-8
 		}
 	}
-	for key, h := range w.held {
+	each := map[string]int{} // metrics by namespace
+	for _, key := range slices.SortedFunc(maps.Keys(w.held), name.compare) {
+		h := w.held[key]
 		var sent []string // two equal labels would fail the whole scrape
 		for i := range h.metrics {
 			s, label := &h.metrics[i], labelOf(h.document.Metrics, i)
-			if !s.asked || slices.Contains(sent, label) {
+			if !s.asked || slices.Contains(sent, label) || each[key.namespace] == maxCollected {
 				continue
 			}
 			sent = append(sent, label)
+			each[key.namespace]++
 			if s.missing {
 				send(missingDesc, 1, key.namespace, key.name, label)
 				continue
@@ -55,6 +59,10 @@ func (w *Watcher) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 }
+
+// maxCollected bounds the metrics of a namespace's autoscalers on a page of the operations port: its author chooses how many
+// there are. Those of the first autoscalers by name are there.
+const maxCollected = 5000
 
 // maxLabel is the longest label, in bytes: the API server does not bound a metric's name.
 const maxLabel = 300

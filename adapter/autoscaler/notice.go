@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 )
 
-// maxNotices bounds the notices of a round. The others are told in the next ones.
-const maxNotices = 20
+// maxNotices bounds the notices of a round, maxNoticesEach those of a namespace. The others are told in the next ones.
+const maxNotices, maxNoticesEach = 20, 5
 
 // EventRecorder writes Events on autoscalers, for people to read. With several replicas all of them
 // see the cause, and one of them writes.
@@ -57,7 +57,7 @@ func (w *Watcher) tell(notices []notice, now time.Time) {
 			delete(w.notified, l)
 		}
 	}
-	for _, n := range notices[:min(len(notices), maxNotices)] {
+	for _, n := range inTurn(notices) {
 		switch lasts := n.spell().lasts(); {
 		case n.fault == missing && lasts:
 			w.tellMissing(n, now)
@@ -72,6 +72,17 @@ func (w *Watcher) tell(notices []notice, now time.Time) {
 		n.spell().tell(now)
 		w.mu.Unlock()
 	}
+}
+
+// inTurn are the notices of this round.
+func inTurn(all []notice) (some []notice) {
+	each := map[string]int{}
+	for _, n := range all {
+		if each[n.of.Namespace]++; each[n.of.Namespace] <= maxNoticesEach && len(some) < maxNotices {
+			some = append(some, n)
+		}
+	}
+	return some
 }
 
 func (w *Watcher) tellMissing(n notice, now time.Time) {

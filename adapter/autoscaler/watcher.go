@@ -1,6 +1,7 @@
 package autoscaler
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
@@ -20,6 +21,9 @@ const (
 	// costly as metricReads of them. It keeps a watcher below a hundredth of a core.
 	readsPerSecond = 10_000
 	metricReads    = 10
+	// namespaceReads bounds what the autoscalers of a namespace cost in a round. Those beyond keep their former answers
+	// until it is paid for, so they lengthen the interval of no other namespace.
+	namespaceReads = readsPerSecond * int(interval/time.Second)
 	// idle is the interval while no autoscaler names a pushed metric.
 	idle = time.Minute
 	// shortest time between two rounds: a change of an autoscaler begins one.
@@ -79,21 +83,30 @@ type Watcher struct {
 	mu       sync.Mutex // held by Run for changes, and by readers
 	held     map[name]*held
 	notified map[logged]time.Time // when the log last had the warning; Run's own
+
+	// The fields below are Run's own.
+	rounds int
+	debts  map[string]int // reads of former rounds that are not paid for, by namespace
 }
 
 // name is the name of an autoscaler.
 type name struct{ namespace, name string }
 
+func (n name) compare(other name) int {
+	return cmp.Or(cmp.Compare(n.namespace, other.namespace), cmp.Compare(n.name, other.name))
+}
+
 // held is an autoscaler with the answers to its metrics, in the order of its document.
 type held struct {
 	document *inspect.Autoscaler
 	metrics  []state
+	round    int // of the answers
 }
 
 // New makes a Watcher. Run has to run for anything to be known.
 func New(parts Parts) *Watcher {
 	return &Watcher{parts: parts, wake: make(chan struct{}, 1), held: map[name]*held{},
-		notified: map[logged]time.Time{}}
+		notified: map[logged]time.Time{}, debts: map[string]int{}}
 }
 
 // Changed says that autoscalers name other metrics. It never waits.
@@ -148,7 +161,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // round evaluates all autoscalers once, and returns its cost.
 func (w *Watcher) round(now time.Time) (reads int) {
-	documents := w.parts.List("")
+	documents := w.oldestFirst(w.parts.List(""))
 	reader := w.parts.Begin()
 	here := make(map[name]bool, len(documents))
 	left := heldReads
@@ -158,9 +171,12 @@ func (w *Watcher) round(now time.Time) (reads int) {
 			continue
 		}
 		here[name{document.Namespace, document.Name}] = true
+		if w.debts[document.Namespace] >= namespaceReads {
+			continue
+		}
 		answers := w.answers(document, reader)
 		for i := range answers {
-			reads += metricReads + max(answers[i].values, answers[i].pods)
+			w.debts[document.Namespace] += metricReads + max(answers[i].values, answers[i].pods)
 		}
 		w.hold(document, answers, reader, now, &left)
 		notices = w.keep(document, answers, now, notices)
@@ -174,6 +190,37 @@ func (w *Watcher) round(now time.Time) (reads int) {
 	}
 	w.mu.Unlock()
 	w.tell(notices, now)
+	return w.pay()
+}
+
+// oldestFirst sorts autoscalers by the age of their answers.
+func (w *Watcher) oldestFirst(documents []*inspect.Autoscaler) []*inspect.Autoscaler {
+	w.rounds++
+	documents = slices.Clone(documents)
+	slices.SortStableFunc(documents, func(a, b *inspect.Autoscaler) int {
+		return cmp.Compare(w.roundOf(a), w.roundOf(b))
+	})
+	return documents
+}
+
+// roundOf is the round of an autoscaler's answers; 0: it has none.
+func (w *Watcher) roundOf(a *inspect.Autoscaler) int {
+	if h := w.held[name{a.Namespace, a.Name}]; h != nil { // this goroutine alone writes
+		return h.round
+	}
+	return 0
+}
+
+// pay pays for the reads of each namespace as far as a round may have, and returns their sum.
+func (w *Watcher) pay() (reads int) {
+	for namespace, debt := range w.debts {
+		paid := min(debt, namespaceReads)
+		if reads += paid; debt == paid {
+			delete(w.debts, namespace)
+		} else {
+			w.debts[namespace] = debt - paid
+		}
+	}
 	return reads
 }
 
@@ -197,6 +244,7 @@ func (w *Watcher) keep(document *inspect.Autoscaler, answers []answer, now time.
 		w.held[key] = h
 	}
 	h.follow(document)
+	h.round = w.rounds
 	for i := range answers {
 		s := &h.metrics[i]
 		s.set(answers[i], now)

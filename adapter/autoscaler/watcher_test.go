@@ -221,8 +221,8 @@ func TestManyMissingMetrics(t *testing.T) {
 			s.documents = append(s.documents, hpa(fmt.Sprintf("web-%03d", i), pods(fmt.Sprintf("m%d", i%5))))
 		}
 		s.passes(grace + interval)
-		if len(s.events) != maxNotices {
-			t.Errorf("%d Events in a round, want %d", len(s.events), maxNotices)
+		if len(s.events) != maxNoticesEach {
+			t.Errorf("%d Events in a round, want %d", len(s.events), maxNoticesEach)
 		}
 		s.passes(time.Minute)
 		if len(s.events) != len(s.documents) {
@@ -407,6 +407,67 @@ func TestIntervalOfALargeCluster(t *testing.T) {
 			t.Errorf("%d rounds, want one in 5 s after the cluster shrank", reads)
 		}
 	})
+}
+
+// A namespace with many autoscalers that read many values is read less often, and no other one is.
+func TestLargeNamespacesDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := hpa("web", pods("y"))
+		s := newTown(web)
+		for i := range 100 {
+			large := hpa(fmt.Sprintf("large-%03d", i), pods("x"), pods("x"))
+			large.Namespace = "flood"
+			s.documents = append(s.documents, large)
+		}
+		s.values["x"] = Reading{Sum: metric.Int(1), Values: 5000, Pods: 5000}
+		s.values["y"] = Reading{Sum: metric.Int(1), Values: 1, Pods: 1}
+		s.passes(2 * time.Minute)
+		for _, a := range s.Autoscalers("flood") {
+			if a.Metrics[0].Value == "" {
+				t.Errorf("%s was never read", a.Name)
+			}
+		}
+		delete(s.values, "y")
+		s.passes(grace + 3*interval)
+		if len(s.events) != 1 {
+			t.Errorf("Events %q of the other namespace", s.events)
+		}
+	})
+}
+
+// The notices of a namespace, which may have many, leave some to others.
+func TestNoticesOfOneNamespaceDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(hpa("web", pods("y")))
+		for i := range 20 * maxNotices {
+			one := hpa(fmt.Sprintf("a-%03d", i), pods("x"))
+			one.Namespace = "flood"
+			s.documents = append(s.documents, one)
+		}
+		slices.Reverse(s.documents)
+		s.passes(grace + interval)
+		if !slices.ContainsFunc(s.events, func(text string) bool { return strings.HasPrefix(text, "web true MetricMissing") }) {
+			t.Errorf("the other namespace is not told in %d Events", len(s.events))
+		}
+	})
+}
+
+// A namespace with many autoscalers doesn't fill the page of metrics.
+func TestCollectedMetricsOfANamespaceAreBounded(t *testing.T) {
+	s := newTown(hpa("web", external("y", "")))
+	var metrics []inspect.AutoscalerMetric
+	for i := range 100 {
+		metrics = append(metrics, external(fmt.Sprint("x", i), ""))
+	}
+	for i := range 200 {
+		one := hpa(fmt.Sprint("a-", i), metrics...)
+		one.Namespace = "flood"
+		s.documents = append(s.documents, one)
+	}
+	s.round(time.Now())
+	if n := testutil.CollectAndCount(s, "sluice_autoscaler_metric_missing"); n != maxCollected+1 {
+		t.Errorf("%d metrics are on the page, want %d of one namespace and one of the other", n, maxCollected)
+	}
 }
 
 // A value that is rolled up from some of an object's pods says so.

@@ -137,6 +137,9 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 	if !ok {
 		return nil, false
 	}
+	if h.Spec.Size() > maxAutoscalerSpec {
+		h = withoutMetrics(h)
+	}
 	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h)}
 	for i := range h.Spec.Metrics {
 		for _, n := range metricsNamedBy(h.Namespace, &h.Spec.Metrics[i]) {
@@ -146,6 +149,17 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 		}
 	}
 	return short, true
+}
+
+// maxAutoscalerSpec bounds the spec of an autoscaler whose metrics are known. The API server bounds a whole object only,
+// by 1.5 MiB, and the metrics of all autoscalers are kept, compared with each other and read every few seconds.
+const maxAutoscalerSpec = 64 << 10
+
+// withoutMetrics is an autoscaler of which little is kept.
+func withoutMetrics(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
+	short := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta, Status: h.Status}
+	short.Spec.MinReplicas, short.Spec.MaxReplicas = h.Spec.MinReplicas, h.Spec.MaxReplicas
+	return short
 }
 
 // mayHavePods reports whether the metrics of a kind may be rolled up from pods: those of

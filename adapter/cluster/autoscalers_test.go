@@ -188,3 +188,21 @@ func TestPodsOfATarget(t *testing.T) {
 		}
 	}
 }
+
+// An autoscaler as large as the API server takes is compared with nothing, and not kept.
+func TestLargeAutoscalers(t *testing.T) {
+	var metrics []autoscalingv2.MetricSpec
+	for i := range 2000 {
+		metrics = append(metrics, externalMetric(fmt.Sprintf("queue_depth_of_the_mail_of_shop_%d", i)))
+	}
+	large := anAutoscaler("shop", "large", metrics...)
+	large.Spec.MaxReplicas = 7
+	one, ok := newAutoscaler(large)
+	if !ok || len(one.metrics) != 0 || len(one.document.Metrics) != 0 || one.document.MaxReplicas != 7 {
+		t.Errorf("%v, %d metrics of %d", ok, len(one.metrics), len(metrics))
+	}
+	few, _ := newAutoscaler(anAutoscaler("shop", "few", metrics[:100]...))
+	if len(few.metrics) != 100 || len(few.document.Metrics) != 100 {
+		t.Errorf("%d and %d of 100 metrics are kept", len(few.metrics), len(few.document.Metrics))
+	}
+}

@@ -89,7 +89,7 @@ type label struct{ key, value string }
 type labelSet []unique.Handle[label]
 
 func newLabelSet(from map[string]string) labelSet {
-	if len(from) == 0 {
+	if len(from) == 0 || len(from) > maxLabels {
 		return nil
 	}
 	set := make(labelSet, 0, len(from))

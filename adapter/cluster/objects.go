@@ -41,19 +41,24 @@ type objectName struct{ namespace, name string }
 type objects struct {
 	observer *Observer
 	resource string
+	room     *labelRoom
 
 	mu    sync.RWMutex
 	named map[objectName]*object
 }
 
 func newObjects(resource string, observer *Observer) *objects {
-	return &objects{resource: resource, observer: observer, named: map[objectName]*object{}}
+	return &objects{resource: resource, observer: observer, room: &labelRoom{}, named: map[objectName]*object{}}
 }
 
 func (o *objects) put(now *object) {
 	key := objectName{now.namespace, now.name}
 	o.mu.Lock()
 	was := o.named[key]
+	if was != nil {
+		o.room.free(was.namespace, was.labels)
+	}
+	now.labels = o.room.kept(now.namespace, now.labels)
 	o.named[key] = now
 	o.mu.Unlock()
 	if was == nil || was.uid != now.uid {
@@ -71,6 +76,7 @@ func (o *objects) drop(namespace, name string) {
 	delete(o.named, key)
 	o.mu.Unlock()
 	if was != nil {
+		o.room.free(was.namespace, was.labels)
 		o.gone(was)
 	}
 }

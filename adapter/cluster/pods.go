@@ -14,6 +14,7 @@ import (
 type pods struct {
 	observer  *Observer
 	addresses *addresses
+	room      *labelRoom
 
 	mu             sync.RWMutex
 	byKey          map[string]map[string]*pod // by namespace and name
@@ -37,6 +38,7 @@ func newPods(observer *Observer) *pods {
 	return &pods{
 		observer:       observer,
 		addresses:      newAddresses(),
+		room:           &labelRoom{},
 		byKey:          map[string]map[string]*pod{},
 		byLabel:        map[string]labelIndex{},
 		byController:   map[string]controllerIndex{},
@@ -220,6 +222,7 @@ func (p *pods) indexLocked(added *pod) {
 		p.byController[added.Namespace] = controllerIndex{}
 	}
 	p.byKey[added.Namespace][added.Name] = added
+	added.labels = p.room.kept(added.Namespace, added.labels)
 	p.byLabel[added.Namespace].add(added)
 	p.byController[added.Namespace].add(added)
 	p.uidIndex[newUIDKey(added.UID)] = added
@@ -243,6 +246,7 @@ func (p *pods) unindexLocked(removed *pod) {
 	}
 	delete(p.byKey[removed.Namespace], removed.Name)
 	p.byLabel[removed.Namespace].remove(removed)
+	p.room.free(removed.Namespace, removed.labels)
 	p.byController[removed.Namespace].remove(removed)
 	if len(p.byKey[removed.Namespace]) == 0 {
 		delete(p.byKey, removed.Namespace)

@@ -1,6 +1,7 @@
 package labelselector
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -105,4 +106,19 @@ func FuzzSanitize(f *testing.F) {
 			t.Fatalf("%q, then %q", got, again)
 		}
 	})
+}
+
+// A selector of a megabyte, as an autoscaler may hold, is compared with no series.
+func TestLargeSelectors(t *testing.T) {
+	list := func(n int, each string) string { return strings.Repeat(each+",", n-1) + each }
+	for _, refused := range []string{list(maxRequirements+1, "!a"), "a in (" + list(maxBytes/2, "b") + ")"} {
+		if _, err := Parse("selector", refused); !errors.Is(err, metric.ErrInvalidQuery) || len(err.Error()) > 500 {
+			t.Errorf("%.50s…: %v", refused, err)
+		}
+	}
+	for _, taken := range []string{list(maxRequirements, "!a"), "a in (" + list(1000, "b") + ")"} {
+		if _, err := Parse("selector", taken); err != nil {
+			t.Error(err)
+		}
+	}
 }

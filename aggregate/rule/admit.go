@@ -50,8 +50,11 @@ func NewSet(documents []Document, selector ParseSelector, before *Set) *Set {
 	})
 	a := admission{
 		Set: &Set{named: map[place]*Rule{}, renames: map[string][]*Rule{}, readBy: map[place][]*Rule{},
-			verdicts: make([]Verdict, len(documents))},
-		selector: selector, old: before.compiled(), numbers: map[string]int{},
+			verdicts: make([]Verdict, len(documents)), compiled: map[place]compilation{}},
+		selector: selector, numbers: map[string]int{},
+	}
+	if before != nil {
+		a.old = before.compiled
 	}
 	for _, ofCluster := range []bool{true, false} {
 		for i := range documents {
@@ -71,49 +74,57 @@ func sign(is bool) int {
 	return 0
 }
 
-// compiled are the rules of a set by their documents' identity.
-func (s *Set) compiled() map[place]*Rule {
-	all := map[place]*Rule{}
-	if s == nil {
-		return all
-	}
-	for i := range s.verdicts {
-		if v := &s.verdicts[i]; v.Rule != nil {
-			all[place{v.Document.Namespace, v.Document.Name}] = v.Rule
-		}
-	}
-	return all
+// compilation is what became of a document by itself. It is kept for those that are refused, too: a namespace may have
+// any number of them, and each change of any rule has all documents looked at.
+type compilation struct {
+	document *Document
+	rule     *Rule // nil: it has a fault
+	fault    string
 }
 
 // admission fills a set.
 type admission struct {
 	*Set
 	selector ParseSelector
-	old      map[place]*Rule
+	old      map[place]compilation
 	numbers  map[string]int // of valid rules, by namespace
 }
 
 // admit decides about a document. If its rule holds, it is entered.
 func (a *admission) admit(d *Document) Verdict {
-	r := a.old[place{d.Namespace, d.Name}]
-	if r == nil || !r.Document.same(d) {
-		var err error
-		if r, err = Compile(*d, a.selector); err != nil {
-			return Verdict{Document: d, Reason: Invalid, Fault: oneLine(err)}
-		}
+	if a.numbers[d.Namespace] == maxRules {
+		return Verdict{Document: d, Reason: TooMany,
+			Fault: fmt.Sprintf("%s has %d older rules, which is the limit", scope(d.Namespace), maxRules)}
 	}
-	if why, fault := a.excluded(d, r); fault != "" {
+	c := a.compile(d)
+	if c.fault != "" {
+		return Verdict{Document: d, Reason: Invalid, Fault: c.fault}
+	}
+	a.numbers[d.Namespace]++
+	if why, fault := a.excluded(d, c.rule); fault != "" {
 		return Verdict{Document: d, Reason: why, Fault: fault}
 	}
-	a.enter(r)
-	return Verdict{Document: d, Rule: r, Reason: Accepted}
+	a.enter(c.rule)
+	return Verdict{Document: d, Rule: c.rule, Reason: Accepted}
+}
+
+// compile compiles a document, unless it is the one of before.
+func (a *admission) compile(d *Document) compilation {
+	at := place{d.Namespace, d.Name}
+	c, is := a.old[at]
+	if !is || !c.document.same(d) {
+		c = compilation{document: d}
+		var err error
+		if c.rule, err = Compile(*d, a.selector); err != nil {
+			c.rule, c.fault = nil, oneLine(err)
+		}
+	}
+	a.compiled[at] = c
+	return c
 }
 
 // excluded says why a rule cannot hold beside those that hold; the fault is empty if it can.
 func (a *admission) excluded(d *Document, r *Rule) (why Reason, fault string) {
-	if a.numbers[d.Namespace]++; a.numbers[d.Namespace] > maxRules {
-		return TooMany, fmt.Sprintf("%s has %d older rules, which is the limit", scope(d.Namespace), maxRules)
-	}
 	if r.rename != nil {
 		if len(a.renames[d.Namespace]) == maxRenames {
 			return TooMany, fmt.Sprintf("%s has %d older rules that rename, which is the limit", scope(d.Namespace), maxRenames)

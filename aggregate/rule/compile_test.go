@@ -294,6 +294,32 @@ func TestRulesOfASet(t *testing.T) {
 	}
 }
 
+// A namespace may have any number of rules that are refused. A change of another rule compiles none of them again.
+func TestRefusedRulesAreCompiledOnce(t *testing.T) {
+	compiled := 0
+	counting := func(text string) (func(metric.Labels) bool, error) { compiled++; return selectors(text) }
+	document := func(name, metric, value string) Document {
+		return Document{Namespace: "shop", Name: name, UID: name, Generation: 1, Spec: Spec{Metric: metric,
+			Let: map[string]string{"a": "x"}, Selectors: map[string]string{"a": "b=c"}, Value: value}}
+	}
+	var all []Document
+	for i := range 3 * maxRules {
+		all = append(all, document(fmt.Sprint("invalid-", i), "m", "a +"), document(fmt.Sprint("valid-", i), fmt.Sprint("m", i/2), "a * 2.0"))
+	}
+	set := NewSet(all, counting, nil)
+	if compiled > 4*maxRules {
+		t.Errorf("%d of %d rules were compiled", compiled, len(all))
+	}
+	compiled = 0
+	set = NewSet(append(all, Document{Namespace: "mail", Name: "new", UID: "new", Spec: all[0].Spec}), counting, set)
+	if compiled != 1 {
+		t.Errorf("%d rules were compiled for one that is new", compiled)
+	}
+	if n := len(set.Verdicts()); n != len(all)+1 {
+		t.Errorf("%d verdicts", n)
+	}
+}
+
 // An error about very many rules is short: the first faults, the limit and how many rules are beyond it.
 func TestFaultsOfManyRules(t *testing.T) {
 	rules := func(n int, value string) (all []Document) {

@@ -14,6 +14,7 @@ type Set struct {
 	renames  map[string][]*Rule // by namespace
 	readBy   map[place][]*Rule  // by an operand's bare name, which a rename may have given; expressions only
 	verdicts []Verdict
+	compiled map[place]compilation
 }
 
 // place is a name in a namespace; the empty namespace is that of cluster rules.

@@ -27,6 +27,9 @@ type Limits struct {
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
 	// net/http and for grpc. 0: no bound.
 	Handshake time.Duration
+	// MaxReceived limits what all connections have received of requests that have not begun, beyond the first 32 KiB of
+	// each: a connection that would receive more is closed. 0: no limit.
+	MaxReceived int64
 }
 
 // Forever is a Keep for connections that no stranger can mark busy.
@@ -42,6 +45,8 @@ type Limiter struct {
 	limits Limits
 	slots  *Slots
 	start  time.Time
+
+	received received
 
 	mu     sync.Mutex // guards the fields below
 	open   map[*Member]struct{}
@@ -68,13 +73,18 @@ type Member struct {
 	since    atomic.Int64 // when use was last set, after the limiter's start
 	requests atomic.Int32 // in flight
 	shaken   atomic.Bool  // Limits.Handshake is over
+
+	// Of Limiter.received: bytes since first, of which some are charged.
+	bytes, charged int64
+	first          time.Time
+	gone           bool
 }
 
 // New makes a Limiter without connections. The name is the listener's in metrics and in the log.
 func New(name string, limits Limits, log *slog.Logger) *Limiter {
 	return &Limiter{
 		counts: newCounts(name, log), limits: limits, slots: NewSlots(limits.Max, limits.MaxEach), start: time.Now(),
-		open: map[*Member]struct{}{}, remote: map[string]*Member{},
+		received: received{max: limits.MaxReceived}, open: map[*Member]struct{}{}, remote: map[string]*Member{},
 	}
 }
 
@@ -172,6 +182,7 @@ func (m *Member) Idle() {
 func (m *Member) Begin() {
 	m.requests.Add(1)
 	m.Busy()
+	m.limiter.received.forget(m, false)
 }
 
 // End is the end of a request that began.
@@ -259,6 +270,7 @@ func (m *Member) Leave() {
 func (l *Limiter) leaveLocked(m *Member) {
 	if _, open := l.open[m]; open {
 		delete(l.open, m)
+		l.received.forget(m, true)
 		l.slots.Release(m.From)
 		if remote := m.RemoteAddr().String(); l.remote[remote] == m {
 			delete(l.remote, remote)

@@ -48,6 +48,7 @@ type Authenticator struct {
 
 	mu          sync.Mutex // guards the fields below
 	accounts    map[string]*Principal
+	waiting     map[string]chan struct{} // by namespace
 	errorLogged time.Time
 }
 
@@ -55,14 +56,15 @@ const (
 	// maxAccounts limits the cached principals.
 	maxAccounts = 4096
 	// maxUnknown limits the requests in flight about unknown tokens, maxUnknownEach those from one
-	// address.
-	maxUnknown     = 64
+	// address. Sixteen addresses leave half of them, and have others wait for a second and a half: the API server is
+	// asked about a hundred a second.
+	maxUnknown     = 256
 	maxUnknownEach = 8
 )
 
 // NewAuthenticator reads the file, if there is one. Without a cluster the authority is nil.
 func NewAuthenticator(c Config, authority Authority, log *slog.Logger) (*Authenticator, error) {
-	d := &Authenticator{authority: authority, log: log, accounts: map[string]*Principal{},
+	d := &Authenticator{authority: authority, log: log, accounts: map[string]*Principal{}, waiting: map[string]chan struct{}{},
 		asked: make(chan struct{}, maxAsked), metrics: newMetrics()}
 	if d.worded = c.DescribeError; d.worded == nil {
 		d.worded = func(err error) error { return err }
@@ -118,6 +120,7 @@ func (d *Authenticator) EndNamespace(namespace string, again bool) {
 			delete(d.accounts, key)
 		}
 	}
+	delete(d.waiting, namespace)
 	d.mu.Unlock()
 	if d.tokens == nil {
 		return
@@ -179,10 +182,23 @@ func (d *Authenticator) account(is metric.Principal) *Principal {
 	defer d.mu.Unlock()
 	a := d.accounts[string(text)]
 	if a == nil {
-		a = newAccount(is)
+		a = newAccount(is, d.waitingLocked(is.Namespace))
 		put(d.accounts, string(text), a, maxAccounts)
 	}
 	return a
+}
+
+// waitingLocked returns the slots of a namespace, whose author may have many accounts. Users outside of namespaces share
+// none.
+func (d *Authenticator) waitingLocked(namespace string) chan struct{} {
+	slots := d.waiting[namespace]
+	if slots == nil {
+		slots = make(chan struct{}, maxAskedEach)
+		if namespace != "" {
+			d.waiting[namespace] = slots
+		}
+	}
+	return slots
 }
 
 // logError logs an error, at most once per second.

@@ -21,6 +21,7 @@ type fakeAuthority struct {
 	rights map[metric.Right]bool
 	away   bool
 	hold   chan struct{} // where set, strangers' tokens are reviewed once it is closed
+	slow   time.Duration // of every other answer
 	asked  []string
 }
 
@@ -38,6 +39,11 @@ func (c *fakeAuthority) Authenticate(ctx context.Context, token string, known bo
 		}
 		c.mu.Lock()
 	}
+	if slow := c.slow; slow > 0 && known {
+		c.mu.Unlock()
+		time.Sleep(slow)
+		c.mu.Lock()
+	}
 	if c.away {
 		return nil, "", errAway
 	}
@@ -52,6 +58,11 @@ func (c *fakeAuthority) Authorize(_ context.Context, _ *metric.Principal, r metr
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r.String())
+	if slow := c.slow; slow > 0 {
+		c.mu.Unlock()
+		time.Sleep(slow)
+		c.mu.Lock()
+	}
 	if c.away {
 		return false, errAway
 	}
@@ -286,6 +297,87 @@ func TestFloodOfMadeUpTokens(t *testing.T) {
 			t.Errorf("%d slots are still taken", taken)
 		}
 	})
+}
+
+// Sixteen addresses that send made-up tokens without end keep no new token of another one out.
+func TestMadeUpTokensOfManyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		c.hold = make(chan struct{})
+		d := newDesk(t, c)
+		var asking sync.WaitGroup
+		for i := range 16 * maxUnknownEach {
+			asking.Go(func() { _, _ = d.Token(t.Context(), address(i/maxUnknownEach), fmt.Sprint("made up ", i)) })
+		}
+		synctest.Wait()
+		asking.Go(func() {
+			if _, err := d.Token(t.Context(), here, "good"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		close(c.hold)
+		asking.Wait()
+	})
+}
+
+// A service account may have any number of tokens. Those of sixteen addresses keep no known token of another one out.
+func TestKnownTokensOfManyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		d := newDesk(t, c)
+		mustName(t, d, "good")
+		const each = maxKnown / 16
+		for i := range 16 * each {
+			token := fmt.Sprint("minted ", i)
+			c.set(func() {
+				c.users[token] = metric.Principal{User: "system:serviceaccount:flood:runner", Namespace: "flood", Name: "runner"}
+			})
+			mustName(t, d, token)
+		}
+		time.Sleep(answerTTL)
+		c.set(func() { c.slow = time.Second })
+		var asking sync.WaitGroup
+		for i := range 16 * each {
+			asking.Go(func() { _, _ = d.Token(t.Context(), address(i/each), fmt.Sprint("minted ", i)) })
+		}
+		synctest.Wait()
+		mustName(t, d, "good")
+		asking.Wait()
+	})
+}
+
+// The rights of a namespace's accounts, of which there may be any number, are asked about without delaying those of others.
+func TestRightsOfManyAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		c.slow = 100 * time.Millisecond
+		d := newDesk(t, c)
+		var asking sync.WaitGroup
+		for i := range 500 {
+			account := d.account(metric.Principal{Namespace: "flood", Name: fmt.Sprint("runner-", i)})
+			for j := range maxAskedEach {
+				asking.Go(func() {
+					_ = d.CheckRights(t.Context(), account, metric.Right{Verb: metric.Create, Namespace: fmt.Sprint("n", j)})
+				})
+			}
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := d.CheckRights(t.Context(), mustName(t, d, "good"), metric.Right{Verb: metric.Create, Namespace: "bank"}); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a right of another namespace's account is known after %v", took)
+		}
+		asking.Wait()
+		time.Sleep(time.Minute) // questions go on without those who asked
+	})
+}
+
+// address is one of many.
+func address(n int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, 0, byte(n)}), 32)
 }
 
 // Concurrent callers with the same question share one request.

@@ -18,8 +18,10 @@ import (
 const (
 	maxGood = 8192
 	maxBad  = 8192
-	// maxKnown limits the requests in flight about known credentials, which wait for each other.
-	maxKnown = 1024
+	// maxKnown limits the requests in flight about known credentials, which wait for each other, maxKnownEach those from
+	// one address: a service account may have any number of tokens.
+	maxKnown     = 2048
+	maxKnownEach = 64
 )
 
 // checker authenticates credentials of one kind, and caches the results.
@@ -50,7 +52,7 @@ type result struct {
 
 func newChecker(ttl time.Duration, strangers, each int) *checker {
 	c := &checker{ttl: ttl, unknownSlots: connlimit.NewSlots(strangers, each),
-		knownSlots: connlimit.NewSlots(maxKnown, maxKnown)}
+		knownSlots: connlimit.NewSlots(maxKnown, maxKnownEach)}
 	_, _ = rand.Read(c.salt[:]) // it never fails
 	c.forget()
 	return c

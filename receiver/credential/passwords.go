@@ -20,9 +20,10 @@ const (
 	minCost, maxCost = 8, 12
 	// goodFor is how long a comparison is cached; a new file drops all.
 	goodFor = 30 * time.Second
-	// maxCompared limits the comparisons that wait, maxComparedEach those from one address.
-	maxCompared     = 32
-	maxComparedEach = 4
+	// maxCompared limits the comparisons that wait, maxComparedEach those from one address. Sixteen addresses leave half of
+	// them, and have others wait for a second and a half, on two cores and at cost 10.
+	maxCompared     = 64
+	maxComparedEach = 2
 	maxFileBytes    = 1 << 20
 )
 

@@ -1,11 +1,15 @@
 package credential
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -110,6 +114,34 @@ func TestPasswords(t *testing.T) {
 		t.Error(err)
 	}
 	wants("anna", "changed", "sluice:basic:anna")
+}
+
+// Sixteen addresses that guess without end keep no new client of another one out.
+func TestGuessesOfManyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newChecker(goodFor, maxCompared, maxComparedEach)
+		compared := make(chan struct{})
+		c.lookUp = func(_ context.Context, credential string, _ bool) (*Principal, string, error) {
+			<-compared
+			if credential == "anna:secret" {
+				return &Principal{}, "", nil
+			}
+			return nil, wrongPassword, nil
+		}
+		var guessing sync.WaitGroup
+		for i := range 16 * maxComparedEach {
+			guessing.Go(func() { _, _ = c.check(t.Context(), address(i/maxComparedEach), fmt.Sprint("anna:guess ", i)) })
+		}
+		synctest.Wait()
+		guessing.Go(func() {
+			if _, err := c.check(t.Context(), here, "anna:secret"); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		close(compared)
+		guessing.Wait()
+	})
 }
 
 // A comparison takes as long for an unknown name as for a known one.

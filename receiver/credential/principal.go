@@ -26,7 +26,7 @@ type Principal struct {
 	generation atomic.Uint64
 
 	asking  singleflight.Group
-	waiting chan struct{} // a slot for each request in flight
+	waiting chan struct{} // a slot for each request in flight about an account of its namespace
 	ended   atomic.Bool   // the namespace of the service account was deleted
 }
 
@@ -44,8 +44,8 @@ func (a *Principal) Ended() bool { return a.ended.Load() }
 // generations makes the generations of all principals distinct.
 var generations atomic.Uint64
 
-func newAccount(a metric.Principal) *Principal {
-	made := &Principal{Principal: a, waiting: make(chan struct{}, maxAskedEach)}
+func newAccount(a metric.Principal, waiting chan struct{}) *Principal {
+	made := &Principal{Principal: a, waiting: waiting}
 	made.Principal.Rights = made
 	made.rights.Store(&map[metric.Right]answer{})
 	made.generation.Store(generations.Add(1))

@@ -17,7 +17,7 @@ const (
 	staleFor = 15 * time.Second
 	// askTimeout limits one request.
 	askTimeout = 5 * time.Second
-	// maxAsked limits the requests about rights in flight, maxAskedEach those about one principal;
+	// maxAsked limits the requests about rights in flight, maxAskedEach those about the accounts of one namespace;
 	// further ones wait.
 	maxAsked     = 64
 	maxAskedEach = 8

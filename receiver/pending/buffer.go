@@ -28,8 +28,7 @@ type Buffer struct {
 	start  time.Time
 	shards [numShards]senderShard
 
-	senders atomic.Int64
-	bytes   atomic.Int64
+	room    room
 	full    atomic.Uint64 // samples rejected because a limit was reached
 	expired atomic.Uint64 // samples rejected because their sender did not become known
 
@@ -102,7 +101,7 @@ func keyOf(s *metric.Sender) senderKey {
 
 // New makes an empty Buffer of a valid configuration. Run must run for samples to be settled.
 func New(c Config, parts Parts) *Buffer {
-	p := &Buffer{config: c, parts: parts, start: time.Now()}
+	p := &Buffer{config: c, parts: parts, start: time.Now(), room: room{maxBytes: c.MaxBytes, maxSenders: c.MaxSenders}}
 	p.known.wake = make(chan struct{}, 1)
 	for i := range p.shards {
 		p.shards[i].senders = map[senderKey]*heldSender{}
@@ -147,12 +146,10 @@ func (p *Buffer) holdLocked(shard *senderShard, key senderKey, s *metric.Sample,
 	}
 	h := shard.senders[key]
 	if h == nil {
-		if p.senders.Add(1) > int64(p.config.MaxSenders) {
-			p.senders.Add(-1)
-			return "maxSenders"
+		if bound := p.room.takeSender(s.Sender.Namespace()); bound != "" {
+			return bound
 		}
 		h = newHeldSender(s.Sender)
-		p.bytes.Add(h.bytes)
 		shard.senders[key] = h
 	}
 	shard.scratch = appendLine(shard.scratch[:0], s)
@@ -181,9 +178,8 @@ func (p *Buffer) take(h *heldSender, cost int64) (bound string) {
 	if h.bytes+cost > p.config.MaxBytesPerSender {
 		return "maxBytesPerSender"
 	}
-	if p.bytes.Add(cost) > p.config.MaxBytes {
-		p.bytes.Add(-cost)
-		return "maxBytes"
+	if bound := p.room.takeBytes(h.sender.Namespace(), cost); bound != "" {
+		return bound
 	}
 	h.bytes += cost
 	return ""
@@ -198,8 +194,7 @@ func (p *Buffer) dropIfEmptyLocked(shard *senderShard, key senderKey, h *heldSen
 
 // release gives back the memory of a sender.
 func (p *Buffer) release(h *heldSender) {
-	p.bytes.Add(-h.bytes)
-	p.senders.Add(-1)
+	p.room.add(h.sender.Namespace(), -h.bytes, -1)
 }
 
 func (p *Buffer) shard(key senderKey) *senderShard { return &p.shards[key.key%numShards] }
@@ -208,7 +203,7 @@ func (p *Buffer) shard(key senderKey) *senderShard { return &p.shards[key.key%nu
 // addresses with pending samples.
 func (p *Buffer) Known(addresses ...netip.Addr) {
 	for _, a := range addresses {
-		if p.senders.Load() == 0 {
+		if _, senders := p.room.held(); senders == 0 {
 			return
 		}
 		a = a.Unmap().WithZone("")

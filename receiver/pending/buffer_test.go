@@ -177,7 +177,7 @@ func (w *fixture) checkBytes() {
 		}
 		w.buffer.shards[i].mu.Unlock()
 	}
-	if bytes := w.buffer.bytes.Load(); bytes != total {
+	if bytes, _ := w.buffer.room.held(); bytes != total {
 		w.t.Errorf("%d bytes are charged in all for %d", bytes, total)
 	}
 }
@@ -189,7 +189,7 @@ func (w *fixture) checkEmpty() {
 	for i := range w.buffer.shards {
 		senders += len(w.buffer.shards[i].senders)
 	}
-	if n, bytes := w.buffer.senders.Load(), w.buffer.bytes.Load(); n != 0 || bytes != 0 || senders != 0 || len(w.buffer.known.keys) != 0 {
+	if bytes, n := w.buffer.room.held(); n != 0 || bytes != 0 || senders != 0 || len(w.buffer.known.keys) != 0 {
 		w.t.Errorf("%d senders (%d in the shards) and %d bytes are left of nothing", n, senders, bytes)
 	}
 }
@@ -422,8 +422,8 @@ func TestPendingBounds(t *testing.T) {
 	if got := strings.Count(w.log.String(), "a limit of pending samples is reached"); got != 1 {
 		t.Errorf("told %d times in a moment", got)
 	}
-	if over := w.buffer.bytes.Load(); over > 10<<10 || w.buffer.senders.Load() != 3 {
-		t.Errorf("%d bytes of %d senders", over, w.buffer.senders.Load())
+	if over, n := w.buffer.room.held(); over > 10<<10 || n != 3 {
+		t.Errorf("%d bytes of %d senders", over, n)
 	}
 	w.checkBytes()
 	if !w.buffer.Hold(sampleOf(unknown("10.0.0.1"), "name0", metric.Add, 1), w.account) {
@@ -622,7 +622,7 @@ func TestPendingAbsorbs(t *testing.T) {
 	r := &retrier{pending: w.buffer, applier: w.table}
 	r.all()
 	w.checkAccount(3, 0, 0)
-	if n := w.buffer.senders.Load(); n != 1 {
+	if _, n := w.buffer.room.held(); n != 1 {
 		t.Errorf("%d senders, want 1", n)
 	}
 	again = 3

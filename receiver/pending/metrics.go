@@ -29,8 +29,9 @@ func (m metrics) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (m metrics) Collect(ch chan<- prometheus.Metric) {
-	collect.Gauge(ch, pendingSendersDesc, m.buffer.senders.Load())
-	collect.Gauge(ch, pendingBytesDesc, m.buffer.bytes.Load())
+	bytes, senders := m.buffer.room.held()
+	collect.Gauge(ch, pendingSendersDesc, senders)
+	collect.Gauge(ch, pendingBytesDesc, bytes)
 	collect.Counter(ch, pendingFullDesc, m.buffer.full.Load())
 	collect.Counter(ch, pendingExpiredDesc, m.buffer.expired.Load())
 }

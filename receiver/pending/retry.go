@@ -37,7 +37,7 @@ type retrier struct {
 
 // all retries all samples.
 func (r *retrier) all() {
-	if r.pending.senders.Load() == 0 {
+	if _, senders := r.pending.room.held(); senders == 0 {
 		return
 	}
 	r.begin()
@@ -110,7 +110,7 @@ func (r *retrier) try(key senderKey) {
 		rest := newHeldSender(&h.sender)
 		rest.unnamed = h.unnamed
 		rest.absorb(h)
-		p.bytes.Add(rest.bytes - h.bytes)
+		p.room.add(h.sender.Namespace(), rest.bytes-h.bytes, 0)
 		h = rest
 	}
 	shard.mu.Lock()
@@ -123,8 +123,7 @@ func (r *retrier) try(key senderKey) {
 	if newer := shard.senders[key]; newer != nil { // arrived meanwhile
 		before := h.bytes + newer.bytes
 		h.absorb(newer)
-		p.bytes.Add(h.bytes - before)
-		p.senders.Add(-1)
+		p.room.add(h.sender.Namespace(), h.bytes-before, -1)
 	}
 	shard.senders[key] = h
 }

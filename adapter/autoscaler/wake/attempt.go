@@ -81,7 +81,7 @@ func (w *Waker) dispatch(ctx context.Context, now time.Time) {
 		if w.armed[a.key] != a {
 			continue // deleted, changed, or no longer at zero
 		}
-		if !a.read(w.parts.Source) {
+		if !w.read(a) {
 			a.busy = false
 			continue
 		}

@@ -63,6 +63,7 @@ type Nudger struct {
 	// The fields below belong to Run.
 	followed map[name]*followed
 	queue    queue[*followed]
+	share    share
 	pace     pace
 	flights  int
 	landed   chan landing
@@ -107,7 +108,7 @@ func NewNudger(cfg NudgeConfig, parts NudgeParts) *Nudger {
 	return &Nudger{
 		cfg: cfg, parts: parts, count: newNudgeCounters(), news: make(chan struct{}, 1),
 		known: map[name]*inspect.Autoscaler{}, changed: map[name]bool{}, shown: map[name]*inspect.Instant{},
-		followed: map[name]*followed{}, queue: newQueue[*followed](), landed: make(chan landing, mostInFlight),
+		followed: map[name]*followed{}, queue: newQueue[*followed](), share: newShare(), landed: make(chan landing, mostInFlight),
 	}
 }
 
@@ -238,7 +239,7 @@ func (n *Nudger) look(now time.Time) {
 	n.parts.Look()
 	pause := time.Duration(len(n.followed)) * time.Second / predictionsPerSecond
 	for _, f := range n.followed {
-		if f.busy || now.Before(f.next) || !f.changed && now.Before(f.due) {
+		if f.busy || now.Before(f.next) || !f.changed && now.Before(f.due) || n.share.rests(f.namespace(), now) {
 			continue
 		}
 		if f.changed, f.due, f.next = false, now.Add(readEvery), now.Add(pause); n.wants(f, now) {
@@ -259,10 +260,12 @@ func (n *Nudger) wants(f *followed, now time.Time) bool {
 		n.ignore(f, why)
 		return false
 	}
+	began := time.Now()
 	for _, watch := range f.watches {
 		watch.Follow()
 	}
 	p := n.parts.Predict(a, &f.memory)
+	n.share.spend(f.namespace(), began)
 	if f.wanted = p; !p.Until.IsZero() && p.Until.Before(f.due) {
 		f.due = p.Until
 	}

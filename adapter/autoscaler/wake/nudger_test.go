@@ -36,7 +36,8 @@ type plane struct {
 	takenBack  []string
 	predicted  int
 	events     []string
-	disobeying bool // the controller keeps the replicas
+	disobeying bool                     // the controller keeps the replicas
+	slow       map[string]time.Duration // to predict, by namespace
 }
 
 type planeWatch struct {
@@ -122,6 +123,11 @@ func (p *plane) predict(a *inspect.Autoscaler, _ *explain.Memory) explain.Predic
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.predicted++
+	if slow := p.slow[a.Namespace]; slow > 0 {
+		p.mu.Unlock()
+		time.Sleep(slow)
+		p.mu.Lock()
+	}
 	key := a.Namespace + "/" + a.Name
 	if held, is := p.held[key]; is && (held.Until.IsZero() || time.Now().Before(held.Until)) {
 		held.Replicas = a.DesiredReplicas
@@ -221,6 +227,25 @@ func TestNudgesAtThePush(t *testing.T) {
 		if n := testutil.ToFloat64(p.count.answers.WithLabelValues("scaled")); n != 2 {
 			t.Errorf("%v answers as expected, want 2", n)
 		}
+	})
+}
+
+func TestSlowPredictionsDelayNoOtherNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t, "shop/web")
+		p.mu.Lock()
+		p.slow = map[string]time.Duration{"flood": 200 * time.Millisecond}
+		p.mu.Unlock()
+		for i := range 50 {
+			p.put(fmt.Sprint("flood/", i), func(*inspect.Autoscaler) {})
+		}
+		time.Sleep(time.Minute)
+		for i := range 50 {
+			p.push(fmt.Sprint("flood/", i), 1)
+		}
+		time.Sleep(2 * lookEvery)
+		p.push("shop/web", 4)
+		p.want("within a second", p.after(time.Second), "shop/web=4")
 	})
 }
 

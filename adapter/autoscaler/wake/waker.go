@@ -73,6 +73,7 @@ type Waker struct {
 	cooling map[target]time.Time // when the cooldown of a target ends
 	queue   queue[*armed]
 	flight  flight
+	share   share
 }
 
 // name is the name of an autoscaler, target that of a scaled object.
@@ -95,7 +96,7 @@ func New(cfg Config, parts Parts) *Waker {
 	return &Waker{
 		cfg: cfg, parts: parts, count: newCounters(), news: make(chan struct{}, 1),
 		known: map[name]*record{}, changed: map[name]bool{},
-		armed: map[name]*armed{}, cooling: map[target]time.Time{}, queue: newQueue[*armed](), flight: newFlight(),
+		armed: map[name]*armed{}, cooling: map[target]time.Time{}, queue: newQueue[*armed](), flight: newFlight(), share: newShare(),
 	}
 }
 
@@ -186,11 +187,11 @@ func (w *Waker) look(now time.Time) {
 		w.parts.Source.Look()
 	}
 	for _, a := range w.armed {
-		if a.busy || now.Before(a.next) || a.looked && !a.changed && now.Before(a.due) {
+		if a.busy || now.Before(a.next) || a.looked && !a.changed && now.Before(a.due) || w.share.rests(a.namespace(), now) {
 			continue
 		}
 		a.looked, a.due = true, now.Add(readEvery)
-		if !a.read(w.parts.Source) {
+		if !w.read(a) {
 			w.say(a, inspect.WakeArmed, a.fault())
 			continue
 		}
@@ -204,6 +205,13 @@ func (w *Waker) look(now time.Time) {
 		a.busy = true
 		w.queue.push(a)
 	}
+}
+
+// read reads the metrics of an autoscaler in the time of its namespace.
+func (w *Waker) read(a *armed) (positive bool) {
+	began := time.Now()
+	defer w.share.spend(a.namespace(), began)
+	return a.read(w.parts.Source)
 }
 
 // say keeps the state of an armed autoscaler for Describe.

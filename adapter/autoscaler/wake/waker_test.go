@@ -34,6 +34,7 @@ type town struct {
 	notReady bool
 	answer   func(*inspect.Autoscaler) (Outcome, error) // of the API server; nil: Woken
 	slow     time.Duration
+	slowRead map[string]time.Duration // by metric
 	flying   int
 	most     int // in flight at once
 	attempts []string
@@ -129,6 +130,11 @@ type townMetric struct {
 func (m *townMetric) Value() (metric.Number, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if slow := m.slowRead[m.name]; slow > 0 {
+		m.mu.Unlock()
+		time.Sleep(slow)
+		m.mu.Lock()
+	}
 	m.reads++
 	v, is := m.values[m.name]
 	if !is {
@@ -422,6 +428,39 @@ func TestAFloodIsBoundedAndNamespacesTakeTurns(t *testing.T) {
 			t.Errorf("another namespace's turn was number %d", at)
 		}
 		s.wantCount(many+1, "woken")
+	})
+}
+
+// A namespace whose autoscalers take long to read, such as those of many metrics with many series, is left out for a while.
+func TestSlowReadsDelayNoOtherNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(t, atZero("worker"))
+		s.slowRead = map[string]time.Duration{}
+		var flood []string
+		for i := range 50 {
+			name := fmt.Sprint("flood-", i)
+			s.set(func() { s.slowRead[name+"-jobs"], s.values[name+"-jobs"] = 200*time.Millisecond, 0 })
+			s.Changed("flood", name, atZero(name, func(a *inspect.Autoscaler) { a.Namespace = "flood" }))
+			flood = append(flood, name+"-jobs")
+		}
+		for n := range 5 {
+			time.Sleep(time.Minute)
+			s.set(func() {
+				for _, name := range flood {
+					s.changes[name]++
+				}
+			})
+			time.Sleep(2 * lookEvery)
+			began := time.Now()
+			s.push("worker-jobs", 1)
+			for len(s.tried()) == n {
+				time.Sleep(lookEvery)
+			}
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the target of another namespace is woken after %v", took)
+			}
+			s.push("worker-jobs", 0)
+		}
 	})
 }
 
