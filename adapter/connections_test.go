@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 )
 
 // A client that only opens connections keeps no other out.
@@ -48,7 +50,10 @@ func TestOneAddressHasItsShareOfConnections(t *testing.T) {
 
 // A handshake that does not end is cut off, although the library would wait for half a minute.
 func TestHandshakesAreBounded(t *testing.T) {
+	raised := handshakeTimeout
+	handshakeTimeout = connlimit.HandshakeTimeout
 	a := start(t, shop())
+	handshakeTimeout = raised
 	conn, err := net.Dial("tcp", a.Addr().String())
 	must(t, err)
 	defer conn.Close()

@@ -8,6 +8,6 @@ import (
 
 // TestMain raises the times that real sockets would be judged by.
 func TestMain(m *testing.M) {
-	decisionTTL, drainTimeout = time.Hour, time.Minute
+	decisionTTL, drainTimeout, handshakeTimeout = time.Hour, time.Minute, time.Minute
 	os.Exit(m.Run())
 }

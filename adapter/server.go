@@ -145,9 +145,11 @@ func (s *Server) warnIfOpen() {
 	}
 }
 
+// handshakeTimeout is raised by tests on real sockets, which may take any time.
+var handshakeTimeout = connlimit.HandshakeTimeout
+
 func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout,
-		MaxReceived: maxReceived}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: handshakeTimeout, MaxReceived: maxReceived}
 	return connlimit.Listen(address, "api", limits, logger)
 }
 
