@@ -55,12 +55,12 @@ const (
 )
 
 // words has one of each match of the expressions below, and is faster to look for.
-var words = []string{"authorization", "cookie", "bearer", "token", "passw", "pwd", "secret", "key", "://"}
+var words = []string{"authorization", "cookie", "bearer", "token", "pass", "pwd", "secret", "key", "://"}
 
 var (
 	quotation   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	wholeHeader = regexp.MustCompile(`(?i)(?:authorization|cookie)\\?["']?\s*[:=]\s*(.+)`)
-	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|passw(?:or)?d|pwd|secret(?:[-_]access[-_]key)?|api[-_]?key|private[-_]key)\\?["']?(?:\s*[:=]\s*|\s+)\\?` +
+	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|pass(?:w(?:or)?d|phrase)|pwd|secret(?:[-_]access[-_]key)?|(?:api|access|secret|private)[-_]?key)\\?["']?(?:\s*[:=]\s*|\s+)\\?` +
 		`(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
 	urlPassword = regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`)
 	// nextKey begins the key after an unquoted value. A "," or "&" alone may be of the secret.

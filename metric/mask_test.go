@@ -23,6 +23,8 @@ func TestSecretsAreMasked(t *testing.T) {
 		"passwd: hunter2":                  "passwd: ***",
 		"aws_secret_access_key=a/b+c=":     "aws_secret_access_key=***",
 		"private_key: abc":                 "private_key: ***",
+		"SECRET_KEY=abc&accessKey=def":     "SECRET_KEY=***&accessKey=***",
+		"passphrase: abc":                  "passphrase: ***",
 		"https://u:hunter2@host/":          "https://u:***@host/",
 		"secret:ab,cdef;gh&ij|c":           "secret:***|c",
 		`{"password":"a,b c'd","n":1}`:     `{"password":"***","n":1}`,

@@ -121,6 +121,8 @@ func TestRefusals(t *testing.T) {
 		{"global.imageRegistry=https://mirror.example", []string{"/global/imageRegistry"}},
 		{"global.imageregistry=mirror.example", []string{"global.imageregistry", "imageRegistry or imagePullSecrets"}},
 		{"config.windows={10s,1d}", []string{"/config/windows/1"}},
+		{"config.windows=0.5h", []string{"config.windows", "0.5h", "30m"}},
+		{"config.windows=10s\\,60000ms", []string{"config.windows", "60000ms"}},
 		{"namespaceOverride=A_B", []string{"/namespaceOverride"}},
 		{"service.ingest.nodePorts.http-push=30091", []string{"service.ingest.nodePorts", "ClusterIP", "NodePort or LoadBalancer"}},
 		{"service.ingest.type=NodePort,service.ingest.nodePorts.push=30091", []string{"/service/ingest/nodePorts", "push", "not allowed"}},

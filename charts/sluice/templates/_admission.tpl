@@ -15,7 +15,10 @@ Nothing newer than Kubernetes 1.30 may be used.
 {{- if kindIs "string" $windows -}}{{- $windows = splitList "," $windows -}}{{- end -}}
 {{- $most := 0 -}}
 {{- range $windows -}}
-{{- $text := toString . -}}
+{{- $text := toString . | trim -}}
+{{- if not (regexMatch "^([0-9]+[smhd])+$" $text) -}}
+{{- fail (printf "config.windows: is %s; must be whole hours, minutes and seconds, as in 90s or 30m: admission policies read it" $text) -}}
+{{- end -}}
 {{- $seconds := 0 -}}
 {{- range $part := regexFindAll "[0-9]+[smhd]" $text -1 -}}
 {{- $unit := get (dict "s" 1 "m" 60 "h" 3600 "d" 86400) (regexFind "[smhd]" $part) -}}
