@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"replica":                          {"aggregate/blob", "internal/config", "internal/ratelog", "internal/collect"}, // a table is an interface
 	"internal/mutualtls":               {"internal/config", "internal/ratelog"},
 	"internal/mutualtls/testauthority": {}, // of tests
-	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest", "internal/collect"},
+	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "internal/fair", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest", "internal/collect"},
 	"adapter/keda/trigger":             {"internal/suggest", "metric"},
 	"adapter/autoscaler/document":      {"adapter/inspect", "metric"},
 	"adapter/builtin":                  {"metric"},
