@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number", "internal/collect"},
 	"receiver/push/native":          {"adapter/inspect", "adapter/policy", "metric", "receiver/push/httpserver", "receiver/push/number", "internal/suggest"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
-	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
+	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "internal/fair", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
 	"receiver/push/otlpgrpc":        {"internal/connlimit", "receiver/otlp", "receiver/push/httpserver", "receiver/push/listener", "internal/collect"},
