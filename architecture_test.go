@@ -79,7 +79,7 @@ var mayImport = map[string][]string{
 	"replica":                          {"aggregate/blob", "internal/config", "internal/ratelog", "internal/collect"}, // a table is an interface
 	"internal/mutualtls":               {"internal/config", "internal/ratelog"},
 	"internal/mutualtls/testauthority": {}, // of tests
-	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest", "internal/collect"},
+	"adapter/keda":                     {"adapter/keda/trigger", "internal/config", "internal/connlimit", "internal/fair", "adapter/keda/externalscaler", "metric", "internal/mutualtls", "internal/ratelog", "internal/suggest", "internal/collect"},
 	"adapter/keda/trigger":             {"internal/suggest", "metric"},
 	"adapter/autoscaler/document":      {"adapter/inspect", "metric"},
 	"adapter/builtin":                  {"metric"},
@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number", "internal/collect"},
 	"receiver/push/native":          {"adapter/inspect", "adapter/policy", "metric", "receiver/push/httpserver", "receiver/push/number", "internal/suggest"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},
-	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
+	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "internal/fair", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
 	"receiver/push/otlpgrpc":        {"internal/connlimit", "receiver/otlp", "receiver/push/httpserver", "receiver/push/listener", "internal/collect"},

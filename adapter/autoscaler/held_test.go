@@ -58,7 +58,9 @@ func TestHeldBack(t *testing.T) {
 func TestRoundsAskAboutSomeHeldAutoscalers(t *testing.T) {
 	s := newTown()
 	for i := range 30 {
-		s.documents = append(s.documents, hpa(fmt.Sprint("web-", i), pods("busy")))
+		one := hpa(fmt.Sprint("web-", i), pods("busy"))
+		one.Namespace = fmt.Sprint("shop-", i%5)
+		s.documents = append(s.documents, one)
 	}
 	s.values["busy"] = Reading{Sum: metric.Int(6), Values: 1, Pods: 1500}
 	s.held = []explain.Held{{Why: "1499 of 1500 pods without a value"}}
@@ -78,6 +80,23 @@ func TestRoundsAskAboutSomeHeldAutoscalers(t *testing.T) {
 	}
 	if s.round(began.Add(heldInterval)); held() != 30 || s.heldCalls != 40 {
 		t.Errorf("after %v: %d are known, %d asked", heldInterval, held(), s.heldCalls)
+	}
+}
+
+// The autoscalers of a namespace, of which there may be many, leave some reads to others.
+func TestHeldAutoscalersOfOneNamespaceDelayNoOther(t *testing.T) {
+	s := newTown()
+	for i := range 100 {
+		one := hpa(fmt.Sprint("a-", i), pods("busy"))
+		one.Namespace = "flood"
+		s.documents = append(s.documents, one)
+	}
+	s.documents = append(s.documents, hpa("web", pods("held")))
+	s.values["busy"] = Reading{Sum: metric.Int(6), Values: 1, Pods: 200}
+	s.values["held"] = Reading{Sum: metric.Int(6), Values: 1, Pods: 2}
+	s.held = []explain.Held{{Why: "pods without a value"}}
+	if s.round(time.Now()); s.Autoscalers("shop")[0].Metrics[0].HeldBack == "" {
+		t.Errorf("the other namespace is not asked about, after %d questions", s.heldCalls)
 	}
 }
 

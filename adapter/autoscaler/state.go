@@ -78,23 +78,39 @@ const (
 	// heldInterval is how long an answer counts if the number of these pods doesn't change.
 	heldInterval = 30 * time.Second
 	// heldReads bounds the values that a round reads for it: autoscalers beyond keep their former answer
-	// until a later round.
-	heldReads = 15_000
+	// until a later round. heldReadsEach bounds those of a namespace.
+	heldReads     = 15_000
+	heldReadsEach = heldReads / 4
 )
 
+// heldBudget is what is left of heldReads in a round.
+type heldBudget struct {
+	left int
+	each map[string]int // taken, by namespace
+}
+
+// take takes some reads for an autoscaler of a namespace, or reports that it has to wait.
+func (b *heldBudget) take(namespace string, reads int) bool {
+	if b.left <= 0 || b.each[namespace] >= heldReadsEach {
+		return false
+	}
+	b.left -= reads
+	b.each[namespace] += reads
+	return true
+}
+
 // hold finds out at which metrics pods without a value, or with rejected series, hold an autoscaler back,
-// and adds that to its answers. It asks only where there are such pods, and seldom. left is what is left of heldReads.
-func (w *Watcher) hold(document *inspect.Autoscaler, answers []answer, reader Reader, now time.Time, left *int) {
+// and adds that to its answers. It asks only where there are such pods, and seldom.
+func (w *Watcher) hold(document *inspect.Autoscaler, answers []answer, reader Reader, now time.Time, budget *heldBudget) {
 	some, cost := false, 0
 	for i := range answers {
 		a := &answers[i]
 		some = some || document.Metrics[i].Source == "Pods" && a.lacksPods()
 		cost += metricReads + max(a.values, a.pods)
 	}
-	if !some || w.knowsHeld(document, answers, now) || *left <= 0 {
+	if !some || w.knowsHeld(document, answers, now) || !budget.take(document.Namespace, cost) {
 		return
 	}
-	*left -= cost
 	asked := *document
 	asked.Metrics = slices.Clone(document.Metrics)
 	for i := range answers {

@@ -164,7 +164,7 @@ func (w *Watcher) round(now time.Time) (reads int) {
 	documents := w.oldestFirst(w.parts.List(""))
 	reader := w.parts.Begin()
 	here := make(map[name]bool, len(documents))
-	left := heldReads
+	budget := heldBudget{heldReads, map[string]int{}}
 	var notices []notice
 	for _, document := range documents {
 		if !slices.ContainsFunc(document.Metrics, inspect.AutoscalerMetric.Pushed) {
@@ -178,7 +178,7 @@ func (w *Watcher) round(now time.Time) (reads int) {
 		for i := range answers {
 			w.debts[document.Namespace] += metricReads + max(answers[i].values, answers[i].pods)
 		}
-		w.hold(document, answers, reader, now, &left)
+		w.hold(document, answers, reader, now, &budget)
 		notices = w.keep(document, answers, now, notices)
 		runtime.Gosched() // writers of samples come first
 	}

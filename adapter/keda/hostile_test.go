@@ -397,21 +397,45 @@ func TestUnfinishedMessagesEnd(t *testing.T) {
 // The metadata of open streams is bounded in sum.
 func TestMessagesOfStreamsAreBounded(t *testing.T) {
 	s := serve(t)
-	s.server.patience.kept.Store(mostKept)
+	kept := &s.server.patience.kept
+	add := func(n int64) {
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		kept.bytes.Add("others", n)
+	}
+	add(mostKept)
 	stream, err := s.StreamIsActive(t.Context(), ref())
 	if err == nil {
 		_, err = stream.Recv()
 	}
 	wantCode(t, err, codes.ResourceExhausted, "the metadata of open streams")
-	if kept := s.server.patience.kept.Load(); kept != mostKept {
-		t.Errorf("an ended stream keeps %d bytes", kept-mostKept)
+	if n := kept.held(); n != mostKept {
+		t.Errorf("an ended stream keeps %d bytes", n-mostKept)
 	}
-	s.server.patience.kept.Store(0)
+	add(-mostKept)
 	s.set(1)
 	got, _ := s.received(t)
 	wantNext(t, got, true)
-	if kept := s.server.patience.kept.Load(); kept <= 0 || kept > 4096 {
-		t.Errorf("%d bytes are kept for a stream", kept)
+	if n := kept.held(); n <= 0 || n > 4096 {
+		t.Errorf("%d bytes are kept for a stream", n)
+	}
+}
+
+// A namespace with any number of triggers, as long as they may be, leaves streams and their metadata to others.
+func TestTriggersOfANamespaceLeaveRoom(t *testing.T) {
+	for what, size := range map[string]int64{"bytes": maxMessage, "streams": 300} {
+		var kept keptMessages
+		n := 0
+		for ; n < 2*mostStreams && kept.take("flood", size) == nil; n++ {
+		}
+		if int64(n)*size > mostKept*3/4 || n > mostStreams*3/4 {
+			t.Errorf("%s: one namespace has %d streams, with %d bytes", what, n, kept.held())
+		}
+		for range 100 {
+			if err := kept.take("shop", size); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ const (
 type patience struct {
 	answering chan struct{} // one entry per handler that runs
 	awaited   atomic.Int64  // calls whose message has not come
-	kept      atomic.Int64  // bytes of the messages of open streams
+	kept      keptMessages
 }
 
 func newPatience() *patience { return &patience{answering: make(chan struct{}, mostAnswering)} }
@@ -97,27 +97,40 @@ func (p *patience) tap(ctx context.Context, info *tap.Info) (context.Context, er
 type awaitedStream struct {
 	grpc.ServerStream
 	patience *patience
-	kept     int64
+	release  func() // of the message; nil: none is kept
 }
 
 // RecvMsg implements grpc.ServerStream.
 func (s *awaitedStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
-	if message, ok := m.(proto.Message); err == nil && ok {
-		size := int64(proto.Size(message))
-		s.kept += size
-		if s.patience.kept.Add(size) > mostKept {
-			return status.Errorf(codes.ResourceExhausted, "the metadata of open streams has %d bytes (the limit)", mostKept)
-		}
+	if message, ok := m.(proto.Message); err == nil && ok && s.release == nil {
+		err = s.keep(message)
 	}
 	cameOf(s.Context())
 	return err
 }
 
+// keep keeps the stream's message until its end.
+func (s *awaitedStream) keep(message proto.Message) error {
+	kept, size, namespace := &s.patience.kept, int64(proto.Size(message)), ""
+	if ref, is := message.(*externalscaler.ScaledObjectRef); is {
+		namespace = ref.GetNamespace()
+	}
+	if err := kept.take(namespace, size); err != nil {
+		return err
+	}
+	s.release = func() { kept.give(namespace, size) }
+	return nil
+}
+
 // stream answers a stream whose message is bounded in time and size.
 func (p *patience) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	a := &awaitedStream{ServerStream: ss, patience: p}
-	defer func() { p.kept.Add(-a.kept) }()
+	defer func() {
+		if a.release != nil {
+			a.release()
+		}
+	}()
 	return handler(srv, a)
 }
 

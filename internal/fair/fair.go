@@ -1,6 +1,7 @@
-// Package fair divides a budget among those who share it. Nobody waits: a request for more than its part is refused.
+// Package fair divides a budget among those who share it: a request for more than its part is refused. Of places at which
+// work waits, it gives the shares turns.
 //
-// It knows numbers only.
+// It knows neither what is shared, nor who shares it.
 package fair
 
 // timesLeft bounds a share to a multiple of what is left of the budget: one share that takes all it can leaves a quarter

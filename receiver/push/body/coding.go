@@ -5,12 +5,14 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"io"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks
@@ -32,8 +34,8 @@ type coding struct {
 	idle  sync.Pool
 	// inUse has a slot for each decoder at work. A client chooses how large a window a decoder
 	// keeps besides the body, so there are no more of them than the processors can use: decoders
-	// never wait.
-	inUse chan struct{}
+	// never wait. Addresses take turns.
+	inUse *fair.Turns[netip.Prefix]
 }
 
 var codings = []*coding{
@@ -46,14 +48,16 @@ var codings = []*coding{
 func newCoding(reset func(*decoder) error, names ...string) *coding {
 	return &coding{
 		names: names, idle: sync.Pool{New: func() any { return &decoder{reset: reset} }},
-		inUse: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		inUse: fair.NewTurns[netip.Prefix](decodersAtWork()),
 	}
 }
 
+func decodersAtWork() int { return 2 * runtime.GOMAXPROCS(0) }
+
 // decode decompresses a body.
-func (c *coding) decode(body []byte, into *Buffer, budget *Budget, max int) error {
-	c.inUse <- struct{}{}
-	defer func() { <-c.inUse }()
+func (c *coding) decode(from netip.Prefix, body []byte, into *Buffer, budget *Budget, max int) error {
+	c.inUse.Take(from)
+	defer c.inUse.Give()
 	d := c.idle.Get().(*decoder)
 	defer c.idle.Put(d)
 	defer d.source.Reset(nil)
@@ -64,9 +68,9 @@ func (c *coding) decode(body []byte, into *Buffer, budget *Budget, max int) erro
 	return into.Fill(d, budget, max)
 }
 
-// Decode decompresses wire into a buffer, up to max bytes. It returns the coding's usual name, and
+// Decode decompresses wire, which came from an address, into a buffer, up to max bytes. It returns the coding's usual name, and
 // ErrUnknownCoding, ErrTooLarge, ErrBusy or the decompressor's error.
-func Decode(contentEncoding string, wire []byte, into *Buffer, budget *Budget, max int) (coding string, err error) {
+func Decode(contentEncoding string, from netip.Prefix, wire []byte, into *Buffer, budget *Budget, max int) (coding string, err error) {
 	c := codingOf(contentEncoding)
 	switch {
 	case c == nil:
@@ -74,7 +78,7 @@ func Decode(contentEncoding string, wire []byte, into *Buffer, budget *Budget, m
 	case c.names[0] == "snappy" && !bytes.HasPrefix(wire, snappyStream):
 		err = decodeSnappyBlock(wire, into, budget, max)
 	default:
-		err = c.decode(wire, into, budget, max)
+		err = c.decode(from, wire, into, budget, max)
 	}
 	return c.names[0], err
 }

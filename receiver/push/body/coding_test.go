@@ -5,10 +5,13 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -38,7 +41,7 @@ func TestDecodersAtWorkAreFew(t *testing.T) {
 	var all sync.WaitGroup
 	for range 500 {
 		all.Go(func() {
-			if err := c.decode([]byte("x"), new(Buffer), &Budget{Max: 1 << 20}, 100); err != nil {
+			if err := c.decode(netip.Prefix{}, []byte("x"), new(Buffer), &Budget{Max: 1 << 20}, 100); err != nil {
 				t.Error(err)
 			}
 		})
@@ -48,11 +51,42 @@ func TestDecodersAtWorkAreFew(t *testing.T) {
 		t.Errorf("%d decoders were at work at once, want %d at most", n, want)
 	}
 	failing := newCoding(func(*decoder) error { return errors.New("no") }, "failing")
-	for range 3 * cap(failing.inUse) { // a turn is given back
-		if failing.decode(nil, new(Buffer), new(Budget), 1) == nil {
+	for range 3 * decodersAtWork() { // a turn is given back
+		if failing.decode(netip.Prefix{}, nil, new(Buffer), new(Budget), 1) == nil {
 			t.Fatal("no error")
 		}
 	}
+}
+
+// Bodies of one address that wait for a decoder, however many, delay one of another address by a turn.
+func TestBombsOfOneAddressDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var order strings.Builder
+		step := make(chan struct{})
+		c := newCoding(func(d *decoder) error {
+			of, _ := d.source.ReadByte()
+			mu.Lock()
+			order.WriteByte(of)
+			mu.Unlock()
+			<-step
+			return io.ErrUnexpectedEOF
+		}, "slow")
+		const bombs = 500
+		for range bombs {
+			go func() { _ = c.decode(netip.MustParsePrefix("10.0.0.1/32"), []byte("x"), new(Buffer), new(Budget), 1) }()
+		}
+		synctest.Wait()
+		go func() { _ = c.decode(netip.MustParsePrefix("10.0.0.2/32"), []byte("o"), new(Buffer), new(Budget), 1) }()
+		synctest.Wait()
+		for range bombs + 1 {
+			step <- struct{}{}
+			synctest.Wait()
+		}
+		if at := strings.IndexByte(order.String(), 'o'); at < 0 || at > decodersAtWork()+2 {
+			t.Errorf("the body of another address is decoded after %d bombs, of %d", at, bombs)
+		}
+	})
 }
 
 // A body may decompress to exactly the limit, whatever its coding.
@@ -68,10 +102,10 @@ func TestTheLimitIsTaken(t *testing.T) {
 	for name, wire := range map[string][]byte{"gzip": zipped.Bytes(), "snappy": s2.EncodeSnappy(nil, plain), "x-gzip": zipped.Bytes(), "SNAPPY": framed.Bytes()} {
 		budget := &Budget{Max: 1 << 20}
 		var into Buffer
-		if _, err := Decode(name, wire, &into, budget, len(plain)); err != nil || !bytes.Equal(into.B, plain) {
+		if _, err := Decode(name, netip.Prefix{}, wire, &into, budget, len(plain)); err != nil || !bytes.Equal(into.B, plain) {
 			t.Errorf("%s: %d of %d bytes, %v", name, len(into.B), len(plain), err)
 		}
-		if _, err := Decode(name, wire, &into, budget, len(plain)-1); !errors.Is(err, ErrTooLarge) {
+		if _, err := Decode(name, netip.Prefix{}, wire, &into, budget, len(plain)-1); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v for a byte more than the limit", name, err)
 		}
 	}

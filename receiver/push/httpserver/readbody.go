@@ -91,7 +91,7 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	if 3*x.server.budget.Max >= 4*int64(x.maxBody()+max) { // else a body in both forms would not fit
 		x.plain.From = x.wire.From
 	}
-	coding, err := body.Decode(string(name), x.wire.B, &x.plain, &x.server.budget, max)
+	coding, err := body.Decode(string(name), x.From(), x.wire.B, &x.plain, &x.server.budget, max)
 	var f *Fault
 	switch {
 	case err == nil:

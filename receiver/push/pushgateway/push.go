@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"mime"
+	"net/netip"
 	"runtime"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -62,9 +64,9 @@ type Disk interface {
 // A Handler serves the paths of a Pushgateway.
 type Handler struct {
 	groups  *group.Groups
-	Waiting *connlimit.Slots // pushes that wait for their sender
-	pages   *connlimit.Slots // that are being written
-	heavy   chan struct{}    // a slot for each push at work that takes much memory
+	Waiting *connlimit.Slots          // pushes that wait for their sender
+	pages   *connlimit.Slots          // that are being written
+	heavy   *fair.Turns[netip.Prefix] // places of pushes at work that take much memory; addresses take turns
 	config  Config
 	limits  httpserver.Config
 	reading exposition.Options
@@ -82,7 +84,7 @@ type bodyReaders struct {
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
 		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewSlots(pagesAtOnce, pagesEach),
-		heavy: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), reading: exposition.DefaultOptions()}
+		heavy: fair.NewTurns[netip.Prefix](heavyAtWork()), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h
@@ -110,7 +112,7 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 		x.FailPush(f)
 		return
 	}
-	end := h.beginHeavy(body, to.key.Labels.Len())
+	end := h.beginHeavy(x.From(), body, to.key.Labels.Len())
 	defer end()
 	readers := h.readers.Get().(*bodyReaders)
 	defer func() {
@@ -132,15 +134,17 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 // beginHeavy waits until a push may take much memory, until end is called: the grouping labels stand beside those of each
 // metric, so a body of 64 KiB may take 25 MiB for some time. Meanwhile a push waits for nothing but a processor, so no more
 // are at work than processors can use.
-func (h *Handler) beginHeavy(body []byte, grouping int) (end func()) {
+func (h *Handler) beginHeavy(from netip.Prefix, body []byte, grouping int) (end func()) {
 	const bytesOfAMetric, bytesOfALabel = 128, 96
 	metrics := min(len(body)/bytesOfALine, h.reading.MaxMetrics)
 	if metrics*(bytesOfAMetric+bytesOfALabel*(grouping+1)) <= lightBytes {
 		return func() {}
 	}
-	h.heavy <- struct{}{}
-	return sync.OnceFunc(func() { <-h.heavy })
+	h.heavy.Take(from)
+	return sync.OnceFunc(h.heavy.Give)
 }
+
+func heavyAtWork() int { return 2 * runtime.GOMAXPROCS(0) }
 
 // bytesOfALine is the size of a metric in a body, at least, and lightBytes the memory that each connection may take.
 const bytesOfALine, lightBytes = 4, 128 << 10

@@ -2,6 +2,7 @@ package pushgateway
 
 import (
 	"bytes"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 
@@ -13,31 +14,31 @@ func TestHeavyPushesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(nil, Config{}, httpserver.DefaultConfig())
 		large, small := bytes.Repeat([]byte("a 1\n"), 10_000), bytes.Repeat([]byte("a 1\n"), 50)
-		began := make(chan func(), cap(h.heavy)+3) // the ends of those that are at work
-		for range cap(h.heavy) + 3 {
+		began := make(chan func(), heavyAtWork()+3) // the ends of those that are at work
+		for range heavyAtWork() + 3 {
 			go func() {
-				began <- h.beginHeavy(large, 60)
+				began <- h.beginHeavy(netip.Prefix{}, large, 60)
 			}()
 			synctest.Wait()
 		}
-		if len(began) != cap(h.heavy) {
-			t.Errorf("%d are at work, want %d", len(began), cap(h.heavy))
+		if len(began) != heavyAtWork() {
+			t.Errorf("%d are at work, want %d", len(began), heavyAtWork())
 		}
-		h.beginHeavy(small, 2)()
+		h.beginHeavy(netip.Prefix{}, small, 2)()
 		for range 3 {
 			end := <-began
 			end()
 			end() // again changes nothing
 			synctest.Wait()
 		}
-		if len(began) != cap(h.heavy) || len(h.heavy) != cap(h.heavy) {
-			t.Errorf("%d have begun, and %d are at work, want %d", len(began), len(h.heavy), cap(h.heavy))
+		if len(began) != heavyAtWork() || h.heavy.Free() != 0 {
+			t.Errorf("%d have begun, and %d are at work, want %d", len(began), heavyAtWork()-h.heavy.Free(), heavyAtWork())
 		}
-		for range cap(h.heavy) {
+		for range heavyAtWork() {
 			(<-began)()
 		}
-		if len(h.heavy) != 0 {
-			t.Errorf("%d places are taken at the end", len(h.heavy))
+		if h.heavy.Free() != heavyAtWork() {
+			t.Errorf("%d places are free at the end", h.heavy.Free())
 		}
 	})
 }
