@@ -17,9 +17,9 @@ import (
 const (
 	// life is how long a replica may be away and still hear of a deletion.
 	life = 24 * time.Hour
-	// most bounds the deletions. The oldest is forgotten first, but the end of a namespace only among its
-	// like, which have half of the room: a replica that starts would show what the former holder of the name
-	// had at one that is away.
+	// most bounds the deletions. The oldest of the namespace with most is forgotten first, but the end of a namespace
+	// only among its like, which have half of the room: a replica that starts would show what the former holder of the
+	// name had at one that is away.
 	most = 10_000
 )
 
@@ -195,23 +195,29 @@ func (l *Log) setLocked(key Key, d *deletion) {
 	}
 }
 
-// oldestLocked is the deletion to forget.
-func (l *Log) oldestLocked() Key {
-	var oldest [2]Key // of series, and of whole namespaces
-	var count [2]int
-	for key, d := range l.byKey {
-		of := 0
+// oldestLocked is the deletion to forget: the oldest of the namespace that has most, so nobody's many have those of others
+// forgotten.
+func (l *Log) oldestLocked() (oldest Key) {
+	ends, count, largest := 0, map[string]int{}, ""
+	for _, d := range l.byKey {
+		of := d.selector.Namespace
 		if d.selector.wholeNamespace() {
-			of = 1
-		}
-		if count[of]++; count[of] == 1 || d.before(l.byKey[oldest[of]]) {
-			oldest[of] = key
+			ends++
+		} else if count[of]++; count[of] > count[largest] {
+			largest = of
 		}
 	}
-	if count[1] > most/2 {
-		return oldest[1]
+	found := false
+	for key, d := range l.byKey {
+		is := d.selector.wholeNamespace()
+		if ends <= most/2 {
+			is = !is && d.selector.Namespace == largest
+		}
+		if is && (!found || d.before(l.byKey[oldest])) {
+			oldest, found = key, true
+		}
 	}
-	return oldest[0]
+	return oldest
 }
 
 func (l *Log) forgetLocked(key Key) {

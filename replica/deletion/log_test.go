@@ -245,6 +245,22 @@ func TestEndsOfNamespacesOutlastOtherDeletions(t *testing.T) {
 	})
 }
 
+// A namespace whose author deletes without end has no deletion of another one forgotten.
+func TestDeletionsOfANamespaceOutlastThoseOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newLog("a")
+		one := &Selector{Namespace: "shop", Name: "orders"}
+		l.Add(one)
+		time.Sleep(time.Second)
+		for i := range most + 100 {
+			l.Add(&Selector{Namespace: "flood", Name: fmt.Sprint("m", i)})
+		}
+		if _, there := l.AppendDocument(nil, one.key()); !there || len(l.byKey) != most {
+			t.Errorf("the deletion of another namespace is told: %v; there are %d deletions, want %d", there, len(l.byKey), most)
+		}
+	})
+}
+
 // TestDeletionDocuments: what is restored is what was saved; damaged documents are errors.
 func TestDeletionDocuments(t *testing.T) {
 	a, _ := newLog("a")

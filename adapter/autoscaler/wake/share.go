@@ -22,12 +22,16 @@ func (s share) rests(namespace string, now time.Time) bool {
 	return had && now.Before(until.Add(-lookEvery))
 }
 
-// spend records how long a read took. What a namespace spends within a look is no reason to rest.
-func (s share) spend(namespace string, began time.Time) {
-	now := time.Now()
+// leastCost is what any read may cost.
+const leastCost = 50 * time.Microsecond
+
+// spend records how long a read of an autoscaler took. What a namespace spends within a look is no reason to rest. Some
+// reads take long because other processes have the processor, so the cost rises only sixteenfold with each.
+func (s share) spend(namespace string, began time.Time, cost *time.Duration) {
+	*cost = min(time.Since(began), 16**cost+leastCost)
 	from := s.until[namespace]
 	if from.Before(began) {
 		from = began
 	}
-	s.until[namespace] = from.Add(partOfTime * now.Sub(began))
+	s.until[namespace] = from.Add(partOfTime * *cost)
 }

@@ -465,6 +465,18 @@ func TestSlowReadsDelayNoOtherNamespace(t *testing.T) {
 }
 
 // The API server does not answer for two minutes.
+// One read that takes long, as on a machine whose processors others have, is no reason to rest.
+func TestOneSlowReadIsNoReasonToRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, cost := newShare(), 20*time.Microsecond
+		began := time.Now()
+		time.Sleep(30 * time.Millisecond)
+		if s.spend("shop", began, &cost); s.rests("shop", time.Now()) {
+			t.Errorf("the namespace rests after a read that costs %v", cost)
+		}
+	})
+}
+
 func TestAnOutageIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTown(t)

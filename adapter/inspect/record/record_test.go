@@ -102,6 +102,24 @@ func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 }
 
 // A flood is sampled, and the counts are right to a sample of the flood.
+// The rejections of a namespace, whose pods send lines of ever new names, hide none of another one.
+func TestRejectionsOfANamespaceHideNoOther(t *testing.T) {
+	r := NewRejections(nil)
+	bank := &metric.Sender{Key: 2, Pod: &metric.Pod{Namespace: "bank", Name: "web-1"}}
+	r.Add(&Sample{"udp", bank, metric.OverLimit, []byte("orders"), nil, because("limit")}, 1)
+	for i := range 2 * maxRejections {
+		r.Add(&Sample{"udp", podSender(1, "web-1"), metric.BadRate, fmt.Append(nil, "m", i), nil, because("rate")}, 1)
+	}
+	all := r.All()
+	if last := all[len(all)-1]; len(all) != maxRejections || last.Namespace != "bank" || last.Metric != "orders" {
+		t.Errorf("%d rejections are remembered, the oldest %+v", len(all), last)
+	}
+	r.EndNamespace("shop")
+	if all := r.All(); len(all) != 1 || len(r.count) != 1 {
+		t.Errorf("%+v, %v", all, r.count)
+	}
+}
+
 func TestAFloodIsSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log ratelog.Limiter

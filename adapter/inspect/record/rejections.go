@@ -26,6 +26,7 @@ type Rejections struct {
 	mu      sync.Mutex
 	entries map[string]*list.Element // of *rejection, by its key
 	recent  list.List                // the newest first
+	count   map[string]int           // of entries, by namespace
 	key     []byte                   // scratch
 }
 
@@ -38,7 +39,7 @@ type rejection struct {
 // NewRejections returns an empty record. It adds the samples of each sender to the senders, which may
 // be nil.
 func NewRejections(senders *Senders) *Rejections {
-	return &Rejections{senders: senders, max: maxRejections, entries: map[string]*list.Element{}}
+	return &Rejections{senders: senders, max: maxRejections, entries: map[string]*list.Element{}, count: map[string]int{}}
 }
 
 // Sample is a rejected sample. Its bytes are borrowed.
@@ -85,7 +86,7 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 }
 
 // entryLocked returns the entry of a sample, as the most recent one. A new entry may replace the
-// oldest.
+// oldest of the namespace with most, so that nobody's many hide those of others.
 func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
 	name := metric.Mask(string(s.Metric[:min(len(s.Metric), maxMetric)]))
 	r.key = append(append(r.key[:0], who.namespace...), 0)
@@ -97,15 +98,38 @@ func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
 		return at.Value.(*rejection)
 	}
 	if r.recent.Len() >= r.max {
-		oldest := r.recent.Back()
-		delete(r.entries, r.recent.Remove(oldest).(*rejection).key)
+		r.forgetLocked(r.oldestLocked())
 	}
 	e := &rejection{key: string(r.key), Rejection: inspect.Rejection{
 		Namespace: who.namespace, Sender: who.name, Receiver: s.Receiver, Reason: s.Reason.String(),
 		Metric: metric.Excerpt([]byte(name)), First: time.Now(),
 	}}
 	r.entries[e.key] = r.recent.PushFront(e)
+	r.count[e.Namespace]++
 	return e
+}
+
+// oldestLocked is the oldest entry of the namespace with most.
+func (r *Rejections) oldestLocked() *list.Element {
+	largest := ""
+	for of, n := range r.count {
+		if n > r.count[largest] {
+			largest = of
+		}
+	}
+	at := r.recent.Back()
+	for at.Value.(*rejection).Namespace != largest {
+		at = at.Prev()
+	}
+	return at
+}
+
+func (r *Rejections) forgetLocked(at *list.Element) {
+	gone := r.recent.Remove(at).(*rejection)
+	delete(r.entries, gone.key)
+	if r.count[gone.Namespace]--; r.count[gone.Namespace] == 0 {
+		delete(r.count, gone.Namespace)
+	}
 }
 
 // All returns the remembered rejections, the newest first.
@@ -126,10 +150,9 @@ func (r *Rejections) All() []inspect.Rejection {
 func (r *Rejections) EndNamespace(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key, at := range r.entries {
+	for _, at := range r.entries {
 		if at.Value.(*rejection).Namespace == namespace {
-			delete(r.entries, key)
-			r.recent.Remove(at)
+			r.forgetLocked(at)
 		}
 	}
 }
