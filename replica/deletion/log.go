@@ -198,12 +198,17 @@ func (l *Log) setLocked(key Key, d *deletion) {
 // oldestLocked is the deletion to forget: the oldest of the namespace that has most, so nobody's many have those of others
 // forgotten.
 func (l *Log) oldestLocked() (oldest Key) {
-	ends, count, largest := 0, map[string]int{}, ""
+	ends, count := 0, map[string]int{}
 	for _, d := range l.byKey {
-		of := d.selector.Namespace
 		if d.selector.wholeNamespace() {
 			ends++
-		} else if count[of]++; count[of] > count[largest] {
+		} else {
+			count[d.selector.Namespace]++
+		}
+	}
+	largest := ""
+	for of, n := range count {
+		if n > count[largest] || n == count[largest] && of < largest { // the same at each replica
 			largest = of
 		}
 	}

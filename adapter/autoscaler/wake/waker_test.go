@@ -464,7 +464,6 @@ func TestSlowReadsDelayNoOtherNamespace(t *testing.T) {
 	})
 }
 
-// The API server does not answer for two minutes.
 // One read that takes long, as on a machine whose processors others have, is no reason to rest.
 func TestOneSlowReadIsNoReasonToRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -477,6 +476,7 @@ func TestOneSlowReadIsNoReasonToRest(t *testing.T) {
 	})
 }
 
+// The API server does not answer for two minutes.
 func TestAnOutageIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTown(t)

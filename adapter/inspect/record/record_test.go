@@ -101,7 +101,6 @@ func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 	}
 }
 
-// A flood is sampled, and the counts are right to a sample of the flood.
 // The rejections of a namespace, whose pods send lines of ever new names, hide none of another one.
 func TestRejectionsOfANamespaceHideNoOther(t *testing.T) {
 	r := NewRejections(nil)
@@ -120,6 +119,7 @@ func TestRejectionsOfANamespaceHideNoOther(t *testing.T) {
 	}
 }
 
+// A flood is sampled, and the counts are right to a sample of the flood.
 func TestAFloodIsSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log ratelog.Limiter
