@@ -136,10 +136,13 @@ func Evaluate[T any](b *Browser, expression string) (value T) {
 	return value
 }
 
+// patience ends what hangs.
+const patience = 10 * time.Minute
+
 // Await waits until an expression is true.
 func (b *Browser) Await(expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		if Evaluate[bool](b, "!!("+expression+")") {
 			return
 		}

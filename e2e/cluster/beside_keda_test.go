@@ -27,7 +27,7 @@ func TestInstallsBesideKEDA(t *testing.T) {
 	for _, file := range definitions {
 		i.Kubectl(t, "apply", "--server-side", "-f", file)
 	}
-	i.Kubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	i.Kubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd", "--all")
 	i.Kubectl(t, "create", "namespace", "keda")
 	i.Kubectl(t, "create", "namespace", "shop")
 	i.Apply(t, "", ofKEDAsAdapter)

@@ -187,7 +187,7 @@ func TestTheConsoleAsksForTokens(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("the stream goes on without the right")
 	}
 	c.readsNothingOfTheNext(t, func(ns string) int { return open(reader, "/metrics?namespace="+ns).StatusCode })

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files of explanations 
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	c := installInto(t, controlplane.New(t, controlplane.DefaultConfig()))
-	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1alpha1.inspect.sluice.dev")
+	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1alpha1.inspect.sluice.dev")
 	t.Run("causes", func(t *testing.T) {
 		for _, one := range causes {
 			t.Run(one.name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func installObjects(t *testing.T, plane *controlplane.ControlPlane, objects []*u
 	}
 	apply(t, plane, toHere)
 	sluice.Start()
-	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
+	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.custom.metrics.k8s.io",
 		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io", "apiservice/v1alpha1.inspect.sluice.dev")
 	return &cluster{ControlPlane: plane, sluice: sluice}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // listsWhatIsThere: "sluice list" and "kubectl get" show metrics, objects, senders, rejections,
@@ -113,7 +112,7 @@ type lister struct {
 }
 
 func (l lister) run(args ...string) (out, said string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, l.binary, append(args, "--kubeconfig", l.kubeconfig)...)
 	var stdout, stderr strings.Builder

@@ -93,7 +93,7 @@ func policyInstalledLater(t *testing.T, p *policed) {
 	for _, object := range render(t, "values.yaml") {
 		if name := object.GetName(); object.GetKind() == "CustomResourceDefinition" && strings.Contains(name, "externalmetricpolicies") {
 			apply(t, p.ControlPlane, []*unstructured.Unstructured{object})
-			p.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/"+name)
+			p.Kubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd/"+name)
 		}
 	}
 	policy := p.file(t, "apiVersion: sluice.dev/v1alpha1\nkind: ExternalMetricPolicy\nmetadata: {name: guard}\nspec: {rules: [{metric: \"secret.*\", deny: true}]}\n")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/e2e/server"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	core "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -21,7 +22,7 @@ const (
 )
 
 // patience ends what will never hold. It says nothing about speed: benchmarks measure that.
-const patience = 5 * time.Minute
+const patience = server.Patience
 
 // within polls until it holds, and fails with what is wrong then.
 func within(t *testing.T, holds func() error) {

@@ -28,7 +28,7 @@ func breaksTheCluster(t *testing.T, c *cluster) {
 	restore := func() {
 		for _, version := range customVersions {
 			c.patchService(t, version, specOf(t, was[version]))
-			c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/"+version)
+			c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/"+version)
 		}
 	}
 	stranger, err := os.ReadFile(c.CA)

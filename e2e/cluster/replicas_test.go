@@ -217,7 +217,7 @@ func newServed(t *testing.T, prepare func(t *testing.T, kubeconfig string, objec
 	for _, one := range both {
 		one.Start()
 	}
-	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
+	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.custom.metrics.k8s.io",
 		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io")
 	c := &replicated{cluster: &cluster{ControlPlane: plane, sluice: both[0]}, both: both, api: api}
 	c.lead(both...)

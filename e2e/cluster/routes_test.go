@@ -57,7 +57,7 @@ func TestRoutes(t *testing.T) {
 		}
 	})
 	t.Run("groups of Sluice's own name", func(t *testing.T) {
-		c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1beta1.external.metrics.sluice.dev",
+		c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.external.metrics.sluice.dev",
 			"apiservice/v1beta2.custom.metrics.sluice.dev")
 		body, err := c.Get(t.Context(), ownGroups+"/namespaces/"+e.ns+"/orders")
 		if err != nil || !strings.Contains(string(body), `"value":"25"`) || !strings.Contains(string(body), `"apiVersion":"external.metrics.sluice.dev/v1beta1"`) {

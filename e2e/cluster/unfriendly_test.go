@@ -48,7 +48,7 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `, name, one.group, one.plural, strings.ToLower(one.kind), one.kind, one.version))
-		plane.Kubectl(t, "wait", "--for=condition=Established", "--timeout=30s", "crd/"+name)
+		plane.Kubectl(t, "wait", "--for=condition=Established", "--timeout=5m", "crd/"+name)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestInstallsIntoAnUnfriendlyCluster(t *testing.T) {
 	isAsAsked(t, &pod)
 
 	sluice := i.runs(t, &pod)
-	i.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.external.metrics.k8s.io")
+	i.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.external.metrics.k8s.io")
 	if owner := i.Kubectl(t, "get", "apiservice", "v1beta1.custom.metrics.k8s.io", "-o", "jsonpath={.spec.service.name}"); owner != "prometheus-adapter" {
 		t.Errorf("custom.metrics.k8s.io belongs to %s now", owner)
 	}

@@ -56,7 +56,7 @@ func (i installation) refuses(t *testing.T, set, says string) {
 // settled waits until the StatefulSet has nothing left to do, and returns its pods.
 func (i installation) settled(t *testing.T, replicas int32) []core.Pod {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		set := i.set(t)
 		if s := set.Status; s.ObservedGeneration == set.Generation && s.Replicas == replicas &&
 			s.ReadyReplicas == replicas && s.UpdatedReplicas == replicas && s.CurrentRevision == s.UpdateRevision {

@@ -148,7 +148,7 @@ func TestUsage(t *testing.T) {
 	c.sluice.Start()
 	c.near.Add("--kubelet-address", kubelet.address(), "--kubelet-insecure-tls", "--kubelet-interval", "2s")
 	c.starts(t, c.near)
-	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.metrics.k8s.io", "apiservice/v1.metrics.k8s.io", "apiservice/v1alpha1.usage.sluice.dev")
+	c.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.metrics.k8s.io", "apiservice/v1.metrics.k8s.io", "apiservice/v1alpha1.usage.sluice.dev")
 
 	c.Apply(t, ns, strings.ReplaceAll(usedWeb, "  - type: KIND", "  - type: Resource\n    resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}\n"+
 		"  - type: ContainerResource\n    containerResource: {name: cpu, container: web, target: {type: Utilization, averageUtilization: 50}}"))

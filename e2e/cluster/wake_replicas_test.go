@@ -59,7 +59,7 @@ func newPair(t *testing.T, plane *controlplane.ControlPlane, flags ...string) *c
 
 func awaitAPIs(t *testing.T, plane *controlplane.ControlPlane) {
 	t.Helper()
-	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=30s", "apiservice/v1beta1.custom.metrics.k8s.io",
+	plane.Kubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.custom.metrics.k8s.io",
 		"apiservice/v1beta2.custom.metrics.k8s.io", "apiservice/v1beta1.external.metrics.k8s.io")
 }
 

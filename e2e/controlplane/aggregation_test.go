@@ -63,7 +63,7 @@ rules: [{apiGroups: [e2e.sluice.dev], resources: [askers], verbs: [get]}]
 			t.Error(err)
 		}
 	})
-	c.Kubectl(t, "wait", "--for=condition=Available", "apiservice/v1.e2e.sluice.dev", "--timeout=30s")
+	c.Kubectl(t, "wait", "--for=condition=Available", "apiservice/v1.e2e.sluice.dev", "--timeout=5m")
 	if out := c.Kubectl(t, "api-resources", "--api-group=e2e.sluice.dev"); !strings.Contains(out, "askers") {
 		t.Errorf("kubectl api-resources says\n%s\nwant askers", out)
 	}

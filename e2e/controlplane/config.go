@@ -2,6 +2,9 @@ package controlplane
 
 import "time"
 
+// patience ends what hangs: a slow machine may need minutes for what an idle one does at once.
+const patience = 10 * time.Minute
+
 // Config is the configuration of a control plane.
 type Config struct {
 	HPASync                time.Duration // between two reads of an autoscaler's metrics
@@ -18,5 +21,5 @@ type Config struct {
 // DefaultConfig is faster than Kubernetes' defaults, which sync every 15 s and wait five minutes
 // before they scale down.
 func DefaultConfig() Config {
-	return Config{HPASync: 5 * time.Second, DownscaleStabilization: 15 * time.Second, StartTimeout: 90 * time.Second}
+	return Config{HPASync: 5 * time.Second, DownscaleStabilization: 15 * time.Second, StartTimeout: patience}
 }

@@ -115,7 +115,7 @@ spec:
     pods: {metric: {name: absent}, target: {type: AverageValue, averageValue: "1"}}
 `)
 	var last []autoscaling.HorizontalPodAutoscalerCondition
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		hpa, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).Get(t.Context(), "shop", metav1.GetOptions{})
 		must(t, err)
 		last = hpa.Status.Conditions
@@ -137,7 +137,7 @@ func TestDeletedNamespaceGoes(t *testing.T) {
 	c.Apply(t, ns, shop)
 	c.AwaitPods(t, ns, "app=shop", 3)
 	start := time.Now()
-	c.Kubectl(t, "delete", "namespace", ns, "--timeout=60s")
+	c.Kubectl(t, "delete", "namespace", ns, "--timeout=5m")
 	t.Logf("namespace gone after %s", time.Since(start).Round(time.Millisecond))
 	if _, err := c.Kubernetes.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace afterwards: %v, want that it is not found", err)

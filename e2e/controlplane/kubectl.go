@@ -13,7 +13,7 @@ import (
 )
 
 // kubectlTimeout exceeds every wait of kubectl itself.
-const kubectlTimeout = 2 * time.Minute
+const kubectlTimeout = patience + time.Minute
 
 // Kubectl runs kubectl as the administrator and returns its standard output.
 func (c *ControlPlane) Kubectl(t *testing.T, args ...string) string {

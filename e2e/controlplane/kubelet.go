@@ -146,14 +146,14 @@ func (k *Kubelet) Choose(namespace string, addresses ...netip.Addr) {
 // pod has an address.
 func (k *Kubelet) Address(t *testing.T, namespace, name string) netip.Addr {
 	t.Helper()
-	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if pod, err := k.pods.Pods(namespace).Get(name); err == nil {
 			if address, ok := k.given(pod); ok {
 				return address
 			}
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s pod %s/%s has no address", podsTimeout, namespace, name)
+			t.Fatalf("after %s pod %s/%s has no address", patience, namespace, name)
 		}
 	}
 }

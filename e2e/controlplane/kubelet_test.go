@@ -106,7 +106,7 @@ func TestDeletedPodWaitsForItsFinalizer(t *testing.T) {
 		t.Errorf("a pod with a finalizer: %v, want that it is there", err)
 	}
 	c.Kubectl(t, "patch", "pod", "-n", ns, "one", "-p", `{"metadata":{"finalizers":null}}`)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		_, err := c.Kubernetes.CoreV1().Pods(ns).Get(t.Context(), "one", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return

@@ -12,14 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podsTimeout allows for a busy controller on a slow machine.
-const podsTimeout = 30 * time.Second
-
 // AwaitPods waits until a selector matches exactly count pods, all ready. It returns the pods,
 // sorted by name.
 func (c *ControlPlane) AwaitPods(t *testing.T, namespace, selector string, count int) []core.Pod {
 	t.Helper()
-	for deadline := time.Now().Add(podsTimeout); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		list, err := c.Kubernetes.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 		must(t, err)
 		if pods := list.Items; len(pods) == count && !slices.ContainsFunc(pods, func(p core.Pod) bool { return !ready(p) }) {
@@ -27,7 +24,7 @@ func (c *ControlPlane) AwaitPods(t *testing.T, namespace, selector string, count
 			return pods
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %s: want %d ready pods of %q in %s", podsTimeout, describe(list.Items), count, selector, namespace)
+			t.Fatalf("after %s: %s: want %d ready pods of %q in %s", patience, describe(list.Items), count, selector, namespace)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
@@ -42,7 +41,7 @@ func TestExplain(t *testing.T) {
 		})
 	}
 	s.scale(t, scaledObject{1, 5, []string{s.trigger(`metric: "jobs:last"`, `absent: "0"`)}})
-	s.awaitReplicas(t, 4, 30*time.Second)
+	s.awaitReplicas(t, 4)
 	says(0, "Nothing is wrong.", "KEDA gets   35: active", "made by KEDA", "35 / 10, rounded up: 4 replicas")
 	s.scale(t, scaledObject{1, 5, []string{s.trigger(`metirc: "jobs:last"`)}})
 	says(1, "(trigger-metadata)", `did you mean "metric"?`)

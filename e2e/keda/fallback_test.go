@@ -52,7 +52,7 @@ func TestFailures(t *testing.T) {
 			s := prepare(t, fmt.Sprint("failure-", i))
 			s.push(t, jobs(35))
 			s.scaleWithFallback(t)
-			s.awaitReplicas(t, 4, 30*time.Second)
+			s.awaitReplicas(t, 4)
 			failure.breaks(t, s)
 			s.awaitFallback(t, failure.fallback)
 		})
@@ -64,7 +64,7 @@ func TestAnotherOwnerOfTheAPI(t *testing.T) { // not parallel: the API is that o
 	s := prepare(t, "owner")
 	s.push(t, jobs(35))
 	s.scaleWithFallback(t)
-	s.awaitReplicas(t, 4, 30*time.Second)
+	s.awaitReplicas(t, 4)
 	const name = "v1beta1.external.metrics.k8s.io"
 	own := strings.TrimSpace(s.Kubectl(t, "get", "apiservice", name, "-o", "jsonpath={.spec.service.port}"))
 	port := func(port string) {
@@ -75,7 +75,7 @@ func TestAnotherOwnerOfTheAPI(t *testing.T) { // not parallel: the API is that o
 	s.awaitFallback(t, false)
 	port(own)
 	s.push(t, jobs(55))
-	s.awaitReplicas(t, 6, 90*time.Second)
+	s.awaitReplicas(t, 6)
 }
 
 // scaleWithFallback scales on jobs:last, of which nothing is said while it is absent.
@@ -100,7 +100,7 @@ spec:
 func (s *scaled) awaitFallback(t *testing.T, fires bool) {
 	t.Helper()
 	if fires {
-		s.awaitReplicas(t, 7, time.Minute)
+		s.awaitReplicas(t, 7)
 		return
 	}
 	s.steady(t, 4, 20*time.Second)

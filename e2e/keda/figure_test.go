@@ -55,7 +55,7 @@ func TestScalingLatency(t *testing.T) {
 			toOne, toMany = append(toOne, took[0]), append(toMany, took[1])
 		})
 		s.push(t, jobs(10))
-		s.awaitReplicas(t, 1, 2*cfg.HPASync)
+		s.awaitReplicas(t, 1)
 		time.Sleep(rand.N(cfg.HPASync))
 		fromOne += s.requests(t, func() {
 			upwards = append(upwards, s.scaledTo(t, 2*cfg.HPASync, func() { s.push(t, jobs(50)) }, 5)...)

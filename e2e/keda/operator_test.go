@@ -108,7 +108,7 @@ func install(t *testing.T, plane *controlplane.ControlPlane, paths binaries.KEDA
 		}
 		plane.Apply(t, "", string(definition))
 	}
-	server.Within(t, 30*time.Second, func() string {
+	server.Within(t, func() string {
 		if _, err := plane.TryKubectl(t, "get", "scaledobjects,triggerauthentications", "-A"); err != nil {
 			return err.Error()
 		}
@@ -151,7 +151,7 @@ func (c *cluster) startOperator(t *testing.T, binary, certificates string) (metr
 	if err != nil {
 		return "", err
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(server.Patience); ; time.Sleep(50 * time.Millisecond) {
 		if resp, err := http.Get("http://" + health + "/readyz"); err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
@@ -192,7 +192,7 @@ kind: Service
 metadata: {name: keda-operator-metrics-apiserver}
 spec: {type: ExternalName, externalName: localhost}
 `, controlplane.APIService("v1beta1.external.metrics.k8s.io", "keda", "keda-operator-metrics-apiserver", c.adapterPort))
-	if out, err := c.TryKubectl(t, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1beta1.external.metrics.k8s.io"); err != nil {
+	if out, err := c.TryKubectl(t, "wait", "--for=condition=Available", "--timeout=5m", "apiservice/v1beta1.external.metrics.k8s.io"); err != nil {
 		return fmt.Errorf("%s: %w\n%s", out, err, c.tail("adapter", 40))
 	}
 	return nil

@@ -37,13 +37,13 @@ func TestServerComesBack(t *testing.T) {
 			s := prepare(t, restart.name)
 			s.scaleByPush(t, 3, 3)
 			s.push(t, jobs(35))
-			s.awaitReplicas(t, 4, 30*time.Second)
+			s.awaitReplicas(t, 4)
 			time.Sleep(2 * time.Second) // a kill loses a second of samples at most
 			restart.stop(t, s)
 			s.sluice.Start()
 			s.steady(t, 4, 8*time.Second)
 			s.push(t, jobs(0))
-			s.awaitReplicas(t, 0, 40*time.Second)
+			s.awaitReplicas(t, 0)
 			s.awaitStream(t)
 			t.Logf("after the push: %s", s.wokenByStream(t, jobs(1)))
 		})
@@ -76,7 +76,7 @@ func TestServerHangs(t *testing.T) {
 	s := prepare(t, "hangs")
 	s.scaleByPush(t, 3, 3)
 	s.push(t, jobs(35))
-	s.awaitReplicas(t, 4, 30*time.Second)
+	s.awaitReplicas(t, 4)
 	pid := s.sluice.PID()
 	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	frozen := true
@@ -92,7 +92,7 @@ func TestServerHangs(t *testing.T) {
 	s.steady(t, 4, 12*time.Second)
 	resume()
 	s.push(t, jobs(0))
-	s.awaitReplicas(t, 0, 40*time.Second)
+	s.awaitReplicas(t, 0)
 	s.awaitStream(t)
 	s.wokenByStream(t, jobs(1))
 }

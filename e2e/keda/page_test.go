@@ -60,7 +60,7 @@ spec:
     metadata: {serverAddress: "http://%[2]s", query: 'max_over_time(vllm:num_requests_waiting{job="%[1]s"}[10s]) or vllm:num_requests_waiting{job="%[1]s"}', threshold: "5"}
 `, name, prometheus))
 	}
-	server.Within(t, 5*time.Minute, func() string {
+	server.Within(t, func() string {
 		all, err := c.Kubernetes.AutoscalingV2().HorizontalPodAutoscalers(ns).List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(all.Items) < len(waiting) {
 			return fmt.Sprint(len(all.Items), " autoscalers: ", err)

@@ -21,7 +21,7 @@ func (c *cluster) withPolicies(t *testing.T) {
 		t.Fatalf("%v\n%s", err, errs.String())
 	}
 	c.Apply(t, "", string(definitions))
-	server.Within(t, 30*time.Second, func() string {
+	server.Within(t, func() string {
 		if _, err := c.TryKubectl(t, "get", "externalmetricpolicies,clusterexternalmetricpolicies", "-A"); err != nil {
 			return err.Error()
 		}
@@ -55,7 +55,7 @@ func TestPolicies(t *testing.T) {
 	s.steady(t, 0, 3*time.Second)
 
 	s.Kubectl(t, "delete", "externalmetricpolicy", "guard", "-n", s.namespace)
-	s.awaitReplicas(t, 4, 60*time.Second)
+	s.awaitReplicas(t, 4)
 	s.awaitStream(t)
 
 	s.Kubectl(t, "delete", "events", "--all", "-n", s.namespace)
@@ -65,9 +65,9 @@ func TestPolicies(t *testing.T) {
 	s.steady(t, 4, 10*time.Second)
 
 	s.Kubectl(t, "delete", "externalmetricpolicy", "guard", "-n", s.namespace)
-	s.awaitReplicas(t, 8, 60*time.Second)
+	s.awaitReplicas(t, 8)
 	s.push(t, jobs(0))
-	s.awaitReplicas(t, 0, 60*time.Second)
+	s.awaitReplicas(t, 0)
 	s.awaitStream(t)
 	t.Logf("after the push: %s", s.woken(t, 2*pushed, func() { s.push(t, jobs(1)) }))
 }

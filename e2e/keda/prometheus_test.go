@@ -88,7 +88,7 @@ func startListening(t *testing.T, address, name string, args ...string) {
 	process, err := child.Start(cmd)
 	must(t, err)
 	t.Cleanup(process.Kill)
-	server.Within(t, 30*time.Second, func() string {
+	server.Within(t, func() string {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			return err.Error()

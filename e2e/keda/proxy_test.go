@@ -100,7 +100,7 @@ func TestConnectionIsCut(t *testing.T) {
 	s.push(t, jobs(35))
 	s.steady(t, 0, 2*time.Second)
 	began := time.Now()
-	took := s.woken(t, 20*time.Second, func() { between.setCut(false) })
+	took := s.woken(t, pushed, func() { between.setCut(false) })
 	t.Logf("a replica %s after the network was back, the stream after %s", took, time.Since(began))
-	s.awaitReplicas(t, 4, 30*time.Second)
+	s.awaitReplicas(t, 4)
 }

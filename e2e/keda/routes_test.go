@@ -160,7 +160,7 @@ func (s *scaled) scaledMetric(t *testing.T) string {
 // await waits for the replicas of a Deployment.
 func (s *scaled) await(t *testing.T, name string, want int32) {
 	t.Helper()
-	server.Within(t, 5*time.Minute, func() string {
+	server.Within(t, func() string {
 		got := s.Kubectl(t, "get", "deployment", name, "-n", s.namespace, "-o", "jsonpath={.spec.replicas}")
 		if got != fmt.Sprint(want) {
 			return fmt.Sprintf("%s has %s replicas, want %d\n%s", name, got, want, s.state(t))

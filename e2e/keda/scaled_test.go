@@ -182,9 +182,9 @@ func (s *scaled) replicas(t *testing.T) int32 {
 	return scale.Spec.Replicas
 }
 
-func (s *scaled) awaitReplicas(t *testing.T, want int32, patience time.Duration) {
+func (s *scaled) awaitReplicas(t *testing.T, want int32) {
 	t.Helper()
-	server.Within(t, patience, func() string {
+	server.Within(t, func() string {
 		if got := s.replicas(t); got != want {
 			return fmt.Sprintf("%d replicas, want %d\n%s", got, want, s.state(t))
 		}
@@ -214,7 +214,7 @@ func (s *scaled) setReplicas(t *testing.T, n int32) {
 // awaitReady waits for the ScaledObject's condition Ready.
 func (s *scaled) awaitReady(t *testing.T, want string) {
 	t.Helper()
-	server.Within(t, 30*time.Second, func() string {
+	server.Within(t, func() string {
 		got, err := s.TryKubectl(t, "get", "scaledobject", "worker", "-n", s.namespace, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.externalMetricNames}`)
 		if err != nil { // there are no conditions yet
 			return err.Error()
@@ -229,7 +229,7 @@ func (s *scaled) awaitReady(t *testing.T, want string) {
 // awaitStream waits until the operator has a stream open.
 func (s *scaled) awaitStream(t *testing.T) {
 	t.Helper()
-	server.Within(t, 70*time.Second, func() string {
+	server.Within(t, func() string {
 		if n := s.sluice.Metrics()["sluice_keda_streams"]; n < 1 {
 			return fmt.Sprintf("%v streams\n%s", n, s.state(t))
 		}
@@ -240,7 +240,7 @@ func (s *scaled) awaitStream(t *testing.T) {
 // awaitEvent waits for an Event of the ScaledObject.
 func (s *scaled) awaitEvent(t *testing.T, fragments ...string) {
 	t.Helper()
-	server.Within(t, 30*time.Second, func() string {
+	server.Within(t, func() string {
 		events := s.events(t)
 		for line := range strings.SplitSeq(events, "\n") {
 			missing := false
@@ -313,7 +313,7 @@ func (s *scaled) wokenByStream(t *testing.T, lines string) (took time.Duration) 
 	t.Helper()
 	before := s.sluice.Metrics()[activations]
 	took = s.woken(t, pushed, func() { s.push(t, lines) })
-	server.Within(t, 5*time.Second, func() string {
+	server.Within(t, func() string {
 		if s.sluice.Metrics()[activations] == before {
 			return "the stream says nothing\n" + s.state(t)
 		}

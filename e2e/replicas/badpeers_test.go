@@ -27,7 +27,7 @@ func rejected(s *server.Server, reason string) float64 {
 func awaitRejected(t *testing.T, reason string, m ...*server.Server) {
 	t.Helper()
 	for i, s := range m {
-		server.Within(t, time.Minute, func() string {
+		server.Within(t, func() string {
 			if rejected(s, reason) == 0 {
 				return fmt.Sprintf("replica %d has rejected nothing with reason %s", i, reason)
 			}
@@ -230,7 +230,7 @@ func TestCertificateEnds(t *testing.T) {
 	m[1].Kill() // an open connection would last
 	m[1].Start()
 	const expires = "sluice_replica_certificate_expires_timestamp_seconds"
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		refused := m[0].Metrics()["sluice_replica_refused_connections_total"]
 		if end := m[1].Metrics()[expires]; refused == 0 || end == 0 || end > float64(time.Now().Unix()) {
 			return fmt.Sprintf("%v refused connections; the certificate ends at %v", refused, end)

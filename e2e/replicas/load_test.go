@@ -224,7 +224,7 @@ func sum(s *server.Server, metric string) func() (float64, error) {
 // wantTotals requires that every replica has the same totals, exactly.
 func wantTotals(t *testing.T, m mesh, want map[string]float64) {
 	t.Helper()
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		var wrong []string
 		for i, s := range m {
 			for metric, value := range want {

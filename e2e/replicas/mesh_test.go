@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/certificate"
 	"github.com/sluice-metrics/sluice/e2e/server"
@@ -67,7 +66,7 @@ func (m mesh) start(t *testing.T) {
 func (m mesh) joined(t *testing.T, others int) {
 	t.Helper()
 	for _, s := range m {
-		server.Within(t, time.Minute, func() string {
+		server.Within(t, func() string {
 			if got := s.Metrics()["sluice_replica_origins"]; got != float64(others) {
 				return fmt.Sprintf("a replica knows %v other origins, want %d", got, others)
 			}

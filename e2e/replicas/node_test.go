@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/child"
 	"github.com/sluice-metrics/sluice/e2e/server"
@@ -66,7 +65,7 @@ func newNode(t *testing.T) *node {
 	must(t, err)
 	t.Cleanup(holder.Kill)
 	n := &node{t, holder}
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		own, _ := os.Readlink("/proc/self/ns/net")
 		if its, err := os.Readlink(n.namespace()); err != nil || its == own {
 			return fmt.Sprintf("the node has no network namespace: %s (%v)", its, err)

@@ -48,7 +48,7 @@ func TestSilentNode(t *testing.T) {
 	}
 
 	n.silence(false)
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		for i, s := range m {
 			if got := s.Metrics()[fmt.Sprintf(`sluice_replica_standing_still{origin="sluice-%d"}`, 1-i)]; got != 0 {
 				return fmt.Sprintf("the node is back, and for replica %d the other one stands still", i)

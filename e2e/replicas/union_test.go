@@ -58,7 +58,7 @@ func TestADeletionHoldsEverywhere(t *testing.T) {
 	if status, body := server.Ask(t, http.MethodDelete, "http://"+m[1].HTTP+"/v1/external/old", ""); status != http.StatusOK {
 		t.Fatalf("DELETE: %d %s", status, body)
 	}
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		for i, s := range m {
 			if items, err := s.External("old:total"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -85,7 +85,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 	wantTotals(t, m, map[string]float64{"rows": 10, "gone": 1})
 	push(m[1], http.MethodPut, "rows 20\n", http.StatusOK)
 	wantTotals(t, m, map[string]float64{"rows": 20})
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		for i, s := range m {
 			if items, err := s.External("gone"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -94,7 +94,7 @@ func TestAGroupIsTheNewestPush(t *testing.T) {
 		return ""
 	})
 	push(m[0], http.MethodDelete, "", http.StatusAccepted)
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		for i, s := range m {
 			if items, err := s.External("rows"); err == nil {
 				return fmt.Sprintf("replica %d still has %v", i, items)
@@ -152,7 +152,7 @@ func TestASyncedDeletionIsEverywhere(t *testing.T) {
 			_, err := s.External("gone")
 			late = late || err == nil
 		}
-		server.Within(t, time.Minute, func() string {
+		server.Within(t, func() string {
 			for j, s := range m {
 				if items, err := s.External("gone"); err == nil {
 					return fmt.Sprintf("replica %d still has %v", j, items)

@@ -110,7 +110,7 @@ func (p *pair) compare(name string) {
 		for metric, want := range map[string]float64{"jobs:total": float64(p.rounds), "parts:total": float64(p.rounds) / 4,
 			"took:count:1h": float64(p.rounds), "open": float64(p.rounds)} {
 			got := math.NaN()
-			for deadline := time.Now().Add(30 * time.Second); got != want && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(server.Patience); got != want && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				got = s.Sum(metric)
 			}
 			if got != want {

@@ -147,7 +147,7 @@ func (a *Agent) Stop() {
 	a.Terminate()
 	select {
 	case <-a.child.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(Patience):
 		a.t.Fatal("the agent does not stop")
 	}
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/sluice-metrics/sluice/e2e/loopback"
 )
 
-// startTimeout bounds the start of a server until it is ready.
-const startTimeout = 30 * time.Second
-
 // build builds the binary once per test process, unless SLUICE_BINARY names one.
 var build = sync.OnceValues(func() (string, error) {
 	if binary := os.Getenv("SLUICE_BINARY"); binary != "" {
@@ -111,7 +108,7 @@ func prepare(t *testing.T, host string, flags []string) *Server {
 // remove deletes a folder. The storage process ends a moment after the server and may have made a
 // file meanwhile.
 func remove(dir string) (err error) {
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = os.RemoveAll(dir); err == nil {
 			return nil
 		}
@@ -225,7 +222,7 @@ func (s *Server) AwaitReady() {
 }
 
 func (s *Server) awaitReady() error {
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get("http://" + s.Ops + "/readyz")
 		if err == nil {
 			_ = resp.Body.Close()
@@ -240,7 +237,7 @@ func (s *Server) awaitReady() error {
 		}
 		if time.Now().After(deadline) {
 			s.Kill() // before, the server may still write to s.stderr
-			return fmt.Errorf("sluice is not ready after %s\n%s", startTimeout, s.stderr)
+			return fmt.Errorf("sluice is not ready after %s\n%s", Patience, s.stderr)
 		}
 	}
 }
@@ -283,9 +280,9 @@ func (s *Server) signal(signal os.Signal) error {
 	select {
 	case <-running.Done():
 		return running.Err()
-	case <-time.After(startTimeout):
+	case <-time.After(Patience):
 		running.Kill()
-		return fmt.Errorf("it was still running %s after %v", startTimeout, signal)
+		return fmt.Errorf("it was still running %s after %v", Patience, signal)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestBombs(t *testing.T) {
 			t.Fatalf("a good push after %s: %v", b.name, err)
 		}
 	}
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		if got := s.Sum("good:total"); got != float64(good) {
 			return fmt.Sprintf("good:total is %v, want %d", got, good)
 		}

@@ -223,7 +223,7 @@ func (c *clockMachine) put(path, body string) {
 func (c *clockMachine) wantAll(when string) {
 	c.t.Helper()
 	var missing error
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(server.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if missing = c.missing(); missing == nil {
 			return
 		}

@@ -155,7 +155,7 @@ func (b crashBooks) check(t *testing.T, when string, s *server.Server, load *cra
 // storageProcessOf finds the storage process: the server's child.
 func storageProcessOf(t *testing.T, s *server.Server) int {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(server.Patience)
 	for ; time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if all := s.Children(); len(all) == 1 {
 			return all[0]
@@ -187,7 +187,7 @@ func fill(t *testing.T, s *server.Server, series int) {
 	}
 	_, err = conn.Write(lines.Bytes())
 	must(t, err, "send")
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		if live := s.Metrics()["sluice_series"]; live != float64(series) {
 			return fmt.Sprintf("%v series are live, want %d", live, series)
 		}
@@ -198,7 +198,7 @@ func fill(t *testing.T, s *server.Server, series int) {
 // awaitPersisting waits until the server writes to its database.
 func awaitPersisting(t *testing.T, s *server.Server) {
 	t.Helper()
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		if says := storeSays(s); !strings.HasPrefix(says, "persisting") {
 			return "the store does not persist again: " + says
 		}

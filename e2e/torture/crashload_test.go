@@ -90,7 +90,7 @@ func (l *crashLoad) awaitPersisted(t *testing.T, s *server.Server) int64 {
 	t.Helper()
 	total := max(int64(s.Sum("jobs:total")), l.base)
 	read := time.Now()
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		asked := time.Now()
 		lag := time.Duration(s.Metrics()["sluice_store_lag_seconds"] * float64(time.Second))
 		if asked.Add(-lag).Before(read) {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/server"
 )
@@ -74,7 +73,7 @@ func TestFrozenDisk(t *testing.T) {
 		books.send(100)
 		acknowledged := make(chan error, 1)
 		go func() { acknowledged <- push(s, http.MethodPut, "depth?sync=true", 2) }()
-		server.Within(t, time.Minute, func() string {
+		server.Within(t, func() string {
 			books.sendLabels(200) // what is written anew has to wait first
 			checks, err := s.Checks()
 			if says := checks["store"]; err != nil || !says.Ready || !strings.HasPrefix(says.Detail, "the disk does not keep up") {
@@ -120,7 +119,7 @@ func (b *lineBooks) send(lines int) {
 	_, err = conn.Write([]byte(strings.Repeat("jobs:1|c\n", lines)))
 	must(b.t, err, "send")
 	b.sent += lines
-	server.Within(b.t, time.Minute, func() string {
+	server.Within(b.t, func() string {
 		if got := b.s.Sum("jobs:total"); got != float64(b.sent) {
 			return fmt.Sprintf("jobs:total is %v, want %d", got, b.sent)
 		}
@@ -140,7 +139,7 @@ func (b *lineBooks) check(when string) {
 // stays ready.
 func (b *lineBooks) eventuallyOff(because string) {
 	b.t.Helper()
-	server.Within(b.t, time.Minute, func() string {
+	server.Within(b.t, func() string {
 		checks, err := b.s.Checks()
 		says := checks["store"]
 		if err != nil || !says.Ready || !strings.HasPrefix(says.Detail, "not persisting") || b.s.Metrics()["sluice_store_persisting"] != 0 {

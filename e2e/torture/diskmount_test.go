@@ -58,7 +58,7 @@ func run(t *testing.T, name string, args ...string) {
 func (m *mounted) unmount() {
 	m.t.Helper()
 	var err error
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(server.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = unix.Unmount(m.path, 0); err == nil || err == syscall.EINVAL { // EINVAL: it is not mounted any more
 			return
 		}

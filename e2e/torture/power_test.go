@@ -220,7 +220,7 @@ func powerRestart(t *testing.T, cut powerCut) {
 // copy delays that, and may cause a negative answer.
 func powerPut(t *testing.T, address string, value int64) bool {
 	url := "http://" + address + "/v1/namespaces/e2e/external/depth?sync=true"
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(server.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		req, err := http.NewRequest(http.MethodPut, url, strings.NewReader(fmt.Sprint(value)))
 		must(t, err, "push %d", value)
 		resp, err := http.DefaultClient.Do(req)

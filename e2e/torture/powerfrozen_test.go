@@ -82,7 +82,7 @@ func TestStopOnFrozenDisk(t *testing.T) {
 // powerAwait waits until HTTP push answers.
 func powerAwait(t *testing.T, address string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(server.Patience); ; time.Sleep(20 * time.Millisecond) {
 		if resp, err := http.Get("http://" + address + "/-/healthy"); err == nil {
 			_ = resp.Body.Close()
 			return

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/e2e/scraper"
 	"github.com/sluice-metrics/sluice/e2e/server"
@@ -32,7 +31,7 @@ scrape_configs:
 	more := func() {
 		t.Helper()
 		scraped, _ := p.Value(`paid_total`)
-		server.Within(t, time.Minute, func() string {
+		server.Within(t, func() string {
 			must(t, push(s, "POST", "paid", 1), "push")
 			sent++
 			if now, ok := p.Value(`paid_total`); !ok || now <= scraped {

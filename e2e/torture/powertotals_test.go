@@ -50,7 +50,7 @@ func (p *powerTotals) copy() map[string]float64 {
 // awaitMore waits until readers have more of each total than they had.
 func (p *powerTotals) awaitMore(t *testing.T, had map[string]float64, totals ...string) {
 	t.Helper()
-	server.Within(t, time.Minute, func() string {
+	server.Within(t, func() string {
 		now := p.copy()
 		for _, name := range totals {
 			if now[name] <= had[name] {
@@ -187,7 +187,7 @@ func TestPowerCutTotals(t *testing.T) {
 			s.Start()
 			powerPut(t, s.HTTP, 1) // it persists
 			for _, path := range []string{"/metrics/series", "/metrics"} {
-				server.Within(t, time.Minute, func() string {
+				server.Within(t, func() string {
 					if err := after.scrape(s.HTTP, path); err != nil {
 						return err.Error()
 					}
