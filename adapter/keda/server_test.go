@@ -107,7 +107,8 @@ type served struct {
 func (s *served) askAgain(ctx context.Context, method string, req, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption) (err error) {
 	for range 10 {
 		err = call(ctx, method, req, answer, conn, options...)
-		if s.impatient.Load() || err == nil || !strings.Contains(err.Error(), "no answer within") {
+		slow := err != nil && (strings.Contains(err.Error(), "no answer within") || status.Code(err) == codes.DeadlineExceeded && ctx.Err() == nil)
+		if s.impatient.Load() || !slow {
 			break
 		}
 	}
