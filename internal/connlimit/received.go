@@ -48,6 +48,9 @@ func (r *received) add(m *Member, n int) bool {
 
 // forget begins anew for a member: a request of it has begun, or it is gone.
 func (r *received) forget(m *Member, gone bool) {
+	if r.max == 0 { // each request of a port without the limit comes here
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgetLocked(m, gone)
@@ -58,13 +61,15 @@ func (r *received) answer(m *Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m.bytes > 0 && time.Since(m.first) > forgiven {
-		r.forgetLocked(m, m.gone)
+		r.forgetLocked(m, false)
 	}
 }
 
 func (r *received) forgetLocked(m *Member, gone bool) {
-	r.of.Add(m.From, -m.charged)
-	m.bytes, m.charged, m.gone = 0, 0, gone
+	if m.charged > 0 {
+		r.of.Add(m.From, -m.charged)
+	}
+	m.bytes, m.charged, m.gone = 0, 0, m.gone || gone
 }
 
 // Read implements net.Conn.
