@@ -63,8 +63,8 @@ var mayImport = map[string][]string{
 	"store/wal":                        {"internal/durable", "store/format"},
 	"store/database":                   {"internal/durable", "internal/footprint", "store/format", "store/folder", "store/wal"},
 	"replica/claim":                    {"aggregate/blob"}, // it knows names and bytes only
-	"replica/deletion":                 {"metric", "internal/ratelog", "aggregate/blob"},
-	"adapter/inspect/record":           {"adapter/inspect", "metric"},
+	"replica/deletion":                 {"metric", "internal/fair", "internal/ratelog", "aggregate/blob"},
+	"adapter/inspect/record":           {"adapter/inspect", "internal/fair", "metric"},
 	"adapter/inspect":                  {"metric", "internal/smallest"}, // documents; who serves or shows them imports it
 	"adapter/autoscaler/explain":       {"adapter/inspect", "metric", "internal/suggest"},
 	"internal/suggest":                 {}, // it knows words only

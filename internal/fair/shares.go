@@ -1,5 +1,7 @@
 package fair
 
+import "cmp"
+
 // Shares are the parts of a budget, by who has them. The zero value is ready. A lock of its owner guards it.
 type Shares[K comparable, N int | int64] struct {
 	held N
@@ -24,3 +26,13 @@ func (s *Shares[K, N]) Of(share K) N { return s.of[share] }
 
 // More returns how much more a share may take of a budget that nobody else uses.
 func (s *Shares[K, N]) More(share K, budget N) N { return More(s.of[share], budget-s.held) }
+
+// Largest returns the share that has most: of several, the first one in order, so all who count the same agree.
+func Largest[K cmp.Ordered, N int | int64](s *Shares[K, N]) (largest K) {
+	for share, n := range s.of {
+		if most := s.of[largest]; n > most || n == most && share < largest {
+			largest = share
+		}
+	}
+	return largest
+}

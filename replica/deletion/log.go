@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -198,21 +199,15 @@ func (l *Log) setLocked(key Key, d *deletion) {
 // oldestLocked is the deletion to forget: the oldest of the namespace that has most, so nobody's many have those of others
 // forgotten.
 func (l *Log) oldestLocked() (oldest Key) {
-	ends, count := 0, map[string]int{}
+	ends, count := 0, fair.Shares[string, int]{}
 	for _, d := range l.byKey {
 		if d.selector.wholeNamespace() {
 			ends++
 		} else {
-			count[d.selector.Namespace]++
+			count.Add(d.selector.Namespace, 1)
 		}
 	}
-	largest := ""
-	for of, n := range count {
-		if n > count[largest] || n == count[largest] && of < largest { // the same at each replica
-			largest = of
-		}
-	}
-	found := false
+	largest, found := fair.Largest(&count), false // the same at each replica
 	for key, d := range l.byKey {
 		is := d.selector.wholeNamespace()
 		if ends <= most/2 {

@@ -114,7 +114,7 @@ func TestRejectionsOfANamespaceHideNoOther(t *testing.T) {
 		t.Errorf("%d rejections are remembered, the oldest %+v", len(all), last)
 	}
 	r.EndNamespace("shop")
-	if all := r.All(); len(all) != 1 || len(r.count) != 1 {
+	if all := r.All(); len(all) != 1 || r.count.Len() != 1 {
 		t.Errorf("%+v, %v", all, r.count)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -26,7 +27,7 @@ type Rejections struct {
 	mu      sync.Mutex
 	entries map[string]*list.Element // of *rejection, by its key
 	recent  list.List                // the newest first
-	count   map[string]int           // of entries, by namespace
+	count   fair.Shares[string, int] // of entries, by namespace
 	key     []byte                   // scratch
 }
 
@@ -39,7 +40,7 @@ type rejection struct {
 // NewRejections returns an empty record. It adds the samples of each sender to the senders, which may
 // be nil.
 func NewRejections(senders *Senders) *Rejections {
-	return &Rejections{senders: senders, max: maxRejections, entries: map[string]*list.Element{}, count: map[string]int{}}
+	return &Rejections{senders: senders, max: maxRejections, entries: map[string]*list.Element{}}
 }
 
 // Sample is a rejected sample. Its bytes are borrowed.
@@ -105,19 +106,13 @@ func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
 		Metric: metric.Excerpt([]byte(name)), First: time.Now(),
 	}}
 	r.entries[e.key] = r.recent.PushFront(e)
-	r.count[e.Namespace]++
+	r.count.Add(e.Namespace, 1)
 	return e
 }
 
 // oldestLocked is the oldest entry of the namespace with most.
 func (r *Rejections) oldestLocked() *list.Element {
-	largest := ""
-	for of, n := range r.count {
-		if n > r.count[largest] {
-			largest = of
-		}
-	}
-	at := r.recent.Back()
+	largest, at := fair.Largest(&r.count), r.recent.Back()
 	for at.Value.(*rejection).Namespace != largest {
 		at = at.Prev()
 	}
@@ -127,9 +122,7 @@ func (r *Rejections) oldestLocked() *list.Element {
 func (r *Rejections) forgetLocked(at *list.Element) {
 	gone := r.recent.Remove(at).(*rejection)
 	delete(r.entries, gone.key)
-	if r.count[gone.Namespace]--; r.count[gone.Namespace] == 0 {
-		delete(r.count, gone.Namespace)
-	}
+	r.count.Add(gone.Namespace, -1)
 }
 
 // All returns the remembered rejections, the newest first.
