@@ -7,7 +7,7 @@ import (
 )
 
 // Bounds of labels. The API server bounds a whole object only, by 1.5 MiB, which is 50,000 labels; and an indexed label
-// takes some 300 bytes. Whoever may create pods may so fill this process.
+// takes some 300 bytes. Without bounds, an account that may create pods can fill this process.
 const (
 	// maxLabels is how many labels an object may have. One with more is as one without labels.
 	maxLabels = 1024

@@ -47,7 +47,7 @@ func TestLabelsOfOneNamespaceLeaveRoom(t *testing.T) {
 	}
 }
 
-// An update of a pod that shares all its labels with another one takes no time in which nobody finds a pod.
+// An update of a pod whose labels another pod has too compares few labels while readers wait.
 func TestPodsThatShareManyLabels(t *testing.T) {
 	p := newPods(&Observer{})
 	for i := range 4 {

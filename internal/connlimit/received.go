@@ -21,7 +21,8 @@ type received struct {
 // freeReceived bytes of each connection are not counted: a handshake, and the headers of almost every request.
 const freeReceived = 32 << 10
 
-// forgiven is how long received bytes count on a connection that is answered: a client that watches sends some all the time.
+// forgiven is how long received bytes count on a connection to which answers are written: a client that watches keeps
+// sending acknowledgements of HTTP/2.
 const forgiven = time.Minute
 
 var errReceivedTooMuch = errors.New("the connections of this address have received too much of requests that have not begun")

@@ -74,7 +74,7 @@ func TestReceivedBytesAreGivenBack(t *testing.T) {
 	}
 }
 
-// What a client sends while it is answered for long, such as one that watches, is no header.
+// A watch may last: the frames of HTTP/2 that its client sends meanwhile are not counted as headers.
 func TestWatchesMayLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := enterFlood(t, limiter(Limits{MaxReceived: 64 << 10}), "10.0.0.1")

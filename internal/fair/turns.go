@@ -27,7 +27,7 @@ func (t *Turns[K]) Take(share K) {
 func (t *Turns[K]) queue(share K) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.free > 0 { // so nobody waits
+	if t.free > 0 { // then no one is waiting
 		t.free--
 		return nil
 	}
@@ -57,7 +57,7 @@ func (t *Turns[K]) Give() {
 	}
 }
 
-// Free is the number of places that nobody has.
+// Free is the number of free places.
 func (t *Turns[K]) Free() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

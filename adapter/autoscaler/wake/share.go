@@ -22,11 +22,11 @@ func (s share) rests(namespace string, now time.Time) bool {
 	return had && now.Before(until.Add(-lookEvery))
 }
 
-// leastCost is what any read may cost.
+// leastCost is a cost at which no read is limited.
 const leastCost = 50 * time.Microsecond
 
-// spend records how long a read of an autoscaler took. What a namespace spends within a look is no reason to rest. Some
-// reads take long because other processes have the processor, so the cost rises only sixteenfold with each.
+// spend records how long a read of an autoscaler took. A namespace rests only if its reads cost more than one look. The
+// counted cost rises at most sixteenfold from read to read: one read may be slow because another process had the processor.
 func (s share) spend(namespace string, began time.Time, cost *time.Duration) {
 	*cost = min(time.Since(began), 16**cost+leastCost)
 	from := s.until[namespace]

@@ -464,7 +464,7 @@ func TestSlowReadsDelayNoOtherNamespace(t *testing.T) {
 	})
 }
 
-// One read that takes long, as on a machine whose processors others have, is no reason to rest.
+// A namespace does not rest after one slow read: another process may have had the processor.
 func TestOneSlowReadIsNoReasonToRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, cost := newShare(), 20*time.Microsecond
