@@ -85,10 +85,10 @@ var mayImport = map[string][]string{
 	"adapter/builtin":                  {"metric"},
 	"adapter/labelselector":            {"metric"},
 	"adapter/keda/externalscaler":      {},
-	"adapter/autoscaler/wake":          {"internal/config", "adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
+	"adapter/autoscaler/wake":          {"internal/config", "internal/fair", "adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
 	"replica/agentwire":                {"aggregate/usage", "metric"}, // what messages say
 	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob", "internal/fair"},
-	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/mutualtls", "metric", "internal/collect"},
+	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/fair", "internal/mutualtls", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair"},

@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
@@ -110,6 +113,8 @@ const (
 	// decisionsPerSecond and decisionBurst are far above client-go's defaults, which would limit
 	// the rate of answers.
 	decisionsPerSecond, decisionBurst = 200, 400
+	// maxTokenReviews is the number of tokens that are checked at once, of which decisionsPerSecond pass.
+	maxTokenReviews = 32
 )
 
 // delegatedAccess delegates to the cluster's API server: authentication of tokens (TokenReview), of
@@ -160,14 +165,18 @@ func delegatedAccess(cfg Config, api *rest.Config, logger *slog.Logger) (access,
 
 // identities are the API server's verdicts on tokens, which are cached, except for a while those on service accounts of
 // a namespace that was deleted: its tokens are none of a later namespace's of the name.
+//
+// The library goes on with the review of a token for up to 30 s once its client is gone. So that cancelled requests don't
+// pile up reviews, the place of one is taken until it ends, and addresses take turns.
 type identities struct {
 	cached, uncached authenticator.Request
 	rights           *rights
+	places           *fair.Turns[netip.Prefix]
 }
 
 func newIdentities(reviews kubernetes.Interface, proxies *authenticatorfactory.RequestHeaderConfig,
 	rights *rights) (*identities, error) {
-	i := &identities{rights: rights}
+	i := &identities{rights: rights, places: fair.NewTurns[netip.Prefix](maxTokenReviews, maxTokenReviews)}
 	for to, ttl := range map[*authenticator.Request]time.Duration{&i.cached: decisionTTL, &i.uncached: 0} {
 		var err error
 		*to, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
@@ -188,6 +197,14 @@ func newIdentities(reviews kubernetes.Interface, proxies *authenticatorfactory.R
 
 // AuthenticateRequest implements authenticator.Request.
 func (i *identities) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	if showsToken(r) {
+		share := connlimit.Prefix(r.RemoteAddr)
+		if err := i.places.Await(r.Context(), share); err != nil {
+			return nil, false, err
+		}
+		defer i.places.Give(share)
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
 	if !i.rights.anyLately() {
 		return i.cached.AuthenticateRequest(r)
 	}
@@ -202,6 +219,11 @@ func (i *identities) AuthenticateRequest(r *http.Request) (*authenticator.Respon
 	}
 	r.Header = header
 	return i.uncached.AuthenticateRequest(r)
+}
+
+// showsToken reports whether a request may have a token, in either of the headers that the library reads.
+func showsToken(r *http.Request) bool {
+	return r.Header.Get("Authorization") != "" || r.Header.Get("Sec-WebSocket-Protocol") != ""
 }
 
 // rights are decisions of the API server that are cached, except for a while those about a namespace that was
@@ -262,10 +284,12 @@ func (r *rights) Authorize(ctx context.Context, a authorizer.Attributes) (author
 }
 
 // reviewClients are clients for TokenReviews and SubjectAccessReviews. Each has its own rate limit:
-// made-up tokens must not delay the clients of the front proxy.
+// made-up tokens must not delay the clients of the front proxy. See rightsPace for that of rights.
 func reviewClients(asking *rest.Config) (tokens, rights kubernetes.Interface, err error) {
+	paced := rest.CopyConfig(asking)
+	paced.RateLimiter = newRightsPace()
 	if tokens, err = kubernetes.NewForConfig(asking); err == nil {
-		rights, err = kubernetes.NewForConfig(asking)
+		rights, err = kubernetes.NewForConfig(paced)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a client of the API server: %w", err)

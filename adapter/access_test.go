@@ -37,11 +37,7 @@ func startDelegating(t *testing.T, plane *controlPlane, options ...func(*Config)
 
 func delegating(t *testing.T, plane *controlPlane, options ...func(*Config)) (*Server, *logtest.Buffer) {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
-	for _, change := range options {
-		change(&cfg)
-	}
+	cfg := configured(options)
 	log := new(logtest.Buffer)
 	server, err := New(cfg, Parts{
 		Source: shop(), Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.NewTextHandler(log, nil)),

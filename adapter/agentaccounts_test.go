@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
 )
 
 // nodesOf are the nodes of pods, by the pods' UIDs.
@@ -150,6 +152,32 @@ func TestReviewsOfAgentsAreBounded(t *testing.T) {
 		cancel()
 		if _, _, _, err := accounts.Node(ctx, "x"); !errors.Is(err, context.Canceled) {
 			t.Error(err)
+		}
+	})
+}
+
+// Streams that end while their tokens wait for a review leave the others their time: those of agents, and of pods that push.
+func TestCancelledReviewsOfAgentsCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		accounts, err := NewAccounts(&rest.Config{Host: "http://plane", Transport: new(allowing),
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "sluice", namespacesSince{})
+		must(t, err)
+		agents := NewAgentAccounts(accounts, nil, nodesOf{})
+		var strangers sync.WaitGroup
+		for i := range knownTokensBurst + 3*knownTokensPerSecond { // for 3 s
+			ctx, cancel := context.WithCancel(t.Context())
+			strangers.Go(func() { _, _, _, _ = agents.Node(ctx, fmt.Sprint("made-up-", i)) })
+			time.AfterFunc(800*time.Microsecond, cancel) // so one address has eight at once
+			time.Sleep(100 * time.Microsecond)
+		}
+		strangers.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, _, err := agents.Node(ctx, "another"); err != nil {
+			t.Errorf("an agent: %v", err)
+		}
+		if _, _, err := accounts.Authenticate(ctx, "known", true); err != nil {
+			t.Errorf("a pod: %v", err)
 		}
 	})
 }

@@ -1,12 +1,15 @@
 package adapter
 
 import (
+	"bufio"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -89,4 +92,32 @@ func TestRequestsOfAConnectionAreBounded(t *testing.T) {
 		}
 	}
 	t.Error("no limit of requests is told")
+}
+
+// A body that never comes holds neither its answer, nor its place, nor the stop.
+func TestBodiesThatNeverCome(t *testing.T) {
+	raised := drainTimeout
+	drainTimeout = 10 * time.Millisecond
+	defer func() { drainTimeout = raised }()
+	a := start(t, shop(), func(c *Config) { c.MaxInFlight = 2 })
+	for _, head := range []string{"Content-Length: 10\r\n", "Transfer-Encoding: chunked\r\n"} {
+		for _, path := range []string{"/version", "/openapi/v2", externalRoot, "/" + strings.Repeat("x", 4000)} {
+			conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+			must(t, err)
+			defer conn.Close() // after the stop of the server
+			_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
+			_, err = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: a\r\n"+head+"\r\n")
+			must(t, err)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			must(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			if resp.StatusCode == http.StatusTooManyRequests {
+				t.Errorf("%s: the places of the answers before are taken", path)
+			}
+			if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: the connection goes on: %v", path, err)
+			}
+		}
+	}
 }

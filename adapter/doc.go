@@ -14,9 +14,10 @@
 // server.go starts and stops the server that apiserver.go builds. middleware.go chains the HTTP
 // handlers: ready.go rejects early ones, answerqueue.go limits requests and queues large
 // answers. access.go and frontproxy.go authenticate and authorize clients; pushaccounts.go does so
-// for HTTP pushes. custom.go and external.go answer queries: requestpath.go and selector.go parse
-// them, discovery.go and resources.go find the objects, status.go makes the errors, and package
-// valuelist the answers. apiserver.go and discovery.go register the API groups.
+// for HTTP pushes; reviewpace.go limits their questions to the API server. custom.go and external.go
+// answer queries: requestpath.go and selector.go parse them, discovery.go and resources.go find the
+// objects, status.go makes the errors, and package valuelist the answers. apiserver.go and
+// discovery.go register the API groups.
 //
 // # In a cluster
 //

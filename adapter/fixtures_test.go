@@ -29,16 +29,22 @@ type api struct {
 // start runs a server on a free port until the test ends. Options change its configuration.
 func start(t testing.TB, source Source, options ...func(*Config)) *api {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
-	for _, change := range options {
-		change(&cfg)
-	}
+	cfg := configured(options)
 	server, err := New(cfg, Parts{Source: source, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	a := running(t, server)
 	a.waitReady(t)
 	return a
+}
+
+// configured is a configuration on a free port. A slow machine has an hour for each answer.
+func configured(options []func(*Config)) Config {
+	cfg := DefaultConfig()
+	cfg.Address, cfg.RequestTimeout = "127.0.0.1:0", time.Hour
+	for _, change := range options {
+		change(&cfg)
+	}
+	return cfg
 }
 
 // running runs a server until the test ends, ready or not.
@@ -127,11 +133,7 @@ func golden(t *testing.T, name string, got []byte) {
 // prepared is a server on a free port with the given access.
 func prepared(t testing.TB, parts Parts, who access, options ...func(*Config)) *Server {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
-	for _, change := range options {
-		change(&cfg)
-	}
+	cfg := configured(options)
 	if parts.Source == nil {
 		parts.Source = shop()
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Strangers who begin requests with headers of a megabyte, on connections that are within all limits, take little memory,
@@ -69,6 +71,26 @@ func TestLongHeadersAreRejected(t *testing.T) {
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s", resp.Status)
+		}
+	}
+}
+
+// The library quotes a path in answers to strangers, so long ones are rejected before it.
+func TestLongPathsAreRejected(t *testing.T) {
+	a := start(t, shop())
+	name := strings.Repeat("%C3%BC", metric.MaxNameLength/2) // as long as one may be, in percent signs
+	for path, want := range map[string]int{
+		"/" + strings.Repeat("x", maxOtherPath):                                              http.StatusRequestURITooLong,
+		"/apis/" + strings.Repeat("x", maxPath):                                              http.StatusRequestURITooLong,
+		"/" + strings.Repeat("x", maxOtherPath-1):                                            http.StatusNotFound,
+		externalRoot + "namespaces/" + strings.Repeat("n", 63) + "/" + name:                  http.StatusNotFound,
+		"/openapi/v3/apis/external.metrics.k8s.io/v1beta1?hash=" + strings.Repeat("a", 3000): http.StatusOK,
+	} {
+		resp, err := a.client.Get(a.url + path)
+		must(t, err)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%.80s: %s, want %d", path, resp.Status, want)
 		}
 	}
 }

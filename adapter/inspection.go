@@ -9,6 +9,7 @@ import (
 
 	restful "github.com/emicklei/go-restful/v3"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,8 +24,8 @@ import (
 type inspection struct {
 	source   inspect.Source
 	policies Policies
-	// scans bounds the pages that are made at once: each visits the whole index.
-	scans   chan struct{}
+	// scans bounds the pages that are made at once: each visits the whole index. Readers take turns.
+	scans   *fair.Turns[string]
 	timeout time.Duration // longest wait for scans
 	// written are the bytes of long answers until their readers have them: each series may have 60 KiB of labels.
 	written *readerShares
@@ -37,7 +38,8 @@ const maxScans, maxWritten, longAnswer = 2, 64 << 20, 64 << 10
 var inspectVersion = schema.GroupVersion{Group: inspect.Group, Version: inspect.Version}
 
 func newInspection(source inspect.Source, policies Policies, timeout time.Duration) *inspection {
-	return &inspection{source, policies, make(chan struct{}, maxScans), timeout, newReaderShares(maxWritten, 0)}
+	return &inspection{source: source, policies: policies, scans: fair.NewTurns[string](maxScans, maxScans),
+		timeout: timeout, written: newReaderShares(maxWritten, 0)}
 }
 
 func (n *inspection) group() group {
@@ -104,13 +106,11 @@ func (n *inspection) detailRoutes(service *restful.WebService, resource string, 
 
 // begin waits for the right to make a page. The returned function gives it back.
 func (n *inspection) begin(ctx context.Context) (end func(), err error) {
-	timer := time.NewTimer(n.timeout)
-	defer timer.Stop()
-	select {
-	case n.scans <- struct{}{}:
-		return func() { <-n.scans }, nil
-	case <-timer.C:
-	case <-ctx.Done():
+	reader := shareOf(ctx)
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	if n.scans.Await(ctx, reader) == nil {
+		return func() { n.scans.Give(reader) }, nil
 	}
 	return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d lists are being made, which is the limit, and this one waited for %s; retry later",
 		maxScans, n.timeout), retryAfterSeconds)

@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
 // catalog is an inspect.Source with the documents of a test.
@@ -77,11 +79,7 @@ const inspectPath = "/apis/inspect.sluice.dev/v1alpha1"
 // inspected runs a server with the lists.
 func inspected(t *testing.T, c *catalog, options ...func(*Config)) *api {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
-	for _, change := range options {
-		change(&cfg)
-	}
+	cfg := configured(options)
 	server, err := New(cfg, Parts{Source: shop(), Inspect: c, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	a := running(t, server)
@@ -330,4 +328,43 @@ func TestListsWaitForAPlace(t *testing.T) {
 		}
 	})
 
+}
+
+// However many lists one reader asks for at once, that of another one is next.
+func TestListsHaveTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newInspection(nil, nil, time.Minute)
+		begun := map[string]chan func(){"crowd": make(chan func(), 8*maxScans), "alice": make(chan func(), 1)}
+		ask := func(reader string) {
+			ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: reader})
+			go func() {
+				end, err := n.begin(ctx)
+				if err != nil {
+					t.Error(err)
+				}
+				begun[reader] <- end
+			}()
+			synctest.Wait()
+		}
+		for range 8 * maxScans {
+			ask("crowd")
+		}
+		ask("alice")
+		for range 2 { // the first one that waited, and alice
+			(<-begun["crowd"])()
+			synctest.Wait()
+		}
+		if len(begun["alice"]) != 1 {
+			t.Error("a list waits for all of those that another reader asked for before")
+		}
+		for range 8*maxScans - 2 {
+			select {
+			case end := <-begun["alice"]:
+				end()
+			default:
+			}
+			(<-begun["crowd"])()
+			synctest.Wait()
+		}
+	})
 }

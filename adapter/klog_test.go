@@ -1,19 +1,19 @@
 package adapter
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
 func TestKlogGoesToTheLogger(t *testing.T) {
-	var out bytes.Buffer
+	var out logtest.Buffer
 	routeKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})).With("stage", "adapter"))
 	defer routeKlog(slog.New(slog.DiscardHandler))
 	klog.Info("chatter")
@@ -30,7 +30,7 @@ func TestKlogGoesToTheLogger(t *testing.T) {
 // A stop before the cluster was read is not an error.
 func TestAStopIsNoError(t *testing.T) {
 	for level, want := range map[slog.Level]string{slog.LevelInfo: "", slog.LevelDebug: "level=DEBUG msg=\"Unable to sync caches\""} {
-		var out bytes.Buffer
+		var out logtest.Buffer // goroutines of a server that has stopped may still log
 		routeKlog(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})))
 		stopped := make(chan struct{})
 		close(stopped)

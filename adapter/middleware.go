@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +42,8 @@ const (
 //  4. requireReady answers 503 while an answer could be incomplete (ready.go);
 //  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, of which each address has
 //     a share, and answer 429 (answerqueue.go); those of the front proxy pass, so that strangers keep no autoscaler out;
-//  6. the library's chain authenticates and authorizes, and bounds the time of a request;
+//  6. withOrigin keeps where a request comes from, by which the reviews of rights take turns (reviewpace.go); the library's
+//     chain authenticates and authorizes, and bounds the time of a request;
 //  7. limitInFlight bounds the authorized requests, of which each reader has a share (readershares.go), and answers 429;
 //  8. withTicket lets large answers queue (answerqueue.go), of which each reader has a share, too;
 //  9. with other providers, markForwarded tells the requests of another Sluice from the rest;
@@ -62,6 +64,7 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 		chain = limitInFlight(chain, shares(cfg.MaxInFlight), shares(maxWatches), func(r *http.Request) string { return shareOf(r.Context()) }, nil)
 		chain = genericapiserver.DefaultBuildHandlerChain(chain, c)
 		if !s.access.anonymous() {
+			chain = s.access.withOrigin(chain)
 			address := func(r *http.Request) string { return connlimit.Prefix(r.RemoteAddr).String() }
 			chain = limitInFlight(chain, byReader(unauthorizedPerSlot*cfg.MaxInFlight), byReader(unauthorizedPerSlot*maxWatches), address, s.access.fromProxy)
 			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight, s.access.fromProxy)
@@ -78,16 +81,29 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 // megabyte.
 const maxHeader = 128 << 10
 
-// rejectLongHeaders rejects requests with long headers before they wait for anything.
+// The bounds of a path. The library quotes it in answers to strangers, several times and escaped, and places in flight
+// hold such answers of the metrics APIs alone: there, a name of metric.MaxNameLength fits in percent signs.
+const maxPath, maxOtherPath = 4 << 10, 256
+
+// rejectLongHeaders rejects requests with long headers or paths before they wait for anything.
 func rejectLongHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := headerBytes(r); n > maxHeader {
-			err := target{}.failure(http.StatusRequestHeaderFieldsTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-				fmt.Errorf("the target and the headers of the request have %d bytes; must have at most %d", n, maxHeader))
+		long := func(code int32, what string, n, most int) {
+			err := target{}.failure(code, metav1.StatusReasonRequestEntityTooLarge,
+				fmt.Errorf("%s %d bytes; must have at most %d", what, n, most))
 			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
-			return
 		}
-		next.ServeHTTP(w, r)
+		most := maxOtherPath
+		if strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
+			most = maxPath
+		}
+		if n := headerBytes(r); n > maxHeader {
+			long(http.StatusRequestHeaderFieldsTooLarge, "the target and the headers of the request have", n, maxHeader)
+		} else if n := len(r.URL.EscapedPath()); n > most {
+			long(http.StatusRequestURITooLong, "the path of the request has", n, most)
+		} else {
+			next.ServeHTTP(w, r)
+		}
 	})
 }
 
@@ -108,21 +124,38 @@ const drainBytes = 64 << 10
 // drainTimeout is raised by tests on real sockets, which may take any time.
 var drainTimeout = time.Second
 
-// drainBody reads the body of an HTTP/2 request, which no handler needs, before the request is
-// answered. An answer before the end of the body resets the stream, and the library closes the
-// connection of an anonymous client after each answer. With both, clients such as curl lose the
-// answer. For HTTP/1 net/http does the same. A request with long headers waits for nothing.
+// drainBody reads the body of a request, which no handler needs, before the request is answered. Over HTTP/2, an
+// answer before the end of the body resets the stream, and the library closes the connection of an anonymous client
+// after each answer. With both, clients such as curl lose the answer. Over HTTP/1, net/http reads the rest before it
+// answers, and when it closes the connection: for ever, if none comes. So the deadline of a body that has not ended
+// stays, and the connection ends with the answer. A request with long headers waits for nothing.
 func drainBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 && r.ContentLength != 0 && headerBytes(r) <= maxHeader {
-			control := http.NewResponseController(w)
-			if control.SetReadDeadline(time.Now().Add(drainTimeout)) == nil {
-				_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
-				_ = control.SetReadDeadline(time.Time{})
-			}
+		if r.ContentLength != 0 {
+			drain(w, r)
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+func drain(w http.ResponseWriter, r *http.Request) {
+	patience, ended := drainTimeout, false
+	if headerBytes(r) > maxHeader {
+		patience = 0
+	}
+	control := http.NewResponseController(w)
+	if control.SetReadDeadline(time.Now().Add(patience)) != nil {
+		return // a recorder in a test
+	}
+	if patience > 0 {
+		_, err := io.CopyN(io.Discard, r.Body, drainBytes)
+		ended = errors.Is(err, io.EOF)
+	}
+	if ended || r.ProtoMajor == 2 {
+		_ = control.SetReadDeadline(time.Time{})
+		return
+	}
+	w.Header().Set("Connection", "close")
 }
 
 // writeTimeout cuts off a client that does not read its answer. Such a client would hold a place in

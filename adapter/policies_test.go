@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -123,6 +124,23 @@ func TestQuestionsStayInTheirNamespace(t *testing.T) {
 	}
 }
 
+// KEDA computes with thousandths, as autoscalers do: what they are told is beyond that is an error for it, too.
+func TestQuestionsBeyondWhatKEDACanCompute(t *testing.T) {
+	m := shop()
+	external := metric.Object{Namespace: "shop"}
+	m.put(held{external, "nanoseconds", metric.Gauge, labelled(), metric.Int(1_700_000_000_000_000_000), noon},
+		held{external, "huge", metric.Gauge, labelled("a", "1"), metric.Float(1e308), noon}, held{external, "huge", metric.Gauge, labelled("a", "2"), metric.Float(1e308), noon},
+		held{external, "large", metric.Gauge, labelled(), metric.Float(9e15), noon})
+	reader := NewQuestionReader(Parts{Source: m, Cluster: newTown()})
+	for name, known := range map[string]bool{"nanoseconds": false, "huge": false, "large": true} {
+		asked, err := reader.Ask(Question{Namespace: "shop", Metric: name}, nil)
+		must(t, err)
+		if v, err := asked.Value(); (err == nil) != known || !known && !errors.Is(err, metric.ErrUnknown) {
+			t.Errorf("%s: %v, %v; want it known: %v", name, v.Float64(), err, known)
+		}
+	}
+}
+
 // A selector that selects nothing is within each rule.
 func TestRequirementsOfNothing(t *testing.T) {
 	_, parts := restricted(t)
@@ -175,8 +193,7 @@ func TestPoliciesOfListedValues(t *testing.T) {
 		one.Namespace, one.Series, one.Value = "shop", 1, "1.5"
 		source.metrics = append(source.metrics, one)
 	}
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
+	cfg := configured(nil)
 	server, err := New(cfg, Parts{Source: shop(), Inspect: source, Policies: parts.Policies, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	a := running(t, server)

@@ -58,7 +58,7 @@ func NewAccounts(api *rest.Config, audience string, namespaces Namespaces) (*Acc
 		{&a.accessReviews, decisionsPerSecond, decisionBurst},
 	} {
 		config := rest.CopyConfig(api)
-		config.QPS, config.Burst, config.RateLimiter, config.Timeout = one.perSecond, one.burst, nil, decisionTimeout
+		config.RateLimiter, config.Timeout = newReviewPace(one.perSecond, one.burst, oneShare), decisionTimeout
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			return nil, fmt.Errorf("make a client of the API server: %w", err)

@@ -3,6 +3,7 @@ package adapter
 import (
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/labelselector"
+	"github.com/sluice-metrics/sluice/adapter/valuelist"
 	"github.com/sluice-metrics/sluice/aggregate/answer"
 	"github.com/sluice-metrics/sluice/metric"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -117,7 +118,13 @@ func (r *QuestionReader) Ask(q Question, among *answer.Watches) (*Asked, error) 
 			for i := range points {
 				sum = sum.Plus(points[i].Value)
 			}
-			return sum, err
+			if err != nil {
+				return sum, err
+			}
+			if _, err := valuelist.Quantity(sum); err != nil { // KEDA computes with thousandths in an int64, as autoscalers do
+				return sum, metric.Unknownf("%v", err)
+			}
+			return sum, nil
 		},
 		// All objects, also where a selector of objects selects some: a watch may wake for a pod that it
 		// leaves out, and never misses one that was labelled since. So do the pods of a roll-up.

@@ -221,7 +221,7 @@ func (s *rawPods) read(ctx context.Context, pods []usage.Pod, name string) ([]Ra
 			return strings.Compare(a.Container.Name, b.Container.Name)
 		})
 		for _, c := range containers {
-			if stats := rawStats(c.Points, pod.Created); stats != nil {
+			if stats := rawStats(c.Points, pod.Began()); stats != nil {
 				raw.Containers = append(raw.Containers, RawContainer{c.Container.Name, stats})
 			}
 		}

@@ -172,7 +172,13 @@ func TestSlowReadersOfRawUsage(t *testing.T) {
 		status, _ := got(t, a, path, "application/json")
 		return status
 	}
-	eventually(t, "those that nobody reads keep their places", func() bool { return status() == http.StatusTooManyRequests })
+	eventually(t, "answers that nobody reads keep their places", func() bool {
+		if status() == http.StatusTooManyRequests {
+			return true
+		}
+		slow = append(slow, a.deaf(t, path)) // one may have come after this request, and found no place
+		return false
+	})
 	for range 100 {
 		if now := status(); now != http.StatusTooManyRequests {
 			t.Fatalf("%d", now)

@@ -125,8 +125,7 @@ func TestRoutesAskForRightsFirst(t *testing.T) {
 	set := policy.New(time.Minute)
 	set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "ours"}, policy.Spec{Rules: []policy.Rule{
 		{Metric: "datadogmetric@shop:b", Deny: true}}})})
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
+	cfg := configured(nil)
 	server, err := New(cfg, Parts{Source: shop(), Cluster: newTown(), API: plane.rest(), Policies: set, Routes: routesTo(t, p.spec()),
 		Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)

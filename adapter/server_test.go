@@ -46,8 +46,7 @@ func TestNewRefuses(t *testing.T) {
 func TestStopIsGraceful(t *testing.T) {
 	m := shop()
 	m.blocked, m.entered = make(chan struct{}), make(chan struct{})
-	cfg := DefaultConfig()
-	cfg.Address = "127.0.0.1:0"
+	cfg := configured(nil)
 	server, err := New(cfg, Parts{Source: m, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	ctx, stop := context.WithCancel(context.Background())

@@ -51,8 +51,8 @@ func (fakeUsage) Version(string) (of, newest uint64) { return 1, 1 }
 
 func startUsed(t *testing.T, source Usage) *api {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
+	cfg := configured(nil)
+	cfg.ResourceMetrics = true
 	server, err := New(cfg, Parts{Source: &memory{}, Usage: source, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	a := running(t, server)

@@ -227,8 +227,8 @@ func TestWatchesEndWithTheirRight(t *testing.T) {
 	source := &changingUsage{}
 	pod := usage.Pod{Namespace: "shop", Name: "a", UID: "1", Node: "node"}
 	source.change(pod)
-	cfg := DefaultConfig()
-	cfg.Address, cfg.ResourceMetrics = "127.0.0.1:0", true
+	cfg := configured(nil)
+	cfg.ResourceMetrics = true
 	server, err := New(cfg, Parts{Source: shop(), Usage: source, Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(func() { routeKlog(slog.New(slog.DiscardHandler)) })

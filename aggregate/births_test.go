@@ -283,6 +283,12 @@ func TestDeleteNamespace(t *testing.T) {
 		if n := r.DeleteNamespace("shop", at); n != 8 {
 			t.Errorf("deleted %d series, want 8", n)
 		}
+		for _, name := range []string{"m0", "m1"} {
+			_, err := r.Objects(metric.Query{Resource: "pods", Namespace: "shop", Object: "*", Expression: metric.ParseExpression(name)})
+			if err == nil || !strings.HasSuffix(err.Error(), "none was ever received") {
+				t.Errorf("a later namespace's readers hear: %v", err)
+			}
+		}
 		series := func() (n int) {
 			list, _, _ := r.Metrics(Part{Most: 100})
 			for _, metricSummary := range list {
@@ -295,6 +301,29 @@ func TestDeleteNamespace(t *testing.T) {
 				t.Errorf("%d series are left, want 11", n)
 			}
 			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// Nor does the removal at another origin, which follows, tell a later namespace's readers of the former's metrics.
+func TestEndedNamespacesAreNotRemembered(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		there := r.tables[1]
+		for _, namespace := range []string{"shop", "other"} {
+			there.apply(&metric.Sample{Name: []byte("secret"), Kind: metric.Gauge, Object: &metric.Object{Namespace: namespace}})
+		}
+		time.Sleep(2 * time.Second)
+		r.DeleteNamespace("shop", time.Now())
+		there.DeleteNamespace("shop", time.Now())
+		there.Delete(metric.Query{Namespace: "other", Expression: metric.ParseExpression("secret")})
+		for range 3 {
+			time.Sleep(2 * time.Second)
+			for namespace, want := range map[string]string{"shop": "none was ever received", "other": "removed at the replica that received it"} {
+				_, err := r.External(metric.Query{Namespace: namespace, Expression: metric.ParseExpression("secret")})
+				if err == nil || !strings.HasSuffix(err.Error(), want) {
+					t.Errorf("readers of %s hear: %v, want %s", namespace, err, want)
+				}
+			}
 		}
 	})
 }

@@ -204,7 +204,7 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 	if to, rejected, there := t.filed(f, s.Kind); there {
 		return to, rejected
 	}
-	if !t.admit() || !t.admitNames(f) {
+	if !t.admit(f.Sum) || !t.admitNames(f) {
 		return lookup.Ref{}, metric.OverLimit
 	}
 	e, lock := t.index.Enter(f, s.Kind)
@@ -228,8 +228,11 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 		created: uint32(now.Wall.Unix()), seen: now.Stamp()})
 	b.series[place].bornMillis = uint32(now.At % t.Clock.Tick / time.Millisecond)
 	b.page.setTTL(place, s.TTL)
-	if s.TTL == 0 && f.Bound {
+	switch {
+	case s.TTL == 0 && f.Bound:
 		b.page.setTTL(place, metric.Forever)
+	case s.TTL == 0:
+		t.beginAsTwins(b, place)
 	}
 	shard.AddLocked(f.Sum, number+lookup.FirstNumber)
 	to := t.publish(b, place, number)
@@ -241,9 +244,9 @@ func (t *Table) create(f *index.Identity, s *metric.Sample, now window.Moment) (
 
 // admit reports whether MaxSeries and MaxBytes allow one more series. If MaxSeries does not, admit
 // makes the sweep evict an idle series.
-func (t *Table) admit() bool {
+func (t *Table) admit(sum uint64) bool {
 	if t.heldSeries() >= t.config.MaxSeries {
-		t.waiting.Add(1)
+		t.waiting.add(sum)
 		return false
 	}
 	return t.MayGrow()

@@ -487,6 +487,42 @@ func TestEdgeASeriesInUseMakesNoRoom(t *testing.T) {
 	})
 }
 
+// A new series that MaxSeries rejects takes the place of one idle series, however often its client tries.
+func TestEdgeANewSeriesTakesOnePlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxSeries, c.ObjectTTL = 10, 24*time.Hour
+		f := newFixtureOf(t, c)
+		for i := range 10 {
+			f.push(fmt.Sprintf("old:1|c|#pod:a,ns:ns,k:%d", i))
+		}
+		f.Roll()
+		for range 3 { // nothing is idle
+			f.refuses("new:1|c", metric.OverLimit)
+			f.sweep()
+		}
+		time.Sleep(2 * evictableAfter)
+		f.sweep()
+		if n := f.Series(); n != 9 {
+			t.Fatalf("%d series are left after one was rejected, want 9", n)
+		}
+		f.push("new:1|c")
+		for range 50 {
+			f.refuses("other:1|c|#pod:a,ns:ns,k:v", metric.OverLimit)
+		}
+		f.sweep()
+		f.sweep()
+		if n := f.Series(); n != 9 {
+			t.Errorf("%d series are left after another was rejected 50 times, want 9", n)
+		}
+		f.push("other:1|c|#pod:a,ns:ns,k:v")
+		f.sweep()
+		if n := f.Series(); n != 10 {
+			t.Errorf("%d series are left when none waits, want 10", n)
+		}
+	})
+}
+
 // A receiving time that no clock reaches is damage.
 func TestEdgeClockOutOfRange(t *testing.T) {
 	f := newFixture(t)

@@ -18,7 +18,8 @@ import (
 // are rounded up.
 const (
 	ttlForever     = math.MaxUint32
-	ttlLongest     = ttlForever - 1 // 136 years
+	ttlGroup       = ttlForever - 1 // metric.WithGroup
+	ttlLongest     = ttlGroup - 1   // 136 years
 	ttlMillis      = 0xf800_0000
 	fractionsBelow = 24 * time.Hour
 )
@@ -35,10 +36,12 @@ func (p *page) setTTL(place uint32, ttl time.Duration) {
 	case ttl == 0:
 	case ttl == metric.Forever:
 		p.ttls[place].Store(ttlForever)
+	case ttl == metric.WithGroup:
+		p.ttls[place].Store(ttlGroup)
 	case ttl < fractionsBelow && ttl%time.Second != 0:
 		p.ttls[place].Store(ttlMillis + uint32((ttl+time.Millisecond-1)/time.Millisecond))
 	default:
-		p.ttls[place].Store(uint32(min(max((ttl+time.Second-1)/time.Second, 1), ttlLongest)))
+		p.ttls[place].Store(uint32(min(max((ttl-1)/time.Second+1, 1), ttlLongest)))
 	}
 }
 
@@ -63,20 +66,7 @@ func (p *page) lookAt(end window.LifeStamp) {
 // mayEnd reports whether a series has a lifetime that a client pushed.
 func (p *page) mayEnd(place uint32) bool {
 	own := p.ttls[place].Load()
-	return own != 0 && own != ttlForever
-}
-
-// keepLocked has a series live on with its twin at another origin, which was seen at a moment of the own
-// lifetime clock: what it counted before its client moved is a part of the client's windows. A third of the
-// lifetime is tolerated, so that not each sample there is a change here.
-func (b *block) keepLocked(place uint32, seen time.Duration, now window.Moment) {
-	own, stamp := b.page.cells[place].Seen.Load(), window.StampOf(min(max(seen, 0), now.Life))
-	if !b.page.mayEnd(place) || b.page.dirty.Has(place) ||
-		window.LifeAt(stamp)-window.LifeAt(own) < ttlDuration(b.page.ttls[place].Load())/3 {
-		return
-	}
-	b.page.cells[place].Seen.Store(stamp)
-	b.unsaved.Mark(place)
+	return own != 0 && own < ttlGroup
 }
 
 // endOf is the end of a live series with a pushed lifetime; noEnd for other series.
@@ -108,7 +98,7 @@ func (t *Table) ttl(b *block, place uint32) (time.Duration, bool) {
 // ttlOf is ttl of a series with a pushed lifetime, as the page holds it.
 func (t *Table) ttlOf(pushed uint32, external bool) (time.Duration, bool) {
 	switch {
-	case pushed == ttlForever:
+	case pushed >= ttlGroup:
 		return 0, false
 	case pushed != 0:
 		return ttlDuration(pushed), true
@@ -141,7 +131,7 @@ func (t *Table) sweep() {
 	now, pace := t.Clock.Now(), pace{time.Now()}
 	made := t.blocks.made.Load()
 	part := made/sweepTurns + 1
-	if t.waiting.Load() > 0 {
+	if t.waiting.count() > 0 {
 		part = made // MaxSeries has rejected new series: look for idle ones in all blocks
 	}
 	t.sweepEnds(now, &pace)
@@ -149,6 +139,7 @@ func (t *Table) sweep() {
 		t.evictions.cursor = (t.evictions.cursor + 1) % made
 		t.sweepBlock(t.evictions.cursor, now, &pace)
 	}
+	t.waiting.next(t.heldSeries() >= t.config.MaxSeries)
 	for range lookup.SlotShards/sweepTurns + 1 {
 		t.sweepAliases()
 		pace.step()
@@ -166,17 +157,18 @@ const evictableAfter = time.Hour
 func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	b := t.blocks.at[index].Load()
 	var old, idle []lookup.Ref
-	waiting, next := t.waiting.Load(), window.LifeStamp(noEnd)
+	makeRoom, next := t.seriesToEvict(), window.LifeStamp(noEnd)
 	b.page.nextEnd.Store(noEnd) // samples from here on lower it again
 	for place := range uint32(kind.BlockSeries) {
 		state := b.page.cells[place].State.Load()
 		if state&kind.Live == 0 {
 			continue
 		}
+		t.keep(b, place, now)
 		switch to := (lookup.Ref{Number: index<<kind.BlockBits | place, State: state}); {
 		case t.hasExpired(b, place, now):
 			old = append(old, to)
-		case int64(len(idle)) < waiting && b.idleFor(place, now) > evictableAfter:
+		case len(idle) < makeRoom && b.idleFor(place, now) > evictableAfter:
 			idle = append(idle, to)
 		default:
 			next = min(next, b.endOf(place, now))
@@ -188,9 +180,15 @@ func (t *Table) sweepBlock(index uint32, now window.Moment, pace *pace) {
 	}
 	b.page.lookAt(next)
 	t.evict(old, expired, now)
-	if n := t.evict(idle, madeRoom, now); n > 0 {
-		t.waiting.Store(max(waiting-int64(n), 0))
+	t.evict(idle, madeRoom, now)
+}
+
+// seriesToEvict is the number of idle series that those which MaxSeries rejected still need.
+func (t *Table) seriesToEvict() int {
+	if n := t.waiting.count(); n > 0 {
+		return n + t.heldSeries() - t.config.MaxSeries
 	}
+	return 0
 }
 
 // shrink frees memory that an idle series no longer needs.

@@ -272,9 +272,9 @@ func (t *Table) explainRemoval(q *metric.Query, r removal) error {
 func nothing(tables []*Table, q *metric.Query, r *evaluation, matched bool) error {
 	switch {
 	case matched && r.MissingReason != "":
-		return metric.NotFoundf("%s has no %s: %s", describeAsked(q), r.Stat, r.MissingReason)
+		return metric.Unknownf("%s has no %s: %s", describeAsked(q), r.Stat, r.MissingReason)
 	case matched:
-		return metric.NotFoundf("%s has no %s: nothing was observed in the last %s",
+		return metric.Idlef("%s has no %s: nothing was observed in the last %s",
 			describeAsked(q), r.Stat, metric.FormatWindow(r.View.Span.Window))
 	case r.gone.why != "":
 		return r.goneAt.explainRemoval(q, r.gone)

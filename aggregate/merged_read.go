@@ -328,10 +328,11 @@ func (r *mergedRead) objects(points []metric.Point) (_ []metric.Point, matched b
 }
 
 // external appends the values of an external metric, and reports whether any of its series is live
-// and matches.
+// and matches. Readers add up the values of label sets: if one is unknown, there are none.
 func (r *mergedRead) external(points []metric.Point, parts []part) (_ []metric.Point, matched bool) {
+	before, partial := len(points), false
 	finish := func() {
-		matched = matched || r.Series > 0
+		matched, partial = matched || r.Series > 0, partial || r.Partial()
 		r.use(r.own)
 		points = r.appendPoint(points)
 	}
@@ -345,6 +346,9 @@ func (r *mergedRead) external(points []metric.Point, parts []part) (_ []metric.P
 	})
 	if !r.Stat.Additive() {
 		finish()
+	}
+	if partial {
+		return points[:before], matched
 	}
 	r.joinSpans(points)
 	return points, matched

@@ -68,7 +68,7 @@ type told struct {
 }
 
 func newTold(f *fixture, mu *sync.Mutex) *told {
-	s := NewShadow(DefaultConfig(), slog.New(slog.DiscardHandler))
+	s := NewShadow(f.config, slog.New(slog.DiscardHandler))
 	must(f.t, s.Begin(f.AppendClock(nil)))
 	return &told{Shadow: s, of: f, mu: mu}
 }
@@ -262,6 +262,80 @@ func TestMergedGaugeOverAWindow(t *testing.T) {
 	})
 }
 
+// A client that comes back to a replica sets what that had last: its window ends with the value that the gauge has.
+func TestMergedGaugeOfAClientThatCameBack(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[0].push("temp:5|g|#pod:a,ns:ns")
+		for range 10 {
+			time.Sleep(3 * time.Second)
+			r.tables[1].push("temp:100|g|#pod:a,ns:ns")
+		}
+		for range 5 {
+			time.Sleep(3 * time.Second)
+			r.tables[0].push("temp:5|g|#pod:a,ns:ns")
+		}
+		r.want("temp:last", "a=5")
+		r.want("temp:max:10s", "a=5")
+		r.want("temp:max:1m", "a=100")
+		// When it came back is known to one interval of its pushes.
+		if got, want := r.value("temp:mean:1m"), (5*3+100*27+5*15)/45.0; math.Abs(got-want) > 95*3/45.0 {
+			t.Errorf("the mean is %v, want %v", got, want)
+		}
+	})
+}
+
+// Over a window, a gauge that is only changed is the sum of the changes at all replicas at each moment; one that was
+// set ends with what it is, with the changes of all.
+func TestMergedGaugeChangesOverAWindow(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[1].push("jobs:+10|g|#pod:a,ns:ns", "jobs:100|g|#pod:b,ns:ns")
+		time.Sleep(20 * time.Second)
+		r.tables[0].push("jobs:+5|g|#pod:a,ns:ns", "jobs:+5|g|#pod:b,ns:ns")
+		time.Sleep(3 * time.Second)
+		r.tables[1].push("jobs:+1|g|#pod:b,ns:ns")
+		time.Sleep(17 * time.Second)
+		r.want("jobs:last", "a=15 b=106")
+		r.want("jobs:max:10s", "a=15 b=106")
+		r.want("jobs:min:10s", "a=15 b=106")
+		r.want("jobs:min:1m", "a=10 b=100")
+		if got := r.value("jobs:mean:1m"); math.Abs(got-12.5) > 0.2 {
+			t.Errorf("the mean is %v, want 12.5", got)
+		}
+		r.tables[1].push("jobs:-5|g|#pod:a,ns:ns")
+		time.Sleep(12 * time.Second)
+		r.want("jobs:max:10s", "a=10 b=106")
+	})
+}
+
+// A gauge that is set once and changed at two replicas since is read as one that got all changes.
+func TestMergedGaugeIsChangedAtTwoReplicas(t *testing.T) {
+	replicated(t, 2, func(r *replicas) {
+		r.tables[1].push("depth:50|g|#pod:a,ns:ns")
+		time.Sleep(2 * time.Second)
+		for i := range 50 {
+			r.tables[1].push("depth:+10|g|#pod:a,ns:ns")
+			time.Sleep(time.Second)
+			r.tables[0].push("depth:-9|g|#pod:a,ns:ns")
+			time.Sleep(time.Second)
+			if i%10 != 9 {
+				continue
+			}
+			at := float64(50 + i + 1)
+			r.want("depth:last", fmt.Sprintf("a=%v", at))
+			for asked, want := range map[string][2]float64{ // a flush of the other replica may be missing
+				"depth:max:10s": {at - 1, at + 10}, "depth:min:10s": {at - 15, at}, "depth:mean:10s": {at - 8, at + 8}, "depth:max:1m": {at - 1, at + 10},
+			} {
+				if got := r.value(asked); got < want[0] || got > want[1] {
+					t.Errorf("after %d changes, %s is %v, want %v", i+1, asked, got, want)
+				}
+			}
+		}
+		if got := r.value("depth:min:1m"); got < 50 {
+			t.Errorf("the minimum is %v, and it was never below 50", got)
+		}
+	})
+}
+
 // The list of metrics is the union of all origins', within its limits.
 func TestMergedListed(t *testing.T) {
 	replicated(t, 2, func(r *replicas) {
@@ -336,10 +410,10 @@ func TestMergedOriginThatIsCutOff(t *testing.T) {
 		moved := 0
 		push := func(d time.Duration) {
 			for range d / (100 * time.Millisecond) {
-				for _, line := range []string{"hits:10|c|#pod:a,ns:ns", "lat:5|ms|@0.1|#pod:a,ns:ns", "users:x|s|#pod:a,ns:ns"} {
+				for _, line := range []string{"hits:10|c|#pod:a,ns:ns", "lat:5|ms|@0.1|#pod:a,ns:ns", "users:x|s|#pod:a,ns:ns", "less:-10|c|#pod:a,ns:ns"} {
 					r.push(0, line)
 				}
-				for _, line := range []string{"hits:10|c|#pod:a,ns:ns", "lat:7|ms|@0.1|#pod:a,ns:ns", "users:y|s|#pod:a,ns:ns", "only:10|c|#pod:b,ns:ns"} {
+				for _, line := range []string{"hits:10|c|#pod:a,ns:ns", "lat:7|ms|@0.1|#pod:a,ns:ns", "users:y|s|#pod:a,ns:ns", "only:10|c|#pod:b,ns:ns", "less:-10|c|#pod:a,ns:ns"} {
 					r.push(1-moved, line)
 				}
 				time.Sleep(100 * time.Millisecond)
@@ -348,7 +422,7 @@ func TestMergedOriginThatIsCutOff(t *testing.T) {
 		within := func(when, asked string, want float64) {
 			r.t.Helper()
 			points, err := r.Objects(metric.Query{Resource: "pods", Namespace: "ns", Object: "*", Expression: metric.ParseExpression(asked)})
-			if err != nil || len(points) != 1 || math.Abs(points[0].Value.Float64()-want) > 0.06*want {
+			if err != nil || len(points) != 1 || math.Abs(points[0].Value.Float64()-want) > 0.06*math.Abs(want) {
 				r.t.Errorf("%s: %s is %v, %v, want %v", when, asked, points, err, want)
 			}
 		}
@@ -368,6 +442,7 @@ func TestMergedOriginThatIsCutOff(t *testing.T) {
 			within("cut off", "lat:mean:10s", 6)
 			within("cut off", "users:unique:10s", 2)
 			within("cut off", "only:rate:10s", 100)
+			within("cut off", "less:rate:10s", -200)
 			push(8 * time.Second)
 		}
 		for _, one := range []string{"hits:rate:10s", "lat:max:10s"} {

@@ -101,6 +101,8 @@ func TestHistograms(t *testing.T) {
 			map[string]string{"t:count": "a=1000000000000001"}},
 		"no buckets": {[]*metric.Sample{merge(within(&metric.Histogram{Count: 4, Sum: 10}, 1, 5)), merge(within(&metric.Histogram{Count: 1, Sum: 2, Counts: []float64{1}}, nan, nan))},
 			map[string]string{"t:count": "a=5", "t": "a=2.4", "t:min": "a=1", "t:max": "a=5", "t:p50": `"t" for pods in "ns" has no p50: the pushed data does not contain it`}},
+		"no buckets in one of two": {[]*metric.Sample{merge(histogram(b, []float64{0, 10, 0, 0}, 15)), merge(within(&metric.Histogram{Count: 90, Sum: 450}, 5, 5))},
+			map[string]string{"t:count": "a=100", "t": "a=4.65", "t:max": "a=5", "t:p50": `"t" for pods in "ns" has no p50: the pushed data does not contain it`}},
 		"a sum that is not known": {[]*metric.Sample{merge(histogram(b, []float64{0, 10, 0, 0}, nan)), merge(histogram(b, []float64{0, 10, 0, 0}, math.Inf(1)))},
 			map[string]string{"t:count": "a=20", "t": `"t" for pods in "ns" has no mean: the pushed data does not contain it`,
 				"t:sum": `"t" for pods in "ns" has no sum: the pushed data does not contain it`, "t:max": "a=2"}},
@@ -275,6 +277,26 @@ func TestHistogramsMerge(t *testing.T) {
 		}
 		if got := f.askExternal("ns", "t"); !strings.Contains(got, "none was ever received") {
 			t.Error(got)
+		}
+	})
+}
+
+// Readers of an external metric add up its label sets. If the sum of one is unknown, the others are no sum.
+func TestSumOfAnUnknownPart(t *testing.T) {
+	start(t, func(f *fixture) {
+		external := func(h *metric.Histogram, tags string) {
+			f.apply(&metric.Sample{Name: []byte("t"), Kind: metric.Timer, Op: metric.Merge, Histogram: h, Tags: []byte(tags), Separator: ':'})
+		}
+		external(histogram([]float64{1, 2}, []float64{0, 3, 0}, 5), "k:1")
+		external(histogram([]float64{1, 2}, []float64{0, 4, 0}, nan), "k:2")
+		external(histogram([]float64{1, 2}, []float64{0, 2, 0}, 3), "k:3")
+		for asked, want := range map[string]string{
+			"t:sum":   `"t" among external metrics has no sum: the pushed data does not contain it`,
+			"t:count": `{k=1}=3 {k=2}=4 {k=3}=2`,
+		} {
+			if got := f.askExternal("", asked); got != want {
+				t.Errorf("%s: %s, want %s", asked, got, want)
+			}
 		}
 	})
 }

@@ -137,10 +137,11 @@ func (t *Table) Prune(alive func(metric.Object) bool) (gone int) {
 // removalLog holds the latest removal of up to maxRemovals metrics, by object and for all objects
 // together ("*"). Error messages use it to explain why a metric is absent.
 type removalLog struct {
-	mu   sync.Mutex
-	at   map[removalKey]removal
-	ring []removalKey
-	next int
+	mu    sync.Mutex
+	at    map[removalKey]removal
+	ring  []removalKey
+	next  int
+	ended map[string]time.Duration // by namespace: what was seen up to then is told to nobody
 }
 
 type removalKey struct {
@@ -156,8 +157,15 @@ type removal struct {
 const maxRemovals = 8192
 
 func (g *removalLog) note(e *index.Entry, r removal) {
+	namespace := e.Family.Key.Namespace
+	if e.Family.Key.Resource == "namespaces" {
+		namespace = e.Name
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if until, has := g.ended[namespace]; has && window.LifeAt(r.seen) <= until {
+		return
+	}
 	for _, object := range []string{e.Name, "*"} {
 		g.noteLocked(removalKey{e.Family.Key, object}, r)
 	}
@@ -173,6 +181,24 @@ func (g *removalLog) noteLocked(key removalKey, r removal) {
 		g.next = (g.next + 1) % maxRemovals
 	}
 	g.at[key] = r
+}
+
+// forget removes what is known of a namespace that ended: its metrics' names are not for a later one's readers. Nor are
+// removals that follow, as of series that their origin removes later; it has a day for that.
+func (g *removalLog) forget(namespace string, now time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	maps.DeleteFunc(g.ended, func(_ string, at time.Duration) bool { return now-at > 24*time.Hour })
+	if g.ended == nil {
+		g.ended = map[string]time.Duration{}
+	}
+	g.ended[namespace] = now
+	for i, key := range g.ring {
+		if key.family.Namespace == namespace || key.family.Resource == "namespaces" && key.object == namespace {
+			delete(g.at, key)
+			g.ring[i] = removalKey{}
+		}
+	}
 }
 
 func (g *removalLog) find(family index.Key, object string) removal {
@@ -226,6 +252,7 @@ func (t *Table) DeleteNamespace(namespace string, before time.Time) (gone int) {
 	for key := range t.familiesOf(namespace) {
 		gone += t.DeleteBorn(everythingOf(key, namespace), before)
 	}
+	t.removals.forget(namespace, t.Clock.Now().Life)
 	return gone
 }
 
@@ -242,6 +269,11 @@ func (m *Merged) DeleteNamespace(namespace string, before time.Time) (gone int) 
 	for key := range all {
 		q := everythingOf(key, namespace)
 		gone += m.deleteBorn(&q, before, hiddenForNamespaces)
+	}
+	m.own.removals.forget(namespace, m.own.Clock.Now().Life)
+	for _, p := range *m.peers.Load() {
+		t := p.shadow.Table()
+		t.removals.forget(namespace, t.Clock.Now().Life)
 	}
 	return gone
 }

@@ -130,6 +130,26 @@ func TestAccumulate(t *testing.T) {
 	}
 }
 
+// Totals without a start time count on after the clocks of client and server were set back, and a lower one began anew.
+func TestTotalsAfterClocksWereSetBack(t *testing.T) {
+	start(t, func(f *fixture) {
+		dated := func(v float64) *metric.Sample {
+			s := total("c", v)
+			s.Dated = f.w.Now.Wall.UnixNano()
+			return s
+		}
+		f.w.Online()
+		f.w.Apply(dated(100))
+		f.w.Now.Wall = f.w.Now.Wall.Add(-time.Hour)
+		for _, v := range []float64{110, 120, 3} {
+			f.w.Now.Wall = f.w.Now.Wall.Add(time.Second)
+			f.w.Apply(dated(v))
+		}
+		f.w.Offline()
+		f.want("c:count", "a=23")
+	})
+}
+
 // A backlog counts at the time that its client dates it: ten minutes' growth, pushed all at once,
 // is no burst now.
 func TestAccumulateOfABacklog(t *testing.T) {

@@ -159,12 +159,12 @@ func (s *savedClock) zero() int64 { return s.life.Epoch + int64(s.life.Life-s.at
 
 // Advance sets the shadow's clock to the origin's. correction is added to the origin's dates.
 func (s *Shadow) Advance(clock []byte, correction time.Duration) error {
-	return s.AdvanceOf(clock, correction, time.Now())
+	return s.AdvanceOf(clock, correction, time.Now(), true)
 }
 
 // AdvanceOf is Advance for a clock that the origin said at a local time in the past. Since then it
-// stands still.
-func (s *Shadow) AdvanceOf(clock []byte, correction time.Duration, local time.Time) error {
+// stands still. If the shadow's clock is later, it stays, unless it may go back.
+func (s *Shadow) AdvanceOf(clock []byte, correction time.Duration, local time.Time, back bool) error {
 	t := s.Table()
 	saved, err := readOriginClock(clock)
 	if err != nil {
@@ -173,6 +173,11 @@ func (s *Shadow) AdvanceOf(clock []byte, correction time.Duration, local time.Ti
 	if !slices.Equal(saved.windows, t.Windows()) {
 		return fmt.Errorf("%w: the origin has %s, before it had %s", ErrWindows,
 			windowNames(saved.windows), windowNames(t.Windows()))
+	}
+	if !back {
+		if before, err := readClock(s.clock); err == nil && saved.at < before.at {
+			return nil
+		}
 	}
 	s.zero.Store(saved.zero())
 	t.Clock.TellOf(saved.moment(correction), saved.pauses, local)

@@ -489,7 +489,7 @@ func TestShadowOfASilentOrigin(t *testing.T) {
 		said := time.Now()
 		time.Sleep(30 * time.Second)
 		late := shadow.shadowed()
-		late.must(late.AdvanceOf(shadow.AppendClock(nil), 0, said))
+		late.must(late.AdvanceOf(shadow.AppendClock(nil), 0, said, false))
 		for range 10 {
 			want, got := shadow.Table().Clock.Course(time.Now(), shadow.Table().Clock.Now()), late.Table().Clock.Course(time.Now(), late.Table().Clock.Now())
 			if got.Known != want.Known || got.Standing != want.Standing || late.At() != shadow.At() {

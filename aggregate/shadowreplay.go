@@ -143,7 +143,7 @@ func (r *restorer) acceptLocked(d *blob.Decoder, place uint32) {
 		kind.Of(r.b.page.kinds[place]).Weigh(&r.t.Env, r.b.handle(place))
 	}
 	own := r.live.shadow.own
-	if own != nil && (r.b.page.mayEnd(place) || kind.HasNews(&own.Env, r.b.handle(place), r.b.page.kinds[place])) {
+	if own != nil && (r.b.pushedTTL(place) != 0 || kind.HasNews(&own.Env, r.b.handle(place), r.b.page.kinds[place])) {
 		r.live.news = append(r.live.news, place)
 	}
 	if !r.b.series[place].filed() {

@@ -66,7 +66,7 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 	if b.page.cells[place].State.Load() != to.State {
 		return false // removed; its place may hold a series of another kind by now
 	}
-	if s.Dated != 0 && kind.DateOf(s, now) < kind.Of(b.page.kinds[place]).DateLocked(b.handle(place)) {
+	if s.Dated != 0 && kind.DateOf(s, now) < kind.StandingDate(kind.Of(b.page.kinds[place]).DateLocked(b.handle(place)), now) {
 		return true
 	}
 	if s.Arrived == 0 {

@@ -72,9 +72,8 @@ type Table struct {
 	rejections atomic.Int64 // aliases that lead to a rejection
 	shares     sync.Map     // of *atomic.Int64: the memory of timers, sets and long labels by namespace
 	evicted    atomic.Uint64
-	// waiting counts series rejected by MaxSeries since the sweep last evicted idle series.
+	waiting    waiting
 	// outOfMemory is set when memory was refused.
-	waiting     atomic.Int64
 	outOfMemory atomic.Bool
 	// beside is the number of series, and the memory, of the shadows beside the table; nil: none.
 	beside func() (series int, bytes int64)

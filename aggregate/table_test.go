@@ -310,6 +310,10 @@ func TestGaugeTimestamps(t *testing.T) {
 		f.push(fmt.Sprintf("first:8|g|#pod:a,ns:ns|T%d", time.Now().Unix()))
 		f.w.Online()
 		f.w.Now.Wall = f.w.Now.Wall.Add(-time.Hour) // the wall clock is set back
+		dated := sample("first:10|g|#pod:a,ns:ns")
+		dated.Dated = f.w.Now.Wall.UnixNano()
+		f.w.Apply(dated)
+		f.want("first", "a=10")
 		f.w.Apply(sample("first:9|g|#pod:a,ns:ns"))
 		f.w.Offline()
 		f.want("first", "a=9")
@@ -500,6 +504,36 @@ func TestDelete(t *testing.T) {
 		q.Object = "never"
 		if _, err := f.Objects(q); err == nil || err.Error() != `no series of "x" for pods/never in "ns": none was ever received` {
 			t.Error(err)
+		}
+	})
+}
+
+// TestEndUngrouped: of the series that live as long as their group, those that no group has end, also after a restart;
+// others stay.
+func TestEndUngrouped(t *testing.T) {
+	start(t, func(f *fixture) {
+		disk := newSaved()
+		for _, line := range []string{"kept:1|g|#a:1", "lost:1|g|#a:1", "kept:1|g|#pod:a,ns:ns", "lost:1|g|#pod:a,ns:ns", "lost:1|g|#pod:a,ns:ns,a:1"} {
+			s := sample(line)
+			s.TTL = metric.WithGroup
+			f.apply(s)
+		}
+		for name, ttl := range map[string]time.Duration{"forever": metric.Forever, "longest": metric.Forever - 1, "plain": 0} {
+			s := sample(name + ":1|g")
+			s.TTL = ttl
+			f.apply(s)
+		}
+		time.Sleep(2 * time.Second)
+		disk.flush(f.Table, each)
+		again := disk.restore(t)
+		pod := metric.Object{Resource: "pods", Namespace: "ns", Name: "a"}
+		gone := again.EndUngrouped(func(has func(metric.Object, string, []metric.Labels)) {
+			has(metric.Object{}, "kept", []metric.Labels{metric.NewLabels([]metric.Label{{Key: "a", Value: "1"}})})
+			has(pod, "kept", []metric.Labels{{}})
+			has(pod, "lost", []metric.Labels{metric.NewLabels([]metric.Label{{Key: "a", Value: "1"}})})
+		})
+		if gone != 2 || again.Series() != 6 {
+			t.Errorf("%d series ended and %d are left, want 2 and 6", gone, again.Series())
 		}
 	})
 }

@@ -45,10 +45,14 @@ func (t *Table) elsewhere(table *Table, twins *Twins) kind.Elsewhere {
 // eachTwin calls f for each live series of an identity and kind at other origins, under the history
 // lock of the twin's block.
 func (t *Table) eachTwin(s *series, k metric.Kind, f func(twin kind.Series, from kind.Elsewhere)) {
+	t.eachTwinPlace(s, k, func(b *block, place uint32, from kind.Elsewhere) { f(b.handle(place), from) })
+}
+
+func (t *Table) eachTwinPlace(s *series, k metric.Kind, f func(b *block, place uint32, from kind.Elsewhere)) {
 	for from, twins := range t.eachOrigin {
 		form := from.identityOf(s)
 		if to, there := from.lookUp(&form, k); there && !twins.hidden.has(to) {
-			from.ifLive(to, func(b *block, place uint32) { f(b.handle(place), t.elsewhere(from, &twins)) })
+			from.ifLive(to, func(b *block, place uint32) { f(b, place, t.elsewhere(from, &twins)) })
 		}
 	}
 }
@@ -140,6 +144,8 @@ func (t *Table) aheadOf(table *Table) int64 {
 	return table.Clock.Now().Epoch.Sub(t.Clock.Now().Epoch).Milliseconds()
 }
 
+// hearOf adopts the state of one series, and the life of one with a lifetime that a client pushed, which may be over
+// before the next sweep (keep).
 func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {
 	if b.series[place].entry == nil {
 		return
@@ -147,17 +153,93 @@ func (t *Table) hearOf(b *block, place uint32, from kind.Elsewhere) {
 	b.history.Lock()
 	n, some := kind.NewsLocked(b.handle(place), b.page.kinds[place], from)
 	form := t.identityOf(&b.series[place])
-	seen, ends := window.LifeAt(b.page.cells[place].Seen.Load()), b.page.mayEnd(place)
+	seen, ttl := b.seenAt(place, from), b.pushedTTL(place)
 	b.history.Unlock()
-	if !some && !ends {
+	if !some && ttl == 0 {
 		return
 	}
 	t.withSeries(&form, b.page.kinds[place], func(own *block, at uint32) {
 		if some {
 			kind.AdoptLocked(&t.Env, own.handle(at), &n, false)
 		}
-		if ends {
-			own.keepLocked(at, seen+time.Duration(from.Ahead)*time.Millisecond, t.Clock.Now())
+		if ttl != 0 {
+			own.endWithLocked(at, ttl, seen)
+			t.keepLocked(own, at, seen, t.Clock.Now())
 		}
 	})
+}
+
+// seenAt is when a series of another origin was seen, on the own lifetime clock.
+func (b *block) seenAt(place uint32, from kind.Elsewhere) time.Duration {
+	return window.LifeAt(b.page.cells[place].Seen.Load()) + time.Duration(from.Ahead)*time.Millisecond
+}
+
+// pushedTTL is the lifetime that a client pushed with a series, as the page holds it; 0: none. Forever is that of every
+// object which a cluster watches, too.
+func (b *block) pushedTTL(place uint32) uint32 {
+	ttl := b.page.ttls[place].Load()
+	if ttl == ttlGroup || ttl == ttlForever && !b.series[place].entry.External() {
+		return 0
+	}
+	return ttl
+}
+
+// beginAsTwins gives a new series the lifetime that was pushed with its newest twin.
+func (t *Table) beginAsTwins(b *block, place uint32) {
+	newest := time.Duration(-1)
+	t.eachTwinPlace(&b.series[place], b.page.kinds[place], func(twins *block, at uint32, from kind.Elsewhere) {
+		if ttl, seen := twins.pushedTTL(at), twins.seenAt(at, from); ttl != 0 && seen > newest {
+			newest = seen
+			b.page.ttls[place].Store(ttl)
+		}
+	})
+}
+
+// endWithLocked gives a series the lifetime that was pushed with its twin, if that was seen later. What the client
+// pushed before would come back otherwise when the twin ends.
+func (b *block) endWithLocked(place, ttl uint32, seen time.Duration) {
+	own := b.page.ttls[place].Load()
+	if own == ttl || own == ttlGroup || b.page.dirty.Has(place) || window.LifeAt(b.page.cells[place].Seen.Load()) >= seen {
+		return
+	}
+	if b.page.ttls[place].Store(ttl); b.page.mayEnd(place) {
+		b.page.lookAt(window.StampOf(seen + ttlDuration(ttl)))
+	}
+	b.unsaved.Mark(place)
+}
+
+// keep has a series that is idle for most of its lifetime live on with its twins at other origins: what it counted
+// before its client moved is a part of the client's totals and windows.
+func (t *Table) keep(b *block, place uint32, now window.Moment) {
+	ttl, mortal := t.ttl(b, place)
+	if !mortal || t.others.Load() == nil || b.idleFor(place, now) < ttl-ttl/keptAfter {
+		return
+	}
+	b.history.Lock()
+	defer b.history.Unlock()
+	var seen time.Duration
+	t.eachTwinPlace(&b.series[place], b.page.kinds[place], func(twins *block, at uint32, from kind.Elsewhere) {
+		seen = max(seen, twins.seenAt(at, from))
+	})
+	t.keepLocked(b, place, seen, now)
+}
+
+const (
+	// keptAfter is the part of a lifetime by which the newest sample of a twin is later than that of a series before
+	// the series lives on by it, so that not each sample there is a change here.
+	keptAfter = 3
+	// lastSweeps of a lifetime take any later sample: there may be none until it is over.
+	lastSweeps = 2 * time.Minute
+)
+
+// keepLocked has a series live on with its twin, which was seen at a moment of the own lifetime clock.
+func (t *Table) keepLocked(b *block, place uint32, seen time.Duration, now window.Moment) {
+	ttl, mortal := t.ttl(b, place)
+	own, stamp := b.page.cells[place].Seen.Load(), window.StampOf(min(max(seen, 0), now.Life))
+	later := window.LifeAt(stamp) - window.LifeAt(own)
+	if !mortal || b.page.dirty.Has(place) || later <= 0 || later < ttl/keptAfter && b.idleFor(place, now) < ttl-lastSweeps {
+		return
+	}
+	b.page.cells[place].Seen.Store(stamp)
+	b.unsaved.Mark(place)
 }

@@ -210,6 +210,143 @@ func (r *fleet) restart(i int) {
 	r.exchange()
 }
 
+// parts is the number of origins of which replica i knows a living series of a pod.
+func (r *fleet) parts(i int, pod string) (n int) {
+	for _, table := range r.tables(i) {
+		eachPlace(table, func(b *block, place uint32) {
+			if b.series[place].entry.Name == pod && !table.hasExpired(b, place, table.Clock.Now()) {
+				n++
+			}
+		})
+	}
+	return n
+}
+
+// What a client pushed to the replica that it left is a part of its series, which lives on there as long as anything
+// is pushed elsewhere, and no longer: no total falls.
+func TestPartsLiveWithTheirTwins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		r.origins[1].push("jobs:5|c|#pod:a,ns:ns", "jobs:7|c|#pod:gone,ns:ns")
+		r.exchange()
+		pass := func() {
+			time.Sleep(time.Minute)
+			for _, f := range r.origins {
+				f.sweep()
+			}
+			r.exchange()
+		}
+		for i := range 150 {
+			if i%10 == 0 {
+				r.origins[0].push("jobs:1|c|#pod:a,ns:ns")
+			}
+			pass()
+			if n := r.parts(0, "a"); n != 2 {
+				t.Fatalf("after %d minutes, replica 0 has %d of the 2 parts", i, n)
+			}
+		}
+		r.origins[1].want("jobs:total", "a=5")
+		for range 62 {
+			pass()
+		}
+		for i, f := range r.origins {
+			if n := f.Series(); n != 0 {
+				t.Errorf("replica %d: %d series live longer than their client", i, n)
+			}
+		}
+	})
+}
+
+// The parts of a series end together, with its last sample, wherever that was.
+func TestPartsEndTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFleet(t, 2)
+		r.origins[0].push("jobs:100|c|#pod:a,ns:ns")
+		for minute := range 80 {
+			if minute == 15 {
+				r.origins[1].push("jobs:50|c|#pod:a,ns:ns")
+			}
+			r.exchange()
+			want := 1
+			switch {
+			case minute >= 78:
+				want = 0
+			case minute >= 15:
+				want = 2
+			}
+			for i := range r.origins {
+				if n := r.parts(i, "a"); n != want && (minute < 75 || minute >= 78) {
+					t.Fatalf("after %d minutes, replica %d has %d parts, want %d", minute, i, n, want)
+				}
+			}
+			time.Sleep(time.Minute)
+			for _, f := range r.origins {
+				f.sweep()
+			}
+		}
+	})
+}
+
+// The lifetime that a client pushed last holds for the whole series, at whichever replica: what it pushed before at
+// another one, without a lifetime or with a longer one, doesn't come back when it ends; with a shorter one, it stays.
+func TestThePushedLifetimeHoldsForAllParts(t *testing.T) {
+	const none, forever = time.Duration(0), metric.Forever
+	for _, c := range []struct {
+		first, then time.Duration
+		live        int // parts that are left after two days
+	}{
+		{none, 10 * time.Minute, 0},
+		{forever, 10 * time.Minute, 0},
+		{time.Hour, 10 * time.Minute, 0},
+		{10 * time.Minute, time.Hour, 0},
+		{time.Hour, forever, 2},
+		{forever, none, 2},
+		{forever, forever, 2},
+		{10 * time.Minute, none, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newFleet(t, 2)
+			push := func(at int, ttl time.Duration) {
+				f := r.origins[at]
+				f.w.Online()
+				f.w.Apply(&metric.Sample{Name: []byte("depth"), Kind: metric.Gauge, Whole: 3, TTL: ttl})
+				f.w.Offline()
+			}
+			pass := func(d time.Duration) {
+				time.Sleep(d)
+				for _, f := range r.origins {
+					f.sweep()
+				}
+				r.exchange()
+			}
+			push(0, c.first)
+			r.exchange()
+			pass(time.Minute)
+			push(1, c.then)
+			r.exchange()
+			parts := func() [2]int { return [2]int{r.origins[0].Series(), r.origins[1].Series()} }
+			if last := c.then; last != none && last != forever {
+				for range int((last - 2*time.Minute) / time.Minute) {
+					pass(time.Minute)
+				}
+				if n := parts(); n != [2]int{1, 1} {
+					t.Errorf("%v, then %v: %v parts before the end", c.first, c.then, n)
+				}
+				for range 5 {
+					pass(time.Minute)
+				}
+			} else {
+				for range 48 {
+					pass(time.Hour)
+				}
+			}
+			if n := parts(); n[0]+n[1] != c.live {
+				t.Errorf("%v, then %v: %v parts, want %d", c.first, c.then, n, c.live)
+			}
+		})
+	}
+}
+
 // A folder that a replica wrote is read by a table alone, and back.
 func TestReplicaState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

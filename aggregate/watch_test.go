@@ -179,6 +179,43 @@ func TestWatchIsBounded(t *testing.T) {
 	})
 }
 
+// Watches of one namespace leave room to those of another one. Without room some series are not watched, until other watches
+// have ended.
+func TestWatchesOfANamespaceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for i := range mostWatched {
+			f.push(fmt.Sprintf("q:1|g|#ns:bank,n:%d", i))
+		}
+		f.push("q:1|g|#ns:shop")
+		all := NewMerged(f.Table).NewWatches()
+		query := metric.Query{Namespace: "bank", Expression: metric.Expression{Name: "q"}}
+		var many []*oneWatch
+		for range mostEntries / (mostWatched / 64) {
+			many = append(many, watchingAmong(all, query))
+		}
+		if got := all.current.Held(); got > mostEntries*3/4 || got < mostEntries/2 {
+			t.Errorf("the watches of one namespace have %d entries, of %d", got, mostEntries)
+		}
+		query.Namespace = "shop"
+		other, last := watchingAmong(all, query), many[len(many)-1]
+		all.Look()
+		f.push("q:2|g|#ns:shop")
+		if !other.Changed() {
+			t.Error("a sample of another namespace was not noticed")
+		}
+		if last.Follow(); last.series > 0 {
+			t.Errorf("the last watch has %d series", last.series)
+		}
+		for _, w := range many[:len(many)/2] {
+			w.End()
+		}
+		if last.Follow(); last.series != mostWatched {
+			t.Errorf("with room, the last watch has %d series", last.series)
+		}
+	})
+}
+
 // A reader that reads only what is noticed ends with the last value, however writers, the roller and
 // looks meet.
 func TestWatchMissesNoLastValue(t *testing.T) {
@@ -348,7 +385,7 @@ func TestWatchesAreTidied(t *testing.T) {
 		}
 		kept.End()
 		all.Look()
-		if len(all.words)+len(all.at)+len(all.about)+len(all.families)+all.entries+all.stale > 0 {
+		if len(all.words)+len(all.at)+len(all.about)+len(all.families)+all.entries+all.current.Len() > 0 {
 			t.Errorf("left: %d words, %d entries, %d families", len(all.words), all.entries, len(all.families))
 		}
 	})

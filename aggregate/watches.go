@@ -8,12 +8,13 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/aggregate/lookup"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Watches looks at the series of many queries at once, without reading values. Nothing is added to the
 // path of a sample. A look is two atomic loads for each word of 64 places in which a series is watched,
-// however many watch it. One goroutine uses it.
+// however many watch it, and a step for each Watch of one with new samples. One goroutine uses it.
 type Watches struct {
 	merged *Merged
 	all    map[*Watch]struct{}
@@ -22,14 +23,18 @@ type Watches struct {
 	births   uint32 // of all families, at the last look
 	ended    int    // watches with entries in families
 
-	words []watchedWord
-	about []wordWatches          // of words, in their order
-	at    map[*atomic.Uint32]int // the index of a word, by its count
-	// entries of watches in about, and those that are stale.
-	entries, stale int
+	words   []watchedWord
+	about   []wordWatches            // of words, in their order
+	at      map[*atomic.Uint32]int   // the index of a word, by its count
+	entries int                      // in about, stale ones too
+	current fair.Shares[string, int] // those that are not stale, by namespace
 
 	heard map[*Shadow]time.Time
 }
+
+// mostEntries bounds the entries that are not stale. Whoever may write autoscalers or triggers of a namespace may have any
+// number of watches, so it has a share.
+const mostEntries = 1 << 18
 
 // watchedWord is what a look reads of 64 places. A sample marks its series as dirty until the roller has
 // recorded it, and the roller counts that. It counts 64 series together: a neighbour that is pushed to all
@@ -185,12 +190,12 @@ func (w *Watches) tidy() {
 		w.families = slices.DeleteFunc(w.families, func(f watchedFamily) bool { return f.watch.keys == nil })
 		w.ended = 0
 	}
-	if 2*w.stale <= w.entries {
+	if 2*w.current.Held() >= w.entries {
 		return
 	}
 	clear(w.at)
 	words, about := w.words, w.about
-	w.words, w.about, w.entries, w.stale = words[:0], about[:0], 0, 0
+	w.words, w.about, w.entries = words[:0], about[:0], 0
 	for i := range words {
 		wordWatches := &about[i]
 		wordWatches.entries = slices.DeleteFunc(wordWatches.entries, func(e wordEntry) bool { return e.stale() })
@@ -231,14 +236,15 @@ type Watch struct {
 	keys    []index.Key // an external metric may be of the namespace, or of none
 	changed func()
 	behind  bool // series began since they were found
-	series  int  // that were found
 	// round counts how often the series were found; entries of an earlier round are stale.
 	round   uint32
-	entries int // in words, of this round
+	series  int  // that were found in this round, and are watched
+	entries int  // of them, in words
+	room    int  // for entries
+	short   bool // there was no room for the rest
 }
 
-// mostWatched bounds the series of a Watch: more are not looked at, and a reader finds their samples
-// when it reads again.
+// mostWatched bounds the series of a Watch. A reader finds samples of those that are not watched when it reads again.
 const mostWatched = 4096
 
 // Watch watches the series that Objects or, without a resource, External would read. Look calls changed
@@ -261,10 +267,10 @@ func (w *Watches) Watch(q metric.Query, changed func()) *Watch {
 	return watch
 }
 
-// Follow finds series that began since the last call. Without it, changes of theirs are not reported.
-// The caller reads values after it, so none is missed.
+// Follow finds series that began since the last call, and those for which there was no room. Without it, changes of
+// theirs are not reported. The caller reads values after it, so none is missed.
 func (o *Watch) Follow() {
-	if o.behind {
+	if o.behind || o.short && o.hasRoom() > o.entries {
 		o.behind = false
 		o.find()
 	}
@@ -281,6 +287,7 @@ func (o *Watch) End() {
 // find finds the series.
 func (o *Watch) find() {
 	o.forget()
+	o.room, o.short = o.hasRoom(), false
 	t, buffer := o.watches.merged.own, index.BufferFor(0)
 	defer buffer.Release()
 	for _, key := range o.keys {
@@ -290,18 +297,25 @@ func (o *Watch) find() {
 			}
 		}
 	}
+	o.watches.current.Add(o.query.Namespace, o.entries)
 }
+
+// hasRoom is the number of entries that there is room for, beyond those that it has.
+func (o *Watch) hasRoom() int { return o.watches.current.More(o.query.Namespace, mostEntries) }
 
 // forget makes all entries stale.
 func (o *Watch) forget() {
 	o.round++
-	o.watches.stale += o.entries
+	o.watches.current.Add(o.query.Namespace, -o.entries)
 	o.entries, o.series = 0, 0
 }
 
 func (o *Watch) add(t *Table, ref lookup.Ref) {
 	b, place := t.blocks.of(ref.Number)
 	if o.series == mostWatched || b.page.cells[place].State.Load() != ref.State {
+		return
+	}
+	if o.short = o.entries >= o.room; o.short {
 		return
 	}
 	o.series++

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -115,6 +116,36 @@ func TestAConstantStreamWithJitterAndARestart(t *testing.T) {
 			}
 			if i != 19 {
 				time.Sleep(10*time.Second + time.Duration(r.IntN(400)-200)*time.Millisecond)
+			}
+		}
+	})
+}
+
+// Datagrams wait in their socket, which opens after the table is made, until that is restored. They are no burst.
+func TestDatagramsThatWaitForTheRestore(t *testing.T) {
+	start(t, func(f *fixture) {
+		disk := newSaved()
+		stream := func(pushes int) {
+			for range pushes {
+				f.push("x:10|c|#pod:a,ns:ns")
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		stream(900)
+		disk.flush(f.Table, each)
+		time.Sleep(20 * time.Second) // down
+		table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
+		time.Sleep(3 * time.Second) // the store opens
+		must(f.t, disk.into(table))
+		f = (&fixture{Table: table, t: f.t, w: table.NewWriter()}).running()
+		for range 30 {
+			f.push("x:10|c|#pod:a,ns:ns")
+		}
+		for second := range 20 {
+			stream(10)
+			f.near("x:rate:1m", 100, 0.02)
+			if second < 7 || second >= 10 { // between, the window begins while they waited, and has all of them
+				f.near("x:rate:10s", 100, 0.05)
 			}
 		}
 	})

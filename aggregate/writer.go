@@ -220,9 +220,16 @@ func (t *Table) noteLocked(b *block, place, tick uint32, now window.Moment) {
 // one.
 const datedAfter = 2 * time.Second
 
-// dated reports whether a sample counts in the past. Gauges never do: timestamps order them.
+// dated reports whether a sample counts at its date, not when it came. Gauges never do: timestamps order them.
 func (w *Writer) dated(s *metric.Sample) bool {
-	return s.Dated != 0 && s.Kind != metric.Gauge && w.Now.Wall.Sub(s.Date()) >= datedAfter
+	if s.Dated == 0 || s.Kind == metric.Gauge {
+		return false
+	}
+	came := w.Now.Wall
+	if s.Arrived != 0 {
+		came = time.Unix(0, s.Arrived)
+	}
+	return came.Sub(s.Date()) >= datedAfter
 }
 
 // updateDated adds a dated sample to its series. If the series was removed, the sample is late.
@@ -278,8 +285,8 @@ func (b *block) backdateLocked(place, tick, date uint32) {
 	b.renamed.Store(true)
 }
 
-// applyHeld applies a sample that was pending. It counts in the tick of its arrival, so windows read as if it
-// had never been pending. An older value of a gauge never replaces a newer one.
+// applyHeld applies a sample that was pending. It counts in the tick of its arrival or of its date, so windows read as
+// if it had never been pending. An older value of a gauge never replaces a newer one.
 func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 	t := w.table
 	b, place := t.blocks.of(to.Number)
@@ -293,12 +300,17 @@ func (w *Writer) applyHeld(to lookup.Ref, s *metric.Sample) metric.Reason {
 		return w.updateNow(b, place, s) // the series was removed: reclaim handles late samples
 	}
 	now := t.Clock.Now()
+	if w.dated(s) {
+		return w.applyDatedLocked(b, place, now.TickOf(s.Date(), t.Clock.Tick), s, now)
+	}
 	tick, stamp := t.arrivalLocked(b, place, s, now), c.History.Stamp
 	if s.Op == metric.Assign && (stamp > tick || b.page.dirty.Has(place)) {
 		return kind.Check(s)
 	}
-	if tick < stamp && s.Kind != metric.Gauge {
-		return w.applyDatedLocked(b, place, tick, s, now) // others of the series have told of later ticks
+	// Others of the series may have told of later ticks. A set keeps the tick of each member, which no record under
+	// an earlier tick changes.
+	if tick < stamp && s.Kind != metric.Gauge || s.Kind == metric.Set {
+		return w.applyDatedLocked(b, place, tick, s, now)
 	}
 	if rejected := w.updateNow(b, place, s); rejected != metric.Applied {
 		return rejected

@@ -8,8 +8,8 @@ import (
 )
 
 // Mask replaces what looks like a secret in a rejected line: the values that follow words such as
-// authorization, cookie, bearer, token, password, secret and api-key, and the password of a URL. A client
-// may send credentials to the wrong port, and rejected lines are logged and listed.
+// authorization, cookie, basic, bearer, token, password, credential, secret and api-key, and the password of a URL,
+// or the token before its host. A client may send credentials to the wrong port, and rejected lines are logged and listed.
 func Mask(line string) string {
 	for _, secret := range secretsOf(line) {
 		line = strings.ReplaceAll(line, secret, masked)
@@ -35,8 +35,12 @@ func MaskAbout(message string, line []byte) string {
 	return Mask(message)
 }
 
-// hasPartOf reports whether a text has leastPart bytes in a row of what a message may quote of a secret.
+// hasPartOf reports whether a quotation is a part of a secret, or has leastPart bytes in a row of what a message may quote
+// of it.
 func hasPartOf(text, secret string) bool {
+	if whole := strings.Trim(text, `"`); len(whole) >= leastSecret && strings.Contains(secret, whole) {
+		return true
+	}
 	secret = secret[:min(len(secret), 4*MaxQuoted)]
 	for i := 0; i+leastPart <= len(secret); i++ {
 		if strings.Contains(text, secret[i:i+leastPart]) {
@@ -55,16 +59,24 @@ const (
 )
 
 // words has one of each match of the expressions below, and is faster to look for.
-var words = []string{"authorization", "cookie", "bearer", "token", "pass", "pwd", "secret", "key", "://"}
+var words = []string{"auth", "cookie", "basic", "bearer", "token", "pass", "pwd", "credential", "secret", "key", "://", "eyj"}
+
+// blank is a space, also in a URL.
+const blank = `(?:\s|%20)`
 
 var (
 	quotation   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	wholeHeader = regexp.MustCompile(`(?i)(?:authorization|cookie)\\?["']?\s*[:=]\s*(.+)`)
-	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|pass(?:w(?:or)?d|phrase)|pwd|secret(?:[-_]access[-_]key)?|(?:api|access|secret|private)[-_]?key)\\?["']?(?:\s*[:=]\s*|\s+)\\?` +
-		`(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
+	wholeHeader = regexp.MustCompile(`(?i)(?:authorization|cookie)\\?["']?` + blank + `*(?:[:=]|%3a)` + blank + `*(.+)`)
+	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|pass(?:w(?:or)?d|phrase)?|pwd|credentials?|secret(?:[-_]access[-_]key)?|(?:api|access|secret|private)[-_]?key)` +
+		`(?:\\?["']|%22)?(?:` + blank + `*(?:=>|:=|[:=>]|%3[ad])` + blank + `*|` + blank + `+)(?:\\|%22)?(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
+	// jwt is a token by its form alone: JSON begins so in base64.
+	jwt = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`)
+	// basicAuth has the credentials of a header without its name, and the argument of a command of Redis or SMTP.
+	basicAuth   = regexp.MustCompile(`(?i)\b(?:basic|auth(?:\s+plain)?)\s+([^\s|]{4,}(?:\s+[^\s|]+)?)`)
 	urlPassword = regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`)
+	urlToken    = regexp.MustCompile(`://([^\s/:@]{16,})@`) // a shorter one is a user's name
 	// nextKey begins the key after an unquoted value. A "," or "&" alone may be of the secret.
-	nextKey = regexp.MustCompile(`[&,;]["']?[\w.-]+["']?[:=]`)
+	nextKey = regexp.MustCompile(`(?i)(?:[&,;]|%26|%2c|%3b)["']?[\w.-]+["']?(?:[:=]|%3[ad])`)
 )
 
 // secretsOf returns the secrets of a line, the longest first.
@@ -87,8 +99,11 @@ func secretsOf(line string) (all []string) {
 		}
 		all, rest = append(all, rest[begin:end]), rest[end:]
 	}
-	for _, found := range urlPassword.FindAllStringSubmatch(line, -1) {
-		all = append(all, found[1])
+	all = append(all, jwt.FindAllString(line, -1)...)
+	for _, alone := range []*regexp.Regexp{basicAuth, urlPassword, urlToken} {
+		for _, found := range alone.FindAllStringSubmatch(line, -1) {
+			all = append(all, found[1])
+		}
 	}
 	all = slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
 	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })

@@ -29,9 +29,30 @@ func TestSecretsAreMasked(t *testing.T) {
 		"secret:ab,cdef;gh&ij|c":           "secret:***|c",
 		`{"password":"a,b c'd","n":1}`:     `{"password":"***","n":1}`,
 		"a=password:x;b=1":                 "a=password:***;b=1",
+		"pass: hunter2":                    "pass: ***",
+		"credentials=abc":                  "credentials=***",
+		"a?token%3Dabc%26x%3D1":            "a?token%3D***%26x%3D1",
+		"Basic dTpwYXNz":                   "Basic ***",
+		"AUTH hunter2":                     "AUTH ***",
+		"AUTH user hunter2":                "AUTH ***",
+		"AUTH PLAIN AGEAYg==":              "AUTH PLAIN ***",
+		"https://ghp_0123456789abcdef@h/":  "https://***@h/",
+		"ssh://git@host/git":               "ssh://git@host/git",
+		"basic:1|c":                        "basic:1|c",
+		"auth:1|x":                         "auth:1|x",
+		"author:1|x":                       "author:1|x",
+		"passes:1|x":                       "passes:1|x",
 		"tokens:1|c|@7":                    "tokens:1|c|@7",
 		"secretary:1|g":                    "secretary:1|g",
 		"password":                         "password",
+		"'password' => 'hunter2'":          "'password' => '***'",
+		"token := abcd":                    "token := ***",
+		"Bearer%20eyJhbGci":                "Bearer%20***",
+		"token%20abcd":                     "token%20***",
+		"Authorization%3A%20Bearer%20abcd": "Authorization%3A%20***",
+		"client_secret%22%3A%22abcd":       "client_secret%22%3A%22***",
+		"<password>hunter2":                "<password>***",
+		"x:eyJhbGciOi.eyJzdWIi.c2ln|c":     "x:***|c",
 	} {
 		if got := Mask(line); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
@@ -41,6 +62,9 @@ func TestSecretsAreMasked(t *testing.T) {
 		}
 	}
 	if got := MaskAbout(`value is "hunter2"; must be a number`, []byte("password:hunter2|c")); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	if got := MaskAbout(`"hunter2" is no number`, []byte("password=ab:hunter2|c")); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
 	// A message quotes the beginning of a long value, and escapes control characters.

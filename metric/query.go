@@ -95,8 +95,12 @@ type Discovered struct {
 
 // Errors of a query, for errors.Is; the message is for the reader.
 var (
-	// ErrNotFound: there is no such series, it has expired, or its window is empty.
+	// ErrNotFound: there is no such series, or it has expired; ErrIdle and ErrUnknown are errors of this kind too.
 	ErrNotFound = errors.New("not found")
+	// ErrIdle: there are such series, and nothing was observed in the window, so there is no mean of it.
+	ErrIdle = fmt.Errorf("idle: %w", ErrNotFound)
+	// ErrUnknown: there are such series, or operands of a rule, and their value does not follow from what is known.
+	ErrUnknown = fmt.Errorf("unknown: %w", ErrNotFound)
 	// ErrNotReady: the cluster view does not know yet whether the object exists.
 	ErrNotReady = errors.New("not known yet")
 	// ErrInvalidQuery: the window is not kept, or the stat is not legal for the kind.
@@ -117,6 +121,19 @@ func (e *QueryError) Unwrap() error { return e.Is }
 
 func NotFoundf(format string, args ...any) error {
 	return &QueryError{Is: ErrNotFound, Message: fmt.Sprintf(format, TruncateArgs(args)...)}
+}
+
+func Idlef(format string, args ...any) error {
+	return &QueryError{Is: ErrIdle, Message: fmt.Sprintf(format, TruncateArgs(args)...)}
+}
+
+func Unknownf(format string, args ...any) error {
+	return &QueryError{Is: ErrUnknown, Message: fmt.Sprintf(format, TruncateArgs(args)...)}
+}
+
+// Absent reports whether an error says that there are no such series.
+func Absent(err error) bool {
+	return errors.Is(err, ErrNotFound) && !errors.Is(err, ErrIdle) && !errors.Is(err, ErrUnknown)
 }
 
 func NotReadyf(format string, args ...any) error {

@@ -16,11 +16,11 @@ const (
 	BadName             // a name that no Kubernetes API can serve, or a control character in a label
 	BadRate             // a sample rate outside (0,1]
 	BadValue            // NaN, infinite, or out of range
-	Unsupported         // valid, but not a metric: events, service checks
+	Unsupported         // valid, but nothing that can be kept: events, gauge histograms, timestamps of pushed pages
 	TooLong             // a line, name, tag or number of tags over its limit
 	KindConflict        // the object has a metric of this name and another kind
 	Identity            // the sender may not push for the object, or the object is ambiguous
-	OverLimit           // a new series over a limit
+	OverLimit           // a new series or group over a limit, a body of too many metrics, or one too many in flight
 	Ignored             // the name matches an ignore pattern
 	Outdated            // a gauge's value is older than MaxGaugeAge
 

@@ -38,6 +38,9 @@ func (o Op) PreAggregated() bool { return o >= Accumulate }
 // Forever is the TTL of a series that lives until it is deleted.
 const Forever time.Duration = math.MaxInt64
 
+// WithGroup is the TTL of a series that lives as long as its Pushgateway group.
+const WithGroup time.Duration = -1
+
 // Sample is one measurement as it arrived. Its byte slices are borrowed: they are valid until the
 // called function returns. Code that retains a slice copies it.
 type Sample struct {

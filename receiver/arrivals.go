@@ -1,6 +1,8 @@
 package receiver
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,9 +30,13 @@ type source interface {
 
 const (
 	// mostFresh bounds the time that a read or a push spends on the data of all sources, beyond the
-	// first read of each.
-	mostFresh = 10 * time.Millisecond
-	// mostRounds bounds how often it looks for connections that were accepted meanwhile.
+	// first read of each whose data is among the firstBytes. So a process that is stalled for as long
+	// still reads each, unless they hold more than that: a flood.
+	mostFresh  = 10 * time.Millisecond
+	firstBytes = 512 << 10
+	// firstRead is what the first read of a connection takes at most, about.
+	firstRead = 16 << 10
+	// mostRounds bounds how often it looks for connections that can be accepted.
 	mostRounds = 8
 )
 
@@ -39,7 +45,7 @@ const (
 func (a *arrivals) freshen() {
 	// A goroutine takes its turn before it reads. So data that is not in a socket any more, and not
 	// applied, is seen by the second look. A connection that was accepted is a source before that
-	// turn ends: the third look sees it.
+	// turn ends: the third look sees it, and so do those below.
 	added := a.added.Load()
 	if !a.watch.some() && a.busy.Load() == 0 && a.added.Load() == added {
 		return
@@ -47,32 +53,54 @@ func (a *arrivals) freshen() {
 	until := time.Now().Add(mostFresh)
 	for range mostRounds {
 		added = a.added.Load()
-		for _, s := range a.unapplied() {
-			own := time.Now().Add(freshenTime)
-			if until.Before(own) {
-				own = until
-			}
-			s.freshen(own)
-		}
+		freshenAll(a.unapplied(true), until)
 		if a.added.Load() == added {
+			break
+		}
+	}
+	freshenAll(a.unapplied(false), until)
+}
+
+// waiting is a source with unapplied data, and how much its socket holds.
+type waiting struct {
+	source
+	bytes int
+}
+
+func freshenAll(all []waiting, until time.Time) {
+	left := firstBytes
+	for _, s := range all {
+		now := time.Now()
+		if left -= min(s.bytes, firstRead); left < 0 && !now.Before(until) {
 			return
 		}
+		own := now.Add(freshenTime)
+		if until.Before(own) {
+			own = until
+		}
+		s.freshen(own)
 	}
 }
 
-func (a *arrivals) unapplied() (all []source) {
+// unapplied returns the listeners with connections that wait, or all other sources with unapplied data. A source that
+// holds less than another one is before it, so a flood does not keep it waiting.
+func (a *arrivals) unapplied(listeners bool) (all []waiting) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, fd := range a.watch.ready() {
-		if s := a.sources[fd]; s != nil {
-			all = append(all, s)
-		}
-	}
-	for _, s := range a.sources {
+	fds := a.watch.ready()
+	for fd, s := range a.sources {
 		if s.isBusy() {
-			all = append(all, s)
+			fds = append(fds, fd)
 		}
 	}
+	slices.Sort(fds)
+	for _, fd := range slices.Compact(fds) {
+		s := a.sources[fd]
+		if _, listens := s.(*streams); s != nil && listens == listeners {
+			all = append(all, waiting{s, a.watch.held(fd)})
+		}
+	}
+	slices.SortStableFunc(all, func(one, other waiting) int { return cmp.Compare(one.bytes, other.bytes) })
 	return all
 }
 

@@ -62,6 +62,12 @@ func (w *watch) ready() (fds []int) {
 	return fds
 }
 
+// held is how many bytes a socket holds; of a datagram socket, those of the next datagram.
+func (*watch) held(fd int) int {
+	n, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // fails for a listener, which holds none
+	return n
+}
+
 func (w *watch) add(fd int, datagrams bool) error {
 	if datagrams {
 		w.setPolls(append(w.others(fd), unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}))

@@ -19,6 +19,8 @@ func (w *watch) ready() (fds []int) {
 	return fds
 }
 
+func (*watch) held(int) int { return 0 }
+
 func (w *watch) add(fd int, _ bool) error {
 	if w.fds == nil {
 		w.fds = map[int]bool{}

@@ -192,7 +192,7 @@ func TestADescriptorOfAnotherConnection(t *testing.T) {
 	if _, err := unix.Write(to, []byte("a:1|c\n")); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(a.unapplied(), source(second)) {
+	if !slices.ContainsFunc(a.unapplied(false), func(w waiting) bool { return w.source == source(second) }) {
 		t.Error("the data of the second connection is not looked for")
 	}
 	_ = unix.Close(fd)

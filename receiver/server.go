@@ -159,13 +159,15 @@ func (s *Server) newStreams(l Listener, listener streamListener) *streams {
 			if unused = nil; account == nil {
 				account = s.parts.Ledger.Open(l.receiver())
 			}
-			in := s.newIngester(l, account)
+			return &worker{in: s.newIngester(l, account)}
+		},
+		newFramer: func(in *ingester) framer {
 			if l.Network == "unix" {
-				return &worker{in, newUnixFramer(in, s.config.MaxPacket, s.config.MaxLine)}
+				return newUnixFramer(in, s.config.MaxPacket, s.config.MaxLine)
 			}
 			lines := newLineFramer(in, s.config.MaxLine)
 			lines.guards, lines.httpAddress = true, s.config.HTTPAddress
-			return &worker{in, lines}
+			return lines
 		},
 		limiter:      connlimit.New(l.Network+" "+listener.Addr().String(), limits, s.logger),
 		idleTimeout:  s.config.IdleTimeout,

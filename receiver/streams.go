@@ -32,6 +32,7 @@ const keepPlace = 30 * time.Second
 type streams struct {
 	listener     streamListener
 	newWorker    func() *worker
+	newFramer    func(*ingester) framer
 	limiter      *connlimit.Limiter
 	idleTimeout  time.Duration
 	drainTimeout time.Duration
@@ -42,7 +43,7 @@ type streams struct {
 	fault        error // of the last connection that could not be accepted; guarded by turn
 
 	mu       sync.Mutex
-	idle     []*worker // workers of closed connections, for reuse: accounts are never closed
+	idle     []*worker // workers of closed connections, for reuse: accounts are never closed, and framers of a few kept
 	parting  bool      // clients are asked to connect elsewhere
 	stopping bool
 	serving  sync.WaitGroup
@@ -260,17 +261,27 @@ func (s *streams) workerLocked() *worker {
 	if last := len(s.idle) - 1; last >= 0 {
 		w := s.idle[last]
 		s.idle = s.idle[:last]
+		if w.framer == nil {
+			w.framer = s.newFramer(w.in)
+		}
 		return w
 	}
 	w := s.newWorker()
+	w.framer = s.newFramer(w.in)
 	w.in.applier.Offline()
 	return w
 }
+
+// keptFramers of closed connections stay, whose buffers have up to 72 KiB each.
+const keptFramers = 64
 
 func (s *streams) release(conn *connlimit.Member, w *worker) {
 	_ = conn.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.idle) >= keptFramers {
+		w.framer = nil
+	}
 	s.idle = append(s.idle, w)
 }
 

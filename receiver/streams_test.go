@@ -567,3 +567,38 @@ func TestLinesThatLookForeign(t *testing.T) {
 		}
 	}
 }
+
+// Of the buffers of connections that have ended, few stay.
+func TestBuffersOfClosedConnections(t *testing.T) {
+	f := serve(t, testConfig(unixStream(t)))
+	var open []net.Conn
+	for range 2 * keptFramers {
+		conn := f.dial(0)
+		f.send(conn, "\xff\xff\x00\x00half a packet")
+		open = append(open, conn)
+	}
+	s := f.server.streams[0]
+	f.eventually("all connections are accepted", func() bool { return s.limiter.Len() == len(open) })
+	for _, conn := range open {
+		must(t, conn.Close())
+	}
+	f.eventually("all connections end", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.idle) == len(open)
+	})
+	kept := 0
+	s.mu.Lock()
+	for _, w := range s.idle {
+		if w.framer != nil {
+			kept++
+		}
+	}
+	s.mu.Unlock()
+	if kept != keptFramers {
+		t.Errorf("%d framers of %d connections are kept, want %d", kept, len(open), keptFramers)
+	}
+	again := f.dial(0)
+	f.send(again, frame("after:1|c"))
+	f.eventually("a sample of a connection after them", func() bool { return f.recorder.sum("after") == 1 })
+}

@@ -75,8 +75,8 @@ type Shadow interface {
 	// those that the shadow began with.
 	Advance(clock []byte, correction time.Duration) error
 	// AdvanceOf is Advance for a clock that the origin said at a local time in the past, and nothing
-	// since.
-	AdvanceOf(clock []byte, correction time.Duration, local time.Time) error
+	// since. If the shadow's is later, it stays, unless it may go back.
+	AdvanceOf(clock []byte, correction time.Duration, local time.Time, back bool) error
 	// LetRun makes the clock go on from a local time, until the next Advance.
 	LetRun(since time.Time)
 	// SetLives sets whether the origin goes on receiving while nothing is heard of it.

@@ -1,5 +1,10 @@
 package replica
 
+import (
+	"slices"
+	"strings"
+)
+
 // batchBytes is the size from which a batch of documents is closed. A document counts with its key,
 // its value and documentBytes.
 const (
@@ -33,7 +38,9 @@ func (r *Replica) sendDocuments(to string) {
 		return
 	}
 	m := documentsBody{seq: r.publisher.changeOf()}
-	batches := batchesOf(r.parts.Documents.All())
+	all := r.parts.Documents.All()
+	slices.SortFunc(all, func(a, b Document) int { return strings.Compare(a.Key, b.Key) }) // batches of two answers may meet
+	batches := batchesOf(all)
 	if len(batches) == 0 {
 		batches = [][]Document{nil}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,35 @@ func TestOtherWindowsAreLeftAlone(t *testing.T) {
 	w.nodes[0].disk.windows = 0
 	w.nodes[0].start()
 	w.run(2 * time.Minute)
+	w.agree(w.applied())
+}
+
+// An origin whose windows could not be read is read at once after a restart with others.
+func TestWindowsThatARestartMended(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a := w.nodes[0]
+	a.table.windows = 10
+	w.push(a)
+	w.run(3 * time.Second)
+	a.kill()
+	a.disk.windows = 0
+	a.start()
+	w.run(5 * time.Second)
+	w.agree(w.applied())
+}
+
+// Replicas that have come and gone, under many names, keep no new one out.
+func TestManyNamesHaveAsked(t *testing.T) {
+	w := newWorld(t, 1, "a")
+	a := w.nodes[0]
+	w.push(a)
+	w.run(time.Second)
+	for i := range maxRequesters {
+		a.replica.server.ask(fmt.Sprintf("pod-%d", i), &wantBody{silent: true})
+	}
+	w.run(time.Second)
+	w.nodes = append(w.nodes, newNode(t, w.fabric, "b"))
+	w.run(10 * time.Second)
 	w.agree(w.applied())
 }
 
@@ -512,3 +542,95 @@ func TestIncompleteLettersAreBoundedInSum(t *testing.T) {
 		t.Errorf("%d bytes are held by nothing", held)
 	}
 }
+
+// What waits for the rest of messages of origins that have ended gives its room back.
+func TestOriginsThatEndedHoldNoRoom(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	w.push(a)
+	w.run(2 * time.Second)
+	receive := func(topic string, h header, body []byte) {
+		h.sender = sender{"dead", 1, 1}
+		b.replica.receive("sluice.v1.test.flow.dead."+topic, append(h.append(nil), body...))
+	}
+	m := beatBody{number: 1, flush: 1, blocks: 1, digest: digestOf(0, 1), clock: a.table.AppendClock(nil)}
+	receive("beat", header{kind: typeBeat, pieces: 1}, m.append(nil))
+	a.table.add(0, 0, 1) // its shadow doesn't expire
+	delta := a.table.AppendDelta(nil, 0)
+	for flush := range uint64(2) { // the second one doesn't end
+		d := deltaBody{flush: flush + 1, seq: flush + 1, first: flush == 0, delta: delta}
+		receive("delta.0", header{kind: typeDelta, letter: flush, pieces: 1}, d.append(nil))
+	}
+	receive("delta.0", header{kind: typeDelta, letter: 9, pieces: 2}, make([]byte, maxPiece))
+	held := func() int64 { return int64(b.replica.othersHold.held.Load() + b.replica.peersHold.held.Load()) }
+	if held() < maxPiece+int64(len(delta)) {
+		t.Errorf("%d bytes wait", held())
+	}
+	if w.run(3 * runsAfter); held() != 0 || len(b.replica.Origins()) != 2 {
+		t.Errorf("%d bytes of %v still wait", held(), b.replica.Origins())
+	}
+}
+
+// While the disk is slow, two flushes are in progress: one waits for it, and within that another one is published. What
+// comes after both have passed its block is in neither.
+func TestTwoFlushesInProgress(t *testing.T) {
+	w := newWorld(t, 1, "a", "b")
+	a, b := w.nodes[0], w.nodes[1]
+	a.table.add(1, 0, 1)
+	w.run(2 * time.Second)
+	a.nextRun = w.at.Add(time.Hour)
+	began, _ := a.replica.publisher.flushes()
+	a.table.add(0, 0, 2) // after both have passed the block
+	for range 2 {
+		a.replica.PublishDelta(1, a.table.AppendDelta(nil, 1))
+		a.replica.PublishFlush(false)
+	}
+	w.run(beatEvery)
+	newest, _ := a.replica.publisher.flushes()
+	if sure := a.replica.publisher.after(began); newest >= sure && b.total() != w.applied() {
+		t.Errorf("flush %d is said to have all; b answers %d of %d", sure, b.total(), w.applied())
+	}
+	a.flush()
+	w.run(beatEvery)
+	if newest, _ = a.replica.publisher.flushes(); newest < a.replica.publisher.after(began) || b.total() != w.applied() {
+		t.Errorf("flush %d; b answers %d of %d", newest, b.total(), w.applied())
+	}
+}
+
+// Answers to two questions, of which each has lost a part, have all documents together, in whatever order they are told.
+func TestDocumentsOfTwoAnswers(t *testing.T) {
+	var docs []Document
+	for i := range 4 {
+		docs = append(docs, Document{Key: fmt.Sprint(i), Stamp: 1, Value: make([]byte, batchBytes/2)})
+	}
+	w := newWorld(t, 1, "a")
+	told := &toldDocuments{all: docs}
+	w.nodes[0].replica.parts.Documents = told
+	var got [][]string
+	port := w.open()
+	_, err := port.Subscribe("sluice.v1.test.state.a.b", func(_ string, message []byte) {
+		_, piece, err := readHeader(message)
+		must(t, err)
+		m, err := readDocuments(piece)
+		must(t, err)
+		var keys []string
+		for _, d := range m.docs {
+			keys = append(keys, d.Key)
+		}
+		got = append(got, keys)
+	})
+	must(t, err)
+	w.nodes[0].replica.sendDocuments("b")
+	told.all = []Document{docs[2], docs[3], docs[0], docs[1]}
+	w.nodes[0].replica.sendDocuments("b")
+	w.run(time.Second)
+	if len(got) != 4 || !slices.Equal(got[0], got[2]) || !slices.Equal(got[1], got[3]) {
+		t.Errorf("answers in batches %q", got)
+	}
+}
+
+type toldDocuments struct{ all []Document }
+
+func (d *toldDocuments) TakeChanged() []Document  { return nil }
+func (d *toldDocuments) All() []Document          { return slices.Clone(d.all) }
+func (d *toldDocuments) Apply(string, []Document) {}

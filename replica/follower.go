@@ -253,7 +253,7 @@ func (f *follower) handleBodyLocked(p *parcel, body []byte, now time.Time) error
 	case typeVersions, typeRelayed:
 		d := blob.Decoder{Rest: body}
 		key := readKey(&d)
-		f.passLocked(p, key, body)
+		f.passLocked(p, key, body, 0)
 		return d.Err
 	}
 	return errDamaged
@@ -352,6 +352,9 @@ func (f *follower) restartLocked(incarnation uint64, now time.Time) {
 	if f.incarnation != 0 {
 		f.r.note("origin restarted", f.key.name)
 	}
+	if incarnation != f.incarnation { // which may have windows that can be read
+		f.refused, f.unread = time.Time{}, time.Time{}
+	}
 	blocks := f.blocks
 	for i := range blocks {
 		blocks[i] = followedBlock{lacks: true, former: f.versionLocked(i)}
@@ -407,9 +410,22 @@ func (f *follower) step(now time.Time) {
 	}
 	if still >= runsAfter && now.Sub(f.checked) >= runsAfter {
 		f.checked = now
+		f.dropWaitingLocked()
 		if still >= endsAfter || expired(shown) {
 			f.r.note("origin forgotten", f.key.name, "still", still.Round(time.Second))
 			f.forgetLocked(shown)
+		}
+	}
+}
+
+// dropWaitingLocked gives back what waits for the rest of a message or of a flush: all origins share the room.
+func (f *follower) dropWaitingLocked() {
+	f.letters.clear()
+	f.pending.give(f.pending.bytes)
+	f.pending, f.arrived = pending{budget: f.pending.budget}, 0
+	for i := range f.blocks {
+		if b := &f.blocks[i]; b.arrived {
+			b.arrived, b.asked = false, time.Time{}
 		}
 	}
 }

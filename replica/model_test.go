@@ -111,7 +111,7 @@ func (s *modelShadow) Advance(clock []byte, correction time.Duration) error {
 	return nil
 }
 
-func (s *modelShadow) AdvanceOf(clock []byte, correction time.Duration, _ time.Time) error {
+func (s *modelShadow) AdvanceOf(clock []byte, correction time.Duration, _ time.Time, _ bool) error {
 	return s.Advance(clock, correction)
 }
 

@@ -26,13 +26,13 @@ type origins struct {
 	all     map[originKey]*follower
 	stopped bool
 	first   time.Time // when the first follower was made
-	// ended are the epochs that were forgotten here. Another replica may still relay them.
-	ended   map[originKey]struct{}
+	// ended are the epochs that were forgotten here, and when they were heard. Another replica may still relay them.
+	ended   map[originKey]time.Time
 	running sync.WaitGroup
 }
 
 func (o *origins) init(r *Replica) {
-	o.r, o.all, o.ended = r, map[originKey]*follower{}, map[originKey]struct{}{}
+	o.r, o.all, o.ended = r, map[originKey]*follower{}, map[originKey]time.Time{}
 }
 
 // deliver passes a message to the follower of its epoch. A heartbeat makes a new follower.
@@ -168,13 +168,13 @@ func (o *origins) forget(f *follower) {
 // maxEnded bounds the forgotten epochs that are remembered.
 const maxEnded = 4 * maxOrigins
 
-// end forgets an origin that has nothing left to answer with. Nobody relays it to here again.
+// end forgets an origin that has nothing left to answer with. Nobody relays to here again what it had.
 func (o *origins) end(f *follower) {
 	o.mu.Lock()
 	if len(o.ended) >= maxEnded {
 		clear(o.ended)
 	}
-	o.ended[f.key] = struct{}{}
+	o.ended[f.key] = f.advanced
 	o.mu.Unlock()
 	o.forget(f)
 }

@@ -175,6 +175,7 @@ func (p *process) flush() {
 		p.disk = d
 	}
 	p.flushed++
+	following := p.deleted.Following(false)
 	for block := range p.table.Blocks() {
 		if block >= len(d.deltas) {
 			d.names, d.state, d.deltas = append(d.names, nil), append(d.state, nil), append(d.deltas, nil)
@@ -192,10 +193,8 @@ func (p *process) flush() {
 	p.replica.PublishFlush(true)
 	d.clock, d.epoch = p.table.AppendClock(nil), p.epoch.AppendDocument(nil)
 	d.samples = len(p.samples)
-	for _, key := range p.deleted.Changed(false) {
-		if value, has := p.deleted.AppendDocument(nil, key); has {
-			d.deleted[key] = value
-		} else {
+	for key, value := range following {
+		if d.deleted[key] = value; value == nil {
 			delete(d.deleted, key)
 		}
 	}

@@ -27,6 +27,7 @@ type publisher struct {
 	seqs     []uint64 // the newest number of each block
 	digest   uint64   // of seqs
 	beat     beatBody // the newest
+	partial  uint64   // the newest flush that was not written
 	beatAt   time.Time
 	scratch  []byte
 	flushed  chan struct{} // closed at the end of the flush in progress
@@ -120,7 +121,9 @@ func (p *publisher) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.beginLocked()
-	p.beat.flush++
+	if p.beat.flush++; p.beat.unwritten {
+		p.partial = p.beat.flush
+	}
 	p.beat.blocks, p.beat.digest = len(p.seqs), p.digest
 	p.beat.documents += changed
 	p.beat.clock = p.r.parts.Table.AppendClock(p.beat.clock[:0])
@@ -167,7 +170,18 @@ func (p *publisher) flushes() (uint64, <-chan struct{}) {
 // have passed a block.
 func (p *publisher) afterNow() uint64 {
 	newest, _ := p.flushes()
-	return newest + 2
+	return p.after(newest)
+}
+
+// after is the number of the first flush that has what the table had after another one, as far as is known. While the disk
+// is slow there are two in progress: one that waits for it, and within that others that are not written.
+func (p *publisher) after(flush uint64) uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.partial > flush {
+		return flush + 3
+	}
+	return flush + 2
 }
 
 // numberOf returns the newest number of a block and of the flushes. A state that is read

@@ -45,7 +45,7 @@ func (f *follower) announcedLocked(p *parcel, body []byte) error {
 		return err
 	}
 	for i := range m.all {
-		f.passLocked(p, m.all[i].key, m.all[i].append(nil))
+		f.passLocked(p, m.all[i].key, m.all[i].append(nil), m.all[i].still)
 	}
 	if m.asked {
 		f.hears.Store(&m.live)
@@ -54,14 +54,14 @@ func (f *follower) announcedLocked(p *parcel, body []byte) error {
 	return nil
 }
 
-// passLocked passes a message about a silent origin to the follower of that.
-func (f *follower) passLocked(p *parcel, key originKey, body []byte) {
+// passLocked passes a message about an origin, which has been silent for a time, to the follower of that.
+func (f *follower) passLocked(p *parcel, key originKey, body []byte, still time.Duration) {
 	if key == f.key || key == (originKey{f.r.me.name, f.r.me.epoch}) {
 		return
 	}
 	to := f.r.origins.find(key)
 	if to == nil && p.kind == typeRelay {
-		to = f.r.origins.ofRelay(key)
+		to = f.r.origins.ofRelay(key, still)
 	}
 	if to == nil {
 		return
@@ -71,12 +71,12 @@ func (f *follower) passLocked(p *parcel, key originKey, body []byte) {
 	f.r.origins.hand(to, parcel{header: h, piece: body, offset: f.offset.least()})
 }
 
-// ofRelay returns a new follower of an origin that is only heard of; nil: there is no room, or the
-// origin has been forgotten here.
-func (o *origins) ofRelay(key originKey) *follower {
+// ofRelay returns a new follower of an origin that is only heard of, and has been silent for a time; nil: there is no
+// room, or the origin has been forgotten here, and nobody has heard more of it.
+func (o *origins) ofRelay(key originKey, still time.Duration) *follower {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, ended := o.ended[key]; ended || o.stopped {
+	if heard, ended := o.ended[key]; o.stopped || ended && o.r.now().Add(-still).Sub(heard) < standsAfter {
 		return nil
 	}
 	if len(o.all) >= maxOrigins {
@@ -171,7 +171,9 @@ func (f *follower) continueLocked(m *silentOrigin, now time.Time) bool {
 	if later {
 		f.restartLocked(m.incarnation, now)
 	}
-	f.beats = max(f.beats, m.beats)
+	if m.incarnation == f.incarnation { // a former process may have sent more heartbeats
+		f.beats = max(f.beats, m.beats)
+	}
 	said, empty := now.Add(-m.still), f.versionsDigestLocked() == 0
 	if f.shadow == nil || said.After(f.advanced) {
 		f.left.Store(m.left)
@@ -187,7 +189,7 @@ func (f *follower) continueLocked(m *silentOrigin, now time.Time) bool {
 	case f.visibleLocked():
 		return true
 	}
-	return f.tellOrDropLocked(m.clock, later, now)
+	return f.tellOrDropLocked(m.clock, later, later, now)
 }
 
 // beginOfRelayLocked makes the shadow. One that is empty begins again: its clock is that of a heartbeat, and
@@ -205,7 +207,7 @@ func (f *follower) beginOfRelayLocked(clock []byte, now time.Time) bool {
 		return false
 	}
 	f.shadow = shadow
-	return f.tellLocked(clock) == nil
+	return f.tellLocked(clock, false) == nil
 }
 
 func (f *follower) cannotReadLocked(err error, now time.Time) {
@@ -213,11 +215,12 @@ func (f *follower) cannotReadLocked(err error, now time.Time) {
 	f.r.reject(reasonWindows, f.key.name, err.Error())
 }
 
-// tellLocked advances the shadow's clock to one that the origin said before it became silent.
-func (f *follower) tellLocked(clock []byte) error {
+// tellLocked advances the shadow's clock to one that the origin said before it became silent. One that is behind counts only
+// if it may go back: it is of a later process, which began from an older disk.
+func (f *follower) tellLocked(clock []byte, back bool) error {
 	correction, _ := f.offset.correct()
 	f.ran = false
-	return f.shadow.AdvanceOf(clock, correction, f.advanced)
+	return f.shadow.AdvanceOf(clock, correction, f.advanced, back)
 }
 
 // visibleLocked reports whether readers see the shadow that is being completed.
@@ -225,8 +228,8 @@ func (f *follower) visibleLocked() bool { return f.r.origins.shows(f) == f.shado
 
 // tellOrDropLocked advances the shadow's clock. A shadow that a later incarnation cannot continue is
 // dropped: the next announcement begins another one.
-func (f *follower) tellOrDropLocked(clock []byte, later bool, now time.Time) bool {
-	err := f.tellLocked(clock)
+func (f *follower) tellOrDropLocked(clock []byte, later, back bool, now time.Time) bool {
+	err := f.tellLocked(clock, back)
 	switch {
 	case err == nil:
 		return true
@@ -244,7 +247,7 @@ func (f *follower) tellOrDropLocked(clock []byte, later bool, now time.Time) boo
 func (f *follower) applyHeldLocked(now time.Time) {
 	p := f.pull
 	for i := range p.held {
-		if !f.tellOrDropLocked(p.held[i].clock, p.held[i].version.incarnation == f.incarnation, now) {
+		if !f.tellOrDropLocked(p.held[i].clock, p.held[i].version.incarnation == f.incarnation, false, now) {
 			f.pull = nil
 			f.relaying.Store(false)
 			return
@@ -270,7 +273,7 @@ func (f *follower) takeRelayedLocked(m *relayedBody, from string, now time.Time)
 		if len(p.missing) == 0 || p.bytes > askBelow {
 			f.applyHeldLocked(now)
 		}
-	case bytes.Equal(m.clock, p.state.clock) || f.tellLocked(m.clock) == nil:
+	case bytes.Equal(m.clock, p.state.clock) || f.tellLocked(m.clock, false) == nil:
 		f.applyRelayedLocked(m, now)
 	}
 	f.pullLocked(now)

@@ -243,6 +243,89 @@ func TestRelayedStateIsOlderThanTheHeartbeat(t *testing.T) {
 	}
 }
 
+// A replica has heard the new process of an origin, and another one relays what the former process left. The new
+// process is heard when it comes back, though it has sent fewer heartbeats than the former.
+func TestRelayedStateIsOfTheFormerProcess(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "c")
+	a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
+	a.table.add(0, 0, 1)
+	w.run(30 * time.Second)
+	w.cut[[2]*port{a.port, b.port}] = true
+	a.table.add(0, 0, 2) // c alone gets this
+	w.run(time.Second)
+	a.kill()
+	a.start()
+	w.cut[[2]*port{a.port, c.port}], w.cut[[2]*port{b.port, a.port}] = true, true
+	w.run(time.Second)
+	w.cut[[2]*port{a.port, b.port}], w.cut[[2]*port{b.port, c.port}] = true, true // c does not hear of the new process
+	for f := b.replica.origins.find(originKey{"a", a.epoch.id}); f.pull == nil; {
+		w.run(grain)
+	}
+	delete(w.cut, [2]*port{b.port, c.port})
+	w.run(time.Second)
+	if got := b.total(); got != 3 {
+		t.Errorf("b answers %d of the relayed state, want 3", got)
+	}
+	a.table.add(0, 0, 4)
+	clear(w.cut)
+	w.run(2 * time.Second)
+	w.agree(7)
+}
+
+// A replica forgets an origin that it does not hear, because all that it knew of it has expired. Others heard more, and
+// relay it when the origin has ended.
+func TestForgottenOriginHasMoreElsewhere(t *testing.T) {
+	w := newWorld(t, 1, "a", "b", "d")
+	b, d := w.nodes[1], w.nodes[2]
+	w.run(2 * time.Second)
+	w.cut[[2]*port{d.port, b.port}], w.cut[[2]*port{b.port, d.port}] = true, true
+	w.run(65 * time.Second)
+	for range 20 {
+		w.push(d)
+	}
+	w.run(5 * time.Second)
+	d.kill()
+	clear(w.cut)
+	w.run(10 * time.Second)
+	w.agree(w.applied())
+}
+
+// A replica that heard an origin to its end reads a block from another one that was cut off long before. The clock stays
+// where it was: windows would begin earlier, and lifetimes end later.
+func TestRelayOfAnOlderClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFabric(rand.New(rand.NewPCG(1, 4)), time.Now)
+		all := startProcesses(t, f, replicated(10*time.Second, time.Minute), 2)
+		a, c, tick := all[0], all[1], 0
+		pass := func(d time.Duration) {
+			for range int(d / stepEvery) {
+				passTables(f, all, tick)
+				tick++
+			}
+		}
+		for range 600 {
+			a.push(simulated{name: "stream", kind: metric.Counter, op: metric.Add, whole: 5})
+			pass(stepEvery)
+		}
+		b := &process{name: "origin-2", config: a.config} // what it reads whole has a higher version
+		startProcess(t, f, b)
+		all = append(all, b)
+		pass(2 * time.Second)
+		f.cut[[2]*port{a.port, b.port}], f.cut[[2]*port{b.port, a.port}] = true, true
+		pass(5 * time.Minute)
+		clock := func() time.Duration {
+			return c.replica.origins.find(originKey{a.name, a.epoch.id}).shown.(*aggregate.Shadow).Table().Clock.Now().At
+		}
+		before := clock()
+		a.kill()
+		for range 100 {
+			if pass(stepEvery); clock() < before {
+				t.Fatalf("the clock falls from %v to %v", before, clock())
+			}
+		}
+	})
+}
+
 // separate cuts all links of a process.
 func (w *world) separate(p *port) {
 	for _, other := range w.ports {

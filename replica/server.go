@@ -87,12 +87,27 @@ func (s *server) requesterLocked(name string) *requester {
 			return one
 		}
 	}
-	if len(s.requesters) >= maxRequesters {
-		return nil
-	}
 	most, _ := s.budget()
 	one := &requester{name: name, queued: map[int]struct{}{}, budget: most, since: s.r.now()}
-	s.requesters = append(s.requesters, one)
+	if len(s.requesters) < maxRequesters {
+		s.requesters = append(s.requesters, one)
+		return one
+	}
+	return s.replaceLocked(one)
+}
+
+// replaceLocked gives a requester the place of the one that has waited for nothing for the longest time; nil: all wait.
+func (s *server) replaceLocked(one *requester) *requester {
+	oldest := -1
+	for i, other := range s.requesters {
+		if other.idle() && (oldest < 0 || other.since.Before(s.requesters[oldest].since)) {
+			oldest = i
+		}
+	}
+	if oldest < 0 {
+		return nil
+	}
+	s.requesters[oldest] = one
 	return one
 }
 

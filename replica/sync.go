@@ -55,8 +55,8 @@ func (r *Replica) SyncDeletion(ctx context.Context) error {
 // flushAll returns when all that was applied before the call is published, and the number of the last flush
 // with it.
 func (r *Replica) flushAll(ctx context.Context) (uint64, error) {
-	last := r.publisher.afterNow()
-	for newest, ended := r.publisher.flushes(); newest < last; newest, ended = r.publisher.flushes() {
+	began, ended := r.publisher.flushes()
+	for newest := began; newest < r.publisher.after(began); newest, ended = r.publisher.flushes() {
 		r.parts.FlushSoon()
 		select {
 		case <-ended:
@@ -64,7 +64,7 @@ func (r *Replica) flushAll(ctx context.Context) (uint64, error) {
 			return 0, fmt.Errorf("replica: no flush has ended: %w", ctx.Err())
 		}
 	}
-	return last, nil
+	return r.publisher.after(began), nil
 }
 
 // syncEvery is the time between two questions.

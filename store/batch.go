@@ -32,6 +32,7 @@ type batch struct {
 	entries    int
 	written    uint64
 	writes     []blockWrite       // of the transaction under way
+	documents  []documentWrite    // of the transaction under way
 	committed  func([]blockWrite) // called with writes once they are written
 	dropped    func([]blockWrite) // called with writes that will never be
 }
@@ -158,7 +159,7 @@ func (b *batch) drop() {
 
 func (b *batch) reset() {
 	b.txn, b.bytes, b.entries = nil, 0, 0
-	b.buf, b.writes = b.buf[:0], b.writes[:0]
+	b.buf, b.writes, b.documents = b.buf[:0], b.writes[:0], b.documents[:0]
 }
 
 // checkpointPeriods is how many flush intervals pass until a changing block is written whole again:

@@ -113,6 +113,29 @@ func TestBlockThatCannotBeRestored(t *testing.T) {
 	})
 }
 
+// However many blocks cannot be restored, what each had is kept before it is written over.
+func TestAllBlocksThatFailAreKept(t *testing.T) {
+	const blocks = 3 * maxLoggedBlocks
+	dir, model, s, clock := opened(t, blocks)
+	for block := range blocks {
+		model.put(block, 3, "some", "value")
+	}
+	clock.period(t)
+	mustClose(t, s)
+	table := newModel(0)
+	table.spoilt = map[int]bool{}
+	for block := range blocks {
+		table.spoilt[block] = true
+	}
+	s = mustOpen(t, dir, table)
+	clock = newStepper(s)
+	clock.period(t)
+	mustClose(t, s)
+	if kept, _ := filepath.Glob(filepath.Join(dir, "block-*.damaged-*")); len(kept) != blocks {
+		t.Errorf("%d blocks were kept, want %d", len(kept), blocks)
+	}
+}
+
 func mustFailBlock(t *testing.T, dir string, table *modelTable, block int) {
 	t.Helper()
 	s := mustOpen(t, dir, table)

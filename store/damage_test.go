@@ -164,6 +164,16 @@ func TestDamagedDatabase(t *testing.T) {
 	}
 }
 
+// The last process was killed when it had set the database aside, and had begun no other one.
+func TestKilledAfterItSetTheDatabaseAside(t *testing.T) {
+	t.Parallel()
+	dir, _ := makeDatabase(t)
+	before := databaseFiles(t, dir, "*")
+	database := filepath.Join(dir, folder.DatabaseName)
+	must(t, os.Rename(database, database+".damaged-20260101T000000Z"))
+	mustStartEmpty(t, dir, before)
+}
+
 // mustStartEmpty opens a damaged data folder.
 func mustStartEmpty(t *testing.T, dir string, before []string) {
 	t.Helper()

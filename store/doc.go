@@ -30,6 +30,10 @@
 //	S5 Whatever is written when a flush has returned survives the death of the process.
 //	S6 The Publisher receives every delta once and in order, whatever state the disk is in. While
 //	   the disk keeps up, it sends none that a kill would take back.
+//	S7 A document that follows is never on disk without all changes of the table and of documents
+//	   that came before it.
+//	S8 A new database has all documents before it has a block, and says that it is unfinished until
+//	   it has all blocks.
 //
 // Ingest never waits for the store: one goroutine flushes, one syncs, and while the disk is slow,
 // full or failing, Lag grows and Detail says why. The store never deletes data that it can't read:

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 
 	"github.com/sluice-metrics/sluice/store/database"
 	"github.com/sluice-metrics/sluice/store/format"
@@ -13,6 +14,7 @@ import (
 type dirtyDocuments struct {
 	documents Documents
 	dirty     map[DocumentKey]struct{}
+	following map[DocumentKey][]byte        // those that follow, as they were when a flush began
 	parts     map[DocumentKey]documentParts // of the documents on disk that have parts
 	all       bool                          // the database is a new one
 	value     []byte                        // scratch
@@ -26,7 +28,11 @@ type documentParts struct {
 
 func (d *dirtyDocuments) init(documents Documents) {
 	d.documents, d.dirty, d.parts = documents, map[DocumentKey]struct{}{}, map[DocumentKey]documentParts{}
+	d.following = map[DocumentKey][]byte{}
 }
+
+// begin takes the documents that follow, before the flush takes anything else.
+func (d *dirtyDocuments) begin() { maps.Copy(d.following, d.documents.Following(d.all)) }
 
 // collect asks which documents have changed. They stay dirty until a flush with them is written.
 func (d *dirtyDocuments) collect() {
@@ -42,10 +48,18 @@ func (d *dirtyDocuments) writeAll() {
 	clear(d.parts)
 }
 
-// put writes the dirty documents into the batch.
+// put writes the dirty documents into the batch, and then those that follow.
 func (d *dirtyDocuments) put(b *batch, pacer *pacer) error {
 	for key := range d.dirty {
-		if err := d.putOne(b, key); err != nil {
+		value, exists := d.documents.AppendDocument(d.value[:0], key)
+		d.value = value
+		if err := d.putOne(b, key, value, exists); err != nil {
+			return err
+		}
+		pacer.step()
+	}
+	for key, value := range d.following {
+		if err := d.putOne(b, key, value, value != nil); err != nil {
 			return err
 		}
 		pacer.step()
@@ -53,44 +67,46 @@ func (d *dirtyDocuments) put(b *batch, pacer *pacer) error {
 	return nil
 }
 
-func (d *dirtyDocuments) putOne(b *batch, key DocumentKey) error {
-	value, exists := d.documents.AppendDocument(d.value[:0], key)
-	d.value = value
+func (d *dirtyDocuments) putOne(b *batch, key DocumentKey, value []byte, exists bool) error {
 	head, old := append([]byte{format.PrefixDocument}, key[:]...), d.parts[key]
-	if !exists {
-		if err := b.remove(head); err != nil {
-			return err
-		}
-		return d.removeParts(b, key, head, old)
-	}
 	blob := format.Blob{Key: head, Value: value, Header: format.Header{Seq: b.seq, Generation: old.generation ^ 1}}
-	blob, err := b.putParts(blob)
-	if err == nil {
+	err := error(nil)
+	if !exists {
+		err = b.remove(head)
+	} else if blob, err = b.putParts(blob); err == nil {
 		err = b.putHeads(blob)
 	}
-	if err == nil {
-		err = d.removeParts(b, key, head, old)
+	if err != nil {
+		return err
 	}
-	if err == nil && blob.Parts > 0 {
-		d.parts[key] = documentParts{blob.Generation, blob.Parts}
-	}
-	return err
-}
-
-// removeParts removes the parts of a document's former state.
-func (d *dirtyDocuments) removeParts(b *batch, key DocumentKey, head []byte, old documentParts) error {
-	for part := range int(old.count) {
+	b.documents = append(b.documents, documentWrite{key, documentParts{blob.Generation, blob.Parts}})
+	for part := range int(old.count) { // of the former state
 		if err := b.remove(format.AppendPartKey(nil, head, old.generation, part)); err != nil {
 			return err
 		}
 	}
-	delete(d.parts, key)
 	return nil
+}
+
+// A documentWrite is a document's head in the transaction under way, with its parts; 0 if it has none.
+type documentWrite struct {
+	key   DocumentKey
+	parts documentParts
+}
+
+// committed records which parts the heads on disk name: the next state of a document never overwrites them (S2).
+func (d *dirtyDocuments) committed(writes []documentWrite) {
+	for _, w := range writes {
+		if d.parts[w.key] = w.parts; w.parts.count == 0 {
+			delete(d.parts, w.key)
+		}
+	}
 }
 
 // flushed records that all dirty documents are written.
 func (d *dirtyDocuments) flushed() {
 	clear(d.dirty)
+	clear(d.following)
 	if cap(d.value) > keptBuffer {
 		d.value = nil
 	}

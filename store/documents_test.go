@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,11 +17,12 @@ type shelf struct {
 	mu      sync.Mutex
 	held    map[DocumentKey]string
 	changed map[DocumentKey]bool
+	follows map[DocumentKey][]byte
 	refuses string // a document that is not taken back
 }
 
 func newShelf() *shelf {
-	return &shelf{held: map[DocumentKey]string{}, changed: map[DocumentKey]bool{}}
+	return &shelf{held: map[DocumentKey]string{}, changed: map[DocumentKey]bool{}, follows: map[DocumentKey][]byte{}}
 }
 
 func documentKeyOf(name string) (key DocumentKey) {
@@ -58,6 +60,19 @@ func (s *shelf) AppendDocument(dst []byte, key DocumentKey) ([]byte, bool) {
 	defer s.mu.Unlock()
 	value, there := s.held[key]
 	return append(dst, value...), there
+}
+
+func (s *shelf) follow(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.follows[documentKeyOf(name)] = []byte(value)
+}
+
+func (s *shelf) Following(bool) map[DocumentKey][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.follows = map[DocumentKey][]byte{} }()
+	return s.follows
 }
 
 func (s *shelf) RestoreDocument(key DocumentKey, value []byte) error {
@@ -100,10 +115,8 @@ func TestDocumentsSurvive(t *testing.T) {
 			shelf.put(fmt.Sprint("d", r.IntN(20)), string(value))
 		}
 		mustSync(t, s)
-		again := newShelf()
-		copied := openWith(t, crashCopy(t, dir), again)
+		_, again, _ := afterCrash(t, dir)
 		shelf.mustEqual(t, again)
-		mustClose(t, copied)
 	}
 	for name := range 20 {
 		shelf.put(fmt.Sprint("d", name), "")
@@ -117,6 +130,30 @@ func TestDocumentsSurvive(t *testing.T) {
 		t.Errorf("%d entries of deleted documents are left", left)
 	}
 }
+
+// afterCrash is what a process reads that starts after a crash at this moment, and what it says.
+func afterCrash(t *testing.T, dir string) (table *modelTable, documents *shelf, detail string) {
+	t.Helper()
+	table, documents = newModel(0), newShelf()
+	s := mustOpenIn(t, database.StorageProcess, testConfig(crashCopy(t, dir)), Parts{Table: table, Documents: documents})
+	_, detail = s.Detail()
+	mustClose(t, s)
+	return table, documents, detail
+}
+
+// flushWithRoom is a flush that has room for so many transactions.
+func (s *Store) flushWithRoom(transactions int) error {
+	s.flusher.batch.checkSpace = func(int) error {
+		if transactions--; transactions < 0 {
+			return fmt.Errorf("no room")
+		}
+		return nil
+	}
+	s.seq = s.seq.Next(false)
+	return s.flusher.run(s.db, s.seq)
+}
+
+const enoughRoom = 1000
 
 func (s *Store) countKeys(t *testing.T, kind byte) (n int) {
 	t.Helper()
@@ -158,14 +195,140 @@ func TestDocumentsAreOwedUntilTheyAreOnDisk(t *testing.T) {
 	mustSync(t, s)
 	stop()
 	shelf.put("a", "2")
-	s.flusher.batch.checkSpace = func(int) error { return fmt.Errorf("no room") }
-	if err := s.flusher.run(s.db, s.seq.Next(false)); err == nil {
+	if s.flushWithRoom(0) == nil {
 		t.Fatal("a flush without room went well")
 	}
-	s.flusher.batch.checkSpace = func(int) error { return nil }
-	must(t, s.flusher.run(s.db, s.seq.Next(false)))
+	must(t, s.flushWithRoom(enoughRoom))
 	mustClose(t, s)
 	again := newShelf()
 	openWith(t, dir, again)
 	shelf.mustEqual(t, again)
+}
+
+// TestLongDocumentAfterAFailedFlush holds S2 for documents: a flush that fails at its head, and one that ends in the middle
+// after it, write nothing over the parts that the head on disk names.
+func TestLongDocumentAfterAFailedFlush(t *testing.T) {
+	t.Parallel()
+	const parts = 3
+	long := func(c byte) string { return string(bytes.Repeat([]byte{c}, parts*format.PartBytes)) }
+	for second, transactions := range map[string]int{long('b'): parts, "b": 0} {
+		dir, shelf := t.TempDir(), newShelf()
+		s := openWith(t, dir, shelf)
+		flush := func(value string, transactions int) error {
+			shelf.put("a", value)
+			return s.flushWithRoom(transactions)
+		}
+		must(t, flush(long('a'), enoughRoom))
+		if flush(second, transactions) == nil || flush(long('c'), 1) == nil {
+			t.Fatal("a flush without room went well")
+		}
+		_, again, _ := afterCrash(t, dir)
+		if got := again.held[documentKeyOf("a")]; got != long('a') {
+			t.Errorf("after %.1q was not written: %d bytes", second, len(got))
+		}
+		must(t, flush(long('c'), enoughRoom))
+		_, again, _ = afterCrash(t, dir)
+		shelf.mustEqual(t, again)
+	}
+}
+
+// TestNewDatabaseThatIsNotFinished: if the first flush of a new database ends in the middle, all documents are on disk,
+// and the next start tells that series are missing.
+func TestNewDatabaseThatIsNotFinished(t *testing.T) {
+	t.Parallel()
+	const blocks = 4
+	dir, shelf, table := t.TempDir(), newShelf(), newModel(blocks)
+	for block := range blocks {
+		table.put(block, 1, "m", string(bytes.Repeat([]byte("x"), batchGoal))) // a transaction each
+	}
+	for i := range 20 {
+		shelf.put(fmt.Sprint("d", i), "1")
+	}
+	shelf.follow("holder", "first")
+	s := mustOpenIn(t, database.StorageProcess, testConfig(dir), Parts{Table: table, Documents: shelf})
+	onDisk := func() (series, documents int, detail string) {
+		restored, shelf, detail := afterCrash(t, dir)
+		for _, b := range restored.blocks {
+			series += len(b.series)
+		}
+		return series, len(shelf.held), detail
+	}
+	if s.flushWithRoom(3) == nil {
+		t.Fatal("a flush without room went well")
+	}
+	if series, documents, detail := onDisk(); series == 0 || series == blocks || documents != 21 || !strings.Contains(detail, "first flush") {
+		t.Errorf("in the middle: %d series, %d documents, %q", series, documents, detail)
+	}
+	must(t, s.flushWithRoom(enoughRoom))
+	if series, documents, detail := onDisk(); series != blocks || documents != 21 || strings.Contains(detail, "first flush") {
+		t.Errorf("at the end: %d series, %d documents, %q", series, documents, detail)
+	}
+}
+
+// interruptedTable runs during once, between the blocks of a flush and its documents.
+type interruptedTable struct {
+	*modelTable
+	during func()
+}
+
+func (t *interruptedTable) AppendDelta(dst []byte, block int) []byte {
+	dst = t.modelTable.AppendDelta(dst, block)
+	if t.during != nil {
+		t.during()
+		t.during = nil
+	}
+	return dst
+}
+
+// TestDocumentThatFollows holds S7: what is removed while a flush is under way is on disk before the document that says so.
+func TestDocumentThatFollows(t *testing.T) {
+	t.Parallel()
+	dir, shelf, table := t.TempDir(), newShelf(), &interruptedTable{modelTable: newModel(1)}
+	s := mustOpenIn(t, database.StorageProcess, testConfig(dir), Parts{Table: table, Documents: shelf})
+	onDisk := func() (has bool, says string) {
+		restored, documents, _ := afterCrash(t, dir)
+		_, has = restored.blocks[0].series[1]
+		return has, documents.held[documentKeyOf("holder")]
+	}
+	table.put(0, 1, "orders", "7")
+	shelf.follow("holder", "first")
+	table.during = func() {
+		table.kill(0, 1)
+		shelf.follow("holder", "second")
+	}
+	must(t, s.flushWithRoom(enoughRoom))
+	if has, says := onDisk(); !has || says != "first" {
+		t.Errorf("after the flush that was under way: series %t, holder %q", has, says)
+	}
+	must(t, s.flushWithRoom(enoughRoom))
+	if has, says := onDisk(); has || says != "second" {
+		t.Errorf("after the next flush: series %t, holder %q", has, says)
+	}
+}
+
+// TestDocumentThatFollowsIsLast holds S7 where a flush ends in the middle: the other documents are on disk before.
+func TestDocumentThatFollowsIsLast(t *testing.T) {
+	t.Parallel()
+	dir, shelf := t.TempDir(), newShelf()
+	s := openWith(t, dir, shelf)
+	big := bytes.Repeat([]byte("x"), batchGoal+1) // a transaction each
+	const documents = 5
+	for fails := range documents + 1 {
+		text := fmt.Sprint(fails)
+		for i := range documents {
+			shelf.put(fmt.Sprint("d", i), text+string(big))
+		}
+		shelf.follow("holder", text)
+		if s.flushWithRoom(fails) == nil {
+			t.Fatalf("a flush of %d transactions had room for all", fails)
+		}
+		if _, again, _ := afterCrash(t, dir); again.held[documentKeyOf("holder")] == text {
+			t.Errorf("after %d transactions the document that follows is on disk", fails)
+		}
+	}
+	must(t, s.flushWithRoom(enoughRoom))
+	_, again, _ := afterCrash(t, dir)
+	if says := again.held[documentKeyOf("holder")]; says != fmt.Sprint(documents) {
+		t.Errorf("the document that follows says %q", says)
+	}
 }

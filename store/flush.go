@@ -84,6 +84,8 @@ type flusher struct {
 	batch     batch
 	pacer     pacer
 	publisher *blockPublisher // nil: no Publisher
+	// unfinished: the database is a new one, and doesn't have all blocks of the table yet.
+	unfinished bool
 
 	delta, state, names []byte // scratch
 }
@@ -103,10 +105,16 @@ func (f *flusher) init(table Table, documents Documents, spread time.Duration, u
 // the table; blocks whose changes were lost need a checkpoint.
 func (f *flusher) run(db database.DB, seq format.Sequence) error {
 	f.batch.db, f.batch.seq = db, seq
+	f.documents.begin()
 	f.grow(f.table.Blocks())
 	f.pacer.begin()
 	if f.publisher != nil {
 		f.publisher.ahead = false
+	}
+	if f.unfinished {
+		if err := f.beginDatabase(); err != nil {
+			return err
+		}
 	}
 	for block := range f.table.Blocks() {
 		f.grow(block + 1)
@@ -118,6 +126,40 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 		f.pacer.step()
 	}
 	f.trim()
+	if f.unfinished {
+		if err := f.batch.remove(unfinishedKey); err != nil {
+			f.batch.drop()
+			return err
+		}
+	}
+	if err := f.putDocuments(); err != nil {
+		return err
+	}
+	f.unfinished = false
+	if f.publisher != nil {
+		f.publisher.flushed()
+	}
+	return nil
+}
+
+// unfinishedKey is the key of an entry that a database has until all blocks are in it.
+var unfinishedKey = []byte{format.PrefixUnfinished}
+
+// beginDatabase writes what a new database must have before blocks: that it is unfinished, which the next start
+// tells, and all documents, so no part of the table is there without them.
+func (f *flusher) beginDatabase() error {
+	if err := f.batch.reserve(0); err != nil {
+		return err
+	}
+	if err := f.batch.set(unfinishedKey, nil); err != nil {
+		f.batch.drop()
+		return err
+	}
+	return f.putDocuments()
+}
+
+// putDocuments writes the documents that changed, and commits them with what came before.
+func (f *flusher) putDocuments() error {
 	f.documents.collect()
 	if err := f.documents.put(&f.batch, &f.pacer); err != nil {
 		f.batch.drop()
@@ -130,9 +172,6 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 		return err
 	}
 	f.documents.flushed()
-	if f.publisher != nil {
-		f.publisher.flushed()
-	}
 	return nil
 }
 
@@ -233,6 +272,7 @@ func (f *flusher) committed(writes []blockWrite) {
 			saved.names = c.seq
 		}
 	}
+	f.documents.committed(f.batch.documents)
 	if f.publisher != nil {
 		f.publisher.written()
 	}
@@ -248,6 +288,7 @@ func (f *flusher) dropped(writes []blockWrite) {
 // writeAll makes the next flush write every block and document whole, because the database is a new
 // one.
 func (f *flusher) writeAll() {
+	f.unfinished = true
 	f.documents.writeAll()
 	for i := range f.blocks {
 		f.blocks[i] = savedBlock{last: f.blocks[i].last, needsCheckpoint: true}

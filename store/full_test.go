@@ -239,7 +239,7 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	if err := s.flushStep(clock.now); err == nil {
 		t.Fatal("persisting again, before a quarter more is free than must stay free")
 	}
-	s.freeBytes = database.FreeBytes
+	s.ending.Store(true)
 	clock.flush(t)
 	if s.db != db {
 		t.Fatal("the database was exchanged")

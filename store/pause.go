@@ -74,15 +74,19 @@ func (s *Store) fail(reason error, now time.Time) {
 }
 
 // resume persists again after a pause or a failure, if it is time and the disk has a quarter more
-// than the minimum of free space. It closes the database, opens it and syncs it, as far as the
-// failure requires that.
+// than the minimum of free space; at the end of the process, the minimum. It closes the database,
+// opens it and syncs it, as far as the failure requires that.
 func (s *Store) resume(now time.Time) error {
 	notYet := errors.New(s.status.notPersisting())
 	if now.Before(s.retryAt) {
 		return notYet
 	}
 	free, err := s.freeBytes(s.folder.Dir)
-	if err == nil && free < s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/4 {
+	needed := s.cfg.MinFreeBytes
+	if !s.ending.Load() { // else there is no later flush
+		needed += needed / 4
+	}
+	if err == nil && free < needed {
 		return notYet
 	}
 	if err == nil && s.mustReopen {

@@ -26,6 +26,8 @@ type restored struct {
 	restored int
 	failed   int
 	cut      int // restored to a state before the newest, because a write in between is missing
+	// unfinished: the database is of a process that had not written all of its blocks yet.
+	unfinished bool
 }
 
 // A restore reads every block and passes it to the table, on all processors.
@@ -81,6 +83,9 @@ func (r *restore) readClock() (clock []byte, blocks int, err error) {
 	if err == nil && !found && blocks > 0 {
 		err = format.Damaged("it has blocks but no clock")
 	}
+	if err == nil {
+		r.result.unfinished, err = from.Get(unfinishedKey, func([]byte) error { return nil })
+	}
 	return clock, blocks, err
 }
 
@@ -122,8 +127,8 @@ func (r *restore) record(block int, b diskBlock) {
 	case b.err != nil:
 		if r.result.failed++; r.result.failed <= maxLoggedBlocks {
 			r.logger.Error("a block of series cannot be restored", "block", block, "reason", b.err)
-			r.keep(block)
 		}
+		r.keep(block)
 	case b.found:
 		r.result.restored++
 		if b.cut {

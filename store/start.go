@@ -61,6 +61,7 @@ func (s *Store) restoreOpen(ctx context.Context) error {
 		return err
 	}
 	s.seq, s.flusher.blocks = result.seq, result.blocks
+	s.flusher.unfinished = s.flusher.unfinished || result.unfinished
 	lost, err := s.restoreDocuments()
 	if err != nil {
 		return err
@@ -69,12 +70,18 @@ func (s *Store) restoreOpen(ctx context.Context) error {
 	s.count.failedBlocks.Store(int64(result.failed))
 	s.count.cutBlocks.Store(int64(result.cut))
 	if result.failed+result.cut+lost > 0 {
-		notice := fmt.Sprintf("of %d blocks %d could not be restored and %d only to an earlier state; %d documents could not be restored",
-			result.restored+result.failed, result.failed, result.cut, lost)
-		s.status.notice(notice)
-		s.logger.Error("restored with losses", "detail", notice)
+		s.tellLoss(fmt.Sprintf("of %d blocks %d could not be restored and %d only to an earlier state; %d documents could not be restored",
+			result.restored+result.failed, result.failed, result.cut, lost))
+	}
+	if result.unfinished {
+		s.tellLoss(fmt.Sprintf("the first flush of this database did not end, so it has a part of the series alone: %d blocks", result.restored))
 	}
 	return nil
+}
+
+func (s *Store) tellLoss(notice string) {
+	s.status.notice(notice)
+	s.logger.Error("restored with losses", "detail", notice)
 }
 
 // restoreDocuments restores the documents and returns how many couldn't be read.

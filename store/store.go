@@ -277,6 +277,10 @@ type Documents interface {
 	Changed(all bool) []DocumentKey
 	// AppendDocument appends a document in its present state. ok is false if the document is gone.
 	AppendDocument(dst []byte, key DocumentKey) (value []byte, ok bool)
+	// Following returns, as Changed does, documents that say what was done to the table or to other documents,
+	// with their present values; nil: it is gone. It is called before a flush takes anything, and they are
+	// written after everything (S7).
+	Following(all bool) map[DocumentKey][]byte
 	// RestoreDocument restores a document. It comes after the table's RestoreDone. The bytes belong
 	// to it until it returns.
 	RestoreDocument(key DocumentKey, value []byte) error
@@ -290,6 +294,9 @@ func (NoDocuments) Changed(bool) []DocumentKey { return nil }
 
 // AppendDocument implements Documents.
 func (NoDocuments) AppendDocument(dst []byte, _ DocumentKey) ([]byte, bool) { return dst, false }
+
+// Following implements Documents.
+func (NoDocuments) Following(bool) map[DocumentKey][]byte { return nil }
 
 // RestoreDocument implements Documents.
 func (NoDocuments) RestoreDocument(DocumentKey, []byte) error { return nil }

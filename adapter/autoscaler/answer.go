@@ -109,12 +109,10 @@ func remark(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, r Reading) strin
 }
 
 // Autoscalers returns the autoscalers of a namespace (empty: of all), sorted by namespace and name,
-// with Sluice's answers as of the last round. The caller owns them.
+// with Sluice's answers as of the last round. The caller owns them. A round waits for one of them at most.
 func (w *Watcher) Autoscalers(namespace string) []inspect.Autoscaler {
 	documents := w.parts.List(namespace)
 	all := make([]inspect.Autoscaler, len(documents))
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for i, document := range documents {
 		all[i] = *document
 		all[i].Metrics = slices.Clone(document.Metrics)
@@ -124,15 +122,40 @@ func (w *Watcher) Autoscalers(namespace string) []inspect.Autoscaler {
 				m.Provider, m.ProviderFault = w.parts.Provider(document, m)
 			}
 		}
-		h := w.held[name{document.Namespace, document.Name}]
-		if h == nil || !slices.EqualFunc(h.document.Metrics, document.Metrics, inspect.SameMetric) {
-			continue // not evaluated yet
-		}
-		for j := range all[i].Metrics {
-			w.fill(&all[i].Metrics[j], &h.metrics[j])
-		}
+		w.withStates(document, func(states []state) {
+			for j := range states {
+				w.fill(&all[i].Metrics[j], &states[j])
+			}
+		})
 	}
 	return all
+}
+
+// EachMetric calls f for each metric of the autoscalers of a namespace (empty: of all), in the order of Autoscalers,
+// with the pods that its value comes from. It copies no document, and f changes none.
+func (w *Watcher) EachMetric(namespace string, f func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, pods int)) {
+	var pods []int
+	for _, document := range w.parts.List(namespace) {
+		pods = append(pods[:0], make([]int, len(document.Metrics))...)
+		w.withStates(document, func(states []state) {
+			for j := range states {
+				pods[j] = states[j].pods
+			}
+		})
+		for j := range document.Metrics {
+			f(document, &document.Metrics[j], pods[j])
+		}
+	}
+}
+
+// withStates calls f with the states of an autoscaler's metrics, if they were evaluated, and holds the lock meanwhile.
+func (w *Watcher) withStates(document *inspect.Autoscaler, f func([]state)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.held[name{document.Namespace, document.Name}]
+	if h != nil && slices.EqualFunc(h.document.Metrics, document.Metrics, inspect.SameMetric) {
+		f(h.metrics)
+	}
 }
 
 // fill adds Sluice's answer to a metric.

@@ -435,6 +435,35 @@ func TestLargeNamespacesDelayNoOther(t *testing.T) {
 	})
 }
 
+// Readers of large namespaces hold the lock for one autoscaler at a time, so rounds go on meanwhile.
+func TestReadersDelayNoRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rolled := inspect.AutoscalerMetric{Source: "Object", ObjectKind: "Service", ObjectName: "web", Name: "y", TargetType: "Value"}
+		s := newTown(hpa("web", pods("x"), rolled), hpa("worker", pods("x")))
+		s.values["x"], s.values["y"] = Reading{Sum: metric.Int(1), Values: 1, Pods: 2}, Reading{Sum: metric.Int(1), Values: 3, Pods: 4}
+		s.passes(interval)
+		free := func() {
+			if !s.Watcher.mu.TryLock() {
+				t.Error("the lock is held between two autoscalers")
+				return
+			}
+			s.Watcher.mu.Unlock()
+		}
+		s.parts.Provider = func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (string, string) { free(); return "", "" }
+		if all := s.Autoscalers("shop"); len(all) != 2 || all[0].Metrics[1].Values != 3 || all[1].Metrics[0].Value != "1" {
+			t.Errorf("%+v", all)
+		}
+		var got []string
+		s.EachMetric("shop", func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, pods int) {
+			free()
+			got = append(got, fmt.Sprint(a.Name, " ", m.Name, " ", pods))
+		})
+		if want := []string{"web x 2", "web y 4", "worker x 2"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
 // The notices of a namespace, which may have many, leave some to others.
 func TestNoticesOfOneNamespaceDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,8 +48,10 @@ const (
 func announcementOf(from *corev1.Pod) *metric.Announcement {
 	annotation, endpoints, err := announcedEndpoints(from.Annotations)
 	switch {
-	case err != nil:
-		return &metric.Announcement{Fault: "annotation " + annotation + ": " + err.Error()}
+	case err != nil: // it may quote a path with a token
+		list := from.Annotations[annotation]
+		return &metric.Announcement{Fault: "annotation " + annotation + ": " +
+			metric.MaskAbout(err.Error(), []byte(list[:min(len(list), maxAnnouncement)]))}
 	case len(endpoints) == 0:
 		return nil
 	case from.Spec.HostNetwork:

@@ -124,6 +124,20 @@ func TestBadAnnouncements(t *testing.T) {
 	}
 }
 
+// The fault of an announcement is logged, listed and written into an Event. It quotes no token of a path.
+func TestFaultsOfAnnouncementsShowNoSecrets(t *testing.T) {
+	for _, annotations := range []map[string]string{
+		{EndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2 "}]`},
+		{EndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2" x}]`},
+		{CustomEndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2` + strings.Repeat("x", 60) + ` "}]`},
+		{NamesAnnotation: "a", prometheusPort: "1", prometheusPath: "/m?token=hunter2hunter2 "},
+	} {
+		if got := announcedBy(annotations); got == nil || !strings.Contains(got.Fault, "***") || strings.Contains(got.Fault, "ter2") {
+			t.Errorf("%v: %+v", annotations, got)
+		}
+	}
+}
+
 func FuzzAnnouncement(f *testing.F) {
 	f.Add(`[{"api": "prometheus", "path": "/status", "port": "8080", "names": ["qps", "activeConnections"], "interval": "1s"}]`)
 	f.Add(`[{"port": 1, "names": "a,b"}, {"port": ""}]`)

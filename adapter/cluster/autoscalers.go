@@ -180,7 +180,7 @@ func metricsNamedBy(namespace string, spec *autoscalingv2.MetricSpec) []namedMet
 	case spec.Pods != nil:
 		return []namedMetric{{podResource, bareName(spec.Pods.Metric.Name)}}
 	case spec.External != nil:
-		return []namedMetric{{"", bareName(spec.External.Metric.Name)}}
+		return []namedMetric{{"", bareName(document.AskedExternal(spec.External.Metric.Name))}}
 	case spec.Object != nil:
 		name := bareName(spec.Object.Metric.Name)
 		switch c := spec.Object.DescribedObject; {

@@ -30,6 +30,8 @@ func TestWhatAnAutoscalerAsks(t *testing.T) {
 		{"stat and window", podsMetric("latency:p95:10s"), []namedMetric{{"pods", "latency"}}},
 		{"a name with a colon", podsMetric("a:b"), []namedMetric{{"pods", "a:b"}}},
 		{"external", externalMetric("queue_depth:max"), []namedMetric{{"", "queue_depth"}}},
+		{"an external in capitals", externalMetric("Queue_Depth:MAX"), []namedMetric{{"", "queue_depth"}}},
+		{"pods in capitals", podsMetric("Requests"), []namedMetric{{"pods", "Requests"}}},
 		{"slash", externalMetric(`queue\|orders:max:1m`), []namedMetric{{"", "queue/orders"}}},
 		{"an Ingress", objectMetric("Ingress", "main", "requests"), []namedMetric{{onObjects, "requests"}}},
 		{"a Deployment, rolled up or not", objectMetric("Deployment", "web", "requests"), []namedMetric{{onObjects, "requests"}, {"pods", "requests"}}},

@@ -202,7 +202,7 @@ func (s *customStatuses) write(ctx context.Context, w wantedStatus) {
 		client = s.client.Namespace(w.of.Namespace)
 	}
 	_, err = client.Patch(ctx, w.of.Name, types.JSONPatchType, body, metav1.PatchOptions{}, "status")
-	another := sortedFault(err, errAnother, "") // the watch will tell
+	another := changeFaults{}.sorted(err, errAnother, "") // the watch will tell
 	if err != nil && !apierrors.IsNotFound(err) && another != errAnother && ctx.Err() == nil {
 		s.logger.Warn("cannot write a status", "namespace", w.of.Namespace, "name", w.of.Name, "err", err)
 	}

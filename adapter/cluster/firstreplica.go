@@ -26,21 +26,24 @@ const (
 	scalesAtOnce    = 50
 )
 
-// The ways in which the API server does not set a first replica. An error that is none of them may
-// be gone at the next attempt.
+// The ways in which the API server does not set a first replica. An error that is none of them speaks of the API
+// server as a whole, and may be gone at the next attempt.
 var (
 	ErrHasReplicas = errors.New("the target has replicas")
 	ErrForbidden   = errors.New("no right")
 	ErrNoTarget    = errors.New("there is no such target")
 	ErrRefused     = errors.New("the API server refuses the change")
 	ErrConflict    = errors.New("others change the target")
+	// ErrFails says nothing of other changes: an admission webhook that is down may be one namespace's.
+	ErrFails = errors.New("the API server fails at this change")
 )
 
 // FirstReplicas sets the first replica of scaled objects.
 type FirstReplicas struct {
-	view *View
-	rest rest.Interface
-	pace flowcontrol.RateLimiter
+	view   *View
+	rest   rest.Interface
+	pace   flowcontrol.RateLimiter
+	faults changeFaults
 }
 
 // NewFirstReplicas uses the resources that the view knows.
@@ -51,7 +54,7 @@ func NewFirstReplicas(client *Client, view *View) (*FirstReplicas, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client of scale subresources: %w", err)
 	}
-	return &FirstReplicas{view: view, rest: own.RESTClient(),
+	return &FirstReplicas{view: view, rest: own.RESTClient(), faults: changeFaults{view.probe},
 		pace: flowcontrol.NewTokenBucketRateLimiter(scalesPerSecond, scalesAtOnce)}, nil
 }
 
@@ -85,7 +88,7 @@ func (f *FirstReplicas) Set(ctx context.Context, a *inspect.Autoscaler) error {
 	for _, patch := range firstReplicaPatches {
 		err = f.rest.Patch(types.JSONPatchType).AbsPath(path).MaxRetries(0).
 			SetHeader("Accept", "application/json").Body([]byte(patch)).Do(ctx).Error()
-		if err = sortedFault(err, ErrHasReplicas, right); !errors.Is(err, ErrHasReplicas) {
+		if err = f.faults.sorted(err, ErrHasReplicas, right); !errors.Is(err, ErrHasReplicas) {
 			return err
 		}
 	}
@@ -99,7 +102,7 @@ func (f *FirstReplicas) exists(ctx context.Context, a *inspect.Autoscaler) error
 		Param("fieldSelector", "metadata.name="+a.Name).MaxRetries(0).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()
 	if err != nil {
-		return sortedFault(err, ErrConflict, "the right to list horizontalpodautoscalers is missing")
+		return f.faults.sorted(err, ErrConflict, "the right to list horizontalpodautoscalers is missing")
 	}
 	var found metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(body, &found); err != nil {
@@ -133,16 +136,24 @@ func (f *FirstReplicas) path(a *inspect.Autoscaler) (string, error) {
 	return strings.Join([]string{root, "namespaces", a.Namespace, r.resource.Resource, a.TargetName, "scale"}, "/"), nil
 }
 
-// sortedFault sorts the error of a patch. untrue is the error of a "test" that does not hold, right says which
-// right allows the patch.
-func sortedFault(err, untrue error, right string) error {
+// changeFaults sorts the errors of changes.
+type changeFaults struct{ probe *healthProbe }
+
+// sorted sorts the error of a patch. untrue is the error of a "test" that does not hold, right says which right
+// allows the patch.
+func (f changeFaults) sorted(err, untrue error, right string) error {
+	if f.hangsAlone(err) {
+		return fmt.Errorf("%w: no answer in time, while it answers others", ErrFails)
+	}
 	status := apierrors.APIStatus(nil)
 	if err == nil || !errors.As(err, &status) {
 		return err
 	}
-	switch code := status.Status().Code; {
-	case code == http.StatusUnprocessableEntity && status.Status().Message == doesNotApply:
+	switch code, message := status.Status().Code, status.Status().Message; {
+	case code == http.StatusUnprocessableEntity && message == doesNotApply:
 		return untrue
+	case strings.HasPrefix(message, "admission webhook "): // it chooses the code
+		return fmt.Errorf("%w: %s", ErrRefused, cause(err))
 	case code == http.StatusForbidden && apierrors.IsForbidden(err) &&
 		strings.Contains(err.Error(), "cannot patch resource"):
 		return fmt.Errorf("%w: %s: %s", ErrForbidden, right, cause(err))
@@ -150,8 +161,24 @@ func sortedFault(err, untrue error, right string) error {
 		return fmt.Errorf("%w: %s", ErrNoTarget, cause(err))
 	case code == http.StatusConflict:
 		return fmt.Errorf("%w: %s", ErrConflict, cause(err))
+	case failsAlone(err):
+		return fmt.Errorf("%w: %s", ErrFails, cause(err))
 	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
 		return err
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, cause(err))
+}
+
+// hangsAlone reports whether a request has no answer in time though the API server responds: one that waits for an
+// admission webhook. The probe notices a server that does not respond sooner than an attempt ends (wake.patience).
+func (f changeFaults) hangsAlone(err error) bool {
+	down, _ := f.probe.outage()
+	return errors.Is(err, context.DeadlineExceeded) && down.IsZero()
+}
+
+// failsAlone reports whether the API server says that it failed at this request, as it does where an admission webhook
+// cannot be called. Other answers with the code 500 are of its storage, or of a load balancer before it.
+func failsAlone(err error) bool {
+	return apierrors.ReasonForError(err) == metav1.StatusReasonInternalError &&
+		!apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -75,8 +75,13 @@ func (s *scales) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `{"kind":"Scale","apiVersion":"autoscaling/v1"}`)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
-		Code: int32(code), Message: message, Reason: reasons[code]})
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure",
+		Code: int32(code), Message: message, Reason: reasons[code]}
+	if cause, is := strings.CutPrefix(message, "Internal error occurred: "); is {
+		status.Reason = metav1.StatusReasonInternalError
+		status.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: cause}}}
+	}
+	_ = json.NewEncoder(w).Encode(status)
 }
 
 var reasons = map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 404: metav1.StatusReasonNotFound,
@@ -136,6 +141,9 @@ func TestAnswersToAFirstReplica(t *testing.T) {
 		{422, `ValidatingAdmissionPolicy 'night' denied request: closed`, ErrRefused},
 		{403, `deployments.apps "worker" is forbidden: User "sluice" cannot patch resource "deployments/scale" in API group "apps" in the namespace "shop"`, ErrForbidden},
 		{403, `admission webhook "night" denied the request: closed`, ErrRefused},
+		{429, `admission webhook "night" denied the request: closed`, ErrRefused},
+		{503, `admission webhook "night" denied the request without explanation`, ErrRefused},
+		{500, `Internal error occurred: failed calling webhook "night": failed to call webhook: no endpoints available`, ErrFails},
 		{404, `deployments.apps "worker" not found`, ErrNoTarget},
 		{409, "the object has been modified", ErrConflict},
 		{429, "too many requests", nil},
@@ -146,7 +154,7 @@ func TestAnswersToAFirstReplica(t *testing.T) {
 		s.answer = func(string) (int, string) { return c.code, c.message }
 		err := s.Set(t.Context(), scaled("apps/v1", "Deployment"))
 		sorted := false
-		for _, one := range []error{ErrHasReplicas, ErrRefused, ErrForbidden, ErrNoTarget, ErrConflict} {
+		for _, one := range []error{ErrHasReplicas, ErrRefused, ErrForbidden, ErrNoTarget, ErrConflict, ErrFails} {
 			if is := errors.Is(err, one); is != (one == c.want) {
 				t.Errorf("%d %s: %v", c.code, c.message, err)
 			} else {
@@ -167,6 +175,45 @@ func TestAnUnknownKindIsNoTarget(t *testing.T) {
 	for _, autoscaler := range []*inspect.Autoscaler{scaled("example.com/v1", "Worker"), scaled("a/b/c", "Worker")} {
 		if err := s.Set(t.Context(), autoscaler); !errors.Is(err, ErrNoTarget) || len(s.patches) != 0 {
 			t.Errorf("%v after %d requests", err, len(s.patches))
+		}
+	}
+}
+
+// A load balancer without an API server behind it answers for the API server as a whole.
+func TestAnAnswerOfALoadBalancer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "no healthy upstream", http.StatusInternalServerError)
+	}))
+	t.Cleanup(server.Close)
+	nudges, err := NewNudges(&Client{rest: &rest.Config{Host: server.URL}}, &View{})
+	must(t, err)
+	_, err = nudges.Nudge(t.Context(), scaled("apps/v1", "Deployment"))
+	if err == nil || errors.Is(err, ErrFails) || errors.Is(err, ErrRefused) {
+		t.Errorf("%v, want an error that is none of one change", err)
+	}
+}
+
+// A change that hangs while the API server answers others, as in an admission webhook, speaks of itself alone. Where
+// the API server does not respond, it is an outage.
+func TestAChangeThatHangs(t *testing.T) {
+	s := newScales(t)
+	answered := make(chan struct{})
+	t.Cleanup(func() { close(answered) })
+	s.answer = func(string) (int, string) {
+		<-answered
+		return http.StatusOK, ""
+	}
+	probe := &healthProbe{logger: quiet}
+	s.faults = changeFaults{probe}
+	for _, down := range []bool{false, true} {
+		if down {
+			probe.record(time.Now(), errors.New("connection refused"))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		err := s.Set(ctx, scaled("apps/v1", "Deployment"))
+		cancel()
+		if err == nil || errors.Is(err, ErrFails) == down {
+			t.Errorf("the API server is down: %v; %v", down, err)
 		}
 	}
 }

@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"sync"
-
-	"github.com/sluice-metrics/sluice/internal/fair"
-)
+import "github.com/sluice-metrics/sluice/internal/fair"
 
 // Bounds of labels. The API server bounds a whole object only, by 1.5 MiB, which is 50,000 labels; and an indexed label
 // takes some 300 bytes. Without bounds, an account that may create pods can fill this process.
@@ -20,33 +16,24 @@ const (
 )
 
 // labelRoom is the memory of the labels beyond the first ones of each object. Of all namespaces, one has at most three
-// times what is left. The zero value is ready. Any goroutine may call its methods.
-type labelRoom struct {
-	mu    sync.Mutex                 // guards taken
-	taken fair.Shares[string, int64] // by namespace
-}
+// times what is left. Any goroutine may call its methods.
+type labelRoom struct{ *fair.Room[string, int64] }
+
+func newLabelRoom() labelRoom { return labelRoom{fair.NewRoom[string](int64(maxLabelRoom))} }
 
 // kept takes the room of an object's labels, and returns them; without room, none of them.
-func (r *labelRoom) kept(namespace string, labels labelSet) labelSet {
+func (r labelRoom) kept(namespace string, labels labelSet) labelSet {
 	n := labels.beyond()
-	if n == 0 {
-		return labels
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n > r.taken.More(namespace, maxLabelRoom) {
+	if n > 0 && !r.Take(namespace, n) {
 		return nil
 	}
-	r.taken.Add(namespace, n)
 	return labels
 }
 
 // free gives the room of labels back that were kept.
-func (r *labelRoom) free(namespace string, labels labelSet) {
+func (r labelRoom) free(namespace string, labels labelSet) {
 	if n := labels.beyond(); n > 0 {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.taken.Add(namespace, -n)
+		r.Give(namespace, n)
 	}
 }
 

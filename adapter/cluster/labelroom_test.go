@@ -42,7 +42,7 @@ func TestLabelsOfOneNamespaceLeaveRoom(t *testing.T) {
 		t.Errorf("%d pods of another namespace are found by their labels, want 1", len(found))
 	}
 	p.replace(nil)
-	if held := p.room.taken.Held(); held != 0 {
+	if held := p.room.Held(); held != 0 {
 		t.Errorf("%d bytes are taken by no pods", held)
 	}
 }
@@ -71,14 +71,14 @@ func TestLabelsOfObjectsLeaveRoom(t *testing.T) {
 		put("flood", fmt.Sprint("d", i), 0)
 		put("flood", fmt.Sprint("d", i), 1)
 	}
-	if held := o.room.taken.Of("flood"); held > maxLabelRoom*3/4 || held == 0 {
+	if held := o.room.Of("flood"); held > maxLabelRoom*3/4 || held == 0 {
 		t.Errorf("one namespace takes %d bytes of %d", held, maxLabelRoom)
 	}
 	if put("shop", "web", 0); o.find("shop", "web").labels == nil {
 		t.Error("another namespace has no room")
 	}
 	o.replace(nil)
-	if held := o.room.taken.Held(); held != 0 {
+	if held := o.room.Held(); held != 0 {
 		t.Errorf("%d bytes are taken by no objects", held)
 	}
 }

@@ -278,8 +278,9 @@ func (r *limitRange) readRest(item *corev1.LimitRangeItem) {
 	}
 }
 
+// wholeNumber compares a quantity exactly only once it is known to be small: that of "1e2000000000" takes an hour.
 func wholeNumber(q quantity.Quantity) (int, bool) {
-	if q.Sign() < 0 || q.CmpInt64(maxLimit) > 0 {
+	if about := q.AsApproximateFloat64(); !(about >= 0 && about <= maxLimit) { // NaN, of "0e2000000000", is neither
 		return 0, false
 	}
 	rounded := q.Value()

@@ -45,6 +45,7 @@ func TestLimitRange(t *testing.T) {
 		{"negative", []corev1.LimitRangeItem{podItem("-1", "200")}, said(unsaid, 200, unsaid, unsaid), "sluice.dev/metrics under type sluice.dev/Pod is -1; must be a whole number", ""},
 		{"fractional", []corev1.LimitRangeItem{namespaceItem("", "500m")}, metric.UnsetLimits(), "sluice.dev/series under type sluice.dev/Namespace is 500m", ""},
 		{"absurd", []corev1.LimitRangeItem{podItem("1000000001", "1e30")}, metric.UnsetLimits(), "sluice.dev/series under type sluice.dev/Pod is 1e30", ""},
+		{"larger than can be computed", []corev1.LimitRangeItem{podItem("1e2000000000", "0e2000000000")}, metric.UnsetLimits(), "sluice.dev/metrics under type sluice.dev/Pod is", ""},
 		{"tiny", []corev1.LimitRangeItem{podItem("1n", "")}, metric.UnsetLimits(), "is 1n", ""},
 		{"beyond int64", []corev1.LimitRangeItem{podItem("9223372036854775808", "")}, metric.UnsetLimits(), "9223372036854775808", ""},
 		{"default and min mean nothing", []corev1.LimitRangeItem{{Type: podType, Default: quantities("3", ""), Min: quantities("1", "")}}, metric.UnsetLimits(), "", ""},

@@ -88,6 +88,13 @@ func (v *View) Alive(o metric.Object) bool {
 	return own != nil
 }
 
+// MayExist reports whether an object is alive, or of a kind that is not listed yet because the right is missing. That
+// may be so for a moment only, as at an installation, and nobody knows meanwhile which objects of the kind there are.
+func (v *View) MayExist(o metric.Object) bool {
+	k := v.kind(o.Resource)
+	return k != nil && !k.listed() && !k.missing.Load() || v.Alive(o)
+}
+
 // SelectObjects returns a Pick of the live objects of a kind, in a namespace or (empty) in all,
 // whose own labels the selector matches. If the kind is not watched, the error is
 // metric.ErrInvalidQuery.

@@ -24,17 +24,20 @@ var ErrNotCounted = errors.New("the API server counts no generations of autoscal
 // takes the largest (or smallest) of the policies' proposals, and two of a kind propose the same. Where there
 // is no behavior, a nudge writes out its default policies, and the API server the other defaults
 // (docs/adr/0085).
-type Nudges struct{ rest rest.Interface }
+type Nudges struct {
+	rest   rest.Interface
+	faults changeFaults
+}
 
 // NewNudges makes a client without a rate limit: wake.Nudger paces nudges.
-func NewNudges(client *Client) (*Nudges, error) {
+func NewNudges(client *Client, view *View) (*Nudges, error) {
 	config := client.REST()
 	config.QPS = -1
 	own, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of autoscalers: %w", err)
 	}
-	return &Nudges{rest: own.RESTClient()}, nil
+	return &Nudges{rest: own.RESTClient(), faults: changeFaults{view.probe}}, nil
 }
 
 // jsonPatch is a step of a patch (RFC 6902).
@@ -101,7 +104,7 @@ func (n *Nudges) patch(ctx context.Context, a *inspect.Autoscaler, steps []jsonP
 	answer := n.rest.Patch(types.JSONPatchType).AbsPath(path).Param("fieldManager", document.FieldManager).MaxRetries(0).
 		SetHeader("Accept", "application/json").Body(body).Do(ctx)
 	if err := answer.Error(); err != nil {
-		return 0, sortedFault(err, ErrConflict, "the right to patch horizontalpodautoscalers is missing (chart: instant.enabled)")
+		return 0, n.faults.sorted(err, ErrConflict, "the right to patch horizontalpodautoscalers is missing (chart: instant.enabled)")
 	}
 	text, err := answer.Raw()
 	var is metav1.PartialObjectMetadata

@@ -37,7 +37,7 @@ func TestNoNudgeInTheNextNamespace(t *testing.T) {
 		_, _ = io.WriteString(w, `{"metadata":{"generation":2}}`)
 	}))
 	t.Cleanup(server.Close)
-	nudges, err := NewNudges(&Client{rest: &rest.Config{Host: server.URL}})
+	nudges, err := NewNudges(&Client{rest: &rest.Config{Host: server.URL}}, &View{})
 	must(t, err)
 	former := &inspect.Autoscaler{Namespace: "shop", Name: "worker", UID: "of-the-former", Generation: 1}
 	if _, err := nudges.Nudge(t.Context(), former); !errors.Is(err, ErrConflict) {

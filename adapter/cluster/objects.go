@@ -41,14 +41,14 @@ type objectName struct{ namespace, name string }
 type objects struct {
 	observer *Observer
 	resource string
-	room     *labelRoom
+	room     labelRoom
 
 	mu    sync.RWMutex
 	named map[objectName]*object
 }
 
 func newObjects(resource string, observer *Observer) *objects {
-	return &objects{resource: resource, observer: observer, room: &labelRoom{}, named: map[objectName]*object{}}
+	return &objects{resource: resource, observer: observer, room: newLabelRoom(), named: map[objectName]*object{}}
 }
 
 func (o *objects) put(now *object) {

@@ -41,7 +41,7 @@ type pod struct {
 	// labelPositions are the pod's positions in the label index. The lock of pods guards them.
 	labelPositions []uint32
 	containers     []container
-	// started is for Sender.Started. It changes with each restart, so it makes no pod another one.
+	// started is for Sender.Started and usage.Pod. It changes with each restart, so it makes no pod another one.
 	started int64
 	// addresses are the pod's own; empty in the host network.
 	addresses []netip.Addr

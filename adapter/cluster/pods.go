@@ -14,7 +14,7 @@ import (
 type pods struct {
 	observer  *Observer
 	addresses *addresses
-	room      *labelRoom
+	room      labelRoom
 
 	mu             sync.RWMutex
 	byKey          map[string]map[string]*pod // by namespace and name
@@ -38,7 +38,7 @@ func newPods(observer *Observer) *pods {
 	return &pods{
 		observer:       observer,
 		addresses:      newAddresses(),
-		room:           &labelRoom{},
+		room:           newLabelRoom(),
 		byKey:          map[string]map[string]*pod{},
 		byLabel:        map[string]labelIndex{},
 		byController:   map[string]controllerIndex{},

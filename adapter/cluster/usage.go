@@ -14,11 +14,28 @@ import (
 func (v *View) UsedPods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
 	v.pods.each(namespace, name, func(p *pod) {
 		if selector.Matches(&p.labels) {
-			all = append(all, usage.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.node.Value(),
-				Created: time.Unix(p.Created, 0), Labels: p.labels.asMap()})
+			one := p.used()
+			one.Labels = p.labels.asMap()
+			all = append(all, one)
 		}
 	})
 	return all
+}
+
+// UsedPod returns the live pod of a name, without its labels; not ok: there is none.
+func (v *View) UsedPod(namespace, name string) (one usage.Pod, ok bool) {
+	if p := v.pods.byName(namespace, name); p != nil {
+		return p.used(), true
+	}
+	return one, false
+}
+
+func (p *pod) used() usage.Pod {
+	one := usage.Pod{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: p.node.Value(), Created: time.Unix(p.Created, 0)}
+	if p.started != 0 {
+		one.Started = time.Unix(p.started, 0)
+	}
+	return one
 }
 
 // ContainerNamed returns the name of a live pod's container, by its ID, and the pod's node.

@@ -192,6 +192,12 @@ func TestForbiddenKindHoldsUpNobody(t *testing.T) {
 	if !v.Alive(metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "web"}) {
 		t.Error("an object that nobody can see is said to be dead")
 	}
+	seen := metric.Object{Resource: "deployments.apps", Namespace: "shop", Name: "web", UID: "d1"}
+	if v.Alive(seen) || !v.MayExist(seen) {
+		t.Errorf("an object that was seen before: alive %v, may exist %v; want that it may", v.Alive(seen), v.MayExist(seen))
+	}
+	s.forbid(deploymentsPath, false)
+	eventually(t, "that it is gone", func() bool { return !v.MayExist(seen) })
 }
 
 func TestKindThatComesLater(t *testing.T) {
@@ -200,6 +206,9 @@ func TestKindThatComesLater(t *testing.T) {
 	v.waitSynced(t)
 	if _, _, watched := v.Object("widgets.example.com", "shop", "w"); watched {
 		t.Error("what the server does not have is watched")
+	}
+	if v.MayExist(metric.Object{Resource: "widgets.example.com", Namespace: "shop", Name: "w", UID: "w0"}) {
+		t.Error("an object of a kind that the server does not have may exist")
 	}
 	if v.logs.Count("objects of this kind are not watched") != 1 {
 		t.Errorf("not said once: %s", v.logs.String())

@@ -224,3 +224,21 @@ func TestShortNumbers(t *testing.T) {
 		}
 	}
 }
+
+// No series is another one's row because of what its labels contain: a policy may hide one of them.
+func TestSeriesKeysDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range []inspect.Series{
+		{Labels: map[string]string{"team": "a", "visibility": "private"}},
+		{Labels: map[string]string{"team": "a,visibility=private"}},
+		{Object: inspect.Reference{Name: "web"}, Labels: map[string]string{"a": "1"}},
+		{Object: inspect.Reference{Name: "web a=1"}},
+		{},
+		{Object: inspect.Reference{Name: "value"}},
+	} {
+		seen[seriesKey(&s)] = true
+	}
+	if len(seen) != 6 {
+		t.Errorf("6 series have %d keys", len(seen))
+	}
+}

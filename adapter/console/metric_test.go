@@ -45,6 +45,20 @@ func TestChosenSeries(t *testing.T) {
 	}
 }
 
+// The pages say how many autoscalers read a metric beyond those that they name, and lists are sorted by all of them.
+func TestMoreReadersThanAreNamed(t *testing.T) {
+	s := running(t, &fakeSource{metrics: []inspect.Metric{
+		{Namespace: "shop", Name: "depth", Kind: "gauge", Series: 2, LastSample: time.Now(), ReadBy: []string{"shop/a", "shop/b"}},
+		{Namespace: "shop", Name: "jobs", Kind: "gauge", Series: 2, LastSample: time.Now(), ReadBy: []string{"shop/web"}, ReadByMore: 39},
+	}})
+	if _, body := get(t, s, "/metric?namespace=shop&name=jobs"); !containsAll(body, []string{"Read by <a href=", "</a> and 39 more."}) {
+		t.Errorf("%.2000s", body)
+	}
+	if _, body := get(t, s, "/metrics?sort=-readby"); !strings.Contains(body, "shop/web and 39 more") || strings.Index(body, ">jobs<") > strings.Index(body, ">depth<") {
+		t.Errorf("%.4000s", body)
+	}
+}
+
 // A row keeps each second of ten minutes and each ten seconds of an hour; what is older, and what was skipped, is
 // unknown.
 func TestRowsKeepAnHour(t *testing.T) {

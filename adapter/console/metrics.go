@@ -109,8 +109,10 @@ var sorting = map[string]func(a, b *inspect.Metric) int{
 	"kind":   func(a, b *inspect.Metric) int { return strings.Compare(a.Kind, b.Kind) },
 	"series": func(a, b *inspect.Metric) int { return cmp.Compare(a.Series, b.Series) },
 	"age":    func(a, b *inspect.Metric) int { return b.LastSample.Compare(a.LastSample) },
-	"readby": func(a, b *inspect.Metric) int { return cmp.Compare(len(a.ReadBy), len(b.ReadBy)) },
-	"value":  func(a, b *inspect.Metric) int { return 0 }, // by valued
+	"readby": func(a, b *inspect.Metric) int {
+		return cmp.Compare(len(a.ReadBy)+a.ReadByMore, len(b.ReadBy)+b.ReadByMore)
+	},
+	"value": func(a, b *inspect.Metric) int { return 0 }, // by valued
 }
 
 // sorted are all metrics by a column.

@@ -108,9 +108,10 @@ func significant(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// seriesKey is a short, stable name of a series within its metric, for addresses and rows.
+// seriesKey is a short, stable name of a series within its metric, for addresses and rows. Object and labels are quoted:
+// no two series have one key, whatever their labels contain.
 func seriesKey(s *inspect.Series) string {
-	sum := sha256.Sum256([]byte(seriesID(s)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.Object.Name, s.Labels)) // fmt sorts the keys of maps
 	return base64.RawURLEncoding.EncodeToString(sum[:9])
 }
 

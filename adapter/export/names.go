@@ -231,10 +231,6 @@ func appendObject(dst []metric.Label, o *metric.Object) []metric.Label {
 	return append(dst, metric.Label{Key: "resource", Value: o.Resource}, metric.Label{Key: "object", Value: o.Name})
 }
 
-// takenPrefix begins the label of a push whose key the object's label has, as in a scrape without
-// honor_labels.
-const takenPrefix = "exported_"
-
 // appendPushed appends the pushed labels. Those without a value are left out: to Prometheus they are
 // no labels.
 func (o *Options) appendPushed(dst []metric.Label, pushed metric.Labels, k metric.Kind) []metric.Label {
@@ -253,7 +249,7 @@ func (o *Options) appendPushed(dst []metric.Label, pushed metric.Labels, k metri
 				key = "" // two pushed keys are escaped alike: the first is kept
 				break
 			}
-			key = takenPrefix + key
+			key = exposition.TakenPrefix + key
 		}
 		if key != "" {
 			dst = append(dst, metric.Label{Key: key, Value: valid(value)})

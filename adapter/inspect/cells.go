@@ -20,9 +20,18 @@ func (m *Metric) Cells(now time.Time) []string {
 		of, objects = "external", none
 	}
 	return []string{m.Name, of, m.Kind, objects, strconv.Itoa(m.Series), ago(now, m.LastSample),
-		orNone(strings.Join(m.ReadBy, ",")), orNone(strings.TrimSpace(m.Value + " " +
+		orNone(m.Readers(",")), orNone(strings.TrimSpace(m.Value + " " +
 			m.Stat)), orNone(strings.Join(m.LabelKeys, ",")),
 		orNone(m.stats())}
+}
+
+// Readers lists the autoscalers that name the metric.
+func (m *Metric) Readers(separator string) string {
+	text := strings.Join(m.ReadBy, separator)
+	if m.ReadByMore > 0 {
+		text += fmt.Sprintf(" and %d more", m.ReadByMore)
+	}
+	return text
 }
 
 // stats are those that the kind has: the default one first.

@@ -27,8 +27,10 @@ type Metric struct {
 	Series   int    `json:"series"`
 	// LastSample is the arrival of the newest sample.
 	LastSample time.Time `json:"lastSample"`
-	// ReadBy are the autoscalers that name the metric, as "namespace/name".
-	ReadBy []string `json:"readBy,omitempty"`
+	// ReadBy are the autoscalers that name the metric, as "namespace/name", at most MetricReaders. ReadByMore is the
+	// number of the others.
+	ReadBy     []string `json:"readBy,omitempty"`
+	ReadByMore int      `json:"readByMore,omitempty"`
 	// LabelKeys are the keys of labels of its first series, at most 8.
 	LabelKeys []string `json:"labelKeys,omitempty"`
 	// Value is that of the bare name, if there is a single series and it has a value.
@@ -36,6 +38,9 @@ type Metric struct {
 	// Stat is the stat of Value, and the window that ends now: "rate:1m", "last".
 	Stat string `json:"stat,omitempty"`
 }
+
+// MetricReaders bounds the readers of a Metric.
+const MetricReaders = 100
 
 // Series is one series of a metric, with its value as a reader of the bare name gets it.
 type Series struct {

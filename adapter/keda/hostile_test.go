@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -437,6 +438,48 @@ func TestTriggersOfANamespaceLeaveRoom(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A namespace whose triggers are polled faster than they can be read leaves places and processors to others. A call that
+// has waited too long for its turn reads no value.
+func TestPolledTriggersOfANamespaceLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, over := newPatience(), make(chan struct{})
+		var read, refused, late atomic.Int64
+		var calls sync.WaitGroup
+		for range 2 * mostAnswering {
+			calls.Go(func() {
+				_, err := p.unary(t.Context(), &externalscaler.GetMetricsRequest{ScaledObjectRef: ref()}, nil,
+					func(context.Context, any) (any, error) { read.Add(1); <-over; return nil, nil })
+				switch text := fmt.Sprint(err); {
+				case strings.Contains(text, `answers are under way in namespace "shop"`):
+					refused.Add(1)
+				case strings.Contains(text, "no answer within"):
+					late.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		for _, namespace := range []string{"bank", "bank", "mail"} {
+			answer, err := p.unary(t.Context(), &externalscaler.ScaledObjectRef{Namespace: namespace}, nil,
+				func(context.Context, any) (any, error) { return namespace, nil })
+			if err != nil || answer != namespace {
+				t.Errorf("namespace %s: %v, %v", namespace, answer, err)
+			}
+		}
+		if n := refused.Load(); n < 2*mostAnswering-mostAnswering*3/4 {
+			t.Errorf("%d requests were refused at once", n)
+		}
+		calls.Wait()
+		if refused.Load()+late.Load() != 2*mostAnswering {
+			t.Errorf("%d requests were refused at once, %d had no answer in time", refused.Load(), late.Load())
+		}
+		close(over)
+		synctest.Wait()
+		if n := read.Load(); n != int64(runtime.GOMAXPROCS(0)) || p.answering.Held() != 0 {
+			t.Errorf("%d values were read; %d requests are counted", n, p.answering.Held())
+		}
+	})
 }
 
 // A client that reads nothing keeps neither the watcher nor the end of the process waiting.

@@ -2,11 +2,13 @@ package keda
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -21,6 +23,11 @@ const (
 	// mostAnswering bounds the requests that are being answered: one that hangs is answered for the
 	// caller, but its goroutine stays until it has read its value.
 	mostAnswering = 1024
+	// turnPatience is how long a request waits for its turn, so that half of answerPatience is left for the reading.
+	turnPatience = answerPatience / 2
+	// namespacesReading is the number of namespaces whose requests may keep all processors busy side by side; then
+	// they take turns.
+	namespacesReading = 8
 	// callPatience bounds a unary call from its headers to its end, and a stream from its headers to its
 	// message. A call of headers alone, or of half a message, holds 11 to 75 KiB until then, and a connection
 	// may open mostStreams.
@@ -36,12 +43,27 @@ const (
 
 // patience answers in the place of handlers that hang, and ends calls whose message does not come.
 type patience struct {
-	answering chan struct{} // one entry per handler that runs
-	awaited   atomic.Int64  // calls whose message has not come
+	// answering are the requests that are being answered. The author of a namespace has any number of triggers polled,
+	// each as often as once a second.
+	answering *fair.Room[string, int]
+	reading   *fair.Turns[string] // places of handlers that run; namespaces take turns
+	awaited   atomic.Int64        // calls whose message has not come
 	kept      keptMessages
 }
 
-func newPatience() *patience { return &patience{answering: make(chan struct{}, mostAnswering)} }
+func newPatience() *patience {
+	each := runtime.GOMAXPROCS(0)
+	return &patience{answering: fair.NewRoom[string](mostAnswering), reading: fair.NewTurns[string](namespacesReading*each, each)}
+}
+
+// begin admits a request, or says why not.
+func (p *patience) begin(namespace string) error {
+	if p.answering.Take(namespace, 1) {
+		return nil
+	}
+	return status.Errorf(codes.Unavailable, "%d of %d answers are under way in namespace %q, and some are left to others; try again",
+		p.answering.Of(namespace), mostAnswering, namespace)
+}
 
 // arrival is the wait for a call's message.
 type arrival struct {
@@ -112,10 +134,7 @@ func (s *awaitedStream) RecvMsg(m any) error {
 
 // keep keeps the stream's message until its end.
 func (s *awaitedStream) keep(message proto.Message) error {
-	kept, size, namespace := &s.patience.kept, int64(proto.Size(message)), ""
-	if ref, is := message.(*externalscaler.ScaledObjectRef); is {
-		namespace = ref.GetNamespace()
-	}
+	kept, size, namespace := &s.patience.kept, int64(proto.Size(message)), namespaceOf(message)
 	if err := kept.take(namespace, size); err != nil {
 		return err
 	}
@@ -151,18 +170,23 @@ func streamsOf(services ...*grpc.ServiceDesc) map[string]bool {
 func (p *patience) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
 	cameOf(ctx)
-	select {
-	case p.answering <- struct{}{}:
-	default:
-		return nil, status.Errorf(codes.Unavailable, "%d answers are under way (the limit); try again", mostAnswering)
+	namespace := namespaceOf(req)
+	if err := p.begin(namespace); err != nil {
+		return nil, err
 	}
 	type result struct {
 		answer any
 		err    error
 	}
 	ended := make(chan result, 1)
+	turn, cancel := context.WithTimeout(ctx, turnPatience)
+	defer cancel()
 	go func() {
-		defer func() { <-p.answering }()
+		defer p.answering.Give(namespace, 1)
+		if p.reading.Await(turn, namespace) != nil {
+			return // unary has answered by the time that the value would be read
+		}
+		defer p.reading.Give(namespace)
 		answer, err := handler(ctx, req)
 		ended <- result{answer, err}
 	}()
@@ -176,4 +200,15 @@ func (p *patience) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	case <-late.C:
 		return nil, status.Errorf(codes.Unavailable, "no answer within %s", answerPatience)
 	}
+}
+
+// namespaceOf is the namespace of a request; empty: it has none, as one about health.
+func namespaceOf(req any) string {
+	switch of := req.(type) {
+	case *externalscaler.ScaledObjectRef:
+		return of.GetNamespace()
+	case *externalscaler.GetMetricsRequest:
+		return of.GetScaledObjectRef().GetNamespace()
+	}
+	return ""
 }

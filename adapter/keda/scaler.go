@@ -124,7 +124,7 @@ func (s *scaler) StreamIsActive(ref *externalscaler.ScaledObjectRef,
 	}
 	asked, err := s.source.Ask(t.Question)
 	if err != nil {
-		return s.fault(err)
+		return fault(&t, err)
 	}
 	w := s.watcher.add(&t, asked)
 	defer s.watcher.remove(w)
@@ -185,21 +185,30 @@ func metadata(ref *externalscaler.ScaledObjectRef) (trigger.Trigger, error) {
 func (s *scaler) value(t *trigger.Trigger) (float64, error) {
 	asked, err := s.source.Ask(t.Question)
 	if err != nil {
-		return 0, s.fault(err)
+		return 0, fault(t, err)
 	}
-	value, err := asked.Value()
-	if errors.Is(err, metric.ErrNotFound) && t.AbsentIsZero {
-		return 0, nil
-	}
+	value, err := valueOf(asked, t.AbsentIsZero)
 	if err != nil {
-		return 0, s.fault(err)
+		return 0, fault(t, err)
 	}
 	return finite(value.Float64()), nil
 }
 
-// fault turns the error of a query into one of gRPC.
-func (s *scaler) fault(err error) error {
+// valueOf is the value of a question. absentIsZero: of what has no series, or observed nothing, it is 0; not of what
+// is unknown, such as a rule that lacks one of its operands, which says nothing of the work there is.
+func valueOf(asked Asked, absentIsZero bool) (metric.Number, error) {
+	value, err := asked.Value()
+	if absentIsZero && errors.Is(err, metric.ErrNotFound) && !errors.Is(err, metric.ErrUnknown) {
+		return metric.Number{}, nil
+	}
+	return value, err
+}
+
+// fault turns the error of a trigger's query into one of gRPC.
+func fault(t *trigger.Trigger, err error) error {
 	switch {
+	case errors.Is(err, metric.ErrUnknown), errors.Is(err, metric.ErrNotFound) && t.AbsentIsZero:
+		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, metric.ErrNotFound):
 		return status.Errorf(codes.NotFound, `%v; with absent: "0" it would read 0`, err)
 	case errors.Is(err, metric.ErrInvalidQuery):

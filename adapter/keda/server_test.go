@@ -87,8 +87,14 @@ func (o *oneAsked) Value() (metric.Number, error) {
 	if math.IsNaN(o.value) {
 		return metric.Number{}, metric.NotFoundf("no series")
 	}
+	if o.value == unknown {
+		return metric.Number{}, metric.Unknownf("an operand has no value")
+	}
 	return metric.Float(o.value), nil
 }
+
+// unknown stands for a value that is not known.
+const unknown = -404
 
 // served is a server with a client.
 type served struct {
@@ -262,6 +268,12 @@ func TestMetricsAreOneValue(t *testing.T) {
 	}
 	if v := finite(math.NaN()); v != 0 {
 		t.Errorf("NaN: %v", v)
+	}
+	s.set(unknown)
+	_, err = get("absent", "0")
+	wantCode(t, err, codes.NotFound, "an operand has no value")
+	if strings.Contains(err.Error(), "would read 0") {
+		t.Error(err)
 	}
 	if q := s.asked.Load(); q.Namespace != "shop" || q.Metric != "jobs:last" || q.Object != trigger.External {
 		t.Errorf("asked %+v", q)

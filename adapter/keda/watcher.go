@@ -3,12 +3,11 @@ package keda
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
-	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // lookEvery is the time between two looks at all triggers. A look at one that nobody pushed for is two atomic
@@ -27,8 +26,9 @@ type watcher struct {
 	begun, finished []*watched // since run has looked
 	open            int
 
-	// The fields below belong to run.
-	queue queue
+	// The fields below belong to run. Each trigger is in one of the two.
+	queue queue                        // by time
+	turns fair.Queue[string, *watched] // those whose time has come; namespaces take turns
 }
 
 func newWatcher(source Source) *watcher {
@@ -38,13 +38,15 @@ func newWatcher(source Source) *watcher {
 // watched is the trigger of one stream.
 type watched struct {
 	asked        Asked
+	namespace    string
 	activation   float64
 	absentIsZero bool
 	// news holds the newest activation that the stream has not sent.
 	news chan bool
 
 	// The fields below belong to watcher.run.
-	place   int // in the queue
+	place   int // in the queue; waiting: in none, because the trigger is due
+	ended   bool
 	looked  bool
 	active  bool
 	changed bool          // since it was read
@@ -55,6 +57,9 @@ type watched struct {
 	read    time.Time     // when the last reading began
 	cost    time.Duration // of a reading; see rest
 }
+
+// waiting is the place of a trigger that is due.
+const waiting = -1
 
 // The value of a trigger is read without a change, too: a mean or a minimum may rise as old samples
 // leave the window, and objects may get labels that a selector selects.
@@ -73,8 +78,8 @@ const (
 )
 
 func (w *watcher) add(t *trigger.Trigger, asked Asked) *watched {
-	watched := &watched{asked: asked, activation: t.Activation, absentIsZero: t.AbsentIsZero,
-		news: make(chan bool, 1)}
+	watched := &watched{asked: asked, namespace: t.Question.Namespace, activation: t.Activation,
+		absentIsZero: t.AbsentIsZero, news: make(chan bool, 1)}
 	w.mu.Lock()
 	w.begun = append(w.begun, watched)
 	w.open++
@@ -110,7 +115,7 @@ func (w *watcher) run(ctx context.Context) {
 		if done := w.lookAtDue(); !done {
 			wake = nil // many streams that begin don't keep the goroutine busy either
 		}
-		if len(w.queue) == 0 {
+		if len(w.queue)+w.turns.Len() == 0 {
 			tick = nil
 		}
 		select {
@@ -135,7 +140,9 @@ func (w *watcher) follow() {
 	}
 	for _, watched := range finished {
 		watched.asked.Unwatch()
-		heap.Remove(&w.queue, watched.place)
+		if watched.ended = true; watched.place != waiting {
+			heap.Remove(&w.queue, watched.place)
+		}
 	}
 }
 
@@ -147,7 +154,7 @@ func (w *watcher) told(watched *watched) {
 		return
 	}
 	watched.changed = true
-	if at := watched.read.Add(watched.rest()); at.Before(watched.next) {
+	if at := watched.read.Add(watched.rest()); watched.place != waiting && at.Before(watched.next) {
 		watched.next = at
 		heap.Fix(&w.queue, watched.place)
 	}
@@ -168,19 +175,31 @@ func (o *watched) costAfter(took time.Duration) time.Duration { return min(took,
 
 const leastCost = 50 * time.Microsecond
 
-// lookAtDue looks at the triggers that are due, the longest due first. It returns false if there are too many
-// for one look.
+// lookAtDue looks at the triggers that are due, those first whose namespace has taken the least time. It returns false if
+// there are too many for one look. A namespace is charged the time of one look at most: another process may have had the
+// processor.
 func (w *watcher) lookAtDue() (done bool) {
 	began := time.Now()
-	for now := began; len(w.queue) > 0 && !now.Before(w.queue[0].next); now = time.Now() {
+	for now := began; ; now = time.Now() {
+		for len(w.queue) > 0 && !now.Before(w.queue[0].next) { // a reading may have told others
+			watched := heap.Pop(&w.queue).(*watched)
+			watched.place = waiting
+			w.turns.Push(watched.namespace, watched)
+		}
+		if w.turns.Len() == 0 {
+			return true
+		}
 		if now.Sub(began) > mostReading {
 			return false
 		}
-		watched := w.queue[0]
+		namespace, watched, _ := w.turns.Pop()
+		if watched.ended {
+			continue
+		}
 		watched.look(now)
-		heap.Fix(&w.queue, watched.place) // a reading may have told others
+		w.turns.Charge(namespace, int64(min(time.Since(now), mostReading)))
+		heap.Push(&w.queue, watched)
 	}
-	return true
 }
 
 // look reads the value if that is due, and tells the stream of a crossing.
@@ -203,15 +222,12 @@ func (o *watched) look(now time.Time) {
 // readAt reads the value. It returns the time after which that is done again without a change.
 func (o *watched) readAt(now time.Time) (again time.Duration) {
 	o.changed = false
-	sum, err := o.asked.Value()
-	if errors.Is(err, metric.ErrNotFound) && o.absentIsZero {
-		sum, err = metric.Number{}, nil
-	}
+	sum, err := valueOf(o.asked, o.absentIsZero)
 	if err != nil { // unknown, which is neither true nor false
 		o.looked, o.active = true, false
 		return readIdle
 	}
-	value := sum.Float64()
+	value := finite(sum.Float64())
 	crossed, active := !o.looked || o.active != (value > o.activation), value > o.activation
 	o.looked, o.active = true, active
 	switch {

@@ -67,6 +67,19 @@ func (m *slowMetric) Watch(changed func()) {
 
 func (m *slowMetric) Unwatch() { m.set(func() { delete(m.watched, m) }) }
 
+// A value below 0 is 0 for a stream as for a poll.
+func TestValuesBelowZeroOfAStream(t *testing.T) {
+	s := newSlowMetrics()
+	s.values["below"] = -5
+	for activation, want := range map[float64]bool{-1: true, 0: false} {
+		asked, _ := s.Ask(trigger.Question{Metric: "below"})
+		o := newWatcher(s).add(&trigger.Trigger{Activation: activation}, asked)
+		if o.readAt(time.Now()); o.active != want {
+			t.Errorf("above %v: %t", activation, o.active)
+		}
+	}
+}
+
 // Triggers that take long to read, and change all the time, leave time for the others: each takes a
 // tenth of a processor at most, all together a fifth and one reading a look.
 func TestSlowTriggersLeaveTime(t *testing.T) {
@@ -111,6 +124,67 @@ func TestSlowTriggersLeaveTime(t *testing.T) {
 		}
 		stop()
 		<-done
+	})
+}
+
+// A namespace with any number of triggers that take long to read delays those of another one by some looks, be it one
+// trigger or a hundred: the one that has taken less time is read first.
+func TestTriggersOfANamespaceDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowMetrics()
+		w := newWatcher(s)
+		open := func(namespace, name string, takes time.Duration) *watched {
+			s.set(func() { s.takes[name] = takes })
+			asked, _ := s.Ask(trigger.Question{Metric: name})
+			return w.add(&trigger.Trigger{Question: trigger.Question{Namespace: namespace}}, asked)
+		}
+		const flood, shop = 300, 100
+		for i := range flood {
+			open("flood", fmt.Sprint("flood", i), mostReading+time.Millisecond)
+			one := open("flood", "ends", mostReading+time.Millisecond)
+			time.AfterFunc(5*time.Second, func() { w.remove(one) }) // most wait for their turn
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.run(ctx) }()
+		time.Sleep(10 * time.Second)
+		var all []*watched
+		for i := range shop {
+			all = append(all, open("shop", fmt.Sprint("shop", i), 100*time.Microsecond))
+		}
+		wantSoon := func(want bool, of []*watched, within time.Duration) {
+			t.Helper()
+			began := time.Now()
+			for _, one := range of {
+				for active := !want; active != want; {
+					active = <-one.news
+				}
+			}
+			if took := time.Since(began); took > within {
+				t.Errorf("%d triggers are told of %t after %s, want %s", len(of), want, took, within)
+			}
+		}
+		wantSoon(false, all, 6*lookEvery)
+		for _, n := range []int{1, shop, 1, shop} {
+			time.Sleep(10*time.Second + 3*time.Millisecond)
+			s.set(func() {
+				for i := range n {
+					s.values[fmt.Sprint("shop", i)] = 1
+				}
+			})
+			wantSoon(true, all[:n], 6*lookEvery)
+			s.set(func() { clear(s.values) })
+			wantSoon(false, all[:n], readActive+6*lookEvery)
+		}
+		stop()
+		<-done
+		reads := 0
+		for i := range flood {
+			reads += s.reads[fmt.Sprint("flood", i)]
+		}
+		if reads < 40*20 || len(s.watched) != flood+shop || w.count() != flood+shop {
+			t.Errorf("%d readings of the flood; %d streams, %d watches", reads, w.count(), len(s.watched))
+		}
 	})
 }
 

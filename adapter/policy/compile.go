@@ -141,7 +141,11 @@ func (p *Policy) pattern(field, text string) (*regexp.Regexp, string) {
 	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxPatternRun {
 		return nil, p.fault(field, "is %q, which repeats too much; must have at most %d instructions", text, maxPatternRun)
 	}
-	return regexp.MustCompile("^(?:" + text + ")$"), ""
+	whole, err := regexp.Compile("^(?:" + text + ")$")
+	if err != nil { // a quotation that does not end, as in \Qa.b
+		return nil, p.fault(field, "is %q; must be an RE2 expression that ends: %v", text, err)
+	}
+	return whole, ""
 }
 
 func (p *Policy) checkSelector(field string, s *Selector) string {

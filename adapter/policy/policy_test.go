@@ -174,6 +174,7 @@ func TestFaults(t *testing.T) {
 		{Spec{}, "rules is empty; must have 1 to 64 rules", "p 0", "p 0"},
 		{Spec{Rules: many}, "rules has 65 rules; must have at most 64", "p 0", "p 0"},
 		{Spec{Rules: []Rule{{Metric: "a("}}}, `rules[0].metric is "a("; must be an RE2 expression: error parsing regexp: missing closing ): ` + "`a(`", "p 0", "p 0"},
+		{Spec{Rules: []Rule{deny(`\Qa.b`)}}, "rules[0].metric is \"\\\\Qa.b\"; must be an RE2 expression that ends: error parsing regexp: missing closing ): `^(?:\\Qa.b)$`", "p 0", "p 0"},
 		{Spec{Rules: []Rule{deny("a)|(b")}}, "rules[0].metric is \"a)|(b\"; must be an RE2 expression: error parsing regexp: unexpected ): `a)|(b`", "p 0", "p 0"},
 		{Spec{Rules: []Rule{deny(strings.Repeat("a", 129))}}, "rules[0].metric has 129 bytes; must have 1 to 128", "p 0", "p 0"},
 		{Spec{Rules: []Rule{deny("((a{10}){10}){10}b{1000}c{900}")}}, `rules[0].metric is "((a{10}){10}){10}b{1000}c{900}", which repeats too much; must have at most 2000 instructions`, "p 0", "p 0"},

@@ -150,15 +150,16 @@ func (o *progress) join(p *progress) {
 // whatever its date: the client's clock was set back. A total that was read before the newest one arrived, at another
 // replica perhaps, is not newer.
 func (o *progress) judge(s *metric.Sample, fell bool, now window.Moment) (anew, late bool) {
+	at := StandingDate(o.at, now)
 	anew = o.started != 0 && s.Started > o.started
 	switch {
 	case fell && s.Read != 0:
 		late = o.arrived > millisOf(time.Unix(0, s.Read).Sub(now.Epoch))
 	case anew || s.Dated == 0:
 	case fell:
-		late = s.Dated <= o.at
+		late = s.Dated <= at
 	case s.Started == 0 || s.Started != o.started:
-		late = s.Dated < o.at
+		late = s.Dated < at
 	}
 	return anew, late
 }
@@ -166,7 +167,7 @@ func (o *progress) judge(s *metric.Sample, fell bool, now window.Moment) (anew, 
 // see remembers the start time and date of an accepted total.
 func (o *progress) see(s *metric.Sample, now window.Moment) {
 	o.started = max(o.started, s.Started)
-	o.at = max(o.at, DateOf(s, now))
+	o.at = max(StandingDate(o.at, now), DateOf(s, now))
 	o.pushes++
 	o.arrived = max(o.arrived, millisOf(now.Life))
 }
@@ -175,11 +176,23 @@ func (o *progress) see(s *metric.Sample, now window.Moment) {
 // future becomes the present: otherwise, once a client's clock is corrected, its totals would be old for as
 // long.
 func DateOf(s *metric.Sample, now window.Moment) int64 {
-	if wall := now.Wall.UnixNano(); s.Dated > wall+int64(clockError) {
-		return wall
+	if s.Dated > latestDate(now) {
+		return now.Wall.UnixNano()
 	}
 	return s.Dated
 }
+
+// StandingDate returns the date of a value that is held, or 0 if it is beyond clockError in the future: the clock was
+// set back since, and all that comes would be old for as long.
+func StandingDate(at int64, now window.Moment) int64 {
+	if at > latestDate(now) {
+		return 0
+	}
+	return at
+}
+
+// latestDate is the latest date that a value can have now.
+func latestDate(now window.Moment) int64 { return now.Wall.UnixNano() + int64(clockError) }
 
 // clockError bounds how far the clock of a client may be ahead: dates up to it keep their order.
 const clockError = 10 * time.Second

@@ -21,6 +21,7 @@ type distribution struct {
 	// Total.
 	pushed float64
 	binned uint64
+	bare   float64 // observations in pushed histograms without buckets
 
 	scratch []byte // of record
 }
@@ -37,7 +38,7 @@ func (d *distribution) reset() {
 		clear(d.used[d.low/64 : (d.top-1)/64+1])
 	}
 	d.low, d.top, d.Total, d.Sum = BinCount, 0, 0, 0
-	d.pushed, d.binned = 0, 0
+	d.pushed, d.binned, d.bare = 0, 0, 0
 	d.min, d.max = math.Inf(1), math.Inf(-1)
 }
 
@@ -187,7 +188,7 @@ func (d *distribution) stat(s metric.Stat) (v float64, known, supported bool) {
 	if math.IsNaN(q) {
 		return 0, false, false
 	}
-	if d.Total == 0 {
+	if d.Total == 0 || d.bare > 0 { // the bins alone would be a part of the observations
 		return 0, false, true
 	}
 	return d.quantile(q), true, true

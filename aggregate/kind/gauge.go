@@ -44,16 +44,16 @@ func (k gaugeKind) apply(a *Applier, h Series, s *metric.Sample) metric.Reason {
 		return metric.Applied
 	}
 	v, plain := n.AsFloat()
-	c, now := h.Cell, a.Now.Wall.UnixNano()
+	c, now, latest := h.Cell, a.Now.Wall.UnixNano(), latestDate(a.Now)
 	switch shift := s.Op == metric.Shift; {
 	case s.Dated > 0 && shift:
-		a.stampedGauge(h).shift(n, DateOf(s, a.Now))
+		a.stampedGauge(h).shift(n, DateOf(s, a.Now), latest)
 	case s.Dated > 0:
-		a.stampedGauge(h).assign(n, DateOf(s, a.Now), 0)
+		a.stampedGauge(h).assign(n, DateOf(s, a.Now), latest, 0)
 	case shift && !c.shift(n):
-		a.stampedGauge(h).shift(n, now)
+		a.stampedGauge(h).shift(n, now, latest)
 	case !shift && !(plain && c.assign(v)):
-		a.stampedGauge(h).assignNow(n, now, 0)
+		a.stampedGauge(h).assignNow(n, now, latest, 0)
 	}
 	return metric.Applied
 }

@@ -118,7 +118,7 @@ const farAhead = uint64(time.Minute / time.Millisecond)
 // applyOrdered is apply for replicas.
 func (gaugeKind) applyOrdered(a *Applier, h Series, s *metric.Sample, n metric.Number) {
 	v, plain := n.AsFloat()
-	at, millis := a.Now.Wall.UnixNano(), a.millisNow()
+	at, latest, millis := a.Now.Wall.UnixNano(), latestDate(a.Now), a.millisNow()
 	if s.Arrived != 0 {
 		millis = a.millisAt(time.Unix(0, s.Arrived))
 	}
@@ -128,13 +128,13 @@ func (gaugeKind) applyOrdered(a *Applier, h Series, s *metric.Sample, n metric.N
 	}
 	switch {
 	case s.Op == metric.Shift:
-		a.stampedGauge(h).shift(n, at)
+		a.stampedGauge(h).shift(n, at, latest)
 	case dated:
-		a.stampedGauge(h).assign(n, at, millis)
+		a.stampedGauge(h).assign(n, at, latest, millis)
 	case plain && h.Cell.assign(v):
 		raise(h.stamp(), millis)
 	default:
-		a.stampedGauge(h).assignNow(n, at, millis)
+		a.stampedGauge(h).assignNow(n, at, latest, millis)
 	}
 }
 

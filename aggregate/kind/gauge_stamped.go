@@ -19,7 +19,8 @@ import (
 // compare-and-swap. If that fails, the writer starts again from the new head.
 //
 //   - S1 Only the holder of a slot's claim writes the slot, and never while the head refers to it.
-//   - S2 The value's date never decreases, so a reader never sees an older value than before.
+//   - S2 The value's date never decreases, so a reader never sees an older value than before. A date of before
+//     the clock was set back is none.
 //   - S3 The head's count changes with each replacement, so a head that returns to an earlier slot
 //     and second still differs (no ABA).
 //
@@ -80,6 +81,14 @@ func (g *stamped) dateAt(head uint64) int64 {
 	return int64(head>>32)*int64(time.Second) + int64(nanos)
 }
 
+// newest is dateAt, or 0 if that date is later than latest, the latest one that a value can have now.
+func (g *stamped) newest(head uint64, latest int64) int64 {
+	if at := g.dateAt(head); at <= latest {
+		return at
+	}
+	return 0
+}
+
 // date returns the date of the value.
 func (g *stamped) date() int64 {
 	for {
@@ -111,14 +120,14 @@ func (g *stamped) load() (bits uint64) {
 	return math.Float64bits(n.Float64())
 }
 
-// assign sets the value at a date. A late sample changes nothing. millis is the date on the
-// lifetime clock; only replicas use it.
-func (g *stamped) assign(n metric.Number, at int64, millis uint64) {
+// assign sets the value at a date. A late sample changes nothing. latest is as in newest; millis is the date on
+// the lifetime clock, which only replicas use.
+func (g *stamped) assign(n metric.Number, at, latest int64, millis uint64) {
 	mine := g.claim()
 	for {
 		head := g.head.Load()
 		to, late := g.orderAt(head).assigned(millis)
-		switch late = late || at < g.dateAt(head); {
+		switch late = late || at < g.newest(head, latest); {
 		case late && g.head.Load() == head:
 			g.release(mine)
 			return
@@ -130,19 +139,19 @@ func (g *stamped) assign(n metric.Number, at int64, millis uint64) {
 
 // assignNow sets the value at the present time. It always succeeds, even after the wall clock was
 // set back.
-func (g *stamped) assignNow(n metric.Number, now int64, millis uint64) {
+func (g *stamped) assignNow(n metric.Number, now, latest int64, millis uint64) {
 	mine := g.claim()
 	for {
 		head := g.head.Load()
 		to := g.orderAt(head).assignedNow(millis, g.known.Load())
-		if g.swing(head, mine, max(now, g.dateAt(head)), n, to) {
+		if g.swing(head, mine, max(now, g.newest(head, latest)), n, to) {
 			return
 		}
 	}
 }
 
 // shift adds to the value. Late samples count too, because a sum is independent of the order.
-func (g *stamped) shift(by metric.Number, at int64) {
+func (g *stamped) shift(by metric.Number, at, latest int64) {
 	mine := g.claim()
 	for {
 		head := g.head.Load()
@@ -150,7 +159,7 @@ func (g *stamped) shift(by metric.Number, at int64) {
 		// If another writer replaces the head meanwhile, base may mix two values, but swing fails.
 		base, _ := slotNumber(slot.word.Load(), slot.form.Load())
 		to, base := g.orderAt(head).shifted(base, by, g.known.Load())
-		if g.swing(head, mine, max(at, g.dateAt(head)), shifted(base, by), to) {
+		if g.swing(head, mine, max(at, g.newest(head, latest)), shifted(base, by), to) {
 			return
 		}
 	}

@@ -60,9 +60,9 @@ func TestStampedGaugeNeverGoesBack(t *testing.T) {
 			for at := range uint32(most) {
 				// The value is its timestamp; some come late.
 				late := at - min(at, uint32(r.IntN(50)))
-				g.assign(stampedValue(late), dateOf(late), 0)
+				g.assign(stampedValue(late), dateOf(late), math.MaxInt64, 0)
 			}
-			g.assign(stampedValue(most), dateOf(most), 0)
+			g.assign(stampedValue(most), dateOf(most), math.MaxInt64, 0)
 		})
 	}
 	writers.Wait()
@@ -84,7 +84,7 @@ func TestStampedShiftsAddUp(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			for range 10_000 {
-				g.shift(metric.Decimal(1<<45, 100_000_000), int64(w))
+				g.shift(metric.Decimal(1<<45, 100_000_000), int64(w), math.MaxInt64)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func (g *gaugeStats) add(all []window.Entry, born uint32) {
 		at = g.middle(born) // setting a gauge to its current value creates no entry
 	}
 	level := math.Float64frombits(all[first].Value)
-	g.change(max(g.from, at), 0, level)
+	g.change(at, 0, level)
 	for _, entry := range all[first+1:] {
 		to := math.Float64frombits(entry.Value)
 		g.change(g.middle(entry.Tick), level, to)
@@ -63,8 +63,11 @@ func (g *gaugeStats) add(all []window.Entry, born uint32) {
 	}
 }
 
-// addLevels adds a gauge with its values, in order; positions count from now.
+// addLevels adds a gauge with its values, in order; positions count from now. Gauges without values are skipped.
 func (g *gaugeStats) addLevels(all []level) {
+	if len(all) == 0 {
+		return
+	}
 	if g.series++; g.series == 2 {
 		g.toGrid()
 	}
@@ -73,12 +76,8 @@ func (g *gaugeStats) addLevels(all []level) {
 		first++
 	}
 	before := 0.0
-	for i, l := range all[first:] {
-		at := l.at + g.now
-		if i == 0 {
-			at = max(g.from, at)
-		}
-		g.change(at, before, l.value)
+	for _, l := range all[first:] {
+		g.change(l.at+g.now, before, l.value)
 		before = l.value
 	}
 }
@@ -86,9 +85,9 @@ func (g *gaugeStats) addLevels(all []level) {
 // middle returns the position of a tick of the table that is read.
 func (g *gaugeStats) middle(tick uint32) float64 { return float64(tick) + 0.5 + g.offset }
 
-// change records that a gauge changed from one value to another.
+// change records that a gauge changed from one value to another. What comes before the window is at its begin.
 func (g *gaugeStats) change(at, from, to float64) {
-	if at = min(at, g.now); g.series == 1 {
+	if at = min(max(at, g.from), g.now); g.series == 1 {
 		g.one = append(g.one, change{at, to})
 		return
 	}
@@ -211,8 +210,11 @@ func GaugePartLocked(h Series) (GaugePart, bool) {
 // life returns the moment of the part's assignment, on the clock that all parts share.
 func (p *GaugePart) life() time.Duration { return time.Duration(p.At)*time.Millisecond + p.Ahead }
 
+// known reports whether the part's value was assigned at its origin, or follows an assignment elsewhere.
+func (p *GaugePart) known() bool { return p.At != 0 }
+
 // assigned reports whether the part's value was assigned at its origin.
-func (p *GaugePart) assigned() bool { return p.At != 0 && p.Follows == 0 }
+func (p *GaugePart) assigned() bool { return p.known() && p.Follows == 0 }
 
 // MergeGauges returns the value of a gauge from its states at several origins: the newest assignment (at
 // equal moments, that of the least rank), with the shifts of its own origin, and the shifts that followed
@@ -231,16 +233,22 @@ func MergeGauges(parts []GaugePart) (n metric.Number, newest int) {
 		return metric.Number{}, newest
 	}
 	first := &parts[newest]
-	n, followed := first.Value, first.Follows
-	if first.assigned() {
-		followed = first.At
-	}
+	n = first.Value
 	for i := range parts {
-		if p := &parts[i]; i != newest && !p.assigned() && p.Follows == followed {
+		if p := &parts[i]; i != newest && p.follows(first) {
 			n = shifted(n, p.Shifts)
 		}
 	}
 	return n, newest
+}
+
+// follows reports whether a part's changes follow the assignment of the newest part.
+func (p *GaugePart) follows(newest *GaugePart) bool {
+	followed := newest.Follows
+	if newest.assigned() {
+		followed = newest.At
+	}
+	return !p.assigned() && p.Follows == followed
 }
 
 // newer reports whether a part's assignment replaces that of another part.
@@ -248,8 +256,8 @@ func (p *GaugePart) newer(than *GaugePart) bool {
 	if p.assigned() != than.assigned() {
 		return p.assigned()
 	}
-	if known, other := p.At != 0, than.At != 0; known != other {
-		return known
+	if p.known() != than.known() {
+		return p.known()
 	}
 	if at, other := p.life(), than.life(); at != other {
 		return at > other

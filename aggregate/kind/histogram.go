@@ -139,7 +139,9 @@ func (p *pushed) readLocked(d *distribution, v window.View) {
 		if slot.unit < v.FirstUnit {
 			continue
 		}
-		all = all.plus(slot.gain)
+		if all = all.plus(slot.gain); len(slot.parts) == 0 {
+			d.bare = finite(d.bare + slot.gain.count)
+		}
 		for _, one := range slot.parts {
 			parts = appendPart(parts, one, math.MaxInt)
 		}

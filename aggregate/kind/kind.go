@@ -249,6 +249,9 @@ func (r *Reader) Value() (metric.Number, bool) {
 	return metric.Computed(v), ok
 }
 
+// Partial reports whether a part of the total of the series read is unknown.
+func (r *Reader) Partial() bool { return r.partial }
+
 // QueryError returns an error if the query asks for unmergeable percentiles or an unsupported stat.
 func (r *Reader) QueryError(q *metric.Query) error {
 	if r.unsupportedStat {

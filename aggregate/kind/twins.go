@@ -1,10 +1,7 @@
 package kind
 
 import (
-	"cmp"
 	"math"
-	"slices"
-	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -17,13 +14,10 @@ import (
 // twins gathers one series of several origins.
 type twins struct {
 	number window.Joined
-	levels []level // of a gauge over the window
 	gauges []GaugePart
+	levels levels // of the gauges, over the window
 	totals []TotalPart
 }
-
-// level is a gauge's value from a position on.
-type level struct{ at, value float64 }
 
 // SetTable makes the reader read from another table. now is the table's time, and offset the ticks
 // by which the clock of the first table is ahead.
@@ -39,7 +33,8 @@ func (r *Reader) BeginTwins() {
 	}
 	t := r.twins
 	t.number.Begin()
-	t.levels, t.gauges, t.totals = t.levels[:0], t.gauges[:0], t.totals[:0]
+	t.gauges, t.totals = t.gauges[:0], t.totals[:0]
+	t.levels.begin()
 	if r.Kind == metric.Timer && r.Stat == metric.Sum {
 		r.Distribution.reset()
 	}
@@ -127,36 +122,3 @@ func (timerKind) endTwins(r *Reader) {
 func (k setKind) readTwinLocked(r *Reader, h Series, _ *window.Course) { k.ReadLocked(r, h) }
 
 func (setKind) endTwins(*Reader) {}
-
-func (gaugeKind) readTwinLocked(r *Reader, h Series, course *window.Course) {
-	part, set := GaugePartLocked(h)
-	if !set {
-		return
-	}
-	part.Ahead, part.Rank = time.Duration(r.Now.Epoch.UnixNano()), r.Rank
-	r.twins.gauges = append(r.twins.gauges, part)
-	if !r.Stat.Windowed() {
-		return
-	}
-	r.Entries = h.Cell.History.Read(r.Env.Logs, window.FloatCoding, r.Entries[:0])
-	for i, entry := range r.Entries {
-		tick := entry.Tick
-		if i == 0 {
-			tick = min(tick, *h.Born) // setting a gauge to its current value creates no entry
-		}
-		r.twins.levels = append(r.twins.levels, level{course.Middle(tick), math.Float64frombits(entry.Value)})
-	}
-}
-
-func (gaugeKind) endTwins(r *Reader) {
-	t := r.twins
-	switch {
-	case len(t.gauges) == 0:
-	case !r.Stat.Windowed():
-		n, _ := MergeGauges(t.gauges)
-		r.plus(n)
-	case len(t.levels) > 0:
-		slices.SortStableFunc(t.levels, func(a, b level) int { return cmp.Compare(a.at, b.at) })
-		r.gauges.addLevels(t.levels)
-	}
-}

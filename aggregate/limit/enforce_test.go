@@ -206,6 +206,37 @@ func TestIdleMetricIsEvictedAfterARejection(t *testing.T) {
 	})
 }
 
+// One rejection takes one slot, that of the newest idle metric, however many are idle.
+func TestOneRejectionTakesOneSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(small())
+		o := pod("web-1")
+		w.fill(o, 5)
+		for i := range 5 {
+			w.idle[fmt.Sprint("m", i)] = 2 * time.Hour
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- w.registry.Run(ctx) }()
+		for range 3 {
+			w.push(o, "new")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.wantRemoved(t, "shed m4")
+		if !w.push(o, "new") {
+			t.Error("the slot is not free")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(w.removed) != 1 {
+			t.Errorf("removed %q, want one", w.removed)
+		}
+		stop()
+		<-done
+	})
+}
+
 // renewing is a ward whose metrics lose their slots, and take others, while it is asked how idle
 // they are.
 type renewing struct{ *ward }

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -49,27 +50,37 @@ type idleCandidate struct {
 	objects []metric.Object
 }
 
-// evictIdle evicts metrics that have been idle for idleAfter, in quotas that rejected something.
+// evictIdle evicts metrics that have been idle for idleAfter, the newest first, until there is room for what was
+// rejected.
 func (r *Registry) evictIdle() {
 	for i := range r.shards {
-		for _, c := range r.idleCandidates(&r.shards[i]) {
+		all := r.idleCandidates(&r.shards[i])
+		slices.SortStableFunc(all, func(a, b idleCandidate) int { return cmp.Compare(b.since, a.since) })
+		for _, c := range all {
 			if r.isIdle(c) {
-				r.withQuota(c.key, func(s *quota) {
-					// A slot with the same name and start is the same one: a new one would be
-					// younger.
-					if slot := s.slot(c.name); slot != nil && s.foreign() > 0 {
-						slot.idle = true
-						r.table.RetryRejected()
-					} else if slot != nil && slot.since == c.since && !slot.evicted {
-						r.evictLocked(s, slot,
-							fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
-								c.name, idleAfter))
-					}
-				})
+				limit := r.limitOf(c.key)
+				r.withQuota(c.key, func(s *quota) { r.yieldIdleLocked(s, limit, c) })
 			}
 		}
 	}
 	r.runJobs()
+}
+
+// yieldIdleLocked evicts an idle metric if the quota wants its slot. With other origins, a verdict does.
+func (r *Registry) yieldIdleLocked(s *quota, limit metric.Limit, c idleCandidate) {
+	slot := s.slot(c.name)
+	if slot != nil && s.foreign() > 0 {
+		slot.idle = true
+		r.table.RetryRejected()
+		return
+	}
+	// A slot with the same name and start is the same one: a new one would be younger.
+	metrics, series := s.wanted()
+	if slot == nil || slot.since != c.since || slot.evicted || metrics <= limit.Metrics && series <= limit.Series {
+		return
+	}
+	r.evictLocked(s, slot, fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
+		c.name, idleAfter))
 }
 
 // idleCandidates returns the slots of a shard that may be idle. The table is asked later, without

@@ -410,6 +410,9 @@ metadata: {name: a}
 	if documents, err := ParseManifest("f", mixed, func(place, kind string) { skipped += place + " " + kind }); err != nil || len(documents) != 1 || skipped != "f:1 Service of v1" {
 		t.Errorf("a manifest has %d rules (%v), and skipped %q", len(documents), err, skipped)
 	}
+	if _, err := ParseManifest("f", []byte("&a {kind: List, items: [*a]}"), func(string, string) {}); err == nil || !strings.Contains(err.Error(), `an item is the alias "*a"`) {
+		t.Errorf("a list of itself: %v", err)
+	}
 	if _, err := Parse("x", []byte("a: [")); err == nil || !strings.HasPrefix(err.Error(), "x: ") {
 		t.Errorf("%v", err)
 	}

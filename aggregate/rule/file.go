@@ -103,6 +103,10 @@ func (p *parser) isList(node *yaml.Node) bool {
 		return true
 	}
 	for _, n := range of.Items.Content {
+		if n.Kind == yaml.AliasNode { // of a list that has it, without end
+			p.faults = append(p.faults, fmt.Errorf("%s:%d: an item is the alias %q; must be an object", p.file, n.Line, "*"+n.Value))
+			continue
+		}
 		p.object(n)
 	}
 	return true

@@ -40,7 +40,7 @@ func (s *Set) Defines(q *metric.Query) bool {
 // to. selector is that of an operand.
 func (s *Set) pushed(q metric.Query, selector string, read Read) ([]metric.Point, error) {
 	points, err := read(q)
-	if len(s.renames) == 0 || err == nil || !errors.Is(err, metric.ErrNotFound) {
+	if len(s.renames) == 0 || !metric.Absent(err) {
 		return points, err
 	}
 	name, r := s.pushedName(namespaceOf(&q), q.Expression.Name)
@@ -70,7 +70,7 @@ func namespaceOf(q *metric.Query) string {
 func (s *Set) compute(r *Rule, q metric.Query, begin func() Read) ([]metric.Point, error) {
 	asked := q
 	asked.Reserve = nil // of the answer's points
-	if points, err := begin()(asked); err == nil || !errors.Is(err, metric.ErrNotFound) {
+	if points, err := begin()(asked); !metric.Absent(err) {
 		return points, err
 	}
 	if q.Expression.Stat != metric.NoStat || q.Expression.Window != 0 {
@@ -103,21 +103,43 @@ func mayRead(q *metric.Query, expression, selector string) error {
 // Compute computes the rule of its operands, which are read in their order: values of objects, or
 // the series of external metrics. The points of the first operand become those of the answer.
 func (r *Rule) Compute(external bool, read func(*Operand) ([]metric.Point, error)) ([]metric.Point, error) {
-	parts := make([][]metric.Point, len(r.operands))
-	for i := range r.operands {
-		o := &r.operands[i]
-		var err error
-		if parts[i], err = read(o); err != nil {
-			return nil, r.without(o, err)
-		}
-		if !external && !slices.IsSortedFunc(parts[i], byObject) {
-			slices.SortFunc(parts[i], byObject)
-		}
+	parts, err := r.read(read)
+	if err != nil {
+		return nil, err
 	}
 	if external {
-		parts = sums(parts)
+		return r.combine(sums(parts))
+	}
+	for _, points := range parts {
+		if !slices.IsSortedFunc(points, byObject) {
+			slices.SortFunc(points, byObject)
+		}
 	}
 	return r.combine(parts)
+}
+
+// read reads all operands, also after one that has no value: the rule is absent if all are, and unknown if only some
+// are, in whatever order.
+func (r *Rule) read(read func(*Operand) ([]metric.Point, error)) ([][]metric.Point, error) {
+	parts, known := make([][]metric.Point, len(r.operands)), false
+	var missing *Operand
+	var why error // of missing
+	for i := range r.operands {
+		points, err := read(&r.operands[i])
+		switch {
+		case err == nil:
+			parts[i] = points
+		case !errors.Is(err, metric.ErrNotFound):
+			return nil, r.without(&r.operands[i], err, false)
+		case missing == nil:
+			missing, why = &r.operands[i], err
+		}
+		known = known || err == nil || errors.Is(err, metric.ErrUnknown)
+	}
+	if missing != nil {
+		return nil, r.without(missing, why, known)
+	}
+	return parts, nil
 }
 
 // query is the query of an operand. The first one fills the buffer of the answer.
@@ -137,17 +159,20 @@ func (o *Operand) query(q *metric.Query, first bool) metric.Query {
 	return query
 }
 
-// without is the error of an operand that has no value.
-func (r *Rule) without(o *Operand, err error) error {
+// without is the error of an operand that has no value. unknown: others have one, or some have one that is not known.
+func (r *Rule) without(o *Operand, err error, unknown bool) error {
+	fault, why := metric.NotFoundf, "has no value"
 	switch {
-	case errors.Is(err, metric.ErrNotFound):
-		return metric.NotFoundf("%q is computed by %s, and its operand %s has no value: %v", r.Metric(),
-			&r.Document, o.Name, err)
 	case errors.Is(err, metric.ErrInvalidQuery):
-		return metric.InvalidQueryf("%q is computed by %s, and its operand %s is invalid: %v", r.Metric(),
-			&r.Document, o.Name, err)
+		fault, why = metric.InvalidQueryf, "is invalid"
+	case !errors.Is(err, metric.ErrNotFound):
+		return err
+	case unknown:
+		fault = metric.Unknownf
+	case errors.Is(err, metric.ErrIdle):
+		fault = metric.Idlef
 	}
-	return err
+	return fault("%q is computed by %s, and its operand %s %s: %v", r.Metric(), &r.Document, o.Name, why, err)
 }
 
 func byObject(a, b metric.Point) int {
@@ -196,9 +221,9 @@ func (r *Rule) combine(parts [][]metric.Point) ([]metric.Point, error) {
 		return kept, nil
 	}
 	if reason != nil {
-		return nil, metric.NotFoundf("%q is computed by %s, and has no value: %v", r.Metric(), &r.Document, reason)
+		return nil, metric.Unknownf("%q is computed by %s, and has no value: %v", r.Metric(), &r.Document, reason)
 	}
-	return nil, metric.NotFoundf("%q is computed by %s, and no object has all of its operands: %s",
+	return nil, metric.Unknownf("%q is computed by %s, and no object has all of its operands: %s",
 		r.Metric(), &r.Document,
 		strings.Join(r.Reads(), ", "))
 }

@@ -58,13 +58,27 @@ func TestAbsentStaysAbsent(t *testing.T) {
 		t.Errorf("%v %v", points, err)
 	}
 	_, err = p.reader.Objects(ask("pods", "web-2", "busy_ratio"))
-	wantError(t, err, metric.ErrNotFound, "metricrule/busy in shop", "operand total has no value", "total_workers")
+	wantError(t, err, metric.ErrUnknown, "metricrule/busy in shop", "operand total has no value", "total_workers")
 	_, err = p.reader.Objects(ask("pods", "web-3", "busy_ratio"))
-	wantError(t, err, metric.ErrNotFound, "not a number with busy = 0, total = 0")
+	wantError(t, err, metric.ErrUnknown, "not a number with busy = 0, total = 0")
 	_, err = p.reader.Objects(ask("pods", "web-4", "busy_ratio"))
-	wantError(t, err, metric.ErrNotFound, "infinite with busy = 2, total = 0")
+	wantError(t, err, metric.ErrUnknown, "infinite with busy = 2, total = 0")
 	_, err = p.reader.External(ask("", "", "busy_ratio"))
-	wantError(t, err, metric.ErrNotFound, "operand busy has no value")
+	if wantError(t, err, metric.ErrNotFound, "operand busy has no value"); !metric.Absent(err) {
+		t.Errorf("none of the operands was pushed, and the rule is not absent: %v", err)
+	}
+	forbidden := ask("", "", "busy_ratio")
+	forbidden.MayRead = func(expression, _ string) error {
+		if expression == "total_workers" {
+			return &metric.QueryError{Is: metric.ErrForbidden, Message: "denied"}
+		}
+		return nil
+	}
+	_, err = p.reader.External(forbidden)
+	wantError(t, err, metric.ErrForbidden, "denied")
+	p.push(external(), metric.Gauge, "total_workers", 4)
+	_, err = p.reader.External(ask("", "", "busy_ratio"))
+	wantError(t, err, metric.ErrUnknown, "operand busy has no value")
 	_, err = p.reader.Objects(ask("pods", "web-1", "busy_ratio:rate:10s"))
 	wantError(t, err, metric.ErrInvalidQuery, `must be asked for as "busy_ratio"`)
 	other := ask("pods", "web-1", "busy_ratio")
@@ -135,6 +149,24 @@ func TestAPushedMetricIsNeverHidden(t *testing.T) {
 			t.Errorf("%s: %v %v", name, points, err)
 		}
 	}
+}
+
+// A timer that is idle has no mean. It is pushed nevertheless, and no other value answers under its name.
+func TestAnIdleTimerIsNotHidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPushed(t, busy)
+		defer p.run(p.table.Run)()
+		p.push(pod("web-1"), metric.Gauge, "busy_workers", 3)
+		p.push(pod("web-1"), metric.Gauge, "total_workers", 4)
+		p.push(pod("web-1"), metric.Timer, "busy_ratio", 7)
+		p.push(pod("web-1"), metric.Timer, "hits_per_second", 9)
+		p.push(pod("web-1"), metric.Counter, "hits_total", 600)
+		time.Sleep(2 * time.Minute)
+		for _, name := range []string{"busy_ratio", "hits_per_second"} {
+			_, err := p.reader.Objects(ask("pods", "web-1", name))
+			wantError(t, err, metric.ErrIdle, "nothing was observed")
+		}
+	})
 }
 
 func TestARenamedMetric(t *testing.T) {

@@ -9,11 +9,13 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// ContainerHistory is what a Tracker knows of a container, for the Tracker of the node's next agent. CPU and Memory
-// are for Import alone.
+// ContainerHistory is what a Tracker knows of a container, for the Tracker of the node's next agent. CPU, Memory and
+// Measured are for Import alone.
 type ContainerHistory struct {
 	Container   metric.Container
 	CPU, Memory []byte
+	// Measured are the measurements from which the next ones count. Agents of earlier versions hand none over.
+	Measured []byte
 }
 
 // Export returns all histories.
@@ -23,7 +25,7 @@ func (t *Tracker) Export() []ContainerHistory {
 		if !c.step.last.CPUAt.IsZero() {
 			c.endStep(c.step.last)
 		}
-		all = append(all, ContainerHistory{name, c.cpu.append(nil), c.memory.append(nil)})
+		all = append(all, ContainerHistory{name, c.cpu.append(nil), c.memory.append(nil), c.appendMeasured(nil)})
 	}
 	return all
 }
@@ -32,8 +34,8 @@ func (t *Tracker) Export() []ContainerHistory {
 // first fault is returned.
 func (t *Tracker) Import(all []ContainerHistory, now time.Time) (fault error) {
 	for _, one := range all {
-		var cpu, memory History
-		err := errors.Join(cpu.parse(one.CPU), memory.parse(one.Memory))
+		var former tracked
+		err := errors.Join(former.cpu.parse(one.CPU), former.memory.parse(one.Memory), former.parseMeasured(one.Measured))
 		if err != nil {
 			if fault == nil {
 				fault = err
@@ -45,10 +47,34 @@ func (t *Tracker) Import(all []ContainerHistory, now time.Time) (fault error) {
 			c = &tracked{seen: now}
 			t.containers[one.Container] = c
 		}
-		c.cpu.continues(cpu)
-		c.memory.continues(memory)
+		c.continues(&former, one.Container.Pod == "")
 	}
 	return fault
+}
+
+// continues puts what a former Tracker knew of a container before what this one does. Both may have measured for a
+// while: the next point begins where the newest one of both ends.
+func (c *tracked) continues(former *tracked, node bool) {
+	c.cpu.continues(former.cpu)
+	c.memory.continues(former.memory)
+	c.changed = true
+	if former.base.CPUAt.After(c.base.CPUAt) {
+		c.base.CPU, c.base.CPUAt = former.base.CPU, former.base.CPUAt
+	}
+	if former.base.MemoryAt.After(c.base.MemoryAt) {
+		c.base.MemoryAt = former.base.MemoryAt
+		c.step.memory = float64(c.step.last.Memory) * c.step.last.MemoryAt.Sub(c.base.MemoryAt).Seconds()
+	}
+	if former.last == nil {
+		return
+	}
+	own := []*metric.UsageReading{c.previous, c.last}
+	c.last, c.previous = former.last, former.previous
+	for _, r := range own {
+		if r != nil && r.CPUAt.After(c.last.CPUAt) {
+			c.compare(*r, node)
+		}
+	}
 }
 
 // continues puts an older history before this one, which is younger than an hour.
@@ -90,6 +116,57 @@ func (h *History) append(dst []byte) []byte {
 
 func appendFloat(dst []byte, v float32) []byte {
 	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(v))
+}
+
+// appendMeasured appends base, and the measurements that Newest compares, as far as there are any.
+func (c *tracked) appendMeasured(dst []byte) []byte {
+	dst = appendReading(dst, &c.base)
+	for _, r := range []*metric.UsageReading{c.last, c.previous} {
+		if r != nil {
+			dst = appendReading(dst, r)
+		}
+	}
+	return dst
+}
+
+// appendReading appends a measurement as varints, its moments in milliseconds. One that is not known is 0.
+func appendReading(dst []byte, m *metric.UsageReading) []byte {
+	for _, at := range []time.Time{m.Started, m.CPUAt, m.MemoryAt} {
+		if at.IsZero() {
+			at = time.UnixMilli(0)
+		}
+		dst = binary.AppendVarint(dst, at.UnixMilli())
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(m.CPU)), m.Memory)
+}
+
+// parseMeasured reads the output of appendMeasured, or nothing.
+func (c *tracked) parseMeasured(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	r := historyReader{text: text}
+	base := r.reading()
+	var both [2]*metric.UsageReading
+	for i := 0; i < len(both) && len(r.text) > 0; i++ {
+		one := r.reading()
+		both[i] = &one
+	}
+	if r.bad || len(r.text) > 0 {
+		return errHistory
+	}
+	c.base, c.last, c.previous = base, both[0], both[1]
+	return nil
+}
+
+func (r *historyReader) reading() (m metric.UsageReading) {
+	for _, at := range []*time.Time{&m.Started, &m.CPUAt, &m.MemoryAt} {
+		if milli := r.moment(0); milli != 0 {
+			*at = time.UnixMilli(milli)
+		}
+	}
+	m.CPU, m.Memory = time.Duration(r.most(math.MaxInt64)), r.most(math.MaxUint64)
+	return m
 }
 
 var errHistory = errors.New("a history is damaged")

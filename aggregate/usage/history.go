@@ -100,6 +100,14 @@ func (h *History) last() (point, bool) {
 	return h.points[len(h.points)-1], true
 }
 
+// end is the end of the newest point; zero: there is none.
+func (h *History) end() time.Time {
+	if last, ok := h.last(); ok {
+		return time.UnixMilli(last.to)
+	}
+	return time.Time{}
+}
+
 // firstAfter returns the index of the first point that ends after a moment.
 func (h *History) firstAfter(moment int64) int {
 	first, _ := slices.BinarySearchFunc(h.points, moment+1, func(p point, t int64) int { return cmp.Compare(p.to, t) })

@@ -15,12 +15,23 @@ const staleAfter = time.Minute
 // Pod is a pod as a cluster knows it.
 type Pod struct {
 	Namespace, Name, UID, Node string
-	Created                    time.Time
-	Labels                     map[string]string
+	Created                    time.Time // by the API server's clock
+	// Started is when the first container started, by the node's clock; zero: not known. It is before Created where
+	// that clock is behind, and of a static pod, whose object is made after its containers.
+	Started time.Time
+	Labels  map[string]string
 }
 
-// began reports whether something began within the pod's life: a pod's creation is known to the second.
-func (p *Pod) began(at time.Time) bool { return at.IsZero() || !at.Before(p.Created) }
+// Began is the moment from which usage is the pod's, to the second. A former pod of its name started earlier.
+func (p *Pod) Began() time.Time {
+	if !p.Started.IsZero() && p.Started.Before(p.Created) {
+		return p.Started
+	}
+	return p.Created
+}
+
+// includes reports whether something began within the pod's life.
+func (p *Pod) includes(at time.Time) bool { return at.IsZero() || !at.Before(p.Began()) }
 
 // Report is what a node's agent says.
 type Report struct {
@@ -207,7 +218,7 @@ func (l *Latest) containers(p *Pod, now time.Time) ([]Record, *Seconds) {
 	at := n.pods[metric.Container{Namespace: p.Namespace, Pod: p.Name}]
 	records := n.Records[at.first:at.end:at.end]
 	for i := range records {
-		if !p.began(records[i].Started) {
+		if !p.includes(records[i].Started) {
 			return nil, nil
 		}
 	}
@@ -254,6 +265,6 @@ func (l *Latest) Served(p *Pod, now time.Time) (containers []Record, end time.Ti
 	return containers, end, window, ok
 }
 
-// Renewed reports whether the windows of a pod's containers begin before the pod was created: they have usage
-// of a former pod of its name, of which the agent must be told.
-func (p *Pod) Renewed(r *Record) bool { return !p.began(r.Since) }
+// Renewed reports whether the windows of a pod's containers begin before the pod did: they have usage of a former
+// pod of its name, of which the agent must be told.
+func (p *Pod) Renewed(r *Record) bool { return !p.includes(r.Since) }

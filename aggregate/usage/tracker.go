@@ -58,6 +58,8 @@ const (
 	shortest = 10 * time.Second
 	// freshFor is the age up to which a container's usage is that since its start.
 	freshFor = time.Minute
+	// firstMoments is the time in which a kubelet measures each container a second time.
+	firstMoments = 20 * time.Second
 	// forgetAfter is the time without a measurement after which a container is forgotten. One that starts
 	// again is back by then.
 	forgetAfter = 10 * time.Minute
@@ -69,6 +71,9 @@ type Tracker struct {
 	// at is the moment of the last page, and count how many containers it had.
 	at    time.Time
 	count int
+	// first is the newest measurement of the first page.
+	first    time.Time
+	complete bool // see IsComplete
 }
 
 // tracked is one container.
@@ -103,11 +108,14 @@ func (t *Tracker) Add(page *metric.UsagePage, now time.Time) (records []Record, 
 			c = new(tracked)
 			t.containers[name] = c
 		}
-		second, whole := Unknown, true
+		second, whole, m := Unknown, true, r
+		if m.Started.After(m.CPUAt) { // the clock was set back since
+			m.Started = time.Time{}
+		}
 		if page.Step > 0 {
-			second, whole = c.follow(r, page.Step)
+			second, whole = c.follow(m, page.Step)
 		} else {
-			c.point(r)
+			c.point(m)
 		}
 		only = only && !whole && !c.changed && c.seen == t.at
 		c.seen = now
@@ -127,6 +135,7 @@ func (t *Tracker) Add(page *metric.UsagePage, now time.Time) (records []Record, 
 	}
 	only = only && len(records) == t.count
 	t.at, t.count = now, len(records)
+	t.complete = t.complete || t.completes(page, records)
 	for name, c := range t.containers {
 		if now.Sub(c.seen) > forgetAfter {
 			delete(t.containers, name)
@@ -136,6 +145,31 @@ func (t *Tracker) Add(page *metric.UsagePage, now time.Time) (records []Record, 
 	}
 	slices.SortFunc(records, func(a, b Record) int { return compare(a.Container, b.Container) })
 	return records, only
+}
+
+// IsComplete reports whether the containers that ran before the first page were measured twice, or had the time for it.
+// Until then the node's former agent knows more.
+func (t *Tracker) IsComplete() bool { return t.complete }
+
+// completes reports whether the Tracker is complete with a page. Containers of a source with steps are named in the
+// first one.
+func (t *Tracker) completes(page *metric.UsagePage, records []Record) bool {
+	var newest time.Time
+	for _, r := range page.Readings {
+		if r.CPUAt.After(newest) {
+			newest = r.CPUAt
+		}
+	}
+	if t.first.IsZero() {
+		t.first = newest
+	}
+	passed := newest.Sub(t.first)
+	if passed < 0 || passed >= firstMoments {
+		return true
+	}
+	return passed >= page.Step && !slices.ContainsFunc(records, func(r Record) bool {
+		return r.Newest.State == Waits && !r.Started.After(t.first)
+	})
 }
 
 // podOf names the pod of a container, and the node by itself.
@@ -200,8 +234,21 @@ func (h *History) oldest() time.Time {
 	return time.UnixMilli(h.begin)
 }
 
-// point adds to the histories the part of a measurement that they lack.
+// point adds to the histories the part of a measurement that they lack. A history whose newest point is of before the
+// clock was set back begins anew.
 func (c *tracked) point(r metric.UsageReading) {
+	if isSetBack(c.base.CPUAt, r.CPUAt) {
+		c.base.CPU, c.base.CPUAt = 0, time.Time{}
+	}
+	if isSetBack(c.base.MemoryAt, r.MemoryAt) {
+		c.base.MemoryAt = time.Time{}
+	}
+	if isSetBack(c.cpu.end(), r.CPUAt) {
+		c.cpu, c.changed = History{}, true
+	}
+	if isSetBack(c.memory.end(), r.MemoryAt) {
+		c.memory, c.changed = History{}, true
+	}
 	if !r.CPUAt.IsZero() && r.CPUAt.After(c.base.CPUAt) {
 		began := c.base.CPUAt.IsZero() || r.CPU < c.base.CPU || r.Started.After(c.base.CPUAt) ||
 			r.CPUAt.Sub(c.base.CPUAt) > time.Duration(longest)*time.Millisecond
@@ -222,6 +269,12 @@ func (c *tracked) point(r metric.UsageReading) {
 		c.changed = c.memory.Add(Point{from, r.MemoryAt, float64(r.Memory)}) || c.changed
 		c.base.MemoryAt = r.MemoryAt
 	}
+}
+
+// isSetBack reports whether a measurement is so long before an earlier one that the node's clock was set back between
+// them: by more than a point can be long. Up to that, points are left out until the clock is where it was.
+func isSetBack(before, now time.Time) bool {
+	return !now.IsZero() && before.UnixMilli()-now.UnixMilli() > longest
 }
 
 // compare keeps the two measurements that say the newest usage.
@@ -246,7 +299,7 @@ func (c *tracked) newest() Newest {
 	switch {
 	case c.previous == nil:
 		n.State = Waits
-	case c.last.CPU < c.previous.CPU || c.last.Started.Before(c.previous.Started):
+	case c.last.CPU < c.previous.CPU || !c.last.Started.IsZero() && c.last.Started.Before(c.previous.Started):
 		n.State = Fell
 	default:
 		n.Window = c.last.CPUAt.Sub(c.previous.CPUAt)

@@ -90,6 +90,48 @@ func TestWindowsBeginWithTheirPod(t *testing.T) {
 	}
 }
 
+// Windows begin anew once the node's clock was set back by more than five minutes, and a measurement of the far future costs the
+// next one alone. Otherwise an autoscaler would read old values until the clock is where it was.
+func TestAClockThatIsSetBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		step       time.Duration
+		started    time.Duration // before the clock is set back
+		back, once time.Duration
+	}{
+		"of a kubelet":             {0, time.Hour, 50 * time.Minute, 0},
+		"by days":                  {0, time.Hour, 50 * time.Hour, 0},
+		"of cgroups":               {10 * time.Second, time.Hour, 50 * time.Minute, 0},
+		"the container is younger": {0, 10 * time.Minute, 50 * time.Minute, 0},
+		"so it is, of cgroups":     {10 * time.Second, 10 * time.Minute, 50 * time.Minute, 0},
+		"a far future":             {0, time.Hour, 0, 1000 * time.Hour},
+	} {
+		p := newPages(t)
+		used, started := time.Duration(0), p.now.Add(-c.started)
+		measure := func(cores int, ahead time.Duration) Record {
+			p.now, used = p.now.Add(15*time.Second), used+time.Duration(cores)*15*time.Second
+			at := p.now.Add(ahead)
+			records, _ := p.Add(&metric.UsagePage{Step: c.step, Readings: map[metric.Container]metric.UsageReading{
+				web: {Started: started, CPU: used, CPUAt: at, Memory: uint64(cores) << 20, MemoryAt: at}}}, p.now)
+			return records[0]
+		}
+		for range 10 {
+			measure(1, 0)
+		}
+		measure(1, c.once)
+		p.now = p.now.Add(-c.back)
+		var r Record
+		for range 10 {
+			r = measure(4, 0)
+		}
+		for resource, u := range map[string]*Usage{"cpu": &r.CPU, "memory": &r.Memory} {
+			want := map[string]float64{"cpu": 4, "memory": 4 << 20}[resource]
+			if m := u.Windows[Minute]; !u.End.Equal(p.now) || m.Mean != want || m.Covered != time.Minute {
+				t.Errorf("%s: %s of a minute until %v is %+v, want %v until %v", name, resource, u.End, m, want, p.now)
+			}
+		}
+	}
+}
+
 // What was before a pod was created is another pod's.
 func TestRenewedPods(t *testing.T) {
 	p := newPages(t)

@@ -56,16 +56,16 @@ func NewClock(windows []time.Duration) *Clock {
 const beforeAll = 1
 
 // Resume continues from the receiving time of an earlier process, whose ticks had this length, and
-// which knew of these pauses.
+// which knew of these pauses. Receiving time goes on since the clock was made: datagrams wait in sockets until the
+// table is restored.
 func (c *Clock) Resume(at, tick time.Duration, earlier []Pause) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
 	earlier = slices.Clone(earlier)
 	for i := range earlier {
 		earlier[i].At += c.former.shift
 	}
-	at = max(at+c.counted, c.Offset)
-	c.Offset = at - time.Since(c.start)
-	c.pause(earlier, Pause{at, c.down})
+	c.Offset = max(at+c.counted, c.Offset)
+	c.pause(earlier, Pause{c.Offset, c.down})
 }
 
 // currentTick converts a tick of the earlier process. 0 remains 0, which means never.

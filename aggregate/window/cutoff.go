@@ -26,7 +26,7 @@ func (j *Joined) increaseWithCutOff(m *Meter, whole bool) (metric.Number, Stretc
 	if stretch.Seconds > 0 {
 		n *= s.Seconds / stretch.Seconds // the number may have been young when the origin was heard last
 	}
-	if n -= min(rest.moved(m, j.cutAt()), n); n == then.Float64() {
+	if n -= max(min(rest.moved(m, j.cutAt()), n), 0); n == then.Float64() {
 		return count.Plus(then), s
 	}
 	if whole {

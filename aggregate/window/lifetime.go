@@ -93,8 +93,9 @@ func (s *SavedLife) outage(now Uptime, wall time.Time) time.Duration {
 // ResumeLifetime continues the lifetime clock of an earlier process.
 func (c *Clock) ResumeLifetime(s SavedLife) {
 	now := time.Now()
-	c.down = s.outage(c.Uptime(), wallOf(now))
-	c.lived = min(s.Life+c.down, LongestLife) - now.Sub(c.start)
+	outage, up := s.outage(c.Uptime(), wallOf(now)), now.Sub(c.start)
+	c.down = max(outage-up, 0)
+	c.lived = min(s.Life+outage, LongestLife) - up
 	c.epoch.Store(s.Epoch)
 	c.FollowWall()
 }

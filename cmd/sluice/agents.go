@@ -44,7 +44,7 @@ func (p *dataPath) openAgents(context.Context) (err error) {
 			return err
 		}
 		parts.Senders, parts.NodeOf, parts.IsFormer = view, view.NodeOf, p.resolver.IsFormer
-		parts.Claimant = p.resolver.Claimant
+		parts.Claimant, parts.Blind = p.resolver.Claimant, view.Outage
 		parts.Canonical = view.Canonical
 		parts.HasPod = func(uid string) bool { return view.PodWithUID(uid) != nil }
 		parts.Authenticate = adapter.NewAgentAccounts(accounts, p.cfg.agents.Accounts, view).Node

@@ -76,7 +76,7 @@ func (p *dataPath) connect(context.Context) (err error) {
 		p.cluster.firstReplicas, err = cluster.NewFirstReplicas(p.cluster.client, p.cluster.view)
 	}
 	if err == nil && p.cfg.instant.Enabled {
-		p.cluster.nudges, err = cluster.NewNudges(p.cluster.client)
+		p.cluster.nudges, err = cluster.NewNudges(p.cluster.client, p.cluster.view)
 	}
 	if err == nil && p.cfg.agents.StartupTaint {
 		p.cluster.taints, err = cluster.NewStartupTaints(p.cluster.client, p.log)
@@ -250,16 +250,20 @@ func (p *dataPath) follow(ctx context.Context) {
 				p.table.RetryRejected()
 			}
 		case <-p.cluster.namespaces.changed:
-			p.endNamespaces(time.Time{})
+			p.endNamespaces()
 		case <-prune.C:
-			if gone := p.table.Prune(p.cluster.view.Alive); gone > 0 {
+			if gone := p.prune(); gone > 0 {
 				p.log.Info("removed series of objects that no longer exist", "series", gone)
 			}
 			p.cluster.workloads.Expire()
-			p.endNamespaces(time.Time{})
+			p.endNamespaces()
+			p.endFormer() // of namespaces that were not to be listed at the start
 		}
 	}
 }
+
+// prune removes series of objects that are gone, and returns their number.
+func (p *dataPath) prune() int { return p.table.Prune(p.cluster.view.MayExist) }
 
 // reconcile waits for the view, then reconciles the restored table with it: series whose object was
 // deleted meanwhile are removed, and all that ended namespaces had, and limits apply.
@@ -269,7 +273,7 @@ func (p *dataPath) reconcile(ctx context.Context) {
 	for began := time.Now(); ; {
 		p.compareNamespaces()
 		if synced, _ := p.cluster.view.Synced(); synced {
-			gone := p.table.Prune(p.cluster.view.Alive)
+			gone := p.prune()
 			p.cluster.limits.Enforce()
 			p.table.ReplaySeries("pods") // a database of before workloads were remembered has series alone
 			p.replication.shadows.replaySeries()
@@ -284,7 +288,7 @@ func (p *dataPath) reconcile(ctx context.Context) {
 			return
 		case <-p.cluster.namespaces.changed:
 			if p.cluster.compared.Load() {
-				p.endNamespaces(p.restored)
+				p.endNamespaces()
 			}
 		case <-tick.C:
 		}
@@ -295,7 +299,7 @@ func (p *dataPath) reconcile(ctx context.Context) {
 // the cluster takes: a missing right makes that forever.
 func (p *dataPath) compareNamespaces() {
 	if !p.cluster.compared.Load() && p.cluster.view.NamespacesRead() {
-		p.endNamespaces(p.restored)
+		p.endNamespaces()
 		p.endFormer()
 		p.cluster.compared.Store(true)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
@@ -19,6 +20,7 @@ type fakeCluster struct {
 	items map[string][]any  // by path of the list
 	// faults are the status codes of lists that are not answered, by path.
 	faults map[string]int
+	mu     sync.Mutex // guards changes of faults
 	// created are objects that a watch tells of, by path of the list, as PartialObjectMetadata.
 	created map[string]chan any
 }
@@ -37,17 +39,35 @@ func newFakeCluster() *fakeCluster {
 	}}
 }
 
+// forbid has a list be forbidden, or no longer.
+func (c *fakeCluster) forbid(path string, forbidden bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.faults == nil {
+		c.faults = map[string]int{}
+	}
+	if delete(c.faults, path); forbidden {
+		c.faults[path] = http.StatusForbidden
+	}
+}
+
+func (c *fakeCluster) fault(path string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.faults[path]
+}
+
 // ServeHTTP implements http.Handler.
 func (c *fakeCluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	kind, list := c.kinds[r.URL.Path]
 	group, name := r.URL.Path[:max(0, strings.LastIndex(r.URL.Path, "/"))], ""
-	answer := map[string]any{}
+	answer, fault := map[string]any{}, c.fault(r.URL.Path)
 	switch {
-	case c.faults[r.URL.Path] != 0:
-		w.WriteHeader(c.faults[r.URL.Path])
-		answer = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": c.faults[r.URL.Path]}
-		if c.faults[r.URL.Path] == http.StatusForbidden {
+	case fault != 0:
+		w.WriteHeader(fault)
+		answer = map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": fault}
+		if fault == http.StatusForbidden {
 			answer["reason"] = "Forbidden"
 		}
 	case list && r.URL.Query().Get("sendInitialEvents") != "":

@@ -27,6 +27,7 @@ func TestConsoleShowsWhatWasPushed(t *testing.T) {
 	if code, _, errs := called(t, "push", "--statsd", p.udpAddress(), "seen:1|c|#sluice_object:external/shop"); code != command.ExitOK {
 		t.Fatal(errs)
 	}
+	eventually(t, func() bool { return p.table.Series() == 1 }, func() string { return "the sample was not applied" })
 	for path, want := range map[string]string{
 		"/metrics": "seen</bdi>", "/metric?namespace=shop&name=seen": "A counter with 1 series", "/health": "received", "/": "seen</bdi>",
 		"/try?line=seen:1%7Cg%7C%23sluice_object:external/shop": "it is already a counter; cannot push it as a gauge",
@@ -154,7 +155,7 @@ func TestTrial(t *testing.T) {
 // trusted forwarder.
 func awayFromAPIServer(t *testing.T, args ...string) *dataPath {
 	t.Helper()
-	kubeconfig := fileOf(t, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://"+loopbackAddresses(t, 1)[0]+"\"}}]\n"+
+	kubeconfig := fileOf(t, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://"+loopbackAddresses(1)[0]+"\"}}]\n"+
 		"contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n")
 	return started(t, t.TempDir(), append([]string{"--standalone=false", "--kubeconfig", kubeconfig,
 		"--trusted-forwarders", "127.0.0.1/32"}, args...)...)

@@ -19,6 +19,9 @@ const (
 	// askWithin bounds the wait for answers of other replicas, and askAgain is the time for which they stand: a
 	// page of the console asks each second, and explain for each autoscaler.
 	askWithin, askAgain = time.Second, time.Second
+	// spared is the time for which a replica that did not answer is asked nothing: a round over many namespaces would
+	// wait for it in each.
+	spared = 5 * time.Second
 
 	agentsQuestion  = "agents"
 	targetsQuestion = "targets/" // and a namespace, or none
@@ -31,9 +34,26 @@ type otherReplicas struct {
 	speaks func(name string) bool
 	ask    func(ctx context.Context, names []string, question []byte) map[string][]byte
 
-	mu   sync.Mutex // guards the fields below
-	at   time.Time
-	kept map[string]saidElsewhere // by question, since at
+	mu     sync.Mutex // guards the fields below
+	asked  map[string]*askedElsewhere
+	silent map[string]time.Time // when a replica did not answer last
+}
+
+// askedElsewhere is a question to other replicas. Those who ask it meanwhile wait for its answers.
+type askedElsewhere struct {
+	answered chan struct{} // closed once the fields below are set
+	at       time.Time
+	said     saidElsewhere
+}
+
+// over reports whether the answers stand no longer.
+func (a *askedElsewhere) over() bool {
+	select {
+	case <-a.answered:
+		return time.Since(a.at) >= askAgain
+	default:
+		return false
+	}
 }
 
 // saidElsewhere are the answers of other replicas. complete: all that live have answered.
@@ -53,26 +73,47 @@ func (o *otherReplicas) say(question string) saidElsewhere {
 		return saidElsewhere{complete: true}
 	}
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := time.Now(); now.Sub(o.at) >= askAgain {
-		o.at, o.kept = now, map[string]saidElsewhere{}
+	maps.DeleteFunc(o.asked, func(_ string, a *askedElsewhere) bool { return a.over() })
+	if a := o.asked[question]; a != nil {
+		o.mu.Unlock()
+		<-a.answered
+		return a.said
 	}
-	said, known := o.kept[question]
-	if known {
+	a := &askedElsewhere{answered: make(chan struct{})}
+	if o.asked == nil {
+		o.asked, o.silent = map[string]*askedElsewhere{}, map[string]time.Time{}
+	}
+	o.asked[question] = a
+	live := o.heard()
+	names := slices.DeleteFunc(slices.Clone(live), func(name string) bool {
+		return !o.speaks(name) || time.Since(o.silent[name]) < spared
+	})
+	o.mu.Unlock()
+	a.said = o.answersOf(names, question)
+	a.said.complete = len(a.said.answers) == len(live)
+	a.at = time.Now()
+	close(a.answered)
+	return a.said
+}
+
+// answersOf asks some replicas; of none, there are no answers.
+func (o *otherReplicas) answersOf(names []string, question string) (said saidElsewhere) {
+	if len(names) == 0 {
 		return said
 	}
-	live := o.heard()
-	names := slices.DeleteFunc(slices.Clone(live), func(name string) bool { return !o.speaks(name) })
 	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
 	defer cancel()
 	answers := o.ask(ctx, names, []byte(question))
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, name := range names {
 		if answer, has := answers[name]; has {
 			said.answers = append(said.answers, answer)
+			delete(o.silent, name)
+		} else {
+			o.silent[name] = time.Now()
 		}
 	}
-	said.complete = len(said.answers) == len(live)
-	o.kept[question] = said
 	return said
 }
 

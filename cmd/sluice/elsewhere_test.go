@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,7 +82,7 @@ func TestTargetsOfAllReplicas(t *testing.T) {
 // Answers stand for a second.
 func TestAnswersOfReplicasStand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, asked := told(t, nil, "c")
+		o, asked := told(t, map[string]any{"c": nil}, "c")
 		for range 5 {
 			o.say("agents")
 			o.say("targets/")
@@ -88,6 +90,35 @@ func TestAnswersOfReplicasStand(t *testing.T) {
 		}
 		if n := len(*asked); n != 4 {
 			t.Errorf("asked %d times in 1.5 s, want 4", n)
+		}
+	})
+}
+
+// A replica that does not answer costs those who ask one wait, however many questions they have, and nobody waits for the
+// questions of others.
+func TestASilentReplicaIsSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &otherReplicas{heard: func() []string { return []string{"c"} }, speaks: func(string) bool { return true },
+			ask: func(ctx context.Context, _ []string, _ []byte) map[string][]byte { <-ctx.Done(); return nil }}
+		began := time.Now()
+		var round sync.WaitGroup
+		for range 2 {
+			round.Go(func() {
+				for i := range 20 {
+					if o.say(fmt.Sprint("targets/", i)).complete {
+						t.Error("complete without an answer")
+					}
+				}
+			})
+		}
+		round.Wait()
+		if took := time.Since(began); took != askWithin {
+			t.Errorf("it took %v, want %v", took, askWithin)
+		}
+		time.Sleep(spared)
+		o.say("agents")
+		if took := time.Since(began); took != 2*askWithin+spared {
+			t.Errorf("%v after the begin, it was not asked again", took)
 		}
 	})
 }

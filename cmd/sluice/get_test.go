@@ -111,11 +111,11 @@ func TestGetFindsAKubeconfig(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("KUBECONFIG", "")
-	if code, _, errs := called(t, "get", "external", "m"); code != command.ExitFailed || !strings.Contains(errs, "data/kubeconfig and ~/.kube/config do not exist, and $KUBECONFIG is empty") {
+	if code, _, errs := called(t, "get", "external", "m"); code != command.ExitFailed || !strings.Contains(errs, "--data-dir data has no kubeconfig; ~/.kube/config does not exist, and $KUBECONFIG is empty") {
 		t.Errorf("exit code %d, %q: want %d and both places", code, errs, command.ExitFailed)
 	}
 	t.Setenv("KUBECONFIG", "missing")
-	if code, _, errs := called(t, "get", "external", "m"); code != command.ExitFailed || !strings.Contains(errs, "data/kubeconfig does not exist, nor does $KUBECONFIG (missing)") {
+	if code, _, errs := called(t, "get", "external", "m"); code != command.ExitFailed || !strings.Contains(errs, "--data-dir data has no kubeconfig; $KUBECONFIG (missing) does not exist") {
 		t.Errorf("exit code %d, %q: want %d and both places", code, errs, command.ExitFailed)
 	}
 	t.Setenv("KUBECONFIG", "missing"+string(filepath.ListSeparator)+p.kubeconfig)
@@ -151,7 +151,7 @@ func TestGetSaysThatItMayNotLook(t *testing.T) {
 	}{
 		{[]string{"--data-dir", "data"}, "missing", "--data-dir data: cannot look for a kubeconfig: too many levels of symbolic links"},
 		{nil, "", "--data-dir data: cannot look for a kubeconfig"},
-		{nil, "missing", "nor does $KUBECONFIG (missing)"},
+		{nil, "missing", "$KUBECONFIG (missing) does not exist"},
 		{[]string{"--kubeconfig", "data/kubeconfig"}, "", "--kubeconfig data/kubeconfig: too many levels"},
 	} {
 		t.Setenv("KUBECONFIG", c.inherited)

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate"
+	"github.com/sluice-metrics/sluice/store"
 )
 
 // accepted sends a request that must succeed.
@@ -144,5 +149,50 @@ func TestGroupsSurviveARestart(t *testing.T) {
 				t.Errorf("%s is left of groups that ended", text)
 			}
 		})
+	}
+}
+
+// endedGroups are documents of groups that end.
+type endedGroups struct {
+	store.NoDocuments
+	job  string
+	ends map[store.DocumentKey][]byte
+}
+
+func (e *endedGroups) RestoreDocument(key store.DocumentKey, value []byte) error {
+	if strings.Contains(string(value), e.job) {
+		e.ends[key] = nil
+	}
+	return nil
+}
+
+func (e *endedGroups) Following(bool) map[store.DocumentKey][]byte { return e.ends }
+
+// Series whose group is not on disk, because a process was killed between the two writes, end at the next start.
+func TestSeriesWithoutTheirGroupEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	t.Run("before", func(t *testing.T) {
+		p := started(t, dir)
+		accepted(t, p, "PUT", "/metrics/job/first", groupBody)
+		accepted(t, p, "PUT", "/metrics/job/second", groupBody)
+		accepted(t, p, "PUT", "/v1/external/depth?ttl=forever", "7")
+	})
+	t.Run("the group ends alone", func(t *testing.T) {
+		cfg, ends := parsed(t, dir), &endedGroups{job: "first", ends: map[store.DocumentKey][]byte{}}
+		table := aggregate.New(cfg.table, nil, slog.New(slog.DiscardHandler))
+		s, err := store.Open(t.Context(), cfg.store, store.Parts{Table: table, Documents: ends, Logger: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		if n := table.Series(); n != 9 || len(ends.ends) != 1 {
+			t.Errorf("%d series and %d groups are on disk, want 9 and 1", n, len(ends.ends))
+		}
+		over, end := context.WithCancel(t.Context())
+		end()
+		must(t, s.Run(over))
+		must(t, s.Close(t.Context()))
+	})
+	p := started(t, dir)
+	if n := p.table.Series(); n != 5 || p.groups.Count() != 1 {
+		t.Errorf("%d series of %d groups, want 5 of 1", n, p.groups.Count())
 	}
 }

@@ -30,7 +30,10 @@ type inspection struct {
 	limitSources func(namespace string, ofPods bool) []string
 	// autoscalers returns those of a namespace; empty: of all. Nil: there are none.
 	autoscalers func(namespace string) []inspect.Autoscaler
-	rules       *customkind.Rulebook
+	// eachMetric calls f for each metric of these autoscalers, with the pods that its value comes from. Nil: there are
+	// none.
+	eachMetric func(namespace string, f func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, pods int))
+	rules      *customkind.Rulebook
 	// policies returns those of the cluster. Nil: there are none.
 	policies func() []*policy.Policy
 	// unknownPolicies is the error of readers while the policies are unknown. Nil: there are none.
@@ -48,7 +51,7 @@ func (p *dataPath) inspection() inspection {
 		pushers: p.pushers, windows: p.cfg.table.Windows, rejections: p.rejections, rules: p.rules}
 	if p.cluster.view != nil {
 		i.limits, i.limitSources = p.cluster.limits, p.cluster.view.LimitSources
-		i.autoscalers = p.autoscalerDocuments
+		i.autoscalers, i.eachMetric = p.autoscalerDocuments, p.cluster.autoscalers.EachMetric
 		i.policies, i.unknownPolicies = p.cluster.policies.List, p.cluster.policies.Unknown
 	}
 	i.targets = p.targets()
@@ -106,7 +109,7 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 	if more {
 		page.Next = metricKey(last)
 	}
-	var readers map[metricRead][]string
+	var readers map[metricRead]*metricReaders
 	if !q.Bare {
 		readers = i.readers(q.Namespace)
 	}
@@ -115,8 +118,10 @@ func (i inspection) Metrics(q inspect.Query) (page inspect.Page[inspect.Metric])
 		page.Items[n] = inspect.Metric{
 			Namespace: m.Namespace, Name: m.Name, Resource: m.Resource, Kind: m.Kind.String(),
 			Objects: m.Objects, Series: m.Series, LastSample: m.LastSample.UTC(),
-			ReadBy:    readers[metricRead{m.Namespace, m.Name, sourceOf(m.Resource)}],
 			LabelKeys: m.LabelKeys,
+		}
+		if read := readers[metricRead{m.Namespace, m.Name, sourceOf(m.Resource)}]; read != nil {
+			page.Items[n].ReadBy, page.Items[n].ReadByMore = read.names, read.more
 		}
 		if m.Series == 1 && !q.Bare {
 			if page.Items[n].Value = i.value(m.Place); page.Items[n].Value != "" {
@@ -170,26 +175,41 @@ func sourceOf(resource string) string {
 	return inspect.SourceObject
 }
 
-// readers returns the autoscalers that name each metric, as "namespace/name".
-func (i inspection) readers(namespace string) map[metricRead][]string {
-	if i.autoscalers == nil {
+// metricReaders are the autoscalers that name a metric, as "namespace/name".
+type metricReaders struct {
+	names []string
+	more  int                 // beyond inspect.MetricReaders
+	last  *inspect.Autoscaler // each has its metrics one after the other
+}
+
+// readers returns the autoscalers that name each metric.
+func (i inspection) readers(namespace string) map[metricRead]*metricReaders {
+	if i.eachMetric == nil {
 		return nil
 	}
-	readers := map[metricRead][]string{}
-	for _, a := range i.autoscalers(namespace) {
-		for _, m := range a.Metrics {
-			of := metricRead{a.Namespace, metric.BareName(m.Name), m.Source}
-			if m.Source == inspect.SourceObject && (m.ObjectKind == "Pod" || m.Pods > 0) {
-				of.source = inspect.SourcePods // of a pod, or rolled up from pods
-			}
-			name := a.Namespace + "/" + a.Name
-			for _, pushed := range i.rules.ReadsOf(a.Namespace, of.name) {
-				if of.name = pushed; !slices.Contains(readers[of], name) {
-					readers[of] = append(readers[of], name)
-				}
-			}
+	readers := map[metricRead]*metricReaders{}
+	i.eachMetric(namespace, func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, pods int) {
+		of := metricRead{a.Namespace, metric.BareName(m.Name), m.Source}
+		if m.Source == inspect.SourceObject && (m.ObjectKind == "Pod" || pods > 0) {
+			of.source = inspect.SourcePods // of a pod, or rolled up from pods
 		}
-	}
+		for _, pushed := range i.rules.ReadsOf(a.Namespace, of.name) {
+			of.name = pushed
+			read := readers[of]
+			if read == nil {
+				read = new(metricReaders)
+				readers[of] = read
+			}
+			switch {
+			case read.last == a:
+			case len(read.names) < inspect.MetricReaders:
+				read.names = append(read.names, a.Namespace+"/"+a.Name)
+			default:
+				read.more++
+			}
+			read.last = a
+		}
+	})
 	return readers
 }
 

@@ -35,14 +35,6 @@ func (d documents) Changed(all bool) []store.DocumentKey {
 			keys = append(keys, store.DocumentKey(key))
 		}
 	}
-	if d.namespaces != nil {
-		keys = append(keys, d.namespaces.Changed(all)...)
-	}
-	if d.deletions != nil {
-		for _, key := range d.deletions.Changed(all) {
-			keys = append(keys, store.DocumentKey(key))
-		}
-	}
 	if d.epoch != nil && d.epoch.Changed(all) {
 		keys = append(keys, replica.EpochKey)
 	}
@@ -59,17 +51,21 @@ func (d documents) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bo
 			return dst, true
 		}
 	}
+	return d.groups.AppendDocument(dst, group.Hash(key))
+}
+
+// Following implements store.Documents: deletions, and a namespace's UID, follow what was removed.
+func (d documents) Following(all bool) map[store.DocumentKey][]byte {
+	documents := map[store.DocumentKey][]byte{}
 	if d.namespaces != nil {
-		if dst, there := d.namespaces.AppendDocument(dst, key); there {
-			return dst, true
-		}
+		documents = d.namespaces.following(all)
 	}
 	if d.deletions != nil {
-		if dst, there := d.deletions.AppendDocument(dst, deletion.Key(key)); there {
-			return dst, true
+		for key, document := range d.deletions.Following(all) {
+			documents[store.DocumentKey(key)] = document
 		}
 	}
-	return d.groups.AppendDocument(dst, group.Hash(key))
+	return documents
 }
 
 // RestoreDocument implements store.Documents. Documents of parts that this process doesn't have are

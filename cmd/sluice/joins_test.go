@@ -57,13 +57,13 @@ func TestDocumentsOfNamespaces(t *testing.T) {
 	written, back := newNamespaces(), documents{namespaces: newNamespaces()}
 	written.added(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
 	written.added(metric.Object{Resource: "services", Namespace: "shop", Name: "web", UID: "2"})
-	keys := written.Changed(false)
-	if len(keys) != 1 || len(written.Changed(false)) != 0 || len(written.Changed(true)) != 1 {
-		t.Fatalf("changed: %x, want one once", keys)
+	key, changed := namespaceKey("shop"), written.following(false)
+	if len(changed) != 1 || len(written.following(false)) != 0 || len(written.following(true)) != 1 {
+		t.Fatalf("changed: %q, want one once", changed)
 	}
-	value, _ := written.AppendDocument(nil, keys[0])
+	value := changed[key]
 	for i := 1; i <= len(value); i++ {
-		if err := back.RestoreDocument(keys[0], value[:i]); (err == nil) != (i == len(value)) {
+		if err := back.RestoreDocument(key, value[:i]); (err == nil) != (i == len(value)) {
 			t.Errorf("%d of %d bytes: %v", i, len(value), err)
 		}
 	}
@@ -73,21 +73,21 @@ func TestDocumentsOfNamespaces(t *testing.T) {
 	if uids, ended := back.namespaces.all(); len(uids) != 1 || uids["shop"] != "1" || len(ended) != 0 {
 		t.Errorf("read back: %v, ended %v", uids, ended)
 	}
-	if err := (documents{}).RestoreDocument(keys[0], value); err != nil {
+	if err := (documents{}).RestoreDocument(key, value); err != nil {
 		t.Errorf("standalone: %v", err)
 	}
 	written.set("shop", "")
-	value, there := written.AppendDocument(nil, keys[0])
-	if !there || len(written.Changed(false)) != 1 || back.RestoreDocument(keys[0], value[:len("N\x01shop\x001\x00")]) == nil {
+	value = written.following(false)[key]
+	if back.RestoreDocument(key, value[:len("N\x01shop\x001\x00")]) == nil {
 		t.Errorf("the document of a namespace that is gone: %q", value)
 	}
-	must(t, back.RestoreDocument(keys[0], value))
+	must(t, back.RestoreDocument(key, value))
 	_, since := written.all()
 	if uids, ended := back.namespaces.all(); uids["shop"] != "1" || !ended["shop"].Equal(since["shop"].Truncate(time.Second)) {
 		t.Errorf("read back: %v, ended %v, want %v", uids, ended, since)
 	}
 	written.set("shop", "")
-	if _, there := written.AppendDocument(nil, keys[0]); there || len(written.Changed(false)) != 1 {
-		t.Error("a namespace that is forgotten has a document")
+	if forgotten := written.following(false); len(forgotten) != 1 || forgotten[key] != nil {
+		t.Errorf("a namespace that is forgotten has a document: %q", forgotten)
 	}
 }

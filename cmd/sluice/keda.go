@@ -31,6 +31,9 @@ func (p *dataPath) triggers() triggers {
 
 // answers reports whether the metrics APIs would answer, and what is missing otherwise.
 func (p *dataPath) answers() (bool, string) {
+	if p.progress.deaf.Load() {
+		return false, "Sluice is stopping"
+	}
 	if ready, missing := p.clusterRead(); !ready {
 		return false, missing
 	}

@@ -84,7 +84,7 @@ func useEverything(t *testing.T, p *dataPath) {
 func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
 	p := awayFromAPIServer(t, "--namespace-metrics", "0", "--api-routes-file", routesFile(t, certificates), "--push-auth", "token",
-		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake", "--instant", "--scrape",
+		"--replica-name", "sluice-0", "--replica-listen", "127.0.0.1:0", "--replica-peers", loopbackAddresses(1)[0], "--replica-insecure", "--console-address", "127.0.0.1:0", "--wake", "--instant", "--scrape",
 		"--push-tls-cert-file", filepath.Join(certificates, "tls.crt"), "--push-tls-key-file", filepath.Join(certificates, "tls.key"))
 	if r := p.cluster.limits.Admit(&metric.Object{Resource: "pods", Namespace: "shop", Name: "web-1", UID: "1"}, "seen", metric.Labels{}, 1); r != metric.Identity {
 		t.Errorf("a pod that nobody knows: %v, want %v", r, metric.Identity)
@@ -107,7 +107,7 @@ func ofACluster(t *testing.T, certificates string) prometheus.Gatherer {
 func routesFile(t *testing.T, certificates string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "routes.yaml")
-	must(t, os.WriteFile(path, []byte("providers:\n- {name: keda, url: 'https://"+loopbackAddresses(t, 1)[0]+"', caFile: "+
+	must(t, os.WriteFile(path, []byte("providers:\n- {name: keda, url: 'https://"+loopbackAddresses(1)[0]+"', caFile: "+
 		filepath.Join(certificates, "ca.crt")+", scaledObjects: true, metrics: ['datadogmetric@*']}\n"), 0o600))
 	return path
 }
@@ -127,7 +127,7 @@ func ofReplicas(t *testing.T) prometheus.Gatherer {
 func ofExports(t *testing.T, certificates string) prometheus.Gatherer {
 	t.Helper()
 	certificate := filepath.Join(certificates, "tls.crt")
-	nobody := loopbackAddresses(t, 1)[0]
+	nobody := loopbackAddresses(1)[0]
 	return started(t, t.TempDir(), "--relay-to", nobody, "--export-otlp", "http://"+nobody+"/v1/metrics",
 		"--agents-address", "127.0.0.1:0", "--agents-insecure", "--otlp-grpc-address", "127.0.0.1:0",
 		"--keda-address", "127.0.0.1:0", "--keda-client-names", "keda", "--keda-tls-cert-file", certificate,

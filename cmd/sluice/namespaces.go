@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,10 +23,9 @@ type namespaces struct {
 	changed chan struct{} // has an element if a known namespace has another UID, or is gone
 
 	mu      sync.Mutex
-	uids    map[string]string            // as last seen, by name
-	ended   map[string]time.Time         // those of uids that are gone, since when
-	names   map[store.DocumentKey]string // also of those that are forgotten, until the store has heard of it
-	unsaved map[store.DocumentKey]struct{}
+	uids    map[string]string    // as last seen, by name
+	ended   map[string]time.Time // those of uids that are gone, since when
+	unsaved map[string]struct{}  // names whose documents the store doesn't have yet
 	// unshared are those that other replicas have not heard of, and elsewhere the UIDs that they know, by name.
 	unshared  map[string]struct{}
 	elsewhere map[string]seenElsewhere
@@ -42,8 +40,7 @@ const endedFor = 24 * time.Hour
 
 func newNamespaces() *namespaces {
 	return &namespaces{changed: make(chan struct{}, 1), uids: map[string]string{}, ended: map[string]time.Time{},
-		names: map[store.DocumentKey]string{}, unsaved: map[store.DocumentKey]struct{}{},
-		unshared: map[string]struct{}{}, elsewhere: map[string]seenElsewhere{}}
+		unsaved: map[string]struct{}{}, unshared: map[string]struct{}{}, elsewhere: map[string]seenElsewhere{}}
 }
 
 const namespaceResource = "namespaces"
@@ -104,9 +101,7 @@ func (n *namespaces) setLocked(name, uid string) {
 	default:
 		n.ended[name] = time.Now()
 	}
-	key := namespaceKey(name)
-	n.names[key] = name
-	n.unsaved[key], n.unshared[name] = struct{}{}, struct{}{}
+	n.unsaved[name], n.unshared[name] = struct{}{}, struct{}{}
 }
 
 // Every document of a namespace is namespaceMark, a version, the name, a zero byte and the UID. If the namespace
@@ -121,35 +116,33 @@ func namespaceKey(name string) (key store.DocumentKey) {
 	return key
 }
 
-// Changed returns the keys of the documents that changed since the last call, or of all documents.
-func (n *namespaces) Changed(all bool) (keys []store.DocumentKey) {
+// following returns the documents that changed since the last call, or all documents; nil: a namespace is forgotten.
+func (n *namespaces) following(all bool) map[store.DocumentKey][]byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if all {
-		for key := range n.names {
-			n.unsaved[key] = struct{}{}
+		for name := range n.uids {
+			n.unsaved[name] = struct{}{}
 		}
 	}
-	keys = slices.Collect(maps.Keys(n.unsaved))
+	documents := make(map[store.DocumentKey][]byte, len(n.unsaved))
+	for name := range n.unsaved {
+		documents[namespaceKey(name)] = n.documentLocked(name)
+	}
 	clear(n.unsaved)
-	return keys
+	return documents
 }
 
-// AppendDocument appends the document of a namespace; false: it is none, or forgotten.
-func (n *namespaces) AppendDocument(dst []byte, key store.DocumentKey) ([]byte, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	name := n.names[key]
+func (n *namespaces) documentLocked(name string) []byte {
 	uid := n.uids[name]
 	if uid == "" {
-		delete(n.names, key)
-		return dst, false
+		return nil
 	}
-	dst = appendNamespace(dst, name, uid)
+	value := appendNamespace(nil, name, uid)
 	if since, gone := n.ended[name]; gone {
-		dst = strconv.AppendInt(append(dst, 0), since.Unix(), 10)
+		value = strconv.AppendInt(append(value, 0), since.Unix(), 10)
 	}
-	return dst, true
+	return value
 }
 
 func appendNamespace(dst []byte, name, uid string) []byte {
@@ -158,7 +151,7 @@ func appendNamespace(dst []byte, name, uid string) []byte {
 
 var errNamespace = errors.New("the document of a namespace is damaged")
 
-// RestoreDocument restores the output of AppendDocument.
+// RestoreDocument restores a document of a namespace.
 func (n *namespaces) RestoreDocument(key store.DocumentKey, value []byte) error {
 	name, uid, ended, err := readNamespace(key, value)
 	if err != nil {
@@ -166,7 +159,7 @@ func (n *namespaces) RestoreDocument(key store.DocumentKey, value []byte) error 
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.uids[name], n.names[key] = uid, name; !ended.IsZero() {
+	if n.uids[name] = uid; !ended.IsZero() {
 		n.ended[name] = ended
 	}
 	return nil
@@ -279,10 +272,10 @@ func endOfFormer(created time.Time) time.Time {
 }
 
 // endNamespaces removes what ended namespaces had: all that is older than the namespace that has the name
-// now. Own series that were restored at a moment are older, whatever clock the API server has. Groups may
+// now. Own series that were restored are older, whatever clock the API server has. Groups may
 // be another replica's, and as new as the namespace. If no namespace has the name, that is done again when one
 // has, or when the former one is forgotten: its clients may push for a while.
-func (p *dataPath) endNamespaces(restored time.Time) {
+func (p *dataPath) endNamespaces() {
 	uids, ended := p.cluster.namespaces.all()
 	for name, was := range uids {
 		uid, created, known := p.cluster.view.Namespace(name)
@@ -290,11 +283,11 @@ func (p *dataPath) endNamespaces(restored time.Time) {
 		if !known || uid == was && !gone || uid == "" && gone && time.Since(since) < endedFor {
 			continue
 		}
-		p.endNamespace(name, uid, created, restored)
+		p.endNamespace(name, uid, created)
 	}
 }
 
-func (p *dataPath) endNamespace(name, uid string, created, restored time.Time) {
+func (p *dataPath) endNamespace(name, uid string, created time.Time) {
 	p.push.EndNamespace(name, uid != "") // before its data: they would be pushed again
 	p.api.EndNamespace(name)
 	before := time.Now()
@@ -302,8 +295,8 @@ func (p *dataPath) endNamespace(name, uid string, created, restored time.Time) {
 		before = endOfFormer(created)
 	}
 	own, ofGroups := before, before
-	if own.Before(restored) {
-		own = restored
+	if own.Before(p.restored) {
+		own = p.restored
 	}
 	if deletions := p.replication.deletions; deletions == nil {
 		ofGroups = own

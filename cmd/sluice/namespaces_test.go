@@ -128,6 +128,35 @@ func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
 	}
 }
 
+// Namespaces that may not be listed at the start, as before the role is applied, hold up nobody. Once they are listed,
+// what ended ones had goes as at any start, though the API server's clock may be behind.
+func TestNamespacesThatAreForbiddenAtFirst(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	t.Run("before", func(t *testing.T) {
+		p := startedWithData(t, withNamespaces(map[string]string{"shop": "1", "bank": "2"}), data)
+		giveMetrics(t, p, "shop")
+		giveMetrics(t, p, "bank")
+	})
+	t.Run("after", func(t *testing.T) {
+		const list = "/api/v1/namespaces"
+		behind := namespaceObject("shop", "3")
+		behind["metadata"].(map[string]any)["creationTimestamp"] = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+		c := withNamespaces(map[string]string{"bank": "2"})
+		c.items[list] = append(c.items[list], behind)
+		c.forbid(list, true)
+		p := startedWithData(t, c, data)
+		c.forbid(list, false)
+		eventually(t, func() bool {
+			status, _ := spoken(t, p, "GET", "/v1/namespaces/shop/external/jobs", "")
+			uids, _ := p.cluster.namespaces.all()
+			return uids["shop"] == "3" && status == 404
+		}, func() string { return "the former namespace's metric is there" })
+		hasMetrics(t, p, "shop", false)
+		hasMetrics(t, p, "bank", true)
+	})
+}
+
 // resourceOf is the resource of the path of a list, as /readyz says it.
 func resourceOf(path string) string {
 	if name, grouped := strings.CutPrefix(path, "/apis/autoscaling/v2/"); grouped {
@@ -162,7 +191,7 @@ func TestLatePushesAreNotInherited(t *testing.T) {
 				known.mu.Lock()
 				known.ended["shop"] = time.Now().Add(-endedFor)
 				known.mu.Unlock()
-				p.endNamespaces(time.Time{})
+				p.endNamespaces()
 				hasMetrics(t, p, "shop", false)
 				giveMetrics(t, p, "shop")
 			})

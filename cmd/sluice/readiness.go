@@ -12,6 +12,7 @@ type progress struct {
 	waiting atomic.Pointer[string]
 	ready   atomic.Bool
 	ending  atomic.Bool
+	deaf    atomic.Bool
 }
 
 func (p *progress) wait(what string) { p.waiting.Store(&what) }
@@ -21,6 +22,9 @@ func (p *progress) done() { p.ready.Store(true) }
 
 // stop makes /readyz fail, so that no new requests are routed here.
 func (p *progress) stop() { p.ending.Store(true) }
+
+// deafen ends the answers to queries: nothing is received any more, so rates would fall.
+func (p *progress) deafen() { p.deaf.Store(true) }
 
 func (p *progress) state() (bool, string) {
 	if p.ending.Load() {

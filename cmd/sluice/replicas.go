@@ -32,11 +32,12 @@ type replication struct {
 	replica *replica.Replica
 	// reconciled reports whether the table has nothing of namespaces that ended.
 	reconciled func() bool
-	// These two belong to the flush goroutine: whether flushes are published, and whether one is in progress.
+	// These two belong to the flush goroutine: whether flushes are published, and whether one has begun.
 	published, flushing bool
-	// flushedAt is when the last flush was published, covered when the one before was: that one has all that was applied before.
-	flushedAt, covered atomic.Pointer[time.Time]
-	shadows            *shadowList
+	// flushedAt is when the last flush was published, and the one before. It belongs to the flush goroutine, too.
+	flushedAt [2]*time.Time
+	covered   atomic.Pointer[time.Time] // see publishedTo
+	shadows   *shadowList
 	// deletions are those of all replicas.
 	deletions *deletion.Log
 	// claims say which replica has the agent of a node, and scrapes.
@@ -197,8 +198,12 @@ func (r *replication) PublishWritten(n int) {
 func (r *replication) PublishFlush(written bool) {
 	if r.publishes() {
 		r.replica.PublishFlush(written)
-		now := time.Now()
-		r.covered.Store(r.flushedAt.Swap(&now))
+		now, covered := time.Now(), r.flushedAt[0]
+		if !written { // it may have begun before the last one, within which it was published
+			covered = r.flushedAt[1]
+		}
+		r.flushedAt = [2]*time.Time{&now, r.flushedAt[0]}
+		r.covered.Store(covered)
 	}
 	r.flushing = false
 }

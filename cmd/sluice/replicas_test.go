@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,15 +63,14 @@ func (r *testReplica) end() {
 // choice and the start of the server.
 var replicaHost = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 
+// lastReplicaPort is the last that a test was given: none is given twice. They are not those that the kernel
+// chooses from, as for a listener of another process at all addresses.
+var lastReplicaPort atomic.Int32
+
 // loopbackAddresses are addresses on which nothing listens.
-func loopbackAddresses(t *testing.T, n int) []string {
-	t.Helper()
-	var all []string
+func loopbackAddresses(n int) (all []string) {
 	for range n {
-		l, err := net.Listen("tcp", replicaHost+":0")
-		must(t, err)
-		defer l.Close()
-		all = append(all, l.Addr().String())
+		all = append(all, fmt.Sprintf("%s:%d", replicaHost, 20000+lastReplicaPort.Add(1)))
 	}
 	return all
 }
@@ -79,7 +78,7 @@ func loopbackAddresses(t *testing.T, n int) []string {
 // replicasOf makes n servers without starting them.
 func replicasOf(t *testing.T, n int, more ...string) []*testReplica {
 	t.Helper()
-	addresses := loopbackAddresses(t, n)
+	addresses := loopbackAddresses(n)
 	var all []*testReplica
 	for i, address := range addresses {
 		r := &testReplica{t: t, dir: t.TempDir()}
@@ -364,7 +363,7 @@ func TestKeptReplicaNameIsLogged(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]int{"": 0, "sluice-1": 1} {
 		var log bytes.Buffer
-		cfg := parsed(t, dir, "--replica-peers", loopbackAddresses(t, 1)[0], "--replica-insecure", "--log-level", "info")
+		cfg := parsed(t, dir, "--replica-peers", loopbackAddresses(1)[0], "--replica-insecure", "--log-level", "info")
 		if name != "" {
 			must(t, os.WriteFile(filepath.Join(dir, "REPLICA"), []byte(name+"\n"), 0o640))
 		} else {

@@ -360,3 +360,22 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// What is not received any more is not answered as if it had not been sent.
+func TestQueriesEndWithReceiving(t *testing.T) {
+	cfg := parsed(t, t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p, err := wire(ctx, cfg, newLogger(os.Stderr, cfg.log))
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- p.run(ctx) }()
+	if answers, why := p.answers(); !answers {
+		t.Error(why)
+	}
+	stop()
+	must(t, <-done)
+	if answers, why := p.answers(); answers || why != "Sluice is stopping" {
+		t.Errorf("queries are answered though nothing is received: %v %s", answers, why)
+	}
+}

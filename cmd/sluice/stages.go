@@ -31,7 +31,7 @@ func (p *dataPath) stages() (all []stage) {
 		on  bool
 		run stage
 	}{
-		{true, stage{"statsd", p.statsd.Run}},
+		{true, stage{"statsd", p.receive}},
 		{true, stage{"push", p.push.Run}},
 		{p.scraper != nil, stage{"scrape", p.scraper.Run}},
 		{p.agents != nil, stage{"agents", p.agents.Run}},
@@ -63,6 +63,12 @@ func (p *dataPath) stages() (all []stage) {
 		}
 	}
 	return all
+}
+
+// receive runs the receivers of StatsD, which are the first that stop.
+func (p *dataPath) receive(ctx context.Context) error {
+	defer context.AfterFunc(ctx, p.progress.deafen)()
+	return p.statsd.Run(ctx)
 }
 
 // closeTimeout bounds the closing of the database.

@@ -28,13 +28,9 @@ func (u *clusterUsage) take(node string, report usage.Report) (renewals []agents
 		if r.Container.Pod == "" || r.Since.IsZero() {
 			continue
 		}
-		named := u.view.PodNamed(r.Container.Namespace, r.Container.Pod)
-		if named == nil || u.view.NodeOf(named) != node {
-			continue
-		}
-		pod := usage.Pod{Created: time.Unix(named.Created, 0)}
-		if pod.Renewed(r) {
-			renewals = append(renewals, agents.Renewal{Namespace: named.Namespace, Pod: named.Name, Created: pod.Created})
+		pod, ok := u.view.UsedPod(r.Container.Namespace, r.Container.Pod)
+		if ok && pod.Node == node && pod.Renewed(r) {
+			renewals = append(renewals, agents.Renewal{Namespace: pod.Namespace, Pod: pod.Name, Began: pod.Began()})
 		}
 	}
 	return renewals

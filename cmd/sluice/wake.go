@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sluice-metrics/sluice/adapter"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
@@ -20,7 +21,7 @@ func (p *dataPath) wakeTargets() *wake.Waker {
 	}
 	view := p.cluster.view
 	return wake.New(p.cfg.wake, wake.Parts{
-		Source: zeroSource{p.watches(), p.autoscalerReader(), p.cfg.api.CustomMetrics, p.cfg.api.ExternalMetrics},
+		Source: zeroSource{p.watches(), p.autoscalerReader(), p.answeredElsewhere},
 		Scale: func(ctx context.Context, a *inspect.Autoscaler) (wake.Outcome, error) {
 			return outcomeOf(p.cluster.firstReplicas.Set(ctx, a))
 		},
@@ -39,6 +40,7 @@ func outcomeOf(err error) (wake.Outcome, error) {
 	}{
 		{cluster.ErrHasReplicas, wake.Awake}, {cluster.ErrForbidden, wake.Forbidden}, {cluster.ErrNoTarget, wake.Gone},
 		{cluster.ErrConflict, wake.Conflict}, {cluster.ErrRefused, wake.Refused}, {cluster.ErrNotCounted, wake.Ineffective},
+		{cluster.ErrFails, wake.Failed},
 	} {
 		if errors.Is(err, one.err) {
 			return one.is, err
@@ -50,20 +52,32 @@ func outcomeOf(err error) (wake.Outcome, error) {
 	return wake.Woken, nil
 }
 
+// answeredElsewhere says why the autoscaler's controller does not get a metric from this Sluice; nil: it does.
+func (p *dataPath) answeredElsewhere(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) error {
+	external := m.Source == inspect.SourceExternal
+	if external && !p.cfg.api.ExternalMetrics {
+		return errors.New("this Sluice does not serve external.metrics.k8s.io")
+	}
+	if !external && !p.cfg.api.CustomMetrics {
+		return errors.New("this Sluice does not serve custom.metrics.k8s.io")
+	}
+	if provider, _ := p.provider(a, m); provider != "" {
+		return fmt.Errorf("the provider %s answers this metric", provider)
+	}
+	return nil
+}
+
 // zeroSource implements wake.Source.
 type zeroSource struct {
 	*answer.Watches
-	reader           *adapter.AutoscalerReader
-	custom, external bool // which metrics APIs are served
+	reader    *adapter.AutoscalerReader
+	elsewhere func(*inspect.Autoscaler, *inspect.AutoscalerMetric) error
 }
 
-// Ask implements wake.Source. A metric of an API that this Sluice does not serve is another server's.
+// Ask implements wake.Source.
 func (s zeroSource) Ask(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (wake.Asked, error) {
-	if m.Source == "External" && !s.external {
-		return nil, errors.New("this Sluice does not serve external.metrics.k8s.io")
-	}
-	if m.Source == "Object" && !s.custom {
-		return nil, errors.New("this Sluice does not serve custom.metrics.k8s.io")
+	if err := s.elsewhere(a, m); err != nil {
+		return nil, err
 	}
 	return s.reader.Ask(a, m, s.Watches)
 }
@@ -132,12 +146,8 @@ func (s nudgeSource) predict(a *inspect.Autoscaler, memory *explain.Memory) expl
 	asked := *a
 	asked.Metrics = make([]inspect.AutoscalerMetric, len(a.Metrics))
 	for i, m := range a.Metrics {
-		served := s.p.cfg.api.CustomMetrics
-		if m.Source == inspect.SourceExternal {
-			served = s.p.cfg.api.ExternalMetrics
-		}
 		asked.Metrics[i] = m
-		asked.Metrics[i].Asked = m.Pushed() && served
+		asked.Metrics[i].Asked = m.Pushed() && s.p.answeredElsewhere(a, &m) == nil
 	}
 	facts := s.reader.Facts(&asked, s.p.cluster.view.Targets())
 	facts.Scale = &explain.Scale{SpecReplicas: a.ReplicasSet(), StatusReplicas: a.ReplicasSet()}

@@ -210,9 +210,10 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 	if p.store, err = store.Open(ctx, p.cfg.store, parts); err != nil {
 		return p.storeFault(err)
 	}
+	ungrouped := p.groups.RestoreDone()
 	p.restored = time.Now()
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond),
-		"from", p.cfg.store.Dir, "groups", p.groups.Count())
+		"from", p.cfg.store.Dir, "groups", p.groups.Count(), "ungrouped", ungrouped)
 	return nil
 }
 

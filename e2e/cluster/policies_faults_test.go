@@ -32,6 +32,7 @@ func policyInvalid(t *testing.T, p *policed) {
 		`{rules: [{metric: ` + strings.Repeat("é", 65) + `, deny: true}]}`:                                          "at most 128 bytes",
 		`{rules: [{metric: "a(", deny: true}]}`:                                                                     "error parsing regexp",
 		`{rules: [{metric: "a)|(b", deny: true}]}`:                                                                  "error parsing regexp",
+		`{rules: [{metric: "\\Qa.b", deny: true}]}`:                                                                 "error parsing regexp",
 		`{rules: [{metric: a}]}`:                                                                                    "exactly one of selector and deny",
 		`{rules: [{metric: a, deny: false}]}`:                                                                       "exactly one of selector and deny",
 		`{rules: [{metric: a, deny: true, selector: {}}]}`:                                                          "exactly one of selector and deny",

@@ -121,6 +121,7 @@ func refusesBadRules(t *testing.T, c *cluster) {
 		"the name of an operand":     `{metric: a, let: {"1": b}, value: x}`,
 		"selectors must be of":       `{metric: a, let: {x: b}, selectors: {y: a=b}, value: x}`,
 		"from must be an RE2":        `{rename: {from: "(", to: b}}`,
+		"spec.rename.from: Invalid":  `{rename: {from: "\\Qa", to: b}}`,
 		"spec.rename.from: Too long": `{rename: {from: "` + strings.Repeat("a", 129) + `", to: b}}`,
 	} {
 		manifest := "{apiVersion: sluice.dev/v1alpha1, kind: MetricRule, metadata: {name: refused, namespace: " + ns + "}, spec: " + spec + "}"

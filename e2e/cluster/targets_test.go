@@ -87,12 +87,16 @@ func (c *cluster) forwarders(t *testing.T) string {
 // plays no part.
 func scalesOnAnExternal(t *testing.T, c *cluster) {
 	ns := c.Namespace(t, "external")
-	c.Apply(t, ns, deployment("worker"), example(t, "hpa-external.yaml", ns))
+	hpa := example(t, "hpa-external.yaml", ns)
+	c.Apply(t, ns, deployment("worker"), hpa)
+	// The controller asks for external metrics in lower case, whatever the spec says.
+	c.Apply(t, ns, deployment("shouter"), strings.NewReplacer("worker", "shouter", "queue_depth", "QUEUE_Depth").Replace(hpa))
 	batch := addressOf(t, c.pod(t, ns, "batch", "default"))
 	path := "/v1/namespaces/" + ns + "/external/queue_depth?label=queue="
 	c.push(t, batch, http.MethodPut, path+"mail", "30", http.StatusOK)
 	c.push(t, batch, http.MethodPut, path+"print", "5000", http.StatusOK)
 	c.wantReplicas(t, ns, "worker", 3)
+	c.wantReplicas(t, ns, "shouter", 3)
 	c.steady(t, ns, "worker", 3, 6*time.Second)
 	c.noWarnings(t, ns, "worker")
 	c.push(t, batch, http.MethodPut, path+"mail", "0", http.StatusOK)
@@ -117,7 +121,8 @@ func takesWhatAPushgatewayTakes(t *testing.T, c *cluster) {
 		t.Errorf("a pod of another namespace reads\n%s", text)
 	}
 	c.push(t, stranger, http.MethodDelete, group+"/namespace/"+ns, "", http.StatusUnauthorized)
-	if text := c.push(t, batch, http.MethodGet, "/metrics", "", http.StatusOK); !strings.Contains(text, `queue_length{instance="",job="import",queue="mail"} 18`) {
+	series := fmt.Sprintf(`queue_length{instance="",job="import",namespace=%q,queue="mail"} 18`, ns)
+	if text := c.push(t, batch, http.MethodGet, "/metrics", "", http.StatusOK); !strings.Contains(text, series) {
 		t.Errorf("the pod that pushed reads\n%s", text)
 	}
 	c.push(t, batch, http.MethodDelete, group, "", http.StatusAccepted)

@@ -111,6 +111,22 @@ func (m *Member) abort() {
 	_ = m.Conn.Close()
 }
 
+// Reset closes a connection at once, and drops data that the peer has not taken: the kernel would keep megabytes of it for
+// more than a minute.
+func (m *Member) Reset() {
+	if tcp, ok := m.Conn.(interface{ SetLinger(int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	m.abort()
+}
+
+// Reset resets the connection with a peer's address and port.
+func (l *Limiter) Reset(remote string) {
+	if m := l.of(remote); m != nil {
+		m.Reset()
+	}
+}
+
 // enter is Enter, but only frees the slot of the member that yields.
 func (l *Limiter) enter(conn net.Conn) (entered, yielded *Member, err error) {
 	remote := conn.RemoteAddr().String()

@@ -37,7 +37,7 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 	return &Server{
 		listener: &connlimit.Listener{Listener: listener, Limiter: limiter},
 		http: http.Server{
-			Handler:           limiter.Requests(guard(listener.Addr(), routes(checks, gather, log))),
+			Handler:           limiter.Requests(guard(listener.Addr(), routes(limiter, checks, gather, log))),
 			ReadHeaderTimeout: 5 * time.Second,
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
@@ -96,7 +96,7 @@ const index = `Sluice: operations
 /metrics   Sluice's own metrics, for Prometheus
 `
 
-func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {
+func routes(limiter *connlimit.Limiter, checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -107,25 +107,9 @@ func routes(checks []Check, gather prometheus.Gatherer, log *slog.Logger) http.H
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	mux.HandleFunc("GET /readyz", serveReadiness(checks))
-	mux.Handle("GET /metrics", limitPages(promhttp.HandlerFor(gather, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", limitPages(limiter, promhttp.HandlerFor(gather, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling: promhttp.ContinueOnError,
 	})))
 	return mux
-}
-
-// pagesAtOnce bounds the pages of metrics that are written at once, and pagesEach those to one address, which may read slowly.
-const pagesAtOnce, pagesEach = 8, 2
-
-func limitPages(next http.Handler) http.HandlerFunc {
-	pages := connlimit.NewSlots(pagesAtOnce, pagesEach)
-	return func(w http.ResponseWriter, r *http.Request) {
-		from := connlimit.Prefix(r.RemoteAddr)
-		if err := pages.Acquire(from); err != nil {
-			http.Error(w, "pages of metrics are being written: "+err.Error()+"; try again in a moment", http.StatusServiceUnavailable)
-			return
-		}
-		defer pages.Release(from)
-		next.ServeHTTP(w, r)
-	}
 }

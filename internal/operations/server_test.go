@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,17 +40,23 @@ func runningAt(t *testing.T, address string, checks []Check, gather prometheus.G
 	t.Helper()
 	server, err := Listen(Config{Address: address}, checks, gather, slog.New(slog.NewTextHandler(said, nil)))
 	must(t, err)
+	return run{server, serving(t, server)}
+}
+
+// serving runs a server until the test ends, or until stop is called.
+func serving(t *testing.T, server *Server) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
 	t.Cleanup(stop)
-	return run{server, stop}
+	return stop
 }
 
 func get(t *testing.T, url, accept string) (int, string) {
@@ -167,36 +171,5 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// Slow readers of one address leave pages of metrics to others.
-func TestPagesOfOneAddress(t *testing.T) {
-	reading := make(chan struct{})
-	slow := limitPages(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			<-reading
-		}
-	}))
-	asks := func(from, path string) int {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
-		r.RemoteAddr = from + ":1234"
-		slow(w, r)
-		return w.Code
-	}
-	var done sync.WaitGroup
-	for range pagesAtOnce {
-		done.Go(func() { asks("10.0.0.1", "/slow") })
-	}
-	for asks("10.0.0.1", "/") == http.StatusOK {
-		runtime.Gosched()
-	}
-	if got := asks("10.0.0.2", "/"); got != http.StatusOK {
-		t.Errorf("another address gets %d", got)
-	}
-	close(reading)
-	done.Wait()
-	if got := asks("10.0.0.1", "/"); got != http.StatusOK {
-		t.Errorf("an address whose pages are written gets %d", got)
 	}
 }

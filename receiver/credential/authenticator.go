@@ -112,11 +112,16 @@ func (d *Authenticator) EndNamespace(namespace string, again bool) {
 	if d == nil {
 		return
 	}
-	d.mu.Lock()
-	for key, a := range d.accounts {
+	end := func(a *Principal) (ended bool) {
 		a.forgetNamespace(namespace)
 		if a.Namespace == namespace {
 			a.ended.Store(true)
+		}
+		return a.Namespace == namespace
+	}
+	d.mu.Lock()
+	for key, a := range d.accounts {
+		if end(a) {
 			delete(d.accounts, key)
 		}
 	}
@@ -129,8 +134,8 @@ func (d *Authenticator) EndNamespace(namespace string, again bool) {
 	if !again {
 		until = until.Add(staleFor)
 	}
-	d.tokens.reject(fmt.Sprintf("the token's namespace %q was deleted", namespace), until,
-		func(a *Principal) bool { return a.Namespace == namespace })
+	// Of tokens that are known to be good, others may have taken their accounts' places among those above.
+	d.tokens.reject(fmt.Sprintf("the token's namespace %q was deleted", namespace), until, end)
 }
 
 func (d *Authenticator) askWho(ctx context.Context, token string, known bool) (*Principal, string, error) {

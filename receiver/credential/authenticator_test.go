@@ -58,6 +58,7 @@ func (c *fakeAuthority) Authorize(_ context.Context, _ *metric.Principal, r metr
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, r.String())
+	granted := c.rights[r]
 	if slow := c.slow; slow > 0 {
 		c.mu.Unlock()
 		time.Sleep(slow)
@@ -66,7 +67,7 @@ func (c *fakeAuthority) Authorize(_ context.Context, _ *metric.Principal, r metr
 	if c.away {
 		return false, errAway
 	}
-	return c.rights[r], nil
+	return granted, nil
 }
 
 func (c *fakeAuthority) set(change func()) {
@@ -165,6 +166,57 @@ func TestRightsEndWithTheirNamespace(t *testing.T) {
 		}
 		if err := d.CheckRights(t.Context(), visitor, shop); err != nil || visitor.Check(shop) != metric.Denied {
 			t.Error(err, visitor.Check(shop))
+		}
+	})
+}
+
+// So do those of an account that others have taken the place of among the accounts that are known.
+func TestRightsOfEvictedAccountsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		c.users["other"] = metric.Principal{User: "system:serviceaccount:bank:batch", Namespace: "bank", Name: "batch"}
+		shop := metric.Right{Verb: metric.Create, Namespace: "shop"}
+		c.rights[shop] = true
+		d := newDesk(t, c)
+		a, err := d.Token(t.Context(), here, "other")
+		must(t, err)
+		must(t, d.CheckRights(t.Context(), a, shop))
+		d.mu.Lock()
+		clear(d.accounts)
+		d.mu.Unlock()
+		c.set(func() { delete(c.rights, shop) })
+		d.EndNamespace("shop", true)
+		if again, err := d.Token(t.Context(), here, "other"); err != nil || again.Check(shop) == metric.Allowed {
+			t.Errorf("%v: a right in the former namespace stands", err)
+		}
+		d.EndNamespace("bank", true)
+		if !a.Ended() {
+			t.Error("a request in flight cannot tell that its namespace has ended")
+		}
+	})
+}
+
+// A right that the API server is asked about while the namespace ends is asked about again: its answer may be from
+// before.
+func TestRightsFromBeforeTheEndOfTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCourt()
+		c.slow = time.Second
+		shop, bank := metric.Right{Verb: metric.Create, Namespace: "shop"}, metric.Right{Verb: metric.Create, Namespace: "bank"}
+		c.rights[shop], c.rights[bank] = true, true
+		d := newDesk(t, c)
+		visitor := d.Certificate("visitor")
+		asked := make(chan error)
+		go func() { asked <- d.CheckRights(t.Context(), visitor, shop, bank) }()
+		synctest.Wait()
+		c.set(func() { delete(c.rights, shop) })
+		d.EndNamespace("shop", true)
+		must(t, <-asked)
+		if in := visitor.Check(shop); in != metric.Denied {
+			t.Errorf("in the namespace that has the name now: %v, want it denied", in)
+		}
+		if in := visitor.Check(bank); in != metric.Allowed {
+			t.Errorf("in another namespace: %v", in)
 		}
 	})
 }

@@ -24,6 +24,7 @@ type Principal struct {
 	mu         sync.Mutex // guards changes of the fields below
 	rights     atomic.Pointer[map[metric.Right]answer]
 	generation atomic.Uint64
+	asked      map[metric.Right]bool // questions in flight; true: the namespace has ended since
 
 	asking  singleflight.Group
 	waiting chan struct{} // a slot for each request in flight about an account of its namespace
@@ -45,7 +46,7 @@ func (a *Principal) Ended() bool { return a.ended.Load() }
 var generations atomic.Uint64
 
 func newAccount(a metric.Principal, waiting chan struct{}) *Principal {
-	made := &Principal{Principal: a, waiting: waiting}
+	made := &Principal{Principal: a, waiting: waiting, asked: map[metric.Right]bool{}}
 	made.Principal.Rights = made
 	made.rights.Store(&map[metric.Right]answer{})
 	made.generation.Store(generations.Add(1))
@@ -69,10 +70,27 @@ func (a *Principal) Check(r metric.Right) metric.Decision {
 	return metric.Denied
 }
 
-// learn caches an answer.
-func (a *Principal) learn(r metric.Right, is answer) {
+// ask begins a question about a right, answered ends it.
+func (a *Principal) ask(r metric.Right) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.asked[r] = false
+}
+
+func (a *Principal) answered(r metric.Right) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asked, r)
+}
+
+// learn caches an answer, unless the namespace has ended since the question began: the answer may be about that one,
+// and the question is to be asked again.
+func (a *Principal) learn(r metric.Right, is answer) (learned bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.asked[r] {
+		return false
+	}
 	known := maps.Clone(*a.rights.Load())
 	before, asked := known[r]
 	if !asked && len(known) >= maxRights {
@@ -86,6 +104,7 @@ func (a *Principal) learn(r metric.Right, is answer) {
 	}
 	known[r] = is
 	a.rights.Store(&known)
+	return true
 }
 
 // forget drops cached rights.
@@ -100,8 +119,13 @@ func (a *Principal) forget(rights ...metric.Right) {
 	a.changeLocked()
 }
 
-// forgetNamespace drops the cached rights in a namespace.
+// forgetNamespace drops the cached rights in a namespace, and the answers to questions in flight.
 func (a *Principal) forgetNamespace(namespace string) {
+	a.mu.Lock()
+	for r := range a.asked {
+		a.asked[r] = a.asked[r] || r.Namespace == namespace
+	}
+	a.mu.Unlock()
 	var rights []metric.Right
 	for r := range *a.rights.Load() {
 		if r.Namespace == namespace {

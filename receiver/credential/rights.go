@@ -84,14 +84,18 @@ func (d *Authenticator) review(ctx context.Context, a *Principal, r metric.Right
 				a.User, r)
 		}
 	}
-	began := time.Now()
-	granted, err := d.authority.Authorize(ctx, &a.Principal, r)
-	d.metrics.asked(granted, err)
-	if err != nil {
-		d.logError("push: the API server cannot be asked about a right", err)
-		return unavailable("the API server cannot be asked whether User %q may %s", a.User, r)
+	defer a.answered(r)
+	for learned := false; !learned; {
+		began := time.Now()
+		a.ask(r)
+		granted, err := d.authority.Authorize(ctx, &a.Principal, r)
+		d.metrics.asked(granted, err)
+		if err != nil {
+			d.logError("push: the API server cannot be asked about a right", err)
+			return unavailable("the API server cannot be asked whether User %q may %s", a.User, r)
+		}
+		learned = a.learn(r, answer{granted, began.Add(answerTTL)})
 	}
-	a.learn(r, answer{granted, began.Add(answerTTL)})
 	return nil
 }
 

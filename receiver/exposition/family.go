@@ -57,6 +57,10 @@ func (t Type) String() string {
 	return "invalid"
 }
 
+// TakenPrefix begins the key of a pushed label if the series has a label of that key otherwise, as in a
+// scrape without honor_labels.
+const TakenPrefix = "exported_"
+
 // Family is all metrics of one name. It has at least one.
 //
 // A family from a reader borrows from the reader and the body: see TextReader.Read.

@@ -241,3 +241,44 @@ var differsFromExpfmt = map[string]string{
 	"APPLICATION/OpenMetrics-Text ; Q=0.3":                                                             "names are of any case (RFC 9110, section 8.3.1)",
 	"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0":   "q=0 is what the client does not take (RFC 9110, section 12.4.2)",
 }
+
+// The samples of histograms and summaries are numbers of their own: those that a reader of text gets.
+func TestPlain(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`# HELP h words
+# TYPE h histogram
+h_bucket{a="1",le="1"} 2
+h_bucket{a="1",le="+Inf"} 3
+h_sum{a="1"} 4
+h_count{a="1"} 3
+`, `# TYPE h_bucket counter
+h_bucket{a="1",le="1.0"} 2
+h_bucket{a="1",le="+Inf"} 3
+# TYPE h_sum counter
+h_sum{a="1"} 4
+# TYPE h_count counter
+h_count{a="1"} 3
+`},
+		{`# HELP s words
+# TYPE s summary
+s{quantile="0.5"} 2
+s_sum 4
+s_count 3
+`, `# HELP s words
+# TYPE s gauge
+s{quantile="0.5"} 2
+# TYPE s_sum counter
+s_sum 4
+# TYPE s_count counter
+s_count 3
+`},
+	} {
+		families, fault := NewTextReader(DefaultOptions()).Read([]byte(c.in))
+		if fault.Reason != metric.Applied || len(families) != 1 {
+			t.Fatal(fault.Error(), families)
+		}
+		if got := string(Append(nil, Text, Plain(&families[0])...)); got != c.want {
+			t.Errorf("%s", got)
+		}
+	}
+}

@@ -17,79 +17,111 @@ import (
 // the conflict: otherwise the table would alternate between the groups' values, and lose the series
 // when either group is deleted.
 //
-// The search needs no index. For a set of grouping label names, a series determines the values, and
-// so the only candidate group. There is one candidate per set of names that a namespace's groups
-// have; mostly there is one set, and no candidate. Two simultaneous pushes may both find nothing.
-// Then both are applied, and the last value counts.
+// Their paths can also name one object in different ways, as pods/web-1 and pod/web-1: the table's
+// series have neither that label nor, of an object, the one of the namespace.
 //
-// labelNames are the names of a group's labels, sorted.
-type labelNames []string
+// The search needs no index. For a shape, a series determines the labels of the path, and so the only
+// candidate group. There is one candidate per shape that a namespace's groups have; mostly there is
+// one shape, and no candidate. Two simultaneous pushes may both find nothing. Then both are applied,
+// and the last value counts.
+//
+// shape is all of a group's key but what its series tell.
+type shape struct {
+	id string // equal shapes have equal ones
+	// names are the names of the labels that the series have, too. Sorted.
+	names []string
+	// unserved are the other labels of the path. Of ObjectLabel, the object's name is left out.
+	unserved  []metric.Label
+	namespace string // of the key
+	resource  string // of the object
+}
 
-func labelNamesOf(labels metric.Labels) (s labelNames) {
-	for key := range labels.All() {
-		s = append(s, key)
+func shapeOf(k Key, about *metric.Object) shape {
+	s := shape{namespace: k.Namespace, resource: about.Resource}
+	id := metric.AppendLabels(nil, []metric.Label{{Key: s.namespace, Value: s.resource}})
+	_, claims := k.Labels.Get(ObjectLabel)
+	for key, value := range k.Labels.All() {
+		if !isUnserved(key, claims, about) {
+			s.names = append(s.names, key)
+			id = metric.AppendLabels(id, []metric.Label{{Key: key}})
+			continue
+		}
+		if key == ObjectLabel {
+			value = strings.TrimSuffix(value, about.Name)
+		}
+		l := metric.Label{Key: key, Value: value}
+		s.unserved = append(s.unserved, l)
+		id = metric.AppendLabels(id, []metric.Label{l})
 	}
+	s.id = string(id)
 	return s
 }
 
-// maxLabelNameSets limits the groups that one series is looked up in. With more sets of names in a
-// namespace, conflicts are not checked: that takes intent, and harms only the namespace itself.
-const maxLabelNameSets = 64
+// maxShapes limits the groups that one series is looked up in. With more shapes in a namespace,
+// conflicts are not checked: that takes intent, and harms only the namespace itself.
+const maxShapes = 64
 
-// labelNameSets counts the groups of each set of names. The lock of namespaceUsage guards it; list
-// is replaced as a whole.
-type labelNameSets struct {
-	groups map[string]int // by the joined names
-	list   []labelNames   // nil: too many
+// shapes counts the groups of each shape. The lock of namespaceUsage guards it; list is replaced as a
+// whole.
+type shapes struct {
+	groups map[string]*countedShape // by id
+	list   []shape                  // nil: too many
 }
 
-func (s *labelNameSets) add(l labelNames) {
+type countedShape struct {
+	shape
+	groups int
+}
+
+func (s *shapes) add(one shape) {
 	if s.groups == nil {
-		s.groups = map[string]int{}
+		s.groups = map[string]*countedShape{}
 	}
-	key := strings.Join(l, "\x00")
-	if s.groups[key]++; s.groups[key] == 1 {
-		s.rebuildList()
+	if counted := s.groups[one.id]; counted != nil {
+		counted.groups++
+		return
 	}
+	s.groups[one.id] = &countedShape{one, 1}
+	s.rebuildList()
 }
 
-func (s *labelNameSets) remove(l labelNames) {
-	key := strings.Join(l, "\x00")
-	if s.groups[key]--; s.groups[key] == 0 {
-		delete(s.groups, key)
+func (s *shapes) remove(one shape) {
+	counted := s.groups[one.id]
+	if counted.groups--; counted.groups == 0 {
+		delete(s.groups, one.id)
 		s.rebuildList()
 	}
 }
 
 // rebuildList makes a new list: readers of the old one continue.
-func (s *labelNameSets) rebuildList() {
+func (s *shapes) rebuildList() {
 	s.list = nil
-	if len(s.groups) > maxLabelNameSets {
+	if len(s.groups) > maxShapes {
 		return
 	}
-	for key := range s.groups {
-		s.list = append(s.list, strings.Split(key, "\x00"))
+	for _, counted := range s.groups {
+		s.list = append(s.list, counted.shape)
 	}
 }
 
 // checkConflict rejects a push with a series of another group. Series that g had before are not
 // checked.
 func (gs *Groups) checkConflict(g *group, before *contents, fresh []*family) *Rejection {
-	all := gs.usage.labelNames(g.usage)
+	all := gs.usage.shapes(g.usage)
 	if len(all) < 2 {
 		return nil
 	}
-	own := labelNamesOf(g.key.Labels)
-	for _, l := range all {
-		if slices.Equal(own, l) {
-			continue // the values differ
+	own := shapeOf(g.key, &g.about)
+	for i := range all {
+		if all[i].id == own.id || all[i].resource != own.resource {
+			continue // the labels differ, or the object does
 		}
-		search := conflictSearch{groups: gs, group: g, names: l}
+		search := conflictSearch{groups: gs, group: g, shape: &all[i]}
 		for _, f := range fresh {
 			if old := before.find(f.Name); old != nil && sharesLabels(f, old) {
 				continue
 			}
-			if r := search.family(f); r != nil {
+			if r := search.family(inTable(&g.about, f)); r != nil {
 				return r
 			}
 		}
@@ -104,13 +136,14 @@ func sharesLabels(f, old *family) bool {
 		(len(f.Metrics) == 0 || &f.Metrics[0].Labels[0] == &old.Metrics[0].Labels[0])
 }
 
-// conflictSearch looks for series of one family among the groups with one set of label names.
+// conflictSearch looks for series of one family, with the labels of the table, among the groups of one
+// shape.
 type conflictSearch struct {
 	groups *Groups
 	group  *group
-	names  labelNames
+	shape  *shape
 
-	labels []metric.Label // of one series, those in names
+	labels []metric.Label // of one series, those in the shape's names
 	last   []metric.Label // of the series before
 	found  *group         // for last
 }
@@ -124,7 +157,7 @@ func (s *conflictSearch) family(f *family) *Rejection {
 		}
 		m := seen[other]
 		if m == nil {
-			found := matchLabels(f, other.contents.Load().find(f.Name))
+			found := matchLabels(f, inTable(&other.about, other.contents.Load().find(f.Name)))
 			m = &found
 			if seen == nil {
 				seen = map[*group]*labelMatch{}
@@ -139,16 +172,16 @@ func (s *conflictSearch) family(f *family) *Rejection {
 	return nil
 }
 
-// candidate is the only group with these label names that could contain the series; nil: there is
-// none.
+// candidate is the only group of the shape that could contain the series; nil: there is none.
 func (s *conflictSearch) candidate(labels []metric.Label) *group {
+	names := s.shape.names
 	s.labels = s.labels[:0]
 	for _, l := range labels { // sorted, as names are
-		if len(s.labels) < len(s.names) && l.Key == s.names[len(s.labels)] {
+		if len(s.labels) < len(names) && l.Key == names[len(s.labels)] {
 			s.labels = append(s.labels, l)
 		}
 	}
-	if len(s.labels) < len(s.names) {
+	if len(s.labels) < len(names) {
 		return nil
 	}
 	if s.last != nil && slices.Equal(s.last, s.labels) {
@@ -162,14 +195,15 @@ func (s *conflictSearch) candidate(labels []metric.Label) *group {
 	return s.found
 }
 
-// keyOf is the key of a group with these labels. The label of the namespace overrides the group's
-// own namespace.
+// keyOf is the key of the shape's group with these labels.
 func (s *conflictSearch) keyOf(labels []metric.Label) Key {
-	k := Key{Namespace: s.group.key.Namespace, Labels: metric.NewLabels(slices.Clone(labels))}
-	if namespace, _ := k.Labels.Get(NamespaceLabel); namespace != "" {
-		k.Namespace = namespace
+	all := append(slices.Clone(labels), s.shape.unserved...)
+	for i := range all {
+		if all[i].Key == ObjectLabel {
+			all[i].Value += s.group.about.Name
+		}
 	}
-	return k
+	return Key{Namespace: s.shape.namespace, Labels: metric.NewLabels(all)}
 }
 
 // lookup returns the group of a key without its lock; nil: there is none.

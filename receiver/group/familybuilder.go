@@ -1,7 +1,6 @@
 package group
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,8 @@ func isOwn(name string) bool { return name == pushTime || name == failureTime }
 // memory that stays.
 type familyBuilder struct {
 	grouping []metric.Label // sorted
+	about    *metric.Object
+	series   sampleBuilder
 	row      []metric.Label // merged labels of all metrics of a family, one after the other
 	ends     []int
 	packed   []byte
@@ -35,8 +36,8 @@ type familyBuilder struct {
 
 var builders = sync.Pool{New: func() any { return &familyBuilder{seen: map[string]struct{}{}} }}
 
-func (m *familyBuilder) begin(k Key) {
-	m.grouping = m.grouping[:0]
+func (m *familyBuilder) begin(k Key, about *metric.Object) {
+	m.grouping, m.about = m.grouping[:0], about
 	for key, value := range k.Labels.All() {
 		m.grouping = append(m.grouping, metric.Label{Key: key, Value: value})
 	}
@@ -47,6 +48,8 @@ func (m *familyBuilder) end() {
 	clear(m.grouping[:cap(m.grouping)])
 	clear(m.row[:cap(m.row)])
 	clear(m.seen)
+	m.about = nil
+	m.series.end()
 	m.text, m.pieces = m.text[:0], m.pieces[:0]
 	m.update.end()
 	const kept = 1 << 14
@@ -104,6 +107,7 @@ func (m *familyBuilder) labels(own []metric.Label) (mayCollide bool) {
 			hasInstance = true
 			mayCollide = mayCollide || l.Value == ""
 		}
+		mayCollide = mayCollide || l.Key == ObjectLabel || l.Key == NamespaceLabel
 		m.row = append(m.row, l)
 	}
 	m.row = append(m.row, m.grouping...)
@@ -132,8 +136,8 @@ func (m *familyBuilder) rowOf(i int) []metric.Label {
 	return m.row[start:m.ends[i]]
 }
 
-// check finds damage by the grouping labels: two metrics that became equal, and a histogram whose
-// buckets would lose their bounds.
+// check finds damage by the grouping labels: two metrics that became equal, also as series of the table, and a
+// histogram whose buckets would lose their bounds.
 func (m *familyBuilder) check(in *exposition.Family, mayCollide bool) *Rejection {
 	switch {
 	case in.Type.IsHistogram() && has(m.grouping, "le"):
@@ -145,10 +149,11 @@ func (m *familyBuilder) check(in *exposition.Family, mayCollide bool) *Rejection
 	}
 	clear(m.seen)
 	for i := range in.Metrics {
-		m.packed = metric.AppendLabels(m.packed[:0], m.rowOf(i))
+		row := m.series.seriesLabels(m.about, m.rowOf(i))
+		m.packed = metric.AppendLabels(m.packed[:0], row)
 		if _, twice := m.seen[string(m.packed)]; twice {
-			return reject(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body",
-				in.Name, metric.NewLabels(slices.Clone(m.rowOf(i))))
+			return reject(metric.Malformed, "%q has twice the labels %s, once the grouping labels replace those of the body and "+
+				"without those that name the object", in.Name, metric.NewLabels(slices.Clone(row)))
 		}
 		m.seen[string(m.packed)] = struct{}{}
 	}
@@ -250,90 +255,4 @@ func (f *family) addSize(i int) {
 		}
 	}
 	f.bytes += n
-}
-
-// MergedFamilies merges the families of groups for one exposition: one per name, sorted by name,
-// with the push times of every group. Pushes do not compare groups, so groups may contradict each
-// other. Of two values of one series, the first group's counts; so does the first type of a name,
-// if either type is a histogram or summary. Plain numbers of different types become untyped. A
-// family with the name of another family's samples is left out. Names that the escaping makes equal
-// are one name.
-func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.Family {
-	var e familyMerger
-	e.at = map[string]int{}
-	for i := range groups {
-		for _, f := range groups[i].contents.families {
-			e.add(exposition.Escape(&f.Family, escaping))
-		}
-	}
-	kept := make([]exposition.Family, 0, len(e.all)+2)
-	for i := range e.all {
-		if _, clash := exposition.SampleOwner(e.all[i].Name, e.typeOf); !clash {
-			kept = append(kept, e.all[i].Family)
-		}
-	}
-	if len(groups) > 0 {
-		own := PushTimeFamilies(groups)
-		kept = append(kept, own[:]...)
-	}
-	slices.SortFunc(kept, func(a, b exposition.Family) int { return cmp.Compare(a.Name, b.Name) })
-	return kept
-}
-
-type familyMerger struct {
-	at  map[string]int // by name
-	all []mergedFamily
-}
-
-// mergedFamily is a family of one or several groups.
-type mergedFamily struct {
-	exposition.Family
-	shared bool                // metrics are the slice of its only group
-	series map[string]struct{} // of the family, once it is of several groups
-	packed []byte
-}
-
-func (e *familyMerger) add(f *exposition.Family) {
-	i, there := e.at[f.Name]
-	if !there {
-		e.at[f.Name] = len(e.all)
-		e.all = append(e.all, mergedFamily{Family: *f, shared: true})
-		return
-	}
-	to := &e.all[i]
-	if to.Type != f.Type {
-		if isCompound(to.Type) || isCompound(f.Type) {
-			return
-		}
-		to.Type = exposition.UntypedType
-	}
-	if to.shared {
-		first := to.Metrics
-		to.shared, to.Metrics, to.series = false, nil, make(map[string]struct{}, 2*len(first))
-		to.append(first)
-	}
-	to.Help = cmp.Or(to.Help, f.Help)
-	to.append(f.Metrics)
-}
-
-func (e *mergedFamily) append(metrics []exposition.Metric) {
-	for i := range metrics {
-		e.packed = metric.AppendLabels(e.packed[:0], metrics[i].Labels)
-		if _, twice := e.series[string(e.packed)]; !twice {
-			e.series[string(e.packed)] = struct{}{}
-			e.Metrics = append(e.Metrics, metrics[i])
-		}
-	}
-}
-
-func isCompound(t exposition.Type) bool {
-	return t == exposition.SummaryType || t.IsHistogram()
-}
-
-func (e *familyMerger) typeOf(name string) (exposition.Type, bool) {
-	i, there := e.at[name]
-	if !there {
-		return 0, false
-	}
-	return e.all[i].Type, true
 }

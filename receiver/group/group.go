@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"iter"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,7 @@ func (t *times) ends() time.Duration {
 	if t.ttl == 0 {
 		return 0
 	}
-	return t.began + t.ttl
+	return saturatingAdd(t.began, t.ttl)
 }
 
 // expires is the wall-clock time of ends, in Unix nanoseconds; 0: never.
@@ -87,7 +88,15 @@ func (t *times) expires() int64 {
 	if t.ttl == 0 {
 		return 0
 	}
-	return t.from() + int64(t.ttl)
+	return saturatingAdd(t.from(), int64(t.ttl))
+}
+
+// saturatingAdd adds two numbers of at least 0.
+func saturatingAdd[T ~int64](a, b T) T {
+	if sum := a + b; sum >= 0 {
+		return sum
+	}
+	return math.MaxInt64
 }
 
 func (t *times) expired(now time.Duration) bool { e := t.ends(); return e != 0 && e <= now }

@@ -26,6 +26,8 @@ type Table interface {
 	Remove(o metric.Object, name string, sets []metric.Labels)
 	// Hide hides such series that other replicas have, until those have heard that they were removed.
 	Hide(o metric.Object, name string, sets []metric.Labels)
+	// EndUngrouped removes the series of groups that each doesn't name, and returns their number.
+	EndUngrouped(each func(has func(o metric.Object, name string, sets []metric.Labels))) int
 	// Lifetime is a clock that is never set and that continues after a restart: TTLs are measured
 	// by it.
 	Lifetime() time.Duration
@@ -117,7 +119,7 @@ func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 	}
 	namespace := payingNamespace(about)
 	limit, _ := gs.config.share(namespace)
-	u := gs.usage.addGroup(namespace, k, limit)
+	u := gs.usage.addGroup(k, about, limit)
 	if u == nil {
 		gs.count.Add(-1)
 		return nil, reject(metric.OverLimit, "group limit (%d) of namespace %s reached; delete groups or push with a TTL",
@@ -129,7 +131,7 @@ func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 // admitAlways counts one more group without a limit: another replica has admitted it.
 func (gs *Groups) admitAlways(k Key, about metric.Object) (*usage, *Rejection) {
 	gs.count.Add(1)
-	return gs.usage.addGroup(payingNamespace(about), k, -1), nil
+	return gs.usage.addGroup(k, about, -1), nil
 }
 
 // lockExisting is lock for an existing group; nil: there is none.
@@ -299,7 +301,7 @@ func (gs *Groups) removeLocked(g *group) {
 	delete(s.groups, g.hash)
 	s.mu.Unlock()
 	gs.count.Add(-1)
-	gs.usage.removeGroup(g.usage, g.key)
+	gs.usage.removeGroup(g)
 }
 
 // sweepEvery is how long a group may outlive its TTL.

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -173,6 +174,13 @@ func TestTimeToLive(t *testing.T) {
 	}
 	sweep(0, 1)
 	f.serves("")
+	for _, longest := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 2562047 * time.Hour} {
+		push(longest)
+		sweep(1000*time.Hour, 0)
+		if all := f.All(nil); len(all) != 1 || !all[0].Expires.After(f.now.Add(200*365*24*time.Hour)) {
+			t.Errorf("a group that ends after %v: %v", longest, all)
+		}
+	}
 	push(time.Hour)
 	push(0) // for ever
 	sweep(1000*time.Hour, 0)

@@ -50,6 +50,20 @@ func (f *fixture) restored(t *testing.T) *Groups {
 	return again
 }
 
+// Restored series end if no restored group has them: the group is not on disk, or has lost their family.
+func TestRestoreDoneEndsSeriesWithoutTheirGroup(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "kept 1\nkept_too 2\n")
+	f.push("PUT", "job=b", "lost 3\n")
+	again := New(DefaultConfig(), f.table)
+	key := keyOf("job=a").Hash()
+	value, _ := f.AppendDocument(nil, key)
+	must(t, again.RestoreDocument(key, value))
+	if gone := again.RestoreDone(); gone != 1 || strings.Contains(f.table.String(), "lost") || len(f.table.series) != 2 {
+		t.Errorf("%d series ended; left:\n%s", gone, f.table)
+	}
+}
+
 // Documents of version 1 do not say when a time to live began: their dates do, once, and they are
 // written anew.
 func TestDocumentsOfVersion1(t *testing.T) {

@@ -27,12 +27,13 @@ type Group struct {
 	contents *contents
 }
 
-// Families yields the families in the order of their names, with the time of the last push of each.
-// They must not be changed.
+// Families yields the families as readers see them, in the order of their names, with the time of the
+// last push of each. They must not be changed.
 func (g *Group) Families() iter.Seq2[*exposition.Family, time.Time] {
+	namespace := g.addedNamespace()
 	return func(yield func(*exposition.Family, time.Time) bool) {
 		for _, f := range g.contents.families {
-			if !yield(&f.Family, timeOf(f.pushed)) {
+			if !yield(shown(&f.Family, namespace), timeOf(f.pushed)) {
 				return
 			}
 		}
@@ -118,7 +119,7 @@ func (k *Key) job() string {
 
 // Size is the number of families and of series of the group.
 func (g *Group) Size() (families, series int) {
-	for f := range g.Families() {
+	for _, f := range g.contents.families {
 		series += len(f.Metrics)
 	}
 	return len(g.contents.families), series
@@ -160,6 +161,9 @@ func (g *Group) ownLabels() []metric.Label {
 	if !hasInstance {
 		labels = append(labels, metric.Label{Key: instance})
 	}
+	if namespace := g.addedNamespace(); namespace != "" {
+		return appendInNamespace(nil, labels, namespace)
+	}
 	return metric.SortLabels(labels)
 }
 
@@ -174,8 +178,8 @@ func seconds(t time.Time) float64 {
 // lives.
 type usage struct {
 	namespace string
-	groups    int64         // guarded by the lock of namespaceUsage
-	names     labelNameSets // guarded by the lock of namespaceUsage
+	groups    int64  // guarded by the lock of namespaceUsage
+	shapes    shapes // guarded by the lock of namespaceUsage
 	bytes     atomic.Int64
 }
 
@@ -186,9 +190,10 @@ type namespaceUsage struct {
 	byNamespace map[string]*usage
 }
 
-// addGroup counts one more group of a namespace; it returns nil if that has reached the limit. A
-// negative limit is none.
-func (t *namespaceUsage) addGroup(namespace string, k Key, limit int64) *usage {
+// addGroup counts one more group about an object; it returns nil if its namespace has reached the limit.
+// A negative limit is none.
+func (t *namespaceUsage) addGroup(k Key, about metric.Object, limit int64) *usage {
+	namespace, one := payingNamespace(about), shapeOf(k, &about)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.byNamespace[namespace]
@@ -199,25 +204,26 @@ func (t *namespaceUsage) addGroup(namespace string, k Key, limit int64) *usage {
 		return nil
 	}
 	u.groups++
-	u.names.add(labelNamesOf(k.Labels))
+	u.shapes.add(one)
 	t.byNamespace[namespace] = u
 	return u
 }
 
-func (t *namespaceUsage) removeGroup(u *usage, k Key) {
+func (t *namespaceUsage) removeGroup(g *group) {
+	u, one := g.usage, shapeOf(g.key, &g.about)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u.names.remove(labelNamesOf(k.Labels))
+	u.shapes.remove(one)
 	if u.groups--; u.groups == 0 {
 		delete(t.byNamespace, u.namespace)
 	}
 }
 
-// labelNames lists the sets of label names of a namespace's groups. The list is immutable.
-func (t *namespaceUsage) labelNames(u *usage) []labelNames {
+// shapes lists the shapes of a namespace's groups. The list is immutable.
+func (t *namespaceUsage) shapes(u *usage) []shape {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return u.names.list
+	return u.shapes.list
 }
 
 // payingNamespace is the namespace whose share a group uses: that of the described object, not the

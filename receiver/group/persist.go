@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // Changed returns the groups that were created, changed or deleted since the last call, or all
@@ -68,12 +70,31 @@ func (gs *Groups) RestoreDocument(key Hash, value []byte) error {
 		return fmt.Errorf("%w: the group exists twice", errDocument)
 	}
 	gs.count.Add(1)
-	g.usage = gs.usage.addGroup(payingNamespace(g.about), g.key, -1) // no limit: an accepted group stays
+	g.usage = gs.usage.addGroup(g.key, g.about, -1) // no limit: an accepted group stays
 	s.groups[key] = g
 	s.mu.Unlock()
 	gs.setBegan(g, c)
 	gs.setLocked(g, c)
 	return nil
+}
+
+// RestoreDone removes restored series of groups that no restored group has, and returns their number.
+func (gs *Groups) RestoreDone() int {
+	return gs.table.EndUngrouped(func(has func(o metric.Object, name string, sets []metric.Labels)) {
+		var s sampleBuilder
+		var sets []metric.Labels
+		for i := range gs.shards {
+			for _, g := range gs.shards[i].groups {
+				for _, f := range g.contents.Load().families {
+					sets = sets[:0]
+					for j := range f.Metrics {
+						sets = append(sets, s.labelSet(&g.about, f, j))
+					}
+					has(g.about, f.Name, sets)
+				}
+			}
+		}
+	})
 }
 
 func (gs *Groups) restoreTombstone(key Hash, value []byte) error {

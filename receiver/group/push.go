@@ -76,7 +76,7 @@ func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
 	gs.shareLocked(g)
 	m := builders.Get().(*familyBuilder)
 	defer m.end()
-	m.begin(g.key)
+	m.begin(g.key, &g.about)
 	before := g.contents.Load()
 	next, fresh, o, r := gs.merge(m, p, before, g.usage)
 	if r == nil {

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"slices"
+
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
@@ -38,12 +40,31 @@ func (d *sampleBuilder) seriesLabels(about *metric.Object, labels []metric.Label
 	}
 	d.fields = d.fields[:0]
 	for _, l := range labels {
-		if l.Key == ObjectLabel || l.Key == NamespaceLabel && !about.External() {
-			continue
+		if !isUnserved(l.Key, true, about) {
+			d.fields = append(d.fields, l)
 		}
-		d.fields = append(d.fields, l)
 	}
 	return d.fields
+}
+
+// isUnserved reports whether a label names the object, and so is none of the series. claims: one of the
+// labels is ObjectLabel.
+func isUnserved(key string, claims bool, about *metric.Object) bool {
+	return key == ObjectLabel || claims && key == NamespaceLabel && !about.External()
+}
+
+// inTable returns a family with the labels that its series have in the table. Nil stays nil.
+func inTable(about *metric.Object, f *family) *family {
+	if f == nil || !slices.ContainsFunc(f.Metrics, func(m exposition.Metric) bool { return has(m.Labels, ObjectLabel) }) {
+		return f
+	}
+	var d sampleBuilder
+	series := *f
+	series.Metrics = slices.Clone(f.Metrics)
+	for i := range series.Metrics {
+		series.Metrics[i].Labels = slices.Clone(d.seriesLabels(about, f.Metrics[i].Labels))
+	}
+	return &series
 }
 
 // labelSet is seriesLabels as a set.

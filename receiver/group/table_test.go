@@ -45,7 +45,7 @@ func (t *table) Quiesce() {}
 func (t *table) Apply(s *metric.Sample) metric.Reason {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.TTL != metric.Forever || s.Object == nil {
+	if s.TTL != metric.WithGroup || s.Object == nil {
 		panic("a sample of a group that ends by itself, or is about nobody knows what")
 	}
 	if r := t.refuse[string(s.Name)]; r != metric.Applied {
@@ -80,6 +80,22 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	for _, set := range sets {
 		delete(t.series, series{o, name, set})
 	}
+}
+
+func (t *table) EndUngrouped(each func(has func(o metric.Object, name string, sets []metric.Labels))) (gone int) {
+	grouped := map[series]bool{}
+	each(func(o metric.Object, name string, sets []metric.Labels) {
+		for _, set := range sets {
+			grouped[series{o, name, set}] = true
+		}
+	})
+	for key := range t.series {
+		if !grouped[key] {
+			delete(t.series, key)
+			gone++
+		}
+	}
+	return gone
 }
 
 func (t *table) Hide(metric.Object, string, []metric.Labels) {}
@@ -311,14 +327,14 @@ func TestRivalsOfTooManyShapes(t *testing.T) {
 	f := newFixture(t)
 	f.push("PUT", "job=a,x=1", "m 1\n")
 	f.refused("PUT", "job=a", "m{x=\"1\"} 2\n", metric.Malformed, "{job=a,x=1}")
-	for i := range maxLabelNameSets {
+	for i := range maxShapes {
 		f.push("PUT", fmt.Sprintf("job=b,l%d=1", i), "m 1\n")
 	}
-	if all := f.usage.labelNames(f.usage.byNamespace[""]); all != nil {
+	if all := f.usage.shapes(f.usage.byNamespace[""]); all != nil {
 		t.Errorf("%d shapes are looked at", len(all))
 	}
 	f.push("PUT", "job=a", "n 1\n")
-	for i := range maxLabelNameSets {
+	for i := range maxShapes {
 		f.Delete(keyOf(fmt.Sprintf("job=b,l%d=1", i)))
 	}
 	f.refused("PUT", "job=a", "m{x=\"1\"} 2\n", metric.Malformed, "{job=a,x=1}")

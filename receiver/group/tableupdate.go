@@ -40,7 +40,7 @@ type place struct {
 }
 
 func (a *tableUpdate) run() *Rejection {
-	a.sample = metric.Sample{Object: a.about, TTL: metric.Forever, Sender: a.push.Sender}
+	a.sample = metric.Sample{Object: a.about, TTL: metric.WithGroup, Sender: a.push.Sender}
 	for _, f := range a.fresh {
 		if old := a.before.find(f.Name); old == nil || old.Type.Kind() == f.Type.Kind() {
 			if r := a.create(f, old); r != nil {

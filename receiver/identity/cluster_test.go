@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -67,6 +68,8 @@ func (world) Namespace(name string) (uid string, created time.Time, known bool) 
 
 func (world) Synced() (bool, string) { return true, "" }
 
+func (world) Outage() (since time.Time, why string, blind bool) { return time.Time{}, "", false }
+
 // starting is the same cluster before any object was read.
 type starting struct{ world }
 
@@ -75,6 +78,11 @@ func (starting) Object(string, string, string) (uid string, exists, watched bool
 }
 
 func (starting) Synced() (bool, string) { return false, "waiting for ingresses" }
+
+// blind is the same cluster while the API server does not answer.
+type blind struct{ world }
+
+func (blind) Outage() (since time.Time, why string, blind bool) { return time.Now(), "no answer", true }
 
 // senders by name.
 var senders = map[string]*metric.Sender{
@@ -365,6 +373,52 @@ func TestHeldSampleOlderThanWhatItNames(t *testing.T) {
 	}
 }
 
+// Prometheus repeats what it could not write. A staleness marker of a pod that is gone ends nothing, and an old value
+// of one never finds it.
+func TestSamplesOfEndedPodsDoNotWait(t *testing.T) {
+	synctest.Test(t, samplesOfEndedPodsDoNotWait)
+}
+
+func samplesOfEndedPodsDoNotWait(t *testing.T) {
+	const gone, named = "pod:web-9,namespace:shop", "sluice_object:pods/web-9,namespace:shop"
+	now := time.Now()
+	for _, c := range []struct {
+		name, tags, sender string
+		cluster            Cluster
+		op                 metric.Op
+		age                time.Duration // 0: not dated
+		reason             metric.Reason
+		ended              bool
+	}{
+		{"a marker", gone, "agent", world{}, metric.MarkStale, time.Second, metric.Applied, false},
+		{"a marker, by object", named, "agent", world{}, metric.MarkStale, time.Second, metric.Applied, false},
+		{"a marker, by UID", "dd.internal.entity_id:u", "agent", world{}, metric.MarkStale, time.Second, metric.Applied, false},
+		{"a marker of a stranger", gone, "web-1", world{}, metric.MarkStale, time.Second, metric.Identity, false},
+		{"a marker of an unknown sender", gone, "new", world{}, metric.MarkStale, time.Minute, metric.Pending, false},
+		{"a marker at the start", gone, "agent", starting{}, metric.MarkStale, time.Second, metric.Pending, false},
+		{"a marker in an outage", gone, "agent", blind{}, metric.MarkStale, time.Second, metric.Pending, false},
+		{"a value", gone, "agent", world{}, metric.Assign, time.Second, metric.Pending, false},
+		{"a value without a date", gone, "agent", world{}, metric.Assign, 0, metric.Pending, false},
+		{"an old value", gone, "agent", world{}, metric.Assign, time.Minute, metric.Pending, true},
+		{"an old value at the start", gone, "agent", starting{}, metric.Assign, time.Minute, metric.Pending, false},
+		{"an old value in an outage", gone, "agent", blind{}, metric.Assign, time.Minute, metric.Pending, false},
+		{"an old value of an unknown sender", "pod:web-1,namespace:shop", "new", world{}, metric.Assign, time.Minute, metric.Pending, false},
+	} {
+		s := said{tags: c.tags}.sample(senders[c.sender])
+		if s.Op = c.op; c.age != 0 {
+			s.Dated = now.Add(-c.age).UnixNano()
+		}
+		r := New(clusterConfig(Namespace), known{}, c.cluster)
+		var d metric.Description
+		if got := r.Describe(&s, &d); got != c.reason {
+			t.Errorf("%s: %s, want %s", c.name, got, c.reason)
+		}
+		if why := r.ExplainEnded(&s); (why == `"pods/web-9 in shop" does not exist`) != c.ended || !c.ended && why != "" {
+			t.Errorf("%s has ended: %q", c.name, why)
+		}
+	}
+}
+
 // The entry "unix" trusts anyone who can open the socket.
 func TestUnixForwarder(t *testing.T) {
 	c := clusterConfig(Strict)
@@ -405,6 +459,19 @@ func TestExplain(t *testing.T) {
 		s := c.said.sample(senders[c.sender])
 		if got := New(clusterConfig(c.trust), known{}, world{}).Explain(&s); !strings.Contains(got, c.want) {
 			t.Errorf("%+v:\n got %s\nwant %s", c.said, got, c.want)
+		}
+	}
+}
+
+// The configuration lists senders by address, which need not be known, and by account.
+func TestListed(t *testing.T) {
+	r := New(clusterConfig(Namespace), known{}, world{})
+	for name, want := range map[string]bool{
+		"web-1": false, "new": false, "node": false, "nil": false, "socket": false,
+		"nginx": true, "newAgent": true, "outside": true, "writerPod": true,
+	} {
+		if got := r.Listed(senders[name]); got != want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -84,6 +84,12 @@ func (r *Resolver) May(s *metric.Sender, verb metric.Verb, o metric.Object) (met
 	return metric.Applied, "", metric.Right{}
 }
 
+// Listed reports whether a sender is among the trusted forwarders or the external writers.
+func (r *Resolver) Listed(s *metric.Sender) bool {
+	w := r.senderOf(s)
+	return w.forwarder || w.writer
+}
+
 // Needs returns the right that an account would need for a sample to be applied; zero if no right
 // would help.
 func (r *Resolver) Needs(s *metric.Sample) metric.Right {

@@ -27,6 +27,8 @@ type Cluster interface {
 	Namespace(name string) (uid string, created time.Time, known bool)
 	// Synced reports whether everything was read once. Before that, an unknown object may exist.
 	Synced() (synced bool, detail string)
+	// Outage returns the start and the cause of an outage in which new pods stay unknown, if there is one.
+	Outage() (since time.Time, why string, blind bool)
 }
 
 // Resolver finds the object of a sample and decides whether the sender may describe it. Any
@@ -141,7 +143,7 @@ func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description
 		return
 	}
 	if c.byUID() {
-		r.decidePod(r.podWithUID(c, who), d, v)
+		r.decidePod(r.podWithUID(c, who), s, d, v)
 		return
 	}
 	if !r.permitted(v, metric.Create) {
@@ -150,7 +152,7 @@ func (r *Resolver) decideClaim(s *metric.Sample, c *claim, d *metric.Description
 	switch {
 	case v.object.External():
 	case v.object.Resource == pods:
-		r.decidePod(r.podNamed(&v.object, who), d, v)
+		r.decidePod(r.podNamed(&v.object, who), s, d, v)
 	default:
 		r.decideObject(d, v)
 	}
@@ -212,13 +214,14 @@ func (r *Resolver) podNamed(o *metric.Object, who *sender) *metric.Pod {
 
 // decidePod decides about a claimed pod; nil: the cluster view knows none. The samples of a trusted
 // sender are pending until the pod is known, because the view may lag. A series is never on an
-// unknown pod.
-func (r *Resolver) decidePod(pod *metric.Pod, d *metric.Description, v *decision) {
+// unknown pod, so a staleness marker ends nothing there and need not wait.
+func (r *Resolver) decidePod(pod *metric.Pod, s *metric.Sample, d *metric.Description, v *decision) {
 	if pod == nil {
-		if v.sender.forwarder || r.config.Trust == Open {
-			v.wait(unknownPod)
-		} else {
+		switch {
+		case !v.sender.forwarder && r.config.Trust != Open:
 			r.rejectOrWait(notOwn, v)
+		case s.Op != metric.MarkStale || !r.isCurrent():
+			v.wait(unknownPod)
 		}
 		return
 	}
@@ -252,6 +255,31 @@ func (r *Resolver) unsynced() bool {
 	}
 	synced, _ := r.cluster.Synced()
 	return !synced
+}
+
+// isCurrent reports whether the cluster view is synced and follows the API server.
+func (r *Resolver) isCurrent() bool {
+	_, _, blind := r.cluster.Outage()
+	return !blind && !r.unsynced()
+}
+
+// maxLag is the age from which a sample is of no pod that the cluster view will still learn of. Pending samples
+// are held for as long.
+const maxLag = 30 * time.Second
+
+// ExplainEnded says of a pending sample that its pod has ended: the client sends a value of a while ago, and the
+// cluster view has no such pod. Empty: the pod may still become known.
+func (r *Resolver) ExplainEnded(s *metric.Sample) string {
+	if s.Dated == 0 || time.Since(s.Date()) < maxLag {
+		return ""
+	}
+	var d metric.Description
+	var v decision
+	if r.decide(s, &d, &v); v.rule != unknownPod || !r.isCurrent() {
+		return ""
+	}
+	v.rule = missingObject
+	return r.explain(&v)
 }
 
 // rejectOrWait rejects the sample, unless it may be allowed once the sender or its rights are

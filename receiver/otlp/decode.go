@@ -84,8 +84,9 @@ var (
 	scopeMetricsForm    = message{1: {holds: &scopeForm}, 2: {cost: 112, holds: &metricForm}}
 	scopeForm           = message{3: attributeField}
 	metricForm          = message{
-		5: {cost: 48, holds: &numbersForm}, 7: {cost: 48, holds: &numbersForm}, 9: {cost: 48, holds: &histogramsForm},
-		10: {cost: 48, holds: &exponentialsForm}, 11: {cost: 48, holds: &summariesForm}, 12: attributeField,
+		5: {cost: 48, holds: &numbersForm}, 7: {cost: 48 + scopeCost, holds: &numbersForm},
+		9: {cost: 48 + scopeCost, holds: &histogramsForm}, 10: {cost: 48 + scopeCost, holds: &exponentialsForm},
+		11: {cost: 48 + scopeCost, holds: &summariesForm}, 12: attributeField,
 	}
 	numbersForm      = message{1: {cost: 112, holds: &numberForm}}
 	histogramsForm   = message{1: {cost: 176, holds: &histogramForm}}

@@ -3,6 +3,8 @@ package otlp
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -31,6 +33,7 @@ func hostile(size int) map[string][]byte {
 		"resources":            many(empty(1)),
 		"scopes":               wrap(many(empty(2)), 1),
 		"metrics":              wrap(many(empty(2)), 2, 1),
+		"totals of two scopes": wrap(slices.Concat(wrap(nil, 2), wrap(totals(size), 2)), 1),
 		"types of a metric":    wrap(many(empty(9)), toMetric...),
 		"numbers":              wrap(many(empty(1)), of(5)...),
 		"numbers with a value": wrap(many(wrap([]byte{0x31, 1, 0, 0, 0, 0, 0, 0, 0}, 1)), of(7)...),
@@ -59,6 +62,15 @@ func hostile(size int) map[string][]byte {
 		"a name":               wrap(many([]byte{'a'}), append([]protowire.Number{1}, toMetric...)...),
 		"nothing":              {},
 	}
+}
+
+// totals are metrics with names of their own, each a cumulative sum without a point.
+func totals(size int) (all []byte) {
+	for n := 0; len(all) < size; n++ {
+		name := wrap([]byte(strconv.FormatInt(int64(n), 36)), 1)
+		all = append(all, wrap(append(name, wrap([]byte{0x10, 2, 0x18, 1}, 7)...), 2)...)
+	}
+	return all
 }
 
 func hostileJSON(size int) map[string][]byte {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A decoded body takes no more memory than DecodedSize says, whatever the body: a limit on that is
-// a limit on memory.
+// A decoded body takes no more memory than DecodedSize says, whatever the body, with what a reader keeps
+// of its scopes: a limit on that is a limit on memory.
 func TestWeight(t *testing.T) {
 	for _, e := range []Encoding{Protobuf, JSON} {
 		bodies := hostile(1 << 16)
@@ -39,15 +39,20 @@ func TestWeight(t *testing.T) {
 
 func times(n int64, body []byte) float64 { return float64(n) / math.Max(1, float64(len(body))) }
 
-// memory is what a decoded body holds, and what was allocated for it.
+// memory is what a decoded body holds, with what a reader keeps of its scopes, and what was allocated for it.
 func memory(t *testing.T, body []byte, e Encoding) (held, made int64) {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	all, err := Decode(body, e)
+	r := NewReader(testOptions)
+	if all.ResourceMetrics().Len() > 0 {
+		r.setScopes(all.ResourceMetrics().At(0).ScopeMetrics())
+	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(r)
 	if err != nil {
 		t.Errorf("%.60q: %v", body, err)
 	}

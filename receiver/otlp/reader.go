@@ -35,8 +35,10 @@ type Reader struct {
 	// The next index in each of them.
 	resourceAt, scopeAt, metricAt, pointAt int
 
-	resource resourceLabels // of the current resource
-	metric   points         // of the current metric
+	resource    resourceLabels    // of the current resource
+	firstScopes map[string]string // of the current resource, by metric; nil: it has one scope (scope.go)
+	metric      points            // of the current metric
+	scope       string            // a label of the current metric, unless it is empty
 
 	name      []byte
 	labels    []metric.Label
@@ -52,7 +54,7 @@ func NewReader(o Options) *Reader { return &Reader{options: o} }
 func (r *Reader) Reset(all pmetric.Metrics, instances bool) {
 	r.resources, r.scopes, r.metrics = all.ResourceMetrics(), pmetric.NewScopeMetricsSlice(), pmetric.NewMetricSlice()
 	r.resourceAt, r.scopeAt, r.metricAt, r.pointAt = 0, 0, 0, 0
-	r.metric, r.instances = points{}, instances
+	r.metric, r.scope, r.firstScopes, r.instances = points{}, "", nil, instances
 	r.Sample, r.Fault, r.Quiet = metric.Sample{}, Fault{}, false
 	clear(r.labels[:cap(r.labels)])
 	clear(r.resource.labels[:cap(r.resource.labels)])
@@ -79,13 +81,14 @@ func (r *Reader) nextMetric() bool {
 			}
 			next := r.resources.At(r.resourceAt)
 			r.setResource(next.Resource())
-			r.scopes, r.scopeAt = next.ScopeMetrics(), 0
+			r.setScopes(next.ScopeMetrics())
 			r.resourceAt++
 		}
 		r.metrics, r.metricAt = r.scopes.At(r.scopeAt).Metrics(), 0
 		r.scopeAt++
 	}
 	r.metric, r.pointAt = pointsOf(r.metrics.At(r.metricAt)), 0
+	r.scope = r.scopeOf(&r.metric)
 	r.name = append(r.name[:0], r.metric.name...)
 	r.metricAt++
 	return true

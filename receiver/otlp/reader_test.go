@@ -189,6 +189,23 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// Processes of one pod are apart by their instance, if the setting names it.
+func TestInstancesOfAPod(t *testing.T) {
+	body := export(attributes("k8s.pod.name", "web-1", "k8s.namespace.name", "shop", "service.instance.id", "worker-1"),
+		`{"name":"n","gauge":{"dataPoints":[{"asInt":"1"}]}}`)
+	all, err := Decode([]byte(body), JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := testOptions
+	options.Attributes = []string{"service.name", "service.instance.id"}
+	r := NewReader(options)
+	r.Reset(all, false)
+	if want := "n gauge assign 1 k8s.pod.name=web-1 k8s.namespace.name=shop service.instance.id=worker-1"; !r.Next() || sampleText(&r.Sample) != want {
+		t.Errorf("%q, want %q", sampleText(&r.Sample), want)
+	}
+}
+
 func TestLabelsThatAreRefused(t *testing.T) {
 	many := ""
 	for i := range 65 {

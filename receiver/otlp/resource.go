@@ -66,8 +66,8 @@ func (r *Reader) setResource(in pcommon.Resource) {
 	}
 }
 
-// label sets the labels of a data point: its own attributes, and those of the resource that it
-// lacks.
+// label sets the labels of a data point: its own attributes, and those of the resource and the
+// scope that it lacks.
 func (r *Reader) label(attributes pcommon.Map) bool {
 	r.labels = r.labels[:0]
 	if n := attributes.Len(); n > r.options.MaxLabels {
@@ -81,6 +81,9 @@ func (r *Reader) label(attributes pcommon.Map) bool {
 		if !hasKey(own, l.Key) {
 			r.labels = append(r.labels, l)
 		}
+	}
+	if r.scope != "" && !hasKey(own, scopeKey) {
+		r.labels = append(r.labels, metric.Label{Key: scopeKey, Value: r.scope})
 	}
 	return r.checkLabels()
 }

@@ -114,6 +114,9 @@ func (c townTrust) Explain(s *metric.Sample) string {
 	return why
 }
 
+func (townTrust) Listed(*metric.Sender) bool { return false }
+
+func (townTrust) ExplainEnded(*metric.Sample) string { return "" }
 func (townTrust) ExplainLimit(*metric.Sample) string { return "" }
 
 // judging is the table's Applier with identity before it. It remembers refusals by sender, as the

@@ -39,6 +39,9 @@ func (k *shopkeeper) Needs(*metric.Sample) metric.Right { return metric.Right{} 
 
 func (k *shopkeeper) Explain(s *metric.Sample) string { return "explained: " + string(s.Name) }
 
+func (*shopkeeper) Listed(*metric.Sender) bool { return false }
+
+func (k *shopkeeper) ExplainEnded(*metric.Sample) string { return "" }
 func (k *shopkeeper) ExplainLimit(*metric.Sample) string { return "" }
 
 // startShop runs a server that listens inMemory.
@@ -79,19 +82,23 @@ func TestGroupsObeyTrust(t *testing.T) {
 		for _, method := range []string{"PUT", "POST", "DELETE"} {
 			g.wants(403, `"reason":"identity","message":"keeper may speak of shop only"`, method, "/metrics/job/a/namespace/bank", "")
 		}
-		g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop", "x 2\n") // a group of its own
+		g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop", "y{namespace=\"bank\"} 2\n") // a group of its own
+		g.wants(200, "", "PUT", "/metrics/job/b", "x{namespace=\"bank\"} 3\n")
 		g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/external%2Fbank", "x 2\n")
 		g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/nodes%2Fn1", "x 2\n")
-		g.exposes(`x{instance="",job="a"} 1`, `x{instance="",job="a",namespace="shop"} 2`)
+		g.exposes(`x{instance="",job="a",namespace="shop"} 1`,
+			`x{exported_namespace="bank",instance="",job="b",namespace="shop"} 3`, `y{instance="",job="a",namespace="shop"} 2`)
 		for _, path := range []string{"/metrics", "/api/v1/metrics"} {
-			if _, text := g.ask("GET", path, ""); strings.Contains(text, "bank") {
+			_, text := g.ask("GET", path, "")
+			own := strings.NewReplacer(`exported_namespace="bank"`, "", `"exported_namespace":"bank"`, "")
+			if strings.Contains(own.Replace(text), "bank") {
 				t.Errorf("GET %s tells of bank: %s", path, text)
 			}
 		}
-		if n := g.groups.Count(); n != 3 {
-			t.Errorf("%d groups, want 3: a refused push made one, or deleted one", n)
+		if n := g.groups.Count(); n != 4 {
+			t.Errorf("%d groups, want 4: a refused push made one, or deleted one", n)
 		}
-		g.wants(202, `"deleted":2`, "PUT", "/api/v1/admin/wipe", "")
+		g.wants(202, `"deleted":3`, "PUT", "/api/v1/admin/wipe", "")
 		if n := g.groups.Count(); n != 1 {
 			t.Errorf("%d groups, want that of bank", n)
 		}
@@ -114,7 +121,7 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 		if took := time.Since(began); took < time.Second || took > 2*time.Second {
 			t.Errorf("a sender that is known after a second waits for %v", took)
 		}
-		g.exposes(`x{instance="",job="a"} 1`)
+		g.exposes(`x{instance="",job="a",namespace="shop"} 1`)
 		k.known.Store(false)
 		g.exposes()
 		stranger, waits := netip.MustParsePrefix("10.6.6.6/32"), 0
@@ -136,6 +143,46 @@ func TestGroupsWaitForTheirSender(t *testing.T) {
 		}
 	})
 }
+
+// A group whose namespace is its sender's waits for it: it is neither filed nor rejected before, whatever is trusted. One
+// of a sender that the configuration lists, whose address may never be known, does not wait.
+func TestGroupsWaitForTheirNamespace(t *testing.T) {
+	for name, listed := range map[string]bool{"unknown": false, "listed": true} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				k := &shopkeeper{}
+				g := gateway{start(t, inMemory, func(_ *Config, p *Parts) { p.Senders, p.Trust = k, open{k, listed} })}
+				g.wants(200, "", "PUT", "/metrics/job/a/namespace/shop", "x 1\n")
+				began := time.Now()
+				time.AfterFunc(time.Second, func() { k.known.Store(true) })
+				g.wants(200, "", "PUT", "/metrics/job/a", "x 1\n")
+				waited, at := time.Since(began) >= time.Second, g.groups.All(nil)[0].Key.Namespace
+				if waited == listed || at != map[bool]string{false: "shop", true: ""}[listed] {
+					t.Errorf("it waited: %v, and is in %q", waited, at)
+				}
+			})
+		})
+	}
+	inVirtualTime(t, func(t *testing.T) {
+		g, k := startShop(t)
+		k.known.Store(false)
+		g.wants(503, "/namespace/{namespace}", "PUT", "/metrics/job/a/sluice_object/pods%2Fweb-1", "x 1\n")
+		time.AfterFunc(time.Second, func() { k.known.Store(true) })
+		g.wants(200, "", "PUT", "/metrics/job/a/sluice_object/pods%2Fweb-1", "x 1\n")
+	})
+}
+
+// open trusts everybody.
+type open struct {
+	*shopkeeper
+	listed bool
+}
+
+func (open) May(*metric.Sender, metric.Verb, metric.Object) (metric.Reason, string, metric.Right) {
+	return metric.Applied, "", metric.Right{}
+}
+
+func (o open) Listed(*metric.Sender) bool { return o.listed }
 
 // A rejection by the table for the sender's rights is a fault of the push, and of no group.
 func TestGroupRefusedByTheTable(t *testing.T) {

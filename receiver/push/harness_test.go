@@ -247,6 +247,9 @@ func (t *table) Remove(o metric.Object, name string, sets []metric.Labels) {
 	}
 }
 
+// EndUngrouped implements group.Table.
+func (*table) EndUngrouped(func(func(metric.Object, string, []metric.Labels))) int { return 0 }
+
 // Hide implements group.Table.
 func (t *table) Hide(metric.Object, string, []metric.Labels) {}
 

@@ -134,6 +134,15 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
+// Exporters send again what is answered with 503. What is applied, and only not confirmed, must not come again.
+func TestOTLPSync(t *testing.T) {
+	g := gateway{start(t)}
+	body := string(encodeOTLP(t, gauges("x"), otlp.JSON))
+	g.wants(200, "", "POST", "/v1/metrics?sync=true", body, "Content-Type", "application/json")
+	g.disk.err = http.ErrAbortHandler
+	g.wants(500, `"code":13,"message":"it was applied and is served, but it is not on disk`, "POST", "/v1/metrics?sync=true", body, "Content-Type", "application/json")
+}
+
 // A gauge that is NaN, or that the client says has no value, is there no longer.
 func TestOTLPVanishes(t *testing.T) {
 	h := start(t)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -256,9 +257,10 @@ func TestTimerTakesSeveralNumbers(t *testing.T) {
 func TestSyncFailureSaysWhatWasApplied(t *testing.T) {
 	h := start(t)
 	h.disk.err = errors.New("disk full")
-	status, answer := h.do("PUT", "/v1/external/m?sync=true", "5")
-	if status != 503 {
-		t.Fatal(status)
+	res, answer := h.send("PUT", "/v1/external/m?sync=true", strings.NewReader("5"))
+	if retry := res.Header.Get("Retry-After"); res.StatusCode != 503 || retry != "" {
+		t.Fatalf("%d with Retry-After %q: want 503 without it, since a push of an increment would count twice",
+			res.StatusCode, retry)
 	}
 	golden(t, "sync_failed.json", answer)
 	if h.table.get(global, "m") == nil {
@@ -269,6 +271,27 @@ func TestSyncFailureSaysWhatWasApplied(t *testing.T) {
 	}
 	if status, answer := h.do("DELETE", "/v1/external/m?sync=true", ""); status != 503 || !strings.Contains(answer, `"deleted":1`) {
 		t.Error(status, answer)
+	}
+}
+
+// The page of the API tells to send again what was not applied, and not what waits for a disk or a replica.
+func TestThePageTellsWhenToSendAgain(t *testing.T) {
+	page, err := os.ReadFile("../../docs/http-api.md")
+	must(t, err)
+	again, once := 0, 0
+	for row := range strings.Lines(string(page)) {
+		switch {
+		case !strings.HasPrefix(row, "| 503"):
+		case !strings.Contains(row, "`sync`") && !strings.Contains(row, "sync="):
+			again++
+		case strings.Contains(row, "no `Retry-After`") && strings.Contains(row, "applied"):
+			once++
+		default:
+			t.Errorf("it tells to send again what is applied: %s", row)
+		}
+	}
+	if again != 1 || once != 1 {
+		t.Errorf("%d and %d rows of 503, want one of requests to send again and one of reason sync", again, once)
 	}
 }
 

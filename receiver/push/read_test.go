@@ -115,6 +115,7 @@ func TestSum(t *testing.T) {
 	h := start(t)
 	for _, push := range [][2]string{
 		{"/v1/external/depth?type=gauge&label=queue=a&label=site=x", "2"}, {"/v1/external/depth?type=gauge&label=queue=b&label=site=x", "3.5"},
+		{"/v1/external/huge?type=gauge&label=a=1", "1e308"}, {"/v1/external/huge?type=gauge&label=a=2", "1e308"},
 		{"/v1/namespaces/shop/pods/web-1/busy?type=gauge", "1"}, {"/v1/namespaces/shop/pods/web-2/busy?type=gauge", "4"},
 	} {
 		if status, answer := h.do("PUT", push[0], push[1]); status != 200 {
@@ -133,6 +134,7 @@ func TestSum(t *testing.T) {
 		"/v1/namespaces/shop/pods/*/busy?sum=true":         {200, []string{`"value":5,`, `"name":"*"`}},
 		"/v1/namespaces/shop/pods/*/busy:mean?sum=true":    {400, []string{"do not add up"}},
 		"/v1/namespaces/shop/pods/web-1/busy:max?sum=true": {200, []string{`"value":1,`, `"name":"web-1"`}},
+		"/v1/external/huge?sum=true":                       {404, []string{"add up to more than a number can hold"}},
 		"/v1/external/depth?sum=yes":                       {400, []string{"must be true or false"}},
 	} {
 		status, answer := h.do("GET", path, "")

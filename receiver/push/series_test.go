@@ -1,16 +1,13 @@
 package push
 
 import (
-	"bufio"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -197,92 +194,6 @@ func TestSeriesPageOfPods(t *testing.T) {
 			t.Errorf("while the API server is away: got\n%s\nwant\n%s", got, want)
 		}
 		h.wants(503, "may read series.inspect.sluice.dev", "GET", "/v1/namespaces/bank/external/m", "")
-	})
-}
-
-// A scraper that stops reading holds its page for WriteTimeout, and two such pages reject a third to their address, and
-// none to another.
-func TestSeriesPagesAtOnce(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		var network *memory
-		h := gateway{start(t, inMemory, func(_ *Config, p *Parts) { network = p.Listener.(*memory) })}
-		long := strings.Repeat("x", 100)
-		for i := range 3000 { // more pieces than the buffers of a connection hold
-			label := metric.Label{Key: "i", Value: fmt.Sprint(i, long)}
-			h.table.series[key{metric.Object{Namespace: "shop"}, "m", metric.NewLabels([]metric.Label{label})}] = &entry{kind: metric.Gauge}
-		}
-		for range 2 {
-			conn := h.dial()
-			write(t, conn, "GET /metrics/series HTTP/1.1\r\nHost: a\r\n\r\n")
-			// Only a page that has begun holds its place.
-			if line, err := bufio.NewReader(conn).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
-				t.Fatalf("a page is answered with %q, %v", line, err)
-			}
-		}
-		time.Sleep(DefaultConfig().WriteTimeout - time.Millisecond)
-		if status := h.head(); status != 429 {
-			t.Errorf("a third page is answered with %d", status)
-		}
-		other, err := network.dialFrom(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 1})
-		must(t, err)
-		defer other.Close()
-		write(t, other, "HEAD /metrics/series HTTP/1.1\r\nHost: a\r\n\r\n")
-		if line, err := bufio.NewReader(other).ReadString('\n'); !strings.HasPrefix(line, "HTTP/1.1 200 ") {
-			t.Errorf("a page to another address is answered with %q, %v", line, err)
-		}
-		time.Sleep(time.Millisecond)
-		synctest.Wait()
-		if status := h.head(); status != 200 {
-			t.Errorf("a page after those of dead scrapers is answered with %d", status)
-		}
-	})
-}
-
-// Of the page of groups, which holds all families, two at once go to one address.
-func TestGroupPagesAtOnce(t *testing.T) {
-	for _, page := range []string{"/metrics", "/api/v1/metrics"} {
-		t.Run(page, func(t *testing.T) { groupPagesAtOnce(t, page) })
-	}
-}
-
-func groupPagesAtOnce(t *testing.T, page string) {
-	inVirtualTime(t, func(t *testing.T) {
-		var network *memory
-		h := gateway{start(t, inMemory, func(_ *Config, p *Parts) { network = p.Listener.(*memory) })}
-		for job := range 4 { // more families than the buffers of a connection hold pieces
-			var body strings.Builder
-			for i := range 900 {
-				fmt.Fprintf(&body, "m%d_%d{x=\"%s\"} 1\n", job, i, strings.Repeat("x", 100))
-			}
-			h.wants(200, "", "PUT", fmt.Sprint("/metrics/job/", job), body.String())
-		}
-		asks := func(from *net.TCPAddr, method string) int {
-			conn, err := network.dialFrom(from)
-			must(t, err)
-			t.Cleanup(func() { _ = conn.Close() })
-			write(t, conn, method+" "+page+" HTTP/1.1\r\nHost: a\r\n\r\n")
-			line, err := bufio.NewReader(conn).ReadString('\n')
-			must(t, err)
-			status, err := strconv.Atoi(strings.Fields(line)[1])
-			must(t, err)
-			return status
-		}
-		slow, other := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 3), Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 1}
-		for _, want := range []int{200, 200, 429, 429} {
-			if got := asks(slow, "GET"); got != want {
-				t.Errorf("a page to a slow reader is answered with %d, want %d", got, want)
-			}
-		}
-		if got := asks(other, "GET"); got != 200 {
-			t.Errorf("a page to another address is answered with %d", got)
-		}
-		time.Sleep(DefaultConfig().WriteTimeout + time.Millisecond)
-		synctest.Wait()
-		for range 9 { // each gives its place back
-			if got := asks(slow, "HEAD"); got != 200 {
-				t.Errorf("a page after those of dead readers is answered with %d", got)
-			}
-		}
 	})
 }
 

@@ -36,6 +36,10 @@ func (trusting) Explain(s *metric.Sample) string {
 	return "explained: " + string(s.Name) + " from " + s.Sender.Address.String()
 }
 
+func (trusting) Listed(*metric.Sender) bool { return false }
+
+func (trusting) ExplainEnded(*metric.Sample) string { return "" }
+
 // ExplainLimit knows the limit of what is called "limit".
 func (trusting) ExplainLimit(s *metric.Sample) string {
 	if string(s.Name) != "limit" {

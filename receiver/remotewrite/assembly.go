@@ -40,19 +40,20 @@ func compareKeys(a, b partKey) int {
 	return cmp.Or(cmp.Compare(a.role, b.role), cmp.Compare(a.bound, b.bound))
 }
 
+func compareParts(a, b part) int { return compareKeys(a.key(), b.key()) }
+
 // moment is the parts of one time that have arrived, sorted, without borrowed memory.
 type moment struct {
 	at    int64
 	parts []part
+	total bool // the number of observations is among them
 }
 
 func (p *part) key() partKey { return partKey{p.role, p.bound} }
 
-// hasTotal reports whether the number of observations is known.
-func (m *moment) hasTotal(t Type) bool {
-	return slices.ContainsFunc(m.parts, func(p part) bool {
-		return t == SummaryType && p.role == countRole || p.role == bucketRole && math.IsInf(p.bound, 1)
-	})
+// isTotal reports whether a part of a histogram or summary is the number of observations.
+func (p *part) isTotal(t Type) bool {
+	return t == SummaryType && p.role == countRole || p.role == bucketRole && math.IsInf(p.bound, 1)
 }
 
 // joinResult is the result of a join.
@@ -139,31 +140,38 @@ func (w *assembly) newKeys(parts []part) (n int) {
 
 // learn makes the keys of parts known.
 func (w *assembly) learn(parts []part) {
-	known := w.keys
+	known := len(w.keys)
 	for i := range parts {
-		if _, there := slices.BinarySearchFunc(known, parts[i].key(), compareKeys); !there {
+		if _, there := slices.BinarySearchFunc(w.keys[:known], parts[i].key(), compareKeys); !there {
 			w.keys = append(w.keys, parts[i].key())
 		}
 	}
-	if len(w.keys) > len(known) {
-		slices.SortFunc(w.keys, compareKeys)
-	}
+	mergeSorted(w.keys, known, compareKeys)
 }
 
 // add adds parts, which replace those of their keys.
-func (m *moment) add(parts []part) {
-	known := m.parts
+func (m *moment) add(parts []part, t Type) {
+	known := len(m.parts)
 	for _, p := range parts {
 		p.message = nil
-		at, again := slices.BinarySearchFunc(known, p, func(a, b part) int { return compareKeys(a.key(), b.key()) })
-		if again {
+		m.total = m.total || p.isTotal(t)
+		if at, again := slices.BinarySearchFunc(m.parts[:known], p, compareParts); again {
 			m.parts[at] = p
 		} else {
 			m.parts = append(m.parts, p)
 		}
 	}
-	if len(m.parts) > len(known) {
-		slices.SortFunc(m.parts, func(a, b part) int { return compareKeys(a.key(), b.key()) })
+	mergeSorted(m.parts, known, compareParts)
+}
+
+// mergeSorted sorts elements of which the first n and the others are sorted. Each moves once, in blocks: requests
+// with a single part each may not cost a sort of thousands.
+func mergeSorted[E any](all []E, n int, compare func(a, b E) int) {
+	others := slices.Clone(all[n:])
+	for k, other := range slices.Backward(others) {
+		at, _ := slices.BinarySearchFunc(all[:n], other, compare)
+		copy(all[at+k+1:], all[at:n])
+		all[at+k], n = other, at
 	}
 }
 
@@ -182,8 +190,8 @@ func (w *assembly) addParts(parts []part, j *joinResult) {
 		}
 	}
 	one := &w.moments[i]
-	one.add(parts)
-	if !one.hasTotal(w.of) {
+	one.add(parts, w.of)
+	if !one.total {
 		j.reject = w.seen-w.lastTotal > giveUpAfter
 		return
 	}
@@ -200,7 +208,7 @@ func (w *assembly) begin(i int, at int64, j *joinResult) {
 	w.moments = slices.Insert(w.moments, i, moment{at: at})
 	if !w.learned && len(w.moments) > 1 {
 		w.learned = true
-		if w.moments[0].hasTotal(w.of) {
+		if w.moments[0].total {
 			w.complete(0, j)
 		}
 	}
@@ -215,7 +223,7 @@ func (w *assembly) begin(i int, at int64, j *joinResult) {
 func (w *assembly) endOldest(j *joinResult) {
 	first, totals := -1, 0
 	for k := range w.moments {
-		if w.moments[k].hasTotal(w.of) {
+		if w.moments[k].total {
 			if totals++; first < 0 {
 				first = k
 			}

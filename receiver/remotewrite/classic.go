@@ -76,8 +76,7 @@ func (f *Converter) inTime(at int64) bool { return at >= 1000 && at-f.now <= max
 
 // isWhole reports whether the parts alone have the number of observations and their sum.
 func isWhole(all []part, t Type) bool {
-	m := moment{parts: all}
-	return m.hasTotal(t) && all[len(all)-1].role == sumRole
+	return all[len(all)-1].role == sumRole && slices.ContainsFunc(all, func(p part) bool { return p.isTotal(t) })
 }
 
 // distinct reports whether no part is repeated; convertParts rejects repeated parts.

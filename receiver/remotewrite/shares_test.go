@@ -1,8 +1,10 @@
 package remotewrite
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,40 @@ func TestPartsOfOneHistogramAreBounded(t *testing.T) {
 	for _, w := range p.memory.assemblies {
 		if len(w.keys) != maxParts {
 			t.Errorf("%d parts of a histogram, want %d", len(w.keys), maxParts)
+		}
+	}
+}
+
+// A request with a part of a large histogram looks at a few of its parts: all senders wait for that.
+func TestPartsAreMergedWithoutASort(t *testing.T) {
+	compared := 0
+	compare := func(a, b int) int { compared++; return cmp.Compare(a, b) }
+	for _, others := range [][]int{{}, {-1}, {2*maxParts + 1}, {maxParts + 1}, {-1, 1, 3, maxParts - 1, 2*maxParts + 1}} {
+		var all []int
+		for i := range maxParts {
+			all = append(all, 2*i)
+		}
+		all, compared = append(all, others...), 0
+		mergeSorted(all, maxParts, compare)
+		if !slices.IsSorted(all) || len(all) != maxParts+len(others) {
+			t.Errorf("%d are not merged", others)
+		}
+		if most := 16 * len(others); compared > most {
+			t.Errorf("%d comparisons for %d, want %d at most", compared, others, most)
+		}
+	}
+}
+
+// A known part of the largest histogram, in the largest of its moments.
+func BenchmarkPartOfALargeHistogram(b *testing.B) {
+	m, parts := NewSenderState(), make([]part, maxParts-1)
+	for i := range parts {
+		parts[i] = part{at: nowMillis, role: bucketRole, bound: float64(i), of: HistogramType}
+	}
+	m.join(1, 1, HistogramType, parts, nowMillis)
+	for b.Loop() {
+		if m.join(1, 1, HistogramType, parts[:1], nowMillis).reject {
+			b.Fatal("rejected")
 		}
 	}
 }

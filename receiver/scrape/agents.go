@@ -18,12 +18,12 @@ const (
 	expectFor = 3 * time.Second
 )
 
-// Agent is an agent that scrapes the pods of its node. Any goroutine may call Take, and one the other methods.
+// Agent is an agent that scrapes the pods of its node. Any goroutine may call Take and Namespace, and one the other methods.
 type Agent struct {
 	scraper *Scraper
 	node    string
 	came    time.Time
-	heard   atomic.Int64 // Unix nanoseconds
+	heard   atomic.Int64 // a time.Duration since it came, which no change of the wall clock affects
 
 	// The scraper's lock guards what the agent was not told yet.
 	add  []metric.ScrapeTarget
@@ -64,7 +64,7 @@ func (a *Agent) Leave() {
 }
 
 // Heard notes that the agent lives.
-func (a *Agent) Heard() { a.heard.Store(time.Now().UnixNano()) }
+func (a *Agent) Heard() { a.heard.Store(int64(time.Since(a.came))) }
 
 // News returns the targets that the agent gets, and the numbers of those that it loses, since the last call. It
 // loses them first.
@@ -74,6 +74,16 @@ func (a *Agent) News() (add []metric.ScrapeTarget, drop []uint64) {
 	add, drop = a.add, a.drop
 	a.add, a.drop = nil, nil
 	return add, drop
+}
+
+// Namespace is that of a target's pod; empty: there is no such target any more.
+func (a *Agent) Namespace(target uint64) string {
+	a.scraper.mu.Lock()
+	defer a.scraper.mu.Unlock()
+	if t := a.scraper.byNumber[target]; t != nil {
+		return t.pod.Namespace
+	}
+	return ""
 }
 
 // Take takes a page that the agent has fetched.
@@ -91,7 +101,7 @@ func (a *Agent) nodeName() string {
 func (n *node) look(now time.Time) (scrapes *Agent, expected bool) {
 	for _, a := range slices.Backward(n.agents) {
 		switch {
-		case now.UnixNano()-a.heard.Load() >= int64(heardFor):
+		case now.Sub(a.came)-time.Duration(a.heard.Load()) >= heardFor:
 		case now.Sub(a.came) < settled:
 			expected = true
 		default:

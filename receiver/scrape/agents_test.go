@@ -245,8 +245,8 @@ func TestPagesOfAgents(t *testing.T) {
 		w := newWorld(t)
 		w.pod("web", "10.0.0.1", text("a 1\n"), metric.Endpoint{Port: 1, Names: []string{"a"}, Interval: time.Second})
 		w.nodes["web"] = "n"
+		agent, stranger := w.Enter("n"), w.Enter("m") // before the first look: the process would scrape the pod itself
 		w.run()
-		agent, stranger := w.Enter("n"), w.Enter("m")
 		time.Sleep(settled + lookEvery)
 		synctest.Wait()
 		w.took()

@@ -97,11 +97,17 @@ func phaseOf(t *metric.ScrapeTarget, span time.Duration) time.Duration {
 	return time.Duration(sum.Sum64() % uint64(span))
 }
 
+// phaseAt is the moment of a target in the interval of a time. It is a reading of the monotonic clock, so a wall
+// clock that is set back delays no scrape.
+func phaseAt(now time.Time, t *metric.ScrapeTarget) time.Time {
+	return now.Add(now.Truncate(t.Interval).Sub(now) + phaseOf(t, t.Interval))
+}
+
 // fetchEvery fetches a target once each interval, until the context ends.
 func (f *Fetcher) fetchEvery(ctx context.Context, t *metric.ScrapeTarget) {
 	wanted := wantedNames(t.Names)
 	now := time.Now()
-	next := now.Truncate(t.Interval).Add(phaseOf(t, t.Interval))
+	next := phaseAt(now, t)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for soon := t.Soon; ; soon = false {

@@ -120,8 +120,10 @@ type state struct {
 }
 
 // holds reports whether the pod holds the target's address alone, and the address is a pod's.
-func (s *Scraper) holds(t *metric.ScrapeTarget) bool {
-	holder := s.parts.Sender(t.Address)
+func (s *Scraper) holds(t *metric.ScrapeTarget) bool { return s.heldBy(t, s.parts.Sender(t.Address)) }
+
+// heldBy is holds for the sender that has the address.
+func (s *Scraper) heldBy(t *metric.ScrapeTarget, holder *metric.Sender) bool {
 	return holder != nil && holder.Pod != nil && holder.Pod.UID == t.UID && IsPods(t.Address, s.parts.Loopback)
 }
 
@@ -287,7 +289,7 @@ func (s *Scraper) take(from *Agent, p *metric.ScrapedPage) {
 		s.received(uint64(p.Bytes))
 		t.bytes.Store(p.Bytes)
 		f := failed(moved, "%v", errMoved)
-		if sender := s.parts.Sender(t.Address); s.holds(&t.ScrapeTarget) {
+		if sender := s.parts.Sender(t.Address); s.heldBy(&t.ScrapeTarget, sender) {
 			f = s.apply(t, p.Lines, sender, now.at)
 		}
 		if f == errEnded {

@@ -365,7 +365,16 @@ func TestOnlyThePodsOwnAddress(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"from the beginning": func(w *world) { w.holders[at] = other },
 		"a node's":           func(w *world) { w.holders[at] = nil },
-		"while connecting":   func(w *world) { w.onDial = func() { w.change(func() { w.holders[at] = other }) } },
+		"at the last look": func(w *world) {
+			sender, looks := w.parts.Sender, 0
+			w.parts.Sender = func(a netip.Addr) *metric.Sender {
+				if looks++; looks%3 == 0 {
+					return &metric.Sender{Key: 1, Address: a, Known: true}
+				}
+				return sender(a)
+			}
+		},
+		"while connecting": func(w *world) { w.onDial = func() { w.change(func() { w.holders[at] = other }) } },
 		"while reading": func(w *world) {
 			w.pages[netip.AddrPortFrom(at, 8000)] = http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 				w.change(func() { w.holders[at] = other })

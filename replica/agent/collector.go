@@ -104,7 +104,7 @@ func (c *Collector) apply(s *metric.Sample) metric.Reason {
 		return rejected
 	}
 	for !c.addLocked(to, s, next, now) {
-		if !c.loseOldestLocked() {
+		if !c.loseOldestLocked(to.of) {
 			c.dropped.Add(1)
 			return metric.OverLimit
 		}

@@ -36,13 +36,15 @@ func (u *Usage) hasEnded() bool {
 func historyParts(all []usage.ContainerHistory) []*agentwire.History {
 	parts, size := []*agentwire.History{}, 0
 	for _, one := range all {
-		if len(parts) == 0 || size+len(one.CPU)+len(one.Memory) > maxHistoryBytes {
+		more := len(one.CPU) + len(one.Memory) + len(one.Measured)
+		if len(parts) == 0 || size+more > maxHistoryBytes {
 			parts, size = append(parts, &agentwire.History{}), 0
 		}
 		last := parts[len(parts)-1]
 		last.Containers = append(last.Containers, &agentwire.ContainerHistory{Namespace: one.Container.Namespace,
-			Pod: one.Container.Pod, Container: one.Container.Name, Cpu: one.CPU, Memory: one.Memory})
-		size += len(one.CPU) + len(one.Memory)
+			Pod: one.Container.Pod, Container: one.Container.Name, Cpu: one.CPU, Memory: one.Memory,
+			Measured: one.Measured})
+		size += more
 	}
 	return parts
 }
@@ -71,7 +73,7 @@ func (u *Usage) take(h *agentwire.History) error {
 	all := make([]usage.ContainerHistory, 0, len(h.Containers))
 	for _, c := range h.Containers {
 		container := metric.Container{Namespace: c.Namespace, Pod: c.Pod, Name: c.Container}
-		all = append(all, usage.ContainerHistory{Container: container, CPU: c.Cpu, Memory: c.Memory})
+		all = append(all, usage.ContainerHistory{Container: container, CPU: c.Cpu, Memory: c.Memory, Measured: c.Measured})
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()

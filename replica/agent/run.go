@@ -18,6 +18,8 @@ type run struct {
 	frames    []*frame
 	streams   int       // that lead to the server: two for a moment at most
 	left      time.Time // when its last stream ended
+	// lost are the shares whose samples were given up for memory since the last stream began: the run has no more of them.
+	lost map[*share]bool
 	// owes says that the server has not heard from the agent since a stream ended: after a restart it may wait for that.
 	owes bool
 }
@@ -48,7 +50,7 @@ func (c *Collector) enter(name string, epoch uint64, main bool) *run {
 		found = &run{epoch: epoch, last: last}
 		c.runs = append(c.runs, found)
 	}
-	found.name = name
+	found.name, found.lost = name, nil
 	found.streams++
 	if main {
 		c.current = found
@@ -147,7 +149,7 @@ func (c *Collector) owed(now time.Time) bool {
 			continue
 		}
 		if r.streams == 0 && now.Sub(r.left) > loseAfter {
-			c.loseLocked(r)
+			c.loseLocked(r, nil)
 			r.owes = false
 		}
 		some = some || r.owes || r.samplesLocked() > 0
@@ -177,21 +179,41 @@ func (r *run) samplesLocked() (n uint64) {
 	return n
 }
 
-// loseLocked gives up the samples of a run: those that were published count at other replicas. The other frames stay, so that
-// their numbers go on if the server comes back.
-func (c *Collector) loseLocked(r *run) {
+// loseLocked gives up the samples of a run, or only those of a share: those that were published count at other replicas. The frames
+// stay, so that their numbers go on if the server comes back.
+func (c *Collector) loseLocked(r *run, of *share) {
 	c.forgetLocked(r, r.published)
 	for i, f := range r.frames {
-		c.lost.Add(c.endLocked(f))
-		r.frames[i] = &frame{number: f.number, began: f.made, made: f.made}
+		kept, lost := *f, frame{}
+		kept.changes = nil
+		for _, changed := range f.changes {
+			if of != nil && changed.of != of {
+				kept.changes = append(kept.changes, changed)
+				continue
+			}
+			lost.changes, lost.samples = append(lost.changes, changed), lost.samples+changed.samples
+		}
+		if kept.samples -= lost.samples; len(kept.changes) == 0 {
+			kept.began = f.made
+		}
+		c.lost.Add(c.endLocked(&lost))
+		r.frames[i] = &kept
 	}
 }
 
-// loseOldestLocked gives up the run whose server has been away for the longest time, for memory. It returns false if there is none.
-func (c *Collector) loseOldestLocked() bool {
+// loseOldestLocked gives up, for memory, the samples that a share has in the run whose server has been away for the longest time. It
+// returns false if there are none: no share's samples make room for another one.
+func (c *Collector) loseOldestLocked(of *share) bool {
 	for _, r := range c.runs {
-		if r != c.current && r.streams == 0 && r.samplesLocked() > 0 {
-			c.loseLocked(r)
+		if r == c.current || r.streams > 0 || r.lost[of] {
+			continue
+		}
+		if r.lost == nil {
+			r.lost = map[*share]bool{}
+		}
+		r.lost[of] = true
+		before := of.bytes
+		if c.loseLocked(r, of); of.bytes < before {
 			return true
 		}
 	}

@@ -57,3 +57,36 @@ func TestFloodsKeepNoSenderOut(t *testing.T) {
 func sender(n byte) *metric.Sender {
 	return &metric.Sender{Address: netip.AddrFrom4([4]byte{10, 0, 0, n})}
 }
+
+// A sender that floods has its own samples given up that wait for a server which is away, and those of no other one.
+func TestFloodsLoseNoSamplesOfOthers(t *testing.T) {
+	c := collector(1 << 20)
+	push := func(name string, from byte, n int) (applied int) {
+		for i := range n {
+			s := named(name, metric.Timer, metric.Observe, float64(i))
+			if s.Sender = sender(from); c.apply(s) == metric.Applied {
+				applied++
+			}
+		}
+		return applied
+	}
+	good, own := push("good", 1, 100), push("flood", 2, 200)
+	c.cut(time.Now())
+	run := c.enter("a", 1, true)
+	c.next(run, 0, true)
+	c.leave(run, true)
+	c.enter("b", 2, true)
+	more := 0
+	for i := range 50 {
+		more += push(fmt.Sprint("flood", i), 2, 4000)
+	}
+	if n := c.lost.Load(); n != uint64(own) || more == 50*4000 {
+		t.Errorf("%d samples are lost, and %d of the flood applied; want those %d of the sender that floods", n, more, own)
+	}
+	if n := run.samplesLocked(); n != uint64(good) || c.Held() != uint64(good+more) || len(run.frames) != 1 {
+		t.Errorf("%d samples wait for the server in %d frames, and %d in all; want %d of the other sender, and %d", n, len(run.frames), c.Held(), good, good+more)
+	}
+	if more := push("good", 1, 100); more != 100 {
+		t.Errorf("%d samples of the other sender are applied", more)
+	}
+}

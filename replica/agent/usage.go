@@ -96,10 +96,10 @@ func (u *Usage) ask(ctx context.Context) {
 }
 
 // takeLocked adds a page to the windows, and makes the next message of it: of a page that ends no step, of its seconds
-// alone.
+// alone. A message replaces that of the node's former agent, so there is none before the windows are complete.
 func (u *Usage) takeLocked(page *metric.UsagePage, now time.Time) {
 	records, only := u.tracker.Add(page, now)
-	if u.left != nil {
+	if u.left != nil || !u.tracker.IsComplete() {
 		return
 	}
 	if !only || u.message == nil {

@@ -891,6 +891,56 @@ func TestWhatWaitedIsOnDisk(t *testing.T) {
 	c.acked(1)
 }
 
+// sendless is a stream whose agent hears nothing.
+type sendless struct {
+	grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer]
+}
+
+func (sendless) Send(*agentwire.FromServer) error { return nil }
+
+// A change waits for its sender for half a minute. An outage of the API server does not count, up to ten minutes, unless too much
+// waits at the server.
+func TestWaitsInAnOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		outage  time.Duration // from the beginning on
+		known   time.Duration // when the sender is
+		others  int64         // bytes that wait elsewhere
+		want    string
+		atLeast time.Duration // how long it waits
+	}{
+		"no outage":                    {0, time.Hour, 0, "settled identity 1", maxWait},
+		"known after the outage":       {5 * time.Minute, 5*time.Minute + 20*time.Second, 0, "settled applied 1", 5*time.Minute + 20*time.Second},
+		"not known after the outage":   {5 * time.Minute, time.Hour, 0, "settled identity 1", 5*time.Minute + maxWait - time.Second},
+		"a long outage":                {time.Hour, time.Hour, 0, "settled identity 1", maxOutageWait},
+		"much waits in the outage":     {5 * time.Minute, time.Hour, maxOutageBytes, "settled identity 1", maxWait},
+		"much waits without an outage": {0, 20 * time.Second, maxOutageBytes, "settled applied 1", 20 * time.Second},
+	} {
+		table, passed, began := newTable(), time.Duration(0), time.Now()
+		address := netip.AddrFrom4([4]byte{10, 0, 0, 1})
+		known := &senders{pods: map[netip.Addr]*metric.Pod{}}
+		parts := table.parts()
+		parts.Senders, parts.NodeOf = known, func(*metric.Pod) string { return "a" }
+		parts.Blind = func() (time.Time, string, bool) { return began, "a test", passed < c.outage }
+		s := serve(t, "127.0.0.1:0", parts)
+		s.waits.Store(c.others)
+		one := newStream(s.Server, sendless{}, "a", "", &agentwire.Hello{Run: 7})
+		one.run, one.of = &run{node: "a"}, &node{}
+		d := &definition{number: 1, address: address, sample: metric.Sample{Name: []byte("c1"), Kind: metric.Counter}}
+		if r, why := one.wait(&waiting{1, 0, d, add(1, 1), began, began}); r != metric.Pending {
+			t.Fatal(r, why)
+		}
+		for ; len(one.waiting) > 0; passed += time.Second {
+			if passed == c.known {
+				known.put(address, &metric.Pod{Name: "late"})
+			}
+			must(t, one.settle(began.Add(passed)))
+		}
+		if got := table.counted(); got != "held 1, "+c.want || passed-time.Second != c.atLeast || s.waits.Load() != c.others {
+			t.Errorf("%s: %s after %v, and %d bytes wait; want %s after %v", name, got, passed-time.Second, s.waits.Load(), c.want, c.atLeast)
+		}
+	}
+}
+
 // A frame that is late by a little more than the one before counts no earlier: a gauge's newer value would be taken for the older one.
 func TestALateFrameAfterOneInTime(t *testing.T) {
 	table := durableTable()
@@ -954,6 +1004,18 @@ func TestTwoAgentsOfANode(t *testing.T) {
 	_ = older.CloseSend()
 	if node := <-told.left; node != "a" {
 		t.Errorf("other servers are told that node %s has no agent any more", node)
+	}
+}
+
+// A stream that an agent keeps until all of its former reports are acknowledged takes the node from no other server.
+func TestARestTakesNoNode(t *testing.T) {
+	parts, told := newTable().parts(), toldNodes{make(chan string, 9), make(chan string, 9)}
+	parts.Nodes = told
+	c := serve(t, "127.0.0.1:0", parts).dial(t.Context())
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{Protocol: 1, Node: "a", Run: 7, Rest: true}}})
+	c.next(func(a *agentwire.FromServer) bool { return a.GetWelcome() != nil })
+	if n := len(told.came); n != 0 {
+		t.Errorf("other servers are told %d times that the node is here", n)
 	}
 }
 
@@ -1217,6 +1279,28 @@ func TestRejectionsThatAreTold(t *testing.T) {
 	}
 }
 
+// Of a change whose later value is rejected, the values before it are applied, and count so.
+func TestChangesThatAreAppliedInPart(t *testing.T) {
+	table := newTable()
+	seen := 0
+	table.during = func() {
+		if seen++; seen == 3 {
+			table.reject["t1"] = metric.OverLimit
+		}
+	}
+	parts := table.parts()
+	listed := make(chan uint64, 1)
+	parts.Rejected = func(_ metric.Reason, _ *metric.Sample, n uint64, _ string) { listed <- n }
+	s := serve(t, "127.0.0.1:0", parts)
+	c, _ := s.hello(7)
+	c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1,
+		Changes: []*agentwire.Change{{Series: 1, Samples: 5, Op: agentwire.Op_OBSERVE, Values: []float64{1, 1, 1, 1, 1}}},
+		Series:  []*agentwire.Series{{Number: 1, Name: []byte("t1"), Kind: uint32(metric.Timer)}}}}})
+	if n := <-listed; n != 3 || table.counted() != "applied 2, limit 3" || table.sum("t1") != 2 {
+		t.Errorf("%d are listed as rejected, of %s; the sum is %v", n, table.counted(), table.sum("t1"))
+	}
+}
+
 // What the former holder of an address pushed is not listed for the pod that has it now, and has the agent reject nothing of that
 // one's. What that pod pushes itself is.
 func TestRejectionsOfTheFormerHolder(t *testing.T) {
@@ -1265,6 +1349,43 @@ func TestRejectionsOfTheFormerHolder(t *testing.T) {
 	}
 	if got := table.sum("c1"); got != 2 {
 		t.Errorf("c1 is %v, want 2", got)
+	}
+}
+
+// A number means a series on its stream alone: what waited since a former stream and is rejected has the agent reject no series that
+// has the number now.
+func TestRejectionsOfAFormerStream(t *testing.T) {
+	table := durableTable()
+	table.reject["c1"] = metric.OverLimit
+	address := func(i byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, i}) }
+	known := &senders{pods: map[netip.Addr]*metric.Pod{address(2): {Name: "good"}}}
+	parts := table.parts()
+	parts.Senders, parts.NodeOf = known, func(*metric.Pod) string { return "a" }
+	s := serve(t, "127.0.0.1:0", parts)
+	frame := func(c *client, number uint64, name string, from byte) {
+		c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, Changes: []*agentwire.Change{add(1, 1)},
+			Series: []*agentwire.Series{{Number: 1, Name: []byte(name), Kind: uint32(metric.Counter), Address: []byte{10, 0, 0, from}}}}}})
+	}
+	former, _ := s.hello(7)
+	frame(former, 1, "c1", 1)
+	for table.counted() != "held 1" {
+		time.Sleep(time.Millisecond)
+	}
+	c, _ := s.hello(7)
+	frame(c, 2, "c2", 2)
+	for table.sum("c2") != 1 {
+		time.Sleep(time.Millisecond)
+	}
+	known.put(address(1), &metric.Pod{Name: "late"})
+	for acked := false; !acked; {
+		answer := c.next(func(*agentwire.FromServer) bool { return true })
+		if r := answer.GetRejection(); r != nil {
+			t.Errorf("told %v, which is c2's number now", r)
+		}
+		acked = answer.GetAck().GetNumber() == 2 // it follows the rejection
+	}
+	if got := table.counted(); got != "applied 1, held 1, settled limit 1" {
+		t.Error(got)
 	}
 }
 

@@ -24,7 +24,11 @@ const (
 	// recordedAfter is the time after which the table has recorded a sample that counted as of now.
 	recordedAfter = time.Second
 	// maxWait is how long changes wait for their sender, maxWaiting how many of them, maxWaitingBytes with how many bytes.
+	// Time in which the API server is away does not count, up to maxOutageWait, nor while all that waits has more than
+	// maxOutageBytes.
 	maxWait         = 30 * time.Second
+	maxOutageWait   = 10 * time.Minute
+	maxOutageBytes  = 64 << 20
 	maxWaiting      = 10_000
 	maxWaitingBytes = 16 << 20
 	// maxSamples is the number of samples of a change that anybody could have pushed.
@@ -164,7 +168,7 @@ func (t *stream) apply(frames []frame) error {
 			d := f.of[i]
 			samples += c.Samples
 			applier.Change(uint32(i), false)
-			reason, why := t.change(applier, d, c, at, began, now)
+			applied, reason, why := t.change(applier, d, c, at, began, now)
 			switch {
 			case reason == metric.Pending && f.Number <= t.restored:
 				reason, why = metric.Identity, d.unknown()+" any more"
@@ -173,11 +177,11 @@ func (t *stream) apply(frames []frame) error {
 					applier.Wait()
 				}
 			}
-			if reason != metric.Pending {
-				t.server.parts.Account.CountN(reason, c.Samples)
+			if reason == metric.Pending {
+				continue
 			}
-			if reason != metric.Applied && reason != metric.Pending {
-				rejected = append(rejected, rejection{d, reason, c.Samples, why, began, now.Sub(began) > longFrame})
+			if n := count(c, applied, reason, t.server.parts.Account.CountN); reason != metric.Applied {
+				rejected = append(rejected, rejection{d, reason, n, why, began, now.Sub(began) > longFrame})
 			}
 		}
 	}
@@ -208,21 +212,21 @@ func (t *stream) countsAt(at, now time.Time) time.Time {
 	return at
 }
 
-// change applies a change, or returns the reason why it is rejected.
-func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, began, now time.Time) (reason metric.Reason, why string) {
+// change applies a change, or returns the reason why it is rejected, or why the rest of it is after some samples were applied.
+func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, began, now time.Time) (applied uint64, reason metric.Reason, why string) {
 	s := d.sample
 	if d.bad != "" {
-		return metric.Identity, d.bad
+		return 0, metric.Identity, d.bad
 	}
 	if senders := t.server.parts.Senders; senders != nil {
 		if reason, why := t.sender(&s, d.address); reason != metric.Applied {
-			return reason, why
+			return 0, reason, why
 		}
 		if now.Sub(began) > longFrame && s.Sender.Follows(began) {
-			return metric.Identity, "another pod had the address " + d.address.String() + " when the first of the samples came"
+			return 0, metric.Identity, "another pod had the address " + d.address.String() + " when the first of the samples came"
 		}
 		if at.Sub(began) > longFrame && t.isFormer(s, began) {
-			return metric.Identity, "what the samples are about, or its namespace, was created after the first of them came"
+			return 0, metric.Identity, "what the samples are about, or its namespace, was created after the first of them came"
 		}
 	}
 	if now.Sub(at) > liveAge {
@@ -238,10 +242,12 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 		s.Op = metric.Shift
 	case agentwire.Op_OBSERVE:
 		s.Op = metric.Observe
-		return each(c.Values, func(v float64) metric.Reason { s.SetFloat(v); return applier.Apply(&s) }), ""
+		applied, reason = each(c.Values, func(v float64) metric.Reason { s.SetFloat(v); return applier.Apply(&s) })
+		return applied, reason, ""
 	case agentwire.Op_INSERT:
 		s.Op = metric.Insert
-		return each(c.Members, func(m []byte) metric.Reason { s.Member = m; return applier.Apply(&s) }), ""
+		applied, reason = each(c.Members, func(m []byte) metric.Reason { s.Member = m; return applier.Apply(&s) })
+		return applied, reason, ""
 	case agentwire.Op_ACCUMULATE, agentwire.Op_MERGE:
 		if s.Op = metric.Accumulate; c.Op == agentwire.Op_MERGE {
 			s.Op = metric.Merge
@@ -250,12 +256,12 @@ func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at,
 	case agentwire.Op_MARK_STALE:
 		s.Op = metric.MarkStale
 	default:
-		return metric.Malformed, "the agent does with it what this server does not know: update the server"
+		return 0, metric.Malformed, "the agent does with it what this server does not know: update the server"
 	}
 	if s.Whole, s.Fraction = c.Whole, float64(c.Nanos)/metric.Nanos; c.Number != 0 {
 		s.SetFloat(c.Number)
 	}
-	return applier.Apply(&s), ""
+	return 0, applier.Apply(&s), ""
 }
 
 // isFormer reports whether a sample that came at a time was about the former holder of a name.
@@ -264,14 +270,28 @@ func (t *stream) isFormer(s metric.Sample, at time.Time) bool {
 	return t.server.parts.IsFormer(&s)
 }
 
-// each applies the values of a change. They are of one series, so the first that is rejected speaks for all.
-func each[T any](all []T, apply func(T) metric.Reason) metric.Reason {
-	for _, one := range all {
+// each applies the values of a change, up to the first that is rejected: they are of one series, so it speaks for the rest.
+func each[T any](all []T, apply func(T) metric.Reason) (applied uint64, reason metric.Reason) {
+	for i, one := range all {
 		if reason := apply(one); reason != metric.Applied {
-			return reason
+			return uint64(i), reason
 		}
 	}
-	return metric.Applied
+	return uint64(len(all)), metric.Applied
+}
+
+// count counts the samples of a change by what became of them, and returns how many were not applied. applied is how many were
+// before one was rejected.
+func count(c *agentwire.Change, applied uint64, reason metric.Reason, add func(metric.Reason, uint64)) (rejected uint64) {
+	if reason == metric.Applied {
+		add(reason, c.Samples)
+		return 0
+	}
+	if applied = min(applied, c.Samples); applied > 0 {
+		add(metric.Applied, applied)
+	}
+	add(reason, c.Samples-applied)
+	return c.Samples - applied
 }
 
 // noSender is that of a sample from a Unix socket which claims none.
@@ -328,6 +348,7 @@ func (t *stream) wait(w *waiting) (metric.Reason, string) {
 	}
 	t.waiting, t.waits = append(t.waiting, w), t.waits+size
 	t.of.held.Add(int64(size))
+	t.server.waits.Add(int64(size))
 	t.server.parts.Account.HoldN(w.change.Samples)
 	return metric.Pending, ""
 }
@@ -340,16 +361,19 @@ func (t *stream) settle(now time.Time) error {
 	applier := <-t.server.appliers
 	applier.Online()
 	applier.EnterFrames()
+	if t.server.isBlind() {
+		t.blind = now
+	}
 	var rejected []rejection
 	first, left := uint64(0), t.waiting[:0]
 	for _, w := range t.waiting {
 		applier.Frame(t.feed, w.number)
 		applier.Change(w.index, true)
 		t.fresh = w.number > t.restored
-		reason, why := t.change(applier, w.series, w.change, w.at, w.began, now)
+		applied, reason, why := t.change(applier, w.series, w.change, w.at, w.began, now)
 		late := now.Sub(w.began) > longFrame
 		if reason == metric.Pending {
-			if now.Sub(w.at) < maxWait {
+			if !t.hasExpired(w, now) {
 				applier.Wait()
 				left = append(left, w)
 				continue
@@ -359,12 +383,13 @@ func (t *stream) settle(now time.Time) error {
 		size := sizeOf(w.change)
 		t.waits -= size
 		t.of.held.Add(-int64(size))
-		t.server.parts.Account.Settle(reason, w.change.Samples)
+		t.server.waits.Add(-int64(size))
+		n := count(w.change, applied, reason, t.server.parts.Account.Settle)
 		if first == 0 {
 			first = w.number
 		}
 		if reason != metric.Applied {
-			rejected = append(rejected, rejection{w.series, reason, w.change.Samples, why, w.began, late})
+			rejected = append(rejected, rejection{w.series, reason, n, why, w.began, late})
 		}
 	}
 	clear(t.waiting[len(left):])
@@ -374,6 +399,26 @@ func (t *stream) settle(now time.Time) error {
 	t.server.appliers <- applier
 	t.appliedLate(first, time.Now())
 	return t.tell(rejected)
+}
+
+// hasExpired reports whether a change waits no longer.
+func (t *stream) hasExpired(w *waiting, now time.Time) bool {
+	switch age := now.Sub(w.at); {
+	case age < maxWait:
+		return false
+	case age >= maxOutageWait, t.server.waits.Load() > maxOutageBytes:
+		return true
+	}
+	return now.Sub(t.blind) >= maxWait
+}
+
+// isBlind reports whether no sender can become known.
+func (s *Server) isBlind() bool {
+	if s.parts.Blind == nil {
+		return false
+	}
+	_, _, blind := s.parts.Blind()
+	return blind
 }
 
 // appliedLate notes that the last change of a frame was applied after the frame. Frames after it are acknowledged later still.
@@ -419,10 +464,11 @@ func (t *stream) tell(all []rejection) error {
 		if t.server.parts.Rejected != nil {
 			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
 		}
-		if t.said[r.series.number] || ofOneSample(r.reason) {
+		isDefined := t.series[r.series.number] == r.series // a number of a former stream may mean another series now
+		if !isDefined || t.said[r.series] || ofOneSample(r.reason) {
 			continue
 		}
-		t.said[r.series.number] = true
+		t.said[r.series] = true
 		hold := rejectFor
 		if r.late && r.reason == metric.Identity {
 			hold = 0

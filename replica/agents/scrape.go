@@ -5,18 +5,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
-// Scrapes are the scrapes of one agent. Any goroutine may call Take, and the stream's the others.
+// Scrapes are the scrapes of one agent. Any goroutine may call Take and Namespace, and the stream's the others.
 type Scrapes interface {
 	// Heard notes that the agent lives.
 	Heard()
 	// News returns the targets that the agent gets and the numbers of those that it loses, since the last call.
 	News() (add []metric.ScrapeTarget, drop []uint64)
+	// Namespace is that of a target's pod; empty: the agent has no such target.
+	Namespace(target uint64) string
 	// Take takes what became of a scrape.
 	Take(*metric.ScrapedPage)
 	// Leave ends the agent.
@@ -34,54 +37,73 @@ const (
 	smallPage = 16 << 10
 )
 
+// room is what pages that wait share, by the namespaces of their pods.
+type room = fair.Room[string, int64]
+
 // pages are those of an agent that wait to be taken. Frames don't wait for them: a page waits for those of other agents. One that
 // does not fit is dropped, and the next one of the endpoint repairs that.
 type pages struct {
-	small, large chan *metric.ScrapedPage
-	waits        *atomic.Int64 // lines of large pages, of all agents
+	small, large queue
 	ended        atomic.Bool
 	taking       sync.WaitGroup
 }
 
+// queue is the pages of one size.
+type queue struct {
+	all    chan waitingPage
+	places *room
+	lines  *room // bytes, of all agents; nil: they are not limited
+}
+
+type waitingPage struct {
+	*metric.ScrapedPage
+	namespace string
+}
+
 // take begins to take pages, by one goroutine for each size.
-func (p *pages) take(waits *atomic.Int64, take func(*metric.ScrapedPage)) {
-	p.small, p.large, p.waits = make(chan *metric.ScrapedPage, maxPages), make(chan *metric.ScrapedPage, maxPages), waits
-	takeAll := func(all <-chan *metric.ScrapedPage, waited func(*metric.ScrapedPage)) {
+func (p *pages) take(lines *room, take func(*metric.ScrapedPage)) {
+	for of, lines := range map[*queue]*room{&p.small: nil, &p.large: lines} {
+		of.all, of.places, of.lines = make(chan waitingPage, maxPages), fair.NewRoom[string](int64(maxPages)), lines
 		p.taking.Go(func() {
-			for one := range all {
+			for one := range of.all {
 				if !p.ended.Load() {
-					take(one)
+					take(one.ScrapedPage)
 				}
-				waited(one)
+				of.leave(one)
 			}
 		})
 	}
-	takeAll(p.small, func(*metric.ScrapedPage) {})
-	takeAll(p.large, func(one *metric.ScrapedPage) { p.waits.Add(-int64(len(one.Lines))) })
 }
 
 // end drops the pages that wait.
 func (p *pages) end() {
 	p.ended.Store(true)
-	close(p.small)
-	close(p.large)
+	close(p.small.all)
+	close(p.large.all)
 	p.taking.Wait()
 }
 
-// add adds a page, if there is room.
-func (p *pages) add(one *metric.ScrapedPage) {
-	to, bytes := p.small, int64(0)
+// add adds a page of a pod of a namespace, if there is room.
+func (p *pages) add(one *metric.ScrapedPage, namespace string) {
+	to := &p.small
 	if len(one.Lines) > smallPage {
-		to, bytes = p.large, int64(len(one.Lines))
+		to = &p.large
 	}
-	if p.waits.Add(bytes) <= maxLarge || bytes == 0 {
-		select {
-		case to <- one:
-			return
-		default:
-		}
+	if !to.places.Take(namespace, 1) {
+		return
 	}
-	p.waits.Add(-bytes)
+	if to.lines != nil && !to.lines.Take(namespace, int64(len(one.Lines))) {
+		to.places.Give(namespace, 1)
+		return
+	}
+	to.all <- waitingPage{one, namespace} // there is a place
+}
+
+func (q *queue) leave(one waitingPage) {
+	q.places.Give(one.namespace, 1)
+	if q.lines != nil {
+		q.lines.Give(one.namespace, int64(len(one.Lines)))
+	}
 }
 
 // tellTargets tells the agent what has changed of its targets.
@@ -114,7 +136,8 @@ func (t *stream) page(p *agentwire.Page) error {
 	if t.scrapes != nil {
 		t.pages.add(&metric.ScrapedPage{Target: p.Target, Result: p.Result,
 			Fault: metric.Truncate(p.Fault, maxFault), Missing: p.Missing,
-			Took: min(max(time.Duration(p.TookNanos), 0), time.Minute), Bytes: max(p.Bytes, 0), Lines: p.Lines})
+			Took: min(max(time.Duration(p.TookNanos), 0), time.Minute), Bytes: max(p.Bytes, 0), Lines: p.Lines},
+			t.scrapes.Namespace(p.Target))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agent"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
@@ -29,6 +30,7 @@ func newScrapes() *scrapes {
 }
 
 func (s *scrapes) Heard()                     {}
+func (s *scrapes) Namespace(uint64) string    { return "shop" }
 func (s *scrapes) Take(p *metric.ScrapedPage) { s.pages <- *p }
 func (s *scrapes) Leave()                     { s.left <- s.node }
 func (s *scrapes) News() (add []metric.ScrapeTarget, drop []uint64) {
@@ -156,14 +158,45 @@ func TestPagesDelayNoFrames(t *testing.T) {
 	for table.sum("c1") != 5 {
 		time.Sleep(time.Millisecond)
 	}
-	if n := s.pagesWait.Load(); n != maxLarge {
+	if n := s.largePages.Held(); n != maxLarge/4*3 {
 		t.Errorf("%d bytes wait", n)
 	}
 	_ = c.CloseSend()
 	close(slow)
 	<-told.left
-	if n := s.pagesWait.Load(); n != 0 || len(large) == 0 || len(large) > maxLarge/each {
+	if n := s.largePages.Held(); n != 0 || len(large) == 0 || len(large) > maxLarge/each {
 		t.Errorf("%d bytes wait after the end, and %d pages were taken", n, len(large))
+	}
+}
+
+// Pages of one namespace that come faster than they are taken leave room for those of others, whether they are as large as a page may
+// be, or many.
+func TestPagesOfANamespaceLeaveRoom(t *testing.T) {
+	for _, size := range []int{10, smallPage + 1, 1 << 20} {
+		lines := fair.NewRoom[string](int64(maxLarge))
+		var p pages
+		slow, taken := make(chan struct{}), make(chan uint64, 2000)
+		p.take(lines, func(one *metric.ScrapedPage) { <-slow; taken <- one.Target })
+		for range 1000 {
+			p.add(&metric.ScrapedPage{Target: 1, Lines: make([]byte, size)}, "hostile")
+		}
+		p.add(&metric.ScrapedPage{Target: 2, Lines: make([]byte, size)}, "shop")
+		p.add(&metric.ScrapedPage{Target: 3, Lines: make([]byte, size)}, "bank")
+		close(slow)
+		for p.small.places.Held()+p.large.places.Held() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		p.end()
+		close(taken)
+		var others []uint64
+		for target := range taken {
+			if target != 1 {
+				others = append(others, target)
+			}
+		}
+		if !slices.Equal(others, []uint64{2, 3}) || lines.Held() != 0 {
+			t.Errorf("%d bytes: pages of %d were taken beside the flood; %d bytes wait at the end", size, others, lines.Held())
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
@@ -89,6 +90,8 @@ type Parts struct {
 	// Claimant returns the pod that a sample from a Unix socket names, as its sender. Nil: that is not known. Without
 	// such a claim it is false. It comes with Senders.
 	Claimant func(*metric.Sample) (sender *metric.Sender, claims bool)
+	// Blind reports whether the cluster view lacks the API server, since when and why. Nil: never.
+	Blind func() (since time.Time, why string, blind bool)
 	// Canonical returns the canonical form of a resource, and whether its objects are in namespaces. Nil: none is checked.
 	Canonical func(resource string) (canonical string, namespaced bool, err error)
 	// NodeOf returns the node of a pod; it comes with Senders.
@@ -144,7 +147,8 @@ type Server struct {
 	againWait, podPatience, standstill time.Duration
 	ending                             chan struct{} // closed when the server ends
 	again                              atomic.Int64  // bytes of frames that are collected to be applied at once
-	pagesWait                          atomic.Int64  // bytes of large pages that wait to be taken
+	waits                              atomic.Int64  // bytes of the changes of all runs that wait for their senders
+	largePages                         *room         // bytes of large pages that wait to be taken
 	count                              counters
 }
 
@@ -171,7 +175,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("agents: %w", err)
 	}
-	s := &Server{parts: parts, log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
+	s := &Server{parts: parts, largePages: fair.NewRoom[string](int64(maxLarge)), log: parts.Logger, began: time.Now(), againWait: againWait, podPatience: podPatience,
 		standstill: standstill, asking: connlimit.NewSlots(0, maxAskingEach), nodes: map[string]*node{},
 		runs: map[uint64]*run{}, awaited: map[uint64]bool{}, ending: make(chan struct{})}
 	for _, id := range parts.Awaited {

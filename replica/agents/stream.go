@@ -47,6 +47,7 @@ type run struct {
 	marks     []appliedMark // of frames that are not acknowledged
 	waiting   []*waiting    // in the order of their frames
 	waits     int           // their bytes
+	blind     time.Time     // when the API server was last seen to be away
 	published uint64        // number of the last one that other replicas were told of
 	restored  uint64        // number of the last frame that restored series may include
 	recorded  time.Time     // when the table has recorded the last frame that counted as of now
@@ -87,13 +88,13 @@ type stream struct {
 	// again are frames that come again after a restore: they are applied at once.
 	again      []frame
 	againBytes int
-	whole      time.Time       // when the last of them had come
-	fresh      bool            // the frame that is applied does not come again
-	caughtUp   bool            // a frame of now has come
-	ackAt      time.Time       // of the last acknowledgement
-	offSince   time.Time       // since when nothing is persisted
-	said       map[uint32]bool // series whose rejection was told since the last tick
-	scrapes    Scrapes         // nil: the agent scrapes nothing
+	whole      time.Time            // when the last of them had come
+	fresh      bool                 // the frame that is applied does not come again
+	caughtUp   bool                 // a frame of now has come
+	ackAt      time.Time            // of the last acknowledgement
+	offSince   time.Time            // since when nothing is persisted
+	said       map[*definition]bool // series whose rejection was told since the last tick
+	scrapes    Scrapes              // nil: the agent scrapes nothing
 	pages      pages
 }
 
@@ -102,7 +103,7 @@ func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentw
 		feed: hello.Run, rest: hello.Rest, takes: hello.Scrapes && !hello.Rest, end: make(chan struct{}),
 		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories),
 		keeps: hello.KeepsUsage, questions: make(chan pointsQuestion), asked: map[uint64]pointsQuestion{},
-		series: map[uint32]*definition{}, said: map[uint32]bool{}}
+		series: map[uint32]*definition{}, said: map[*definition]bool{}}
 }
 
 const (
@@ -157,7 +158,7 @@ func (s *Server) enter(t *stream) error {
 			}
 			t.of.enter(t.version, time.Now())
 			s.count.streams.Add(1)
-			if s.parts.Nodes != nil {
+			if s.parts.Nodes != nil && !t.rest { // the agent's other stream is to the replica that it reports to
 				s.parts.Nodes.Came(t.node)
 			}
 			s.mu.Unlock()
@@ -241,6 +242,7 @@ func (s *Server) forget(id uint64) {
 	if n := s.nodes[r.node]; n != nil {
 		n.held.Add(-int64(r.waits))
 	}
+	s.waits.Add(-int64(r.waits))
 	delete(s.runs, id)
 	s.gone = append(s.gone, id)
 }
@@ -280,7 +282,7 @@ func (t *stream) serve() error {
 	if scrapes := t.server.parts.Scrapes; scrapes != nil && t.takes {
 		t.scrapes = scrapes(t.node)
 		defer t.scrapes.Leave()
-		t.pages.take(&t.server.pagesWait, t.scrapes.Take)
+		t.pages.take(t.server.largePages, t.scrapes.Take)
 		defer t.pages.end()
 	}
 	messages, failed := make(chan *agentwire.FromAgent), make(chan error, 1)

@@ -15,10 +15,10 @@ import (
 // maxContainers bounds the containers of a node.
 const maxContainers = 20_000
 
-// Renewal is a pod of which an agent knows usage from before it was created: of another pod of its name.
+// Renewal is a pod of which an agent knows usage from before it began: of another pod of its name.
 type Renewal struct {
 	Namespace, Pod string
-	Created        time.Time
+	Began          time.Time
 }
 
 // usage takes what an agent says that its node uses.
@@ -31,7 +31,7 @@ func (t *stream) usage(u *agentwire.Usage) error {
 	}
 	report := usage.Report{Number: u.Number, At: time.Now(), Records: u.Records(), Seconds: u.Seconds.Newest(), Own: true}
 	for _, r := range t.server.parts.Usage(t.node, report) {
-		renewed := &agentwire.Renewed{Namespace: r.Namespace, Pod: r.Pod, CreatedSeconds: r.Created.Unix()}
+		renewed := &agentwire.Renewed{Namespace: r.Namespace, Pod: r.Pod, CreatedSeconds: r.Began.Unix()}
 		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Renewed{Renewed: renewed}}); err != nil {
 			return err
 		}

@@ -2368,6 +2368,7 @@ type ContainerHistory struct {
 	Container     string                 `protobuf:"bytes,3,opt,name=container,proto3" json:"container,omitempty"`
 	Cpu           []byte                 `protobuf:"bytes,4,opt,name=cpu,proto3" json:"cpu,omitempty"` // as aggregate/usage writes it
 	Memory        []byte                 `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	Measured      []byte                 `protobuf:"bytes,6,opt,name=measured,proto3" json:"measured,omitempty"` // the measurements that the next ones count from; empty: of an agent that does not know it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2433,6 +2434,13 @@ func (x *ContainerHistory) GetCpu() []byte {
 func (x *ContainerHistory) GetMemory() []byte {
 	if x != nil {
 		return x.Memory
+	}
+	return nil
+}
+
+func (x *ContainerHistory) GetMeasured() []byte {
+	if x != nil {
+		return x.Measured
 	}
 	return nil
 }
@@ -2920,13 +2928,14 @@ const file_agent_proto_rawDesc = "" +
 	"\aHistory\x12A\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2!.sluice.agent.v1.ContainerHistoryR\n" +
-	"containers\"\x8a\x01\n" +
+	"containers\"\xa6\x01\n" +
 	"\x10ContainerHistory\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12\x1c\n" +
 	"\tcontainer\x18\x03 \x01(\tR\tcontainer\x12\x10\n" +
 	"\x03cpu\x18\x04 \x01(\fR\x03cpu\x12\x16\n" +
-	"\x06memory\x18\x05 \x01(\fR\x06memory\"$\n" +
+	"\x06memory\x18\x05 \x01(\fR\x06memory\x12\x1a\n" +
+	"\bmeasured\x18\x06 \x01(\fR\bmeasured\"$\n" +
 	"\fHistoryTaken\x12\x14\n" +
 	"\x05taken\x18\x01 \x01(\bR\x05taken\"H\n" +
 	"\aTargets\x12\x12\n" +

@@ -35,13 +35,23 @@ type Claims struct {
 	parts   Parts
 	changed chan struct{}
 
-	mu        sync.Mutex        // guards the fields below
-	all       map[string]*claim // the newest of all replicas
-	own       map[string]*claim // the newest of this replica
-	processes map[string]uint64 // the newest of each other replica
-	untold    map[string]bool   // of own that have changed; "" is the claim of nothing, which only tells the process
+	mu        sync.Mutex         // guards the fields below
+	all       map[string]*claim  // the newest of all replicas
+	own       map[string]*claim  // the newest of this replica
+	processes map[string]process // the newest of each other replica
+	untold    map[string]bool    // of own that have changed; "" is the claim of nothing, which only tells the process
 	swept     time.Time
 }
+
+// process is one of another replica.
+type process struct {
+	number uint64
+	heard  time.Time
+}
+
+// lateFor bounds the time for which claims of a former process may come. A process with a smaller number than the former,
+// whose clock or disk is another one, is believed when that is over.
+const lateFor = 10 * time.Second
 
 type claim struct {
 	holder          string
@@ -62,7 +72,7 @@ type Holding struct {
 // New makes the claims of a process, which holds none.
 func New(p Parts) *Claims {
 	return &Claims{parts: p, changed: make(chan struct{}, 1), all: map[string]*claim{}, own: map[string]*claim{},
-		processes: map[string]uint64{}, untold: map[string]bool{"": true}}
+		processes: map[string]process{}, untold: map[string]bool{"": true}}
 }
 
 // Changed has a token after claims of other replicas have come.
@@ -144,7 +154,7 @@ func (c *Claims) heldLocked(held *claim) bool {
 
 // endedLocked reports whether the process that took a claim has ended.
 func (c *Claims) endedLocked(held *claim) bool {
-	return held.holder != c.parts.Name && held.process != c.processes[held.holder]
+	return held.holder != c.parts.Name && held.process != c.processes[held.holder].number
 }
 
 // sweepLocked forgets claims that nobody has held for long, once a minute.
@@ -237,14 +247,15 @@ func (c *Claims) Apply(origin string, documents []Document) (bad error) {
 }
 
 func (c *Claims) enterLocked(what string, told *claim) {
-	if told.process < c.processes[told.holder] {
+	if newest := c.processes[told.holder]; told.process < newest.number && told.since.Sub(newest.heard) < lateFor {
 		return // it came late, of a process that has ended
 	}
-	c.processes[told.holder] = told.process
+	c.processes[told.holder] = process{told.process, told.since}
 	held := c.all[what]
 	switch {
 	case what == "" || held == nil && len(c.all) >= most:
-	case held == nil || held.isOld(told.since) || c.endedLocked(held) || held.before(told):
+	case held == nil || held.isOld(told.since) || c.endedLocked(held) || held.before(told),
+		!told.released && held.holder != c.parts.Name && !c.parts.Lives(held.holder): // who claims knows nothing of the former
 		c.all[what] = told
 		if own := c.own[what]; own != nil && !own.released { // others may never hear of the one that took it
 			own.released, c.untold[what] = true, true

@@ -200,3 +200,38 @@ func TestForgedClaims(t *testing.T) {
 		t.Errorf("%d claims, want %d at most", n, most)
 	}
 }
+
+// The last holder is gone for good, and one of the two others, which has started again since and knows nothing of it, takes
+// the claim.
+func TestAClaimOfOneThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster("a", "b", "c")
+		c.tell(t, (*Claims).TakeShared)
+		for _, name := range []string{"b", "c"} {
+			c.all[name].Take("n")
+			c.tell(t, (*Claims).TakeShared)
+		}
+		c.dead["c"] = true
+		c.restart("a")
+		c.tell(t, (*Claims).TakeShared)
+		c.all["a"].Take("n")
+		c.tell(t, (*Claims).TakeShared)
+		c.want(t, "n", "a", "a")
+	})
+}
+
+// The disk was lost and the clock set back, so the new process has a smaller number than the former.
+func TestAProcessWithASmallerNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster("a", "b")
+		c.all["a"].Take("n")
+		c.tell(t, (*Claims).TakeShared)
+		c.start = 0
+		time.Sleep(lateFor)
+		c.restart("a")
+		c.all["a"].parts.Process = 0
+		c.all["a"].Take("m")
+		c.tell(t, (*Claims).TakeShared)
+		c.want(t, "m", "a", "a")
+	})
+}

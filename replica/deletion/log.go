@@ -53,9 +53,14 @@ type Log struct {
 // A deletion is immutable.
 type deletion struct {
 	selector Selector
-	stamp    int64 // Unix milliseconds
+	stamp    int64 // Unix milliseconds, by the clock here
 	origin   string
+	made     int64 // the stamp by the origin's clock: with the origin it tells one deletion from another
 }
+
+// is reports whether another replica tells of a deletion that is known here, perhaps with another stamp: each replica that
+// passes one on corrects that by what it makes of the other's clock.
+func (d *deletion) is(o *deletion) bool { return d != nil && d.origin == o.origin && d.made == o.made }
 
 func (d *deletion) before(o *deletion) bool {
 	return cmp.Or(cmp.Compare(d.stamp, o.stamp), cmp.Compare(d.origin, o.origin)) < 0
@@ -86,8 +91,9 @@ func (l *Log) add(s *Selector, at time.Time) {
 	if old := l.byKey[key]; old != nil {
 		d.stamp = max(d.stamp, old.stamp+1)
 	}
+	d.made = d.stamp
 	l.setLocked(key, d)
-	l.shared[key] = struct{}{}
+	l.changed[key], l.shared[key] = struct{}{}, struct{}{}
 }
 
 // Document is a deletion as replicas exchange it.
@@ -105,7 +111,7 @@ func (l *Log) TakeShared() (all []Document) {
 	defer l.mu.Unlock()
 	for key := range l.shared {
 		if d := l.byKey[key]; d != nil {
-			all = append(all, Document{key, d.stamp, d.append(nil)})
+			all = append(all, Document{key, d.stamp, d.appendShared(nil)})
 		}
 	}
 	clear(l.shared)
@@ -119,7 +125,7 @@ func (l *Log) AllShared() []Document {
 	l.pruneLocked(time.Now())
 	all := make([]Document, 0, len(l.byKey))
 	for key, d := range l.byKey {
-		all = append(all, Document{key, d.stamp, d.append(nil)})
+		all = append(all, Document{key, d.stamp, d.appendShared(nil)})
 	}
 	return all
 }
@@ -148,7 +154,7 @@ func (l *Log) Apply(documents []Document) error {
 func (l *Log) apply(key Key, d *deletion) {
 	l.mu.Lock()
 	old := l.byKey[key]
-	news := (old == nil || old.before(d)) && time.Since(time.UnixMilli(d.stamp)) < life
+	news := (old == nil || !old.is(d) && old.before(d)) && time.Since(time.UnixMilli(d.stamp)) < life
 	if news {
 		l.setLocked(key, d)
 		if d.origin == l.origin { // lost with a former process, after some of the others had heard of it
@@ -158,6 +164,9 @@ func (l *Log) apply(key Key, d *deletion) {
 	l.mu.Unlock()
 	if news {
 		l.remove(d)
+		l.mu.Lock()
+		l.changed[key] = struct{}{} // by now: the document follows the removal
+		l.mu.Unlock()
 	}
 }
 
@@ -185,7 +194,6 @@ func (l *Log) setLocked(key Key, d *deletion) {
 	now := time.Now()
 	l.pruneLocked(now)
 	l.byKey[key] = d
-	l.changed[key] = struct{}{}
 	if len(l.byKey) <= most {
 		return
 	}
@@ -241,8 +249,10 @@ func (l *Log) pruneLocked(now time.Time) {
 // Removals is the number of series that were deleted because of another replica.
 func (l *Log) Removals() uint64 { return l.removals.Load() }
 
-// Changed returns the deletions that were made, heard of or forgotten since the last call; or all.
-func (l *Log) Changed(all bool) (keys []Key) {
+// Following returns the documents of deletions that were made, heard of or forgotten since the last call, or of
+// all; nil: it is forgotten. If one were on disk before its removal of series, a crash in between would bring
+// the series back: a deletion that is known is not applied again.
+func (l *Log) Following(all bool) map[Key][]byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pruneLocked(time.Now())
@@ -251,24 +261,18 @@ func (l *Log) Changed(all bool) (keys []Key) {
 			l.changed[key] = struct{}{}
 		}
 	}
-	keys = slices.Collect(maps.Keys(l.changed))
-	clear(l.changed)
-	return keys
-}
-
-// AppendDocument appends a deletion for the store; false: it is forgotten, or no deletion.
-func (l *Log) AppendDocument(dst []byte, key Key) ([]byte, bool) {
-	l.mu.Lock()
-	d := l.byKey[key]
-	l.mu.Unlock()
-	if d == nil {
-		return dst, false
+	documents := make(map[Key][]byte, len(l.changed))
+	for key := range l.changed {
+		documents[key] = nil
+		if d := l.byKey[key]; d != nil {
+			documents[key] = d.append(nil)
+		}
 	}
-	return d.append(dst), true
+	clear(l.changed)
+	return documents
 }
 
-// RestoreDocument restores the output of AppendDocument. The table was restored without what was
-// deleted.
+// RestoreDocument restores a document. The table was restored without what was deleted.
 func (l *Log) RestoreDocument(key Key, value []byte) error {
 	d, err := read(value)
 	if err != nil {

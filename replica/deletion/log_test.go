@@ -161,22 +161,51 @@ func TestLostDeletionsAreToldAgain(t *testing.T) {
 	}
 }
 
+// TestADeletionThatComesBackIsNoNews: replicas correct the stamp of what they pass on by what they make of each other's
+// clocks. A deletion that comes back with a later one, after a restart too, doesn't remove what was pushed since.
+func TestADeletionThatComesBackIsNoNews(t *testing.T) {
+	a, table := newLog("a")
+	b, _ := newLog("b")
+	a.Add(&Selector{Namespace: "shop", Name: "m"})
+	told := func(from *Log, later int64) []Document {
+		all := from.AllShared()
+		for i := range all {
+			all[i].Stamp += later
+		}
+		return all
+	}
+	mustApply(t, b, told(a, 9000))
+	mustApply(t, a, told(b, -8000))
+	restarted, ofRestarted := newLog("b")
+	for key, value := range b.Following(true) {
+		if err := restarted.RestoreDocument(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustApply(t, restarted, told(a, 10_000))
+	ofRestarted.wants(t)
+	mustApply(t, a, told(restarted, -8000))
+	table.wants(t)
+}
+
 // TestDeletionsEnd: a day later, deletions are forgotten, also by the store; older ones are ignored.
 func TestDeletionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, table := newLog("a")
 		a.Add(&Selector{Name: "m"})
 		old := a.TakeShared()
-		if n := len(a.Changed(false)); n != 1 {
+		if n := len(a.Following(false)); n != 1 {
 			t.Errorf("%d changed, want 1", n)
 		}
 		time.Sleep(life)
-		keys := a.Changed(false)
-		if len(keys) != 1 || len(a.byKey) != 0 {
-			t.Errorf("%d changed, %d left", len(keys), len(a.byKey))
+		documents := a.Following(false)
+		if len(documents) != 1 || len(a.byKey) != 0 {
+			t.Errorf("%d changed, %d left", len(documents), len(a.byKey))
 		}
-		if _, there := a.AppendDocument(nil, keys[0]); there {
-			t.Error("a deletion that is over has a document")
+		for _, document := range documents {
+			if document != nil {
+				t.Error("a deletion that is over has a document")
+			}
 		}
 		mustApply(t, a, old)
 		table.wants(t)
@@ -196,7 +225,7 @@ func TestDeletionsAreBounded(t *testing.T) {
 			}
 			l.Add(&Selector{Name: fmt.Sprint("m", i)})
 		}
-		if _, there := l.AppendDocument(nil, first.key()); there || len(l.byKey) != most {
+		if there := l.byKey[first.key()] != nil; there || len(l.byKey) != most {
 			t.Errorf("%d deletions, the oldest: %v", len(l.byKey), there)
 		}
 		if n := strings.Count(said.String(), "forgotten early"); n != 1 {
@@ -219,7 +248,7 @@ func TestEndsOfNamespacesOutlastOtherDeletions(t *testing.T) {
 		check := func(when string, want map[*Selector]bool) {
 			t.Helper()
 			for s, kept := range want {
-				if _, there := l.AppendDocument(nil, s.key()); there != kept {
+				if there := l.byKey[s.key()] != nil; there != kept {
 					t.Errorf("%s, the deletion of %s%s is told: %v, want %v", when, s.Namespace, s.Name, there, kept)
 				}
 			}
@@ -255,10 +284,35 @@ func TestDeletionsOfANamespaceOutlastThoseOfOthers(t *testing.T) {
 		for i := range most + 100 {
 			l.Add(&Selector{Namespace: "flood", Name: fmt.Sprint("m", i)})
 		}
-		if _, there := l.AppendDocument(nil, one.key()); !there || len(l.byKey) != most {
-			t.Errorf("the deletion of another namespace is told: %v; there are %d deletions, want %d", there, len(l.byKey), most)
+		if l.byKey[one.key()] == nil || len(l.byKey) != most {
+			t.Errorf("there are %d deletions, want %d with that of another namespace", len(l.byKey), most)
 		}
 	})
+}
+
+// flushing is a table during whose removals a flush begins.
+type flushing struct {
+	model
+	log       *Log
+	documents int // that flush would have
+}
+
+func (f *flushing) DeleteBorn(q metric.Query, before time.Time) int {
+	f.documents += len(f.log.Following(false))
+	return f.model.DeleteBorn(q, before)
+}
+
+// TestDocumentFollowsItsRemoval: a flush that begins while another replica's deletion removes series doesn't write the
+// deletion's document. The series may still be on disk, and a deletion that is known is not applied again.
+func TestDocumentFollowsItsRemoval(t *testing.T) {
+	a, _ := newLog("a")
+	a.Add(&Selector{Name: "m"})
+	table := &flushing{}
+	table.log = New("b", table, slog.New(slog.DiscardHandler))
+	mustApply(t, table.log, a.TakeShared())
+	if after := len(table.log.Following(false)); table.documents != 0 || after != 1 {
+		t.Errorf("%d documents during the removal, %d after it", table.documents, after)
+	}
 }
 
 // TestDeletionDocuments: what is restored is what was saved; damaged documents are errors.
@@ -269,15 +323,14 @@ func TestDeletionDocuments(t *testing.T) {
 		Labels: []metric.Label{{Key: "b", Value: "2"}, {Key: "a", Value: "1"}},
 	})
 	b, table := newLog("a")
-	for _, key := range a.Changed(true) {
-		value, _ := a.AppendDocument(nil, key)
+	for key, value := range a.Following(true) {
 		if !IsDocument(value) {
 			t.Error("is no document")
 		}
 		if err := b.RestoreDocument(key, value); err != nil {
 			t.Fatal(err)
 		}
-		if again, _ := b.AppendDocument(nil, key); !bytes.Equal(again, value) {
+		if again := b.byKey[key].append(nil); !bytes.Equal(again, value) {
 			t.Errorf("%q, want %q", again, value)
 		}
 		for i := range value {

@@ -84,8 +84,19 @@ func (s *Selector) append(dst []byte) []byte {
 }
 
 func (d *deletion) append(dst []byte) []byte {
+	dst = d.appendAt(dst, d.stamp)
+	if d.made != d.stamp {
+		dst = binary.AppendUvarint(dst, uint64(d.made))
+	}
+	return dst
+}
+
+// appendShared appends what other replicas get beside the stamp.
+func (d *deletion) appendShared(dst []byte) []byte { return d.appendAt(dst, d.made) }
+
+func (d *deletion) appendAt(dst []byte, stamp int64) []byte {
 	dst = d.selector.append(append(dst, documentMark))
-	return blob.AppendString(binary.AppendUvarint(dst, uint64(d.stamp)), d.origin)
+	return blob.AppendString(binary.AppendUvarint(dst, uint64(stamp)), d.origin)
 }
 
 var errDocument = errors.New("invalid document of a deletion")
@@ -112,7 +123,10 @@ func read(value []byte) (*deletion, error) {
 		s.Labels = append(s.Labels, l)
 	}
 	d.stamp, d.origin = int64(r.Uvarint()), r.String()
-	if r.Err != nil || len(r.Rest) > 0 || d.stamp <= 0 || d.stamp > latestStamp {
+	if d.made = d.stamp; len(r.Rest) > 0 {
+		d.made = int64(r.Uvarint())
+	}
+	if r.Err != nil || len(r.Rest) > 0 || min(d.stamp, d.made) <= 0 || max(d.stamp, d.made) > latestStamp {
 		return nil, errDocument
 	}
 	if s.wholeNamespace() {

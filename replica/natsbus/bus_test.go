@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,15 +25,14 @@ import (
 // the start of the bus.
 var host = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 
+// lastPort is the last that a test was given: none is given twice. They are not those that the kernel chooses
+// from, as for a listener of another process at all addresses.
+var lastPort atomic.Int32
+
 // reserve returns loopback addresses on which nothing listens.
-func reserve(t testing.TB, n int) []string {
-	t.Helper()
-	var all []string
+func reserve(n int) (all []string) {
 	for range n {
-		l, err := net.Listen("tcp", host+":0")
-		must(t, err)
-		defer l.Close()
-		all = append(all, l.Addr().String())
+		all = append(all, fmt.Sprintf("%s:%d", host, 20000+lastPort.Add(1)))
 	}
 	return all
 }
@@ -141,7 +141,7 @@ func (m *member) logs(text string) bool { return m.log.Count(text) > 0 }
 // peers are configurations of n replicas with TLS; each has all as its peers, itself included.
 func peers(t testing.TB, n int, ca *testauthority.Authority) []Config {
 	t.Helper()
-	addresses := reserve(t, n)
+	addresses := reserve(n)
 	var all []Config
 	for i, address := range addresses {
 		cfg := DefaultConfig()
@@ -337,7 +337,7 @@ func userServer(t *testing.T, port int, change ...func(*server.Options)) *server
 // The user's NATS may start after the replicas, and may go and come back.
 func TestUsersOwnNATS(t *testing.T) {
 	t.Parallel()
-	address := reserve(t, 1)[0]
+	address := reserve(1)[0]
 	port := netPort(t, address)
 	var all []*member
 	for i := range 2 {

@@ -59,7 +59,9 @@ func (o *Opener) Open(ctx context.Context, place Place) (Opened, error) {
 	if err == nil {
 		opened, openErr := o.openChecked(fresh, place)
 		if err = openErr; err == nil {
-			opened.Torn = torn
+			if opened.Torn = torn; fresh {
+				opened.SetAside = o.unreplaced()
+			}
 			return opened, nil
 		}
 	}
@@ -81,6 +83,15 @@ func (o *Opener) check() (fresh bool, torn string, err error) {
 	}
 	torn, err = wal.Check(o.Folder.Database())
 	return false, torn, err
+}
+
+// unreplaced says that there is no database because the last process was killed when it had set one aside, and before it
+// had begun another one.
+func (o *Opener) unreplaced() string {
+	if name := o.Folder.WasSetAside(); name != "" {
+		return "there was no database but the one that was set aside as " + name
+	}
+	return ""
 }
 
 // Reopen opens, without any check, a database that this process has just closed.

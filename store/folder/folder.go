@@ -80,6 +80,16 @@ const (
 	Unrestored Suffix = "unrestored"
 )
 
+// WasSetAside returns the path of a database that was set aside; empty: none was.
+func (f *Folder) WasSetAside() string {
+	for _, suffix := range []Suffix{Damaged, Unrestored} {
+		if all, _ := filepath.Glob(f.Database() + "." + string(suffix) + "-*"); len(all) > 0 {
+			return all[len(all)-1]
+		}
+	}
+	return ""
+}
+
 // SetAside renames the database, so that a new one can begin, and returns the new path.
 func (f *Folder) SetAside(suffix Suffix, now time.Time) (string, error) {
 	base := f.Database() + "." + string(suffix) + "-" + now.UTC().Format("20060102T150405Z")

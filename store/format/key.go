@@ -11,6 +11,7 @@ const (
 	PrefixDelta      = 'd'
 	PrefixPart       = 'p'
 	PrefixDocument   = 'g'
+	PrefixUnfinished = 'u'
 )
 
 // DeltaSlots is the number of keys that a block's deltas rotate through. A delta overwrites the one

@@ -216,6 +216,33 @@ func TestAdmissionFitsTheBudget(t *testing.T) {
 	}
 }
 
+// The controller asks for external metrics in lower case, so a policy holds for every spelling of a name.
+func TestAdmissionKnowsTheCase(t *testing.T) {
+	policies := admissionPolicies(t, 30)
+	guard := policyObject(map[string]any{"metric": "secret.*", "deny": true}, map[string]any{"metric": "queue_depth", "selector": mail})
+	may := func(name string) bool { return name == "jobs" }
+	for name, want := range map[string]struct{ policy, author string }{
+		"secret.keys":        {"is denied by rules[0]", "may not read"},
+		"SECRET.keys":        {`"secret.keys" is denied by rules[0]`, "may not read the external metric secret.keys"},
+		"secret.KEYS:MAX:1M": {"is denied by rules[0]", "may not read"},
+		"Queue_Depth":        {"must be asked for with a selector", "may not read"},
+		"secret.\u212aeys":   {"must be written in lower case", "must be written in lower case"},
+		"secret.\u2160":      {"must be written in lower case", "must be written in lower case"},
+		"Jobs":               {"", ""},
+		"jobs":               {"", ""},
+	} {
+		asks := autoscaler(map[string]any{"name": name})
+		says, _ := policies["sluice-policies"].judge(t, admissionRequest{object: asks, params: guard})
+		if (says == "") != (want.policy == "") || !strings.Contains(says, want.policy) {
+			t.Errorf("%q by the policy: %q, want %q", name, says, want.policy)
+		}
+		says, _ = policies["sluice-authors"].judge(t, admissionRequest{object: asks, may: may, user: user.DefaultInfo{Name: "jane"}})
+		if (says == "") != (want.author == "") || !strings.Contains(says, want.author) {
+			t.Errorf("%q by its author: %q, want %q", name, says, want.author)
+		}
+	}
+}
+
 // mail selects one label set.
 var mail = map[string]any{"matchLabels": map[string]any{"queue": "mail"}}
 

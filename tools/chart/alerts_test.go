@@ -58,7 +58,10 @@ func ofRelease(more ...string) map[string]string {
 }
 
 var alertCases = []alertCase{
-	{alert: "SluiceAbsent", firing: input{"sluice_build_info" + of(): "1x5 _x60"}, silent: input{"sluice_build_info" + of(): steady}},
+	{
+		alert: "SluiceAbsent", silent: input{"sluice_store_persisting" + of(): none},
+		firing: input{"sluice_store_persisting" + of(): "1x5 _x60", `sluice_build_info{job="sluice/sluice-agent",namespace="sluice",pod="sluice-agent-x"}`: steady},
+	},
 	{
 		alert: "SluiceNotPersisting", labels: target(),
 		firing: input{"sluice_store_persisting" + of(): none}, silent: input{"sluice_store_persisting" + of(): "1x38 0 0 1x20"},
@@ -80,6 +83,11 @@ var alertCases = []alertCase{
 		alert: "SluiceSeriesNearLimit", labels: target(),
 		firing: input{"sluice_series" + of(): "950x60", "sluice_series_limit" + of(): "1000x60"},
 		silent: input{"sluice_series" + of(): "900x60", "sluice_series_limit" + of(): "1000x60"},
+	},
+	{
+		alert: "SluiceSeriesNearLimit", labels: target(),
+		firing: input{"sluice_series" + of(): "480x60", "sluice_replica_series" + of(`origin="sluice-1"`): "450x60", "sluice_series_limit" + of(): "1000x60"},
+		silent: input{"sluice_series" + of(): "480x60", "sluice_replica_series" + of(`origin="sluice-1"`): "400x60", "sluice_series_limit" + of(): "1000x60"},
 	},
 	{
 		alert: "SluiceRejects", labels: map[string]string{"reason": "limit"},

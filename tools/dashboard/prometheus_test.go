@@ -271,7 +271,7 @@ func valueOf(names map[string]string, at time.Duration) float64 {
 	case name == "sluice_build_info", name == "sluice_store_persisting", name == "sluice_cluster_synced":
 		return 1
 	case name == "sluice_series_limit":
-		return 10
+		return 40
 	case strings.HasSuffix(name, "_timestamp_seconds"):
 		return float64(weekBegins.Add(30 * 24 * time.Hour).Unix())
 	case slices.ContainsFunc(rows, func(r row) bool { return r.hasState(name) }), name == "sluice_agent_connected":

@@ -21,8 +21,8 @@ var rows = []row{
 	{"Overview", []panel{
 		{title: "Version", look: name, queries: []query{{"count by (version) (sluice_build_info)", "{{version}}"}}},
 		{title: "Processes",
-			about: "Processes that were scraped: replicas, of all clusters and jobs that are chosen.", look: stat,
-			queries: []query{{"count(sluice_build_info)", ""}}},
+			about: "Servers that were scraped: replicas, of all clusters and jobs that are chosen.", look: stat,
+			queries: []query{{"count(sluice_store_persisting)", ""}}},
 		{title: "Metrics missing",
 			about: "Metrics that a HorizontalPodAutoscaler names and Sluice has no value for.", look: stat, steps: bad,
 			words:   []word{{"0", "none", "green"}},
@@ -35,9 +35,9 @@ var rows = []row{
 				{`sum(rate(sluice_samples_rejected_total{reason!="ignored"}[$__rate_interval]))` +
 					` / sum(rate(sluice_samples_received_total[$__rate_interval]))`, ""}}},
 		{title: "Series of the limit",
-			about: "Of the process that is nearest to max-series.", unit: "percentunit", look: stat,
+			about: "Of the process that is nearest to max-series, which the series of other replicas count against.", unit: "percentunit", look: stat,
 			steps:   []step{{nil, "green"}, {0.8, "orange"}, {0.9, "red"}},
-			queries: []query{{"max(sluice_series / sluice_series_limit)", ""}}},
+			queries: []query{{"max((sluice_series + (sum without (origin) (sluice_replica_series) or 0 * sluice_series)) / sluice_series_limit)", ""}}},
 		{title: "Writes to disk",
 			about: "Of all processes. No: a disk is too full or failing.", look: stat,
 			words:   []word{{"1", "yes", "green"}, {"0", "no", "red"}},

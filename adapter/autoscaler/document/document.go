@@ -85,7 +85,7 @@ func metricDocument(spec *autoscalingv2.MetricSpec) (m inspect.AutoscalerMetric,
 	case spec.Pods != nil:
 		m.Name, m.Selector, target = spec.Pods.Metric.Name, selectorText(spec.Pods.Metric.Selector), spec.Pods.Target
 	case spec.External != nil:
-		m.Name, m.Selector, target = spec.External.Metric.Name, selectorText(spec.External.Metric.Selector),
+		m.Name, m.Selector, target = AskedExternal(spec.External.Metric.Name), selectorText(spec.External.Metric.Selector),
 			spec.External.Target
 	case spec.Object != nil:
 		on := spec.Object.DescribedObject
@@ -99,6 +99,12 @@ func metricDocument(spec *autoscalingv2.MetricSpec) (m inspect.AutoscalerMetric,
 	}
 	return m, target
 }
+
+// AskedExternal is the name by which the controller of autoscalers asks for an external metric: its client writes it in
+// lower case, as the resource of a URL. Names of other metrics are asked for as they are.
+//
+// Source: k8s.io/client-go/rest, Request.URL; k8s.io/metrics/pkg/client/external_metrics
+func AskedExternal(name string) string { return strings.ToLower(name) }
 
 // selectorText prints a selector as kubectl does; empty: all series.
 func selectorText(labelSelector *metav1.LabelSelector) string {
@@ -158,7 +164,7 @@ func statusOf(metricStatus *autoscalingv2.MetricStatus) (name string, current *a
 	case metricStatus.Pods != nil:
 		return metricStatus.Pods.Metric.Name, &metricStatus.Pods.Current
 	case metricStatus.External != nil:
-		return metricStatus.External.Metric.Name, &metricStatus.External.Current
+		return AskedExternal(metricStatus.External.Metric.Name), &metricStatus.External.Current
 	case metricStatus.Object != nil:
 		return metricStatus.Object.Metric.Name, &metricStatus.Object.Current
 	case metricStatus.Resource != nil:
@@ -254,10 +260,32 @@ func markOf(h *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
 		return inspect.Unmarked
 	}
 	switch _, whole := owned.Spec.Behavior["."]; {
-	case whole:
+	case whole && isDefault(h.Spec.Behavior):
 		return inspect.MarkedBehavior
 	case len(owned.Spec.Behavior) > 0 && PolicyTwice(rulesDocument(h.Spec.Behavior.ScaleUp).Policies):
 		return inspect.MarkedPolicy
 	}
 	return inspect.Unmarked
+}
+
+// isDefault reports whether a behavior has nothing but what a nudge writes where there was none, and the API server adds.
+// Whoever added to it has the nudge stay the owner of the whole.
+func isDefault(b *autoscalingv2.HorizontalPodAutoscalerBehavior) bool {
+	up, down := rulesDocument(b.ScaleUp), rulesDocument(b.ScaleDown)
+	policies := up.Policies
+	if PolicyTwice(policies) {
+		policies = policies[:len(policies)-1]
+	}
+	window := up.StabilizationWindowSeconds
+	if !slices.Equal(policies, inspect.DefaultScaleUp) || window != nil && *window != 0 || !selectsDefault(up) {
+		return false
+	}
+	return down == nil || slices.Equal(down.Policies, defaultScaleDown) && down.StabilizationWindowSeconds == nil && selectsDefault(down)
+}
+
+// defaultScaleDown are the policies that the API server adds.
+var defaultScaleDown = []inspect.ScalingPolicy{{Type: "Percent", Value: 100, PeriodSeconds: 15}}
+
+func selectsDefault(r *inspect.ScalingRules) bool {
+	return (r.SelectPolicy == "" || r.SelectPolicy == string(autoscalingv2.MaxChangePolicySelect)) && r.Tolerance == ""
 }

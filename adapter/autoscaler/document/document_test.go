@@ -53,7 +53,7 @@ func fullAutoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 			Metrics: []autoscalingv2.MetricSpec{
 				{Type: "Pods", Pods: &autoscalingv2.PodsMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: "requests:rate:10s"}, Target: average}},
 				{Type: "Object", Object: &autoscalingv2.ObjectMetricSource{DescribedObject: ingress, Metric: autoscalingv2.MetricIdentifier{Name: "hits"}, Target: value}},
-				{Type: "External", External: &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: `queue\|orders`, Selector: queue}, Target: value}},
+				{Type: "External", External: &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: `Queue\|Orders`, Selector: queue}, Target: value}},
 				{Type: "Resource", Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu", Target: autoscalingv2.MetricTarget{Type: "Utilization", AverageUtilization: &percent}}},
 				{Type: "ContainerResource", ContainerResource: &autoscalingv2.ContainerResourceMetricSource{Name: "memory", Container: "app", Target: average}},
 			},
@@ -193,5 +193,40 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A behavior that a nudge wrote is taken back whole as long as nobody has added to it. Whoever adds a field owns that alone:
+// the nudge stays the owner of the whole.
+func TestMarkOfABehaviorThatWasAddedTo(t *testing.T) {
+	hour, least, defaults := int32(3600), autoscalingv2.MinChangePolicySelect, autoscalingv2.MaxChangePolicySelect
+	policies := func(all ...autoscalingv2.HPAScalingPolicy) []autoscalingv2.HPAScalingPolicy { return all }
+	pods := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PodsScalingPolicy, Value: 4, PeriodSeconds: 15}
+	percent := autoscalingv2.HPAScalingPolicy{Type: autoscalingv2.PercentScalingPolicy, Value: 100, PeriodSeconds: 15}
+	for name, c := range map[string]struct {
+		change func(up, down *autoscalingv2.HPAScalingRules)
+		want   inspect.Mark
+	}{
+		"nothing was added":  {func(_, _ *autoscalingv2.HPAScalingRules) {}, inspect.MarkedBehavior},
+		"a policy twice":     {func(up, _ *autoscalingv2.HPAScalingRules) { up.Policies = policies(pods, percent, percent) }, inspect.MarkedBehavior},
+		"a window down":      {func(_, down *autoscalingv2.HPAScalingRules) { down.StabilizationWindowSeconds = &hour }, inspect.Unmarked},
+		"a window up":        {func(up, _ *autoscalingv2.HPAScalingRules) { up.StabilizationWindowSeconds = &hour }, inspect.Unmarked},
+		"a selection down":   {func(_, down *autoscalingv2.HPAScalingRules) { down.SelectPolicy = &least }, inspect.Unmarked},
+		"a selection up":     {func(up, _ *autoscalingv2.HPAScalingRules) { up.SelectPolicy = &least }, inspect.Unmarked},
+		"a tolerance":        {func(_, down *autoscalingv2.HPAScalingRules) { down.Tolerance = parsed("0.2") }, inspect.Unmarked},
+		"policies down":      {func(_, down *autoscalingv2.HPAScalingRules) { down.Policies = policies(pods) }, inspect.Unmarked},
+		"policies up":        {func(up, _ *autoscalingv2.HPAScalingRules) { up.Policies = policies(pods) }, inspect.Unmarked},
+		"policies up, twice": {func(up, _ *autoscalingv2.HPAScalingRules) { up.Policies = policies(pods, pods) }, inspect.MarkedPolicy},
+	} {
+		up := autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: new(int32), SelectPolicy: &defaults, Policies: policies(pods, percent)}
+		down := autoscalingv2.HPAScalingRules{SelectPolicy: &defaults, Policies: policies(percent)}
+		c.change(&up, &down)
+		h := &autoscalingv2.HorizontalPodAutoscaler{}
+		h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &up, ScaleDown: &down}
+		h.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager, FieldsV1: metav1.NewFieldsV1(
+			`{"f:spec":{"f:behavior":{".":{},"f:scaleUp":{"f:policies":{}}}}}`)}}
+		if got := Of(h).Mark; got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -210,7 +210,7 @@ var provoked = []struct {
 	{"never-pushed", NeverPushed, func(f *Facts) { external(f, "orders", "") }},
 	{"rejected", NeverPushed, func(f *Facts) {
 		external(f, "orders", "")
-		f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "shop/web-1", Metric: "orders", Reason: "limit",
+		f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "shop/web-1", Metric: "orders", Reason: "limit", Last: noon,
 			Message: `metric "orders" is rejected: the limit of namespace shop (without its pods) is 100 metrics, and 100 are in use: a, b and 98 more`}}
 		f.Limits = []inspect.Limit{{Of: inspect.Reference{Resource: "namespaces", Name: "shop"}, Metrics: 100, MaxMetrics: 100,
 			Series: 100, MaxSeries: 5000, WantedMetrics: 104, WantedSeries: 109, Source: "pushed-metrics"}}
@@ -310,7 +310,7 @@ var provoked = []struct {
 	}},
 	{"pods-missing-unknown-limits", PodsMissing, func(f *Facts) {
 		f.Readings[0].Values = f.Readings[0].Values[:2]
-		f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-3", Metric: "http_requests", Reason: "limit", Message: "over the limit"}}
+		f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-3", Metric: "http_requests", Reason: "limit", Last: noon, Message: "over the limit"}}
 	}},
 	{"thousandths", TargetType, func(f *Facts) { f.Autoscaler.Metrics[0].Target = "100m" }},
 	{"value", TargetType, func(f *Facts) {
@@ -355,7 +355,7 @@ var provoked = []struct {
 
 // refusedByLimit has web-2 of two metrics refused.
 func refusedByLimit(f *Facts) {
-	f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-2", Metric: "http_requests", Reason: "limit", Message: refusedMessage}}
+	f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-2", Metric: "http_requests", Reason: "limit", Last: noon, Message: refusedMessage}}
 	f.Limits = []inspect.Limit{
 		{Of: inspect.Reference{Resource: "namespaces", Name: "shop"}, Metrics: 1, MaxMetrics: 1, WantedMetrics: 99},
 		{Of: inspect.Reference{Resource: "pods", Namespace: "shop", Name: "web-1"}, Metrics: 2, MaxMetrics: 2, MaxSeries: 100},

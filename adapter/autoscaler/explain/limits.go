@@ -141,7 +141,7 @@ func (r *LimitRange) sets(entry, name string) bool {
 // isBelow reports whether the entry sets a maximum that is lower than n.
 func (e *LimitEntry) isBelow(name string, n int) bool {
 	q, err := resource.ParseQuantity(e.Max[name])
-	return e.Max[name] != "" && err == nil && q.CmpInt64(int64(n)) < 0
+	return e.Max[name] != "" && err == nil && q.AsApproximateFloat64() < float64(n) // an exact comparison of "1e2000000000" takes an hour
 }
 
 // lately is how long after its last rejected sample a sender counts as one that is still rejected: some

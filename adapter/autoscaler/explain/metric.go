@@ -240,7 +240,7 @@ func (p *printer) name(r *NameReport, m *inspect.Metric) {
 	if len(m.ReadBy) == 0 {
 		p.line("  no autoscaler names it")
 	} else {
-		p.line("  named by the autoscalers %s", strings.Join(m.ReadBy, ", "))
+		p.line("  named by the autoscalers %s", m.Readers(", "))
 	}
 }
 

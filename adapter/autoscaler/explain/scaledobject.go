@@ -275,8 +275,8 @@ func (f *ScaledObjectFacts) reading(i int) *Reading {
 	return nil
 }
 
-// recent bounds the age of Events that say something about the present: KEDA repeats them at each
-// poll.
+// recent bounds the age of Events, which KEDA repeats at each poll, and of rejections, that say something about
+// the present.
 const recent = 10 * time.Minute
 
 // judgeSettings are notes about a trigger that works, and not as one may expect.

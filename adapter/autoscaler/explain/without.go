@@ -39,8 +39,9 @@ func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *inspect.TargetPod) abs
 	case p.Phase == "Pending":
 		return absence{why: "is pending, so it cannot push", excused: true, ignored: true}
 	}
-	if r := f.rejectionOf(p.Name, m); r != nil {
-		return absence{why: "pushed, but " + wordsOfRejection(r), rejected: true}
+	rejected := f.rejectionOf(p.Name, m)
+	if rejected != nil && f.Now.Sub(rejected.Last) < recent {
+		return absence{why: "pushed, but " + wordsOfRejection(rejected), rejected: true}
 	}
 	t := f.unscraped(p.Name, m)
 	if t != nil && (t.State == inspect.TargetInvalid || !t.LastSuccess.IsZero()) { // it does not just start
@@ -61,7 +62,11 @@ func (f *Facts) absenceOf(m *inspect.AutoscalerMetric, p *inspect.TargetPod) abs
 	if cause := f.agentFault(p); cause != "" {
 		return absence{why: wordsOfAgents[cause], agent: cause}
 	}
-	return absence{why: "has not pushed it, or its value has expired"}
+	why := "has not pushed it, or its value has expired"
+	if rejected != nil {
+		why += "; " + age(f.Now.Sub(rejected.Last)) + " ago it pushed, but " + wordsOfRejection(rejected)
+	}
+	return absence{why: why}
 }
 
 // wordsOfRejection are those of the record without the advice at the end of limits: explain has

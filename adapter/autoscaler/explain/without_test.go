@@ -32,8 +32,12 @@ func TestHeldBack(t *testing.T) {
 		"a pod that has just started and was refused": {func(f *Facts) {
 			f.Readings[0].Values = []Value{value("web-1", 200), value("web-2", 200)}
 			f.Pods[2].Started = noon.Add(-30 * time.Second)
-			f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-3", Metric: "http_requests", Reason: "limit", Message: "over"}}
+			f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-3", Metric: "http_requests", Reason: "limit", Last: noon, Message: "over"}}
 		}, "1 of 3 pods without a value (web-3 pushed, but was rejected (limit): over)"},
+		"a pod that was refused an hour ago": {func(f *Facts) {
+			f.Readings[0].Values = []Value{value("web-1", 200), value("web-2", 200)}
+			f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-3", Metric: "http_requests", Reason: "malformed", Last: noon.Add(-time.Hour), Message: "no value"}}
+		}, "1 of 3 pods without a value (web-3 has not pushed it, or its value has expired; 1h ago it pushed, but was rejected (malformed): no value)"},
 		"a pod that isn't ready": {func(f *Facts) {
 			f.Readings[0].Values = []Value{value("web-1", 200), value("web-2", 200)}
 			f.Pods[2].Ready = false
@@ -104,7 +108,7 @@ func TestManyPodsWithoutAValue(t *testing.T) {
 		f.Pods = append(f.Pods, running("web-"+number(int64(i)*1000)))
 	}
 	f.Readings[0].Values = []Value{value("web-0", 200)}
-	f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-998", Metric: "http_requests", Reason: "limit", Message: "over"}}
+	f.Rejections = []inspect.Rejection{{Namespace: "shop", Sender: "web-998", Metric: "http_requests", Reason: "limit", Last: noon, Message: "over"}}
 	got := HeldBack(f)[0]
 	if len(got.Without) != inspect.MaxWithout || got.Without[0].Name != "web-998" || !got.Without[0].Refused || got.Without[1].Refused {
 		t.Errorf("%+v", got.Without)

@@ -19,22 +19,22 @@ const (
 	Gone      Outcome = "gone"      // there is no such target
 	Refused   Outcome = "refused"   // another answer, which would be given again
 	Conflict  Outcome = "conflict"  // others change the target
+	Failed    Outcome = "failed"    // the API server fails at this change, and answers others
 	Silent    Outcome = "silent"    // no answer, or the API server is busy
 )
 
 // outcomes are all Outcomes.
-var outcomes = []Outcome{Woken, Awake, Forbidden, Gone, Refused, Conflict, Silent}
+var outcomes = []Outcome{Woken, Awake, Forbidden, Gone, Refused, Conflict, Failed, Silent}
 
 const (
-	// mostInFlight bounds the attempts that wait for an answer.
-	mostInFlight = 8
 	// patience is how long an attempt waits for the answer. The autoscaler's controller wakes the
 	// target meanwhile, if it gets answers.
 	patience = 5 * time.Second
-	// The pause after an answer that would be given again; after a conflict; and the first and the
-	// longest one after no answer, in which no target is woken.
+	// The pause after an answer that would be given again; after a conflict; after a fault of one change; and the
+	// first and the longest one after no answer, in which no target is woken.
 	pauseRefused  = time.Minute
 	pauseConflict = time.Second
+	pauseFailed   = 10 * time.Second
 	pauseSilent   = 250 * time.Millisecond
 	mostSilent    = 10 * time.Second
 )
@@ -74,15 +74,17 @@ type attempt struct {
 // dispatch begins attempts for those that wait. Values are read again: a queue may be long.
 func (w *Waker) dispatch(ctx context.Context, now time.Time) {
 	for w.flight.n < mostInFlight && !now.Before(w.flight.until) {
-		a, is := w.queue.pop()
+		a, is := w.line.next()
 		if !is {
 			return
 		}
-		if w.armed[a.key] != a {
-			continue // deleted, changed, or no longer at zero
+		if w.armed[a.key] != a { // deleted, changed, or no longer at zero
+			w.line.done(a.namespace())
+			continue
 		}
 		if !w.read(a) {
 			a.busy = false
+			w.line.done(a.namespace())
 			continue
 		}
 		w.flight.n++
@@ -101,6 +103,7 @@ func (w *Waker) settle(try attempt, now time.Time) {
 	w.flight.n--
 	a := try.of
 	a.busy = false
+	w.line.done(a.namespace())
 	w.count.outcome(try.outcome)
 	if try.outcome != Silent && w.flight.pause > 0 {
 		w.flight.pause = 0
@@ -114,6 +117,9 @@ func (w *Waker) settle(try attempt, now time.Time) {
 		w.say(a, inspect.WakeFailing, try.err.Error())
 	case Silent:
 		w.rest(&try, now)
+	case Failed:
+		a.wait(now.Add(pauseFailed))
+		w.refused(&try)
 	default:
 		a.wait(now.Add(pauseRefused))
 		w.refused(&try)

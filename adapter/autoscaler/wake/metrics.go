@@ -24,7 +24,7 @@ type counters struct {
 func newCounters() *counters {
 	c := &counters{wakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_wakes_total",
-		Help: "Positive values of autoscalers at zero, by result: woken, awake (it had replicas already), cooldown (not tried), forbidden, gone, refused, conflict, silent (no answer).",
+		Help: "Positive values of autoscalers at zero, by result: woken, awake (it had replicas already), cooldown (not tried), forbidden, gone, refused, conflict, failed (at this change alone, as by an admission webhook that is down), silent (no answer).",
 	}, []string{"result"})}
 	for _, outcome := range outcomes {
 		c.wakes.WithLabelValues(string(outcome))
@@ -55,7 +55,7 @@ func (w *Waker) Collector() prometheus.Collector { return w.count }
 var followedDesc = prometheus.NewDesc("sluice_instant_autoscalers",
 	"Autoscalers with the annotation sluice.dev/instant.", nil, nil)
 
-var nudgeOutcomes = []Outcome{Nudged, Ineffective, Forbidden, Gone, Refused, Conflict, Silent}
+var nudgeOutcomes = []Outcome{Nudged, Ineffective, Forbidden, Gone, Refused, Conflict, Failed, Silent}
 
 // nudgeCounters count nudges, and what the controller made of them.
 type nudgeCounters struct {
@@ -69,7 +69,7 @@ func newNudgeCounters() *nudgeCounters {
 	c := &nudgeCounters{
 		nudges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_nudges_total",
-			Help: "Nudges of autoscalers' controllers, by result: nudged, ineffective (the API server counts no generations), forbidden, gone, refused, conflict (another replica was first), silent (no answer).",
+			Help: "Nudges of autoscalers' controllers, by result: nudged, ineffective (the API server counts no generations), forbidden, gone, refused, conflict (another replica was first), failed (at this change alone, as by an admission webhook that is down), silent (no answer).",
 		}, []string{"result"}),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sluice_nudge_answers_total",

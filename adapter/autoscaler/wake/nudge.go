@@ -15,7 +15,7 @@ const (
 	nudgesAtOnce = 300
 )
 
-// The outcomes of nudges beside Forbidden, Gone, Refused, Conflict (another replica was first) and Silent.
+// The outcomes of nudges beside Forbidden, Gone, Refused, Conflict (another replica was first), Failed and Silent.
 const (
 	Nudged Outcome = "nudged"
 	// Ineffective: the change did not become a new generation. The API server counts none (any more).
@@ -44,10 +44,11 @@ func (p *pace) take(now time.Time) bool {
 
 // dispatch begins attempts for those that wait. Values are read again: a queue may be long.
 func (n *Nudger) dispatch(ctx context.Context, now time.Time) {
-	for n.flights < mostInFlight && n.queue.waits() && n.pace.take(now) {
-		f, _ := n.queue.pop()
+	for n.flights < mostInFlight && n.line.waits() && n.pace.take(now) {
+		f, _ := n.line.next()
 		if n.followed[f.key] != f || !n.wants(f, now) {
 			f.busy = false
+			n.line.done(f.namespace())
 			continue
 		}
 		n.flights++
@@ -71,6 +72,7 @@ func (n *Nudger) settle(l *landing, now time.Time) {
 	n.flights--
 	f := l.of
 	f.busy = false
+	n.line.done(f.namespace())
 	if l.outcome != Silent {
 		n.pace.pause = 0
 	}
@@ -88,6 +90,9 @@ func (n *Nudger) settle(l *landing, now time.Time) {
 		n.pace.until = now.Add(n.pace.pause)
 		f.changed = true
 		n.say(f, inspect.InstantFailing, l.err.Error())
+	case Failed:
+		f.next, f.changed = now.Add(pauseFailed), true
+		n.refused(l)
 	default:
 		f.next, f.changed = now.Add(pauseRefused), true
 		n.refused(l)

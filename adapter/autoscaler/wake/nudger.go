@@ -62,7 +62,7 @@ type Nudger struct {
 
 	// The fields below belong to Run.
 	followed map[name]*followed
-	queue    queue[*followed]
+	line     line[*followed] // of nudges
 	share    share
 	pace     pace
 	flights  int
@@ -109,7 +109,8 @@ func NewNudger(cfg NudgeConfig, parts NudgeParts) *Nudger {
 	return &Nudger{
 		cfg: cfg, parts: parts, count: newNudgeCounters(), news: make(chan struct{}, 1),
 		known: map[name]*inspect.Autoscaler{}, changed: map[name]bool{}, shown: map[name]*inspect.Instant{},
-		followed: map[name]*followed{}, queue: newQueue[*followed](), share: newShare(), landed: make(chan landing, mostInFlight),
+		followed: map[name]*followed{}, line: newLine[*followed](), share: newShare(),
+		landed: make(chan landing, mostInFlight),
 	}
 }
 
@@ -245,7 +246,7 @@ func (n *Nudger) look(now time.Time) {
 		}
 		if f.changed, f.due, f.next = false, now.Add(readEvery), now.Add(pause); n.wants(f, now) {
 			f.busy = true
-			n.queue.push(f)
+			n.line.push(f.namespace(), f)
 		}
 	}
 }

@@ -425,6 +425,7 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 		Refused:     {1, 2, inspect.InstantFailing, "the error"},
 		Ineffective: {1, 2, inspect.InstantFailing, "the error"},
 		Conflict:    {50, 61, "", ""},
+		Failed:      {6, 7, inspect.InstantFailing, "the error"},
 		Silent:      {8, 14, inspect.InstantFailing, ""},
 	} {
 		t.Run(string(outcome), func(t *testing.T) {
@@ -454,6 +455,61 @@ func TestAnswersOfTheAPIServer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The admission webhook of one namespace is down. Nudges of others do not wait.
+func TestAFaultOfOneNamespaceDelaysNoNudge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t, "shop/web", "bank/web")
+		p.after(time.Second)
+		p.mu.Lock()
+		p.answer = func(a *inspect.Autoscaler) (Outcome, error) {
+			if a.Namespace == "shop" {
+				return Failed, errors.New("failed calling webhook")
+			}
+			return Nudged, nil
+		}
+		p.mu.Unlock()
+		p.push("shop/web", 5)
+		p.after(2 * lookEvery)
+		p.push("bank/web", 5)
+		p.want("in the other namespace", p.after(2*lookEvery), "bank/web=5")
+	})
+}
+
+// The admission webhook of one namespace hangs. However many autoscalers that has, one of another namespace is nudged.
+func TestNudgesThatHangLeavePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		keys := []string{"bank/web"}
+		for i := range 2 * mostInFlight {
+			keys = append(keys, fmt.Sprint("shop/web", i))
+		}
+		p := newPlane(t, keys...)
+		p.after(time.Second)
+		p.mu.Lock()
+		p.answer = func(a *inspect.Autoscaler) (Outcome, error) {
+			if a.Namespace == "shop" {
+				time.Sleep(patience)
+				return Failed, errors.New("no answer in time")
+			}
+			return Nudged, nil
+		}
+		p.mu.Unlock()
+		for _, key := range keys[1:] {
+			p.push(key, 5)
+		}
+		first := p.after(time.Second)
+		if len(first) != mostOfOne {
+			t.Errorf("%d nudges of the namespace are in flight, want %d", len(first), mostOfOne)
+		}
+		p.push("bank/web", 5)
+		p.want("in the other namespace", p.after(time.Second), "bank/web=5")
+		all := append(first, p.after(time.Minute)...)
+		slices.Sort(all)
+		if n := len(slices.Compact(all)); n != len(keys)-1 {
+			t.Errorf("%d autoscalers of the namespace were nudged in a minute, want all", n)
+		}
+	})
 }
 
 // What nudges have left goes with the annotation.

@@ -71,7 +71,7 @@ type Waker struct {
 	// The fields below belong to Run.
 	armed   map[name]*armed
 	cooling map[target]time.Time // when the cooldown of a target ends
-	queue   queue[*armed]
+	line    line[*armed]         // of attempts
 	flight  flight
 	share   share
 }
@@ -96,7 +96,8 @@ func New(cfg Config, parts Parts) *Waker {
 	return &Waker{
 		cfg: cfg, parts: parts, count: newCounters(), news: make(chan struct{}, 1),
 		known: map[name]*record{}, changed: map[name]bool{},
-		armed: map[name]*armed{}, cooling: map[target]time.Time{}, queue: newQueue[*armed](), flight: newFlight(), share: newShare(),
+		armed: map[name]*armed{}, cooling: map[target]time.Time{}, line: newLine[*armed](), flight: newFlight(),
+		share: newShare(),
 	}
 }
 
@@ -203,7 +204,7 @@ func (w *Waker) look(now time.Time) {
 			continue
 		}
 		a.busy = true
-		w.queue.push(a)
+		w.line.push(a.namespace(), a)
 	}
 }
 
@@ -334,41 +335,3 @@ func (o *armed) fault() string {
 
 // wait has the autoscaler looked at again at a time, whether or not its metrics change.
 func (o *armed) wait(until time.Time) { o.next, o.looked = until, false }
-
-// queue holds items that wait for an attempt. Namespaces take turns, so one with a thousand autoscalers
-// doesn't keep the others waiting.
-type queue[T interface{ namespace() string }] struct {
-	turns   []string // namespaces that wait
-	waiting map[string][]T
-}
-
-func newQueue[T interface{ namespace() string }]() queue[T] {
-	return queue[T]{waiting: map[string][]T{}}
-}
-
-func (q *queue[T]) push(item T) {
-	namespace := item.namespace()
-	if len(q.waiting[namespace]) == 0 {
-		q.turns = append(q.turns, namespace)
-	}
-	q.waiting[namespace] = append(q.waiting[namespace], item)
-}
-
-// waits reports whether an item waits.
-func (q *queue[T]) waits() bool { return len(q.turns) > 0 }
-
-// pop returns the next item; false: none waits.
-func (q *queue[T]) pop() (item T, is bool) {
-	if len(q.turns) == 0 {
-		return item, false
-	}
-	namespace := q.turns[0]
-	item, left := q.waiting[namespace][0], q.waiting[namespace][1:]
-	q.turns = q.turns[1:]
-	if len(left) == 0 {
-		delete(q.waiting, namespace)
-		return item, true
-	}
-	q.waiting[namespace], q.turns = left, append(q.turns, namespace)
-	return item, true
-}

@@ -169,6 +169,19 @@ func (s *town) set(change func()) {
 	change()
 }
 
+// failIn has all attempts in a namespace fail after a time. Others wake their target.
+func (s *town) failIn(namespace string, after time.Duration, why string) {
+	s.set(func() {
+		s.answer = func(a *inspect.Autoscaler) (Outcome, error) {
+			if a.Namespace != namespace {
+				return Woken, nil
+			}
+			time.Sleep(after)
+			return Failed, errors.New(why)
+		}
+	})
+}
+
 func (s *town) looked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -421,8 +434,8 @@ func TestAFloodIsBoundedAndNamespacesTakeTurns(t *testing.T) {
 		s.Changed("bank", "worker", atZero("worker", func(a *inspect.Autoscaler) { a.Namespace = "bank" }))
 		s.push("worker-jobs", 1)
 		time.Sleep(20 * time.Second) // less than the cooldown: these targets stay at zero
-		if s.most > mostInFlight || len(s.tried()) != many+1 {
-			t.Errorf("%d attempts, %d of them in flight at once; want %d and %d", len(s.tried()), s.most, many+1, mostInFlight)
+		if s.most > mostOfOne+1 || len(s.tried()) != many+1 {
+			t.Errorf("%d attempts, %d of them in flight at once; want %d and %d", len(s.tried()), s.most, many+1, mostOfOne+1)
 		}
 		if at := slices.Index(s.tried(), "bank/worker"); at < 0 || at > 3*mostInFlight {
 			t.Errorf("another namespace's turn was number %d", at)
@@ -487,11 +500,11 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 		}
 		s.push("jobs", 1)
 		time.Sleep(patience + 2*pauseSilent) // attempts that fail at once begin one pause
-		if n := len(s.tried()); n != 2*mostInFlight {
-			t.Errorf("%d attempts after the first pause, want %d", n, 2*mostInFlight)
+		if n := len(s.tried()); n != 2*mostOfOne {
+			t.Errorf("%d attempts after the first pause, want %d", n, 2*mostOfOne)
 		}
 		time.Sleep(2*time.Minute - patience - 2*pauseSilent)
-		if n := len(s.tried()); n < 3*mostInFlight || n > 24*mostInFlight {
+		if n := len(s.tried()); n < 3*mostOfOne || n > 24*mostOfOne {
 			t.Errorf("%d attempts", n)
 		}
 		if n := s.logged("level=WARN"); n != 1 {
@@ -505,6 +518,59 @@ func TestAnOutageIsWaitedFor(t *testing.T) {
 		s.wantCount(100, "woken")
 		if n := s.logged("answers attempts to wake targets again"); n != 1 {
 			t.Errorf("%d lines say that it answers again", n)
+		}
+	})
+}
+
+// The admission webhook of one namespace is down. Its autoscalers are tried again after a pause each, and told of;
+// those of others do not wait.
+func TestAFaultOfOneNamespaceDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(t, atZero("worker"))
+		s.failIn("shop", 0, "failed calling webhook")
+		s.push("worker-jobs", 5)
+		for i := range 20 {
+			name := fmt.Sprint("w", i)
+			s.Changed("bank", name, atZero(name, func(a *inspect.Autoscaler) { a.Namespace = "bank" }))
+			s.push(name+"-jobs", 1)
+			s.wantCount(float64(i+1), "woken")
+		}
+		time.Sleep(time.Minute)
+		s.wantEvent("worker true CannotWake: Cannot set the first replica of Deployment/worker: failed calling webhook.")
+		if n := s.logged("level=WARN"); n != 1 {
+			t.Errorf("%d warnings, want 1: %s", n, s.log.String())
+		}
+		tried := slices.DeleteFunc(s.tried(), func(of string) bool { return of != "shop/worker" })
+		if n := len(tried); n < 6 || n > 7 {
+			t.Errorf("%d attempts in the namespace in a minute, want one each %s", n, pauseFailed)
+		}
+	})
+}
+
+// The admission webhook of one namespace hangs. However many autoscalers that has, one of another namespace wakes at
+// once.
+func TestAttemptsThatHangLeavePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(t)
+		s.failIn("shop", patience, "no answer in time")
+		for i := range 50 {
+			hangs := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
+			s.Changed("shop", hangs.Name, hangs)
+		}
+		s.push("jobs", 1)
+		for i := range 20 {
+			name := fmt.Sprint("b", i)
+			s.Changed("bank", name, atZero(name, func(a *inspect.Autoscaler) { a.Namespace = "bank" }))
+			s.push(name+"-jobs", 1)
+			s.wantCount(float64(i+1), "woken")
+		}
+		time.Sleep(time.Minute)
+		tried := map[string]bool{}
+		for _, one := range s.tried() {
+			tried[one] = true
+		}
+		if len(tried) != 50+20 {
+			t.Errorf("%d autoscalers were tried in a minute, want all of both namespaces", len(tried))
 		}
 	})
 }
@@ -542,7 +608,7 @@ func TestAMissingRightIsToldOnce(t *testing.T) {
 }
 
 func TestAttemptsThatFailAreRepeated(t *testing.T) {
-	for outcome, within := range map[Outcome]time.Duration{Gone: pauseRefused, Refused: pauseRefused, Conflict: pauseConflict, Silent: pauseSilent} {
+	for outcome, within := range map[Outcome]time.Duration{Gone: pauseRefused, Refused: pauseRefused, Conflict: pauseConflict, Failed: pauseFailed, Silent: pauseSilent} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTown(t, atZero("worker"))
 			s.set(func() {
@@ -572,7 +638,7 @@ func TestAQueuedAutoscalerIsLookedAtAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newTown(t)
 			s.set(func() { s.slow = time.Second })
-			for i := range mostInFlight {
+			for i := range mostOfOne {
 				autoscaler := atZero(fmt.Sprint("w", i), func(a *inspect.Autoscaler) { a.Metrics[0].Name = "jobs" })
 				s.Changed("shop", autoscaler.Name, autoscaler)
 			}

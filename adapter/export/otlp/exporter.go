@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,6 +45,7 @@ type Exporter struct {
 	requests []request
 	totals   bool // one of them has a total
 	falling  map[string]bool
+	away     error // why a request of this export failed, though it was repeated; nil: none did
 
 	sent, lost atomic.Uint64 // series
 }
@@ -86,6 +88,7 @@ func (e *Exporter) export(ctx context.Context) {
 				"suppressed", suppressed)
 		}
 	}
+	e.away = nil
 	persists := e.source.Persisting() == nil
 	families := e.source.Families(func(*metric.Family) bool { return true })
 	reader, b := e.source.Reader(), newBatch(e.falling)
@@ -139,7 +142,7 @@ func (e *Exporter) release(ctx context.Context) {
 		cancel()
 	}
 	for _, r := range e.requests {
-		if err != nil {
+		if err := cmp.Or(err, e.away); err != nil {
 			e.lose(ctx, r.points, err)
 		} else {
 			e.deliver(ctx, r)
@@ -156,7 +159,8 @@ func (e *Exporter) lose(ctx context.Context, points int, err error) {
 	}
 }
 
-// deliver sends a request and counts its series.
+// deliver sends a request and counts its series. If the Collector does not take it after all tries, those that follow
+// in the export are lost with it: each would take as long, and the values would be older than those of the next export.
 func (e *Exporter) deliver(ctx context.Context, r request) {
 	body := e.held.Bytes()[r.from:r.to]
 	for try := 0; ; try++ {
@@ -167,6 +171,9 @@ func (e *Exporter) deliver(ctx context.Context, r request) {
 		}
 		if !again || try == tries-1 || !sleep(ctx, retryAfter<<try) {
 			e.lose(ctx, r.points, err)
+			if again {
+				e.away = err
+			}
 			return
 		}
 	}

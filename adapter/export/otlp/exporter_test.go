@@ -286,6 +286,22 @@ func TestFailuresOfACollector(t *testing.T) {
 	}
 }
 
+// An export that the Collector does not take ends: the next one has newer values.
+func TestACollectorThatIsAwayCostsOneRequest(t *testing.T) {
+	f := metric.Family{Name: "m", Kinds: metric.KindSetOf(metric.Gauge)}
+	many := table{f: make([]metric.LiveSeries, 5*pointsAtOnce)}
+	server := newCollector(t, 503, 503, 503)
+	e := exporter(server.URL, many)
+	e.export(t.Context())
+	if server.requests != tries || e.lost.Load() != 5*pointsAtOnce {
+		t.Errorf("%d requests, %d series lost", server.requests, e.lost.Load())
+	}
+	e.export(t.Context())
+	if e.sent.Load() != 5*pointsAtOnce || e.lost.Load() != 5*pointsAtOnce {
+		t.Errorf("once it is back, %d series are sent, and %d lost", e.sent.Load(), e.lost.Load())
+	}
+}
+
 // A Collector that answers nothing holds the export, and nothing else: it ends with its context.
 func TestADeadCollector(t *testing.T) {
 	hangs, asked := make(chan struct{}), make(chan struct{}, 100)

@@ -81,8 +81,11 @@ func Parse(namespace string, metadata map[string]string) (Trigger, error) {
 		fault("podSelector is set, but object is %q; must be %q", t.Question.Object, Pods)
 	}
 	t.Target = number(fault, metadata, "target", 0)
-	if t.Target <= 0 && len(faults) == 0 {
+	switch {
+	case t.Target <= 0 && len(faults) == 0:
 		fault(`target is missing or not above 0; must be the value per replica, as in "10"`)
+	case t.Target > 0 && (t.Target < leastTarget || t.Target > mostTarget):
+		fault("target is %q; must be %v to %v: KEDA counts its thousandths", metadata["target"], leastTarget, mostTarget)
 	}
 	t.Activation = number(fault, metadata, "activation", 0)
 	switch absent := metadata["absent"]; absent {
@@ -100,6 +103,8 @@ func Parse(namespace string, metadata map[string]string) (Trigger, error) {
 }
 
 const (
+	// KEDA has a target in thousandths, as an int64.
+	leastTarget, mostTarget = 0.001, 9e15
 	// MaxText bounds the values of metadata, in bytes. A selector of many words is slow to match.
 	MaxText = 4 << 10
 	// mostFaults bounds the message: an Event has 1 KiB.

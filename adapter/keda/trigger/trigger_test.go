@@ -18,6 +18,8 @@ func TestTrigger(t *testing.T) {
 		{"target=10", "metric is missing"},
 		{"metric=m", "target is missing or not above 0"},
 		{"metric=m;target=0", "target is missing or not above 0"},
+		{"metric=m;target=0.0001", `target is "0.0001"; must be 0.001 to 9e+15`},
+		{"metric=m;target=1e17", `target is "1e17"; must be`},
 		{"metric=m;target=many", `target is "many"; must be a number`},
 		{"metric=m;target=NaN", "must be a number"},
 		{"metric=m;target=10;activation=x", `activation is "x"`},

@@ -119,8 +119,9 @@
 {{- with get $own $flag -}}
 {{- fail (printf "extraArgs[%d]: %s: %s" $i $arg .) -}}
 {{- end -}}
-{{- if eq $flag "windows" -}}
-{{- fail (printf "extraArgs[%d]: must not set windows, which admission policies need to know; must be config.windows" $i) -}}
+{{- $readers := dict "windows" "admission policies" "push-token-audience" "the tokens of agents" "replica-cluster" "the Role of the Lease" "scrape" "network policies" "relay-to" "network policies" "export-otlp" "network policies" -}}
+{{- with get $readers $flag -}}
+{{- fail (printf "extraArgs[%d]: must not set %s, which %s need to know; must be config.%s" $i $flag . $flag) -}}
 {{- end -}}
 {{- if hasKey $.Values.config $flag -}}
 {{- fail (printf "extraArgs[%d]: %s overrides config.%s; must be in one place only" $i $arg $flag) -}}
@@ -165,6 +166,15 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Seconds of a duration as Go writes it, rounded up. */ -}}
+{{- define "sluice.seconds" -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+(ms|h|m|s)" . -1 -}}
+{{- $sum = addf $sum (mulf (float64 (regexFind "[0-9.]+" .)) (get (dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0) (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- ceil $sum -}}
+{{- end -}}
+
 {{- define "sluice.replicaRefusals" -}}
 {{- if or (lt (int .Values.replicas) 1) (gt (int .Values.replicas) 5) -}}
 {{- fail (printf "replicas: is %v; must be 1 to 5: each replica holds the state of all" .Values.replicas) -}}
@@ -179,8 +189,10 @@
 {{- if and (include "sluice.meshed" .) (not (has .Values.replicaTLS.source (list "generated" "cert-manager" "secret"))) -}}
 {{- fail (printf "replicaTLS.source: is %v; must be generated, cert-manager or secret: without TLS, whoever reaches port 6222 could read and forge all metrics" .Values.replicaTLS.source) -}}
 {{- end -}}
-{{- if and (include "sluice.replicated" .) (lt (int .Values.terminationGracePeriodSeconds) 30) -}}
-{{- fail (printf "terminationGracePeriodSeconds: is %v; must be at least 30 with replicas: a pod that stops receives for 10 seconds more, hands its state over and writes it to disk" .Values.terminationGracePeriodSeconds) -}}
+{{- $delay := get .Values.config "shutdown-delay" | default (ternary "10s" "" (ne "" (include "sluice.replicated" .))) -}}
+{{- $least := add 30 (int (include "sluice.seconds" $delay)) -}}
+{{- if and $delay (lt (int .Values.terminationGracePeriodSeconds) (int $least)) -}}
+{{- fail (printf "terminationGracePeriodSeconds: is %v; must be at least %d: a pod that stops receives for shutdown-delay (%s) more, and has 30 seconds for what is in flight, its hand-over and its disk" .Values.terminationGracePeriodSeconds $least $delay) -}}
 {{- end -}}
 {{- include "sluice.stepRefusals" . -}}
 {{- end -}}

@@ -6,15 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -22,18 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	custom "k8s.io/metrics/pkg/apis/custom_metrics/v1beta2"
 	external "k8s.io/metrics/pkg/apis/external_metrics/v1beta1"
 )
-
-// KubeconfigName is the file in the data folder by which kubectl and the clients reach a standalone Sluice.
-const KubeconfigName = "kubeconfig"
-
-// AnyToken is the token in that file, which keeps kubectl from asking for a password. A standalone
-// server ignores it. It tells such a file from a cluster's.
-const AnyToken = "anybody"
 
 // apiOptions name the server of a metrics API.
 type apiOptions struct {
@@ -104,115 +91,6 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 	return api, nil
 }
 
-// restConfig reads the applicable kubeconfig and overrides it by flags. With --server and
-// --insecure-skip-tls-verify no kubeconfig is needed. The namespace is that of the kubeconfig's
-// context, if it has one.
-func (o *apiOptions) restConfig() (cfg *rest.Config, namespace string, err error) {
-	files, missing := o.kubeconfigs()
-	cfg = &rest.Config{}
-	if missing != nil && (o.server == "" || !o.insecure) {
-		return nil, "", missing
-	} else if missing == nil {
-		rules := &clientcmd.ClientConfigLoadingRules{Precedence: files}
-		loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
-			&clientcmd.ConfigOverrides{CurrentContext: o.context})
-		cfg, err = loaded.ClientConfig()
-		if err != nil {
-			return nil, "", fmt.Errorf("kubeconfig %s: %w", strings.Join(files, ", "), err)
-		}
-		if raw, err := loaded.RawConfig(); err == nil {
-			namespace = namespaceOfContext(raw, o.context)
-		}
-	}
-	if o.server != "" {
-		cfg.Host = o.server
-	}
-	if o.insecure {
-		cfg.Insecure, cfg.CAData, cfg.CAFile = true, nil, ""
-	}
-	return cfg, namespace, nil
-}
-
-func namespaceOfContext(raw clientcmdapi.Config, context string) string {
-	if context == "" {
-		context = raw.CurrentContext
-	}
-	if c := raw.Contexts[context]; c != nil {
-		return c.Namespace
-	}
-	return ""
-}
-
-// kubeconfigs lists the files to read: --kubeconfig, else the data folder's, else $KUBECONFIG, else
-// ~/.kube/config, as kubectl does. With --data-dir, the last two are not read. The error names the places.
-func (o *apiOptions) kubeconfigs() ([]string, error) {
-	const wanted = "must have --data-dir of a Sluice that runs here, --kubeconfig, or --server with --insecure-skip-tls-verify"
-	if o.kubeconfig != "" {
-		if hidden := hiddenBy(o.kubeconfig); hidden != nil {
-			return nil, fmt.Errorf("--kubeconfig %s: %w; must be a file that this user may read", o.kubeconfig, hidden)
-		}
-		if _, err := os.Stat(o.kubeconfig); err != nil {
-			return nil, fmt.Errorf("--kubeconfig %s does not exist; %s", o.kubeconfig, wanted)
-		}
-		return []string{o.kubeconfig}, nil
-	}
-	file := filepath.Join(o.dataDir, KubeconfigName)
-	if _, err := os.Stat(file); err == nil {
-		return []string{file}, nil
-	}
-	inherited := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	if inherited == "" {
-		inherited = homeKubeconfig()
-	}
-	if hidden := hiddenBy(file); hidden != nil && (o.dataDirSet || inherited == "") {
-		return nil, fmt.Errorf("--data-dir %s: cannot look for a %s: %w; must have --kubeconfig with a copy that this user may read", o.dataDir, KubeconfigName, hidden)
-	}
-	if o.dataDirSet {
-		return nil, fmt.Errorf("--data-dir %s has no %s; %s", o.dataDir, KubeconfigName, wanted)
-	}
-	if inherited == "" {
-		return nil, fmt.Errorf("no kubeconfig: %s and ~/.kube/config do not exist, and $KUBECONFIG is empty; %s",
-			file, wanted)
-	}
-	var there []string
-	for _, one := range filepath.SplitList(inherited) {
-		if _, err := os.Stat(one); err == nil {
-			there = append(there, one)
-		}
-	}
-	if len(there) == 0 {
-		return nil, fmt.Errorf("no kubeconfig: %s does not exist, nor does $KUBECONFIG (%s); %s", file, inherited, wanted)
-	}
-	return there, nil
-}
-
-// homeKubeconfig is kubectl's file in the user's home; empty: there is none.
-func homeKubeconfig() string {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	file := filepath.Join(home, clientcmd.RecommendedHomeDir, clientcmd.RecommendedFileName)
-	if _, err := os.Stat(file); err != nil {
-		return ""
-	}
-	return file
-}
-
-// hiddenBy is the reason why a file's existence cannot be checked; nil if it can. Most often the
-// folder is another user's, such as a server's data folder.
-func hiddenBy(path string) error {
-	_, err := os.Stat(path)
-	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	}
-	var whole *fs.PathError
-	if errors.As(err, &whole) {
-		return whole.Err
-	}
-	return err
-}
-
 // refusal is an error response of the API.
 type refusal struct {
 	code    int // of HTTP
@@ -253,13 +131,13 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 		return nil, about
 	}
 	if resp.StatusCode >= http.StatusInternalServerError { // of an API server that cannot reach Sluice
-		return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("the response of %s is %s", a.base, resp.Status)}
+		return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("the response of %s is %s", redacted(a.base), resp.Status)}
 	}
 	if group := groupOf(path); resp.StatusCode == http.StatusNotFound && a.port == kubernetesAPI && group != "" {
 		return nil, &refusal{code: resp.StatusCode, unregistered: true,
 			message: fmt.Sprintf("the cluster does not serve /apis/%s: no APIService registers it", group)}
 	}
-	return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("%s is not the port of the metrics API (--api-address): the response is %s: %s", a.base, resp.Status, firstLine(body))}
+	return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("%s is not the port of the metrics API (--api-address): the response is %s: %s", redacted(a.base), resp.Status, firstLine(body))}
 }
 
 // do returns a response in JSON, with its body.
@@ -332,7 +210,7 @@ func (a *metricsAPI) decode(path string, body []byte) ([]measured, error) {
 	}
 	values, err := decode(body)
 	if err != nil {
-		return nil, fmt.Errorf("response of %s: %w", a.base, err)
+		return nil, fmt.Errorf("response of %s: %w", redacted(a.base), err)
 	}
 	return values, nil
 }

@@ -142,7 +142,7 @@ func fetch[T any](ctx context.Context, api *metricsAPI, path string) (*T, error)
 	}
 	out := new(T)
 	if err := json.Unmarshal(body, out); err != nil {
-		return nil, fmt.Errorf("response of %s%s: %w", api.base, path, err)
+		return nil, fmt.Errorf("response of %s%s: %w", redacted(api.base), path, err)
 	}
 	return out, nil
 }

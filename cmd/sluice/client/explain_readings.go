@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/document"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/metric"
@@ -19,7 +20,7 @@ func (g *gatherer) readings(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	g.facts.Readings = make([]explain.Reading, len(hpa.Spec.Metrics))
 	g.rightsNeeded = make([]explain.Right, len(hpa.Spec.Metrics))
 	for i := range hpa.Spec.Metrics {
-		q, err := g.questionOf(&hpa.Spec.Metrics[i])
+		q, err := g.questionOf(asAsked(&hpa.Spec.Metrics[i]))
 		if err != nil {
 			g.unknown(g.facts.Autoscaler.Metrics[i].Name, err)
 		}
@@ -28,6 +29,16 @@ func (g *gatherer) readings(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 		}
 	}
 	g.countPods()
+}
+
+// asAsked is a metric of an autoscaler with the name that the controller asks for.
+func asAsked(m *autoscalingv2.MetricSpec) *autoscalingv2.MetricSpec {
+	if m.External == nil {
+		return m
+	}
+	external := *m.External
+	external.Metric.Name = document.AskedExternal(external.Metric.Name)
+	return &autoscalingv2.MetricSpec{Type: m.Type, External: &external}
 }
 
 // question is what the controller asks about a metric.

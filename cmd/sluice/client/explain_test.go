@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
@@ -82,7 +83,7 @@ func newShop() *apiServer {
 		"/apis/external.metrics.k8s.io":                   `{}`,
 		inspectAPI + "/namespaces/shop/limituses":         `{"items": []}`,
 		"/api/v1/namespaces/shop/limitranges":             `{"items": []}`,
-		inspectAPI + "/namespaces/shop/rejections":        `{"items": [{"sender": "web-2", "metric": "busy", "reason": "limit", "message": "the pod has its 5 metrics"}]}`,
+		inspectAPI + "/namespaces/shop/rejections":        `{"items": [{"sender": "web-2", "metric": "busy", "reason": "limit", "message": "the pod has its 5 metrics", "last": "` + time.Now().Format(time.RFC3339) + `"}]}`,
 	}}
 }
 
@@ -301,6 +302,7 @@ func TestExplainInALargeNamespace(t *testing.T) {
 	list := func(items []string) string { return `{"items": [` + strings.Join(items, ",") + `]}` }
 	server.answers[shopPods], server.answers[busyPath], server.answers[shopHPAs] = list(podItems), list(values), list(hpas)
 	server.answers["/apis/apps/v1/namespaces/shop/deployments"] = list(deployments)
+	server.answers[inspectAPI+"/namespaces/shop/rejections"] = `{"items": []}`
 	server.answers["/apis/example.org/v1"] = `{"resources": [{"name": "rollouts", "kind": "Rollout"}]}`
 	code, out, _ := called("explain", "hpa/web", "-n", "shop", "--kubeconfig", answering(t, server.ServeHTTP), "-o", "json")
 	var r explain.Report

@@ -54,12 +54,12 @@ func (a *metricsAPI) listPage(ctx context.Context, namespace string, of inspect.
 		return l, "", err
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
-		return l, "", fmt.Errorf("response of %s: %w", a.base, err)
+		return l, "", fmt.Errorf("response of %s: %w", redacted(a.base), err)
 	}
 	for _, raw := range page.Items {
 		document := of.New()
 		if err := json.Unmarshal(raw, document); err != nil {
-			return l, "", fmt.Errorf("response of %s: %w", a.base, err)
+			return l, "", fmt.Errorf("response of %s: %w", redacted(a.base), err)
 		}
 		l.documents, l.raw = append(l.documents, document), append(l.raw, raw)
 	}
@@ -193,7 +193,10 @@ func (o *listOptions) printDocument(out io.Writer, resource inspect.Resource, al
 
 // printNames prints what explain and list take: hpa/web, metric/jobs_waiting.
 func printNames(out io.Writer, resource inspect.Resource, all listed) error {
-	kind := strings.TrimSuffix(userName(resource), "s")
+	kind := resource.Singular
+	if name := userName(resource); name != resource.Name {
+		kind = strings.TrimSuffix(name, "s")
+	}
 	for _, document := range all.documents {
 		if _, err := fmt.Fprintf(out, "%s/%s\n", kind, metric.Visible(document.Meta().Name)); err != nil {
 			return err

@@ -61,6 +61,9 @@ func narrow(cell string) string {
 
 // print prints a table as kubectl does.
 func (o *listOptions) print(out io.Writer, resource inspect.Resource, all []inspect.Document, now time.Time) error {
+	if len(all) == 0 && len(o.names) > 0 { // others may be there; the error names those that are not
+		return nil
+	}
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, o.nothing(resource))
 		return err

@@ -313,7 +313,7 @@ func watchedMetrics(t *testing.T, o *listOptions) string {
 func TestTheDefaultIsKubectlsKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "")
 	o := apiOptions{dataDir: t.TempDir()}
-	if _, err := o.kubeconfigs(); err != nil && !strings.Contains(err.Error(), ".kube") {
+	if _, err := o.load(); err != nil && !strings.Contains(err.Error(), ".kube") {
 		t.Errorf("%v, want kubectl's own kubeconfig", err)
 	}
 }
@@ -356,5 +356,25 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The kind that -o name prints is the singular of the word that users know, and a list takes it, too.
+func TestNamesOfEveryList(t *testing.T) {
+	want := map[string]string{
+		"hpas": "hpa", "metrics": "metric", "objects": "object", "senders": "sender", "refused": "refused", "groups": "group",
+		"limits": "limit", "rules": "rule", "policies": "policy", "agents": "agent", "targets": "target",
+	}
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"items":[{}]}`) })
+	for _, list := range listWords {
+		_, out, errs := called("list", list, "-A", "-o", "name", "--kubeconfig", file)
+		if word, _, _ := strings.Cut(out, "/"); word != want[list] {
+			t.Errorf("list %s: %q (%s), want %s/…", list, out, errs, want[list])
+		}
+		plural, err := listNamed([]string{list})
+		must(t, err)
+		if singular, err := listNamed([]string{want[list]}); err != nil || singular.Name != plural.Name {
+			t.Errorf("list %s: %s (%v), want that it is list %s", want[list], singular.Name, err, list)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"syscall"
 	"time"
@@ -37,8 +38,10 @@ func noAnswer(base, port string, err error) error {
 	var record tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
 	var lookup *net.DNSError
 	var wire *net.OpError
+	base = redacted(base)
 	text, wanted := "", "must be the port of --"+port
 	if port == kubernetesAPI {
 		wanted = "must be the API server of a cluster"
@@ -69,6 +72,8 @@ func noAnswer(base, port string, err error) error {
 			base, voucher, remedy)
 	case errors.As(err, &host):
 		text = fmt.Sprintf("%s shows a certificate of another host: %s", base, host.Error())
+	case errors.As(err, &invalid):
+		text = fmt.Sprintf("%s shows an invalid certificate: %s", base, invalid.Error())
 	case errors.As(err, &wire):
 		text = fmt.Sprintf("%s: %s", base, wire.Err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -93,4 +98,13 @@ func rootOf(err error) error {
 		}
 		err = inner
 	}
+}
+
+// redacted is a URL without the password that a kubeconfig may have in it.
+func redacted(base string) string {
+	parsed, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	return parsed.Redacted()
 }

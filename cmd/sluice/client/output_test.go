@@ -1,11 +1,14 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
@@ -127,5 +130,64 @@ func TestCompletion(t *testing.T) {
 	}
 	if _, out, _ := called("__complete", "explain", "--kubeconfig", "/nowhere", ""); strings.TrimSpace(out) != ":4" {
 		t.Errorf("without a server: %q", out)
+	}
+}
+
+// A server's words move no cursor: errors are escaped, too, and the answer of a push that waits.
+func TestServersWordsAreVisible(t *testing.T) {
+	const evil = `q=\u001b[2J`
+	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind":"Status","code":404,"message":"`+evil+`"}`)
+	})
+	status := http.StatusBadRequest
+	pushes := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		if fmt.Fprint(w, `{"pending":1,"message":"`+evil+`"`); status != http.StatusAccepted {
+			fmt.Fprint(w, `,"error":{"reason":"limit","message":"`+evil+`"}`)
+		}
+		fmt.Fprint(w, "}")
+	}))
+	defer pushes.Close()
+	push := []string{"push", "--gauge", "a", "1", "--http", pushes.URL}
+	check := func(args []string) {
+		t.Helper()
+		if _, out, errs := called(args...); !strings.Contains(out+errs, `q=\x1b[2J`) || strings.Contains(out+errs, "\x1b") {
+			t.Errorf("%v: %q %q, want it escaped", args, out, errs)
+		}
+	}
+	check([]string{"get", "external", "m", "--kubeconfig", file})
+	check([]string{"list", "--kubeconfig", file})
+	check(push)
+	status = http.StatusAccepted
+	check(push)
+	ctx, cancel := context.WithCancel(context.Background())
+	errs := lastWrite{then: cancel}
+	must(t, watchJSON(ctx, nil, &errs, time.Hour, func(context.Context) ([]byte, error) {
+		return nil, &refusal{code: http.StatusNotFound, message: "q=\x1b[2J"}
+	}))
+	if !strings.Contains(errs.text, `q=\x1b[2J`) {
+		t.Errorf("%q, want it escaped", errs.text)
+	}
+}
+
+// lastWrite keeps what was written last, and then does something.
+type lastWrite struct {
+	text string
+	then func()
+}
+
+func (w *lastWrite) Write(p []byte) (int, error) {
+	w.text = string(p)
+	w.then()
+	return len(p), nil
+}
+
+// Of names that are not listed, it is not said that there is nothing.
+func TestAnUnlistedNameIsNoEmptyList(t *testing.T) {
+	file := answering(t, metricsAndGroups)
+	code, out, errs := called("list", "metrics", "nosuch", "--kubeconfig", file)
+	if code != command.ExitFailed || out != "" || !strings.Contains(errs, `metric "nosuch" is not listed`) {
+		t.Errorf("exit code %d, %q, %q: want the error alone", code, out, errs)
 	}
 }

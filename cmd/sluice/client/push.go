@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -169,10 +170,14 @@ func (c *credentials) validate() error {
 func (c *credentials) authorize(req *http.Request) error {
 	if c.tokenFile != "" {
 		token, err := readSecret("--token-file", c.tokenFile)
-		if err == nil {
-			req.Header.Set("Authorization", "Bearer "+token)
+		if err != nil {
+			return err
 		}
-		return err
+		if strings.ContainsFunc(token, unicode.IsControl) { // no header can have it
+			return fmt.Errorf("--token-file %s: must be one line of text", c.tokenFile)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		return nil
 	}
 	user, from := os.Getenv(UserVariable), "$"+UserVariable
 	if c.userFile != "" {

@@ -128,8 +128,11 @@ func quote(line []byte) string {
 type lineSender struct {
 	conn   net.Conn
 	packet []byte
-	lines  int
-	err    error // the first one
+	packed int   // lines in the packet
+	sent   int   // lines in the packet that was sent last, unless they are lost
+	lines  int   // all lines
+	lost   int   // of them, those of packets that were not sent, or came to a closed port
+	err    error // the first one, other than of a closed port
 }
 
 func dialLines(address string) (*lineSender, error) {
@@ -148,6 +151,7 @@ func (s *lineSender) add(line []byte) {
 		s.packet = append(s.packet, '\n')
 	}
 	s.packet = append(s.packet, line...)
+	s.packed++
 	s.lines++
 }
 
@@ -155,33 +159,46 @@ func (s *lineSender) flush() {
 	if len(s.packet) == 0 {
 		return
 	}
-	if _, err := s.conn.Write(s.packet); err != nil && s.err == nil {
+	_, err := s.conn.Write(s.packet)
+	if errors.Is(err, syscall.ECONNREFUSED) { // the packet before came to a closed port, and this one is not sent
+		s.lose()
+		_, err = s.conn.Write(s.packet)
+	}
+	s.packet, s.packed, s.sent = s.packet[:0], 0, s.packed
+	if err == nil {
+		return
+	}
+	s.lose()
+	if s.err == nil && !errors.Is(err, syscall.ECONNREFUSED) {
 		s.err = err
 	}
-	s.packet = s.packet[:0]
 }
+
+// lose counts the lines of the packet that was sent last as lost.
+func (s *lineSender) lose() { s.lost, s.sent = s.lost+s.sent, 0 }
 
 // refusalWait is how long the kernel may take to report that a local port is closed.
 const refusalWait = 20 * time.Millisecond
 
-// finish sends the rest and prints the number of lines. It fails for a port that the network
-// reports as closed.
+// finish sends the rest and prints the number of lines. It fails if the network reports that the port is
+// closed, or was when a packet came. Of hosts far away, it may report it of a later packet, and of a part.
 func (s *lineSender) finish(out io.Writer) error {
 	s.flush()
-	if s.err == nil {
-		_ = s.conn.SetReadDeadline(time.Now().Add(refusalWait))
-		var one [1]byte
-		if _, err := s.conn.Read(one[:]); errors.Is(err, syscall.ECONNREFUSED) {
-			s.err = err
-		}
+	_ = s.conn.SetReadDeadline(time.Now().Add(refusalWait))
+	var one [1]byte
+	if _, err := s.conn.Read(one[:]); errors.Is(err, syscall.ECONNREFUSED) {
+		s.lose()
 	}
-	if errors.Is(s.err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens on %s (udp)", s.conn.RemoteAddr())
+	to := s.conn.RemoteAddr()
+	switch {
+	case s.err != nil:
+		return fmt.Errorf("%s: %w; lost about %s of %d", to, s.err, countLines(s.lost), s.lines)
+	case s.lost > 0 && s.lost == s.lines:
+		return fmt.Errorf("nothing listens on %s (udp)", to)
+	case s.lost > 0:
+		return fmt.Errorf("lost about %s of %d: nothing listened on %s (udp) when they came", countLines(s.lost), s.lines, to)
 	}
-	if s.err != nil {
-		return fmt.Errorf("%s: %w", s.conn.RemoteAddr(), s.err)
-	}
-	fmt.Fprintf(out, "sent %s to %s\n", countLines(s.lines), s.conn.RemoteAddr())
+	fmt.Fprintf(out, "sent %s to %s\n", countLines(s.lines), to)
 	return nil
 }
 

@@ -2,10 +2,16 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +28,12 @@ func inbox(t *testing.T) (address string, next func() string) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	return conn.LocalAddr().String(), func() string {
+	return conn.LocalAddr().String(), nextOf(conn)
+}
+
+// nextOf returns the next datagram, which it waits for.
+func nextOf(conn net.PacketConn) func() string {
+	return func() string {
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		packet := make([]byte, 64<<10)
 		n, _, err := conn.ReadFrom(packet)
@@ -67,6 +78,44 @@ func TestPushTellsATypoAndSendsNothing(t *testing.T) {
 	sendTheEnd(t, address)
 	if got := next(); got != theEnd {
 		t.Errorf("came %q, want nothing: a line was bad", got)
+	}
+}
+
+// reopened is a UDP socket at the address of a closed one, which tells what came, as inbox.
+func reopened(t *testing.T, address string) (next func() string) {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", address)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return nextOf(conn)
+}
+
+// The report of a closed port comes with the next write, which sends nothing: that packet is not lost.
+func TestPushGoesOnAfterARestartOfTheServer(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	address := server.LocalAddr().String()
+	out, err := dialLines(address)
+	must(t, err)
+	defer out.conn.Close()
+	send := func(lines ...string) {
+		for _, line := range lines {
+			out.add([]byte(line))
+		}
+		out.flush()
+	}
+	send("before:1|c")
+	must(t, server.Close())
+	send("lost:1|c", "lost:2|c")
+	next := reopened(t, address)
+	send("after:1|c")
+	sendTheEnd(t, address)
+	if got := next(); got != "after:1|c" {
+		t.Errorf("came %q, want the packet after the restart", got)
+	}
+	err = out.finish(io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "lost about 2 lines of 4: nothing listened on "+address) {
+		t.Errorf("%v: want that lines are lost, and how many", err)
 	}
 }
 
@@ -236,5 +285,40 @@ func TestPushFaults(t *testing.T) {
 			}
 			commandtest.WantLines(t, errs, c.want...)
 		})
+	}
+}
+
+// A redirected PUT would become a GET, so a push follows no redirect: it tells where to.
+func TestPushFollowsNoRedirect(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var asked []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.Method)
+			http.Redirect(w, r, "/elsewhere"+r.URL.Path, status)
+		}))
+		code, out, errs := called("push", "--gauge", "m", "5", "--http", server.URL)
+		server.Close()
+		if code != command.ExitFailed || out != "" || len(asked) != 1 || asked[0] != http.MethodPut {
+			t.Errorf("%d: exit code %d, %q, asked %v: want %d and one PUT", status, code, out, asked, command.ExitFailed)
+		}
+		if !strings.Contains(errs, "redirects to /elsewhere/v1/external/m") || !strings.Contains(errs, "--http") {
+			t.Errorf("%d: %q: want the place that it redirects to", status, errs)
+		}
+	}
+}
+
+// A certificate out of date is named as such, and a token that no header can have is told before a request.
+func TestPushNamesWhatIsWrongWithACertificateOrToken(t *testing.T) {
+	err := fmt.Errorf("Post: %w", &tls.CertificateVerificationError{
+		Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "it is late"}})
+	got := noAnswer("https://a:9091", "http-address", err).Error()
+	if !strings.Contains(got, "https://a:9091 shows an invalid certificate: x509: certificate has expired") || strings.Contains(got, "must be the port") {
+		t.Errorf("%q: want that the certificate has expired", got)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	must(t, os.WriteFile(file, []byte("se\x00cret\n"), 0o600))
+	code, _, errs := called("push", "--gauge", "m", "5", "--http", "http://127.0.0.1:1", "--token-file", file)
+	if code != command.ExitFailed || !strings.Contains(errs, "--token-file "+file+": must be") || strings.Contains(errs, "cret") {
+		t.Errorf("exit code %d, %q: want that the file holds no token", code, errs)
 	}
 }

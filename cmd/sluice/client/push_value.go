@@ -45,7 +45,8 @@ func pushValue(cmd *cobra.Command, o pushOptions, args []string, faults []error)
 		return err
 	}
 	if answer.Pending == 1 {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s to %s is pending: %s\n", args[1], o.about(args[0]), answer.Message)
+		fmt.Fprintf(cmd.OutOrStdout(), "%s to %s is pending: %s\n", args[1], o.about(args[0]),
+			metric.Visible(answer.Message))
 		return nil
 	}
 	if answer.Applied != 1 {
@@ -154,8 +155,8 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	if err != nil {
 		return answer, err
 	}
-	client := http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dialer().DialContext,
-		TLSClientConfig: config}}
+	client := http.Client{CheckRedirect: stay, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment,
+		DialContext: dialer().DialContext, TLSClientConfig: config}}
 	defer client.CloseIdleConnections()
 	base := req.URL.Scheme + "://" + req.URL.Host
 	resp, err := client.Do(req)
@@ -166,6 +167,10 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	warned, _ := utilnet.ParseWarningHeaders(resp.Header["Warning"]) // a header that is none is no fault of the answer
 	for _, warningHeader := range warned {
 		answer.warnings = append(answer.warnings, metric.Visible(warningHeader.Text))
+	}
+	if to := resp.Header.Get("Location"); to != "" && resp.StatusCode/100 == 3 {
+		return answer, fmt.Errorf("nothing was pushed: %s redirects to %s; must have --http with the address that takes pushes",
+			base, firstLine([]byte(to)))
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
@@ -185,6 +190,9 @@ func (c *credentials) send(ctx context.Context, method, target, body string) (pu
 	}
 	return answer, err
 }
+
+// stay follows no redirect: a PUT or POST may become a GET, and the credentials were shown already.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // senseless are the reasons of a 400 response for values that no server accepts, such as a value
 // that is not a number. An object that this sender may not describe is a 403.

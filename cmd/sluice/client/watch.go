@@ -62,7 +62,7 @@ func watchJSON(ctx context.Context, out, errs io.Writer, interval time.Duration,
 			err = json.Compact(&line, body)
 		}
 		if err != nil {
-			fmt.Fprintf(errs, "%s\t%s\n", time.Now().Format(time.TimeOnly), because(err))
+			fmt.Fprintf(errs, "%s\t%s\n", time.Now().Format(time.TimeOnly), metric.Visible(because(err)))
 			return nil
 		}
 		line.WriteByte('\n')

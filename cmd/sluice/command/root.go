@@ -54,7 +54,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, std Stream
 		code, hint = ExitUsage, fmt.Sprintf("see '%s --help'\n", command.CommandPath())
 	}
 	for _, line := range strings.Split(err.Error(), "\n") {
-		fmt.Fprintf(std.Err, "%s: %s\n", command.CommandPath(), metric.Truncate(line, mostOfAnError))
+		fmt.Fprintf(std.Err, "%s: %s\n", command.CommandPath(), visibleText(metric.Truncate(line, mostOfAnError)))
 	}
 	fmt.Fprint(std.Err, hint)
 	return code

@@ -1,5 +1,6 @@
 // Package crowd lets tests crowd a listener with strangers: clients of 16 addresses that open more
-// connections than the listener admits, and dial again when one is closed.
+// connections than the listener admits, and dial again when one is closed; or with clients that ask for pages and don't
+// read them.
 package crowd
 
 import (

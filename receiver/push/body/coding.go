@@ -48,7 +48,7 @@ var codings = []*coding{
 func newCoding(reset func(*decoder) error, names ...string) *coding {
 	return &coding{
 		names: names, idle: sync.Pool{New: func() any { return &decoder{reset: reset} }},
-		inUse: fair.NewTurns[netip.Prefix](decodersAtWork()),
+		inUse: fair.NewTurns[netip.Prefix](decodersAtWork(), decodersAtWork()),
 	}
 }
 
@@ -57,7 +57,7 @@ func decodersAtWork() int { return 2 * runtime.GOMAXPROCS(0) }
 // decode decompresses a body.
 func (c *coding) decode(from netip.Prefix, body []byte, into *Buffer, budget *Budget, max int) error {
 	c.inUse.Take(from)
-	defer c.inUse.Give()
+	defer c.inUse.Give(from)
 	d := c.idle.Get().(*decoder)
 	defer c.idle.Put(d)
 	defer d.source.Reset(nil)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/push/body"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 	"github.com/valyala/fasthttp"
@@ -116,6 +117,31 @@ func (x *Request) Pieces(release func(), write func(*bufio.Writer) error) {
 	})
 }
 
+// BeginPage waits for a place for a long answer, in turns of namespaces, or else of senders. name is that of the pages.
+func (x *Request) BeginPage(pages *connlimit.Pages, name string) (*connlimit.Page, *Fault) {
+	page := pages.Begin(x.server.life, x.ShareName(), x.peer().Member.Reset)
+	if page == nil {
+		return nil, TooBusy("pages of %s are being written, as many as may be at once, in all or to this sender; try again in a moment", name)
+	}
+	x.origin.Reset()
+	if f := x.checkHolder(false); f != nil { // the address is another pod's meanwhile
+		page.End()
+		return nil, f
+	}
+	return page, nil
+}
+
+// WritePage is Pieces for a page, which ends then.
+func (x *Request) WritePage(page *connlimit.Page, write func(*bufio.Writer) error) {
+	x.Pieces(page.End, func(w *bufio.Writer) error {
+		own := bufio.NewWriter(page.Writer(w))
+		if err := write(own); err != nil {
+			return err
+		}
+		return own.Flush()
+	})
+}
+
 // failBusy rejects a large answer.
 func (x *Request) failBusy() {
 	f := x.Busy()
@@ -129,12 +155,13 @@ func reply(ctx *fasthttp.RequestCtx, status int, text []byte) {
 	ctx.SetBody(text)
 }
 
+// encode encodes an answer. One that cannot be encoded is a fault of this code alone, and no reason to end the process.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil { // impossible: every answer is of a type that can be encoded
-		panic("push: an answer cannot be encoded: " + err.Error())
+	if err := e.Encode(v); err != nil {
+		return []byte(`{"error":{"reason":"internal","message":"the answer cannot be encoded"}}` + "\n")
 	}
 	return b.Bytes()
 }

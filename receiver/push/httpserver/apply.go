@@ -102,11 +102,17 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 			reason, needs = a.Apply(s), metric.Right{}
 		}
 	}
+	ended := ""
+	if reason == metric.Pending && x.server.trust != nil {
+		ended = x.server.trust.ExplainEnded(s)
+	}
 	switch {
 	case reason == metric.Applied:
 		t.Applied++
 	case !needs.IsZero():
 		x.rejectNamed(t, x.unasked(s), from, s.Name)
+	case ended != "": // sent again, it would be rejected again
+		x.rejectNamed(t, wrongScope("%s", ended), from, s.Name)
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
 	case reason == metric.Pending || len(t.Errors) < MaxErrors: // early samples are counted apart, however many

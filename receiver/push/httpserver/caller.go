@@ -253,6 +253,14 @@ func (x *Request) ChecksCredentials() bool {
 	return len(x.server.challenges) > 0 || x.server.cfg.TLSClientCAFile != ""
 }
 
+// MayBecomeKnown reports whether the sender is an address that may become a pod's at any moment. An
+// address that the configuration lists says enough by itself: it may be outside of the cluster.
+func (x *Request) MayBecomeKnown() bool {
+	s := x.Sender()
+	unknown := s == nil || s.Pod == nil && s.Principal == nil && !s.Known && s.Address.IsValid()
+	return unknown && !x.server.trust.Listed(s)
+}
+
 // HasAccount reports whether the request's credential names an account.
 func (x *Request) HasAccount() bool { return x.caller.account != nil }
 

@@ -75,7 +75,7 @@ func BadRequest(format string, args ...any) *Fault {
 // BadName makes the fault of an invalid name.
 func BadName(format string, args ...any) *Fault { return Rejected(metric.BadName, format, args...) }
 
-// wrongScope makes the fault of an object that cannot be in, or outside, the namespace given.
+// wrongScope makes the fault of an object that cannot be in, or outside, the namespace given, or has ended.
 func wrongScope(format string, args ...any) *Fault {
 	f := Rejected(metric.Identity, format, args...)
 	f.Status = fasthttp.StatusBadRequest

@@ -84,8 +84,13 @@ type Trust interface {
 	May(*metric.Sender, metric.Verb, metric.Object) (metric.Reason, string, metric.Right)
 	// Needs returns the right that an account would need for a sample to be applied.
 	Needs(*metric.Sample) metric.Right
+	// Listed reports whether the configuration lists the sender, as a forwarder or a writer.
+	Listed(*metric.Sender) bool
 	// Explain says why a sample was rejected for its sender, or is pending.
 	Explain(*metric.Sample) string
+	// ExplainEnded says of a pending sample that its pod has ended. Empty: the pod may still become
+	// known.
+	ExplainEnded(*metric.Sample) string
 	// ExplainLimit says which limit rejects a sample, and which series use it up. Empty: no limit
 	// of a namespace or pod, so the limit is that of the process.
 	ExplainLimit(*metric.Sample) string

@@ -241,6 +241,14 @@ func (c *Conn) Close() error {
 // Abort closes the connection at once: TLS would say goodbye, and wait for the client to take it.
 func (c *Conn) Abort() { _ = c.tcp.Close() }
 
+// SetLinger is that of a TCP connection.
+func (c *Conn) SetLinger(seconds int) error {
+	if tcp, ok := c.tcp.(interface{ SetLinger(int) error }); ok {
+		return tcp.SetLinger(seconds)
+	}
+	return nil
+}
+
 // readerOnly hides the connection's other methods, such as ReadFrom, from io.Copy.
 type readerOnly struct{ io.Reader }
 

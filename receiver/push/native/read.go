@@ -257,6 +257,9 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 			point.Object.Name = metric.AllObjects
 		}
 	}
+	if len(finite([]metric.Point{point})) == 0 {
+		return nil, queryFault(metric.Unknownf("the values of %q add up to more than a number can hold", q.Expression.Name))
+	}
 	return []metric.Point{point}, nil
 }
 

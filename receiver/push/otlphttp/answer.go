@@ -20,6 +20,7 @@ const maxToldOTLP = 5
 func concludeOTLP(x *httpserver.Request, t *httpserver.Outcome, sync httpserver.Sync, e otlp.Encoding) {
 	if sync != httpserver.NoSync && t.Applied > 0 {
 		if f := x.Sync(sync); f != nil {
+			f.Status = fasthttp.StatusInternalServerError // a 503 is sent again, and deltas would count twice
 			answerOTLP(x, f, e)
 			return
 		}
@@ -109,6 +110,8 @@ func rpcCode(status int) int {
 		return 4 // DEADLINE_EXCEEDED
 	case fasthttp.StatusServiceUnavailable:
 		return 14 // UNAVAILABLE
+	case fasthttp.StatusInternalServerError:
+		return 13 // INTERNAL
 	}
 	return 3 // INVALID_ARGUMENT
 }

@@ -32,9 +32,9 @@ func (h *Handler) Routes() []*httpserver.Route {
 		Tag: "protocols", Operations: []httpserver.Operation{{
 			Method: "POST", Path: "/v1/metrics", ID: "export",
 			Summary:     "Takes OpenTelemetry's metrics (https://opentelemetry.io/docs/specs/otlp/#otlphttp)",
-			Description: "200 with a partialSuccess where some data points were rejected: they are not to be sent again.",
+			Description: "200 with a partialSuccess where some data points were rejected: they are not to be sent again. 500: applied, and not confirmed by sync.",
 			Params:      "sync encoding", Body: "Export",
-			Answers: "200:Exported 400:NotExported 401:NotExportedWithout 403:NotExported 408:NotExported 413:NotExported 415:NotExported 429:ConnectionLimited 503:NotExported",
+			Answers: "200:Exported 400:NotExported 401:NotExportedWithout 403:NotExported 408:NotExported 413:NotExported 415:NotExported 429:ConnectionLimited 500:NotExported 503:NotExported",
 		}},
 	}}
 }

@@ -17,19 +17,19 @@ import (
 // listGroups answers GET /api/v1/metrics in the form of a Pushgateway: a group's families are
 // fields beside its labels, and all values are strings.
 func (h *Handler) listGroups(x *httpserver.Request) {
-	release, f := h.beginPage(x)
+	page, f := h.beginPage(x)
 	if f != nil {
 		x.Fail(f)
 		return
 	}
 	groups, f := h.readableGroups(x)
 	if f != nil {
-		release()
+		page.End()
 		x.Fail(f)
 		return
 	}
 	x.HTTP.SetContentType(httpserver.ContentType)
-	x.Pieces(release, func(w *bufio.Writer) error {
+	x.WritePage(page, func(w *bufio.Writer) error {
 		_, _ = w.WriteString(`{"status":"success","data":[`)
 		for i := range groups {
 			if i > 0 {

@@ -65,7 +65,7 @@ type Disk interface {
 type Handler struct {
 	groups  *group.Groups
 	Waiting *connlimit.Slots          // pushes that wait for their sender
-	pages   *connlimit.Slots          // that are being written
+	pages   *connlimit.Pages          // of groups
 	heavy   *fair.Turns[netip.Prefix] // places of pushes at work that take much memory; addresses take turns
 	config  Config
 	limits  httpserver.Config
@@ -83,8 +83,8 @@ type bodyReaders struct {
 // New makes the handler.
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
-		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewSlots(pagesAtOnce, pagesEach),
-		heavy: fair.NewTurns[netip.Prefix](heavyAtWork()), reading: exposition.DefaultOptions()}
+		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewPages(pagesAtOnce, pagesEach),
+		heavy: fair.NewTurns[netip.Prefix](heavyAtWork(), heavyAtWork()), reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h
@@ -141,7 +141,7 @@ func (h *Handler) beginHeavy(from netip.Prefix, body []byte, grouping int) (end 
 		return func() {}
 	}
 	h.heavy.Take(from)
-	return sync.OnceFunc(h.heavy.Give)
+	return sync.OnceFunc(func() { h.heavy.Give(from) })
 }
 
 func heavyAtWork() int { return 2 * runtime.GOMAXPROCS(0) }

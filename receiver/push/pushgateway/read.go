@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -16,13 +17,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pagesAtOnce bounds the pages of groups that are written at once, and pagesEach those to one address, which may read slowly: a
-// page holds the families of all groups.
+// pagesAtOnce bounds the pages of groups that are written at once, each with the families of all groups, and pagesEach
+// those to one namespace or sender.
 const pagesAtOnce, pagesEach = 6, 2
 
 // expose answers GET /metrics with the groups that the sender may read.
 func (h *Handler) expose(x *httpserver.Request) {
-	release, f := h.beginPage(x)
+	page, f := h.beginPage(x)
 	if f != nil {
 		x.Fail(f)
 		return
@@ -34,12 +35,12 @@ func (h *Handler) expose(x *httpserver.Request) {
 		families, f = h.persisted(x, group.MergedFamilies(groups, escaping))
 	}
 	if f != nil {
-		release()
+		page.End()
 		x.Fail(f)
 		return
 	}
 	x.HTTP.SetContentType(format.ContentType() + "; escaping=" + escaping.String())
-	x.Pieces(release, func(w *bufio.Writer) error { // all groups together may be large
+	x.WritePage(page, func(w *bufio.Writer) error { // all groups together may be large
 		var piece []byte
 		for i := range families {
 			piece = exposition.Append(piece[:0], format, families[i])
@@ -79,14 +80,9 @@ func isTotal(f exposition.Family) bool {
 // mayBeTotal reports, in addition, numbers without a type.
 func mayBeTotal(f exposition.Family) bool { return isTotal(f) || f.Type == exposition.UntypedType }
 
-// beginPage takes a place for a page of groups until release is called.
-func (h *Handler) beginPage(x *httpserver.Request) (release func(), f *httpserver.Fault) {
-	from := x.From()
-	if h.pages.Acquire(from) != nil {
-		return nil, httpserver.TooBusy("%d pages of groups are being written to this address, or %d in all; try again in a moment",
-			pagesEach, pagesAtOnce)
-	}
-	return func() { h.pages.Release(from) }, nil
+// beginPage waits for a place for a page of groups.
+func (h *Handler) beginPage(x *httpserver.Request) (*connlimit.Page, *httpserver.Fault) {
+	return x.BeginPage(h.pages, "groups")
 }
 
 // wipe answers PUT /api/v1/admin/wipe: it deletes all groups that the sender may delete. If

@@ -47,12 +47,23 @@ const maxWaiting, maxWaitingEach = 256, 32
 const pendingPoll = 50 * time.Millisecond
 
 func (h *Handler) tryGroup(x *httpserver.Request, to *groupPush, verb metric.Verb) *httpserver.Fault {
+	if waitsForNamespace(x) {
+		return httpserver.NotYet("%s is not known yet, and so its namespace is not: try again in a moment, "+
+			"or name one: /metrics/job/{job}/namespace/{namespace}", x.SenderName())
+	}
 	key, about, f := h.groupKey(x, x.Path.Grouping)
 	if f != nil {
 		return f
 	}
 	to.key, to.about = key, about
 	return x.May(verb, about)
+}
+
+// waitsForNamespace reports whether the group's namespace is that of a sender which is not known yet.
+// A group that was filed without it would be another group than that of the sender's next push.
+func waitsForNamespace(x *httpserver.Request) bool {
+	named, _ := x.Path.Grouping.Get(group.NamespaceLabel)
+	return named == "" && x.ChecksTrust() && x.MayBecomeKnown()
 }
 
 // groupKey returns the key of a group and its object. The group is external, in the namespace that

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -19,8 +18,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// pagesAtOnce bounds the pages that are written at once, and pagesEach those to one address, which may read slowly. A page
-// takes a processor for seconds where there are a million series.
+// pagesAtOnce bounds the pages that are written at once, and pagesEach those to one namespace or sender. A page takes a
+// processor for a second where there are a million series.
 const pagesAtOnce, pagesEach = 6, 2
 
 // A Handler serves the page of all series.
@@ -29,7 +28,7 @@ type Handler struct {
 	// histograms reports whether the source keeps the buckets of timers.
 	histograms bool
 	policies   policy.Checker
-	slots      *connlimit.Slots
+	pages      *connlimit.Pages
 	gzips      sync.Pool
 
 	complete, aborted, rejected, leftOut atomic.Uint64
@@ -38,7 +37,7 @@ type Handler struct {
 // New makes the handler. histograms reports whether the source keeps the buckets of timers. Without
 // policies every reader gets what its rights allow.
 func New(source export.Source, histograms bool, policies policy.Checker) *Handler {
-	h := &Handler{source: source, histograms: histograms, policies: policies, slots: connlimit.NewSlots(pagesAtOnce, pagesEach)}
+	h := &Handler{source: source, histograms: histograms, policies: policies, pages: connlimit.NewPages(pagesAtOnce, pagesEach)}
 	h.gzips.New = func() any {
 		w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
 		return w
@@ -70,17 +69,19 @@ func (h *Handler) expose(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
-	from := x.From()
-	if h.slots.Acquire(from) != nil {
-		h.rejected.Add(1)
-		x.Fail(tooMany())
+	place, f := x.BeginPage(h.pages, "all series")
+	if f != nil {
+		if f.Busy() {
+			h.rejected.Add(1)
+		}
+		x.Fail(f)
 		return
 	}
 	options.Readable = h.readable(x)
 	options.WithoutTotals = h.source.Persisting() != nil
 	page := export.NewPage(h.source, options)
 	if f = restrict(x, page); f != nil || x.HTTP.IsHead() {
-		h.slots.Release(from)
+		place.End()
 	}
 	if f != nil {
 		x.Fail(f)
@@ -88,9 +89,8 @@ func (h *Handler) expose(x *httpserver.Request) {
 	}
 	zipped := acceptsGzip(x.HTTP.Request.Header.Peek(fasthttp.HeaderAcceptEncoding))
 	if !x.HTTP.IsHead() { // fasthttp would close the stream unread
-		// The page is written while the request returns to its pool, so it must not use it. A
-		// scraper that reads slowly is cut off by the server's WriteTimeout.
-		stream, err := h.begin(page, zipped, from)
+		// The page is written while the request returns to its pool, so it must not use it.
+		stream, err := h.begin(page, zipped, place)
 		if err != nil {
 			x.Fail(httpserver.Unpersisted(err))
 			return
@@ -126,10 +126,6 @@ func (h *Handler) write(held *heldWriter, page *export.Page, zipped bool) (err e
 	h.complete.Add(1)
 	h.leftOut.Store(uint64(written.LeftOut))
 	return nil
-}
-
-func tooMany() *httpserver.Fault {
-	return httpserver.TooBusy("%d pages of all series are being written to this address, or %d in all; try again in a moment", pagesEach, pagesAtOnce)
 }
 
 // acceptsGzip reports whether an Accept-Encoding header has gzip, with a quality above 0.
@@ -189,15 +185,15 @@ func (h *heldWriter) release() error {
 
 // begin writes a page, and returns a stream once its first part may be sent. A stream that fails
 // later ends the connection, so that a scraper doesn't take the part for the whole.
-func (h *Handler) begin(page *export.Page, zipped bool, from netip.Prefix) (io.Reader, error) {
+func (h *Handler) begin(page *export.Page, zipped bool, place *connlimit.Page) (io.Reader, error) {
 	stream, to := io.Pipe()
 	began := make(chan error, 1)
-	held := &heldWriter{to: to, began: began}
+	held := &heldWriter{to: place.Writer(to), began: began}
 	if page.HasTotals() {
 		held.persist = h.source.Persist
 	}
 	go func() {
-		defer h.slots.Release(from)
+		defer place.End()
 		_ = to.CloseWithError(h.write(held, page, zipped))
 	}()
 	return stream, <-began

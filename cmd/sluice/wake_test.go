@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
+	"github.com/sluice-metrics/sluice/adapter/cluster"
+	"github.com/sluice-metrics/sluice/adapter/inspect"
+)
+
+// A fault of one change delays no other one; an error that is none of the sorts is the API server's as a whole.
+func TestFaultsOfOneChange(t *testing.T) {
+	for err, want := range map[error]wake.Outcome{
+		fmt.Errorf("%w: a webhook", cluster.ErrFails): wake.Failed, cluster.ErrRefused: wake.Refused, io.EOF: wake.Silent,
+	} {
+		if outcome, _ := outcomeOf(err); outcome != want {
+			t.Errorf("%v: %s, want %s", err, outcome, want)
+		}
+		if outcome, _ := nudgeOutcome(err); outcome != want {
+			t.Errorf("%v, of a nudge: %s, want %s", err, outcome, want)
+		}
+	}
+}
+
+// A metric that a provider owns is its, whatever is pushed to Sluice under that name: the autoscaler's controller reads
+// the provider's value, so a push neither wakes nor nudges.
+func TestMetricsOfProvidersNeitherWakeNorNudge(t *testing.T) {
+	t.Parallel()
+	certificates := started(t, t.TempDir()).cfg.store.Dir
+	p := startedIn(t, newFakeCluster(), "--api-routes-file", routesFile(t, certificates), "--wake", "--instant")
+	for _, name := range []string{"jobs", "datadogmetric@jobs"} {
+		accepted(t, p, http.MethodPut, "/v1/namespaces/shop/external/"+name, "5")
+	}
+	zero := zeroSource{p.watches(), p.autoscalerReader(), p.answeredElsewhere}
+	instant := nudgeSource{p: p, reader: p.autoscalerReader(), watches: p.watches()}
+	for name, served := range map[string]bool{"jobs": true, "datadogmetric@jobs": false} {
+		a := &inspect.Autoscaler{Namespace: "shop", Name: "web", TargetKind: "Deployment", TargetName: "web", MinReplicas: 1,
+			MaxReplicas: 10, CurrentReplicas: 1, DesiredReplicas: 1, ObservedGeneration: 1, Metrics: []inspect.AutoscalerMetric{
+				{Source: inspect.SourceExternal, Name: name, TargetType: "AverageValue", Target: "1", Current: "1"}}}
+		asked, err := zero.Ask(a, &a.Metrics[0])
+		if served != (err == nil) || err != nil && !strings.Contains(err.Error(), "the provider keda answers this metric") {
+			t.Errorf("%s at zero: %v", name, err)
+		}
+		if err == nil {
+			if value, err := asked.Value(); err != nil || value.Float64() != 5 {
+				t.Errorf("%s at zero: %v (%v), want 5", name, value, err)
+			}
+		}
+		predicted := instant.predict(a, &explain.Memory{})
+		if predicted.Unknown != "" || predicted.Replicas != map[bool]int32{true: 5, false: 1}[served] {
+			t.Errorf("%s: predicted %+v", name, predicted)
+		}
+	}
+}
