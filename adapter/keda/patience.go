@@ -49,6 +49,8 @@ type patience struct {
 	reading   *fair.Turns[string] // places of handlers that run; namespaces take turns
 	awaited   atomic.Int64        // calls whose message has not come
 	kept      keptMessages
+	// mayAsk says whether requests of a namespace may come on the connection of a context; nil: they may.
+	mayAsk func(ctx context.Context, namespace string) error
 }
 
 func newPatience() *patience {
@@ -57,12 +59,22 @@ func newPatience() *patience {
 }
 
 // begin admits a request, or says why not.
-func (p *patience) begin(namespace string) error {
+func (p *patience) begin(ctx context.Context, namespace string) error {
+	if err := p.onItsConnection(ctx, namespace); err != nil {
+		return err
+	}
 	if p.answering.Take(namespace, 1) {
 		return nil
 	}
 	return status.Errorf(codes.Unavailable, "%d of %d answers are under way in namespace %q, and some are left to others; try again",
 		p.answering.Of(namespace), mostAnswering, namespace)
+}
+
+func (p *patience) onItsConnection(ctx context.Context, namespace string) error {
+	if p.mayAsk == nil {
+		return nil
+	}
+	return p.mayAsk(ctx, namespace)
 }
 
 // arrival is the wait for a call's message.
@@ -135,6 +147,9 @@ func (s *awaitedStream) RecvMsg(m any) error {
 // keep keeps the stream's message until its end.
 func (s *awaitedStream) keep(message proto.Message) error {
 	kept, size, namespace := &s.patience.kept, int64(proto.Size(message)), namespaceOf(message)
+	if err := s.patience.onItsConnection(s.Context(), namespace); err != nil {
+		return err
+	}
 	if err := kept.take(namespace, size); err != nil {
 		return err
 	}
@@ -171,7 +186,7 @@ func (p *patience) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 	handler grpc.UnaryHandler) (any, error) {
 	cameOf(ctx)
 	namespace := namespaceOf(req)
-	if err := p.begin(namespace); err != nil {
+	if err := p.begin(ctx, namespace); err != nil {
 		return nil, err
 	}
 	type result struct {

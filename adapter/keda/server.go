@@ -13,11 +13,13 @@ import (
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 )
 
@@ -68,6 +70,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
 	if !cfg.Insecure {
 		limits.Keep = connlimit.Forever
+		s.patience.mayAsk = s.mayAsk
 	}
 	options := []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingEvery, Timeout: pingPatience}),
@@ -99,12 +102,23 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	return s, nil
 }
 
-// tap is a tap.ServerInHandle: a request proves its connection. With certificates, no stranger sends one.
+// tap is a tap.ServerInHandle. In plain text, where anyone may name any namespace, a request proves its connection.
 func (s *Server) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if from, ok := peer.FromContext(ctx); ok {
+	if from, ok := peer.FromContext(ctx); ok && s.secured == nil {
 		s.listener.Prove(from.Addr.String())
 	}
 	return s.patience.tap(ctx, info)
+}
+
+// mayAsk proves the connection of a request, which no stranger sends. The operator has a connection for each spelling of an
+// address and keeps it, and the spellings are the authors' to choose: a namespace leaves connections to others.
+func (s *Server) mayAsk(ctx context.Context, namespace string) error {
+	from, ok := peer.FromContext(ctx)
+	if !ok || s.listener.ProveFor(from.Addr.String(), namespace) {
+		return nil
+	}
+	return status.Errorf(codes.ResourceExhausted, "triggers of namespace %q have %d connections, one for each spelling of their scalerAddress, "+
+		"and some are left to others; write one address in all", namespace, s.listener.Owned(namespace))
 }
 
 // Addr is the address, with the actual port if the configuration says 0.

@@ -49,6 +49,7 @@ func defaultAgent() *agentConfig {
 	// It has a tenth of a server's memory: a body takes up to 64 KiB beside MaxBufferedBytes.
 	c.push.MaxConnections, c.push.MaxConnsPerIP, c.push.MaxBufferedBytes = 512, 128, 2*int64(c.push.MaxBodyBytes)
 	c.push.ReceiveBuffer = agentReceiveBuffer
+	c.receiver.MaxConnections = 512 // of each listener: one of a Unix socket takes up to 72 KiB
 	return c
 }
 

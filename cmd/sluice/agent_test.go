@@ -59,12 +59,16 @@ func TestAgentFitsTheChart(t *testing.T) {
 	}
 	limit, _ := strconv.Atoi(string(found[1]))
 	c := defaultAgent()
+	c.statsd.unix = "statsd-stream.sock" // agent.sockets
 	c.completeAgent()
 	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*body.FreeBytes
 	most += 2 * c.push.ReceiveBuffer * c.push.MaxConnections
 	for _, l := range c.receiver.Listeners {
-		if l.Network == "tcp" {
+		switch l.Network {
+		case "tcp":
 			most += 2 * l.ReadBuffer * c.receiver.MaxConnections
+		case "unix":
+			most += (c.receiver.MaxPacket + 8<<10) * c.receiver.MaxConnections
 		}
 		if l.Network == "tcp" && l.ReadBuffer == 0 || c.push.ReceiveBuffer == 0 {
 			t.Error("the kernel keeps megabytes of each connection")

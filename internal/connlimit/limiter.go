@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // Limits are the limits of one listener. For Max and MaxEach, 0 is no limit.
@@ -50,7 +52,8 @@ type Limiter struct {
 
 	mu     sync.Mutex // guards the fields below
 	open   map[*Member]struct{}
-	remote map[string]*Member // by the peer's address and port
+	remote map[string]*Member       // by the peer's address and port
+	owners fair.Shares[string, int] // of connections that ProveFor has proven
 }
 
 // use says what a connection has proven. Of one address, connections yield in this order.
@@ -73,6 +76,10 @@ type Member struct {
 	since    atomic.Int64 // when use was last set, after the limiter's start
 	requests atomic.Int32 // in flight
 	shaken   atomic.Bool  // Limits.Handshake is over
+
+	// Guarded by limiter.mu.
+	owner string
+	owned bool
 
 	// Of Limiter.received: bytes since first, of which some are charged.
 	bytes, charged int64
@@ -220,6 +227,32 @@ func (l *Limiter) Prove(remote string) {
 	}
 }
 
+// ProveFor is Prove for one of the owners whose requests come from one address. A connection counts as that of the owner
+// who proved it first. It returns false where that owner has three times as many as are left of MaxEach: the connection
+// is not proven then.
+func (l *Limiter) ProveFor(remote, owner string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.remote[remote]
+	switch {
+	case m == nil || m.owned:
+		return true
+	case l.owners.More(owner, l.limits.MaxEach) < 1:
+		return false
+	}
+	m.owner, m.owned = owner, true
+	l.owners.Add(owner, 1)
+	m.Busy()
+	return true
+}
+
+// Owned is how many open connections count as those of an owner.
+func (l *Limiter) Owned(owner string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.owners.Of(owner)
+}
+
 // Requests marks a connection as busy while handler serves a request of it. A connection of which
 // no whole header has arrived stays unproven.
 func (l *Limiter) Requests(handler http.Handler) http.Handler {
@@ -288,6 +321,9 @@ func (l *Limiter) leaveLocked(m *Member) {
 		delete(l.open, m)
 		l.received.forget(m, true)
 		l.slots.Release(m.From)
+		if m.owned {
+			l.owners.Add(m.owner, -1)
+		}
 		if remote := m.RemoteAddr().String(); l.remote[remote] == m {
 			delete(l.remote, remote)
 		}

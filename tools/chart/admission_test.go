@@ -33,8 +33,13 @@ type checked struct {
 // ones.
 func admissionPolicies(t *testing.T, minor uint) map[string]checked {
 	t.Helper()
+	return admissionPoliciesOf(t, minor, mustRender(t, "", "keda.enabled=true", "admission.authors=true"))
+}
+
+func admissionPoliciesOf(t *testing.T, minor uint, chart string) map[string]checked {
+	t.Helper()
 	all := map[string]checked{}
-	for _, object := range strictly(t, mustRender(t, "", "keda.enabled=true", "admission.authors=true")) {
+	for _, object := range strictly(t, chart) {
 		if policy, ok := object.(*admissionregistration.ValidatingAdmissionPolicy); ok {
 			all[policy.Name] = compileAdmission(t, policy, minor)
 		}
@@ -270,6 +275,38 @@ func TestAuthorsFitTheBudget(t *testing.T) {
 			t.Errorf("%d metrics: %q; want %q", one.metrics, says, one.says)
 		}
 		t.Logf("%d metrics cost %d units", one.metrics, cost)
+	}
+}
+
+// Where KEDA is another provider, its operator writes autoscalers on metrics that are forwarded to KEDA. It needs no right to read them. What
+// Sluice, or a provider beside KEDA, would answer is checked as ever.
+func TestKEDAsAutoscalersBesideAuthors(t *testing.T) {
+	of := func(selector map[string]any, name string) map[string]any {
+		return map[string]any{"name": name, "selector": selector}
+	}
+	kedas := map[string]any{"matchLabels": map[string]any{"scaledobject.keda.sh/name": "web"}}
+	everywhere := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true")
+	shops := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true", "externalMetrics.route[0].namespaces={shop*}")
+	others := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true", "externalMetrics.route[0].namespaces={team-*}")
+	for _, c := range []struct {
+		chart  string
+		metric map[string]any
+		may    bool
+	}{
+		{everywhere, of(kedas, "s0-rabbitmq-orders"), true},
+		{everywhere, of(kedas, "composite-metric"), true},
+		{everywhere, of(nil, "s0-rabbitmq-orders"), false},
+		{everywhere, of(mail, "s0-rabbitmq-orders"), false},
+		{everywhere, of(kedas, "jobs"), false},
+		{everywhere, of(kedas, "datadogmetric@bank:orders"), false},
+		{shops, of(kedas, "s0-rabbitmq-orders"), true},
+		{others, of(kedas, "s0-rabbitmq-orders"), false},
+	} {
+		says, _ := admissionPoliciesOf(t, 30, c.chart)["sluice-authors"].judge(t, admissionRequest{object: autoscaler(c.metric),
+			may: func(string) bool { return false }, user: user.DefaultInfo{Name: "operator"}})
+		if (says == "") != c.may || says != "" && !strings.Contains(says, "operator may not read the external metric") {
+			t.Errorf("%v: %q", c.metric, says)
+		}
 	}
 }
 

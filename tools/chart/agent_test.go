@@ -109,22 +109,25 @@ func peersOf(policy *networking.NetworkPolicy, port string) (peers []map[string]
 	return peers
 }
 
-// Agents of several replicas know the address of each, by a name that the certificate has.
+// Agents know each of several replicas by its address. Those that run while one replica becomes two, or two one, are reached by the name
+// that they have: there are both Services, and the certificate is for both.
 func TestAgentsOfReplicas(t *testing.T) {
-	objects := strictly(t, mustRender(t, "", "agent.enabled=true,replicas=2"))
-	host := ""
-	for _, arg := range only[*apps.DaemonSet](t, objects).Spec.Template.Spec.Containers[0].Args {
-		if server, is := strings.CutPrefix(arg, "--server="); is {
-			host, _, _ = strings.Cut(server, ":")
+	for set, headless := range map[string]bool{"": false, ",replication.enabled=true": true, ",replicas=2": true} {
+		objects := strictly(t, mustRender(t, "", "agent.enabled=true"+set))
+		for _, arg := range only[*apps.DaemonSet](t, objects).Spec.Template.Spec.Containers[0].Args {
+			if server, is := strings.CutPrefix(arg, "--server="); is && strings.Contains(server, "-headless.") != headless {
+				t.Errorf("%q: agents report to %s", set, server)
+			}
 		}
-	}
-	name, _, _ := strings.Cut(host, ".")
-	if service := byName[*core.Service](t, objects, name); service.Spec.ClusterIP != core.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
-		t.Errorf("the Service %s is %+v", name, service.Spec)
-	}
-	certificate, authorities := certificateOf(t, byName[*core.Secret](t, objects, "sluice-agents-tls"))
-	if _, err := certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities}); err != nil {
-		t.Errorf("agents refuse a server's certificate as %s: %v", host, err)
+		certificate, authorities := certificateOf(t, byName[*core.Secret](t, objects, "sluice-agents-tls"))
+		for name, address := range map[string]string{"sluice-agents": "", "sluice-agents-headless": core.ClusterIPNone} {
+			if service := byName[*core.Service](t, objects, name); service.Spec.ClusterIP != address || !service.Spec.PublishNotReadyAddresses {
+				t.Errorf("%q: the Service %s is %+v", set, name, service.Spec)
+			}
+			if _, err := certificate.Verify(x509.VerifyOptions{DNSName: name + ".sluice.svc", Roots: authorities}); err != nil {
+				t.Errorf("%q: agents refuse a server's certificate as %s: %v", set, name, err)
+			}
+		}
 	}
 }
 

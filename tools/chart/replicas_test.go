@@ -327,6 +327,16 @@ func runningSet(replicas int32, args ...string) apps.StatefulSet {
 	}
 }
 
+// withSettings adds the configuration file that the pods of a release run with, and the Secret of their certificate.
+func withSettings(has map[string]any, settings, secret string) map[string]any {
+	set := has["/apis/apps/v1/namespaces/sluice/statefulsets/sluice"].(apps.StatefulSet)
+	set.Spec.Template.Spec.Volumes = []core.Volume{{Name: "replica-tls", VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{SecretName: secret}}}}
+	has["/apis/apps/v1/namespaces/sluice/statefulsets/sluice"] = set
+	has["/api/v1/namespaces/sluice/configmaps/sluice"] = core.ConfigMap{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: marked("sluice", "sluice", "sluice"), Data: map[string]string{"sluice.yaml": settings}}
+	return has
+}
+
 // TestUpgradesInTwoSteps: a replica that shares its state and one that does not never answer
 // together.
 func TestUpgradesInTwoSteps(t *testing.T) {
@@ -346,6 +356,16 @@ func TestUpgradesInTwoSteps(t *testing.T) {
 		{"the second step down", running(1, "serve", shares), "replicas=1", nil},
 		{"both steps down in one", running(2, "serve", shares), "replicas=1", []string{"replicas: is 1", "2 replicas are running", "replication.enabled=true"}},
 		{"more", running(2, "serve", shares), "replicas=3", nil},
+		{"more, as they run", withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), "replicas=3", nil},
+		{"another way", withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), "replicas=2,nats.url=tls://nats:4222",
+			[]string{`nats.url: is "tls://nats:4222", and several replicas run with ""`, "replicas=1"}},
+		{"another NATS", withSettings(running(2, "serve", shares), "{nats-url: tls://old:4222, replica-cluster: sluice-sluice}", ""), "replicas=3,nats.url=tls://nats:4222",
+			[]string{`nats.url: is "tls://nats:4222", and several replicas run with "tls://old:4222"`}},
+		{"another name", withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), "replicas=2,config.replica-cluster=other",
+			[]string{`config.replica-cluster: is "other", and several replicas run with ""`}},
+		{"another authority", withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"),
+			"replicas=2,replicaTLS.source=secret,replicaTLS.secret.name=own", []string{"certificate is of Secret own, and several replicas run with that of sluice-replica-tls"}},
+		{"another way for one", withSettings(running(1, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), "nats.url=tls://nats:4222", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			said, err := renderInto(t, standIn(t, c.has), "--set="+c.set)

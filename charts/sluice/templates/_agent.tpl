@@ -24,14 +24,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end -}}
 
-{{- /* Of several replicas, agents must know each one's address: the Service is headless, which one of one replica cannot become. */ -}}
-{{- define "sluice.agentsReached" -}}
-{{ include "sluice.agentsService" . }}{{ if include "sluice.replicated" . }}-headless{{ end }}
-{{- end -}}
-
-{{- /* The host that agents report to. */ -}}
+{{- /* The host that agents report to. Of several replicas they must know each one's address: a headless Service. */ -}}
 {{- define "sluice.agentsHost" -}}
-{{ include "sluice.agentsReached" . }}.{{ include "sluice.namespace" . }}.svc
+{{ include "sluice.agentsService" . }}{{ if include "sluice.replicated" . }}-headless{{ end }}.{{ include "sluice.namespace" . }}.svc
 {{- end -}}
 
 {{- /* All names of both Services, as JSON: the certificate stays when replicas are added. */ -}}

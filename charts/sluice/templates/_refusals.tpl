@@ -214,8 +214,35 @@ same time, each with a part of the sum. Needs a look into the cluster, which "he
 {{- if and (gt (int .Values.replicas) 1) (gt $were 0) (not $shares) -}}
 {{- fail (printf "replicas: is %v, and the running replica does not share its state yet; must be 1 in a first upgrade with replication.enabled=true (or nats.url), and %v in a second one" .Values.replicas .Values.replicas) -}}
 {{- end -}}
+{{- if gt $were 1 -}}
+{{- include "sluice.wayRefusals" (dict "root" . "running" $running) -}}
+{{- end -}}
 {{- if and (gt $were 1) (not (include "sluice.replicated" .)) -}}
 {{- fail (printf "replicas: is 1, and %d replicas are running; the upgrade must have replication.enabled=true, and a later one may switch it off: see \"From one replica to two, and back\" in README.md" $were) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /*
+A replica that restarts with another NATS, cluster name or authority hears none of those that still run, is ready after some seconds, and answers
+with its own part as if it were all.
+*/ -}}
+{{- define "sluice.wayRefusals" -}}
+{{- $map := lookup "v1" "ConfigMap" (include "sluice.namespace" .root) (include "sluice.fullname" .root) -}}
+{{- $were := dig "data" "sluice.yaml" "" (default dict $map) | fromYaml -}}
+{{- $are := include "sluice.config" .root | fromYaml -}}
+{{- $why := "a replica of the new one would not hear those that still run. First upgrade to replicas=1, with replication.enabled=true or nats.url as it is; then change this; then add replicas" -}}
+{{- range $setting, $value := dict "nats-url" "nats.url" "replica-cluster" "config.replica-cluster" -}}
+{{- $was := get $were $setting | default "" | toString -}}
+{{- $is := get $are $setting | default "" | toString -}}
+{{- if and $were (include "sluice.replicated" $.root) (ne $was $is) -}}
+{{- fail (printf "%s: is %q, and several replicas run with %q; must be that: %s" $value $is $was $why) -}}
+{{- end -}}
+{{- end -}}
+{{- range dig "spec" "template" "spec" "volumes" list .running -}}
+{{- $was := dig "secret" "secretName" "" . -}}
+{{- if and (eq .name "replica-tls") (include "sluice.meshed" $.root) (ne $was (include "sluice.replicaTLSSecret" $.root)) -}}
+{{- fail (printf "replicaTLS.secret.name: the certificate is of Secret %s, and several replicas run with that of %s; must be that: %s" (include "sluice.replicaTLSSecret" $.root) $was $why) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
