@@ -2,8 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +16,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/grpclog"
 	"google.golang.org/grpc/metadata"
@@ -82,11 +79,10 @@ func NewLink(cfg Config, version string, c *Collector, log *slog.Logger) (*Link,
 	l.rejections.Interval, l.faults.Interval = logEvery, logEvery
 	secure := insecure.NewCredentials()
 	if !cfg.Insecure {
-		roots, err := readAuthorities(cfg.CAFile)
-		if err != nil {
+		var err error
+		if secure, err = newSecure(cfg.CAFile); err != nil {
 			return nil, err
 		}
-		secure = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots})
 	}
 	l.options = []grpc.DialOption{grpc.WithTransportCredentials(secure), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff: backoff.Config{BaseDelay: firstRetry, Multiplier: 1, MaxDelay: firstRetry}, MinConnectTimeout: silentAfter})}
@@ -100,21 +96,6 @@ func (l *Link) Tell(u *Usage) { l.usage = u }
 
 // Scrape has the link take targets and tell pages. It is called before Run.
 func (l *Link) Scrape(s *Scrape) { l.scrape = s }
-
-func readAuthorities(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil // those of the system
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("the authorities of the server cannot be read: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate in PEM", file)
-	}
-	return roots, nil
-}
 
 // Run sends frames until ctx ends, then what is left, for DeliveryTimeout at most.
 func (l *Link) Run(ctx context.Context) error {

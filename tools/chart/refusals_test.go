@@ -60,6 +60,7 @@ func TestRefusals(t *testing.T) {
 		{"wake.enabled=true,wake.kinds={}", []string{"/wake/kinds/0"}},
 		{"wake.kinds={Deployment}", []string{"/wake/kinds/0"}},
 		{"wake.kinds={deploy}", []string{"wake.kinds: deploy names no API group", "as in deployments.apps"}},
+		{"wake.kinds={deployments.v1.apps}", []string{"wake.kinds: deployments.v1.apps names a version"}},
 		{"wake.kinds={deployments}", []string{"wake.kinds: deployments names no API group"}},
 		{"wake.kinds={deployment.apps}", []string{"wake.kinds: deployment.apps cannot be scaled", "deployments.apps"}},
 		{"instant.namespaces={Shop}", []string{"/instant/namespaces/0"}},

@@ -39,6 +39,9 @@
 {{- fail "wake.kinds: is empty, and wake.enabled is true; must name a kind, as in deployments.apps: Sluice could wake nothing" -}}
 {{- end -}}
 {{- range .Values.wake.kinds -}}
+{{- if regexMatch "^[^.]+[.]v[0-9]+((alpha|beta)[0-9]+)?([.]|$)" . -}}
+{{- fail (printf "wake.kinds: %s names a version; must be resource.group, as in deployments.apps" .) -}}
+{{- end -}}
 {{- $resource := first (splitList "." .) -}}
 {{- $group := trimPrefix $resource . | trimPrefix "." -}}
 {{- if and (eq $group "") (ne $resource "replicationcontrollers") -}}
