@@ -128,6 +128,24 @@ func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
 	}
 }
 
+// The end of a former namespace counts for own series, also after the clock was set back by an hour since they were
+// restored. Restored ones are older than it, though the API server's clock may be behind.
+func TestFormerNamespacesEndAfterTheRestore(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Add(-time.Second)
+	ahead := time.Now().Add(time.Hour) // by the clock of then
+	if end := endOfOwn(before, ahead, time.Minute); !end.Equal(before) {
+		t.Errorf("what was received for %v since the restore stays", end.Sub(before))
+	}
+	if end := endOfOwn(before, before.Add(-time.Hour), time.Hour); !end.Equal(before) {
+		t.Errorf("the end is %v off", end.Sub(before))
+	}
+	restored := time.Now()
+	if end := endOfOwn(before, restored, time.Millisecond); !end.Equal(restored) {
+		t.Errorf("what was restored stays: the end is %v early", restored.Sub(end))
+	}
+}
+
 // Namespaces that may not be listed at the start, as before the role is applied, hold up nobody. Once they are listed,
 // what ended ones had goes as at any start, though the API server's clock may be behind.
 func TestNamespacesThatAreForbiddenAtFirst(t *testing.T) {
