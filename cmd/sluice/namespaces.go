@@ -310,6 +310,7 @@ func (p *dataPath) endNamespace(name, uid string, created time.Time) {
 		p.merged.DeleteNamespace(name, before)
 	}
 	gone, groups := p.table.DeleteNamespace(name, own), p.groups.EndNamespace(name, ofGroups)
+	p.rules.EndNamespace(name)
 	p.rejections.EndNamespace(name)
 	p.senders.EndNamespace(name)
 	p.pushers.EndNamespace(name)

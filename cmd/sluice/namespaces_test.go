@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/rule/ruletest"
 )
 
 // withNamespaces is a cluster with namespaces, by name and UID.
@@ -143,6 +145,23 @@ func TestFormerNamespacesEndAfterTheRestore(t *testing.T) {
 	restored := time.Now()
 	if end := endOfOwn(before, restored, time.Millisecond); !end.Equal(restored) {
 		t.Errorf("what was restored stays: the end is %v early", restored.Sub(end))
+	}
+}
+
+// The next holder of a namespace's name lists no value that a rule had in the former one.
+func TestValuesOfRulesAreNotInherited(t *testing.T) {
+	t.Parallel()
+	p := startedIn(t, withNamespaces(map[string]string{"shop": "1"}), "--rules-file", ruletest.File(t, ruletest.Busy))
+	accepted(t, p, "PUT", "/v1/namespaces/shop/external/busy_workers", "3")
+	accepted(t, p, "PUT", "/v1/namespaces/shop/external/total_workers", "4")
+	if status, body := spoken(t, p, "GET", "/v1/namespaces/shop/external/busy_ratio", ""); status != 200 {
+		t.Fatal(status, body)
+	}
+	for _, want := range []string{"0.75", ""} {
+		if listed := p.rules.Listed(); listed[1].Value != want {
+			t.Errorf("listed: %+v, want the value %q", listed[1], want)
+		}
+		p.endNamespace("shop", "2", time.Now())
 	}
 }
 
