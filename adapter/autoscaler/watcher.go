@@ -184,7 +184,7 @@ func (w *Watcher) round(now time.Time) (reads int) {
 	}
 	w.mu.Lock()
 	for key, h := range w.held {
-		if uid, is := here[key]; !is || uid != h.document.UID { // a former one's name may be that of another
+		if uid, is := here[key]; !is || uid != h.document.UID { // another one may have the name of a former one
 			delete(w.held, key)
 		}
 	}

@@ -129,7 +129,7 @@ func (c *clusterRules) fieldsLocked(v *rule.Verdict) map[string]string {
 		return nil
 	}
 	switch last := v.Rule.Last(); {
-	case last == nil && c.value[uid].fields != nil: // its namespace ended, or the rule changed
+	case last == nil && c.value[uid].fields != nil: // the namespace of the value ended, or the rule changed
 		c.value[uid] = ruleValue{fields: noRuleValue}
 	case last != nil && !c.mayShowValue(v):
 		delete(c.value, uid)

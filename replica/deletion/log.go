@@ -56,20 +56,20 @@ type deletion struct {
 	stamp    int64 // Unix milliseconds, by the clock here
 	origin   string
 	made     int64     // the stamp by the origin's clock: with the origin it tells one deletion from another
-	heard    time.Time // here, since the start
+	heard    time.Time // when it was made, heard of or restored here
 }
 
-// clocksDiffer is how far a stamp may be to come: clocks differ, and each deletion of a series has a stamp of its own.
+// clocksDiffer is how far in the future a stamp may be: clocks differ, and two deletions of a millisecond have two stamps.
 const clocksDiffer = 2 * time.Second
 
-// present is the stamp for comparisons now. If the clock was set back, stamp is to come, and so would be those of all
-// later deletions.
+// present is the stamp that is compared with those of other deletions. If the clock was set back, the stamp itself may be
+// in the future, and all later deletions of the selector would be, too.
 func (d *deletion) present(now time.Time) int64 {
 	return min(d.stamp, now.Add(clocksDiffer-now.Sub(d.heard)).UnixMilli())
 }
 
-// moment is what series were born before. No deletion is younger than the news of it: it would remove again and again
-// what was pushed since.
+// moment is the time before which the deleted series were born. It is never after the deletion became known here: Repeat
+// would remove what was pushed since.
 func (d *deletion) moment(now time.Time) time.Time {
 	return time.UnixMilli(min(d.stamp, now.Add(-now.Sub(d.heard)).UnixMilli()))
 }
