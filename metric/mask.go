@@ -70,7 +70,7 @@ var (
 	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|pass(?:w(?:or)?d|phrase)?|pwd|credentials?|secret(?:[-_]access[-_]key)?|(?:api|access|secret|private)[-_]?key)` +
 		`(?:\\?["']|%22)?(?:` + blank + `*(?:=>|:=|[:=>]|%3[ad])` + blank + `*|` + blank + `+)(?:\\|%22)?(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
 	// jwt is a token by its form alone: JSON begins so in base64.
-	jwt = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*`)
+	jwt = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*|eyJ[\w-]{12,}\.[\w-]+`) // the end may be cut off
 	// basicAuth has the credentials of a header without its name, and the argument of a command of Redis or SMTP.
 	basicAuth   = regexp.MustCompile(`(?i)\b(?:basic|auth(?:\s+plain)?)\s+([^\s|]{4,}(?:\s+[^\s|]+)?)`)
 	urlPassword = regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`)

@@ -153,7 +153,7 @@ func (w *Watcher) withStates(document *inspect.Autoscaler, f func([]state)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.held[name{document.Namespace, document.Name}]
-	if h != nil && slices.EqualFunc(h.document.Metrics, document.Metrics, inspect.SameMetric) {
+	if h != nil && h.document.UID == document.UID && slices.EqualFunc(h.document.Metrics, document.Metrics, inspect.SameMetric) {
 		f(h.metrics)
 	}
 }

@@ -163,14 +163,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (w *Watcher) round(now time.Time) (reads int) {
 	documents := w.oldestFirst(w.parts.List(""))
 	reader := w.parts.Begin()
-	here := make(map[name]bool, len(documents))
+	here := make(map[name]string, len(documents)) // UIDs
 	budget := heldBudget{heldReads, map[string]int{}}
 	var notices []notice
 	for _, document := range documents {
 		if !slices.ContainsFunc(document.Metrics, inspect.AutoscalerMetric.Pushed) {
 			continue
 		}
-		here[name{document.Namespace, document.Name}] = true
+		here[name{document.Namespace, document.Name}] = document.UID
 		if w.debts[document.Namespace] >= namespaceReads {
 			continue
 		}
@@ -183,8 +183,8 @@ func (w *Watcher) round(now time.Time) (reads int) {
 		runtime.Gosched() // writers of samples come first
 	}
 	w.mu.Lock()
-	for key := range w.held {
-		if !here[key] {
+	for key, h := range w.held {
+		if uid, is := here[key]; !is || uid != h.document.UID { // another one may have the name of a former one
 			delete(w.held, key)
 		}
 	}

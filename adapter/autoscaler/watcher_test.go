@@ -435,6 +435,30 @@ func TestLargeNamespacesDelayNoOther(t *testing.T) {
 	})
 }
 
+// An autoscaler of a name that had another one shows none of the former's answers, also while its namespace has to wait for
+// reads, to which the former one's contributed.
+func TestAnswersEndWithTheirAutoscaler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := hpa("web", pods("x"))
+		former.UID = "1"
+		s := newTown(former)
+		s.values["x"] = Reading{Sum: metric.Int(7), Values: 3 * namespaceReads, Pods: 3 * namespaceReads}
+		s.passes(interval)
+		next := *former
+		next.UID = "2"
+		s.documents[0] = &next
+		for _, when := range []string{"before a round", "after a round"} {
+			if a := s.Autoscalers("shop")[0]; a.Metrics[0].Value != "" || a.Metrics[0].Pods != 0 {
+				t.Errorf("%s: %+v", when, a.Metrics[0])
+			}
+			s.round(time.Now())
+		}
+		if reads := s.reads; reads != 1 || len(s.Watcher.held) != 0 {
+			t.Errorf("%d reads, the former one's answers: %d", reads, len(s.Watcher.held))
+		}
+	})
+}
+
 // Readers of large namespaces hold the lock for one autoscaler at a time, so rounds go on meanwhile.
 func TestReadersDelayNoRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

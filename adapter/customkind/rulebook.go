@@ -89,6 +89,12 @@ func (b *Rulebook) LookSoon() {
 	}
 }
 
+// EndNamespace forgets the values of an ended namespace, also in statuses.
+func (b *Rulebook) EndNamespace(name string) {
+	b.Set().EndNamespace(name)
+	b.LookSoon()
+}
+
 // setClusterRules replaces the rules of the cluster.
 func (b *Rulebook) setClusterRules(documents []rule.Document) {
 	b.replace(func() { b.ofCluster = documents })

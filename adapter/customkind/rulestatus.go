@@ -128,7 +128,10 @@ func (c *clusterRules) fieldsLocked(v *rule.Verdict) map[string]string {
 		delete(c.value, uid)
 		return nil
 	}
-	if v.Rule.Last() != nil && !c.mayShowValue(v) {
+	switch last := v.Rule.Last(); {
+	case last == nil && c.value[uid].fields != nil: // the namespace of the value ended, or the rule changed
+		c.value[uid] = ruleValue{fields: noRuleValue}
+	case last != nil && !c.mayShowValue(v):
 		delete(c.value, uid)
 		return noRuleValue
 	}

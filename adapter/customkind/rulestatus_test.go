@@ -227,6 +227,30 @@ func TestTheLastValueOfARule(t *testing.T) {
 	}
 }
 
+// A value ends with its namespace, in the status of a rule of the cluster too, and stays gone.
+func TestLastValuesEndWithTheirNamespace(t *testing.T) {
+	t.Parallel()
+	r := newReported(t)
+	push, reader := pushedTo(t, r.book)
+	r.book.Pushed = nil
+	r.changed(r.kinds[1], []*cluster.CustomObject{object("", "good", "twice", "2.0 * x")})
+	push(3)
+	if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
+		t.Fatal(err)
+	}
+	r.clusterRules.report(r.book.Set(), nil)
+	if f := r.statuses["good"].Fields; f["lastValue"] != "6" {
+		t.Fatalf("before: %v", f)
+	}
+	r.book.EndNamespace("shop")
+	for range 2 {
+		r.clusterRules.report(r.book.Set(), nil)
+		if f := r.statuses["good"].Fields; fmt.Sprint(f) != fmt.Sprint(noRuleValue) {
+			t.Errorf("after: %v", f)
+		}
+	}
+}
+
 // The watch tells of each status that is written. That is no change of the rules.
 func BenchmarkStatusOfARule(b *testing.B) {
 	book, err := NewRulebook("", slog.New(slog.DiscardHandler))

@@ -77,6 +77,8 @@ func (r *Rule) compileOperands(selector ParseSelector) (faults []error) {
 		case o.metric.Name == "" || len(o.Metric) > maxMetric:
 			fault("let.%s is %q; must be name[:stat][:window] of a pushed metric, of at most %d bytes",
 				name, o.Metric, maxMetric)
+		case strings.Contains(o.Metric, `\|`):
+			fault(`let.%s is %q; must have "/" in the place of "\|", which stands for it in paths of the metrics APIs alone`, name, o.Metric)
 		case metric.CheckName(o.metric.Name) != metric.Applied:
 			fault("let.%s is %q, and no metric can be pushed with that name", name, o.Metric)
 		}

@@ -71,6 +71,7 @@ func TestARuleIsRefusedWithAllItsFaults(t *testing.T) {
 		"length":           {ratio(value("busy/total" + strings.Repeat("+busy", 300))), []string{"value has 1510 bytes; must have at most 1024"}},
 		"itself":           {ratio(let("busy", "busy_ratio:last")), []string{"which the rule itself computes"}},
 		"other namespace":  {ratio(let("busy", "other/queue?")), []string{"no metric can be pushed with that name"}},
+		"path's slash":     {ratio(let("busy", `other\|queue`)), []string{`must have "/" in the place of "\|"`}},
 		"operand's name":   {ratio(let("1st", "x")), []string{"let.1st", "letters, digits and _"}},
 		"reserved":         {ratio(let("in", "x")), []string{"let.in: CEL reserves the name"}},
 		"function":         {ratio(let("math", "x")), []string{"let.math: CEL reserves the name"}},

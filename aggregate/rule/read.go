@@ -275,5 +275,21 @@ func (r *Rule) note(points []metric.Point) {
 	}
 }
 
-// Last returns the newest answer to any reader; nil: there was none since the start.
+// EndNamespace forgets the answers about a namespace, which ended: the next one of its name has these rules, too.
+func (s *Set) EndNamespace(name string) {
+	if s == nil {
+		return
+	}
+	for _, c := range s.compiled {
+		if c.rule == nil {
+			continue
+		}
+		last := c.rule.Last()
+		if last != nil && (last.Object.Namespace == name || last.Object.Resource == "namespaces" && last.Object.Name == name) {
+			c.rule.last.at.CompareAndSwap(last, nil)
+		}
+	}
+}
+
+// Last returns the newest answer to any reader; nil: there was none since the start, or its namespace ended.
 func (r *Rule) Last() *Value { return r.last.at.Load() }

@@ -300,6 +300,12 @@ func TestLast(t *testing.T) {
 	if last := r.Last(); last == nil || last.Number != metric.Float(0.75) || last.Object.Name != "web-1" {
 		t.Errorf("%+v", last)
 	}
+	if p.rules.Set().EndNamespace("bank"); r.Last() == nil {
+		t.Error("the value ended with another namespace")
+	}
+	if p.rules.Set().EndNamespace("shop"); r.Last() != nil {
+		t.Error("the next shop has the value of the former one")
+	}
 }
 
 // A read that no rule touches allocates what it does without rules.

@@ -271,10 +271,18 @@ func endOfFormer(created time.Time) time.Time {
 	return end
 }
 
+// endOfOwn is endOfFormer for own series: those that were restored are older, whatever clock the API server has. up is the
+// time since then. Wall clock times of two moments say nothing: the clock may have been set back between them.
+func endOfOwn(before, restored time.Time, up time.Duration) time.Time {
+	if time.Since(before) > up {
+		return restored
+	}
+	return before
+}
+
 // endNamespaces removes what ended namespaces had: all that is older than the namespace that has the name
-// now. Own series that were restored are older, whatever clock the API server has. Groups may
-// be another replica's, and as new as the namespace. If no namespace has the name, that is done again when one
-// has, or when the former one is forgotten: its clients may push for a while.
+// now. Groups may be another replica's, and as new as the namespace. If no namespace has the name, that is done again when
+// one has, or when the former one is forgotten: its clients may push for a while.
 func (p *dataPath) endNamespaces() {
 	uids, ended := p.cluster.namespaces.all()
 	for name, was := range uids {
@@ -294,10 +302,7 @@ func (p *dataPath) endNamespace(name, uid string, created time.Time) {
 	if uid != "" {
 		before = endOfFormer(created)
 	}
-	own, ofGroups := before, before
-	if own.Before(p.restored) {
-		own = p.restored
-	}
+	own, ofGroups := endOfOwn(before, p.restored, time.Since(p.restored)), before
 	if deletions := p.replication.deletions; deletions == nil {
 		ofGroups = own
 	} else {
@@ -305,6 +310,7 @@ func (p *dataPath) endNamespace(name, uid string, created time.Time) {
 		p.merged.DeleteNamespace(name, before)
 	}
 	gone, groups := p.table.DeleteNamespace(name, own), p.groups.EndNamespace(name, ofGroups)
+	p.rules.EndNamespace(name)
 	p.rejections.EndNamespace(name)
 	p.senders.EndNamespace(name)
 	p.pushers.EndNamespace(name)

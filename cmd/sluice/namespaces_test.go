@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/rule/ruletest"
 )
 
 // withNamespaces is a cluster with namespaces, by name and UID.
@@ -125,6 +127,41 @@ func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
 				accepted(t, p, "PUT", "/v1/namespaces/shop/external/jobs", "8")
 			})
 		})
+	}
+}
+
+// The end of a former namespace counts for own series, also after the clock was set back by an hour since they were
+// restored. Restored ones are older than it, though the API server's clock may be behind.
+func TestFormerNamespacesEndAfterTheRestore(t *testing.T) {
+	t.Parallel()
+	before := time.Now().Add(-time.Second)
+	ahead := time.Now().Add(time.Hour) // by the clock of then
+	if end := endOfOwn(before, ahead, time.Minute); !end.Equal(before) {
+		t.Errorf("what was received for %v since the restore stays", end.Sub(before))
+	}
+	if end := endOfOwn(before, before.Add(-time.Hour), time.Hour); !end.Equal(before) {
+		t.Errorf("the end is %v off", end.Sub(before))
+	}
+	restored := time.Now()
+	if end := endOfOwn(before, restored, time.Millisecond); !end.Equal(restored) {
+		t.Errorf("what was restored stays: the end is %v early", restored.Sub(end))
+	}
+}
+
+// The next holder of a namespace's name lists no value that a rule had in the former one.
+func TestValuesOfRulesAreNotInherited(t *testing.T) {
+	t.Parallel()
+	p := startedIn(t, withNamespaces(map[string]string{"shop": "1"}), "--rules-file", ruletest.File(t, ruletest.Busy))
+	accepted(t, p, "PUT", "/v1/namespaces/shop/external/busy_workers", "3")
+	accepted(t, p, "PUT", "/v1/namespaces/shop/external/total_workers", "4")
+	if status, body := spoken(t, p, "GET", "/v1/namespaces/shop/external/busy_ratio", ""); status != 200 {
+		t.Fatal(status, body)
+	}
+	for _, want := range []string{"0.75", ""} {
+		if listed := p.rules.Listed(); listed[1].Value != want {
+			t.Errorf("listed: %+v, want the value %q", listed[1], want)
+		}
+		p.endNamespace("shop", "2", time.Now())
 	}
 }
 

@@ -1,11 +1,13 @@
 package push
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
 )
@@ -199,5 +201,36 @@ func TestStatsdLinesDialect(t *testing.T) {
 	h.do("POST", "/v1/statsd?dialect=statsd", "depth:-3|g")
 	if got := h.table.get(metric.Object{}, "depth").whole; got != -6 {
 		t.Errorf("depth is %d in the request's dialect, statsd; want -6", got)
+	}
+}
+
+// Rejections that are remembered for lists quote no secret, though the word before it is in another part of the request.
+func TestSecretsOfRejectionsAreMasked(t *testing.T) {
+	const secret = "hunter2secret"
+	far := strings.Repeat("x", 900)
+	for _, c := range [][3]string{
+		{"POST", "/metrics/job/x", "db_password hunter2secret\n"},
+		{"POST", "/metrics/job/x", "a 1\npassword: hunter2secret\n"},
+		{"POST", "/metrics/job/x", "api_token 7 hunter2secret\n"},
+		{"POST", "/metrics/job/x", `m{password="` + far + `hunter2secret" 1`},
+		{"POST", "/metrics/job/x/password@base64/hunter2secret!", "m 1\n"},
+		{"POST", "/metrics/job/x/password/hunter2secret%ff", "m 1\n"},
+		{"PUT", "/v1/namespaces/shop/external/api_token", "hunter2secret"},
+		{"POST", "/v1/namespaces/shop/external/api_token?type=timer", "1\nhunter2secret"},
+		{"PUT", "/v1/external/m?label=password=hunter2secret%ff", "1"},
+		{"POST", "/v1/samples", `{"name":"m","type":"gauge","value":1,"labels":{"password":"hunter2secret` + "\xff\"}}"},
+		{"POST", "/v1/samples", `{"name":"m","type":"gauge","value":1,"token":"x","token":hunter2secret}`},
+		{"POST", "/v1/samples", `{"name":"m","type":"gauge","value":hunter2secret,"labels":{"token":"hunter2secret"}}`},
+		{"POST", "/v1/statsd", far[:480] + ".password:hunter2secret|c"},
+	} {
+		rejections := record.NewRejections(nil)
+		h := start(t, func(_ *Config, p *Parts) { p.Rejections = rejections })
+		if status, _ := h.do(c[0], c[1], c[2]); status < 400 {
+			t.Errorf("%s %.80q: %d", c[1], c[2], status)
+		}
+		all := rejections.All()
+		if len(all) != 1 || all[0].Message == "" || strings.Contains(fmt.Sprint(all), secret) {
+			t.Errorf("%s %.80q is remembered as %+v", c[1], c[2], all)
+		}
 	}
 }

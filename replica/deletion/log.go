@@ -55,7 +55,23 @@ type deletion struct {
 	selector Selector
 	stamp    int64 // Unix milliseconds, by the clock here
 	origin   string
-	made     int64 // the stamp by the origin's clock: with the origin it tells one deletion from another
+	made     int64     // the stamp by the origin's clock: with the origin it tells one deletion from another
+	heard    time.Time // when it was made, heard of or restored here
+}
+
+// clocksDiffer is how far in the future a stamp may be: clocks differ, and two deletions of a millisecond have two stamps.
+const clocksDiffer = 2 * time.Second
+
+// present is the stamp that is compared with those of other deletions. If the clock was set back, the stamp itself may be
+// in the future, and all later deletions of the selector would be, too.
+func (d *deletion) present(now time.Time) int64 {
+	return min(d.stamp, now.Add(clocksDiffer-now.Sub(d.heard)).UnixMilli())
+}
+
+// moment is the time before which the deleted series were born. It is never after the deletion became known here: Repeat
+// would remove what was pushed since.
+func (d *deletion) moment(now time.Time) time.Time {
+	return time.UnixMilli(min(d.stamp, now.Add(-now.Sub(d.heard)).UnixMilli()))
 }
 
 // is reports whether another replica tells of a deletion that is known here, perhaps with another stamp: each replica that
@@ -84,12 +100,13 @@ func (l *Log) AddNamespace(name string, before time.Time) {
 }
 
 func (l *Log) add(s *Selector, at time.Time) {
-	d := &deletion{selector: s.clone(), stamp: at.UnixMilli(), origin: l.origin}
+	now := time.Now()
+	d := &deletion{selector: s.clone(), stamp: at.UnixMilli(), origin: l.origin, heard: now}
 	key := d.selector.key()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old := l.byKey[key]; old != nil {
-		d.stamp = max(d.stamp, old.stamp+1)
+		d.stamp = max(d.stamp, old.present(now)+1)
 	}
 	d.made = d.stamp
 	l.setLocked(key, d)
@@ -111,7 +128,7 @@ func (l *Log) TakeShared() (all []Document) {
 	defer l.mu.Unlock()
 	for key := range l.shared {
 		if d := l.byKey[key]; d != nil {
-			all = append(all, Document{key, d.stamp, d.appendShared(nil)})
+			all = append(all, Document{key, d.present(time.Now()), d.appendShared(nil)})
 		}
 	}
 	clear(l.shared)
@@ -122,10 +139,11 @@ func (l *Log) TakeShared() (all []Document) {
 func (l *Log) AllShared() []Document {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pruneLocked(time.Now())
+	now := time.Now()
+	l.pruneLocked(now)
 	all := make([]Document, 0, len(l.byKey))
 	for key, d := range l.byKey {
-		all = append(all, Document{key, d.stamp, d.appendShared(nil)})
+		all = append(all, Document{key, d.present(now), d.appendShared(nil)})
 	}
 	return all
 }
@@ -152,9 +170,12 @@ func (l *Log) Apply(documents []Document) error {
 }
 
 func (l *Log) apply(key Key, d *deletion) {
+	now := time.Now()
+	d.heard = now
+	d.stamp = d.present(now)
 	l.mu.Lock()
 	old := l.byKey[key]
-	news := (old == nil || !old.is(d) && old.before(d)) && time.Since(time.UnixMilli(d.stamp)) < life
+	news := (old == nil || !old.is(d) && (&deletion{stamp: old.present(now), origin: old.origin}).before(d)) && now.Sub(time.UnixMilli(d.stamp)) < life
 	if news {
 		l.setLocked(key, d)
 		if d.origin == l.origin { // lost with a former process, after some of the others had heard of it
@@ -171,7 +192,7 @@ func (l *Log) apply(key Key, d *deletion) {
 }
 
 func (l *Log) remove(d *deletion) {
-	n, before := 0, time.UnixMilli(d.stamp)
+	n, before := 0, d.moment(time.Now())
 	if d.selector.wholeNamespace() {
 		n = l.table.DeleteNamespace(d.selector.Namespace, before)
 	} else {
@@ -240,7 +261,7 @@ func (l *Log) pruneLocked(now time.Time) {
 	}
 	l.pruned = now
 	for key, d := range l.byKey {
-		if now.Sub(time.UnixMilli(d.stamp)) >= life {
+		if now.Sub(d.moment(now)) >= life {
 			l.forgetLocked(key)
 		}
 	}
@@ -281,6 +302,7 @@ func (l *Log) RestoreDocument(key Key, value []byte) error {
 	if d.selector.key() != key {
 		return fmt.Errorf("%w: the key is of another deletion", errDocument)
 	}
+	d.heard = time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byKey[key] = d

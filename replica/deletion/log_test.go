@@ -143,6 +143,48 @@ func TestDeletionsAreRepeated(t *testing.T) {
 	})
 }
 
+// A deletion by a clock that was set back since has a stamp to come. It removes nothing that was pushed after it, at no
+// replica and however often, and neither does a later one of the name, which counts all the same, also after a restart.
+func TestDeletionsAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, own := newLog("a")
+		b, table := newLog("b")
+		c, third := newLog("c")
+		a.AddNamespace("shop", time.Now().Add(time.Hour))
+		mustApply(t, b, a.TakeShared())
+		table.wants(t, "all of shop before 00:00:00")
+		time.Sleep(time.Minute)
+		for _, l := range []*Log{a, b} {
+			l.Repeat()
+		}
+		own.wants(t, "all of shop before 00:00:00")
+		table.wants(t, "all of shop before 00:00:00")
+		restarted, ofRestarted := newLog("b")
+		for key, value := range b.Following(true) {
+			if err := restarted.RestoreDocument(key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		a.AddNamespace("shop", time.Now().Add(-time.Second))
+		later := a.TakeShared()
+		for _, l := range []*Log{b, c, restarted} {
+			mustApply(t, l, later)
+			time.Sleep(time.Minute)
+			mustApply(t, l, later)
+			l.Repeat()
+		}
+		for _, m := range []*model{table, third, ofRestarted} {
+			m.wants(t, "all of shop before 00:01:59", "all of shop before 00:01:59")
+		}
+		a.AddNamespace("bank", time.Now().Add(time.Hour))
+		time.Sleep(time.Minute)
+		b.AddNamespace("bank", time.Now())
+		mustApply(t, a, b.TakeShared())
+		own.wants(t, "all of bank before 00:06:00")
+	})
+}
+
 // TestLostDeletionsAreToldAgain: a replica that was killed before its flush hears of its own deletion from
 // one that has it, and tells the rest.
 func TestLostDeletionsAreToldAgain(t *testing.T) {

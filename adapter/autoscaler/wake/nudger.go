@@ -330,8 +330,11 @@ func minTime(a, b time.Time) time.Time {
 	return a
 }
 
-// say keeps the state of an autoscaler for Describe.
+// say keeps the state of an autoscaler for Describe. One that is gone has none, though its nudge was in flight.
 func (n *Nudger) say(f *followed, state inspect.InstantState, why string) {
+	if n.followed[f.key] != f {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.shown[f.key] = &inspect.Instant{State: state, Why: why, Last: f.last}

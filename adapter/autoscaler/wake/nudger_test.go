@@ -230,6 +230,25 @@ func TestNudgesAtThePush(t *testing.T) {
 	})
 }
 
+// The outcome of a nudge for an autoscaler that is gone meanwhile is not shown: the next one of its name would have it.
+func TestOutcomesEndWithTheirAutoscaler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlane(t, "shop/web")
+		p.mu.Lock()
+		p.answer = func(a *inspect.Autoscaler) (Outcome, error) {
+			p.Changed(a.Namespace, a.Name, nil)
+			time.Sleep(time.Second)
+			return Failed, errors.New("of the former one")
+		}
+		p.mu.Unlock()
+		p.push("shop/web", 5)
+		p.want("one nudge", p.after(time.Minute), "shop/web=5")
+		if is := p.state("shop/web"); is.Why != "" || is.State != "" {
+			t.Errorf("shown: %+v", is)
+		}
+	})
+}
+
 func TestSlowPredictionsDelayNoOtherNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlane(t, "shop/web")

@@ -448,7 +448,7 @@ func TestAFloodIsBoundedAndNamespacesTakeTurns(t *testing.T) {
 func TestSlowReadsDelayNoOtherNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTown(t, atZero("worker"))
-		s.slowRead = map[string]time.Duration{}
+		s.set(func() { s.slowRead = map[string]time.Duration{} })
 		var flood []string
 		for i := range 50 {
 			name := fmt.Sprint("flood-", i)

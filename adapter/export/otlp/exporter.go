@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +40,7 @@ type Exporter struct {
 	// first reports whether this replica exports: of several, one does.
 	first    func() bool
 	access   credentials
+	host     string // of the Collector: the rest of its URL may have a token
 	log      *slog.Logger
 	failures ratelog.Limiter
 
@@ -58,6 +61,9 @@ func New(c Config, source export.Source, first func() bool, log *slog.Logger) (*
 	e := &Exporter{
 		config: c, source: source, first: first, log: log, access: credentials{config: c}, falling: map[string]bool{},
 		failures: ratelog.Limiter{Interval: time.Minute},
+	}
+	if u, err := url.Parse(c.URL); err == nil {
+		e.host = u.Host
 	}
 	return e, e.access.load()
 }
@@ -154,7 +160,7 @@ func (e *Exporter) release(ctx context.Context) {
 func (e *Exporter) lose(ctx context.Context, points int, err error) {
 	e.lost.Add(uint64(points))
 	if suppressed, ok := e.failures.Allow(); ok && ctx.Err() == nil {
-		e.log.Warn("cannot export series to the OpenTelemetry Collector", "url", e.config.URL, "error", err, "series", points,
+		e.log.Warn("cannot export series to the OpenTelemetry Collector", "host", e.host, "error", err, "series", points,
 			"suppressed", suppressed)
 	}
 }
@@ -205,6 +211,9 @@ func (e *Exporter) post(ctx context.Context, body []byte) (again bool, err error
 	request.Header.Set("Content-Encoding", "gzip")
 	request.Header.Set("User-Agent", "sluice")
 	answer, err := e.access.client.Do(request)
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		return true, of.Err // without the URL
+	}
 	if err != nil {
 		return true, err
 	}

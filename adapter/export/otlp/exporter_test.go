@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/export"
@@ -300,6 +301,26 @@ func TestACollectorThatIsAwayCostsOneRequest(t *testing.T) {
 	if e.sent.Load() != 5*pointsAtOnce || e.lost.Load() != 5*pointsAtOnce {
 		t.Errorf("once it is back, %d series are sent, and %d lost", e.sent.Load(), e.lost.Load())
 	}
+}
+
+// The log names the host of a Collector that cannot be reached, and no token of its URL.
+func TestTokensOfURLsAreNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		e := exporter("http://u:hunter2@collector:4318/hunter2/v1/metrics?key=hunter2", families())
+		e.log = slog.New(slog.NewTextHandler(&log, nil))
+		e.access.client = &http.Client{Transport: unreachable{}}
+		e.export(t.Context())
+		if text := log.String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "host=collector:4318 error=unreachable") {
+			t.Error(text)
+		}
+	})
+}
+
+type unreachable struct{}
+
+func (unreachable) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("unreachable")
 }
 
 // A Collector that answers nothing holds the export, and nothing else: it ends with its context.

@@ -112,7 +112,7 @@ func isAbsent(err error) bool {
 func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
 	if err != nil {
-		return nil, err
+		return nil, a.notURL()
 	}
 	resp, body, err := a.do(req)
 	if err != nil {
@@ -138,6 +138,11 @@ func (a *metricsAPI) get(ctx context.Context, path string) ([]byte, error) {
 			message: fmt.Sprintf("the cluster does not serve /apis/%s: no APIService registers it", group)}
 	}
 	return nil, &refusal{code: resp.StatusCode, message: fmt.Sprintf("%s is not the port of the metrics API (--api-address): the response is %s: %s", redacted(a.base), resp.Status, firstLine(body))}
+}
+
+// notURL is the error of an address that no request can be sent to. Go's has its password.
+func (a *metricsAPI) notURL() error {
+	return fmt.Errorf("the server's address %s is not a URL", redacted(a.base))
 }
 
 // do returns a response in JSON, with its body.

@@ -231,7 +231,7 @@ func (g *gatherer) mayController(right explain.Right) (bool, error) {
 func (a *metricsAPI) post(ctx context.Context, path string, body []byte) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, a.notURL()
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, answer, err := a.do(req)

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -104,7 +105,7 @@ func rootOf(err error) error {
 func redacted(base string) string {
 	parsed, err := url.Parse(base)
 	if err != nil {
-		return base
+		return "***" + base[max(strings.LastIndexByte(base, '@'), 0):]
 	}
 	return parsed.Redacted()
 }

@@ -307,6 +307,16 @@ func TestPushFollowsNoRedirect(t *testing.T) {
 	}
 }
 
+// An address that is no URL is named without its password.
+func TestAddressesThatAreNoURLsAreMasked(t *testing.T) {
+	for _, base := range []string{"https://u:hunter2%zz@api:6443", "https://u:hunter2/x@api:6443"} {
+		if _, err := (&metricsAPI{base: base}).get(t.Context(), "/"); err == nil || strings.Contains(err.Error(), "hunter2") ||
+			!strings.Contains(err.Error(), "address ***@api:6443 is not a URL") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A certificate out of date is named as such, and a token that no header can have is told before a request.
 func TestPushNamesWhatIsWrongWithACertificateOrToken(t *testing.T) {
 	err := fmt.Errorf("Post: %w", &tls.CertificateVerificationError{

@@ -180,7 +180,7 @@ func (x *Request) FailPush(f *Fault) {
 		x.Fail(f)
 		return
 	}
-	x.CountRejected(f.Counted, x.Path.Metric, f.Message, 1)
+	x.CountRejected(f, x.Path.Metric, 1)
 	x.FailHeaders(f)
 	x.Reply(f.Status, PushAnswer{Error: f.Answer(), Rejected: 1})
 }

@@ -20,6 +20,7 @@ type Fault struct {
 	Line      int // 1 is the first; 0: the fault is not in a line
 	Offset    int
 	located   bool // Offset is set
+	about     []byte
 
 	allow      string   // the Allow header of a 405
 	paths      []string // the paths of a 404
@@ -105,6 +106,24 @@ func BadEscape(where string, piece []byte, at int) *Fault {
 func (f *Fault) At(offset int) *Fault {
 	f.Offset, f.located = offset, true
 	return f
+}
+
+// mostAbout bounds the text about a fault on either side of its offset.
+const mostAbout = 2048
+
+// About sets the text that the message is about, which the fault borrows until it is recorded. A record masks secrets in
+// the message by it, as the message may quote a value without the word before it. The offset is set before.
+func (f *Fault) About(text []byte) *Fault {
+	if f != nil {
+		at := min(f.Offset, len(text))
+		f.about = text[max(at-mostAbout, 0):min(at+mostAbout, len(text))]
+	}
+	return f
+}
+
+// masked is the message for a record, without secrets.
+func (f *Fault) masked(metricName string) string {
+	return metric.MaskAbout(f.Message, append([]byte(metricName+" "), f.about...))
 }
 
 // StatusOf returns the status of a request whose one sample was rejected.

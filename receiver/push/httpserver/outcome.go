@@ -31,7 +31,7 @@ func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) { x.rejectName
 // rejectNamed is RejectSample with the name of the metric.
 func (x *Request) rejectNamed(t *Outcome, f *Fault, from Source, name []byte) {
 	x.server.account.Count(f.Counted)
-	x.recordRejected(f.Counted, name, f.Message, 1)
+	x.recordRejected(f, name, 1)
 	switch f.Counted {
 	case metric.Ignored:
 		t.Ignored++
@@ -149,26 +149,26 @@ func (x *Request) heard() {
 }
 
 // recordRejected records n rejected samples of a metric, whose name may be unknown.
-func (x *Request) recordRejected(reason metric.Reason, name []byte, why string, n int) {
+func (x *Request) recordRejected(f *Fault, name []byte, n int) {
 	r := &x.server.recorder
-	if r.rejections == nil || int(reason) >= len(r.sampled) {
+	if r.rejections == nil || int(f.Counted) >= len(r.sampled) {
 		return
 	}
-	weight := record.Weight(r.sampled[reason].Allow())
+	weight := record.Weight(r.sampled[f.Counted].Allow())
 	if weight == 0 {
 		return
 	}
-	r.rejections.Add(&record.Sample{Receiver: "http", Sender: x.pusher(), Reason: reason, Metric: name,
-		Why: func() string { return why }}, weight*uint64(n))
+	r.rejections.Add(&record.Sample{Receiver: "http", Sender: x.pusher(), Reason: f.Counted, Metric: name,
+		Why: func() string { return f.masked(x.Path.Metric) }}, weight*uint64(n))
 }
 
 // CountRejected counts n rejected samples of a metric, whose name may be empty.
-func (x *Request) CountRejected(reason metric.Reason, name, why string, n int) {
+func (x *Request) CountRejected(f *Fault, name string, n int) {
 	for range n {
-		x.server.account.Count(reason)
+		x.server.account.Count(f.Counted)
 	}
 	if n > 0 {
-		x.recordRejected(reason, []byte(name), why, n)
+		x.recordRejected(f, []byte(name), n)
 	}
 }
 

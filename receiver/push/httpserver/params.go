@@ -191,7 +191,7 @@ func CheckLabelText(l metric.Label) *Fault {
 		return f
 	}
 	if f := checkText("a label's value", l.Value, metric.Malformed); f != nil {
-		return f
+		return f.About([]byte(l.Key + " " + l.Value))
 	}
 	if metric.CheckLabel(l) != metric.Applied {
 		return BadName("label %q=%q has a control character; names and labels must have none", Clip([]byte(l.Key)),

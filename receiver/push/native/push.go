@@ -127,7 +127,7 @@ func setNumber(s *metric.Sample, text []byte) *httpserver.Fault {
 	}
 	n, nf := number.Parse(trimmed)
 	if nf.Reason != metric.Applied {
-		return httpserver.Rejected(nf.Reason, "%s", nf.Words(trimmed)).At(before + nf.Offset)
+		return httpserver.Rejected(nf.Reason, "%s", nf.Words(trimmed)).At(before + nf.Offset).About(text)
 	}
 	s.Whole, s.Fraction = n.Whole, n.Fraction
 	return nil

@@ -45,7 +45,7 @@ func (ls *jsonLines) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 			continue
 		}
 		s, f := ls.read(b)
-		return s, f, true
+		return s, f.About(b), true
 	}
 	return nil, nil, false
 }

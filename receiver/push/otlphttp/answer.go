@@ -56,7 +56,7 @@ func words(t *httpserver.Outcome) string {
 // failOTLP answers a request that was rejected whole, before a data point was read.
 func failOTLP(x *httpserver.Request, f *httpserver.Fault, e otlp.Encoding) {
 	if !f.Uncounted {
-		x.CountRejected(f.Counted, "", f.Message, 1)
+		x.CountRejected(f, "", 1)
 	}
 	answerOTLP(x, f, e)
 }

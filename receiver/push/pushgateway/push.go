@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -167,7 +168,7 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 	for reason, n := range outcome.Rejected {
 		answer.Rejected += n
 		reason := metric.Reason(reason)
-		x.CountRejected(reason, nameOf(outcome.Unserved, reason), unservedText(outcome.Unserved), n)
+		x.CountRejected(&httpserver.Fault{Counted: reason, Message: unservedText(outcome.Unserved)}, nameOf(outcome.Unserved, reason), n)
 	}
 	if len(outcome.Unserved) > 0 {
 		x.HTTP.Response.Header.Set(unservedHeader, unservedText(outcome.Unserved))
@@ -201,7 +202,7 @@ func (h *Handler) failGroup(x *httpserver.Request, r *group.Rejection, families 
 	for i := range families {
 		n += len(families[i].Metrics)
 	}
-	x.CountRejected(f.Counted, "", f.Message, n)
+	x.CountRejected(f, "", n)
 	x.FailHeaders(f)
 	x.Reply(f.Status, httpserver.PushAnswer{Error: f.Answer(), Rejected: n})
 }
@@ -331,10 +332,24 @@ func (h *Handler) readFamilies(x *httpserver.Request, readers *bodyReaders,
 	if e.Column > 0 {
 		f.At(e.Column - 1)
 	}
+	if e.Line > 0 {
+		f.About(lineOf(body, e.Line, f.Offset))
+	}
 	if e.Reason == metric.OverLimit {
 		f.Status = fasthttp.StatusRequestEntityTooLarge
 	}
 	return nil, e.Understood(), f
+}
+
+// lineOf is a line of a body, from 1, and once more its metric's name with the text at the fault: between a word such as
+// "token" and a secret may be a value.
+func lineOf(body []byte, n, at int) []byte {
+	for range n - 1 {
+		_, body, _ = bytes.Cut(body, []byte{'\n'})
+	}
+	line, _, _ := bytes.Cut(body, []byte{'\n'})
+	name := line[:max(bytes.IndexAny(line, " \t{"), 0)]
+	return slices.Concat(line, []byte{'|'}, name, []byte{' '}, line[min(at, len(line)):])
 }
 
 var protobufType = []byte("application/vnd.google.protobuf")

@@ -153,7 +153,7 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 	}
 	w.add(converter.Superseded)
 	w.add(converter.Held)
-	x.CountRejected(metric.Malformed, "", "parts of a histogram are missing", converter.Lost)
+	x.CountRejected(httpserver.BadRequest("parts of a histogram are missing"), "", converter.Lost)
 	t.Applied += converter.Superseded.Samples
 	x.EndBatch(&t, a)
 	return t, w

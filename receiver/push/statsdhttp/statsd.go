@@ -76,7 +76,7 @@ func (l *statsdSource) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 	}
 	line := l.scanner.Line()
 	return nil, httpserver.Rejected(f.Reason, "%q: %s", httpserver.Clip(line),
-		f.Explain(line)).At(f.Offset - l.scanner.LineOffset()), true
+		f.Explain(line)).At(f.Offset - l.scanner.LineOffset()).About(line), true
 }
 
 func (l *statsdSource) LineNumber() int {
