@@ -3,16 +3,22 @@ package adapter
 import (
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/metric"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // Strangers who begin requests with headers of a megabyte, on connections that are within all limits, take little memory,
@@ -59,19 +65,146 @@ func heapInUse() int64 {
 // A request keeps its headers until it is answered, so those with long ones wait for nothing.
 func TestLongHeadersAreRejected(t *testing.T) {
 	a := start(t, shop())
-	for _, header := range []http.Header{
-		{"X": {strings.Repeat("a", maxHeader)}},
-		{"X": make([]string, maxHeader/32)}, // of a byte each in HPACK
+	long := strings.Repeat("a", maxHeader)
+	for _, change := range []func(*http.Request){
+		func(r *http.Request) { r.Header.Set("X", long) },
+		func(r *http.Request) { r.Header["X"] = make([]string, maxHeader/32) }, // of a byte each in HPACK
+		func(r *http.Request) { r.Host = long },
+		func(r *http.Request) { r.Method = long },
+		func(r *http.Request) { r.URL.RawQuery = long },
 	} {
 		request, err := http.NewRequest(http.MethodGet, a.url+externalRoot+"namespaces/shop/orders_waiting", nil)
 		must(t, err)
-		request.Header = header
+		change(request)
 		resp, err := a.client.Do(request)
 		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 			t.Errorf("%s", resp.Status)
 		}
+	}
+}
+
+// Strangers who do not read their answers, which the library keeps with the request, take little memory.
+func TestUnreadAnswersKeepNoHeaders(t *testing.T) {
+	a := start(t, shop())
+	const connections = 24
+	watch := "/apis/" + derivedVersion.String() + "/derivedpods?watch=true"
+	before := heapInUse()
+	for i := range connections {
+		frames := a.unread(t)
+		for id := range uint32(maxStreams) {
+			var block bytes.Buffer
+			encoder := hpack.NewEncoder(&block)
+			for _, field := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":path", Value: watch}} {
+				must(t, encoder.WriteField(field))
+			}
+			for name := range 3000 {
+				must(t, encoder.WriteField(hpack.HeaderField{Name: strconv.Itoa(name), Sensitive: true}))
+			}
+			must(t, frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*id + 1, EndStream: true, BlockFragment: block.Next(16 << 10), EndHeaders: block.Len() == 0}))
+			for block.Len() > 0 {
+				part := block.Next(16 << 10)
+				must(t, frames.WriteContinuation(2*id+1, block.Len() == 0, part))
+			}
+		}
+		refused := a.metrics.requests.WithLabelValues("watch", other, "431")
+		eventually(t, "all are refused", func() bool { return testutil.ToFloat64(refused) == float64((i+1)*maxStreams) })
+	}
+	if took := heapInUse() - before; took > 30<<20 {
+		t.Errorf("%d MiB are held for %d requests", took>>20, connections*maxStreams)
+	}
+}
+
+// unread is a connection of HTTP/2 whose client takes no body of an answer.
+func (a *api) unread(t *testing.T) *http2.Framer {
+	t.Helper()
+	conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, http2.ClientPreface)
+	must(t, err)
+	frames := http2.NewFramer(conn, conn)
+	must(t, frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	return frames
+}
+
+// Requests in work with long headers of one address leave room for those of others, and all of them for the front proxy's.
+func TestLongHeadersLeaveRoom(t *testing.T) {
+	const addresses, proxied, bytes = 16, "10.0.1.1:1", 100 << 10
+	address := func(i int) string { return fmt.Sprintf("10.0.0.%d:1", i) }
+	var bounded http.Handler
+	ask := func(from string) int {
+		r, w := httptest.NewRequest(http.MethodGet, "/apis", nil), httptest.NewRecorder()
+		r.RemoteAddr, r.Header = from, http.Header{"X": {strings.Repeat("a", bytes)}}
+		bounded.ServeHTTP(w, r)
+		return w.Code
+	}
+	held, flood, first, others := 0, 0, 0, map[string]int{}
+	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.RemoteAddr != address(flood) || held > maxLargeHeaders {
+			return
+		}
+		held += bytes
+		for flood < addresses && ask(address(flood)) == http.StatusTooManyRequests {
+			if flood++; flood == 1 {
+				first, others[address(1)] = held, ask(address(addresses))
+			}
+		}
+		if _, asked := others[proxied]; flood == addresses && !asked {
+			others[proxied] = ask(proxied)
+		}
+	})
+	bounded = newHeaderRooms(func(r *http.Request) bool { return r.RemoteAddr == proxied }).bound(next, http.HandlerFunc(refuseHeaders))
+	ask(address(0))
+	if first == 0 || first > maxLargeHeaders*3/4 || held > maxLargeHeaders {
+		t.Errorf("%d bytes of one address are held, of %d", first, held)
+	}
+	for from, code := range others {
+		if code != http.StatusOK {
+			t.Errorf("%s gets %d", from, code)
+		}
+	}
+}
+
+// Trailers that a request announces are kept by the library while its answer is not read, so it gets none.
+func TestAnnouncedTrailersEndTheRequest(t *testing.T) {
+	a := start(t, shop())
+	request, err := http.NewRequest(http.MethodGet, a.url+externalRoot+"namespaces/shop/orders_waiting", strings.NewReader("a"))
+	must(t, err)
+	request.ContentLength, request.Trailer = -1, http.Header{"X": nil}
+	if resp, err := a.client.Do(request); err == nil {
+		_ = resp.Body.Close()
+		t.Errorf("%s", resp.Status)
+	}
+}
+
+// deadlined is a writer whose write deadline is known.
+type deadlined struct {
+	http.ResponseWriter
+	at time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(at time.Time) error { d.at = at; return nil }
+
+// A watch has no deadline once it has begun. One that is refused has one, and so has what is left when it ends.
+func TestDeadlinesOfWatches(t *testing.T) {
+	w := &deadlined{ResponseWriter: httptest.NewRecorder()}
+	source := &changingUsage{}
+	begun := false
+	timed := writeTimeout(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if w.at.IsZero() {
+			t.Error("no deadline before the watch")
+		}
+		pods := &derivedPods{usageStorage: usageStorage{source: source}}
+		events, err := pods.Watch(r.Context(), nil)
+		must(t, err)
+		defer events.Stop()
+		begun = w.at.IsZero()
+	}), time.Hour)
+	timed.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/"+derivedVersion.String()+"/derivedpods?watch=true", nil))
+	if !begun || w.at.IsZero() {
+		t.Errorf("no deadline during the watch: %v; afterwards: %v", begun, w.at)
 	}
 }
 

@@ -3,7 +3,6 @@ package adapter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,7 +15,6 @@ import (
 	"github.com/sluice-metrics/sluice/adapter/route"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/metric"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
@@ -36,9 +34,10 @@ const (
 
 // handlerChain wraps the API. A request passes the handlers in this order:
 //
-//  1. the listener's limiter keeps a connection with a request from yielding to a new one; drainBody reads the body, writeTimeout bounds the writing of the answer;
+//  1. the listener's limiter keeps a connection with a request from yielding to a new one; headerRooms bounds headers, and
+//     answers 431 or 429 (headers.go); writeTimeout bounds the writing of the answer; drainBody reads the body;
 //  2. instrument counts every answer, whichever handler gives it;
-//  3. rejectLongHeaders answers 431, rejectMalformed 400;
+//  3. rejectLongPaths answers 414, rejectMalformed 400;
 //  4. requireReady answers 503 while an answer could be incomplete (ready.go);
 //  5. limitInFlightPerClient and limitInFlight bound the requests that wait for authorization, of which each address has
 //     a share, and answer 429 (answerqueue.go); those of the front proxy pass, so that strangers keep no autoscaler out;
@@ -70,53 +69,12 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 			chain = limitInFlightPerClient(chain, unauthorizedPerSlotEach*cfg.MaxInFlight, s.access.fromProxy)
 		}
 		chain = s.requireReady(chain)
-		chain = rejectLongHeaders(rejectMalformed(chain))
-		chain = s.metrics.instrument(chain, c.RequestInfoResolver, s.uses)
-		chain = writeTimeout(chain, 2*cfg.RequestTimeout)
-		return s.listener.Requests(drainBody(chain))
+		counted := func(h http.Handler) http.Handler { return s.metrics.instrument(h, c.RequestInfoResolver, s.uses) }
+		timed := func(h http.Handler) http.Handler { return writeTimeout(h, 2*cfg.RequestTimeout) }
+		chain = timed(drainBody(counted(rejectLongPaths(rejectMalformed(chain)))))
+		chain = newHeaderRooms(s.access.fromProxy).bound(chain, timed(counted(http.HandlerFunc(refuseHeaders))))
+		return s.listener.Requests(chain)
 	}
-}
-
-// maxHeader bounds the target and the headers of a request, which it keeps until its answer is read. The library takes a
-// megabyte.
-const maxHeader = 128 << 10
-
-// The bounds of a path. The library quotes it in answers to strangers, several times and escaped, and places in flight
-// hold such answers of the metrics APIs alone: there, a name of metric.MaxNameLength fits in percent signs.
-const maxPath, maxOtherPath = 4 << 10, 256
-
-// rejectLongHeaders rejects requests with long headers or paths before they wait for anything.
-func rejectLongHeaders(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		long := func(code int32, what string, n, most int) {
-			err := target{}.failure(code, metav1.StatusReasonRequestEntityTooLarge,
-				fmt.Errorf("%s %d bytes; must have at most %d", what, n, most))
-			responsewriters.ErrorNegotiated(err, cmserver.Codecs, schema.GroupVersion{Version: "v1"}, w, r)
-		}
-		most := maxOtherPath
-		if strings.HasPrefix(r.URL.Path, genericapiserver.APIGroupPrefix+"/") {
-			most = maxPath
-		}
-		if n := headerBytes(r); n > maxHeader {
-			long(http.StatusRequestHeaderFieldsTooLarge, "the target and the headers of the request have", n, maxHeader)
-		} else if n := len(r.URL.EscapedPath()); n > most {
-			long(http.StatusRequestURITooLong, "the path of the request has", n, most)
-		} else {
-			next.ServeHTTP(w, r)
-		}
-	})
-}
-
-// headerBytes counts each header as HTTP/2 does (RFC 9113, section 10.5.1): in HPACK, one of a byte may take a hundred.
-func headerBytes(r *http.Request) int {
-	const each = 32
-	n := len(r.RequestURI)
-	for key, values := range r.Header {
-		for _, value := range values {
-			n += len(key) + len(value) + each
-		}
-	}
-	return n
 }
 
 const drainBytes = 64 << 10
@@ -131,19 +89,16 @@ var drainTimeout = time.Second
 // stays, and the connection ends with the answer. A request with long headers waits for nothing.
 func drainBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			drain(w, r)
-		}
+		drain(w, r, drainTimeout)
 		next.ServeHTTP(w, r)
 	})
 }
 
-func drain(w http.ResponseWriter, r *http.Request) {
-	patience, ended := drainTimeout, false
-	if headerBytes(r) > maxHeader {
-		patience = 0
+func drain(w http.ResponseWriter, r *http.Request, patience time.Duration) {
+	if r.ContentLength == 0 {
+		return
 	}
-	control := http.NewResponseController(w)
+	ended, control := false, http.NewResponseController(w)
 	if control.SetReadDeadline(time.Now().Add(patience)) != nil {
 		return // a recorder in a test
 	}
@@ -159,15 +114,29 @@ func drain(w http.ResponseWriter, r *http.Request) {
 }
 
 // writeTimeout cuts off a client that does not read its answer. Such a client would hold a place in
-// flight and the answer's memory.
+// flight and the answer's memory. A watch lasts once it has begun: liftWriteTimeout is for it.
 func writeTimeout(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isWatch(r) { // it ends with its client's connection
-			// Fails for a recorder in a test alone.
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		control := http.NewResponseController(w)
+		// Fails for a recorder in a test alone.
+		end := func() { _ = control.SetWriteDeadline(time.Now().Add(timeout)) }
+		end()
+		if isWatch(r) {
+			defer end()
+			lift := func() { _ = control.SetWriteDeadline(time.Time{}) }
+			r = r.WithContext(context.WithValue(r.Context(), liftKey{}, lift))
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+type liftKey struct{}
+
+// liftWriteTimeout is called by a watch that begins, so that strangers, who are refused before it, have a timeout.
+func liftWriteTimeout(ctx context.Context) {
+	if lift, ok := ctx.Value(liftKey{}).(func()); ok {
+		lift()
+	}
 }
 
 // rejectMalformed rejects malformed queries before the library does. The library would not name the

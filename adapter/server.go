@@ -158,7 +158,7 @@ func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
 // connections.
 //
 // maxStreams is the limit of requests on a connection of HTTP/2, beyond which an API server opens another one. A request
-// takes some 15 KiB until its answer is read, whatever it asks for and whoever sends it, so all together take 250 MB.
+// takes some 15 KiB until its answer is read, so all together take 250 MB; headers.go bounds the headers of those in work.
 //
 // maxReceived bounds headers that are not complete, of which the library keeps a megabyte for each connection.
 const (

@@ -68,6 +68,7 @@ func watchUsage(ctx context.Context, options *metainternalversion.ListOptions, o
 			initial = []watch.Event{{Type: watch.Bookmark, Object: last}}
 		}
 	}
+	liftWriteTimeout(ctx)
 	go w.run(ctx, from, initial)
 	return w, nil
 }

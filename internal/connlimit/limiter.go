@@ -81,7 +81,7 @@ type Member struct {
 	owner string
 	owned bool
 
-	// Of Limiter.received: bytes since first, of which some are charged.
+	// Of Limiter.received: bytes that are not forgiven, of which some are charged, and since when pings are not.
 	bytes, charged int64
 	first          time.Time
 	gone           bool
@@ -205,7 +205,6 @@ func (m *Member) Idle() {
 func (m *Member) Begin() {
 	m.requests.Add(1)
 	m.Busy()
-	m.limiter.received.forget(m, false)
 }
 
 // End is the end of a request that began.
@@ -260,6 +259,7 @@ func (l *Limiter) Requests(handler http.Handler) http.Handler {
 		if m := l.of(r.RemoteAddr); m != nil {
 			m.Begin()
 			defer m.End()
+			l.received.begin(m, r)
 		}
 		handler.ServeHTTP(w, r)
 	})
@@ -319,7 +319,7 @@ func (m *Member) Leave() {
 func (l *Limiter) leaveLocked(m *Member) {
 	if _, open := l.open[m]; open {
 		delete(l.open, m)
-		l.received.forget(m, true)
+		l.received.leave(m)
 		l.slots.Release(m.From)
 		if m.owned {
 			l.owners.Add(m.owner, -1)

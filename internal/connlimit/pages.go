@@ -12,7 +12,8 @@ import (
 const (
 	// PageWait is how long a request for a page waits for a place: for less than the 10 s after which scrapers give up.
 	PageWait = 8 * time.Second
-	// maxWaiting bounds the requests that wait, and maxWaitingEach those of one share. Each keeps its connection.
+	// maxWaiting bounds the requests that wait, and maxWaitingEach those of one share: in the second half of the places it
+	// has one, so a crowd leaves places to scrapers. Each request keeps its connection.
 	maxWaiting, maxWaitingEach = 256, 8
 )
 
@@ -84,7 +85,8 @@ func (p *Pages) wait(ctx context.Context, share string) bool {
 func (p *Pages) enter(share string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.waiting.Held() >= maxWaiting || p.waiting.Of(share) >= maxWaitingEach {
+	held, own := p.waiting.Held(), p.waiting.Of(share)
+	if held >= maxWaiting || own >= maxWaitingEach || own > 0 && held >= maxWaiting/2 {
 		return false
 	}
 	p.waiting.Add(share, 1)

@@ -235,17 +235,22 @@ func TestPagesOfSharesTakeTurns(t *testing.T) {
 	})
 }
 
-// Requests that wait keep their connections, so there are few.
+// Requests that wait keep their connections, so there are few: in the first half of the places as many of a share as it may
+// have, and then one of each.
 func TestFewRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pages := NewPages(1, 1)
 		held := pages.Begin(t.Context(), "first", func() {})
 		ctx, leave := context.WithCancel(t.Context())
 		for i := range maxWaiting {
-			go pages.Begin(ctx, fmt.Sprint(i/maxWaitingEach), func() {})
+			share := i / maxWaitingEach
+			if i >= maxWaiting/2 {
+				share = i
+			}
+			go pages.Begin(ctx, fmt.Sprint(share), func() {})
 			synctest.Wait()
-			if i == maxWaitingEach-1 {
-				beginsAfter(t, pages, "0", 0, false)
+			if i == maxWaitingEach-1 || i >= maxWaiting/2 {
+				beginsAfter(t, pages, fmt.Sprint(share), 0, false)
 			}
 		}
 		beginsAfter(t, pages, "late", 0, false)

@@ -2,7 +2,9 @@ package connlimit
 
 import (
 	"errors"
+	"net/http"
 	"net/netip"
+	"net/url"
 	"sync"
 	"time"
 
@@ -21,9 +23,12 @@ type received struct {
 // freeReceived bytes of each connection are not counted: a handshake, and the headers of almost every request.
 const freeReceived = 32 << 10
 
-// forgiven is how long received bytes count on a connection to which answers are written: a client that watches keeps
-// sending acknowledgements of HTTP/2.
-const forgiven = time.Minute
+// A connection's received bytes are forgiven when a request begins, as many as it may have had, and to a client that
+// watches or reads a long answer: it acknowledges a hundredth of what is written (HTTP/2), and pings twice a minute.
+const (
+	writtenEach = 16      // bytes written, for one that is forgiven
+	pingsEach   = 1 << 10 // bytes forgiven each minute, with the next write
+)
 
 var errReceivedTooMuch = errors.New("the connections of this address have received too much of requests that have not begun")
 
@@ -47,30 +52,65 @@ func (r *received) add(m *Member, n int) bool {
 	return true
 }
 
-// forget begins anew for a member: a request of it has begun, or it is gone.
-func (r *received) forget(m *Member, gone bool) {
+// begin forgives a member the bytes of a request of it that has begun. Those that came after it may be of headers that
+// never end.
+func (r *received) begin(m *Member, request *http.Request) {
 	if r.max == 0 { // each request of a port without the limit comes here
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgetLocked(m, gone)
+	r.forgiveLocked(m, int64(HeaderMemory(request)))
 }
 
-// answer is forget for a member that is answered, if its bytes are old.
-func (r *received) answer(m *Member) {
+// answer forgives a member acknowledgements of what is written to it, and pings.
+func (r *received) answer(m *Member, written int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.bytes > 0 && time.Since(m.first) > forgiven {
-		r.forgetLocked(m, false)
+	n := int64(written) / writtenEach
+	if pings := time.Since(m.first) / (time.Minute / pingsEach); m.bytes > 0 && pings > 0 {
+		n += int64(pings)
+		m.first = time.Now()
+	}
+	r.forgiveLocked(m, n)
+}
+
+// leave forgives a member that is gone all, and lets it receive no more.
+func (r *received) leave(m *Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgiveLocked(m, m.bytes)
+	m.gone = true
+}
+
+func (r *received) forgiveLocked(m *Member, n int64) {
+	m.bytes -= min(n, m.bytes)
+	if less := m.charged - max(m.bytes-freeReceived, 0); less > 0 {
+		r.of.Add(m.From, -less)
+		m.charged -= less
 	}
 }
 
-func (r *received) forgetLocked(m *Member, gone bool) {
-	if m.charged > 0 {
-		r.of.Add(m.From, -m.charged)
+// HeaderMemory estimates the memory of a request's target and headers. On the wire, a header of HTTP/2 may have a byte.
+func HeaderMemory(r *http.Request) int {
+	const eachKey, eachValue = 120, 40 // of the map and its slices
+	n := len(r.Method) + len(r.Host) + len(r.RequestURI)
+	for key, values := range r.Header {
+		n += eachKey + len(key)
+		for _, value := range values {
+			n += eachValue + len(value)
+		}
 	}
-	m.bytes, m.charged, m.gone = 0, 0, m.gone || gone
+	return n
+}
+
+// DropHeaders drops a request's target and headers at the end of its handler: over HTTP/2, the library keeps them until the
+// answer is read. It leaves what the library still asks: whether the method is HEAD.
+func DropHeaders(r *http.Request) {
+	if r.Method != http.MethodHead {
+		r.Method = ""
+	}
+	r.Header, r.Host, r.RequestURI, r.URL = nil, "", "", new(url.URL)
 }
 
 // Read implements net.Conn.
@@ -86,7 +126,7 @@ func (m *Member) Read(b []byte) (int, error) {
 // Write implements net.Conn.
 func (m *Member) Write(b []byte) (int, error) {
 	if m.limiter.limits.MaxReceived > 0 {
-		m.limiter.received.answer(m)
+		m.limiter.received.answer(m, len(b))
 	}
 	return m.Conn.Write(b)
 }

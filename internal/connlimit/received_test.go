@@ -2,6 +2,9 @@ package connlimit
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +21,7 @@ func (flood) Close() error                { return nil }
 func receive(m *Member, most int) (n int, err error) {
 	for b := make([]byte, 16<<10); n < most && err == nil; {
 		var more int
-		more, err = m.Read(b)
+		more, err = m.Read(b[:min(len(b), most-n)])
 		n += more
 	}
 	return n, err
@@ -70,20 +73,56 @@ func TestReceivedBytesAreGivenBack(t *testing.T) {
 		if n, err := receive(m, freeReceived+budget/2); err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		m.Begin()
+		l.received.begin(m, &http.Request{RequestURI: strings.Repeat("a", freeReceived+budget/2)})
 	}
 }
 
-// A watch may last: the frames of HTTP/2 that its client sends meanwhile are not counted as headers.
+// What a connection receives after a request, which may be of headers that never end, is not forgiven when that begins.
+func TestSmallRequestsForgiveFewBytes(t *testing.T) {
+	l := limiter(Limits{MaxReceived: 64 << 10})
+	m := enterFlood(t, l, "10.0.0.1")
+	for range 16 {
+		if _, err := receive(m, 16<<10); err != nil {
+			return
+		}
+		l.received.begin(m, httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	t.Error("256 KiB were received")
+}
+
+// A watch may last, and so may a long answer: the frames of HTTP/2 that their clients send meanwhile are not counted as headers.
 func TestWatchesMayLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := enterFlood(t, limiter(Limits{MaxReceived: 64 << 10}), "10.0.0.1")
-		for range 1000 {
+		for range 10_000 { // quiet
+			if _, err := receive(m, 512); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+			_, _ = m.Write(nil)
+		}
+		for range 10_000 { // busy
 			if _, err := receive(m, 16<<10); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(forgiven)
-			_, _ = m.Write(nil)
+			_, _ = m.Write(make([]byte, 256<<10))
+		}
+	})
+}
+
+// An answer to a client's TLS KeyUpdate, which may come in the midst of headers, forgives next to nothing, however old the
+// connection is.
+func TestKeyUpdatesForgiveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := enterFlood(t, limiter(Limits{MaxReceived: 64 << 10}), "10.0.0.1")
+		_, _ = receive(m, 1)
+		time.Sleep(2 * time.Minute)
+		if _, err := receive(m, freeReceived+40<<10); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = m.Write(make([]byte, 32))
+		if _, err := receive(m, 32<<10); err == nil {
+			t.Error("72 KiB more than are free were received")
 		}
 	})
 }

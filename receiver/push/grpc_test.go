@@ -88,7 +88,7 @@ func (h *harness) call(client *http.Client, method string, body io.Reader, heade
 	must(h, err)
 	a := rawAnswer{http: res.StatusCode}
 	if a.http != 200 {
-		a.message = string(text)
+		a.message = string(text) + res.Header.Get("Grpc-Message")
 		return a
 	}
 	said := res.Header // of an answer without a message, all is in the headers

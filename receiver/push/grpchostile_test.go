@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -212,6 +213,32 @@ func TestGRPCManyStreams(t *testing.T) {
 	}
 	for _, c := range clients {
 		_ = c.Close()
+	}
+}
+
+// Answers that nobody reads to requests that are no calls keep no headers.
+func TestGRPCUnreadAnswers(t *testing.T) {
+	h := start(t, overGRPC)
+	before := heap()
+	const connections, streams = 64, 32
+	for range connections {
+		c := h.frameClient("127.0.0.7", http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for range streams {
+			c.block.Reset()
+			for _, f := range []hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/x"}} {
+				_ = c.header.WriteField(f)
+			}
+			for name := range 200 {
+				_ = c.header.WriteField(hpack.HeaderField{Name: strconv.Itoa(name), Sensitive: true})
+			}
+			id := 2*c.calls + 1
+			c.calls++
+			must(t, c.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.block.Bytes(), EndHeaders: true, EndStream: true}))
+		}
+	}
+	h.answered("InvalidArgument", connections)
+	if grown := heap() - before; grown > 20 {
+		t.Errorf("the heap grew by %d MiB", grown)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"
@@ -40,10 +41,17 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.metrics.inFlight.Add(-1)
 	d.metrics.requests.WithLabelValues(code.String()).Inc()
 	d.metrics.duration.Observe(time.Since(began).Seconds())
+	connlimit.DropHeaders(r)
 }
 
 // serve answers a request, and returns the code of the answer.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) codes.Code {
+	from := r.Context().Value(connKey{}).(*conn)
+	if err := d.calls.Acquire(from.Member.From); err != nil {
+		return refuse(w, codes.ResourceExhausted, "too many calls are open ("+err.Error()+"): send it again in a moment",
+			retryDelay())
+	}
+	defer d.calls.Release(from.Member.From)
 	if !isGRPC(r) {
 		return mistaken(w, r)
 	}
@@ -54,12 +62,6 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) codes.Code {
 		return refuse(w, codes.Unavailable, "the server stops: send it again in a moment", retryDelay())
 	}
 	defer d.inFlight.Done()
-	from := r.Context().Value(connKey{}).(*conn)
-	if err := d.calls.Acquire(from.Member.From); err != nil {
-		return refuse(w, codes.ResourceExhausted, "too many calls are open ("+err.Error()+"): send it again in a moment",
-			retryDelay())
-	}
-	defer d.calls.Release(from.Member.From)
 	return d.call(w, r, from)
 }
 
@@ -70,12 +72,19 @@ func isGRPC(r *http.Request) bool {
 	return r.ProtoMajor == 2 && r.Method == http.MethodPost && ok && (rest == "" || rest[0] == '+' || rest[0] == ';')
 }
 
-// mistaken answers a request that is no call. gRPC's protocol asks for status 415.
+// mistaken answers a request that is no call. gRPC's protocol asks for status 415. Over HTTP/2 the answer is headers alone:
+// a client could leave a body unread.
 func mistaken(w http.ResponseWriter, r *http.Request) codes.Code {
+	why := fmt.Sprintf("this port speaks gRPC: POST over HTTP/2 with the Content-Type %s; this is a %s over %s with %q. "+
+		"OTLP over HTTP has another port (http-address, otlp-http-address)", contentType, httpserver.Clip([]byte(r.Method)), r.Proto,
+		httpserver.Clip([]byte(r.Header.Get("Content-Type"))))
 	w.Header().Set("Connection", "close")
-	http.Error(w, fmt.Sprintf("this port speaks gRPC: POST over HTTP/2 with the Content-Type %s; this is a %s over %s with %q. "+
-		"OTLP over HTTP has another port (http-address, otlp-http-address)", contentType, r.Method, r.Proto,
-		httpserver.Clip([]byte(r.Header.Get("Content-Type")))), http.StatusUnsupportedMediaType)
+	if r.ProtoMajor == 2 {
+		w.Header().Set("Grpc-Message", percentEncode(why))
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+	} else {
+		http.Error(w, why, http.StatusUnsupportedMediaType)
+	}
 	return codes.InvalidArgument
 }
 
