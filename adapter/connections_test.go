@@ -94,7 +94,8 @@ func TestRequestsOfAConnectionAreBounded(t *testing.T) {
 	t.Error("no limit of requests is told")
 }
 
-// A body that never comes holds neither its answer, nor its place, nor the stop.
+// A body that never comes holds neither its answer, nor its place, nor the stop. net/http cancels its request, and the library
+// then cuts an answer off that it has begun.
 func TestBodiesThatNeverCome(t *testing.T) {
 	raised := drainTimeout
 	drainTimeout = 10 * time.Millisecond
@@ -109,11 +110,14 @@ func TestBodiesThatNeverCome(t *testing.T) {
 			_, err = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: a\r\n"+head+"\r\n")
 			must(t, err)
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			must(t, err)
-			_, err = io.Copy(io.Discard, resp.Body)
-			must(t, err)
-			if resp.StatusCode == http.StatusTooManyRequests {
-				t.Errorf("%s: the places of the answers before are taken", path)
+			if err == nil {
+				if resp.StatusCode == http.StatusTooManyRequests {
+					t.Errorf("%s: the places of the answers before are taken", path)
+				}
+				_, err = io.Copy(io.Discard, resp.Body)
+			}
+			if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%s: %v", path, err)
 			}
 			if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s: the connection goes on: %v", path, err)
