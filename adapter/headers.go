@@ -27,21 +27,26 @@ const maxLargeHeaders = 64 << 20
 type headerRooms struct {
 	strangers, proxied *fair.Room[netip.Prefix, int]
 	fromProxy          func(*http.Request) bool
+	trust              func(remote string) // has the connection of a proxy receive what it likes: bodies of its users, too
 }
 
-func newHeaderRooms(fromProxy func(*http.Request) bool) *headerRooms {
-	return &headerRooms{fair.NewRoom[netip.Prefix](maxLargeHeaders), fair.NewRoom[netip.Prefix](maxLargeHeaders), fromProxy}
+func newHeaderRooms(fromProxy func(*http.Request) bool, trust func(string)) *headerRooms {
+	return &headerRooms{fair.NewRoom[netip.Prefix](maxLargeHeaders), fair.NewRoom[netip.Prefix](maxLargeHeaders), fromProxy, trust}
 }
 
 // bound passes on requests whose headers are within the limits, and others to refused. Once a request is answered, its
 // headers are dropped: over HTTP/2, the library keeps them until the answer is read.
 func (h *headerRooms) bound(next, refused http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer connlimit.DropHeaders(r)
 		if len(r.Trailer) > 0 { // no client announces trailers, and the library would keep them with the stream
+			drain(w, r, 0) // else, over HTTP/1, the library waits for the rest of the body before it closes the connection
 			panic(http.ErrAbortHandler)
 		}
-		defer connlimit.DropHeaders(r)
 		n, from := connlimit.HeaderMemory(r), connlimit.Prefix(r.RemoteAddr)
+		if h.fromProxy(r) {
+			h.trust(r.RemoteAddr)
+		}
 		if n > freeHeader {
 			room := h.strangers
 			if h.fromProxy(r) {

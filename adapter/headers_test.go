@@ -3,11 +3,13 @@ package adapter
 import (
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -155,7 +157,8 @@ func TestLongHeadersLeaveRoom(t *testing.T) {
 			others[proxied] = ask(proxied)
 		}
 	})
-	bounded = newHeaderRooms(func(r *http.Request) bool { return r.RemoteAddr == proxied }).bound(next, http.HandlerFunc(refuseHeaders))
+	trust := func(string) {}
+	bounded = newHeaderRooms(func(r *http.Request) bool { return r.RemoteAddr == proxied }, trust).bound(next, http.HandlerFunc(refuseHeaders))
 	ask(address(0))
 	if first == 0 || first > maxLargeHeaders*3/4 || held > maxLargeHeaders {
 		t.Errorf("%d bytes of one address are held, of %d", first, held)
@@ -176,6 +179,16 @@ func TestAnnouncedTrailersEndTheRequest(t *testing.T) {
 	if resp, err := a.client.Do(request); err == nil {
 		_ = resp.Body.Close()
 		t.Errorf("%s", resp.Status)
+	}
+	// Over HTTP/1 the connection ends though the body does not.
+	conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	must(t, err)
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	_, err = io.WriteString(conn, "GET "+externalRoot+" HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n")
+	must(t, err)
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection goes on: %v", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (s *Server) handlerChain(cfg Config) func(http.Handler, *genericapiserver.C
 		counted := func(h http.Handler) http.Handler { return s.metrics.instrument(h, c.RequestInfoResolver, s.uses) }
 		timed := func(h http.Handler) http.Handler { return writeTimeout(h, 2*cfg.RequestTimeout) }
 		chain = timed(drainBody(counted(rejectLongPaths(rejectMalformed(chain)))))
-		chain = newHeaderRooms(s.access.fromProxy).bound(chain, timed(counted(http.HandlerFunc(refuseHeaders))))
+		chain = newHeaderRooms(s.access.fromProxy, s.listener.Trust).bound(chain, timed(counted(http.HandlerFunc(refuseHeaders))))
 		return s.listener.Requests(chain)
 	}
 }

@@ -160,10 +160,11 @@ func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
 // maxStreams is the limit of requests on a connection of HTTP/2, beyond which an API server opens another one. A request
 // takes some 15 KiB until its answer is read, so all together take 250 MB; headers.go bounds the headers of those in work.
 //
-// maxReceived bounds headers that are not complete, of which the library keeps a megabyte for each connection.
+// maxReceived bounds headers that are not complete, of which the library keeps a megabyte for each connection. It is of bytes on the
+// wire: in memory, a header of HTTP/2 that has a byte there takes forty.
 const (
 	maxConnections     = 2048
 	maxConnectionsEach = 256
 	maxStreams         = 8
-	maxReceived        = 32 << 20
+	maxReceived        = 8 << 20
 )

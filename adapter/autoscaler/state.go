@@ -129,7 +129,7 @@ func (a *answer) lacksPods() bool {
 // knowsHeld takes over the former answer. It reports whether that still counts.
 func (w *Watcher) knowsHeld(document *inspect.Autoscaler, answers []answer, now time.Time) bool {
 	before := w.held[name{document.Namespace, document.Name}] // this goroutine alone writes
-	if before == nil || !slices.EqualFunc(before.document.Metrics, document.Metrics, inspect.SameMetric) {
+	if before == nil || before.document.UID != document.UID || !slices.EqualFunc(before.document.Metrics, document.Metrics, inspect.SameMetric) {
 		return false
 	}
 	counts := true

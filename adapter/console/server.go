@@ -63,7 +63,9 @@ func New(cfg Config, parts Parts) (*Server, error) {
 		WriteTimeout:      writeTimeout, // a stream renews it
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    32 << 10, // a token has some kB
-		ErrorLog:          slog.NewLogLogger(parts.Logger.Handler(), slog.LevelDebug),
+
+		DisableGeneralOptionsHandler: true, // it passes by the limits
+		ErrorLog:                     slog.NewLogLogger(parts.Logger.Handler(), slog.LevelDebug),
 	}
 	s.own = []prometheus.Collector{limiter,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_streams",

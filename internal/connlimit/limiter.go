@@ -84,7 +84,7 @@ type Member struct {
 	// Of Limiter.received: bytes that are not forgiven, of which some are charged, and since when pings are not.
 	bytes, charged int64
 	first          time.Time
-	gone           bool
+	gone, trusted  bool
 }
 
 // New makes a Limiter without connections. The name is the listener's in metrics and in the log.

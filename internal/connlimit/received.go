@@ -21,7 +21,7 @@ type received struct {
 }
 
 // freeReceived bytes of each connection are not counted: a handshake, and the headers of almost every request.
-const freeReceived = 32 << 10
+const freeReceived = 12 << 10
 
 // A connection's received bytes are forgiven when a request begins, as many as it may have had, and to a client that
 // watches or reads a long answer: it acknowledges a hundredth of what is written (HTTP/2), and pings twice a minute.
@@ -36,6 +36,9 @@ var errReceivedTooMuch = errors.New("the connections of this address have receiv
 func (r *received) add(m *Member, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if m.trusted {
+		return true
+	}
 	if m.bytes == 0 {
 		m.first = time.Now()
 	}
@@ -61,6 +64,20 @@ func (r *received) begin(m *Member, request *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forgiveLocked(m, int64(HeaderMemory(request)))
+}
+
+// Trust takes the limit from the connection with a peer's address and port: its client is known, and sends whole requests.
+func (l *Limiter) Trust(remote string) {
+	m := l.of(remote)
+	if m == nil {
+		return
+	}
+	l.received.mu.Lock()
+	defer l.received.mu.Unlock()
+	if !m.trusted {
+		l.received.forgiveLocked(m, m.bytes)
+		m.trusted = true
+	}
 }
 
 // answer forgives a member acknowledgements of what is written to it, and pings.

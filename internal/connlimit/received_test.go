@@ -110,6 +110,22 @@ func TestWatchesMayLast(t *testing.T) {
 	})
 }
 
+// A proxy sends whole requests, and passes on what its users send with them.
+func TestATrustedConnectionHasNoLimit(t *testing.T) {
+	l := limiter(Limits{MaxReceived: 64 << 10})
+	m := enterFlood(t, l, "10.0.0.1")
+	if _, err := receive(m, freeReceived+40<<10); err != nil {
+		t.Fatal(err)
+	}
+	l.Trust(m.RemoteAddr().String())
+	if n, err := receive(m, 1<<20); err != nil {
+		t.Errorf("%d bytes: %v", n, err)
+	}
+	if n, err := receive(enterFlood(t, l, "10.0.0.1"), freeReceived+40<<10); err != nil {
+		t.Errorf("%d bytes of another connection of the address, beside the trusted one: %v", n, err)
+	}
+}
+
 // An answer to a client's TLS KeyUpdate, which may come in the midst of headers, forgives next to nothing, however old the
 // connection is.
 func TestKeyUpdatesForgiveNothing(t *testing.T) {

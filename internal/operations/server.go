@@ -42,7 +42,9 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 			WriteTimeout:      30 * time.Second,
 			IdleTimeout:       20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
 			MaxHeaderBytes:    32 << 10,         // a bearer token of a scraper has some kB
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+
+			DisableGeneralOptionsHandler: true, // it passes by the limits
+			ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 	}, nil
 }

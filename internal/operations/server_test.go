@@ -1,10 +1,12 @@
 package operations
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -171,5 +173,19 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// net/http answers "OPTIONS *" by itself otherwise, beside all limits.
+func TestOptionsOfTheServerAreNoExemption(t *testing.T) {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(serve(t), "http://"))
+	must(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	must(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	must(t, err)
+	if resp.StatusCode == http.StatusOK {
+		t.Errorf("%s", resp.Status)
 	}
 }

@@ -287,7 +287,7 @@ func TestKEDAsAutoscalersBesideAuthors(t *testing.T) {
 	kedas := map[string]any{"matchLabels": map[string]any{"scaledobject.keda.sh/name": "web"}}
 	everywhere := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true")
 	shops := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true", "externalMetrics.route[0].namespaces={shop*}")
-	others := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true", "externalMetrics.route[0].namespaces={team-*}")
+	others := mustRender(t, "../../charts/sluice/ci/route-values.yaml", "keda.enabled=true", "admission.authors=true", "externalMetrics.route[0].namespaces={team-*,s.op}")
 	for _, c := range []struct {
 		chart  string
 		metric map[string]any

@@ -236,8 +236,9 @@ with its own part as if it were all.
 {{- $are := include "sluice.config" .root | fromYaml -}}
 {{- $why := "a replica of the new one would not hear those that still run. First upgrade to replicas=1, with replication.enabled=true or nats.url as it is; then change this; then add replicas" -}}
 {{- range $setting, $value := dict "nats-url" "nats.url" "replica-cluster" "config.replica-cluster" -}}
-{{- $was := get $were $setting | default "" | toString -}}
-{{- $is := get $are $setting | default "" | toString -}}
+{{- $otherwise := ternary "sluice" "" (eq $setting "replica-cluster") -}}
+{{- $was := get $were $setting | default $otherwise | toString -}}
+{{- $is := get $are $setting | default $otherwise | toString -}}
 {{- if and $were (include "sluice.replicated" $.root) (ne $was $is) -}}
 {{- fail (printf "%s: is %q, and several replicas run with %q; must be that: %s" $value $is $was $why) -}}
 {{- end -}}

@@ -91,7 +91,7 @@ func (d *Door) newHTTP() *http.Server {
 	protocols.SetUnencryptedHTTP2(true) // listener.Conn has the TLS, unseen by net/http
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler: d, Protocols: protocols, MaxHeaderBytes: maxHeader,
+		Handler: d, Protocols: protocols, MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true,
 		ReadHeaderTimeout: callPatience, WriteTimeout: keep, IdleTimeout: idle,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: window,
