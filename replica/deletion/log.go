@@ -254,15 +254,21 @@ func (l *Log) forgetLocked(key Key) {
 	l.changed[key] = struct{}{}
 }
 
-// pruneLocked forgets deletions that are over, once a minute at most.
+// pruneLocked forgets deletions that are over, and corrects stamps in the future, which the next process would take as they
+// are on disk, once a minute at most.
 func (l *Log) pruneLocked(now time.Time) {
 	if now.Sub(l.pruned) < time.Minute {
 		return
 	}
 	l.pruned = now
 	for key, d := range l.byKey {
-		if now.Sub(d.moment(now)) >= life {
+		moment := d.moment(now)
+		if now.Sub(moment) >= life {
 			l.forgetLocked(key)
+		} else if at := moment.UnixMilli(); at < d.stamp {
+			corrected := *d // Repeat may be reading d
+			corrected.stamp = at
+			l.byKey[key], l.changed[key] = &corrected, struct{}{}
 		}
 	}
 }

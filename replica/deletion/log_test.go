@@ -166,6 +166,11 @@ func TestDeletionsAfterTheClockWasSetBack(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
+		restarted.Repeat()
+		ofRestarted.wants(t, "all of shop before 00:00:00")
+		fresh, ofFresh := newLog("d")
+		mustApply(t, fresh, restarted.AllShared())
+		ofFresh.wants(t, "all of shop before 00:00:00")
 		a.AddNamespace("shop", time.Now().Add(-time.Second))
 		later := a.TakeShared()
 		for _, l := range []*Log{b, c, restarted} {
