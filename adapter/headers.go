@@ -44,12 +44,13 @@ func (h *headerRooms) bound(next, refused http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		}
 		n, from := connlimit.HeaderMemory(r), connlimit.Prefix(r.RemoteAddr)
-		if h.fromProxy(r) {
+		proxied := (n > freeHeader || r.ContentLength != 0) && h.fromProxy(r) // it checks a certificate, and few requests need it
+		if proxied {
 			h.trust(r.RemoteAddr)
 		}
 		if n > freeHeader {
 			room := h.strangers
-			if h.fromProxy(r) {
+			if proxied {
 				room = h.proxied
 			}
 			if n > maxHeader || !room.Take(from, n) {

@@ -131,6 +131,29 @@ func (a *api) unread(t *testing.T) *http2.Framer {
 	return frames
 }
 
+// The front proxy's connections are trusted once one of its users sends a body. Its certificate is not checked for the reads of autoscalers.
+func TestProxiesMayPassOnBodies(t *testing.T) {
+	checks, trusted := 0, ""
+	isProxy := func(r *http.Request) bool { checks++; return r.RemoteAddr == "10.0.1.1:1" }
+	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	bounded := newHeaderRooms(isProxy, func(remote string) { trusted += remote }).bound(next, next)
+	for _, c := range []struct {
+		from, body, trusted string
+		checks              int
+	}{
+		{"10.0.1.1:1", "", "", 0},
+		{"10.0.0.1:1", "a", "", 1},
+		{"10.0.1.1:1", "a", "10.0.1.1:1", 2},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/apis", strings.NewReader(c.body))
+		r.RemoteAddr = c.from
+		bounded.ServeHTTP(httptest.NewRecorder(), r)
+		if trusted != c.trusted || checks != c.checks {
+			t.Errorf("%+v: %q is trusted after %d checks", c, trusted, checks)
+		}
+	}
+}
+
 // Requests in work with long headers of one address leave room for those of others, and all of them for the front proxy's.
 func TestLongHeadersLeaveRoom(t *testing.T) {
 	const addresses, proxied, bytes = 16, "10.0.1.1:1", 100 << 10
