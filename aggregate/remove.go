@@ -141,7 +141,7 @@ type removalLog struct {
 	at    map[removalKey]removal
 	ring  []removalKey
 	next  int
-	ended map[string]time.Duration // by namespace: what was seen up to then is told to nobody
+	ended map[string]time.Duration // by namespace: removals of series that were last seen before are not shown
 }
 
 type removalKey struct {

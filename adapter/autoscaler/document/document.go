@@ -269,7 +269,7 @@ func markOf(h *autoscalingv2.HorizontalPodAutoscaler) inspect.Mark {
 }
 
 // isDefault reports whether a behavior has nothing but what a nudge writes where there was none, and the API server adds.
-// Whoever added to it has the nudge stay the owner of the whole.
+// Where somebody has added fields to it, the nudge stays the owner of the behavior as a whole.
 func isDefault(b *autoscalingv2.HorizontalPodAutoscalerBehavior) bool {
 	up, down := rulesDocument(b.ScaleUp), rulesDocument(b.ScaleDown)
 	policies := up.Policies

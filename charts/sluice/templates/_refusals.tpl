@@ -26,8 +26,9 @@
 {{- if and (eq (toString (index .Values.config "push-tls-client-auth")) "require") (not .Values.push.clientCASecret) -}}
 {{- fail "config.push-tls-client-auth: require needs an authority to check client certificates against; push.clientCASecret must name a Secret (and push.tlsSecret one too)" -}}
 {{- end -}}
+{{- $versioned := "^[^.]+[.]v[0-9]+((alpha|beta)[0-9]+)?([.]|$)" -}}
 {{- range .Values.objectKinds -}}
-{{- $version := regexFind "^[^.]+[.]v[0-9]+((alpha|beta)[0-9]+)?([.]|$)" . -}}
+{{- $version := regexFind $versioned . -}}
 {{- if $version -}}
 {{- $resource := regexFind "^[^.]+" . -}}
 {{- $group := trimPrefix $version . -}}
@@ -39,7 +40,7 @@
 {{- fail "wake.kinds: is empty, and wake.enabled is true; must name a kind, as in deployments.apps: Sluice could wake nothing" -}}
 {{- end -}}
 {{- range .Values.wake.kinds -}}
-{{- if regexMatch "^[^.]+[.]v[0-9]+((alpha|beta)[0-9]+)?([.]|$)" . -}}
+{{- if regexMatch $versioned . -}}
 {{- fail (printf "wake.kinds: %s names a version; must be resource.group, as in deployments.apps" .) -}}
 {{- end -}}
 {{- $resource := first (splitList "." .) -}}

@@ -61,7 +61,7 @@ func namespaceOfContext(raw clientcmdapi.Config, context string) string {
 	return ""
 }
 
-// kubeconfig is what some files hold together. They are read once.
+// kubeconfig is the merge of one or more files, each of which is read once.
 type kubeconfig struct {
 	files  []string
 	config clientcmd.ClientConfig
