@@ -68,6 +68,7 @@ func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 			must(t, again.RestoreBlock(i, disk.names[i], disk.state[i], disk.deltas[i]))
 		}
 		again.RestoreDone()
+		again.Begin()
 		again.want("x5:total", "a=7")
 	}
 }
@@ -133,6 +134,7 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 		must(t, again.RestoreBlock(i, nil, nil, deltas[i]))
 	}
 	again.RestoreDone()
+	again.Begin()
 	if a, b := f.Series(), again.Series(); a != b {
 		t.Errorf("%d series live, %d restored", a, b)
 	}

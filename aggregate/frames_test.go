@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,12 +222,17 @@ func TestRateOfAFeedAcrossARestart(t *testing.T) {
 		}
 		f.disk.flush(f.Table, each)
 		var missed []sentFrame
-		for range 50 {
-			missed = append(missed, frame(1))
-			time.Sleep(100 * time.Millisecond)
-		}
-		f.disk.uptime = window.Uptime{}
+		var agent sync.WaitGroup
+		agent.Go(func() {
+			for range 80 {
+				missed = append(missed, frame(1))
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+		time.Sleep(5 * time.Second) // down
+		f.disk.uptime, f.disk.takes = window.Uptime{}, time.Second
 		f.fixture = f.disk.restore(t)
+		agent.Wait()
 		for _, m := range missed {
 			f.applyFrames(m)
 		}

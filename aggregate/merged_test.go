@@ -113,6 +113,7 @@ func (r *replicas) restart() {
 		must(r.t, f.RestoreBlock(i, p.names[i], state, nil))
 	}
 	f.RestoreDone()
+	f.Begin()
 	f.running()
 	for i, state := range p.state {
 		must(r.t, p.ReplaceBlock(i, p.names[i], state))

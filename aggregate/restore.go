@@ -15,7 +15,7 @@ import (
 )
 
 // A table is restored before writers and readers use it: RestoreClock, then RestoreBlock for each
-// block, from several goroutines, then RestoreDone. An unreadable block is an error and stays
+// block, from several goroutines, then RestoreDone, and Begin. An unreadable block is an error and stays
 // empty.
 
 // RestoreClock continues the clock of an earlier process from the output of AppendClock.

@@ -24,6 +24,7 @@ type saved struct {
 	uptime window.Uptime // of the machine that restores
 	// covered is for OnOutage.
 	covered func(since time.Time) bool
+	takes   time.Duration // each of the steps of a restore
 }
 
 func newSaved() *saved {
@@ -58,15 +59,22 @@ func (s *saved) restore(t testing.TB) *fixture {
 func (s *saved) into(table *Table) error {
 	table.Clock.Uptime = func() window.Uptime { return s.uptime }
 	table.OnOutage(s.covered)
+	time.Sleep(s.takes) // the database opens
 	if err := table.RestoreClock(s.clock); err != nil {
 		return err
 	}
+	time.Sleep(s.takes)
 	for i := range max(len(s.names), len(s.deltas)) {
 		if err := table.RestoreBlock(i, s.names[i], s.state[i], s.deltas[i]); err != nil {
 			return err
 		}
 	}
-	return table.RestoreDone()
+	if err := table.RestoreDone(); err != nil {
+		return err
+	}
+	time.Sleep(s.takes)
+	table.Begin()
+	return nil
 }
 
 func never(int) bool { return false }
@@ -410,5 +418,6 @@ func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
 	must(t, again.RestoreClock(clock))
 	must(t, again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}))
 	again.RestoreDone()
+	again.Begin()
 	again.want("c:total", "a=7")
 }

@@ -22,8 +22,14 @@ func (t *Table) RestoreDone() error {
 	}
 	t.freePlaces()
 	t.restoreFrames()
-	t.Logs.Resumed(t.Clock)
 	return nil
+}
+
+// Begin begins receiving time: until then, since the former process ended, nothing was received. Call it when
+// the receivers open, after a restore that must be complete.
+func (t *Table) Begin() {
+	t.Clock.Begin()
+	t.Logs.Resumed(t.Clock)
 }
 
 type restoredSeries struct {

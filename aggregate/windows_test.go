@@ -2,7 +2,6 @@ package aggregate
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -121,8 +120,8 @@ func TestAConstantStreamWithJitterAndARestart(t *testing.T) {
 	})
 }
 
-// Datagrams wait in their socket, which opens after the table is made, until that is restored. They are no burst.
-func TestDatagramsThatWaitForTheRestore(t *testing.T) {
+// A restore that takes as long as a short window is no receiving time: rates neither fall nor rise, in any second after it.
+func TestARestoreIsPartOfTheOutage(t *testing.T) {
 	start(t, func(f *fixture) {
 		disk := newSaved()
 		stream := func(pushes int) {
@@ -133,20 +132,20 @@ func TestDatagramsThatWaitForTheRestore(t *testing.T) {
 		}
 		stream(900)
 		disk.flush(f.Table, each)
+		disk.takes = 4 * time.Second
+		life := f.Lifetime()
 		time.Sleep(20 * time.Second) // down
-		table := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
-		time.Sleep(3 * time.Second) // the store opens
-		must(f.t, disk.into(table))
-		f = (&fixture{Table: table, t: f.t, w: table.NewWriter()}).running()
-		for range 30 {
-			f.push("x:10|c|#pod:a,ns:ns")
-		}
-		for second := range 20 {
+		f = disk.restore(f.t.(*testing.T)).running()
+		for range 20 {
 			stream(10)
 			f.near("x:rate:1m", 100, 0.02)
-			if second < 7 || second >= 10 { // between, the window begins while they waited, and has all of them
-				f.near("x:rate:10s", 100, 0.05)
-			}
+			f.near("x:rate:10s", 100, 0.05)
+		}
+		if pauses := f.Clock.Pauses(); len(pauses) != 1 || pauses[0].Down != 32*time.Second {
+			t.Errorf("pauses %v, want one of 32 s", pauses)
+		}
+		if lived := f.Lifetime() - life; lived != 52*time.Second {
+			t.Errorf("lifetimes have gone on for %v, want 52 s", lived)
 		}
 	})
 }

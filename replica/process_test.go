@@ -120,6 +120,7 @@ func (p *process) restore(d *disk) {
 	for key, value := range d.groups {
 		must(p.t, p.groups.RestoreDocument(key, value))
 	}
+	p.table.Begin()
 }
 
 // simulatedDocuments are the deletions and the groups. The first byte of a key says which.

@@ -14,7 +14,7 @@ import (
 type Clock struct {
 	Tick time.Duration
 	// At start, receiving time was Offset, and the lifetime clock was at lived (lifetime.go).
-	// NewClock, Resume and ResumeLifetime write all three, before any other goroutine reads them.
+	// NewClock, Resume, ResumeLifetime and Begin write them, before any other goroutine reads them.
 	start  time.Time
 	Offset time.Duration
 	lived  time.Duration
@@ -28,7 +28,7 @@ type Clock struct {
 	reach    time.Duration // receiving time that windows may reach back
 	pauses   atomic.Pointer[pauses]
 	former   formerTicks
-	told     atomic.Pointer[toldMoment] // of a told clock
+	told     atomic.Pointer[toldMoment] // of a told clock, and of one that stands until Begin
 	timeline *Timeline                  // of a told clock; nil: the clock is this process's own
 }
 
@@ -56,8 +56,7 @@ func NewClock(windows []time.Duration) *Clock {
 const beforeAll = 1
 
 // Resume continues from the receiving time of an earlier process, whose ticks had this length, and
-// which knew of these pauses. Receiving time goes on since the clock was made: datagrams wait in sockets until the
-// table is restored.
+// which knew of these pauses. The clock stands until Begin: nothing is received while a table is restored.
 func (c *Clock) Resume(at, tick time.Duration, earlier []Pause) {
 	c.former = formerTicks{tick: tick, shift: max(c.Offset-at, 0)}
 	earlier = slices.Clone(earlier)
@@ -66,6 +65,28 @@ func (c *Clock) Resume(at, tick time.Duration, earlier []Pause) {
 	}
 	c.Offset = max(at+c.counted, c.Offset)
 	c.pause(earlier, Pause{c.Offset, c.down})
+	m := c.Now()
+	m.At, m.Tick = c.Offset, uint32(c.Offset/c.Tick)
+	c.told.Store(&toldMoment{Moment: m})
+}
+
+// Begin begins receiving time after Resume. The time since the clock was made joins the outage. Call it before
+// any other goroutine reads the clock.
+func (c *Clock) Begin() {
+	if c.told.Load() == nil {
+		return // there was no earlier process
+	}
+	now := time.Now()
+	took := now.Sub(c.start)
+	c.start, c.lived = now, c.lived+took
+	if c.counted > 0 {
+		c.Offset += took
+	} else {
+		c.down += took
+	}
+	all := c.Pauses()
+	c.pause(all[:len(all)-1], Pause{c.Offset, c.down})
+	c.told.Store(nil)
 }
 
 // currentTick converts a tick of the earlier process. 0 remains 0, which means never.

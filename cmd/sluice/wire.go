@@ -50,9 +50,8 @@ import (
 // (cluster.go).
 //
 // wire makes the parts in the order of need, and this file has them in that order. The operations
-// port is first, so that /readyz answers during the start. The StatsD sockets follow, so that
-// datagrams wait in the kernel while the store restores. The store fills the table; then come the
-// ports that answer from it. stages.go stops the parts in the order of the data.
+// port is first, so that /readyz answers during the start. The store fills the table; then come the
+// StatsD sockets and the ports that answer from it. stages.go stops the parts in the order of the data.
 type dataPath struct {
 	cfg        *serverConfig
 	log        *slog.Logger
@@ -105,10 +104,10 @@ func wire(ctx context.Context, cfg *serverConfig, log *slog.Logger) (*dataPath, 
 		p.connect,
 		p.readRoutes,
 		p.makeTable,
-		p.openStatsD,
 		p.openBus,
 		p.openStore,
 		p.keepReplicaName,
+		p.openStatsD,
 		p.openReplica,
 		p.openScraper,
 		p.openPush,
@@ -182,24 +181,6 @@ func (p *dataPath) makeTable(context.Context) error {
 	return nil
 }
 
-func (p *dataPath) openStatsD(context.Context) (err error) {
-	parts := receiver.Parts{
-		NewApplier: func() receiver.LineApplier { return p.table.NewWriter() },
-		Ledger:     p.ledger, Logger: p.log, Explain: p.whyRejected, Rejections: p.rejections,
-	}
-	if p.cluster.view != nil {
-		parts.Senders, parts.Pending = p.cluster.view, p.cluster.pending
-	}
-	if p.cfg.relay.Enabled() {
-		if p.relay, err = relay.New(p.cfg.relay, p.log); err != nil {
-			return err
-		}
-		parts.Relay = p.relay
-	}
-	p.statsd, err = receiver.New(p.cfg.receiver, parts)
-	return p.cfg.statsdFault(err)
-}
-
 func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.progress.wait("restoring the store")
 	began := time.Now()
@@ -215,6 +196,27 @@ func (p *dataPath) openStore(ctx context.Context) (err error) {
 	p.log.Info("restored", "series", p.table.Series(), "took", time.Since(began).Round(time.Millisecond),
 		"from", p.cfg.store.Dir, "groups", p.groups.Count(), "ungrouped", ungrouped)
 	return nil
+}
+
+// openStatsD opens the first sockets that receive. Datagrams that waited in them for the restore would be a
+// burst, or those lost a dip: it is part of the outage (docs/adr/0003).
+func (p *dataPath) openStatsD(context.Context) (err error) {
+	parts := receiver.Parts{
+		NewApplier: func() receiver.LineApplier { return p.table.NewWriter() },
+		Ledger:     p.ledger, Logger: p.log, Explain: p.whyRejected, Rejections: p.rejections,
+	}
+	if p.cluster.view != nil {
+		parts.Senders, parts.Pending = p.cluster.view, p.cluster.pending
+	}
+	if p.cfg.relay.Enabled() {
+		if p.relay, err = relay.New(p.cfg.relay, p.log); err != nil {
+			return err
+		}
+		parts.Relay = p.relay
+	}
+	p.table.Begin()
+	p.statsd, err = receiver.New(p.cfg.receiver, parts)
+	return p.cfg.statsdFault(err)
 }
 
 func (p *dataPath) openPush(context.Context) (err error) {
