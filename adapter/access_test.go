@@ -337,11 +337,10 @@ func TestDecisionsAreKeptForAMoment(t *testing.T) {
 // Clients are authenticated until the last answer, which is later than the end of Run's context.
 func TestAccessIsKeptUntilTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, ended := &Server{serving: make(chan struct{})}, false
+		s, ended := new(Server), false
 		s.access.run = func(ctx context.Context) { <-ctx.Done(); ended = true }
 		ctx, stop := context.WithCancel(t.Context())
 		end := s.keepAccess(ctx)
-		close(s.serving)
 		stop()
 		synctest.Wait()
 		if ended {

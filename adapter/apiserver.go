@@ -40,14 +40,15 @@ import (
 func (s *Server) newAPIServer(cfg Config, groups []group,
 	certificate dynamiccertificates.CertKeyContentProvider) (*genericapiserver.GenericAPIServer, error) {
 	c := genericapiserver.NewConfig(cmserver.Codecs)
-	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.listener, Cert: certificate,
-		HTTP2MaxStreamsPerConnection: maxStreams}
+	c.SecureServing = new(genericapiserver.SecureServingInfo)
 	c.ExternalAddress = s.Addr().String()
 	// The library requires a loopback configuration, although nothing uses it.
 	c.LoopbackClientConfig = &restclient.Config{Host: "https://" + s.Addr().String()}
 	if err := s.access.applyTo(c); err != nil {
 		return nil, fmt.Errorf("apply access: %w", err)
 	}
+	s.http = newHTTPServer(s.listener, cfg, certificate, c.SecureServing.ClientCA, s.logger)
+	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.http.door}
 	c.AddReadyzChecks(s.readyz())
 	c.ShutdownDelayDuration = cfg.ShutdownDelay
 
@@ -71,10 +72,6 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	// group.register).
 	server, err := c.Complete(nil).New("sluice", genericapiserver.NewEmptyDelegate())
 	if err != nil {
-		return nil, fmt.Errorf("prepare the API server: %w", err)
-	}
-	hook := func(genericapiserver.PostStartHookContext) error { close(s.serving); return nil }
-	if err := server.AddPostStartHook("serving", hook); err != nil {
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	if s.usage != nil {

@@ -32,6 +32,8 @@ type Config struct {
 	// reads the list.
 	DiscoveryLimit int
 
+	// MaxConnections bounds the open connections, of which an address has an eighth.
+	MaxConnections int
 	// MaxInFlight bounds the requests to the API groups that are served at once.
 	MaxInFlight int
 	// RequestTimeout bounds one request, and thereby how long stopping takes.
@@ -53,6 +55,7 @@ func DefaultConfig() Config {
 		CustomMetrics:   true,
 		ExternalMetrics: true,
 		DiscoveryLimit:  1000,
+		MaxConnections:  2048, // far above the needs of API servers, people and scrapers
 		MaxInFlight:     64,
 		RequestTimeout:  15 * time.Second,
 	}
@@ -75,6 +78,9 @@ func (c Config) Validate() error {
 	if c.DiscoveryLimit < 1 {
 		faults.Add("DiscoveryLimit", "is %d; must be at least 1, because an empty list breaks clients",
 			c.DiscoveryLimit)
+	}
+	if c.MaxConnections < eachOfConnections {
+		faults.Add("MaxConnections", "is %d; must be at least %d", c.MaxConnections, eachOfConnections)
 	}
 	if c.MaxInFlight < 1 {
 		faults.Add("MaxInFlight", "is %d; must be at least 1", c.MaxInFlight)

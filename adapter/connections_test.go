@@ -27,7 +27,7 @@ func TestOneAddressHasItsShareOfConnections(t *testing.T) {
 		}
 	}()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}
-	for range maxConnections + 16 {
+	for range DefaultConfig().MaxConnections + 16 {
 		conn, err := dialer.Dial("tcp", a.Addr().String())
 		must(t, err)
 		open = append(open, conn)
@@ -46,7 +46,7 @@ func TestOneAddressHasItsShareOfConnections(t *testing.T) {
 	if _, err := first.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the oldest connection is not closed: %v", err)
 	}
-	if held := a.listener.Len(); held > maxConnectionsEach+1 {
+	if held := a.listener.Len(); held > DefaultConfig().MaxConnections/eachOfConnections+1 {
 		t.Errorf("%d connections are held", held)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 func TestACrowdKeepsNoneOut(t *testing.T) {
 	address := crowd.Address(t)
-	crowd.KeepsNoneOut(t, address, maxConnections, "", func() (stop func()) {
+	crowd.KeepsNoneOut(t, address, DefaultConfig().MaxConnections, "", func() (stop func()) {
 		cfg := DefaultConfig()
 		cfg.Address = address
 		server, err := New(cfg, Parts{Source: shop(), Logger: slog.New(slog.DiscardHandler)})

@@ -11,7 +11,7 @@
 //
 // # Files
 //
-// server.go starts and stops the server that apiserver.go builds. middleware.go chains the HTTP
+// server.go starts and stops the server that apiserver.go builds, on the port of httpserver.go. middleware.go chains the HTTP
 // handlers: ready.go rejects early ones, answerqueue.go limits requests and queues large
 // answers. access.go and frontproxy.go authenticate and authorize clients; pushaccounts.go does so
 // for HTTP pushes; reviewpace.go limits their questions to the API server. custom.go and external.go

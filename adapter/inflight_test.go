@@ -91,7 +91,7 @@ func TestReadersLeavePlacesToOthers(t *testing.T) {
 	}
 	source := shop()
 	source.blocked, source.entered = make(chan struct{}), make(chan struct{})
-	server, err := New(Config{Address: "127.0.0.1:0", CustomMetrics: true, DiscoveryLimit: 1, MaxInFlight: 8, RequestTimeout: time.Hour},
+	server, err := New(configured([]func(*Config){func(c *Config) { c.MaxInFlight, c.ExternalMetrics = 8, false }}),
 		Parts{Source: source, Cluster: newTown(), API: plane.rest(), Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	a := running(t, server)

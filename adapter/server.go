@@ -17,8 +17,8 @@ import (
 type Server struct {
 	listener    *connlimit.Listener
 	api         *genericapiserver.GenericAPIServer
+	http        *httpServer
 	access      access
-	serving     chan struct{}           // closed when connections are accepted
 	ending      chan struct{}           // closed when the server begins to end
 	readyChecks []func() (bool, string) // checked by Ready; nil: always ready
 	metrics     *metrics
@@ -63,14 +63,13 @@ func prepare(cfg Config, parts Parts, who access) (*Server, error) {
 	groups := groupsOf(cfg, parts, vain, asked, operandRights{who.authorizer})
 	asked.serve(groups)
 	counts := newMetrics(groups)
-	listener, err := listen(cfg.Address, parts.Logger)
+	listener, err := listen(cfg, parts.Logger)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
 		listener:    listener,
 		access:      who,
-		serving:     make(chan struct{}),
 		ending:      make(chan struct{}),
 		readyChecks: []func() (bool, string){parts.Ready, who.ready},
 		metrics:     counts,
@@ -105,29 +104,27 @@ func (s *Server) Run(ctx context.Context) error {
 	s.logger.Info("serving the metrics APIs", "address", s.Addr().String())
 	defer s.keepAccess(ctx)()
 	defer context.AfterFunc(ctx, func() { close(s.ending) })()
-	if err := s.api.PrepareRun().RunWithContext(ctx); err != nil {
+	running, fail := context.WithCancel(ctx)
+	defer fail()
+	api := s.api.PrepareRun()
+	wait := s.http.serve(s.api.Handler, fail)
+	err := api.RunWithContext(running)
+	_ = s.http.door.Close() // it is, unless there was an error
+	if err = errors.Join(err, wait()); err != nil {
 		return fmt.Errorf("adapter: %w", err)
 	}
 	return nil
 }
 
-// keepAccess runs access.run until the returned function is called, which waits for its end. That
-// is later than the end of ctx, because clients must be authenticated until the last answer. It
-// starts once the library serves: while starting, the library copies a TLS configuration that a new
-// authority would change.
+// keepAccess runs access.run until the returned function is called, which waits for its end. That is later than the end of
+// ctx, because clients must be authenticated until the last answer.
 func (s *Server) keepAccess(ctx context.Context) (end func()) {
 	if s.access.run == nil {
 		return func() {}
 	}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	running.Go(func() {
-		select {
-		case <-s.serving:
-			s.access.run(own)
-		case <-own.Done():
-		}
-	})
+	running.Go(func() { s.access.run(own) })
 	return func() {
 		stop()
 		running.Wait()
@@ -148,23 +145,21 @@ func (s *Server) warnIfOpen() {
 // handshakeTimeout is raised by tests on real sockets, which may take any time.
 var handshakeTimeout = connlimit.HandshakeTimeout
 
-func listen(address string, logger *slog.Logger) (*connlimit.Listener, error) {
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: handshakeTimeout, MaxReceived: maxReceived}
-	return connlimit.Listen(address, "api", limits, logger)
+func listen(cfg Config, logger *slog.Logger) (*connlimit.Listener, error) {
+	limits := connlimit.Limits{Max: cfg.MaxConnections, MaxEach: cfg.MaxConnections / eachOfConnections, Handshake: handshakeTimeout, MaxReceived: maxReceived}
+	return connlimit.Listen(cfg.Address, "api", limits, logger)
 }
 
-// maxConnections is far above the needs of an API server's aggregator, people and scrapers.
-// maxConnectionsEach is the limit per address; an API server sends many requests over few
+// eachOfConnections is the share of Config.MaxConnections that one address has: an API server sends many requests over few
 // connections.
 //
 // maxStreams is the limit of requests on a connection of HTTP/2, beyond which an API server opens another one. A request
 // takes some 15 KiB until its answer is read, so all together take 250 MB; headers.go bounds the headers of those in work.
 //
-// maxReceived bounds headers that are not complete, of which the library keeps a megabyte for each connection. It is of bytes on the
-// wire: in memory, a header of HTTP/2 that has a byte there takes forty.
+// maxReceived bounds headers that are not complete. It is of bytes on the wire: in memory, a header of HTTP/2 that has a byte
+// there takes forty, up to maxHeader.
 const (
-	maxConnections     = 2048
-	maxConnectionsEach = 256
-	maxStreams         = 8
-	maxReceived        = 8 << 20
+	eachOfConnections = 8
+	maxStreams        = 8
+	maxReceived       = 4 << 20
 )

@@ -24,6 +24,9 @@ const (
 	// bytesOfAConnection is per connection of HTTP push in the rest. One with an unfinished body takes up to a quarter of it
 	// here, and another one in the kernel.
 	bytesOfAConnection, leastConnections = 448 << 10, 64
+	// bytesOfAReader is per connection of the metrics APIs in the rest. One takes up to a quarter of it: for headers that do not
+	// end, and for those of answers that are not read.
+	bytesOfAReader = 1536 << 10
 )
 
 // fitMemory lowers the memory bounds that are not set to fit a cgroup's limit, in whole MiB. It
@@ -48,6 +51,7 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 	}
 	few("http-max-connections", &c.push.MaxConnections, rest/bytesOfAConnection)
 	few("http-max-connections-per-address", &c.push.MaxConnsPerIP, rest/bytesOfAConnection/4)
+	c.api.MaxConnections = min(c.api.MaxConnections, max(int(rest/bytesOfAReader), leastConnections))
 	c.receiver.Pending.MaxBytes = max(c.receiver.Pending.MaxBytesPerSender, min(c.receiver.Pending.MaxBytes, rest/16))
 }
 

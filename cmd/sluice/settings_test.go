@@ -192,7 +192,7 @@ func TestEveryFieldIsASettingOrNone(t *testing.T) {
 		"push.SyncTimeout": "internal", "push.PendingTimeout": "internal", "push.ShutdownTimeout": "internal",
 		"cluster.Version": "the build's", "cluster.Replica": "made from replica-name", "cluster.Replicas": "made from replica-cluster", "store.ProbeTimeout": "internal", "store.StopTimeout": "internal",
 		"table.Replicated": "made from replica-peers and nats-url", "table.NamespaceShares": "made from standalone",
-		"api.CertDir": "made from data-dir", "api.RequestTimeout": "internal", "api.ShutdownDelay": "internal",
+		"api.CertDir": "made from data-dir", "api.RequestTimeout": "internal", "api.MaxConnections": "internal", "api.ShutdownDelay": "internal",
 		"push.ReceiveBuffer": "of agents, which have little memory",
 		"api.AnyProxyName":   "the API server has the safer setting",
 	}

@@ -29,7 +29,7 @@ type Limits struct {
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
 	// net/http and for grpc. 0: no bound.
 	Handshake time.Duration
-	// MaxReceived limits what all connections have received of requests that have not begun, beyond the first 32 KiB of
+	// MaxReceived limits what all connections have received of requests that have not begun, beyond the first 12 KiB of
 	// each: a connection that would receive more is closed. 0: no limit.
 	MaxReceived int64
 }
