@@ -160,7 +160,7 @@ fuzz:
 	.ci/fuzz $(FUZZTIME)
 
 # Tests as on a machine that has no time for them: each package COUNT times, beside processes that take 90 % of
-# every processor, and stopped for up to three seconds again and again. It prints a table.
+# every processor, stopped for up to three seconds again and again, and with goroutines in another order. It prints a table.
 PACKAGES ?= ./...
 COUNT ?= 20
 stress:

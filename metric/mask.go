@@ -66,15 +66,15 @@ const blank = `(?:\s|%20)`
 
 var (
 	quotation   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	wholeHeader = regexp.MustCompile(`(?i)(?:authorization|cookie)\\?["']?` + blank + `*(?:[:=]|%3a)` + blank + `*(.+)`)
+	wholeHeader = regexp.MustCompile(`(?i)(?:authorization|cookie)\\*["']?` + blank + `*(?:[:=]|%3[ad])` + blank + `*(.+)`)
 	secretWord  = regexp.MustCompile(`(?i)(?:bearer|token|pass(?:w(?:or)?d|phrase)?|pwd|credentials?|secret(?:[-_]access[-_]key)?|(?:api|access|secret|private)[-_]?key)` +
-		`(?:\\?["']|%22)?(?:` + blank + `*(?:=>|:=|[:=>]|%3[ad])` + blank + `*|` + blank + `+)(?:\\|%22)?(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
+		`(?:\\*["']|%22)?(?:` + blank + `*(?:=>|:=|[:=>]|%3[ad])` + blank + `*|` + blank + `+)(?:[\[({]` + blank + `*)*(?:\\+|%22)?(?:"([^"]+)|'([^']+)|([^\s"'|][^\s|]*))`)
 	// jwt is a token by its form alone: JSON begins so in base64.
 	jwt = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]*|eyJ[\w-]{12,}\.[\w-]+`) // the end may be cut off
 	// basicAuth has the credentials of a header without its name, and the argument of a command of Redis or SMTP.
-	basicAuth   = regexp.MustCompile(`(?i)\b(?:basic|auth(?:\s+plain)?)\s+([^\s|]{4,}(?:\s+[^\s|]+)?)`)
-	urlPassword = regexp.MustCompile(`://[^\s/:@]*:([^\s/@]+)@`)
-	urlToken    = regexp.MustCompile(`://([^\s/:@]{16,})@`) // a shorter one is a user's name
+	basicAuth   = regexp.MustCompile(`(?i)\b(?:basic|auth(?:` + blank + `+plain)?)` + blank + `+([^\s|]{4,}(?:\s+[^\s|]+)?)`)
+	urlPassword = regexp.MustCompile(`://[^\s/:@]*:([^\s"'|]+)@`)         // up to the last @: the password may have one, and slashes
+	urlToken    = regexp.MustCompile(`://([^\s/:@]{16,})(?::[^\s/@]*)?@`) // a shorter one is a user's name
 	// nextKey begins the key after an unquoted value. A "," or "&" alone may be of the secret.
 	nextKey = regexp.MustCompile(`(?i)(?:[&,;]|%26|%2c|%3b)["']?[\w.-]+["']?(?:[:=]|%3[ad])`)
 )

@@ -44,20 +44,31 @@ func TruncateArgs(args []any) []any {
 	return args
 }
 
-const excerptLength = 120
+const (
+	excerptLength = 120
+	// mostMasked is how much of a text is looked at for secrets before it is cut.
+	mostMasked = 4 << 10
+)
 
 // Excerpt is the beginning of a client's text for a log. The log quotes it, but slog's JSON keeps
 // the control characters beyond U+001F, which a terminal may interpret: Excerpt replaces those. It
 // masks secrets.
 func Excerpt(text []byte) string {
-	excerpt := Mask(strings.Map(func(r rune) rune {
+	excerpt := strings.Map(func(r rune) rune {
 		if r >= 0x7f && unicode.IsControl(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, string(text[:min(len(text), excerptLength)])))
+	}, MaskBeginning(text, excerptLength))
 	if len(text) > excerptLength {
 		excerpt += "..."
 	}
 	return excerpt
+}
+
+// MaskBeginning is at most limit bytes of a text's beginning, with secrets masked before it is cut: what tells that they are
+// some may come later.
+func MaskBeginning(text []byte, limit int) string {
+	whole := Mask(string(text[:min(len(text), mostMasked)]))
+	return whole[:min(len(whole), limit)]
 }

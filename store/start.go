@@ -161,7 +161,7 @@ func (s *Store) restoreReadOnly(ctx context.Context) error {
 // length as a big-endian uint32.
 func saveDamagedBlock(dir string, from database.Reader, block int, now time.Time) error {
 	name := fmt.Sprintf("block-%d.damaged-%s", block, now.UTC().Format("20060102T150405Z"))
-	file, err := os.Create(filepath.Join(dir, name))
+	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
 	if err != nil {
 		return fmt.Errorf("store: cannot save a damaged block: %w", err)
 	}

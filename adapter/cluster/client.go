@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -62,19 +63,20 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 
 	binary := rest.CopyConfig(where)
 	binary.ContentType, binary.AcceptContentTypes = protobuf, protobuf+",application/json"
+	server := metric.Mask(where.Host) // a kubeconfig's URL may have a password
 	typed, err := kubernetes.NewForConfig(binary)
 	if err != nil {
-		return nil, fmt.Errorf("make a client for %s: %w", where.Host, err)
+		return nil, fmt.Errorf("make a client for %s: %w", server, err)
 	}
 	objects, err := metadata.NewForConfig(where)
 	if err != nil {
-		return nil, fmt.Errorf("make a metadata client for %s: %w", where.Host, err)
+		return nil, fmt.Errorf("make a metadata client for %s: %w", server, err)
 	}
 	custom, err := dynamic.NewForConfig(where)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of custom resources for %s: %w", where.Host, err)
+		return nil, fmt.Errorf("make a client of custom resources for %s: %w", server, err)
 	}
-	logger.Info("cluster", "server", where.Host, "userAgent", where.UserAgent)
+	logger.Info("cluster", "server", server, "userAgent", where.UserAgent)
 	return &Client{rest: where, kubernetes: typed, metadata: objects, dynamic: custom, namespace: namespace,
 		closeConnections: connections.CloseAll}, nil
 }

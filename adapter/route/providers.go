@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/metric"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -69,7 +70,7 @@ func (s *Spec) faults() (faults []string) {
 	}
 	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		faults = append(faults, fmt.Sprintf("url: is %q; must be https://HOST[:PORT], without a path", s.URL))
+		faults = append(faults, fmt.Sprintf("url: is %q; must be https://HOST[:PORT], without a path or a user", metric.Mask(s.URL)))
 	}
 	if _, err := readAuthorities(s.CAFile); err != nil {
 		faults = append(faults, "caFile: "+err.Error())

@@ -60,11 +60,11 @@ func TestReadNamesEveryFault(t *testing.T) {
 	write("empty.crt", "nothing")
 	for text, want := range map[string][]string{
 		"providers:\n- {name: A, url: 'http://x', caFile: /none}\n- {name: b, url: 'https://x/apis', caFile: " + folder +
-			"/empty.crt, metrics: ['']}\n- {name: b, url: 'https://u:p@x', caFile: /none, scaledObjects: true, namespaces: ['']}\n": {
+			"/empty.crt, metrics: ['']}\n- {name: b, url: 'https://u:hunter2@x', caFile: /none, scaledObjects: true, namespaces: ['']}\n": {
 			`providers[0].name: is "A"; must be of a-z`, `providers[0].url: is "http://x"; must be https://HOST`, "providers[0].caFile: cannot be read",
 			"providers[0].metrics: is empty, and scaledObjects is false", `providers[1].url: is "https://x/apis"`,
 			"providers[1].caFile: " + folder + "/empty.crt has no certificate in PEM", "providers[1].metrics[0]: is empty",
-			`providers[2].url: is "https://u:p@x"`, "providers[2].namespaces[0]: is empty", "providers[2].name: b is another provider's",
+			`providers[2].url: is "https://u:***@x"`, "providers[2].namespaces[0]: is empty", "providers[2].name: b is another provider's",
 		},
 		"providers: [{nmae: a}]": {"nmae"},
 		"[1":                     {"yaml"},

@@ -127,14 +127,18 @@ func (d *Authenticator) EndNamespace(namespace string, again bool) {
 	}
 	delete(d.waiting, namespace)
 	d.mu.Unlock()
-	if d.tokens == nil {
-		return
-	}
 	until := time.Now()
 	if !again {
 		until = until.Add(staleFor)
 	}
-	// Of tokens that are known to be good, others may have taken their accounts' places among those above.
+	// Of credentials that are known to be good, others may have taken their accounts' places among those above. No password is of
+	// a namespace.
+	if d.passwords != nil {
+		d.passwords.reject("", until, end)
+	}
+	if d.tokens == nil {
+		return
+	}
 	d.tokens.reject(fmt.Sprintf("the token's namespace %q was deleted", namespace), until, end)
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -194,6 +196,27 @@ func TestRightsOfEvictedAccountsEnd(t *testing.T) {
 			t.Error("a request in flight cannot tell that its namespace has ended")
 		}
 	})
+}
+
+// And those of names with passwords, which are nobody's in the namespace.
+func TestRightsOfPasswordsEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "htpasswd")
+	must(t, os.WriteFile(path, []byte(line(t, "ci", "secret", minCost)), 0o600))
+	c := newCourt()
+	shop := metric.Right{Verb: metric.Create, Namespace: "shop"}
+	c.rights[shop] = true
+	d, err := NewAuthenticator(Config{BasicAuthFile: path}, c, slog.New(slog.DiscardHandler))
+	must(t, err)
+	ci, err := d.Password(t.Context(), here, "ci", "secret")
+	must(t, err)
+	must(t, d.CheckRights(t.Context(), ci, shop))
+	d.mu.Lock()
+	clear(d.accounts)
+	d.mu.Unlock()
+	d.EndNamespace("shop", true)
+	if again, err := d.Password(t.Context(), here, "ci", "secret"); err != nil || again.Check(shop) == metric.Allowed {
+		t.Errorf("%v: a right in the former namespace stands", err)
+	}
 }
 
 // A right that the API server is asked about while the namespace ends is asked about again: its answer may be from

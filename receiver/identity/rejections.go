@@ -50,7 +50,7 @@ func (f *Rejections) Describe(s *metric.Sample, d *metric.Description) metric.Re
 		f.first(v.sender.pod, s.Name) {
 		name := metric.Truncate(metric.Mask(string(s.Name)), metric.MaxQuoted)
 		f.events.Event(v.sender.pod.Object(), "MetricRefused", name,
-			fmt.Sprintf("metric %q is rejected: %s", name, f.resolver.explain(&v)))
+			fmt.Sprintf("metric %q is rejected: %s", name, metric.Mask(f.resolver.explain(&v))))
 	}
 	return v.reason
 }

@@ -38,14 +38,15 @@ func main() {
 	count := flag.Int("count", 20, "runs of each package")
 	folder := flag.String("folder", ".", "folder of the module whose packages are tested")
 	logs := flag.String("logs", filepath.Join(os.TempDir(), "sluice-stress"), "folder of the logs of runs that failed")
+	shuffled := flag.Bool("shuffle", true, "change the order in which goroutines run")
 	flag.Parse()
-	if err := stress(*folder, *logs, *count, flag.Args()); err != nil {
+	if err := stress(*folder, *logs, *count, *shuffled, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func stress(folder, logs string, count int, patterns []string) error {
+func stress(folder, logs string, count int, shuffled bool, patterns []string) error {
 	binaries, err := os.MkdirTemp("", "sluice-stress-")
 	if err != nil {
 		return err
@@ -53,6 +54,12 @@ func stress(folder, logs string, count int, patterns []string) error {
 	defer os.RemoveAll(binaries)
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return err
+	}
+	build := builder{folder: folder, binary: filepath.Join(binaries, "test")}
+	if shuffled {
+		if build.overlay, err = overlay(binaries); err != nil {
+			return err
+		}
 	}
 	packages, err := packagesWithTests(folder, patterns)
 	if err != nil {
@@ -63,7 +70,7 @@ func stress(folder, logs string, count int, patterns []string) error {
 	}
 	var results []result
 	for _, pkg := range packages {
-		r, err := test(folder, filepath.Join(binaries, "test"), pkg, logs, count)
+		r, err := test(build, pkg, logs, count)
 		if err != nil {
 			return err
 		}
@@ -92,18 +99,32 @@ func packagesWithTests(folder string, patterns []string) ([]string, error) {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' }), err
 }
 
-func test(folder, binary, pkg, logs string, count int) (r result, err error) {
+// builder builds the tests of a package into one binary.
+type builder struct {
+	folder, binary string
+	overlay        string // a file; empty: none
+}
+
+func (b builder) build(path string) error {
+	args := []string{"test", "-c", "-o", b.binary}
+	if b.overlay != "" {
+		args = append(args, "-overlay", b.overlay)
+	}
+	cmd := exec.Command("go", append(args, path)...)
+	cmd.Dir, cmd.Stderr = b.folder, os.Stderr
+	return cmd.Run()
+}
+
+func test(b builder, pkg, logs string, count int) (r result, err error) {
 	path, dir, _ := strings.Cut(pkg, " ")
-	build := exec.Command("go", "test", "-c", "-o", binary, path)
-	build.Dir, build.Stderr = folder, os.Stderr
-	if err := build.Run(); err != nil {
+	if err := b.build(path); err != nil {
 		return r, fmt.Errorf("%s: %w", path, err)
 	}
 	r = result{pkg: path, runs: count, log: filepath.Join(logs, strings.ReplaceAll(path, "/", "_")+".log")}
 	_ = os.Remove(r.log)
 	began := time.Now()
 	for i := range count {
-		out, failed := run(binary, dir)
+		out, failed := run(b.binary, dir)
 		if !failed {
 			continue
 		}

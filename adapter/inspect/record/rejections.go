@@ -89,7 +89,7 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 // entryLocked returns the entry of a sample, as the most recent one. A new entry may replace the
 // oldest of the namespace with most, so that nobody's many hide those of others.
 func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
-	name := metric.Mask(string(s.Metric[:min(len(s.Metric), maxMetric)]))
+	name := metric.MaskBeginning(s.Metric, maxMetric)
 	r.key = append(append(r.key[:0], who.namespace...), 0)
 	r.key = append(append(r.key, who.name...), 0)
 	r.key = append(append(r.key, s.Receiver...), 0, byte(s.Reason))

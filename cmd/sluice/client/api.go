@@ -47,7 +47,7 @@ func (o *apiOptions) bind(flags *pflag.FlagSet) {
 func (o *apiOptions) validate() error {
 	faults := []error{checkTimeout(o.timeout)}
 	if u, err := url.Parse(o.server); o.server != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
-		faults = append(faults, fmt.Errorf("--server is %q; must be https://host:port", o.server))
+		faults = append(faults, fmt.Errorf("--server is %q; must be https://host:port", metric.Mask(o.server)))
 	}
 	return errors.Join(faults...)
 }
@@ -81,7 +81,7 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 	cfg.UserAgent = "sluice-get"
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", cfg.Host, err)
+		return nil, fmt.Errorf("client for %s: %w", redacted(cfg.Host), err)
 	}
 	api := &metricsAPI{base: strings.TrimSuffix(cfg.Host, "/"), port: "api-address", namespace: namespace, client: client}
 	api.standalone = cfg.BearerToken == AnyToken

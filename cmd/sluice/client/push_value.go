@@ -74,7 +74,7 @@ func (o *pushOptions) target(name string) (string, error) {
 	var faults []error
 	base, err := url.Parse(o.http)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		faults = append(faults, fmt.Errorf("--http is %q; must be http://host:port or https://host:port", o.http))
+		faults = append(faults, fmt.Errorf("--http is %q; must be http://host:port or https://host:port", metric.Mask(o.http)))
 	}
 	kind, err := o.kind()
 	faults = append(faults, err)
