@@ -24,15 +24,15 @@ import (
 // answerQueue collects large answers one at a time, first come first served, so many at once take
 // no more memory and CPU than one after the other. Small answers bypass it. An answer that a client
 // reads slowly keeps its points reserved, but does not delay the next one unless the reserved
-// points exceed maxReserved.
+// points exceed maxReserved, or the reader's share of it.
 type answerQueue struct {
-	answers *readerShares // of large answers that wait, are collected or written
-	timeout time.Duration // longest wait in the queue
+	answers  *readerShares // of large answers that wait, are collected or written
+	reserved *readerShares // of points of the answers that are collected or written
+	timeout  time.Duration // longest wait in the queue
 
 	mu         sync.Mutex
 	waiting    []*ticket // in order of arrival
 	collecting bool      // one answer is being collected
-	reserved   int       // points of the answers that are collected or written
 }
 
 // maxReserved bounds the points of large answers, together: 70 MB. A larger answer waits until it
@@ -57,7 +57,7 @@ type ticketKey struct{}
 // newAnswerQueue gives large answers half of the requests in flight, so small ones always find a
 // place, and half of a request's time for the wait.
 func newAnswerQueue(cfg Config, shares sharing) *answerQueue {
-	return &answerQueue{answers: shares(max(cfg.MaxInFlight/2, 1)), timeout: cfg.RequestTimeout / 2}
+	return &answerQueue{answers: shares(max(cfg.MaxInFlight/2, 1)), reserved: shares(maxReserved), timeout: cfg.RequestTimeout / 2}
 }
 
 // withTicket gives each request to the API groups a ticket, and releases it after the answer.
@@ -105,7 +105,7 @@ func (t *ticket) collected(points []metric.Point) {
 		t.collecting, t.queue.collecting = false, false
 		// Fewer may have been collected, or the buffer may be of a larger answer.
 		have := max(cap(t.points), 1)
-		t.queue.reserved += have - t.reserved
+		t.queue.reserved.give(t.reader, t.reserved-have)
 		t.reserved = have
 		t.queue.dispatchLocked()
 	}
@@ -125,7 +125,7 @@ func (t *ticket) release() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.reserved > 0 {
-		q.reserved -= t.reserved
+		q.reserved.give(t.reader, t.reserved)
 		q.answers.give(t.reader, 1)
 		t.reserved = 0
 		q.dispatchLocked()
@@ -183,17 +183,16 @@ func (q *answerQueue) cancel(t *ticket) bool {
 // dispatchLocked admits the first waiting answer that fits, if none is being collected. An answer
 // that does not fit delays no smaller one.
 func (q *answerQueue) dispatchLocked() {
-	place := slices.IndexFunc(q.waiting, func(t *ticket) bool {
-		return q.reserved == 0 ||
-			q.reserved+t.reserved <= maxReserved
-	})
-	if q.collecting || place < 0 {
+	if q.collecting {
+		return
+	}
+	place := slices.IndexFunc(q.waiting, func(t *ticket) bool { return q.reserved.take(t.reader, t.reserved, "points") == "" })
+	if place < 0 {
 		return
 	}
 	t := q.waiting[place]
 	q.waiting = slices.Delete(q.waiting, place, place+1)
 	q.collecting, t.collecting = true, true
-	q.reserved += t.reserved
 	close(t.admitted)
 }
 

@@ -235,7 +235,7 @@ func liveHeap() int64 {
 
 // The first answer that fits is admitted. Collected points count until they are written.
 func TestQueueOrder(t *testing.T) {
-	q := &answerQueue{answers: unshared(10), timeout: time.Minute}
+	q := &answerQueue{answers: unshared(10), reserved: unshared(maxReserved), timeout: time.Minute}
 	enter := func(points int) *ticket {
 		one := &ticket{queue: q}
 		if q.enqueue(one, points) != "" {
@@ -274,15 +274,42 @@ func TestQueueOrder(t *testing.T) {
 	for _, one := range []*ticket{large, small, last} {
 		one.release()
 	}
-	if q.answers.taken.Held() != 0 || q.reserved != 0 {
-		t.Errorf("%d are left, with %d points", q.answers.taken.Held(), q.reserved)
+	if q.answers.taken.Held() != 0 || q.reserved.taken.Held() != 0 {
+		t.Errorf("%d are left, with %d points", q.answers.taken.Held(), q.reserved.taken.Held())
+	}
+}
+
+// Who reads slowly what has half of all points leaves room for the large answers of others.
+func TestPointsHaveShares(t *testing.T) {
+	q := &answerQueue{answers: byReader(10), reserved: byReader(maxReserved), timeout: time.Minute}
+	admitted := func(reader string, points int) bool {
+		one := &ticket{queue: q, reader: reader}
+		if q.enqueue(one, points) != "" {
+			t.Fatal("refused")
+		}
+		select {
+		case <-one.admitted:
+			one.points = make([]metric.Point, 0, points)
+			one.collected(nil)
+			return true
+		default:
+			return !q.cancel(one)
+		}
+	}
+	for n, want := range []bool{true, false} {
+		if admitted("a", maxReserved/2) != want {
+			t.Errorf("answer %d of half of the points: %v", n, !want)
+		}
+	}
+	if !admitted("a", maxReserved/16) || !admitted("b", maxReserved/8) || !admitted("c", maxReserved/8) {
+		t.Error("answers of less, or of others, wait")
 	}
 }
 
 // Answers are admitted one at a time, within maxReserved, and none is lost.
 func TestQueueUnderConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := &answerQueue{answers: unshared(50), timeout: time.Minute}
+		q := &answerQueue{answers: unshared(50), reserved: unshared(maxReserved), timeout: time.Minute}
 		random := rand.New(rand.NewPCG(7, 8))
 		var busy atomic.Bool
 		var held, gone, came atomic.Int64
@@ -324,8 +351,8 @@ func TestQueueUnderConcurrency(t *testing.T) {
 			t.Errorf("one that is more than all may be: %v", err)
 		}
 		alone.release()
-		if q.answers.taken.Held() != 0 || q.reserved != 0 || q.collecting || len(q.waiting) != 0 {
-			t.Errorf("%d are left, with %d points", q.answers.taken.Held(), q.reserved)
+		if q.answers.taken.Held() != 0 || q.reserved.taken.Held() != 0 || q.collecting || len(q.waiting) != 0 {
+			t.Errorf("%d are left, with %d points", q.answers.taken.Held(), q.reserved.taken.Held())
 		}
 	})
 }

@@ -6,13 +6,16 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"golang.org/x/sys/unix"
 )
 
 // Strangers' headers of a byte each, which the library keeps in forty, take little memory if they do not end, and none once
@@ -45,12 +48,18 @@ const emptyHeader = 0x80 | 15
 // manyHeaders is a block of a request with n empty headers.
 func manyHeaders(t *testing.T, n int) []byte {
 	t.Helper()
+	return append(hpackOf(t, ":method", "GET", ":scheme", "https", ":path", "/"), bytes.Repeat([]byte{emptyHeader}, n)...)
+}
+
+// hpackOf is a block of headers: names and values in turn.
+func hpackOf(t *testing.T, fields ...string) []byte {
+	t.Helper()
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, field := range []hpack.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":path", Value: "/"}} {
-		must(t, encoder.WriteField(field))
+	for i := 0; i < len(fields); i += 2 {
+		must(t, encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 	}
-	return append(block.Bytes(), bytes.Repeat([]byte{emptyHeader}, n)...)
+	return block.Bytes()
 }
 
 // What net/http answers itself has an end, too, where the client does not read it.
@@ -100,4 +109,99 @@ func TestRequestsThatTheLibraryAnswers(t *testing.T) {
 			t.Errorf("%q: the connection goes on", head)
 		}
 	}
+}
+
+// What net/http refuses itself counts until the answer is read: the headers are kept.
+func TestRefusedHeadersAreCounted(t *testing.T) {
+	a := start(t, shop())
+	frames, conn := a.unread(t)
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
+	go func() { // the server may close the connection at any of them
+		for i := range uint32(10_000) {
+			block := append(manyHeaders(t, 0), bytes.Repeat([]byte{emptyHeader}, maxHeader/32)...)
+			if frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, EndStream: true, EndHeaders: true, BlockFragment: block}) != nil {
+				return
+			}
+			if i%maxStreams == maxStreams-1 && frames.WritePing(false, [8]byte{}) != nil {
+				return
+			}
+		}
+	}()
+	for refused := 0; ; {
+		frame, err := frames.ReadFrame()
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the connection goes on")
+			}
+			return
+		}
+		if _, is := frame.(*http2.HeadersFrame); is {
+			if refused++; refused > maxReceived/(maxHeader/32) {
+				t.Fatalf("%d requests are kept", refused)
+			}
+		}
+	}
+}
+
+// A chain of certificates is kept as long as its connection, so a long one ends that.
+func TestChainsAreShort(t *testing.T) {
+	plane := newControlPlane(t)
+	a, _ := startDelegating(t, plane)
+	a.waitReady(t)
+	pair, err := generate([]string{"client"}, time.Now())
+	must(t, err)
+	certificate, err := tls.X509KeyPair(pair.cert, pair.key)
+	must(t, err)
+	for n, want := range map[int]bool{maxChain: true, maxChain + 1: false, 100: false} {
+		long := certificate
+		for len(long.Certificate) < n {
+			long.Certificate = append(long.Certificate, certificate.Certificate[0])
+		}
+		long.Certificate = long.Certificate[:n]
+		client := http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &long, nil }}}}
+		resp, err := client.Get(a.url + "/livez")
+		if (err == nil) != want {
+			t.Errorf("%d certificates: %v", n, err)
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}
+}
+
+// A client that takes nothing of its answers at all, so that the library cannot even reset them, holds up no stop.
+func TestStopWithClientsThatReadNothing(t *testing.T) {
+	server := prepared(t, Parts{}, anonymousAccess(), func(c *Config) { c.RequestTimeout = time.Second })
+	server.http.http2.WriteByteTimeout = 0 // the stop ends it
+	small := func(raw syscall.RawConn, of int) error {
+		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, of, 4096) })
+	}
+	listening, err := server.listener.Listener.(*net.TCPListener).SyscallConn()
+	must(t, err)
+	must(t, small(listening, syscall.SO_SNDBUF))
+	var conn net.Conn
+	t.Cleanup(func() { _ = conn.Close() }) // after the stop
+	a := running(t, server)
+	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { return small(raw, syscall.SO_RCVBUF) }}
+	conn, err = dialer.Dial("tcp", a.Addr().String())
+	must(t, err)
+	over := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MaxVersion: tls.VersionTLS12}) // no tickets wait
+	_, err = io.WriteString(over, http2.ClientPreface)
+	must(t, err)
+	frames := http2.NewFramer(over, over)
+	must(t, frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 30}))
+	must(t, frames.WriteWindowUpdate(0, 1<<30))
+	block := hpackOf(t, ":method", "GET", ":scheme", "https", ":authority", "a", ":path", "/openapi/v2")
+	must(t, frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: block}))
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	must(t, err)
+	eventually(t, "the answer has begun", func() (begun bool) {
+		_ = raw.Control(func(fd uintptr) {
+			waiting, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+			begun = err == nil && waiting > 1000
+		})
+		return begun
+	})
+	a.stop() // the test ends once Run has returned
 }

@@ -156,8 +156,8 @@ func listen(cfg Config, logger *slog.Logger) (*connlimit.Listener, error) {
 // maxStreams is the limit of requests on a connection of HTTP/2, beyond which an API server opens another one. A request
 // takes some 15 KiB until its answer is read, so all together take 250 MB; headers.go bounds the headers of those in work.
 //
-// maxReceived bounds headers that are not complete. It is of bytes on the wire: in memory, a header of HTTP/2 that has a byte
-// there takes forty, up to maxHeader.
+// maxReceived bounds headers that are not complete and, over HTTP/2, all of open requests. It is of bytes on the wire: in memory,
+// a header of HTTP/2 that has a byte there takes twenty to forty.
 const (
 	eachOfConnections = 8
 	maxStreams        = 8

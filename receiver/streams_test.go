@@ -9,7 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -482,15 +482,16 @@ func TestAConnectionThatYieldsEndsByItself(t *testing.T) {
 	})
 	runs := func(method string) func() bool {
 		return func() bool {
-			stacks := make([]byte, 1<<20)
-			return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), method)
+			var stacks strings.Builder // of all goroutines: those of tests before may be many
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)
+			return strings.Contains(stacks.String(), method)
 		}
 	}
 	yields.take()
 	_ = first.Close()
-	f.eventually("the end of the stream is read", runs("receiver.(*connection).receive("))
+	f.eventually("the end of the stream is read", runs("receiver.(*connection).receive+"))
 	second := f.dial(0)
-	f.eventually("the first connection yields", runs("connlimit.(*Member).abort("))
+	f.eventually("the first connection yields", runs("connlimit.(*Member).abort+"))
 	yields.give()
 	f.send(second, "b:1|c\n")
 	f.eventually("the second connection is served", func() bool { return f.recorder.sum("b") == 1 })

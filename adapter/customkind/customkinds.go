@@ -138,14 +138,15 @@ func (c *customKinds[T]) isKnownLocked(uid string) bool {
 
 // Listed are the documents of all rules.
 func (b *Rulebook) Listed() []inspect.Rule {
-	verdicts := b.Set().Verdicts()
+	set := b.Set()
+	verdicts := set.Verdicts()
 	all := make([]inspect.Rule, len(verdicts))
 	b.mu.Lock()
 	hidden := b.hidden
 	b.mu.Unlock()
 	for n := range verdicts {
 		v := &verdicts[n]
-		all[n] = ruleListed(v)
+		all[n] = ruleListed(set, v)
 		if text := hidden[v.Document.String()]; text != "" {
 			all[n].State, all[n].Message = inspect.RulePushed, text
 		}
@@ -153,7 +154,7 @@ func (b *Rulebook) Listed() []inspect.Rule {
 	return all
 }
 
-func ruleListed(v *rule.Verdict) inspect.Rule {
+func ruleListed(set *rule.Set, v *rule.Verdict) inspect.Rule {
 	d := v.Document
 	r := inspect.Rule{Namespace: d.Namespace, Name: d.Name, Metric: d.Spec.Metric, Expression: d.Spec.Value,
 		From: slices.Compact(slices.Sorted(maps.Values(d.Spec.Let))), State: string(v.Reason), Message: v.Fault}
@@ -170,8 +171,20 @@ func ruleListed(v *rule.Verdict) inspect.Rule {
 	if last := v.Rule.Last(); last != nil {
 		r.Value, r.Time = string(last.Number.Append(nil)), last.Time.UTC()
 		r.Of = inspect.Reference{Resource: last.Object.Resource, Namespace: last.Object.Namespace, Name: last.Object.Name}
+		r.Asked, r.Renamed = last.Asked, renamedOperands(set, last.Asked, r.Operands)
 	}
 	return r
+}
+
+// renamedOperands are the pushed metrics that operands stand for in a namespace, where renames give them their names.
+func renamedOperands(set *rule.Set, namespace string, operands []inspect.RuleOperand) (all []string) {
+	for _, o := range operands {
+		e := metric.ParseExpression(o.Metric)
+		if e.Name = set.PushedName(namespace, e.Name); e.Name != "" {
+			all = append(all, e.String())
+		}
+	}
+	return all
 }
 
 // ListedPolicy is the document of a policy. Its texts are cut, because a selector may have a megabyte.

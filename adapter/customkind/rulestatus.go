@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
@@ -69,12 +70,12 @@ func ruleDocument(o *cluster.CustomObject) rule.Document {
 func (c *clusterRules) report(set *rule.Set, hidden map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.renewValuesLocked(set.Verdicts())
+	c.renewValuesLocked(set)
 	there, refused := map[string]bool{}, 0
 	for _, v := range set.Verdicts() {
 		if uid := v.Document.UID; uid != "" {
 			there[uid] = true
-			refused = c.reportRuleLocked(&v, hidden[uid], refused)
+			refused = c.reportRuleLocked(set, &v, hidden[uid], refused)
 		}
 	}
 	if refused > mostRefusedLogged {
@@ -93,7 +94,7 @@ const mostRefusedLogged = 20
 
 // reportRuleLocked reports on one rule. hidden says where its metric is pushed. refused is the
 // number of rules that this report found refused so far; the result includes this one.
-func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused int) int {
+func (c *clusterRules) reportRuleLocked(set *rule.Set, v *rule.Verdict, hidden string, refused int) int {
 	kind := c.kinds[0]
 	if v.Document.Namespace == "" {
 		kind = c.kinds[1]
@@ -115,41 +116,68 @@ func (c *clusterRules) reportRuleLocked(v *rule.Verdict, hidden string, refused 
 				"fault", condition.Message)
 		}
 	}
-	c.reportLocked(kind, o, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fieldsLocked(v)},
+	c.reportLocked(kind, o, cluster.CustomStatus{Conditions: []cluster.Condition{condition}, Fields: c.fieldsLocked(set, v, o)},
 		"RuleRefused", condition.Reason+condition.Message)
 	return refused
 }
 
 // fieldsLocked are those of the last value. A value that a policy may keep from somebody is not in
-// them, and what was written of one before is removed.
-func (c *clusterRules) fieldsLocked(v *rule.Verdict) map[string]string {
+// them, and what was written of one before is removed, by a former process too.
+func (c *clusterRules) fieldsLocked(set *rule.Set, v *rule.Verdict, o *cluster.CustomObject) map[string]string {
 	uid := v.Document.UID
 	if v.Rule == nil {
 		delete(c.value, uid)
-		return nil
+		return noRuleValue
 	}
 	switch last := v.Rule.Last(); {
 	case last == nil && c.value[uid].fields != nil: // the namespace of the value ended, or the rule changed
 		c.value[uid] = ruleValue{fields: noRuleValue}
-	case last != nil && !c.mayShowValue(v):
+	case last == nil && !c.mayKeepValue(set, v, o):
+		return noRuleValue
+	case last != nil && !c.mayShowValue(set, v):
 		delete(c.value, uid)
 		return noRuleValue
 	}
 	return c.value[uid].fields
 }
 
-func (c *clusterRules) mayShowValue(v *rule.Verdict) bool {
+func (c *clusterRules) mayShowValue(set *rule.Set, v *rule.Verdict) bool {
 	if c.shown == nil {
 		return true
 	}
-	listed := ruleListed(v)
+	listed := ruleListed(set, v)
 	return listed.MayShowValue(c.shown)
 }
+
+// mayKeepValue reports whether a status keeps the value that a former process or another replica wrote: of the same spec, in a
+// namespace that cannot have ended meanwhile, and of an object or of what all may see.
+func (c *clusterRules) mayKeepValue(set *rule.Set, v *rule.Verdict, o *cluster.CustomObject) bool {
+	var has struct {
+		ObservedGeneration     int64
+		LastValue, LastValueOf string
+	}
+	if json.Unmarshal(o.Status, &has) != nil || has.LastValue == "" {
+		return true // there is none
+	}
+	listed := ruleListed(set, v)
+	if listed.Asked = v.Document.Namespace; listed.Asked == "" || has.ObservedGeneration != o.Generation {
+		return false
+	}
+	if !strings.HasPrefix(has.LastValueOf, external) {
+		listed.Of.Resource = has.LastValueOf
+	}
+	listed.Renamed = renamedOperands(set, listed.Asked, listed.Operands)
+	return c.shown == nil || listed.MayShowValue(c.shown)
+}
+
+// external begins the name of the object of an external metric.
+const external = "external"
 
 // renewValuesLocked takes over the newest values of some rules: of those whose statuses are due,
 // the ones that were written longest ago. Every rule has its turn, and the API server gets one
 // write a second at most.
-func (c *clusterRules) renewValuesLocked(verdicts []rule.Verdict) {
+func (c *clusterRules) renewValuesLocked(set *rule.Set) {
+	verdicts := set.Verdicts()
 	if time.Since(c.renewed) < rulesReview/2 {
 		return
 	}
@@ -164,7 +192,7 @@ func (c *clusterRules) renewValuesLocked(verdicts []rule.Verdict) {
 		if uid == "" || r == nil {
 			continue
 		}
-		if last := r.Last(); last != nil && c.value[uid].isDue(last) && c.mayShowValue(&verdicts[i]) {
+		if last := r.Last(); last != nil && c.value[uid].isDue(last) && c.mayShowValue(set, &verdicts[i]) {
 			all = append(all, due{uid, c.value[uid].set, last})
 		}
 	}

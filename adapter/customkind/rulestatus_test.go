@@ -195,8 +195,14 @@ func readAll(t *testing.T, set *rule.Set, all []*cluster.CustomObject, value flo
 
 // pushedTo returns what sets the external metric "pushed" of shop, and a reader of it and of rules.
 func pushedTo(t *testing.T, book *Rulebook) (push func(int64), reader *answer.Reader) {
+	t.Helper()
+	return pushedIn(t, "shop", book)
+}
+
+// pushedIn is pushedTo for a namespace; empty: the metric is of all.
+func pushedIn(t *testing.T, namespace string, book *Rulebook) (push func(int64), reader *answer.Reader) {
 	table := aggregate.New(aggregate.DefaultConfig(), func(_ *metric.Sample, d *metric.Description) metric.Reason {
-		d.Object = metric.Object{Namespace: "shop"}
+		d.Object = metric.Object{Namespace: namespace}
 		return metric.Applied
 	}, slog.New(slog.DiscardHandler))
 	writer := table.NewWriter()
@@ -294,6 +300,73 @@ func TestPoliciesOfTheLastValue(t *testing.T) {
 		r.clusterRules.report(r.book.Set(), nil)
 		if got := r.statuses["good"].Fields["lastValue"]; got != one.want {
 			t.Errorf("%+v: %q", one, got)
+		}
+	}
+}
+
+// A policy of a namespace holds for a metric of all namespaces that is read there, and a policy of a pushed metric where an operand
+// has a name that a rename gives it.
+func TestPoliciesOfOperandsThatAreElsewhere(t *testing.T) {
+	t.Parallel()
+	for in, operand := range map[string]string{"": "pushed", "shop": "renamed"} {
+		r := newReported(t)
+		push, reader := pushedIn(t, in, r.book)
+		r.book.Pushed = nil
+		policies, _ := newWatched()
+		r.shown = policy.Unseen{Policies: policies}
+		good, names := object("shop", "good", "twice", "2.0 * x"), object("shop", "names", "", "")
+		good.Spec = json.RawMessage(`{"metric": "twice", "let": {"x": "` + operand + `"}, "value": "2.0 * x"}`)
+		names.Spec = json.RawMessage(`{"rename": {"from": "pushed", "to": "renamed"}}`)
+		r.changed(r.kinds[0], []*cluster.CustomObject{good, names})
+		push(3)
+		for _, one := range []struct{ metric, want string }{{"other", "6"}, {"pushed", ""}} {
+			if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
+				t.Fatal(err)
+			}
+			policies.set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "p"}, policy.Spec{
+				Rules: []policy.Rule{{Metric: one.metric, Deny: true}}})})
+			r.renewed = time.Time{}
+			r.clusterRules.report(r.book.Set(), nil)
+			if got := r.statuses["good"].Fields["lastValue"]; got != one.want {
+				t.Errorf("operand %s, policy of %s: %q, want %q", operand, one.metric, got, one.want)
+			}
+		}
+	}
+}
+
+// A value that a former process wrote is removed from a status if all may not see it, if it may be of a namespace that has ended
+// since, or of another spec.
+func TestFormerValuesInStatuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		of, denied     string
+		generation     int64
+		cluster, stays bool
+	}{
+		"of an object":               {of: "pods/web-1 in shop", denied: "pushed", stays: true},
+		"external":                   {of: "external in shop", denied: "other", stays: true},
+		"external, denied":           {of: "external in shop", denied: "pushed"},
+		"external, of another spec":  {of: "external in shop", denied: "other", generation: 2},
+		"of a rule of the cluster":   {of: "pods/web-1 in shop", denied: "other", cluster: true},
+		"of an object, another spec": {of: "pods/web-1 in shop", denied: "other", generation: 2},
+	} {
+		r := newReported(t)
+		r.book.Pushed = nil
+		policies, _ := newWatched()
+		policies.set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "p"}, policy.Spec{
+			Rules: []policy.Rule{{Metric: c.denied, Deny: true}}})})
+		r.shown = policy.Unseen{Policies: policies}
+		namespace, kind := "shop", r.kinds[0]
+		if c.cluster {
+			namespace, kind = "", r.kinds[1]
+		}
+		good := object(namespace, "good", "twice", "2.0 * x")
+		good.Generation = max(c.generation, 1)
+		good.Status = json.RawMessage(`{"observedGeneration": 1, "lastValue": "6", "lastValueOf": "` + c.of + `"}`)
+		r.changed(kind, []*cluster.CustomObject{good})
+		r.clusterRules.report(r.book.Set(), nil)
+		if removed := r.statuses["good"].Fields != nil; removed == c.stays {
+			t.Errorf("%s: it is removed: %v", name, removed)
 		}
 	}
 }

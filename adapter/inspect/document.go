@@ -220,6 +220,10 @@ type Rule struct {
 	Value string    `json:"value,omitempty"`
 	Of    Reference `json:"of,omitzero"`
 	Time  time.Time `json:"time,omitzero"`
+
+	// Asked is the namespace that the reader asked, and Renamed the pushed metrics that operands stand for by a rename.
+	Asked   string   `json:"-"`
+	Renamed []string `json:"-"`
 }
 
 // RuleOperand is a pushed metric in the expression of a rule.

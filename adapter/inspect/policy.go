@@ -173,9 +173,11 @@ func (r *Rule) MayShowValue(to Readable) bool {
 		return true
 	}
 	if r.Expression == "" {
-		return to.Unrestricted(r.Of.Namespace)
+		return to.Unrestricted(r.Asked)
 	}
-	return to.MayReadAll(r.Of.Namespace, r.Metric) && !slices.ContainsFunc(r.Operands, func(o RuleOperand) bool {
-		return !to.MayReadAll(r.Of.Namespace, o.Metric)
-	})
+	read := append([]string{r.Metric}, r.Renamed...)
+	for _, o := range r.Operands {
+		read = append(read, o.Metric)
+	}
+	return !slices.ContainsFunc(read, func(expression string) bool { return !to.MayReadAll(r.Asked, expression) })
 }

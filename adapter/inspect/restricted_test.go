@@ -18,6 +18,8 @@ func TestValuesOfRulesNeedLeaveForAllOperands(t *testing.T) {
 	external := Rule{Metric: "ratio", Expression: "a / b", Operands: []RuleOperand{{Metric: "a"}, {Metric: "b"}}}
 	ofPods, renamed := external, Rule{Metric: "new"}
 	ofPods.Of.Resource = "pods"
+	behind := external
+	behind.Renamed = []string{"pushed_a"}
 	for _, c := range []struct {
 		rule Rule
 		may  readable
@@ -25,6 +27,7 @@ func TestValuesOfRulesNeedLeaveForAllOperands(t *testing.T) {
 	}{
 		{external, readable{"ratio", "a", "b"}, true}, {external, readable{"ratio", "a"}, false}, {external, readable{"a", "b"}, false},
 		{ofPods, nil, true}, {renamed, readable{"new"}, false},
+		{behind, readable{"ratio", "a", "b"}, false}, {behind, readable{"ratio", "a", "b", "pushed_a"}, true},
 	} {
 		if got := c.rule.MayShowValue(c.may); got != c.want {
 			t.Errorf("%+v to a reader of %v: %v, want %v", c.rule, c.may, got, c.want)

@@ -53,7 +53,7 @@ func (s *Set) pushed(q metric.Query, selector string, read Read) ([]metric.Point
 		return nil, err
 	}
 	if points, err = read(asked); err == nil {
-		r.note(points)
+		r.note(&q, points)
 	}
 	return points, err
 }
@@ -78,7 +78,7 @@ func (s *Set) compute(r *Rule, q metric.Query, begin func() Read) ([]metric.Poin
 			q.Expression.String(), &r.Document, r.Metric())
 	}
 	read, first := begin(), true
-	points, err := r.Compute(q.Resource == "", func(o *Operand) ([]metric.Point, error) {
+	points, err := r.Compute(q.Resource == "", q.Resource != "" || q.MayRead == nil, func(o *Operand) ([]metric.Point, error) {
 		if err := mayRead(&q, o.Metric, o.Selector); err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func (s *Set) compute(r *Rule, q metric.Query, begin func() Read) ([]metric.Poin
 		return s.pushed(query, o.Selector, read)
 	})
 	if err == nil {
-		r.note(points)
+		r.note(&q, points)
 	}
 	return points, err
 }
@@ -101,21 +101,22 @@ func mayRead(q *metric.Query, expression, selector string) error {
 }
 
 // Compute computes the rule of its operands, which are read in their order: values of objects, or
-// the series of external metrics. The points of the first operand become those of the answer.
-func (r *Rule) Compute(external bool, read func(*Operand) ([]metric.Point, error)) ([]metric.Point, error) {
+// the series of external metrics. The points of the first operand become those of the answer. told: an error may have
+// the operands' values; of external metrics, some who may read the rule's metric may not read those.
+func (r *Rule) Compute(external, told bool, read func(*Operand) ([]metric.Point, error)) ([]metric.Point, error) {
 	parts, err := r.read(read)
 	if err != nil {
 		return nil, err
 	}
 	if external {
-		return r.combine(sums(parts))
+		return r.combine(sums(parts), told)
 	}
 	for _, points := range parts {
 		if !slices.IsSortedFunc(points, byObject) {
 			slices.SortFunc(points, byObject)
 		}
 	}
-	return r.combine(parts)
+	return r.combine(parts, told)
 }
 
 // read reads all operands, also after one that has no value: the rule is absent if all are, and unknown if only some
@@ -199,7 +200,7 @@ func sums(parts [][]metric.Point) [][]metric.Point {
 
 // combine computes a value for each object that has all operands. Its points are those of the first
 // operand.
-func (r *Rule) combine(parts [][]metric.Point) ([]metric.Point, error) {
+func (r *Rule) combine(parts [][]metric.Point, told bool) ([]metric.Point, error) {
 	var reason error // why an object has no value
 	all, rest := parts[0], parts[1:]
 	values, kept := make([]float64, len(parts)), all[:0]
@@ -220,6 +221,9 @@ func (r *Rule) combine(parts [][]metric.Point) ([]metric.Point, error) {
 	if len(kept) > 0 {
 		return kept, nil
 	}
+	if reason != nil && !told {
+		reason = errNoNumber
+	}
 	if reason != nil {
 		return nil, metric.Unknownf("%q is computed by %s, and has no value: %v", r.Metric(), &r.Document, reason)
 	}
@@ -227,6 +231,8 @@ func (r *Rule) combine(parts [][]metric.Point) ([]metric.Point, error) {
 		r.Metric(), &r.Document,
 		strings.Join(r.Reads(), ", "))
 }
+
+var errNoNumber = errors.New("it is infinite or not a number")
 
 // gather finds the values of the other operands for the object of a point, and joins their times. It
 // cuts off the objects that come before.
@@ -264,14 +270,16 @@ type lastValue struct{ at atomic.Pointer[Value] }
 // Value is a value that a rule had.
 type Value struct {
 	Object metric.Object // of the first point
+	// Asked is the namespace that was asked, whose policies hold: a metric of all namespaces has none.
+	Asked  string
 	Number metric.Number
 	Time   time.Time // of the answer
 }
 
-// note remembers an answer.
-func (r *Rule) note(points []metric.Point) {
+// note remembers an answer to a query.
+func (r *Rule) note(q *metric.Query, points []metric.Point) {
 	if len(points) > 0 {
-		r.last.at.Store(&Value{points[0].Object, points[0].Value, time.Now()})
+		r.last.at.Store(&Value{points[0].Object, namespaceOf(q), points[0].Value, time.Now()})
 	}
 }
 
@@ -284,8 +292,7 @@ func (s *Set) EndNamespace(name string) {
 		if c.rule == nil {
 			continue
 		}
-		last := c.rule.Last()
-		if last != nil && (last.Object.Namespace == name || last.Object.Resource == "namespaces" && last.Object.Name == name) {
+		if last := c.rule.Last(); last != nil && last.Asked == name {
 			c.rule.last.at.CompareAndSwap(last, nil)
 		}
 	}

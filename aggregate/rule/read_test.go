@@ -63,6 +63,15 @@ func TestAbsentStaysAbsent(t *testing.T) {
 	wantError(t, err, metric.ErrUnknown, "not a number with busy = 0, total = 0")
 	_, err = p.reader.Objects(ask("pods", "web-4", "busy_ratio"))
 	wantError(t, err, metric.ErrUnknown, "infinite with busy = 2, total = 0")
+	p.push(metric.Object{}, metric.Gauge, "busy_workers", 0)
+	p.push(metric.Object{}, metric.Gauge, "total_workers", 0)
+	guarded := ask("", "", "busy_ratio")
+	guarded.MayRead = func(string, string) error { return nil }
+	_, err = p.reader.External(guarded)
+	if wantError(t, err, metric.ErrUnknown, "infinite or not a number"); strings.Contains(err.Error(), "= 0") {
+		t.Errorf("an author without a right to the operands reads them: %v", err)
+	}
+	p = newPushed(t, busy)
 	_, err = p.reader.External(ask("", "", "busy_ratio"))
 	if wantError(t, err, metric.ErrNotFound, "operand busy has no value"); !metric.Absent(err) {
 		t.Errorf("none of the operands was pushed, and the rule is not absent: %v", err)

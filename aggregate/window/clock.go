@@ -24,7 +24,8 @@ type Clock struct {
 	// Uptime returns the uptime of the machine. Tests replace it.
 	Uptime   func() Uptime
 	down     time.Duration // the last outage, until Resume makes it a pause
-	counted  time.Duration // the last outage, if it is receiving time
+	counted  time.Duration // the last outage, if it is receiving time, which counts tells
+	counts   bool
 	reach    time.Duration // receiving time that windows may reach back
 	pauses   atomic.Pointer[pauses]
 	former   formerTicks
@@ -79,7 +80,7 @@ func (c *Clock) Begin() {
 	now := time.Now()
 	took := now.Sub(c.start)
 	c.start, c.lived = now, c.lived+took
-	if c.counted > 0 {
+	if c.counts {
 		c.Offset += took
 	} else {
 		c.down += took

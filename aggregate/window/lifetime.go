@@ -102,7 +102,7 @@ func (c *Clock) ResumeLifetime(s SavedLife) {
 
 // CountOutage makes the outage receiving time: another process received meanwhile, and will tell what. Call
 // it between ResumeLifetime and Resume.
-func (c *Clock) CountOutage() { c.counted, c.down = c.down, 0 }
+func (c *Clock) CountOutage() { c.counted, c.counts, c.down = c.down, true, 0 }
 
 // RestoredStamp converts a saved stamp of any format, and reports whether it is of format 1. A
 // future stamp becomes the present.

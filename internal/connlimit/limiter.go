@@ -29,8 +29,9 @@ type Limits struct {
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
 	// net/http and for grpc. 0: no bound.
 	Handshake time.Duration
-	// MaxReceived limits what all connections have received of requests that have not begun, beyond the first 12 KiB of
-	// each: a connection that would receive more is closed. 0: no limit.
+	// MaxReceived limits what is kept of what all connections have received: of headers that are not complete, of requests of
+	// Streams that are open, beyond the first 8 KiB of each. A connection that would receive more is closed, and one whose
+	// handshake has more than 32 KiB. 0: no limit.
 	MaxReceived int64
 }
 
@@ -81,10 +82,11 @@ type Member struct {
 	owner string
 	owned bool
 
-	// Of Limiter.received: bytes that are not forgiven, of which some are charged, and since when pings are not.
+	// Of Limiter.received: bytes that are kept, of which some are charged.
 	bytes, charged int64
-	first          time.Time
 	gone, trusted  bool
+	handshake      int         // bytes; of the goroutine that reads
+	framed         atomic.Bool // Streams counts
 }
 
 // New makes a Limiter without connections. The name is the listener's in metrics and in the log.
@@ -259,7 +261,7 @@ func (l *Limiter) Requests(handler http.Handler) http.Handler {
 		if m := l.of(r.RemoteAddr); m != nil {
 			m.Begin()
 			defer m.End()
-			l.received.begin(m, r)
+			l.received.begin(m)
 		}
 		handler.ServeHTTP(w, r)
 	})

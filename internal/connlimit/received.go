@@ -6,13 +6,12 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
-	"time"
 
 	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
-// received bounds what connections have received of requests that have not begun: of headers, which a library keeps
-// until they are complete. Of all addresses, one has at most three times what is left.
+// received bounds what is kept of what connections have received: headers that are not complete and, over HTTP/2, all of
+// requests that are open (Streams). Of all addresses, one has at most three times what is left.
 type received struct {
 	max int64
 
@@ -20,27 +19,21 @@ type received struct {
 	of fair.Shares[netip.Prefix, int64]
 }
 
-// freeReceived bytes of each connection are not counted: a handshake, and the headers of almost every request.
-const freeReceived = 12 << 10
-
-// A connection's received bytes are forgiven when a request begins, as many as it may have had, and to a client that
-// watches or reads a long answer: it acknowledges a hundredth of what is written (HTTP/2), and pings twice a minute.
 const (
-	writtenEach = 16      // bytes written, for one that is forgiven
-	pingsEach   = 1 << 10 // bytes forgiven each minute, with the next write
+	// freeReceived bytes of each connection are not charged: the headers of almost every request, or of several of HTTP/2.
+	freeReceived = 8 << 10
+	// maxHandshake bounds the bytes of a TLS handshake: Go reads a certificate of up to 256 KiB. It keeps chains of a few.
+	maxHandshake = 32 << 10
 )
 
 var errReceivedTooMuch = errors.New("the connections of this address have received too much of requests that have not begun")
 
-// add counts bytes of a member, and reports whether it may have received them.
-func (r *received) add(m *Member, n int) bool {
+// hold counts bytes of a member that are kept, and reports whether it may have received them.
+func (r *received) hold(m *Member, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m.trusted {
 		return true
-	}
-	if m.bytes == 0 {
-		m.first = time.Now()
 	}
 	m.bytes += int64(n)
 	more := m.bytes - freeReceived - m.charged
@@ -55,15 +48,33 @@ func (r *received) add(m *Member, n int) bool {
 	return true
 }
 
-// begin forgives a member the bytes of a request of it that has begun. Those that came after it may be of headers that
-// never end.
-func (r *received) begin(m *Member, request *http.Request) {
-	if r.max == 0 { // each request of a port without the limit comes here
+// read is hold for bytes that were read from the network, in a handshake or over HTTP/1. Those of HTTP/2 are the Streams'.
+func (r *received) read(m *Member, n int) bool {
+	switch {
+	case m.limiter.limits.Handshake > 0 && !m.shaken.Load():
+		m.handshake += n
+		return m.handshake <= maxHandshake
+	case m.framed.Load():
+		return true
+	}
+	return r.hold(m, n)
+}
+
+// release gives bytes back.
+func (r *received) release(m *Member, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.releaseLocked(m, int64(n))
+}
+
+// begin gives back the bytes of a request over HTTP/1 that has begun: almost all before its handler are of it.
+func (r *received) begin(m *Member) {
+	if r.max == 0 || m.framed.Load() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgiveLocked(m, int64(HeaderMemory(request)))
+	r.releaseLocked(m, m.bytes)
 }
 
 // Trust takes the limit from the connection with a peer's address and port: its client is known, and sends whole requests.
@@ -75,32 +86,23 @@ func (l *Limiter) Trust(remote string) {
 	l.received.mu.Lock()
 	defer l.received.mu.Unlock()
 	if !m.trusted {
-		l.received.forgiveLocked(m, m.bytes)
+		l.received.releaseLocked(m, m.bytes)
 		m.trusted = true
 	}
 }
 
-// answer forgives a member acknowledgements of what is written to it, and pings.
-func (r *received) answer(m *Member, written int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := int64(written) / writtenEach
-	if pings := time.Since(m.first) / (time.Minute / pingsEach); m.bytes > 0 && pings > 0 {
-		n += int64(pings)
-		m.first = time.Now()
-	}
-	r.forgiveLocked(m, n)
-}
-
-// leave forgives a member that is gone all, and lets it receive no more.
+// leave gives back all of a member that is gone, and lets it receive no more.
 func (r *received) leave(m *Member) {
+	if r.max == 0 {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forgiveLocked(m, m.bytes)
+	r.releaseLocked(m, m.bytes)
 	m.gone = true
 }
 
-func (r *received) forgiveLocked(m *Member, n int64) {
+func (r *received) releaseLocked(m *Member, n int64) {
 	m.bytes -= min(n, m.bytes)
 	if less := m.charged - max(m.bytes-freeReceived, 0); less > 0 {
 		r.of.Add(m.From, -less)
@@ -133,17 +135,9 @@ func DropHeaders(r *http.Request) {
 // Read implements net.Conn.
 func (m *Member) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
-	if m.limiter.limits.MaxReceived > 0 && n > 0 && !m.limiter.received.add(m, n) {
+	if m.limiter.limits.MaxReceived > 0 && n > 0 && !m.limiter.received.read(m, n) {
 		_ = m.Conn.Close()
 		return 0, errReceivedTooMuch
 	}
 	return n, err
-}
-
-// Write implements net.Conn.
-func (m *Member) Write(b []byte) (int, error) {
-	if m.limiter.limits.MaxReceived > 0 {
-		m.limiter.received.answer(m, len(b))
-	}
-	return m.Conn.Write(b)
 }

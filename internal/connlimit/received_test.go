@@ -2,20 +2,17 @@ package connlimit
 
 import (
 	"errors"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 // flood is a connection whose peer sends without end.
 type flood struct{ peer }
 
-func (flood) Read(b []byte) (int, error)  { return len(b), nil }
-func (flood) Write(b []byte) (int, error) { return len(b), nil }
-func (flood) Close() error                { return nil }
+func (flood) Read(b []byte) (int, error)      { return len(b), nil }
+func (flood) Write(b []byte) (int, error)     { return len(b), nil }
+func (flood) Close() error                    { return nil }
+func (flood) SetReadDeadline(time.Time) error { return nil }
 
 // receive reads until the connection is closed, or so many bytes are read.
 func receive(m *Member, most int) (n int, err error) {
@@ -73,41 +70,25 @@ func TestReceivedBytesAreGivenBack(t *testing.T) {
 		if n, err := receive(m, freeReceived+budget/2); err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		l.received.begin(m, &http.Request{RequestURI: strings.Repeat("a", freeReceived+budget/2)})
+		l.received.begin(m)
 	}
 }
 
-// What a connection receives after a request, which may be of headers that never end, is not forgiven when that begins.
-func TestSmallRequestsForgiveFewBytes(t *testing.T) {
-	l := limiter(Limits{MaxReceived: 64 << 10})
+// A handshake has its own bound, and what it received is not given back by requests.
+func TestHandshakesHaveABound(t *testing.T) {
+	l := limiter(Limits{MaxReceived: 1 << 20, Handshake: HandshakeTimeout})
 	m := enterFlood(t, l, "10.0.0.1")
-	for range 16 {
-		if _, err := receive(m, 16<<10); err != nil {
-			return
-		}
-		l.received.begin(m, httptest.NewRequest(http.MethodGet, "/", nil))
+	if n, err := receive(m, 1<<20); err == nil || n > maxHandshake {
+		t.Errorf("%d bytes of a handshake: %v", n, err)
 	}
-	t.Error("256 KiB were received")
-}
-
-// A watch may last, and so may a long answer: the frames of HTTP/2 that their clients send meanwhile are not counted as headers.
-func TestWatchesMayLast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := enterFlood(t, limiter(Limits{MaxReceived: 64 << 10}), "10.0.0.1")
-		for range 10_000 { // quiet
-			if _, err := receive(m, 512); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(30 * time.Second)
-			_, _ = m.Write(nil)
-		}
-		for range 10_000 { // busy
-			if _, err := receive(m, 16<<10); err != nil {
-				t.Fatal(err)
-			}
-			_, _ = m.Write(make([]byte, 256<<10))
-		}
-	})
+	m = enterFlood(t, l, "10.0.0.1")
+	if _, err := receive(m, maxHandshake); err != nil {
+		t.Fatal(err)
+	}
+	_ = m.SetReadDeadline(time.Time{}) // it is over
+	if n, err := receive(m, freeReceived+64<<10); err != nil {
+		t.Errorf("%d bytes after it: %v", n, err)
+	}
 }
 
 // A proxy sends whole requests, and passes on what its users send with them.
@@ -124,21 +105,4 @@ func TestATrustedConnectionHasNoLimit(t *testing.T) {
 	if n, err := receive(enterFlood(t, l, "10.0.0.1"), freeReceived+40<<10); err != nil {
 		t.Errorf("%d bytes of another connection of the address, beside the trusted one: %v", n, err)
 	}
-}
-
-// An answer to a client's TLS KeyUpdate, which may come in the midst of headers, forgives next to nothing, however old the
-// connection is.
-func TestKeyUpdatesForgiveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := enterFlood(t, limiter(Limits{MaxReceived: 64 << 10}), "10.0.0.1")
-		_, _ = receive(m, 1)
-		time.Sleep(2 * time.Minute)
-		if _, err := receive(m, freeReceived+40<<10); err != nil {
-			t.Fatal(err)
-		}
-		_, _ = m.Write(make([]byte, 32))
-		if _, err := receive(m, 32<<10); err == nil {
-			t.Error("72 KiB more than are free were received")
-		}
-	})
 }

@@ -199,7 +199,7 @@ func (o *ruleTest) show(out *tabwriter.Writer, v *rule.Verdict, values map[strin
 		showRename(v.Rule, name, values, row)
 		return true
 	}
-	points, err := v.Rule.Compute(o.of == "" || o.of == "external",
+	points, err := v.Rule.Compute(o.of == "" || o.of == "external", true,
 		func(operand *rule.Operand) ([]metric.Point, error) { return read(v.Document, operand) })
 	if err != nil {
 		row(name, "-", "none: "+err.Error())

@@ -29,6 +29,7 @@ const (
 	maxConnectionsEach = 250
 	maxStreams         = 32 // of one connection
 	maxHeader          = 8 << 10
+	maxReceived        = 8 << 20 // headers of open calls on the wire, beyond 8 KiB of each connection
 	// maxCalls bounds the calls that are open, of which each holds some 20 KiB beside its message.
 	maxCalls, maxCallsEach = 4096, 1024
 
@@ -77,7 +78,7 @@ func New(address string, push *httpserver.Server, cfg httpserver.Config, log *sl
 	d := &Door{push: push, grace: cfg.ShutdownTimeout, calls: connlimit.NewSlots(maxCalls, maxCallsEach), log: log}
 	d.listener = listener.New(ln, listener.Options{
 		Name:         "otlp-grpc",
-		Limits:       connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Keep: keep},
+		Limits:       connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Keep: keep, MaxReceived: maxReceived},
 		Certificates: push.Certificates, Protocols: []string{"h2", "http/1.1"}, ReadTimeout: cfg.ReadTimeout, Log: log,
 	})
 	d.metrics = newMetrics()
@@ -151,7 +152,7 @@ func (d *Door) begin() bool {
 	return !d.stopping
 }
 
-// counted accepts connections whose pings are counted.
+// counted accepts connections whose frames are counted.
 type counted struct {
 	*listener.Listener
 	door *Door
@@ -165,7 +166,8 @@ func (l counted) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: accepted.(*listener.Conn), door: l.door, near: connections.Add(1), frames: newFrames(time.Now())}, nil
+	c := accepted.(*listener.Conn)
+	return &conn{Conn: c, door: l.door, near: connections.Add(1), streams: connlimit.NewStreams(c.Member, false)}, nil
 }
 
 type connKey struct{}
@@ -173,17 +175,24 @@ type connKey struct{}
 // conn is one connection.
 type conn struct {
 	*listener.Conn
-	door   *Door
-	near   uint64
-	frames frames // of the goroutine that reads
+	door    *Door
+	near    uint64
+	streams *connlimit.Streams
 }
 
-// Read implements net.Conn. It ends the connection of a client that pings too often.
+// Read implements net.Conn. It ends the connection of a client that sends too many frames which are answered by frames, or too
+// much of headers.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if !c.frames.allow(b[:n], time.Now) {
+	if !c.streams.Received(b[:n]) {
 		c.door.metrics.pingedTooOften.Add(1)
 		return 0, io.EOF
 	}
 	return n, err
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	c.streams.Sent(b)
+	return c.Conn.Write(b)
 }

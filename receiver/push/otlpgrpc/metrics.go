@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 var (
 	inFlightDesc = prometheus.NewDesc("sluice_otlp_grpc_requests_in_flight", "Calls of OTLP/gRPC being served.", nil, nil)
 	pingsDesc    = prometheus.NewDesc("sluice_otlp_grpc_pinging_connections_total",
-		"Connections of OTLP/gRPC closed because the client sent too many pings.", nil, nil)
+		"Connections of OTLP/gRPC closed because the client sent too many pings or resets, or too much of headers.", nil, nil)
 	handshakeErrorsDesc = prometheus.NewDesc("sluice_otlp_grpc_tls_handshake_errors_total",
 		"TLS handshakes with the OTLP/gRPC port that failed or took too long.", nil, nil)
 	acceptErrorsDesc = prometheus.NewDesc("sluice_otlp_grpc_accept_errors_total",
