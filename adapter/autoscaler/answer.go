@@ -61,10 +61,9 @@ func (w *Watcher) whyNotAsked(a *inspect.Autoscaler, m *inspect.AutoscalerMetric
 		return "the provider " + w.provider(a, m) + " answers this metric"
 	case m.Source == "External" && strings.Contains(m.Selector, kedaSelector):
 		return "KEDA answers this metric"
-	case m.Source == "External" && !w.parts.External:
-		return "this Sluice does not serve external.metrics.k8s.io"
-	case m.Source != "External" && !w.parts.Custom:
-		return "this Sluice does not serve custom.metrics.k8s.io"
+	}
+	if err := w.parts.NotAsked(m.Source); err != nil {
+		return err.Error()
 	}
 	if c := condition(a, "ScalingActive", "False"); c != nil && c.Reason == "ScalingDisabled" {
 		return "autoscaling is disabled: " + c.Message

@@ -49,8 +49,8 @@ type Parts struct {
 	Events   EventRecorder
 	Logger   *slog.Logger
 
-	// Custom and External say which metrics APIs are served.
-	Custom, External bool
+	// NotAsked says why no controller asks Sluice for metrics of a source (Pods, Object, External); nil: it is asked.
+	NotAsked func(source string) error
 }
 
 // Reader reads metrics of autoscalers, of Pods, Object and External metrics.

@@ -2,6 +2,7 @@ package autoscaler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -58,7 +59,7 @@ func newTown(documents ...*inspect.Autoscaler) *town {
 		Hint:     t.hint,
 		Events:   t,
 		Logger:   slog.New(slog.NewTextHandler(&t.log, nil)),
-		Custom:   true, External: true,
+		NotAsked: func(string) error { return nil },
 	})
 	return t
 }
@@ -247,11 +248,15 @@ func TestWhoIsNotAsked(t *testing.T) {
 		{name: "missing", document: hpa("a", pods("x")), missing: true},
 		{name: "KEDA", document: hpa("a", external("s0-x", "scaledobject.keda.sh/name=a")), why: "KEDA"},
 		{name: "an external beside KEDA's", document: hpa("a", external("x", "queue=a")), missing: true},
-		{name: "another server of externals", document: hpa("a", external("x", "")), change: func(t *town) { t.parts.External = false }, why: "external.metrics.k8s.io"},
+		{name: "another server of externals", document: hpa("a", external("x", "")), change: func(t *town) {
+			t.parts.NotAsked = func(source string) error { return errors.New("another server answers " + source) }
+		}, why: "another server answers External"},
 		{name: "another provider", document: hpa("a", external("x", "")), change: func(t *town) {
 			t.parts.Provider = func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (string, string) { return "datadog", "is away" }
 		}, why: "the provider datadog answers this metric"},
-		{name: "another server of custom metrics", document: hpa("a", pods("x")), change: func(t *town) { t.parts.Custom = false }, why: "custom.metrics.k8s.io"},
+		{name: "another server of custom metrics", document: hpa("a", pods("x")), change: func(t *town) {
+			t.parts.NotAsked = func(source string) error { return errors.New("another server answers " + source) }
+		}, why: "another server answers Pods"},
 		{name: "another server, by the status", document: func() *inspect.Autoscaler {
 			a := hpa("a", pods("x"))
 			a.Metrics[0].Current, a.Conditions = "7", active

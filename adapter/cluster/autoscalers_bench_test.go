@@ -106,7 +106,7 @@ func TestMemoryOfAWatcher(t *testing.T) {
 	v, table, tracker := largeCluster(t, many, 1)
 	r := adapter.NewAutoscalerReader(adapter.Parts{Cluster: v, Source: readerOf(v, table, tracker)})
 	w := watcher.New(watcher.Parts{List: v.Autoscalers, Begin: func() watcher.Reader { return benchReader{r, v.Targets()} },
-		Ready: func() bool { return true }, Quantity: adapter.Quantity, Custom: true})
+		Ready: func() bool { return true }, Quantity: adapter.Quantity, NotAsked: func(string) error { return nil }})
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- w.Run(ctx) }()

@@ -37,8 +37,23 @@ func (p *dataPath) watchAutoscalers() *autoscaler.Watcher {
 		Provider: p.provider,
 		Events:   view,
 		Logger:   p.log,
-		Custom:   p.cfg.api.CustomMetrics, External: p.cfg.api.ExternalMetrics,
+		NotAsked: p.notAsked,
 	})
+}
+
+// notAsked says why no controller asks this Sluice for pushed metrics of a source; nil: it is asked.
+func (p *dataPath) notAsked(source string) error {
+	group, served := explain.GroupOf(source), p.cfg.api.CustomMetrics
+	if group == explain.ExternalGroup {
+		served = p.cfg.api.ExternalMetrics
+	}
+	switch {
+	case !served:
+		return fmt.Errorf("this Sluice does not serve %s", group)
+	case slices.Contains(p.cfg.unregistered, group):
+		return fmt.Errorf("another server answers %s, which is not registered for this Sluice (setting api-unregistered)", group)
+	}
+	return nil
 }
 
 // autoscalerReader reads in one round.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/wake"
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/console"
@@ -56,7 +57,8 @@ type serverConfig struct {
 	instant    wake.NudgeConfig
 
 	rulesFile     string
-	routesFile    string // of other providers of external metrics
+	routesFile    string   // of other providers of external metrics
+	unregistered  []string // API groups for which another server is asked
 	shutdownDelay time.Duration
 
 	names   map[any]string    // names of settings, by pointer to the field that a setting sets
@@ -215,6 +217,11 @@ func (c *serverConfig) validate(faults ...error) error {
 	}
 	if c.routesFile != "" && (c.standalone || !c.api.ExternalMetrics) {
 		own = append(own, c.fault("api-routes-file", "is set, and external metrics are served standalone or not at all; must be empty there"))
+	}
+	for _, group := range c.unregistered {
+		if group != explain.CustomGroup && group != explain.ExternalGroup {
+			own = append(own, c.fault("api-unregistered", "has %q; must be %s or %s", group, explain.CustomGroup, explain.ExternalGroup))
+		}
 	}
 	if c.agents.StartupTaint && (c.standalone || !c.agents.Enabled()) {
 		own = append(own, c.fault("agents-startup-taint", "is true without a cluster or agents-address; must be false there"))

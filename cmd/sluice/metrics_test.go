@@ -143,7 +143,7 @@ func ofAutoscalers(t *testing.T) prometheus.Gatherer {
 		},
 		Begin:    func() autoscaler.Reader { return constantReader{} },
 		Ready:    func() bool { return true },
-		External: true, Custom: true,
+		NotAsked: func(string) error { return nil },
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -134,7 +134,7 @@ func TestFaultsOfStagesNameFlags(t *testing.T) {
 		"--max-series": "-1", "--max-bytes": "1", "--external-ttl": "0s", "--object-ttl": "0s", "--windows": "7s,10s",
 		"--statsd-udp-sockets": "900", "--statsd-max-connections": "0", "--statsd-max-connections-per-address": "0", "--statsd-idle-timeout": "-1s", "--statsd-read-buffer": "2GiB",
 		"--http-max-body": "0", "--http-max-connections": "0", "--http-max-connections-per-address": "-1", "--http-max-decompressed-body": "-1", "--http-address": "9091", "--api-address": "6443", "--ops-address": ":x",
-		"--api-discovery-limit": "0", "--api-max-in-flight": "0", "--api-cert-file": "x", "--api-custom-metrics": "false",
+		"--api-discovery-limit": "0", "--api-max-in-flight": "0", "--api-cert-file": "x", "--api-custom-metrics": "false", "--api-unregistered": "metrics.k8s.io",
 		"--default-namespace": "a/b", "--flush-interval": "1h", "--sync-interval": "1ms", "--min-free-disk": "1",
 		"--log-level": "loud", "--dialect": "foo", "--log-format": "xml", "--statsd-udp": "8125", "--statsd-tcp": ":",
 		"--statsd-unix": strings.Repeat("x", 200), "--statsd-unixgram": strings.Repeat("x", 200), "--data-dir": "",

@@ -139,6 +139,9 @@ func (c *serverConfig) settingGroups() []settingGroup {
 				"Serve custom.metrics.k8s.io."},
 			{"api-external-metrics", &c.api.ExternalMetrics,
 				"Serve external.metrics.k8s.io."},
+			{"api-unregistered", &words{&c.unregistered},
+				"In a cluster, API groups among custom.metrics.k8s.io and external.metrics.k8s.io for which no APIService " +
+					"leads to Sluice: they are served, and read for no autoscaler, since another server answers it."},
 			{"api-own-groups", &c.api.OwnGroups,
 				"Serve custom and external metrics under custom.metrics.sluice.dev and external.metrics.sluice.dev as " +
 					"well, which no other product owns."},

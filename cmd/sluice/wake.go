@@ -54,12 +54,8 @@ func outcomeOf(err error) (wake.Outcome, error) {
 
 // answeredElsewhere says why the autoscaler's controller does not get a metric from this Sluice; nil: it does.
 func (p *dataPath) answeredElsewhere(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) error {
-	external := m.Source == inspect.SourceExternal
-	if external && !p.cfg.api.ExternalMetrics {
-		return errors.New("this Sluice does not serve external.metrics.k8s.io")
-	}
-	if !external && !p.cfg.api.CustomMetrics {
-		return errors.New("this Sluice does not serve custom.metrics.k8s.io")
+	if err := p.notAsked(m.Source); err != nil {
+		return err
 	}
 	if provider, _ := p.provider(a, m); provider != "" {
 		return fmt.Errorf("the provider %s answers this metric", provider)

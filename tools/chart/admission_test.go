@@ -310,6 +310,38 @@ func TestKEDAsAutoscalersBesideAuthors(t *testing.T) {
 	}
 }
 
+// Beside KEDA, which owns the group, autoscalers are checked as they are where Sluice does: the group may change hands, and an autoscaler that
+// is stored is checked no more. KEDA's own metrics are left out, since KEDA answers them, and its operator must stay able to write
+// autoscalers, whatever the policies say.
+func TestAutoscalersBesideKEDAAreChecked(t *testing.T) {
+	kedas := map[string]any{"matchLabels": map[string]any{"scaledobject.keda.sh/name": "web"}}
+	all := admissionPoliciesOf(t, 30, mustRender(t, "../../charts/sluice/ci/keda-values.yaml", "admission.authors=true"))
+	guard := policyObject(map[string]any{"metric": "jobs", "selector": mail}, map[string]any{"metric": ".*", "deny": true})
+	for _, c := range []struct {
+		metric map[string]any
+		author bool   // may be written without a right
+		says   string // of the policy; empty: admitted
+	}{
+		{map[string]any{"name": "s0-rabbitmq-orders", "selector": kedas}, true, ""},
+		{map[string]any{"name": "composite-metric", "selector": kedas}, true, ""},
+		{map[string]any{"name": "secret.keys"}, false, `"secret.keys" is denied by rules[1]`},
+		{map[string]any{"name": "secret.keys", "selector": kedas}, false, `"secret.keys" is denied by rules[1]`},
+		{map[string]any{"name": "s0-rabbitmq-orders"}, false, `"s0-rabbitmq-orders" is denied by rules[1]`},
+		{map[string]any{"name": "jobs", "selector": mail}, false, ""},
+		{map[string]any{"name": "jobs"}, false, "selector within that of rules[0]"},
+	} {
+		request := admissionRequest{object: autoscaler(c.metric), params: guard, may: func(string) bool { return false }, user: user.DefaultInfo{Name: "operator"}}
+		for _, policy := range []string{"sluice-policies", "sluice-cluster-policies"} {
+			if says, _ := all[policy].judge(t, request); (says == "") != (c.says == "") || !strings.Contains(says, c.says) {
+				t.Errorf("%s: %v: %q, want %q", policy, c.metric, says, c.says)
+			}
+		}
+		if says, _ := all["sluice-authors"].judge(t, request); (says == "") != c.author || says != "" && !strings.Contains(says, "operator may not read the external metric") {
+			t.Errorf("authors: %v: %q", c.metric, says)
+		}
+	}
+}
+
 // scaledObject has one trigger.
 func scaledObject(metadata map[string]any) map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": "web", "namespace": "shop"}, "spec": map[string]any{

@@ -28,8 +28,12 @@ var kindsOf = map[string][]meta.APIResource{
 		{Name: "deployments", Kind: "Deployment", Namespaced: true},
 	},
 	"apiregistration.k8s.io/v1": {{Name: "apiservices", Kind: "APIService"}},
-	"policy/v1":                 {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true}},
-	"apiextensions.k8s.io/v1":   {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
+	"cert-manager.io/v1": {
+		{Name: "certificates", Kind: "Certificate", Namespaced: true},
+		{Name: "issuers", Kind: "Issuer", Namespaced: true},
+	},
+	"policy/v1":               {{Name: "poddisruptionbudgets", Kind: "PodDisruptionBudget", Namespaced: true}},
+	"apiextensions.k8s.io/v1": {{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
 	"admissionregistration.k8s.io/v1": {
 		{Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"},
 		{Name: "validatingadmissionpolicybindings", Kind: "ValidatingAdmissionPolicyBinding"},

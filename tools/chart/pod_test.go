@@ -70,6 +70,27 @@ func TestGroupsServedWithoutBeingRegistered(t *testing.T) {
 	}
 }
 
+// TestServerKnowsWhichGroupsAreUnregistered: it reads no metric of them for autoscalers, since another server answers those.
+func TestServerKnowsWhichGroupsAreUnregistered(t *testing.T) {
+	for set, want := range map[string][]any{
+		"":                               nil,
+		"externalMetrics.register=false": {"external.metrics.k8s.io"},
+		"customMetrics.register=false":   {"custom.metrics.k8s.io"},
+		"customMetrics.register=false,externalMetrics.register=false":                          {"custom.metrics.k8s.io", "external.metrics.k8s.io"},
+		"externalMetrics.enabled=false,externalMetrics.register=false":                         nil,
+		"externalMetrics.register=false,config.api-max-in-flight=7,apiServices.ownGroups=true": {"external.metrics.k8s.io"},
+	} {
+		var sets []string
+		if set != "" {
+			sets = append(sets, set)
+		}
+		got, _ := fileOf(t, strictly(t, mustRender(t, "", sets...)))["api-unregistered"].([]any)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: api-unregistered is %v, want %v", set, got, want)
+		}
+	}
+}
+
 // TestNodesNetwork: DNS of the cluster still works there, unless the values say otherwise.
 func TestNodesNetwork(t *testing.T) {
 	for set, want := range map[string]core.DNSPolicy{

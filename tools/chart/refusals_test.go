@@ -69,6 +69,7 @@ func TestRefusals(t *testing.T) {
 		{"config.standalone=true", []string{"config.standalone", "left out"}},
 		{"config.data-dir=/data", []string{"config.data-dir", "left out"}},
 		{"config.api-external-metrics=false", []string{"config.api-external-metrics", "left out"}},
+		{"config.api-unregistered=external.metrics.k8s.io", []string{"config.api-unregistered", "left out", "externalMetrics.register"}},
 		{"config.push-tls-key-file=/a", []string{"config.push-tls-key-file", "push.tlsSecret"}},
 		{"config.push-basic-auth-file=/a", []string{"config.push-basic-auth-file", "push.basicAuthSecret"}},
 		{"push.clientCASecret=ca", []string{"push.clientCASecret", "push.tlsSecret"}},

@@ -337,6 +337,17 @@ func withSettings(has map[string]any, settings, secret string) map[string]any {
 	return has
 }
 
+// certified adds the Secret of the replicas' certificate, which the chart or something else made.
+func certified(has map[string]any, byChart bool) map[string]any {
+	made := core.Secret{TypeMeta: meta.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: marked("sluice-replica-tls", "sluice", "sluice"),
+		Data: map[string][]byte{"ca.crt": []byte("ca"), "tls.crt": []byte("crt"), "tls.key": []byte("key")}}
+	if byChart {
+		made.Annotations["sluice.dev/certificate-for"] = "sluice-replica-0.sluice.svc"
+	}
+	has["/api/v1/namespaces/sluice/secrets/sluice-replica-tls"] = made
+	return has
+}
+
 // TestUpgradesInTwoSteps: a replica that shares its state and one that does not never answer
 // together.
 func TestUpgradesInTwoSteps(t *testing.T) {
@@ -366,6 +377,18 @@ func TestUpgradesInTwoSteps(t *testing.T) {
 		{"the same name", withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), "replicas=2,config.replica-cluster=sluice", nil},
 		{"another authority", withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"),
 			"replicas=2,replicaTLS.source=secret,replicaTLS.secret.name=own", []string{"certificate is of Secret own, and several replicas run with that of sluice-replica-tls"}},
+		{"a certificate of cert-manager's", certified(withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), true),
+			"replicas=2,replicaTLS.source=cert-manager", []string{"replicaTLS.source: is cert-manager, and several replicas run with a certificate that the chart made; must be generated"}},
+		{"a certificate of the chart's", certified(withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), false),
+			"replicas=2,replicaTLS.source=generated", []string{"replicaTLS.source: is generated, and several replicas run with a certificate that the chart did not make; must be cert-manager or secret"}},
+		{"the chart's Secret as one's own", certified(withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), true),
+			"replicas=2,replicaTLS.source=secret,replicaTLS.secret.name=sluice-replica-tls", []string{"replicaTLS.source: is secret, and"}},
+		{"the chart's certificate as before", certified(withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), true),
+			"replicas=3,replicaTLS.source=generated", nil},
+		{"cert-manager's certificate as before", certified(withSettings(running(2, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), false),
+			"replicas=3,replicaTLS.source=cert-manager", nil},
+		{"a certificate of cert-manager's for one", certified(withSettings(running(1, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), true),
+			"replication.enabled=true,replicaTLS.source=cert-manager", nil},
 		{"another way for one", withSettings(running(1, "serve", shares), "replica-listen: :6222", "sluice-replica-tls"), "nats.url=tls://nats:4222", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,6 +33,7 @@
 {{- $_ := set $reasons $setting (printf "the chart makes replicas; must be left out: %s" $instead) -}}
 {{- end -}}
 {{- $_ := set $reasons "api-own-groups" "the chart sets it, because APIServices and roles must agree with it; must be left out: set apiServices.ownGroups" -}}
+{{- $_ := set $reasons "api-unregistered" "the chart sets it, because APIServices must agree with it; must be left out: set customMetrics.register and externalMetrics.register" -}}
 {{- $_ := set $reasons "api-routes-file" "the chart makes this file; must be left out: set externalMetrics.route" -}}
 {{- $_ := set $reasons "wake" "the chart sets it, because a ClusterRole must agree with it; must be left out: set wake.enabled" -}}
 {{- $_ := set $reasons "instant" "the chart sets it, because a ClusterRole must agree with it; must be left out: set instant.enabled" -}}
@@ -82,6 +83,13 @@
 {{- if .Values.otlp.enabled -}}
 {{- $_ := set $own "otlp-http-address" ":4318" -}}
 {{- $_ := set $own "otlp-grpc-address" ":4317" -}}
+{{- end -}}
+{{- $unregistered := list -}}
+{{- range $group, $value := dict "custom.metrics.k8s.io" .Values.customMetrics "external.metrics.k8s.io" .Values.externalMetrics -}}
+{{- if and $value.enabled (not $value.register) -}}{{- $unregistered = append $unregistered $group -}}{{- end -}}
+{{- end -}}
+{{- if $unregistered -}}
+{{- $_ := set $own "api-unregistered" $unregistered -}}
 {{- end -}}
 {{- if .Values.apiServices.ownGroups -}}
 {{- $_ := set $own "api-own-groups" true -}}

@@ -249,5 +249,15 @@ with its own part as if it were all.
 {{- if and (eq .name "replica-tls") (include "sluice.meshed" $.root) (ne $was (include "sluice.replicaTLSSecret" $.root)) -}}
 {{- fail (printf "replicaTLS.secret.name: the certificate is of Secret %s, and several replicas run with that of %s; must be that: %s" (include "sluice.replicaTLSSecret" $.root) $was $why) -}}
 {{- end -}}
+{{- /* The chart and cert-manager write the same Secret, each with an authority of its own. */ -}}
+{{- if and (eq .name "replica-tls") (include "sluice.meshed" $.root) (eq $was (printf "%s-replica-tls" (include "sluice.fullname" $.root))) -}}
+{{- with lookup "v1" "Secret" (include "sluice.namespace" $.root) $was -}}
+{{- $byChart := ne "" (dig "metadata" "annotations" "sluice.dev/certificate-for" "" .) -}}
+{{- $source := $.root.Values.replicaTLS.source -}}
+{{- if ne $byChart (eq $source "generated") -}}
+{{- fail (printf "replicaTLS.source: is %s, and several replicas run with a certificate that the chart %s; must be %s: %s" $source (ternary "made" "did not make" $byChart) (ternary "generated" "cert-manager or secret" $byChart) $why) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
