@@ -292,7 +292,8 @@ func (s *Set) EndNamespace(name string) {
 		if c.rule == nil {
 			continue
 		}
-		if last := c.rule.Last(); last != nil && last.Asked == name {
+		last := c.rule.Last()
+		if last != nil && (last.Asked == name || last.Object.Resource == "namespaces" && last.Object.Name == name) {
 			c.rule.last.at.CompareAndSwap(last, nil)
 		}
 	}
