@@ -114,11 +114,11 @@ func BenchmarkRollUp(b *testing.B) {
 // EndpointSlices.
 func TestMemoryOfPodOwners(t *testing.T) {
 	const pods = 100_000
-	heap := func() uint64 {
+	heap := func() int64 { // others' garbage may go in between
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int64(m.HeapAlloc)
 	}
 	all := make([]*pod, pods)
 	for i := range all {
