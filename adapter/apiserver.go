@@ -47,10 +47,7 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	if err := s.access.applyTo(c); err != nil {
 		return nil, fmt.Errorf("apply access: %w", err)
 	}
-	var err error
-	if s.http, err = newHTTPServer(s.listener, cfg, certificate, c.SecureServing.ClientCA, s.logger); err != nil {
-		return nil, err
-	}
+	s.http = newHTTPServer(s.listener, cfg, certificate, c.SecureServing.ClientCA, s.logger)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.http.door}
 	c.AddReadyzChecks(s.readyz())
 	c.ShutdownDelayDuration = cfg.ShutdownDelay

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
-	"golang.org/x/net/http2"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
@@ -31,25 +30,30 @@ const (
 // httpServer is the HTTP server of the APIs. The library's, whose place it takes (door), has the bounds of a kube-apiserver: a
 // megabyte of headers, which take forty in memory where they are compressed, 256 KiB for each frame, and no end for a client
 // that does not read what net/http itself answers.
+//
+// Frames of HTTP/2 are counted, and net/http takes no connection of TLS but its own. So server does the handshakes and speaks
+// HTTP/1, and hands connections of HTTP/2 over to framed, which takes them for unencrypted.
 type httpServer struct {
-	server       http.Server
-	http2        http2.Server
-	listener     net.Listener
-	door         *door
-	certificate  dynamiccertificates.CertKeyContentProvider
-	certificates *dynamiccertificates.DynamicServingCertificateController
-	grace        time.Duration // for requests in flight once the door is closed
-	log          *slog.Logger
+	server, framed *http.Server
+	listener       net.Listener
+	handed         handedOver
+	door           *door
+	certificate    dynamiccertificates.CertKeyContentProvider
+	certificates   *dynamiccertificates.DynamicServingCertificateController
+	grace          time.Duration // for requests in flight once the door is closed
+	log            *slog.Logger
 }
 
 // newHTTPServer listens with a certificate, and asks clients for one if there are authorities of them.
-func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertificates.CertKeyContentProvider, clients dynamiccertificates.CAContentProvider, logger *slog.Logger) (*httpServer, error) {
+func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertificates.CertKeyContentProvider, clients dynamiccertificates.CAContentProvider, logger *slog.Logger) *httpServer {
 	static := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, VerifyConnection: boundChain}
 	if clients != nil {
 		static.ClientAuth = tls.RequestClientCert // the authenticator verifies it; a client may have a token instead
 	}
 	s := &httpServer{
-		listener: listener, door: newDoor(listener.Addr()), certificate: certificate, grace: cfg.RequestTimeout, log: logger,
+		server: newBoundedServer(cfg, logger), framed: newBoundedServer(cfg, logger),
+		listener: listener, handed: handedOver{newDoor(listener.Addr()), make(chan *framedConn)}, door: newDoor(listener.Addr()),
+		certificate: certificate, grace: cfg.RequestTimeout, log: logger,
 		certificates: dynamiccertificates.NewDynamicServingCertificateController(static.Clone(), clients, certificate, nil, nil),
 	}
 	certificate.AddListener(s.certificates)
@@ -57,27 +61,31 @@ func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertifi
 		clients.AddListener(s.certificates)
 	}
 	static.GetConfigForClient = s.certificates.GetConfigForClient
+	s.server.TLSConfig = &static
+	s.server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){"h2": s.handOver}
+	s.framed.Protocols = new(http.Protocols)
+	s.framed.Protocols.SetUnencryptedHTTP2(true)
+	s.framed.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, framedKey{}, c)
+	}
+	return s
+}
+
+func newBoundedServer(cfg Config, logger *slog.Logger) *http.Server {
 	patience := 2 * cfg.RequestTimeout
-	s.server = http.Server{
-		TLSConfig:         &static,
+	return &http.Server{
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       headerTimeout, // of a body that net/http itself reads; drainBody has another one
 		WriteTimeout:      patience,
 		IdleTimeout:       idleTimeout,
-
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, WriteByteTimeout: patience,
+			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: maxStreams * streamWindow,
+		},
 		DisableGeneralOptionsHandler: true, // it passes by the limits
 		ErrorLog:                     log.New(httpErrors{logger}, "", 0),
 	}
-	s.http2 = http2.Server{
-		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, IdleTimeout: idleTimeout, WriteByteTimeout: patience,
-		MaxUploadBufferPerStream: streamWindow, MaxUploadBufferPerConnection: maxStreams * streamWindow,
-	}
-	if err := http2.ConfigureServer(&s.server, &s.http2); err != nil {
-		return nil, fmt.Errorf("configure HTTP/2: %w", err)
-	}
-	s.server.TLSNextProto[http2.NextProtoTLS] = s.serveHTTP2
-	return s, nil
 }
 
 func boundChain(c tls.ConnectionState) error {
@@ -87,19 +95,57 @@ func boundChain(c tls.ConnectionState) error {
 	return nil
 }
 
-// serveHTTP2 serves a connection whose frames are counted.
-func (s *httpServer) serveHTTP2(server *http.Server, conn *tls.Conn, handler http.Handler) {
-	options := http2.ServeConnOpts{BaseConfig: server, Handler: handler}
-	if base, ok := handler.(interface{ BaseContext() context.Context }); ok { // of net/http, for its HTTP/2 alone
-		options.Context = base.BaseContext()
+// handOver has framed serve a connection of HTTP/2, and returns when that is closed.
+func (s *httpServer) handOver(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+	member := conn.NetConn().(*connlimit.Member)
+	c := &framedConn{Conn: conn, member: member, tls: conn.ConnectionState(), streams: connlimit.NewStreams(member, true), closed: make(chan struct{})}
+	select {
+	case s.handed.conns <- c:
+		<-c.closed
+	case <-s.handed.closed:
 	}
-	s.http2.ServeConn(&framedConn{conn, connlimit.NewStreams(conn.NetConn().(*connlimit.Member), true)}, &options)
 }
 
-// framedConn is a connection whose frames are counted.
+// handedOver is the listener of connections of HTTP/2.
+type handedOver struct {
+	*door
+	conns chan *framedConn
+}
+
+// Accept implements net.Listener.
+func (h handedOver) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// framedConn is a connection of HTTP/2 whose frames are counted. To net/http it is no connection of TLS.
 type framedConn struct {
-	*tls.Conn
+	net.Conn
+	member  *connlimit.Member
+	tls     tls.ConnectionState
 	streams *connlimit.Streams
+	once    sync.Once
+	closed  chan struct{}
+}
+
+type framedKey struct{}
+
+// withTLS tells the handlers what framed does not know.
+func withTLS(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.TLS = &r.Context().Value(framedKey{}).(*framedConn).tls
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Close implements net.Conn.
+func (c *framedConn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
 }
 
 var errFrames = errors.New("the client has sent too much that is not answered yet")
@@ -108,7 +154,7 @@ var errFrames = errors.New("the client has sent too much that is not answered ye
 func (c *framedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if !c.streams.Received(b[:n]) {
-		_ = c.NetConn().Close() // a write may hold the lock of the TLS connection
+		_ = c.member.Close() // a write may hold the lock of the TLS connection
 		return 0, errFrames
 	}
 	return n, err
@@ -136,7 +182,7 @@ func (e httpErrors) Write(text []byte) (int, error) {
 // serve serves a handler until the door is closed, and then lets the requests in flight end. wait waits for that. failed is
 // called if serving ends before.
 func (s *httpServer) serve(handler http.Handler, failed func()) (wait func() error) {
-	s.server.Handler = handler
+	s.server.Handler, s.framed.Handler = handler, withTLS(handler)
 	ctx, stop := context.WithCancel(context.Background())
 	if runner, ok := s.certificate.(dynamiccertificates.ControllerRunner); ok {
 		go runner.Run(ctx, 1)
@@ -146,6 +192,7 @@ func (s *httpServer) serve(handler http.Handler, failed func()) (wait func() err
 	}
 	go s.certificates.Run(1, ctx.Done())
 	served, ended := make(chan error, 1), make(chan error, 1)
+	go func() { _ = s.framed.Serve(s.handed) }() // until it is shut down
 	go func() {
 		served <- s.server.Serve(tls.NewListener(s.listener, s.server.TLSConfig))
 		failed()
@@ -168,9 +215,15 @@ func (s *httpServer) serve(handler http.Handler, failed func()) (wait func() err
 func (s *httpServer) shutDown() {
 	grace, cancel := context.WithTimeout(context.Background(), s.grace)
 	defer cancel()
-	if s.server.Shutdown(grace) != nil {
-		_ = s.server.Close()
+	var ending sync.WaitGroup
+	for _, server := range []*http.Server{s.server, s.framed} {
+		ending.Go(func() {
+			if server.Shutdown(grace) != nil {
+				_ = server.Close()
+			}
+		})
 	}
+	ending.Wait()
 }
 
 // door is the listener of the library's HTTP server. It lets nobody in. The library closes it when requests are no longer

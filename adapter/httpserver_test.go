@@ -173,7 +173,7 @@ func TestChainsAreShort(t *testing.T) {
 // A client that takes nothing of its answers at all, so that the library cannot even reset them, holds up no stop.
 func TestStopWithClientsThatReadNothing(t *testing.T) {
 	server := prepared(t, Parts{}, anonymousAccess(), func(c *Config) { c.RequestTimeout = time.Second })
-	server.http.http2.WriteByteTimeout = 0 // the stop ends it
+	server.http.framed.HTTP2.WriteByteTimeout = 0 // the stop ends it
 	small := func(raw syscall.RawConn, of int) error {
 		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, of, 4096) })
 	}
