@@ -88,8 +88,8 @@ func (c *cluster) awaitSender(t *testing.T, namespace, name string) {
 	pod, err := c.Kubernetes.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	must(t, err)
 	within(t, func() error {
-		if known, err := c.knows(t, *pod); err != nil || !known {
-			return fmt.Errorf("the address of pod %s is known: %v, %v", name, known, err)
+		if status, text, err := c.askAbsent(t, *pod); err != nil || status == http.StatusServiceUnavailable {
+			return fmt.Errorf("the address of pod %s: %d %s, %v", name, status, text, err)
 		}
 		return nil
 	})
@@ -99,9 +99,14 @@ func (c *cluster) awaitSender(t *testing.T, namespace, name string) {
 // does not know with 503.
 func (c *cluster) knows(t *testing.T, pod core.Pod) (bool, error) {
 	t.Helper()
-	path := "/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name + "/absent"
-	status, _, err := c.ask(t, addressOf(t, pod), http.MethodGet, path, "")
+	status, _, err := c.askAbsent(t, pod)
 	return status != http.StatusServiceUnavailable, err
+}
+
+// askAbsent asks, as a pod, for a metric of the pod that nobody pushes.
+func (c *cluster) askAbsent(t *testing.T, pod core.Pod) (status int, text string, err error) {
+	t.Helper()
+	return c.ask(t, addressOf(t, pod), http.MethodGet, "/v1/namespaces/"+pod.Namespace+"/pods/"+pod.Name+"/absent", "")
 }
 
 // A pod speaks of itself, and of what is in its namespace and no pod; never of another pod, nor of
