@@ -67,14 +67,15 @@ func withAWeek(t *testing.T, queries []string) prometheus {
 // listening is the address that a log names once the API answers.
 func listening(t *testing.T, log io.Reader) string {
 	t.Helper()
-	address, said := "", new(strings.Builder)
+	address, ready, said := "", false, new(strings.Builder)
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
 		said.WriteString(lines.Text() + "\n")
 		if found := regexp.MustCompile(`msg="Listening on" address=(\S+)`).FindStringSubmatch(lines.Text()); found != nil {
 			address = found[1]
 		}
-		if strings.Contains(lines.Text(), "Server is ready to receive web requests") {
+		ready = ready || strings.Contains(lines.Text(), "Server is ready to receive web requests")
+		if ready && address != "" { // it says both in any order
 			go func() { _, _ = io.Copy(io.Discard, log) }()
 			return address
 		}
