@@ -122,7 +122,8 @@ func (h handedOver) Accept() (net.Conn, error) {
 	}
 }
 
-// framedConn is a connection of HTTP/2 whose frames are counted. To net/http it is no connection of TLS.
+// framedConn is a connection of HTTP/2 whose frames are counted. It hides the TLS connection below, because net/http takes HTTP/2
+// over TLS from a *tls.Conn alone.
 type framedConn struct {
 	net.Conn
 	member  *connlimit.Member
@@ -226,8 +227,8 @@ func (s *httpServer) shutDown() {
 	ending.Wait()
 }
 
-// door is the listener of the library's HTTP server. It lets nobody in. The library closes it when requests are no longer
-// accepted.
+// door is the listener of the library's HTTP server. It accepts no connection, and the library closes it when requests are no
+// longer accepted: that is when httpServer shuts down.
 type door struct {
 	addr   net.Addr
 	closed chan struct{}

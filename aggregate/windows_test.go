@@ -120,7 +120,7 @@ func TestAConstantStreamWithJitterAndARestart(t *testing.T) {
 	})
 }
 
-// A restore that takes as long as a short window is no receiving time: rates neither fall nor rise, in any second after it.
+// The time of a restore, here 12 s, is left out of windows: rates read the same in each second after it.
 func TestARestoreIsPartOfTheOutage(t *testing.T) {
 	start(t, func(f *fixture) {
 		disk := newSaved()

@@ -198,7 +198,7 @@ func TestRightsOfEvictedAccountsEnd(t *testing.T) {
 	})
 }
 
-// And those of names with passwords, which are nobody's in the namespace.
+// The rights of a user with a password end with the namespace, too, although no password is of a namespace.
 func TestRightsOfPasswordsEnd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "htpasswd")
 	must(t, os.WriteFile(path, []byte(line(t, "ci", "secret", minCost)), 0o600))
