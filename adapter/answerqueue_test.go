@@ -281,7 +281,7 @@ func TestQueueOrder(t *testing.T) {
 
 // Who reads slowly what has half of all points leaves room for the large answers of others.
 func TestPointsHaveShares(t *testing.T) {
-	q := &answerQueue{answers: byReader(10), reserved: byReader(maxReserved), timeout: time.Minute}
+	q := newAnswerQueue(Config{MaxInFlight: 20, RequestTimeout: 2 * time.Minute}, byReader)
 	admitted := func(reader string, points int) bool {
 		one := &ticket{queue: q, reader: reader}
 		if q.enqueue(one, points) != "" {
