@@ -67,7 +67,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	}
 	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(),
 		stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout}
 	if !cfg.Insecure {
 		limits.Keep = connlimit.Forever
 		s.patience.mayAsk = s.mayAsk

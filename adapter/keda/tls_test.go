@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -79,6 +80,13 @@ func TestClientsShowACertificate(t *testing.T) {
 	if refused := server.secured.Refused(); refused < 4 {
 		t.Errorf("%d refusals are counted", refused)
 	}
+}
+
+// Go's TLS would keep the first 256 KiB of a stranger's handshake, on each connection.
+func TestHandshakesHaveABound(t *testing.T) {
+	_, cfg, _ := secured(t, "127.0.0.1:0")
+	address := listenAs(t, cfg).Addr().String()
+	testauthority.WantBoundedHandshakes(t, "h2", func() (net.Conn, error) { return net.Dial("tcp", address) })
 }
 
 // KEDA keeps a connection for each spelling of a scalerAddress: "sluice-keda", "Sluice-KEDA", and so on. A namespace with

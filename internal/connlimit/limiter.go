@@ -27,11 +27,10 @@ type Limits struct {
 	// yields too, but only if no other of its address does.
 	Keep time.Duration
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
-	// net/http and for grpc. 0: no bound.
+	// net/http and for grpc, and with it the bytes to MaxHandshake. 0: no bound.
 	Handshake time.Duration
 	// MaxReceived limits what is kept of what all connections have received: of headers that are not complete, of requests of
-	// Streams that are open, beyond the first 8 KiB of each. A connection that would receive more is closed, and one whose
-	// handshake has more than 32 KiB. 0: no limit.
+	// Streams that are open, beyond the first 8 KiB of each. A connection that would receive more is closed. 0: no limit.
 	MaxReceived int64
 }
 

@@ -22,9 +22,10 @@ type received struct {
 const (
 	// freeReceived bytes of each connection are not charged: the headers of almost every request, or of several of HTTP/2.
 	freeReceived = 8 << 10
-	// maxHandshake bounds the bytes of a TLS handshake: Go reads a certificate of up to 256 KiB. It keeps chains of a few.
-	maxHandshake = 32 << 10
 )
+
+// MaxHandshake bounds the bytes of a TLS handshake: Go reads a certificate of up to 256 KiB. It keeps chains of a few.
+const MaxHandshake = 32 << 10
 
 var errReceivedTooMuch = errors.New("the connections of this address have received too much of requests that have not begun")
 
@@ -53,8 +54,8 @@ func (r *received) read(m *Member, n int) bool {
 	switch {
 	case m.limiter.limits.Handshake > 0 && !m.shaken.Load():
 		m.handshake += n
-		return m.handshake <= maxHandshake
-	case m.framed.Load():
+		return m.handshake <= MaxHandshake
+	case r.max == 0 || m.framed.Load():
 		return true
 	}
 	return r.hold(m, n)
@@ -135,7 +136,7 @@ func DropHeaders(r *http.Request) {
 // Read implements net.Conn.
 func (m *Member) Read(b []byte) (int, error) {
 	n, err := m.Conn.Read(b)
-	if m.limiter.limits.MaxReceived > 0 && n > 0 && !m.limiter.received.read(m, n) {
+	if n > 0 && !m.limiter.received.read(m, n) {
 		_ = m.Conn.Close()
 		return 0, errReceivedTooMuch
 	}

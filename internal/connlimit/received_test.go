@@ -76,13 +76,15 @@ func TestReceivedBytesAreGivenBack(t *testing.T) {
 
 // A handshake has its own bound, and what it received is not given back by requests.
 func TestHandshakesHaveABound(t *testing.T) {
+	for _, maxReceived := range []int64{0, 1 << 20} {
+		m := enterFlood(t, limiter(Limits{MaxReceived: maxReceived, Handshake: HandshakeTimeout}), "10.0.0.1")
+		if n, err := receive(m, 1<<20); err == nil || n > MaxHandshake {
+			t.Errorf("%d bytes of a handshake, MaxReceived %d: %v", n, maxReceived, err)
+		}
+	}
 	l := limiter(Limits{MaxReceived: 1 << 20, Handshake: HandshakeTimeout})
 	m := enterFlood(t, l, "10.0.0.1")
-	if n, err := receive(m, 1<<20); err == nil || n > maxHandshake {
-		t.Errorf("%d bytes of a handshake: %v", n, err)
-	}
-	m = enterFlood(t, l, "10.0.0.1")
-	if _, err := receive(m, maxHandshake); err != nil {
+	if _, err := receive(m, MaxHandshake); err != nil {
 		t.Fatal(err)
 	}
 	_ = m.SetReadDeadline(time.Time{}) // it is over

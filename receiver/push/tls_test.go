@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 )
@@ -216,6 +217,15 @@ func TestSlowHandshake(t *testing.T) {
 				t.Errorf("%d places are still taken", n)
 			}
 		}
+	})
+}
+
+// Go's TLS would keep the first 256 KiB of a stranger's handshake, on each connection.
+func TestHandshakesHaveABound(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		a := newAuthority(t)
+		start(t, a.encrypted)
+		testauthority.WantBoundedHandshakes(t, "http/1.1", a.memory.dial)
 	})
 }
 

@@ -497,6 +497,7 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 		defer conn.Close()
 		return conn.ConnectionState().PeerCertificates[0].Raw
 	}
+	testauthority.WantBoundedHandshakes(t, "h2", func() (net.Conn, error) { return net.Dial("tcp", s.Addr().String()) })
 	before := shown()
 	testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
 	for bytes.Equal(shown(), before) {

@@ -196,7 +196,8 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(secured.TLS())))
 	}
-	listener, err := connlimit.Listen(cfg.Address, "agents", connlimit.Limits{Max: maxAgents, MaxEach: maxEach}, parts.Logger)
+	limits := connlimit.Limits{Max: maxAgents, MaxEach: maxEach, Handshake: connlimit.HandshakeTimeout}
+	listener, err := connlimit.Listen(cfg.Address, "agents", limits, parts.Logger)
 	if err != nil {
 		return nil, err
 	}

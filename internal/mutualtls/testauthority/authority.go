@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -13,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -94,4 +96,24 @@ func (a *Authority) Sign(t testing.TB, dir string, l Leaf) (cert, key, ca string
 	}
 	return write("tls.crt", "CERTIFICATE", der), write("tls.key", "PRIVATE KEY", keyDER), write("ca.crt",
 		"CERTIFICATE", a.der)
+}
+
+// WantBoundedHandshakes checks that a server refuses a handshake of more than 32 KiB. Go would keep 256 KiB of each.
+func WantBoundedHandshakes(t testing.TB, protocol string, dial func() (net.Conn, error)) {
+	t.Helper()
+	for size, fits := range map[int]bool{30 << 10: true, 33 << 10: false} {
+		offered := []string{protocol}
+		for ; size > 0; size -= 256 {
+			offered = append(offered, strings.Repeat("a", 255)) // and a byte for the length
+		}
+		conn, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, NextProtos: offered}).Handshake()
+		if (err == nil) != fits {
+			t.Errorf("a hello of %d protocols: %v, want it to be answered: %t", len(offered), err, fits)
+		}
+		_ = conn.Close()
+	}
 }

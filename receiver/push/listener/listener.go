@@ -112,7 +112,7 @@ func (l *Listener) admit(tcp socket) net.Conn {
 	if err == nil {
 		c.Member = member
 		if l.tls != nil {
-			c.tls = tls.Server(tcp, l.tls)
+			c.tls = tls.Server(&greeting{socket: tcp, of: c}, l.tls)
 			c.Conn = c.tls
 		}
 		return c
@@ -176,6 +176,26 @@ type Conn struct {
 	closed   atomic.Bool
 	heard    atomic.Bool // a byte has arrived
 }
+
+// greeting is the socket of a TLS connection, whose handshake has a bound.
+type greeting struct {
+	socket
+	of   *Conn
+	read int // bytes of the handshake
+}
+
+// Read implements net.Conn.
+func (g *greeting) Read(b []byte) (int, error) {
+	n, err := g.socket.Read(b)
+	if !g.of.shaken.Load() {
+		if g.read += n; g.read > connlimit.MaxHandshake {
+			return 0, errLongHandshake
+		}
+	}
+	return n, err
+}
+
+var errLongHandshake = fmt.Errorf("the handshake has more than %d bytes", connlimit.MaxHandshake)
 
 // Read records the client's end of stream: fasthttp would take a truncated chunked body for a
 // complete one.
