@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"receiver/remotewrite":             {"metric", "receiver/buckets", "internal/fair"},
 	"receiver/otlp":                    {"metric", "receiver/buckets"},
 	"receiver/credential":              {"metric", "internal/connlimit", "internal/config"},
-	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest", "internal/collect"},
+	"receiver/group":                   {"metric", "internal/ratelog", "receiver/buckets", "receiver/exposition", "internal/config", "internal/smallest", "internal/collect", "internal/fair"},
 	"receiver/identity":                {"metric", "internal/config"},
 	"receiver/scrape":                  {"adapter/inspect", "adapter/inspect/record", "internal/ratelog", "metric", "receiver", "receiver/exposition", "receiver/ledger"},
 	"aggregate/limit":                  {"metric", "internal/smallest", "internal/ratelog", "internal/config"},

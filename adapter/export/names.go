@@ -12,12 +12,13 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
-// part is the series of one kind in a family of the table.
+// part is the series of one kind in a family of the table, or one sample of each.
 type part struct {
 	base   string // the exposed name, without the suffix
 	total  bool   // the exposed name ends in "_total"
 	kind   metric.Kind
 	family *metric.Family
+	whole  string // the name of the timer whose samples of the exposed name the part is; empty: it is whole
 }
 
 const total = "_total"
@@ -86,15 +87,16 @@ func statsdName(name string) string {
 	return escaped
 }
 
-// names are all parts, sorted by exposed name.
+// names are all parts, sorted by exposed name and namespace.
 type names struct {
 	options *Options
 	all     []part
 }
 
 // newNames names families so that the page is valid: each exposed name has one type, and no name is
-// that of another family's samples. Where kinds compete for a name, the first in the order of kinds
-// has it, and the others have their kind at the end. What competes then too is left out.
+// that of another family's samples. Where kinds of a namespace compete for a name, the first in the order of kinds
+// has it, and the others have their kind at the end. What competes then too is left out. Where namespaces compete,
+// none gives way (untype).
 func newNames(o *Options, families []metric.Family) (n names, leftOut int) {
 	n = names{o, make([]part, 0, len(families))}
 	for i := range families {
@@ -111,13 +113,17 @@ func newNames(o *Options, families []metric.Family) (n names, leftOut int) {
 	before := len(n.all)
 	n.dropOtherTypes()
 	n.dropSamples()
-	return n, before - len(n.all)
+	leftOut = before - len(n.all)
+	if n.untype() {
+		n.sort()
+	}
+	return n, leftOut
 }
 
 func (n *names) sort() {
 	slices.SortFunc(n.all, func(a, b part) int {
-		return cmp.Or(compareNames(&a, &b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.family.Name, b.family.Name),
-			cmp.Compare(a.family.Namespace, b.family.Namespace), cmp.Compare(a.family.Resource, b.family.Resource))
+		return cmp.Or(compareOwn(&a, &b), cmp.Compare(a.kind, b.kind), cmp.Compare(a.family.Name, b.family.Name),
+			cmp.Compare(a.family.Resource, b.family.Resource))
 	})
 }
 
@@ -131,15 +137,23 @@ func compareNames(a, b *part) int {
 	return -1
 }
 
-// groups calls f for the parts of each exposed name.
-func (n *names) groups(f func([]part)) {
-	for rest := n.all; len(rest) > 0; {
+// compareOwn compares names, and namespaces for one name.
+func compareOwn(a, b *part) int {
+	return cmp.Or(compareNames(a, b), cmp.Compare(a.family.Namespace, b.family.Namespace))
+}
+
+// groups calls f for the parts of each exposed name, ownGroups for those of each namespace.
+func (n *names) groups(f func([]part))    { eachRun(n.all, compareNames, f) }
+func (n *names) ownGroups(f func([]part)) { eachRun(n.all, compareOwn, f) }
+
+func eachRun(all []part, compare func(a, b *part) int, f func([]part)) {
+	for len(all) > 0 {
 		end := 1
-		for end < len(rest) && compareNames(&rest[0], &rest[end]) == 0 {
+		for end < len(all) && compare(&all[0], &all[end]) == 0 {
 			end++
 		}
-		f(rest[:end])
-		rest = rest[end:]
+		f(all[:end])
+		all = all[end:]
 	}
 }
 
@@ -149,7 +163,7 @@ func (n *names) otherType(group []part, p *part) bool {
 }
 
 func (n *names) rename() (renamed bool) {
-	n.groups(func(group []part) {
+	n.ownGroups(func(group []part) {
 		for i := range group {
 			if p := &group[i]; n.otherType(group, p) {
 				p.base, p.total = p.name()+"_"+p.kind.String(), false
@@ -162,7 +176,7 @@ func (n *names) rename() (renamed bool) {
 
 func (n *names) dropOtherTypes() {
 	kept := n.all[:0]
-	n.groups(func(group []part) {
+	n.ownGroups(func(group []part) {
 		first := group[0]
 		for i := range group {
 			if n.options.typeOf(group[i].kind) == n.options.typeOf(first.kind) {
@@ -173,11 +187,12 @@ func (n *names) dropOtherTypes() {
 	n.all = kept
 }
 
-// dropSamples leaves out names such as "a_count" beside the timer "a".
+// dropSamples leaves out names such as "a_count" beside the timer "a" of the same namespace.
 func (n *names) dropSamples() {
 	drop := map[*metric.Family]metric.KindSet{} // rare
-	n.groups(func(group []part) {
-		if _, clash := exposition.SampleOwner(group[0].name(), n.find); clash {
+	n.ownGroups(func(group []part) {
+		own := func(name string) (exposition.Type, bool) { return n.find(name, group[0].family, compareOwn) }
+		if _, clash := exposition.SampleOwner(group[0].name(), own); clash {
 			for _, p := range group {
 				drop[p.family] |= metric.KindSetOf(p.kind)
 			}
@@ -188,12 +203,83 @@ func (n *names) dropSamples() {
 	}
 }
 
-// find returns the type of an exposed name.
-func (n *names) find(name string) (exposition.Type, bool) {
-	want := part{base: name}
+// untype has the samples of timers written as plain numbers, each under its own name, where those of other namespaces prevent
+// the type in text: what one namespace pushes changes no name of another one, and leaves out none. It reports whether there
+// are any. Families of protobuf have their types beside each other.
+func (n *names) untype() bool {
+	if n.options.Format == exposition.Protobuf {
+		return false
+	}
+	plain := map[string]bool{} // names of timers; rare
+	n.groups(func(group []part) {
+		name := group[0].name()
+		if slices.ContainsFunc(group, func(p part) bool { return n.otherType(group, &p) }) {
+			n.markPlain(plain, name)
+		}
+		if owner, clash := exposition.SampleOwner(name, n.typeOf); clash {
+			n.markPlain(plain, owner)
+		}
+	})
+	var samples []part
+	n.all = slices.DeleteFunc(n.all, func(p part) bool {
+		whole := p.name()
+		if p.kind != metric.Timer || !plain[whole] {
+			return false
+		}
+		for _, suffix := range n.options.sampleSuffixes() {
+			samples = append(samples, part{base: whole + suffix, kind: p.kind, family: p.family, whole: whole})
+		}
+		return true
+	})
+	for i := range samples {
+		samples[i].base, samples[i].total = strings.CutSuffix(samples[i].base, total)
+	}
+	n.all = append(n.all, samples...)
+	return len(samples) > 0
+}
+
+// markPlain marks a timer's name, and those that its samples prevent then.
+func (n *names) markPlain(plain map[string]bool, name string) {
+	if plain[name] {
+		return
+	}
+	plain[name] = true
+	for _, suffix := range n.options.sampleSuffixes() {
+		if t, there := n.typeOf(name + suffix); there && t == n.options.typeOf(metric.Timer) {
+			n.markPlain(plain, name+suffix)
+		}
+	}
+}
+
+// sampleSuffixes end the names of a timer's samples.
+func (o *Options) sampleSuffixes() []string {
+	if o.Timers == Histograms {
+		return []string{"_bucket", "_sum", "_count"}
+	}
+	return []string{"", "_sum", "_count"} // the quantiles have the timer's own name
+}
+
+// typeOfGroup is the type of the parts of one name.
+func (n *names) typeOfGroup(group []part) exposition.Type {
+	for i := range group {
+		if group[i].whole != "" || n.otherType(group, &group[i]) {
+			return exposition.UntypedType
+		}
+	}
+	return n.options.typeOf(group[0].kind)
+}
+
+// typeOf returns the type of the first part of an exposed name.
+func (n *names) typeOf(name string) (exposition.Type, bool) {
+	return n.find(name, nil, compareNames)
+}
+
+// find returns the type of the first part of an exposed name that is equal, in the namespace of a family.
+func (n *names) find(name string, in *metric.Family, compare func(a, b *part) int) (exposition.Type, bool) {
+	want := part{family: in}
 	want.base, want.total = strings.CutSuffix(name, total)
-	i := sort.Search(len(n.all), func(i int) bool { return compareNames(&n.all[i], &want) >= 0 })
-	if i == len(n.all) || compareNames(&n.all[i], &want) != 0 {
+	i := sort.Search(len(n.all), func(i int) bool { return compare(&n.all[i], &want) >= 0 })
+	if i == len(n.all) || compare(&n.all[i], &want) != 0 {
 		return 0, false
 	}
 	return n.options.typeOf(n.all[i].kind), true

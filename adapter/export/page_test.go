@@ -186,6 +186,45 @@ m_count{namespace="shop",pod="a"} 2
 # TYPE m_sum_total counter
 m_sum_total{namespace="shop",pod="a"} 3
 `, 2},
+		{"names of another namespace's samples", tableOf("gauge /bank/ queue_count {} 7", "timer /shop/ queue {} 2", "timer /bank/ queue_sum {} 4"), Options{}, `
+# TYPE queue untyped
+queue{namespace="shop",quantile="0.5"} 1
+queue{namespace="shop",quantile="0.99"} NaN
+# TYPE queue_count untyped
+queue_count{namespace="bank"} 7
+queue_count{namespace="shop"} 2
+# TYPE queue_sum untyped
+queue_sum{namespace="bank",quantile="0.5"} 2
+queue_sum{namespace="bank",quantile="0.99"} NaN
+queue_sum{namespace="shop"} 2
+# TYPE queue_sum_count untyped
+queue_sum_count{namespace="bank"} 2
+# TYPE queue_sum_sum untyped
+queue_sum_sum{namespace="bank"} 4
+`, 0},
+		{"kinds of another namespace", tableOf("timer /bank/ lat {} 2", "gauge /shop/ lat {} 1", "counter /bank/ n {} 1", "gauge /shop/ n_total {} 2"), Options{}, `
+# TYPE lat untyped
+lat{namespace="bank",quantile="0.5"} 1
+lat{namespace="bank",quantile="0.99"} NaN
+lat{namespace="shop"} 1
+# TYPE lat_count untyped
+lat_count{namespace="bank"} 2
+# TYPE lat_sum untyped
+lat_sum{namespace="bank"} 2
+# TYPE n_total untyped
+n_total{namespace="bank"} 1
+n_total{namespace="shop"} 2
+`, 0},
+		{"histograms beside another namespace's kinds", tableOf("timer /bank/ lat {} 2", "gauge /shop/ lat_bucket {} 1", "gauge /bank/ lat_sum {} 1"), Options{Timers: Histograms, Format: exposition.OpenMetrics}, `
+# TYPE lat_bucket unknown
+lat_bucket{le="+Inf",namespace="bank"} 5.5
+lat_bucket{namespace="shop"} 1.0
+# TYPE lat_count unknown
+lat_count{namespace="bank"} 5.5
+# TYPE lat_sum unknown
+lat_sum{namespace="bank"} 2.0
+# EOF
+`, 1},
 		{"counters in OpenMetrics", tableOf("gauge pods/shop/a m {} 1", "counter pods/shop/a m_total {} 2", "counter pods/shop/a n {} 2"), Options{Format: exposition.OpenMetrics}, `
 # TYPE m gauge
 m{namespace="shop",pod="a"} 1.0

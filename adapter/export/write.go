@@ -26,6 +26,7 @@ type writer struct {
 	err     error // of to
 
 	family    exposition.Family // its next metrics
+	whole     string            // of the part (part.whole)
 	begun     bool              // the family has been written in part
 	set       []metric.Label    // of one metric
 	labels    []metric.Label    // of the family's metrics
@@ -36,8 +37,7 @@ type writer struct {
 
 // group writes the series of one exposed name.
 func (w *writer) group(group []part) {
-	w.family = exposition.Family{Name: group[0].name(), Type: w.options.typeOf(group[0].kind),
-		Metrics: w.family.Metrics[:0]}
+	w.family = exposition.Family{Name: group[0].name(), Type: w.names.typeOfGroup(group), Metrics: w.family.Metrics[:0]}
 	if group[0].total && w.options.Format == exposition.OpenMetrics && w.names.has(group[0].base) {
 		w.family.Type = exposition.UntypedType // there the counter would have the name of another family
 	}
@@ -45,6 +45,10 @@ func (w *writer) group(group []part) {
 	w.begun = false
 	for i := range group {
 		p := &group[i]
+		w.whole = p.whole
+		if w.options.Format == exposition.Protobuf {
+			w.family.Type = w.options.typeOf(p.kind)
+		}
 		scale := 1.0
 		if p.kind == metric.Timer && matchesAny(w.options.Seconds, p.family.Name) {
 			scale = 1e-3
@@ -62,8 +66,10 @@ func (w *writer) group(group []part) {
 		if w.err != nil {
 			return
 		}
+		if i+1 == len(group) || group[i+1].whole != p.whole || w.names.otherType(group[i:], &group[i+1]) {
+			w.appendMetrics()
+		}
 	}
-	w.appendMetrics()
 }
 
 // add adds a series to the family.
@@ -76,7 +82,9 @@ func (w *writer) add(s *metric.LiveSeries, k metric.Kind, scale float64) {
 	first := len(w.labels)
 	w.labels = append(w.labels, w.set...)
 	labels := w.labels[first:len(w.labels):len(w.labels)]
-	w.written.Series++
+	if w.whole == "" || w.family.Name == w.whole+"_sum" { // once for all its samples
+		w.written.Series++
+	}
 	m := exposition.Metric{Labels: labels}
 	if !s.Start.IsZero() {
 		m.Created = s.Start.UnixNano()
@@ -121,10 +129,14 @@ func (w *writer) appendMetrics() {
 	if len(w.family.Metrics) == 0 {
 		return
 	}
+	f := w.family
+	if w.whole != "" {
+		f.Metrics = w.samples()
+	}
 	if w.begun {
-		w.text = exposition.AppendMore(w.text, w.options.Format, &w.family)
+		w.text = exposition.AppendMore(w.text, w.options.Format, &f)
 	} else {
-		w.text = exposition.Append(w.text, w.options.Format, w.family)
+		w.text = exposition.Append(w.text, w.options.Format, f)
 	}
 	w.begun = true
 	w.family.Metrics, w.labels = w.family.Metrics[:0], w.labels[:0]
@@ -132,6 +144,17 @@ func (w *writer) appendMetrics() {
 	if len(w.text) >= pieceBytes {
 		w.flush()
 	}
+}
+
+// samples returns those of the family's name, of the converted timers.
+func (w *writer) samples() []exposition.Metric {
+	timers := exposition.Family{Name: w.whole, Type: w.options.typeOf(metric.Timer), Metrics: w.family.Metrics}
+	for _, plain := range exposition.Plain(&timers) {
+		if plain.Name == w.family.Name {
+			return plain.Metrics
+		}
+	}
+	return nil
 }
 
 func (w *writer) flush() {

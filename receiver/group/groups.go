@@ -58,7 +58,7 @@ type shard struct {
 	changed map[Hash]struct{} // since the store's last call
 	shared  map[Hash]struct{} // changed here since the last TakeShared; nil: there are no replicas
 	// tombstones are the times of deletions; nil: there are no replicas.
-	tombstones map[Hash]version
+	tombstones map[Hash]tombstone
 	next       time.Duration // no group ends earlier, on the lifetime clock
 }
 
@@ -117,7 +117,7 @@ func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 		return nil, reject(metric.OverLimit, "group limit (%d) reached; delete groups or push with a TTL",
 			gs.config.MaxGroups)
 	}
-	namespace := payingNamespace(about)
+	namespace := PayingNamespace(about)
 	limit, _ := gs.config.share(namespace)
 	u := gs.usage.addGroup(k, about, limit)
 	if u == nil {
@@ -220,7 +220,7 @@ func (gs *Groups) EndNamespace(namespace string, before time.Time) (n int) {
 	ended := version{stamp: before.UnixMilli()}
 	for i := range gs.shards {
 		for _, g := range gs.shards[i].all() {
-			if payingNamespace(g.about) != namespace {
+			if PayingNamespace(g.about) != namespace {
 				continue
 			}
 			g.mu.Lock()

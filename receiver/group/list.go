@@ -193,7 +193,7 @@ type namespaceUsage struct {
 // addGroup counts one more group about an object; it returns nil if its namespace has reached the limit.
 // A negative limit is none.
 func (t *namespaceUsage) addGroup(k Key, about metric.Object, limit int64) *usage {
-	namespace, one := payingNamespace(about), shapeOf(k, &about)
+	namespace, one := PayingNamespace(about), shapeOf(k, &about)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.byNamespace[namespace]
@@ -226,9 +226,8 @@ func (t *namespaceUsage) shapes(u *usage) []shape {
 	return u.shapes.list
 }
 
-// payingNamespace is the namespace whose share a group uses: that of the described object, not the
-// one that a label names, which may be any.
-func payingNamespace(about metric.Object) string {
+// PayingNamespace is the namespace whose share a group about an object uses, and with which it ends; empty: none.
+func PayingNamespace(about metric.Object) string {
 	if about.Resource == "namespaces" {
 		return about.Name
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
@@ -17,7 +18,7 @@ import (
 // are one name; those that it makes equal to a push time's are ignored.
 func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.Family {
 	groups, alike := newestFirst(groups)
-	e := familyMerger{at: map[string]int{}, room: maxSplit}
+	e := familyMerger{at: map[string]int{}}
 	for i := range groups {
 		namespace := groups[i].addedNamespace()
 		for _, f := range groups[i].contents.families {
@@ -45,13 +46,13 @@ func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.F
 }
 
 type familyMerger struct {
-	at   map[string]int // by name
-	all  []mergedFamily
-	room int // samples that split may still make
+	at    map[string]int // by name
+	all   []mergedFamily
+	plain fair.Shares[string, int] // samples of families that were split, by namespace
 }
 
-// maxSplit bounds the numbers that histograms and summaries are split into, of half a kilobyte each. Those
-// beyond are left out.
+// maxSplit bounds the numbers that histograms and summaries are split into, of half a kilobyte each. One namespace may have
+// three times what is left; its families beyond are left out.
 const maxSplit = 1 << 16
 
 // mergedFamily is a family of one or several groups.
@@ -123,10 +124,10 @@ func (e *familyMerger) addSplit(f *exposition.Family, namespace string) {
 		return
 	}
 	n := samplesOf(f)
-	if n > e.room {
+	if n > e.plain.More(namespace, maxSplit) {
 		return
 	}
-	e.room -= n
+	e.plain.Add(namespace, n)
 	plain := exposition.Plain(f)
 	for i := range plain {
 		e.add(&plain[i], namespace, false)

@@ -178,16 +178,18 @@ func TestSplitFamiliesAreBounded(t *testing.T) {
 		fmt.Fprintf(&body, "m_bucket{l=\"%d\",le=\"+Inf\"} 1\nm_sum{l=\"%d\"} 1\nm_count{l=\"%d\"} 1\n", i, i, i)
 	}
 	f.pushFrom("a", "job=a", "m 1\n")
-	const groups = maxSplit/(each*(buckets+3)) + 1
+	const groups = maxSplit*3/4/(each*(buckets+3)) + 1 // a quarter is left to others
 	for i := range groups {
 		f.pushFrom("b", fmt.Sprintf("job=b,i=%d", i), body.String())
 	}
-	f.pushFrom("c", "job=c", "m 1\n")
+	f.pushFrom("c", "job=c", "m 1\n# TYPE other histogram\nother_bucket{le=\"+Inf\"} 2\nother_sum 3\nother_count 2\n")
+	f.pushFrom("d", "job=d", "other 1\n")
 	metrics := map[string]int{}
 	for _, family := range MergedFamilies(f.All(nil), exposition.Underscores) {
 		metrics[family.Name] = len(family.Metrics)
 	}
-	if metrics["m_count"] != (groups-1)*each || metrics["m_bucket"] != (groups-1)*each*(buckets+1) || metrics["m"] != 2 {
-		t.Errorf("%v are exposed, want the histograms of %d groups of %d, and 2 numbers", metrics, groups-1, each)
+	if metrics["m_count"] != (groups-1)*each || metrics["m_bucket"] != (groups-1)*each*(buckets+1) || metrics["m"] != 2 ||
+		metrics["other_count"] != 1 || metrics["other"] != 1 {
+		t.Errorf("%v are exposed, want the histograms of %d groups of %d, 2 numbers, and the histogram of c", metrics, groups-1, each)
 	}
 }

@@ -36,7 +36,7 @@ func (gs *Groups) Replicate(name string, logger *slog.Logger) {
 	gs.replication = &replication{name: name, now: time.Now, logger: logger, early: ratelog.Limiter{Interval: time.Minute}}
 	for i := range gs.shards {
 		gs.shards[i].shared = map[Hash]struct{}{}
-		gs.shards[i].tombstones = map[Hash]version{}
+		gs.shards[i].tombstones = map[Hash]tombstone{}
 	}
 }
 
@@ -206,7 +206,7 @@ func (gs *Groups) joinLocked(g *group, other *contents) {
 	before := g.contents.Load()
 	own := before
 	if own == nil {
-		own = &contents{versions: &versions{ended: gs.tombstone(g.hash)}}
+		own = &contents{versions: &versions{ended: gs.tombstone(g.hash).version}}
 	}
 	now := gs.table.Lifetime()
 	next, gone := join(own.unexpired(now), other.unexpired(now))
@@ -284,7 +284,8 @@ func (gs *Groups) hideRemoved(about *metric.Object, before, next *contents) {
 }
 
 // applyDeletion deletes what is older than a deletion at another replica.
-func (gs *Groups) applyDeletion(h Hash, ended version) {
+func (gs *Groups) applyDeletion(h Hash, at tombstone) {
+	ended := at.version
 	g := gs.lockExisting(h)
 	if g == nil {
 		g = &group{hash: h}
@@ -293,8 +294,8 @@ func (gs *Groups) applyDeletion(h Hash, ended version) {
 	}
 	before := g.contents.Load()
 	if before == nil { // it is unknown, or a push will come
-		gs.shareOwnLocked(g, &versions{ended: gs.tombstone(h)}, &versions{ended: ended})
-		gs.setTombstone(h, ended)
+		gs.shareOwnLocked(g, &versions{ended: gs.tombstone(h).version}, &versions{ended: ended})
+		gs.setTombstone(h, at)
 		return
 	}
 	next, gone := join(before, &contents{versions: &versions{ended: ended}})
@@ -338,7 +339,7 @@ func (gs *Groups) known(g *group) *versions {
 	if c := g.contents.Load(); c != nil {
 		return c.versions
 	}
-	return &versions{ended: gs.tombstone(g.hash)}
+	return &versions{ended: gs.tombstone(g.hash).version}
 }
 
 // setPushedLocked sets the contents after a push.
@@ -388,7 +389,7 @@ func (gs *Groups) endLocked(g *group) {
 // buryLocked removes a group and remembers when it was deleted.
 func (gs *Groups) buryLocked(g *group, ended version) {
 	gs.removeLocked(g)
-	gs.setTombstone(g.hash, ended)
+	gs.setTombstone(g.hash, tombstone{ended, PayingNamespace(g.about)})
 }
 
 // restoreVersions gives a restored group its versions. A document that was written without replicas

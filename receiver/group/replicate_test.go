@@ -219,7 +219,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	s := &f.shards[0]
 	now := time.Now()
 	for i := range maxTombstones + 10 {
-		f.setTombstone(Hash{0, byte(i), byte(i >> 8)}, version{now.UnixMilli() - int64(i), "a"})
+		f.setTombstone(Hash{0, byte(i), byte(i >> 8)}, tombstone{version{now.UnixMilli() - int64(i), "a"}, "shop"})
 	}
 	if n := len(s.tombstones); n != maxTombstones || f.tombstone(Hash{}).stamp == 0 {
 		t.Errorf("%d tombstones, want %d, the newest", n, maxTombstones)
@@ -231,6 +231,41 @@ func TestTombstonesAreBounded(t *testing.T) {
 	s.forgetOld(now.Add(tombstoneLife + time.Millisecond))
 	if n, changed := len(s.tombstones), len(f.Changed(false)); n != 0 || changed != maxTombstones {
 		t.Errorf("%d tombstones are left; %d documents have changed", n, changed)
+	}
+}
+
+// TestDeletionsOfOthersStay: a namespace that deletes as many groups as it likes has those of others remembered, also by replicas
+// that heard of them and by the next process.
+func TestDeletionsOfOthersStay(t *testing.T) {
+	all := newReplicas(t, 3)
+	a, b := all[0], all[1]
+	own := Hash{0, 0xff}
+	at := func(i int) version { return version{time.Now().UnixMilli() + int64(i), "a"} }
+	a.setTombstone(own, tombstone{at(0), "bank"})
+	for i := range 2 * maxTombstones {
+		a.setTombstone(Hash{0, byte(i), byte(i >> 8), 1}, tombstone{at(i + 1), "shop"})
+		if i == maxTombstones-10 {
+			b.mustApply(a.AllShared())
+			c := all[2]
+			for _, key := range a.Changed(true) {
+				document, _ := a.AppendDocument(nil, key)
+				must(t, c.RestoreDocument(key, document))
+			}
+			for j := range 2 * maxTombstones {
+				b.setTombstone(Hash{0, byte(j), byte(j >> 8), 2}, tombstone{at(j + 1), "shop"})
+				c.setTombstone(Hash{0, byte(j), byte(j >> 8), 2}, tombstone{at(j + 1), "shop"})
+			}
+		}
+	}
+	for _, f := range all {
+		if f.tombstone(own).namespace != "bank" {
+			t.Errorf("a deletion of bank is forgotten, among %d", len(f.shards[0].tombstones))
+		}
+	}
+	former := appendTombstone(nil, own, tombstone{at(0), ""})
+	former = append([]byte{tombstoneWithoutNamespace}, former[1:len(former)-2]...)
+	if _, ended, err := readTombstone(former); err != nil || ended.namespace != "" || ended.origin != "a" {
+		t.Errorf("a document of a former release: %v %v", ended, err)
 	}
 }
 

@@ -86,6 +86,10 @@ func TestGroupsObeyTrust(t *testing.T) {
 		g.wants(200, "", "PUT", "/metrics/job/b", "x{namespace=\"bank\"} 3\n")
 		g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/external%2Fbank", "x 2\n")
 		g.wants(403, "", "PUT", "/metrics/job/a/sluice_object/nodes%2Fn1", "x 2\n")
+		for _, object := range []string{"external%2Fshop", "namespaces%2Fshop"} {
+			g.wants(403, `keeper may speak of shop only`, "PUT", "/metrics/job/b/namespace/bank/sluice_object/"+object, "x 2\n")
+		}
+		g.wants(202, "", "DELETE", "/metrics/job/b/namespace/bank/sluice_object/external%2Fshop", "") // of a former release
 		g.exposes(`x{instance="",job="a",namespace="shop"} 1`,
 			`x{exported_namespace="bank",instance="",job="b",namespace="shop"} 3`, `y{instance="",job="a",namespace="shop"} 2`)
 		for _, path := range []string{"/metrics", "/api/v1/metrics"} {

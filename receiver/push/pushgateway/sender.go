@@ -56,7 +56,13 @@ func (h *Handler) tryGroup(x *httpserver.Request, to *groupPush, verb metric.Ver
 		return f
 	}
 	to.key, to.about = key, about
-	return x.May(verb, about)
+	if f := x.May(verb, about); f != nil || verb == metric.Delete {
+		return f
+	}
+	if named, _ := key.Labels.Get(group.NamespaceLabel); named != "" && named != group.PayingNamespace(about) {
+		return x.May(verb, metric.Object{Namespace: named}) // readers see the group as one of this namespace
+	}
+	return nil
 }
 
 // waitsForNamespace reports whether the group's namespace is that of a sender which is not known yet.
