@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -78,8 +79,11 @@ func (a access) anonymous() bool { return a.proxies == nil }
 
 // fromProxy reports whether a request's connection is of a client of the front proxies' authority. It decides nothing
 // about who the request is for.
-func (a access) fromProxy(r *http.Request) bool {
-	if a.proxies == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+func (a access) fromProxy(r *http.Request) bool { return a.isProxy(r.TLS) }
+
+// isProxy is fromProxy for a connection. Until the authority is known it is false.
+func (a access) isProxy(conn *tls.ConnectionState) bool {
+	if a.proxies == nil || conn == nil || len(conn.PeerCertificates) == 0 {
 		return false
 	}
 	options, known := a.proxies.CAContentProvider.VerifyOptions()
@@ -87,7 +91,7 @@ func (a access) fromProxy(r *http.Request) bool {
 		return false
 	}
 	options.KeyUsages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	_, err := r.TLS.PeerCertificates[0].Verify(options)
+	_, err := conn.PeerCertificates[0].Verify(options)
 	return err == nil
 }
 

@@ -47,7 +47,7 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 	if err := s.access.applyTo(c); err != nil {
 		return nil, fmt.Errorf("apply access: %w", err)
 	}
-	s.http = newHTTPServer(s.listener, cfg, certificate, c.SecureServing.ClientCA, s.logger)
+	s.http = newHTTPServer(s.listener, cfg, certificate, c.SecureServing.ClientCA, s.access.isProxy, s.logger)
 	c.SecureServing = &genericapiserver.SecureServingInfo{Listener: s.http.door}
 	c.AddReadyzChecks(s.readyz())
 	c.ShutdownDelayDuration = cfg.ShutdownDelay

@@ -40,12 +40,15 @@ type httpServer struct {
 	door           *door
 	certificate    dynamiccertificates.CertKeyContentProvider
 	certificates   *dynamiccertificates.DynamicServingCertificateController
+	isProxy        func(*tls.ConnectionState) bool
 	grace          time.Duration // for requests in flight once the door is closed
 	log            *slog.Logger
 }
 
-// newHTTPServer listens with a certificate, and asks clients for one if there are authorities of them.
-func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertificates.CertKeyContentProvider, clients dynamiccertificates.CAContentProvider, logger *slog.Logger) *httpServer {
+// newHTTPServer listens with a certificate, and asks clients for one if there are authorities of them. isProxy tells the connections
+// of front proxies, which are trusted: one client's request must not end the connection that it shares with all others.
+func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertificates.CertKeyContentProvider, clients dynamiccertificates.CAContentProvider,
+	isProxy func(*tls.ConnectionState) bool, logger *slog.Logger) *httpServer {
 	static := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, VerifyConnection: boundChain}
 	if clients != nil {
 		static.ClientAuth = tls.RequestClientCert // the authenticator verifies it; a client may have a token instead
@@ -53,7 +56,7 @@ func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertifi
 	s := &httpServer{
 		server: newBoundedServer(cfg, logger), framed: newBoundedServer(cfg, logger),
 		listener: listener, handed: handedOver{newDoor(listener.Addr()), make(chan *framedConn)}, door: newDoor(listener.Addr()),
-		certificate: certificate, grace: cfg.RequestTimeout, log: logger,
+		certificate: certificate, isProxy: isProxy, grace: cfg.RequestTimeout, log: logger,
 		certificates: dynamiccertificates.NewDynamicServingCertificateController(static.Clone(), clients, certificate, nil, nil),
 	}
 	certificate.AddListener(s.certificates)
@@ -99,6 +102,9 @@ func boundChain(c tls.ConnectionState) error {
 func (s *httpServer) handOver(_ *http.Server, conn *tls.Conn, _ http.Handler) {
 	member := conn.NetConn().(*connlimit.Member)
 	c := &framedConn{Conn: conn, member: member, tls: conn.ConnectionState(), streams: connlimit.NewStreams(member, true), closed: make(chan struct{})}
+	if s.isProxy(&c.tls) {
+		member.Trust()
+	}
 	select {
 	case s.handed.conns <- c:
 		<-c.closed

@@ -143,6 +143,44 @@ func TestRefusedHeadersAreCounted(t *testing.T) {
 	}
 }
 
+// The front proxy's connection, which all of its users share, goes on whatever one of them sends, also where strangers leave
+// nothing of what may be received.
+func TestProxiesConnectionsGoOn(t *testing.T) {
+	plane := newControlPlane(t)
+	a, _ := startDelegating(t, plane)
+	a.waitReady(t)
+	for _, c := range []struct {
+		certificate tls.Certificate
+		goesOn      bool
+	}{{plane.proxyCA.client(t, "front-proxy"), true}, {newAuthority(t).client(t, "front-proxy"), false}} {
+		conn, err := tls.Dial("tcp", a.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, Certificates: []tls.Certificate{c.certificate}})
+		must(t, err)
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Minute))
+		_, err = io.WriteString(conn, http2.ClientPreface)
+		must(t, err)
+		frames := http2.NewFramer(conn, conn)
+		must(t, frames.WriteSettings())
+		const pings, atOnce = 10_000, 500 // time earns ten a second
+		answers := 0
+		for err = error(nil); err == nil && answers < pings; {
+			for n := 0; n < atOnce && err == nil; n++ {
+				err = frames.WritePing(false, [8]byte{})
+			}
+			for n := 0; n < atOnce && err == nil; {
+				var frame http2.Frame
+				if frame, err = frames.ReadFrame(); err == nil && frame.Header().Type == http2.FramePing {
+					n++
+					answers++
+				}
+			}
+		}
+		if goesOn := answers == pings; goesOn != c.goesOn {
+			t.Errorf("after %d answers: %v", answers, err)
+		}
+		_ = conn.Close()
+	}
+}
+
 // A chain of certificates is kept as long as its connection, so a long one ends that.
 func TestChainsAreShort(t *testing.T) {
 	plane := newControlPlane(t)

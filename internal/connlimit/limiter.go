@@ -83,9 +83,10 @@ type Member struct {
 
 	// Of Limiter.received: bytes that are kept, of which some are charged.
 	bytes, charged int64
-	gone, trusted  bool
-	handshake      int         // bytes; of the goroutine that reads
+	gone           bool
+	trusted        atomic.Bool
 	framed         atomic.Bool // Streams counts
+	silent         int         // bytes of TLS that no reader got, such as of a handshake; of the goroutine that reads
 }
 
 // New makes a Limiter without connections. The name is the listener's in metrics and in the log.

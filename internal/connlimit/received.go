@@ -24,8 +24,14 @@ const (
 	freeReceived = 8 << 10
 )
 
-// MaxHandshake bounds the bytes of a TLS handshake: Go reads a certificate of up to 256 KiB. It keeps chains of a few.
-const MaxHandshake = 32 << 10
+// MaxHandshake bounds the bytes of a TLS handshake: Go reads a certificate of up to 256 KiB, and keeps it until it is whole. That
+// has chains of a few. MaxSilent bounds the bytes after it that no reader gets, where they are read by ReadAtOnce: two records
+// and a half.
+const (
+	MaxHandshake = 32 << 10
+	ReadAtOnce   = 16 << 10
+	MaxSilent    = 48 << 10
+)
 
 var errReceivedTooMuch = errors.New("the connections of this address have received too much of requests that have not begun")
 
@@ -33,7 +39,7 @@ var errReceivedTooMuch = errors.New("the connections of this address have receiv
 func (r *received) hold(m *Member, n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m.trusted {
+	if m.trusted.Load() {
 		return true
 	}
 	m.bytes += int64(n)
@@ -53,9 +59,12 @@ func (r *received) hold(m *Member, n int) bool {
 func (r *received) read(m *Member, n int) bool {
 	switch {
 	case m.limiter.limits.Handshake > 0 && !m.shaken.Load():
-		m.handshake += n
-		return m.handshake <= MaxHandshake
-	case r.max == 0 || m.framed.Load():
+		m.silent += n
+		return m.silent <= MaxHandshake
+	case m.framed.Load(): // TLS keeps messages after the handshake, too
+		m.silent += n
+		return m.silent <= MaxSilent
+	case r.max == 0:
 		return true
 	}
 	return r.hold(m, n)
@@ -80,15 +89,18 @@ func (r *received) begin(m *Member) {
 
 // Trust takes the limit from the connection with a peer's address and port: its client is known, and sends whole requests.
 func (l *Limiter) Trust(remote string) {
-	m := l.of(remote)
-	if m == nil {
-		return
+	if m := l.of(remote); m != nil {
+		m.Trust()
 	}
-	l.received.mu.Lock()
-	defer l.received.mu.Unlock()
-	if !m.trusted {
-		l.received.releaseLocked(m, m.bytes)
-		m.trusted = true
+}
+
+// Trust is Limiter.Trust of one connection.
+func (m *Member) Trust() {
+	r := &m.limiter.received
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !m.trusted.Swap(true) {
+		r.releaseLocked(m, m.bytes)
 	}
 }
 
@@ -135,6 +147,9 @@ func DropHeaders(r *http.Request) {
 
 // Read implements net.Conn.
 func (m *Member) Read(b []byte) (int, error) {
+	if m.framed.Load() {
+		b = b[:min(len(b), ReadAtOnce)]
+	}
 	n, err := m.Conn.Read(b)
 	if n > 0 && !m.limiter.received.read(m, n) {
 		_ = m.Conn.Close()

@@ -73,6 +73,73 @@ func TestAnsweredFramesAreBounded(t *testing.T) {
 	}
 }
 
+// Frames of a request's body that net/http answers at once, each by an update of a window, are bounded: those with padding,
+// and those of a few bytes, which may be at a window's end. Whole frames are not.
+func TestSmallDataIsBounded(t *testing.T) {
+	for name, c := range map[string]struct {
+		data, padding []byte
+		free          bool
+	}{
+		"padding":         {nil, []byte{}, false},
+		"much padding":    {make([]byte, 4<<10), make([]byte, 100), false},
+		"nothing":         {nil, nil, false},
+		"a byte":          {[]byte{1}, nil, false},
+		"a window's rest": {make([]byte, freeData-1), nil, false},
+		"a frame":         {make([]byte, freeData), nil, true},
+	} {
+		for _, bodies := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSpoken(t, limiter(Limits{MaxReceived: 1 << 30}), bodies)
+				s.headers(1, 1, true)
+				n := 0
+				for ; s.allowed(1<<20) && n < 3*maxCredit; n++ {
+					_ = s.client.WriteDataPadded(1, false, c.data, c.padding)
+				}
+				if free := n == 3*maxCredit; free != c.free || !free && n != maxCredit {
+					t.Errorf("%s: %d are allowed", name, n)
+				}
+			})
+		}
+	}
+}
+
+// A proxy's connection is shared by its users: none of them ends it.
+func TestATrustedConnectionGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpoken(t, limiter(Limits{MaxReceived: 64 << 10}), true)
+		s.member.Trust()
+		for i := range uint32(3 * maxCredit) {
+			s.headers(2*i+1, 100<<10, true)
+			_ = s.client.WriteRSTStream(2*i+1, http2.ErrCodeCancel)
+			if !s.allowed(1 << 20) {
+				t.Fatalf("request %d", i)
+			}
+		}
+	})
+}
+
+// What TLS keeps of messages after the handshake is bounded, and what a reader gets is none of it.
+func TestMessagesAfterTheHandshakeHaveABound(t *testing.T) {
+	m := enterFlood(t, limiter(Limits{MaxReceived: 1 << 20, Handshake: HandshakeTimeout}), "10.0.0.1")
+	if _, err := receive(m, MaxHandshake); err != nil {
+		t.Fatal(err)
+	}
+	_ = m.SetReadDeadline(time.Time{})
+	s := NewStreams(m, true)
+	for range 100 {
+		s.Received([]byte{0})
+		if n, err := receive(m, ReadAtOnce+16<<10); err != nil {
+			t.Fatalf("%d bytes before a record is whole: %v", n, err)
+		}
+	}
+	if n, err := m.Read(make([]byte, 1<<20)); err != nil || n > ReadAtOnce {
+		t.Errorf("%d bytes are read at once: %v", n, err)
+	}
+	if n, err := receive(m, 1<<20); err == nil || n > MaxSilent {
+		t.Errorf("%d bytes that no reader got: %v", n, err)
+	}
+}
+
 // A client may read a long answer, watch for long, and send many requests: what it sends for each answer is earned by that.
 func TestLongConversationsAreAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -112,7 +112,8 @@ func (l *Listener) admit(tcp socket) net.Conn {
 	if err == nil {
 		c.Member = member
 		if l.tls != nil {
-			c.tls = tls.Server(&greeting{socket: tcp, of: c}, l.tls)
+			c.below = &greeting{socket: tcp, of: c}
+			c.tls = tls.Server(c.below, l.tls)
 			c.Conn = c.tls
 		}
 		return c
@@ -168,6 +169,7 @@ type Conn struct {
 	Peer
 	tcp    socket
 	tls    *tls.Conn   // nil: plain HTTP
+	below  *greeting   // of tls
 	shaken atomic.Bool // the TLS handshake has succeeded
 
 	listener *Listener
@@ -177,25 +179,27 @@ type Conn struct {
 	heard    atomic.Bool // a byte has arrived
 }
 
-// greeting is the socket of a TLS connection, whose handshake has a bound.
+// greeting is the socket below TLS, which keeps handshakes, and messages after them, until they are whole.
 type greeting struct {
 	socket
-	of   *Conn
-	read int // bytes of the handshake
+	of     *Conn
+	silent int // bytes that no reader of the connection got
 }
 
 // Read implements net.Conn.
 func (g *greeting) Read(b []byte) (int, error) {
-	n, err := g.socket.Read(b)
-	if !g.of.shaken.Load() {
-		if g.read += n; g.read > connlimit.MaxHandshake {
-			return 0, errLongHandshake
-		}
+	n, err := g.socket.Read(b[:min(len(b), connlimit.ReadAtOnce)])
+	most := connlimit.MaxHandshake
+	if g.of.shaken.Load() {
+		most = connlimit.MaxSilent
+	}
+	if g.silent += n; g.silent > most {
+		return 0, errSilent
 	}
 	return n, err
 }
 
-var errLongHandshake = fmt.Errorf("the handshake has more than %d bytes", connlimit.MaxHandshake)
+var errSilent = errors.New("the client sent too much of TLS that is no data")
 
 // Read records the client's end of stream: fasthttp would take a truncated chunked body for a
 // complete one.
@@ -206,6 +210,9 @@ func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		c.Ended = true
+	}
+	if n > 0 && c.below != nil {
+		c.below.silent = 0
 	}
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)

@@ -178,6 +178,7 @@ type conn struct {
 	door    *Door
 	near    uint64
 	streams *connlimit.Streams
+	again   int // bytes that are written once more: net/http writes the rest of a write that a deadline cut off
 }
 
 // Read implements net.Conn. It ends the connection of a client that sends too many frames which are answered by frames, or too
@@ -193,6 +194,8 @@ func (c *conn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
-	c.streams.Sent(b)
-	return c.Conn.Write(b)
+	c.streams.Sent(b[min(c.again, len(b)):])
+	n, err := c.Conn.Write(b)
+	c.again = len(b) - n
+	return n, err
 }
