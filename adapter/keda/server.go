@@ -67,9 +67,9 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	}
 	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(),
 		stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Handshake: connlimit.HandshakeTimeout}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
 	if !cfg.Insecure {
-		limits.Keep = connlimit.Forever
+		limits.Keep, limits.Handshake = connlimit.Forever, connlimit.HandshakeTimeout
 		s.patience.mayAsk = s.mayAsk
 	}
 	options := []grpc.ServerOption{

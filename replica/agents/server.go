@@ -189,14 +189,15 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		// Frames are small, and there are thousands of connections: two buffers of 32 KiB each would be most of an agent's memory here.
 		grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer),
 	}
+	limits := connlimit.Limits{Max: maxAgents, MaxEach: maxEach}
 	if !cfg.Insecure {
+		limits.Handshake = connlimit.HandshakeTimeout
 		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
 		if err != nil {
 			return nil, err
 		}
 		options = append(options, grpc.Creds(credentials.NewTLS(secured.TLS())))
 	}
-	limits := connlimit.Limits{Max: maxAgents, MaxEach: maxEach, Handshake: connlimit.HandshakeTimeout}
 	listener, err := connlimit.Listen(cfg.Address, "agents", limits, parts.Logger)
 	if err != nil {
 		return nil, err
