@@ -70,9 +70,9 @@ var mayImport = map[string][]string{
 	"internal/suggest":                 {}, // it knows words only
 	"aggregate/rule":                   {"metric", "internal/suggest"},
 	"aggregate/rule/ruletest":          {}, // of tests
-	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
+	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect", "internal/fair"},
 	"adapter/policy":                   {"metric"},
-	"adapter/console":                  {"internal/config", "internal/connlimit", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
+	"adapter/console":                  {"internal/config", "internal/connlimit", "internal/fair", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog", "internal/collect"},
 	"receiver/relay":                   {"internal/config", "internal/ratelog", "internal/collect"},
 	"adapter/export":                   {"metric", "receiver/exposition"},

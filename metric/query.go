@@ -160,35 +160,30 @@ const MaxSelectorValue = 63
 // that a Kubernetes label value must not have becomes "_"; leading and trailing bytes that are
 // neither letter nor digit are dropped. A value that Kubernetes allows stays as it is.
 func SelectorValue(value string) string {
-	if legalSelectorValue(value) {
-		return value
+	var room [MaxSelectorValue]byte
+	if form := AppendSelectorValue(room[:0], value); string(form) != value {
+		return string(form)
 	}
-	start := 0
+	return value
+}
+
+// AppendSelectorValue appends the SelectorValue: MaxSelectorValue bytes at most.
+func AppendSelectorValue(dst []byte, value string) []byte {
+	start, empty := 0, len(dst)
 	for start < len(value) && !alphanumeric(value[start]) {
 		start++
 	}
-	out := []byte(value[start:min(len(value), start+MaxSelectorValue)])
-	for i, c := range out {
-		if !inSelectorValue(c) {
-			out[i] = '_'
+	for i := start; i < min(len(value), start+MaxSelectorValue); i++ {
+		if c := value[i]; inSelectorValue(c) {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '_')
 		}
 	}
-	for len(out) > 0 && !alphanumeric(out[len(out)-1]) {
-		out = out[:len(out)-1]
+	for len(dst) > empty && !alphanumeric(dst[len(dst)-1]) {
+		dst = dst[:len(dst)-1]
 	}
-	return string(out)
-}
-
-func legalSelectorValue(value string) bool {
-	if len(value) > MaxSelectorValue {
-		return false
-	}
-	for i := range len(value) {
-		if !inSelectorValue(value[i]) {
-			return false
-		}
-	}
-	return value == "" || (alphanumeric(value[0]) && alphanumeric(value[len(value)-1]))
+	return dst
 }
 
 func alphanumeric(c byte) bool {
@@ -197,22 +192,22 @@ func alphanumeric(c byte) bool {
 
 func inSelectorValue(c byte) bool { return alphanumeric(c) || c == '-' || c == '_' || c == '.' }
 
-// Selected returns the value of the label that a selector's key selects. A key that selector syntax
-// cannot express is found by its SelectorValue, unless another key has that name.
-func (l Labels) Selected(key string) (string, bool) {
-	if v, ok := l.Get(key); ok {
-		return v, true
+// Selectable returns the value of the label that a selector's key selects, in the form in which a selector has the value. A
+// key that selector syntax cannot express is found by its SelectorValue, unless another key has that name.
+func (l Labels) Selectable(key string) (string, bool) {
+	v, ok := l.Get(key)
+	if !ok {
+		v, ok = l.getByForm(key)
 	}
+	return SelectorValue(v), ok
+}
+
+func (l Labels) getByForm(form string) (string, bool) {
+	var room [MaxSelectorValue]byte
 	for k, v := range l.All() {
-		if k != key && SelectorValue(k) == key {
+		if string(AppendSelectorValue(room[:0], k)) == form {
 			return v, true
 		}
 	}
 	return "", false
-}
-
-// Selectable is Selected, in the form in which a selector has the value.
-func (l Labels) Selectable(key string) (string, bool) {
-	v, ok := l.Selected(key)
-	return SelectorValue(v), ok
 }

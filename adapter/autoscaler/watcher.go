@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -24,6 +25,8 @@ const (
 	// namespaceReads bounds what the autoscalers of a namespace cost in a round. Those beyond keep their former answers
 	// until it is paid for, so they lengthen the interval of no other namespace.
 	namespaceReads = readsPerSecond * int(interval/time.Second)
+	// readTime is the time for which a read is charged at least, so the reads of a namespace take a tenth of the time.
+	readTime = interval / 10 / time.Duration(namespaceReads)
 	// idle is the interval while no autoscaler names a pushed metric.
 	idle = time.Minute
 	// shortest time between two rounds: a change of an autoscaler begins one.
@@ -86,7 +89,8 @@ type Watcher struct {
 
 	// The fields below are Run's own.
 	rounds int
-	debts  map[string]int // reads of former rounds that are not paid for, by namespace
+	debts  fair.Debts[string, int] // reads that are not paid for, by namespace
+	costs  fair.Costs[string]
 }
 
 // name is the name of an autoscaler.
@@ -106,7 +110,7 @@ type held struct {
 // New makes a Watcher. Run has to run for anything to be known.
 func New(parts Parts) *Watcher {
 	return &Watcher{parts: parts, wake: make(chan struct{}, 1), held: map[name]*held{},
-		notified: map[logged]time.Time{}, debts: map[string]int{}}
+		notified: map[logged]time.Time{}}
 }
 
 // Changed says that autoscalers name other metrics. It never waits.
@@ -121,19 +125,21 @@ func (w *Watcher) Changed() {
 func (w *Watcher) Run(ctx context.Context) error {
 	timer := time.NewTimer(interval)
 	defer timer.Stop()
+	var paid time.Time // when the last round's reads are paid for
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-w.wake:
-			if !pause(ctx, shortest) {
+			if !pause(ctx, max(shortest, time.Until(paid))) {
 				return nil
 			}
 		}
 		next := interval
 		if w.parts.Ready() {
-			next = intervalAfter(w.round(time.Now()))
+			reads := w.round(time.Now())
+			next, paid = intervalAfter(reads), time.Now().Add(timeOf(reads))
 		}
 		timer.Reset(next)
 	}
@@ -144,8 +150,11 @@ func intervalAfter(reads int) time.Duration {
 	if reads == 0 {
 		return idle
 	}
-	return max(interval, time.Duration(reads)*time.Second/readsPerSecond)
+	return max(interval, timeOf(reads))
 }
+
+// timeOf is the time in which the watcher may have some reads.
+func timeOf(reads int) time.Duration { return time.Duration(reads) * time.Second / readsPerSecond }
 
 // pause waits, and reports whether ctx is still there.
 func pause(ctx context.Context, d time.Duration) bool {
@@ -171,14 +180,13 @@ func (w *Watcher) round(now time.Time) (reads int) {
 			continue
 		}
 		here[name{document.Namespace, document.Name}] = document.UID
-		if w.debts[document.Namespace] >= namespaceReads {
+		if w.debts.Of(document.Namespace) >= namespaceReads {
 			continue
 		}
+		began := time.Now()
 		answers := w.answers(document, reader)
-		for i := range answers {
-			w.debts[document.Namespace] += metricReads + max(answers[i].values, answers[i].pods)
-		}
 		w.hold(document, answers, reader, now, &budget)
+		w.charge(document.Namespace, answers, began)
 		notices = w.keep(document, answers, now, notices)
 		runtime.Gosched() // writers of samples come first
 	}
@@ -190,7 +198,18 @@ func (w *Watcher) round(now time.Time) (reads int) {
 	}
 	w.mu.Unlock()
 	w.tell(notices, now)
-	return w.pay()
+	return w.debts.Pay(namespaceReads)
+}
+
+// charge charges a namespace for the answers to an autoscaler: for their reads, or for their time if that is more.
+func (w *Watcher) charge(namespace string, answers []answer, began time.Time) {
+	reads := 0
+	for i := range answers {
+		reads += metricReads + max(answers[i].values, answers[i].pods)
+	}
+	now := time.Now()
+	cost := w.costs.Count(namespace, now.Sub(began), now)
+	w.debts.Add(namespace, max(reads, int(cost/readTime)))
 }
 
 // oldestFirst sorts autoscalers by the age of their answers.
@@ -209,19 +228,6 @@ func (w *Watcher) roundOf(a *inspect.Autoscaler) int {
 		return h.round
 	}
 	return 0
-}
-
-// pay pays for the reads of each namespace as far as a round may have, and returns their sum.
-func (w *Watcher) pay() (reads int) {
-	for namespace, debt := range w.debts {
-		paid := min(debt, namespaceReads)
-		if reads += paid; debt == paid {
-			delete(w.debts, namespace)
-		} else {
-			w.debts[namespace] = debt - paid
-		}
-	}
-	return reads
 }
 
 // answers reads the metrics of an autoscaler.

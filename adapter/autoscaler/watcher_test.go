@@ -28,6 +28,7 @@ type town struct {
 	documents []*inspect.Autoscaler
 	values    map[string]Reading
 	reads     int
+	slow      map[string]time.Duration // to read, by metric
 	events    []string
 	log       strings.Builder
 	notReady  bool
@@ -68,6 +69,11 @@ func (t *town) Read(_ *inspect.Autoscaler, m *inspect.AutoscalerMetric) (Reading
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads++
+	if slow := t.slow[m.Name]; slow > 0 {
+		t.mu.Unlock()
+		time.Sleep(slow)
+		t.mu.Lock()
+	}
 	r, ok := t.values[m.Name]
 	if !ok || r.Values == 0 {
 		return r, metric.NotFoundf("no series of %q: none was ever received", m.Name)
@@ -436,6 +442,43 @@ func TestLargeNamespacesDelayNoOther(t *testing.T) {
 		s.passes(grace + 3*interval)
 		if len(s.events) != 1 {
 			t.Errorf("Events %q of the other namespace", s.events)
+		}
+	})
+}
+
+// A namespace whose autoscalers take long to read takes a tenth of the time, and delays no round by more than one of them.
+func TestSlowNamespacesDelayNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(hpa("web", pods("y")))
+		s.slow = map[string]time.Duration{"x": time.Second}
+		for i := range 100 {
+			slow := hpa(fmt.Sprintf("slow-%03d", i), pods("x"))
+			slow.Namespace = "flood"
+			s.documents = append(s.documents, slow)
+		}
+		s.values["y"] = Reading{Sum: metric.Int(1), Values: 1, Pods: 1}
+		stop := s.run()
+		time.Sleep(10 * time.Minute)
+		stop()
+		rounds, reads := s.rounds, s.reads
+		if slow := reads - rounds; rounds < 90 || slow < 40 || slow > 70 {
+			t.Errorf("%d rounds, %d reads of a second in ten minutes, want 60", rounds, slow)
+		}
+	})
+}
+
+// Autoscalers that change all the time begin no round before the reads of the last one are paid for.
+func TestChangesAreNoReasonToReadMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(hpa("web", pods("x")))
+		s.values["x"] = Reading{Sum: metric.Int(1), Values: 30 * readsPerSecond, Pods: 30 * readsPerSecond}
+		defer s.run()()
+		for range 600 {
+			s.Changed()
+			time.Sleep(time.Second)
+		}
+		if reads := s.wait(0); reads < 15 || reads > 21 {
+			t.Errorf("%d rounds of 300,000 values in ten minutes, want one in 30 s", reads)
 		}
 	})
 }

@@ -29,6 +29,9 @@ const (
 	// duty bounds the share of a core that recording takes: a round of t is followed by a pause of
 	// duty × t, at least a second.
 	duty = 50
+	// namespaceTime bounds what the autoscalers of a namespace cost in a round, so they lengthen the pause of no other
+	// one: those beyond have no values until later rounds have paid for it.
+	namespaceTime = time.Second / duty
 	// look is the interval of looks for autoscalers while nothing is recorded.
 	look = 10 * time.Second
 )
@@ -98,11 +101,12 @@ type history struct {
 	// counted are the receivers' numbers of the last round, which was at countedAt; run's own.
 	counted   map[string][2]uint64
 	countedAt time.Time
+	reads     reads // run's own, too
 }
 
 func newHistory(source inspect.Source, begin begin) *history {
 	return &history{source: source, begin: begin, wake: make(chan struct{}, 1), held: map[subject]*recording{},
-		began: time.Now()}
+		began: time.Now(), reads: reads{next: map[string]string{}}}
 }
 
 func (h *history) size() int {
@@ -125,7 +129,7 @@ func (h *history) run(ctx context.Context) {
 		}
 		began := time.Now()
 		recorded := h.round(began)
-		took := time.Since(began)
+		took := time.Since(began) - h.reads.unpaid
 		switch {
 		case recorded > 0:
 			timer.Reset(max(time.Second-took, duty*took))
@@ -204,7 +208,9 @@ func (h *history) round(now time.Time) int {
 	}
 	h.mu.Unlock()
 	if h.begin != nil {
-		for _, s := range h.recordAutoscalers(second) {
+		named := h.recordAutoscalers(second)
+		h.reads.pay()
+		for _, s := range named {
 			if _, shown := metrics[s]; !shown {
 				h.recordMetric(s, nil, second)
 			}

@@ -64,6 +64,44 @@ func TestNothingIsSampledInVain(t *testing.T) {
 	})
 }
 
+// A namespace whose autoscalers take long to read has no values for a while, and the plots of others have theirs.
+func TestSlowReadsDelayNoOtherPlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, f, _, _ := countingHistory(1)
+		const slow = 5
+		for i := range slow {
+			one := f.autoscalers[0]
+			one.Namespace, one.Name = "flood", "slow-"+strconv.Itoa(i)
+			f.autoscalers = slices.Insert(f.autoscalers, i, one)
+		}
+		reads := map[string]int{}
+		h.begin = func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
+			return func(a *inspect.Autoscaler, _ *inspect.AutoscalerMetric) (float64, bool) {
+				if reads[a.Name]++; a.Namespace == "flood" {
+					time.Sleep(time.Second)
+				}
+				return 12, true
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { h.run(ctx); close(done) }()
+		time.Sleep(10 * time.Minute)
+		stop()
+		<-done
+		if reads["web-0"] < 500 {
+			t.Errorf("the other namespace was read %d times in ten minutes", reads["web-0"])
+		}
+		for i := range slow { // in turns: each second of theirs is paid for by fifty rounds
+			name := "slow-" + strconv.Itoa(i)
+			held, _ := h.isHeld(subject{of: ofAutoscaler, namespace: "flood", name: name})
+			if n := reads[name]; n < 1 || n > 4 || !held {
+				t.Errorf("%s was read %d times; it is held: %v", name, n, held)
+			}
+		}
+	})
+}
+
 // A later namespace of the name has a plot of its own.
 func TestValuesEndWithTheirNamespace(t *testing.T) {
 	h, _, _, _ := countingHistory(1)

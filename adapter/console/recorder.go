@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // This file reads what a round of the history records: receivers, metrics and autoscalers.
@@ -84,6 +85,44 @@ func rowOfMetric(i int, m *inspect.AutoscalerMetric) string {
 	return strconv.Itoa(i) + "-" + strconv.FormatUint(sum.Sum64(), 36)
 }
 
+// reads are the reads of autoscalers' metrics, of which each namespace has its part of a round.
+type reads struct {
+	debts  fair.Debts[string, time.Duration]
+	costs  fair.Costs[string]
+	took   time.Duration // in this round
+	unpaid time.Duration // of the last round, what later ones pay for; negative: what it has paid for former ones
+
+	// The first autoscaler to be read of a namespace that had no time for all of them, in this round and in the next one.
+	from, next map[string]string
+}
+
+// due reports whether an autoscaler is read: not while its namespace owes as much as a round pays for.
+func (r *reads) due(a *inspect.Autoscaler) bool {
+	if a.Name < r.from[a.Namespace] {
+		return false
+	}
+	if r.debts.Of(a.Namespace) < namespaceTime {
+		return true
+	}
+	if r.next[a.Namespace] == "" {
+		r.next[a.Namespace] = a.Name
+	}
+	return false
+}
+
+// charge charges a namespace for the reads that began then.
+func (r *reads) charge(namespace string, began time.Time) {
+	now := time.Now()
+	r.took += now.Sub(began)
+	r.debts.Add(namespace, r.costs.Count(namespace, now.Sub(began), now))
+}
+
+// pay ends the reads of a round.
+func (r *reads) pay() {
+	r.unpaid, r.took = r.took-r.debts.Pay(namespaceTime), 0
+	r.from, r.next = r.next, map[string]string{}
+}
+
 // recordAutoscalers records the first autoscalers, and those that pages show. It returns some of the metrics
 // that they name.
 func (h *history) recordAutoscalers(second int64) (named []subject) {
@@ -104,17 +143,24 @@ func (h *history) recordAutoscalers(second int64) (named []subject) {
 		}
 		values := map[string]float64{rowReplicas: float64(a.CurrentReplicas), rowWanted: float64(a.DesiredReplicas)}
 		ids := []string{rowReplicas, rowWanted}
+		due, began := h.reads.due(a), time.Now()
 		for i := range a.Metrics {
 			if m := &a.Metrics[i]; m.Asked {
 				of := subject{namespace: a.Namespace, resource: resourceOf(m), name: bareName(m)}
 				if of.resource != anyResource && len(named) < maxNamed && !slices.Contains(named, of) {
 					named = append(named, of)
 				}
+				if !due {
+					continue
+				}
 				if v, ok := read(a, m); ok {
 					id := rowOfMetric(i, m)
 					values[id], ids = explain.Compared(a, m, v), append(ids, id)
 				}
 			}
+		}
+		if due {
+			h.reads.charge(a.Namespace, began)
 		}
 		h.mu.Lock()
 		h.recordLocked(s, second, ids, func(id string) float64 { return values[id] }, limit)

@@ -29,6 +29,7 @@ type watcher struct {
 	// The fields below belong to run. Each trigger is in one of the two.
 	queue queue                        // by time
 	turns fair.Queue[string, *watched] // those whose time has come; namespaces take turns
+	costs fair.Costs[string]           // of readings, by namespace
 }
 
 func newWatcher(source Source) *watcher {
@@ -55,7 +56,7 @@ type watched struct {
 	pause   time.Duration // the time from that one to the one after it
 	due     time.Time     // when the value is read again without a change
 	read    time.Time     // when the last reading began
-	cost    time.Duration // of a reading; see rest
+	cost    time.Duration // of the last reading; see rest
 }
 
 // waiting is the place of a trigger that is due.
@@ -166,18 +167,12 @@ const (
 	mostReading = lookEvery / 5
 )
 
-// rest is the time between two readings that leaves time for other triggers. Some readings take long because
-// other processes have the processor. So the cost falls to the last reading's at once, and rises only by the
-// fourfold with each.
-func (o *watched) rest() time.Duration { return min(restFactor*o.cost, readIdle) }
-
-func (o *watched) costAfter(took time.Duration) time.Duration { return min(took, 4*o.cost+leastCost) }
-
-const leastCost = 50 * time.Microsecond
+// rest is the time between two readings that leaves time for other triggers.
+func (o *watched) rest() time.Duration { return restFactor * o.cost }
 
 // lookAtDue looks at the triggers that are due, those first whose namespace has taken the least time. It returns false if
-// there are too many for one look. A namespace is charged the time of one look at most: another process may have had the
-// processor.
+// there are too many for one look. A namespace is charged what its readings cost, and of time that may have been another
+// process's, that of one look at most.
 func (w *watcher) lookAtDue() (done bool) {
 	began := time.Now()
 	for now := began; ; now = time.Now() {
@@ -196,17 +191,19 @@ func (w *watcher) lookAtDue() (done bool) {
 		if watched.ended {
 			continue
 		}
-		watched.look(now)
-		w.turns.Charge(namespace, int64(min(time.Since(now), mostReading)))
+		cost := watched.look(now, &w.costs)
+		w.turns.Charge(namespace, int64(max(cost, min(time.Since(now), mostReading))))
 		heap.Push(&w.queue, watched)
 	}
 }
 
-// look reads the value if that is due, and tells the stream of a crossing.
-func (o *watched) look(now time.Time) {
+// look reads the value if that is due, and tells the stream of a crossing. It returns the cost of the reading.
+func (o *watched) look(now time.Time, costs *fair.Costs[string]) (cost time.Duration) {
 	if o.changed || !now.Before(o.due) {
 		again := o.readAt(now)
-		o.read, o.cost = now, o.costAfter(time.Since(now))
+		ended := time.Now()
+		cost = costs.Count(o.namespace, ended.Sub(now), ended)
+		o.read, o.cost = now, cost
 		o.due = now.Add(max(again, o.rest()))
 	} else {
 		o.repeatActive(now)
@@ -217,6 +214,7 @@ func (o *watched) look(now time.Time) {
 	case o.active && o.repeat.Before(o.due):
 		o.next = o.repeat
 	}
+	return cost
 }
 
 // readAt reads the value. It returns the time after which that is done again without a change.

@@ -188,6 +188,40 @@ func TestTriggersOfANamespaceDelayNoOther(t *testing.T) {
 	})
 }
 
+// A namespace is charged for readings that take longer than a look: those of another one, which take as long together, come
+// before the next of them.
+func TestSlowReadingsAreCharged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowMetrics()
+		w := newWatcher(s)
+		open := func(namespace, name string, takes time.Duration) *watched {
+			s.set(func() { s.takes[name] = takes })
+			asked, _ := s.Ask(trigger.Question{Metric: name})
+			return w.add(&trigger.Trigger{Question: trigger.Question{Namespace: namespace}}, asked)
+		}
+		for i := range 30 { // more than there is time for
+			open("flood", fmt.Sprint("flood", i), time.Second)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.run(ctx) }()
+		time.Sleep(time.Minute)
+		began := time.Now()
+		var all []*watched
+		for i := range 100 {
+			all = append(all, open("shop", fmt.Sprint("shop", i), time.Millisecond))
+		}
+		for _, one := range all {
+			<-one.news
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("100 readings of a millisecond took %s", took)
+		}
+		stop()
+		<-done
+	})
+}
+
 // A sample that activates an idle trigger is news for its stream within 50 ms, whenever it comes.
 func TestACrossingIsNoticedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -245,21 +279,37 @@ func TestStreamsThatEndAreForgotten(t *testing.T) {
 	})
 }
 
-// A reading that takes long once, because another process has the processor, has no consequence.
-func TestOneSlowReadingIsForgiven(t *testing.T) {
-	w := &watched{cost: 5 * time.Microsecond}
-	for _, took := range []time.Duration{time.Second, 5 * time.Microsecond, time.Second, time.Second} {
-		w.cost = w.costAfter(took)
-		if w.rest() > lookEvery {
-			t.Errorf("after a reading of %s a trigger rests for %s", took, w.rest())
+// A trigger takes a tenth of a processor at most, however long its readings take, and new ones of its namespace, which would
+// be read some times before their own cost counts, begin with what the others cost.
+func TestReadingsOfSecondsLeaveTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlowMetrics()
+		w := newWatcher(s)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.run(ctx) }()
+		open := func(name string, takes time.Duration) {
+			s.set(func() { s.takes[name] = takes })
+			asked, _ := s.Ask(trigger.Question{Metric: name})
+			w.add(&trigger.Trigger{Question: trigger.Question{Namespace: "flood"}}, asked)
 		}
-	}
-	for range 10 {
-		w.cost = w.costAfter(time.Second)
-	}
-	if w.rest() != restFactor*time.Second {
-		t.Errorf("after many readings of a second a trigger rests for %s", w.rest())
-	}
+		open("first", 3*time.Second)
+		time.Sleep(10 * time.Minute)
+		for i := range 10 {
+			open(fmt.Sprint("next", i), 3*time.Second)
+			time.Sleep(25 * time.Second)
+			s.set(func() {
+				if n := s.reads[fmt.Sprint("next", i)]; n != 1 {
+					t.Errorf("%d readings of a new trigger in 25 s, want one in 30 s", n)
+				}
+			})
+		}
+		stop()
+		<-done
+		if n := s.reads["first"]; n < 20 || n > 36 {
+			t.Errorf("%d readings of 3 s in a quarter of an hour, want one in 30 s", n)
+		}
+	})
 }
 
 // A stream that takes nothing keeps the newest state, and keeps nobody waiting.

@@ -4,7 +4,6 @@ package labelselector
 import (
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 )
 
 // MatchLabels compiles a selector of label sets as the APIs understand it. It returns nil for one
@@ -45,48 +44,8 @@ func Matching(selector labels.Selector) func(metric.Labels) bool {
 		return nil
 	}
 	requirements, selectable := selector.Requirements()
-	return func(set metric.Labels) bool {
-		for i := range requirements {
-			if !matches(&requirements[i], set) {
-				return false
-			}
-		}
-		return selectable
+	if !selectable {
+		return func(metric.Labels) bool { return false }
 	}
-}
-
-func matches(r *labels.Requirement, set metric.Labels) bool {
-	switch r.Operator() {
-	case selection.GreaterThan, selection.LessThan:
-		return r.Matches(exact{set})
-	}
-	return r.Matches(sanitized{set})
-}
-
-// exact presents a label set unchanged.
-type exact struct{ metric.Labels }
-
-// Has implements labels.Labels.
-func (e exact) Has(key string) bool { _, ok := e.Lookup(key); return ok }
-
-// Get implements labels.Labels.
-func (e exact) Get(key string) string { v, _ := e.Lookup(key); return v }
-
-// Lookup implements labels.Labels.
-func (e exact) Lookup(key string) (string, bool) { return e.Selected(key) }
-
-// sanitized presents each value in a form that selector syntax can express. A legal value is its
-// own sanitized form, and selectors contain only legal values, so sanitizing changes no exact
-// match.
-type sanitized struct{ metric.Labels }
-
-// Has implements labels.Labels.
-func (s sanitized) Has(key string) bool { return exact(s).Has(key) }
-
-// Get implements labels.Labels.
-func (s sanitized) Get(key string) string { v, _ := s.Lookup(key); return v }
-
-// Lookup implements labels.Labels.
-func (s sanitized) Lookup(key string) (string, bool) {
-	return s.Selectable(key)
+	return compile(requirements).matches
 }

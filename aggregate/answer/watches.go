@@ -50,10 +50,7 @@ func NewWatches(merged *aggregate.Merged, rules *rule.Current, of Usage) *Watche
 // not use the Watches.
 func (w *Watches) Look() {
 	if set := w.rules.Set(); set != w.set {
-		w.set = set
-		for watch := range w.all {
-			watch.changed()
-		}
+		w.follow(set)
 	}
 	if w.usage.came(time.Now()) {
 		for watch := range w.all {
@@ -65,8 +62,23 @@ func (w *Watches) Look() {
 	w.series.Look()
 }
 
-// Watch watches the answer to a query. query is called before the first reading, and again after the rules
-// have changed.
+// follow calls the functions of the watches whose answers other rules may change: of a rule that somebody changes in one
+// namespace, no other one has anything read.
+func (w *Watches) follow(set *rule.Set) {
+	differ := set.Differences(w.set)
+	for watch := range w.all {
+		switch {
+		case watch.metrics == nil || differ.Concern(watch.namespace):
+			watch.changed()
+		case watch.set == w.set:
+			watch.set = set
+		}
+	}
+	w.set = set
+}
+
+// Watch watches the answer to a query. query is called before the first reading, and again after the
+// rules have changed that hold for it.
 func (w *Watches) Watch(query func() (metric.Query, error), changed func()) *Watch {
 	watch := &Watch{among: w, query: query, changed: changed}
 	w.all[watch] = struct{}{}
@@ -81,6 +93,8 @@ type Watch struct {
 	metrics []*aggregate.Watch
 	set     *rule.Set // by which there are metrics
 	ofUsage bool      // the answer may have usage
+
+	namespace string // whose rules hold for the query
 }
 
 // Follow is called before each reading. It finds the series to watch that are new since the last one.
@@ -89,7 +103,7 @@ func (w *Watch) Follow() {
 		w.forget()
 		if query, err := w.query(); err == nil {
 			w.metrics, w.set = w.among.pushed(set, query, w.changed), set
-			w.ofUsage = w.among.mayBeUsage(set, query)
+			w.ofUsage, w.namespace = w.among.mayBeUsage(set, query), rule.NamespaceOf(&query)
 		}
 	}
 	for _, series := range w.metrics {

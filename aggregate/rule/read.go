@@ -21,18 +21,18 @@ func (s *Set) Points(q metric.Query, begin func() Read) ([]metric.Point, error) 
 	if s.Empty() {
 		return begin()(q)
 	}
-	if r := s.at(namespaceOf(&q), q.Expression.Name); r != nil {
+	if r := s.at(NamespaceOf(&q), q.Expression.Name); r != nil {
 		return s.compute(r, q, begin)
 	}
 	return s.pushed(q, "", begin())
 }
 
 // Computes reports whether a rule computes the metric of a query.
-func (s *Set) Computes(q *metric.Query) bool { return s.at(namespaceOf(q), q.Expression.Name) != nil }
+func (s *Set) Computes(q *metric.Query) bool { return s.at(NamespaceOf(q), q.Expression.Name) != nil }
 
 // Defines reports whether a rule computes the metric of a query, or gives its name to another one.
 func (s *Set) Defines(q *metric.Query) bool {
-	_, renamed := s.pushedName(namespaceOf(q), q.Expression.Name)
+	_, renamed := s.pushedName(NamespaceOf(q), q.Expression.Name)
 	return renamed != nil || s.Computes(q)
 }
 
@@ -43,7 +43,7 @@ func (s *Set) pushed(q metric.Query, selector string, read Read) ([]metric.Point
 	if len(s.renames) == 0 || !metric.Absent(err) {
 		return points, err
 	}
-	name, r := s.pushedName(namespaceOf(&q), q.Expression.Name)
+	name, r := s.pushedName(NamespaceOf(&q), q.Expression.Name)
 	if r == nil {
 		return points, err
 	}
@@ -58,8 +58,8 @@ func (s *Set) pushed(q metric.Query, selector string, read Read) ([]metric.Point
 	return points, err
 }
 
-// namespaceOf is the namespace whose rules hold for a query. Namespaces themselves are in none.
-func namespaceOf(q *metric.Query) string {
+// NamespaceOf is the namespace whose rules hold for a query. Namespaces themselves are in none.
+func NamespaceOf(q *metric.Query) string {
 	if q.Resource == "namespaces" && q.Object != "*" {
 		return q.Object
 	}
@@ -279,7 +279,7 @@ type Value struct {
 // note remembers an answer to a query.
 func (r *Rule) note(q *metric.Query, points []metric.Point) {
 	if len(points) > 0 {
-		r.last.at.Store(&Value{points[0].Object, namespaceOf(q), points[0].Value, time.Now()})
+		r.last.at.Store(&Value{points[0].Object, NamespaceOf(q), points[0].Value, time.Now()})
 	}
 }
 

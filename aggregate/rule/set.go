@@ -81,7 +81,7 @@ func (s *Set) Pushed(q metric.Query) []metric.Expression {
 	if s.Empty() {
 		return all
 	}
-	namespace := namespaceOf(&q)
+	namespace := NamespaceOf(&q)
 	renamed := func(from metric.Expression) {
 		if pushed, r := s.pushedName(namespace, from.Name); r != nil {
 			all = append(all, metric.Expression{Name: pushed, Stat: from.Stat, Window: from.Window})
@@ -188,6 +188,40 @@ func (s *Set) eachRename(each func(*Rule)) {
 	for _, v := range s.verdicts {
 		if v.Rule != nil && v.Rule.rename != nil {
 			each(v.Rule)
+		}
+	}
+}
+
+// Differences are the namespaces whose rules of two sets differ; the empty one: those of the cluster.
+type Differences map[string]bool
+
+// Concern reports whether the rules that hold for a namespace differ.
+func (d Differences) Concern(namespace string) bool { return d[namespace] || d[""] }
+
+// Differences compares the rules with those of another set. Rules that NewSet has kept are the same.
+func (s *Set) Differences(from *Set) Differences {
+	differ := Differences{}
+	differ.add(s, from)
+	differ.add(from, s)
+	return differ
+}
+
+// add adds the namespaces of which a set has rules that the other one doesn't have.
+func (d Differences) add(of, other *Set) {
+	if of == nil {
+		return
+	}
+	if other == nil {
+		other = &Set{}
+	}
+	for at, r := range of.named {
+		if other.named[at] != r {
+			d[at.namespace] = true
+		}
+	}
+	for namespace, renames := range of.renames {
+		if !slices.Equal(renames, other.renames[namespace]) {
+			d[namespace] = true
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Package fair divides a budget among those who share it: a request for more than its part is refused. Of places at which
-// work waits, and of the work of one goroutine, it gives the shares turns.
+// work waits, and of the work of one goroutine, it gives the shares turns, or says what the work of each costs.
 //
 // It knows neither what is shared, nor who shares it.
 package fair

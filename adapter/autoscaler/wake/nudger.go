@@ -77,12 +77,11 @@ type followed struct {
 	fault    string // of a watch
 	memory   explain.Memory
 
-	changed bool          // since the last prediction
-	due     time.Time     // when it is predicted without a change
-	next    time.Time     // not before
-	busy    bool          // queued, or in flight
-	cost    time.Duration // of a prediction; see share
-	told    Outcome       // the failure that people know of
+	changed bool      // since the last prediction
+	due     time.Time // when it is predicted without a change
+	next    time.Time // not before
+	busy    bool      // queued, or in flight
+	told    Outcome   // the failure that people know of
 	// respecified is when the spec last changed, perhaps by another replica's nudge. The controller then looks by
 	// itself, at values that may be a second newer than those that this replica has of the other.
 	respecified time.Time
@@ -267,7 +266,7 @@ func (n *Nudger) wants(f *followed, now time.Time) bool {
 		watch.Follow()
 	}
 	p := n.parts.Predict(a, &f.memory)
-	n.share.spend(f.namespace(), began, &f.cost)
+	n.share.spend(f.namespace(), began)
 	if f.wanted = p; !p.Until.IsZero() && p.Until.Before(f.due) {
 		f.due = p.Until
 	}

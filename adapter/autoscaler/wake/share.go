@@ -1,6 +1,10 @@
 package wake
 
-import "time"
+import (
+	"time"
+
+	"github.com/sluice-metrics/sluice/internal/fair"
+)
 
 // partOfTime is the part of the time that the reads of a namespace's autoscalers may take, over time: one tenth.
 const partOfTime = 10
@@ -9,9 +13,10 @@ const partOfTime = 10
 // is left out until that is over, and others are read meanwhile. It belongs to Run.
 type share struct {
 	until map[string]time.Time // by namespace
+	costs *fair.Costs[string]
 }
 
-func newShare() share { return share{map[string]time.Time{}} }
+func newShare() share { return share{map[string]time.Time{}, new(fair.Costs[string])} }
 
 // rests reports whether a namespace is left out.
 func (s share) rests(namespace string, now time.Time) bool {
@@ -22,16 +27,14 @@ func (s share) rests(namespace string, now time.Time) bool {
 	return had && now.Before(until.Add(-lookEvery))
 }
 
-// leastCost is a cost at which no read is limited.
-const leastCost = 50 * time.Microsecond
-
-// spend records how long a read of an autoscaler took. A namespace rests only if its reads cost more than one look. The
-// counted cost rises at most sixteenfold from read to read: one read may be slow because another process had the processor.
-func (s share) spend(namespace string, began time.Time, cost *time.Duration) {
-	*cost = min(time.Since(began), 16**cost+leastCost)
+// spend records that a read of an autoscaler began then, and ends now. A namespace rests only if its reads cost more than
+// one look. A new autoscaler costs what those of its namespace do.
+func (s share) spend(namespace string, began time.Time) {
+	now := time.Now()
+	cost := s.costs.Count(namespace, now.Sub(began), now)
 	from := s.until[namespace]
 	if from.Before(began) {
 		from = began
 	}
-	s.until[namespace] = from.Add(partOfTime * *cost)
+	s.until[namespace] = from.Add(partOfTime * cost)
 }

@@ -211,7 +211,7 @@ func (w *Waker) look(now time.Time) {
 // read reads the metrics of an autoscaler in the time of its namespace.
 func (w *Waker) read(a *armed) (positive bool) {
 	began := time.Now()
-	defer w.share.spend(a.namespace(), began, &a.cost)
+	defer w.share.spend(a.namespace(), began)
 	return a.read(w.parts.Source)
 }
 
@@ -254,11 +254,10 @@ type armed struct {
 	metrics  []armedMetric
 
 	looked  bool
-	changed bool          // since the values were read
-	due     time.Time     // when the values are read without a change
-	next    time.Time     // when the autoscaler is looked at again
-	busy    bool          // queued, or in flight
-	cost    time.Duration // of a read; see share
+	changed bool      // since the values were read
+	due     time.Time // when the values are read without a change
+	next    time.Time // when the autoscaler is looked at again
+	busy    bool      // queued, or in flight
 
 	// positive is the metric that was positive at the last read, with its value.
 	positive *inspect.AutoscalerMetric

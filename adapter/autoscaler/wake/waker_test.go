@@ -477,14 +477,37 @@ func TestSlowReadsDelayNoOtherNamespace(t *testing.T) {
 	})
 }
 
+// Autoscalers that come one after the other have the time of their namespace: each would be read some times before its own
+// cost counts.
+func TestNewAutoscalersHaveTheTimeOfTheirNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTown(t)
+		s.set(func() { s.slowRead = map[string]time.Duration{} })
+		const seconds = 300
+		for i := range seconds {
+			name := fmt.Sprint("flood-", i)
+			s.set(func() { s.slowRead[name+"-jobs"], s.values[name+"-jobs"] = 200*time.Millisecond, 0 })
+			s.Changed("flood", name, atZero(name, func(a *inspect.Autoscaler) { a.Namespace = "flood" }))
+			time.Sleep(time.Second)
+		}
+		s.set(func() {
+			if most := seconds*5/partOfTime + 10; s.reads > most || s.reads < most/2 {
+				t.Errorf("%d reads of 200 ms in %d s, want %d at most", s.reads, seconds, most)
+			}
+		})
+	})
+}
+
 // A namespace does not rest after one slow read: another process may have had the processor.
 func TestOneSlowReadIsNoReasonToRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, cost := newShare(), 20*time.Microsecond
-		began := time.Now()
-		time.Sleep(30 * time.Millisecond)
-		if s.spend("shop", began, &cost); s.rests("shop", time.Now()) {
-			t.Errorf("the namespace rests after a read that costs %v", cost)
+		s := newShare()
+		for _, took := range []time.Duration{20 * time.Microsecond, 30 * time.Millisecond} {
+			began := time.Now()
+			time.Sleep(took)
+			if s.spend("shop", began); s.rests("shop", time.Now()) {
+				t.Errorf("the namespace rests after a read of %v", took)
+			}
 		}
 	})
 }
