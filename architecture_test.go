@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair"},
-	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "metric"},
+	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "internal/fair", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect", "internal/fair"},
 	"adapter/valuelist":                {"metric"},
 	"loadtest":                         {"adapter/keda/externalscaler", "replica/agentwire"}, // it speaks the wire only

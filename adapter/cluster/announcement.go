@@ -236,7 +236,7 @@ func checkedNames(said names) (all []string, err error) {
 		}
 		if !seen[name] {
 			seen[name] = true
-			all = append(all, name)
+			all = append(all, strings.Clone(name)) // a part of the annotation, which may have 256 KiB
 		}
 	}
 	if len(all) == 0 {

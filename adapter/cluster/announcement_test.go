@@ -209,3 +209,20 @@ func TestAnnouncedPods(t *testing.T) {
 		t.Error("a view that is not asked keeps announcements")
 	}
 }
+
+// The name of a metric keeps no annotation of 256 KiB.
+func TestNamesKeepNoAnnotation(t *testing.T) {
+	const pods = 64
+	var all [pods]*metric.Announcement
+	before := heap()
+	for i := range all {
+		all[i] = announcedBy(map[string]string{prometheusPort: "8080",
+			NamesAnnotation: fmt.Sprint("name_", i, strings.Repeat(" ", 200<<10))})
+	}
+	if took := int64(heap()) - int64(before); took > pods*10<<10 {
+		t.Errorf("%d KiB for the name of each pod", took/pods>>10)
+	}
+	if all[7].Endpoints[0].Names[0] != "name_7" {
+		t.Errorf("%+v", all[7])
+	}
+}

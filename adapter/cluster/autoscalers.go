@@ -17,6 +17,7 @@ import (
 // goroutine writes.
 type autoscalers struct {
 	observer *Observer
+	room     *objectRoom
 
 	mu    sync.RWMutex
 	named map[objectName]*autoscaler
@@ -25,7 +26,7 @@ type autoscalers struct {
 }
 
 func newAutoscalers(observer *Observer) *autoscalers {
-	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{},
+	return &autoscalers{observer: observer, room: newObjectRoom(), named: map[objectName]*autoscaler{},
 		counts: map[string]map[namedMetric]int{}}
 }
 
@@ -52,9 +53,14 @@ func (a *autoscalers) names(namespace string, n namedMetric) bool {
 	return a.counts[namespace][n] > 0
 }
 
-func (a *autoscalers) put(now *autoscaler) { a.replaceOne(objectName{now.namespace, now.name}, now) }
+func (a *autoscalers) put(now *autoscaler) {
+	a.replaceOne(objectName{now.namespace, now.name}, now.keptIn(a.room))
+}
 
-func (a *autoscalers) drop(namespace, name string) { a.replaceOne(objectName{namespace, name}, nil) }
+func (a *autoscalers) drop(namespace, name string) {
+	a.room.leave(namespace, name)
+	a.replaceOne(objectName{namespace, name}, nil)
+}
 
 // replaceOne replaces the metrics of an autoscaler; now nil: it was deleted.
 func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
@@ -130,6 +136,7 @@ type autoscaler struct {
 	namespace, name string
 	metrics         []namedMetric // without duplicates
 	document        *inspect.Autoscaler
+	size            int64 // of the spec
 }
 
 func newAutoscaler(from any) (*autoscaler, bool) {
@@ -137,10 +144,10 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 	if !ok {
 		return nil, false
 	}
-	if h.Spec.Size() > maxAutoscalerSpec {
+	if h.Spec.Size() > maxSpec {
 		h = withoutMetrics(h)
 	}
-	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h)}
+	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h), size: int64(h.Spec.Size())}
 	for i := range h.Spec.Metrics {
 		for _, n := range metricsNamedBy(h.Namespace, &h.Spec.Metrics[i]) {
 			if !slices.Contains(short.metrics, n) {
@@ -151,15 +158,31 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 	return short, true
 }
 
-// maxAutoscalerSpec bounds the spec of an autoscaler whose metrics are known. The API server bounds a whole object only,
-// by 1.5 MiB, and the metrics of all autoscalers are kept, compared with each other and read every few seconds.
-const maxAutoscalerSpec = 64 << 10
-
 // withoutMetrics is an autoscaler of which little is kept.
 func withoutMetrics(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
 	short := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta, Status: h.Status}
 	short.Spec.MinReplicas, short.Spec.MaxReplicas = h.Spec.MinReplicas, h.Spec.MaxReplicas
 	return short
+}
+
+// Bytes that are kept of a metric beside its texts: in a document, and in the index.
+const documentMetricBytes, namedMetricBytes = 512, 192
+
+// keptIn is an autoscaler for which there is room, or the autoscaler without its metrics: those of all autoscalers are kept,
+// compared with each other and read every few seconds.
+func (a *autoscaler) keptIn(r *objectRoom) *autoscaler {
+	n := a.size + int64(documentMetricBytes*len(a.document.Metrics)+namedMetricBytes*len(a.metrics))
+	if r.take(a.namespace, a.name, n) {
+		return a
+	}
+	return a.withoutMetrics()
+}
+
+// withoutMetrics is what is kept of the autoscaler withoutMetrics.
+func (a *autoscaler) withoutMetrics() *autoscaler {
+	d := *a.document
+	d.Metrics, d.TargetAPIVersion, d.TargetKind, d.TargetName, d.ScaleUp, d.ScaleDown = nil, "", "", "", nil, nil
+	return &autoscaler{namespace: a.namespace, name: a.name, document: &d}
 }
 
 // mayHavePods reports whether the metrics of a kind may be rolled up from pods: those of

@@ -29,6 +29,8 @@ type CustomObject struct {
 	Generation           int64
 	Created              time.Time
 	Spec, Status         json.RawMessage // null: none
+	// Fault says why the spec is not kept. Empty: it is.
+	Fault string
 }
 
 // CustomObjects watches one custom resource of Sluice. A resource that is not installed has no objects.
@@ -40,6 +42,7 @@ type CustomObjects struct {
 	changed  func([]*CustomObject)
 	logger   *slog.Logger
 	kinds    *installedKinds
+	room     *objectRoom
 	// state changes after changed was called with the objects of the new state.
 	state atomic.Pointer[customState]
 
@@ -64,7 +67,7 @@ var (
 func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *CustomObjects {
 	client := v.dynamic.Resource(customVersion.WithResource(resource))
 	group := schema.GroupResource{Group: customVersion.Group, Resource: resource}
-	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, kinds: v.installedKinds,
+	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, kinds: v.installedKinds, room: newObjectRoom(),
 		statuses: newCustomStatuses(client, v.events.lease, v.logger), named: map[objectName]*CustomObject{}}
 	c.watch = &resourceWatch{
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -76,7 +79,7 @@ func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *Cust
 			return events, c.absence(ctx, err)
 		},
 		expected: &unstructured.Unstructured{}, backoff: backoff, mayBeMissing: true,
-		store: &reflectorStore[*CustomObject]{index: c, convert: convertCustom},
+		store: &reflectorStore[*CustomObject]{index: c, convert: convertCustom, keep: (*CustomObject).keptIn},
 		health: &requestHealth{resource: group.String(), remedy: remedyFor(group), logger: v.logger,
 			probe: v.probe, once: true},
 	}
@@ -136,12 +139,12 @@ func convertCustom(from any) (*CustomObject, bool) {
 	var errSpec, errStatus error
 	c.Spec, errSpec = json.Marshal(u.Object["spec"])
 	c.Status, errStatus = json.Marshal(u.Object["status"])
-	return c, errSpec == nil && errStatus == nil
+	return c.bounded(), errSpec == nil && errStatus == nil
 }
 
 func (c *CustomObjects) put(now *CustomObject) {
 	c.mu.Lock()
-	c.named[objectName{now.Namespace, now.Name}] = now
+	c.named[objectName{now.Namespace, now.Name}] = now.keptIn(c.room)
 	c.mu.Unlock()
 	c.tell()
 }
@@ -149,6 +152,7 @@ func (c *CustomObjects) put(now *CustomObject) {
 func (c *CustomObjects) drop(namespace, name string) {
 	c.mu.Lock()
 	delete(c.named, objectName{namespace, name})
+	c.room.leave(namespace, name)
 	c.mu.Unlock()
 	c.tell()
 }
@@ -159,8 +163,9 @@ func (c *CustomObjects) replace(all []*CustomObject) { c.replaceBy(all, customLi
 func (c *CustomObjects) replaceBy(all []*CustomObject, state *customState) {
 	c.mu.Lock()
 	clear(c.named)
+	c.room = newObjectRoom()
 	for _, customObject := range all {
-		c.named[objectName{customObject.Namespace, customObject.Name}] = customObject
+		c.named[objectName{customObject.Namespace, customObject.Name}] = customObject.keptIn(c.room)
 	}
 	c.mu.Unlock()
 	c.tell()

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -139,5 +140,23 @@ func TestBadValueKeepsTheOneBefore(t *testing.T) {
 	}
 	if event := <-events.queue; event.Reason != ReasonMisplacedLimit || event.InvolvedObject.Name != "b" {
 		t.Errorf("the last Event is %+v", event)
+	}
+}
+
+// Of a LimitRange with thousands of faults little is kept and told.
+func TestFaultsOfALimitRangeAreBounded(t *testing.T) {
+	many, types := corev1.ResourceList{}, []corev1.LimitRangeItem{}
+	for i := range 5000 {
+		name := fmt.Sprint("sluice.dev/unknown-", i)
+		many[corev1.ResourceName(name)] = quantity.MustParse("1")
+		types = append(types, corev1.LimitRangeItem{Type: corev1.LimitType(name)})
+	}
+	for name, items := range map[string][]corev1.LimitRangeItem{
+		"types": types, "resources": {{Type: podType, Max: many}}, "misplaced": {{Type: corev1.LimitTypePod, Max: many}},
+	} {
+		short := mustConvert(t, aLimitRange("shop", "a", items...), "1")
+		if n := len(strings.Join(short.faults, "")) + len(short.misplacedFault); n == 0 || n > 4096 {
+			t.Errorf("%s: faults of %d bytes", name, n)
+		}
 	}
 }

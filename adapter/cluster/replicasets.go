@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unique"
 
+	"github.com/sluice-metrics/sluice/adapter/autoscaler/document"
 	"github.com/sluice-metrics/sluice/metric"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +76,7 @@ func newReplicaSet(from any) (replicaSet, bool) {
 // controllerOf returns the controller of an object; the zero Handle: none.
 func controllerOf(object metav1.Object) (none unique.Handle[metric.Workload]) {
 	owner := metav1.GetControllerOfNoCopy(object)
-	if owner == nil {
+	if owner == nil || document.TooLong(owner) {
 		return none
 	}
 	// Without the clones, the Handle would keep the whole decoded message alive.

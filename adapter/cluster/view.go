@@ -149,8 +149,8 @@ func (v *View) watchRequired(client *Client, announced bool, logger *slog.Logger
 				limitRangeResource)),
 		newRequiredWatch(scaling.HorizontalPodAutoscalers(everywhere),
 			&autoscalingv2.HorizontalPodAutoscaler{},
-			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: newAutoscaler}, about("autoscaling",
-				"horizontalpodautoscalers")),
+			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: newAutoscaler, keep: (*autoscaler).keptIn},
+			about("autoscaling", "horizontalpodautoscalers")),
 	}
 }
 

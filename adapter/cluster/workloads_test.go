@@ -3,7 +3,9 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"unique"
 
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
@@ -125,5 +127,28 @@ func TestReplicaSetsMayBeForbidden(t *testing.T) {
 	v.waitSynced(t)
 	if got := v.readyOf(t, ""); len(got) != 1 || got[0] != "web-1-a=ReplicaSet/web-1" {
 		t.Errorf("%q", got)
+	}
+}
+
+// A reference to an owner that is longer than any object's is none: the API server takes a megabyte for each text.
+func TestLongOwnersAreNone(t *testing.T) {
+	long := strings.Repeat("x", 254)
+	for name, change := range map[string]func(*metav1.OwnerReference){
+		"apiVersion": func(o *metav1.OwnerReference) { o.APIVersion = long + "/v1" },
+		"kind":       func(o *metav1.OwnerReference) { o.Kind = long },
+		"name":       func(o *metav1.OwnerReference) { o.Name = long },
+		"uid":        func(o *metav1.OwnerReference) { o.UID = types.UID(long) },
+	} {
+		owners := ownedBy("Deployment", strings.Repeat("d", 253), "d")
+		if one, _ := newReplicaSet(aReplicaSet("rs", "rs", owners...)); one.owner == (unique.Handle[metric.Workload]{}) {
+			t.Fatal("the longest name there is: no owner")
+		}
+		change(&owners[1])
+		one, _ := newReplicaSet(aReplicaSet("rs", "rs", owners...))
+		p := aPod("shop", "p", "p")
+		p.OwnerReferences = owners
+		if one.owner != (unique.Handle[metric.Workload]{}) || newPod(p).controlled() {
+			t.Errorf("a long %s is kept", name)
+		}
 	}
 }

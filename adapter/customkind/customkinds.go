@@ -18,6 +18,10 @@ import (
 type customKinds[T any] struct {
 	kinds [2]*customKind[T]
 	read  func(*cluster.CustomObject) T
+	// forget is told of each T that is read no more, and lacks reports whether one is to be read again though its object
+	// is the same.
+	forget func(T)
+	lacks  func(T) bool
 	// apply is called after each change of specs, with all objects of both kinds.
 	apply func(all []T)
 	event func(on metric.Object, reason, about, message string)
@@ -52,7 +56,12 @@ type customObjects interface {
 func newCustomKinds[T any](ofNamespaces, ofCluster string,
 	event func(on metric.Object, reason, about, message string)) *customKinds[T] {
 	return &customKinds[T]{event: event, told: map[string]string{},
-		kinds: [2]*customKind[T]{{resource: ofNamespaces}, {resource: ofCluster}}}
+		forget: func(T) {}, lacks: func(T) bool { return false },
+		kinds: [2]*customKind[T]{newCustomKind[T](ofNamespaces), newCustomKind[T](ofCluster)}}
+}
+
+func newCustomKind[T any](resource string) *customKind[T] {
+	return &customKind[T]{resource: resource, known: map[string]customObject[T]{}}
 }
 
 // watch watches both kinds.
@@ -75,17 +84,19 @@ func (c *customKinds[T]) changed(kind *customKind[T], now []*cluster.CustomObjec
 func (c *customKinds[T]) takeOver(kind *customKind[T], now []*cluster.CustomObject) (all []T, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed = len(now) != len(kind.known)
-	known := make(map[string]customObject[T], len(now))
+	changed = c.dropGoneLocked(kind, now)
 	for _, object := range now {
-		one := kind.known[object.UID]
-		if one.object == nil || one.object.Generation != object.Generation {
+		one, known := kind.known[object.UID]
+		if !known || !one.isOf(object) || c.lacks(one.read) {
+			if known {
+				c.forget(one.read)
+			}
 			one.read, changed = c.read(object), true
 		}
 		one.object = object
-		known[object.UID] = one
+		kind.known[object.UID] = one
 	}
-	if kind.known = known; !changed {
+	if !changed {
 		return nil, false
 	}
 	for _, k := range c.kinds {
@@ -94,6 +105,27 @@ func (c *customKinds[T]) takeOver(kind *customKind[T], now []*cluster.CustomObje
 		}
 	}
 	return all, true
+}
+
+// isOf reports whether an object has the spec that was read.
+func (o customObject[T]) isOf(object *cluster.CustomObject) bool {
+	return o.object.Generation == object.Generation && o.object.Fault == object.Fault
+}
+
+// dropGoneLocked drops the objects of a kind that are gone, before new ones take their room.
+func (c *customKinds[T]) dropGoneLocked(kind *customKind[T], now []*cluster.CustomObject) (dropped bool) {
+	there := make(map[string]bool, len(now))
+	for _, object := range now {
+		there[object.UID] = true
+	}
+	for uid, one := range kind.known {
+		if !there[uid] {
+			c.forget(one.read)
+			delete(kind.known, uid)
+			dropped = true
+		}
+	}
+	return dropped
 }
 
 // isNewFaultLocked reports whether an Event has not yet told of a condition. A true one is no

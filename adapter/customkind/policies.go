@@ -2,12 +2,14 @@ package customkind
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/policy"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -15,16 +17,17 @@ import (
 // their faults.
 type Policies struct {
 	*customKinds[*policy.Policy]
-	set *policy.Set
+	set  *policy.Set
+	room *fair.Room[string, int64] // of the policies of namespaces
 	// reconciled reports whether the restored data are those of the namespaces that exist now.
 	reconciled func() bool
 }
 
 func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *Policies {
 	p := &Policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies",
-		event), set: set,
+		event), set: set, room: fair.NewRoomBeyond[string](int64(freePolicies), maxPolicies),
 		reconciled: func() bool { return true }}
-	p.read, p.apply = compilePolicy, p.replace
+	p.read, p.forget, p.lacks, p.apply = p.compile, p.giveBack, p.hasRoomFor, p.replace
 	return p
 }
 
@@ -107,9 +110,44 @@ func (p *Policies) replace(all []*policy.Policy) {
 	}
 }
 
-// compilePolicy compiles an object. One whose spec cannot be decoded denies everything.
+// Bounds of the memory of policies: of each namespace what is free, and beyond it what all may take together, of which one
+// has at most three times what is left. Only administrators write those of the cluster, which take none of it.
+const (
+	freePolicies = 1 << 20
+	maxPolicies  = 64 << 20
+)
+
+// compile compiles an object. One for which there is no room denies everything.
+func (p *Policies) compile(o *cluster.CustomObject) *policy.Policy {
+	one := compilePolicy(o)
+	if one.Namespace != "" && !p.room.Take(one.Namespace, one.Size()) {
+		return one.WithoutRoom()
+	}
+	return one
+}
+
+func (p *Policies) giveBack(one *policy.Policy) {
+	if one.Namespace != "" {
+		p.room.Give(one.Namespace, one.Size())
+	}
+}
+
+// hasRoomFor reports whether there is room for a policy that had none.
+func (p *Policies) hasRoomFor(one *policy.Policy) bool {
+	n := one.Lacks()
+	if n == 0 || !p.room.Take(one.Namespace, n) {
+		return false
+	}
+	p.room.Give(one.Namespace, n)
+	return true
+}
+
+// compilePolicy compiles an object. One whose spec is not kept, or cannot be decoded, denies everything.
 func compilePolicy(o *cluster.CustomObject) *policy.Policy {
 	meta := policy.Meta{Namespace: o.Namespace, Name: o.Name, Created: o.Created}
+	if o.Fault != "" {
+		return policy.Unreadable(meta, errors.New(o.Fault))
+	}
 	var spec policy.Spec
 	if err := json.Unmarshal(o.Spec, &spec); err != nil {
 		return policy.Unreadable(meta, err)
@@ -117,12 +155,15 @@ func compilePolicy(o *cluster.CustomObject) *policy.Policy {
 	return policy.Compile(meta, spec)
 }
 
+// maxFaults bounds the faults in a status, which is kept.
+const maxFaults = 900 // bytes
+
 // reportPolicyLocked says whether a policy is as its author meant it.
 func (p *Policies) reportPolicyLocked(kind *customKind[*policy.Policy], o *cluster.CustomObject, faults []string) {
 	condition := cluster.Condition{Type: "Accepted", True: true, Reason: "Compiled", Message: "the policy is in force"}
 	if len(faults) > 0 {
 		condition = cluster.Condition{Type: "Accepted", Reason: "Faulty",
-			Message: fmt.Sprintf("what the policy names is denied until this is mended: %s", strings.Join(faults, "; "))}
+			Message: "what the policy names is denied until this is mended: " + metric.Truncate(strings.Join(faults, "; "), maxFaults)}
 	}
 	p.reportLocked(kind, o, cluster.CustomStatus{Conditions: []cluster.Condition{condition}}, "FaultyPolicy",
 		fmt.Sprint(o.Generation))

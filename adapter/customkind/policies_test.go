@@ -3,6 +3,8 @@ package customkind
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +107,110 @@ func TestStatusesOfPoliciesChangeNothing(t *testing.T) {
 	if now, _ := changed(); len(now) != 0 {
 		t.Errorf("all are deleted: %v", now)
 	}
+}
+
+// hungry is a rule that takes half a megabyte, in 40 bytes.
+func hungry(name string) policy.Rule {
+	return policy.Rule{Metric: name + strings.Repeat(`\pL`, 20), Deny: true}
+}
+
+// verdicts of the policies of a namespace, by whether they are as their author wrote them.
+func (p *Policies) verdicts(namespace string) (accepted, faulty int) {
+	for _, one := range p.List() {
+		switch {
+		case one.Namespace != namespace:
+		case len(one.Faults) > 0:
+			faulty++
+		default:
+			accepted++
+		}
+	}
+	return accepted, faulty
+}
+
+// A namespace with any number of small policies that take much memory does not fill the process, and leaves room to others.
+// Those without room deny what they may mean; they count when there is room again.
+func TestPoliciesOfOneNamespaceLeaveRoom(t *testing.T) {
+	p, _ := newWatched()
+	var all []*cluster.CustomObject
+	for i := range 400 {
+		all = append(all, policyObject("flood", fmt.Sprintf("p%03d", i), 1, hungry(fmt.Sprint("queue", i))))
+	}
+	before := heap()
+	p.changed(p.kinds[0], all)
+	if took := heap() - before; took > maxPolicies {
+		t.Errorf("one namespace takes %d MiB", took>>20)
+	}
+	accepted, faulty := p.verdicts("flood")
+	if held := p.room.Of("flood"); held > freePolicies+maxPolicies*3/4 || accepted == 0 || faulty == 0 {
+		t.Errorf("%d policies take %d MiB, %d have no room", accepted, held>>20, faulty)
+	}
+	ask := policy.Request{Namespace: "flood", Expression: metric.ParseExpression("other")}
+	if err := p.Check(ask); err == nil || !strings.Contains(err.Error(), "leave no room for it; must be fewer or smaller") {
+		t.Errorf("a policy without room allows: %v", err)
+	}
+	shop := policyObject("shop", "guard", 1, hungry("secret"))
+	p.changed(p.kinds[0], append(all, shop))
+	ask.Namespace = "shop"
+	if accepted, faulty := p.verdicts("shop"); accepted != 1 || faulty != 0 || p.Check(ask) != nil {
+		t.Errorf("of another namespace %d policies count, %d have no room: %v", accepted, faulty, p.Check(ask))
+	}
+	p.changed(p.kinds[1], []*cluster.CustomObject{policyObject("", "wide", 1, hungry("hidden"))})
+	if accepted, _ := p.verdicts(""); accepted != 1 {
+		t.Error("no room for a policy of the cluster")
+	}
+	few := all[len(all)-accepted:]
+	p.changed(p.kinds[0], few)
+	if now, faulty := p.verdicts("flood"); now != len(few) || faulty != 0 {
+		t.Errorf("of %d that are left %d count, and %d have no room", len(few), now, faulty)
+	}
+	if p.changed(p.kinds[0], nil); p.room.Held() != 0 {
+		t.Errorf("%d bytes are taken by no policies", p.room.Held())
+	}
+}
+
+// A spec that is not kept denies, and the status says why. It counts when it is kept again, of the same generation.
+func TestSpecsThatAreNotKeptDeny(t *testing.T) {
+	p, _ := newWatched()
+	kept := policyObject("shop", "p", 1, policy.Rule{Metric: "secret", Deny: true})
+	without := *kept
+	without.Spec, without.Fault = nil, "it has 70000 bytes in JSON; must have at most 65536"
+	ask := policy.Request{Namespace: "shop", Expression: metric.ParseExpression("open")}
+	for _, one := range []struct {
+		object *cluster.CustomObject
+		says   string
+	}{{kept, ""}, {&without, "spec cannot be read: it has 70000 bytes in JSON; must have at most 65536"}, {kept, ""}} {
+		p.changed(p.kinds[0], []*cluster.CustomObject{one.object})
+		if err := p.Check(ask); (err == nil) != (one.says == "") || err != nil && !strings.Contains(err.Error(), one.says) {
+			t.Errorf("want %q: %v", one.says, err)
+		}
+	}
+	if d := ruleDocument(&without); d.Fault != "spec cannot be read: "+without.Fault {
+		t.Errorf("a rule: %q", d.Fault)
+	}
+}
+
+// The faults of a policy, which may have 64, fit a status.
+func TestFaultsInAStatusAreBounded(t *testing.T) {
+	r := map[string]cluster.CustomStatus{}
+	p, _ := newWatched()
+	p.kinds[0].objects = reportFunc(func(o *cluster.CustomObject, status cluster.CustomStatus) { r[o.Name] = status })
+	var rules []policy.Rule
+	for range 64 {
+		rules = append(rules, policy.Rule{Metric: strings.Repeat("\x01", 128)})
+	}
+	p.changed(p.kinds[0], []*cluster.CustomObject{policyObject("shop", "p", 1, rules...)})
+	if n := len(r["p"].Conditions[0].Message); n < 500 || n > 1024 {
+		t.Errorf("a message of %d bytes", n)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // frees what package regexp pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // must ends the test at an error.

@@ -58,6 +58,10 @@ func WatchRules(view *cluster.View, book *Rulebook, shown inspect.Readable) {
 // ruleDocument reads an object. A spec that cannot be read is a fault of the rule.
 func ruleDocument(o *cluster.CustomObject) rule.Document {
 	d := rule.Document{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation, Created: o.Created}
+	if o.Fault != "" {
+		d.Fault = "spec cannot be read: " + o.Fault
+		return d
+	}
 	decoder := json.NewDecoder(bytes.NewReader(o.Spec))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d.Spec); err != nil {

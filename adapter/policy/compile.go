@@ -33,6 +33,8 @@ type Policy struct {
 	Faults   []string
 	subjects []Subject
 	rules    []rule
+	size     int64
+	lacks    int64 // see WithoutRoom
 }
 
 type rule struct {
@@ -47,7 +49,7 @@ type rule struct {
 
 // Compile compiles a spec. It never fails: a policy with faults denies instead of opening.
 func Compile(meta Meta, spec Spec) *Policy {
-	p := &Policy{Meta: meta, subjects: spec.Subjects}
+	p := &Policy{Meta: meta, subjects: spec.Subjects, size: policyBytes}
 	if len(spec.Rules) == 0 { // perhaps the field is misspelt
 		return p.closed("rules", "is empty; must have 1 to %d rules", maxRules)
 	}
@@ -59,6 +61,14 @@ func Compile(meta Meta, spec Spec) *Policy {
 		p.rules = append(p.rules, p.compile(fmt.Sprintf("rules[%d]", i), r))
 	}
 	return p
+}
+
+// WithoutRoom is the policy without what it takes memory for. It denies everything to everybody.
+func (p *Policy) WithoutRoom() *Policy {
+	out := (&Policy{Meta: p.Meta}).closed("spec",
+		"takes %d KiB of memory, and the policies of its namespace leave no room for it; must be fewer or smaller", p.size>>10)
+	out.size, out.lacks = 0, p.size
+	return out
 }
 
 // Unreadable is a policy whose spec could not be decoded. It denies everything to everybody.
@@ -76,19 +86,23 @@ func (p *Policy) String() string {
 
 func (p *Policy) fault(field, format string, args ...any) string {
 	text := field + " " + fmt.Sprintf(format, args...)
+	p.size += int64(len(text))
 	p.Faults = append(p.Faults, text)
 	return text
 }
 
 // closed is the policy with a fault for which it denies every metric to everybody.
 func (p *Policy) closed(field, format string, args ...any) *Policy {
-	out := &Policy{Meta: p.Meta, Faults: slices.Clone(p.Faults)}
+	out := &Policy{Meta: p.Meta, Faults: slices.Clone(p.Faults), size: policyBytes}
 	out.rules = []rule{{fault: out.fault(field, format, args...)}}
 	return out
 }
 
 // checkSubjects makes a policy with a faulty subject one for all readers.
 func (p *Policy) checkSubjects() {
+	for _, s := range p.subjects {
+		p.size += s.bytes()
+	}
 	if len(p.subjects) > maxSubjects {
 		p.fault("subjects", "has %d subjects; must have at most %d", len(p.subjects), maxSubjects)
 		p.subjects = nil
@@ -125,7 +139,9 @@ func (p *Policy) compile(field string, r Rule) rule {
 	case r.Selector != nil:
 		out.fault = p.checkSelector(field+".selector", r.Selector)
 		out.allowed, out.text = constraintOf(r.Selector.requirements()), r.Selector.String()
+		p.size += r.Selector.bytes()
 	}
+	p.size += ruleBytes
 	return out
 }
 
@@ -138,9 +154,16 @@ func (p *Policy) pattern(field, text string) (*regexp.Regexp, string) {
 	if err != nil {
 		return nil, p.fault(field, "is %q; must be an RE2 expression: %v", text, err)
 	}
-	if program, err := syntax.Compile(parsed.Simplify()); err != nil || len(program.Inst) > maxPatternRun {
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || len(program.Inst) > maxPatternRun {
 		return nil, p.fault(field, "is %q, which repeats too much; must have at most %d instructions", text, maxPatternRun)
 	}
+	bytes := patternBytes(program)
+	if p.size+bytes > maxPolicy {
+		return nil, p.fault(field,
+			"is %q, with which the policy takes more than %d MiB of memory; must have shorter or fewer expressions", text, maxPolicy>>20)
+	}
+	p.size += bytes
 	whole, err := regexp.Compile("^(?:" + text + ")$")
 	if err != nil { // a quotation that does not end, as in \Qa.b
 		return nil, p.fault(field, "is %q; must be an RE2 expression that ends: %v", text, err)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -11,8 +12,8 @@ import (
 // (metric.SelectorValue), and whether the label may be absent. It is finite or cofinite.
 type values struct {
 	absent   bool
-	cofinite bool // all but the listed
-	listed   map[string]bool
+	cofinite bool      // all but the listed
+	listed   []string  // sorted, each once; a map would take three times as much
 	numbers  *interval // if not nil, only values that are numbers in it
 }
 
@@ -38,28 +39,31 @@ func (v *values) and(r Requirement) {
 }
 
 func (v *values) keep(list []string) {
-	kept := map[string]bool{}
-	for _, value := range list {
-		if v.listed[value] != v.cofinite {
-			kept[value] = true
-		}
-	}
-	v.cofinite, v.listed = false, kept
+	kept := slices.DeleteFunc(slices.Clone(list), func(value string) bool { return v.lists(value) == v.cofinite })
+	v.cofinite, v.listed = false, sorted(kept)
 }
 
 func (v *values) drop(list []string) {
-	dropped := map[string]bool{}
-	for value := range v.listed {
-		dropped[value] = true
+	if v.cofinite {
+		v.listed = sorted(slices.Concat(v.listed, list))
+		return
 	}
-	for _, value := range list {
-		if v.cofinite {
-			dropped[value] = true
-		} else {
-			delete(dropped, value)
-		}
-	}
-	v.listed = dropped
+	dropped := sorted(slices.Clone(list))
+	v.listed = slices.DeleteFunc(v.listed, func(value string) bool {
+		_, is := slices.BinarySearch(dropped, value)
+		return is
+	})
+}
+
+// sorted sorts a list in place, and leaves out what it has twice.
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (v *values) lists(value string) bool {
+	_, is := slices.BinarySearch(v.listed, value)
+	return is
 }
 
 // compare restricts the set to numbers. A bound that is no number selects nothing.
@@ -87,7 +91,7 @@ func first(list []string) string {
 
 // has reports whether the set has a value.
 func (v *values) has(value string) bool {
-	return v.listed[value] != v.cofinite && (v.numbers == nil || v.numbers.has(value))
+	return v.lists(value) != v.cofinite && (v.numbers == nil || v.numbers.has(value))
 }
 
 // present reports whether the set has any value. There is no end of the spellings of a number.
@@ -95,12 +99,7 @@ func (v *values) present() bool {
 	if v.cofinite {
 		return v.numbers == nil || v.numbers.low <= v.numbers.high
 	}
-	for value := range v.listed {
-		if v.has(value) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.listed, v.has)
 }
 
 func (v *values) empty() bool { return !v.absent && !v.present() }
@@ -113,7 +112,7 @@ func (v *values) within(other *values) bool {
 	case !v.present():
 		return true
 	case !v.cofinite:
-		for value := range v.listed {
+		for _, value := range v.listed {
 			if v.has(value) && !other.has(value) {
 				return false
 			}
@@ -122,12 +121,7 @@ func (v *values) within(other *values) bool {
 	case !other.cofinite:
 		return false
 	}
-	for value := range other.listed {
-		if v.has(value) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(other.listed, v.has)
 }
 
 // interval bounds the numbers of GreaterThan and LessThan. Those compare a label's own value, while

@@ -43,7 +43,7 @@ func rename(from, to string) Document {
 // slow are patterns of at most 128 bytes that would take megabytes, or minutes.
 var slow = []string{
 	"((a{0,31}){0,31}){0,31}", "(a{1000})", strings.Repeat("(a?", 40), "(" + strings.Repeat("x{900}", 20) + ")",
-	"(" + strings.Repeat("(?:a|b|ab){9}", 9) + ")", `(\pL{900})`,
+	"(" + strings.Repeat("(?:a|b|ab){9}", 9) + ")", `(\pL{900})`, `(\pL{140})`,
 }
 
 func TestARuleIsRefusedWithAllItsFaults(t *testing.T) {
@@ -128,6 +128,7 @@ func TestRename(t *testing.T) {
 		{"^(.*)_total$", "$1", "http_requests_total", "http_requests"},
 		{"container_(.*)_seconds_total", "$1", "container_cpu_seconds_total", "cpu"},
 		{`app\.(web|api)\.(.*)`, "${2}_of_$1", "app.web.queue.depth", "queue.depth_of_web"},
+		{`(\pL+)_total`, "$1", "größe_total", "größe"},
 		{"old", "new", "old", "new"},
 	} {
 		r, err := Compile(rename(one.from, one.to), selectors)

@@ -95,11 +95,17 @@ func parsePattern(text string) (*syntax.Regexp, error) {
 	return parsed, nil
 }
 
+// rangesEach is how many bounds of ranges take the memory of an instruction: \pL has 1,300.
+const rangesEach = 20
+
 // instructions is about the compiled size of a pattern, computed without compiling it.
 func instructions(r *syntax.Regexp) int {
 	n := 1
-	if r.Op == syntax.OpLiteral {
+	switch r.Op {
+	case syntax.OpLiteral:
 		n = len(r.Rune)
+	case syntax.OpCharClass:
+		n += len(r.Rune) / rangesEach
 	}
 	for _, sub := range r.Sub {
 		n = min(n+instructions(sub), 1<<30)

@@ -37,3 +37,30 @@ func TestAShareAboveItsPartMayTakeNothing(t *testing.T) {
 		t.Errorf("More = %d", more)
 	}
 }
+
+// What is free of each share is there whatever the others have taken, and is given back as it was taken.
+func TestFreePartsTakeNothing(t *testing.T) {
+	const free, most = 10, 100
+	r := NewRoomBeyond[string](free, most)
+	for n := 0; r.Take("flood", 1); n++ {
+		if n > free+most {
+			t.Fatal("a share has no bound")
+		}
+	}
+	if has := r.Of("flood"); has != free+most*timesLeft/(timesLeft+1) {
+		t.Errorf("a share has %d", has)
+	}
+	for _, n := range []int{free, 2 * free} { // the second one needs the budget, too
+		if !r.Take("other", n) {
+			t.Fatalf("no room for %d of another share", n)
+		}
+		r.Give("other", n)
+	}
+	if r.Take("other", free+most/4+1) {
+		t.Error("a share took more than is left")
+	}
+	r.Give("flood", r.Of("flood"))
+	if r.Held() != 0 || r.beyond != 0 {
+		t.Errorf("%d are held, %d of the budget, when each has returned all", r.Held(), r.beyond)
+	}
+}

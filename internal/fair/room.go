@@ -4,22 +4,29 @@ import "sync"
 
 // Room is a budget of which one share has at most three times what is left. Any goroutine may call its methods.
 type Room[K comparable, N int | int64] struct {
-	most N
+	free, most N
 
-	mu    sync.Mutex // guards taken
-	taken Shares[K, N]
+	mu     sync.Mutex // guards the rest
+	held   Shares[K, N]
+	beyond N // of held: what is not free
 }
 
 func NewRoom[K comparable, N int | int64](most N) *Room[K, N] { return &Room[K, N]{most: most} }
+
+// NewRoomBeyond is a Room in which the first ones of each share are free: they take nothing of the budget.
+func NewRoomBeyond[K comparable, N int | int64](free, most N) *Room[K, N] {
+	return &Room[K, N]{free: free, most: most}
+}
 
 // Take takes n of the room for a share, or returns false.
 func (r *Room[K, N]) Take(share K, n N) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n > r.taken.More(share, r.most) {
+	has := r.held.Of(share)
+	if before := r.notFree(has); has+n > r.free && r.notFree(has+n)-before > More(before, r.most-r.beyond) {
 		return false
 	}
-	r.taken.Add(share, n)
+	r.addLocked(share, n)
 	return true
 }
 
@@ -27,18 +34,26 @@ func (r *Room[K, N]) Take(share K, n N) bool {
 func (r *Room[K, N]) Give(share K, n N) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.taken.Add(share, -n)
+	r.addLocked(share, -n)
 }
 
-// Held is the sum of all shares, Of one of them.
+func (r *Room[K, N]) addLocked(share K, n N) {
+	has := r.held.Of(share)
+	r.beyond += r.notFree(has+n) - r.notFree(has)
+	r.held.Add(share, n)
+}
+
+func (r *Room[K, N]) notFree(n N) N { return max(n-r.free, 0) }
+
+// Held is the sum of all shares, Of one of them. Both count what is free, too.
 func (r *Room[K, N]) Held() N {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.taken.Held()
+	return r.held.Held()
 }
 
 func (r *Room[K, N]) Of(share K) N {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.taken.Of(share)
+	return r.held.Of(share)
 }

@@ -18,8 +18,9 @@ import (
 const (
 	maxDocumentMetrics    = 100
 	maxDocumentConditions = 16
-	MaxPolicies           = 16 // of one direction
-	maxWakeAnnotation     = 32 // bytes; "true" is the only one that does anything
+	MaxPolicies           = 16  // of one direction
+	maxWakeAnnotation     = 32  // bytes; "true" is the only one that does anything
+	maxOwnerText          = 253 // bytes, of an object's name
 )
 
 // Of copies the parts of an autoscaler that lists, explanations and the console
@@ -72,10 +73,16 @@ func Of(h *autoscalingv2.HorizontalPodAutoscaler) *inspect.Autoscaler {
 
 // scaledObjectOf returns the name of the ScaledObject of KEDA that controls an autoscaler.
 func scaledObjectOf(h *autoscalingv2.HorizontalPodAutoscaler) string {
-	if owner := metav1.GetControllerOfNoCopy(h); owner != nil && owner.Kind == "ScaledObject" {
+	if owner := metav1.GetControllerOfNoCopy(h); owner != nil && owner.Kind == "ScaledObject" && !TooLong(owner) {
 		return owner.Name
 	}
 	return ""
+}
+
+// TooLong reports whether a reference to an owner is longer than any object's. The API server checks only that its texts
+// are not empty, so each may have a megabyte.
+func TooLong(owner *metav1.OwnerReference) bool {
+	return max(len(owner.APIVersion), len(owner.Kind), len(owner.Name), len(owner.UID)) > maxOwnerText
 }
 
 // metricDocument converts a metric of a spec, without the quantities of its target.

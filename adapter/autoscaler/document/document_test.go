@@ -230,3 +230,17 @@ func TestMarkOfABehaviorThatWasAddedTo(t *testing.T) {
 		}
 	}
 }
+
+// The name of a ScaledObject that is longer than any is none: the API server takes a megabyte.
+func TestLongScaledObjectsAreNone(t *testing.T) {
+	for _, c := range []struct {
+		bytes int
+		known bool
+	}{{253, true}, {254, false}, {1 << 20, false}} {
+		h := fullAutoscaler()
+		h.OwnerReferences[0].Name = strings.Repeat("x", c.bytes)
+		if got := Of(h).ScaledObject; (got != "") != c.known {
+			t.Errorf("a name of %d bytes: %d are kept", c.bytes, len(got))
+		}
+	}
+}
