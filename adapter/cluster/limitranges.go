@@ -239,13 +239,12 @@ func (r *limitRange) read(item *corev1.LimitRangeItem) {
 		r.readMax(item, seriesName, 3, numbers[3])
 		r.readRest(item)
 	case strings.HasPrefix(string(item.Type), sluiceDomain):
-		r.faults = append(r.faults, fmt.Sprintf("type %s is unknown; must be %s or %s",
-			item.Type, podType, namespaceType))
+		r.addFault("type %s is unknown; must be %s or %s", item.Type, podType, namespaceType)
 	default:
 		if ours := sluiceResourcesIn(item); len(ours) > 0 && r.misplacedFault == "" {
 			r.misplacedFault = fmt.Sprintf("%s under type %s is enforced by Kubernetes, and pods of this namespace that do not "+
 				"declare it are rejected or stay Pending; must be under type %s or %s",
-				strings.Join(ours, ", "), item.Type, podType, namespaceType)
+				metric.Truncate(strings.Join(ours, ", "), metric.MaxQuoted), item.Type, podType, namespaceType)
 		}
 	}
 }
@@ -260,8 +259,7 @@ func (r *limitRange) readMax(item *corev1.LimitRangeItem, name corev1.ResourceNa
 	whole, ok := wholeNumber(value)
 	if !ok {
 		r.invalid[index] = true
-		r.faults = append(r.faults, fmt.Sprintf("max of %s under type %s is %s; must be a whole number from 0 to %d",
-			name, item.Type, value.String(), maxLimit))
+		r.addFault("max of %s under type %s is %s; must be a whole number from 0 to %d", name, item.Type, value.String(), maxLimit)
 		return
 	}
 	*into = whole
@@ -273,8 +271,17 @@ func (r *limitRange) readRest(item *corev1.LimitRangeItem) {
 		return name == string(metricsName) || name == string(seriesName)
 	})
 	if len(strange) > 0 {
-		r.faults = append(r.faults, fmt.Sprintf("%s under type %s is unknown; must be %s or %s",
-			strings.Join(strange, ", "), item.Type, metricsName, seriesName))
+		r.addFault("%s under type %s is unknown; must be %s or %s", metric.Truncate(strings.Join(strange, ", "), metric.MaxQuoted),
+			item.Type, metricsName, seriesName)
+	}
+}
+
+// maxLimitFaults bounds the faults of a LimitRange that are kept: it may have 50,000 items with one each.
+const maxLimitFaults = 8
+
+func (r *limitRange) addFault(format string, args ...any) {
+	if len(r.faults) < maxLimitFaults {
+		r.faults = append(r.faults, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -139,5 +140,21 @@ func TestBadValueKeepsTheOneBefore(t *testing.T) {
 	}
 	if event := <-events.queue; event.Reason != ReasonMisplacedLimit || event.InvolvedObject.Name != "b" {
 		t.Errorf("the last Event is %+v", event)
+	}
+}
+
+// Of a LimitRange as large as the API server takes, a few faults are kept.
+func TestFaultsOfALargeLimitRange(t *testing.T) {
+	long := corev1.ResourceList{}
+	for i := range 10_000 {
+		long[corev1.ResourceName(fmt.Sprint("sluice.dev/r", i))] = quantity.MustParse("1")
+	}
+	items := []corev1.LimitRangeItem{{Type: podType, Max: long}, {Type: corev1.LimitTypePod, Max: long}}
+	for i := range 50_000 {
+		items = append(items, corev1.LimitRangeItem{Type: corev1.LimitType(fmt.Sprint("sluice.dev/", i))})
+	}
+	r := mustConvert(t, aLimitRange("shop", "large", items...), "1")
+	if kept := len(strings.Join(r.faults, "")) + len(r.misplacedFault); len(r.faults) != maxLimitFaults || kept > 4096 {
+		t.Errorf("%d faults, %d bytes", len(r.faults), kept)
 	}
 }
