@@ -17,6 +17,7 @@ import (
 // goroutine writes.
 type autoscalers struct {
 	observer *Observer
+	room     objectRoom // of their metrics
 
 	mu    sync.RWMutex
 	named map[objectName]*autoscaler
@@ -25,7 +26,7 @@ type autoscalers struct {
 }
 
 func newAutoscalers(observer *Observer) *autoscalers {
-	return &autoscalers{observer: observer, named: map[objectName]*autoscaler{},
+	return &autoscalers{observer: observer, room: newObjectRoom(maxAutoscalerRoom), named: map[objectName]*autoscaler{},
 		counts: map[string]map[namedMetric]int{}}
 }
 
@@ -54,7 +55,11 @@ func (a *autoscalers) names(namespace string, n namedMetric) bool {
 
 func (a *autoscalers) put(now *autoscaler) { a.replaceOne(objectName{now.namespace, now.name}, now) }
 
-func (a *autoscalers) drop(namespace, name string) { a.replaceOne(objectName{namespace, name}, nil) }
+func (a *autoscalers) drop(namespace, name string) {
+	key := objectName{namespace, name}
+	a.room.free(key)
+	a.replaceOne(key, nil)
+}
 
 // replaceOne replaces the metrics of an autoscaler; now nil: it was deleted.
 func (a *autoscalers) replaceOne(key objectName, now *autoscaler) {
@@ -114,6 +119,7 @@ func (a *autoscalers) replace(all []*autoscaler) {
 	for _, key := range gone {
 		a.drop(key.namespace, key.name)
 	}
+	a.room.freeOthers(func(key objectName) bool { return listed[key] })
 }
 
 const autoscalerResource = "horizontalpodautoscalers.autoscaling"
@@ -132,14 +138,22 @@ type autoscaler struct {
 	document        *inspect.Autoscaler
 }
 
-func newAutoscaler(from any) (*autoscaler, bool) {
+// convert makes the kept part of an autoscaler; without room, that without its metrics.
+func (a *autoscalers) convert(from any) (*autoscaler, bool) {
 	h, ok := from.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil, false
 	}
-	if h.Spec.Size() > maxAutoscalerSpec {
+	why := a.room.takeMetrics(h)
+	if why != "" {
 		h = withoutMetrics(h)
 	}
+	short := newAutoscaler(h)
+	short.document.Unread = why
+	return short, true
+}
+
+func newAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
 	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h)}
 	for i := range h.Spec.Metrics {
 		for _, n := range metricsNamedBy(h.Namespace, &h.Spec.Metrics[i]) {
@@ -148,12 +162,8 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 			}
 		}
 	}
-	return short, true
+	return short
 }
-
-// maxAutoscalerSpec bounds the spec of an autoscaler whose metrics are known. The API server bounds a whole object only,
-// by 1.5 MiB, and the metrics of all autoscalers are kept, compared with each other and read every few seconds.
-const maxAutoscalerSpec = 64 << 10
 
 // withoutMetrics is an autoscaler of which little is kept.
 func withoutMetrics(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {

@@ -1,0 +1,48 @@
+package cluster
+
+import "github.com/sluice-metrics/sluice/internal/fair"
+
+// objectRoom is the memory of what objects of one kind take. Of all namespaces, one has at most three times what is left.
+// The goroutine that watches the kind takes the room of an object as it converts it: a first list is converted whole before
+// any of it is indexed. Only that goroutine calls the methods.
+type objectRoom struct {
+	most   int64
+	shares fair.Shares[string, int64]
+	taken  map[objectName]int64 // without zeros
+}
+
+func newObjectRoom(most int64) objectRoom {
+	return objectRoom{most: most, taken: map[objectName]int64{}}
+}
+
+// take takes n bytes for an object, instead of what it had, or returns false.
+func (r *objectRoom) take(key objectName, n int64) bool {
+	r.free(key)
+	if n == 0 {
+		return true
+	}
+	if n > r.shares.More(key.namespace, r.most) {
+		return false
+	}
+	r.shares.Add(key.namespace, n)
+	r.taken[key] = n
+	return true
+}
+
+// free gives the room of an object back.
+func (r *objectRoom) free(key objectName) {
+	if n := r.taken[key]; n > 0 {
+		r.shares.Add(key.namespace, -n)
+		delete(r.taken, key)
+	}
+}
+
+// freeOthers gives the room of all objects back but of those that are indexed, after a list: some may have been converted
+// for a list that was never complete.
+func (r *objectRoom) freeOthers(indexed func(objectName) bool) {
+	for key := range r.taken {
+		if !indexed(key) {
+			r.free(key)
+		}
+	}
+}
