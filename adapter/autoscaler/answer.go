@@ -107,27 +107,35 @@ func remark(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, r Reading) strin
 	return ""
 }
 
-// Autoscalers returns the autoscalers of a namespace (empty: of all), sorted by namespace and name,
-// with Sluice's answers as of the last round. The caller owns them. A round waits for one of them at most.
-func (w *Watcher) Autoscalers(namespace string) []inspect.Autoscaler {
-	documents := w.parts.List(namespace)
-	all := make([]inspect.Autoscaler, len(documents))
-	for i, document := range documents {
-		all[i] = *document
-		all[i].Metrics = slices.Clone(document.Metrics)
-		if w.parts.Provider != nil {
-			for j := range all[i].Metrics {
-				m := &all[i].Metrics[j]
-				m.Provider, m.ProviderFault = w.parts.Provider(document, m)
-			}
-		}
-		w.withStates(document, func(states []state) {
-			for j := range states {
-				w.fill(&all[i].Metrics[j], &states[j])
-			}
-		})
+// Autoscalers returns a page of the autoscalers, with Sluice's answers as of the last round. The caller owns it: no other
+// documents are copied. A round waits for one of them at most.
+func (w *Watcher) Autoscalers(q inspect.Query) (page inspect.Page[inspect.Autoscaler]) {
+	found := inspect.Paged(q, w.parts.List(q.Namespace), func(a **inspect.Autoscaler) (namespace, name string, key inspect.Key) {
+		return (*a).Namespace, (*a).Name, (*a).Key()
+	})
+	page.Items, page.Next = make([]inspect.Autoscaler, len(found.Items)), found.Next
+	for i, document := range found.Items {
+		page.Items[i] = w.answered(document)
 	}
-	return all
+	return page
+}
+
+// answered is a copy of a document, with Sluice's answers.
+func (w *Watcher) answered(document *inspect.Autoscaler) inspect.Autoscaler {
+	a := *document
+	a.Metrics = slices.Clone(document.Metrics)
+	if w.parts.Provider != nil {
+		for i := range a.Metrics {
+			m := &a.Metrics[i]
+			m.Provider, m.ProviderFault = w.parts.Provider(document, m)
+		}
+	}
+	w.withStates(document, func(states []state) {
+		for i := range states {
+			w.fill(&a.Metrics[i], &states[i])
+		}
+	})
+	return a
 }
 
 // EachMetric calls f for each metric of the autoscalers of a namespace (empty: of all), in the order of Autoscalers,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 const (
@@ -24,6 +25,7 @@ type state struct {
 
 func (s *state) set(now answer, at time.Time) {
 	s.answer = now
+	s.why = metric.Truncate(now.why, metric.MaxQuoted) // it may quote the target, whose name the API server does not bound
 	s.lack.set(now.missing, at)
 	s.hold.set(now.held.Why != "", at)
 }

@@ -81,6 +81,11 @@ func (t *town) Read(_ *inspect.Autoscaler, m *inspect.AutoscalerMetric) (Reading
 	return r, nil
 }
 
+// Autoscalers are all autoscalers of a namespace (empty: of all).
+func (t *town) Autoscalers(namespace string) []inspect.Autoscaler {
+	return t.Watcher.Autoscalers(inspect.Query{Namespace: namespace, Most: inspect.MaxMost}).Items
+}
+
 func (t *town) HeldBack(a *inspect.Autoscaler) []explain.Held {
 	t.heldAsked = a
 	t.heldCalls++
@@ -580,5 +585,35 @@ func TestRemarkOnARollUp(t *testing.T) {
 		if got := remark(&inspect.Autoscaler{}, m, r); got != want {
 			t.Errorf("%+v: %q, want %q", r, got, want)
 		}
+	}
+}
+
+// A page of autoscalers copies no others: the recorder of the console reads all, page by page.
+func TestAPageOfAutoscalersCopiesNoOthers(t *testing.T) {
+	s := newTown()
+	for i := range 30 {
+		s.documents = append(s.documents, hpa(fmt.Sprintf("web-%02d", i), pods("x")))
+	}
+	asked := 0
+	s.parts.Provider = func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (string, string) { asked++; return "", "" }
+	var names []string
+	inspect.All(inspect.Query{Namespace: "shop", Most: 10}, s.Watcher.Autoscalers, func(a *inspect.Autoscaler) bool {
+		names = append(names, a.Name)
+		return true
+	})
+	if asked != 30 || len(names) != 30 || !slices.IsSorted(names) {
+		t.Errorf("%d autoscalers in order, %d copied; want 30 and 30: %q", len(names), asked, names)
+	}
+}
+
+// A reason quotes the target, whose name may have the length of the whole spec, once for each metric.
+func TestReasonsAreShort(t *testing.T) {
+	document := hpa("web", pods("x"))
+	document.TargetName = strings.Repeat("x", 60_000)
+	s := newTown(document)
+	s.values["x"] = Reading{Sum: metric.Int(1), Values: 1}
+	s.round(time.Now())
+	if why := s.Autoscalers("shop")[0].Metrics[0].Why; len(why) > 2*metric.MaxQuoted || !strings.Contains(why, "of all pods of the namespace") {
+		t.Errorf("a reason of %d bytes: %.100q", len(why), why)
 	}
 }

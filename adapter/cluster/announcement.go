@@ -245,6 +245,41 @@ func checkedNames(said names) (all []string, err error) {
 	return all, nil
 }
 
+// Bounds of what pods announce, in bytes: short names take several times their length.
+const (
+	// maxAnnouncementRoom is what the announcements of all pods may take, beyond freeAnnouncement of each.
+	maxAnnouncementRoom = 64 << 20
+	freeAnnouncement    = 2 << 10
+	endpointBytes       = 64
+	endpointNameBytes   = 32
+)
+
+// beyondFree is the memory of an announcement beyond the free part.
+func beyondFree(a *metric.Announcement) int64 {
+	n := len(a.Fault) - freeAnnouncement
+	for i := range a.Endpoints {
+		e := &a.Endpoints[i]
+		n += endpointBytes + len(e.Path)
+		for _, name := range e.Names {
+			n += endpointNameBytes + len(name)
+		}
+	}
+	return int64(max(n, 0))
+}
+
+// keptAnnouncement takes the room of what a pod announces, and returns it; without room, a fault.
+func (r *objectRoom) keptAnnouncement(p *pod, a *metric.Announcement) *metric.Announcement {
+	key := objectName{p.Namespace, p.Name}
+	switch {
+	case a == nil || p.finished:
+		r.free(key)
+		return nil
+	case !r.take(key, beyondFree(a)):
+		return &metric.Announcement{Fault: "the pods of the namespace announce more than Sluice has memory for; must name fewer metrics"}
+	}
+	return a
+}
+
 // AnnouncedPods returns the live pods that announce something, and the version of that set; nil: it has not
 // changed since a version.
 func (v *View) AnnouncedPods(since uint64) (all []metric.AnnouncedPod, version uint64) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
+	corev1 "k8s.io/api/core/v1"
 )
 
 func endpoint(port uint16, path string, interval time.Duration, names ...string) metric.Endpoint {
@@ -165,7 +166,7 @@ func FuzzAnnouncement(f *testing.F) {
 // The view has the announcing pods alone, and a version that changes with them.
 func TestAnnouncedPods(t *testing.T) {
 	v := &View{pods: newPods(&Observer{})}
-	convert := convertPod(true)
+	convert := v.pods.convert(true)
 	put := func(name, address, annotation string) {
 		p := aPod("shop", name, "u-"+name, address)
 		if annotation != "" {
@@ -205,7 +206,7 @@ func TestAnnouncedPods(t *testing.T) {
 	}
 	announcing := aPod("shop", "x", "ux")
 	announcing.Annotations = map[string]string{EndpointsAnnotation: `[{"port": 1, "names": "a"}]`}
-	if short, _ := convertPod(false)(announcing); short.announcement != nil {
+	if short, _ := v.pods.convert(false)(announcing); short.announcement != nil {
 		t.Error("a view that is not asked keeps announcements")
 	}
 }
@@ -224,5 +225,58 @@ func TestNamesKeepNoAnnotation(t *testing.T) {
 	}
 	if all[7].Endpoints[0].Names[0] != "name_7" {
 		t.Errorf("%+v", all[7])
+	}
+}
+
+// Announcements of many short names take several times their length.
+func TestAnnouncementsOfOneNamespaceLeaveRoom(t *testing.T) {
+	p := newPods(&Observer{})
+	p.announcementRoom = newObjectRoom(0, 1<<20)
+	convert := p.convert(true)
+	announced := func(namespace, name string, names int) *corev1.Pod {
+		said := make([]string, maxEndpoints)
+		for i := range names {
+			said[i%maxEndpoints] += fmt.Sprintf("n%d ", i)
+		}
+		text := ""
+		for i, one := range said {
+			if one != "" {
+				text += fmt.Sprintf(`,{"port": %d, "names": %q}`, i+1, one)
+			}
+		}
+		return annotated(aPod(namespace, name, "u-"+name), EndpointsAnnotation, "["+text[1:]+"]")
+	}
+	announcing := func(namespace, name string, names int) *pod {
+		one, _ := convert(announced(namespace, name, names))
+		return one
+	}
+	var list []*pod
+	for i := range 100 {
+		list = append(list, announcing("flood", fmt.Sprint("p", i), maxEndpoints*maxEndpointNames))
+	}
+	if held := p.announcementRoom.room.Of("flood"); held == 0 || held > 3<<18 {
+		t.Errorf("one namespace takes %d bytes of a list that is not complete", held)
+	}
+	if got := list[99].announcement; len(got.Endpoints) != 0 || !strings.Contains(got.Fault, "more than Sluice has memory for") {
+		t.Errorf("beyond the room: %+v", got)
+	}
+	if got := announcing("shop", "web", 200).announcement; got.Fault != "" || len(got.Endpoints) != maxEndpoints {
+		t.Errorf("another namespace has no room: %+v", got)
+	}
+	p.replace(list)
+	if p.announcementRoom.room.Of("shop") != 0 || p.announcementRoom.room.Of("flood") == 0 {
+		t.Errorf("after a list: %v is taken", p.announcementRoom.taken)
+	}
+	p.drop("flood", "p0")
+	if again := announcing("flood", "p99", maxEndpoints*maxEndpointNames); again.announcement.Fault != "" {
+		t.Error("a deleted pod leaves no room")
+	}
+	over, _ := convert(finished(announced("flood", "p1", maxEndpoints*maxEndpointNames)))
+	if p.put(over); p.announcementRoom.taken[objectName{"flood", "p1"}] != 0 {
+		t.Error("a pod that has finished takes room")
+	}
+	small := announcing("flood", "small", 30)
+	if p.replace(nil); small.announcement.Fault != "" || len(p.announcementRoom.taken) != 0 {
+		t.Errorf("%+v; %v is taken by no pods", small.announcement, p.announcementRoom.taken)
 	}
 }

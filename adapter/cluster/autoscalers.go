@@ -17,7 +17,7 @@ import (
 // goroutine writes.
 type autoscalers struct {
 	observer *Observer
-	room     *objectRoom
+	room     objectRoom // of their metrics
 
 	mu    sync.RWMutex
 	named map[objectName]*autoscaler
@@ -26,7 +26,7 @@ type autoscalers struct {
 }
 
 func newAutoscalers(observer *Observer) *autoscalers {
-	return &autoscalers{observer: observer, room: newObjectRoom(), named: map[objectName]*autoscaler{},
+	return &autoscalers{observer: observer, room: newObjectRoom(0, maxAutoscalerRoom), named: map[objectName]*autoscaler{},
 		counts: map[string]map[namedMetric]int{}}
 }
 
@@ -53,13 +53,12 @@ func (a *autoscalers) names(namespace string, n namedMetric) bool {
 	return a.counts[namespace][n] > 0
 }
 
-func (a *autoscalers) put(now *autoscaler) {
-	a.replaceOne(objectName{now.namespace, now.name}, now.keptIn(a.room))
-}
+func (a *autoscalers) put(now *autoscaler) { a.replaceOne(objectName{now.namespace, now.name}, now) }
 
 func (a *autoscalers) drop(namespace, name string) {
-	a.room.leave(namespace, name)
-	a.replaceOne(objectName{namespace, name}, nil)
+	key := objectName{namespace, name}
+	a.room.free(key)
+	a.replaceOne(key, nil)
 }
 
 // replaceOne replaces the metrics of an autoscaler; now nil: it was deleted.
@@ -120,6 +119,7 @@ func (a *autoscalers) replace(all []*autoscaler) {
 	for _, key := range gone {
 		a.drop(key.namespace, key.name)
 	}
+	a.room.freeOthers(func(key objectName) bool { return listed[key] })
 }
 
 const autoscalerResource = "horizontalpodautoscalers.autoscaling"
@@ -136,18 +136,25 @@ type autoscaler struct {
 	namespace, name string
 	metrics         []namedMetric // without duplicates
 	document        *inspect.Autoscaler
-	size            int64 // of the spec
 }
 
-func newAutoscaler(from any) (*autoscaler, bool) {
+// convert makes the kept part of an autoscaler; without room, that without its metrics.
+func (a *autoscalers) convert(from any) (*autoscaler, bool) {
 	h, ok := from.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil, false
 	}
-	if h.Spec.Size() > maxSpec {
+	why := a.room.takeMetrics(h)
+	if why != "" {
 		h = withoutMetrics(h)
 	}
-	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h), size: int64(h.Spec.Size())}
+	short := newAutoscaler(h)
+	short.document.Unread = why
+	return short, true
+}
+
+func newAutoscaler(h *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
+	short := &autoscaler{namespace: h.Namespace, name: h.Name, document: document.Of(h)}
 	for i := range h.Spec.Metrics {
 		for _, n := range metricsNamedBy(h.Namespace, &h.Spec.Metrics[i]) {
 			if !slices.Contains(short.metrics, n) {
@@ -155,7 +162,7 @@ func newAutoscaler(from any) (*autoscaler, bool) {
 			}
 		}
 	}
-	return short, true
+	return short
 }
 
 // withoutMetrics is an autoscaler of which little is kept.
@@ -163,26 +170,6 @@ func withoutMetrics(h *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.Hor
 	short := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: h.ObjectMeta, Status: h.Status}
 	short.Spec.MinReplicas, short.Spec.MaxReplicas = h.Spec.MinReplicas, h.Spec.MaxReplicas
 	return short
-}
-
-// Bytes that are kept of a metric beside its texts: in a document, and in the index.
-const documentMetricBytes, namedMetricBytes = 512, 192
-
-// keptIn is an autoscaler for which there is room, or the autoscaler without its metrics: those of all autoscalers are kept,
-// compared with each other and read every few seconds.
-func (a *autoscaler) keptIn(r *objectRoom) *autoscaler {
-	n := a.size + int64(documentMetricBytes*len(a.document.Metrics)+namedMetricBytes*len(a.metrics))
-	if r.take(a.namespace, a.name, n) {
-		return a
-	}
-	return a.withoutMetrics()
-}
-
-// withoutMetrics is what is kept of the autoscaler withoutMetrics.
-func (a *autoscaler) withoutMetrics() *autoscaler {
-	d := *a.document
-	d.Metrics, d.TargetAPIVersion, d.TargetKind, d.TargetName, d.ScaleUp, d.ScaleDown = nil, "", "", "", nil, nil
-	return &autoscaler{namespace: a.namespace, name: a.name, document: &d}
 }
 
 // mayHavePods reports whether the metrics of a kind may be rolled up from pods: those of

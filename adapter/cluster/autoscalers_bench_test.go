@@ -41,7 +41,7 @@ func largeCluster(b testing.TB, autoscalers, podsEach int) (*View, *aggregate.Ta
 		v.replicaSets.put(replicaSet)
 		hpa := anAutoscaler(namespace, app, podsMetric("http_requests:rate:10s"), podsMetric("errors"))
 		hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: app}
-		short, _ := newAutoscaler(hpa)
+		short := newAutoscaler(hpa)
 		v.autoscalers.put(short)
 		for n := range podsEach {
 			p := podOfController(fmt.Sprintf("%s-1-%05d", app, n), "ReplicaSet", app+"-1", rs)
@@ -112,7 +112,7 @@ func TestMemoryOfAWatcher(t *testing.T) {
 	go func() { done <- w.Run(ctx) }()
 	w.Changed()
 	eventually(t, "that all are read", func() bool {
-		all := w.Autoscalers("team-299")
+		all := w.Autoscalers(inspect.Query{Namespace: "team-299"}).Items
 		return len(all) == 10 && all[9].Metrics[1].Asked
 	})
 	end()

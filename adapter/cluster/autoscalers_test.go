@@ -10,15 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func mustAsk(t *testing.T, from *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
-	t.Helper()
-	short, ok := newAutoscaler(from)
-	if !ok {
-		t.Fatal("no autoscaler")
-	}
-	return short
-}
-
 func TestWhatAnAutoscalerAsks(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -41,7 +32,7 @@ func TestWhatAnAutoscalerAsks(t *testing.T) {
 		{"cpu", autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{Name: "cpu"}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := mustAsk(t, anAutoscaler("shop", "a", c.metric)).metrics; !slices.Equal(got, c.want) {
+			if got := newAutoscaler(anAutoscaler("shop", "a", c.metric)).metrics; !slices.Equal(got, c.want) {
 				t.Errorf("asks %+v, want %+v", got, c.want)
 			}
 		})
@@ -62,17 +53,17 @@ func TestAskedBySeveralAutoscalers(t *testing.T) {
 			t.Errorf("%s: told of %d changes, want %d", what, told, changes)
 		}
 	}
-	a.put(mustAsk(t, anAutoscaler("shop", "a", podsMetric("x"), podsMetric("x:rate:10s"))))
+	a.put(newAutoscaler(anAutoscaler("shop", "a", podsMetric("x"), podsMetric("x:rate:10s"))))
 	check("one", true, 1)
-	a.put(mustAsk(t, anAutoscaler("shop", "b", podsMetric("x:count"))))
+	a.put(newAutoscaler(anAutoscaler("shop", "b", podsMetric("x:count"))))
 	check("a second", true, 1)
 	a.drop("shop", "a")
 	check("without the first", true, 1)
-	a.put(mustAsk(t, anAutoscaler("shop", "b", podsMetric("x:total"))))
+	a.put(newAutoscaler(anAutoscaler("shop", "b", podsMetric("x:total"))))
 	check("the same by another stat", true, 1)
-	a.put(mustAsk(t, anAutoscaler("shop", "b", podsMetric("y"))))
+	a.put(newAutoscaler(anAutoscaler("shop", "b", podsMetric("y"))))
 	check("the second asks otherwise", false, 2)
-	a.replace([]*autoscaler{mustAsk(t, anAutoscaler("shop", "c", podsMetric("x")))})
+	a.replace([]*autoscaler{newAutoscaler(anAutoscaler("shop", "c", podsMetric("x")))})
 	check("a list read anew", true, 4)
 	a.replace(nil)
 	check("an empty list", false, 5)
@@ -80,7 +71,7 @@ func TestAskedBySeveralAutoscalers(t *testing.T) {
 		t.Error("something stays")
 	}
 
-	a.put(mustAsk(t, anAutoscaler("shop", "a", podsMetric("p"), externalMetric("e"), objectMetric("Ingress", "i", "o"))))
+	a.put(newAutoscaler(anAutoscaler("shop", "a", podsMetric("p"), externalMetric("e"), objectMetric("Ingress", "i", "o"))))
 	for _, c := range []struct {
 		namespace, resource, name string
 		want                      bool
@@ -110,7 +101,7 @@ func TestWakeIsObserved(t *testing.T) {
 		if annotation != "" {
 			h.Annotations = map[string]string{inspect.WakeAnnotation: annotation}
 		}
-		a.put(mustAsk(t, h))
+		a.put(newAutoscaler(h))
 	}
 	put("", 0)
 	put("true", 1)
@@ -132,7 +123,7 @@ func TestListOfAutoscalers(t *testing.T) {
 	a := newAutoscalers(&Observer{})
 	v := &View{autoscalers: a}
 	for _, key := range []objectName{{"shop", "b"}, {"bank", "z"}, {"shop", "a"}} {
-		a.put(mustAsk(t, anAutoscaler(key.namespace, key.name, podsMetric("x"))))
+		a.put(newAutoscaler(anAutoscaler(key.namespace, key.name, podsMetric("x"))))
 	}
 	names := func(namespace string) (all []string) {
 		for _, autoscaler := range v.Autoscalers(namespace) {
@@ -199,11 +190,12 @@ func TestLargeAutoscalers(t *testing.T) {
 	}
 	large := anAutoscaler("shop", "large", metrics...)
 	large.Spec.MaxReplicas = 7
-	one, ok := newAutoscaler(large)
-	if !ok || len(one.metrics) != 0 || len(one.document.Metrics) != 0 || one.document.MaxReplicas != 7 {
-		t.Errorf("%v, %d metrics of %d", ok, len(one.metrics), len(metrics))
+	a := newAutoscalers(&Observer{})
+	one, ok := a.convert(large)
+	if !ok || len(one.metrics) != 0 || len(one.document.Metrics) != 0 || one.document.MaxReplicas != 7 || one.document.Unread == "" {
+		t.Errorf("%v, %d metrics of %d, %q", ok, len(one.metrics), len(metrics), one.document.Unread)
 	}
-	few, _ := newAutoscaler(anAutoscaler("shop", "few", metrics[:100]...))
+	few, _ := a.convert(anAutoscaler("shop", "few", metrics[:100]...))
 	if len(few.metrics) != 100 || len(few.document.Metrics) != 100 {
 		t.Errorf("%d and %d of 100 metrics are kept", len(few.metrics), len(few.document.Metrics))
 	}

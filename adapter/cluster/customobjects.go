@@ -42,7 +42,7 @@ type CustomObjects struct {
 	changed  func([]*CustomObject)
 	logger   *slog.Logger
 	kinds    *installedKinds
-	room     *objectRoom
+	room     objectRoom // of specs
 	// state changes after changed was called with the objects of the new state.
 	state atomic.Pointer[customState]
 
@@ -67,7 +67,7 @@ var (
 func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *CustomObjects {
 	client := v.dynamic.Resource(customVersion.WithResource(resource))
 	group := schema.GroupResource{Group: customVersion.Group, Resource: resource}
-	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, kinds: v.installedKinds, room: newObjectRoom(),
+	c := &CustomObjects{resource: resource, changed: changed, logger: v.logger, kinds: v.installedKinds, room: newObjectRoom(freeSpecs, maxSpecs),
 		statuses: newCustomStatuses(client, v.events.lease, v.logger), named: map[objectName]*CustomObject{}}
 	c.watch = &resourceWatch{
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -79,7 +79,7 @@ func (v *View) WatchCustom(resource string, changed func([]*CustomObject)) *Cust
 			return events, c.absence(ctx, err)
 		},
 		expected: &unstructured.Unstructured{}, backoff: backoff, mayBeMissing: true,
-		store: &reflectorStore[*CustomObject]{index: c, convert: convertCustom, keep: (*CustomObject).keptIn},
+		store: &reflectorStore[*CustomObject]{index: c, convert: c.convert},
 		health: &requestHealth{resource: group.String(), remedy: remedyFor(group), logger: v.logger,
 			probe: v.probe, once: true},
 	}
@@ -129,7 +129,15 @@ func (c *CustomObjects) Unreadable() string {
 	return ""
 }
 
-func convertCustom(from any) (*CustomObject, bool) {
+func (c *CustomObjects) convert(from any) (*CustomObject, bool) {
+	short, ok := newCustomObject(from)
+	if ok {
+		short = short.keptIn(&c.room)
+	}
+	return short, ok
+}
+
+func newCustomObject(from any) (*CustomObject, bool) {
 	u, ok := from.(*unstructured.Unstructured)
 	if !ok {
 		return nil, false
@@ -139,12 +147,12 @@ func convertCustom(from any) (*CustomObject, bool) {
 	var errSpec, errStatus error
 	c.Spec, errSpec = json.Marshal(u.Object["spec"])
 	c.Status, errStatus = json.Marshal(u.Object["status"])
-	return c.bounded(), errSpec == nil && errStatus == nil
+	return c, errSpec == nil && errStatus == nil
 }
 
 func (c *CustomObjects) put(now *CustomObject) {
 	c.mu.Lock()
-	c.named[objectName{now.Namespace, now.Name}] = now.keptIn(c.room)
+	c.named[objectName{now.Namespace, now.Name}] = now
 	c.mu.Unlock()
 	c.tell()
 }
@@ -152,7 +160,7 @@ func (c *CustomObjects) put(now *CustomObject) {
 func (c *CustomObjects) drop(namespace, name string) {
 	c.mu.Lock()
 	delete(c.named, objectName{namespace, name})
-	c.room.leave(namespace, name)
+	c.room.free(objectName{namespace, name})
 	c.mu.Unlock()
 	c.tell()
 }
@@ -163,10 +171,10 @@ func (c *CustomObjects) replace(all []*CustomObject) { c.replaceBy(all, customLi
 func (c *CustomObjects) replaceBy(all []*CustomObject, state *customState) {
 	c.mu.Lock()
 	clear(c.named)
-	c.room = newObjectRoom()
 	for _, customObject := range all {
-		c.named[objectName{customObject.Namespace, customObject.Name}] = customObject.keptIn(c.room)
+		c.named[objectName{customObject.Namespace, customObject.Name}] = customObject
 	}
+	c.room.freeOthers(func(key objectName) bool { return c.named[key] != nil })
 	c.mu.Unlock()
 	c.tell()
 	if was := c.state.Swap(state); state == customNotInstalled && was != state {

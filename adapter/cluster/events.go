@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -284,8 +285,20 @@ func (e *events) writeOnce(ctx context.Context, what *record.EventCorrelateResul
 		}
 	}
 	fresh := what.Event.DeepCopy()
-	fresh.ResourceVersion = ""
+	fresh.Name, fresh.ResourceVersion = validEventName(fresh.Name), ""
 	return client.Create(ctx, fresh, metav1.CreateOptions{})
+}
+
+// maxEventName is the longest name that the API server takes, in bytes. An object's own may be as long.
+const maxEventName = 253
+
+// validEventName cuts the name of the object in an Event's name, so the number behind it has room.
+func validEventName(name string) string {
+	if len(name) <= maxEventName {
+		return name
+	}
+	number := name[strings.LastIndexByte(name, '.'):]
+	return strings.TrimRight(name[:maxEventName-len(number)], "-.") + number
 }
 
 // Event writes a Warning about an object, for people to read. With several replicas, Events of equal

@@ -1,68 +1,49 @@
 package cluster
 
-import (
-	"fmt"
+import "github.com/sluice-metrics/sluice/internal/fair"
 
-	"github.com/sluice-metrics/sluice/internal/fair"
-)
-
-// Bounds of the specs of custom objects and of autoscalers. The API server bounds a whole object only, by 1.5 MiB, and their
-// number by nothing.
-const (
-	// maxSpec bounds one spec.
-	maxSpec = 64 << 10
-	// freeRoom of each namespace takes nothing of maxRoom, which all specs of a resource may take beyond.
-	freeRoom = 1 << 20
-	maxRoom  = 32 << 20
-)
-
-// objectRoom is the memory of the specs of a resource. Of all namespaces, one has at most three times what is left, beside
-// what is free. One goroutine uses it.
+// objectRoom is the memory of what objects of one kind take. The API server bounds a whole object only, by 1.5 MiB, and their
+// number by nothing. Of all namespaces, one has at most three times what is left, beside what is free.
+//
+// The goroutine that watches the kind takes the room of an object as it converts it: a first list is converted whole before
+// any of it is indexed. Only that goroutine calls the methods.
 type objectRoom struct {
 	room  *fair.Room[string, int64]
-	taken map[objectName]int64
+	taken map[objectName]int64 // without zeros
 }
 
-func newObjectRoom() *objectRoom {
-	return &objectRoom{fair.NewRoomBeyond[string](int64(freeRoom), maxRoom), map[objectName]int64{}}
+// newObjectRoom is a room of which each namespace has some bytes free, and all have the most beyond together.
+func newObjectRoom(free, most int64) objectRoom {
+	return objectRoom{fair.NewRoomBeyond[string](free, most), map[objectName]int64{}}
 }
 
-// take takes n bytes for an object, in the place of that which had its name.
-func (r *objectRoom) take(namespace, name string, n int64) bool {
-	r.leave(namespace, name)
-	if !r.room.Take(namespace, n) {
+// take takes n bytes for an object, instead of what it had, or returns false.
+func (r *objectRoom) take(key objectName, n int64) bool {
+	r.free(key)
+	if n == 0 {
+		return true
+	}
+	if !r.room.Take(key.namespace, n) {
 		return false
 	}
-	r.taken[objectName{namespace, name}] = n
+	r.taken[key] = n
 	return true
 }
 
-// leave gives back the room of an object.
-func (r *objectRoom) leave(namespace, name string) {
-	key := objectName{namespace, name}
-	r.room.Give(namespace, r.taken[key])
-	delete(r.taken, key)
-}
-
-// keptIn is an object for which there is room, or the object without its spec. Only administrators write the objects of the
-// cluster, which have no bound.
-func (o *CustomObject) keptIn(r *objectRoom) *CustomObject {
-	if o.Namespace == "" || r.take(o.Namespace, o.Name, int64(len(o.Spec))) {
-		return o
+// free gives the room of an object back.
+func (r *objectRoom) free(key objectName) {
+	if n := r.taken[key]; n > 0 {
+		r.room.Give(key.namespace, n)
+		delete(r.taken, key)
 	}
-	return o.withoutSpec("the objects of its namespace leave no room for it; must be fewer or smaller: delete some, then change this one")
 }
 
-// bounded is an object without its spec if that is too large.
-func (o *CustomObject) bounded() *CustomObject {
-	if n := len(o.Spec); o.Namespace != "" && n > maxSpec {
-		return o.withoutSpec(fmt.Sprintf("it has %d bytes in JSON; must have at most %d", n, maxSpec))
+// freeOthers gives the room of all objects back but of those that are indexed, after a list: some may have been converted
+// for a list that was never complete.
+func (r *objectRoom) freeOthers(indexed func(objectName) bool) {
+	for key := range r.taken {
+		if !indexed(key) {
+			r.free(key)
+		}
 	}
-	return o
-}
-
-func (o *CustomObject) withoutSpec(fault string) *CustomObject {
-	short := *o
-	short.Spec, short.Fault = nil, fault
-	return &short
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -14,9 +13,9 @@ func largePolicy(namespace, name string, n int) *unstructured.Unstructured {
 	return aPolicy(namespace, name, strings.Repeat("x", n))
 }
 
-func converted(t *testing.T, from *unstructured.Unstructured) *CustomObject {
+func (c *CustomObjects) converted(t *testing.T, from *unstructured.Unstructured) *CustomObject {
 	t.Helper()
-	short, ok := convertCustom(from)
+	short, ok := c.convert(from)
 	if !ok {
 		t.Fatal("no custom object")
 	}
@@ -33,21 +32,22 @@ func (c *CustomObjects) bytesOf(namespace string) (n int) {
 	return n
 }
 
-const mostOfANamespace = freeRoom + maxRoom*3/4
+const mostOfANamespace = freeSpecs + maxSpecs*3/4
 
 // A spec that is larger than any author needs is not kept, and the object says why; those of the cluster are.
 func TestLargeSpecsAreNotKept(t *testing.T) {
+	c := newCustomWorld().objects
 	for _, one := range []struct {
 		namespace string
 		bytes     int
 		kept      bool
 	}{{"shop", maxSpec / 2, true}, {"shop", maxSpec, false}, {"shop", 1_400_000, false}, {"", 1_400_000, true}} {
-		o := converted(t, largePolicy(one.namespace, "p", one.bytes))
+		o := c.converted(t, largePolicy(one.namespace, "p", one.bytes))
 		if (o.Spec != nil) != one.kept || (o.Fault == "") != one.kept || o.UID != "p-uid" {
 			t.Errorf("%d bytes in %q: %d are kept, fault %q", one.bytes, one.namespace, len(o.Spec), o.Fault)
 		}
 	}
-	if fault := converted(t, largePolicy("shop", "p", maxSpec)).Fault; fault != fmt.Sprintf("it has %d bytes in JSON; must have at most 65536", maxSpec+len(`{"rules":[{"deny":true,"metric":""}]}`)) {
+	if fault := c.converted(t, largePolicy("shop", "p", maxSpec)).Fault; fault != fmt.Sprintf("it has %d bytes in JSON; must have at most 65536", maxSpec+len(`{"rules":[{"deny":true,"metric":""}]}`)) {
 		t.Error(fault)
 	}
 }
@@ -56,20 +56,26 @@ func TestLargeSpecsAreNotKept(t *testing.T) {
 // the objects change, and in a list.
 func TestSpecsOfOneNamespaceLeaveRoom(t *testing.T) {
 	const size, number = maxSpec - 100, 1000
-	for name, fill := range map[string]func(*CustomObjects, []*CustomObject){
-		"one by one": func(c *CustomObjects, all []*CustomObject) {
+	for name, fill := range map[string]func(*CustomObjects, []*unstructured.Unstructured){
+		"one by one": func(c *CustomObjects, all []*unstructured.Unstructured) {
 			for _, one := range all {
-				c.put(one)
-				c.put(one) // an update takes its room once
+				c.put(c.converted(t, one))
+				c.put(c.converted(t, one)) // an update takes its room once
 			}
 		},
-		"a list": func(c *CustomObjects, all []*CustomObject) { c.replace(all) },
+		"a list": func(c *CustomObjects, all []*unstructured.Unstructured) {
+			var list []*CustomObject
+			for _, one := range all {
+				list = append(list, c.converted(t, one))
+			}
+			c.replace(list)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCustomWorld().objects
-			var all []*CustomObject
+			var all []*unstructured.Unstructured
 			for i := range number {
-				all = append(all, converted(t, largePolicy("flood", fmt.Sprint("p", i), size)))
+				all = append(all, largePolicy("flood", fmt.Sprint("p", i), size))
 			}
 			fill(c, all)
 			if n := c.bytesOf("flood"); n > mostOfANamespace || n < mostOfANamespace-2*maxSpec {
@@ -80,7 +86,7 @@ func TestSpecsOfOneNamespaceLeaveRoom(t *testing.T) {
 				t.Errorf("the last of %d: fault %q", number, last.Fault)
 			}
 			for i := range 20 {
-				c.put(converted(t, largePolicy("shop", fmt.Sprint("p", i), size)))
+				c.put(c.converted(t, largePolicy("shop", fmt.Sprint("p", i), size)))
 			}
 			if n := c.bytesOf("shop"); n < 20*size {
 				t.Errorf("another namespace has %d bytes of 20 policies", n)
@@ -88,7 +94,7 @@ func TestSpecsOfOneNamespaceLeaveRoom(t *testing.T) {
 			for i := range number - 1 {
 				c.drop("flood", fmt.Sprint("p", i))
 			}
-			if c.put(all[number-1]); c.bytesOf("flood") < size {
+			if c.put(c.converted(t, all[number-1])); c.bytesOf("flood") < size {
 				t.Error("no room when the others are gone")
 			}
 			if c.replace(nil); c.room.room.Held() != 0 || len(c.room.taken) != 0 {
@@ -116,39 +122,5 @@ func TestStreamedListsAreBounded(t *testing.T) {
 	}
 	if sum > mostOfANamespace || sum < mostOfANamespace-2*maxSpec {
 		t.Errorf("a list holds %d MiB of a namespace", sum>>20)
-	}
-}
-
-// A namespace with any number of autoscalers of many metrics does not fill the process.
-func TestAutoscalersOfOneNamespaceLeaveRoom(t *testing.T) {
-	var metrics []autoscalingv2.MetricSpec
-	for i := range 300 {
-		metrics = append(metrics, externalMetric(fmt.Sprintf("queue_depth_of_the_mail_of_shop_%d", i)))
-	}
-	a := newAutoscalers(&Observer{})
-	held := func(namespace string) (with int) {
-		for _, one := range a.list(namespace) {
-			if len(one.Metrics) > 0 {
-				with++
-			}
-		}
-		return with
-	}
-	before := heap()
-	for i := range 1000 {
-		a.put(mustAsk(t, anAutoscaler("flood", fmt.Sprint("a", i), metrics...)))
-	}
-	if took := int64(heap()) - int64(before); took > 2*maxRoom {
-		t.Errorf("the autoscalers of one namespace take %d MiB", took>>20)
-	}
-	if n := held("flood"); n == 0 || n == 1000 {
-		t.Errorf("of %d autoscalers of one namespace metrics are known", n)
-	}
-	a.put(mustAsk(t, anAutoscaler("shop", "web", metrics...)))
-	if held("shop") != 1 || !a.names("shop", namedMetric{"", "queue_depth_of_the_mail_of_shop_299"}) {
-		t.Error("the metrics of another namespace are not known")
-	}
-	if a.replace(nil); a.room.room.Held() != 0 || len(a.counts) != 0 {
-		t.Errorf("%d bytes are taken by no autoscalers", a.room.room.Held())
 	}
 }

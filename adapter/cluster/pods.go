@@ -28,10 +28,11 @@ type pods struct {
 	contested map[netip.Addr][]*pod
 	lastKey   uint64
 	// announcing are the pods that announce endpoints; announcements counts its changes, from 1 on.
-	announcing    map[uidKey]*pod
-	announcements uint64
-	gone          gonePods
-	left          leftAddresses
+	announcing       map[uidKey]*pod
+	announcements    uint64
+	announcementRoom objectRoom // of the goroutine that watches
+	gone             gonePods
+	left             leftAddresses
 }
 
 func newPods(observer *Observer) *pods {
@@ -48,6 +49,8 @@ func newPods(observer *Observer) *pods {
 		contested:      map[netip.Addr][]*pod{},
 		announcing:     map[uidKey]*pod{},
 		announcements:  1,
+
+		announcementRoom: newObjectRoom(0, maxAnnouncementRoom),
 	}
 }
 
@@ -60,6 +63,7 @@ func (p *pods) put(now *pod) {
 
 // drop removes a pod.
 func (p *pods) drop(namespace, name string) {
+	p.announcementRoom.free(objectName{namespace, name})
 	if changed := p.remove(namespace, name); len(changed) > 0 {
 		p.observer.sendersChanged(changed) // another pod may now have a contested address alone
 	}
@@ -81,6 +85,7 @@ func (p *pods) replace(all []*pod) {
 	if anyKnown || len(changed) > 0 {
 		p.observer.sendersChanged(changed)
 	}
+	p.announcementRoom.freeOthers(func(key objectName) bool { return p.byName(key.namespace, key.name) != nil })
 }
 
 // missingFrom returns the known pods that are not in the list.

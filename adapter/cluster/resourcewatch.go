@@ -97,8 +97,6 @@ type index[T any] interface {
 type reflectorStore[T any] struct {
 	index   index[T]
 	convert func(object any) (T, bool)
-	// keep bounds what the objects of a streamed list hold together, before the index has them. nil: nothing does.
-	keep func(T, *objectRoom) T
 	// listed: the whole list was read once.
 	listed atomic.Bool
 }
@@ -108,17 +106,7 @@ var _ cache.TransformingStore = (*reflectorStore[any])(nil)
 // Transformer implements cache.TransformingStore. It converts a streamed first list object by
 // object.
 func (m *reflectorStore[T]) Transformer() cache.TransformFunc {
-	if m.keep == nil {
-		return func(object any) (any, error) { return m.converted(object) }
-	}
-	room := newObjectRoom() // of this list
-	return func(object any) (any, error) {
-		short, err := m.converted(object)
-		if err != nil {
-			return nil, err
-		}
-		return m.keep(short, room), nil
-	}
+	return func(object any) (any, error) { return m.converted(object) }
 }
 
 func (m *reflectorStore[T]) converted(object any) (T, error) {

@@ -143,27 +143,27 @@ func (v *View) watchRequired(client *Client, announced bool, logger *slog.Logger
 	const everywhere = metav1.NamespaceAll
 	v.required = []*requiredWatch{
 		newRequiredWatch(core.Pods(everywhere), &corev1.Pod{},
-			&reflectorStore[*pod]{index: v.pods, convert: convertPod(announced)}, about("", podResource)),
+			&reflectorStore[*pod]{index: v.pods, convert: v.pods.convert(announced)}, about("", podResource)),
 		newRequiredWatch(core.LimitRanges(everywhere), &corev1.LimitRange{},
 			&reflectorStore[*limitRange]{index: v.limits, convert: newLimitRange}, about("",
 				limitRangeResource)),
 		newRequiredWatch(scaling.HorizontalPodAutoscalers(everywhere),
 			&autoscalingv2.HorizontalPodAutoscaler{},
-			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: newAutoscaler, keep: (*autoscaler).keptIn},
-			about("autoscaling", "horizontalpodautoscalers")),
+			&reflectorStore[*autoscaler]{index: v.autoscalers, convert: v.autoscalers.convert}, about("autoscaling",
+				"horizontalpodautoscalers")),
 	}
 }
 
-// convertPod makes the conversion of pods, with or without what they announce.
-func convertPod(announced bool) func(any) (*pod, bool) {
+// convert makes the conversion of pods, with or without what they announce.
+func (p *pods) convert(announced bool) func(any) (*pod, bool) {
 	return func(from any) (*pod, bool) {
-		p, ok := from.(*corev1.Pod)
+		whole, ok := from.(*corev1.Pod)
 		if !ok {
 			return nil, false
 		}
-		short := newPod(p)
+		short := newPod(whole)
 		if announced {
-			short.announcement = announcementOf(p)
+			short.announcement = p.announcementRoom.keptAnnouncement(short, announcementOf(whole))
 		}
 		return short, true
 	}

@@ -27,7 +27,9 @@ type Autoscaler struct {
 	DesiredReplicas int32     `json:"desiredReplicas"`
 	LastScaleTime   time.Time `json:"lastScaleTime,omitzero"`
 
-	Metrics    []AutoscalerMetric    `json:"metrics"`
+	Metrics []AutoscalerMetric `json:"metrics"`
+	// Unread says why Sluice does not know the metrics, so there are none; empty: it does.
+	Unread     string                `json:"unread,omitempty"`
 	Conditions []AutoscalerCondition `json:"conditions,omitempty"`
 	ScaleUp    *ScalingRules         `json:"scaleUp,omitempty"`
 	ScaleDown  *ScalingRules         `json:"scaleDown,omitempty"`

@@ -16,6 +16,9 @@ func TestFaultOfAutoscaler(t *testing.T) {
 	if got := a.Fault(); got != "metric jobs is missing: none was ever received; metric busy is held back: web-2 was rejected" {
 		t.Errorf("%q", got)
 	}
+	if got := (&Autoscaler{Unread: "the spec has 70000 bytes"}).Fault(); got != "its metrics are not read: the spec has 70000 bytes" {
+		t.Errorf("an autoscaler that is too large: %q", got)
+	}
 	able := AutoscalerCondition{Type: "AbleToScale", Status: "False", Reason: "FailedGetScale", Message: `deployments.apps "wbe" not found`}
 	if got := (&Autoscaler{Metrics: []AutoscalerMetric{{Name: "busy"}}, Conditions: []AutoscalerCondition{able}}).Fault(); got != `the target can't be scaled: deployments.apps "wbe" not found` {
 		t.Errorf("a target that doesn't exist: %q", got)

@@ -203,6 +203,9 @@ func (a *Autoscaler) Fault() string { return strings.Join(a.Faults(), "; ") }
 
 // Faults are all that is wrong with an autoscaler, a sentence each: the metrics that are missing first.
 func (a *Autoscaler) Faults() (all []string) {
+	if a.Unread != "" {
+		all = append(all, "its metrics are not read: "+a.Unread)
+	}
 	for i := range a.Metrics {
 		if m := &a.Metrics[i]; m.Missing {
 			all = append(all, fmt.Sprintf("metric %s is missing: %s", m.Name, m.Why))

@@ -30,7 +30,7 @@ type condition struct {
 // requirement is a labels.Requirement.
 type requirement struct {
 	operator selection.Operator
-	values   sets.String
+	values   sets.Set[string]
 	bound    int64 // of GreaterThan and LessThan
 }
 
@@ -51,7 +51,7 @@ func compile(requirements labels.Requirements) *conditions {
 }
 
 func compileOne(r *labels.Requirement) requirement {
-	one := requirement{operator: r.Operator(), values: r.Values()}
+	one := requirement{operator: r.Operator(), values: sets.Set[string](r.Values())}
 	if one.compares() {
 		bound, _ := one.values.PopAny()
 		one.bound, _ = strconv.ParseInt(bound, 10, 64) // the parser has taken no other

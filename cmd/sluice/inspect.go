@@ -29,7 +29,7 @@ type inspection struct {
 	limits       *limit.Registry
 	limitSources func(namespace string, ofPods bool) []string
 	// autoscalers returns those of a namespace; empty: of all. Nil: there are none.
-	autoscalers func(namespace string) []inspect.Autoscaler
+	autoscalers func(inspect.Query) inspect.Page[inspect.Autoscaler]
 	// eachMetric calls f for each metric of these autoscalers, with the pods that its value comes from. Nil: there are
 	// none.
 	eachMetric func(namespace string, f func(a *inspect.Autoscaler, m *inspect.AutoscalerMetric, pods int))
@@ -74,14 +74,14 @@ func (i inspection) Away() []string {
 	return i.away()
 }
 
-// autoscalerDocuments returns the autoscalers of a namespace (empty: of all), with what Sluice makes of
-// them.
-func (p *dataPath) autoscalerDocuments(namespace string) []inspect.Autoscaler {
-	all := p.cluster.autoscalers.Autoscalers(namespace)
-	for i := range all {
-		all[i].Wake, all[i].Instant = p.wakeDocument(&all[i]), p.instantDocument(&all[i])
+// autoscalerDocuments returns a page of the autoscalers, with what Sluice makes of them.
+func (p *dataPath) autoscalerDocuments(q inspect.Query) inspect.Page[inspect.Autoscaler] {
+	page := p.cluster.autoscalers.Autoscalers(q)
+	for i := range page.Items {
+		a := &page.Items[i]
+		a.Wake, a.Instant = p.wakeDocument(a), p.instantDocument(a)
 	}
-	return all
+	return page
 }
 
 // part is the part of a list of the table. Its places are the first three strings of keys.
@@ -476,10 +476,7 @@ func (i inspection) Autoscalers(q inspect.Query) (page inspect.Page[inspect.Auto
 	if i.autoscalers == nil {
 		return page
 	}
-	describe := func(a *inspect.Autoscaler) (namespace, name string, key inspect.Key) {
-		return a.Namespace, a.Name, a.Key()
-	}
-	return inspect.Paged(q, i.autoscalers(q.Namespace), describe)
+	return i.autoscalers(q)
 }
 
 // Rules implements inspect.Source.

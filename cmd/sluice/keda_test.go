@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/adapter/keda"
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
@@ -103,7 +104,7 @@ func TestAuthorsStayInTheirNamespace(t *testing.T) {
 	if page := awaitValue(t, "http://"+p.opsAddr.String(), "/metrics"); has(page, deniedValue) {
 		t.Errorf("an autoscaler of shop shows what bank has:\n%s", page)
 	}
-	for _, a := range p.autoscalerDocuments("shop") {
+	for _, a := range p.autoscalerDocuments(inspect.Query{Namespace: "shop"}).Items {
 		if text := fmt.Sprintf("%+v", a); has(text, deniedValue) {
 			t.Errorf("it is listed: %s", text)
 		}

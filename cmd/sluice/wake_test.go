@@ -90,7 +90,7 @@ func TestUnregisteredGroupsAreReadForNoAutoscaler(t *testing.T) {
 				t.Errorf("a value of %s is published", group)
 			}
 			want := "another server answers " + group
-			for _, m := range p.autoscalerDocuments("shop")[0].Metrics {
+			for _, m := range p.autoscalerDocuments(inspect.Query{Namespace: "shop"}).Items[0].Metrics {
 				if registered := m.Name != of.name; m.Asked != registered || (m.Value == "") == registered || strings.Contains(m.Why, want) == registered {
 					t.Errorf("%s %s: asked %v, value %q, %q", m.Source, m.Name, m.Asked, m.Value, m.Why)
 				}
