@@ -2,11 +2,13 @@ package push
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/statsd"
@@ -232,5 +234,50 @@ func TestSecretsOfRejectionsAreMasked(t *testing.T) {
 		if len(all) != 1 || all[0].Message == "" || strings.Contains(fmt.Sprint(all), secret) {
 			t.Errorf("%s %.80q is remembered as %+v", c[1], c[2], all)
 		}
+	}
+}
+
+// A body may have millions of faults. All are counted, and those are worded which the answer or the list of rejected lines has.
+func TestFaultsThatNobodySeesAreNotWorded(t *testing.T) {
+	const n = 100_000
+	series := append(label1(nil, "__name__", "g"), strings.Repeat("\x12\x00", n)...)
+	for name, c := range map[string]struct {
+		path, body string
+		reason     metric.Reason
+	}{
+		"StatsD":           {"/v1/statsd", strings.Repeat("a\n", n), metric.Malformed},
+		"samples":          {"/v1/samples", strings.Repeat("x\n", n), metric.Malformed},
+		"values":           {"/v1/external/a?type=timer", strings.Repeat("x\n", n), metric.Malformed},
+		"remote write":     {"/api/v1/write", string(s2.EncodeSnappy(nil, bytesField(nil, 1, series))), metric.TooLong},
+		"of the table":     {"/v1/statsd", strings.Repeat("limited:1|c\n", n), metric.OverLimit},
+		"of ignored names": {"/v1/statsd", strings.Repeat("ignored:1|c\n", n), metric.Ignored},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := record.NewRejections(nil)
+			h := start(t, func(_ *Config, p *Parts) { p.Rejections = all })
+			h.table.refuse["limited"], h.table.refuse["ignored"] = metric.OverLimit, metric.Ignored
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, answer := h.do("POST", c.path, c.body)
+			runtime.ReadMemStats(&after)
+			if allocs := after.Mallocs - before.Mallocs; allocs > n/2 {
+				t.Errorf("%d allocations for %d faults", allocs, n)
+			}
+			if got := h.rejected(c.reason); got != n {
+				t.Errorf("%d are counted", got)
+			}
+			if c.reason == metric.Ignored {
+				return
+			}
+			if !strings.Contains(answer, `"refused":100000,`) || !strings.Contains(answer, `"errors_left_out":99980}`) ||
+				strings.Count(answer, `{"reason"`) != 21 { // the first one stands at the front, too
+				t.Errorf("the answer is %s", answer)
+			}
+			for _, rejected := range all.All() {
+				if rejected.Message == "" || rejected.Count < n/2 {
+					t.Errorf("the list has %+v", rejected)
+				}
+			}
+		})
 	}
 }

@@ -2,12 +2,15 @@ package push
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
@@ -288,4 +291,47 @@ func TestOTLPFaults(t *testing.T) {
 	if res, text := h.send("GET", "/v1/metrics", nil); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
+}
+
+// Decoded exports of one address leave room for those of others.
+func TestOTLPSharesMemory(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		const budget = 4 << 20
+		h := start(t, inMemory, func(c *Config, _ *Parts) { c.MaxBodyBytes, c.MaxBufferedBytes = 1<<20, budget })
+		other := *h
+		other.client = &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return h.memory.dialFrom(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 2), Port: 1})
+		}}}
+		defer other.client.CloseIdleConnections()
+		one, empty := encodeOTLP(t, gauges("g"), otlp.Protobuf), []byte{0x0a, 0}
+		own, err := otlp.DecodedSize(one, otlp.Protobuf)
+		must(t, err)
+		each, err := otlp.DecodedSize(empty, otlp.Protobuf)
+		must(t, err)
+		export := func(h *harness, size int64) (status int) {
+			return h.export(append(bytes.Repeat(empty, int((size-own)/each)), one...), otlp.Protobuf).status
+		}
+		if status := export(h, budget); status != 413 {
+			t.Errorf("all of the budget: %d", status)
+		}
+		h.table.slow = make(chan struct{})
+		answers := make(chan int, 3)
+		begin := func(h *harness, size int64) {
+			go func() { answers <- export(h, size) }()
+			synctest.Wait()
+		}
+		begin(h, budget/4*3)
+		begin(h, budget/8)
+		if n := h.table.waiting.Load(); n != 1 || len(answers) != 1 || <-answers != 503 {
+			t.Errorf("%d exports of one address are at work", n)
+		}
+		begin(&other, budget/8)
+		if n := h.table.waiting.Load(); n != 2 {
+			t.Errorf("beside one of another address, %d exports are at work, want 2", n)
+		}
+		close(h.table.slow)
+		if first, second := <-answers, <-answers; first != 200 || second != 200 {
+			t.Errorf("%d, %d", first, second)
+		}
+	})
 }

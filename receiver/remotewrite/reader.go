@@ -126,6 +126,9 @@ type Options struct {
 	MaxParts int
 }
 
+// MostMemory is how much a Converter may take for a body of n bytes, beside it: a part may be two bytes of it.
+func (o *Options) MostMemory(n int) int { return min(n/2, o.MaxParts) * partBytes }
+
 // DefaultOptions accept the requests of a Prometheus whose settings are many times the default.
 func DefaultOptions() Options {
 	return Options{

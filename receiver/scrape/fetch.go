@@ -23,7 +23,7 @@ import (
 const (
 	maxWire         = 1 << 20 // as received
 	maxDecompressed = 4 << 20
-	maxHeader       = 64 << 10
+	maxHeader       = 4 << 10 // exporters send a few hundred bytes; in memory it is twenty times as much
 	maxTimeout      = 10 * time.Second
 )
 
@@ -169,9 +169,11 @@ func (f *Fetcher) fetch(ctx context.Context, t *metric.ScrapeTarget, wanted map[
 		return failed(badStatus, "the answer is %d %s; must be 200 OK, redirects are not followed",
 			response.StatusCode, http.StatusText(response.StatusCode)) // the pod's own words may be any
 	}
-	openMetrics, fault := formatOf(response.Header.Get("Content-Type"))
+	contentType, encoding := response.Header.Get("Content-Type"), response.Header.Get("Content-Encoding")
+	response.Header = nil // it would stay while the body is read, which is for seconds
+	openMetrics, fault := formatOf(contentType)
 	if fault == nil {
-		fault = into.open(response)
+		fault = into.open(response.Body, encoding)
 	}
 	if fault != nil {
 		return fault
@@ -183,10 +185,10 @@ func (f *Fetcher) fetch(ctx context.Context, t *metric.ScrapeTarget, wanted map[
 }
 
 // open makes the buffer read the body, decompressed.
-func (p *page) open(response *http.Response) *fault {
-	p.wire = limited{response.Body, maxWire, errTooLarge{"the bytes of the page", maxWire}}
+func (p *page) open(body io.Reader, encoding string) *fault {
+	p.wire = limited{body, maxWire, errTooLarge{"the bytes of the page", maxWire}}
 	p.plain = limited{&p.wire, maxDecompressed, errTooLarge{"the decompressed bytes of the page", maxDecompressed}}
-	switch encoding := response.Header.Get("Content-Encoding"); encoding {
+	switch encoding {
 	case "", "identity":
 	case "gzip":
 		if p.gzip == nil {

@@ -88,6 +88,53 @@ func TestRoomIsLeft(t *testing.T) {
 	})
 }
 
+// The headers of a page do not stay while its body is read, which takes as long as the pod likes.
+func TestHeadersAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.pod("web", "10.0.0.1", http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+			for i := range 400 {
+				to.Header().Set(fmt.Sprint("X", i), "")
+			}
+			_, _ = io.WriteString(to, "m 1\n")
+		}), metric.Endpoint{Port: 80, Names: []string{"m"}})
+		seen := &headersSeen{RoundTripper: w.fetcher.http.Transport}
+		w.fetcher.http.Transport = seen
+		w.run()
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		if n := len(w.took()); n == 0 || seen.reads == 0 || seen.kept > 0 {
+			t.Errorf("%d headers are kept in %d reads, of pages with %d samples", seen.kept, seen.reads, n)
+		}
+	})
+}
+
+// headersSeen counts the headers of responses whose body is read.
+type headersSeen struct {
+	http.RoundTripper
+	reads, kept int
+}
+
+func (h *headersSeen) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := h.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = bodyOf{response.Body, response, h}
+	}
+	return response, err
+}
+
+type bodyOf struct {
+	io.ReadCloser
+	response *http.Response
+	seen     *headersSeen
+}
+
+func (b bodyOf) Read(into []byte) (int, error) {
+	b.seen.reads++
+	b.seen.kept += len(b.response.Header)
+	return b.ReadCloser.Read(into)
+}
+
 // Each pod may keep an equal share, whatever others keep.
 func TestEqualShares(t *testing.T) {
 	var r room

@@ -304,6 +304,11 @@ func TestFaults(t *testing.T) {
 			to.Header().Set("Content-Length", "1000")
 			_, _ = io.WriteString(to, "vllm:num_requests_waiting 1\n")
 		}), unreachable, "unexpected EOF"},
+		{"sends long headers", page(func(to http.ResponseWriter, _ *http.Request) {
+			for i := range 100 {
+				to.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 50))
+			}
+		}), unreachable, "headers exceeded 4096 bytes"},
 		{"speaks another protocol", page(func(to http.ResponseWriter, _ *http.Request) {
 			conn, _, _ := to.(http.Hijacker).Hijack()
 			_, _ = io.WriteString(conn, "220 ready"+strings.Repeat(" ready", 200)+"\r\n")

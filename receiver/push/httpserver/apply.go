@@ -12,9 +12,16 @@ import (
 // A Source yields the samples of a body.
 type Source interface {
 	// NextSample returns the next sample, or the fault in its place; false at the end. The sample
-	// is valid until the next call.
+	// is valid until the next call. A fault may be Unworded.
 	NextSample() (*metric.Sample, *Fault, bool)
-	// LineNumber is the line that NextSample has read, counted from 1; 0: the body has no lines.
+	// Words makes the fault of which NextSample has just returned the Unworded one.
+	Words() *Fault
+	Lines
+}
+
+// Lines numbers the lines of a body.
+type Lines interface {
+	// LineNumber is the line that was read last, counted from 1; 0: the body has no lines.
 	LineNumber() int
 }
 
@@ -54,7 +61,7 @@ func (x *Request) ApplyAll(from Source) Outcome {
 			break
 		}
 		if f != nil {
-			x.RejectSample(&t, f, from)
+			x.reject(&t, 1, f, nil, func() *Fault { return inLine(worded(f, from.Words), from) })
 		} else {
 			a = x.ApplySample(&t, a, s, from)
 		}
@@ -81,9 +88,9 @@ func (x *Request) EndBatch(t *Outcome, a *PooledApplier) {
 // ApplySample applies or holds one sample, and counts it. If the sample depends on a right that was
 // not checked lately, the Applier is given back while the API server is asked; the sample is then
 // applied with the Applier that ApplySample returns.
-func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, from Source) *PooledApplier {
+func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, from Lines) *PooledApplier {
 	if s.Dated != 0 && s.Outdated(time.Now()) {
-		x.rejectNamed(t, outdated(s), from, s.Name)
+		x.reject(t, 1, Unworded(metric.Outdated), s.Name, func() *Fault { return inLine(outdated(s), from) })
 		return a
 	}
 	s.Sender = t.Sender
@@ -106,20 +113,21 @@ func (x *Request) ApplySample(t *Outcome, a *PooledApplier, s *metric.Sample, fr
 	if reason == metric.Pending && x.server.trust != nil {
 		ended = x.server.trust.ExplainEnded(s)
 	}
+	f := Unworded(reason)
 	switch {
 	case reason == metric.Applied:
 		t.Applied++
+		return a
 	case !needs.IsZero():
-		x.rejectNamed(t, x.unasked(s), from, s.Name)
+		f = x.unasked(s)
 	case ended != "": // sent again, it would be rejected again
-		x.rejectNamed(t, wrongScope("%s", ended), from, s.Name)
+		f = wrongScope("%s", ended)
 	case reason == metric.Pending && x.server.pending.Hold(s, x.server.account):
 		t.Pending++
-	case reason == metric.Pending || len(t.Errors) < MaxErrors: // early samples are counted apart, however many
-		x.rejectNamed(t, x.Rejection(reason, s), from, s.Name)
-	default: // the answer does not show why
-		x.rejectNamed(t, rejection(reason, s), from, s.Name)
+		return a
 	}
+	words := func() *Fault { return x.Rejection(reason, s) }
+	x.reject(t, 1, f, s.Name, func() *Fault { return inLine(worded(f, words), from) })
 	return a
 }
 

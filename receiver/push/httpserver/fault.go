@@ -21,6 +21,7 @@ type Fault struct {
 	Offset    int
 	located   bool // Offset is set
 	about     []byte
+	unworded  bool // see Unworded
 
 	allow      string   // the Allow header of a 405
 	paths      []string // the paths of a 404
@@ -36,6 +37,42 @@ func (f *Fault) Error() string { return f.Reason + ": " + f.Message }
 func Rejected(r metric.Reason, format string, args ...any) *Fault {
 	return &Fault{Status: StatusOf(r), Reason: r.String(), Counted: r,
 		Message: fmt.Sprintf(format, metric.TruncateArgs(args)...)}
+}
+
+// Unworded is the fault of a rejected sample without its words, which are made where somebody sees it: a body can have
+// millions. All share it, so nobody may change it.
+func Unworded(r metric.Reason) *Fault {
+	if r == metric.Pending {
+		return unwordedEarly
+	}
+	return unworded[r]
+}
+
+var unworded, unwordedEarly = unwordedFaults()
+
+// unwordedFaults makes one for each reason, and one for a sample that could not be held.
+func unwordedFaults() (all [metric.NumReasons]*Fault, early *Fault) {
+	for i := range all {
+		all[i] = Rejected(metric.Reason(i), "")
+		all[i].unworded = true
+	}
+	early = NotYet("")
+	early.unworded = true
+	return all, early
+}
+
+// worded is a fault with its words, which words makes if it has none.
+func worded(f *Fault, words func() *Fault) *Fault {
+	if f.unworded {
+		return words()
+	}
+	return f
+}
+
+// inLine sets the line of a fault to that which was read last.
+func inLine(f *Fault, body Lines) *Fault {
+	f.Line = body.LineNumber()
+	return f
 }
 
 const busyReason = "busy"

@@ -25,37 +25,44 @@ type Outcome struct {
 	Early   int // of senders not known yet, that could not be held
 }
 
-// RejectSample counts one rejected sample in the answer and in the accounts.
-func (x *Request) RejectSample(t *Outcome, f *Fault, from Source) { x.rejectNamed(t, f, from, nil) }
+// RejectSamples counts n samples that are rejected for a reason in the answer and in the accounts. words makes the fault if
+// somebody sees it.
+func (x *Request) RejectSamples(t *Outcome, n int, r metric.Reason, words func() *Fault) {
+	x.reject(t, n, Unworded(r), nil, words)
+}
 
-// rejectNamed is RejectSample with the name of the metric.
-func (x *Request) rejectNamed(t *Outcome, f *Fault, from Source, name []byte) {
-	x.server.account.Count(f.Counted)
-	x.recordRejected(f, name, 1)
+// reject is RejectSamples with the fault as far as it counts, and the name of the metric. A body can have millions of faults,
+// of which the answer shows a few, and the record a few of each second.
+func (x *Request) reject(t *Outcome, n int, f *Fault, name []byte, words func() *Fault) {
+	x.server.account.CountN(f.Counted, uint64(n))
 	switch f.Counted {
 	case metric.Ignored:
-		t.Ignored++
+		t.Ignored += n
 		return
 	case metric.OverLimit:
-		t.limited++
+		t.limited += n
 	case metric.Identity:
 		switch {
 		case f.retryAfter:
-			t.Early++
+			t.Early += n
 		case f.Status == fasthttp.StatusForbidden, f.Status == fasthttp.StatusUnauthorized: // not those of an impossible object
-			t.foreign++
+			t.foreign += n
 		}
 	}
-	t.Rejected++
-	if len(t.Errors) == MaxErrors {
-		t.ErrorsLeftOut++
+	t.Rejected += n
+	shown, weight := min(n, MaxErrors-len(t.Errors)), x.server.recorder.weight(f.Counted)
+	t.ErrorsLeftOut += n - shown
+	if shown == 0 && weight == 0 {
 		return
 	}
-	f.Line = from.LineNumber()
+	f = words()
+	x.recordRejected(f, name, weight*uint64(n))
 	if f.Reason != unavailableReason {
 		f.Reason = f.Counted.String()
 	}
-	t.Errors = append(t.Errors, *f.Answer())
+	for range shown {
+		t.Errors = append(t.Errors, *f.Answer())
+	}
 }
 
 // Denial returns the fault of a body whose rejected samples were all rejected because of the
@@ -148,27 +155,28 @@ func (x *Request) heard() {
 	}
 }
 
-// recordRejected records n rejected samples of a metric, whose name may be unknown.
-func (x *Request) recordRejected(f *Fault, name []byte, n int) {
-	r := &x.server.recorder
-	if r.rejections == nil || int(f.Counted) >= len(r.sampled) {
+// weight is how many samples a rejected one stands for in the record; 0: it is not recorded.
+func (r *recorder) weight(reason metric.Reason) uint64 {
+	if r.rejections == nil {
+		return 0
+	}
+	return record.Weight(r.sampled[reason].Allow())
+}
+
+// recordRejected records n rejected samples of a metric, whose name may be unknown; 0: none.
+func (x *Request) recordRejected(f *Fault, name []byte, n uint64) {
+	if n == 0 {
 		return
 	}
-	weight := record.Weight(r.sampled[f.Counted].Allow())
-	if weight == 0 {
-		return
-	}
-	r.rejections.Add(&record.Sample{Receiver: "http", Sender: x.pusher(), Reason: f.Counted, Metric: name,
-		Why: func() string { return f.masked(x.Path.Metric) }}, weight*uint64(n))
+	x.server.recorder.rejections.Add(&record.Sample{Receiver: "http", Sender: x.pusher(), Reason: f.Counted, Metric: name,
+		Why: func() string { return f.masked(x.Path.Metric) }}, n)
 }
 
 // CountRejected counts n rejected samples of a metric, whose name may be empty.
 func (x *Request) CountRejected(f *Fault, name string, n int) {
-	for range n {
-		x.server.account.Count(f.Counted)
-	}
 	if n > 0 {
-		x.recordRejected(f, []byte(name), n)
+		x.server.account.CountN(f.Counted, uint64(n))
+		x.recordRejected(f, []byte(name), x.server.recorder.weight(f.Counted)*uint64(n))
 	}
 }
 

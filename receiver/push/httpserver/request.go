@@ -3,6 +3,7 @@ package httpserver
 import (
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/push/body"
@@ -187,16 +188,13 @@ func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.near(
 // CountBatch counts applied samples.
 func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }
 
-// Reserve takes memory from the budget of all bodies, Unreserve returns it. Most is the largest
-// amount that this request could ever take.
-func (x *Request) Reserve(n int64) bool { return x.server.Reserve(n) }
+// Hold takes memory from the budget of all bodies, of the share of the request's address, until release is called.
+func (x *Request) Hold(n int64) (release func(), held bool) { return x.server.budget.Hold(x.From(), n) }
 
-// Unreserve returns memory to the budget.
-func (x *Request) Unreserve(n int64) { x.server.Reserve(-n) }
-
-// Most returns the largest amount that Reserve could ever grant.
+// Most returns the largest amount that Hold could ever grant: what one address may have, beside the body.
 func (x *Request) Most() int64 {
-	return x.server.cfg.MaxBufferedBytes - x.wire.Charged - x.plain.Charged
+	charged := x.wire.Charged + x.plain.Charged
+	return fair.More(charged, x.server.cfg.MaxBufferedBytes-charged)
 }
 
 // Stopping is closed when the server begins to stop.

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
@@ -124,6 +126,7 @@ type Server struct {
 	otlp     net.Addr // nil: there is no second address
 	appliers *appliers
 	budget   body.Budget
+	heavy    *fair.Turns[netip.Prefix] // places of requests at work that take much memory
 	recorder recorder
 	requests sync.Pool // of *Request
 	metrics  *metrics
@@ -169,7 +172,7 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		otlp: otlp, cfg: cfg, resources: parts.Resources, syncer: parts.Syncer, replicas: parts.Replicas, Router: NewRouter(routes),
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
-		budget:   body.Budget{Max: cfg.MaxBufferedBytes},
+		budget:   body.Budget{Max: cfg.MaxBufferedBytes}, heavy: newHeavy(),
 		recorder: recorder{senders: parts.Record, rejections: parts.Rejections},
 		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen,
 		Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
@@ -310,7 +313,7 @@ func (s *Server) Account() *ledger.Account { return s.account }
 // Connections returns how many connections are open.
 func (s *Server) Connections() int { return s.listener.Connections() }
 
-// Reserve takes memory from the budget of all bodies, and reports whether there was enough. A
+// Reserve takes memory from the budget of all bodies, for the tests of protocols, and reports whether there was enough. A
 // negative n returns it.
 func (s *Server) Reserve(n int64) bool { return s.budget.Take(n) }
 

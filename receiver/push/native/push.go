@@ -118,10 +118,13 @@ func setBody(s *metric.Sample, body []byte) *httpserver.Fault {
 	return setNumber(s, body)
 }
 
+// blanks may stand around a number.
+const blanks = " \t\r\n"
+
 func setNumber(s *metric.Sample, text []byte) *httpserver.Fault {
-	trimmed := bytes.TrimLeft(text, " \t\r\n")
+	trimmed := bytes.TrimLeft(text, blanks)
 	before := len(text) - len(trimmed)
-	trimmed = bytes.TrimRight(trimmed, " \t\r\n")
+	trimmed = bytes.TrimRight(trimmed, blanks)
 	if len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return httpserver.BadRequest("the body is the number alone, like 12, -0.5 or 1e3: JSON goes to POST /v1/samples, one object a line").At(before)
 	}
@@ -149,29 +152,40 @@ func checkMember(member []byte) *httpserver.Fault {
 
 // bodyValues is a Source over the body of a timer: one number a line.
 type bodyValues struct {
-	sample *metric.Sample
-	rest   []byte
-	n      int
-	any    bool
+	sample     *metric.Sample
+	line, rest []byte
+	n          int
+	any        bool
 }
 
 func (v *bodyValues) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 	for len(v.rest) > 0 {
-		var line []byte
-		line, v.rest, _ = bytes.Cut(v.rest, []byte{'\n'})
+		v.line, v.rest, _ = bytes.Cut(v.rest, []byte{'\n'})
 		v.n++
-		if len(bytes.TrimSpace(line)) == 0 {
+		if len(bytes.TrimSpace(v.line)) == 0 {
 			continue
 		}
 		v.any = true
-		return v.sample, setNumber(v.sample, line), true
+		return v.read()
 	}
 	if !v.any { // an empty body is a mistake for every kind
-		v.any = true
-		return v.sample, setNumber(v.sample, nil), true
+		v.any, v.line = true, nil
+		return v.read()
 	}
 	return nil, nil, false
 }
+
+// read reads the number of the line.
+func (v *bodyValues) read() (*metric.Sample, *httpserver.Fault, bool) {
+	n, f := number.Parse(bytes.Trim(v.line, blanks))
+	if f.Reason != metric.Applied {
+		return nil, httpserver.Unworded(f.Reason), true
+	}
+	v.sample.Whole, v.sample.Fraction = n.Whole, n.Fraction
+	return v.sample, nil, true
+}
+
+func (v *bodyValues) Words() *httpserver.Fault { return setNumber(v.sample, v.line) }
 
 func (v *bodyValues) LineNumber() int { return max(v.n, 1) }
 

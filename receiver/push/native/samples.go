@@ -45,21 +45,24 @@ func (ls *jsonLines) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 			continue
 		}
 		s, f := ls.read(b)
-		return s, f.About(b), true
+		return s, f, true
 	}
 	return nil, nil, false
 }
+
+func (ls *jsonLines) Words() *httpserver.Fault { return ls.line.fault.fault().About(ls.line.b) }
 
 func (ls *jsonLines) LineNumber() int { return ls.n }
 
 func (ls *jsonLines) read(b []byte) (*metric.Sample, *httpserver.Fault) {
 	if max := ls.x.Config().MaxLineBytes; len(b) > max {
-		return nil, httpserver.Rejected(metric.TooLong, "the line has %d bytes; must have at most %d", len(b), max).At(max)
+		return nil, httpserver.Rejected(metric.TooLong, "the line has %d bytes; must have at most %d", len(b), max).At(max).About(b)
 	}
 	if !ls.line.read(b) {
-		return nil, ls.line.fault.fault()
+		return nil, httpserver.Unworded(ls.line.fault.reason)
 	}
-	return ls.sample()
+	s, f := ls.sample()
+	return s, f.About(b)
 }
 
 // sample makes a sample of the line.

@@ -21,9 +21,9 @@ import (
 const (
 	// MaxMessage bounds a message, as received and decompressed.
 	MaxMessage = 16 << 20
-	// MaxBuffered is the memory of all bodies in flight with which the largest message of usual data points
-	// fits: as received, and decoded.
-	MaxBuffered = 6 * MaxMessage
+	// MaxBuffered is the memory of all bodies in flight. The largest message of usual data points, as received and
+	// decoded, fits three quarters of it, which one address may have.
+	MaxBuffered = 8 * MaxMessage
 
 	maxConnections     = 1000
 	maxConnectionsEach = 250

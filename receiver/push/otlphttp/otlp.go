@@ -58,7 +58,7 @@ func (h *Handler) push(x *httpserver.Request) {
 		failOTLP(x, f, encoding)
 		return
 	}
-	weight, all, f := decodeOTLP(x, body, encoding)
+	all, release, f := decodeOTLP(x, body, encoding)
 	if f != nil {
 		failOTLP(x, f, encoding)
 		return
@@ -70,7 +70,7 @@ func (h *Handler) push(x *httpserver.Request) {
 	if !x.LargeBody() {
 		h.readers.Put(reader)
 	}
-	x.Unreserve(weight)
+	release()
 	concludeOTLP(x, &t, p.Sync, encoding)
 }
 
@@ -97,11 +97,16 @@ func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 	}
 	if r := p.Fault.Reason; r != metric.Applied {
 		p.faults++
-		return nil, &httpserver.Fault{Status: httpserver.StatusOf(r), Counted: r, Message: p.Fault.Message}, true
+		return nil, httpserver.Unworded(r), true
 	}
 	s := &p.Sample
 	s.Late = s.Op.PreAggregated() && s.Dated > 0 && p.now.Sub(s.Date()) > otlpBacklog
 	return s, nil, true
+}
+
+func (p *otlpPoints) Words() *httpserver.Fault {
+	r := p.Fault.Reason
+	return &httpserver.Fault{Status: httpserver.StatusOf(r), Counted: r, Message: p.Fault.Message}
 }
 
 func (*otlpPoints) LineNumber() int { return 0 }
@@ -121,31 +126,32 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 	return otlp.JSON, f
 }
 
-// decodeOTLP decodes a body after it took the decoded size from the budget of bodies. Decoded, a
-// body takes more memory than on the wire; a malicious one takes fifty times as much. Without a
-// fault, the caller returns the size to the budget.
+// decodeOTLP decodes a body after it took the decoded size from the address' share of the budget of bodies. Decoded, a
+// body takes more memory than on the wire; a malicious one takes fifty times as much. Without a fault, the caller calls
+// release.
 func decodeOTLP(x *httpserver.Request, body []byte,
-	e otlp.Encoding) (weight int64, all pmetric.Metrics, f *httpserver.Fault) {
+	e otlp.Encoding) (all pmetric.Metrics, release func(), f *httpserver.Fault) {
 	weight, err := otlp.DecodedSize(body, e)
 	if err != nil {
-		return 0, all, httpserver.BadRequest("%v", err)
+		return all, nil, httpserver.BadRequest("%v", err)
 	}
 	if limit := x.Most(); weight > limit { // it would not fit alone either
 		f := httpserver.Rejected(metric.TooLong,
 			"the body would take %d bytes of memory, but one may take %d: send it in parts", weight, limit)
 		f.Status = fasthttp.StatusRequestEntityTooLarge
-		return 0, all, f
+		return all, nil, f
 	}
-	if !x.Reserve(weight) {
+	release, held := x.Hold(weight)
+	if !held {
 		f := x.Busy()
 		f.Close = false // the whole body was read, so the connection can go on
-		return 0, all, f
+		return all, nil, f
 	}
 	all, err = otlp.Decode(body, e)
 	if err != nil {
-		x.Unreserve(weight)
-		return 0, all, httpserver.BadRequest("the body is not an ExportMetricsServiceRequest in %s: %q", e.ContentType(),
+		release()
+		return all, nil, httpserver.BadRequest("the body is not an ExportMetricsServiceRequest in %s: %q", e.ContentType(),
 			httpserver.Clip([]byte(err.Error())))
 	}
-	return weight, all, nil
+	return all, release, nil
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"mime"
-	"net/netip"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
-	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 	"github.com/sluice-metrics/sluice/receiver/group"
@@ -65,9 +62,8 @@ type Disk interface {
 // A Handler serves the paths of a Pushgateway.
 type Handler struct {
 	groups  *group.Groups
-	Waiting *connlimit.Slots          // pushes that wait for their sender
-	pages   *connlimit.Pages          // of groups
-	heavy   *fair.Turns[netip.Prefix] // places of pushes at work that take much memory; addresses take turns
+	Waiting *connlimit.Slots // pushes that wait for their sender
+	pages   *connlimit.Pages // of groups
 	config  Config
 	limits  httpserver.Config
 	reading exposition.Options
@@ -85,7 +81,7 @@ type bodyReaders struct {
 func New(groups *group.Groups, config Config, limits httpserver.Config) *Handler {
 	h := &Handler{groups: groups, config: config, limits: limits, began: time.Now(),
 		Waiting: connlimit.NewSlots(maxWaiting, maxWaitingEach), pages: connlimit.NewPages(pagesAtOnce, pagesEach),
-		heavy: fair.NewTurns[netip.Prefix](heavyAtWork(), heavyAtWork()), reading: exposition.DefaultOptions()}
+		reading: exposition.DefaultOptions()}
 	h.reading.MaxLabels, h.reading.MaxLine = limits.MaxLabels, limits.MaxLineBytes
 	h.readers.New = func() any { return new(bodyReaders) }
 	return h
@@ -113,14 +109,15 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 		x.FailPush(f)
 		return
 	}
-	end := h.beginHeavy(x.From(), body, to.key.Labels.Len())
-	defer end()
+	end := x.BeginHeavy(h.mostMemory(body, to.key.Labels.Len()))
 	readers := h.readers.Get().(*bodyReaders)
-	defer func() {
+	done := sync.OnceFunc(func() {
 		if !x.LargeBody() { // a reader keeps memory in proportion to its last body
 			h.readers.Put(readers)
 		}
-	}()
+		end()
+	})
+	defer done()
 	families, understood, f := h.readFamilies(x, readers, body)
 	if f != nil {
 		if understood {
@@ -129,28 +126,17 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 		x.FailPush(f)
 		return
 	}
-	h.applyGroup(x, &to, families, replace, end)
+	h.applyGroup(x, &to, families, replace, done)
 }
 
-// beginHeavy waits until a push may take much memory, until end is called: the grouping labels stand beside those of each
-// metric, so a body of 64 KiB may take 25 MiB for some time. Meanwhile a push waits for nothing but a processor, so no more
-// are at work than processors can use.
-func (h *Handler) beginHeavy(from netip.Prefix, body []byte, grouping int) (end func()) {
-	const bytesOfAMetric, bytesOfALabel = 128, 96
-	metrics := min(len(body)/bytesOfALine, h.reading.MaxMetrics)
-	if metrics*(bytesOfAMetric+bytesOfALabel*(grouping+1)) <= lightBytes {
-		return func() {}
-	}
-	h.heavy.Take(from)
-	return sync.OnceFunc(func() { h.heavy.Give(from) })
+// mostMemory is how much a push may take for some time, beside its body: the grouping labels stand beside those of each
+// metric, so a body of 64 KiB may take 25 MiB.
+func (h *Handler) mostMemory(body []byte, grouping int) int {
+	const bytesOfALine, bytesOfAMetric, bytesOfALabel = 4, 128, 96 // a line, or a message, has four at least
+	return min(len(body)/bytesOfALine, h.reading.MaxMetrics) * (bytesOfAMetric + bytesOfALabel*(grouping+1))
 }
 
-func heavyAtWork() int { return 2 * runtime.GOMAXPROCS(0) }
-
-// bytesOfALine is the size of a metric in a body, at least, and lightBytes the memory that each connection may take.
-const bytesOfALine, lightBytes = 4, 128 << 10
-
-// applyGroup applies a push, calls applied, and answers.
+// applyGroup applies a push, calls applied, after which the families are no longer read, and answers.
 func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []exposition.Family, replace bool, applied func()) {
 	a := x.TakeApplier()
 	outcome, rejection := h.groups.Push(&group.Push{
@@ -158,11 +144,11 @@ func (h *Handler) applyGroup(x *httpserver.Request, to *groupPush, families []ex
 		Now: time.Now(), Sender: x.Sender(), Applier: a,
 	})
 	x.GiveApplier(a)
-	applied()
 	if rejection != nil {
 		h.failGroup(x, rejection, families)
 		return
 	}
+	applied()
 	answer := httpserver.PushAnswer{Applied: outcome.Applied}
 	x.CountBatch(outcome.Applied)
 	for reason, n := range outcome.Rejected {

@@ -24,6 +24,7 @@ func (w *written) add(c remotewrite.Counts) {
 
 // A Handler serves /api/v1/write.
 type Handler struct {
+	options    remotewrite.Options
 	types      *remotewrite.SenderState
 	converters sync.Pool // of *remotewrite.Converter
 }
@@ -33,6 +34,7 @@ func New(limits httpserver.Config) *Handler {
 	o := remotewrite.DefaultOptions()
 	o.MaxLabels, o.MaxLabelBytes = limits.MaxLabels, limits.MaxLabelBytes
 	return &Handler{
+		options:    o,
 		types:      remotewrite.NewSenderState(),
 		converters: sync.Pool{New: func() any { return remotewrite.NewConverter(o) }},
 	}
@@ -70,19 +72,30 @@ func (h *Handler) write(x *httpserver.Request) {
 		x.FailPush(f)
 		return
 	}
+	t, w, f := h.apply(x, body, version)
+	sayWritten(x, w)
+	if f != nil {
+		x.FailPush(f)
+		return
+	}
+	conclude(x, &t, p.Sync)
+}
+
+// apply reads and applies a body. The memory that this takes is given back before the answer waits for the disk.
+func (h *Handler) apply(x *httpserver.Request, body []byte,
+	version remotewrite.Version) (t httpserver.Outcome, w written, f *httpserver.Fault) {
+	end := x.BeginHeavy(h.options.MostMemory(len(body)))
+	defer end()
 	converter := h.converters.Get().(*remotewrite.Converter)
 	defer h.keep(converter, x)
 	converter.Remember(h.types, x.SenderName(), x.ShareName())
 	if fault := converter.Reset(body, version, time.Now()); fault.Reason != metric.Applied {
-		sayWritten(x, written{})
-		f := httpserver.Rejected(fault.Reason, "%s", fault.Error())
+		f = worded(&fault)
 		f.Status = fasthttp.StatusBadRequest
-		x.FailPush(f)
-		return
+		return t, w, f
 	}
-	t, w := applyRequest(x, converter)
-	sayWritten(x, w)
-	conclude(x, &t, p.Sync)
+	t, w = applyRequest(x, converter)
+	return t, w, nil
 }
 
 // keep closes a converter and pools it, unless it has grown with a large body.
@@ -113,17 +126,10 @@ func messageVersion(contentType []byte) (remotewrite.Version, *httpserver.Fault)
 	return 0, f
 }
 
-// remoteSource is a Source of one sample whose kind may be another than guessed. It locates faults.
-type remoteSource struct {
-	oneBody
-	*remotewrite.Converter
-}
+// noLines are the Lines of a body that has none. The kind of its samples may be another than guessed.
+type noLines struct{ *remotewrite.Converter }
 
-// oneBody locates faults in a body without lines.
-type oneBody struct{}
-
-func (oneBody) NextSample() (*metric.Sample, *httpserver.Fault, bool) { return nil, nil, false }
-func (oneBody) LineNumber() int                                       { return 0 }
+func (noLines) LineNumber() int { return 0 }
 
 // applyRequest applies the samples of a request. Each sample given to the table is counted once;
 // written counts the elements of the request that it stands for, as all series of a classic
@@ -144,9 +150,9 @@ func applyRequest(x *httpserver.Request, converter *remotewrite.Converter) (t ht
 			t.Applied++
 			w.add(converter.Of)
 		case converter.Fault.Reason != metric.Applied:
-			for range converter.Entries {
-				enterFault(x, &t, &converter.Fault)
-			}
+			// A rejected series counts for each of its samples, parts of a histogram as the series they would have been.
+			x.RejectSamples(&t, converter.Entries, converter.Fault.Reason,
+				func() *httpserver.Fault { return worded(&converter.Fault) })
 		default:
 			a = applySample(x, converter, &t, a, &w)
 		}
@@ -165,7 +171,7 @@ func applySample(
 	a *httpserver.PooledApplier, w *written,
 ) *httpserver.PooledApplier {
 	before := t.Rejected
-	after := x.ApplySample(t, a, &converter.Sample, remoteSource{Converter: converter})
+	after := x.ApplySample(t, a, &converter.Sample, noLines{converter})
 	if t.Rejected == before {
 		w.add(converter.Of)
 	}
@@ -175,14 +181,8 @@ func applySample(
 	return after
 }
 
-// enterFault counts an element that could not be read. A rejected series counts for each of its
-// samples, parts of a histogram as the series they would have been.
-func enterFault(x *httpserver.Request, t *httpserver.Outcome, what *remotewrite.Fault) {
-	if len(t.Errors) < httpserver.MaxErrors {
-		x.RejectSample(t, httpserver.Rejected(what.Reason, "%s", what.Error()), oneBody{})
-	} else { // the answer does not show why
-		x.RejectSample(t, &httpserver.Fault{Counted: what.Reason}, oneBody{})
-	}
+func worded(what *remotewrite.Fault) *httpserver.Fault {
+	return httpserver.Rejected(what.Reason, "%s", what.Error())
 }
 
 // sayWritten sets the headers that 2.0 requires. Exemplars are not kept.

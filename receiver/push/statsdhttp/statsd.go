@@ -70,13 +70,16 @@ func (l *statsdSource) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 	if !l.scanner.Next() {
 		return nil, nil, false
 	}
-	f := l.scanner.Fault
-	if f.Reason == metric.Applied {
-		return &l.scanner.Sample, nil, true
+	if r := l.scanner.Fault.Reason; r != metric.Applied {
+		return nil, httpserver.Unworded(r), true
 	}
-	line := l.scanner.Line()
-	return nil, httpserver.Rejected(f.Reason, "%q: %s", httpserver.Clip(line),
-		f.Explain(line)).At(f.Offset - l.scanner.LineOffset()).About(line), true
+	return &l.scanner.Sample, nil, true
+}
+
+func (l *statsdSource) Words() *httpserver.Fault {
+	f, line := l.scanner.Fault, l.scanner.Line()
+	return httpserver.Rejected(f.Reason, "%q: %s", httpserver.Clip(line),
+		f.Explain(line)).At(f.Offset - l.scanner.LineOffset()).About(line)
 }
 
 func (l *statsdSource) LineNumber() int {
