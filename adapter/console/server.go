@@ -20,6 +20,9 @@ const (
 	maxConnections     = 256
 	maxConnectionsEach = 128 // a port-forward brings all from one address
 	maxStreams         = 64
+
+	maxReceived  = 2 << 20  // headers that are not complete, and forms, beyond 8 KiB of each connection
+	headerMemory = 64 << 10 // of one request: a browser may send cookies of others on this machine
 )
 
 // Server serves the console.
@@ -51,18 +54,18 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	s.history = newHistory(parts.Source, parts.Begin)
 	s.history.past = parts.Past
 	s.history.receivers = func() []Receiver { return parts.Health().Receivers }
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, MaxReceived: maxReceived}
 	if parts.TLS != nil {
 		limits.Handshake = connlimit.HandshakeTimeout
 	}
 	limiter := connlimit.New("console", limits, parts.Logger)
 	s.listener = &connlimit.Listener{Listener: listener, Limiter: limiter}
 	s.http = http.Server{
-		Handler:           limiter.Requests(s.guard(s.routes())),
-		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      writeTimeout, // a stream renews it
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    32 << 10, // a token has some kB
+		Handler:        limiter.Requests(connlimit.BoundHeaders(headerMemory, s.guard(s.routes()))),
+		ReadTimeout:    5 * time.Second, // also of a body, which net/http awaits before it answers
+		WriteTimeout:   writeTimeout,    // a stream renews it
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 32 << 10, // a token has some kB
 
 		DisableGeneralOptionsHandler: true, // it passes by the limits
 		ErrorLog:                     slog.NewLogLogger(parts.Logger.Handler(), slog.LevelDebug),

@@ -30,8 +30,9 @@ type Limits struct {
 	// net/http and for grpc, and with it the bytes to MaxHandshake. 0: no bound.
 	Handshake time.Duration
 	// MaxReceived limits what is kept of what all connections have received: of headers that are not complete, of requests of
-	// Streams that are open, beyond the first 8 KiB of each. A connection that would receive more is closed. 0: no limit.
-	MaxReceived int64
+	// Streams that are open, beyond the first FreeReceived of each (0: 8 KiB). A connection that would receive more is closed.
+	// 0: no limit.
+	MaxReceived, FreeReceived int64
 }
 
 // Forever is a Keep for connections that no stranger can mark busy.
@@ -93,7 +94,8 @@ type Member struct {
 func New(name string, limits Limits, log *slog.Logger) *Limiter {
 	return &Limiter{
 		counts: newCounts(name, log), limits: limits, slots: NewSlots(limits.Max, limits.MaxEach), start: time.Now(),
-		received: received{max: limits.MaxReceived}, open: map[*Member]struct{}{}, remote: map[string]*Member{},
+		received: received{max: limits.MaxReceived, free: cmp.Or(limits.FreeReceived, freeReceived)},
+		open:     map[*Member]struct{}{}, remote: map[string]*Member{},
 	}
 }
 

@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -13,14 +14,15 @@ import (
 // received bounds what is kept of what connections have received: headers that are not complete and, over HTTP/2, all of
 // requests that are open (Streams). Of all addresses, one has at most three times what is left.
 type received struct {
-	max int64
+	max, free int64
 
 	mu sync.Mutex // guards the rest, and the members' fields
 	of fair.Shares[netip.Prefix, int64]
 }
 
 const (
-	// freeReceived bytes of each connection are not charged: the headers of almost every request, or of several of HTTP/2.
+	// freeReceived bytes of each connection are not charged, unless Limits say otherwise: the headers of almost every request, or
+	// of several of HTTP/2.
 	freeReceived = 8 << 10
 )
 
@@ -43,7 +45,7 @@ func (r *received) hold(m *Member, n int) bool {
 		return true
 	}
 	m.bytes += int64(n)
-	more := m.bytes - freeReceived - m.charged
+	more := m.bytes - r.free - m.charged
 	if more <= 0 {
 		return true
 	}
@@ -117,7 +119,7 @@ func (r *received) leave(m *Member) {
 
 func (r *received) releaseLocked(m *Member, n int64) {
 	m.bytes -= min(n, m.bytes)
-	if less := m.charged - max(m.bytes-freeReceived, 0); less > 0 {
+	if less := m.charged - max(m.bytes-r.free, 0); less > 0 {
 		r.of.Add(m.From, -less)
 		m.charged -= less
 	}
@@ -126,7 +128,7 @@ func (r *received) releaseLocked(m *Member, n int64) {
 // HeaderMemory estimates the memory of a request's target and headers. On the wire, a header of HTTP/2 may have a byte.
 func HeaderMemory(r *http.Request) int {
 	const eachKey, eachValue = 120, 40 // of the map and its slices
-	n := len(r.Method) + len(r.Host) + len(r.RequestURI)
+	n := len(r.Method) + len(r.Host) + len(r.RequestURI) + eachKey*len(r.Trailer)
 	for key, values := range r.Header {
 		n += eachKey + len(key)
 		for _, value := range values {
@@ -136,13 +138,26 @@ func HeaderMemory(r *http.Request) int {
 	return n
 }
 
-// DropHeaders drops a request's target and headers at the end of its handler: over HTTP/2, the library keeps them until the
-// answer is read. It leaves what the library still asks: whether the method is HEAD.
+// BoundHeaders refuses requests whose target and headers take more than most, and drops those of others once they are answered.
+func BoundHeaders(most int, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer DropHeaders(r)
+		if n := HeaderMemory(r); n > most {
+			http.Error(w, fmt.Sprintf("the target and the headers of the request take %d bytes; must be at most %d", n, most),
+				http.StatusRequestHeaderFieldsTooLarge)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// DropHeaders drops a request's target and headers at the end of its handler: net/http keeps them until the body has ended or,
+// over HTTP/2, the answer is read. It leaves what the library still asks: whether the method is HEAD.
 func DropHeaders(r *http.Request) {
 	if r.Method != http.MethodHead {
 		r.Method = ""
 	}
-	r.Header, r.Host, r.RequestURI, r.URL = nil, "", "", new(url.URL)
+	r.Header, r.Trailer, r.Host, r.RequestURI, r.URL = nil, nil, "", "", new(url.URL)
 }
 
 // Read implements net.Conn.

@@ -21,10 +21,14 @@ type Server struct {
 	http     http.Server
 }
 
-// Both limits are far above what probes and scrapers need.
+// The limits are far above what probes and scrapers need. The last three bound headers, which take up to 25 times their bytes:
+// while they come, beyond some KiB of each connection, and while they are answered.
 const (
 	maxConnections     = 512
 	maxConnectionsEach = 64
+
+	maxReceived, freeReceived = 1 << 20, 2 << 10
+	headerMemory              = 24 << 10
 )
 
 // Listen binds the port. Requests are answered once Run runs.
@@ -33,15 +37,17 @@ func Listen(cfg Config, checks []Check, gather prometheus.Gatherer, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("operations: %w", err)
 	}
-	limiter := connlimit.New("operations", connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}, log)
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, MaxReceived: maxReceived, FreeReceived: freeReceived}
+	limiter := connlimit.New("operations", limits, log)
+	answer := connlimit.BoundHeaders(headerMemory, guard(listener.Addr(), routes(limiter, checks, gather, log)))
 	return &Server{
 		listener: &connlimit.Listener{Listener: listener, Limiter: limiter},
 		http: http.Server{
-			Handler:           limiter.Requests(guard(listener.Addr(), routes(limiter, checks, gather, log))),
-			ReadHeaderTimeout: 5 * time.Second,
-			WriteTimeout:      30 * time.Second,
-			IdleTimeout:       20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
-			MaxHeaderBytes:    32 << 10,         // a bearer token of a scraper has some kB
+			Handler:        limiter.Requests(answer),
+			ReadTimeout:    5 * time.Second, // also of a body, which net/http awaits before it answers
+			WriteTimeout:   30 * time.Second,
+			IdleTimeout:    20 * time.Second, // longer than the usual 15 s between two scrapes, which then share a connection
+			MaxHeaderBytes: 8 << 10,          // a bearer token of a scraper has some kB; net/http adds 4 KiB
 
 			DisableGeneralOptionsHandler: true, // it passes by the limits
 			ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),

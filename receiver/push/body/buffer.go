@@ -68,6 +68,8 @@ type Buffer struct {
 	Charged int64
 	// All charges FreeBytes, too: as many bodies may arrive as there are streams, not connections.
 	All bool
+	// Beside is memory that is held beside the body, and counts as a part of its FreeBytes.
+	Beside int64
 	// From is the address that a body arrives from, if the budget is shared between these.
 	From   netip.Prefix
 	shared int64 // of Charged
@@ -78,7 +80,7 @@ func (u *Buffer) uncharged() int64 {
 	if u.All {
 		return 0
 	}
-	return FreeBytes
+	return max(FreeBytes-u.Beside, 0)
 }
 
 // grow makes space for at least one more byte, up to max.
@@ -134,7 +136,7 @@ func (u *Buffer) Release(budget *Budget) {
 	if u.shared > 0 {
 		budget.giveOf(u.From, u.shared)
 	}
-	u.Charged, u.shared, u.From = 0, 0, netip.Prefix{}
+	u.Charged, u.shared, u.Beside, u.From = 0, 0, 0, netip.Prefix{}
 	if cap(u.B) > FreeBytes || u.All {
 		giveIdle(u.B)
 		u.B = nil
@@ -174,7 +176,9 @@ var (
 
 // Fill reads r to its end. One byte more than max is ErrTooLarge.
 func (u *Buffer) Fill(r io.Reader, budget *Budget, max int) error {
-	u.B = u.B[:0]
+	if u.B = u.B[:0]; int64(cap(u.B)) > u.uncharged() {
+		u.B = nil // the memory of an earlier body, which is not charged
+	}
 	for {
 		if len(u.B) == cap(u.B) && !u.grow(budget, max+1) {
 			return ErrBusy

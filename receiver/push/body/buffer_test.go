@@ -95,3 +95,21 @@ func TestIdleMemoryFits(t *testing.T) {
 		t.Errorf("capacity %d was kept", cap(b))
 	}
 }
+
+// Memory beside a body counts as a part of what is in no budget, also where the memory of an earlier body is at hand.
+func TestMemoryBesideABodyIsCharged(t *testing.T) {
+	const beside, size = 48 << 10, 32 << 10
+	for _, earlier := range [][]byte{nil, make([]byte, 0, FreeBytes)} {
+		budget := &Budget{Max: 1 << 20}
+		u := Buffer{B: earlier, Beside: beside}
+		if err := u.Fill(bytes.NewReader(make([]byte, size)), budget, size); err != nil {
+			t.Fatal(err)
+		}
+		if least := int64(beside + size - FreeBytes); u.Charged < least || budget.Held.Load() != u.Charged {
+			t.Errorf("%d bytes are charged, and %d held; want %d at least", u.Charged, budget.Held.Load(), least)
+		}
+		if u.Release(budget); budget.Held.Load() != 0 || u.Beside != 0 {
+			t.Errorf("%d bytes are held after the release", budget.Held.Load())
+		}
+	}
+}

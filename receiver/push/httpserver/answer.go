@@ -152,7 +152,7 @@ func (x *Request) failBusy() {
 func reply(ctx *fasthttp.RequestCtx, status int, text []byte) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType(ContentType)
-	ctx.SetBody(text)
+	ctx.Response.SetBodyRaw(text) // no copy, which the connection would keep
 }
 
 // encode encodes an answer. One that cannot be encoded is a fault of this code alone, and no reason to end the process.
@@ -238,4 +238,5 @@ func (s *Server) serveError(ctx *fasthttp.RequestCtx, err error) {
 		Error *ErrorAnswer `json:"error"`
 	}{f.Answer()}))
 	s.metrics.count(ctx.Method(), f.Status)
+	dropRequest(ctx)
 }

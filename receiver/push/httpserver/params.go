@@ -47,35 +47,44 @@ var allowedNames = []struct {
 func (x *Request) ParseParams(query []byte, may ParamSet) (Params, *Fault) {
 	p := Params{Labels: x.Labels[:0]}
 	var seen ParamSet
-	for rest := query; len(rest) > 0; {
-		var piece []byte
-		piece, rest, _ = bytes.Cut(rest, []byte{'&'})
+	f := x.EachParam(query, func(key, value string) *Fault {
+		bit := parameter(key)
+		switch {
+		case bit&may == 0:
+			return unknownParameter(key, may)
+		case bit&seen != 0 && bit != ParamLabel:
+			return BadRequest("the parameter %q appears twice", key)
+		}
+		seen |= bit
+		return x.server.setParam(&p, bit, value)
+	})
+	if f == nil {
+		x.Labels = p.Labels[:0] // keeps the grown slice
+	}
+	return p, f
+}
+
+// EachParam calls do for the parameters of a query, until one is at fault. They borrow from the request's Text. fasthttp's own
+// arguments would stay with the connection, in forty times their bytes.
+func (x *Request) EachParam(query []byte, do func(key, value string) *Fault) *Fault {
+	for piece := range bytes.SplitSeq(query, []byte{'&'}) {
 		if len(piece) == 0 {
 			continue
 		}
 		rawKey, rawValue, _ := bytes.Cut(piece, []byte{'='})
 		key, f := x.decodeParam(rawKey)
 		if f != nil {
-			return p, f
+			return f
 		}
 		value, f := x.decodeParam(rawValue)
 		if f != nil {
-			return p, f
+			return f
 		}
-		bit := parameter(key)
-		switch {
-		case bit&may == 0:
-			return p, unknownParameter(key, may)
-		case bit&seen != 0 && bit != ParamLabel:
-			return p, BadRequest("the parameter %q appears twice", key)
-		}
-		seen |= bit
-		if f := x.server.setParam(&p, bit, value); f != nil {
-			return p, f
+		if f := do(key, value); f != nil {
+			return f
 		}
 	}
-	x.Labels = p.Labels[:0] // keeps the grown slice
-	return p, nil
+	return nil
 }
 
 func (x *Request) decodeParam(raw []byte) (string, *Fault) {

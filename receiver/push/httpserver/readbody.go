@@ -30,13 +30,16 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 	if stream == nil {
 		return nil, nil
 	}
-	x.wire.From = x.peer().Member.From
+	x.wire.From, x.wire.Beside = x.peer().Member.From, x.besideBody()
 	err := x.wire.Fill(stream, &x.server.budget, max)
 	if err == nil && (announced >= 0 && len(x.wire.B) < announced || announced < 0 && x.conn().Ended) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
 		return nil, x.unreadable(err)
+	}
+	if announced < 0 && header.Len() > maxHeaders { // trailers are headers by now
+		return nil, tooManyHeaders()
 	}
 	x.bodyRead = true
 	x.conn().Member.Busy()

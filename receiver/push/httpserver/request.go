@@ -49,6 +49,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	}
 	s.metrics.count(ctx.Method(), ctx.Response.StatusCode())
 	s.metrics.duration.Observe(time.Since(ctx.Time()).Seconds())
+	x.endHead()
 	x.reset()
 	s.requests.Put(x)
 	s.metrics.inFlight.Add(-1)
@@ -92,7 +93,11 @@ func (x *Request) reset() {
 
 // answer finds the route by path, then the handler by method.
 func (x *Request) answer() {
-	if twoLengths(&x.HTTP.Request.Header) {
+	switch {
+	case string(x.HTTP.Method()) == crowded:
+		x.Fail(tooManyHeaders())
+		return
+	case twoLengths(&x.HTTP.Request.Header):
 		x.Fail(ambiguousLength())
 		return
 	}
@@ -143,6 +148,7 @@ func (x *Request) Method() string {
 // expect decides between "100 Continue" and rejecting a body before it is sent.
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	if ctx.Request.Header.ContentLength() <= s.cfg.MaxBodyBytes {
+		ctx.Conn().(*listener.Conn).Unsent = func() { dropRequest(ctx) } // fasthttp ends without a word if it cannot send this
 		return fasthttp.StatusContinue
 	}
 	x := s.requests.Get().(*Request)
@@ -152,6 +158,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	x.hangUp()
 	status := ctx.Response.StatusCode()
 	s.metrics.count(ctx.Method(), status)
+	dropRequest(ctx)
 	x.reset()
 	s.requests.Put(x)
 	return status

@@ -198,11 +198,12 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 // is read and which body is incomplete. The listener limits connections.
 func (s *Server) newHTTP() *fasthttp.Server {
 	return &fasthttp.Server{
-		Handler:       s.serve,
-		ErrorHandler:  s.serveError,
-		ExpectHandler: s.expect,
-		Logger:        &libraryLog{log: s.log},
-		Name:          "sluice",
+		Handler:        s.serve,
+		ErrorHandler:   s.serveError,
+		ExpectHandler:  s.expect,
+		HeaderReceived: dropCrowd,
+		Logger:         &libraryLog{log: s.log},
+		Name:           "sluice",
 		Concurrency: 2*s.cfg.MaxConnections +
 			1024, // not reached: the listener limits, but some that yielded have to end yet
 		ReadBufferSize:               s.cfg.MaxHeaderBytes,

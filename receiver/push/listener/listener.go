@@ -163,7 +163,7 @@ type Peer struct {
 	Holder atomic.Pointer[string]
 }
 
-// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended.
+// Conn is one connection. Only the goroutine that serves it reads from it and uses Ended, Heads and Unsent.
 type Conn struct {
 	net.Conn // tcp, or TLS over it
 	Peer
@@ -174,7 +174,9 @@ type Conn struct {
 
 	listener *Listener
 	Ended    bool        // the client has closed its side
+	Heads    int         // bytes of requests' first lines and headers whose memory is kept
 	Linger   atomic.Bool // the client may still be sending when we close
+	Unsent   func()      // called when a write fails; may be nil
 	closed   atomic.Bool
 	heard    atomic.Bool // a byte has arrived
 }
@@ -220,6 +222,15 @@ func (c *Conn) Read(b []byte) (int, error) {
 			c.refuse("push: a client speaks TLS, but this port is plain HTTP: it must say http://, not https://", plainAnswer)
 			return 0, io.EOF
 		}
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *Conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if err != nil && c.Unsent != nil {
+		c.Unsent()
 	}
 	return n, err
 }

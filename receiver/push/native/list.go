@@ -71,27 +71,32 @@ func listQuery(x *httpserver.Request, name string) (q inspect.Query, f *httpserv
 	if q.Namespace != "" {
 		f = httpserver.CheckNamespace(q.Namespace)
 	}
-	for rawKey, rawValue := range x.HTTP.URI().QueryArgs().All() {
-		key, value := string(rawKey), string(rawValue)
-		var err error
-		switch {
-		case f != nil:
-		case key == "limit":
-			if q.Most, err = strconv.Atoi(value); err != nil || q.Most < 1 || q.Most > inspect.MaxMost {
-				f = httpserver.BadRequest("limit is %q; must be a number from 1 to %d", value, inspect.MaxMost)
-			}
-		case key == "continue":
-			if q.After, err = inspect.ParseToken(name, value); err != nil {
-				f = httpserver.BadRequest("continue %q %v; must be that of the page before", value, err)
-			}
-		default:
-			f = httpserver.BadRequest("the parameter %q is unknown: this request takes limit, continue", key)
-		}
+	if f == nil {
+		f = x.EachParam(x.HTTP.URI().QueryString(), func(key, value string) *httpserver.Fault {
+			return setListParam(&q, name, key, value)
+		})
 	}
 	if f != nil {
 		f.Uncounted = true
 	}
 	return q, f
+}
+
+func setListParam(q *inspect.Query, name, key, value string) *httpserver.Fault {
+	var err error
+	switch key {
+	case "limit":
+		if q.Most, err = strconv.Atoi(value); err != nil || q.Most < 1 || q.Most > inspect.MaxMost {
+			return httpserver.BadRequest("limit is %q; must be a number from 1 to %d", value, inspect.MaxMost)
+		}
+	case "continue":
+		if q.After, err = inspect.ParseToken(name, value); err != nil {
+			return httpserver.BadRequest("continue %q %v; must be that of the page before", value, err)
+		}
+	default:
+		return httpserver.BadRequest("the parameter %q is unknown: this request takes limit, continue", key)
+	}
+	return nil
 }
 
 type namespacesAnswer struct {

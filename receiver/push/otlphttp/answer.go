@@ -76,7 +76,7 @@ func replyOTLP(x *httpserver.Request, status int, e otlp.Encoding, protobuf []by
 	}
 	x.HTTP.SetStatusCode(status)
 	x.HTTP.SetContentType(e.ContentType())
-	x.HTTP.SetBody(protobuf)
+	x.HTTP.Response.SetBodyRaw(protobuf)
 }
 
 // partialSuccess is an ExportMetricsServiceResponse.

@@ -2,6 +2,7 @@ package serieshttp
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/adapter/policy"
@@ -18,12 +19,12 @@ const maxPatterns = 64
 func readOptions(x *httpserver.Request) (o export.Options, f *httpserver.Fault) {
 	o.Format, o.Escaping = exposition.Negotiate(x.HTTP.Request.Header.Peek(fasthttp.HeaderAccept))
 	secondsGiven := false
-	for rawKey, rawValue := range x.HTTP.URI().QueryArgs().All() {
-		key := string(rawKey)
+	f = x.EachParam(x.HTTP.URI().QueryString(), func(key, value string) *httpserver.Fault {
 		secondsGiven = secondsGiven || key == "seconds"
-		if f = setOption(&o, key, string(rawValue)); f != nil {
-			return o, f
-		}
+		return setOption(&o, key, strings.Clone(value)) // the page outlives the request
+	})
+	if f != nil {
+		return o, f
 	}
 	if o.Naming == export.StatsDExporter && !secondsGiven {
 		o.Seconds = []string{"*"}
