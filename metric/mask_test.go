@@ -64,6 +64,79 @@ func TestSecretsAreMasked(t *testing.T) {
 		`password=("hunter2","b")`:                      `password=("***","b")`,
 		"http://10.0.0.1:8080/a":                        "http://10.0.0.1:8080/a",
 		"x:eyJhbGciOiJub25lIn0.eyJzdWI":                 "x:***", // cut off
+		// Another word and signs between name and value.
+		"secret key: abc":                 "secret key: ***",
+		"Secret Access Key: wJalr":        "Secret Access Key: ***",
+		"aws secret access key = wJalr":   "aws secret access key = ***",
+		`password = """hunter2"""`:        `password = """***"""`,
+		"password is hunter2":             "password is ***",
+		`password == "hunter2"`:           `password == "***"`,
+		"password -> hunter2":             "password -> ***",
+		"Password - hunter2":              "Password - ***",
+		"Bearer token: abc":               "Bearer *** ***",
+		"Bearer+opaque":                   "Bearer+***",
+		`password=" hunter2 x"`:           `password="***"`,
+		`{"password":"","user":"bob"}`:    `{"password":"","user":"bob"}`,
+		"the password":                    "the password",
+		"user[password]=hunter2&commit=1": "user[password]=***&commit=1",
+		"user%5Bpassword%5D=hunter2&a=1":  "user%5Bpassword%5D=***&a=1",
+		`os.environ["DB_PASSWORD"]="a b"`: `os.environ["DB_PASSWORD"]="***"`,
+		// Pairs, and names that are values.
+		`{"name":"DB_PASSWORD","value":"hunter2"}`:        `{"name":"DB_PASSWORD","value":"***"}`,
+		`{"name":"X-Api-Key","value":"k-123"}`:            `{"name":"X-Api-Key","value":"***"}`,
+		`{"name":"Cookie","value":"sid=abc"}`:             `{"name":"Cookie","value":***`,
+		"{name: DB_PASSWORD, value: hunter2}":             "{name: DB_PASSWORD, value: ***",
+		`<param name="password" value="hunter2"/>`:        `<param name="password" value="***"/>`,
+		`('X-Api-Key', 'k-123')`:                          `('X-Api-Key', '***')`,
+		`"secret":{"value":"abc"}`:                        `"secret":{"value":"***"}`,
+		`{"grant_type":"password","password":"hunter2"}`:  `{"grant_type":"***","***":"***"}`,
+		`credentials:{"user":"bob","password":"hunter2"}`: `credentials:{"***":"bob","password":"***"}`,
+		// Quotes within quotes.
+		`""password"":""hunter2"",""n"":1`:                   `""password"":""***"",""n"":1`,
+		`{"password":"hun\"ter2secretrest"}`:                 `{"password":"***"}`,
+		`{\"password\":\"hun\\\"ter2\",\"n\":1}`:             `{\"password\":\"***\",\"n\":1}`,
+		`password='it''s me' x`:                              `password='***' x`,
+		`"SecretString":"{\"user\":\"u\",\"pin\":\"1234\"}"`: `"SecretString":"***"`,
+		`password="hunter2`:                                  `password="***`,
+		// Names.
+		"SECRET_KEY_BASE=abc":               "SECRET_KEY_BASE=***",
+		"DB_PASSWORD_PROD=abc":              "DB_PASSWORD_PROD=***",
+		"passwordConfirmation=abc":          "passwordConfirmation=***",
+		"password2: abc":                    "password2: ***",
+		"api key: abc":                      "api key: ***",
+		"private key: abc":                  "private key: ***",
+		`"auth":"dTpw"`:                     `"auth":"***"`,
+		"_auth=dTpw":                        "_auth=***",
+		"REDISCLI_AUTH=abc":                 "REDISCLI_AUTH=***",
+		"X-Auth-Key: abc":                   "X-Auth-Key: ***",
+		"DD-APPLICATION-KEY: abc":           "DD-APPLICATION-KEY: ***",
+		"X-License-Key: abc":                "X-License-Key: ***",
+		"AccountKey=abc==;x=1":              "AccountKey=***;x=1",
+		"x-functions-key: abc":              "x-functions-key: ***",
+		"Ocp-Apim-Subscription-Key: abc":    "Ocp-Apim-Subscription-Key: ***",
+		"https://h/?a=1&sig=ab%2Fc":         "https://h/?a=1&sig=***",
+		"https://h/?X-Amz-Signature=ab&y=1": "https://h/?X-Amz-Signature=***&y=1",
+		"https://h/?key=AIzaabc&x=1":        "https://h/?key=***&x=1",
+		// URLs and data sources.
+		"smtp://user@example.com:hunter2@mail:587":          "smtp://user@example.com:***@mail:587",
+		"postgres://app@srv:hunter2@srv.postgres.azure.com": "postgres://app@srv:***@srv.postgres.azure.com",
+		`postgres://u:p'w2"hunter@db`:                       "postgres://u:***@db",
+		"amqp://u:hun|ter2@mq":                              "amqp://u:***@mq",
+		"http://h:80/p:1|c|@0.1":                            "http://h:80/p:1|c|@0.1",
+		"root:hunter2@tcp(db:3306)/x":                       "root:***@tcp(db:3306)/x",
+		"dsn=root:hunter2@/db":                              "dsn=root:***@/db",
+		// Ordinary metrics.
+		"requests.key:1|c|#authority:eu": "requests.key:1|c|#authority:eu",
+		"tokens_used:5|x":                "tokens_used:5|x",
+		"token_count:5|x":                "token_count:5|x",
+		"password_resets:7.5|c":          "password_resets:7.5|c",
+		"http_auth:1|c":                  "http_auth:1|c",
+		"authorized:1|x":                 "authorized:1|x",
+		"monkey:1|x":                     "monkey:1|x",
+		"keyspace:1|x":                   "keyspace:1|x",
+		"routing-key:abc":                "routing-key:abc",
+		"hits:1|x|#token,env:prod":       "hits:1|x|#token,env:prod",
+		"token_count is a counter":       "token_count is a counter",
 	} {
 		if got := Mask(line); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
@@ -105,4 +178,37 @@ func TestSecretsAreMasked(t *testing.T) {
 	if got, want := MaskAbout(`rate is "1.5"`, []byte("token:1|c|@1.5")), `rate is "1.5"`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// However many names a line has, its secrets are together not many times its length: they are copied and compared.
+func TestSecretsAreNoLongerThanTheirLine(t *testing.T) {
+	for _, part := range []string{"token:", "token ", "token+", "token:x,", `token="`, "token:'password:\"pass:`", `"token",`, "cookie:", "token=\"\"\"", "://a:b@"} {
+		line, sum := strings.Repeat(part, 1000), 0
+		for _, s := range secretsOf(line) {
+			sum += s.end - s.begin
+		}
+		if sum == 0 || sum > 4*len(line) {
+			t.Errorf("%q: %d bytes of secrets in %d", part, sum, len(line))
+		}
+	}
+}
+
+// A secret is not shown, whatever is before and behind it, and however it is quoted.
+func FuzzMask(f *testing.F) {
+	for _, before := range []string{"", "x:1|c|#", `{"token":"`, "secret: '", "basic ", "token_", `password="\`, "://u:"} {
+		f.Add(before, "", uint8(len(before)))
+		f.Add(before, `"}|c`, uint8(len(before)+1))
+	}
+	ways := []string{" password=%s", ` "password":"%s"`, ` "password" : "a\"%s"`, " secret access key: %s", " {'name': 'API_TOKEN', 'value': '%s'}",
+		" user[password]=%s", " https://u@h:x'%s@h ", ` ""password"":""%s""`, " Authorization: Basic %s"}
+	f.Fuzz(func(t *testing.T, before, behind string, way uint8) {
+		const secret = "hunter2hunter2"
+		line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
+		if got := Mask(line); strings.Contains(got, secret) {
+			t.Errorf("%q: %q", line, got)
+		}
+		if got := MaskAbout(fmt.Sprintf("%q is not a number", secret), []byte(line)); strings.Contains(got, secret) {
+			t.Errorf("%q in a message: %q", line, got)
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -39,7 +40,9 @@ func (f *fakeAccess) May(_ context.Context, who *metric.Principal, r metric.Righ
 // guarded is a console that isn't on loopback, without its listener.
 func guarded(access Access) *Server {
 	s := &Server{parts: Parts{Source: shop(), Access: access, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Health: func() Health { return Health{} },
-		Facts: nil, Try: func([]byte, string) []Outcome { return nil }}, ended: make(chan struct{})}
+		Facts: nil, Try: func(_ []byte, _ string, sees func(string) bool) []Outcome {
+			return []Outcome{{Line: fmt.Sprintf("sees shop %v, billing %v, all %v", sees("shop"), sees("billing"), sees(""))}}
+		}}, ended: make(chan struct{})}
 	s.history = newHistory(s.parts.Source, nil)
 	return s
 }
@@ -79,6 +82,23 @@ func TestRights(t *testing.T) {
 			if c.want == 401 && !strings.Contains(got.header.Get("WWW-Authenticate"), "Basic") && !strings.HasPrefix(c.path, "/live") {
 				t.Errorf("%s: a browser isn't asked for a token", c.path)
 			}
+		}
+	}
+}
+
+// A trial says nothing of namespaces that the client may not see.
+func TestTrialsKnowTheClientsRights(t *testing.T) {
+	routes := guarded(&fakeAccess{}).routes()
+	for token, want := range map[string]string{"jane": "sees shop true, billing false, all false", "root": "sees shop true, billing true, all true",
+		"": "needs a token"} {
+		req, _ := http.NewRequest(http.MethodGet, "http://console.example/try?sender=shop/web&line=a:1|c", nil)
+		if req.Header.Set("Authorization", "Bearer "+token); token == "" {
+			req.Header.Del("Authorization")
+		}
+		got := newRecorder()
+		routes.ServeHTTP(got, req)
+		if !strings.Contains(got.text.String(), want) {
+			t.Errorf("%q: without %q: %s", token, want, got.text.String())
 		}
 	}
 }

@@ -164,7 +164,7 @@ func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 			return Health{Version: "1", Receivers: []Receiver{{Name: "statsd_udp", Received: 12345, Applied: 12300, Pending: 5, Datagrams: true,
 				Rejected: []Count{{"identity", 30}, {"limit", 10}}}}, Checks: []Check{{"store", true, ""}}}
 		},
-		Try: func(lines []byte, sender string) []Outcome {
+		Try: func(lines []byte, sender string, _ func(string) bool) []Outcome {
 			return []Outcome{{Line: string(lines), Reason: "applied", Why: "yes", Metric: string(lines), Kind: "counter", Value: string(lines), Of: string(lines),
 				Labels: []metric.Label{{Key: string(lines), Value: string(lines)}}, Stats: []string{string(lines)}}}
 		},

@@ -27,8 +27,8 @@ type Parts struct {
 	// of series. Nil: there is no cluster.
 	Begin func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (value float64, ok bool)
 	// Try says what would happen to StatsD lines. sender is a pod ("namespace/name"), an address or a
-	// user; empty: a Unix socket.
-	Try func(lines []byte, sender string) []Outcome
+	// user; empty: a Unix socket. sees reports whether the reader may see a namespace (empty: all of them).
+	Try func(lines []byte, sender string, sees func(namespace string) bool) []Outcome
 	// Groups returns the uses of the API groups. Nil: there is no cluster.
 	Groups func() []GroupUse
 	// Health returns the accounting of samples and the state of the parts.
@@ -86,7 +86,8 @@ type GroupUse struct {
 // Outcome is what would happen to one sample of a line.
 type Outcome struct {
 	Line string
-	// Reason is a reason of rejection, "pending" or "applied". Why is a sentence.
+	// Reason is a reason of rejection, "pending" or "applied"; empty: the reader may not see the namespace, and what is
+	// there decides. Why is a sentence.
 	Reason, Why string
 	// The fields below are empty if the line cannot be read.
 	Metric, Kind, Value string

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // maxTried bounds the text of lines to try, in bytes: it is a part of the address.
@@ -19,16 +20,30 @@ type tryContent struct {
 	Outcomes      []Outcome
 }
 
-func (s *Server) try(_ context.Context, r *request) (any, error) {
+func (s *Server) try(ctx context.Context, r *request) (any, error) {
 	c := &tryContent{Lines: r.query.Get("line"), Sender: strings.TrimSpace(r.query.Get("sender")),
 		Cluster: s.parts.Facts != nil}
 	if len(c.Lines) > maxTried {
 		return nil, &refusal{status: http.StatusRequestURITooLong, text: "the lines are too long to try: at most 4096 bytes"}
 	}
 	if lines := strings.TrimSpace(c.Lines); lines != "" {
-		c.Outcomes = s.parts.Try([]byte(lines), c.Sender)
+		c.Outcomes = s.parts.Try([]byte(lines), c.Sender, r.sees(ctx, namespaceOfSender(r.query)))
 	}
 	return c, nil
+}
+
+// sees returns a function that reports whether the client may see a namespace (empty: all of them), beside the one that
+// the request was admitted for. It asks about each once, and no more once there was no answer.
+func (r *request) sees(ctx context.Context, admitted string) func(namespace string) bool {
+	known, away := map[string]bool{admitted: true}, false
+	return func(namespace string) bool {
+		if _, asked := known[namespace]; !asked && !r.wide && !away {
+			right := metric.Right{Verb: metric.Get, Namespace: namespace}
+			allowed, err := r.server.parts.Access.May(ctx, r.who, right)
+			known[namespace], away = allowed && err == nil, err != nil
+		}
+		return r.wide || known[namespace]
+	}
 }
 
 // namespaceOfSender is the namespace of the sender to try: of a pod or a service account.

@@ -38,7 +38,8 @@ const loopText = "is a Sluice that routes metrics itself, this one or another: r
 // fault is a request that brought no values.
 type fault struct {
 	result result
-	why    string // a sentence about the provider, without its name
+	why    string // a sentence about the provider, without its name, for all who read its metrics
+	quote  string // of the answer, for the caller and the log alone: it may be about a namespace that others may not read
 	code   int    // status for the caller; 0: by the result
 	since  time.Time
 	cause  error // of reading the body
@@ -55,6 +56,20 @@ func (f *fault) whole() bool {
 
 func newFault(r result, format string, args ...any) *fault {
 	return &fault{result: r, why: fmt.Sprintf(format, args...), since: time.Now()}
+}
+
+// quoting adds a part of the answer.
+func (f *fault) quoting(text string) *fault {
+	f.quote = text
+	return f
+}
+
+// text is the sentence with the quotation.
+func (f *fault) text() string {
+	if f.quote == "" {
+		return f.why
+	}
+	return f.why + ": " + f.quote
 }
 
 // status is the answer to the caller: 503 where the provider gave no answer, 502 where it gave a wrong one.
@@ -74,7 +89,7 @@ func (f *fault) status(provider, name string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
 		Message: fmt.Sprintf("the external metric %q is routed to the provider %s, which %s",
-			metric.Truncate(name, metric.MaxQuoted), provider, f.why),
+			metric.Truncate(name, metric.MaxQuoted), provider, f.text()),
 		Details: &metav1.StatusDetails{Group: external_metrics.GroupName, Kind: metric.Truncate(name, metric.MaxQuoted)},
 	}}
 }
@@ -111,8 +126,8 @@ func (s *Spec) readBody(resp *http.Response) ([]byte, *fault) {
 		return nil, newFault(invalid, "answers with more than %d MB", maxAnswer>>20)
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
-		return nil, newFault(invalid, "answers with the content type %q, which must be application/json: %s",
-			metric.Truncate(resp.Header.Get("Content-Type"), maxQuoted), quoted(body))
+		return nil, newFault(invalid, "answers with a content type that is not application/json").
+			quoting(fmt.Sprintf("%q: %s", metric.Truncate(resp.Header.Get("Content-Type"), maxQuoted), quoted(body)))
 	}
 	return body, nil
 }
@@ -126,7 +141,7 @@ func (s *Spec) refusal(resp *http.Response, body []byte) *fault {
 		message = quoted([]byte(status.Message))
 	}
 	passed := func(r result, says string) *fault {
-		f := newFault(r, says+": %s", message)
+		f := newFault(r, "%s", says).quoting(message)
 		f.code = code
 		return f
 	}
@@ -134,23 +149,23 @@ func (s *Spec) refusal(resp *http.Response, body []byte) *fault {
 	case code == http.StatusLoopDetected:
 		return newFault(loop, "%s", loopText)
 	case code >= 300 && code < 400:
-		return newFault(invalid, "answers with a redirect (%d) to %q, which is not followed: its url must be that of the API server itself",
-			code, metric.Truncate(resp.Header.Get("Location"), maxQuoted))
+		return newFault(invalid, "answers with a redirect (%d), which is not followed: its url must be that of the API server itself", code).
+			quoting(fmt.Sprintf("%q", metric.Truncate(resp.Header.Get("Location"), maxQuoted)))
 	case code == http.StatusUnauthorized:
-		return newFault(denied, "does not accept the token of Sluice's service account: %s", message)
+		return newFault(denied, "does not accept the token of Sluice's service account").quoting(message)
 	case code == http.StatusForbidden && s.Impersonate:
 		return passed(rejected, "denies it")
 	case code == http.StatusForbidden:
-		return newFault(denied, "does not let Sluice's service account read it, which needs get and list in %s: %s",
-			external_metrics.GroupName, message)
+		return newFault(denied, "does not let Sluice's service account read it, which needs get and list in %s",
+			external_metrics.GroupName).quoting(message)
 	case code == http.StatusNotFound:
 		return passed(notFound, "does not have it")
 	case code == http.StatusBadRequest, code == http.StatusTooManyRequests:
 		return passed(rejected, "rejects the question")
 	case !isStatus:
-		return newFault(invalid, "answers with status %d: %s", code, message)
+		return newFault(invalid, "answers with status %d", code).quoting(message)
 	}
-	return newFault(failed, "fails (%d): %s", code, message)
+	return newFault(failed, "fails (%d)", code).quoting(message)
 }
 
 // quoted is the beginning of an answer, for messages.
@@ -166,15 +181,15 @@ func quoted(body []byte) string {
 func readValues(body []byte) (*external_metrics.ExternalMetricValueList, *fault) {
 	var list emv1beta1.ExternalMetricValueList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, newFault(invalid, "answers with what is no list of values (%v): %s", err, quoted(body))
+		return nil, newFault(invalid, "answers with what is no list of values").quoting(fmt.Sprintf("%v: %s", err, quoted(body)))
 	}
 	if list.Kind != "ExternalMetricValueList" || list.APIVersion != emv1beta1.SchemeGroupVersion.String() {
-		return nil, newFault(invalid, "answers with kind %q of %q; must be ExternalMetricValueList of %s",
-			metric.Truncate(list.Kind, maxQuoted), metric.Truncate(list.APIVersion, maxQuoted), emv1beta1.SchemeGroupVersion)
+		return nil, newFault(invalid, "answers with a kind that is not ExternalMetricValueList of %s", emv1beta1.SchemeGroupVersion).
+			quoting(fmt.Sprintf("kind %q of %q", metric.Truncate(list.Kind, maxQuoted), metric.Truncate(list.APIVersion, maxQuoted)))
 	}
 	values := &external_metrics.ExternalMetricValueList{}
 	if err := emv1beta1.Convert_v1beta1_ExternalMetricValueList_To_external_metrics_ExternalMetricValueList(&list, values, nil); err != nil {
-		return nil, newFault(invalid, "answers with what is no list of values: %v", err)
+		return nil, newFault(invalid, "answers with what is no list of values").quoting(err.Error())
 	}
 	return values, nil
 }
@@ -183,7 +198,7 @@ func readValues(body []byte) (*external_metrics.ExternalMetricValueList, *fault)
 func readNames(body []byte, limit int) ([]string, *fault) {
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(body, &list); err != nil || list.Kind != "APIResourceList" {
-		return nil, newFault(invalid, "answers discovery with what is no APIResourceList: %s", quoted(body))
+		return nil, newFault(invalid, "answers discovery with what is no APIResourceList").quoting(quoted(body))
 	}
 	names := make([]string, 0, min(len(list.APIResources), limit))
 	for _, resource := range list.APIResources[:min(len(list.APIResources), limit)] {

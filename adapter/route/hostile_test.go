@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
 )
 
 // What the caller gets, and what is counted, for every way in which a provider answers.
@@ -44,9 +46,9 @@ func TestAnswers(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://evil.example/x", http.StatusFound)
 		}, 502,
-			metav1.StatusReasonServiceUnavailable, invalid, `redirect (302) to "https://evil.example/x", which is not followed`},
-		"a page":           {answers(200, "text/html", "<html>log in</html>"), 502, metav1.StatusReasonServiceUnavailable, invalid, `content type "text/html"`},
-		"no type":          {answers(200, "", oneValue), 502, metav1.StatusReasonServiceUnavailable, invalid, "must be application/json"},
+			metav1.StatusReasonServiceUnavailable, invalid, `url must be that of the API server itself: "https://evil.example/x"`},
+		"a page":           {answers(200, "text/html", "<html>log in</html>"), 502, metav1.StatusReasonServiceUnavailable, invalid, `not application/json: "text/html": <html>`},
+		"no type":          {answers(200, "", oneValue), 502, metav1.StatusReasonServiceUnavailable, invalid, "not application/json"},
 		"garbage":          {answers(200, jsonType, "\xff\xfe\x00"), 502, metav1.StatusReasonServiceUnavailable, invalid, "3 bytes that are no text"},
 		"nothing":          {answers(200, jsonType, ""), 502, metav1.StatusReasonServiceUnavailable, invalid, "no list of values"},
 		"cut off":          {answers(200, jsonType, oneValue[:len(oneValue)-2]), 502, metav1.StatusReasonServiceUnavailable, invalid, "no list of values"},
@@ -91,6 +93,39 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("the provider's fault is %q", why)
 			}
 		})
+	}
+}
+
+// All whose metrics a provider has see why it fails; what it said in an answer is the caller's, and the log's.
+func TestFaultsQuoteNoAnswer(t *testing.T) {
+	const of = "secret_of_bank"
+	for name, answer := range map[string]http.HandlerFunc{
+		"a status":     answers(403, "application/json", `{"kind":"Status","message":"cannot get `+of+`"}`),
+		"a token":      answers(401, "application/json", `{"kind":"Status","message":"`+of+`"}`),
+		"a page":       answers(502, "text/html", of),
+		"a type":       answers(200, of, "{}"),
+		"another page": answers(200, "text/html", of),
+		"a kind":       answers(200, "application/json", `{"kind":"`+of+`"}`),
+		"garbage":      answers(200, "application/json", of),
+		"a value":      answers(200, "application/json", strings.Replace(oneValue, "1500m", of, 1)),
+		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/"+of, http.StatusFound) },
+	} {
+		var log strings.Builder
+		s := newStandIn(t, answer)
+		r, err := New(patient(), []Spec{s.spec()}, &rest.Config{}, slog.New(slog.NewTextHandler(&log, nil)))
+		must(t, err)
+		p := r.providers[0]
+		if err := ask(r, t, "other"); !strings.Contains(err.Error(), of) || !strings.Contains(log.String(), of) {
+			t.Errorf("%s: the caller hears %v, and the log has %s", name, err, log.String())
+		}
+		if why, _ := p.Fault(); why == "" || strings.Contains(why, of) {
+			t.Errorf("%s: all hear %q", name, why)
+		}
+		p.fault.Store(nil)
+		p.look(t.Context())
+		if why, _ := p.Fault(); why == "" || strings.Contains(why, of) {
+			t.Errorf("%s of discovery: all hear %q", name, why)
+		}
 	}
 }
 

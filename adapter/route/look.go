@@ -53,6 +53,6 @@ func (p *Provider) notice(f *fault) {
 		p.log.Info("a provider of external metrics answers again", "after", time.Since(before.since).Round(time.Millisecond))
 	default:
 		p.metrics.up.Set(0)
-		p.log.Warn("a provider of external metrics fails, so its metrics have no values", "url", p.base, "why", f.why)
+		p.log.Warn("a provider of external metrics fails, so its metrics have no values", "url", p.base, "why", f.text())
 	}
 }

@@ -113,7 +113,8 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 // Name is the name in the file of providers.
 func (p *Provider) Name() string { return p.spec.Name }
 
-// Fault says why the provider gave no answer last, and since when; empty: it answered.
+// Fault says why the provider gave no answer last, and since when; empty: it answered. It quotes no answer: that one
+// was for a single caller.
 func (p *Provider) Fault() (why string, since time.Time) {
 	if f := p.fault.Load(); f != nil {
 		return f.why, f.since

@@ -3,6 +3,7 @@ package limit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -88,28 +89,26 @@ func (r *Registry) enforceLocked(s *quota, limit metric.Limit) {
 	}
 }
 
-// ObjectGone removes the series of an object that no longer exists, and forgets its rejections. A
-// deleted namespace loses all of its series, external ones too: a later namespace of that name
-// inherits nothing.
+// ObjectGone removes the series of an object that no longer exists, and forgets its rejections. Of a Namespace it
+// removes what describes the Namespace itself: the news may be late, and the quota's other series then be those of
+// the next namespace of the name. Table.DeleteNamespace removes the former one's, by their birth.
 func (r *Registry) ObjectGone(o metric.Object) {
 	whole := o.Resource == "namespaces"
 	r.withQuota(quotaKeyOf(&o), func(s *quota) {
 		if s.key.pod != "" || whole {
 			s.clearRejected()
 		}
-		var ended []func()
+		var ended []string
 		for slot := range s.taken() {
-			name := slot.name
-			for _, held := range slot.objects(s.key) {
-				if held == o || whole {
-					ended = append(ended, func() { r.table.End(held, name); r.forget(held, name) })
-				}
+			if slices.Contains(slot.objects(s.key), o) {
+				ended = append(ended, slot.name)
 			}
 		}
 		if len(ended) > 0 {
 			r.enqueue(func() {
-				for _, end := range ended {
-					end()
+				for _, name := range ended {
+					r.table.End(o, name)
+					r.forget(o, name)
 				}
 			})
 		}

@@ -153,28 +153,28 @@ func TestNothingIsEvictedBeforeTheClusterIsSynced(t *testing.T) {
 	}
 }
 
-// A deleted namespace loses all of its series: a later one of the same name inherits no external
-// and no rejection.
-func TestDeletedNamespaceLosesItsExternals(t *testing.T) {
+// News of a namespace's end may come when the next one of the name has series already: it ends those of the Namespace
+// that is gone, and its rejections.
+func TestDeletedNamespaceLosesItsRejections(t *testing.T) {
 	w := newWard(small())
-	w.push(metric.Object{Namespace: "shop"}, "secret")
+	gone := metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}
+	w.push(metric.Object{Namespace: "shop"}, "queue")
+	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "2"}, "backlog")
+	w.push(gone, "backlog")
 	w.push(metric.Object{Namespace: "shop"}, "m1")
-	w.push(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"}, "backlog")
 	w.push(metric.Object{Namespace: "shop"}, "rejected")
 	w.registry.runJobs()
 	if len(w.events) != 1 || !strings.HasPrefix(w.events[0], "MetricRefused on namespaces/shop: ") {
 		t.Errorf("events: %q, want one on the namespace, because people do not look at an external", w.events)
 	}
-	w.push(metric.Object{Namespace: "bank"}, "secret")
-	w.push(pod("web-1"), "hits")
-	w.registry.ObjectGone(metric.Object{Resource: "namespaces", Name: "shop", UID: "1"})
+	w.registry.ObjectGone(gone)
 	w.registry.runJobs()
-	if len(w.held) != 2 {
-		t.Errorf("left: %v, want the other namespace's and the pod's, which ends separately", w.held)
+	if len(w.held) != 3 || w.held[gone.String()+gone.UID+" backlog"] != 0 {
+		t.Errorf("left: %v, want all but that of the former Namespace", w.held)
 	}
 	w.registry.withQuota(quotaKey{namespace: "shop"}, func(s *quota) {
-		if len(s.slots)+len(s.rejected()) != 0 {
-			t.Errorf("the registry still holds %v, %v", s.slots, s.rejected())
+		if s.series != 3 || len(s.rejected()) != 0 {
+			t.Errorf("the registry counts %d series and holds the rejections %v", s.series, s.rejected())
 		}
 	})
 }

@@ -118,7 +118,8 @@ func (r *autoscalerReader) readRejections() {
 const maxHintNames = 500
 
 // hint returns a sentence on what the name of a missing metric may have meant: another sort of
-// object, or a name like it.
+// object, or a name like it. Events show it to readers of unknown rights, so it names no external metric that
+// discovery doesn't list.
 func (p *dataPath) hint(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) string {
 	bare, source := metric.BareName(m.Name), m.Source
 	if m.ObjectKind == "Pod" {
@@ -126,7 +127,11 @@ func (p *dataPath) hint(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) stri
 	}
 	list, _, _ := p.merged.Metrics(aggregate.Part{Namespace: a.Namespace, Most: maxHintNames})
 	var alike, others []string
+	hidden := func(name string) bool { return p.cluster.policies != nil && p.cluster.policies.Hidden(name) }
 	for _, metricSummary := range list {
+		if metricSummary.Resource == "" && hidden(metricSummary.Name) {
+			continue
+		}
 		if sourceOf(metricSummary.Resource) == source {
 			alike = append(alike, metricSummary.Name)
 		} else if metricSummary.Name == bare {

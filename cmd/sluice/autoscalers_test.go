@@ -45,3 +45,26 @@ func TestHintAtAMissingMetric(t *testing.T) {
 		}
 	}
 }
+
+// Events show a hint to readers of unknown rights: it has no name that policies keep out of discovery.
+func TestHintsNameNothingHidden(t *testing.T) {
+	t.Parallel()
+	c := newFakeCluster()
+	guard := clusterObject("sluice.dev/v1alpha1", "ClusterExternalMetricPolicy", "guard",
+		map[string]any{"rules": []any{map[string]any{"metric": "hidden_.*", "deny": true}}})
+	delete(guard["metadata"].(map[string]any), "namespace")
+	c.items["/apis/sluice.dev/v1alpha1/clusterexternalmetricpolicies"] = []any{guard}
+	p := startedIn(t, c)
+	for _, path := range []string{"external/hidden_keys", "external/open_keys", "configmaps/one/hidden_files"} {
+		accepted(t, p, "PUT", "/v1/namespaces/shop/"+path, "7")
+	}
+	a := &inspect.Autoscaler{Namespace: "shop", Name: "web"}
+	for _, one := range []struct{ source, name, want string }{
+		{"External", "hidden_kyes", ""}, {"Pods", "hidden_keys", ""},
+		{"External", "open_kyes", `Did you mean "open_keys"?`}, {"External", "hidden_files", "It is pushed here as a metric of configmaps."},
+	} {
+		if got := p.hint(a, &inspect.AutoscalerMetric{Source: one.source, Name: one.name}); got != one.want {
+			t.Errorf("%s %s: %q, want %q", one.source, one.name, got, one.want)
+		}
+	}
+}

@@ -24,10 +24,9 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	if !cfg.Enabled() {
 		return nil
 	}
-	trial := trial{path: p}
 	http, _ := p.pushURL()
 	parts := console.Parts{
-		Source: p.inspection(), Try: trial.lines, Health: p.health, Past: p.past, Agents: p.agents != nil,
+		Source: p.inspection(), Try: p.try, Health: p.health, Past: p.past, Agents: p.agents != nil,
 		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Kubectl: "kubectl", Logger: p.log,
 		KindOf: kindOf(builtin.New().FindResource),
 	}

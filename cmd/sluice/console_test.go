@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/adapter/console"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 )
@@ -117,6 +119,8 @@ func TestCommandsOfTheConsoleWork(t *testing.T) {
 
 var preformatted = regexp.MustCompile(`(?s)<pre[^>]*>(.*?)</pre>`)
 
+func seesAll(string) bool { return true }
+
 // A trial says of each line what a push of it does, and applies nothing.
 func TestTrial(t *testing.T) {
 	t.Parallel()
@@ -131,7 +135,7 @@ func TestTrial(t *testing.T) {
 		{"gone:1|c|#pod:web-1,namespace:shop", "applied", "web-1"},
 	}
 	for _, c := range lines {
-		all := trial{p}.lines([]byte(c.line), "")
+		all := p.try([]byte(c.line), "", seesAll)
 		if len(all) != 1 {
 			t.Fatalf("%q: %+v", c.line, all)
 		}
@@ -187,7 +191,7 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 		{"jobs:1|c|#queue:a" + claim, "jane", "pending", "kubectl auth can-i create samples.sluice.dev -n shop --as=jane"},
 		{"jobs:1|c|#queue:a" + claim, "shop/web-1", "identity", "there is no pod shop/web-1"},
 	} {
-		outcome := trial{p}.lines([]byte(c.line), c.sender)[0]
+		outcome := p.try([]byte(c.line), c.sender, seesAll)[0]
 		if outcome.Reason != c.reason || !strings.Contains(outcome.Why, c.has) {
 			t.Errorf("%s from %q: %s: %s; want %s with %q", c.line, c.sender, outcome.Reason, outcome.Why, c.reason, c.has)
 		}
@@ -197,5 +201,53 @@ func TestTrialAsTheServerWouldJudge(t *testing.T) {
 	}
 	if uses := p.inspection().Limits(inspect.Query{}).Items; len(uses) != 1 || uses[0].Rejected != 0 {
 		t.Errorf("trials count as rejections: %+v", uses)
+	}
+}
+
+// A trial tells a reader who may not see a namespace nothing of what is there, whatever the sender may.
+func TestTrialsHideOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	c := withNamespaces(map[string]string{"shop": "1", "bank": "2"})
+	there := func(namespace, name string) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": name,
+			"uid": namespace + name, "resourceVersion": "1"}}
+	}
+	c.items["/api/v1/configmaps"] = []any{there("shop", "one"), there("bank", "one")}
+	p := startedIn(t, c, "--object-kinds=namespaces,configmaps", "--namespace-metrics=2", "--namespace-series=2")
+	for _, namespace := range []string{"shop", "bank"} {
+		for _, path := range []string{"external/jobs", "configmaps/one/jobs"} {
+			accepted(t, p, "PUT", "/v1/namespaces/"+namespace+"/"+path, "7")
+		}
+	}
+	sees := func(namespace string) bool { return namespace == "shop" }
+	try := func(line, sender, claim string) console.Outcome {
+		one := p.try([]byte(line+claim), sender, sees)[0]
+		one.Line = ""
+		return one
+	}
+	for _, sender := range []string{"127.0.0.1", "jane", ""} {
+		for _, line := range []string{"jobs:1|g|#", "jobs:1|c|#", "more:1|g|#"} {
+			for _, claims := range [][]string{
+				{"namespace:bank,sluice_object:configmaps/one", "namespace:bank,sluice_object:configmaps/two", "namespace:none,sluice_object:configmaps/one"},
+				{"sluice_object:external/bank", "sluice_object:external/none"},
+				{"sluice_object:namespaces/bank", "sluice_object:namespaces/none"},
+			} {
+				want := try(line, sender, claims[0])
+				if want.Applied() || want.Of != "" || want.New || want.NewSeries {
+					t.Errorf("%s%s from %q: %+v", line, claims[0], sender, want)
+				}
+				for _, claim := range claims[1:] {
+					if got := try(line, sender, claim); !reflect.DeepEqual(got, want) {
+						t.Errorf("%s%s from %q: %+v, and of another object: %+v", line, claim, sender, got, want)
+					}
+				}
+			}
+		}
+	}
+	for claim, reason := range map[string]string{"namespace:shop,sluice_object:configmaps/one": "applied", "sluice_object:external/shop": "applied",
+		"namespace:shop,sluice_object:configmaps/two": "identity", "sluice_object:namespaces/shop": "limit"} {
+		if got := try("jobs:1|g|#", "127.0.0.1", claim); got.Reason != reason {
+			t.Errorf("%s: %+v, want %s", claim, got, reason)
+		}
 	}
 }

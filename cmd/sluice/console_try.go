@@ -17,9 +17,17 @@ import (
 
 // trial says what would happen to StatsD lines. It asks the parts that would decide, in their
 // order, and applies nothing.
-type trial struct{ path *dataPath }
+type trial struct {
+	path *dataPath
+	// sees reports whether the reader may see a namespace (empty: all of them).
+	sees func(namespace string) bool
+}
 
-// lines implements console.Parts.Try.
+// try implements console.Parts.Try.
+func (p *dataPath) try(text []byte, from string, sees func(namespace string) bool) []console.Outcome {
+	return trial{p, sees}.lines(text, from)
+}
+
 func (t trial) lines(text []byte, from string) (all []console.Outcome) {
 	cfg := t.path.cfg
 	scanner := statsd.NewScanner(statsd.Options{
@@ -93,6 +101,10 @@ func (t trial) sample(s *metric.Sample, outcome *console.Outcome) {
 	outcome.Value = valueText(s)
 	var d metric.Description
 	reason, why := t.verdict(s, &d)
+	if t.hides(&d.Object) {
+		outcome.Reason, outcome.Why = t.unseen(s.Sender, &d.Object)
+		return
+	}
 	if reason != metric.Malformed && reason != metric.BadName && reason != metric.TooLong {
 		outcome.Of, outcome.Namespace, outcome.Labels = d.Object.String(), d.Object.Namespace, cloned(d.Labels)
 	}
@@ -106,6 +118,24 @@ func (t trial) sample(s *metric.Sample, outcome *console.Outcome) {
 	for _, stat := range s.Kind.Stats() {
 		outcome.Stats = append(outcome.Stats, outcome.Metric+":"+stat.String())
 	}
+}
+
+// hides reports whether the reader may not see the namespace of an object. External metrics of no namespace are everyone's.
+func (t trial) hides(o *metric.Object) bool {
+	namespace := o.Namespace
+	if o.Resource == namespaceResource {
+		namespace = o.Name
+	}
+	return (namespace != "" || !o.External()) && !t.sees(namespace)
+}
+
+// unseen is the verdict for a reader who may not see the object's namespace: it is the sender's rights', which don't
+// depend on what is there.
+func (t trial) unseen(from *metric.Sender, o *metric.Object) (reason, why string) {
+	if r, _, _ := t.path.resolver.May(from, metric.Create, *o); r != metric.Applied {
+		return r.String(), "The sender's rights decide. The line is about a namespace that you may not see."
+	}
+	return "", "The sender may push this, if there is such an object and the limits have room: the line is about a namespace that you may not see."
 }
 
 // admission is the verdict of the table and the limits on a described sample.

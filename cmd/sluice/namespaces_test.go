@@ -194,6 +194,27 @@ func TestNamespacesThatAreForbiddenAtFirst(t *testing.T) {
 	})
 }
 
+// News of a namespace's end may come late, with the next holder of the name: what that one has pushed meanwhile stays.
+func TestLateNewsOfAnEndKeepTheNextHoldersMetrics(t *testing.T) {
+	t.Parallel()
+	const list = "/api/v1/namespaces"
+	c := withNamespaces(map[string]string{"shop": "1", "bank": "3"})
+	c.created = map[string]chan any{list: make(chan any)}
+	p := startedIn(t, c)
+	giveMetrics(t, p, "shop")
+	for _, name := range []string{"shop", "bank"} { // the news of bank come after all of shop's
+		next := namespaceObject(name, "of "+name)
+		next["apiVersion"], next["kind"] = "meta.k8s.io/v1", "PartialObjectMetadata"
+		next["metadata"].(map[string]any)["creationTimestamp"] = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+		c.created[list] <- next
+		eventually(t, func() bool {
+			uids, _ := p.cluster.namespaces.all()
+			return uids[name] == "of "+name
+		}, func() string { return "the news are not heard" })
+	}
+	hasMetrics(t, p, "shop", true)
+}
+
 // resourceOf is the resource of the path of a list, as /readyz says it.
 func resourceOf(path string) string {
 	if name, grouped := strings.CutPrefix(path, "/apis/autoscaling/v2/"); grouped {

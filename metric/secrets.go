@@ -1,0 +1,150 @@
+package metric
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A secret is found by its name: from there, quotes, brackets, blanks and signs lead to its value, perhaps by another word,
+// as in "secret access key" or "password is". It is a rule of thumb: too much is masked rather than too little.
+
+// Parts of the expressions. Names come in URLs and JSON, so each sign may be escaped.
+const (
+	blank  = `(?:[\s+]|%20)`
+	quote  = `(?:\\*["'\x60]|%2[27])`
+	closes = `(?:` + quote + `|[\])}>]|%[57]d)*` // what may stand after a name
+	opens  = `(?:[\[({<]|%[57]b|` + blank + `)*` // and before a value
+	comma  = blank + `*(?:,|%2c)` + blank + `*`
+	sign   = `(?:` + blank + `*(?:[:=>]|%3[ade]|[-–—]+(?:>|` + blank + `)))+`
+
+	// secretName is a name whose value may follow after a blank.
+	secretName = `(?:bearer|token|pass(?:w(?:or)?d|phrase|code)?|pwd|credentials?|secret|` +
+		`(?:api|app|application|access|secret|private|account|auth|licen[cs]e|subscription|functions?|encryption|signing)(?:[-_]|` +
+		blank + `)?key)`
+	// likelyName is a name that needs a sign before its value: one with an ending, as in DB_PASSWORD_PROD, "auth" alone, and
+	// parameters of a URL.
+	likelyName = secretName + `[-_\d][\w-]*|(?-i:(?:[Pp]assw(?:or)?d|[Ss]ecret|[Tt]oken)[A-Z]\w*)|` +
+		`_auth|` + quote + `auth|(?:[?&]|%26|%3f)(?:key|[\w-]*sig(?:nature)?)`
+	further = closes + `(?:` + blank + `+(?:access|key|value|is|was)\b)*` + closes
+	// leads is the way to a value by a sign, perhaps that of a field "value", or by the comma of a pair.
+	leads = further + `(?:(?:[:=,\[({<\])}>]|%2c|%3[ad]|%[57][bd]|` + blank + `|` + quote + `)*\bvalue\b` + closes + `)?` + sign +
+		`|` + closes + quote + comma
+)
+
+var (
+	// secretValue has: the name, if it needs a sign; the way to the value, if it is without one; the quotes that open the
+	// value, or its first character.
+	secretValue = regexp.MustCompile(`(?i)(?:(` + likelyName + `)|` + secretName + `)(?:` + leads + `|(` + further + blank + `+))` +
+		opens + `(?:(\\*(?:"+|'+|\x60+))|(?:%2[27])?([^\s|"'\x60:=>]))`)
+	// metricValue is a number where a metric has its own, as in "password_resets:1|c".
+	metricValue = regexp.MustCompile(`^[-+]?[\d.]+\|`)
+	// afterWord ends an unquoted value: a blank, a bar, or the key that follows. A "," or "&" alone may be of the secret.
+	afterWord = regexp.MustCompile(`(?i)[\s|]|(?:[&,;]|%26|%2c|%3b)["']?[\w.-]+["']?(?:[:=]|%3[ad])|$`)
+	// forms are secrets that are told by what is around them.
+	forms = []form{
+		{[]string{"authorization", "cookie"}, regexp.MustCompile(`(?i)(?:authorization|cookie)(?:` + leads + `)` + blank + `*(.+)`)},
+		// A JWT: JSON begins so in base64. The end may be cut off.
+		{[]string{"eyj"}, regexp.MustCompile(`(eyJ[\w-]+\.[\w-]+\.[\w-]*|eyJ[\w-]{12,}\.[\w-]+)`)},
+		// The credentials of a header without its name, and the argument of a command of Redis or SMTP.
+		{[]string{"basic", "auth"},
+			regexp.MustCompile(`(?i)\b(?:basic|auth(?:` + blank + `+plain)?)` + blank + `+([^\s|]{4,}(?:\s+[^\s|]+)?)`)},
+		// The password of a URL, up to the last @: it may have one, as may the user's name, and slashes, quotes and bars. What
+		// follows "|@" is a sample rate.
+		{[]string{"://"}, regexp.MustCompile(`://[^\s/:]*:(\S*[^\s|])@`)},
+		// A token before the host of a URL: a shorter one is a user's name.
+		{[]string{"://"}, regexp.MustCompile(`://([^\s/:@]{16,})(?::[^\s/@]*)?@`)},
+		// The password in the name of a data source, as of MySQL.
+		{[]string{"@/", "("}, regexp.MustCompile(`[^\s/:@]+:([^\s/]\S*)@(?:\w*\(|/)`)},
+	}
+)
+
+// form is an expression with the secret as its group. marks are in lower case: a match has one of them.
+type form struct {
+	marks  []string
+	secret *regexp.Regexp
+}
+
+// waySigns are the characters of which the way from a name to its value has one: a metric's name alone has none.
+const waySigns = " \t\r\n\f+%:=>,"
+
+// nameMarks are the marks of secretValue.
+var nameMarks = []string{"auth", "bearer", "token", "pass", "pwd", "credential", "secret", "key", "sig"}
+
+func hasAny(text string, marks []string) bool {
+	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
+}
+
+// span is where a secret is.
+type span struct{ begin, end int }
+
+// secretsOf returns where the secrets of a line are, in the order of their beginnings. They may overlap.
+func secretsOf(line string) (all []span) {
+	lower := strings.ToLower(line) // much faster to look through than by an expression
+	if hasAny(lower, nameMarks) && strings.ContainsAny(line, waySigns) {
+		all = namedSecrets(line)
+	}
+	for _, f := range forms {
+		if !hasAny(lower, f.marks) {
+			continue
+		}
+		for _, at := range f.secret.FindAllStringSubmatchIndex(line, -1) {
+			all = append(all, span{at[2], at[3]})
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
+	return all
+}
+
+// namedSecrets finds values by their names. A value may be the name of the next one, as in "grant_type":"password","password":"…",
+// so the search goes on at its beginning; an unquoted one within another ends with it.
+func namedSecrets(line string) (all []span) {
+	for from, end := 0, 0; ; {
+		at := secretValue.FindStringSubmatchIndex(line[from:])
+		if at == nil {
+			return all
+		}
+		likely, unsigned, quoted, begin := at[2] >= 0, at[4] >= 0, at[6] >= 0, from+at[1]
+		if !quoted {
+			begin = from + at[8]
+		}
+		stop := begin
+		switch {
+		case likely && (unsigned || !quoted && metricValue.MatchString(line[begin:])):
+		case quoted:
+			stop += quotedEnd(line[begin:], line[from+at[6]:begin])
+		case begin >= end:
+			stop += afterWord.FindStringIndex(line[begin:])[0]
+		}
+		if begin < stop {
+			all, end = append(all, span{begin, stop}), max(end, stop)
+		}
+		from = begin
+	}
+}
+
+// quotedEnd is the end of a quoted value: as many quotes as open it, or more, and no more backslashes before them. One quote
+// isn't closed by two, which stand for one.
+func quotedEnd(text, opening string) int {
+	quotes := strings.TrimLeft(opening, `\`)
+	slashes := len(opening) - len(quotes)
+	if len(quotes) == 2 && (text == "" || strings.ContainsRune(" \t,;&|)]}>", rune(text[0]))) {
+		return 0 // an empty value
+	}
+	for i := 0; i < len(text); i++ {
+		if text[i] != quotes[0] {
+			continue
+		}
+		before := len(text[:i]) - len(strings.TrimRight(text[:i], `\`))
+		run := len(text[i:]) - len(strings.TrimLeft(text[i:], quotes[:1]))
+		switch {
+		case before > slashes:
+		case run >= len(quotes) && (len(quotes) > 1 || run%2 == 1):
+			return i - before
+		default:
+			i += run - 1
+		}
+	}
+	return len(text)
+}
