@@ -239,6 +239,14 @@ type Object struct {
 // External reports whether the series describes no object.
 func (o Object) External() bool { return o.Resource == "" }
 
+// InNamespace is the namespace that the object is in or, as a Namespace, is; empty: none.
+func (o Object) InNamespace() string {
+	if o.Resource == "namespaces" {
+		return o.Name
+	}
+	return o.Namespace
+}
+
 // String prints the object for people: "pods/web-1 in shop", "nodes/a", "external in shop".
 func (o Object) String() string {
 	s := "external"

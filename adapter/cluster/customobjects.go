@@ -158,9 +158,10 @@ func (c *CustomObjects) put(now *CustomObject) {
 }
 
 func (c *CustomObjects) drop(namespace, name string) {
+	key := objectName{namespace, name}
 	c.mu.Lock()
-	delete(c.named, objectName{namespace, name})
-	c.room.free(objectName{namespace, name})
+	delete(c.named, key)
+	c.room.free(key)
 	c.mu.Unlock()
 	c.tell()
 }

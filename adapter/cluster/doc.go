@@ -31,7 +31,8 @@
 //
 // view.go starts everything. A reflectorStore (resourcewatch.go) fills an index: pods.go,
 // objects.go, limitranges.go, autoscalers.go, replicasets.go, endpointslices.go, customobjects.go.
-// objectroom.go and labelroom.go bound what one namespace's objects take.
+// objectroom.go and labelroom.go bound what one namespace's objects take, autoscalerroom.go and customroom.go
+// say how much that is.
 // addresses.go maps addresses to senders; lookup.go, workloads.go and podowners.go answer
 // the queries; view.go reports changes; outage.go and resourcewatch.go deal with an API
 // server that does not answer.

@@ -124,16 +124,9 @@ func (k quotaKey) limited() metric.Object {
 }
 
 func compareUses(a, b *Use) int {
-	return cmp.Or(strings.Compare(namespaceOf(&a.Object), namespaceOf(&b.Object)),
+	return cmp.Or(strings.Compare(a.Object.InNamespace(), b.Object.InNamespace()),
 		strings.Compare(a.Object.Resource, b.Object.Resource), strings.Compare(a.Object.Name, b.Object.Name),
 		strings.Compare(a.Object.UID, b.Object.UID))
-}
-
-func namespaceOf(o *metric.Object) string {
-	if o.Resource == "namespaces" {
-		return o.Name
-	}
-	return o.Namespace
 }
 
 // unmet estimates how many different series were rejected: each sets a bit, and the share of bits

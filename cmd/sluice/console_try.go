@@ -122,10 +122,7 @@ func (t trial) sample(s *metric.Sample, outcome *console.Outcome) {
 
 // hides reports whether the reader may not see the namespace of an object. External metrics of no namespace are everyone's.
 func (t trial) hides(o *metric.Object) bool {
-	namespace := o.Namespace
-	if o.Resource == namespaceResource {
-		namespace = o.Name
-	}
+	namespace := o.InNamespace()
 	return (namespace != "" || !o.External()) && !t.sees(namespace)
 }
 

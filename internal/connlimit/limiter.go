@@ -87,7 +87,7 @@ type Member struct {
 	gone           bool
 	trusted        atomic.Bool
 	framed         atomic.Bool // Streams counts
-	silent         int         // bytes of TLS that no reader got, such as of a handshake; of the goroutine that reads
+	silent         Silent
 }
 
 // New makes a Limiter without connections. The name is the listener's in metrics and in the log.

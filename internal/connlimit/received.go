@@ -20,20 +20,9 @@ type received struct {
 	of fair.Shares[netip.Prefix, int64]
 }
 
-const (
-	// freeReceived bytes of each connection are not charged, unless Limits say otherwise: the headers of almost every request, or
-	// of several of HTTP/2.
-	freeReceived = 8 << 10
-)
-
-// MaxHandshake bounds the bytes of a TLS handshake: Go reads a certificate of up to 256 KiB, and keeps it until it is whole. That
-// has chains of a few. MaxSilent bounds the bytes after it that no reader gets, where they are read by ReadAtOnce: two records
-// and a half.
-const (
-	MaxHandshake = 32 << 10
-	ReadAtOnce   = 16 << 10
-	MaxSilent    = 48 << 10
-)
+// freeReceived bytes of each connection are not charged, unless Limits say otherwise: the headers of almost every request, or
+// of several of HTTP/2.
+const freeReceived = 8 << 10
 
 var errReceivedTooMuch = errors.New("the connections of this address have received too much of requests that have not begun")
 
@@ -59,13 +48,9 @@ func (r *received) hold(m *Member, n int) bool {
 
 // read is hold for bytes that were read from the network, in a handshake or over HTTP/1. Those of HTTP/2 are the Streams'.
 func (r *received) read(m *Member, n int) bool {
-	switch {
-	case m.limiter.limits.Handshake > 0 && !m.shaken.Load():
-		m.silent += n
-		return m.silent <= MaxHandshake
-	case m.framed.Load(): // TLS keeps messages after the handshake, too
-		m.silent += n
-		return m.silent <= MaxSilent
+	switch shaken := m.limiter.limits.Handshake == 0 || m.shaken.Load(); {
+	case !shaken || m.framed.Load():
+		return m.silent.Received(n, shaken)
 	case r.max == 0:
 		return true
 	}

@@ -46,7 +46,7 @@ func (s *Streams) Received(b []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(b) > 0 {
-		s.member.silent = 0
+		s.member.silent.Read()
 	}
 	return s.in.each(b, s.receivedLocked)
 }

@@ -13,7 +13,7 @@ type Room[K comparable, N int | int64] struct {
 
 func NewRoom[K comparable, N int | int64](most N) *Room[K, N] { return &Room[K, N]{most: most} }
 
-// NewRoomBeyond is a Room in which the first ones of each share are free: they take nothing of the budget.
+// NewRoomBeyond is a Room in which each share has a part free, which takes nothing of the budget.
 func NewRoomBeyond[K comparable, N int | int64](free, most N) *Room[K, N] {
 	return &Room[K, N]{free: free, most: most}
 }

@@ -117,7 +117,7 @@ func (gs *Groups) admit(k Key, about metric.Object) (*usage, *Rejection) {
 		return nil, reject(metric.OverLimit, "group limit (%d) reached; delete groups or push with a TTL",
 			gs.config.MaxGroups)
 	}
-	namespace := PayingNamespace(about)
+	namespace := about.InNamespace()
 	limit, _ := gs.config.share(namespace)
 	u := gs.usage.addGroup(k, about, limit)
 	if u == nil {
@@ -220,7 +220,7 @@ func (gs *Groups) EndNamespace(namespace string, before time.Time) (n int) {
 	ended := version{stamp: before.UnixMilli()}
 	for i := range gs.shards {
 		for _, g := range gs.shards[i].all() {
-			if PayingNamespace(g.about) != namespace {
+			if g.about.InNamespace() != namespace {
 				continue
 			}
 			g.mu.Lock()

@@ -417,7 +417,7 @@ func TestHolder(t *testing.T) {
 		{metric.Object{Resource: "namespaces", Name: "shop"}, "shop"},
 		{metric.Object{Resource: "nodes", Name: "shop"}, ""},
 	} {
-		if got := PayingNamespace(c.about); got != c.want {
+		if got := c.about.InNamespace(); got != c.want {
 			t.Errorf("%v: %q, want %q", c.about, got, c.want)
 		}
 	}

@@ -193,7 +193,7 @@ type namespaceUsage struct {
 // addGroup counts one more group about an object; it returns nil if its namespace has reached the limit.
 // A negative limit is none.
 func (t *namespaceUsage) addGroup(k Key, about metric.Object, limit int64) *usage {
-	namespace, one := PayingNamespace(about), shapeOf(k, &about)
+	namespace, one := about.InNamespace(), shapeOf(k, &about)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u := t.byNamespace[namespace]
@@ -224,14 +224,6 @@ func (t *namespaceUsage) shapes(u *usage) []shape {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return u.shapes.list
-}
-
-// PayingNamespace is the namespace whose share a group about an object uses, and with which it ends; empty: none.
-func PayingNamespace(about metric.Object) string {
-	if about.Resource == "namespaces" {
-		return about.Name
-	}
-	return about.Namespace
 }
 
 // share is the part of the limits that one namespace may use; negative: unlimited. Groups about no

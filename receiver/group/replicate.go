@@ -389,7 +389,7 @@ func (gs *Groups) endLocked(g *group) {
 // buryLocked removes a group and remembers when it was deleted.
 func (gs *Groups) buryLocked(g *group, ended version) {
 	gs.removeLocked(g)
-	gs.setTombstone(g.hash, tombstone{ended, PayingNamespace(g.about)})
+	gs.setTombstone(g.hash, tombstone{ended, g.about.InNamespace()})
 }
 
 // restoreVersions gives a restored group its versions. A document that was written without replicas

@@ -117,10 +117,7 @@ func (r *Resolver) outlived(s *metric.Sample, c *claim, v *decision) bool {
 			return true
 		}
 	}
-	namespace := o.Namespace
-	if o.Resource == namespaces {
-		namespace = o.Name
-	}
+	namespace := o.InNamespace()
 	if namespace == "" {
 		return false
 	}

@@ -185,17 +185,13 @@ type Conn struct {
 type greeting struct {
 	socket
 	of     *Conn
-	silent int // bytes that no reader of the connection got
+	silent connlimit.Silent
 }
 
 // Read implements net.Conn.
 func (g *greeting) Read(b []byte) (int, error) {
 	n, err := g.socket.Read(b[:min(len(b), connlimit.ReadAtOnce)])
-	most := connlimit.MaxHandshake
-	if g.of.shaken.Load() {
-		most = connlimit.MaxSilent
-	}
-	if g.silent += n; g.silent > most {
+	if !g.silent.Received(n, g.of.shaken.Load()) {
 		return 0, errSilent
 	}
 	return n, err
@@ -214,7 +210,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 		c.Ended = true
 	}
 	if n > 0 && c.below != nil {
-		c.below.silent = 0
+		c.below.silent.Read()
 	}
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)

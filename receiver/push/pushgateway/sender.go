@@ -59,7 +59,7 @@ func (h *Handler) tryGroup(x *httpserver.Request, to *groupPush, verb metric.Ver
 	if f := x.May(verb, about); f != nil || verb == metric.Delete {
 		return f
 	}
-	if named, _ := key.Labels.Get(group.NamespaceLabel); named != "" && named != group.PayingNamespace(about) {
+	if named, _ := key.Labels.Get(group.NamespaceLabel); named != "" && named != about.InNamespace() {
 		return x.May(verb, metric.Object{Namespace: named}) // readers see the group as one of this namespace
 	}
 	return nil
