@@ -15,7 +15,8 @@ import (
 )
 
 // Apply applies manifests (YAML, several documents) as "kubectl apply --server-side" does and
-// returns the objects as the API server has them. Objects without a namespace get the given one.
+// returns the objects as the API server has them. Objects without a namespace get the given one. The rights of bindings
+// are valid when it returns.
 func (c *ControlPlane) Apply(t *testing.T, namespace string, manifests ...string) []*unstructured.Unstructured {
 	t.Helper()
 	var applied []*unstructured.Unstructured
@@ -32,6 +33,7 @@ func (c *ControlPlane) Apply(t *testing.T, namespace string, manifests ...string
 			applied = append(applied, got)
 		}
 	}
+	c.awaitRights(t, applied)
 	return applied
 }
 
