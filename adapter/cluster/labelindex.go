@@ -13,43 +13,74 @@ import (
 // labelIndex lists the pods of a namespace by each of their labels, so a selector need not look at
 // all pods. Each pod keeps its positions in the lists (pod.labelPositions), so its removal needs no
 // search. The lock of pods guards the index.
-type labelIndex map[unique.Handle[label]][]*pod
+type labelIndex map[string]*labelledPods
 
-func (p labelIndex) add(one *pod) {
-	if len(one.labels) > 0 {
-		one.labelPositions = make([]uint32, len(one.labels))
+// labelledPods is behind a pointer because an assignment to a map would replace the key, by a part of another pod's labels,
+// which then stay as long as the key.
+type labelledPods struct{ list []labelledPod }
+
+// labelledPod is a pod that has the label of a list, and the label's number in the pod's labels.
+type labelledPod struct {
+	*pod
+	number uint32
+}
+
+// add lists a pod. Without room for its labels the pod has none.
+func (p labelIndex) add(one *pod, room labelRoom) {
+	if !room.Take(one.Namespace, p.size(one.labels)) {
+		one.labels = labelSet{}
 	}
-	for i, l := range one.labels {
-		list := p[l]
-		one.labelPositions[i] = uint32(len(list))
-		p[l] = append(list, one)
+	if n := one.labels.count(); n > 0 {
+		one.labelPositions = make([]uint32, n)
+	}
+	for i, l := range one.labels.all() {
+		pods := p[l]
+		if pods == nil {
+			pods = new(labelledPods)
+			p[strings.Clone(l)] = pods
+		}
+		one.labelPositions[i] = uint32(len(pods.list))
+		pods.list = append(pods.list, labelledPod{one, uint32(i)})
 	}
 }
 
 // remove moves the last pod of each list to the place of the removed one.
-func (p labelIndex) remove(one *pod) {
-	for i, l := range one.labels {
-		list := p[l]
+func (p labelIndex) remove(one *pod, room labelRoom) {
+	for i, l := range one.labels.all() {
+		pods := p[l]
+		list := pods.list
 		place, end := one.labelPositions[i], len(list)-1
 		last := list[end]
-		list[place] = last
-		last.labelPositions[slices.Index(last.labels, l)] = place
-		list[end] = nil
+		list[place], last.labelPositions[last.number] = last, place
+		list[end] = labelledPod{}
 		switch {
 		case end == 0:
 			delete(p, l)
 		case end < cap(list)/4:
-			p[l] = slices.Clone(list[:end]) // most pods of a long list are gone
+			pods.list = slices.Clone(list[:end]) // most pods of a long list are gone
 		default:
-			p[l] = list[:end]
+			pods.list = list[:end]
 		}
 	}
+	room.Give(one.Namespace, p.size(one.labels))
+}
+
+// size is the memory that a pod's labels take more if it is listed.
+func (p labelIndex) size(of labelSet) int64 {
+	n := of.beyond()
+	for _, l := range of.all() {
+		n += indexedLabelBytes
+		if p[l] == nil {
+			n += newLabelBytes + int64(len(l))
+		}
+	}
+	return n
 }
 
 // smallest returns lists that contain all pods which the selector may match, each pod once, and
 // their number. It chooses the requirement with the fewest pods among those that name values.
 // Without such a requirement n is unbounded.
-func (p labelIndex) smallest(selector labels.Selector) (lists [][]*pod, n int) {
+func (p labelIndex) smallest(selector labels.Selector) (lists [][]labelledPod, n int) {
 	requirements, selectable := selector.Requirements()
 	if !selectable {
 		return nil, 0
@@ -67,59 +98,18 @@ const noBound = int(^uint(0) >> 1)
 
 // listsFor returns the lists of the values that a requirement names. A pod is in one of them at
 // most.
-func (p labelIndex) listsFor(r *labels.Requirement) (lists [][]*pod, n int, ok bool) {
+func (p labelIndex) listsFor(r *labels.Requirement) (lists [][]labelledPod, n int, ok bool) {
 	switch r.Operator() {
 	case selection.Equals, selection.DoubleEquals, selection.In:
 	default:
 		return nil, 0, false
 	}
 	for value := range r.Values() {
-		if list := p[unique.Make(label{r.Key(), value})]; len(list) > 0 {
-			lists, n = append(lists, list), n+len(list)
+		if pods := p[label(r.Key(), value)]; pods != nil {
+			lists, n = append(lists, pods.list), n+len(pods.list)
 		}
 	}
 	return lists, n, true
-}
-
-// label is one label of an object. It is interned, because all pods of a workload share most
-// labels.
-type label struct{ key, value string }
-
-// labelSet holds an object's labels, sorted by key. It is immutable.
-type labelSet []unique.Handle[label]
-
-func newLabelSet(from map[string]string) labelSet {
-	if len(from) == 0 || len(from) > maxLabels {
-		return nil
-	}
-	set := make(labelSet, 0, len(from))
-	for key, value := range from {
-		set = append(set, unique.Make(label{key, value}))
-	}
-	slices.SortFunc(set, func(a, b unique.Handle[label]) int { return strings.Compare(a.Value().key, b.Value().key) })
-	return set
-}
-
-// Lookup implements labels.Labels.
-func (s labelSet) Lookup(key string) (value string, exists bool) {
-	for _, handle := range s {
-		if l := handle.Value(); l.key == key {
-			return l.value, true
-		}
-	}
-	return "", false
-}
-
-// Has implements labels.Labels.
-func (s labelSet) Has(key string) bool {
-	_, exists := s.Lookup(key)
-	return exists
-}
-
-// Get implements labels.Labels.
-func (s labelSet) Get(key string) string {
-	value, _ := s.Lookup(key)
-	return value
 }
 
 // controllerIndex lists the pods of a namespace by their controllers' UIDs. Each pod keeps its

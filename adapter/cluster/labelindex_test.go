@@ -64,8 +64,8 @@ func TestLabelIndexAgainstAScan(t *testing.T) {
 		comparePostings(t, p, "ns1", selectors[round%len(selectors)])
 	}
 	p.replace(nil)
-	if len(p.byLabel) != 0 {
-		t.Errorf("postings of no pods: %v", p.byLabel)
+	if len(p.byLabel) != 0 || p.labelRoom.Held() != 0 {
+		t.Errorf("postings of no pods: %v, %d bytes", p.byLabel, p.labelRoom.Held())
 	}
 }
 
@@ -144,9 +144,10 @@ func TestLabelIndexShrinks(t *testing.T) {
 	for i := range 990 {
 		p.drop("ns1", fmt.Sprint("p", i))
 	}
-	for l, list := range p.byLabel["ns1"] {
+	for l, pods := range p.byLabel["ns1"] {
+		list := pods.list
 		if len(list) != 10 || cap(list) > 64 {
-			t.Errorf("%v: %d pods in room for %d", l.Value(), len(list), cap(list))
+			t.Errorf("%q: %d pods in room for %d", l, len(list), cap(list))
 		}
 	}
 }

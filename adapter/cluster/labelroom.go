@@ -2,30 +2,32 @@ package cluster
 
 import "github.com/sluice-metrics/sluice/internal/fair"
 
-// Bounds of labels. The API server bounds a whole object only, by 1.5 MiB, which is 50,000 labels; and an indexed label
-// takes some 300 bytes. Without bounds, an account that may create pods can fill this process.
+// Bounds of labels. The API server bounds a whole object only, by 1.5 MiB, and a label takes more here than there. Without bounds,
+// an account that may create pods can fill this process.
 const (
-	// maxLabels is how many labels an object may have. One with more is as one without labels.
-	maxLabels = 1024
-	// freeLabels of an object take nothing of a labelRoom.
-	freeLabels = 64
-	// maxLabelRoom are the bytes that all other labels may take.
-	maxLabelRoom = 32 << 20
-	// labelBytes is what a label takes beside its text.
-	labelBytes = 256
+	// freeLabelText are the bytes of an object's labels that take nothing of a labelRoom.
+	freeLabelText = 1024
+	// freeLabelRoom of a labelRoom are free for each namespace.
+	freeLabelRoom = 4 << 20
+	// maxLabelRoom are the bytes that all labels may take beyond.
+	maxLabelRoom = 192 << 20
+	// indexedLabelBytes is what a pod's label takes in the index, newLabelBytes what the first one of a namespace does beside its text.
+	indexedLabelBytes = 32
+	newLabelBytes     = 128
 )
 
-// labelRoom is the memory of the labels beyond the first ones of each object. Of all namespaces, one has at most three
-// times what is left. Any goroutine may call its methods.
+// labelRoom is the memory of the labels of one kind. Of all namespaces, one has at most three times what is left, beside
+// what is free. Any goroutine may call its methods.
 type labelRoom struct{ *fair.Room[string, int64] }
 
-func newLabelRoom() labelRoom { return labelRoom{fair.NewRoom[string](int64(maxLabelRoom))} }
+func newLabelRoom() labelRoom {
+	return labelRoom{fair.NewRoomBeyond[string](int64(freeLabelRoom), int64(maxLabelRoom))}
+}
 
 // kept takes the room of an object's labels, and returns them; without room, none of them.
 func (r labelRoom) kept(namespace string, labels labelSet) labelSet {
-	n := labels.beyond()
-	if n > 0 && !r.Take(namespace, n) {
-		return nil
+	if n := labels.beyond(); n > 0 && !r.Take(namespace, n) {
+		return labelSet{}
 	}
 	return labels
 }
@@ -37,11 +39,5 @@ func (r labelRoom) free(namespace string, labels labelSet) {
 	}
 }
 
-// beyond is the memory of the labels beyond the free ones.
-func (s labelSet) beyond() (n int64) {
-	for i := freeLabels; i < len(s); i++ {
-		l := s[i].Value()
-		n += labelBytes + int64(len(l.key)+len(l.value))
-	}
-	return n
-}
+// beyond is the memory of the labels' text beyond what is free.
+func (s labelSet) beyond() int64 { return max(int64(len(s.String())-freeLabelText), 0) }

@@ -2,8 +2,12 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"runtime"
+	"strings"
 	"testing"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +31,7 @@ func podWithLabels(namespace, name string, n int) *corev1.Pod {
 // A namespace whose pods have as many labels as the API server takes does not fill the process.
 func TestLabelsOfOneNamespaceLeaveRoom(t *testing.T) {
 	p := newPods(&Observer{})
+	p.labelRoom = labelRoom{fair.NewRoomBeyond[string, int64](1<<20, 8<<20)}
 	before := heap()
 	for i := range 8 {
 		p.put(newPod(podWithLabels("flood", fmt.Sprint("huge-", i), 50_000))) // 0.9 MB for the API server
@@ -34,7 +39,10 @@ func TestLabelsOfOneNamespaceLeaveRoom(t *testing.T) {
 	for i := range 200 {
 		p.put(newPod(podWithLabels("flood", fmt.Sprint("large-", i), 1000)))
 	}
-	if took := int64(heap()) - int64(before); took > 2*maxLabelRoom {
+	for i := range 2000 {
+		p.put(newPod(podWithLabels("flood", fmt.Sprint("many-", i), 60)))
+	}
+	if took := int64(heap()) - int64(before); took > 10<<20 {
 		t.Errorf("the labels of one namespace take %d MiB", took>>20)
 	}
 	p.put(newPod(podWithLabels("shop", "web", 500)))
@@ -42,21 +50,84 @@ func TestLabelsOfOneNamespaceLeaveRoom(t *testing.T) {
 		t.Errorf("%d pods of another namespace are found by their labels, want 1", len(found))
 	}
 	p.replace(nil)
-	if held := p.room.Held(); held != 0 {
+	if held := p.labelRoom.Held(); held != 0 {
 		t.Errorf("%d bytes are taken by no pods", held)
 	}
 }
 
-// An update of a pod whose labels another pod has too compares few labels while readers wait.
-func TestPodsThatShareManyLabels(t *testing.T) {
-	p := newPods(&Observer{})
-	for i := range 4 {
-		one := aPod("flood", fmt.Sprint("p", i), fmt.Sprint("uid-", i))
-		one.Labels = manyLabels("same", 50_000)
-		p.put(newPod(one))
+// What is taken of the room is not less than what the labels take of the heap.
+func TestRoomOfLabelsIsTheirMemory(t *testing.T) {
+	const pods = 2000
+	heapOf := func(labels func(n int) map[string]string) (bytes, taken int64) {
+		p := newPods(&Observer{})
+		before := heap()
+		for i := range pods {
+			one := aPod("flood", fmt.Sprint("p", i), fmt.Sprint("uid-", i))
+			one.Labels = labels(i)
+			p.put(newPod(one))
+		}
+		bytes, taken = int64(heap())-int64(before), p.labelRoom.Of("flood")
+		runtime.KeepAlive(p)
+		return bytes, taken
 	}
-	if found := p.byName("flood", "p0"); len(found.labels) > maxLabels {
-		t.Errorf("%d labels of one pod are indexed: a removal compares each with each", len(found.labels))
+	none, _ := heapOf(func(int) map[string]string { return nil })
+	for name, labels := range map[string]func(n int) map[string]string{
+		"own":    func(n int) map[string]string { return manyLabels(fmt.Sprint(n), 60) },
+		"shared": func(int) map[string]string { return manyLabels("same", 60) },
+	} {
+		bytes, taken := heapOf(labels)
+		text := int64(pods * len(newLabelSet(labels(pods)).String()))
+		t.Logf("%s: labels of %d bytes take %d in memory, %d of the room", name, text, bytes-none, taken)
+		if bytes-none > taken+text {
+			t.Errorf("%s: labels of %d bytes take %d in memory, but %d of the room", name, text, bytes-none, taken)
+		}
+	}
+}
+
+// The name of a label that pods have after the first one has gone does not keep the labels of that.
+func TestLabelsOfGonePodsAreGone(t *testing.T) {
+	p := newPods(&Observer{})
+	before := heap()
+	for i := range 1000 {
+		first := aPod("flood", "first", "uid-first")
+		first.Labels = map[string]string{fmt.Sprint("l", i): "v"}
+		for n := range 60 {
+			first.Labels[fmt.Sprint("long-", i, "-", n)] = strings.Repeat("v", 63)
+		}
+		p.put(newPod(first))
+		p.put(newPod(labelled(aPod("flood", fmt.Sprint("p", i), fmt.Sprint("uid-", i)), fmt.Sprint("l", i), "v")))
+		p.drop("flood", "first")
+	}
+	if took := int64(heap()) - int64(before); took > 2<<20 {
+		t.Errorf("1,000 pods with one label take %d KiB", took>>10)
+	}
+	runtime.KeepAlive(p)
+}
+
+func TestLabelSet(t *testing.T) {
+	for name, test := range map[string]struct{ from, want map[string]string }{
+		"none":      {nil, nil},
+		"empty":     {map[string]string{}, nil},
+		"ordinary":  {map[string]string{"b": "2", "a": "1", "app.kubernetes.io/name": "shop"}, map[string]string{"a": "1", "b": "2", "app.kubernetes.io/name": "shop"}},
+		"no value":  {map[string]string{"a": "", "b": ""}, map[string]string{"a": "", "b": ""}},
+		"a prefix":  {map[string]string{"a": "1", "aa": "2"}, map[string]string{"a": "1", "aa": "2"}},
+		"a zero":    {map[string]string{"a": "1\x00b\x002", "c": "3"}, nil},
+		"too large": {map[string]string{"a": strings.Repeat("v", maxLabelText)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := newLabelSet(test.from)
+			if got := set.asMap(); !maps.Equal(got, test.want) || set.count() != len(test.want) {
+				t.Errorf("%q, %d of them; want %q", got, set.count(), test.want)
+			}
+			for key, value := range test.want {
+				if got, ok := set.Lookup(key); !ok || got != value || set.Get(key) != value || !set.Has(key) {
+					t.Errorf("%s is %q %v, want %q", key, got, ok, value)
+				}
+			}
+			if set.Has("") || set.Has("app") || set.Has("1") {
+				t.Error("it has a key that is none")
+			}
+		})
 	}
 }
 
@@ -67,14 +138,15 @@ func TestLabelsOfObjectsLeaveRoom(t *testing.T) {
 			UID: types.UID(fmt.Sprint(name, version)), Labels: manyLabels(name, 1000)}})
 		o.put(one)
 	}
+	o.room = labelRoom{fair.NewRoomBeyond[string, int64](0, 1<<20)}
 	for i := range 300 {
 		put("flood", fmt.Sprint("d", i), 0)
 		put("flood", fmt.Sprint("d", i), 1)
 	}
-	if held := o.room.Of("flood"); held > maxLabelRoom*3/4 || held == 0 {
-		t.Errorf("one namespace takes %d bytes of %d", held, maxLabelRoom)
+	if held := o.room.Of("flood"); held > 3<<20/4 || held == 0 {
+		t.Errorf("one namespace takes %d bytes of 1 MiB", held)
 	}
-	if put("shop", "web", 0); o.find("shop", "web").labels == nil {
+	if put("shop", "web", 0); o.find("shop", "web").labels == (labelSet{}) {
 		t.Error("another namespace has no room")
 	}
 	o.replace(nil)

@@ -215,7 +215,7 @@ func (p *pod) equal(q *pod) bool {
 	return p.finished == q.finished && p.ready == q.ready && p.pending == q.pending && p.deleting == q.deleting &&
 		p.controller == q.controller &&
 		p.hosts == q.hosts && p.node == q.node && *p.Pod == *q.Pod &&
-		slices.Equal(p.labels, q.labels) && slices.Equal(p.containers, q.containers) &&
+		p.labels == q.labels && slices.Equal(p.containers, q.containers) &&
 		slices.Equal(p.addresses, q.addresses) && p.announcement.Equal(q.announcement)
 }
 

@@ -14,7 +14,7 @@ import (
 type pods struct {
 	observer  *Observer
 	addresses *addresses
-	room      labelRoom
+	labelRoom labelRoom
 
 	mu             sync.RWMutex
 	byKey          map[string]map[string]*pod // by namespace and name
@@ -39,7 +39,7 @@ func newPods(observer *Observer) *pods {
 	return &pods{
 		observer:       observer,
 		addresses:      newAddresses(),
-		room:           newLabelRoom(),
+		labelRoom:      newLabelRoom(),
 		byKey:          map[string]map[string]*pod{},
 		byLabel:        map[string]labelIndex{},
 		byController:   map[string]controllerIndex{},
@@ -227,8 +227,7 @@ func (p *pods) indexLocked(added *pod) {
 		p.byController[added.Namespace] = controllerIndex{}
 	}
 	p.byKey[added.Namespace][added.Name] = added
-	added.labels = p.room.kept(added.Namespace, added.labels)
-	p.byLabel[added.Namespace].add(added)
+	p.byLabel[added.Namespace].add(added, p.labelRoom)
 	p.byController[added.Namespace].add(added)
 	p.uidIndex[newUIDKey(added.UID)] = added
 	if added.announcement != nil {
@@ -250,8 +249,7 @@ func (p *pods) unindexLocked(removed *pod) {
 		return
 	}
 	delete(p.byKey[removed.Namespace], removed.Name)
-	p.byLabel[removed.Namespace].remove(removed)
-	p.room.free(removed.Namespace, removed.labels)
+	p.byLabel[removed.Namespace].remove(removed, p.labelRoom)
 	p.byController[removed.Namespace].remove(removed)
 	if len(p.byKey[removed.Namespace]) == 0 {
 		delete(p.byKey, removed.Namespace)
@@ -291,7 +289,12 @@ func (p *pods) matching(namespace string, selector labels.Selector, limit int) (
 	p.mu.RLock()
 	lists, n := p.byLabel[namespace].smallest(selector)
 	if ok = n <= limit; ok {
-		all = slices.Concat(lists...)
+		all = make([]*pod, 0, n)
+		for _, list := range lists {
+			for _, one := range list {
+				all = append(all, one.pod)
+			}
+		}
 	}
 	p.mu.RUnlock()
 	return slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) }), ok

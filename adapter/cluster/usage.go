@@ -69,17 +69,6 @@ func (p *pods) each(namespace, name string, do func(*pod)) {
 	}
 }
 
-func (s labelSet) asMap() map[string]string {
-	if len(s) == 0 {
-		return nil
-	}
-	all := make(map[string]string, len(s))
-	for _, handle := range s {
-		all[handle.Value().key] = handle.Value().value
-	}
-	return all
-}
-
 // nodeResource is the canonical resource of nodes.
 const nodeResource = "nodes"
 

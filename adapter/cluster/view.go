@@ -88,7 +88,7 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	v.watchRequired(client, cfg.Announcements, logger)
 	for _, name := range cfg.ObjectKinds {
 		held := newObjects(name, observer)
-		held.room = v.pods.room
+		held.room = v.pods.labelRoom
 		mirror := &reflectorStore[*object]{index: held, convert: newObject}
 		k := newKindWatch(name, v, client, logger)
 		k.objects, k.store, k.listed = held, mirror, mirror.listed.Load
