@@ -78,10 +78,11 @@ func ticketOf(ctx context.Context) *ticket {
 	return t
 }
 
-// buffer implements metric.Query's Reserve. For a large answer it waits in the queue.
+// buffer implements metric.Query's Reserve. For a large answer it waits in the queue, once: another source of the same answer
+// may be asked where the first one has nothing.
 func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, error) {
 	return func(points int) ([]metric.Point, error) {
-		if points > valuelist.MaxSmall && t.queue != nil {
+		if points > valuelist.MaxSmall && t.queue != nil && !t.waited() {
 			if err := t.queue.wait(ctx, t, points); err != nil {
 				return nil, err
 			}
@@ -89,6 +90,13 @@ func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, e
 		t.points = takeBuffer(points)
 		return t.points, nil
 	}
+}
+
+// waited reports whether the answer has its place.
+func (t *ticket) waited() bool {
+	t.queue.mu.Lock()
+	defer t.queue.mu.Unlock()
+	return t.collecting
 }
 
 // collected ends the collection; points, if any, are in the ticket's buffer.

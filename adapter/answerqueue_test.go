@@ -185,6 +185,26 @@ func TestWaitingForLargeAnswersIsBounded(t *testing.T) {
 	})
 }
 
+// An answer that asks two sources, because the first one has nothing, waits once, and gives back all that it has.
+func TestALargeAnswerOfTwoSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const large = valuelist.MaxSmall + 1
+		q := newAnswerQueue(Config{MaxInFlight: 8, RequestTimeout: time.Minute}, unshared)
+		one := &ticket{queue: q}
+		reserve := one.buffer(t.Context())
+		for range 2 {
+			if _, err := reserve(large); err != nil {
+				t.Error(err)
+			}
+		}
+		one.collected(make([]metric.Point, large))
+		one.release()
+		if err := q.wait(t.Context(), &ticket{queue: q}, maxReserved); err != nil {
+			t.Errorf("something of the answer stays reserved: %v", err)
+		}
+	})
+}
+
 // Many large answers take the memory of a few.
 func TestMemoryOfManyLargeAnswers(t *testing.T) {
 	if testing.Short() {

@@ -37,9 +37,10 @@ type Query struct {
 	// RollUp, if not nil, makes all selected objects read as one.
 	RollUp *RollUp
 
-	// Reserve is called once, before points are gathered, with an upper bound of their number. It
-	// returns a buffer, whose content is overwritten, so that a frequent reader can reuse it. An
-	// error of Reserve is the query's error. Nil: the buffer is allocated.
+	// Reserve is called before points are gathered, with an upper bound of their number; again if another
+	// source is asked, because the first one has nothing. It returns a buffer, whose content is overwritten,
+	// so that a frequent reader can reuse it. An error of Reserve is the query's error. Nil: the buffer is
+	// allocated.
 	Reserve func(points int) ([]Point, error)
 
 	// MayRead returns an error if the reader of an answer may not read another metric of the same

@@ -18,10 +18,19 @@ type Streams struct {
 
 	mu      sync.Mutex // guards the rest
 	in, out frames
-	open    map[uint32]int // what is kept of each open request
-	credit  int            // frames that the client may have answered
-	since   time.Time      // what is earned by time is added up to here
+	open    map[uint32]stream
+	credit  int       // frames that the client may have answered
+	since   time.Time // what is earned by time is added up to here
 }
+
+// stream is an open request.
+type stream struct {
+	held int // bytes that are kept of it
+	body int // bytes of its body, unless they count as held
+}
+
+// kept is what the library may keep of the body until a handler ends, in frames.
+func (s stream) kept() int { return min(s.body/eachReset, maxReset) }
 
 // A client may send maxCredit frames at once that are answered by frames. It earns frameEvery by time, and some by each answer:
 // clients acknowledge what they read, and grpc's measure the way by pings.
@@ -30,6 +39,8 @@ const (
 	frameEvery = time.Second / 10
 	eachAnswer = 4
 	eachData   = 1 << 10 // bytes of answers that earn one
+	eachReset  = 2 << 10 // bytes of the body of a request that its client ends
+	maxReset   = 64      // frames: a window of 128 KiB
 	freeData   = 1 << 10 // bytes of a body's frame from which it is free: padding, and each byte at a window's end, is answered at once
 )
 
@@ -37,7 +48,7 @@ const (
 // read from the member itself is counted no longer.
 func NewStreams(m *Member, bodies bool) *Streams {
 	m.framed.Store(true)
-	return &Streams{member: m, bodies: bodies, in: frames{skip: len(http2.ClientPreface)}, open: map[uint32]int{},
+	return &Streams{member: m, bodies: bodies, in: frames{skip: len(http2.ClientPreface)}, open: map[uint32]stream{},
 		credit: maxCredit, since: time.Now()}
 }
 
@@ -59,12 +70,12 @@ func (s *Streams) Sent(b []byte) {
 }
 
 func (s *Streams) receivedLocked(f frame) bool {
-	_, open := s.open[f.stream]
+	of, open := s.open[f.stream]
 	switch f.kind {
 	case http2.FrameHeaders:
 		if !open {
-			s.open[f.stream] = 0
-			if !s.payLocked() {
+			s.open[f.stream] = of
+			if !s.payLocked(1) {
 				return false
 			}
 		}
@@ -74,18 +85,22 @@ func (s *Streams) receivedLocked(f frame) bool {
 	case http2.FrameData:
 		if open && s.bodies && !s.holdLocked(f) {
 			return false
+		} else if open && !s.bodies {
+			of.body += f.length
+			s.open[f.stream] = of
 		}
 		if open && (f.flags.Has(http2.FlagDataEndStream) || f.length >= freeData && !f.flags.Has(http2.FlagDataPadded)) {
 			return true
 		}
 	case http2.FrameRSTStream:
 		s.endLocked(f.stream)
+		return s.payLocked(1 + of.kept())
 	case http2.FramePing, http2.FrameSettings:
 		if f.flags.Has(http2.FlagPingAck) { // or FlagSettingsAck, which is the same
 			return true
 		}
 	}
-	return s.payLocked()
+	return s.payLocked(1)
 }
 
 func (s *Streams) sentLocked(f frame) bool {
@@ -101,6 +116,7 @@ func (s *Streams) sentLocked(f frame) bool {
 		return true
 	}
 	if f.flags.Has(http2.FlagDataEndStream) { // the same of both
+		s.credit = min(s.credit+s.open[f.stream].kept(), maxCredit) // a handler has ended
 		s.endLocked(f.stream)
 	}
 	return true
@@ -108,20 +124,22 @@ func (s *Streams) sentLocked(f frame) bool {
 
 // holdLocked counts a frame as kept until its request ends.
 func (s *Streams) holdLocked(f frame) bool {
-	s.open[f.stream] += f.length
+	of := s.open[f.stream]
+	of.held += f.length
+	s.open[f.stream] = of
 	return s.member.limiter.received.hold(s.member, f.length)
 }
 
 func (s *Streams) endLocked(stream uint32) {
-	if n := s.open[stream]; n > 0 {
+	if n := s.open[stream].held; n > 0 {
 		s.member.limiter.received.release(s.member, n)
 	}
 	delete(s.open, stream)
 }
 
-// payLocked takes a frame of the credit, and reports whether there was one.
-func (s *Streams) payLocked() bool {
-	if s.credit--; s.credit >= 0 || s.member.trusted.Load() {
+// payLocked takes frames of the credit, and reports whether there were so many.
+func (s *Streams) payLocked(frames int) bool {
+	if s.credit -= frames; s.credit >= 0 || s.member.trusted.Load() {
 		return true
 	}
 	earned := int(time.Since(s.since) / frameEvery)

@@ -103,6 +103,31 @@ func TestSmallDataIsBounded(t *testing.T) {
 	}
 }
 
+// The body of a request that its client ends may stay with the library until a handler ends: few may. Whole bodies are free.
+func TestResetBodiesAreBounded(t *testing.T) {
+	const window = 128 << 10
+	for _, reset := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSpoken(t, limiter(Limits{MaxReceived: 1 << 30}), false)
+			n := uint32(0)
+			for ; s.allowed(1<<20) && n < maxCredit/2; n++ {
+				s.headers(2*n+1, 1, true)
+				for range window / (16 << 10) {
+					_ = s.client.WriteData(2*n+1, false, make([]byte, 16<<10))
+				}
+				if reset {
+					_ = s.client.WriteRSTStream(2*n+1, http2.ErrCodeCancel)
+				} else {
+					_ = s.client.WriteData(2*n+1, true, nil)
+				}
+			}
+			if kept := n * window; reset && kept > 2<<20 || !reset && n != maxCredit/2 {
+				t.Errorf("reset %v: %d bodies are allowed", reset, n)
+			}
+		})
+	}
+}
+
 // A proxy's connection is shared by its users: none of them ends it.
 func TestATrustedConnectionGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

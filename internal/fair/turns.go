@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Turns are places at which work waits for a processor. Those who wait take turns, one for each share: however much work
@@ -24,19 +25,26 @@ func NewTurns[K comparable](places, each int) *Turns[K] {
 	return &Turns[K]{each: each, free: places, taken: map[K]int{}, waiting: map[K][]chan struct{}{}}
 }
 
-// Take waits for a place, until Give.
-func (t *Turns[K]) Take(share K) {
+// Await waits for a place, until Give. If the context ends first, the caller leaves the line, and gets its error.
+func (t *Turns[K]) Await(ctx context.Context, share K) error {
 	if turn := t.Queue(share); turn != nil {
-		<-turn
+		return t.await(ctx, share, turn)
 	}
+	return nil
 }
 
-// Await is Take for callers that may give up. If the context ends first, they leave the line, and get its error.
-func (t *Turns[K]) Await(ctx context.Context, share K) error {
+// AwaitFor is Await for some time at most, after which the error is context.DeadlineExceeded.
+func (t *Turns[K]) AwaitFor(ctx context.Context, most time.Duration, share K) error {
 	turn := t.Queue(share)
 	if turn == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return t.await(ctx, share, turn)
+}
+
+func (t *Turns[K]) await(ctx context.Context, share K, turn chan struct{}) error {
 	select {
 	case <-turn:
 	case <-ctx.Done():

@@ -12,12 +12,12 @@ import (
 func TestSharesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns[string](1, 1)
-		turns.Take("first")
+		_ = turns.Await(t.Context(), "first")
 		var got []string
 		var working sync.WaitGroup
 		for _, share := range []string{"a", "a", "a", "a", "b", "b", "c"} {
 			working.Go(func() {
-				turns.Take(share)
+				_ = turns.Await(t.Context(), share)
 				got = append(got, share)
 				turns.Give(share)
 			})
@@ -38,7 +38,7 @@ func TestSharesTakeTurns(t *testing.T) {
 func TestThoseWhoLeaveTakeNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns[string](1, 1)
-		turns.Take("first")
+		_ = turns.Await(t.Context(), "first")
 		ctx, leave := context.WithCancel(t.Context())
 		var got []string
 		var waiting sync.WaitGroup
@@ -81,7 +81,7 @@ func TestAShareHasSomeOfThePlaces(t *testing.T) {
 		var working sync.WaitGroup
 		for _, share := range []string{"flood", "flood", "flood", "flood", "shop", "other", "shop"} {
 			working.Go(func() {
-				turns.Take(share)
+				_ = turns.Await(t.Context(), share)
 				mu.Lock()
 				began = append(began, share)
 				mu.Unlock()

@@ -170,6 +170,7 @@ func giveIdle(b []byte) {
 var (
 	ErrTooLarge = errors.New("too large")
 	ErrBusy     = errors.New("too many bytes in flight")
+	ErrCrowded  = errors.New("too many bodies wait for a decoder")
 
 	ErrUnknownCoding = errors.New("unknown content coding")
 )

@@ -56,11 +56,11 @@ func TestDecompressedBodiesLeaveRoom(t *testing.T) {
 			return &Buffer{From: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32)}
 		}
 		for ; ; held++ {
-			if _, err := Decode(coding, netip.Prefix{}, wire, from(1), budget, 1<<20); err != nil {
+			if _, err := Decode(t.Context(), coding, netip.Prefix{}, wire, from(1), budget, 1<<20); err != nil {
 				break
 			}
 		}
-		if _, err := Decode(coding, netip.Prefix{}, wire, from(2), budget, 1<<20); err != nil || held < 10 {
+		if _, err := Decode(t.Context(), coding, netip.Prefix{}, wire, from(2), budget, 1<<20); err != nil || held < 10 {
 			t.Errorf("beside %d of an address, one of another, %s: %v", held, coding, err)
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
+	"context"
 	"io"
 	"net/netip"
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -18,6 +20,9 @@ import (
 // maxZstdWindow bounds what one zstd decoder holds besides the body; 8 MiB is what RFC 8878 asks
 // all to support.
 const maxZstdWindow = 8 << 20
+
+// decoderPatience is how long a body waits for a decoder.
+const decoderPatience = 5 * time.Second
 
 // decoder is a reusable decompressor. It reads from source, which is emptied before the decoder
 // returns to its pool, so that an idle one keeps no body.
@@ -55,8 +60,10 @@ func newCoding(reset func(*decoder) error, names ...string) *coding {
 func decodersAtWork() int { return 2 * runtime.GOMAXPROCS(0) }
 
 // decode decompresses a body.
-func (c *coding) decode(from netip.Prefix, body []byte, into *Buffer, budget *Budget, max int) error {
-	c.inUse.Take(from)
+func (c *coding) decode(ctx context.Context, from netip.Prefix, body []byte, into *Buffer, budget *Budget, max int) error {
+	if c.inUse.AwaitFor(ctx, decoderPatience, from) != nil {
+		return ErrCrowded
+	}
 	defer c.inUse.Give(from)
 	d := c.idle.Get().(*decoder)
 	defer c.idle.Put(d)
@@ -69,8 +76,10 @@ func (c *coding) decode(from netip.Prefix, body []byte, into *Buffer, budget *Bu
 }
 
 // Decode decompresses wire, which came from an address, into a buffer, up to max bytes. It returns the coding's usual name, and
-// ErrUnknownCoding, ErrTooLarge, ErrBusy or the decompressor's error.
-func Decode(contentEncoding string, from netip.Prefix, wire []byte, into *Buffer, budget *Budget, max int) (coding string, err error) {
+// ErrUnknownCoding, ErrTooLarge, ErrBusy, ErrCrowded (the context has ended, or no decoder was free for decoderPatience) or the
+// decompressor's error.
+func Decode(ctx context.Context, contentEncoding string, from netip.Prefix, wire []byte, into *Buffer, budget *Budget,
+	max int) (coding string, err error) {
 	c := codingOf(contentEncoding)
 	switch {
 	case c == nil:
@@ -78,7 +87,7 @@ func Decode(contentEncoding string, from netip.Prefix, wire []byte, into *Buffer
 	case c.names[0] == "snappy" && !bytes.HasPrefix(wire, snappyStream):
 		err = decodeSnappyBlock(wire, into, budget, max)
 	default:
-		err = c.decode(from, wire, into, budget, max)
+		err = c.decode(ctx, from, wire, into, budget, max)
 	}
 	return c.names[0], err
 }

@@ -3,6 +3,7 @@ package body
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -41,7 +43,7 @@ func TestDecodersAtWorkAreFew(t *testing.T) {
 	var all sync.WaitGroup
 	for range 500 {
 		all.Go(func() {
-			if err := c.decode(netip.Prefix{}, []byte("x"), new(Buffer), &Budget{Max: 1 << 20}, 100); err != nil {
+			if err := c.decode(t.Context(), netip.Prefix{}, []byte("x"), new(Buffer), &Budget{Max: 1 << 20}, 100); err != nil {
 				t.Error(err)
 			}
 		})
@@ -52,7 +54,7 @@ func TestDecodersAtWorkAreFew(t *testing.T) {
 	}
 	failing := newCoding(func(*decoder) error { return errors.New("no") }, "failing")
 	for range 3 * decodersAtWork() { // a turn is given back
-		if failing.decode(netip.Prefix{}, nil, new(Buffer), new(Budget), 1) == nil {
+		if failing.decode(t.Context(), netip.Prefix{}, nil, new(Buffer), new(Budget), 1) == nil {
 			t.Fatal("no error")
 		}
 	}
@@ -74,10 +76,14 @@ func TestBombsOfOneAddressDelayNoOther(t *testing.T) {
 		}, "slow")
 		const bombs = 500
 		for range bombs {
-			go func() { _ = c.decode(netip.MustParsePrefix("10.0.0.1/32"), []byte("x"), new(Buffer), new(Budget), 1) }()
+			go func() {
+				_ = c.decode(t.Context(), netip.MustParsePrefix("10.0.0.1/32"), []byte("x"), new(Buffer), new(Budget), 1)
+			}()
 		}
 		synctest.Wait()
-		go func() { _ = c.decode(netip.MustParsePrefix("10.0.0.2/32"), []byte("o"), new(Buffer), new(Budget), 1) }()
+		go func() {
+			_ = c.decode(t.Context(), netip.MustParsePrefix("10.0.0.2/32"), []byte("o"), new(Buffer), new(Budget), 1)
+		}()
 		synctest.Wait()
 		for range bombs + 1 {
 			step <- struct{}{}
@@ -85,6 +91,48 @@ func TestBombsOfOneAddressDelayNoOther(t *testing.T) {
 		}
 		if at := strings.IndexByte(order.String(), 'o'); at < 0 || at > decodersAtWork()+2 {
 			t.Errorf("the body of another address is decoded after %d bombs, of %d", at, bombs)
+		}
+	})
+}
+
+// A body whose client gives up, or that has waited for long, leaves the line of decoders.
+func TestTheWaitForADecoderEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		step := make(chan struct{})
+		c := newCoding(func(*decoder) error {
+			<-step
+			return io.ErrUnexpectedEOF
+		}, "slow")
+		gone, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 3*decodersAtWork())
+		for i := range 3 * decodersAtWork() {
+			ctx := t.Context()
+			if i >= 2*decodersAtWork() {
+				ctx = gone
+			}
+			go func() { ended <- c.decode(ctx, netip.Prefix{}, nil, new(Buffer), new(Budget), 1) }()
+			synctest.Wait()
+		}
+		for _, end := range []func(){leave, func() { time.Sleep(decoderPatience) }} {
+			end()
+			synctest.Wait()
+			if len(ended) != decodersAtWork() {
+				t.Errorf("%d waits have ended, want %d", len(ended), decodersAtWork())
+			}
+			for range len(ended) {
+				if err := <-ended; !errors.Is(err, ErrCrowded) {
+					t.Error(err)
+				}
+			}
+		}
+		close(step)
+		for range decodersAtWork() {
+			if err := <-ended; !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Error(err)
+			}
+		}
+		if n := c.inUse.Free(); n != decodersAtWork() {
+			t.Errorf("%d decoders are free at the end", n)
 		}
 	})
 }
@@ -102,10 +150,10 @@ func TestTheLimitIsTaken(t *testing.T) {
 	for name, wire := range map[string][]byte{"gzip": zipped.Bytes(), "snappy": s2.EncodeSnappy(nil, plain), "x-gzip": zipped.Bytes(), "SNAPPY": framed.Bytes()} {
 		budget := &Budget{Max: 1 << 20}
 		var into Buffer
-		if _, err := Decode(name, netip.Prefix{}, wire, &into, budget, len(plain)); err != nil || !bytes.Equal(into.B, plain) {
+		if _, err := Decode(t.Context(), name, netip.Prefix{}, wire, &into, budget, len(plain)); err != nil || !bytes.Equal(into.B, plain) {
 			t.Errorf("%s: %d of %d bytes, %v", name, len(into.B), len(plain), err)
 		}
-		if _, err := Decode(name, netip.Prefix{}, wire, &into, budget, len(plain)-1); !errors.Is(err, ErrTooLarge) {
+		if _, err := Decode(t.Context(), name, netip.Prefix{}, wire, &into, budget, len(plain)-1); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v for a byte more than the limit", name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -15,10 +16,12 @@ import (
 // A Call is a POST that did not come over HTTP/1.1. The routes answer it as they answer the request with the
 // same path, headers and body: with the same rights, limits, memory and accounts.
 type Call struct {
-	Peer *listener.Peer
-	Near uint64 // the same for all calls of a connection
-	Path string
-	Host string
+	// Context ends when the client gives up.
+	Context context.Context
+	Peer    *listener.Peer
+	Near    uint64 // the same for all calls of a connection
+	Path    string
+	Host    string
 
 	ContentType   string
 	Authorization []string

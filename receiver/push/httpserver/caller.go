@@ -22,6 +22,7 @@ import (
 // a cluster only known is set.
 type caller struct {
 	known   bool // the credential is valid
+	renewed bool // see renew
 	account *credential.Principal
 	reading *credential.Principal // of the pod that reads without a credential
 	sender  metric.Sender         // of the account, or of the pod that reads; Key 0: not made yet
@@ -91,12 +92,13 @@ func (x *Request) Ask(rights ...metric.Right) *Fault {
 	if c.until.IsZero() {
 		c.until = time.Now().Add(askingPerRequest)
 	}
-	ctx, cancel := context.WithDeadline(x.server.life, c.until)
+	ctx, cancel := context.WithDeadline(x.context(), c.until)
 	defer cancel()
-	err := error(nil)
+	err := x.leavePlace()
 	if c.asked += len(rights); c.asked > maxAskedPerRequest {
 		err = errAsksTooMuch
-	} else {
+	}
+	if err == nil {
 		err = x.server.Authenticator.CheckRights(ctx, x.asking(), rights...)
 	}
 	if c.fault = nil; err != nil {
@@ -109,12 +111,13 @@ func (x *Request) Ask(rights ...metric.Right) *Fault {
 }
 
 // renew asks the API server again for rights that were granted a while ago. If any was revoked, the
-// sender gets a new key, so that nothing the table remembers of the old sender applies to it.
+// sender gets a new key, so that nothing the table remembers of the old sender applies to it. It does so once.
 func (x *Request) renew() {
-	if x.caller.account == nil {
+	if x.caller.account == nil || x.caller.renewed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(x.server.life, askingPerRequest)
+	x.caller.renewed = true
+	ctx, cancel := context.WithTimeout(x.context(), askingPerRequest)
 	defer cancel()
 	x.server.Authenticator.RenewRights(ctx, x.caller.account)
 	x.introduce()

@@ -94,7 +94,7 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	if 3*x.server.budget.Max >= 4*int64(x.maxBody()+max) { // else a body in both forms would not fit
 		x.plain.From = x.wire.From
 	}
-	coding, err := body.Decode(string(name), x.From(), x.wire.B, &x.plain, &x.server.budget, max)
+	coding, err := body.Decode(x.context(), string(name), x.From(), x.wire.B, &x.plain, &x.server.budget, max)
 	var f *Fault
 	switch {
 	case err == nil:
@@ -106,6 +106,8 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 		f = x.tooLarge("the decompressed body", max)
 	case errors.Is(err, body.ErrBusy):
 		f = x.Busy()
+	case errors.Is(err, body.ErrCrowded):
+		f = tooCrowded("more compressed bodies wait than processors can decompress")
 	default:
 		f = Rejected(metric.Malformed, "the body is not what %s says, %s: %q", x.codingHeader(), coding, err.Error())
 	}

@@ -31,6 +31,7 @@ type Request struct {
 	unchecked   metric.Sender
 	call        *Call  // nil: the request came over HTTP/1.1
 	fault       *Fault // what it was answered with
+	heavy       heavyPlace
 }
 
 // serve implements fasthttp.RequestHandler.

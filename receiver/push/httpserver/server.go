@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"runtime"
 	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
-	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
@@ -126,7 +124,7 @@ type Server struct {
 	otlp     net.Addr // nil: there is no second address
 	appliers *appliers
 	budget   body.Budget
-	heavy    *fair.Turns[netip.Prefix] // places of requests at work that take much memory
+	heavy    heavy // places of requests at work that take much memory
 	recorder recorder
 	requests sync.Pool // of *Request
 	metrics  *metrics

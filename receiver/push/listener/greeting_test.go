@@ -2,6 +2,7 @@ package listener
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"testing"
 
@@ -35,5 +36,17 @@ func TestMessagesAfterTheHandshakeHaveABound(t *testing.T) {
 	}
 	if n > connlimit.MaxSilent {
 		t.Errorf("%d bytes that no reader got", n)
+	}
+}
+
+// What is written before the handshake, as fasthttp's refusal is where it accepts connections, waits for no client.
+func TestNothingIsWrittenBeforeTheHandshake(t *testing.T) {
+	near, far := net.Pipe() // whose other end neither reads nor writes
+	defer near.Close()
+	defer far.Close()
+	over := tls.Server(near, new(tls.Config))
+	c := &Conn{Conn: over, tls: over}
+	if n, err := c.Write([]byte("HTTP/1.1 503 Service Unavailable\r\n")); n > 0 || !errors.Is(err, errUnshaken) {
+		t.Errorf("%d bytes are written, %v", n, err)
 	}
 }

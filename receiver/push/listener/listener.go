@@ -197,7 +197,10 @@ func (g *greeting) Read(b []byte) (int, error) {
 	return n, err
 }
 
-var errSilent = errors.New("the client sent too much of TLS that is no data")
+var (
+	errSilent   = errors.New("the client sent too much of TLS that is no data")
+	errUnshaken = errors.New("there was no TLS handshake")
+)
 
 // Read records the client's end of stream: fasthttp would take a truncated chunked body for a
 // complete one.
@@ -222,8 +225,12 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. It begins no handshake, whose client might never answer: fasthttp writes a refusal before it reads,
+// where it accepts connections.
 func (c *Conn) Write(b []byte) (int, error) {
+	if c.tls != nil && !c.shaken.Load() {
+		return 0, errUnshaken
+	}
 	n, err := c.Conn.Write(b)
 	if err != nil && c.Unsent != nil {
 		c.Unsent()

@@ -122,7 +122,7 @@ func (d *Door) call(w http.ResponseWriter, r *http.Request, from *conn) codes.Co
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // HTTP/2 can
 	m := message{from: r.Body, coding: r.Header.Get("Grpc-Encoding")}
 	f, answer, warning := d.push.Call(&httpserver.Call{
-		Peer: &from.Peer, Near: from.near, Path: "/v1/metrics", Host: r.Host,
+		Context: r.Context(), Peer: &from.Peer, Near: from.near, Path: "/v1/metrics", Host: r.Host,
 		ContentType: otlp.Protobuf.ContentType(), Authorization: r.Header["Authorization"],
 		Head: m.head, Body: &m, CodingHeader: "grpc-encoding", Max: MaxMessage, Within: within, Arrived: arrive,
 	})

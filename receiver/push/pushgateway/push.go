@@ -109,7 +109,11 @@ func (h *Handler) pushGroup(x *httpserver.Request, replace bool) {
 		x.FailPush(f)
 		return
 	}
-	end := x.BeginHeavy(h.mostMemory(body, to.key.Labels.Len()))
+	end, f := x.BeginHeavy(h.mostMemory(body, to.key.Labels.Len()))
+	if f != nil {
+		x.FailPush(f)
+		return
+	}
 	readers := h.readers.Get().(*bodyReaders)
 	done := sync.OnceFunc(func() {
 		if !x.LargeBody() { // a reader keeps memory in proportion to its last body

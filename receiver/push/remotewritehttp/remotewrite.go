@@ -84,7 +84,10 @@ func (h *Handler) write(x *httpserver.Request) {
 // apply reads and applies a body. The memory that this takes is given back before the answer waits for the disk.
 func (h *Handler) apply(x *httpserver.Request, body []byte,
 	version remotewrite.Version) (t httpserver.Outcome, w written, f *httpserver.Fault) {
-	end := x.BeginHeavy(h.options.MostMemory(len(body)))
+	end, f := x.BeginHeavy(h.options.MostMemory(len(body)))
+	if f != nil {
+		return t, w, f
+	}
 	defer end()
 	converter := h.converters.Get().(*remotewrite.Converter)
 	defer h.keep(converter, x)
