@@ -421,3 +421,43 @@ func TestStatusIsTheHoldersToWrite(t *testing.T) {
 		}
 	})
 }
+
+// Changes that come together are told of together, however long it takes who is told, and statuses are no changes: Sluice writes
+// one for each object.
+func TestManyCustomChangesAreToldTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const objects, took = 1000, 50 * time.Millisecond
+		var calls, last int
+		c := &CustomObjects{named: map[objectName]*CustomObject{}, statuses: newCustomStatuses(nil, nil, nil),
+			news: make(chan struct{}, 1), changed: func(all []*CustomObject) {
+				time.Sleep(took)
+				calls, last = calls+1, len(all)
+			}}
+		ctx, end := context.WithCancel(t.Context())
+		var telling sync.WaitGroup
+		telling.Go(func() { c.tellNews(ctx) })
+		began := time.Now()
+		for i := range objects {
+			c.put(&CustomObject{Namespace: "flood", Name: fmt.Sprint(i), UID: fmt.Sprint(i), Generation: 1})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		if most := int(time.Since(began)/(4*took)) + 1; calls > most || last != objects {
+			t.Errorf("told %d times, at last of %d objects; want %d times at most", calls, last, most)
+		}
+		calls = 0
+		object := c.list()[0]
+		c.Report(object, CustomStatus{Conditions: []Condition{{Type: "Accepted", Reason: "Accepted", True: true}}})
+		has := *object
+		has.Status = []byte(`{"observedGeneration":1,"conditions":[{"type":"Accepted","status":"True","reason":"Accepted","observedGeneration":1}]}`)
+		c.put(&has)
+		time.Sleep(time.Second)
+		due := c.statuses.due(time.Now())
+		c.Report(object, CustomStatus{Conditions: []Condition{{Type: "Accepted", Reason: "Accepted", True: true}}}) // of the object as it was told of
+		if due = append(due, c.statuses.due(time.Now())...); calls > 0 || len(due) > 0 {
+			t.Errorf("told %d times of a status, which is written %d times more", calls, len(due))
+		}
+		end()
+		telling.Wait()
+	})
+}

@@ -72,12 +72,17 @@ func (s *customStatuses) put(customObject *CustomObject, status CustomStatus) {
 	s.wanted[key] = &wantedStatus{of: customObject, status: status}
 }
 
-// refresh takes over the statuses that the objects have now, and drops those of objects that are gone.
-func (s *customStatuses) refresh(all []*CustomObject) {
-	exists := make(map[objectName]*CustomObject, len(all))
-	for _, customObject := range all {
-		exists[objectName{customObject.Namespace, customObject.Name}] = customObject
+// saw takes over the status that an object has now.
+func (s *customStatuses) saw(key objectName, now *CustomObject) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w := s.wanted[key]; w != nil && w.of.UID == now.UID && w.of.Generation == now.Generation {
+		w.of = now
 	}
+}
+
+// refresh takes over the statuses that the objects have now, and drops those of objects that are gone.
+func (s *customStatuses) refresh(exists map[objectName]*CustomObject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.wanted, func(key objectName, w *wantedStatus) bool {

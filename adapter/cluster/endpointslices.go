@@ -107,22 +107,16 @@ func (e *endpointSlices) replaceLocked(key objectName, now *endpointSlice) {
 	services[now.service] = append(services[now.service], now)
 }
 
-// targets returns the UIDs of the pods of Services, by name: of one, or of all of a namespace.
-func (e *endpointSlices) targets(namespace, name string) map[string][]uidKey {
+// of returns the slices of Services, by name: of one, or of all of a namespace. Nobody may change them.
+func (e *endpointSlices) of(namespace, name string) map[string][]*endpointSlice {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	found := map[string][]uidKey{}
-	add := func(service string) {
-		for _, s := range e.services[namespace][service] {
-			found[service] = append(found[service], s.pods...)
-		}
-	}
 	if name != allNames {
-		add(name)
-		return found
+		return map[string][]*endpointSlice{name: slices.Clone(e.services[namespace][name])}
 	}
-	for service := range e.services[namespace] {
-		add(service)
+	found := map[string][]*endpointSlice{}
+	for service, all := range e.services[namespace] {
+		found[service] = slices.Clone(all)
 	}
 	return found
 }
@@ -183,28 +177,32 @@ func (v *View) servicePods(namespace, name string) ([]ownedPods, error) {
 		return nil, metric.NotReadyf("the pods of Services are not known yet: EndpointSlices are read from the first question on")
 	}
 	var found []ownedPods
-	for service, uids := range v.endpoints.held.targets(namespace, name) {
-		if pods := v.pods.withUIDs(namespace, uids); len(pods) > 0 {
+	for service, all := range v.endpoints.held.of(namespace, name) {
+		if pods := v.pods.behind(namespace, all); len(pods) > 0 {
 			found = append(found, ownedPods{name: service, pods: pods})
 		}
 	}
 	return found, nil
 }
 
-// withUIDs returns the live pods of some UIDs in a namespace, each once: of a Service with two
-// address families, two slices have each pod.
-func (p *pods) withUIDs(namespace string, uids []uidKey) (all []*pod) {
-	seen := make(map[uidKey]struct{}, len(uids))
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	for _, uid := range uids {
-		if _, twice := seen[uid]; twice {
-			continue
+// behind returns the live pods of EndpointSlices in a namespace, each once: of a Service with two address families, two
+// slices have each pod. Whoever writes a slice chooses its UIDs, so those of no pod take nothing, and writers wait for one
+// slice at most.
+func (p *pods) behind(namespace string, slices []*endpointSlice) (all []*pod) {
+	seen := map[uidKey]struct{}{}
+	for _, s := range slices {
+		p.mu.RLock()
+		for _, uid := range s.pods {
+			one := p.uidIndex[uid]
+			if one == nil || one.Namespace != namespace {
+				continue
+			}
+			if _, twice := seen[uid]; !twice {
+				seen[uid] = struct{}{}
+				all = append(all, one)
+			}
 		}
-		seen[uid] = struct{}{}
-		if one := p.uidIndex[uid]; one != nil && one.Namespace == namespace {
-			all = append(all, one)
-		}
+		p.mu.RUnlock()
 	}
 	return all
 }

@@ -315,3 +315,20 @@ func TestEndpointSlicesMayBeForbidden(t *testing.T) {
 		return errors.Is(err, metric.ErrNotReady) && strings.Contains(err.Error(), `resources ["endpointslices"]`)
 	})
 }
+
+// UIDs of no pods, which whoever writes EndpointSlices chooses, take nothing of an answer.
+func TestUIDsOfNoPodsTakeNothing(t *testing.T) {
+	p := newPods(&Observer{})
+	p.put(newPod(aPod("shop", "web", "uid-web")))
+	made := &endpointSlice{namespace: "shop", name: "a", service: "web", pods: []uidKey{newUIDKey("uid-web")}}
+	for i := range 10_000 {
+		made.pods = append(made.pods, newUIDKey(fmt.Sprint("made-up-", i)))
+	}
+	all := []*endpointSlice{made, made}
+	if found := p.behind("shop", all); len(found) != 1 {
+		t.Errorf("%d pods, want one", len(found))
+	}
+	if n := testing.AllocsPerRun(10, func() { p.behind("shop", all) }); n > 5 {
+		t.Errorf("an answer takes %g allocations", n)
+	}
+}
