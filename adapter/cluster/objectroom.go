@@ -17,8 +17,14 @@ func newObjectRoom(free, most int64) objectRoom {
 	return objectRoom{fair.NewRoomBeyond[string](free, most), map[objectName]int64{}}
 }
 
-// take takes n bytes for an object, instead of what it had, or returns false.
+// take takes n bytes for an object, instead of what it had, or returns false. One that does not grow keeps its room, whatever
+// others have taken meanwhile.
 func (r *objectRoom) take(key objectName, n int64) bool {
+	if n > 0 && n <= r.taken[key] {
+		r.room.Give(key.namespace, r.taken[key]-n)
+		r.taken[key] = n
+		return true
+	}
 	r.free(key)
 	if n == 0 {
 		return true

@@ -124,3 +124,21 @@ func TestStreamedListsAreBounded(t *testing.T) {
 		t.Errorf("a list holds %d MiB of a namespace", sum>>20)
 	}
 }
+
+// An object that does not grow keeps its room, though others have filled theirs since: else its status, which changes all the
+// time, would cost it its metrics.
+func TestAnObjectThatDoesNotGrowKeepsItsRoom(t *testing.T) {
+	r := newObjectRoom(0, 100)
+	steady := objectName{"shop", "web"}
+	if !r.take(steady, 50) || !r.take(objectName{"flood", "web"}, 37) {
+		t.Fatal("there is no room at the beginning")
+	}
+	for _, n := range []int64{50, 40} {
+		if !r.take(steady, n) || r.room.Of("shop") != n {
+			t.Errorf("%d bytes: it has %d", n, r.room.Of("shop"))
+		}
+	}
+	if r.take(steady, 80) || r.room.Of("shop") != 0 {
+		t.Errorf("it grows beyond its share, and has %d", r.room.Of("shop"))
+	}
+}

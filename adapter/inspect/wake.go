@@ -43,6 +43,8 @@ func (a *Autoscaler) WakeRefusal() string {
 		return "it has no annotation " + WakeAnnotation
 	case a.Wake.Annotation != "true":
 		return fmt.Sprintf(`the annotation %s is %q; must be "true"`, WakeAnnotation, a.Wake.Annotation)
+	case a.Unread != "":
+		return "its metrics are not read: " + a.Unread
 	case a.ScaledObject != "":
 		return "KEDA sets the first replica of its ScaledObjects; the type external-push does so at a push"
 	case a.MinReplicas != 0:
@@ -125,6 +127,8 @@ func (a *Autoscaler) InstantRefusal() string {
 		return "it has no annotation " + InstantAnnotation
 	case a.Instant.Annotation != "true":
 		return fmt.Sprintf(`the annotation %s is %q; must be "true"`, InstantAnnotation, a.Instant.Annotation)
+	case a.Unread != "":
+		return "its metrics are not read: " + a.Unread
 	case a.ScaledObject != "":
 		return "KEDA owns its spec and would overwrite the nudge; its ScaledObject has the type external-push from 0 to 1"
 	case a.Generation == 0:

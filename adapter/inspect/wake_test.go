@@ -23,6 +23,7 @@ func TestWakeRefusals(t *testing.T) {
 		"no annotation":                        func(a *Autoscaler) { a.Wake = nil },
 		`is "yes"; must be "true"`:             func(a *Autoscaler) { a.Wake.Annotation = "yes" },
 		"KEDA":                                 func(a *Autoscaler) { a.ScaledObject = "worker" },
+		"its metrics are not read: too large":  func(a *Autoscaler) { a.Unread, a.Metrics = "too large", nil },
 		"minReplicas is 1; must be 0":          func(a *Autoscaler) { a.MinReplicas = 1 },
 		"selectPolicy is Disabled":             func(a *Autoscaler) { a.ScaleUp = &ScalingRules{SelectPolicy: "Disabled"} },
 		"no metric of type External or Object": func(a *Autoscaler) { a.Metrics = a.Metrics[:1] },
