@@ -75,7 +75,8 @@ func (s *Server) newAPIServer(cfg Config, groups []group,
 		return nil, fmt.Errorf("prepare the API server: %w", err)
 	}
 	if s.usage != nil {
-		if err := errors.Join(installUsage(server, s.usage), installDerivedUsage(server, s.usage, watchEnds{s.ending, operandRights{s.access.authorizer}})); err != nil {
+		bounds := watchBounds{s.ending, operandRights{s.access.authorizer}, newReaderShares(maxWatchedUsage, 0)}
+		if err := errors.Join(installUsage(server, s.usage), installDerivedUsage(server, s.usage, bounds)); err != nil {
 			return nil, fmt.Errorf("install the APIs of usage: %w", err)
 		}
 	}

@@ -100,9 +100,10 @@ func (r *AutoscalerReader) Each(a *inspect.Autoscaler, m *inspect.AutoscalerMetr
 
 // queryOf is the query of an autoscaler's metric, without its object, and its selector.
 func queryOf(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) (metric.Query, labels.Selector, error) {
-	query := metric.Query{Namespace: a.Namespace, Expression: metric.ParseExpression(unescape(m.Name))}
-	if m.Selector == "" {
-		return query, labels.Everything(), nil
+	expression, err := metric.AskedExpression(unescape(m.Name))
+	query := metric.Query{Namespace: a.Namespace, Expression: expression}
+	if err != nil || m.Selector == "" {
+		return query, labels.Everything(), err
 	}
 	selector, err := labelselector.Parse("selector", m.Selector)
 	if err != nil {

@@ -3,6 +3,7 @@ package adapter
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/aggregate/usage"
 	corev1 "k8s.io/api/core/v1"
@@ -116,12 +117,12 @@ func bytesOf(n float64) resource.Quantity {
 }
 
 // installDerivedUsage serves usage.sluice.dev.
-func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, ends watchEnds) error {
+func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage, bounds watchBounds) error {
 	raw := newReaderShares(maxRawRequests, maxRawEach)
 	info := genericapiserver.NewDefaultAPIGroupInfo(derivedVersion.Group, usageScheme, metav1.ParameterCodec, usageCodecs)
 	info.VersionedResourcesStorageMap[derivedVersion.Version] = map[string]rest.Storage{
-		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, ends},
-		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}, ends},
+		"derivedpods":  &derivedPods{usageStorage{true, "DerivedPod", source}, bounds},
+		"derivednodes": &derivedNodes{usageStorage{false, "DerivedNode", source}, bounds},
 		"rawpods":      &rawPods{usageStorage{true, "RawPod", source}, raw},
 		"rawnodes":     &rawNodes{usageStorage{false, "RawNode", source}, raw},
 	}
@@ -130,21 +131,25 @@ func installDerivedUsage(server *genericapiserver.GenericAPIServer, source Usage
 
 type derivedPods struct {
 	usageStorage
-	ends watchEnds
+	bounds watchBounds
 }
 
 func (*derivedPods) New() runtime.Object     { return &DerivedPod{} }
 func (*derivedPods) NewList() runtime.Object { return &DerivedPodList{} }
 
 func (s *derivedPods) derive(pod *usage.Pod) (d DerivedPod, ok bool) {
-	d.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, CreationTimestamp: metav1.NewTime(pod.Created),
-		ResourceVersion: s.versionOf(pod.Node)}
+	version := s.versionOf(pod.Node)
 	for _, r := range s.source.Containers(pod) {
 		if metrics := derivedMetrics(&r); metrics != nil && !pod.Renewed(&r) {
 			d.Containers = append(d.Containers, DerivedContainer{r.Container.Name, metrics})
 		}
 	}
-	return d, len(d.Containers) > 0
+	if len(d.Containers) == 0 {
+		return d, false
+	}
+	d.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.LabelMap(),
+		CreationTimestamp: metav1.NewTime(pod.Created), ResourceVersion: version}
+	return d, true
 }
 
 // Get implements rest.Getter.
@@ -221,20 +226,29 @@ func short(of corev1.ResourceName, q resource.Quantity) string {
 
 type derivedNodes struct {
 	usageStorage
-	ends watchEnds
+	bounds watchBounds
 }
 
 func (*derivedNodes) New() runtime.Object     { return &DerivedNode{} }
 func (*derivedNodes) NewList() runtime.Object { return &DerivedNodeList{} }
 
-func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fields.Selector) ([]DerivedNode, error) {
+// nodes lists the nodes that are selected.
+func (s *derivedNodes) nodes(name string, byLabels labels.Selector, byFields fields.Selector) ([]UsedNode, error) {
 	nodes, err := s.source.Nodes(name, byLabels)
 	if err != nil {
 		return nil, target{resource: derivedVersion.WithResource("derivednodes").GroupResource(), name: name}.status(err)
 	}
+	return slices.DeleteFunc(nodes, func(n UsedNode) bool { return !byFields.Matches(fields.Set{"metadata.name": n.Name}) }), nil
+}
+
+func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fields.Selector) ([]DerivedNode, error) {
+	nodes, err := s.nodes(name, byLabels, byFields)
+	if err != nil {
+		return nil, err
+	}
 	all := []DerivedNode{}
 	for i := range nodes {
-		if metrics := derivedMetrics(nodes[i].Record); metrics != nil && byFields.Matches(fields.Set{"metadata.name": nodes[i].Name}) {
+		if metrics := derivedMetrics(nodes[i].Record); metrics != nil {
 			all = append(all, DerivedNode{Machine: metrics, ObjectMeta: metav1.ObjectMeta{Name: nodes[i].Name, Labels: nodes[i].Labels,
 				ResourceVersion: s.versionOf(nodes[i].Name)}})
 		}

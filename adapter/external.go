@@ -54,6 +54,11 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 		selector = options.LabelSelector
 	}
 	provider := s.routes.Find(namespace, name, selector)
+	if provider == nil {
+		if _, err := metric.AskedExpression(name); err != nil {
+			return nil, failed.status(err)
+		}
+	}
 	err = checkPolicies(s.policies, namespace, name, selector, readerOf(ctx))
 	if err == nil && provider != nil && s.policies != nil {
 		err = s.policies.Check(policy.Request{Namespace: namespace, Expression: metric.Expression{Name: name},

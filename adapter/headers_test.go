@@ -243,7 +243,7 @@ func TestDeadlinesOfWatches(t *testing.T) {
 		if w.at.IsZero() {
 			t.Error("no deadline before the watch")
 		}
-		pods := &derivedPods{usageStorage: usageStorage{source: source}}
+		pods := &derivedPods{usageStorage: usageStorage{source: source}, bounds: watchBounds{held: newReaderShares(1, 0)}}
 		events, err := pods.Watch(r.Context(), nil)
 		must(t, err)
 		defer events.Stop()

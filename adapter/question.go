@@ -37,7 +37,11 @@ func NewQuestionReader(parts Parts) *QuestionReader {
 
 // Query is the query of a question, if policies allow it to be asked. Its filters are those of this moment.
 func (r *QuestionReader) Query(q Question) (metric.Query, error) {
-	query := metric.Query{Namespace: q.Namespace, Expression: metric.ParseExpression(unescape(q.Metric))}
+	expression, err := metric.AskedExpression(unescape(q.Metric))
+	query := metric.Query{Namespace: q.Namespace, Expression: expression}
+	if err != nil {
+		return query, err
+	}
 	selector, err := labelselector.Parse("selector", q.Selector)
 	if err != nil {
 		return query, err

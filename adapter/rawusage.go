@@ -214,8 +214,7 @@ func (s *rawPods) read(ctx context.Context, pods []usage.Pod, name string) ([]Ra
 	}
 	all := []RawPod{}
 	for _, pod := range pods {
-		raw := RawPod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels,
-			CreationTimestamp: metav1.NewTime(pod.Created)}}
+		raw := RawPod{}
 		containers := found[pointsKey{pod.Node, pod.Namespace, pod.Name}]
 		slices.SortFunc(containers, func(a, b usage.ContainerPoints) int {
 			return strings.Compare(a.Container.Name, b.Container.Name)
@@ -226,6 +225,8 @@ func (s *rawPods) read(ctx context.Context, pods []usage.Pod, name string) ([]Ra
 			}
 		}
 		if raw.Containers != nil {
+			raw.ObjectMeta = metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.LabelMap(),
+				CreationTimestamp: metav1.NewTime(pod.Created)}
 			all = append(all, raw)
 		}
 	}

@@ -26,7 +26,7 @@ type customRequest struct {
 
 // parseCustomRequest reads the library's parsed path: {resource}/{name}/{metric}, with or without a
 // namespace. For namespaces/{ns}/metrics/{metric} the resource is "namespaces", without a
-// namespace.
+// namespace. A name that no metric can have is metric.ErrInvalidQuery.
 func parseCustomRequest(ctx context.Context) (customRequest, error) {
 	path, ok := request.RequestInfoFrom(ctx)
 	if !ok {
@@ -38,12 +38,14 @@ func parseCustomRequest(ctx context.Context) (customRequest, error) {
 		return customRequest{}, metric.NotFoundf(
 			"path %q does not exist; must be [namespaces/{namespace}/]{resource}/{name or *}/{metric} or namespaces/{namespace}/metrics/{metric}", path.Path)
 	}
-	return customRequest{
+	asked := customRequest{
 		namespace: path.Namespace,
 		resource:  path.Resource,
 		object:    path.Name,
 		metric:    unescape(path.Subresource),
-	}, nil
+	}
+	_, err := metric.AskedExpression(asked.metric)
+	return asked, err
 }
 
 // checkScope rejects a path with a cluster-scoped resource in a namespace, or a namespaced one

@@ -45,7 +45,8 @@ type Usage interface {
 	// Points asks the agent of a node for points. The error is metric.ErrInvalidQuery if there are too many, and
 	// metric.ErrNotReady if the agent does not answer.
 	Points(ctx context.Context, node string, query *usage.PointsQuery) ([]usage.ContainerPoints, error)
-	// Version numbers the reports: that of a node, and the newest of all. It grows with each.
+	// Version numbers the reports: that of a node, and the newest of all. It grows with each. 0: the node has none that is
+	// served.
 	Version(node string) (of, newest uint64)
 }
 
@@ -99,12 +100,21 @@ func (s usageStorage) Kind() string          { return s.kind }
 func (s usageStorage) NamespaceScoped() bool { return s.namespaced }
 func (usageStorage) GetSingularName() string { return "" }
 
-// pods lists the pods that a request selects, by namespace and name.
-func (s usageStorage) pods(ctx context.Context, options *metainternalversion.ListOptions) []usage.Pod {
+// selected lists the pods that a request selects, in any order.
+func (s usageStorage) selected(ctx context.Context, options *metainternalversion.ListOptions) []usage.Pod {
 	byLabels, byFields := selectorsOf(options)
-	pods := slices.DeleteFunc(s.source.Pods(request.NamespaceValue(ctx), "", byLabels), func(pod usage.Pod) bool {
+	pods := s.source.Pods(request.NamespaceValue(ctx), "", byLabels)
+	if byFields.Empty() {
+		return pods
+	}
+	return slices.DeleteFunc(pods, func(pod usage.Pod) bool {
 		return !byFields.Matches(fields.Set{"metadata.name": pod.Name, "metadata.namespace": pod.Namespace})
 	})
+}
+
+// pods lists the pods that a request selects, by namespace and name.
+func (s usageStorage) pods(ctx context.Context, options *metainternalversion.ListOptions) []usage.Pod {
+	pods := s.selected(ctx, options)
 	slices.SortFunc(pods, func(a, b usage.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
@@ -159,7 +169,7 @@ func (s *podUsage) metrics(pod *usage.Pod) (m resourcemetrics.PodMetrics, ok boo
 		return m, false
 	}
 	m = resourcemetrics.PodMetrics{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.Labels, CreationTimestamp: metav1.Now()},
+		ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, Labels: pod.LabelMap(), CreationTimestamp: metav1.Now()},
 		Timestamp:  metav1.NewTime(end), Window: metav1.Duration{Duration: window},
 		Containers: make([]resourcemetrics.ContainerMetrics, 0, len(containers)),
 	}

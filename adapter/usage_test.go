@@ -13,12 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
+func labelMap(key, value string) func() map[string]string {
+	return func() map[string]string { return map[string]string{key: value} }
+}
+
 // fakeUsage is a Usage of two pods on a node.
 type fakeUsage struct{}
 
 func (fakeUsage) Pods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
-	for _, pod := range []usage.Pod{{Namespace: "shop", Name: "b"}, {Namespace: "shop", Name: "a", Labels: map[string]string{"app": "a"}}, {Namespace: "mail", Name: "c"}} {
-		if (namespace == "" || namespace == pod.Namespace) && (name == "" || name == pod.Name) && selector.Matches(labels.Set(pod.Labels)) {
+	for _, pod := range []usage.Pod{{Namespace: "shop", Name: "b"}, {Namespace: "shop", Name: "a", Labels: labelMap("app", "a")}, {Namespace: "mail", Name: "c"}} {
+		if (namespace == "" || namespace == pod.Namespace) && (name == "" || name == pod.Name) && selector.Matches(labels.Set(pod.LabelMap())) {
 			all = append(all, pod)
 		}
 	}

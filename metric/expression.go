@@ -31,6 +31,17 @@ func ParseExpression(s string) Expression {
 	return a
 }
 
+// AskedExpression is ParseExpression for the text of a reader, whose length nothing else bounds: the API server takes
+// autoscalers with names of a megabyte. A name that is longer than any series, or new name of a rule, can have is
+// ErrInvalidQuery, before anything is matched with it: 300 patterns of policies or rules take minutes for 60 KiB.
+func AskedExpression(s string) (Expression, error) {
+	e := ParseExpression(s)
+	if len(e.Name) > MaxNameLength {
+		return Expression{}, InvalidQueryf("the name of the metric has %d bytes; must have at most %d", len(e.Name), MaxNameLength)
+	}
+	return e, nil
+}
+
 // String prints the text that ParseExpression parses.
 func (a Expression) String() string {
 	s := a.Name

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 // maxNotices bounds the notices of a round, maxNoticesEach those of a namespace. The others are told in the next ones.
@@ -47,6 +48,9 @@ type logged struct {
 	fault             fault
 }
 
+// name is the metric's name for the log: the API server does not bound it.
+func (n notice) name() string { return metric.Truncate(n.metric.Name, maxLabel) }
+
 func (n notice) logged() logged { return logged{n.of.Namespace, n.metric.Name, n.fault} }
 
 // tell writes notices to the log and as Events. Run's goroutine alone calls it, and it alone changes
@@ -58,6 +62,7 @@ func (w *Watcher) tell(notices []notice, now time.Time) {
 		}
 	}
 	for _, n := range inTurn(notices) {
+		began := time.Now()
 		switch lasts := n.spell().lasts(); {
 		case n.fault == missing && lasts:
 			w.tellMissing(n, now)
@@ -71,6 +76,7 @@ func (w *Watcher) tell(notices []notice, now time.Time) {
 		w.mu.Lock()
 		n.spell().tell(now)
 		w.mu.Unlock()
+		w.charge(n.of.Namespace, nil, began) // a hint looks at the names of the namespace
 	}
 }
 
@@ -93,7 +99,7 @@ func (w *Watcher) tellMissing(n notice, now time.Time) {
 		}
 	}
 	message := fmt.Sprintf("%s metric %q has no value: %s More: sluice explain hpa/%s -n %s",
-		n.metric.Source, n.metric.Name, why, n.of.Name, n.of.Namespace)
+		n.metric.Source, n.name(), why, n.of.Name, n.of.Namespace)
 	w.parts.Events.AutoscalerEvent(n.of, true, "MetricMissing", n.about(), message)
 	w.warn(n, now, "a metric of an autoscaler has no value", strings.TrimSuffix(why, "."))
 }
@@ -104,34 +110,34 @@ func (w *Watcher) warn(n notice, now time.Time, text, why string) {
 		return
 	}
 	w.notified[n.logged()] = now
-	w.parts.Logger.Warn(text, "namespace", n.of.Namespace, "metric", n.metric.Name,
+	w.parts.Logger.Warn(text, "namespace", n.of.Namespace, "metric", n.name(),
 		"autoscaler", n.of.Name, "source", n.metric.Source, "since", n.spell().since.UTC().Truncate(time.Second),
 		"why", why)
 }
 
 func (w *Watcher) tellAvailable(n notice, now time.Time) {
 	value, after := w.parts.Quantity(n.state.value), now.Sub(n.state.lack.began).Round(time.Second)
-	message := fmt.Sprintf("%s metric %q has a value again after %v: %s", n.metric.Source, n.metric.Name, after, value)
+	message := fmt.Sprintf("%s metric %q has a value again after %v: %s", n.metric.Source, n.name(), after, value)
 	w.parts.Events.AutoscalerEvent(n.of, false, "MetricAvailable", n.about(), message)
 	delete(w.notified, n.logged())
 	w.parts.Logger.Info("a metric of an autoscaler has a value again", "namespace", n.of.Namespace,
-		"metric", n.metric.Name,
+		"metric", n.name(),
 		"autoscaler", n.of.Name, "after", after, "value", value)
 }
 
 func (w *Watcher) tellHeldBack(n notice, now time.Time) {
 	message := fmt.Sprintf("Pods metric %q holds the autoscaler back: %s. More: sluice explain hpa/%s -n %s",
-		n.metric.Name, n.state.held.Why, n.of.Name, n.of.Namespace)
+		n.name(), n.state.held.Why, n.of.Name, n.of.Namespace)
 	w.parts.Events.AutoscalerEvent(n.of, true, "MetricHeldBack", n.about(), message)
 	w.warn(n, now, "an autoscaler is held back by pods that lack a value or a part of it", n.state.held.Why)
 }
 
 func (w *Watcher) tellReleased(n notice, now time.Time) {
 	after := now.Sub(n.state.hold.began).Round(time.Second)
-	message := fmt.Sprintf("Pods metric %q no longer holds the autoscaler back, after %v", n.metric.Name, after)
+	message := fmt.Sprintf("Pods metric %q no longer holds the autoscaler back, after %v", n.name(), after)
 	w.parts.Events.AutoscalerEvent(n.of, false, "MetricReleased", n.about(), message)
 	delete(w.notified, n.logged())
-	w.parts.Logger.Info("an autoscaler is no longer held back", "namespace", n.of.Namespace, "metric", n.metric.Name,
+	w.parts.Logger.Info("an autoscaler is no longer held back", "namespace", n.of.Namespace, "metric", n.name(),
 		"autoscaler", n.of.Name, "after", after)
 }
 

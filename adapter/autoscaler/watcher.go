@@ -201,7 +201,8 @@ func (w *Watcher) round(now time.Time) (reads int) {
 	return w.debts.Pay(namespaceReads)
 }
 
-// charge charges a namespace for the answers to an autoscaler: for their reads, or for their time if that is more.
+// charge charges a namespace for the answers to an autoscaler, or for a notice: for their reads, or for their time if that is
+// more.
 func (w *Watcher) charge(namespace string, answers []answer, began time.Time) {
 	reads := 0
 	for i := range answers {

@@ -29,6 +29,7 @@ type town struct {
 	values    map[string]Reading
 	reads     int
 	slow      map[string]time.Duration // to read, by metric
+	slowHint  time.Duration
 	events    []string
 	log       strings.Builder
 	notReady  bool
@@ -93,6 +94,7 @@ func (t *town) HeldBack(a *inspect.Autoscaler) []explain.Held {
 }
 
 func (t *town) hint(_ *inspect.Autoscaler, m *inspect.AutoscalerMetric) string {
+	time.Sleep(t.slowHint)
 	if m.Name == "http_reqests" {
 		return `Did you mean "http_requests"?`
 	}
@@ -616,4 +618,24 @@ func TestReasonsAreShort(t *testing.T) {
 	if why := s.Autoscalers("shop")[0].Metrics[0].Why; len(why) > 2*metric.MaxQuoted || !strings.Contains(why, "of all pods of the namespace") {
 		t.Errorf("a reason of %d bytes: %.100q", len(why), why)
 	}
+}
+
+// A notice is paid for as answers are, and repeats little of a name: the API server does not bound those.
+func TestNoticesOfLongNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown(&inspect.Autoscaler{Namespace: "shop", Name: "web", Metrics: []inspect.AutoscalerMetric{
+			{Source: "External", Name: strings.Repeat("m", 60_000)}}})
+		w.slowHint = time.Second
+		for len(w.events) == 0 {
+			time.Sleep(interval)
+			if reads := w.round(time.Now()); (reads > metricReads) != (len(w.events) > 0) {
+				t.Errorf("a round with %d notices costs %d reads", len(w.events), reads)
+			}
+		}
+		w.values[strings.Repeat("m", 60_000)] = Reading{Sum: metric.Int(1), Values: 1}
+		w.round(time.Now())
+		if len(w.events) != 2 || len(w.events[0]) > 2048 || len(w.events[1]) > 2048 || len(w.log.String()) > 8192 {
+			t.Errorf("%d events; the first has %d bytes, the log %d", len(w.events), len(w.events[0]), len(w.log.String()))
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,14 +12,20 @@ import (
 
 // UsedPods lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels the
 // selector matches.
-func (v *View) UsedPods(namespace, name string, selector labels.Selector) (all []usage.Pod) {
-	v.pods.each(namespace, name, func(p *pod) {
-		if selector.Matches(&p.labels) {
-			one := p.used()
-			one.Labels = p.labels.asMap()
-			all = append(all, one)
-		}
-	})
+func (v *View) UsedPods(namespace, name string, selector labels.Selector) []usage.Pod {
+	var some []*pod
+	indexed := false
+	if namespace != "" && name == "" {
+		some, indexed = v.pods.matching(namespace, selector, noBound-1)
+	}
+	if !indexed { // the selector names no values
+		some = slices.DeleteFunc(v.pods.listed(namespace, name), func(p *pod) bool { return !selector.Matches(&p.labels) })
+	}
+	all := make([]usage.Pod, len(some))
+	for i, p := range some {
+		all[i] = p.used()
+		all[i].Labels = p.labels.asMap
+	}
 	return all
 }
 
@@ -49,24 +56,20 @@ func (v *View) ContainerNamed(id string) (c metric.Container, node string, ok bo
 	return metric.Container{Namespace: p.Namespace, Pod: p.Name, Name: p.containers[at].name.Value()}, p.node.Value(), true
 }
 
-// each calls a function for pods, under the lock.
-func (p *pods) each(namespace, name string, do func(*pod)) {
+// listed lists pods. They are immutable, so callers look at them without the lock.
+func (p *pods) listed(namespace, name string) (all []*pod) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if name != "" {
 		if one := p.byKey[namespace][name]; one != nil {
-			do(one)
+			all = append(all, one)
 		}
-		return
+		return all
 	}
-	for in, pods := range p.byKey {
-		if namespace != "" && namespace != in {
-			continue
-		}
-		for _, one := range pods {
-			do(one)
-		}
+	if namespace != "" {
+		return slices.AppendSeq(make([]*pod, 0, len(p.byKey[namespace])), maps.Values(p.byKey[namespace]))
 	}
+	return slices.AppendSeq(make([]*pod, 0, len(p.uidIndex)), maps.Values(p.uidIndex))
 }
 
 // nodeResource is the canonical resource of nodes.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -42,6 +43,62 @@ func TestUsageOfPodsThatStartedBeforeTheirCreation(t *testing.T) {
 		latest.Set("a", usage.Report{At: now, Records: []usage.Record{record}}, now)
 		if _, _, _, ok := latest.Served(&pods[0], now); ok != c.served || pods[0].Renewed(&record) == c.served {
 			t.Errorf("%s: served %t, renewed %t; want served %t", name, ok, pods[0].Renewed(&record), c.served)
+		}
+	}
+}
+
+// watchedSelector counts what it is asked, and sees whether pods can change meanwhile.
+type watchedSelector struct {
+	labels.Selector
+	pods          *pods
+	asked, locked int
+}
+
+func (s *watchedSelector) Matches(l labels.Labels) bool {
+	if s.asked++; s.pods.mu.TryLock() {
+		s.pods.mu.Unlock()
+	} else {
+		s.locked++
+	}
+	return s.Selector.Matches(l)
+}
+
+// Who lists the usage of pods holds up no changes of pods: they are selected without the lock, of those with a label that
+// the selector names.
+func TestUsedPodsAreSelectedWithoutTheLock(t *testing.T) {
+	v := &View{pods: newPods(&Observer{})}
+	for i, app := range []string{"web", "web", "db", ""} {
+		for _, namespace := range []string{"shop", "bank"} {
+			from := aPod(namespace, fmt.Sprint("pod-", i), fmt.Sprint(namespace, i))
+			from.Labels = map[string]string{"tier": "one"}
+			if app != "" {
+				from.Labels["app"] = app
+			}
+			v.pods.put(newPod(from))
+		}
+	}
+	for _, c := range []struct {
+		namespace, name, selector string
+		found, asked              int
+	}{
+		{"shop", "", "app=web", 2, 2}, {"shop", "", "app in (web,db)", 3, 3}, {"shop", "", "app=none", 0, 0},
+		{"shop", "", "app!=web", 2, 4}, {"shop", "", "", 4, 4}, {"shop", "", "app=web,tier=two", 0, 0},
+		{"", "", "app=web", 4, 8}, {"", "", "", 8, 8}, {"shop", "pod-2", "app=db", 1, 1}, {"shop", "pod-2", "app=web", 0, 1},
+		{"inn", "", "", 0, 0}, {"shop", "pod-9", "", 0, 0},
+	} {
+		parsed, err := labels.Parse(c.selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selector := &watchedSelector{Selector: parsed, pods: v.pods}
+		pods := v.UsedPods(c.namespace, c.name, selector)
+		if len(pods) != c.found || selector.asked != c.asked || selector.locked != 0 {
+			t.Errorf("%+v: %d pods, %d were looked at, %d with the lock", c, len(pods), selector.asked, selector.locked)
+		}
+		for i := range pods {
+			if own := pods[i].LabelMap(); own["tier"] != "one" || !parsed.Matches(labels.Set(own)) {
+				t.Errorf("%+v: labels %v", c, own)
+			}
 		}
 	}
 }

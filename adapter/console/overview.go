@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/autoscaler/explain"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/metric"
 )
 
 const (
@@ -166,13 +167,20 @@ func (s *scaleRow) fill(r *request) {
 	}
 }
 
+// mayRead reports whether the reader may have all series of an external metric of an autoscaler. A name that no series can
+// have is matched with no policy.
+func (r *request) mayRead(namespace string, m *inspect.AutoscalerMetric) bool {
+	name := strings.ReplaceAll(m.Name, `\|`, "/")
+	_, err := metric.AskedExpression(name)
+	return err == nil && r.readable.MayReadAll(namespace, name)
+}
+
 // value is one metric. Its values are those that the controller gets, so a reader whom a policy keeps from some
 // series sees none.
 func (s *scaleRow) value(r *request, of subject, i int) scaleValue {
 	m := &s.Metrics[i]
 	v := scaleValue{Name: m.Name, Target: short(m.Target), Missing: m.Missing, Width: -1}
-	if m.Source == inspect.SourceExternal && r.readable != nil &&
-		!r.readable.MayReadAll(s.Namespace, strings.ReplaceAll(m.Name, `\|`, "/")) {
+	if m.Source == inspect.SourceExternal && r.readable != nil && !r.mayRead(s.Namespace, m) {
 		v.Hidden, v.Missing = true, false
 		return v
 	}

@@ -130,7 +130,7 @@ func HideValues(all []Metric, to Readable, series func(namespace, resource, name
 
 // Value implements Source.
 func (r restricted) Value(namespace, resource, name string) (v float64, objects int) {
-	if resource == "" && !r.to.MayReadAll(namespace, name) {
+	if _, err := metric.AskedExpression(name); err != nil || resource == "" && !r.to.MayReadAll(namespace, name) {
 		return 0, 0
 	}
 	return r.Source.Value(namespace, resource, name)

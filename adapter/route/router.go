@@ -53,10 +53,14 @@ func New(cfg Config, specs []Spec, account *rest.Config, log *slog.Logger) (*Rou
 // ScaledObjectLabel is the key of the selector with which KEDA's autoscalers ask for their metrics.
 const ScaledObjectLabel = "scaledobject.keda.sh/name"
 
-// Find returns the provider of a metric by its name in a path, without escapes; nil: it is Sluice's own. The first
-// of the file that matches has it.
+// maxName is the longest name of a metric that is forwarded, in bytes. Other providers may have longer ones than Sluice.
+// Each author of an autoscaler may ask, and a name is matched with the patterns of providers and of policies.
+const maxName = 1 << 10
+
+// Find returns the provider of a metric by its name in a path, without escapes; nil: it is Sluice's own, as is each name of
+// more than maxName bytes. The first of the file that matches has it.
 func (r *Router) Find(namespace, name string, selector labels.Selector) *Provider {
-	if r == nil {
+	if r == nil || len(name) > maxName {
 		return nil
 	}
 	for _, p := range r.providers {

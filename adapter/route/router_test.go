@@ -35,6 +35,8 @@ func TestFind(t *testing.T) {
 		{"older", "or\nders", "", "legacy"},
 		{"older-b", "orders", "", ""},
 		{"cold-a", "orders", "", ""},
+		{"older", strings.Repeat("m", maxName), "", "legacy"},
+		{"older", strings.Repeat("m", maxName+1), "", ""},
 	} {
 		selector, err := labels.Parse(one.selector)
 		must(t, err)

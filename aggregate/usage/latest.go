@@ -19,7 +19,16 @@ type Pod struct {
 	// Started is when the first container started, by the node's clock; zero: not known. It is before Created where
 	// that clock is behind, and of a static pod, whose object is made after its containers.
 	Started time.Time
-	Labels  map[string]string
+	// Labels makes a copy of the labels, which most who list pods don't need; nil: none are known.
+	Labels func() map[string]string
+}
+
+// LabelMap is a copy of the labels.
+func (p *Pod) LabelMap() map[string]string {
+	if p.Labels == nil {
+		return nil
+	}
+	return p.Labels()
 }
 
 // Began is the moment from which usage is the pod's, to the second. A former pod of its name started earlier.
@@ -148,11 +157,12 @@ func (l *Latest) of(node string, now time.Time) *nodeReport {
 	return nil
 }
 
-// Version returns the number of a node's newest report, among all, and that of the newest report of all.
-func (l *Latest) Version(node string) (of, newest uint64) {
+// Version returns the number of a node's newest report, among all, and that of the newest report of all. 0: there is none, or
+// it is stale.
+func (l *Latest) Version(node string, now time.Time) (of, newest uint64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if n := l.nodes[node]; n != nil {
+	if n := l.nodes[node]; n.fresh(now) {
 		of = n.version
 	}
 	return of, l.version

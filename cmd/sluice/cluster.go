@@ -107,7 +107,7 @@ func (p *dataPath) joinCluster() {
 	if c.view == nil {
 		return
 	}
-	c.limits = limit.New(p.cfg.limit, limitCluster{c.view, p.rules}, p.table, c.view, p.log)
+	c.limits = limit.New(p.cfg.limit, limitCluster{c.view, p.rules}, limitTable{p.table, &c.readmit}, c.view, p.log)
 	p.table.SetAdmission(c.limits)
 	c.workloads = rollup.NewTracker(c.view)
 	p.table.SetObserver(c.workloads)
@@ -176,6 +176,16 @@ func (p *dataPath) kindOf(s *metric.Sample) metric.Kind {
 	}
 	return metric.NoKind
 }
+
+// limitTable is the table for limits.
+type limitTable struct {
+	*aggregate.Table
+	readmit *atomic.Bool
+}
+
+// RetryRejected implements limit.Table: once a second, as for all other causes. Each author may change an autoscaler at any
+// pace, and all rejected series of all namespaces ask again.
+func (t limitTable) RetryRejected() { t.readmit.Store(true) }
 
 // observer reacts to changes in the cluster.
 func (c *clusterSide) observer() cluster.Observer {

@@ -87,3 +87,15 @@ func TestSeriesOfAKindThatIsForbiddenAtFirst(t *testing.T) {
 		}
 	})
 }
+
+// Changes of autoscalers let rejected series ask again once a second, as all other causes do, and not at each change.
+func TestChangedAutoscalersReadmit(t *testing.T) {
+	t.Parallel()
+	p := awayFromAPIServer(t)
+	p.cluster.readmit.Store(false)
+	p.cluster.limits.AutoscalersChanged("shop")
+	eventually(t, p.cluster.readmit.Load, func() string { return "a changed autoscaler readmits nothing" })
+	p.cluster.readmit.Store(false)
+	p.cluster.limits.LimitsChanged("shop")
+	eventually(t, p.cluster.readmit.Load, func() string { return "a changed limit readmits nothing" })
+}

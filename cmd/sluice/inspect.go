@@ -193,6 +193,9 @@ func (i inspection) readers(namespace string) map[metricRead]*metricReaders {
 		if m.Source == inspect.SourceObject && (m.ObjectKind == "Pod" || pods > 0) {
 			of.source = inspect.SourcePods // of a pod, or rolled up from pods
 		}
+		if len(of.name) > metric.MaxNameLength {
+			return // no metric has the name, and rules would match it
+		}
 		for _, pushed := range i.rules.ReadsOf(a.Namespace, of.name) {
 			of.name = pushed
 			read := readers[of]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -21,6 +22,7 @@ func TestReadersOfAMetric(t *testing.T) {
 			if n%2 == 0 {
 				f(a, &inspect.AutoscalerMetric{Source: inspect.SourceObject, ObjectKind: "Service", Name: "rolled"}, 1)
 				f(a, &inspect.AutoscalerMetric{Source: inspect.SourceObject, ObjectKind: "Service", Name: "own"}, 0)
+				f(a, &inspect.AutoscalerMetric{Source: inspect.SourceExternal, Name: strings.Repeat("m", 60_000)}, 0) // no metric
 			}
 		}
 	}}

@@ -118,15 +118,18 @@ func (u *clusterUsage) ownPoints(ctx context.Context, node string, query *usage.
 }
 
 // Version implements adapter.Usage.
-func (u *clusterUsage) Version(node string) (of, newest uint64) { return u.latest.Version(node) }
+func (u *clusterUsage) Version(node string) (of, newest uint64) {
+	return u.latest.Version(node, time.Now())
+}
 
 // Nodes implements adapter.Usage.
 func (u *clusterUsage) Nodes(name string, selector labels.Selector) (all []adapter.UsedNode, err error) {
 	now := time.Now()
-	for _, node := range u.latest.Nodes(now) {
-		if name != "" && node != name {
-			continue
-		}
+	names := []string{name}
+	if name == "" {
+		names = u.latest.Nodes(now)
+	}
+	for _, node := range names {
 		own, exists, err := u.view.NodeLabels(node)
 		switch {
 		case err != nil && !selector.Empty():

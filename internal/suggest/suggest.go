@@ -15,17 +15,22 @@ func DidYouMean(word string, candidates []string) string {
 	return ""
 }
 
+// maxWord is the longest word that has a suggestion, in bytes: a comparison takes the product of both lengths.
+const maxWord = 256
+
 // Nearest is the candidate that is closest to a word; empty: none is close. Close is one edit per
 // three letters, or a word that begins or ends one candidate only.
 func Nearest(word string, candidates []string) string {
-	if word == "" {
+	if word == "" || len(word) > maxWord {
 		return ""
 	}
 	best, least := "", len(word)/3+1
 	partly := []string{}
 	for _, candidate := range candidates {
-		if edits := editDistance(word, candidate); edits < least || edits == least && best == "" {
-			best, least = candidate, edits
+		if max(len(word)-len(candidate), len(candidate)-len(word)) <= least { // the least that it takes
+			if edits := editDistance(word, candidate); edits < least || edits == least && best == "" {
+				best, least = candidate, edits
+			}
 		}
 		if len(word) > 2 && (strings.HasPrefix(candidate, word) || strings.HasSuffix(candidate, word)) {
 			partly = append(partly, candidate)
@@ -40,12 +45,11 @@ func Nearest(word string, candidates []string) string {
 // editDistance counts the letters to insert, delete or replace, and the neighbours to swap, that
 // turn a into b (optimal string alignment).
 func editDistance(a, b string) int {
-	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j
 	}
 	for i := range len(a) {
-		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := 1
@@ -57,7 +61,7 @@ func editDistance(a, b string) int {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}
 		}
-		before, last = last, row
+		before, last, row = last, row, before
 	}
 	return last[len(b)]
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,6 +243,36 @@ func TestPoliciesRestrictReading(t *testing.T) {
 	want := "# TYPE jobs gauge\njobs{namespace=\"shop\",queue=\"mail\"} 2\n# TYPE secret gauge\nsecret{namespace=\"shop\",pod=\"web-1\"} 4\n"
 	if got := (gateway{h}).page(""); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// seenNames is a policy.Checker that allows all, and has the longest name that it was asked about.
+type seenNames struct{ longest atomic.Int64 }
+
+func (s *seenNames) Check(r policy.Request) error {
+	s.longest.Store(max(s.longest.Load(), int64(len(r.Expression.Name))))
+	return nil
+}
+
+func (s *seenNames) MayHave(string, metric.Expression, func(string) (string, bool), metric.Reader) bool {
+	return true
+}
+
+func (s *seenNames) Governs(string, metric.Expression) bool { return false }
+
+// A name that no series can have is matched with no policy: a head has room for one of 16 KiB.
+func TestLongNamesAreMatchedWithNoPolicy(t *testing.T) {
+	var seen seenNames
+	h := start(t, func(_ *Config, parts *Parts) { parts.Policies = &seen })
+	fits := strings.Repeat("m", metric.MaxNameLength)
+	h.wants(404, "", "GET", "/v1/namespaces/shop/external/"+fits+":last", "")
+	for _, path := range []string{"/v1/namespaces/shop/external/", "/v1/namespaces/shop/pods/web-1/", "/v1/external/"} {
+		h.wants(400, "must have at most 512", "GET", path+fits+"m", "")
+		h.wants(400, "must have at most 512", "DELETE", path+fits+"m", "")
+		h.wants(400, "must have at most 512", "GET", path+strings.Repeat("m", 12_000)+":last", "")
+	}
+	if longest := seen.longest.Load(); longest != metric.MaxNameLength {
+		t.Errorf("a policy was asked about a name of %d bytes", longest)
 	}
 }
 

@@ -214,6 +214,10 @@ func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb met
 	if f := x.Path.Check(true); f != nil {
 		return asked{}, f
 	}
+	expression, err := metric.AskedExpression(x.Path.Metric)
+	if err != nil {
+		return asked{}, queryFault(err)
+	}
 	o, f := x.Target(x.Path.Namespace, x.Path.Resource, x.Path.Name)
 	if f != nil {
 		return asked{}, f
@@ -223,7 +227,7 @@ func (h *Handler) query(x *httpserver.Request, may httpserver.ParamSet, verb met
 	}
 	return asked{sync: p.Sync, sum: p.Sum, Query: metric.Query{
 		Resource: o.Resource, Namespace: o.Namespace, Object: o.Name,
-		Expression: metric.ParseExpression(x.Path.Metric), MatchLabels: metric.HavingAll(p.Labels), RequiredLabels: p.Labels,
+		Expression: expression, MatchLabels: metric.HavingAll(p.Labels), RequiredLabels: p.Labels,
 		MatchObject: h.alive,
 	}}, nil
 }
