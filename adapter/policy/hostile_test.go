@@ -55,7 +55,7 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 	cluster := Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("gone")}})
 	shop, bank := Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("a")}}), Compile(Meta{Namespace: "bank", Name: "p"}, Spec{Rules: []Rule{deny("a")}})
 	var many []*Policy
-	for i := range maxRulesTogether/maxRules + 2 {
+	for i := range MaxRulesTogether/maxRules + 2 {
 		many = append(many, slow("large", fmt.Sprint("p", i), int64(i)))
 	}
 	with := func(more ...*Policy) []*Policy { return slices.Concat(many, more) }

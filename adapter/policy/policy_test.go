@@ -240,7 +240,7 @@ func TestHidden(t *testing.T) {
 // Policies above the number of rules that are matched with a name are closed, the newest first.
 func TestRulesTogether(t *testing.T) {
 	var all []*Policy
-	for i := range maxRulesTogether/maxRules + 1 {
+	for i := range MaxRulesTogether/maxRules + 1 {
 		spec := Spec{}
 		for range maxRules {
 			spec.Rules = append(spec.Rules, deny("x"))

@@ -38,10 +38,10 @@ func (d *Denial) Error() string { return d.text }
 // Unwrap makes a Denial metric.ErrForbidden.
 func (d *Denial) Unwrap() error { return metric.ErrForbidden }
 
-// maxRulesTogether bounds the rules of all policies of a namespace, and of the cluster's: a name that
+// MaxRulesTogether bounds the rules of all policies of a namespace, and of the cluster's: a name that
 // nobody asked for before is matched with each of them. The rules of newer policies above it deny
 // every metric.
-const maxRulesTogether = 1024
+const MaxRulesTogether = 1024
 
 // A Set holds the policies of a cluster. Any goroutine may use it. Without policies a check is one
 // atomic load.
@@ -78,7 +78,7 @@ func (s *Set) Replace(policies []*Policy) {
 		if g.byNamespace[namespace] = slices.Clone(list); before.same(g, namespace) {
 			g.byNamespace[namespace] = before.byNamespace[namespace]
 		} else {
-			closeAbove(maxRulesTogether, g.byNamespace[namespace])
+			closeAbove(MaxRulesTogether, g.byNamespace[namespace])
 		}
 	}
 	before.handOver(g)
@@ -112,7 +112,7 @@ func (g *generation) handOver(next *generation) {
 func closeAbove(limit int, list []*Policy) {
 	for i, p := range list {
 		if limit -= len(p.rules); limit < 0 {
-			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", maxRulesTogether)
+			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", MaxRulesTogether)
 		}
 	}
 }
