@@ -43,7 +43,7 @@ func rename(from, to string) Document {
 // slow are patterns of at most 128 bytes that would take megabytes, or minutes.
 var slow = []string{
 	"((a{0,31}){0,31}){0,31}", "(a{1000})", strings.Repeat("(a?", 40), "(" + strings.Repeat("x{900}", 20) + ")",
-	"(" + strings.Repeat("(?:a|b|ab){9}", 9) + ")", `(\pL{900})`, `(\pL{140})`,
+	"(" + strings.Repeat("(?:a|b|ab){9}", 9) + ")", `(\pL{900})`, `(\pL{140})`, `([` + strings.Repeat(`\pC`, 41) + "])", `(?i)([B-\x{1e942}])`,
 }
 
 func TestARuleIsRefusedWithAllItsFaults(t *testing.T) {
@@ -319,6 +319,61 @@ func TestRefusedRulesAreCompiledOnce(t *testing.T) {
 	}
 	if n := len(set.Verdicts()); n != len(all)+1 {
 		t.Errorf("%d verdicts", n)
+	}
+}
+
+// Of the invalid rules of a namespace some are compiled, and none of the other rules after them.
+func TestInvalidRulesAreBounded(t *testing.T) {
+	compiled := 0
+	counting := func(text string) (func(metric.Labels) bool, error) { compiled++; return selectors(text) }
+	var all []Document
+	for i := range maxInvalid + 100 {
+		all = append(all, Document{Namespace: "shop", Name: fmt.Sprint(i), UID: fmt.Sprint(i), Created: time.Unix(int64(i), 0),
+			Spec: Spec{Metric: "m", Let: map[string]string{"a": "x"}, Selectors: map[string]string{"a": "b=c"}, Value: "x +"}})
+	}
+	all[0].Fault = "spec cannot be read" // it isn't compiled
+	other := all[0]
+	other.Namespace, other.Fault, other.Spec.Value = "mail", "", "a"
+	set := NewSet(append(all, other), counting, nil)
+	if compiled != maxInvalid+1 {
+		t.Errorf("%d rules were compiled, want %d of one namespace and 1", compiled, maxInvalid)
+	}
+	verdicts := map[string]*Verdict{}
+	for i := range set.verdicts {
+		verdicts[set.verdicts[i].Document.String()] = &set.verdicts[i]
+	}
+	if v := verdicts[all[maxInvalid+1].String()]; v.Reason != TooMany || v.Fault != `the namespace "shop" has 1000 older rules that are invalid, which is the limit` {
+		t.Errorf("the first one above the limit: %s, %q", v.Reason, v.Fault)
+	}
+	if v := verdicts[all[maxInvalid].String()]; v.Reason != Invalid || !strings.Contains(v.Fault, "Syntax error") {
+		t.Errorf("the last one below the limit: %s, %q", v.Reason, v.Fault)
+	}
+	if v := verdicts[other.String()]; v.Rule == nil {
+		t.Errorf("of another namespace: %s, %q", v.Reason, v.Fault)
+	}
+}
+
+// A fault of a rule is kept as a line of a kilobyte, whatever the rule says.
+func TestFaultsAreShort(t *testing.T) {
+	many := at("shop", "many", 0, "m", "x")
+	many.Spec.Let = map[string]string{}
+	for i := range 1000 {
+		many.Spec.Let[fmt.Sprint("no operand ", i)] = "x"
+	}
+	all := []Document{many, {Fault: strings.Repeat("long\n", 1e5)}}
+	for _, from := range []string{`\pL_(.*)`, `(.*)[\pL\PN]`, `((\pL)_.*)`, `(.*)_[\x{10000}-\x{10400}\PL]+`} {
+		all = append(all, rename(from, "x_$1"))
+	}
+	for i := range all {
+		all[i].Namespace, all[i].Name = "shop", fmt.Sprint(i)
+	}
+	for _, v := range NewSet(all, selectors, nil).Verdicts() {
+		if v.Reason != Invalid || len(v.Fault) < 20 || len(v.Fault) > maxFault+32 || strings.Contains(v.Fault, "\n") {
+			t.Errorf("%.80s: %s, %d bytes: %.300q", v.Document.Spec.flat(), v.Reason, len(v.Fault), v.Fault)
+		}
+		if r := v.Document.Spec.Rename; r != nil && len(v.Fault) > 400 {
+			t.Errorf("%s: %d bytes: %.400q", r.From, len(v.Fault), v.Fault)
+		}
 	}
 }
 
