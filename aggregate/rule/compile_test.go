@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -350,6 +351,48 @@ func TestInvalidRulesAreBounded(t *testing.T) {
 	}
 	if v := verdicts[other.String()]; v.Rule == nil {
 		t.Errorf("of another namespace: %s, %q", v.Reason, v.Fault)
+	}
+}
+
+// In lists, which are cut, the renames of a namespace add a hundred names after those that are pushed and computed, and
+// take bounded time. Nothing is computed again while the names and the rules are the same.
+func TestRenamesOfANamespaceLeaveRoomInLists(t *testing.T) {
+	renaming := func(namespace, from, to string) Document {
+		return Document{Namespace: namespace, Name: from, Spec: Spec{Rename: &Rename{From: from, To: to}}}
+	}
+	ratio := at("mail", "ratio", 0, "share", "name0000")
+	set := NewSet([]Document{renaming("shop", "(.*)", "a_$1"), renaming("slow", "((?:a?){90}b*)_last", "s_$1"), renaming("bank", "(.*)_last", "b_$1"),
+		renaming("", "name(.*)", "c_$1"), ratio}, selectors, nil)
+	if err := set.Faults(); err != nil {
+		t.Fatal(err)
+	}
+	var pushed []metric.Discovered
+	for i := range 2000 {
+		pushed = append(pushed, metric.Discovered{Name: fmt.Sprintf("name%04d", i) + strings.Repeat("x", 250), Kind: metric.Gauge})
+	}
+	pushed[0].Name = "name0000"
+	pushed = append(pushed, metric.Discovered{Resource: "pods", Name: "bb_last"})
+	all := set.Listed(pushed)
+	if !slices.Equal(all[:len(pushed)], pushed) {
+		t.Error("others come before those that are pushed")
+	}
+	if first := all[len(pushed)]; first.Name != "share" {
+		t.Errorf("first after the pushed ones: %v", first)
+	}
+	by := map[string]int{}
+	for _, one := range all[len(pushed)+1:] {
+		by[one.Name[:2]]++
+	}
+	if got := fmt.Sprint(by); got != "map[a_:100 b_:1 c_:2000]" {
+		t.Errorf("names of renames: %s", got)
+	}
+	before := &set.listed.with[0]
+	if again := set.Listed(slices.Clone(pushed)); !slices.Equal(again, all) || &set.listed.with[0] != before {
+		t.Error("the same list was computed again, or is another one")
+	}
+	all[0].Name = "changed"
+	if again := set.Listed(pushed[:10]); again[0].Name != "name0000" || len(again) != 10+1+10+10 {
+		t.Errorf("another list: %v", again)
 	}
 }
 
