@@ -68,10 +68,11 @@ var mayImport = map[string][]string{
 	"adapter/inspect":                  {"metric", "internal/smallest"}, // documents; who serves or shows them imports it
 	"adapter/autoscaler/explain":       {"adapter/inspect", "metric", "internal/suggest"},
 	"internal/suggest":                 {}, // it knows words only
-	"aggregate/rule":                   {"metric", "internal/suggest"},
+	"internal/pattern":                 {}, // it knows expressions only
+	"aggregate/rule":                   {"metric", "internal/pattern", "internal/suggest"},
 	"aggregate/rule/ruletest":          {}, // of tests
 	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect", "internal/fair"},
-	"adapter/policy":                   {"metric"},
+	"adapter/policy":                   {"internal/pattern", "metric"},
 	"adapter/console":                  {"internal/config", "internal/connlimit", "internal/fair", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog", "internal/collect"},
 	"receiver/relay":                   {"internal/config", "internal/ratelog", "internal/collect"},

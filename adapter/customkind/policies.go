@@ -19,6 +19,8 @@ type Policies struct {
 	*customKinds[*policy.Policy]
 	set  *policy.Set
 	room *fair.Room[string, int64] // of the policies of namespaces
+	// compiled is the number of rules of each namespace that took time to compile; only read and forget write it.
+	compiled map[string]int
 	// reconciled reports whether the restored data are those of the namespaces that exist now.
 	reconciled func() bool
 }
@@ -26,7 +28,7 @@ type Policies struct {
 func newPolicies(set *policy.Set, event func(on metric.Object, reason, about, message string)) *Policies {
 	p := &Policies{customKinds: newCustomKinds[*policy.Policy]("externalmetricpolicies", "clusterexternalmetricpolicies",
 		event), set: set, room: fair.NewRoomBeyond[string](int64(freePolicies), maxPolicies),
-		reconciled: func() bool { return true }}
+		compiled: map[string]int{}, reconciled: func() bool { return true }}
 	p.read, p.forget, p.lacks, p.apply = p.compile, p.giveBack, p.hasRoomFor, p.replace
 	return p
 }
@@ -117,42 +119,62 @@ const (
 	maxPolicies  = 64 << 20
 )
 
-// compile compiles an object. One for which there is no room denies everything.
+// compile compiles an object. One for which there is no room denies everything. One of a namespace that has as many rules
+// as count is not compiled: nobody reads an external metric before all policies are.
 func (p *Policies) compile(o *cluster.CustomObject) *policy.Policy {
-	one := compilePolicy(o)
-	if one.Namespace != "" && !p.room.Take(one.Namespace, one.Size()) {
+	meta, spec, err := readPolicy(o)
+	switch {
+	case err != nil:
+		return policy.Unreadable(meta, err)
+	case o.Namespace != "" && !p.mayCompile(o.Namespace, len(spec.Rules)):
+		return policy.Uncompiled(meta, len(spec.Rules))
+	}
+	one := policy.Compile(meta, spec)
+	if one.Namespace == "" {
+		return one
+	}
+	p.compiled[one.Namespace] += one.Compiled()
+	if !p.room.Take(one.Namespace, one.Size()) {
 		return one.WithoutRoom()
 	}
 	return one
 }
 
+func (p *Policies) mayCompile(namespace string, rules int) bool {
+	return p.compiled[namespace]+rules <= policy.MaxRulesTogether
+}
+
 func (p *Policies) giveBack(one *policy.Policy) {
-	if one.Namespace != "" {
-		p.room.Give(one.Namespace, one.Size())
+	if one.Namespace == "" {
+		return
+	}
+	p.room.Give(one.Namespace, one.Size())
+	if p.compiled[one.Namespace] -= one.Compiled(); p.compiled[one.Namespace] == 0 {
+		delete(p.compiled, one.Namespace)
 	}
 }
 
 // hasRoomFor reports whether there is room for a policy that had none.
 func (p *Policies) hasRoomFor(one *policy.Policy) bool {
-	n := one.Lacks()
-	if n == 0 || !p.room.Take(one.Namespace, n) {
+	bytes, rules := one.Lacks()
+	if rules > 0 {
+		return p.mayCompile(one.Namespace, rules)
+	}
+	if bytes == 0 || !p.room.Take(one.Namespace, bytes) {
 		return false
 	}
-	p.room.Give(one.Namespace, n)
+	p.room.Give(one.Namespace, bytes)
 	return true
 }
 
-// compilePolicy compiles an object. One whose spec is not kept, or cannot be decoded, denies everything.
-func compilePolicy(o *cluster.CustomObject) *policy.Policy {
+// readPolicy reads an object. The error says that its spec is not kept, or cannot be decoded.
+func readPolicy(o *cluster.CustomObject) (policy.Meta, policy.Spec, error) {
+	var spec policy.Spec
 	meta := policy.Meta{Namespace: o.Namespace, Name: o.Name, Created: o.Created}
 	if o.Fault != "" {
-		return policy.Unreadable(meta, errors.New(o.Fault))
+		return meta, spec, errors.New(o.Fault)
 	}
-	var spec policy.Spec
-	if err := json.Unmarshal(o.Spec, &spec); err != nil {
-		return policy.Unreadable(meta, err)
-	}
-	return policy.Compile(meta, spec)
+	return meta, spec, json.Unmarshal(o.Spec, &spec)
 }
 
 // maxFaults bounds the faults in a status, which is kept.

@@ -109,9 +109,9 @@ func TestStatusesOfPoliciesChangeNothing(t *testing.T) {
 	}
 }
 
-// hungry is a rule that takes half a megabyte, in 40 bytes.
+// hungry is a rule that takes a megabyte, in 20 bytes.
 func hungry(name string) policy.Rule {
-	return policy.Rule{Metric: name + strings.Repeat(`\pL`, 20), Deny: true}
+	return policy.Rule{Metric: name + `(\pL{30})`, Deny: true}
 }
 
 // verdicts of the policies of a namespace, by whether they are as their author wrote them.
@@ -166,6 +166,62 @@ func TestPoliciesOfOneNamespaceLeaveRoom(t *testing.T) {
 	}
 	if p.changed(p.kinds[0], nil); p.room.Held() != 0 {
 		t.Errorf("%d bytes are taken by no policies", p.room.Held())
+	}
+}
+
+// compiledNow is the number of rules of namespaces that were compiled.
+func (p *Policies) compiledNow() (n int) {
+	for _, one := range p.kinds[0].known {
+		n += one.read.Compiled()
+	}
+	return n
+}
+
+// A namespace has as many rules compiled as count, however many policies it has; those of others are compiled.
+func TestPoliciesBeyondTheRulesAreNotCompiled(t *testing.T) {
+	p, _ := newWatched()
+	rules := make([]policy.Rule, 64)
+	for i := range rules {
+		rules[i] = policy.Rule{Metric: fmt.Sprint("queue", i), Deny: true}
+	}
+	var all []*cluster.CustomObject
+	for i := range 100 {
+		all = append(all, policyObject("flood", fmt.Sprintf("p%03d", i), 1, rules...))
+	}
+	p.changed(p.kinds[0], append(all, policyObject("shop", "guard", 1, rules...)))
+	state := func(wantAccepted, wantFaulty int) {
+		t.Helper()
+		compiled := p.compiledNow()
+		accepted, faulty := p.verdicts("flood")
+		of, _ := p.verdicts("shop")
+		if accepted != wantAccepted || faulty != wantFaulty || of != 1 || compiled != 64*(wantAccepted+1) {
+			t.Errorf("%d policies count, %d don't, %d rules are compiled; want %d and %d", accepted, faulty, compiled, wantAccepted, wantFaulty)
+		}
+	}
+	state(16, 84)
+	err := p.Check(policy.Request{Namespace: "flood", Expression: metric.ParseExpression("other")})
+	if err == nil || !strings.Contains(err.Error(), "more than 1024 together with those of") {
+		t.Errorf("a policy that is not compiled allows: %v", err)
+	}
+	p.changed(p.kinds[0], append(all[10:], policyObject("shop", "guard", 1, rules...)))
+	state(16, 74)
+	p.changed(p.kinds[0], append(all[90:], policyObject("shop", "guard", 1, rules...)))
+	state(10, 0)
+	if p.changed(p.kinds[0], nil); len(p.compiled) != 0 {
+		t.Errorf("rules of no policies: %v", p.compiled)
+	}
+}
+
+// Policies without room in memory were compiled as well.
+func TestPoliciesWithoutRoomCountAsCompiled(t *testing.T) {
+	p, _ := newWatched()
+	var all []*cluster.CustomObject
+	for i := range 2000 {
+		all = append(all, policyObject("flood", fmt.Sprintf("p%04d", i), 1, hungry(fmt.Sprint("queue", i))))
+	}
+	p.changed(p.kinds[0], all)
+	if compiled := p.compiledNow(); compiled != policy.MaxRulesTogether {
+		t.Errorf("%d rules were compiled", compiled)
 	}
 }
 

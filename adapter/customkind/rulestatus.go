@@ -65,7 +65,7 @@ func ruleDocument(o *cluster.CustomObject) rule.Document {
 	decoder := json.NewDecoder(bytes.NewReader(o.Spec))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&d.Spec); err != nil {
-		d.Fault = fmt.Sprintf("spec: %v", err)
+		d.Fault = fmt.Sprintf("spec: %s", metric.Truncate(err.Error(), metric.MaxQuoted)) // may quote all of it
 	}
 	return d
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/pattern"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -34,7 +35,15 @@ type Policy struct {
 	subjects []Subject
 	rules    []rule
 	size     int64
-	lacks    int64 // see WithoutRoom
+	work     int   // instructions of all expressions
+	compiled int   // see Compiled
+	lacks    lacks // of a policy WithoutRoom, or Uncompiled
+}
+
+// lacks is what there was no room for.
+type lacks struct {
+	bytes int64
+	rules int
 }
 
 type rule struct {
@@ -57,6 +66,7 @@ func Compile(meta Meta, spec Spec) *Policy {
 		return p.closed("rules", "has %d rules; must have at most %d", len(spec.Rules), maxRules)
 	}
 	p.checkSubjects()
+	p.compiled = len(spec.Rules)
 	for i, r := range spec.Rules {
 		p.rules = append(p.rules, p.compile(fmt.Sprintf("rules[%d]", i), r))
 	}
@@ -67,13 +77,22 @@ func Compile(meta Meta, spec Spec) *Policy {
 func (p *Policy) WithoutRoom() *Policy {
 	out := (&Policy{Meta: p.Meta}).closed("spec",
 		"takes %d KiB of memory, and the policies of its namespace leave no room for it; must be fewer or smaller", p.size>>10)
-	out.size, out.lacks = 0, p.size
+	out.size, out.compiled, out.lacks.bytes = 0, p.compiled, p.size
+	return out
+}
+
+// Uncompiled is a policy of some rules beside so many that it counts for nothing, and was not compiled. It denies
+// everything to everybody.
+func Uncompiled(meta Meta, rules int) *Policy {
+	out := (&Policy{Meta: meta}).closed("rules",
+		"are %d, more than %d together with those of the namespace's other policies; must be fewer", rules, MaxRulesTogether)
+	out.size, out.lacks.rules = 0, rules
 	return out
 }
 
 // Unreadable is a policy whose spec could not be decoded. It denies everything to everybody.
 func Unreadable(meta Meta, err error) *Policy {
-	return (&Policy{Meta: meta}).closed("spec", "cannot be read: %v", err)
+	return (&Policy{Meta: meta}).closed("spec", "cannot be read: %s", metric.Truncate(err.Error(), metric.MaxQuoted))
 }
 
 // String is the policy's kind and name, as kubectl takes them.
@@ -149,26 +168,44 @@ func (p *Policy) pattern(field, text string) (*regexp.Regexp, string) {
 	if text == "" || len(text) > maxPattern {
 		return nil, p.fault(field, "has %d bytes; must have 1 to %d", len(text), maxPattern)
 	}
-	// An expression by itself: "a)|(b" is none, though it would be within brackets.
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return nil, p.fault(field, "is %q; must be an RE2 expression: %v", text, err)
+	bytes, instructions, fault := p.measure(field, text)
+	if fault != "" {
+		return nil, fault
 	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil || len(program.Inst) > maxPatternRun {
-		return nil, p.fault(field, "is %q, which repeats too much; must have at most %d instructions", text, maxPatternRun)
-	}
-	bytes := patternBytes(program)
 	if p.size+bytes > maxPolicy {
 		return nil, p.fault(field,
 			"is %q, with which the policy takes more than %d MiB of memory; must have shorter or fewer expressions", text, maxPolicy>>20)
 	}
-	p.size += bytes
+	p.size, p.work = p.size+bytes, p.work+instructions
 	whole, err := regexp.Compile("^(?:" + text + ")$")
 	if err != nil { // a quotation that does not end, as in \Qa.b
 		return nil, p.fault(field, "is %q; must be an RE2 expression that ends: %v", text, err)
 	}
 	return whole, ""
+}
+
+// measure returns what an expression takes, by itself and in upper and lower case, before it is compiled.
+func (p *Policy) measure(field, text string) (bytes int64, instructions int, fault string) {
+	// An expression by itself: "a)|(b" is none, though it would be within brackets.
+	parsed, err := pattern.Parse(text)
+	if err != nil {
+		return 0, 0, p.fault(field, "is %q; must be an RE2 expression: %v", text, err)
+	}
+	anyCase, err := syntax.Parse("(?i)"+text, syntax.Perl)
+	large := err != nil || pattern.Instructions(parsed, 0) > 4*maxPatternRun // up to three times as many as there are
+	for _, parsed := range []*syntax.Regexp{parsed, anyCase} {
+		if large {
+			break
+		}
+		program, err := syntax.Compile(parsed.Simplify())
+		if large = err != nil || len(program.Inst) > maxPatternRun; !large {
+			bytes, instructions = bytes+programBytes(program), len(program.Inst)
+		}
+	}
+	if large {
+		fault = p.fault(field, "is %q, which repeats too much; must have at most %d instructions", text, maxPatternRun)
+	}
+	return bytes, instructions, fault
 }
 
 func (p *Policy) checkSelector(field string, s *Selector) string {

@@ -55,7 +55,7 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 	cluster := Compile(Meta{Name: "all"}, Spec{Rules: []Rule{deny("gone")}})
 	shop, bank := Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("a")}}), Compile(Meta{Namespace: "bank", Name: "p"}, Spec{Rules: []Rule{deny("a")}})
 	var many []*Policy
-	for i := range maxRulesTogether/maxRules + 2 {
+	for i := range MaxRulesTogether/maxRules + 2 {
 		many = append(many, slow("large", fmt.Sprint("p", i), int64(i)))
 	}
 	with := func(more ...*Policy) []*Policy { return slices.Concat(many, more) }
@@ -174,6 +174,34 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	if before > noisy/3 {
 		t.Errorf("a reader of another namespace waited for %d of %d names", before, noisy)
 	}
+}
+
+// Whoever waits to match a name has a turn before a slow one of another namespace ends: after each rule.
+func TestALongMatchLetsOthersIn(t *testing.T) {
+	yields := 0
+	slow("noisy", "slow", 1).first(spellingsOf(metric.Expression{Name: "x"}, time.Minute), func() { yields++ })
+	if yields != maxRules {
+		t.Errorf("%d yields in %d rules", yields, maxRules)
+	}
+	set := setOf(Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}}))
+	set.matching.Lock()
+	defer set.matching.Unlock()
+	yield := set.slice()
+	answered := make(chan string, 1)
+	go func() { answered <- set.ask("shop", "jobs", "", metric.Reader{}) }()
+	for range 10_000 { // of rules
+		select {
+		case got := <-answered:
+			if got != "ours 0" {
+				t.Error(got)
+			}
+			return
+		default:
+		}
+		time.Sleep(slice) // a slow rule
+		yield()
+	}
+	t.Error("a reader of another namespace waits for all rules")
 }
 
 // The verdict of many policies is that of each one by itself, whatever was asked before.

@@ -240,7 +240,7 @@ func TestHidden(t *testing.T) {
 // Policies above the number of rules that are matched with a name are closed, the newest first.
 func TestRulesTogether(t *testing.T) {
 	var all []*Policy
-	for i := range maxRulesTogether/maxRules + 1 {
+	for i := range MaxRulesTogether/maxRules + 1 {
 		spec := Spec{}
 		for range maxRules {
 			spec.Rules = append(spec.Rules, deny("x"))
@@ -260,6 +260,53 @@ func TestRulesTogether(t *testing.T) {
 	}
 	if got := set.ask("bank", "a", "", metric.Reader{}); got != "allowed" {
 		t.Errorf("another namespace: %s", got)
+	}
+}
+
+// So are those whose expressions would take long together, however few they are.
+func TestExpressionsTogether(t *testing.T) {
+	var all []*Policy
+	for i := range 24 {
+		all = append(all, Compile(Meta{"shop", fmt.Sprintf("p%02d", i), time.Unix(int64(i), 0)}, Spec{Rules: []Rule{deny(fmt.Sprint("(?:.*.*){400}=", i))}}))
+	}
+	each := all[0].work
+	if each < 1600 || each > maxPatternRun {
+		t.Errorf("%d instructions", each)
+	}
+	set := setOf(append(all, Compile(Meta{"bank", "p", time.Unix(9, 0)}, Spec{Rules: []Rule{deny("x")}}))...)
+	if got := set.ask("shop", "a", "", metric.Reader{}); got == "allowed" {
+		t.Errorf("%s of %d instructions", got, len(all)*each)
+	}
+	for _, p := range set.Policies() {
+		if closed := len(p.Faults) > 0; p.Namespace == "shop" && closed != (p.Name > fmt.Sprintf("p%02d", maxWork/each-1)) {
+			t.Errorf("%s: %q", p.Name, p.Faults)
+		}
+	}
+	if got := set.ask("bank", "a", "", metric.Reader{}); got != "allowed" {
+		t.Errorf("another namespace: %s", got)
+	}
+}
+
+// A name that no metric can have is denied without being matched or remembered.
+func TestNamesThatAreTooLong(t *testing.T) {
+	set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
+	set.matching.Lock() // who matched would wait
+	defer set.matching.Unlock()
+	long := metric.Expression{Name: strings.Repeat("a", metric.MaxNameLength+1), Stat: metric.Total}
+	for _, forwarded := range []bool{false, true} {
+		err := set.Check(Request{Namespace: "shop", Expression: long, Forwarded: forwarded})
+		if !errors.Is(err, metric.ErrForbidden) || !strings.HasSuffix(err.Error(), `is denied: its name has 513 bytes; must have at most 512`) || len(err.Error()) > 2*metric.MaxQuoted {
+			t.Errorf("%v", err)
+		}
+	}
+	if set.MayHave("shop", long, func(string) (string, bool) { return "", false }, metric.Reader{}) || !set.Governs("shop", long) {
+		t.Error("it may be had")
+	}
+	if err := set.Check(Request{Namespace: "bank", Expression: long}); err != nil {
+		t.Errorf("where no policy counts: %v", err)
+	}
+	if n := len(set.current.Load().verdicts); n != 0 {
+		t.Errorf("%d verdicts", n)
 	}
 }
 

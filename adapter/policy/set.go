@@ -38,10 +38,13 @@ func (d *Denial) Error() string { return d.text }
 // Unwrap makes a Denial metric.ErrForbidden.
 func (d *Denial) Unwrap() error { return metric.ErrForbidden }
 
-// maxRulesTogether bounds the rules of all policies of a namespace, and of the cluster's: a name that
+// MaxRulesTogether bounds the rules of all policies of a namespace, and of the cluster's: a name that
 // nobody asked for before is matched with each of them. The rules of newer policies above it deny
 // every metric.
-const maxRulesTogether = 1024
+const MaxRulesTogether = 1024
+
+// maxWork bounds their instructions together: a match takes the time of instructions times bytes of the name.
+const maxWork = 32 * MaxRulesTogether
 
 // A Set holds the policies of a cluster. Any goroutine may use it. Without policies a check is one
 // atomic load.
@@ -50,8 +53,8 @@ type Set struct {
 	current  atomic.Pointer[generation]
 	matching sync.Mutex // one name at a time: expressions must not take all processors
 	// turns are locked before matching, by namespace, so at most one reader of each namespace waits for
-	// matching: the reader of another one waits for one name of a namespace with slow expressions, and not for
-	// all that are asked for.
+	// matching: the reader of another one waits for a slice of one name of a namespace with slow expressions, and
+	// not for all that are asked for.
 	turns [64]sync.Mutex
 }
 
@@ -78,7 +81,7 @@ func (s *Set) Replace(policies []*Policy) {
 		if g.byNamespace[namespace] = slices.Clone(list); before.same(g, namespace) {
 			g.byNamespace[namespace] = before.byNamespace[namespace]
 		} else {
-			closeAbove(maxRulesTogether, g.byNamespace[namespace])
+			closeAbove(MaxRulesTogether, maxWork, g.byNamespace[namespace])
 		}
 	}
 	before.handOver(g)
@@ -108,11 +111,15 @@ func (g *generation) handOver(next *generation) {
 	}
 }
 
-// closeAbove replaces the newest policies of a namespace, above a number of rules.
-func closeAbove(limit int, list []*Policy) {
+// closeAbove replaces the newest policies of a namespace, above a number of rules and of instructions.
+func closeAbove(rules, work int, list []*Policy) {
 	for i, p := range list {
-		if limit -= len(p.rules); limit < 0 {
-			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", maxRulesTogether)
+		rules, work = rules-len(p.rules), work-p.work
+		switch {
+		case rules < 0:
+			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", MaxRulesTogether)
+		case work < 0:
+			list[i] = p.closed("rules", "have expressions of more than %d instructions together with those of older policies, about one for each letter and ten for .{10}; this policy denies every metric", maxWork)
 		}
 	}
 }
@@ -280,6 +287,9 @@ func (s *Set) verdict(g *generation, asked question) verdict {
 	if v, known := g.remembered(q); known {
 		return v
 	}
+	if len(q.expression.Name) > metric.MaxNameLength {
+		return verdict{hits: []hit{{tooLong, 0}}, hidden: true, denied: true}
+	}
 	turn := &s.turns[maphash.String(turnSeed, q.namespace)%uint64(len(s.turns))]
 	turn.Lock()
 	defer turn.Unlock()
@@ -293,25 +303,44 @@ func (s *Set) verdict(g *generation, asked question) verdict {
 		name := asked.expression.Name // of some letters the lower case is another one: of a dotted I, i
 		names = spellings{shared: []string{name, strings.ToLower(name)}, groups: [][]string{nil}, anyCase: true}
 	}
-	return g.match(g.question(asked), names)
+	return g.match(g.question(asked), names, s.slice())
+}
+
+// tooLong denies names that no metric can have, which would take long to match.
+var tooLong = (&Policy{Meta: Meta{Name: "too-long"}}).closed("metric", "is longer than %d bytes", metric.MaxNameLength)
+
+// slice is how long one name is matched while others wait.
+const slice = time.Millisecond
+
+// slice returns a function that lets those who wait for matching have their turn, once each slice. Its caller has locked
+// matching, which is fair to those who have waited for a millisecond.
+func (s *Set) slice() (yield func()) {
+	began := time.Now()
+	return func() {
+		if time.Since(began) >= slice {
+			s.matching.Unlock()
+			s.matching.Lock()
+			began = time.Now()
+		}
+	}
 }
 
 // match asks the policies about the spellings of a name, unless a goroutine did that a moment ago.
-// Those of the cluster are asked once for all namespaces.
-func (g *generation) match(q question, names spellings) verdict {
+// Those of the cluster are asked once for all namespaces. yield is called between rules.
+func (g *generation) match(q question, names spellings, yield func()) verdict {
 	v, known := g.remembered(q)
 	if known {
 		return v
 	}
 	if q.namespace != "" && len(g.byNamespace[""]) > 0 {
-		v = g.match(question{"", q.expression, q.forwarded}, names)
+		v = g.match(question{"", q.expression, q.forwarded}, names, yield)
 		v.hits = slices.Clip(v.hits) // shared with other namespaces
 	}
 	for _, p := range g.byNamespace[q.namespace] {
 		if v.denied && (v.hidden || q.namespace != "") {
 			break // no later policy changes that
 		}
-		first := p.first(names)
+		first := p.first(names, yield)
 		if q.namespace == "" {
 			v.hidden = v.hidden || p.hides(first)
 		}
@@ -340,7 +369,7 @@ func (v *verdict) add(p *Policy, first []int) {
 
 // first returns the index of the policy's first rule for each group of names; -1: none. Expressions are
 // slow, so each is tried on each name once.
-func (p *Policy) first(names spellings) []int {
+func (p *Policy) first(names spellings, yield func()) []int {
 	first := make([]int, len(names.groups))
 	for n := range first {
 		first[n] = -1
@@ -349,6 +378,7 @@ func (p *Policy) first(names spellings) []int {
 		if !slices.Contains(first, -1) {
 			break
 		}
+		yield()
 		pattern := p.rules[i].pattern
 		if names.anyCase {
 			pattern = p.rules[i].anyCase
@@ -428,6 +458,10 @@ func (h hit) denial(r Request) *Denial {
 	rule := h.rule()
 	reason := fmt.Sprintf("is denied by rules[%d] of %s", h.index, h.policy)
 	switch {
+	case h.policy == tooLong:
+		d.text = fmt.Sprintf("the external metric %q is denied: its name has %d bytes; must have at most %d",
+			metric.Truncate(r.Expression.Name, metric.MaxQuoted), len(r.Expression.Name), metric.MaxNameLength)
+		return d
 	case rule.fault != "":
 		reason += ", which has a fault: " + rule.fault
 	case !rule.deny:

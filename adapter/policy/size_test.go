@@ -50,22 +50,25 @@ func TestPoliciesTakeNoMoreThanTheirSize(t *testing.T) {
 		subjects.Subjects = append(subjects.Subjects, Subject{"ServiceAccount", fmt.Sprint("robot-", i), "shop"})
 	}
 	for name, spec := range map[string]Spec{
-		"one rule":      rulesOf(1, "queue_.*"),
-		"subjects":      subjects,
-		"values":        {Rules: []Rule{{Metric: "a", Selector: &values}}},
-		"labels":        {Rules: slices.Repeat([]Rule{{Metric: "a", Selector: &labels}}, maxRules)},
-		"literals":      rulesOf(maxRules, strings.Repeat("a", 120)),
-		"words":         rulesOf(maxRules, "(requests|errors|latency|depth)_(sum|count|total)"),
-		"any case":      rulesOf(maxRules, "[acegikmoqsuwyACEGIKMOQSUWY]{3}"),
-		"folded":        rulesOf(maxRules, strings.Repeat("(?i:k)x{3}", 12)),
-		"a class":       rulesOf(4, `\pL+`),
-		"many classes":  rulesOf(2, strings.Repeat(`\pL`, 30)),
-		"repetitions":   rulesOf(8, "a{900}"),
-		"a long class":  rulesOf(1, `\pL{50}`),
-		"groups":        rulesOf(1, strings.Repeat("(", 50)+`\pL`+strings.Repeat(")", 50)),
-		"alternatives":  rulesOf(8, strings.Repeat("a?b?", 25)),
-		"faults":        rulesOf(maxRules, "a{1000}b{1000}c{1000}"),
-		"more than all": rulesOf(maxRules, `(\pL{900})`),
+		"one rule":       rulesOf(1, "queue_.*"),
+		"subjects":       subjects,
+		"values":         {Rules: []Rule{{Metric: "a", Selector: &values}}},
+		"labels":         {Rules: slices.Repeat([]Rule{{Metric: "a", Selector: &labels}}, maxRules)},
+		"literals":       rulesOf(maxRules, strings.Repeat("a", 120)),
+		"words":          rulesOf(maxRules, "(requests|errors|latency|depth)_(sum|count|total)"),
+		"any case":       rulesOf(maxRules, "[acegikmoqsuwyACEGIKMOQSUWY]{3}"),
+		"folded":         rulesOf(maxRules, strings.Repeat("(?i:k)x{3}", 12)),
+		"a class":        rulesOf(4, `\pL+`),
+		"many classes":   rulesOf(2, strings.Repeat(`\pL`, 4)),
+		"of classes":     rulesOf(maxRules, "["+strings.Repeat(`\pL`, 4)+"]"),
+		"of few letters": rulesOf(maxRules, `[^\PL\p{Ll}\p{Lo}\p{Lu}]`),
+		"a folded range": rulesOf(maxRules, `[B-\x{6fff}]`),
+		"repetitions":    rulesOf(8, "a{900}"),
+		"a long class":   rulesOf(1, `\pL{50}`),
+		"groups":         rulesOf(1, strings.Repeat("(", 50)+`\pL`+strings.Repeat(")", 50)),
+		"alternatives":   rulesOf(8, strings.Repeat("a?b?", 25)),
+		"faults":         rulesOf(maxRules, "a{1000}b{1000}c{1000}"),
+		"more than all":  rulesOf(maxRules, `(\pL{900})`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			const copies = 8
@@ -101,12 +104,26 @@ func TestExpressionsOfAPolicyAreBounded(t *testing.T) {
 	}
 }
 
+// An expression that takes long to compile is refused before it is.
+func TestSlowExpressionsAreNotCompiled(t *testing.T) {
+	for _, one := range []string{"(?:" + strings.Repeat("a", 110) + "){1000}", "((((a{0,9}){0,9}){0,9}){0,1})" + strings.Repeat("x{900}", 9),
+		"a[" + strings.Repeat(`\pC`, 41) + "]", `[B-\x{1e942}]` + strings.Repeat("[B-\U0001e942]", 9)} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p := Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny(one)}})
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 128<<10 || len(p.Faults) != 1 {
+			t.Errorf("%s: %d bytes, %.200q", one, n, p.Faults)
+		}
+	}
+}
+
 // A policy for which there is no room denies everything, and tells what it lacks.
 func TestAPolicyWithoutRoom(t *testing.T) {
 	p := Compile(Meta{Namespace: "shop", Name: "p"}, rulesOf(maxRules, "a"))
 	closed := p.WithoutRoom()
-	if closed.Size() != 0 || closed.Lacks() != p.Size() || p.Lacks() != 0 || len(closed.Faults) != 1 {
-		t.Errorf("%d bytes, lacks %d of %d: %q", closed.Size(), closed.Lacks(), p.Size(), closed.Faults)
+	if closed.Size() != 0 || closed.lacks != (lacks{bytes: p.Size()}) || p.lacks != (lacks{}) || len(closed.Faults) != 1 {
+		t.Errorf("%d bytes, lacks %+v of %d: %q", closed.Size(), closed.lacks, p.Size(), closed.Faults)
 	}
 	if got := setOf(closed).ask("shop", "other", "", metric.Reader{}); got != "p 0" {
 		t.Error(got)

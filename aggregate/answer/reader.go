@@ -1,10 +1,7 @@
 package answer
 
 import (
-	"cmp"
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
@@ -102,18 +99,14 @@ func (r *Reader) External(q metric.Query) ([]metric.Point, error) {
 	return r.parts.Rules.Set().Points(q, func() rule.Read { return r.pushed.Begin().External })
 }
 
-// Listed returns the existing metrics, sorted by resource (external first) and name: up to limit external
-// ones, then up to limit of objects.
+// Listed returns the existing metrics: usage, then the pushed ones, sorted by resource (external first) and name, up to
+// limit external ones and up to limit of objects, then those of rules.
 func (r *Reader) Listed(limit int) []metric.Discovered {
 	all := r.parts.Rules.Set().Listed(r.parts.Merged.Listed(limit))
 	if r.parts.Usage == nil {
 		return all
 	}
-	all = append(all, r.parts.Usage.Listed()...)
-	slices.SortStableFunc(all, func(a, b metric.Discovered) int {
-		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Name, b.Name))
-	})
-	return all
+	return append(r.parts.Usage.Listed(), all...)
 }
 
 // Computes reports whether a rule computes the metric of a query. Its values don't add up.

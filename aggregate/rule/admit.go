@@ -34,7 +34,11 @@ const (
 const (
 	maxRules   = 200
 	maxRenames = 16
+	maxInvalid = 1000 // they take time to compile, too
 )
+
+// maxFault bounds a fault, which is kept and is in the status.
+const maxFault = 1024 // bytes
 
 // NewSet compiles documents and checks them against each other. It keeps compiled rules of before,
 // which may be nil, if their documents did not change.
@@ -51,7 +55,7 @@ func NewSet(documents []Document, selector ParseSelector, before *Set) *Set {
 	a := admission{
 		Set: &Set{named: map[place]*Rule{}, renames: map[string][]*Rule{}, readBy: map[place][]*Rule{},
 			verdicts: make([]Verdict, len(documents)), compiled: map[place]compilation{}},
-		selector: selector, numbers: map[string]int{},
+		selector: selector, numbers: map[string]int{}, invalid: map[string]int{},
 	}
 	if before != nil {
 		a.old = before.compiled
@@ -88,6 +92,7 @@ type admission struct {
 	selector ParseSelector
 	old      map[place]compilation
 	numbers  map[string]int // of valid rules, by namespace
+	invalid  map[string]int // of invalid ones that were compiled
 }
 
 // admit decides about a document. If its rule holds, it is entered.
@@ -96,8 +101,15 @@ func (a *admission) admit(d *Document) Verdict {
 		return Verdict{Document: d, Reason: TooMany,
 			Fault: fmt.Sprintf("%s has %d older rules, which is the limit", scope(d.Namespace), maxRules)}
 	}
+	if a.invalid[d.Namespace] == maxInvalid {
+		return Verdict{Document: d, Reason: TooMany,
+			Fault: fmt.Sprintf("%s has %d older rules that are invalid, which is the limit", scope(d.Namespace), maxInvalid)}
+	}
 	c := a.compile(d)
 	if c.fault != "" {
+		if d.Fault == "" { // otherwise it was not compiled
+			a.invalid[d.Namespace]++
+		}
 		return Verdict{Document: d, Reason: Invalid, Fault: c.fault}
 	}
 	a.numbers[d.Namespace]++
@@ -116,7 +128,7 @@ func (a *admission) compile(d *Document) compilation {
 		c = compilation{document: d}
 		var err error
 		if c.rule, err = Compile(*d, a.selector); err != nil {
-			c.rule, c.fault = nil, oneLine(err)
+			c.rule, c.fault = nil, metric.Truncate(oneLine(err), maxFault)
 		}
 	}
 	a.compiled[at] = c

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func rename(from, to string) Document {
 // slow are patterns of at most 128 bytes that would take megabytes, or minutes.
 var slow = []string{
 	"((a{0,31}){0,31}){0,31}", "(a{1000})", strings.Repeat("(a?", 40), "(" + strings.Repeat("x{900}", 20) + ")",
-	"(" + strings.Repeat("(?:a|b|ab){9}", 9) + ")", `(\pL{900})`, `(\pL{140})`,
+	"(" + strings.Repeat("(?:a|b|ab){9}", 9) + ")", `(\pL{900})`, `(\pL{140})`, `([` + strings.Repeat(`\pC`, 41) + "])", `(?i)([B-\x{1e942}])`,
 }
 
 func TestARuleIsRefusedWithAllItsFaults(t *testing.T) {
@@ -319,6 +320,103 @@ func TestRefusedRulesAreCompiledOnce(t *testing.T) {
 	}
 	if n := len(set.Verdicts()); n != len(all)+1 {
 		t.Errorf("%d verdicts", n)
+	}
+}
+
+// Of the invalid rules of a namespace some are compiled, and none of the other rules after them.
+func TestInvalidRulesAreBounded(t *testing.T) {
+	compiled := 0
+	counting := func(text string) (func(metric.Labels) bool, error) { compiled++; return selectors(text) }
+	var all []Document
+	for i := range maxInvalid + 100 {
+		all = append(all, Document{Namespace: "shop", Name: fmt.Sprint(i), UID: fmt.Sprint(i), Created: time.Unix(int64(i), 0),
+			Spec: Spec{Metric: "m", Let: map[string]string{"a": "x"}, Selectors: map[string]string{"a": "b=c"}, Value: "x +"}})
+	}
+	all[0].Fault = "spec cannot be read" // it isn't compiled
+	other := all[0]
+	other.Namespace, other.Fault, other.Spec.Value = "mail", "", "a"
+	set := NewSet(append(all, other), counting, nil)
+	if compiled != maxInvalid+1 {
+		t.Errorf("%d rules were compiled, want %d of one namespace and 1", compiled, maxInvalid)
+	}
+	verdicts := map[string]*Verdict{}
+	for i := range set.verdicts {
+		verdicts[set.verdicts[i].Document.String()] = &set.verdicts[i]
+	}
+	if v := verdicts[all[maxInvalid+1].String()]; v.Reason != TooMany || v.Fault != `the namespace "shop" has 1000 older rules that are invalid, which is the limit` {
+		t.Errorf("the first one above the limit: %s, %q", v.Reason, v.Fault)
+	}
+	if v := verdicts[all[maxInvalid].String()]; v.Reason != Invalid || !strings.Contains(v.Fault, "Syntax error") {
+		t.Errorf("the last one below the limit: %s, %q", v.Reason, v.Fault)
+	}
+	if v := verdicts[other.String()]; v.Rule == nil {
+		t.Errorf("of another namespace: %s, %q", v.Reason, v.Fault)
+	}
+}
+
+// In lists, which are cut, the renames of a namespace add a hundred names after those that are pushed and computed, and
+// take bounded time. Nothing is computed again while the names and the rules are the same.
+func TestRenamesOfANamespaceLeaveRoomInLists(t *testing.T) {
+	renaming := func(namespace, from, to string) Document {
+		return Document{Namespace: namespace, Name: from, Spec: Spec{Rename: &Rename{From: from, To: to}}}
+	}
+	ratio := at("mail", "ratio", 0, "share", "name0000")
+	set := NewSet([]Document{renaming("shop", "(.*)", "a_$1"), renaming("slow", "((?:a?){90}b*)_last", "s_$1"), renaming("bank", "(.*)_last", "b_$1"),
+		renaming("", "name(.*)", "c_$1"), ratio}, selectors, nil)
+	if err := set.Faults(); err != nil {
+		t.Fatal(err)
+	}
+	var pushed []metric.Discovered
+	for i := range 2000 {
+		pushed = append(pushed, metric.Discovered{Name: fmt.Sprintf("name%04d", i) + strings.Repeat("x", 250), Kind: metric.Gauge})
+	}
+	pushed[0].Name = "name0000"
+	pushed = append(pushed, metric.Discovered{Resource: "pods", Name: "bb_last"})
+	all := set.Listed(pushed)
+	if !slices.Equal(all[:len(pushed)], pushed) {
+		t.Error("others come before those that are pushed")
+	}
+	if first := all[len(pushed)]; first.Name != "share" {
+		t.Errorf("first after the pushed ones: %v", first)
+	}
+	by := map[string]int{}
+	for _, one := range all[len(pushed)+1:] {
+		by[one.Name[:2]]++
+	}
+	if got := fmt.Sprint(by); got != "map[a_:100 b_:1 c_:2000]" {
+		t.Errorf("names of renames: %s", got)
+	}
+	before := &set.listed.with[0]
+	if again := set.Listed(slices.Clone(pushed)); !slices.Equal(again, all) || &set.listed.with[0] != before {
+		t.Error("the same list was computed again, or is another one")
+	}
+	all[0].Name = "changed"
+	if again := set.Listed(pushed[:10]); again[0].Name != "name0000" || len(again) != 10+1+10+10 {
+		t.Errorf("another list: %v", again)
+	}
+}
+
+// A fault of a rule is kept as a line of a kilobyte, whatever the rule says.
+func TestFaultsAreShort(t *testing.T) {
+	many := at("shop", "many", 0, "m", "x")
+	many.Spec.Let = map[string]string{}
+	for i := range 1000 {
+		many.Spec.Let[fmt.Sprint("no operand ", i)] = "x"
+	}
+	all := []Document{many, {Fault: strings.Repeat("long\n", 1e5)}}
+	for _, from := range []string{`\pL_(.*)`, `(.*)[\pL\PN]`, `((\pL)_.*)`, `(.*)_[\x{10000}-\x{10400}\PL]+`} {
+		all = append(all, rename(from, "x_$1"))
+	}
+	for i := range all {
+		all[i].Namespace, all[i].Name = "shop", fmt.Sprint(i)
+	}
+	for _, v := range NewSet(all, selectors, nil).Verdicts() {
+		if v.Reason != Invalid || len(v.Fault) < 20 || len(v.Fault) > maxFault+32 || strings.Contains(v.Fault, "\n") {
+			t.Errorf("%.80s: %s, %d bytes: %.300q", v.Document.Spec.flat(), v.Reason, len(v.Fault), v.Fault)
+		}
+		if r := v.Document.Spec.Rename; r != nil && len(v.Fault) > 400 {
+			t.Errorf("%s: %d bytes: %.400q", r.From, len(v.Fault), v.Fault)
+		}
 	}
 }
 

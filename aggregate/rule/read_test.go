@@ -241,7 +241,7 @@ func TestARenamedOperand(t *testing.T) {
 	for _, discovered := range p.reader.Listed(100) {
 		listed = append(listed, discovered.Name)
 	}
-	if got := strings.Join(listed, " "); got != "work_left jobs_per_second jobs_total queue_depth" {
+	if got := strings.Join(listed, " "); got != "jobs_total queue_depth work_left jobs_per_second" {
 		t.Errorf("listed: %s", got)
 	}
 	p.push(pod("web-1"), metric.Counter, "jobs_per_second", 5, "zone", "a")
@@ -288,7 +288,7 @@ func TestListed(t *testing.T) {
 	for _, discovered := range p.reader.Listed(100) {
 		got = append(got, discovered.Resource+"/"+discovered.Name)
 	}
-	want := "pods/busy_ratio /hits_per_second /hits_total /total_workers pods/busy_workers pods/total_workers"
+	want := "/hits_total /total_workers pods/busy_workers pods/total_workers pods/busy_ratio /hits_per_second"
 	if strings.Join(got, " ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, " "), want)
 	}

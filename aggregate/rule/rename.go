@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-metrics/sluice/internal/pattern"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -20,6 +21,7 @@ type renaming struct {
 	reverse *regexp.Regexp // of new names: the pieces of to, groups as in from
 	from    []piece        // of from; groups are numbers
 	groups  []int          // group of from that each group of reverse is
+	size    int            // instructions of forward
 }
 
 // piece is literal text, or the number of a group.
@@ -38,7 +40,7 @@ func compileRename(r *Rename) (*renaming, []error) {
 	if err != nil {
 		return nil, []error{err}
 	}
-	n := &renaming{}
+	n := &renaming{size: pattern.Instructions(parsed, 0)}
 	var bodies []string
 	if n.from, bodies, err = splitPattern(parsed); err != nil {
 		return nil, []error{err}
@@ -84,11 +86,11 @@ func parsePattern(text string) (*syntax.Regexp, error) {
 	case len(text) > maxPattern:
 		return nil, fmt.Errorf("rename.from has %d bytes; must have at most %d", len(text), maxPattern)
 	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
+	parsed, err := pattern.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("rename.from %q: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	if n := instructions(parsed); n > maxInstructions {
+	if n := pattern.Instructions(parsed, rangesEach); n > maxInstructions {
 		return nil, fmt.Errorf("rename.from %q takes %d instructions; must take at most %d: lower its repetitions",
 			text, n, maxInstructions)
 	}
@@ -97,24 +99,6 @@ func parsePattern(text string) (*syntax.Regexp, error) {
 
 // rangesEach is how many bounds of ranges take the memory of an instruction: \pL has 1,300.
 const rangesEach = 20
-
-// instructions is about the compiled size of a pattern, computed without compiling it.
-func instructions(r *syntax.Regexp) int {
-	n := 1
-	switch r.Op {
-	case syntax.OpLiteral:
-		n = len(r.Rune)
-	case syntax.OpCharClass:
-		n += len(r.Rune) / rangesEach
-	}
-	for _, sub := range r.Sub {
-		n = min(n+instructions(sub), 1<<30)
-	}
-	if r.Op == syntax.OpRepeat {
-		n *= max(r.Max, r.Min, 1)
-	}
-	return min(n, 1<<30)
-}
 
 // splitPattern splits a pattern into literal text and groups, and returns the patterns of the
 // groups. Anything else could not be written back.
@@ -133,13 +117,16 @@ func splitPattern(r *syntax.Regexp) (pieces []piece, bodies []string, err error)
 			bodies = append(bodies, "(?:"+part.Sub[0].String()+")")
 			pieces = append(pieces, piece{group: len(bodies)})
 		case part.Op == syntax.OpCapture:
-			return nil, nil, fmt.Errorf("rename.from has a group in the group %s; must write the inner one as (?:…)", part)
+			return nil, nil, fmt.Errorf("rename.from has a group in the group %s; must write the inner one as (?:…)", quoted(part))
 		default:
-			return nil, nil, fmt.Errorf("rename.from has %s outside of a group; must be in parentheses and used in rename.to, because the pushed name is found from the new one", part)
+			return nil, nil, fmt.Errorf("rename.from has %s outside of a group; must be in parentheses and used in rename.to, because the pushed name is found from the new one", quoted(part))
 		}
 	}
 	return pieces, bodies, nil
 }
+
+// quoted is a part of a pattern. That of \pL is written with each of its ranges, 10 KB.
+func quoted(part *syntax.Regexp) string { return metric.Truncate(part.String(), maxPattern) }
 
 var groupReference = regexp.MustCompile(`\$(\d{1,2}|\{\d{1,2}\}|.?)`)
 

@@ -1,13 +1,15 @@
 package rule
 
 import (
+	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Set holds the rules of a process. It never changes, and any goroutine may use it; the nil Set has
+// Set holds the rules of a process. Its rules never change, and any goroutine may use it; the nil Set has
 // no rules.
 type Set struct {
 	named    map[place]*Rule
@@ -15,6 +17,13 @@ type Set struct {
 	readBy   map[place][]*Rule  // by an operand's bare name, which a rename may have given; expressions only
 	verdicts []Verdict
 	compiled map[place]compilation
+	listed   listed
+}
+
+// listed is the last answer of Listed.
+type listed struct {
+	mu       sync.Mutex // guards the rest; held while it is computed: those who ask meanwhile wait for it
+	of, with []metric.Discovered
 }
 
 // place is a name in a namespace; the empty namespace is that of cluster rules.
@@ -137,59 +146,91 @@ func (s *Set) readers(namespace, name string, each func(name string) bool) bool 
 	return false
 }
 
+// Bounds of what the renames of one namespace add to a list, and take for it.
+const (
+	mostRenamed    = 100     // names
+	mostRenameWork = 1 << 24 // instructions times bytes of names: 16 usual renames of 2,000 names
+)
+
 // Listed adds the metrics of rules to those that exist: a rule's metric on each resource that has all
-// operands, and the new names of renamed metrics that can be asked for.
+// operands, and the new names of renamed metrics that can be asked for. A list may be cut: the pushed ones come first,
+// then those that expressions compute. One namespace's renames add a hundred names.
 func (s *Set) Listed(all []metric.Discovered) []metric.Discovered {
 	if s.Empty() {
 		return all
 	}
-	have := make(map[place]bool, len(all)) // resource and name
-	resources := []string{}
-	for _, discovered := range all {
-		have[place{discovered.Resource, discovered.Name}] = true
-		if len(resources) == 0 || resources[len(resources)-1] != discovered.Resource {
-			resources = append(resources, discovered.Resource)
+	l := &s.listed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.with == nil || !slices.Equal(l.of, all) {
+		have := make(map[metric.Discovered]bool, len(all)) // of any kind
+		for _, discovered := range all {
+			have[metric.Discovered{Resource: discovered.Resource, Name: discovered.Name}] = true
 		}
+		l.of = slices.Clone(all)
+		renamed := s.renamed(all, have)
+		l.with = slices.Concat(all, s.computed(all, have), renamed)
+	}
+	return slices.Clone(l.with)
+}
+
+// renamed are the new names of listed metrics, but for those that the list has.
+func (s *Set) renamed(all []metric.Discovered, have map[metric.Discovered]bool) (renamed []metric.Discovered) {
+	type spent struct{ names, work int }
+	by := map[string]spent{"": {math.MinInt, math.MinInt}} // administrators write those of the cluster
+	rules := s.allRenames()
+	for _, discovered := range all {
+		for _, r := range rules {
+			of := by[r.Document.Namespace]
+			if of.names >= mostRenamed || of.work >= mostRenameWork {
+				continue
+			}
+			of.work += r.rename.size * len(discovered.Name)
+			if name, ok := r.rename.New(discovered.Name); ok {
+				add := metric.Discovered{Resource: discovered.Resource, Name: name}
+				if back, ok := r.rename.Pushed(name); ok && back == discovered.Name && !have[add] {
+					have[add] = true
+					renamed = append(renamed, add)
+					of.names++
+				}
+			}
+			by[r.Document.Namespace] = of
+		}
+	}
+	return renamed
+}
+
+func (s *Set) allRenames() (all []*Rule) {
+	for _, v := range s.verdicts {
+		if v.Rule != nil && v.Rule.rename != nil {
+			all = append(all, v.Rule)
+		}
+	}
+	return all
+}
+
+// computed are the metrics of expressions on each resource that has all operands, but for those that the list has.
+func (s *Set) computed(all []metric.Discovered, have map[metric.Discovered]bool) (computed []metric.Discovered) {
+	var resources []string
+	for _, discovered := range all {
+		resources = append(resources, discovered.Resource)
 	}
 	slices.Sort(resources)
 	resources = slices.Compact(resources)
-	add := func(to []metric.Discovered, resource, name string) []metric.Discovered {
-		if key := (place{resource, name}); !have[key] {
-			have[key] = true
-			to = append(to, metric.Discovered{Resource: resource, Name: name})
-		}
-		return to
-	}
-	var computed, renamed []metric.Discovered
-	for _, discovered := range all {
-		s.eachRename(func(r *Rule) {
-			if name, ok := r.rename.New(discovered.Name); ok {
-				if back, ok := r.rename.Pushed(name); ok && back == discovered.Name {
-					renamed = add(renamed, discovered.Resource, name)
-				}
-			}
-		})
-	}
 	for _, v := range s.verdicts {
 		if v.Rule == nil || v.Rule.rename != nil {
 			continue
 		}
 		for _, resource := range resources {
-			if !slices.ContainsFunc(v.Rule.operands, func(o Operand) bool { return !have[place{resource, o.metric.Name}] }) {
-				computed = add(computed, resource, v.Rule.Metric())
+			add := metric.Discovered{Resource: resource, Name: v.Rule.Metric()}
+			lacks := func(o Operand) bool { return !have[metric.Discovered{Resource: resource, Name: o.metric.Name}] }
+			if !have[add] && !slices.ContainsFunc(v.Rule.operands, lacks) {
+				have[add] = true
+				computed = append(computed, add)
 			}
 		}
 	}
-	// Rules come first: people wrote them, and a list may be cut.
-	return append(append(computed, renamed...), all...)
-}
-
-func (s *Set) eachRename(each func(*Rule)) {
-	for _, v := range s.verdicts {
-		if v.Rule != nil && v.Rule.rename != nil {
-			each(v.Rule)
-		}
-	}
+	return computed
 }
 
 // Differences are the namespaces whose rules of two sets differ; the empty one: those of the cluster.
