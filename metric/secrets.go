@@ -79,8 +79,10 @@ func hasAny(text string, marks []string) bool {
 // span is where a secret is.
 type span struct{ begin, end int }
 
-// secretsOf returns where the secrets of a line are, in the order of their beginnings. They may overlap.
-func secretsOf(line string) (all []span) {
+// secretsOf returns where the secrets of a line are, in their order. Those that overlap are one, so all of them together
+// are no longer than the line.
+func secretsOf(line string) []span {
+	var all []span
 	lower := strings.ToLower(line) // much faster to look through than by an expression
 	if hasAny(lower, nameMarks) && strings.ContainsAny(line, waySigns) {
 		all = namedSecrets(line)
@@ -94,12 +96,26 @@ func secretsOf(line string) (all []span) {
 		}
 	}
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
-	return all
+	merged := all[:0]
+	for _, s := range all {
+		if last := len(merged) - 1; last >= 0 && s.begin <= merged[last].end {
+			merged[last].end = max(merged[last].end, s.end)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	return merged
 }
 
+// mostAgain bounds the search within values that are in other values, in lengths of the line.
+const mostAgain = 4
+
 // namedSecrets finds values by their names. A value may be the name of the next one, as in "grant_type":"password","password":"…",
-// so the search goes on at its beginning; an unquoted one within another ends with it.
+// so the search goes on at its beginning; an unquoted one within another ends with it. The end of a quoted one within another
+// may be behind it. A hostile line could have the same bytes searched for each of thousands of openings, so after some
+// lengths of the line, all that follows is masked.
 func namedSecrets(line string) (all []span) {
+	again := 0 // bytes that were searched within other values
 	for from, end := 0, 0; ; {
 		at := secretValue.FindStringSubmatchIndex(line[from:])
 		if at == nil {
@@ -112,8 +128,13 @@ func namedSecrets(line string) (all []span) {
 		stop := begin
 		switch {
 		case likely && (unsigned || !quoted && metricValue.MatchString(line[begin:])):
+		case begin < end && again > mostAgain*len(line):
+			return append(all, span{begin, len(line)})
 		case quoted:
 			stop += quotedEnd(line[begin:], line[from+at[6]:begin])
+			if begin < end {
+				again += stop - begin
+			}
 		case begin >= end:
 			stop += afterWord.FindStringIndex(line[begin:])[0]
 		}
