@@ -20,24 +20,24 @@ const (
 	sign   = `(?:` + blank + `*(?:[:=>]|%3[ade]|[-–—]+(?:>|` + blank + `)))+`
 
 	// secretName is a name whose value may follow after a blank.
-	secretName = `(?:bearer|token|pass(?:w(?:or)?d|phrase|code)?|pwd|credentials?|secret|` +
-		`(?:api|app|application|access|secret|private|account|auth|licen[cs]e|subscription|functions?|encryption|signing)(?:[-_]|` +
-		blank + `)?key)`
-	// likelyName is a name that needs a sign before its value: one with an ending, as in DB_PASSWORD_PROD, "auth" alone, and
-	// parameters of a URL.
-	likelyName = secretName + `[-_\d][\w-]*|(?-i:(?:[Pp]assw(?:or)?d|[Ss]ecret|[Tt]oken)[A-Z]\w*)|` +
-		`_auth|` + quote + `auth|(?:[?&]|%26|%3f)(?:key|[\w-]*sig(?:nature)?)`
-	further = closes + `(?:` + blank + `+(?:access|key|value|is|was)\b)*` + closes
+	secretName = `(?:bearer|token|pass(?:w(?:or)?d|phrase|code)?|pwd|credentials?|secret|` + ofKey + `(?:[-_]|` + blank + `)?key)`
+	ofKey      = `(?:api|app|application|access|secret|private|account|auth|licen[cs]e|subscription|functions?|encryption|signing)`
+	// camelName is one with an ending in upper case, as apiKeyValue: what precedes it is in lower case, as it isn't in SECRETARY.
+	camelName = `(?-i:[Bb]earer|[Tt]oken|[Pp]ass(?:w(?:or)?d|phrase|code)|[Pp]wd|[Cc]redential|[Ss]ecret|(?i:` + ofKey +
+		`[-_]?)[Kk]ey)(?-i:s?[A-Z]\w*)`
+	// likelyName is a name that needs a sign before its value: a plural, one with an ending, as in DB_PASSWORD_PROD, "auth"
+	// alone, and parameters of a URL.
+	likelyName = secretName + `(?:s|s?[-_\d][\w-]*)|` + camelName + `|_auth|` + quote + `auth|(?:[?&]|%26|%3f)(?:key|[\w-]*sig(?:nature)?)`
+	further    = closes + `(?:` + blank + `+(?:access|key|value|is|was)\b)*` + closes
 	// leads is the way to a value by a sign, perhaps that of a field "value", or by the comma of a pair.
 	leads = further + `(?:(?:[:=,\[({<\])}>]|%2c|%3[ad]|%[57][bd]|` + blank + `|` + quote + `)*\bvalue\b` + closes + `)?` + sign +
 		`|` + closes + quote + comma
 )
 
 var (
-	// secretValue has: the name, if it needs a sign; the way to the value, if it is without one; the quotes that open the
-	// value, or its first character.
-	secretValue = regexp.MustCompile(`(?i)(?:(` + likelyName + `)|` + secretName + `)(?:` + leads + `|(` + further + blank + `+))` +
-		opens + `(?:(\\*(?:"+|'+|\x60+))|(?:%2[27])?([^\s|"'\x60:=>]))`)
+	// secretValue has: the name, if it needs a sign; the quotes that open the value, or its first character.
+	secretValue = regexp.MustCompile(`(?i)(?:(?:(` + likelyName + `)|` + secretName + `)(?:` + leads + `)|` +
+		secretName + further + blank + `+)` + opens + `(?:(\\*(?:"+|'+|\x60+))|(?:%2[27])?([^\s|"'\x60:=>]))`)
 	// metricValue is a number where a metric has its own, as in "password_resets:1|c".
 	metricValue = regexp.MustCompile(`^[-+]?[\d.]+\|`)
 	// afterWord ends an unquoted value: a blank, a bar, or the key that follows. A "," or "&" alone may be of the secret.
@@ -121,17 +121,17 @@ func namedSecrets(line string) (all []span) {
 		if at == nil {
 			return all
 		}
-		likely, unsigned, quoted, begin := at[2] >= 0, at[4] >= 0, at[6] >= 0, from+at[1]
+		likely, quoted, begin := at[2] >= 0, at[4] >= 0, from+at[1]
 		if !quoted {
-			begin = from + at[8]
+			begin = from + at[6]
 		}
 		stop := begin
 		switch {
-		case likely && (unsigned || !quoted && metricValue.MatchString(line[begin:])):
+		case likely && !quoted && metricValue.MatchString(line[begin:]):
 		case begin < end && again > mostAgain*len(line):
 			return append(all, span{begin, len(line)})
 		case quoted:
-			stop += quotedEnd(line[begin:], line[from+at[6]:begin])
+			stop += quotedEnd(line[begin:], line[from+at[4]:begin])
 			if begin < end {
 				again += stop - begin
 			}
