@@ -253,6 +253,17 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
+// A metric of a rejection is found by its name, although the rejection shows it masked or shortened.
+func TestMetricsOfRejectionsAreFound(t *testing.T) {
+	r := NewRejections(nil)
+	for _, name := range []string{"hits", strings.Repeat("long_", 50), "token:abc"} {
+		r.Add(&Sample{"udp", nil, metric.OverLimit, []byte(name), nil, 0, because("")}, 1)
+		if got := r.All()[0].Metric; got != ShownMetric(name) {
+			t.Errorf("%q is shown as %q, and looked for as %q", name, got, ShownMetric(name))
+		}
+	}
+}
+
 // Neither the line, nor its message or metric, has a secret that a client sent by mistake.
 func TestSecretsAreNotKept(t *testing.T) {
 	r := NewRejections(nil)

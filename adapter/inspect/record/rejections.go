@@ -67,8 +67,7 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 	who, now := nameOf(s.Sender), time.Now()
 	r.senders.reject(s.Sender, n)
 	// Masking takes far longer than the rest, so it is done without the lock.
-	name := metric.MaskBeginning(s.Metric, maxMetric)
-	shown := metric.Excerpt([]byte(name))
+	name, shown := shownMetric(s.Metric)
 	r.mu.Lock()
 	e := r.entryLocked(s, &who, name, shown)
 	stale := now.Sub(e.Last) >= messageAge
@@ -88,6 +87,18 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 	r.mu.Lock()
 	e.Message, e.Example = message, example
 	r.mu.Unlock()
+}
+
+// shownMetric returns the name of a metric for an entry's key, and as an entry shows it.
+func shownMetric(name []byte) (key, shown string) {
+	key = metric.MaskBeginning(name, maxMetric)
+	return key, metric.Excerpt([]byte(key))
+}
+
+// ShownMetric is the name of a metric as entries show it: masked and shortened. It is for comparisons.
+func ShownMetric(name string) string {
+	_, shown := shownMetric([]byte(name))
+	return shown
 }
 
 // entryLocked returns the entry of a sample, as the most recent one. The masked name is its key. A new entry may replace
