@@ -4,14 +4,27 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Mask replaces what looks like a secret in a rejected line: the values that follow words such as
 // authorization, cookie, basic, bearer, token, password, credential, secret and api-key, and the password of a URL,
 // or the token before its host. A client may send credentials to the wrong port, and rejected lines are logged and listed.
 // Only the first mostMasked bytes of a longer line are looked at and returned.
+// Beyond maxSearched in a second, all of a line that may have a secret is masked.
 func Mask(line string) string {
 	line = line[:min(len(line), mostMasked)]
+	switch {
+	case !mayHaveSecrets(line):
+		return line
+	case !budget.affords(len(line)):
+		return masked
+	}
+	return mask(line)
+}
+
+func mask(line string) string {
 	spans := secretsOf(line)
 	if len(spans) == 0 {
 		return line
@@ -32,9 +45,19 @@ func Mask(line string) string {
 // bytes around it are looked at.
 func MaskAbout(message string, line []byte, at int) string {
 	line = line[min(max(at-mostMasked/2, 0), len(line)):]
-	text := string(line[:min(len(line), mostMasked)])
+	text, message := string(line[:min(len(line), mostMasked)]), message[:min(len(message), mostMasked)]
+	switch {
+	case !mayHaveSecrets(text):
+		return Mask(message)
+	case !budget.affords(len(text) + len(message)):
+		return Mask(quotation.ReplaceAllString(message, `"`+masked+`"`))
+	}
+	return maskAbout(message, text)
+}
+
+func maskAbout(message, text string) string {
 	secrets := wordsOf(text, secretsOf(text))
-	message = replaceAll(message[:min(len(message), mostMasked)], secrets)
+	message = replaceAll(message, secrets)
 	if len(secrets) > 0 {
 		message = quotation.ReplaceAllStringFunc(message, func(quoted string) string {
 			if slices.ContainsFunc(secrets, func(secret string) bool { return hasPartOf(quoted, secret) }) {
@@ -43,7 +66,23 @@ func MaskAbout(message string, line []byte, at int) string {
 			return quoted
 		})
 	}
-	return Mask(message)
+	return mask(message)
+}
+
+// searches is a budget of the process: to look for secrets takes some microseconds a byte, and a flood of lines made for
+// it would take all processors. Any goroutine may use it; two that begin a second may both get some of its bytes twice.
+type searches struct{ second, bytes atomic.Int64 }
+
+var budget searches
+
+// maxSearched is how many bytes of texts that may have secrets are looked through in a second.
+const maxSearched = 128 << 10
+
+func (s *searches) affords(n int) bool {
+	if now := time.Now().Unix(); s.second.Swap(now) != now {
+		s.bytes.Store(0)
+	}
+	return s.bytes.Add(int64(n)) <= maxSearched
 }
 
 // wordsOf are the secrets of a line and the words of each, the longest first, if they are long enough to be told from

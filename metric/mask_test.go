@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -263,7 +265,7 @@ func TestMaskingIsLinear(t *testing.T) {
 	}
 }
 
-// Masking a line of 4 KiB takes little memory, and one of 64 KiB no more.
+// Masking takes little memory.
 func TestMemoryOfMasking(t *testing.T) {
 	bytesOf := func(mask func()) uint64 {
 		var before, after runtime.MemStats
@@ -272,15 +274,42 @@ func TestMemoryOfMasking(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	for _, size := range []int{4 << 10, 64 << 10} {
-		for name, line := range hostileLines(size) {
-			text := []byte(line)
-			taken := bytesOf(func() { Mask(line) }) + bytesOf(func() { MaskAbout(line, text, len(text)/2) })
-			if taken > 4<<20 {
-				t.Errorf("%q: %d bytes of memory for a line of %d", name, taken, len(line))
-			}
+	for name, line := range hostileLines(mostMasked + 64) {
+		line = line[:mostMasked]
+		if taken := bytesOf(func() { mask(line); maskAbout(line, line) }); taken > 4<<20 {
+			t.Errorf("%q: %d bytes of memory", name, taken)
 		}
 	}
+}
+
+// A flood of lines that may have secrets is not searched for them: they are masked as a whole, and others are not.
+func TestAFloodIsNotSearched(t *testing.T) {
+	const secret = "b:1|c|#token:hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		about := func() string { return MaskAbout(`the value is "hunter2", not "1"`, []byte(secret), 0) }
+		if got := Mask(secret) + about(); got != `b:1|c|#token:***`+`the value is "***", not "1"` {
+			t.Error(got)
+		}
+		long, whole := strings.Repeat(secret+" ", mostMasked)[:mostMasked], 0
+		for range 1000 {
+			if Mask(long) == masked {
+				whole++
+			}
+		}
+		if searched := (1000 - whole) * len(long); searched == 0 || searched > maxSearched {
+			t.Errorf("%d bytes are searched in a second, want at most %d", searched, maxSearched)
+		}
+		if got := Mask(secret) + about(); got != masked+`the value is "***", not "***"` {
+			t.Error(got)
+		}
+		if got := Mask("hits:1|x") + MaskAbout(`"x" is no type`, []byte("hits:1|x"), 0); got != "hits:1|x"+`"x" is no type` {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if got := Mask(secret) + about(); got != `b:1|c|#token:***`+`the value is "***", not "1"` {
+			t.Error(got)
+		}
+	})
 }
 
 // The end of a quoted value may be behind the one that it is in, and a message may be about the end of a long line.
@@ -313,10 +342,11 @@ func FuzzMask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, behind string, way uint8) {
 		const secret = "hunter2hunter2"
 		line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
-		if got := Mask(line); strings.Contains(got, secret) {
+		line = line[:min(len(line), mostMasked)]
+		if got := mask(line); strings.Contains(got, secret) {
 			t.Errorf("%q: %q", line, got)
 		}
-		if got := MaskAbout(fmt.Sprintf("%q is not a number", secret), []byte(line), 0); strings.Contains(got, secret) {
+		if got := maskAbout(fmt.Sprintf("%q is not a number", secret), line); strings.Contains(got, secret) {
 			t.Errorf("%q in a message: %q", line, got)
 		}
 	})

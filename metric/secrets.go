@@ -72,6 +72,13 @@ const waySigns = " \t\r\n\f+%:=>,"
 // nameMarks are the marks of secretValue.
 var nameMarks = []string{"auth", "bearer", "token", "pass", "pwd", "credential", "secret", "key", "sig"}
 
+// mayHaveSecrets reports whether a text has the marks of a secret. It is fast.
+func mayHaveSecrets(text string) bool {
+	lower := strings.ToLower(text)
+	return hasAny(lower, nameMarks) && strings.ContainsAny(text, waySigns) ||
+		slices.ContainsFunc(forms, func(f form) bool { return hasAny(lower, f.marks) })
+}
+
 func hasAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
