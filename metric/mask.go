@@ -4,33 +4,59 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Mask replaces what looks like a secret in a rejected line: the values that follow words such as
 // authorization, cookie, basic, bearer, token, password, credential, secret and api-key, and the password of a URL,
 // or the token before its host. A client may send credentials to the wrong port, and rejected lines are logged and listed.
+// Only the first mostMasked bytes of a longer line are looked at and returned.
+// Beyond maxSearched in a second, all of a line that may have a secret is masked.
 func Mask(line string) string {
+	line = line[:min(len(line), mostMasked)]
+	switch {
+	case !mayHaveSecrets(line):
+		return line
+	case !budget.affords(len(line)):
+		return masked
+	}
+	return mask(line)
+}
+
+func mask(line string) string {
 	spans := secretsOf(line)
 	if len(spans) == 0 {
 		return line
 	}
 	var out strings.Builder
 	end := 0
-	for i, s := range spans {
-		if i == 0 || s.begin > end {
-			out.WriteString(line[end:s.begin])
-			out.WriteString(masked)
-		}
-		end = max(end, s.end)
+	for _, s := range spans {
+		out.WriteString(line[end:s.begin])
+		out.WriteString(masked)
+		end = s.end
 	}
 	out.WriteString(line[end:])
 	return replaceAll(out.String(), wordsOf(line, spans)) // a secret may be there twice
 }
 
 // MaskAbout masks the secrets of a line in a message about it, which may quote a value alone, its
-// beginning, or its escaped form.
-func MaskAbout(message string, line []byte) string {
-	secrets := wordsOf(string(line), secretsOf(string(line)))
+// beginning, or its escaped form. at is the offset in the line that the message is about: of a long line, mostMasked
+// bytes around it are looked at.
+func MaskAbout(message string, line []byte, at int) string {
+	line = line[min(max(at-mostMasked/2, 0), len(line)):]
+	text, message := string(line[:min(len(line), mostMasked)]), message[:min(len(message), mostMasked)]
+	switch {
+	case !mayHaveSecrets(text):
+		return Mask(message)
+	case !budget.affords(len(text) + len(message)):
+		return Mask(quotation.ReplaceAllString(message, `"`+masked+`"`))
+	}
+	return maskAbout(message, text)
+}
+
+func maskAbout(message, text string) string {
+	secrets := wordsOf(text, secretsOf(text))
 	message = replaceAll(message, secrets)
 	if len(secrets) > 0 {
 		message = quotation.ReplaceAllStringFunc(message, func(quoted string) string {
@@ -40,16 +66,42 @@ func MaskAbout(message string, line []byte) string {
 			return quoted
 		})
 	}
-	return Mask(message)
+	return mask(message)
+}
+
+// searches is a budget of the process: to look for secrets takes some microseconds a byte, and a flood of lines made for
+// it would take all processors. Any goroutine may use it; two that begin a second may both get some of its bytes twice.
+type searches struct{ second, bytes atomic.Int64 }
+
+var budget searches
+
+// maxSearched is how many bytes of texts that may have secrets are looked through in a second.
+const maxSearched = 128 << 10
+
+func (s *searches) affords(n int) bool {
+	if now := time.Now().Unix(); s.second.Swap(now) != now {
+		s.bytes.Store(0)
+	}
+	return s.bytes.Add(int64(n)) <= maxSearched
 }
 
 // wordsOf are the secrets of a line and the words of each, the longest first, if they are long enough to be told from
 // other text.
 func wordsOf(line string, spans []span) (all []string) {
-	for _, s := range spans {
-		all = append(append(all, line[s.begin:s.end]), strings.Fields(line[s.begin:s.end])...)
+	add := func(secret string) {
+		if len(secret) >= leastSecret {
+			all = append(all, secret)
+		}
 	}
-	all = slices.DeleteFunc(all, func(secret string) bool { return len(secret) < leastSecret })
+	for _, s := range spans {
+		whole := line[s.begin:s.end]
+		add(whole)
+		for word := range strings.FieldsSeq(whole) {
+			if len(word) < len(whole) {
+				add(word)
+			}
+		}
+	}
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	return all
 }
@@ -67,6 +119,9 @@ func replaceAll(text string, secrets []string) string {
 func hasPartOf(text, secret string) bool {
 	if whole := strings.Trim(text, `"`); len(whole) >= leastSecret && strings.Contains(secret, whole) {
 		return true
+	}
+	if len(text) < leastPart {
+		return false
 	}
 	secret = secret[:min(len(secret), 4*MaxQuoted)]
 	for i := 0; i+leastPart <= len(secret); i++ {

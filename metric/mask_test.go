@@ -2,8 +2,11 @@ package metric
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestSecretsAreMasked(t *testing.T) {
@@ -117,6 +120,19 @@ func TestSecretsAreMasked(t *testing.T) {
 		"https://h/?a=1&sig=ab%2Fc":         "https://h/?a=1&sig=***",
 		"https://h/?X-Amz-Signature=ab&y=1": "https://h/?X-Amz-Signature=***&y=1",
 		"https://h/?key=AIzaabc&x=1":        "https://h/?key=***&x=1",
+		"DB_PASSWORDS=x1":                   "DB_PASSWORDS=***",
+		"passwords: x1":                     "passwords: ***",
+		"secrets=abc":                       "secrets=***",
+		"API_KEYS=k-1":                      "API_KEYS=***",
+		"API_KEYS_PROD=k-1":                 "API_KEYS_PROD=***",
+		`{"tokens":["abc"]}`:                `{"tokens":["***"]}`,
+		`{"apiKeyValue":"k-1"}`:             `{"apiKeyValue":"***"}`,
+		"credentialsJson=abc":               "credentialsJson=***",
+		"bearerAuth=abc":                    "bearerAuth=***",
+		"passphrases=x1":                    "passphrases=***",
+		"AccessKeyId: abc":                  "AccessKeyId: ***",
+		"tokenID=abc":                       "tokenID=***",
+		"credentials abc":                   "credentials ***",
 		// URLs and data sources.
 		"smtp://user@example.com:hunter2@mail:587":          "smtp://user@example.com:***@mail:587",
 		"postgres://app@srv:hunter2@srv.postgres.azure.com": "postgres://app@srv:***@srv.postgres.azure.com",
@@ -126,6 +142,13 @@ func TestSecretsAreMasked(t *testing.T) {
 		"root:hunter2@tcp(db:3306)/x":                       "root:***@tcp(db:3306)/x",
 		"dsn=root:hunter2@/db":                              "dsn=root:***@/db",
 		// Ordinary metrics.
+		"tokens:1|c":                     "tokens:1|c",
+		"api_token_requests_total:1|c":   "api_token_requests_total:1|c",
+		"secret-santa:1|x":               "secret-santa:1|x",
+		"apiKeyUses:1|c":                 "apiKeyUses:1|c",
+		"SECRETARY=x1":                   "SECRETARY=x1",
+		"passRate=x1":                    "passRate=x1",
+		"tokens are counted":             "tokens are counted",
 		"requests.key:1|c|#authority:eu": "requests.key:1|c|#authority:eu",
 		"tokens_used:5|x":                "tokens_used:5|x",
 		"token_count:5|x":                "token_count:5|x",
@@ -145,10 +168,10 @@ func TestSecretsAreMasked(t *testing.T) {
 			t.Errorf("excerpt of %q: %q, want %q", line, got, want)
 		}
 	}
-	if got := MaskAbout(`value is "hunter2"; must be a number`, []byte("password:hunter2|c")); strings.Contains(got, "hunter2") {
+	if got := MaskAbout(`value is "hunter2"; must be a number`, []byte("password:hunter2|c"), 0); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
-	if got := MaskAbout(`"hunter2" is no number`, []byte("password=ab:hunter2|c")); strings.Contains(got, "hunter2") {
+	if got := MaskAbout(`"hunter2" is no number`, []byte("password=ab:hunter2|c"), 0); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
 	// An excerpt is cut after it was masked: the end of a secret may be what tells that it is one.
@@ -165,7 +188,7 @@ func TestSecretsAreMasked(t *testing.T) {
 		"token:ab|g\npassword:ab" + long:       "ab" + long,
 	} {
 		message := fmt.Sprintf("%q is not a number", TruncateArgs([]any{quoted})...)
-		if got := MaskAbout(message, []byte(line)); strings.Contains(got, "eyJ") || !strings.Contains(got, "not a number") {
+		if got := MaskAbout(message, []byte(line), 0); strings.Contains(got, "eyJ") || !strings.Contains(got, "not a number") {
 			t.Errorf("%q: %s", line, got)
 		}
 	}
@@ -175,20 +198,136 @@ func TestSecretsAreMasked(t *testing.T) {
 	if got := Mask("token:ab password:abcdef"); strings.Contains(got, "cdef") {
 		t.Error(got)
 	}
-	if got, want := MaskAbout(`rate is "1.5"`, []byte("token:1|c|@1.5")), `rate is "1.5"`; got != want {
+	if got, want := MaskAbout(`rate is "1.5"`, []byte("token:1|c|@1.5"), 0), `rate is "1.5"`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
 
-// However many names a line has, its secrets are together not many times its length: they are copied and compared.
-func TestSecretsAreNoLongerThanTheirLine(t *testing.T) {
-	for _, part := range []string{"token:", "token ", "token+", "token:x,", `token="`, "token:'password:\"pass:`", `"token",`, "cookie:", "token=\"\"\"", "://a:b@"} {
-		line, sum := strings.Repeat(part, 1000), 0
-		for _, s := range secretsOf(line) {
-			sum += s.end - s.begin
+// hostileLines make work of masking: many names, values within values, words, and periods.
+func hostileLines(size int) map[string]string {
+	all := map[string]string{"rising backslashes": risingBackslashes(size)}
+	for _, part := range []string{
+		"token:", "token ", "token+", "token:x,", `token="`, "token:'password:\"pass:`", `"token",`, "cookie:", "token=\"\"\"",
+		"://a:b@", "a:b@/", "eyJa.b.", "secret key value ", "token=,,,,", "token- ", `pwd=\"a\\"`, `pwd="pwd='`,
+	} {
+		all[part] = strings.Repeat(part, size/len(part))
+	}
+	for _, part := range []string{`pwd="""`, `pwd="a`, "pwd=\\'", "a ", "abcd ", "'\"", "aaaa"} {
+		all["in quotes: "+part] = "pwd=`" + strings.Repeat(part, size/len(part))
+	}
+	words := []byte("pwd='")
+	for i := 0; len(words) < size; i++ {
+		words = append(words, byte(i), byte(i>>8), byte(i*7), byte(i*13), ' ')
+	}
+	all["in quotes: all bytes"] = string(words)
+	return all
+}
+
+// risingBackslashes is a line with values in quotes, of which each is within all those before it, and a tail of words.
+func risingBackslashes(size int) string {
+	var line strings.Builder
+	line.WriteString("17 ")
+	for slashes := range 30 * size / 4096 {
+		for _, quote := range []string{`"`, "'", "`"} {
+			opening := "pwd=" + strings.Repeat(`\`, slashes) + strings.Repeat(quote, 2*(40-slashes%40)+1)
+			if line.Len()+len(opening) < size/2 {
+				line.WriteString(opening)
+			}
 		}
-		if sum == 0 || sum > 4*len(line) {
-			t.Errorf("%q: %d bytes of secrets in %d", part, sum, len(line))
+	}
+	for line.Len() < size {
+		line.WriteString(" a")
+	}
+	return line.String()
+}
+
+// However many names a line has, and however its values are within each other, the bytes that are searched and the words
+// that are compared are a few times its length.
+func TestMaskingIsLinear(t *testing.T) {
+	for name, line := range hostileLines(16 << 10) {
+		searched, whole, inWords := 0, 0, 0
+		for _, s := range namedSecrets(line) {
+			searched += s.end - s.begin
+		}
+		spans := secretsOf(line)
+		for i, s := range spans {
+			whole += s.end - s.begin
+			if i > 0 && s.begin <= spans[i-1].end {
+				t.Fatalf("%q: secrets overlap", name)
+			}
+		}
+		for _, word := range wordsOf(line, spans) {
+			inWords += len(word)
+		}
+		if searched > (mostAgain+3)*len(line) || whole > len(line) || inWords > 2*len(line) {
+			t.Errorf("%q: %d bytes were searched, of secrets %d, of words %d, in a line of %d", name, searched, whole, inWords, len(line))
+		}
+	}
+}
+
+// The words of secrets, and what replaces them, take little memory. Expressions have pools of their own.
+func TestMemoryOfMasking(t *testing.T) {
+	bytesOf := func(mask func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		mask()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	for name, line := range hostileLines(mostMasked + 64) {
+		line = line[:mostMasked]
+		spans := secretsOf(line)
+		if taken := bytesOf(func() { replaceAll(line, wordsOf(line, spans)) }); taken > 2<<20 {
+			t.Errorf("%q: %d bytes of memory", name, taken)
+		}
+	}
+}
+
+// A flood of lines that may have secrets is not searched for them: they are masked as a whole, and others are not.
+func TestAFloodIsNotSearched(t *testing.T) {
+	const secret = "b:1|c|#token:hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		about := func() string { return MaskAbout(`the value is "hunter2", not "1"`, []byte(secret), 0) }
+		if got := Mask(secret) + about(); got != `b:1|c|#token:***`+`the value is "***", not "1"` {
+			t.Error(got)
+		}
+		long, whole := strings.Repeat(secret+" ", mostMasked)[:mostMasked], 0
+		for range 1000 {
+			if Mask(long) == masked {
+				whole++
+			}
+		}
+		if searched := (1000 - whole) * len(long); searched == 0 || searched > maxSearched {
+			t.Errorf("%d bytes are searched in a second, want at most %d", searched, maxSearched)
+		}
+		if got := Mask(secret) + about(); got != masked+`the value is "***", not "***"` {
+			t.Error(got)
+		}
+		if got := Mask("hits:1|x") + MaskAbout(`"x" is no type`, []byte("hits:1|x"), 0); got != "hits:1|x"+`"x" is no type` {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if got := Mask(secret) + about(); got != `b:1|c|#token:***`+`the value is "***", not "1"` {
+			t.Error(got)
+		}
+	})
+}
+
+// The end of a quoted value may be behind the one that it is in, and a message may be about the end of a long line.
+func TestSecretsBehindOthers(t *testing.T) {
+	if got := Mask(`token='password="a' hunter2" x`); strings.Contains(got, "hunter2") || !strings.HasSuffix(got, " x") {
+		t.Error(got)
+	}
+	if got := Mask(risingBackslashes(4000) + " hunter2"); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	line := []byte(strings.Repeat("x", 50_000) + " token:hunter2|c")
+	if got := MaskAbout(`"hunter2" is not a number`, line, len(line)-5); strings.Contains(got, "hunter2") {
+		t.Error(got)
+	}
+	for _, at := range []int{-1, 0, len(line), 1 << 20} { // of a fault that is elsewhere
+		if got, want := MaskAbout("is too long", line, at), "is too long"; got != want {
+			t.Errorf("at %d: %s", at, got)
 		}
 	}
 }
@@ -204,10 +343,11 @@ func FuzzMask(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, behind string, way uint8) {
 		const secret = "hunter2hunter2"
 		line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
-		if got := Mask(line); strings.Contains(got, secret) {
+		line = line[:min(len(line), mostMasked)]
+		if got := mask(line); strings.Contains(got, secret) {
 			t.Errorf("%q: %q", line, got)
 		}
-		if got := MaskAbout(fmt.Sprintf("%q is not a number", secret), []byte(line)); strings.Contains(got, secret) {
+		if got := maskAbout(fmt.Sprintf("%q is not a number", secret), line); strings.Contains(got, secret) {
 			t.Errorf("%q in a message: %q", line, got)
 		}
 	})

@@ -20,24 +20,24 @@ const (
 	sign   = `(?:` + blank + `*(?:[:=>]|%3[ade]|[-–—]+(?:>|` + blank + `)))+`
 
 	// secretName is a name whose value may follow after a blank.
-	secretName = `(?:bearer|token|pass(?:w(?:or)?d|phrase|code)?|pwd|credentials?|secret|` +
-		`(?:api|app|application|access|secret|private|account|auth|licen[cs]e|subscription|functions?|encryption|signing)(?:[-_]|` +
-		blank + `)?key)`
-	// likelyName is a name that needs a sign before its value: one with an ending, as in DB_PASSWORD_PROD, "auth" alone, and
-	// parameters of a URL.
-	likelyName = secretName + `[-_\d][\w-]*|(?-i:(?:[Pp]assw(?:or)?d|[Ss]ecret|[Tt]oken)[A-Z]\w*)|` +
-		`_auth|` + quote + `auth|(?:[?&]|%26|%3f)(?:key|[\w-]*sig(?:nature)?)`
-	further = closes + `(?:` + blank + `+(?:access|key|value|is|was)\b)*` + closes
+	secretName = `(?:bearer|token|pass(?:w(?:or)?d|phrase|code)?|pwd|credentials?|secret|` + ofKey + `(?:[-_]|` + blank + `)?key)`
+	ofKey      = `(?:api|app|application|access|secret|private|account|auth|licen[cs]e|subscription|functions?|encryption|signing)`
+	// camelName is one with an ending in upper case, as apiKeyValue: what precedes it is in lower case, as it isn't in SECRETARY.
+	camelName = `(?-i:[Bb]earer|[Tt]oken|[Pp]ass(?:w(?:or)?d|phrase|code)|[Pp]wd|[Cc]redential|[Ss]ecret|(?i:` + ofKey +
+		`[-_]?)[Kk]ey)(?-i:s?[A-Z]\w*)`
+	// likelyName is a name that needs a sign before its value: a plural, one with an ending, as in DB_PASSWORD_PROD, "auth"
+	// alone, and parameters of a URL.
+	likelyName = secretName + `(?:s|s?[-_\d][\w-]*)|` + camelName + `|_auth|` + quote + `auth|(?:[?&]|%26|%3f)(?:key|[\w-]*sig(?:nature)?)`
+	further    = closes + `(?:` + blank + `+(?:access|key|value|is|was)\b)*` + closes
 	// leads is the way to a value by a sign, perhaps that of a field "value", or by the comma of a pair.
 	leads = further + `(?:(?:[:=,\[({<\])}>]|%2c|%3[ad]|%[57][bd]|` + blank + `|` + quote + `)*\bvalue\b` + closes + `)?` + sign +
 		`|` + closes + quote + comma
 )
 
 var (
-	// secretValue has: the name, if it needs a sign; the way to the value, if it is without one; the quotes that open the
-	// value, or its first character.
-	secretValue = regexp.MustCompile(`(?i)(?:(` + likelyName + `)|` + secretName + `)(?:` + leads + `|(` + further + blank + `+))` +
-		opens + `(?:(\\*(?:"+|'+|\x60+))|(?:%2[27])?([^\s|"'\x60:=>]))`)
+	// secretValue has: the name, if it needs a sign; the quotes that open the value, or its first character.
+	secretValue = regexp.MustCompile(`(?i)(?:(?:(` + likelyName + `)|` + secretName + `)(?:` + leads + `)|` +
+		secretName + further + blank + `+)` + opens + `(?:(\\*(?:"+|'+|\x60+))|(?:%2[27])?([^\s|"'\x60:=>]))`)
 	// metricValue is a number where a metric has its own, as in "password_resets:1|c".
 	metricValue = regexp.MustCompile(`^[-+]?[\d.]+\|`)
 	// afterWord ends an unquoted value: a blank, a bar, or the key that follows. A "," or "&" alone may be of the secret.
@@ -72,6 +72,13 @@ const waySigns = " \t\r\n\f+%:=>,"
 // nameMarks are the marks of secretValue.
 var nameMarks = []string{"auth", "bearer", "token", "pass", "pwd", "credential", "secret", "key", "sig"}
 
+// mayHaveSecrets reports whether a text has the marks of a secret. It is fast.
+func mayHaveSecrets(text string) bool {
+	lower := strings.ToLower(text)
+	return hasAny(lower, nameMarks) && strings.ContainsAny(text, waySigns) ||
+		slices.ContainsFunc(forms, func(f form) bool { return hasAny(lower, f.marks) })
+}
+
 func hasAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
@@ -79,8 +86,10 @@ func hasAny(text string, marks []string) bool {
 // span is where a secret is.
 type span struct{ begin, end int }
 
-// secretsOf returns where the secrets of a line are, in the order of their beginnings. They may overlap.
-func secretsOf(line string) (all []span) {
+// secretsOf returns where the secrets of a line are, in their order. Those that overlap are one, so all of them together
+// are no longer than the line.
+func secretsOf(line string) []span {
+	var all []span
 	lower := strings.ToLower(line) // much faster to look through than by an expression
 	if hasAny(lower, nameMarks) && strings.ContainsAny(line, waySigns) {
 		all = namedSecrets(line)
@@ -94,26 +103,45 @@ func secretsOf(line string) (all []span) {
 		}
 	}
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
-	return all
+	merged := all[:0]
+	for _, s := range all {
+		if last := len(merged) - 1; last >= 0 && s.begin <= merged[last].end {
+			merged[last].end = max(merged[last].end, s.end)
+		} else {
+			merged = append(merged, s)
+		}
+	}
+	return merged
 }
 
+// mostAgain bounds the search within values that are in other values, in lengths of the line.
+const mostAgain = 4
+
 // namedSecrets finds values by their names. A value may be the name of the next one, as in "grant_type":"password","password":"…",
-// so the search goes on at its beginning; an unquoted one within another ends with it.
+// so the search goes on at its beginning; an unquoted one within another ends with it. The end of a quoted one within another
+// may be behind it. A hostile line could have the same bytes searched for each of thousands of openings, so after some
+// lengths of the line, all that follows is masked.
 func namedSecrets(line string) (all []span) {
+	again := 0 // bytes that were searched within other values
 	for from, end := 0, 0; ; {
 		at := secretValue.FindStringSubmatchIndex(line[from:])
 		if at == nil {
 			return all
 		}
-		likely, unsigned, quoted, begin := at[2] >= 0, at[4] >= 0, at[6] >= 0, from+at[1]
+		likely, quoted, begin := at[2] >= 0, at[4] >= 0, from+at[1]
 		if !quoted {
-			begin = from + at[8]
+			begin = from + at[6]
 		}
 		stop := begin
 		switch {
-		case likely && (unsigned || !quoted && metricValue.MatchString(line[begin:])):
+		case likely && !quoted && metricValue.MatchString(line[begin:]):
+		case begin < end && again > mostAgain*len(line):
+			return append(all, span{begin, len(line)})
 		case quoted:
-			stop += quotedEnd(line[begin:], line[from+at[6]:begin])
+			stop += quotedEnd(line[begin:], line[from+at[4]:begin])
+			if begin < end {
+				again += stop - begin
+			}
 		case begin >= end:
 			stop += afterWord.FindStringIndex(line[begin:])[0]
 		}

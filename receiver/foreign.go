@@ -23,6 +23,8 @@ const (
 	httpRequest
 	tlsHello
 	proxyHeader
+	redisCommand
+	binaryBytes // such as MQTT, LDAP and PostgreSQL
 )
 
 var (
@@ -37,7 +39,13 @@ var (
 		"PROXY TCP4 ": proxyHeader, "PROXY TCP6 ": proxyHeader, "PROXY UNKNOWN\r\n": proxyHeader,
 		"PROXY UNKNOWN ": proxyHeader,
 	}
+	// A command of Redis is an array: its size, and the length of its first word.
+	redisStart = regexp.MustCompile(`^\*[0-9]{1,9}\r\n\$`)
+	redisBegun = regexp.MustCompile(`^\*(?:[0-9]{1,9}(?:\r\n?)?)?$`)
 )
+
+// binaryWithin is within how many bytes a binary protocol has a control character: of a type, a length or a version.
+const binaryWithin = 8
 
 // protocolOf decides by the first bytes of a connection. A metric may be named "GET /orders", so
 // only a whole first line shows that it is one of HTTP, or one of a usual method that is too long for
@@ -52,10 +60,19 @@ func protocolOf(start []byte, maxLine int) foreign {
 		}
 	}
 	line, _, whole := bytes.Cut(bytes.TrimLeft(start, "\r\n"), []byte{'\n'})
+	name, _, named := bytes.Cut(line[:min(len(line), binaryWithin)], []byte{':'})
 	switch {
+	case redisStart.Match(start):
+		return redisCommand
+	case !isText(name):
+		return binaryBytes
+	case redisBegun.Match(start):
+		return undecided
 	case whole && requestLine.Match(line), len(line) > maxLine && usualStart.Match(line):
 		return httpRequest
-	case whole, len(start) > maxLine, !requestStart.Match(line): // start has to leave room in the buffer
+	case whole, len(start) > maxLine: // start has to leave room in the buffer
+		return statsdLines
+	case !requestStart.Match(line) && (named || len(line) >= binaryWithin):
 		return statsdLines
 	}
 	return undecided
@@ -77,6 +94,10 @@ func (e *foreignError) Error() string {
 		is = "TLS"
 	case proxyHeader:
 		is, remedy = "the PROXY protocol", "the load balancer must not send that header"
+	case redisCommand:
+		is, remedy = "Redis", "the client must have another address"
+	case binaryBytes:
+		is, remedy = "a binary protocol", "the client must have another address"
 	}
 	return fmt.Sprintf("the client speaks %s; this is the StatsD port, which takes lines of plain text: %s", is, remedy)
 }

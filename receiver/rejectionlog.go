@@ -35,12 +35,12 @@ func (c *rejectionLog) rejected(fault statsd.Fault, offset int, line []byte, s *
 	}
 	suppressed, ok := c.lines[reason].Allow()
 	if weight := record.Weight(suppressed, ok); weight > 0 && c.record != nil {
-		c.remember(&fault, line, s, weight)
+		c.remember(&fault, offset, line, s, weight)
 	}
 	if !ok {
 		return
 	}
-	args := []any{"reason", reason.String(), "why", metric.MaskAbout(c.why(&fault, line, s), line), "offset", offset,
+	args := []any{"reason", reason.String(), "why", metric.MaskAbout(c.why(&fault, line, s), line, offset), "offset", offset,
 		"line", metric.Excerpt(line)}
 	if s != nil && s.Sender != nil {
 		args = append(args, "from", s.Sender.String())
@@ -59,8 +59,8 @@ func (c *rejectionLog) why(fault *statsd.Fault, line []byte, s *metric.Sample) s
 }
 
 // remember records a rejected line, which stands for weight lines.
-func (c *rejectionLog) remember(fault *statsd.Fault, line []byte, s *metric.Sample, weight uint64) {
-	sample := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line,
+func (c *rejectionLog) remember(fault *statsd.Fault, offset int, line []byte, s *metric.Sample, weight uint64) {
+	sample := record.Sample{Receiver: c.receiver, Reason: fault.Reason, Line: line, At: offset,
 		Why: func() string { return c.why(fault, line, s) }}
 	sample.Metric, _, _ = bytes.Cut(line, []byte{':'})
 	if s != nil {

@@ -515,6 +515,12 @@ func TestClientsOfOtherProtocols(t *testing.T) {
 		"PROXY, version 1":    {"PROXY TCP4 10.0.0.2 10.0.0.3 4321 8125\r\n" + hidden + ":1|c\n", ""},
 		"PROXY, unknown":      {"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n" + hidden + ":1|c\n", ""},
 		"PROXY, version 2":    {"\r\n\r\n\x00\r\nQUIT\n" + hidden, ""},
+		"Redis":               {"*3\r\n$4\r\nAUTH\r\n$4\r\nuser\r\n$6\r\n" + hidden + "\r\n", ""},
+		"MQTT":                {"\x10\x1a\x00\x04MQTT\x04\xc2\x00\x3c\x00\x01a\x00\x04user\x00\x06" + hidden, ""},
+		"LDAP":                {"0\x24\x02\x01\x01\x60\x1f\x02\x01\x03\x04\x04cn=a\x80\x06" + hidden + "\n", ""},
+		"LDAP, long lengths":  {"0\x84\x00\x00\x00\x24\x02\x01\x01\x60\x1f\x02\x01\x03\x04\x04cn=a\x80\x06" + hidden + "\n", ""},
+		"PostgreSQL":          {"\x00\x00\x00\x20\x00\x03\x00\x00user\x00" + hidden + "\x00\x00\n", ""},
+		"AMQP":                {"AMQP\x00\x00\x09\x01" + hidden + "\n", ""},
 		"HTTP without an end": {"GET /?" + hidden + " HTTP/1.1", ""},
 	} {
 		for _, step := range []int{len(c.says), 1} {
@@ -556,10 +562,26 @@ func TestClientsOfOtherProtocols(t *testing.T) {
 	}
 }
 
+// The first bytes of a stream tell its protocol as soon as they differ from a line's.
+func TestProtocolsByTheirFirstBytes(t *testing.T) {
+	for start, want := range map[string]foreign{
+		"*": undecided, "*3": undecided, "*3\r": undecided, "*3\r\n": undecided, "*3\r\n$4": redisCommand,
+		"*3\r\na:1|c\n": statsdLines, "*3\n": statsdLines, "*a:1|c": statsdLines, "*3:1|c": statsdLines,
+		"0": undecided, "0\x0c": binaryBytes, "0\x24\x02": binaryBytes, "\x10": binaryBytes, "\x00": binaryBytes, "AMQP\x00": binaryBytes,
+		"a": undecided, "a:": statsdLines, "a\n": statsdLines, "a:1|c\x00\n": statsdLines, "12345678": statsdLines, "12345678\x01": statsdLines,
+		"\r\n": undecided, "\r\n0\x0c": binaryBytes, "\xc3\xa9:1": statsdLines, "a\t:1|c": statsdLines,
+	} {
+		if got := protocolOf([]byte(start), 100); got != want {
+			t.Errorf("%q: %d, want %d", start, got, want)
+		}
+	}
+}
+
 // Metrics may have the names of requests, and lines may begin with an empty one.
 func TestLinesThatLookForeign(t *testing.T) {
 	f := serve(t, testConfig(tcp))
-	for i, line := range []string{"GET /orders:1|c\n", "PROXY TCP:1|c\n", "\r\n\r\na:1|c\n", "P:1|c\n", "GET", "PUT /x HTTP/1.1:1|c\n", "jobs waiting:1|c\n", "jobs " + strings.Repeat("x", 200) + ":1|c\n", "\nQUERY time:1|c\n", strings.Repeat("\r\n", 8190) + "GET :1|c\n"} {
+	for i, line := range []string{"GET /orders:1|c\n", "PROXY TCP:1|c\n", "\r\n\r\na:1|c\n", "P:1|c\n", "GET", "PUT /x HTTP/1.1:1|c\n", "jobs waiting:1|c\n", "jobs " + strings.Repeat("x", 200) + ":1|c\n", "\nQUERY time:1|c\n", strings.Repeat("\r\n", 8190) + "GET :1|c\n",
+		"*3:1|c\r\n", "*:1|c\n", "a:1|c|#\x01:x\n", "names of\x01:1|c\n", "\xc3\xa9:1|c\n"} {
 		conn := f.dial(0)
 		f.send(conn, line)
 		_ = conn.(*net.TCPConn).CloseWrite()

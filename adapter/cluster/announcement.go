@@ -48,10 +48,8 @@ const (
 func announcementOf(from *corev1.Pod) *metric.Announcement {
 	annotation, endpoints, err := announcedEndpoints(from.Annotations)
 	switch {
-	case err != nil: // it may quote a path with a token
-		list := from.Annotations[annotation]
-		return &metric.Announcement{Fault: "annotation " + annotation + ": " +
-			metric.MaskAbout(err.Error(), []byte(list[:min(len(list), maxAnnouncement)]))}
+	case err != nil:
+		return &metric.Announcement{Fault: "annotation " + annotation + ": " + metric.Mask(err.Error())}
 	case len(endpoints) == 0:
 		return nil
 	case from.Spec.HostNetwork:
@@ -179,18 +177,22 @@ func worded(err error, list string, offset int64) error {
 	}
 	offset = min(max(offset, 0), int64(len(list)))
 	before := list[max(0, offset-20):offset]
-	return fmt.Errorf("is no JSON list of endpoints, at byte %d, after %q: %s", offset, strings.ToValidUTF8(before, "?"),
+	text := fmt.Sprintf("is no JSON list of endpoints, at byte %d, after %q: %s", offset, strings.ToValidUTF8(before, "?"),
 		strings.TrimPrefix(err.Error(), "json: "))
+	return errors.New(metric.MaskAbout(text, []byte(list), int(offset)))
 }
+
+// quotable is the beginning of a value for a fault. It may have a token, as the query of a path.
+func quotable(value string) string { return metric.MaskBeginning([]byte(value), 60) }
 
 // endpoint checks an entry that has a port.
 func (r *rawEndpoint) endpoint() (e metric.Endpoint, err error) {
 	if r.API != "" && !strings.EqualFold(r.API, "prometheus") {
-		return e, fmt.Errorf("api is %.40q; must be prometheus, or empty", r.API)
+		return e, fmt.Errorf("api is %q; must be prometheus, or empty", quotable(r.API))
 	}
 	port, err := strconv.ParseUint(string(r.Port), 10, 16)
 	if err != nil || port == 0 {
-		return e, fmt.Errorf("port is %.40q; must be a number from 1 to 65535", string(r.Port))
+		return e, fmt.Errorf("port is %q; must be a number from 1 to 65535", quotable(string(r.Port)))
 	}
 	e = metric.Endpoint{Port: uint16(port), Path: r.Path, Interval: defaultInterval}
 	if e.Path == "" {
@@ -202,7 +204,7 @@ func (r *rawEndpoint) endpoint() (e metric.Endpoint, err error) {
 	if r.Interval != "" {
 		e.Interval, err = time.ParseDuration(r.Interval)
 		if err != nil || e.Interval < minInterval || e.Interval > maxInterval {
-			return e, fmt.Errorf("interval is %.40q; must be from 1s to 5m", r.Interval)
+			return e, fmt.Errorf("interval is %q; must be from 1s to 5m", quotable(r.Interval))
 		}
 	}
 	e.Names, err = checkedNames(r.Names)
@@ -217,7 +219,7 @@ func checkPath(path string) error {
 		return fmt.Errorf("path has %d bytes; must have at most %d", len(path), maxEndpointPath)
 	case path[0] != '/', strings.Contains(path, ".."), strings.Contains(escaped, "%2e"), strings.ContainsAny(path, "\\# "),
 		strings.ContainsFunc(path, func(c rune) bool { return c <= ' ' || c >= 0x7f }):
-		return fmt.Errorf("path is %.60q%s", path, safe)
+		return fmt.Errorf("path is %q%s", quotable(path), safe)
 	}
 	return nil
 }
@@ -230,9 +232,9 @@ func checkedNames(said names) (all []string, err error) {
 	for _, name := range said {
 		switch {
 		case strings.ContainsAny(name, "*"):
-			return nil, fmt.Errorf("name %.60q has a wildcard; must be the whole name of a metric", name)
+			return nil, fmt.Errorf("name %q has a wildcard; must be the whole name of a metric", quotable(name))
 		case metric.CheckName(name) != metric.Applied || bytes.ContainsAny([]byte(name), "\"\\{}"):
-			return nil, fmt.Errorf("name %.60q cannot be the name of a metric", name)
+			return nil, fmt.Errorf("name %q cannot be the name of a metric", quotable(name))
 		}
 		if !seen[name] {
 			seen[name] = true

@@ -127,7 +127,10 @@ func TestBadAnnouncements(t *testing.T) {
 
 // The fault of an announcement is logged, listed and written into an Event. It quotes no token of a path.
 func TestFaultsOfAnnouncementsShowNoSecrets(t *testing.T) {
+	far := `{"port": 1, "names": "` + strings.Repeat("a", 8<<10) + `"}, ` // a fault's surroundings are looked at
 	for _, annotations := range []map[string]string{
+		{EndpointsAnnotation: `[` + far + `{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2" x}]`},
+		{EndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m", "interval": "token=hunter2hunter2"}]`},
 		{EndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2 "}]`},
 		{EndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2" x}]`},
 		{CustomEndpointsAnnotation: `[{"port": 1, "names": "a", "path": "/m?token=hunter2hunter2` + strings.Repeat("x", 60) + ` "}]`},

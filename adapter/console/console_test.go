@@ -474,6 +474,7 @@ func TestARejectedLineIsTriedAsItsSender(t *testing.T) {
 		{inspect.Rejection{Namespace: "shop", Sender: "web-1", Example: "a:1|c"}, "/try?line=a%3A1%7Cc&sender=shop%2Fweb-1"},
 		{inspect.Rejection{Sender: "10.0.0.7", Example: "a:1|c"}, "/try?line=a%3A1%7Cc&sender=10.0.0.7"},
 		{inspect.Rejection{Sender: "10.0.0.7", Example: "a:1|c..."}, ""},
+		{inspect.Rejection{Sender: "10.0.0.7", Example: "a:1|c|#token:***"}, ""},
 		{inspect.Rejection{Sender: "10.0.0.7"}, ""},
 	} {
 		if got := tryAgain(&c.one); got != c.want {

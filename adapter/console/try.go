@@ -61,9 +61,9 @@ func namespaceOfSender(q url.Values) string {
 }
 
 // tryAgain is the address at which the rejected line is tried, as its sender; empty: the line isn't
-// remembered as a whole.
+// remembered as a whole, or with a secret masked.
 func tryAgain(rejection *inspect.Rejection) string {
-	if rejection.Example == "" || strings.HasSuffix(rejection.Example, "...") {
+	if rejection.Example == "" || strings.HasSuffix(rejection.Example, "...") || strings.Contains(rejection.Example, "***") {
 		return ""
 	}
 	sender := rejection.Sender

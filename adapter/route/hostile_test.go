@@ -109,6 +109,11 @@ func TestFaultsQuoteNoAnswer(t *testing.T) {
 		"garbage":      answers(200, "application/json", of),
 		"a value":      answers(200, "application/json", strings.Replace(oneValue, "1500m", of, 1)),
 		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/"+of, http.StatusFound) },
+		"no HTTP": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			_, _ = conn.Write([]byte(of + "\r\n\r\n"))
+			_ = conn.Close()
+		},
 	} {
 		var log strings.Builder
 		s := newStandIn(t, answer)

@@ -82,14 +82,16 @@ func (s *Spec) tls(account *rest.Config) (*tls.Config, error) {
 		VerifyConnection: func(state tls.ConnectionState) error {
 			authorities, err := readAuthorities(s.CAFile)
 			if err != nil {
-				return err
+				return untrusted{err}
 			}
 			others := x509.NewCertPool()
 			for _, c := range state.PeerCertificates[1:] {
 				others.AddCert(c)
 			}
-			_, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: host, Roots: authorities, Intermediates: others})
-			return err
+			if _, err = state.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: host, Roots: authorities, Intermediates: others}); err != nil {
+				return untrusted{err}
+			}
+			return nil
 		},
 	}
 	if own != nil {
@@ -97,6 +99,9 @@ func (s *Spec) tls(account *rest.Config) (*tls.Config, error) {
 	}
 	return secured, nil
 }
+
+// untrusted is why a provider's certificate is not accepted.
+type untrusted struct{ error }
 
 func readAuthorities(path string) (*x509.CertPool, error) {
 	content, err := os.ReadFile(path)
@@ -216,7 +221,12 @@ func (p *Provider) noAnswer(ctx context.Context, err error) *fault {
 	case errors.Is(err, context.DeadlineExceeded):
 		return newFault(unreachable, "gave no answer within %s", p.timeout)
 	}
-	return newFault(unreachable, "cannot be reached at %s: %v", p.base, err)
+	var wire *net.OpError
+	var trust untrusted
+	if errors.As(err, &wire) || errors.As(err, &trust) { // no answer was read
+		return newFault(unreachable, "cannot be reached at %s: %v", p.base, err)
+	}
+	return newFault(unreachable, "cannot be reached at %s", p.base).quoting(err.Error())
 }
 
 // impersonate asks as the caller. The other side adds the groups that every user or service account has.

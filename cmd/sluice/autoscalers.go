@@ -64,7 +64,7 @@ type autoscalerReader struct {
 	limits   inspection // of limits and targets alone
 	agentOf  func(node string) (inspect.Agent, bool)
 	// rejections are those of this round by namespace, once they are needed. limited are the metrics of
-	// which a limit lately rejected series.
+	// which a limit lately rejected series, by their names as rejections show them.
 	rejections map[string][]inspect.Rejection
 	limited    map[namespacedName]bool
 }
@@ -96,7 +96,7 @@ func (r *autoscalerReader) Read(a *inspect.Autoscaler, m *inspect.AutoscalerMetr
 
 // isLimited reports whether a limit lately rejected series of a metric, as an autoscaler names it.
 func (r *autoscalerReader) isLimited(namespace, name string) bool {
-	return len(r.limited) > 0 && r.limited[namespacedName{namespace, metric.BareName(name)}]
+	return len(r.limited) > 0 && r.limited[namespacedName{namespace, record.ShownMetric(metric.BareName(name))}]
 }
 
 // readRejections reads the rejections once in a round.

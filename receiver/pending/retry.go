@@ -216,7 +216,7 @@ func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 	if !ok {
 		return
 	}
-	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", metric.MaskAbout(why(), s.Name), "metric",
+	p.parts.Logger.Warn("pending sample rejected", "reason", reason.String(), "why", metric.MaskAbout(why(), s.Name, 0), "metric",
 		metric.Excerpt(s.Name),
 		"from", s.Sender.String(), "suppressed", suppressed)
 }

@@ -26,13 +26,13 @@ func TestRejectionsAreCountedByCause(t *testing.T) {
 		r := NewRejections(senders)
 		web := podSender(1, "web-1")
 		began := time.Now()
-		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@0"), because("first")}, 1)
-		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@7"), because("a second later")}, 1)
+		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@0"), 0, because("first")}, 1)
+		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@7"), 0, because("a second later")}, 1)
 		time.Sleep(2 * time.Second)
-		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@9"), because("newest")}, 1024)
-		r.Add(&Sample{"udp", web, metric.BadName, []byte("b"), nil, because("name")}, 1)
-		r.Add(&Sample{"udp", nil, metric.Malformed, nil, []byte("junk"), because("junk")}, 1)
-		r.Add(&Sample{"udp", web, metric.Ignored, []byte("x"), nil, because("ignored")}, 1)
+		r.Add(&Sample{"udp", web, metric.BadRate, []byte("a"), []byte("a:1|c|@9"), 0, because("newest")}, 1024)
+		r.Add(&Sample{"udp", web, metric.BadName, []byte("b"), nil, 0, because("name")}, 1)
+		r.Add(&Sample{"udp", nil, metric.Malformed, nil, []byte("junk"), 0, because("junk")}, 1)
+		r.Add(&Sample{"udp", web, metric.Ignored, []byte("x"), nil, 0, because("ignored")}, 1)
 		all := r.All()
 		if len(all) != 3 || all[0].Reason != "malformed" || all[0].Sender != "" || all[1].Metric != "b" {
 			t.Fatalf("%+v", all)
@@ -56,7 +56,7 @@ func TestRecordsEndWithTheirNamespace(t *testing.T) {
 	bank := &metric.Sender{Key: 2, Pod: &metric.Pod{Namespace: "bank", Name: "web-1"}}
 	for range 2 { // it may push again
 		for _, from := range []*metric.Sender{shop, bank} {
-			r.Add(&Sample{"udp", from, metric.BadRate, []byte("a"), []byte("a:1|c|@0"), because("rate")}, 1)
+			r.Add(&Sample{"udp", from, metric.BadRate, []byte("a"), []byte("a:1|c|@0"), 0, because("rate")}, 1)
 			pushers.Pushed(from, "shop", []byte("hits"))
 			pushers.Pushed(from, "bank", []byte("hits"))
 		}
@@ -82,8 +82,8 @@ func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 	r := NewRejections(nil)
 	long := []byte(strings.Repeat("x", 16<<10))
 	for i := range 3 * maxRejections {
-		r.Add(&Sample{"udp", podSender(uint64(i), fmt.Sprint("p", i)), metric.BadName, long, long, because(string(long))}, 1)
-		r.Add(&Sample{"udp", podSender(9, "often"), metric.BadName, nil, nil, because("")}, 1)
+		r.Add(&Sample{"udp", podSender(uint64(i), fmt.Sprint("p", i)), metric.BadName, long, long, 0, because(string(long))}, 1)
+		r.Add(&Sample{"udp", podSender(9, "often"), metric.BadName, nil, nil, 0, because("")}, 1)
 	}
 	all := r.All()
 	if len(all) != maxRejections || len(r.entries) != maxRejections {
@@ -105,9 +105,9 @@ func TestMemoryOfRejectionsIsBounded(t *testing.T) {
 func TestRejectionsOfANamespaceHideNoOther(t *testing.T) {
 	r := NewRejections(nil)
 	bank := &metric.Sender{Key: 2, Pod: &metric.Pod{Namespace: "bank", Name: "web-1"}}
-	r.Add(&Sample{"udp", bank, metric.OverLimit, []byte("orders"), nil, because("limit")}, 1)
+	r.Add(&Sample{"udp", bank, metric.OverLimit, []byte("orders"), nil, 0, because("limit")}, 1)
 	for i := range 2 * maxRejections {
-		r.Add(&Sample{"udp", podSender(1, "web-1"), metric.BadRate, fmt.Append(nil, "m", i), nil, because("rate")}, 1)
+		r.Add(&Sample{"udp", podSender(1, "web-1"), metric.BadRate, fmt.Append(nil, "m", i), nil, 0, because("rate")}, 1)
 	}
 	all := r.All()
 	if last := all[len(all)-1]; len(all) != maxRejections || last.Namespace != "bank" || last.Metric != "orders" {
@@ -128,7 +128,7 @@ func TestAFloodIsSampled(t *testing.T) {
 		for range flood {
 			if weight := Weight(log.Allow()); weight > 0 {
 				recorded++
-				r.Add(&Sample{"udp", nil, metric.Malformed, nil, nil, because("")}, weight)
+				r.Add(&Sample{"udp", nil, metric.Malformed, nil, nil, 0, because("")}, weight)
 			}
 		}
 		if got := int(r.All()[0].Count); got > flood || got < flood-fully {
@@ -198,7 +198,7 @@ func TestRecordsAtOnce(t *testing.T) {
 			for i := range 2000 {
 				from := podSender(uint64(i%50), fmt.Sprint("p", i%50))
 				s.Heard(from)
-				r.Add(&Sample{"udp", from, metric.BadName, []byte{byte('a' + g)}, nil, because("")}, 1)
+				r.Add(&Sample{"udp", from, metric.BadName, []byte{byte('a' + g)}, nil, 0, because("")}, 1)
 				if i%100 == 0 {
 					s.All()
 					r.All()
@@ -246,10 +246,21 @@ func BenchmarkHeardLine(b *testing.B) {
 
 func BenchmarkAdd(b *testing.B) {
 	r := NewRejections(NewSenders())
-	sample := Sample{"udp", podSender(7, "web-1"), metric.BadName, []byte("http_requests"), []byte("http_requests:x|c"), because("x")}
+	sample := Sample{"udp", podSender(7, "web-1"), metric.BadName, []byte("http_requests"), []byte("http_requests:x|c"), 0, because("x")}
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Add(&sample, 1)
+	}
+}
+
+// A metric of a rejection is found by its name, although the rejection shows it masked or shortened.
+func TestMetricsOfRejectionsAreFound(t *testing.T) {
+	r := NewRejections(nil)
+	for _, name := range []string{"hits", strings.Repeat("long_", 50), "token:abc"} {
+		r.Add(&Sample{"udp", nil, metric.OverLimit, []byte(name), nil, 0, because("")}, 1)
+		if got := r.All()[0].Metric; got != ShownMetric(name) {
+			t.Errorf("%q is shown as %q, and looked for as %q", name, got, ShownMetric(name))
+		}
 	}
 }
 
@@ -258,7 +269,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	r := NewRejections(nil)
 	for _, line := range []string{"Authorization: Bearer s3cr3t", "password=s3cr3t", "hits:1|x|#api-key:s3cr3t"} {
 		name, _, _ := strings.Cut(line, ":")
-		r.Add(&Sample{"tcp", nil, metric.Malformed, []byte(name), []byte(line), because(`value is "s3cr3t"`)}, 1)
+		r.Add(&Sample{"tcp", nil, metric.Malformed, []byte(name), []byte(line), 0, because(`value is "s3cr3t"`)}, 1)
 	}
 	if got := fmt.Sprintf("%+v", r.All()); strings.Contains(got, "s3cr3t") {
 		t.Error(got)

@@ -50,6 +50,7 @@ type Sample struct {
 	Reason   metric.Reason
 	Metric   []byte // the name, as far as it is known
 	Line     []byte // may be empty
+	At       int    // offset of the fault in the line; 0: unknown
 	// Why says what was wrong. It is called at most once, and for one sample a second of each entry.
 	Why func() string
 }
@@ -65,8 +66,10 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 	}
 	who, now := nameOf(s.Sender), time.Now()
 	r.senders.reject(s.Sender, n)
+	// Masking takes far longer than the rest, so it is done without the lock.
+	name, shown := shownMetric(s.Metric)
 	r.mu.Lock()
-	e := r.entryLocked(s, &who)
+	e := r.entryLocked(s, &who, name, shown)
 	stale := now.Sub(e.Last) >= messageAge
 	e.Count += n
 	if stale {
@@ -77,7 +80,7 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 		return
 	}
 	// Why may ask the cluster view, so it is called without the lock.
-	message, example := metric.Truncate(metric.MaskAbout(s.Why(), s.Line), maxMessage), ""
+	message, example := metric.Truncate(metric.MaskAbout(s.Why(), s.Line, s.At), maxMessage), ""
 	if len(s.Line) > 0 {
 		example = metric.Excerpt(s.Line)
 	}
@@ -86,10 +89,21 @@ func (r *Rejections) Add(s *Sample, n uint64) {
 	r.mu.Unlock()
 }
 
-// entryLocked returns the entry of a sample, as the most recent one. A new entry may replace the
-// oldest of the namespace with most, so that nobody's many hide those of others.
-func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
-	name := metric.MaskBeginning(s.Metric, maxMetric)
+// shownMetric returns the name of a metric for an entry's key, and as an entry shows it.
+func shownMetric(name []byte) (key, shown string) {
+	key = metric.MaskBeginning(name, maxMetric)
+	return key, metric.Excerpt([]byte(key))
+}
+
+// ShownMetric is the name of a metric as entries show it: masked and shortened. It is for comparisons.
+func ShownMetric(name string) string {
+	_, shown := shownMetric([]byte(name))
+	return shown
+}
+
+// entryLocked returns the entry of a sample, as the most recent one. The masked name is its key. A new entry may replace
+// the oldest of the namespace with most, so that nobody's many hide those of others.
+func (r *Rejections) entryLocked(s *Sample, who *name, name, shown string) *rejection {
 	r.key = append(append(r.key[:0], who.namespace...), 0)
 	r.key = append(append(r.key, who.name...), 0)
 	r.key = append(append(r.key, s.Receiver...), 0, byte(s.Reason))
@@ -103,7 +117,7 @@ func (r *Rejections) entryLocked(s *Sample, who *name) *rejection {
 	}
 	e := &rejection{key: string(r.key), Rejection: inspect.Rejection{
 		Namespace: who.namespace, Sender: who.name, Receiver: s.Receiver, Reason: s.Reason.String(),
-		Metric: metric.Excerpt([]byte(name)), First: time.Now(),
+		Metric: shown, First: time.Now(),
 	}}
 	r.entries[e.key] = r.recent.PushFront(e)
 	r.count.Add(e.Namespace, 1)

@@ -83,6 +83,7 @@ func (o *apiOptions) connect() (*metricsAPI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", redacted(cfg.Host), err)
 	}
+	client.CheckRedirect = stay // the token is the server's alone
 	api := &metricsAPI{base: strings.TrimSuffix(cfg.Host, "/"), port: "api-address", namespace: namespace, client: client}
 	api.standalone = cfg.BearerToken == AnyToken
 	if o.server == "" && !api.standalone {

@@ -177,6 +177,26 @@ func TestReadersUseTheContextsNamespace(t *testing.T) {
 	}
 }
 
+// A redirect is not followed: its target would get the kubeconfig's token.
+func TestReadersFollowNoRedirect(t *testing.T) {
+	asked, elsewhere := 0, 0
+	file := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.URL.Path == "/elsewhere" {
+			elsewhere++
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	})
+	for _, args := range []string{"get external m", "list metrics", "explain m", "explain hpa/a"} {
+		asked = 0
+		if code, _, errs := called(append(strings.Fields(args), "--kubeconfig", file)...); code == 0 || !strings.Contains(errs, "302 Found") {
+			t.Errorf("%s: %d, %s", args, code, errs)
+		}
+		if asked == 0 || elsewhere > 0 {
+			t.Errorf("%s asks %d times, and elsewhere %d times", args, asked, elsewhere)
+		}
+	}
+}
+
 func TestGetSaysWhichRightIsMissing(t *testing.T) {
 	message := ""
 	file := answering(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -145,11 +145,13 @@ func (f *Fault) At(offset int) *Fault {
 	return f
 }
 
-// mostAbout bounds the text about a fault on either side of its offset.
-const mostAbout = 2048
+// mostAbout bounds the text about a fault on either side of its offset: with the longest name of a metric, it is as much as
+// is looked at for secrets.
+const mostAbout = 1790
 
 // About sets the text that the message is about, which the fault borrows until it is recorded. A record masks secrets in
-// the message by it, as the message may quote a value without the word before it. The offset is set before.
+// the message by it, as the message may quote a value without the word before it. A name and its value are joined by "=":
+// longer names, as db_password_prod, need a sign. The offset is set before.
 func (f *Fault) About(text []byte) *Fault {
 	if f != nil {
 		at := min(f.Offset, len(text))
@@ -160,7 +162,7 @@ func (f *Fault) About(text []byte) *Fault {
 
 // masked is the message for a record, without secrets.
 func (f *Fault) masked(metricName string) string {
-	return metric.MaskAbout(f.Message, append([]byte(metricName+" "), f.about...))
+	return metric.MaskAbout(f.Message, append([]byte(metricName+"="), f.about...), 0)
 }
 
 // StatusOf returns the status of a request whose one sample was rejected.

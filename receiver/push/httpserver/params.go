@@ -78,7 +78,7 @@ func (x *Request) EachParam(query []byte, do func(key, value string) *Fault) *Fa
 		}
 		value, f := x.decodeParam(rawValue)
 		if f != nil {
-			return f
+			return f.About(piece)
 		}
 		if f := do(key, value); f != nil {
 			return f
@@ -200,7 +200,7 @@ func CheckLabelText(l metric.Label) *Fault {
 		return f
 	}
 	if f := checkText("a label's value", l.Value, metric.Malformed); f != nil {
-		return f.About([]byte(l.Key + " " + l.Value))
+		return f.About([]byte(l.Key + "=" + l.Value))
 	}
 	if metric.CheckLabel(l) != metric.Applied {
 		return BadName("label %q=%q has a control character; names and labels must have none", Clip([]byte(l.Key)),

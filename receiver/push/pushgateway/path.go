@@ -109,7 +109,7 @@ func pathText(piece []byte) (text string, bad int) {
 func pathValue(key string, value []byte, encoded bool) (string, *httpserver.Fault) {
 	decoded, bad := pathText(value)
 	if bad >= 0 {
-		return "", httpserver.BadEscape("path", value, bad).About([]byte(key + " " + string(value)))
+		return "", httpserver.BadEscape("path", value, bad).About([]byte(key + "=" + string(value)))
 	}
 	if !encoded {
 		return decoded, nil
@@ -117,7 +117,7 @@ func pathValue(key string, value []byte, encoded bool) (string, *httpserver.Faul
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(decoded, "="))
 	if err != nil {
 		return "", httpserver.BadRequest("the value of %q is not base64 of the URL-safe alphabet (A-Z a-z 0-9 - _): %q", key,
-			httpserver.Clip([]byte(decoded))).About([]byte(key + " " + decoded))
+			httpserver.Clip([]byte(decoded))).About([]byte(key + "=" + decoded))
 	}
 	return string(text), nil
 }

@@ -339,7 +339,7 @@ func lineOf(body []byte, n, at int) []byte {
 	}
 	line, _, _ := bytes.Cut(body, []byte{'\n'})
 	name := line[:max(bytes.IndexAny(line, " \t{"), 0)]
-	return slices.Concat(line, []byte{'|'}, name, []byte{' '}, line[min(at, len(line)):])
+	return slices.Concat(line, []byte{'|'}, name, []byte{'='}, line[min(at, len(line)):])
 }
 
 var protobufType = []byte("application/vnd.google.protobuf")
