@@ -233,14 +233,14 @@ func (l *Log) oldestLocked() (oldest Key) {
 		if d.selector.wholeNamespace() {
 			ends++
 		} else {
-			count.Add(d.selector.Namespace, 1)
+			count.Add(d.selector.inNamespace(), 1)
 		}
 	}
 	largest, found := fair.Largest(&count), false // the same at each replica
 	for key, d := range l.byKey {
 		is := d.selector.wholeNamespace()
 		if ends <= most/2 {
-			is = !is && d.selector.Namespace == largest
+			is = !is && d.selector.inNamespace() == largest
 		}
 		if is && (!found || d.before(l.byKey[oldest])) {
 			oldest, found = key, true

@@ -321,20 +321,30 @@ func TestEndsOfNamespacesOutlastOtherDeletions(t *testing.T) {
 	})
 }
 
-// A namespace whose author deletes without end has no deletion of another one forgotten.
+// A namespace whose author deletes without end has no deletion of another one forgotten, also by metrics of the Namespace
+// itself.
 func TestDeletionsOfANamespaceOutlastThoseOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := newLog("a")
-		one := &Selector{Namespace: "shop", Name: "orders"}
-		l.Add(one)
-		time.Sleep(time.Second)
-		for i := range most + 100 {
-			l.Add(&Selector{Namespace: "flood", Name: fmt.Sprint("m", i)})
-		}
-		if l.byKey[one.key()] == nil || len(l.byKey) != most {
-			t.Errorf("there are %d deletions, want %d with that of another namespace", len(l.byKey), most)
-		}
-	})
+	for name, in := range map[string]func(namespace, name string) *Selector{
+		"external": func(namespace, name string) *Selector { return &Selector{Namespace: namespace, Name: name} },
+		"its own": func(namespace, name string) *Selector {
+			return &Selector{Resource: "namespaces", Object: namespace, Name: name}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLog("a")
+				one := in("shop", "orders")
+				l.Add(one)
+				time.Sleep(time.Second)
+				for i := range most + 100 {
+					l.Add(in("flood", fmt.Sprint("m", i)))
+				}
+				if l.byKey[one.key()] == nil || len(l.byKey) != most {
+					t.Errorf("there are %d deletions, want %d with that of another namespace", len(l.byKey), most)
+				}
+			})
+		})
+	}
 }
 
 // flushing is a table during whose removals a flush begins.
