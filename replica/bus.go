@@ -10,6 +10,8 @@ type Bus interface {
 	// Publish sends a message to all subscribers of a subject. It never waits for one, and does not
 	// retain the message.
 	Publish(subject string, message []byte) error
+	// Busy reports whether so much is unsent that what can wait should: Publish drops messages soon.
+	Busy() bool
 	// Subscribe calls handle for each message of matching subjects, one call at a time, in the
 	// order in which a replica sent them. A "*" matches one part of a subject, a ">" the rest. The
 	// message is valid during the call.

@@ -73,6 +73,8 @@ func (p *port) Subscribe(pattern string, handle func(string, []byte)) (func(), e
 	return func() { p.subs = nil }, nil
 }
 
+func (p *port) Busy() bool { return false }
+
 func (p *port) Publish(subject string, message []byte) error {
 	f := p.fabric
 	message = slices.Clone(message)

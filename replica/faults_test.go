@@ -620,9 +620,10 @@ func TestDocumentsOfTwoAnswers(t *testing.T) {
 		got = append(got, keys)
 	})
 	must(t, err)
-	w.nodes[0].replica.sendDocuments("b")
+	w.nodes[0].replica.server.ask("b", &wantBody{documents: true})
+	w.run(time.Second)
 	told.all = []Document{docs[2], docs[3], docs[0], docs[1]}
-	w.nodes[0].replica.sendDocuments("b")
+	w.nodes[0].replica.server.ask("b", &wantBody{documents: true})
 	w.run(time.Second)
 	if len(got) != 4 || !slices.Equal(got[0], got[2]) || !slices.Equal(got[1], got[3]) {
 		t.Errorf("answers in batches %q", got)

@@ -168,7 +168,9 @@ func (f *follower) applyDocumentsLocked(m *documentsBody) {
 		f.r.parts.Documents.Apply(f.key.name, m.docs)
 		f.removals = f.r.publisher.afterNow()
 	}
-	f.docs.enter(m)
+	if f.docs.enter(m); m.batches > 0 && f.docs.left > 0 { // the others follow
+		f.askedDocuments = f.r.now()
+	}
 	f.answerSyncLocked()
 }
 

@@ -17,6 +17,7 @@ type sentBeat struct {
 }
 
 func (b heardBus) Publish(string, []byte) error { return nil }
+func (b heardBus) Busy() bool                   { return false }
 func (b heardBus) Subscribe(subject string, handle func(string, []byte)) (func(), error) {
 	for _, beat := range b.beats {
 		now := time.Now().Add(beat.skew)

@@ -60,6 +60,8 @@ func (e *endpoint) Subscribe(pattern string, handle func(string, []byte)) (func(
 	}, nil
 }
 
+func (e *endpoint) Busy() bool { return false }
+
 func (e *endpoint) Publish(subject string, message []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -141,11 +143,13 @@ func (s *lockedShadow) Expired() bool {
 	return s.modelShadow.Expired()
 }
 
-func join(t *testing.T, e *exchange, name string) *member {
+func join(t *testing.T, e *exchange, name string) *member { return joinBy(t, &endpoint{e, name}, name) }
+
+func joinBy(t *testing.T, bus Bus, name string) *member {
 	m := &member{t: t, soon: make(chan struct{}, 1), ended: make(chan error, 1), docs: newFakeDocuments()}
 	m.table.at = 1
 	r, err := New(Config{Name: name, Cluster: "test"}, Parts{
-		Bus: &endpoint{e, name}, Table: lockedTable{m}, Documents: m.docs, Epoch: NewEpoch(), Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Bus: bus, Table: lockedTable{m}, Documents: m.docs, Epoch: NewEpoch(), Wall: time.Now, Logger: slog.New(slog.DiscardHandler),
 		NewShadow:  func(string) Shadow { return &lockedShadow{m: m} },
 		SetShadows: func(shown []Shadow, _ int) { m.mu.Lock(); defer m.mu.Unlock(); m.shown = shown },
 		Answer:     func(question []byte) []byte { return append([]byte(name+" says "), question...) },

@@ -18,6 +18,8 @@ type server struct {
 	requesters []*requester // served in turn
 	turn       int
 	delayed    bool // a requester waits for its budget
+	// documents are being sent; nil: none are. mu guards the pointer, the serving goroutine has the rest.
+	documents *documentsAnswer
 
 	clock, names, state, body, buffer []byte // scratch space of the serving goroutine
 }
@@ -67,7 +69,9 @@ func (s *server) ask(from string, m *wantBody) {
 		}
 	}
 	requester.numbers = requester.numbers || m.numbers
-	requester.documents = requester.documents || m.documents
+	if s.documents == nil || s.documents.to != from { // otherwise they are on their way
+		requester.documents = requester.documents || m.documents && s.r.parts.Documents != nil
+	}
 	requester.silent = requester.silent || m.silent
 	s.wakeUp()
 }
@@ -126,10 +130,14 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delayed = false
+	if d := s.documents; d != nil && !now.Before(d.due) {
+		return answer{to: d.to, block: -1, documents: true}, true
+	}
 	for range s.requesters {
 		s.turn = (s.turn + 1) % len(s.requesters)
 		requester := s.requesters[s.turn]
-		if requester.idle() {
+		begins := requester.documents && s.documents == nil
+		if !begins && requester.idleBeside() {
 			continue
 		}
 		s.refillLocked(requester, now)
@@ -140,9 +148,12 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 			continue
 		}
 		requester.budget--
-		a = answer{to: requester.name, block: -1, numbers: requester.numbers, documents: requester.documents,
+		a = answer{to: requester.name, block: -1, numbers: requester.numbers, documents: begins,
 			silent: requester.silent}
-		requester.numbers, requester.documents, requester.silent = false, false, false
+		requester.numbers, requester.silent = false, false
+		if begins {
+			requester.documents, s.documents = false, &documentsAnswer{to: requester.name}
+		}
 		if len(requester.blocks) > 0 {
 			a.block = requester.blocks[0]
 			requester.blocks = requester.blocks[1:]
@@ -159,9 +170,11 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 	return answer{}, false
 }
 
-// idle reports whether a requester waits for nothing.
-func (r *requester) idle() bool {
-	return len(r.blocks) == 0 && len(r.relayed) == 0 && len(r.questions) == 0 && !r.numbers && !r.documents && !r.silent
+// idle reports whether a requester waits for nothing, idleBeside whether for nothing but documents.
+func (r *requester) idle() bool { return !r.documents && r.idleBeside() }
+
+func (r *requester) idleBeside() bool {
+	return len(r.blocks) == 0 && len(r.relayed) == 0 && len(r.questions) == 0 && !r.numbers && !r.silent
 }
 
 func (s *server) refillLocked(r *requester, now time.Time) {
@@ -170,9 +183,21 @@ func (s *server) refillLocked(r *requester, now time.Time) {
 	r.since = now
 }
 
-// run serves until ctx ends. After each answer it rests for as long as the answer took.
+// busyEvery is the time between two looks whether the bus takes more.
+const busyEvery = 10 * time.Millisecond
+
+// run serves until ctx ends. After each answer it rests for as long as the answer took, and while the bus is busy: it
+// would drop answers, and with them the changes and heartbeats that can't wait.
 func (s *server) run(ctx context.Context) {
 	for {
+		if s.r.parts.Bus.Busy() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(busyEvery):
+			}
+			continue
+		}
 		began := s.r.now()
 		if a, ok := s.next(began); ok {
 			s.send(a)
@@ -191,10 +216,14 @@ func (s *server) run(ctx context.Context) {
 	}
 }
 
-// retry returns a channel for the next look at requests that wait for a budget; nil if none does.
+// retry returns a channel for the next look at requests that wait for a budget, or for the next batch of documents;
+// nil if none does.
 func (s *server) retry() <-chan time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.documents != nil {
+		return time.After(s.documents.due.Sub(s.r.now()))
+	}
 	if !s.delayed {
 		return nil
 	}
@@ -208,7 +237,7 @@ func (s *server) send(a answer) {
 		s.buffer = s.r.send(to, typeNumbers, m.append(nil), s.buffer)
 	}
 	if a.documents {
-		s.r.sendDocuments(a.to)
+		s.sendDocuments()
 	}
 	if a.silent {
 		now := s.r.now()

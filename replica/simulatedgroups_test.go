@@ -52,7 +52,7 @@ func (r *tables) changeGroup(p *process) {
 	var pushed [simulatedFamilies]byte
 	whole := true
 	if r.rng.IntN(5) == 0 {
-		p.groups.Delete(key)
+		p.groups.Delete(key, metric.Object{})
 	} else {
 		whole = r.rng.IntN(2) == 0
 		for i := range pushed {
@@ -253,7 +253,7 @@ func TestSeriesThatLeaveAGroupWhileAReplicaIsAway(t *testing.T) {
 		all[1].kill()
 		pass(5)
 		all[0].pushGroup(key(0), true, first, 7)
-		all[0].groups.Delete(key(1))
+		all[0].groups.Delete(key(1), metric.Object{})
 		if got, want := all[0].served(0), ([simulatedGroups][2]int64{{7, 0}, {}}); got != want {
 			t.Errorf("at once, the replica that was asked serves %v, want %v", got, want)
 		}

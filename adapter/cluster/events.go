@@ -40,6 +40,7 @@ const (
 type queuedEvent struct {
 	*corev1.Event
 	common bool
+	share  string // the namespace in whose share of the queue it waits; empty: none
 	within string // the UID of the object's namespace; empty: it is not known, or in none
 }
 
@@ -88,25 +89,25 @@ func (e *events) add(on metric.Object, what news) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.waiting[on.Namespace] >= eventsPerNamespace || len(e.queue) == cap(e.queue) {
+	share := on.InNamespace()
+	if e.waiting[share] >= eventsPerNamespace || len(e.queue) == cap(e.queue) {
 		e.dropped.Add(1)
 		return
 	}
-	e.waiting[on.Namespace]++
+	e.waiting[share]++
 	event := newEvent(reference, what)
 	if e.lease != nil {
 		event.Name = sharedEventName(reference, what.reason, what.about)
 	}
-	e.queue <- queuedEvent{event, what.common, e.namespace(on.Namespace)} // add is the only sender, so this never blocks
+	e.queue <- queuedEvent{event, what.common, share, e.namespace(on.Namespace)} // add is the only sender, so this never blocks
 }
 
 // dequeued counts an Event that left the queue.
 func (e *events) dequeued(q queuedEvent) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	namespace := q.InvolvedObject.Namespace
-	if e.waiting[namespace]--; e.waiting[namespace] == 0 {
-		delete(e.waiting, namespace)
+	if e.waiting[q.share]--; e.waiting[q.share] == 0 {
+		delete(e.waiting, q.share)
 	}
 }
 

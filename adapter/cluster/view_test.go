@@ -355,10 +355,15 @@ func TestEventsOverHTTP(t *testing.T) {
 func TestEventsNeverBlock(t *testing.T) {
 	v, err := NewView(newAPIServer(t).client(t, &Config{}), Config{}, quiet) // not running, so the queue stays full
 	must(t, err)
+	v.resources.current.Store(newResourceNames(resourcesOf(discovered.groups, discovered.lists, nil, nil)))
 	const namespaces = eventQueueSize / eventsPerNamespace
 	for i := range namespaces + 1 { // one more than the queue holds
+		on := metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}
+		if i%2 == 1 {
+			on = metric.Object{Resource: "namespaces", Name: on.Namespace}
+		}
 		for range eventsPerNamespace + 3 { // each namespace exceeds its share
-			v.Event(metric.Object{Resource: "pods", Namespace: fmt.Sprint("ns", i), Name: "b"}, "Reason", "", strings.Repeat("x", 2000))
+			v.Event(on, "Reason", "", strings.Repeat("x", 2000))
 		}
 	}
 	if dropped := v.events.dropped.Load(); dropped != 3*namespaces+eventsPerNamespace+3 {
@@ -367,7 +372,7 @@ func TestEventsNeverBlock(t *testing.T) {
 	if len(v.events.queue) != eventQueueSize {
 		t.Errorf("%d wait, want %d", len(v.events.queue), eventQueueSize)
 	}
-	for range eventQueueSize {
+	for range len(v.events.queue) {
 		v.events.dequeued(<-v.events.queue)
 	}
 	if len(v.events.waiting) != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/sluice-metrics/sluice/internal/config"
@@ -75,6 +76,20 @@ func (s *Server) admit(ctx context.Context, c credential, namespace string) (*me
 		return nil, &refusal{status: http.StatusForbidden, text: right.Forbidden(who.User)}
 	}
 	return who, nil
+}
+
+// ofTheProcess are the pages that have nothing of namespaces, and so are always shown: they say what is waited for.
+var ofTheProcess = []string{"nodes", "replicas", "health"}
+
+// answers refuses a page while nothing may be read.
+func (s *Server) answers(p *page) error {
+	if s.parts.Answers == nil || slices.Contains(ofTheProcess, p.path) {
+		return nil
+	}
+	if ready, why := s.parts.Answers(); !ready {
+		return &refusal{status: http.StatusServiceUnavailable, text: why}
+	}
+	return nil
 }
 
 func unanswered(err error, status int) error {

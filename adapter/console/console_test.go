@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -276,6 +278,40 @@ func TestPages(t *testing.T) {
 	}
 	if _, body := get(t, s, "/overview"); strings.Index(body, "name=web") > strings.Index(body, "name=api") {
 		t.Error("the broken autoscaler is not on top")
+	}
+}
+
+// Nothing is shown, followed or recorded while nothing may be read, except what is about the process. A stream ends, and
+// the page asks again.
+func TestNothingIsShownWhileNothingMayBeRead(t *testing.T) {
+	var ready atomic.Bool
+	why := "the namespaces are not known yet"
+	s := running(t, shop(), func(p *Parts) { p.Answers = func() (bool, string) { return ready.Load(), why } })
+	for path, want := range map[string]int{
+		"/overview": 503, "/metrics": 503, "/metric?namespace=shop&name=queue_depth": 503, "/groups": 503, "/try?line=a:1|c": 503,
+		"/live/metrics": 503, "/live/groups": 503, "/health": 200, "/nodes": 200, "/replicas": 200,
+	} {
+		if resp, body := get(t, s, path); resp.StatusCode != want || want == 503 && !strings.Contains(body, why) {
+			t.Errorf("%s: %s, want %d:\n%s", path, resp.Status, want, body)
+		}
+	}
+	if n := s.history.round(time.Now()); n > 0 || s.history.size() > 0 {
+		t.Errorf("%d subjects are recorded, %d rows", n, s.history.size())
+	}
+	ready.Store(true)
+	if resp, body := get(t, s, "/metrics"); resp.StatusCode != 200 || !strings.Contains(body, "queue_depth") {
+		t.Errorf("%s:\n%s", resp.Status, body)
+	}
+	resp, err := http.Get("http://" + s.Addr().String() + "/live/metrics")
+	must(t, err)
+	defer resp.Body.Close()
+	events := bufio.NewReader(resp.Body)
+	first, err := events.ReadString('\n')
+	must(t, err)
+	ready.Store(false)
+	rest, err := io.ReadAll(events)
+	if must(t, err); first != "event: content\n" || strings.Contains(string(rest), "event: end") {
+		t.Errorf("the stream has %s%s", first, rest)
 	}
 }
 

@@ -90,6 +90,7 @@ type history struct {
 	source    inspect.Source
 	begin     begin
 	receivers func() []Receiver
+	answers   func() (bool, string) // see Parts; nil: always
 	wake      chan struct{}
 	past      func(namespace, resource, name string) []Past // nil: none is known
 	began     time.Time
@@ -188,8 +189,27 @@ func (h *history) dropLocked(s subject) {
 	}
 }
 
-// round records one value of each row, and returns the number of subjects.
+// round records one value of each row, and returns the number of subjects. While nothing may be read, it keeps them.
 func (h *history) round(now time.Time) int {
+	ready := true
+	if h.answers != nil {
+		ready, _ = h.answers()
+	}
+	if ready {
+		h.recordAll(now)
+		h.dropUnseen()
+	}
+	h.mu.Lock()
+	n := len(h.held)
+	h.mu.Unlock()
+	if n > 0 && h.receivers != nil {
+		h.recordReceivers(now)
+	}
+	return n
+}
+
+// recordAll records metrics and autoscalers.
+func (h *history) recordAll(now time.Time) {
 	second := now.Unix()
 	h.mu.Lock()
 	metrics := map[subject]map[string]bool{}
@@ -219,16 +239,10 @@ func (h *history) round(now time.Time) int {
 	for metric, wanted := range metrics {
 		h.recordMetric(metric, wanted, second)
 	}
-	n := h.dropUnseen()
-	if n > 0 && h.receivers != nil {
-		h.recordReceivers(now)
-	}
-	return n
 }
 
-// dropUnseen drops what this round has not recorded, and returns the number of subjects that stay. The process is
-// recorded beside anything else.
-func (h *history) dropUnseen() int {
+// dropUnseen drops what this round has not recorded. The process is recorded beside anything else.
+func (h *history) dropUnseen() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s, r := range h.held {
@@ -239,7 +253,6 @@ func (h *history) dropUnseen() int {
 	if r := h.held[process]; r != nil && !r.seen && len(h.held) == 1 {
 		h.dropLocked(process)
 	}
-	return len(h.held)
 }
 
 // hasValue reports whether a row has a value in the last ten minutes.

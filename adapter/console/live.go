@@ -47,6 +47,10 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
+	if err := s.answers(p); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(plotEvery)
 	defer tick.Stop()
@@ -54,6 +58,9 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 	for due := (time.Time{}); ; {
 		now := time.Now()
 		if !now.Before(due) {
+			if s.answers(p) != nil {
+				return // the page comes again, as after an end of the server
+			}
 			made, err := s.render(ctx, c, q, p)
 			if err != nil {
 				_ = one.send("end", []byte(err.Error()))

@@ -201,6 +201,9 @@ type rendered struct {
 func (s *Server) render(ctx context.Context, c credential, q url.Values, p *page) (made rendered, err error) {
 	scope := p.scope(q)
 	who, err := s.admit(ctx, c, scope)
+	if err == nil {
+		err = s.answers(p)
+	}
 	if err != nil {
 		return made, err
 	}

@@ -15,6 +15,9 @@ import (
 // Parts are the dependencies of a Server.
 type Parts struct {
 	Source inspect.Source
+	// Answers reports whether what Source has may be shown, and why not otherwise: it may have what an ended namespace
+	// had. Nil: always.
+	Answers func() (bool, string)
 	// Readable says which values of external metrics a reader may have. Nil: there are no policies.
 	Readable func(metric.Reader) inspect.Readable
 	// Past returns the values of a metric's series in the seconds before now, the oldest first; NaN: unknown.

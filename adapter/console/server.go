@@ -52,7 +52,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	}
 	s := &Server{parts: parts, loopback: cfg.Loopback(), ended: make(chan struct{})}
 	s.history = newHistory(parts.Source, parts.Begin)
-	s.history.past = parts.Past
+	s.history.past, s.history.answers = parts.Past, parts.Answers
 	s.history.receivers = func() []Receiver { return parts.Health().Receivers }
 	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, MaxReceived: maxReceived}
 	if parts.TLS != nil {

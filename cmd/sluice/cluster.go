@@ -315,7 +315,7 @@ func (p *dataPath) compareNamespaces() {
 	}
 }
 
-// readable reports whether what the push port answers has nothing of ended namespaces and is complete, and why not;
+// readable reports whether what the push port and the console answer has nothing of ended namespaces and is complete, and why not;
 // nil: always.
 func (p *dataPath) readable() func() (bool, string) {
 	complete := p.replication.answers()

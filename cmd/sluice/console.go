@@ -26,7 +26,7 @@ func (p *dataPath) openConsole(context.Context) (err error) {
 	}
 	http, _ := p.pushURL()
 	parts := console.Parts{
-		Source: p.inspection(), Try: p.try, Health: p.health, Past: p.past, Agents: p.agents != nil,
+		Source: p.inspection(), Answers: p.readable(), Try: p.try, Health: p.health, Past: p.past, Agents: p.agents != nil,
 		PushUDP: p.udpAddress(), PushHTTP: http, Get: "sluice get", Kubectl: "kubectl", Logger: p.log,
 		KindOf: kindOf(builtin.New().FindResource),
 	}

@@ -19,10 +19,7 @@ type groupDeleter struct {
 
 // MayDelete implements console.Deleter. A right that nobody has asked for yet is asked for once.
 func (d groupDeleter) MayDelete(ctx context.Context, who *metric.Principal, g *inspect.PushedGroup) (bool, error) {
-	about, from := metric.Object{Namespace: g.Namespace}, metric.Sender{Principal: who, Known: true}
-	if found, ok := d.path.groups.Find(keyOfGroup(g)); ok {
-		about = found.Object
-	}
+	about, from := d.about(g), metric.Sender{Principal: who, Known: true}
 	reason, _, needs := d.path.resolver.May(&from, metric.Delete, about)
 	if who == nil || reason != metric.Pending || needs.IsZero() {
 		return reason == metric.Applied, nil
@@ -37,7 +34,17 @@ func (d groupDeleter) MayDelete(ctx context.Context, who *metric.Principal, g *i
 }
 
 // Delete implements console.Deleter.
-func (d groupDeleter) Delete(g *inspect.PushedGroup) bool { return d.path.groups.Delete(keyOfGroup(g)) }
+func (d groupDeleter) Delete(g *inspect.PushedGroup) bool {
+	return d.path.groups.Delete(keyOfGroup(g), d.about(g))
+}
+
+// about is the object of a group of a list.
+func (d groupDeleter) about(g *inspect.PushedGroup) metric.Object {
+	if found, ok := d.path.groups.Find(keyOfGroup(g)); ok {
+		return found.Object
+	}
+	return metric.Object{Namespace: g.Namespace}
+}
 
 // keyOfGroup is the key of a group of a list.
 func keyOfGroup(g *inspect.PushedGroup) group.Key {

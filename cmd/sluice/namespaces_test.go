@@ -86,11 +86,12 @@ func TestNamespacesInheritNothing(t *testing.T) {
 }
 
 // What a namespace had that was deleted while Sluice was down is read by nobody before the namespaces are known, at any
-// door of the push port, and is gone once they are, however long the rest of the cluster takes.
+// door of the push port and of the console, and is gone once they are, however long the rest of the cluster takes.
 func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
 	t.Parallel()
 	doors := []string{"/v1/namespaces", "/v1/namespaces/shop", "/v1/namespaces/shop/external/jobs",
 		"/v1/namespaces/shop/configmaps/one/held", "/metrics", "/metrics/series", "/api/v1/metrics"}
+	pages := []string{"/overview", "/metrics", "/metric?namespace=shop&name=batch", "/groups", "/senders", "/try?line=x:1%7Cg"}
 	for path, fault := range map[string]int{"/api/v1/namespaces": 500, "/apis/autoscaling/v2/horizontalpodautoscalers": 403} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +104,7 @@ func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
 			t.Run("after", func(t *testing.T) {
 				now := withNamespaces(map[string]string{"shop": "2"})
 				now.faults = map[string]int{path: fault}
-				p := started(t, data, clusterFlags(t, now)...)
+				p := started(t, data, append(clusterFlags(t, now), "--console-address", "127.0.0.1:0")...)
 				only := "waiting for " + resourceOf(path) + ";"
 				var why string
 				eventually(t, func() bool {
@@ -112,17 +113,27 @@ func TestNothingIsReadBeforeTheNamespacesAreKnown(t *testing.T) {
 				}, func() string { return why })
 				known := fault == 403
 				eventually(t, func() bool { return p.cluster.compared.Load() == known }, func() string { return "not compared" })
-				for _, door := range doors {
-					status, body := spoken(t, p, "GET", door, "")
+				check := func(door string, status int, body string, words ...string) {
 					if !known && (status != 503 || !strings.Contains(body, "Sluice is reading the cluster")) {
 						t.Errorf("GET %s: %d %s, want 503", door, status, body)
 					}
-					for _, had := range []string{"jobs\"", "batch", "held\"", "held_too", "held{", "nightly"} {
+					for _, had := range words {
 						if known && status == 200 && strings.Contains(body, had) {
 							t.Errorf("GET %s has what the former namespace had: %s", door, body)
 							break
 						}
 					}
+				}
+				for _, door := range doors {
+					status, body := spoken(t, p, "GET", door, "")
+					check(door, status, body, "jobs\"", "batch", "held\"", "held_too", "held{", "nightly")
+				}
+				for _, door := range pages {
+					status, body := page(t, p, door)
+					check("console"+door, status, body, "jobs<", "held<", "held_too", "nightly")
+				}
+				if status, body := page(t, p, "/health"); status != 200 || !strings.Contains(body, "waiting for") {
+					t.Errorf("the page of the process: %d %s, want what is waited for", status, body)
 				}
 				accepted(t, p, "PUT", "/v1/namespaces/shop/external/jobs", "8")
 			})

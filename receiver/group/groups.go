@@ -177,11 +177,12 @@ func (gs *Groups) setLocked(g *group, c *contents) {
 	}
 }
 
-// Delete removes a group and its series. It returns false if there is none.
-func (gs *Groups) Delete(k Key) bool {
+// Delete removes a group and its series. It returns false if there is none. about is the object that who deletes may
+// delete groups of: its namespace's share has the deletion of a group that is unknown here, whatever the key names.
+func (gs *Groups) Delete(k Key, about metric.Object) bool {
 	g := gs.lockExisting(k.Hash())
 	if g == nil && gs.replication != nil { // another replica may have it
-		g, _ = gs.lockAdmitted(k, metric.Object{Namespace: k.Namespace}, gs.admitAlways)
+		g, _ = gs.lockAdmitted(k, about, gs.admitAlways)
 	}
 	if g == nil {
 		return false

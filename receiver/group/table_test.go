@@ -132,6 +132,11 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// Delete deletes a group as who may write the namespace that its key names.
+func (f *fixture) Delete(k Key) bool {
+	return f.Groups.Delete(k, metric.Object{Namespace: k.Namespace})
+}
+
 // keyOf makes a key of "a=b,c=d".
 func keyOf(text string) Key {
 	var labels []metric.Label

@@ -2,6 +2,8 @@ package push
 
 import (
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -105,6 +107,44 @@ func TestGroupsObeyTrust(t *testing.T) {
 		g.wants(202, `"deleted":3`, "PUT", "/api/v1/admin/wipe", "")
 		if n := g.groups.Count(); n != 1 {
 			t.Errorf("%d groups, want that of bank", n)
+		}
+	})
+}
+
+// Deletions of groups that don't exist take the share of a namespace that their sender may write, whatever other namespace
+// their path names: they have no deletion of that one forgotten.
+func TestDeletionsTakeTheShareOfTheirSender(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		k := &shopkeeper{}
+		k.known.Store(true)
+		g := gateway{start(t, inMemory, func(_ *Config, p *Parts) {
+			p.Senders, p.Trust = k, k
+			p.Groups.Replicate("a", p.Logger)
+		})}
+		key := func(job, object string) group.Key {
+			labels := []metric.Label{{Key: "job", Value: job}, {Key: group.NamespaceLabel, Value: "bank"}}
+			if object != "" {
+				labels = append(labels, metric.Label{Key: group.ObjectLabel, Value: object})
+			}
+			return group.Key{Namespace: "bank", Labels: metric.NewLabels(labels)}
+		}
+		g.put("bank")
+		real := key("a", "")
+		if !g.groups.Delete(real, metric.Object{Namespace: "bank"}) {
+			t.Fatal("bank has no group")
+		}
+		time.Sleep(time.Second)
+		const many = 450 // more than replicas remember of groups whose hashes begin alike
+		for i, n := 0, 0; n < many; i++ {
+			job := strconv.Itoa(i)
+			if key(job, "external/shop").Hash()[0] == real.Hash()[0] {
+				n++
+				g.wants(202, "", "DELETE", "/metrics/job/"+job+"/namespace/bank/sluice_object/external%2Fshop", "")
+			}
+		}
+		kept := g.groups.AllShared()
+		if !slices.ContainsFunc(kept, func(d group.Document) bool { return d.Key == real.Hash() }) {
+			t.Errorf("a deletion of bank is forgotten, among %d", len(kept))
 		}
 	})
 }

@@ -10,19 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-const (
-	// life is how long a replica may be away and still hear of a deletion.
-	life = 24 * time.Hour
-	// most bounds the deletions. The oldest of the namespace with most is forgotten first, but the end of a namespace
-	// only among its like, which have half of the room: a replica that starts would show what the former holder of the
-	// name had at one that is away.
-	most = 10_000
-)
+// life is how long a replica may be away and still hear of a deletion.
+const life = 24 * time.Hour
 
 // Table deletes series.
 type Table interface {
@@ -45,13 +38,16 @@ type Log struct {
 
 	mu      sync.Mutex
 	byKey   map[Key]*deletion // guarded by mu
+	kept    kept              // those of byKey; guarded by mu
 	shared  map[Key]struct{}  // made here since the last TakeShared; guarded by mu
 	changed map[Key]struct{}  // since the store's last call; guarded by mu
 	pruned  time.Time         // guarded by mu
 }
 
-// A deletion is immutable.
+// A deletion is immutable, except its place.
 type deletion struct {
+	key      Key
+	place    int // in kept; guarded by the Log's lock
 	selector Selector
 	stamp    int64 // Unix milliseconds, by the clock here
 	origin   string
@@ -212,46 +208,35 @@ func (l *Log) Repeat() {
 }
 
 func (l *Log) setLocked(key Key, d *deletion) {
-	now := time.Now()
-	l.pruneLocked(now)
-	l.byKey[key] = d
-	if len(l.byKey) <= most {
+	l.pruneLocked(time.Now())
+	l.keepLocked(key, d)
+	forgotten := false
+	for over := l.kept.tooMuch(); over != nil; over = l.kept.tooMuch() {
+		l.forgetLocked(over)
+		forgotten = true
+	}
+	if !forgotten {
 		return
 	}
-	l.forgetLocked(l.oldestLocked())
 	if suppressed, ok := l.early.Allow(); ok {
 		l.logger.Warn("deletions are forgotten early: a replica that is away may bring deleted series back",
-			"kept", most, "for", life, "suppressed", suppressed)
+			"kept", most, "bytes", mostBytes, "for", life, "suppressed", suppressed)
 	}
 }
 
-// oldestLocked is the deletion to forget: the oldest of the namespace that has most, so nobody's many have those of others
-// forgotten.
-func (l *Log) oldestLocked() (oldest Key) {
-	ends, count := 0, fair.Shares[string, int]{}
-	for _, d := range l.byKey {
-		if d.selector.wholeNamespace() {
-			ends++
-		} else {
-			count.Add(d.selector.Namespace, 1)
-		}
+// keepLocked keeps a deletion in the place of an older one.
+func (l *Log) keepLocked(key Key, d *deletion) {
+	if old := l.byKey[key]; old != nil {
+		l.kept.remove(old)
 	}
-	largest, found := fair.Largest(&count), false // the same at each replica
-	for key, d := range l.byKey {
-		is := d.selector.wholeNamespace()
-		if ends <= most/2 {
-			is = !is && d.selector.Namespace == largest
-		}
-		if is && (!found || d.before(l.byKey[oldest])) {
-			oldest, found = key, true
-		}
-	}
-	return oldest
+	d.key, l.byKey[key] = key, d
+	l.kept.add(d)
 }
 
-func (l *Log) forgetLocked(key Key) {
-	delete(l.byKey, key)
-	l.changed[key] = struct{}{}
+func (l *Log) forgetLocked(d *deletion) {
+	delete(l.byKey, d.key)
+	l.kept.remove(d)
+	l.changed[d.key] = struct{}{}
 }
 
 // pruneLocked forgets deletions that are over, and corrects stamps in the future, which the next process would take as they
@@ -264,11 +249,12 @@ func (l *Log) pruneLocked(now time.Time) {
 	for key, d := range l.byKey {
 		moment := d.moment(now)
 		if now.Sub(moment) >= life {
-			l.forgetLocked(key)
+			l.forgetLocked(d)
 		} else if at := moment.UnixMilli(); at < d.stamp {
 			corrected := *d // Repeat may be reading d
 			corrected.stamp = at
-			l.byKey[key], l.changed[key] = &corrected, struct{}{}
+			l.keepLocked(key, &corrected)
+			l.changed[key] = struct{}{}
 		}
 	}
 }
@@ -311,6 +297,6 @@ func (l *Log) RestoreDocument(key Key, value []byte) error {
 	d.heard = time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byKey[key] = d
+	l.setLocked(key, d) // a former release kept more
 	return nil
 }

@@ -321,18 +321,77 @@ func TestEndsOfNamespacesOutlastOtherDeletions(t *testing.T) {
 	})
 }
 
-// A namespace whose author deletes without end has no deletion of another one forgotten.
+// A namespace whose author deletes without end has no deletion of another one forgotten, also by metrics of the Namespace
+// itself.
 func TestDeletionsOfANamespaceOutlastThoseOfOthers(t *testing.T) {
+	for name, in := range map[string]func(namespace, name string) *Selector{
+		"external": func(namespace, name string) *Selector { return &Selector{Namespace: namespace, Name: name} },
+		"its own": func(namespace, name string) *Selector {
+			return &Selector{Resource: "namespaces", Object: namespace, Name: name}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := newLog("a")
+				one := in("shop", "orders")
+				l.Add(one)
+				time.Sleep(time.Second)
+				for i := range most + 100 {
+					l.Add(in("flood", fmt.Sprint("m", i)))
+				}
+				if l.byKey[one.key()] == nil || len(l.byKey) != most {
+					t.Errorf("there are %d deletions, want %d with that of another namespace", len(l.byKey), most)
+				}
+			})
+		})
+	}
+}
+
+// A namespace whose deletions are long has the bytes that all have at most, and no deletion of another one forgotten, at
+// the replica that hears of them and in the next process, too. What is kept for the choice follows what is kept.
+func TestLongDeletionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, _ := newLog("a")
+		a, _ := newLog("a")
+		b, _ := newLog("b")
 		one := &Selector{Namespace: "shop", Name: "orders"}
-		l.Add(one)
+		a.Add(one)
 		time.Sleep(time.Second)
-		for i := range most + 100 {
-			l.Add(&Selector{Namespace: "flood", Name: fmt.Sprint("m", i)})
+		long := strings.Repeat("x", 15_000)
+		for i := range 2 * mostBytes / len(long) {
+			labels := []metric.Label{{Key: "a", Value: fmt.Sprint(long, i)}}
+			a.Add(&Selector{Namespace: "flood", Name: "m", Labels: labels})
+			if i%100 == 0 {
+				time.Sleep(time.Second)
+				mustApply(t, b, a.TakeShared())
+			}
 		}
-		if l.byKey[one.key()] == nil || len(l.byKey) != most {
-			t.Errorf("there are %d deletions, want %d with that of another namespace", len(l.byKey), most)
+		mustApply(t, b, a.TakeShared())
+		next, _ := newLog("a")
+		for key, document := range a.Following(true) {
+			if document != nil {
+				if err := next.RestoreDocument(key, document); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for name, l := range map[string]*Log{"here": a, "another": b, "next": next} {
+			bytes := 0
+			for _, d := range l.byKey {
+				bytes += d.bytes()
+			}
+			if bytes > mostBytes || bytes < mostBytes-2*len(long) || l.byKey[one.key()] == nil {
+				t.Errorf("%s: %d bytes of deletions, at most %d; one of another namespace: %v", name, bytes, mostBytes,
+					l.byKey[one.key()] != nil)
+			}
+			if l.kept.bytes.Held() != bytes || l.kept.number.Held() != len(l.byKey) {
+				t.Errorf("%s: %d bytes of %d are counted, there are %d of %d", name, l.kept.bytes.Held(),
+					l.kept.number.Held(), bytes, len(l.byKey))
+			}
+		}
+		time.Sleep(life)
+		a.AllShared()
+		if a.kept.number.Held() > 0 || a.kept.bytes.Held() > 0 || len(a.kept.others) > 0 {
+			t.Errorf("%d are counted after a day", a.kept.number.Held())
 		}
 	})
 }

@@ -25,6 +25,11 @@ type Selector struct {
 
 func (s *Selector) wholeNamespace() bool { return s.Name == "" }
 
+// inNamespace is the namespace whose share of deletions one of the selector takes; empty: none.
+func (s *Selector) inNamespace() string {
+	return metric.Object{Resource: s.Resource, Namespace: s.Namespace, Name: s.Object}.InNamespace()
+}
+
 // Key identifies the deletions of one selector: a newer one replaces an older one.
 type Key [16]byte
 

@@ -149,6 +149,9 @@ func (b *Bus) Publish(subject string, message []byte) error {
 	return err
 }
 
+// Busy reports whether so much is unsent that what can wait should.
+func (b *Bus) Busy() bool { return b.outbox.busy() }
+
 func (b *Bus) send(subject string, message []byte) {
 	if err := b.conn.Publish(subject, message); err != nil {
 		b.drop(err)

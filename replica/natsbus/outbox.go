@@ -73,6 +73,20 @@ func (o *outbox) put(subject string, message []byte) error {
 	return nil
 }
 
+// busy reports whether more than half of the room is taken.
+func (o *outbox) busy() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sending+len(o.filling.data) > outboxBytes/2
+}
+
+// sent gives back the room of the batch that was taken.
+func (o *outbox) sent() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sending = 0
+}
+
 // take exchanges the sent batch for the filled one.
 func (o *outbox) take(sent *batch) *batch {
 	sent.reset()
@@ -104,6 +118,7 @@ func (o *outbox) send(publish func(subject string, message []byte)) {
 			publish(l.subject, spare.data[begin:l.end])
 			begin = l.end
 		}
+		o.sent()
 	}
 	o.take(spare)
 }

@@ -21,6 +21,9 @@ func TestOutboxIsBounded(t *testing.T) {
 		_ = o.put("first", message)
 		synctest.Wait() // the first is being sent
 		for kept = 1; ; kept++ {
+			if busy := o.busy(); busy != (kept > outboxBytes>>21) {
+				t.Errorf("with %d MiB, it is busy: %v", kept, busy)
+			}
 			if err := o.put("more", message); errors.Is(err, errFull) {
 				break
 			} else if err != nil {
@@ -32,8 +35,8 @@ func TestOutboxIsBounded(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if sent != kept {
-			t.Errorf("sent %d messages, want %d", sent, kept)
+		if sent != kept || o.busy() {
+			t.Errorf("sent %d messages, want %d; it is busy: %v", sent, kept, o.busy())
 		}
 		if err := o.put("again", message); err != nil {
 			t.Errorf("after the flood: %v", err)

@@ -248,7 +248,7 @@ func (h *Handler) deleteGroup(x *httpserver.Request) {
 		Error *httpserver.ErrorAnswer `json:"error,omitempty"`
 		httpserver.DeleteAnswer
 	}{}
-	if h.groups.Delete(to.key) {
+	if h.groups.Delete(to.key, to.about) {
 		answer.Deleted = 1
 	}
 	status := fasthttp.StatusAccepted
