@@ -20,6 +20,7 @@ type server struct {
 	delayed    bool // a requester waits for its budget
 	// documents are being sent; nil: none are. mu guards the pointer, the serving goroutine has the rest.
 	documents *documentsAnswer
+	sentBatch bool // of documents, so what others ask for is next; mu guards it
 
 	clock, names, state, body, buffer []byte // scratch space of the serving goroutine
 }
@@ -130,9 +131,12 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delayed = false
-	if d := s.documents; d != nil && !now.Before(d.due) {
-		return answer{to: d.to, block: -1, documents: true}, true
+	due := s.documents != nil && !now.Before(s.documents.due)
+	if due && !s.sentBatch {
+		s.sentBatch = true
+		return answer{to: s.documents.to, block: -1, documents: true}, true
 	}
+	s.sentBatch = false
 	for range s.requesters {
 		s.turn = (s.turn + 1) % len(s.requesters)
 		requester := s.requesters[s.turn]
@@ -166,6 +170,10 @@ func (s *server) next(now time.Time) (a answer, ok bool) {
 			a.question, requester.questions = requester.questions[0], requester.questions[1:]
 		}
 		return a, true
+	}
+	if due {
+		s.sentBatch = true
+		return answer{to: s.documents.to, block: -1, documents: true}, true
 	}
 	return answer{}, false
 }

@@ -85,16 +85,24 @@ func (c *customKinds[T]) takeOver(kind *customKind[T], now []*cluster.CustomObje
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed = c.dropGoneLocked(kind, now)
+	var lacking []*cluster.CustomObject
 	for _, object := range now {
 		one, known := kind.known[object.UID]
-		if !known || !one.isOf(object) || c.lacks(one.read) {
-			if known {
-				c.forget(one.read)
-			}
+		if !known {
 			one.read, changed = c.read(object), true
+		} else if c.lacks(one.read) {
+			lacking = append(lacking, object)
 		}
 		one.object = object
 		kind.known[object.UID] = one
+	}
+	for _, object := range lacking { // after those that have changed, which may have made room or taken it
+		one := kind.known[object.UID]
+		if c.lacks(one.read) {
+			c.forget(one.read)
+			one.read, changed = c.read(object), true
+			kind.known[object.UID] = one
+		}
 	}
 	if !changed {
 		return nil, false
@@ -112,14 +120,14 @@ func (o customObject[T]) isOf(object *cluster.CustomObject) bool {
 	return o.object.Generation == object.Generation && o.object.Fault == object.Fault
 }
 
-// dropGoneLocked drops the objects of a kind that are gone, before new ones take their room.
+// dropGoneLocked drops the objects of a kind that are gone or have another spec, before others take their room.
 func (c *customKinds[T]) dropGoneLocked(kind *customKind[T], now []*cluster.CustomObject) (dropped bool) {
-	there := make(map[string]bool, len(now))
+	there := make(map[string]*cluster.CustomObject, len(now))
 	for _, object := range now {
-		there[object.UID] = true
+		there[object.UID] = object
 	}
 	for uid, one := range kind.known {
-		if !there[uid] {
+		if object := there[uid]; object == nil || !one.isOf(object) {
 			c.forget(one.read)
 			delete(kind.known, uid)
 			dropped = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,6 +206,18 @@ func TestPoliciesBeyondTheRulesAreNotCompiled(t *testing.T) {
 	}
 	p.changed(p.kinds[0], append(all[10:], policyObject("shop", "guard", 1, rules...)))
 	state(16, 74)
+	small := slices.Concat(all[10:25], []*cluster.CustomObject{policyObject("flood", "p026", 1, rules...), policyObject("flood", "z-last", 1, rules...),
+		policyObject("shop", "guard", 1, rules...)})
+	p.changed(p.kinds[0], small)
+	if _, faulty := p.verdicts("flood"); faulty == 0 {
+		t.Error("17 policies of 64 rules count")
+	}
+	small[16] = policyObject("flood", "z-last", 2, rules[:32]...) // whichever has room, the sum is what may be
+	small[15] = policyObject("flood", "p026", 2, rules[:32]...)
+	p.changed(p.kinds[0], small)
+	if _, faulty := p.verdicts("flood"); faulty != 0 {
+		t.Errorf("%d policies don't count where others were shortened", faulty)
+	}
 	p.changed(p.kinds[0], append(all[90:], policyObject("shop", "guard", 1, rules...)))
 	state(10, 0)
 	if p.changed(p.kinds[0], nil); len(p.compiled) != 0 {
@@ -240,6 +253,14 @@ func TestSpecsThatAreNotKeptDeny(t *testing.T) {
 		if err := p.Check(ask); (err == nil) != (one.says == "") || err != nil && !strings.Contains(err.Error(), one.says) {
 			t.Errorf("want %q: %v", one.says, err)
 		}
+	}
+	for generation := range int64(3) { // nothing is given back that was not taken
+		changed := without
+		changed.Generation = generation
+		p.changed(p.kinds[0], []*cluster.CustomObject{&changed})
+	}
+	if p.changed(p.kinds[0], nil); p.room.Of("shop") != 0 || p.room.Held() != 0 {
+		t.Errorf("%d bytes are taken by no policies", p.room.Of("shop"))
 	}
 	if d := ruleDocument(&without); d.Fault != "spec cannot be read: "+without.Fault {
 		t.Errorf("a rule: %q", d.Fault)

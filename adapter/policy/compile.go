@@ -92,7 +92,9 @@ func Uncompiled(meta Meta, rules int) *Policy {
 
 // Unreadable is a policy whose spec could not be decoded. It denies everything to everybody.
 func Unreadable(meta Meta, err error) *Policy {
-	return (&Policy{Meta: meta}).closed("spec", "cannot be read: %s", metric.Truncate(err.Error(), metric.MaxQuoted))
+	out := (&Policy{Meta: meta}).closed("spec", "cannot be read: %s", metric.Truncate(err.Error(), metric.MaxQuoted))
+	out.size = 0 // nobody takes room for it
+	return out
 }
 
 // String is the policy's kind and name, as kubectl takes them.

@@ -285,6 +285,12 @@ func TestExpressionsTogether(t *testing.T) {
 	if got := set.ask("bank", "a", "", metric.Reader{}); got != "allowed" {
 		t.Errorf("another namespace: %s", got)
 	}
+	for i, p := range all {
+		all[i] = Compile(Meta{"", p.Name, p.Created}, Spec{Rules: []Rule{deny(fmt.Sprint("(?:.*.*){400}=", i))}})
+	}
+	if got := setOf(all...).ask("shop", "a", "", metric.Reader{}); got != "allowed" {
+		t.Errorf("those of the cluster, which administrators write: %s", got)
+	}
 }
 
 // A name that no metric can have is denied without being matched or remembered.

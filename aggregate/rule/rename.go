@@ -182,7 +182,8 @@ func (n *renaming) New(pushed string) (string, bool) {
 	if groups == nil {
 		return "", false
 	}
-	return join(n.to, groups), true
+	name := join(n.to, groups)
+	return name, len(name) <= metric.MaxNameLength // a longer one is no name
 }
 
 // Pushed returns the pushed name that a new name stands for. Where groups can be cut in several

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -315,6 +316,74 @@ func TestFlood(t *testing.T) {
 		t.Errorf("counted %d dropped messages, want %d", got, full)
 	}
 	hears(t, b, a) // another subscription, behind the queued messages
+}
+
+// gated forwards connections to another address. What their clients send while hold is true waits until release is closed.
+func gated(t *testing.T, to string, hold *atomic.Bool, release chan struct{}) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", host+":0")
+	must(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(near, far) }()
+			go func() {
+				for b := make([]byte, 1<<10); ; {
+					n, err := near.Read(b)
+					if hold.Load() {
+						<-release
+					}
+					if _, failed := far.Write(b[:n]); err != nil || failed != nil {
+						_ = far.Close()
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// What can wait waits while a replica takes nothing, and nothing is lost.
+func TestTheBusIsBusyWhileARouteIs(t *testing.T) {
+	all := peers(t, 2, nil)
+	var hold atomic.Bool
+	release := make(chan struct{})
+	all[0].Peers, all[1].Peers = []string{gated(t, all[1].Listen, &hold, release)}, nil
+	a, b := open(t, all[0]), open(t, all[1])
+	hears(t, b, a)
+	hold.Store(true)
+	message, sent := make([]byte, 1<<20), 0
+	random := rand.NewChaCha8([32]byte{})
+	eventually(t, "the bus is busy, though its outbox is empty", func() bool {
+		for ; !a.Busy() && sent < 200; sent++ {
+			_, _ = random.Read(message) // which does not shrink
+			must(t, a.Publish("test.large", message))
+		}
+		return a.Busy() && !a.outbox.busy()
+	})
+	close(release)
+	eventually(t, "the bus is not busy", func() bool { return !a.Busy() })
+	eventually(t, "all has arrived", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		n := 0
+		for _, one := range b.received {
+			if strings.HasPrefix(one, "test.large ") {
+				n++
+			}
+		}
+		return n == sent
+	})
 }
 
 // userServer is a NATS of the user.

@@ -95,10 +95,14 @@ func (x *Request) Ask(rights ...metric.Right) *Fault {
 	ctx, cancel := context.WithDeadline(x.context(), c.until)
 	defer cancel()
 	err := x.leavePlace()
-	if c.asked += len(rights); c.asked > maxAskedPerRequest {
-		err = errAsksTooMuch
-	}
 	if err == nil {
+		c.asked += len(rights)
+	}
+	switch {
+	case err != nil:
+	case c.asked > maxAskedPerRequest:
+		err = errAsksTooMuch
+	default:
 		err = x.server.Authenticator.CheckRights(ctx, x.asking(), rights...)
 	}
 	if c.fault = nil; err != nil {

@@ -88,8 +88,8 @@ func TestHeavyRequestsThatAskLeaveTheirPlace(t *testing.T) {
 			t.Error("one namespace has all that requests which ask may take")
 		}
 		waits := []*Request{}
-		for n := range byte(heavyAtWork() - 1) {
-			waits = append(waits, heavy(3+n, "shop", lightBytes+1))
+		for n := range heavyAtWork() - 1 {
+			waits = append(waits, heavy(byte(3+n%200), "shop", lightBytes+1))
 		}
 		late := &Request{server: s, call: waits[0].call}
 		if _, f := late.BeginHeavy(lightBytes + 1); f == nil || !f.Busy() || !f.Retry() {
