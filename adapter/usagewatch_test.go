@@ -376,8 +376,8 @@ func TestWatchesHaveAShareOfWhatTheyKnow(t *testing.T) {
 			t.Errorf("4 more objects of a namespace that has 4 of 8: %v", err)
 		}
 		other, endOther := as("bank:one")
-		l.versions = map[usageKey]uint64{{name: "x"}: 1}
-		second, err := watchUsage(other, nil, l.watchable())
+		theirs := &listedUsage{versions: map[usageKey]uint64{{name: "x"}: 1}, held: l.held}
+		second, err := watchUsage(other, nil, theirs.watchable())
 		must(t, err)
 		if held := l.held.taken.Held(); held != 5 {
 			t.Errorf("%d objects are known, want 5", held)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -427,11 +428,12 @@ func TestStatusIsTheHoldersToWrite(t *testing.T) {
 func TestManyCustomChangesAreToldTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const objects, took = 1000, 50 * time.Millisecond
-		var calls, last int
+		var calls, last atomic.Int64
 		c := &CustomObjects{named: map[objectName]*CustomObject{}, statuses: newCustomStatuses(nil, nil, nil),
 			news: make(chan struct{}, 1), changed: func(all []*CustomObject) {
 				time.Sleep(took)
-				calls, last = calls+1, len(all)
+				calls.Add(1)
+				last.Store(int64(len(all)))
 			}}
 		ctx, end := context.WithCancel(t.Context())
 		var telling sync.WaitGroup
@@ -442,10 +444,10 @@ func TestManyCustomChangesAreToldTogether(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		if most := int(time.Since(began)/(4*took)) + 1; calls > most || last != objects {
-			t.Errorf("told %d times, at last of %d objects; want %d times at most", calls, last, most)
+		if most := int64(time.Since(began)/(4*took)) + 1; calls.Load() > most || last.Load() != objects {
+			t.Errorf("told %d times, at last of %d objects; want %d times at most", calls.Load(), last.Load(), most)
 		}
-		calls = 0
+		calls.Store(0)
 		object := c.list()[0]
 		c.Report(object, CustomStatus{Conditions: []Condition{{Type: "Accepted", Reason: "Accepted", True: true}}})
 		has := *object
@@ -454,8 +456,8 @@ func TestManyCustomChangesAreToldTogether(t *testing.T) {
 		time.Sleep(time.Second)
 		due := c.statuses.due(time.Now())
 		c.Report(object, CustomStatus{Conditions: []Condition{{Type: "Accepted", Reason: "Accepted", True: true}}}) // of the object as it was told of
-		if due = append(due, c.statuses.due(time.Now())...); calls > 0 || len(due) > 0 {
-			t.Errorf("told %d times of a status, which is written %d times more", calls, len(due))
+		if due = append(due, c.statuses.due(time.Now())...); calls.Load() > 0 || len(due) > 0 {
+			t.Errorf("told %d times of a status, which is written %d times more", calls.Load(), len(due))
 		}
 		end()
 		telling.Wait()
