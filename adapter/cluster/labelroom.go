@@ -16,7 +16,7 @@ const (
 	newLabelBytes     = 128
 )
 
-// labelRoom is the memory of the labels of one kind. Of all namespaces, one has at most three times what is left, beside
+// labelRoom is the memory of the labels of pods and of all watched kinds. Of all namespaces, one has at most three times what is left, beside
 // what is free. Any goroutine may call its methods.
 type labelRoom struct{ *fair.Room[string, int64] }
 

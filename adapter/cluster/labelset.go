@@ -29,7 +29,7 @@ func newLabelSet(from map[string]string) labelSet {
 	}
 	text := make([]byte, 0, size)
 	for _, key := range slices.Sorted(maps.Keys(from)) {
-		text = append(append(append(append(text, key...), 0), from[key]...), 0)
+		text = append(text, label(key, from[key])...)
 	}
 	return labelSet{unique.Make(string(text))}
 }

@@ -13,14 +13,7 @@ import (
 // UsedPods lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels the
 // selector matches.
 func (v *View) UsedPods(namespace, name string, selector labels.Selector) []usage.Pod {
-	var some []*pod
-	indexed := false
-	if namespace != "" && name == "" {
-		some, indexed = v.pods.matching(namespace, selector, noBound-1)
-	}
-	if !indexed { // the selector names no values
-		some = slices.DeleteFunc(v.pods.listed(namespace, name), func(p *pod) bool { return !selector.Matches(&p.labels) })
-	}
+	some := v.pods.selected(namespace, name, selector)
 	all := make([]usage.Pod, len(some))
 	for i, p := range some {
 		all[i] = p.used()
@@ -54,6 +47,17 @@ func (v *View) ContainerNamed(id string) (c metric.Container, node string, ok bo
 	key := newContainerID(id)
 	at := slices.IndexFunc(p.containers, func(one container) bool { return one.id == key })
 	return metric.Container{Namespace: p.Namespace, Pod: p.Name, Name: p.containers[at].name.Value()}, p.node.Value(), true
+}
+
+// selected lists the live pods of a namespace (empty: of all), of a name (empty: any), whose labels the selector matches.
+func (p *pods) selected(namespace, name string, selector labels.Selector) []*pod {
+	if namespace != "" && name == "" {
+		if all, ok := p.matching(namespace, selector, noBound-1); ok {
+			return all
+		}
+	}
+	all := p.listed(namespace, name) // the selector names no values
+	return slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) })
 }
 
 // listed lists pods. They are immutable, so callers look at them without the lock.

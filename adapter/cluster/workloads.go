@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -113,15 +112,7 @@ func (p *pods) controllers() map[unique.Handle[metric.Workload]]struct{} {
 // ready returns the ready pods of a namespace that the selector matches, and the number of matching
 // pods, ready or not.
 func (p *pods) ready(namespace string, selector labels.Selector) (all []*pod, live int) {
-	all, ok := p.matching(namespace, selector, noBound-1)
-	if !ok {
-		p.mu.RLock()
-		all = slices.Collect(maps.Values(p.byKey[namespace]))
-		p.mu.RUnlock()
-		if !selector.Empty() {
-			all = slices.DeleteFunc(all, func(one *pod) bool { return !selector.Matches(&one.labels) })
-		}
-	}
+	all = p.selected(namespace, "", selector)
 	live = len(all)
 	return slices.DeleteFunc(all, func(one *pod) bool { return !one.ready }), live
 }

@@ -93,6 +93,7 @@ func (x *Request) context() context.Context {
 
 // tooCrowded makes the fault of a request that waited in vain.
 func tooCrowded(why string) *Fault {
-	return &Fault{Status: fasthttp.StatusServiceUnavailable, Reason: busyReason, Uncounted: true, retryAfter: true,
-		Message: why + ": send it again in a moment"}
+	f := TooBusy("%s: send it again in a moment", why)
+	f.Status = fasthttp.StatusServiceUnavailable
+	return f
 }
