@@ -17,7 +17,7 @@ const (
 	maxRules      = 64
 	maxPattern    = 128 // bytes
 	maxSubjects   = 64
-	maxPatternRun = 2_000 // instructions of a compiled pattern: "(a{100}){10}" is short and large
+	maxPatternRun = 500 // instructions of a compiled pattern: "(a{100}){10}" is short and large
 )
 
 // Meta names a policy.

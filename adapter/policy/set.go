@@ -331,7 +331,7 @@ func (s *Set) slice() (yield func()) {
 }
 
 // match asks the policies about the spellings of a name, unless a goroutine did that a moment ago.
-// Those of the cluster are asked once for all namespaces. yield is called between rules.
+// Those of the cluster are asked once for all namespaces. yield is called between matches of an expression.
 func (g *generation) match(q question, names spellings, yield func()) verdict {
 	v, known := g.remembered(q)
 	if known {
@@ -383,14 +383,13 @@ func (p *Policy) first(names spellings, yield func()) []int {
 		if !slices.Contains(first, -1) {
 			break
 		}
-		yield()
 		pattern := p.rules[i].pattern
 		if names.anyCase {
 			pattern = p.rules[i].anyCase
 		}
-		shared := matches(pattern, names.shared)
+		shared := matches(pattern, names.shared, yield)
 		for n, group := range names.groups {
-			if first[n] < 0 && (shared || matches(pattern, group)) {
+			if first[n] < 0 && (shared || matches(pattern, group, yield)) {
 				first[n] = i
 			}
 		}
@@ -399,8 +398,11 @@ func (p *Policy) first(names spellings, yield func()) []int {
 }
 
 // matches reports whether a pattern matches one of the names; nil matches everything.
-func matches(pattern *regexp.Regexp, names []string) bool {
-	return pattern == nil || slices.ContainsFunc(names, pattern.MatchString)
+func matches(pattern *regexp.Regexp, names []string, yield func()) bool {
+	return pattern == nil || slices.ContainsFunc(names, func(name string) bool {
+		yield()
+		return pattern.MatchString(name)
+	})
 }
 
 // spellings are the names that ask for the same values: the bare name, the one that was asked for,

@@ -14,7 +14,7 @@ const (
 // maxPolicy bounds the memory of one policy. 64 expressions of 128 bytes take half of it.
 const maxPolicy = 8 << 20
 
-// Size is about how many bytes the policy takes, and not less. Its expressions take the most: "\pL{900}" takes 14 MB.
+// Size is about how many bytes the policy takes, and not less. Its expressions take the most: "\pL{450}" takes more than 8 MiB.
 func (p *Policy) Size() int64 { return p.size }
 
 // Lacks is what there was no room for: the size of a policy WithoutRoom, the rules of an Uncompiled one; of another one

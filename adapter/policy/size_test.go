@@ -63,12 +63,12 @@ func TestPoliciesTakeNoMoreThanTheirSize(t *testing.T) {
 		"of classes":     rulesOf(maxRules, "["+strings.Repeat(`\pL`, 4)+"]"),
 		"of few letters": rulesOf(maxRules, `[^\PL\p{Ll}\p{Lo}\p{Lu}]`),
 		"a folded range": rulesOf(maxRules, `[B-\x{6fff}]`),
-		"repetitions":    rulesOf(8, "a{900}"),
+		"repetitions":    rulesOf(8, "a{450}"),
 		"a long class":   rulesOf(1, `\pL{50}`),
 		"groups":         rulesOf(1, strings.Repeat("(", 50)+`\pL`+strings.Repeat(")", 50)),
 		"alternatives":   rulesOf(8, strings.Repeat("a?b?", 25)),
 		"faults":         rulesOf(maxRules, "a{1000}b{1000}c{1000}"),
-		"more than all":  rulesOf(maxRules, `(\pL{900})`),
+		"more than all":  rulesOf(maxRules, `(\pL{450})`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			const copies = 8
@@ -94,7 +94,7 @@ func TestPoliciesTakeNoMoreThanTheirSize(t *testing.T) {
 
 // A short policy whose expressions would take a gigabyte denies what they name, and says so.
 func TestExpressionsOfAPolicyAreBounded(t *testing.T) {
-	p := Compile(Meta{Namespace: "shop", Name: "p"}, rulesOf(maxRules, `(\pL{900})`))
+	p := Compile(Meta{Namespace: "shop", Name: "p"}, rulesOf(maxRules, `(\pL{450})`))
 	if len(p.Faults) != maxRules || !strings.Contains(p.Faults[0], "takes more than 8 MiB of memory; must have shorter or fewer expressions") {
 		t.Errorf("%d faults: %.300q", len(p.Faults), p.Faults)
 	}
