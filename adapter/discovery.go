@@ -58,12 +58,11 @@ func customResource(resource objectKind, name string) metav1.APIResource {
 
 // external lists the names of external metrics: Sluice's own, and those of other providers.
 func (c catalogue) external() []metav1.APIResource {
-	shown := func(name string) bool { return c.hidden == nil || !c.hidden(name) }
 	list := c.list(func(discovered metric.Discovered) (metav1.APIResource, bool) {
-		return externalResource(discovered.Name), discovered.Resource == "" && shown(discovered.Name)
+		return externalResource(discovered.Name), discovered.Resource == "" && !c.hides(discovered)
 	})
 	if c.routed != nil {
-		list = c.withRouted(list, shown)
+		list = c.withRouted(list)
 	}
 	if len(list) == 0 {
 		list = append(list, externalResource(placeholder))
@@ -71,15 +70,20 @@ func (c catalogue) external() []metav1.APIResource {
 	return list
 }
 
+// hides reports whether nobody may read an external metric. Of those of objects, policies say nothing.
+func (c catalogue) hides(discovered metric.Discovered) bool {
+	return discovered.Resource == "" && c.hidden != nil && c.hidden(discovered.Name)
+}
+
 // withRouted adds what other providers list, up to limit names of theirs.
-func (c catalogue) withRouted(list []metav1.APIResource, shown func(name string) bool) []metav1.APIResource {
+func (c catalogue) withRouted(list []metav1.APIResource) []metav1.APIResource {
 	seen := make(map[string]bool, len(list))
 	for i := range list {
 		seen[list[i].Name] = true
 	}
 	limit := len(list) + c.limit
 	for _, name := range c.routed() {
-		if name = unescape(name); shown(name) && !seen[escape(name)] && len(list) < limit {
+		if name = unescape(name); !c.hides(metric.Discovered{Name: name}) && !seen[escape(name)] && len(list) < limit {
 			seen[escape(name)] = true
 			list = append(list, externalResource(name))
 		}
@@ -100,7 +104,7 @@ func externalResource(name string) metav1.APIResource {
 func (c catalogue) list(show func(metric.Discovered) (metav1.APIResource, bool)) []metav1.APIResource {
 	var list []metav1.APIResource
 	seen := map[string]bool{}
-	for _, discovered := range c.source.Listed(c.limit) {
+	for _, discovered := range c.source.Listed(c.limit, c.hides) {
 		shown, ok := show(discovered)
 		if !ok || seen[shown.Name] {
 			continue

@@ -213,3 +213,27 @@ func TestVersionAndOpenAPI(t *testing.T) {
 		}
 	}
 }
+
+// hiding is a source that asks which metrics are hidden.
+type hiding struct {
+	Source
+	hidden map[string]bool
+}
+
+func (h *hiding) Listed(_ int, hidden func(metric.Discovered) bool) []metric.Discovered {
+	for _, resource := range []string{"", "pods"} {
+		h.hidden["secret "+resource] = hidden(metric.Discovered{Resource: resource, Name: "secret"})
+	}
+	return nil
+}
+
+// What a rule makes of a hidden external metric is not listed, so the source knows which ones are.
+func TestTheSourceKnowsWhatIsHidden(t *testing.T) {
+	source := &hiding{hidden: map[string]bool{}}
+	c := catalogue{source: source, limit: 10, hidden: func(name string) bool { return name == "secret" }}
+	for name, list := range map[string]func() []metav1.APIResource{"custom": c.custom, "external": c.external} {
+		if list(); !source.hidden["secret "] || source.hidden["secret pods"] {
+			t.Errorf("%s: %v", name, source.hidden)
+		}
+	}
+}

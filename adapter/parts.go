@@ -53,8 +53,8 @@ type Source interface {
 	// caller owns the points.
 	External(metric.Query) ([]metric.Point, error)
 	// Listed returns the existing metrics, sorted by resource (external first) and name: up to
-	// limit external ones, then up to limit of objects.
-	Listed(limit int) []metric.Discovered
+	// limit external ones, then up to limit of objects. Hidden ones are left out, with those that are made of them.
+	Listed(limit int, hidden func(metric.Discovered) bool) []metric.Discovered
 }
 
 // Policies say which external metrics a reader may ask for. Any goroutine may call them.

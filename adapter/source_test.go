@@ -94,7 +94,7 @@ func (h held) point(a metric.Expression) metric.Point {
 	return p
 }
 
-func (m *memory) Listed(limit int) []metric.Discovered {
+func (m *memory) Listed(limit int, hidden func(metric.Discovered) bool) []metric.Discovered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var list []metric.Discovered
@@ -104,7 +104,7 @@ func (m *memory) Listed(limit int) []metric.Discovered {
 	slices.SortFunc(list, func(a, b metric.Discovered) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
-	list = slices.Compact(list)
+	list = slices.DeleteFunc(slices.Compact(list), hidden)
 	objects := slices.IndexFunc(list, func(discovered metric.Discovered) bool { return discovered.Resource != "" })
 	if objects < 0 {
 		objects = len(list)

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/sluice-metrics/sluice/aggregate"
 	"github.com/sluice-metrics/sluice/aggregate/rollup"
@@ -100,9 +101,14 @@ func (r *Reader) External(q metric.Query) ([]metric.Point, error) {
 }
 
 // Listed returns the existing metrics: usage, then the pushed ones, sorted by resource (external first) and name, up to
-// limit external ones and up to limit of objects, then those of rules.
-func (r *Reader) Listed(limit int) []metric.Discovered {
-	all := r.parts.Rules.Set().Listed(r.parts.Merged.Listed(limit))
+// limit external ones and up to limit of objects, then those of rules. Hidden ones (nil: none) are left out, with those that
+// rules make of them.
+func (r *Reader) Listed(limit int, hidden func(metric.Discovered) bool) []metric.Discovered {
+	all := r.parts.Merged.Listed(limit)
+	if hidden != nil {
+		all = slices.DeleteFunc(all, hidden)
+	}
+	all = r.parts.Rules.Set().Listed(all)
 	if r.parts.Usage == nil {
 		return all
 	}

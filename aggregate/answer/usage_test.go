@@ -89,7 +89,7 @@ func TestPrecedenceOfUsage(t *testing.T) {
 			t.Errorf("%s of %s in %s: %v, want %s", c.name, c.object, c.namespace, got, c.want)
 		}
 	}
-	listed := r.Listed(10)
+	listed := r.Listed(10, nil)
 	if at := slices.Index(listed, metric.Discovered{Resource: "pods", Name: "cpu", Kind: metric.Gauge}); at < 0 || at > 3 {
 		t.Errorf("%v lacks usage, or has others before it", listed)
 	}

@@ -368,7 +368,7 @@ func TestRenamesOfANamespaceLeaveRoomInLists(t *testing.T) {
 	}
 	var pushed []metric.Discovered
 	for i := range 2000 {
-		pushed = append(pushed, metric.Discovered{Name: fmt.Sprintf("name%04d", i) + strings.Repeat("x", 250), Kind: metric.Gauge})
+		pushed = append(pushed, metric.Discovered{Name: fmt.Sprintf("name%04d", i) + strings.Repeat("x", 80), Kind: metric.Gauge})
 	}
 	pushed[0].Name = "name0000"
 	pushed = append(pushed, metric.Discovered{Resource: "pods", Name: "bb_last"})
@@ -386,13 +386,53 @@ func TestRenamesOfANamespaceLeaveRoomInLists(t *testing.T) {
 	if got := fmt.Sprint(by); got != "map[a_:100 b_:1 c_:2000]" {
 		t.Errorf("names of renames: %s", got)
 	}
-	before := &set.listed.with[0]
-	if again := set.Listed(slices.Clone(pushed)); !slices.Equal(again, all) || &set.listed.with[0] != before {
+	before := &set.listed.added[0]
+	set.listed.until = time.Time{}
+	if again := set.Listed(slices.Clone(pushed)); !slices.Equal(again, all) || &set.listed.added[0] != before {
 		t.Error("the same list was computed again, or is another one")
 	}
 	all[0].Name = "changed"
+	set.listed.until = time.Now().Add(time.Hour)
+	if again := set.Listed(pushed[:10]); again[0].Name != "name0000" || len(again) != 10+len(all)-len(pushed) || &set.listed.added[0] != before {
+		t.Errorf("another list, before its time: %v", again)
+	}
+	set.listed.until = time.Time{}
 	if again := set.Listed(pushed[:10]); again[0].Name != "name0000" || len(again) != 10+1+10+10 {
 		t.Errorf("another list: %v", again)
+	}
+}
+
+// What a rename costs a list is the work of both directions, and the namespaces share what there is for all of them.
+func TestRenamesOfAllNamespacesTakeBoundedTime(t *testing.T) {
+	var all []Document
+	for i := range 16 {
+		for j := range 16 {
+			all = append(all, Document{Namespace: fmt.Sprint("n", i), Name: fmt.Sprint(j), Spec: Spec{Rename: &Rename{From: "(.?)(.*)(.*)", To: "$2$1" + strings.Repeat("y", 240) + fmt.Sprintf("%02d", j) + "$3"}}})
+		}
+	}
+	set := NewSet(all, selectors, nil)
+	if err := set.Faults(); err != nil {
+		t.Fatal(err)
+	}
+	var pushed []metric.Discovered
+	for i := range 2000 {
+		pushed = append(pushed, metric.Discovered{Name: fmt.Sprintf("name%04d", i), Kind: metric.Gauge})
+	}
+	r := set.allRenames()[0].rename
+	if r.size < 240 {
+		t.Errorf("a rename to a name of 240 letters counts as %d instructions", r.size)
+	}
+	room := set.renameRoom()
+	delete(room, "") // the cluster's, which administrators write
+	together := 0
+	for _, one := range room {
+		together += one.work
+	}
+	if len(room) != 16 || together > mostRenameWork {
+		t.Errorf("%d namespaces have work of %d together", len(room), together)
+	}
+	if got := len(set.Listed(pushed)); got != len(pushed) {
+		t.Errorf("%d names of which none can be found back", got-len(pushed))
 	}
 }
 

@@ -97,7 +97,7 @@ func TestRulesChangeWhileTheyAreRead(t *testing.T) {
 						return
 					}
 				}
-				p.reader.Listed(10)
+				p.reader.Listed(10, nil)
 				p.rules.Set().NamesFor("shop", "hits_total", func(string) bool { return false })
 			}
 		})

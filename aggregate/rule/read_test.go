@@ -238,7 +238,7 @@ func TestARenamedOperand(t *testing.T) {
 	if got := strings.Join(names, " "); got != "jobs_per_second work_left" {
 		t.Errorf("jobs_total is read by %s", got)
 	}
-	for _, discovered := range p.reader.Listed(100) {
+	for _, discovered := range p.reader.Listed(100, nil) {
 		listed = append(listed, discovered.Name)
 	}
 	if got := strings.Join(listed, " "); got != "jobs_total queue_depth work_left jobs_per_second" {
@@ -285,12 +285,37 @@ func TestListed(t *testing.T) {
 	p.push(external(), metric.Gauge, "total_workers", 4)
 	p.push(external(), metric.Counter, "hits_total", 4)
 	var got []string
-	for _, discovered := range p.reader.Listed(100) {
+	for _, discovered := range p.reader.Listed(100, nil) {
 		got = append(got, discovered.Resource+"/"+discovered.Name)
 	}
 	want := "/hits_total /total_workers pods/busy_workers pods/total_workers pods/busy_ratio /hits_per_second"
 	if strings.Join(got, " ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, " "), want)
+	}
+}
+
+// What rules make of a hidden metric is hidden, too: its name, and that it exists.
+func TestRulesListNothingThatIsHidden(t *testing.T) {
+	for hidden, want := range map[bool]string{false: "secret.keys watcher x_secret.keys", true: ""} {
+		p := newPushed(t, `
+apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: watcher, namespace: shop}
+spec: {metric: watcher, let: {x: secret.keys}, value: x}
+---
+apiVersion: sluice.dev/v1alpha1
+kind: MetricRule
+metadata: {name: x, namespace: shop}
+spec: {rename: {from: "(secret.*)", to: "x_$1"}}
+`)
+		p.push(external(), metric.Gauge, "secret.keys", 3)
+		var got []string
+		for _, discovered := range p.reader.Listed(100, func(d metric.Discovered) bool { return hidden && d.Name == "secret.keys" }) {
+			got = append(got, discovered.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("hidden %v: %q", hidden, got)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ type renaming struct {
 	reverse *regexp.Regexp // of new names: the pieces of to, groups as in from
 	from    []piece        // of from; groups are numbers
 	groups  []int          // group of from that each group of reverse is
-	size    int            // instructions of forward
+	size    int            // instructions of forward and reverse
 }
 
 // piece is literal text, or the number of a group.
@@ -72,8 +72,12 @@ func (n *renaming) invert(bodies []string) []error {
 			return []error{fmt.Errorf("rename.to has no $%d; must use each group of rename.from, else the pushed name cannot be found from the new one: write (?:…) for text that is the same in all names", i+1)}
 		}
 	}
-	var err error
-	if n.reverse, err = regexp.Compile(b.String()); err != nil {
+	parsed, err := syntax.Parse(b.String(), syntax.Perl)
+	if err == nil {
+		n.size += pattern.Instructions(parsed, 0)
+		n.reverse, err = regexp.Compile(b.String())
+	}
+	if err != nil {
 		return []error{fmt.Errorf("rename: %w", err)}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -20,11 +21,15 @@ type Set struct {
 	listed   listed
 }
 
-// listed is the last answer of Listed.
+// listed is what Listed added last. As the list of pushed metrics, it is kept for ten times as long as it took to make.
 type listed struct {
-	mu       sync.Mutex // guards the rest; held while it is computed: those who ask meanwhile wait for it
-	of, with []metric.Discovered
+	mu    sync.Mutex // guards the rest; held while it is computed: those who ask meanwhile wait for it
+	of    []metric.Discovered
+	added []metric.Discovered
+	until time.Time // added stands for other lists, too
 }
+
+const listingShare = 10
 
 // place is a name in a namespace; the empty namespace is that of cluster rules.
 type place struct{ namespace, name string }
@@ -146,10 +151,10 @@ func (s *Set) readers(namespace, name string, each func(name string) bool) bool 
 	return false
 }
 
-// Bounds of what the renames of one namespace add to a list, and take for it.
+// Bounds of what renames add to a list, and take for it.
 const (
-	mostRenamed    = 100     // names
-	mostRenameWork = 1 << 24 // instructions times bytes of names: 16 usual renames of 2,000 names
+	mostRenamed    = 100     // names of one namespace
+	mostRenameWork = 1 << 24 // instructions times bytes of names, of all namespaces in equal parts: a tenth of a second
 )
 
 // Listed adds the metrics of rules to those that exist: a rule's metric on each resource that has all
@@ -162,43 +167,59 @@ func (s *Set) Listed(all []metric.Discovered) []metric.Discovered {
 	l := &s.listed
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.with == nil || !slices.Equal(l.of, all) {
+	if began := time.Now(); began.After(l.until) && !slices.Equal(l.of, all) {
 		have := make(map[metric.Discovered]bool, len(all)) // of any kind
 		for _, discovered := range all {
 			have[metric.Discovered{Resource: discovered.Resource, Name: discovered.Name}] = true
 		}
 		l.of = slices.Clone(all)
 		renamed := s.renamed(all, have)
-		l.with = slices.Concat(all, s.computed(all, have), renamed)
+		l.added = append(s.computed(all, have), renamed...)
+		l.until = time.Now().Add(listingShare * time.Since(began))
 	}
-	return slices.Clone(l.with)
+	return slices.Concat(all, l.added)
 }
 
 // renamed are the new names of listed metrics, but for those that the list has.
 func (s *Set) renamed(all []metric.Discovered, have map[metric.Discovered]bool) (renamed []metric.Discovered) {
-	type spent struct{ names, work int }
-	by := map[string]spent{"": {math.MinInt, math.MinInt}} // administrators write those of the cluster
+	left := s.renameRoom()
 	rules := s.allRenames()
 	for _, discovered := range all {
 		for _, r := range rules {
-			of := by[r.Document.Namespace]
-			if of.names >= mostRenamed || of.work >= mostRenameWork {
+			of := left[r.Document.Namespace]
+			if of.names <= 0 || of.work <= 0 {
 				continue
 			}
-			of.work += r.rename.size * len(discovered.Name)
+			of.work -= r.rename.size * len(discovered.Name)
 			if name, ok := r.rename.New(discovered.Name); ok {
+				of.work -= r.rename.size * len(name)
 				add := metric.Discovered{Resource: discovered.Resource, Name: name}
 				if back, ok := r.rename.Pushed(name); ok && back == discovered.Name && !have[add] {
 					have[add] = true
 					renamed = append(renamed, add)
-					of.names++
+					of.names--
 				}
 			}
-			by[r.Document.Namespace] = of
+			left[r.Document.Namespace] = of
 		}
 	}
 	return renamed
 }
+
+// renameRoom is what the renames of each namespace may add to a list.
+func (s *Set) renameRoom() map[string]renameRoom {
+	room := map[string]renameRoom{}
+	for _, r := range s.allRenames() {
+		room[r.Document.Namespace] = renameRoom{}
+	}
+	for namespace := range room {
+		room[namespace] = renameRoom{mostRenamed, mostRenameWork / len(room)}
+	}
+	room[""] = renameRoom{math.MaxInt, math.MaxInt} // administrators write those of the cluster
+	return room
+}
+
+type renameRoom struct{ names, work int }
 
 func (s *Set) allRenames() (all []*Rule) {
 	for _, v := range s.verdicts {

@@ -50,7 +50,7 @@ func TestARuleIsReadLikeAPushedMetric(t *testing.T) {
 		t.Errorf("ratios were added up: %d %s", code, text)
 	}
 	var listed []string
-	for _, discovered := range p.reader().Listed(100) {
+	for _, discovered := range p.reader().Listed(100, nil) {
 		listed = append(listed, discovered.Resource+"/"+discovered.Name)
 	}
 	if all := strings.Join(listed, " "); !strings.Contains(all, "pods/busy_ratio") || !strings.Contains(all, "/hits_per_second") {
