@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -35,6 +35,9 @@ func (s *Set) ask(namespace, name, selector string, reader metric.Reader) string
 	err := s.Check(Request{namespace, metric.ParseExpression(name), of(selector), reader, false})
 	if err == nil {
 		return "allowed"
+	}
+	if errors.Is(err, metric.ErrNotReady) {
+		return "undecided"
 	}
 	if !errors.Is(err, metric.ErrForbidden) {
 		return "another error: " + err.Error()
@@ -296,8 +299,7 @@ func TestExpressionsTogether(t *testing.T) {
 // A name that no metric can have is denied without being matched or remembered.
 func TestNamesThatAreTooLong(t *testing.T) {
 	set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
-	set.matching.Lock() // who matched would wait
-	defer set.matching.Unlock()
+	defer set.held(t)() // who matched would wait
 	long := metric.Expression{Name: strings.Repeat("a", metric.MaxNameLength+1), Stat: metric.Total}
 	for _, forwarded := range []bool{false, true} {
 		err := set.Check(Request{Namespace: "shop", Expression: long, Forwarded: forwarded})
@@ -311,19 +313,8 @@ func TestNamesThatAreTooLong(t *testing.T) {
 	if err := set.Check(Request{Namespace: "bank", Expression: long}); err != nil {
 		t.Errorf("where no policy counts: %v", err)
 	}
-	if n := len(set.current.Load().verdicts); n != 0 {
+	if n := len(set.current.Load().memory.verdicts); n != 0 {
 		t.Errorf("%d verdicts", n)
-	}
-}
-
-// Invented names take bounded memory.
-func TestVerdictsAreBounded(t *testing.T) {
-	set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
-	for i := range 3 * maxVerdicts {
-		set.ask("shop", fmt.Sprint("name", i), "", metric.Reader{})
-	}
-	if n := len(set.current.Load().verdicts); n > maxVerdicts {
-		t.Errorf("%d verdicts are kept", n)
 	}
 }
 
@@ -342,21 +333,18 @@ func manyPolicies(policies int) *Set {
 
 // A name that many ask for at once is matched once: the others wait and take over the hits.
 func TestOneMatchesForAll(t *testing.T) {
-	set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
-	g := set.current.Load()
-	set.matching.Lock()
-	var waiting sync.WaitGroup
-	var answer string
-	waiting.Go(func() { answer = set.ask("shop", "a", "", metric.Reader{}) })
-	time.Sleep(50 * time.Millisecond) // it has not found the name; if it is later, it finds the hits below
-	g.mu.Lock()
-	g.verdicts[question{"", metric.Expression{Name: "a"}, false}] = verdict{}
-	g.mu.Unlock()
-	set.matching.Unlock()
-	waiting.Wait()
-	if answer != "allowed" {
-		t.Errorf("%s: it was matched again", answer)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
+		give := set.held(t)
+		var answer string
+		go func() { answer = set.ask("shop", "a", "", metric.Reader{}) }()
+		synctest.Wait() // it has not found the name
+		set.current.Load().memory.keep(question{"", metric.Expression{Name: "a"}, false}, verdict{}, "shop")
+		give()
+		if synctest.Wait(); answer != "allowed" {
+			t.Errorf("%s: it was matched again", answer)
+		}
+	})
 }
 
 func BenchmarkCheck(b *testing.B) {
@@ -378,6 +366,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.Run("16-new-name", func(b *testing.B) {
 		set := manyPolicies(16)
 		for i := 0; b.Loop(); i++ {
+			set.matching = newMatching() // which owes nothing
 			ask.Expression.Name = fmt.Sprint(strings.Repeat("x", 100), i)
 			if err := set.Check(ask); err != nil {
 				b.Fatal(err)
