@@ -78,6 +78,7 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 	ask := func() {
 		for _, namespace := range []string{"shop", "bank", "none", "large"} {
 			set.ask(namespace, "a", "", metric.Reader{})
+			set.matching.forgive(namespace)
 		}
 	}
 	kept := func() (names []string) {
@@ -197,7 +198,7 @@ func TestNobodyWaitsLong(t *testing.T) {
 		if err := set.Check(Request{Namespace: "shop", Expression: metric.Expression{Name: "a"}}); !errors.Is(err, metric.ErrNotReady) {
 			t.Errorf("%v, want that it is not decided", err)
 		}
-		if set.MayHave("shop", metric.Expression{Name: "a"}, nil, metric.Reader{}) || !set.Governs("shop", metric.Expression{Name: "a"}) {
+		if set.MayHave("shop", []metric.Expression{{Name: "a"}}, nil, metric.Reader{}) || !set.Governs("shop", metric.Expression{Name: "a"}) {
 			t.Error("it is decided")
 		}
 		if waited := time.Since(began); waited != 3*patience {

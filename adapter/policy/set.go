@@ -43,8 +43,14 @@ func (d *Denial) Unwrap() error { return metric.ErrForbidden }
 // every metric.
 const MaxRulesTogether = 1024
 
-// maxWork bounds their instructions together: a match takes the time of instructions times bytes of the name.
-const maxWork = 32 * MaxRulesTogether
+// Bounds of the policies of a namespace together, beside that of their rules. A match takes the
+// time of instructions times bytes of the name; who may have a series takes that of subjects and
+// labels.
+const (
+	maxWork             = 32 * MaxRulesTogether
+	maxSubjectsTogether = 4 * MaxRulesTogether
+	maxLabelsTogether   = 4 * MaxRulesTogether // that selectors name
+)
 
 // A Set holds the policies of a cluster. Any goroutine may use it. Without policies a check is one
 // atomic load. Names that nobody asked for before wait for their turn to be matched. Where that
@@ -76,11 +82,7 @@ func (s *Set) Replace(policies []*Policy) {
 		if g.byNamespace[namespace] = slices.Clone(list); before.same(g, namespace) {
 			g.byNamespace[namespace] = before.byNamespace[namespace]
 		} else {
-			work := maxWork
-			if namespace == "" { // which only administrators write
-				work = math.MaxInt
-			}
-			closeAbove(MaxRulesTogether, work, g.byNamespace[namespace])
+			boundsOf(namespace).closeAbove(g.byNamespace[namespace])
 		}
 	}
 	before.handOver(g)
@@ -106,14 +108,30 @@ func (g *generation) handOver(next *generation) {
 	})
 }
 
-// closeAbove replaces the newest policies of a namespace, above a number of rules and of instructions.
-func closeAbove(rules, work int, list []*Policy) {
+// bounds are what policies may have together.
+type bounds struct{ rules, work, subjects, labels int }
+
+// boundsOf returns those of a namespace. Only administrators write the cluster's policies.
+func boundsOf(namespace string) bounds {
+	if namespace == "" {
+		return bounds{MaxRulesTogether, math.MaxInt, math.MaxInt, math.MaxInt}
+	}
+	return bounds{MaxRulesTogether, maxWork, maxSubjectsTogether, maxLabelsTogether}
+}
+
+// closeAbove replaces the newest policies, above the bounds.
+func (b bounds) closeAbove(list []*Policy) {
 	for i, p := range list {
-		rules, work = rules-len(p.rules), work-p.work
+		b.rules, b.work = b.rules-len(p.rules), b.work-p.work
+		b.subjects, b.labels = b.subjects-len(p.subjects), b.labels-p.labels
 		switch {
-		case rules < 0:
+		case b.rules < 0:
 			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", MaxRulesTogether)
-		case work < 0:
+		case b.subjects < 0:
+			list[i] = p.closed("subjects", "are more than %d together with those of older policies; this policy denies every metric", maxSubjectsTogether)
+		case b.labels < 0:
+			list[i] = p.closed("rules", "have selectors of more than %d labels together with those of older policies; this policy denies every metric", maxLabelsTogether)
+		case b.work < 0:
 			list[i] = p.closed("rules", "have expressions of more than %d instructions together with those of older policies, about one for each letter and ten for .{10}; this policy denies every metric", maxWork)
 		}
 	}
@@ -159,21 +177,29 @@ func repeats(all []Requirement) bool {
 	return len(keys) < len(all)
 }
 
-// MayHave reports whether a reader may get one series of a metric: whether they could ask for it by
-// all of its labels. lookup returns the value of a label as selectors spell it.
-func (s *Set) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool),
+// MayHave reports whether a reader may get one series of a metric by each of some expressions:
+// whether they could ask for it by all of its labels. lookup returns the value of a label as
+// selectors spell it. A rule that several expressions hit is compared with the series once.
+func (s *Set) MayHave(namespace string, all []metric.Expression, lookup func(key string) (string, bool),
 	reader metric.Reader) bool {
 	g := s.current.Load()
 	if g == nil {
 		return true
 	}
-	v, err := s.verdict(g, question{namespace, e, false})
-	if err != nil {
-		return false
-	}
-	for _, h := range v.hits {
-		if h.policy.concerns(reader) && (h.rule().denies() || !h.rule().allowed.has(lookup)) {
+	passed := map[hit]bool{}
+	for _, e := range all {
+		v, err := s.verdict(g, question{namespace, e, false})
+		if err != nil {
 			return false
+		}
+		for _, h := range v.hits {
+			if passed[h] {
+				continue
+			}
+			if h.policy.concerns(reader) && (h.rule().denies() || !h.rule().allowed.has(lookup)) {
+				return false
+			}
+			passed[h] = true
 		}
 	}
 	return true
@@ -405,8 +431,22 @@ func (p *Policy) concerns(r metric.Reader) bool {
 		case "Group":
 			return slices.Contains(r.Groups, s.Name)
 		}
-		return r.User == "system:serviceaccount:"+s.Namespace+":"+s.Name
+		return s.isAccount(r.User)
 	})
+}
+
+// isAccount reports whether a user is the ServiceAccount, without an allocation: a page asks about
+// each series.
+func (s Subject) isAccount(user string) bool {
+	rest, is := strings.CutPrefix(user, "system:serviceaccount:")
+	if !is {
+		return false
+	}
+	if rest, is = strings.CutPrefix(rest, s.Namespace); !is {
+		return false
+	}
+	name, is := strings.CutPrefix(rest, ":")
+	return is && name == s.Name
 }
 
 func (h hit) denial(r Request) *Denial {
