@@ -36,7 +36,7 @@ func (l seenByPolicies) Governs(_ string, e metric.Expression) bool {
 	return false
 }
 
-func (l seenByPolicies) Hidden(name string) bool {
+func (l seenByPolicies) Hidden(name string, _ bool) bool {
 	see(&l.policies, name)
 	return false
 }

@@ -83,7 +83,9 @@ func (p *Policies) MayHave(namespace string, all []metric.Expression, lookup fun
 }
 
 // Hidden implements adapter.Policies.
-func (p *Policies) Hidden(name string) bool { return p.Unknown() != nil || p.set.Hidden(name) }
+func (p *Policies) Hidden(name string, forwarded bool) bool {
+	return p.Unknown() != nil || p.set.Hidden(name, forwarded)
+}
 
 // Governs implements policy.Checker.
 func (p *Policies) Governs(namespace string, e metric.Expression) bool {

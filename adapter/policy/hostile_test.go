@@ -206,10 +206,10 @@ func TestNobodyWaitsLong(t *testing.T) {
 		}
 		other.end()
 		other, _ = set.matching.begin("")
-		if !set.Hidden("a") {
+		if !set.Hidden("a", false) {
 			t.Error("discovery lists what is not decided")
 		}
-		if other.end(); set.Hidden("a") || set.ask("shop", "a", "", metric.Reader{}) != "allowed" {
+		if other.end(); set.Hidden("a", false) || set.ask("shop", "a", "", metric.Reader{}) != "allowed" {
 			t.Error("it is not decided afterwards")
 		}
 	})
@@ -306,7 +306,7 @@ func TestPoliciesTogetherAllowWhatEachAllows(t *testing.T) {
 					want = "denied"
 				}
 			}
-			set.Hidden(name)
+			set.Hidden(name, false)
 			got := set.ask(namespace, name, selector, reader)
 			if said[want]++; (got == "allowed") != (want == "allowed") {
 				t.Fatalf("%s %s {%s} by %s: %s, want %s", namespace, name, selector, reader.User, got, want)

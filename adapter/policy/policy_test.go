@@ -234,7 +234,7 @@ func TestHidden(t *testing.T) {
 		Compile(Meta{Name: "f"}, Spec{Rules: []Rule{deny("half.*")}}), // after a denial of one stat
 	)
 	for name, want := range map[string]bool{"secret": true, "half": true, "work": false, "jobs": false, "joes": false, "shops": false} {
-		if got := set.Hidden(name); got != want {
+		if got := set.Hidden(name, false); got != want {
 			t.Errorf("%s: hidden %v", name, got)
 		}
 	}

@@ -220,13 +220,13 @@ func (s *Set) Governs(namespace string, e metric.Expression) bool {
 }
 
 // Hidden reports whether the cluster's policies deny a metric to everybody in every namespace, so
-// that discovery doesn't list it.
-func (s *Set) Hidden(name string) bool {
+// that discovery doesn't list it. One of another provider is forwarded.
+func (s *Set) Hidden(name string, forwarded bool) bool {
 	g := s.current.Load()
 	if g == nil {
 		return false
 	}
-	v, err := s.verdict(g, question{"", metric.Expression{Name: name}, false})
+	v, err := s.verdict(g, question{"", metric.Expression{Name: name}, forwarded})
 	return err != nil || v.hidden
 }
 
