@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 	"aggregate/rule":                   {"metric", "internal/pattern", "internal/suggest"},
 	"aggregate/rule/ruletest":          {}, // of tests
 	"adapter/autoscaler":               {"adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect", "internal/fair"},
-	"adapter/policy":                   {"internal/pattern", "metric"},
+	"adapter/policy":                   {"internal/fair", "internal/pattern", "metric"},
 	"adapter/console":                  {"internal/config", "internal/connlimit", "internal/fair", "adapter/autoscaler/explain", "adapter/inspect", "metric"},
 	"adapter/export/otlp":              {"internal/config", "adapter/export", "metric", "internal/ratelog", "internal/collect"},
 	"receiver/relay":                   {"internal/config", "internal/ratelog", "internal/collect"},

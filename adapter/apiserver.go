@@ -156,7 +156,12 @@ func groupsOf(cfg Config, parts Parts, vain *vainQueries, asked *uses, rights op
 	source, known := parts.Source, objectsOf(parts.Cluster)
 	names := catalogue{source: source, objects: known, limit: cfg.DiscoveryLimit, routed: parts.Routes.Listed}
 	if parts.Policies != nil {
-		names.hidden = parts.Policies.Hidden
+		names.hidden = func(name string) bool { return parts.Policies.Hidden(name, false) }
+		names.routed = func() []string {
+			return slices.DeleteFunc(parts.Routes.Listed(), func(name string) bool {
+				return parts.Policies.Hidden(unescape(name), true)
+			})
+		}
 	}
 	var groups []group
 	if cfg.CustomMetrics {

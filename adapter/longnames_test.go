@@ -24,8 +24,10 @@ func (l seenByPolicies) Check(r policy.Request) error {
 	return nil
 }
 
-func (l seenByPolicies) MayHave(_ string, e metric.Expression, _ func(string) (string, bool), _ metric.Reader) bool {
-	see(&l.policies, e.Name)
+func (l seenByPolicies) MayHave(_ string, all []metric.Expression, _ func(string) (string, bool), _ metric.Reader) bool {
+	for _, e := range all {
+		see(&l.policies, e.Name)
+	}
 	return true
 }
 
@@ -34,7 +36,7 @@ func (l seenByPolicies) Governs(_ string, e metric.Expression) bool {
 	return false
 }
 
-func (l seenByPolicies) Hidden(name string) bool {
+func (l seenByPolicies) Hidden(name string, _ bool) bool {
 	see(&l.policies, name)
 	return false
 }

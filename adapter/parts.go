@@ -60,8 +60,9 @@ type Source interface {
 // Policies say which external metrics a reader may ask for. Any goroutine may call them.
 type Policies interface {
 	policy.Checker
-	// Hidden reports whether nobody may read a metric in any namespace.
-	Hidden(name string) bool
+	// Hidden reports whether nobody may read a metric in any namespace. One of another provider is
+	// forwarded.
+	Hidden(name string, forwarded bool) bool
 }
 
 // Cluster is the part of the cluster view that the API needs. Its methods answer from memory: no

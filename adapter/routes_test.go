@@ -189,6 +189,23 @@ func TestPoliciesOfRoutedNamesAndSelectors(t *testing.T) {
 	}
 }
 
+// Discovery doesn't list a name of another provider that the cluster denies to all, in whichever
+// case the policy has it.
+func TestPoliciesHideRoutedNames(t *testing.T) {
+	set := policy.New(time.Minute)
+	set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Name: "ours"}, policy.Spec{Rules: []policy.Rule{{Metric: "Orders_.*", Deny: true}}})})
+	a := running(t, prepared(t, Parts{Source: &memory{}, Policies: set, Routes: routesTo(t, newOtherProvider(t).spec())}, anonymousAccess()))
+	a.waitReady(t)
+	var listed []string
+	eventually(t, "discovery lists what the provider has", func() bool {
+		listed = a.names(t, "external.metrics.k8s.io/v1beta1")
+		return slices.Contains(listed, "datadogmetric@shop:a")
+	})
+	if slices.Contains(listed, "orders_waiting") {
+		t.Errorf("discovery lists %v", listed)
+	}
+}
+
 // Two Sluices that route to each other, and one that routes to itself, are found before a metric is asked for, and
 // no query is forwarded twice.
 func TestRoutingLoop(t *testing.T) {

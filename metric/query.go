@@ -193,22 +193,32 @@ func alphanumeric(c byte) bool {
 
 func inSelectorValue(c byte) bool { return alphanumeric(c) || c == '-' || c == '_' || c == '.' }
 
-// Selectable returns the value of the label that a selector's key selects, in the form in which a selector has the value. A
-// key that selector syntax cannot express is found by its SelectorValue, unless another key has that name.
-func (l Labels) Selectable(key string) (string, bool) {
-	v, ok := l.Get(key)
-	if !ok {
-		v, ok = l.getByForm(key)
+// Selectable returns a function for the value of the label that a selector's key selects, in the
+// form in which a selector has the value. A key that selector syntax cannot express is found by its
+// SelectorValue, unless another key has that name. The labels are brought into their forms once,
+// with the first key.
+func (l Labels) Selectable() func(key string) (string, bool) {
+	var forms map[string]string
+	return func(key string) (string, bool) {
+		if forms == nil {
+			forms = l.forms()
+		}
+		value, ok := forms[key]
+		return value, ok
 	}
-	return SelectorValue(v), ok
 }
 
-func (l Labels) getByForm(form string) (string, bool) {
-	var room [MaxSelectorValue]byte
+// forms are the values as selectors have them, by each key that selects them.
+func (l Labels) forms() map[string]string {
+	forms := make(map[string]string, l.Len())
 	for k, v := range l.All() {
-		if string(AppendSelectorValue(room[:0], k)) == form {
-			return v, true
+		forms[k] = SelectorValue(v)
+	}
+	for k, v := range l.All() {
+		form := SelectorValue(k)
+		if _, taken := forms[form]; !taken { // by that very name, or the first of several keys
+			forms[form] = SelectorValue(v)
 		}
 	}
-	return "", false
+	return forms
 }

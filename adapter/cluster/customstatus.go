@@ -39,6 +39,10 @@ type CustomStatus struct {
 	Fields map[string]string
 }
 
+func (s CustomStatus) equal(other CustomStatus) bool {
+	return slices.Equal(s.Conditions, other.Conditions) && maps.Equal(s.Fields, other.Fields)
+}
+
 // customStatuses writes the statuses of one resource's objects. With several replicas, which see the
 // same objects, the holder of the Lease writes.
 type customStatuses struct {
@@ -54,6 +58,8 @@ type wantedStatus struct {
 	of     *CustomObject
 	status CustomStatus
 	notYet time.Time // no attempt before
+	// has is the object that was found to have the status, which takes long to find out; nil: none.
+	has *CustomObject
 }
 
 func newCustomStatuses(client dynamic.NamespaceableResourceInterface, lease *lease,
@@ -66,6 +72,9 @@ func (s *customStatuses) put(customObject *CustomObject, status CustomStatus) {
 	defer s.mu.Unlock()
 	key := objectName{customObject.Namespace, customObject.Name}
 	if was := s.wanted[key]; was != nil && was.of.UID == customObject.UID && was.of.Generation == customObject.Generation {
+		if !status.equal(was.status) {
+			was.has = nil
+		}
 		was.of, was.status = customObject, status // an attempt that failed is not repeated sooner
 		return
 	}
@@ -114,10 +123,15 @@ func (s *customStatuses) due(now time.Time) (due []wantedStatus) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.wanted {
-		if !now.Before(w.notYet) && !w.written() {
-			w.notYet = now.Add(statusRetry) // also the time for the watch to show it
-			due = append(due, *w)
+		if now.Before(w.notYet) || w.has == w.of {
+			continue
 		}
+		if w.has = nil; w.written() {
+			w.has = w.of
+			continue
+		}
+		w.notYet = now.Add(statusRetry) // also the time for the watch to show it
+		due = append(due, *w)
 	}
 	return due
 }

@@ -77,13 +77,15 @@ func (p *Policies) Check(r policy.Request) error {
 }
 
 // MayHave implements policy.Checker.
-func (p *Policies) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool),
+func (p *Policies) MayHave(namespace string, all []metric.Expression, lookup func(key string) (string, bool),
 	reader metric.Reader) bool {
-	return p.Unknown() == nil && p.set.MayHave(namespace, e, lookup, reader)
+	return p.Unknown() == nil && p.set.MayHave(namespace, all, lookup, reader)
 }
 
 // Hidden implements adapter.Policies.
-func (p *Policies) Hidden(name string) bool { return p.Unknown() != nil || p.set.Hidden(name) }
+func (p *Policies) Hidden(name string, forwarded bool) bool {
+	return p.Unknown() != nil || p.set.Hidden(name, forwarded)
+}
 
 // Governs implements policy.Checker.
 func (p *Policies) Governs(namespace string, e metric.Expression) bool {

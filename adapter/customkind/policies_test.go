@@ -63,7 +63,7 @@ func TestUnreadablePoliciesDeny(t *testing.T) {
 			t.Errorf("%+v: %v", one, err)
 		}
 		allowed := one.says == ""
-		if p.MayHave("shop", ask.Expression, none, metric.Reader{}) != allowed || p.Hidden("open") == allowed {
+		if p.MayHave("shop", []metric.Expression{ask.Expression}, none, metric.Reader{}) != allowed || p.Hidden("open", false) == allowed {
 			t.Errorf("%+v: a series or a name is shown", one)
 		}
 		if got := p.Unknown(); (got == nil) != allowed {

@@ -151,7 +151,7 @@ func readableSeries(to Readable, namespace, name string, all []Series) []Series 
 		for key, value := range series.Labels {
 			set = append(set, metric.Label{Key: key, Value: value})
 		}
-		return !to.MayHave(namespace, name, metric.NewLabels(set).Selectable)
+		return !to.MayHave(namespace, name, metric.NewLabels(set).Selectable())
 	})
 }
 

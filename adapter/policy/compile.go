@@ -36,6 +36,7 @@ type Policy struct {
 	rules    []rule
 	size     int64
 	work     int   // instructions of all expressions
+	labels   int   // that selectors name, of each rule
 	compiled int   // see Compiled
 	lacks    lacks // of a policy WithoutRoom, or Uncompiled
 }
@@ -160,7 +161,7 @@ func (p *Policy) compile(field string, r Rule) rule {
 	case r.Selector != nil:
 		out.fault = p.checkSelector(field+".selector", r.Selector)
 		out.allowed, out.text = constraintOf(r.Selector.requirements()), r.Selector.String()
-		p.size += r.Selector.bytes()
+		p.size, p.labels = p.size+r.Selector.bytes(), p.labels+len(out.allowed)
 	}
 	p.size += ruleBytes
 	return out

@@ -2,14 +2,15 @@ package policy
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -31,22 +32,36 @@ func slow(namespace, name string, created int64) *Policy {
 	return &p
 }
 
+// held takes the turn to match, until the function is called.
+func (s *Set) held(t *testing.T) (give func()) {
+	_ = s.matching.expressions.Await(t.Context(), "first")
+	return func() { s.matching.expressions.Give("first") }
+}
+
+func (m *matching) forgive(namespace string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.debts.Add(namespace, -m.debts.Of(namespace))
+}
+
 // A reader that waits to match a name is answered by the policies of that moment, and readers of former
 // policies don't match beside those of the present ones.
 func TestWaitingReadersTakeTheNewestPolicies(t *testing.T) {
-	set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
-	set.matching.Lock()
-	var waiting sync.WaitGroup
-	answers := make([]string, 2)
-	waiting.Go(func() { answers[0] = set.ask("shop", "a", "", metric.Reader{}) })
-	waiting.Go(func() { answers[1] = set.ask("shop", "b", "", metric.Reader{}) })
-	time.Sleep(50 * time.Millisecond)
-	set.Replace([]*Policy{Compile(Meta{Name: "q"}, Spec{Rules: []Rule{deny("b")}})})
-	set.matching.Unlock()
-	waiting.Wait()
-	if answers[0] != "allowed" || answers[1] != "q 0" {
-		t.Errorf("answers %q", answers)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
+		give := set.held(t)
+		var waiting sync.WaitGroup
+		answers := make([]string, 2)
+		waiting.Go(func() { answers[0] = set.ask("shop", "a", "", metric.Reader{}) })
+		waiting.Go(func() { answers[1] = set.ask("shop", "b", "", metric.Reader{}) })
+		synctest.Wait()
+		set.Replace([]*Policy{Compile(Meta{Name: "q"}, Spec{Rules: []Rule{deny("b")}})})
+		give()
+		waiting.Wait()
+		if answers[0] != "allowed" || answers[1] != "q 0" {
+			t.Errorf("answers %q", answers)
+		}
+	})
 }
 
 // A change in a namespace drops the verdicts of that namespace, one of the cluster's policies all. Of
@@ -63,13 +78,14 @@ func TestVerdictsOfOtherNamespacesStay(t *testing.T) {
 	ask := func() {
 		for _, namespace := range []string{"shop", "bank", "none", "large"} {
 			set.ask(namespace, "a", "", metric.Reader{})
+			set.matching.forgive(namespace)
 		}
 	}
 	kept := func() (names []string) {
-		g := set.current.Load()
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for q := range g.verdicts {
+		m := set.current.Load().memory
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for q := range m.verdicts {
 			names = append(names, cmp.Or(q.namespace, "(cluster)")) // sorted before names
 		}
 		slices.Sort(names)
@@ -115,65 +131,124 @@ func TestTheClusterIsAskedOnceForAllNamespaces(t *testing.T) {
 			t.Errorf("in %q: %s", namespace, got)
 		}
 	}
-	if len(g.verdicts) != 1 {
-		t.Errorf("%d verdicts, want that of the cluster", len(g.verdicts))
+	if len(g.memory.verdicts) != 1 {
+		t.Errorf("%d verdicts, want that of the cluster", len(g.memory.verdicts))
 	}
-	g.verdicts[question{"", metric.Expression{Name: "secret"}, false}] = verdict{} // as if the cluster said nothing
+	g.memory.verdicts[question{"", metric.Expression{Name: "secret"}, false}] = remembered{} // as if the cluster said nothing
 	if got := set.ask("shop", "secret", "", metric.Reader{}); got != "allowed" {
 		t.Errorf("%s: the cluster's rules were matched again", got)
 	}
 	set.Replace([]*Policy{shop})
-	if g = set.current.Load(); set.ask("bank", "jobs", "", metric.Reader{}) != "allowed" || len(g.verdicts) != 0 {
-		t.Errorf("%d verdicts where no policy counts", len(g.verdicts))
+	if g = set.current.Load(); set.ask("bank", "jobs", "", metric.Reader{}) != "allowed" || len(g.memory.verdicts) != 0 {
+		t.Errorf("%d verdicts where no policy counts", len(g.memory.verdicts))
 	}
-	set.matching.Lock()
-	defer set.matching.Unlock()
+	defer set.held(t)()
 	if got := set.ask("bank", "other", "", metric.Reader{}); got != "allowed" { // it waits for nobody
 		t.Error(got)
 	}
 }
 
-// A reader waits for one name of another namespace at most, not for all that its readers invent.
+// A reader waits for a slice of one name of another namespace at most, not for all that its readers
+// invent. Of these, some wait, and the others are told at once that nothing is decided.
 func TestNamespacesTakeTurns(t *testing.T) {
-	set := New(time.Minute)
-	turn := func(namespace string) *sync.Mutex {
-		return &set.turns[maphash.String(turnSeed, namespace)%uint64(len(set.turns))]
-	}
-	ours := "shop"
-	for turn(ours) == turn("noisy") {
-		ours += "s"
-	}
-	set.Replace([]*Policy{slow("noisy", "slow", 1), Compile(Meta{Namespace: ours, Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}})})
-	taken := func(namespace string) {
-		for turn(namespace).TryLock() {
-			turn(namespace).Unlock()
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(slow("noisy", "slow", 1), Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}}))
+		give := set.held(t)
+		var undecided, matched atomic.Int64
+		var readers sync.WaitGroup
+		for i := range 100 {
+			readers.Go(func() {
+				if set.ask("noisy", fmt.Sprint(strings.Repeat("x", 100), i), "", metric.Reader{}) == "undecided" {
+					undecided.Add(1)
+				} else {
+					matched.Add(1)
+				}
+			})
 		}
-	}
-	const noisy = 90
-	var ended atomic.Int64
-	var readers sync.WaitGroup
-	set.matching.Lock()
-	for i := range noisy {
+		synctest.Wait()
+		if n := undecided.Load(); n != 100-maxLine {
+			t.Errorf("%d of 100 readers were told at once that nothing is decided", n)
+		}
+		var before int64
 		readers.Go(func() {
-			set.ask("noisy", fmt.Sprint(strings.Repeat("x", 100), i), "", metric.Reader{})
-			ended.Add(1)
+			if got := set.ask("shop", "jobs", "", metric.Reader{}); got != "ours 0" {
+				t.Error(got)
+			}
+			before = matched.Load()
 		})
-	}
-	taken("noisy")
-	var before int64
-	readers.Go(func() {
-		if got := set.ask(ours, "jobs", "", metric.Reader{}); got != "ours 0" {
-			t.Error(got)
+		synctest.Wait()
+		give()
+		readers.Wait()
+		if before > 1 || matched.Load() != maxLine {
+			t.Errorf("a reader of another namespace waited for %d of %d names", before, matched.Load())
 		}
-		before = ended.Load()
+		if n := set.matching.line.Len() + set.matching.expressions.Free(); n != 1 {
+			t.Errorf("something is left of the line: %d", n)
+		}
 	})
-	taken(ours)
-	set.matching.Unlock()
-	readers.Wait()
-	if before > noisy/3 {
-		t.Errorf("a reader of another namespace waited for %d of %d names", before, noisy)
-	}
+}
+
+// Nobody waits for a name of the namespace for longer than a second, and then nothing is allowed,
+// hidden from nobody or known to be free of policies.
+func TestNobodyWaitsLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
+		other, _ := set.matching.begin("shop")
+		began := time.Now()
+		if err := set.Check(Request{Namespace: "shop", Expression: metric.Expression{Name: "a"}}); !errors.Is(err, metric.ErrNotReady) {
+			t.Errorf("%v, want that it is not decided", err)
+		}
+		if set.MayHave("shop", []metric.Expression{{Name: "a"}}, nil, metric.Reader{}) || !set.Governs("shop", metric.Expression{Name: "a"}) {
+			t.Error("it is decided")
+		}
+		if waited := time.Since(began); waited != 3*patience {
+			t.Errorf("three questions waited for %s", waited)
+		}
+		other.end()
+		other, _ = set.matching.begin("")
+		if !set.Hidden("a", false) {
+			t.Error("discovery lists what is not decided")
+		}
+		if other.end(); set.Hidden("a", false) || set.ask("shop", "a", "", metric.Reader{}) != "allowed" {
+			t.Error("it is not decided afterwards")
+		}
+	})
+}
+
+// A namespace whose names take long has a tenth of the time. Names that are decided, and other
+// namespaces, don't wait.
+func TestANamespaceHasATenthOfTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
+		matched := func(took time.Duration) {
+			one, err := set.matching.begin("noisy")
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(took)
+			one.end()
+		}
+		if matched(time.Minute); set.matching.debts.Of("noisy") != longestSlice {
+			t.Errorf("the time of other processes is charged: %s", set.matching.debts.Of("noisy"))
+		}
+		set.ask("noisy", "known", "", metric.Reader{})
+		slices := 1
+		for ; set.matching.debts.Of("noisy") < maxDebt; slices++ {
+			matched(longestSlice)
+		}
+		for namespace, want := range map[string]string{"noisy": "undecided", "shop": "allowed"} {
+			if got := set.ask(namespace, "new of "+namespace, "", metric.Reader{}); got != want {
+				t.Errorf("in %s: %s, want %s", namespace, got, want)
+			}
+		}
+		if got := set.ask("noisy", "known", "", metric.Reader{}); got != "allowed" {
+			t.Errorf("a name that is decided: %s", got)
+		}
+		time.Sleep(parts * longestSlice)
+		if got := set.ask("noisy", "new of noisy", "", metric.Reader{}); got != "allowed" {
+			t.Errorf("after %d slices, when one is paid: %s", slices, got)
+		}
+	})
 }
 
 // Whoever waits to match a name has a turn before a slow one of another namespace ends: before each match of an
@@ -184,25 +259,21 @@ func TestALongMatchLetsOthersIn(t *testing.T) {
 	if all := len(slices.Concat(append(names.groups, names.shared)...)); yields != maxRules*all {
 		t.Errorf("%d yields in %d rules and %d names", yields, maxRules, all)
 	}
-	set := setOf(Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}}))
-	set.matching.Lock()
-	defer set.matching.Unlock()
-	yield := set.slice()
-	answered := make(chan string, 1)
-	go func() { answered <- set.ask("shop", "jobs", "", metric.Reader{}) }()
-	for range 10_000 { // of rules
-		select {
-		case got := <-answered:
-			if got != "ours 0" {
-				t.Error(got)
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(Compile(Meta{Namespace: "shop", Name: "ours"}, Spec{Rules: []Rule{deny("jobs")}}))
+		long, _ := set.matching.begin("noisy")
+		defer long.end()
+		var got string
+		go func() { got = set.ask("shop", "jobs", "", metric.Reader{}) }()
+		synctest.Wait()
+		for _, want := range []string{"", "ours 0"} {
+			time.Sleep(slice / 2)
+			long.yield()
+			if synctest.Wait(); got != want {
+				t.Errorf("the answer is %q, want %q", got, want)
 			}
-			return
-		default:
 		}
-		time.Sleep(slice) // a slow rule
-		yield()
-	}
-	t.Error("a reader of another namespace waits for all rules")
+	})
 }
 
 // The verdict of many policies is that of each one by itself, whatever was asked before.
@@ -235,7 +306,7 @@ func TestPoliciesTogetherAllowWhatEachAllows(t *testing.T) {
 					want = "denied"
 				}
 			}
-			set.Hidden(name)
+			set.Hidden(name, false)
 			got := set.ask(namespace, name, selector, reader)
 			if said[want]++; (got == "allowed") != (want == "allowed") {
 				t.Fatalf("%s %s {%s} by %s: %s, want %s", namespace, name, selector, reader.User, got, want)
@@ -257,7 +328,7 @@ func TestAVerdictEndsAtADenial(t *testing.T) {
 	if got := set.ask("shop", "a", "", metric.Reader{}); got != "p0016 0" {
 		t.Errorf("%s, want the first policy above the bound", got)
 	}
-	if hits := set.current.Load().verdicts[question{"shop", metric.Expression{Name: "a"}, false}].hits; len(hits) != 1 {
+	if hits := set.current.Load().memory.verdicts[question{"shop", metric.Expression{Name: "a"}, false}].hits; len(hits) != 1 {
 		t.Errorf("the verdict has %d rules, want 1", len(hits))
 	}
 	joe := Compile(Meta{Namespace: "bank", Name: "joes"}, Spec{Subjects: []Subject{{"User", "joe", ""}}, Rules: []Rule{deny("a")}})
@@ -267,8 +338,8 @@ func TestAVerdictEndsAtADenial(t *testing.T) {
 	}
 }
 
-// While policies change, fifty readers of names that nobody asked for before never read what is denied
-// throughout, and always read what is allowed throughout.
+// While policies change, thirty readers of names that nobody asked for before never read what is
+// denied throughout, and always read what is allowed throughout.
 func TestChangesOpenAndCloseNothingElse(t *testing.T) {
 	var fixed []*Policy
 	for i := range 1000 { // 64,000 rules; those of a namespace are bounded
@@ -280,13 +351,13 @@ func TestChangesOpenAndCloseNothingElse(t *testing.T) {
 	var ended atomic.Bool
 	var readers sync.WaitGroup
 	var reads atomic.Int64
-	for i := range 50 {
+	for i := range maxLine - 2 {
 		readers.Go(func() {
 			for n := 0; !ended.Load(); n++ {
 				reads.Add(1)
 				name := fmt.Sprint(i, "_", n)
 				for _, one := range [][3]string{{"secret" + name, "", "cluster 0"}, {"jobs" + name, "", "shop 0"}, {"jobs" + name, "queue=mail", "allowed"}, {"open" + name, "", "allowed"}} {
-					if got := set.ask("shop", one[0], one[1], metric.Reader{}); got != one[2] {
+					if got := set.ask("shop", one[0], one[1], metric.Reader{}); got != one[2] && got != "undecided" {
 						t.Errorf("%v: %s", one, got)
 						return
 					}
@@ -294,15 +365,22 @@ func TestChangesOpenAndCloseNothingElse(t *testing.T) {
 			}
 		})
 	}
+	decided := func(name string) (got string) {
+		for got = "undecided"; got == "undecided"; {
+			set.matching.forgive("shop")
+			got = set.ask("shop", name, "", metric.Reader{})
+		}
+		return got
+	}
 	for range 150 {
 		time.Sleep(5 * time.Millisecond) // lets the readers run
 		flapping := Compile(Meta{Namespace: "shop", Name: "flapping", Created: time.Unix(1e9, 0)}, Spec{Rules: []Rule{deny("flapping.*")}})
 		set.Replace(append(slices.Clone(fixed), flapping))
-		if got := set.ask("shop", "flapping", "", metric.Reader{}); got != "flapping 0" {
+		if got := decided("flapping"); got != "flapping 0" {
 			t.Errorf("a new policy: %s", got)
 		}
 		set.Replace(fixed)
-		if got := set.ask("shop", "flapping", "", metric.Reader{}); got != "allowed" {
+		if got := decided("flapping"); got != "allowed" {
 			t.Errorf("a policy that is gone: %s", got)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-metrics/sluice/metric"
@@ -35,6 +35,9 @@ func (s *Set) ask(namespace, name, selector string, reader metric.Reader) string
 	err := s.Check(Request{namespace, metric.ParseExpression(name), of(selector), reader, false})
 	if err == nil {
 		return "allowed"
+	}
+	if errors.Is(err, metric.ErrNotReady) {
+		return "undecided"
 	}
 	if !errors.Is(err, metric.ErrForbidden) {
 		return "another error: " + err.Error()
@@ -215,7 +218,7 @@ func TestSingleSeries(t *testing.T) {
 		name, queue string
 		want        bool
 	}{{"secret", "mail", false}, {"jobs", "mail", true}, {"jobs", "fax", false}, {"jobs", "", false}, {"work", "", true}} {
-		if got := set.MayHave("shop", metric.Expression{Name: one.name}, label(one.queue), metric.Reader{}); got != one.want {
+		if got := set.MayHave("shop", []metric.Expression{{Name: one.name}}, label(one.queue), metric.Reader{}); got != one.want {
 			t.Errorf("%s of queue %q: %v", one.name, one.queue, got)
 		}
 	}
@@ -231,7 +234,7 @@ func TestHidden(t *testing.T) {
 		Compile(Meta{Name: "f"}, Spec{Rules: []Rule{deny("half.*")}}), // after a denial of one stat
 	)
 	for name, want := range map[string]bool{"secret": true, "half": true, "work": false, "jobs": false, "joes": false, "shops": false} {
-		if got := set.Hidden(name); got != want {
+		if got := set.Hidden(name, false); got != want {
 			t.Errorf("%s: hidden %v", name, got)
 		}
 	}
@@ -293,11 +296,84 @@ func TestExpressionsTogether(t *testing.T) {
 	}
 }
 
+// So are those with more labels or subjects than a page can compare with each of its series.
+func TestLabelsAndSubjectsTogether(t *testing.T) {
+	const each = 32
+	selector, subjects := &Selector{}, []Subject{{"User", "jane", ""}}
+	for i := range each {
+		selector.MatchExpressions = append(selector.MatchExpressions, Requirement{fmt.Sprint("key", i), DoesNotExist, nil})
+		subjects = append(subjects, Subject{"ServiceAccount", fmt.Sprint("robot", i), "shop"})
+	}
+	for _, one := range []struct {
+		spec  Spec
+		most  int // policies
+		fault string
+	}{
+		{Spec{Rules: []Rule{{Metric: ".*", Selector: selector}}}, maxLabelsTogether / each,
+			"rules have selectors of more than 4096 labels together with those of older policies; this policy denies every metric"},
+		{Spec{Rules: []Rule{{Metric: ".*", Selector: &Selector{}}}, Subjects: subjects}, maxSubjectsTogether / (each + 1),
+			"subjects are more than 4096 together with those of older policies; this policy denies every metric"},
+	} {
+		compiled := Compile(Meta{}, one.spec)
+		named := func(namespace string, n int) (all []*Policy) {
+			for i := range n {
+				p := *compiled
+				p.Meta = Meta{namespace, fmt.Sprintf("p%04d", i), time.Unix(int64(i), 0)}
+				all = append(all, &p)
+			}
+			return all
+		}
+		lookups := 0
+		may := func(policies []*Policy) bool {
+			lookups = 0
+			view := ReaderView{setOf(policies...), metric.Reader{User: "jane"}}
+			return view.MayHaveKind("shop", "a", metric.Timer, func(string) (string, bool) {
+				lookups++
+				return "", false
+			})
+		}
+		if !may(named("shop", one.most)) || lookups > maxLabelsTogether {
+			t.Errorf("at the bound: not allowed, or %d lookups", lookups)
+		}
+		above := named("shop", one.most+1)
+		if may(above) || lookups > maxLabelsTogether {
+			t.Errorf("above the bound: allowed, or %d lookups", lookups)
+		}
+		newest := setOf(above...).Policies()[one.most]
+		if len(newest.Faults) != 1 || newest.Faults[0] != one.fault {
+			t.Errorf("faults %q, want %q", newest.Faults, one.fault)
+		}
+		if !may(named("", MaxRulesTogether)) {
+			t.Error("those of the cluster, which administrators write, are bounded")
+		}
+	}
+}
+
+// A ServiceAccount is the user of that name, and no other one. Comparing them allocates nothing.
+func TestServiceAccounts(t *testing.T) {
+	robot := Subject{"ServiceAccount", strings.Repeat("robot", 10), "shop"}
+	account := "system:serviceaccount:shop:" + robot.Name
+	for user, want := range map[string]bool{account: true, account + "s": false, account[1:]: false, robot.Name: false, "": false,
+		"system:serviceaccount:shop2:" + robot.Name: false, "system:serviceaccount:" + robot.Name: false,
+		"system:serviceaccount:shop" + robot.Name: false, "shop:" + robot.Name: false} {
+		if got := robot.isAccount(user); got != want {
+			t.Errorf("%s: %v", user, got)
+		}
+	}
+	p, reader := Compile(Meta{Name: "p"}, Spec{Subjects: []Subject{robot}, Rules: []Rule{deny("a")}}), metric.Reader{User: account}
+	if n := testing.AllocsPerRun(100, func() {
+		if !p.concerns(reader) {
+			t.Error("the policy doesn't concern its subject")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 // A name that no metric can have is denied without being matched or remembered.
 func TestNamesThatAreTooLong(t *testing.T) {
 	set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
-	set.matching.Lock() // who matched would wait
-	defer set.matching.Unlock()
+	defer set.held(t)() // who matched would wait
 	long := metric.Expression{Name: strings.Repeat("a", metric.MaxNameLength+1), Stat: metric.Total}
 	for _, forwarded := range []bool{false, true} {
 		err := set.Check(Request{Namespace: "shop", Expression: long, Forwarded: forwarded})
@@ -305,25 +381,14 @@ func TestNamesThatAreTooLong(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if set.MayHave("shop", long, func(string) (string, bool) { return "", false }, metric.Reader{}) || !set.Governs("shop", long) {
+	if set.MayHave("shop", []metric.Expression{long}, func(string) (string, bool) { return "", false }, metric.Reader{}) || !set.Governs("shop", long) {
 		t.Error("it may be had")
 	}
 	if err := set.Check(Request{Namespace: "bank", Expression: long}); err != nil {
 		t.Errorf("where no policy counts: %v", err)
 	}
-	if n := len(set.current.Load().verdicts); n != 0 {
+	if n := len(set.current.Load().memory.verdicts); n != 0 {
 		t.Errorf("%d verdicts", n)
-	}
-}
-
-// Invented names take bounded memory.
-func TestVerdictsAreBounded(t *testing.T) {
-	set := setOf(Compile(Meta{Namespace: "shop", Name: "p"}, Spec{Rules: []Rule{deny("x")}}))
-	for i := range 3 * maxVerdicts {
-		set.ask("shop", fmt.Sprint("name", i), "", metric.Reader{})
-	}
-	if n := len(set.current.Load().verdicts); n > maxVerdicts {
-		t.Errorf("%d verdicts are kept", n)
 	}
 }
 
@@ -342,21 +407,18 @@ func manyPolicies(policies int) *Set {
 
 // A name that many ask for at once is matched once: the others wait and take over the hits.
 func TestOneMatchesForAll(t *testing.T) {
-	set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
-	g := set.current.Load()
-	set.matching.Lock()
-	var waiting sync.WaitGroup
-	var answer string
-	waiting.Go(func() { answer = set.ask("shop", "a", "", metric.Reader{}) })
-	time.Sleep(50 * time.Millisecond) // it has not found the name; if it is later, it finds the hits below
-	g.mu.Lock()
-	g.verdicts[question{"", metric.Expression{Name: "a"}, false}] = verdict{}
-	g.mu.Unlock()
-	set.matching.Unlock()
-	waiting.Wait()
-	if answer != "allowed" {
-		t.Errorf("%s: it was matched again", answer)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("a")}}))
+		give := set.held(t)
+		var answer string
+		go func() { answer = set.ask("shop", "a", "", metric.Reader{}) }()
+		synctest.Wait() // it has not found the name
+		set.current.Load().memory.keep(question{"", metric.Expression{Name: "a"}, false}, verdict{}, "shop")
+		give()
+		if synctest.Wait(); answer != "allowed" {
+			t.Errorf("%s: it was matched again", answer)
+		}
+	})
 }
 
 func BenchmarkCheck(b *testing.B) {
@@ -378,12 +440,36 @@ func BenchmarkCheck(b *testing.B) {
 	b.Run("16-new-name", func(b *testing.B) {
 		set := manyPolicies(16)
 		for i := 0; b.Loop(); i++ {
+			set.matching = newMatching() // which owes nothing
 			ask.Expression.Name = fmt.Sprint(strings.Repeat("x", 100), i)
 			if err := set.Check(ask); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
+}
+
+// The most that policies of a namespace cost for one series of a page.
+func BenchmarkMayHave(b *testing.B) {
+	var all []*Policy
+	for i := range maxLabelsTogether / 32 {
+		selector, subjects := &Selector{}, []Subject{{"User", "jane", ""}}
+		for j := range 32 {
+			selector.MatchExpressions = append(selector.MatchExpressions, Requirement{fmt.Sprint("key", i, j), DoesNotExist, nil})
+			subjects = append(subjects[:j], Subject{"ServiceAccount", fmt.Sprint("robot", j), "shop"}, subjects[j])
+		}
+		all = append(all, Compile(Meta{"shop", fmt.Sprint("p", i), time.Unix(int64(i), 0)},
+			Spec{Rules: []Rule{{Metric: ".*", Selector: selector}}, Subjects: subjects[1:]}))
+	}
+	set, labels := setOf(all...), []metric.Label{}
+	for i := range 60 {
+		labels = append(labels, metric.Label{Key: fmt.Sprint(strings.Repeat("k", 60), i), Value: strings.Repeat("v", 60)})
+	}
+	for b.Loop() {
+		if !(ReaderView{set, metric.Reader{User: "jane"}}).MayHaveKind("shop", "a", metric.Timer, metric.NewLabels(labels).Selectable()) {
+			b.Fatal("the cases say nothing")
+		}
+	}
 }
 
 // A read that no policy touches costs an atomic load.

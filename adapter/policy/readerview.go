@@ -1,15 +1,19 @@
 package policy
 
-import "github.com/sluice-metrics/sluice/metric"
+import (
+	"slices"
+
+	"github.com/sluice-metrics/sluice/metric"
+)
 
 // A Checker decides about requests for external metrics and about series: a Set, or what stands before
 // one.
 type Checker interface {
 	// Check returns nil, or the error for the reader.
 	Check(Request) error
-	// MayHave reports whether a reader may have one series. lookup returns a label's value as selectors
-	// spell it.
-	MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool
+	// MayHave reports whether a reader may have one series of a metric by each of some expressions.
+	// lookup returns a label's value as selectors spell it.
+	MayHave(namespace string, all []metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool
 	// Governs reports whether a policy says anything about a metric in a namespace, to whomever; about any
 	// metric, if the expression is the zero one.
 	Governs(namespace string, e metric.Expression) bool
@@ -31,7 +35,8 @@ func (v ReaderView) MayReadAll(namespace, expression string) bool {
 
 // MayHave reports whether the reader may have one series of a metric, name[:stat][:window].
 func (v ReaderView) MayHave(namespace, expression string, label func(key string) (string, bool)) bool {
-	return v.Policies == nil || v.Policies.MayHave(namespace, metric.ParseExpression(expression), label, v.Reader)
+	return v.Policies == nil || v.Policies.MayHave(namespace,
+		[]metric.Expression{metric.ParseExpression(expression)}, label, v.Reader)
 }
 
 // Unrestricted reports whether no policy counts in a namespace.
@@ -42,29 +47,24 @@ func (v ReaderView) Unrestricted(namespace string) bool {
 // MayHaveKind reports whether the reader may have one series of a kind as expositions show it: a counter's
 // total, a gauge's last value, and the rest with every stat.
 func (v ReaderView) MayHaveKind(namespace, name string, k metric.Kind, label func(key string) (string, bool)) bool {
-	return v.eachStat(k, func(stat metric.Stat) bool {
-		return v.Policies.MayHave(namespace, metric.Expression{Name: name, Stat: stat}, label, v.Reader)
-	})
+	return v.Policies == nil || v.Policies.MayHave(namespace, exposed(name, k), label, v.Reader)
 }
 
 // MayReadKind reports whether the reader may have all series of a metric of a kind as expositions show it.
 func (v ReaderView) MayReadKind(namespace, name string, k metric.Kind) bool {
-	return v.eachStat(k, func(stat metric.Stat) bool {
-		return v.Policies.Check(Request{Namespace: namespace, Expression: metric.Expression{Name: name, Stat: stat},
-			Reader: v.Reader}) == nil
+	return v.Policies == nil || !slices.ContainsFunc(exposed(name, k), func(e metric.Expression) bool {
+		return v.Policies.Check(Request{Namespace: namespace, Expression: e, Reader: v.Reader}) != nil
 	})
 }
 
-func (v ReaderView) eachStat(k metric.Kind, may func(metric.Stat) bool) bool {
-	if v.Policies == nil {
-		return true
+// exposed are the expressions of what expositions have of a metric.
+func exposed(name string, k metric.Kind) []metric.Expression {
+	stats := exposedStats(k)
+	all := make([]metric.Expression, len(stats))
+	for i, stat := range stats {
+		all[i] = metric.Expression{Name: name, Stat: stat}
 	}
-	for _, stat := range exposedStats(k) {
-		if !may(stat) {
-			return false
-		}
-	}
-	return true
+	return all
 }
 
 // exposedStats are the stats of a series that expositions have. A timer has several.

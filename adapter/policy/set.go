@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"hash/maphash"
 	"math"
 	"regexp"
 	"slices"
@@ -44,25 +43,26 @@ func (d *Denial) Unwrap() error { return metric.ErrForbidden }
 // every metric.
 const MaxRulesTogether = 1024
 
-// maxWork bounds their instructions together: a match takes the time of instructions times bytes of the name.
-const maxWork = 32 * MaxRulesTogether
+// Bounds of the policies of a namespace together, beside that of their rules. A match takes the
+// time of instructions times bytes of the name; who may have a series takes that of subjects and
+// labels.
+const (
+	maxWork             = 32 * MaxRulesTogether
+	maxSubjectsTogether = 4 * MaxRulesTogether
+	maxLabelsTogether   = 4 * MaxRulesTogether // that selectors name
+)
 
 // A Set holds the policies of a cluster. Any goroutine may use it. Without policies a check is one
-// atomic load.
+// atomic load. Names that nobody asked for before wait for their turn to be matched. Where that
+// takes too long, the answer is as if the policies were unknown: nobody may read.
 type Set struct {
 	window   time.Duration // of a metric that is asked for without one
 	current  atomic.Pointer[generation]
-	matching sync.Mutex // one name at a time: expressions must not take all processors
-	// turns are locked before matching, by namespace, so at most one reader of each namespace waits for
-	// matching: the reader of another one waits for a slice of one name of a namespace with slow expressions, and
-	// not for all that are asked for.
-	turns [64]sync.Mutex
+	matching *matching
 }
 
-var turnSeed = maphash.MakeSeed()
-
 // New makes an empty set. window is the window of a metric that is asked for without one.
-func New(window time.Duration) *Set { return &Set{window: window} }
+func New(window time.Duration) *Set { return &Set{window: window, matching: newMatching()} }
 
 // Replace replaces all policies. Verdicts stay for namespaces where the same policies count as before, so
 // writing policies in one namespace costs no reader of another.
@@ -72,7 +72,7 @@ func (s *Set) Replace(policies []*Policy) {
 		return
 	}
 	g := &generation{window: s.window, given: map[string][]*Policy{}, byNamespace: map[string][]*Policy{},
-		verdicts: map[question]verdict{}}
+		memory: newMemory()}
 	for _, p := range policies {
 		g.given[p.Namespace] = append(g.given[p.Namespace], p)
 	}
@@ -82,11 +82,7 @@ func (s *Set) Replace(policies []*Policy) {
 		if g.byNamespace[namespace] = slices.Clone(list); before.same(g, namespace) {
 			g.byNamespace[namespace] = before.byNamespace[namespace]
 		} else {
-			work := maxWork
-			if namespace == "" { // which only administrators write
-				work = math.MaxInt
-			}
-			closeAbove(MaxRulesTogether, work, g.byNamespace[namespace])
+			boundsOf(namespace).closeAbove(g.byNamespace[namespace])
 		}
 	}
 	before.handOver(g)
@@ -104,26 +100,38 @@ func (g *generation) handOver(next *generation) {
 		return
 	}
 	same := map[string]bool{}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for q, v := range g.verdicts {
+	g.memory.handOver(next.memory, func(q question) bool {
 		if _, compared := same[q.namespace]; !compared {
 			same[q.namespace] = g.same(next, q.namespace)
 		}
-		if same[q.namespace] {
-			next.verdicts[q] = v
-		}
-	}
+		return same[q.namespace]
+	})
 }
 
-// closeAbove replaces the newest policies of a namespace, above a number of rules and of instructions.
-func closeAbove(rules, work int, list []*Policy) {
+// bounds are what policies may have together.
+type bounds struct{ rules, work, subjects, labels int }
+
+// boundsOf returns those of a namespace. Only administrators write the cluster's policies.
+func boundsOf(namespace string) bounds {
+	if namespace == "" {
+		return bounds{MaxRulesTogether, math.MaxInt, math.MaxInt, math.MaxInt}
+	}
+	return bounds{MaxRulesTogether, maxWork, maxSubjectsTogether, maxLabelsTogether}
+}
+
+// closeAbove replaces the newest policies, above the bounds.
+func (b bounds) closeAbove(list []*Policy) {
 	for i, p := range list {
-		rules, work = rules-len(p.rules), work-p.work
+		b.rules, b.work = b.rules-len(p.rules), b.work-p.work
+		b.subjects, b.labels = b.subjects-len(p.subjects), b.labels-p.labels
 		switch {
-		case rules < 0:
+		case b.rules < 0:
 			list[i] = p.closed("rules", "are more than %d together with those of older policies; this policy denies every metric", MaxRulesTogether)
-		case work < 0:
+		case b.subjects < 0:
+			list[i] = p.closed("subjects", "are more than %d together with those of older policies; this policy denies every metric", maxSubjectsTogether)
+		case b.labels < 0:
+			list[i] = p.closed("rules", "have selectors of more than %d labels together with those of older policies; this policy denies every metric", maxLabelsTogether)
+		case b.work < 0:
 			list[i] = p.closed("rules", "have expressions of more than %d instructions together with those of older policies, about one for each letter and ten for .{10}; this policy denies every metric", maxWork)
 		}
 	}
@@ -136,14 +144,18 @@ func order(a, b *Policy) int {
 }
 
 // Check returns nil if each policy of the namespace and of the cluster allows the request,
-// otherwise a *Denial.
+// otherwise a *Denial, or metric.ErrNotReady if that could not be decided.
 func (s *Set) Check(r Request) error {
 	g := s.current.Load()
 	if g == nil {
 		return nil
 	}
+	v, err := s.verdict(g, question{r.Namespace, r.Expression, r.Forwarded})
+	if err != nil {
+		return err
+	}
 	asked := sync.OnceValue(func() constraint { return constraintOf(r.Selector) })
-	for _, h := range s.verdict(g, question{r.Namespace, r.Expression, r.Forwarded}).hits {
+	for _, h := range v.hits {
 		if !h.policy.concerns(r.Reader) {
 			continue
 		}
@@ -165,17 +177,29 @@ func repeats(all []Requirement) bool {
 	return len(keys) < len(all)
 }
 
-// MayHave reports whether a reader may get one series of a metric: whether they could ask for it by
-// all of its labels. lookup returns the value of a label as selectors spell it.
-func (s *Set) MayHave(namespace string, e metric.Expression, lookup func(key string) (string, bool),
+// MayHave reports whether a reader may get one series of a metric by each of some expressions:
+// whether they could ask for it by all of its labels. lookup returns the value of a label as
+// selectors spell it. A rule that several expressions hit is compared with the series once.
+func (s *Set) MayHave(namespace string, all []metric.Expression, lookup func(key string) (string, bool),
 	reader metric.Reader) bool {
 	g := s.current.Load()
 	if g == nil {
 		return true
 	}
-	for _, h := range s.verdict(g, question{namespace, e, false}).hits {
-		if h.policy.concerns(reader) && (h.rule().denies() || !h.rule().allowed.has(lookup)) {
+	passed := map[hit]bool{}
+	for _, e := range all {
+		v, err := s.verdict(g, question{namespace, e, false})
+		if err != nil {
 			return false
+		}
+		for _, h := range v.hits {
+			if passed[h] {
+				continue
+			}
+			if h.policy.concerns(reader) && (h.rule().denies() || !h.rule().allowed.has(lookup)) {
+				return false
+			}
+			passed[h] = true
 		}
 	}
 	return true
@@ -191,17 +215,19 @@ func (s *Set) Governs(namespace string, e metric.Expression) bool {
 	case e == (metric.Expression{}):
 		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0
 	}
-	return len(s.verdict(g, question{namespace, e, false}).hits) > 0
+	v, err := s.verdict(g, question{namespace, e, false})
+	return err != nil || len(v.hits) > 0
 }
 
 // Hidden reports whether the cluster's policies deny a metric to everybody in every namespace, so
-// that discovery doesn't list it.
-func (s *Set) Hidden(name string) bool {
+// that discovery doesn't list it. One of another provider is forwarded.
+func (s *Set) Hidden(name string, forwarded bool) bool {
 	g := s.current.Load()
 	if g == nil {
 		return false
 	}
-	return s.verdict(g, question{"", metric.Expression{Name: name}, false}).hidden
+	v, err := s.verdict(g, question{"", metric.Expression{Name: name}, forwarded})
+	return err != nil || v.hidden
 }
 
 // Policies are all policies, those of the cluster first, then by namespace and name.
@@ -219,37 +245,12 @@ func (s *Set) Policies() []*Policy {
 }
 
 // generation is the policies between two changes. It remembers which rules the names that were
-// asked for hit, because expressions are slow beside a read.
+// asked for hit.
 type generation struct {
 	window time.Duration
 	// given are the policies by namespace, the oldest first; byNamespace those in force. Both are immutable.
 	given, byNamespace map[string][]*Policy
-
-	mu       sync.Mutex
-	verdicts map[question]verdict
-}
-
-// question is a metric in a namespace.
-type question struct {
-	namespace  string
-	expression metric.Expression
-	forwarded  bool
-}
-
-// maxVerdicts bounds the memory of names that somebody invents.
-const maxVerdicts = 4096
-
-// hit is the first rule of a policy that matches a metric.
-type hit struct {
-	policy *Policy
-	index  int
-}
-
-// verdict is what the policies say about a name, whoever asks with whatever selector.
-type verdict struct {
-	hits   []hit
-	hidden bool // a policy of the cluster denies it to everybody, whatever its kind
-	denied bool // a rule denies it to everybody
+	memory             *memory
 }
 
 // remembered returns the verdict about a name that was asked for before. Where no policy counts,
@@ -258,22 +259,8 @@ func (g *generation) remembered(q question) (verdict, bool) {
 	if len(g.byNamespace[q.namespace]) == 0 {
 		return verdict{}, true
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	v, known := g.verdicts[q]
-	return v, known
+	return g.memory.of(q)
 }
-
-func (g *generation) remember(q question, v verdict) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.verdicts) >= maxVerdicts {
-		clear(g.verdicts)
-	}
-	g.verdicts[q] = v
-}
-
-func (h hit) rule() *rule { return &h.policy.rules[h.index] }
 
 // question returns what a metric is remembered by. Namespaces without policies of their own share
 // the cluster's verdict.
@@ -284,61 +271,49 @@ func (g *generation) question(q question) question {
 	return q
 }
 
-// verdict matches a name that was not asked for since the policies changed. A reader that waited for its turn is
-// answered by the policies that hold by then: were it answered by those of its request, the readers that wait
-// would match each name once for every change of the policies.
-func (s *Set) verdict(g *generation, asked question) verdict {
-	q := g.question(asked)
-	if v, known := g.remembered(q); known {
-		return v
+// verdict matches a name that was not asked for since the policies changed. A reader that waited
+// for its turn is answered by the policies that hold by then: were it answered by those of its
+// request, the readers that wait would match each name once for every change of the policies. The
+// error is metric.ErrNotReady: it is not decided.
+func (s *Set) verdict(g *generation, asked question) (verdict, error) {
+	if v, known := g.remembered(g.question(asked)); known {
+		return v, nil
 	}
-	if len(q.expression.Name) > metric.MaxNameLength {
-		return verdict{hits: []hit{{tooLong, 0}}, hidden: true, denied: true}
+	if len(asked.expression.Name) > metric.MaxNameLength {
+		return verdict{hits: []hit{{tooLong, 0}}, hidden: true, denied: true}, nil
 	}
-	turn := &s.turns[maphash.String(turnSeed, q.namespace)%uint64(len(s.turns))]
-	turn.Lock()
-	defer turn.Unlock()
-	s.matching.Lock()
-	defer s.matching.Unlock()
+	turn, err := s.matching.begin(asked.namespace)
+	if err == nil {
+		defer turn.end()
+	}
 	if g = s.current.Load(); g == nil {
-		return verdict{}
+		return verdict{}, nil
+	}
+	if v, known := g.remembered(g.question(asked)); known {
+		return v, nil // a goroutine matched it a moment ago
+	}
+	if err != nil {
+		return verdict{}, err
 	}
 	names := spellingsOf(asked.expression, g.window)
 	if asked.forwarded {
 		name := asked.expression.Name // of some letters the lower case is another one: of a dotted I, i
 		names = spellings{shared: []string{name, strings.ToLower(name)}, groups: [][]string{nil}, anyCase: true}
 	}
-	return g.match(g.question(asked), names, s.slice())
+	return g.match(g.question(asked), asked.namespace, names, turn.yield), nil
 }
 
 // tooLong denies names that no metric can have, which would take long to match.
 var tooLong = (&Policy{Meta: Meta{Name: "too-long"}}).closed("metric", "is longer than %d bytes", metric.MaxNameLength)
 
-// slice is how long one name is matched while others wait.
-const slice = time.Millisecond
-
-// slice returns a function that lets those who wait for matching have their turn, once each slice. Its caller has locked
-// matching, which is fair to those who have waited for a millisecond.
-func (s *Set) slice() (yield func()) {
-	began := time.Now()
-	return func() {
-		if time.Since(began) >= slice {
-			s.matching.Unlock()
-			s.matching.Lock()
-			began = time.Now()
+// match asks the policies about the spellings of a name. Those of the cluster are asked once for
+// all namespaces. yield is called between matches of an expression.
+func (g *generation) match(q question, asker string, names spellings, yield func()) (v verdict) {
+	if q.namespace != "" {
+		ofCluster, known := question{"", q.expression, q.forwarded}, false
+		if v, known = g.remembered(ofCluster); !known {
+			v = g.match(ofCluster, asker, names, yield)
 		}
-	}
-}
-
-// match asks the policies about the spellings of a name, unless a goroutine did that a moment ago.
-// Those of the cluster are asked once for all namespaces. yield is called between matches of an expression.
-func (g *generation) match(q question, names spellings, yield func()) verdict {
-	v, known := g.remembered(q)
-	if known {
-		return v
-	}
-	if q.namespace != "" && len(g.byNamespace[""]) > 0 {
-		v = g.match(question{"", q.expression, q.forwarded}, names, yield)
 		v.hits = slices.Clip(v.hits) // shared with other namespaces
 	}
 	for _, p := range g.byNamespace[q.namespace] {
@@ -351,7 +326,7 @@ func (g *generation) match(q question, names spellings, yield func()) verdict {
 		}
 		v.add(p, first)
 	}
-	g.remember(q, v)
+	g.memory.keep(q, v, asker)
 	return v
 }
 
@@ -456,8 +431,22 @@ func (p *Policy) concerns(r metric.Reader) bool {
 		case "Group":
 			return slices.Contains(r.Groups, s.Name)
 		}
-		return r.User == "system:serviceaccount:"+s.Namespace+":"+s.Name
+		return s.isAccount(r.User)
 	})
+}
+
+// isAccount reports whether a user is the ServiceAccount, without an allocation: a page asks about
+// each series.
+func (s Subject) isAccount(user string) bool {
+	rest, is := strings.CutPrefix(user, "system:serviceaccount:")
+	if !is {
+		return false
+	}
+	if rest, is = strings.CutPrefix(rest, s.Namespace); !is {
+		return false
+	}
+	name, is := strings.CutPrefix(rest, ":")
+	return is && name == s.Name
 }
 
 func (h hit) denial(r Request) *Denial {

@@ -127,7 +127,7 @@ func (p *dataPath) hint(a *inspect.Autoscaler, m *inspect.AutoscalerMetric) stri
 	}
 	list, _, _ := p.merged.Metrics(aggregate.Part{Namespace: a.Namespace, Most: maxHintNames})
 	var alike, others []string
-	hidden := func(name string) bool { return p.cluster.policies != nil && p.cluster.policies.Hidden(name) }
+	hidden := func(name string) bool { return p.cluster.policies != nil && p.cluster.policies.Hidden(name, false) }
 	for _, metricSummary := range list {
 		if metricSummary.Resource == "" && hidden(metricSummary.Name) {
 			continue

@@ -254,7 +254,7 @@ func (s *seenNames) Check(r policy.Request) error {
 	return nil
 }
 
-func (s *seenNames) MayHave(string, metric.Expression, func(string) (string, bool), metric.Reader) bool {
+func (s *seenNames) MayHave(string, []metric.Expression, func(string) (string, bool), metric.Reader) bool {
 	return true
 }
 

@@ -143,7 +143,7 @@ func (h *Handler) readableGroups(x *httpserver.Request) ([]group.Group, *httpser
 			g.Restrict(
 				func(name string, k metric.Kind) bool { return may.MayReadKind(g.Object.Namespace, name, k) },
 				func(name string, k metric.Kind, labels metric.Labels) bool {
-					return may.MayHaveKind(g.Object.Namespace, name, k, labels.Selectable)
+					return may.MayHaveKind(g.Object.Namespace, name, k, labels.Selectable())
 				})
 		}
 	}

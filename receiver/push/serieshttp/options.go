@@ -98,6 +98,6 @@ func (h *Handler) readable(x *httpserver.Request) func(*metric.Family, metric.Ki
 	}
 	may := policy.ReaderView{Policies: h.policies, Reader: x.Sender().Reader()}
 	return func(f *metric.Family, k metric.Kind, labels metric.Labels) bool {
-		return may.MayHaveKind(f.Namespace, f.Name, k, labels.Selectable)
+		return may.MayHaveKind(f.Namespace, f.Name, k, labels.Selectable())
 	}
 }
