@@ -292,12 +292,12 @@ func TestAFloodIsNotSearched(t *testing.T) {
 			t.Error(got)
 		}
 		long, whole := strings.Repeat(secret+" ", mostMasked)[:mostMasked], 0
-		for range 1000 {
+		for range 100 {
 			if Mask(long) == masked {
 				whole++
 			}
 		}
-		if searched := (1000 - whole) * len(long); searched == 0 || searched > maxSearched {
+		if searched := (100 - whole) * len(long); searched == 0 || searched > maxSearched {
 			t.Errorf("%d bytes are searched in a second, want at most %d", searched, maxSearched)
 		}
 		if got := Mask(secret) + about(); got != masked+`the value is "***", not "***"` {
@@ -311,6 +311,71 @@ func TestAFloodIsNotSearched(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// Nor is a flood of other lines looked at for what may be secrets, which takes no memory.
+func TestAFloodIsNotLookedAt(t *testing.T) {
+	const secret = "b:1|c|#token:hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		long, whole := strings.Repeat("\xff", mostMasked), 0
+		for range 2000 {
+			if Mask(long) == masked {
+				whole++
+			}
+		}
+		if seen := (2000 - whole) * len(long); seen == 0 || seen > maxLooked {
+			t.Errorf("%d bytes are looked at in a second, want at most %d", seen, maxLooked)
+		}
+		if got := Mask("") + Mask(secret) + MaskAbout(`"x" is no type`, []byte("hits:1|x"), 0); got != masked+masked {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if got := Mask(long) + Mask(secret); got != long+"b:1|c|#token:***" {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if n := testing.AllocsPerRun(100, func() { mayHaveSecrets(long) }); n != 0 {
+			t.Errorf("a look takes memory %v times", n)
+		}
+	})
+}
+
+// Every mark of a secret is seen, in any case and at any end of a text, and no beginning of one is.
+func TestMarksAreSeen(t *testing.T) {
+	for i, marks := range append([][]string{nameMarks}, marksOfForms()...) {
+		for _, mark := range marks {
+			for _, text := range []string{"= " + mark, strings.ToUpper(mark) + " =", "xx" + mark + ",x"} {
+				if marksOf(text)>>i&1 == 0 {
+					t.Errorf("%q is not seen in %q", mark, text)
+				}
+			}
+			if text := "= " + mark[:len(mark)-1]; marksOf(text)>>i&1 != 0 {
+				t.Errorf("%q is seen in %q", mark, text)
+			}
+		}
+	}
+}
+
+func marksOfForms() (all [][]string) {
+	for _, f := range forms {
+		all = append(all, f.marks)
+	}
+	return all
+}
+
+func BenchmarkLookForMarks(b *testing.B) {
+	for name, part := range map[string]string{
+		"no UTF-8": "\xff", "ordinary": "http_requests_total.eu-west-1:320|ms|#env:prod", "beginnings": "credentiatokebearesecreauthorizatio",
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := strings.Repeat(part, mostMasked)[:mostMasked]
+			b.SetBytes(mostMasked)
+			b.ReportAllocs()
+			for b.Loop() {
+				mayHaveSecrets(text)
+			}
+		})
+	}
 }
 
 // The end of a quoted value may be behind the one that it is in, and a message may be about the end of a long line.
