@@ -3,6 +3,7 @@ package metric
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,11 @@ func MaskAbout(message string, line []byte, at int) string {
 
 func maskAbout(message, text string) string {
 	secrets := wordsOf(text, secretsOf(text))
+	for _, secret := range secrets {
+		if quoted := strconv.Quote(secret); len(quoted) > len(secret)+2 {
+			secrets = append(secrets, quoted[1:len(quoted)-1]) // as the message has it
+		}
+	}
 	message = replaceAll(message, secrets)
 	if len(secrets) > 0 {
 		message = quotation.ReplaceAllStringFunc(message, func(quoted string) string {

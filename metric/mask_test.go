@@ -3,6 +3,7 @@ package metric
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -173,6 +174,15 @@ func TestSecretsAreMasked(t *testing.T) {
 	}
 	if got := MaskAbout(`"hunter2" is no number`, []byte("password=ab:hunter2|c"), 0); strings.Contains(got, "hunter2") {
 		t.Error(got)
+	}
+	for _, secret := range []string{`hun"ter2`, `hun\ter2`, "hun\xffter2", "hunter2\x01"} { // a message escapes it
+		got := MaskAbout(fmt.Sprintf("%q is no number", secret), []byte("password:"+secret+"|c"), 0)
+		if want := `"***" is no number`; got != want {
+			t.Errorf("%q: %s, want %s", secret, got, want)
+		}
+		if got := MaskAbout(fmt.Sprintf("%q is no number", secret[3:]), []byte("password:"+secret+"|c"), 0); got != `"***" is no number` {
+			t.Errorf("the end of %q: %s", secret, got)
+		}
 	}
 	// An excerpt is cut after it was masked: the end of a secret may be what tells that it is one.
 	cut := []byte(strings.Repeat("x", 80) + " postgres://billing:" + strings.Repeat("horse", 20) + "@db.internal")
@@ -406,14 +416,16 @@ func FuzzMask(f *testing.F) {
 	ways := []string{" password=%s", ` "password":"%s"`, ` "password" : "a\"%s"`, " secret access key: %s", " {'name': 'API_TOKEN', 'value': '%s'}",
 		" user[password]=%s", " https://u@h:x'%s@h ", ` ""password"":""%s""`, " Authorization: Basic %s"}
 	f.Fuzz(func(t *testing.T, before, behind string, way uint8) {
-		const secret = "hunter2hunter2"
-		line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
-		line = line[:min(len(line), mostMasked)]
-		if got := mask(line); strings.Contains(got, secret) {
-			t.Errorf("%q: %q", line, got)
-		}
-		if got := maskAbout(fmt.Sprintf("%q is not a number", secret), line); strings.Contains(got, secret) {
-			t.Errorf("%q in a message: %q", line, got)
+		for _, secret := range []string{"hunter2hunter2", "hunter2\x01hun\\ter2"} {
+			line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
+			line = line[:min(len(line), mostMasked)]
+			if got := mask(line); strings.Contains(got, secret) {
+				t.Errorf("%q: %q", line, got)
+			}
+			quoted := strconv.Quote(secret)
+			if got := maskAbout(quoted+" is not a number", line); strings.Contains(got, strings.Trim(quoted, `"`)) {
+				t.Errorf("%q in a message: %q", line, got)
+			}
 		}
 	})
 }
