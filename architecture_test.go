@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 	"adapter/autoscaler/wake":          {"internal/config", "internal/fair", "adapter/autoscaler/explain", "adapter/inspect", "metric", "internal/collect"},
 	"replica/agentwire":                {"aggregate/usage", "metric"}, // what messages say
 	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob", "internal/fair"},
-	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/fair", "internal/mutualtls", "metric", "internal/collect"},
+	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/fair", "internal/mutualtls", "internal/ratelog", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair"},

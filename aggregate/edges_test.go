@@ -353,7 +353,7 @@ func TestEdgeTimerOverflow(t *testing.T) {
 	}
 	start(t, func(f *fixture) {
 		s := sample("t:5|ms|#pod:a,ns:ns")
-		s.Rate = 1.0 / kind.MaxWeight
+		s.Rate = 1.0 / metric.MaxWeight
 		for range 64 {
 			f.w.Online()
 			for range 1 << 14 {

@@ -3,6 +3,7 @@ package metric
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,13 +13,17 @@ import (
 // authorization, cookie, basic, bearer, token, password, credential, secret and api-key, and the password of a URL,
 // or the token before its host. A client may send credentials to the wrong port, and rejected lines are logged and listed.
 // Only the first mostMasked bytes of a longer line are looked at and returned.
-// Beyond maxSearched in a second, all of a line that may have a secret is masked.
+// Beyond maxSearched in a second, all of a line that may have a secret is masked, and beyond maxLooked all of any line.
 func Mask(line string) string {
 	line = line[:min(len(line), mostMasked)]
 	switch {
+	case line == "":
+		return ""
+	case !looked.affords(len(line), maxLooked):
+		return masked
 	case !mayHaveSecrets(line):
 		return line
-	case !budget.affords(len(line)):
+	case !searched.affords(len(line), maxSearched):
 		return masked
 	}
 	return mask(line)
@@ -47,9 +52,11 @@ func MaskAbout(message string, line []byte, at int) string {
 	line = line[min(max(at-mostMasked/2, 0), len(line)):]
 	text, message := string(line[:min(len(line), mostMasked)]), message[:min(len(message), mostMasked)]
 	switch {
+	case !looked.affords(len(text), maxLooked):
+		return masked
 	case !mayHaveSecrets(text):
 		return Mask(message)
-	case !budget.affords(len(text) + len(message)):
+	case !searched.affords(len(text)+len(message), maxSearched):
 		return Mask(quotation.ReplaceAllString(message, `"`+masked+`"`))
 	}
 	return maskAbout(message, text)
@@ -57,6 +64,11 @@ func MaskAbout(message string, line []byte, at int) string {
 
 func maskAbout(message, text string) string {
 	secrets := wordsOf(text, secretsOf(text))
+	for _, secret := range secrets {
+		if quoted := strconv.Quote(secret); len(quoted) > len(secret)+2 {
+			secrets = append(secrets, quoted[1:len(quoted)-1]) // as the message has it
+		}
+	}
 	message = replaceAll(message, secrets)
 	if len(secrets) > 0 {
 		message = quotation.ReplaceAllStringFunc(message, func(quoted string) string {
@@ -69,20 +81,21 @@ func maskAbout(message, text string) string {
 	return mask(message)
 }
 
-// searches is a budget of the process: to look for secrets takes some microseconds a byte, and a flood of lines made for
-// it would take all processors. Any goroutine may use it; two that begin a second may both get some of its bytes twice.
-type searches struct{ second, bytes atomic.Int64 }
+// budget is one of the process, of bytes a second. Any goroutine may use it; two that begin a second may both get some of its
+// bytes twice.
+type budget struct{ second, bytes atomic.Int64 }
 
-var budget searches
+// A flood of lines made for it would take all processors: to look for marks of secrets takes some nanoseconds a byte, and to search
+// a text that has some, microseconds.
+var looked, searched budget
 
-// maxSearched is how many bytes of texts that may have secrets are looked through in a second.
-const maxSearched = 128 << 10
+const maxLooked, maxSearched = 4 << 20, 128 << 10
 
-func (s *searches) affords(n int) bool {
-	if now := time.Now().Unix(); s.second.Swap(now) != now {
-		s.bytes.Store(0)
+func (b *budget) affords(n, most int) bool {
+	if now := time.Now().Unix(); b.second.Swap(now) != now {
+		b.bytes.Store(0)
 	}
-	return s.bytes.Add(int64(n)) <= maxSearched
+	return b.bytes.Add(int64(n)) <= int64(most)
 }
 
 // wordsOf are the secrets of a line and the words of each, the longest first, if they are long enough to be told from

@@ -3,6 +3,7 @@ package metric
 import (
 	"fmt"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -174,6 +175,15 @@ func TestSecretsAreMasked(t *testing.T) {
 	if got := MaskAbout(`"hunter2" is no number`, []byte("password=ab:hunter2|c"), 0); strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}
+	for _, secret := range []string{`hun"ter2`, `hun\ter2`, "hun\xffter2", "hunter2\x01"} { // a message escapes it
+		got := MaskAbout(fmt.Sprintf("%q is no number", secret), []byte("password:"+secret+"|c"), 0)
+		if want := `"***" is no number`; got != want {
+			t.Errorf("%q: %s, want %s", secret, got, want)
+		}
+		if got := MaskAbout(fmt.Sprintf("%q is no number", secret[3:]), []byte("password:"+secret+"|c"), 0); got != `"***" is no number` {
+			t.Errorf("the end of %q: %s", secret, got)
+		}
+	}
 	// An excerpt is cut after it was masked: the end of a secret may be what tells that it is one.
 	cut := []byte(strings.Repeat("x", 80) + " postgres://billing:" + strings.Repeat("horse", 20) + "@db.internal")
 	if got := Excerpt(cut); strings.Contains(got, "horse") || len(got) > excerptLength+3 {
@@ -292,12 +302,12 @@ func TestAFloodIsNotSearched(t *testing.T) {
 			t.Error(got)
 		}
 		long, whole := strings.Repeat(secret+" ", mostMasked)[:mostMasked], 0
-		for range 1000 {
+		for range 100 {
 			if Mask(long) == masked {
 				whole++
 			}
 		}
-		if searched := (1000 - whole) * len(long); searched == 0 || searched > maxSearched {
+		if searched := (100 - whole) * len(long); searched == 0 || searched > maxSearched {
 			t.Errorf("%d bytes are searched in a second, want at most %d", searched, maxSearched)
 		}
 		if got := Mask(secret) + about(); got != masked+`the value is "***", not "***"` {
@@ -311,6 +321,71 @@ func TestAFloodIsNotSearched(t *testing.T) {
 			t.Error(got)
 		}
 	})
+}
+
+// Nor is a flood of other lines looked at for what may be secrets, which takes no memory.
+func TestAFloodIsNotLookedAt(t *testing.T) {
+	const secret = "b:1|c|#token:hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		long, whole := strings.Repeat("\xff", mostMasked), 0
+		for range 2000 {
+			if Mask(long) == masked {
+				whole++
+			}
+		}
+		if seen := (2000 - whole) * len(long); seen == 0 || seen > maxLooked {
+			t.Errorf("%d bytes are looked at in a second, want at most %d", seen, maxLooked)
+		}
+		if got := Mask("") + Mask(secret) + MaskAbout(`"x" is no type`, []byte("hits:1|x"), 0); got != masked+masked {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if got := Mask(long) + Mask(secret); got != long+"b:1|c|#token:***" {
+			t.Error(got)
+		}
+		time.Sleep(time.Second)
+		if n := testing.AllocsPerRun(100, func() { mayHaveSecrets(long) }); n != 0 {
+			t.Errorf("a look takes memory %v times", n)
+		}
+	})
+}
+
+// Every mark of a secret is seen, in any case and at any end of a text, and no beginning of one is.
+func TestMarksAreSeen(t *testing.T) {
+	for i, marks := range append([][]string{nameMarks}, marksOfForms()...) {
+		for _, mark := range marks {
+			for _, text := range []string{"= " + mark, strings.ToUpper(mark) + " =", "xx" + mark + ",x"} {
+				if marksOf(text)>>i&1 == 0 {
+					t.Errorf("%q is not seen in %q", mark, text)
+				}
+			}
+			if text := "= " + mark[:len(mark)-1]; marksOf(text)>>i&1 != 0 {
+				t.Errorf("%q is seen in %q", mark, text)
+			}
+		}
+	}
+}
+
+func marksOfForms() (all [][]string) {
+	for _, f := range forms {
+		all = append(all, f.marks)
+	}
+	return all
+}
+
+func BenchmarkLookForMarks(b *testing.B) {
+	for name, part := range map[string]string{
+		"no UTF-8": "\xff", "ordinary": "http_requests_total.eu-west-1:320|ms|#env:prod", "beginnings": "credentiatokebearesecreauthorizatio",
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := strings.Repeat(part, mostMasked)[:mostMasked]
+			b.SetBytes(mostMasked)
+			b.ReportAllocs()
+			for b.Loop() {
+				mayHaveSecrets(text)
+			}
+		})
+	}
 }
 
 // The end of a quoted value may be behind the one that it is in, and a message may be about the end of a long line.
@@ -341,14 +416,16 @@ func FuzzMask(f *testing.F) {
 	ways := []string{" password=%s", ` "password":"%s"`, ` "password" : "a\"%s"`, " secret access key: %s", " {'name': 'API_TOKEN', 'value': '%s'}",
 		" user[password]=%s", " https://u@h:x'%s@h ", ` ""password"":""%s""`, " Authorization: Basic %s"}
 	f.Fuzz(func(t *testing.T, before, behind string, way uint8) {
-		const secret = "hunter2hunter2"
-		line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
-		line = line[:min(len(line), mostMasked)]
-		if got := mask(line); strings.Contains(got, secret) {
-			t.Errorf("%q: %q", line, got)
-		}
-		if got := maskAbout(fmt.Sprintf("%q is not a number", secret), line); strings.Contains(got, secret) {
-			t.Errorf("%q in a message: %q", line, got)
+		for _, secret := range []string{"hunter2hunter2", "hunter2\x01hun\\ter2"} {
+			line := before + fmt.Sprintf(ways[int(way)%len(ways)], secret) + behind
+			line = line[:min(len(line), mostMasked)]
+			if got := mask(line); strings.Contains(got, secret) {
+				t.Errorf("%q: %q", line, got)
+			}
+			quoted := strconv.Quote(secret)
+			if got := maskAbout(quoted+" is not a number", line); strings.Contains(got, strings.Trim(quoted, `"`)) {
+				t.Errorf("%q in a message: %q", line, got)
+			}
 		}
 	})
 }

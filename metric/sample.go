@@ -143,6 +143,10 @@ func (s *Sample) Weight() float64 {
 	return 1 / s.Rate
 }
 
+// MaxWeight is the largest weight of a timer's sample, in observations (a rate of a millionth). It keeps bins from
+// overflowing.
+const MaxWeight = 1 << 20
+
 // MaxGaugeAge is the age from which a gauge's value is outdated: Prometheus' lookback.
 const MaxGaugeAge = 5 * time.Minute
 

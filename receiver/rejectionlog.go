@@ -34,7 +34,7 @@ func (c *rejectionLog) rejected(fault statsd.Fault, offset int, line []byte, s *
 		return
 	}
 	suppressed, ok := c.lines[reason].Allow()
-	if weight := record.Weight(suppressed, ok); weight > 0 && c.record != nil {
+	if weight := ratelog.Weight(suppressed, ok); weight > 0 && c.record != nil {
 		c.remember(&fault, offset, line, s, weight)
 	}
 	if !ok {

@@ -120,7 +120,3 @@ func BinValue(bin int) float64 {
 // WeightUnits is the weight of one observation. Weights are fixed-point, because a sample of rate
 // 0.3 weighs 3.333333 observations.
 const WeightUnits = 1 << 20
-
-// MaxWeight is the largest weight of a sample, in observations (a rate of a millionth). It keeps
-// bins from overflowing.
-const MaxWeight = 1 << 20

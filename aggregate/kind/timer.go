@@ -21,7 +21,7 @@ func (timerKind) check(s *metric.Sample) metric.Reason {
 	if v := s.Float(); math.IsNaN(v) || math.IsInf(v, 0) {
 		return metric.BadValue
 	}
-	if weight := s.Weight(); !(weight >= 1 && weight <= MaxWeight) {
+	if weight := s.Weight(); !(weight >= 1 && weight <= metric.MaxWeight) {
 		return metric.BadRate
 	}
 	return metric.Applied

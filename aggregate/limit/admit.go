@@ -23,7 +23,7 @@ func (r *Registry) freeSlotLocked(s *quota, limit metric.Limit, o *metric.Object
 	}
 	for _, victim := range victims {
 		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted for %q, which a HorizontalPodAutoscaler names",
-			victim.name, name))
+			short(victim.name), short(name)))
 	}
 	if s.foreign() > 0 && !s.fits(s.slot(name), limit) {
 		r.contests.add(s.key)

@@ -198,9 +198,9 @@ func (r *Registry) execute(k quotaKey, v *verdict) {
 		}
 		r.table.Shed(key.object, key.name)
 		r.metrics.shed.Inc()
-		r.events.Event(subject(key.object), "MetricShed", key.name, fmt.Sprintf(
+		r.events.Event(subject(key.object), "MetricShed", metric.Mask(key.name), fmt.Sprintf(
 			"%q was evicted: with the series of all replicas, the limit of %d metrics and %d series was exceeded, "+
 				"and older metrics or those that a HorizontalPodAutoscaler names take precedence",
-			key.name, v.limit.Metrics, v.limit.Series))
+			short(key.name), v.limit.Metrics, v.limit.Series))
 	}
 }

@@ -67,7 +67,7 @@ func (r *Registry) evictLocked(s *quota, one *slot, why string) {
 		for _, o := range objects {
 			r.table.Shed(o, name)
 		}
-		r.events.Event(subject(objects[0]), "MetricShed", name, why)
+		r.events.Event(subject(objects[0]), "MetricShed", metric.Mask(name), why)
 	})
 }
 
@@ -85,7 +85,7 @@ func (r *Registry) enforceLocked(s *quota, limit metric.Limit) {
 			return
 		}
 		r.evictLocked(s, victim, fmt.Sprintf("%q was evicted: the limit is now %d metrics and %d series",
-			victim.name, limit.Metrics, limit.Series))
+			short(victim.name), limit.Metrics, limit.Series))
 	}
 }
 

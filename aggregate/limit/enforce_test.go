@@ -31,6 +31,34 @@ func TestChangedLimits(t *testing.T) {
 	w.wantRemoved(t, "shed m4", "shed m3", "shed m2", "shed m1")
 }
 
+// Events about evicted metrics show no secret that a client sent as a name, and no more than the beginning of a long name.
+func TestEvictionsShowNoSecrets(t *testing.T) {
+	w := newWard(small())
+	o := pod("web-1")
+	long := strings.Repeat("x", metric.MaxNameLength)
+	w.fill(o, 3)
+	w.push(o, "login?password=hunter2")
+	w.push(o, long)
+	w.asked["shop/pods/login?token=hunter3"] = true
+	if !w.push(o, "login?token=hunter3") { // takes the slot of the long one
+		t.Fatal("the metric of an autoscaler was rejected")
+	}
+	w.registry.runJobs()
+	w.limitPods(4, metric.Unset)
+	w.registry.LimitsChanged("shop")
+	w.registry.runJobs()
+	w.registry.runJobs()
+	w.wantRemoved(t, "shed "+long, "shed login?password=hunter2")
+	for _, text := range append(w.named, w.events...) {
+		if strings.Contains(text, "hunter") || len(text) > metric.MaxNameLength {
+			t.Errorf("an Event shows %s", text)
+		}
+	}
+	if len(w.events) != 2 {
+		t.Errorf("Events %q", w.events)
+	}
+}
+
 func TestLoweredSeriesLimitKeepsTheNamedMetric(t *testing.T) {
 	w := newWard(small())
 	o := pod("web-1")

@@ -80,7 +80,7 @@ func (r *Registry) yieldIdleLocked(s *quota, limit metric.Limit, c idleCandidate
 		return
 	}
 	r.evictLocked(s, slot, fmt.Sprintf("%q was evicted: it received no sample for %s, and another metric was rejected",
-		c.name, idleAfter))
+		short(c.name), idleAfter))
 }
 
 // idleCandidates returns the slots of a shard that may be idle. The table is asked later, without

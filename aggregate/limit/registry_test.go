@@ -22,6 +22,7 @@ type ward struct {
 	idle     map[string]time.Duration
 	removed  []string
 	events   []string
+	named    []string // by events
 	retries  int
 	held     map[string]int // series by "object name"
 	dead     map[metric.Object]bool
@@ -82,7 +83,8 @@ func (w *ward) RetryRejected() {
 	defer w.mu.Unlock()
 	w.retries++
 }
-func (w *ward) Event(o metric.Object, reason, _, message string) {
+func (w *ward) Event(o metric.Object, reason, name, message string) {
+	w.named = append(w.named, name)
 	w.events = append(w.events, reason+" on "+o.String()+": "+message)
 }
 

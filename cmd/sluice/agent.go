@@ -96,7 +96,7 @@ func (c *agentConfig) agentSettings() []settingGroup {
 			{"server-ca-file", &c.link.CAFile,
 				"Certificate authorities of the server's certificate, in PEM; empty: those of the system."},
 			{"insecure", &c.link.Insecure,
-				"Connect to the server without TLS: anyone on the way can read and change what is reported."},
+				"Connect to the server without TLS and without a token: anyone on the way can read and change what is reported."},
 			{"max-held", newSize(&c.link.MaxBytes),
 				"Limit of the memory of samples that no server has on disk."},
 			{"max-series", &c.link.MaxSeries,

@@ -22,6 +22,7 @@ func TestAgentSettings(t *testing.T) {
 		"an argument": {[]string{"agent", "node-1", "--server", "a:1"}, []string{"unexpected argument \"node-1\""}},
 		"several": {[]string{"agent", "--server", "a:1", "--insecure", "--server-ca-file", "ca.crt", "--max-held", "1MiB", "--statsd-udp", "x"},
 			[]string{"--insecure", "--max-held", "--statsd-udp"}},
+		"a token without TLS":    {[]string{"agent", "--server", "a:1", "--insecure", "--token-file", "token", "--max-held", "1MiB"}, []string{"could read the token of --token-file"}},
 		"a CA that is not there": {[]string{"agent", "--server", "a:1", "--server-ca-file", "none.crt"}, []string{"none.crt"}},
 		"a server without TLS": {[]string{"serve", "--standalone", "--agents-address", ":9097"},
 			[]string{"--agents-tls-cert-file", "--agents-insecure must be true"}},

@@ -1,5 +1,5 @@
 // Package ratelog limits how often one kind of message is logged and counts the messages that it
-// suppresses.
+// suppresses. What is recorded of a flood is sampled by the same count.
 //
 // Every package that logs at the pace of its clients uses it. It writes no message: the caller
 // does.
@@ -34,4 +34,21 @@ func (l *Limiter) Allow() (suppressed uint64, ok bool) {
 		return l.suppressed.Add(1), false
 	}
 	return l.suppressed.Swap(0), true
+}
+
+// fully is how many of a second's messages are recorded one by one. Of those that follow, one of as many is recorded.
+const fully = 1024
+
+// Weight returns how many messages one stands for in a record; 0: it is not recorded. The arguments are the results of
+// Allow: a message that is logged, or the n-th since then. So a flood costs a comparison a message.
+func Weight(n uint64, logged bool) uint64 {
+	switch {
+	case logged:
+		return 1
+	case n <= fully:
+		return 1
+	case n%fully == 0:
+		return fully
+	}
+	return 0
 }

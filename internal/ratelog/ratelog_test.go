@@ -33,3 +33,28 @@ func TestAClockSetBackDoesNotSilenceTheLog(t *testing.T) {
 		t.Error("suppressed, though the last message is an hour in the future")
 	}
 }
+
+// A flood is sampled, and the counts are right to a sample of the flood.
+func TestAFloodIsSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log Limiter
+		var recorded, counted int
+		const flood = 1_000_000
+		for range flood {
+			if weight := Weight(log.Allow()); weight > 0 {
+				recorded++
+				counted += int(weight)
+			}
+		}
+		if counted > flood || counted < flood-fully {
+			t.Errorf("%d counted of %d", counted, flood)
+		}
+		if limit := fully + flood/fully + 1; recorded > limit {
+			t.Errorf("%d recorded, want at most %d", recorded, limit)
+		}
+		time.Sleep(time.Second)
+		if Weight(log.Allow()) != 1 {
+			t.Error("the first of the next second is not recorded alone")
+		}
+	})
+}

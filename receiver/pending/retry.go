@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -209,7 +210,7 @@ func (p *Buffer) logRejected(s *metric.Sample, reason metric.Reason) {
 	if from.Follows(time.Unix(0, s.Arrived)) {
 		from = nil // another pod's samples are not listed for the pod that has its address now
 	}
-	if weight := record.Weight(suppressed, ok); weight > 0 {
+	if weight := ratelog.Weight(suppressed, ok); weight > 0 {
 		p.parts.Rejections.Add(&record.Sample{Receiver: recordedAs, Sender: from, Reason: reason,
 			Metric: s.Name, Why: why}, weight)
 	}

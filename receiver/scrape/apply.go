@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
@@ -85,11 +86,11 @@ func (s *Scraper) apply(t *target, lines []byte, sender *metric.Sender, read tim
 			s.table.account.Count(reason)
 			if reason == metric.Applied {
 				applied++
-			} else if dropped++; dropped == 1 || applied+dropped < maxRecorded {
-				text := s.rejected(reason, &r.sample)
-				if why == "" {
-					why = text
+			} else {
+				if dropped++; dropped == 1 {
+					why = fmt.Sprintf("%s (%s)", s.why(reason, &r.sample), metric.Truncate(string(r.sample.Name), 80))
 				}
+				s.record(reason, &r.sample)
 			}
 			if (applied+dropped)%batch == 0 && !s.yield(t) {
 				return errEnded
@@ -115,22 +116,23 @@ func (s *Scraper) yield(t *target) bool {
 	return !t.ended.Load()
 }
 
-const (
-	// batch is the number of samples between two batch boundaries.
-	batch = 256
-	// maxRecorded bounds the rejected samples of a page that are recorded one by one.
-	maxRecorded = 64
-)
+// batch is the number of samples between two batch boundaries.
+const batch = 256
 
-// rejected records a rejected sample, and says why it was rejected.
-func (s *Scraper) rejected(reason metric.Reason, sample *metric.Sample) string {
-	why := s.parts.Explain(reason, sample)
-	if why == "" {
-		why = reason.String()
+// record records a rejected sample; of the many that the pages of a second may have, some.
+func (s *Scraper) record(reason metric.Reason, sample *metric.Sample) {
+	if weight := ratelog.Weight(s.rejected[reason].Allow()); weight > 0 {
+		s.parts.Rejections.Add(&record.Sample{Receiver: Receiver, Sender: sample.Sender, Reason: reason, Metric: sample.Name,
+			Why: func() string { return s.why(reason, sample) }}, weight)
 	}
-	s.parts.Rejections.Add(&record.Sample{Receiver: Receiver, Sender: sample.Sender, Reason: reason, Metric: sample.Name,
-		Why: func() string { return why }}, 1)
-	return fmt.Sprintf("%s (%s)", why, metric.Truncate(string(sample.Name), 80))
+}
+
+// why says why a sample was rejected.
+func (s *Scraper) why(reason metric.Reason, sample *metric.Sample) string {
+	if why := s.parts.Explain(reason, sample); why != "" {
+		return why
+	}
+	return reason.String()
 }
 
 func (s *Scraper) account(reason metric.Reason, n uint64) {

@@ -65,6 +65,7 @@ type Scraper struct {
 	counters counters
 	failures ratelog.Limiter // of log lines
 	surplus  ratelog.Limiter
+	rejected [metric.NumReasons]ratelog.Limiter // of recorded samples
 
 	mu       sync.Mutex
 	targets  map[identity]*target

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/ledger"
 )
@@ -538,6 +539,39 @@ func TestRejectedSamples(t *testing.T) {
 		}
 		if w.account.Received() != w.account.Applied()+w.account.Rejected(metric.OverLimit)+w.account.Rejected(metric.KindConflict) {
 			t.Error("a sample is counted otherwise than once")
+		}
+	})
+}
+
+// A second's rejected samples are sampled over all pages, and counted as all of them.
+func TestAFloodOfRejectedSamplesIsSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pages, samples = 5, 900
+		w := newWorld(t)
+		w.parts.Rejections = record.NewRejections(nil)
+		worded := 0
+		w.parts.Explain = func(metric.Reason, *metric.Sample) string { worded++; return "" }
+		sender := &metric.Sender{Key: 1, Pod: &metric.Pod{Namespace: "shop", Name: "web"}}
+		w.reject["one"] = metric.KindConflict
+		for p := range pages {
+			var page []byte
+			for i := range samples {
+				name := fmt.Sprintf("m%d_%d", p, i)
+				w.reject[name] = metric.OverLimit
+				page = fmt.Appendf(page, "%s 1\none{i=\"%d\"} 1\n", name, i)
+			}
+			if f := w.apply(&target{}, page, sender, time.Now()); f == nil || f.result != rejected {
+				t.Fatal(f)
+			}
+		}
+		counted := 0
+		for _, r := range w.parts.Rejections.All() {
+			if r.Metric == "one" {
+				counted += int(r.Count)
+			}
+		}
+		if counted > pages*samples || counted < (pages-2)*samples || worded > 1100 {
+			t.Errorf("of %d rejected samples of a metric %d are counted; %d got words", pages*samples, counted, worded)
 		}
 	})
 }

@@ -46,7 +46,11 @@ func newChange(s *metric.Sample) (c change, rejected metric.Reason) {
 		c.number = metric.Decimal(whole, int64(nanos))
 	case metric.Assign, metric.Shift:
 		c.number = s.Number()
-	case metric.Observe, metric.Insert:
+	case metric.Observe:
+		if c.rate = s.Rate; s.Weight() > metric.MaxWeight { // a server would reject each sample, which makes a change of its own
+			return c, metric.BadRate
+		}
+	case metric.Insert:
 		c.rate = s.Rate
 	case metric.Accumulate, metric.Merge:
 		c.number, c.started, c.late = s.Number(), s.Started, s.Late

@@ -52,6 +52,27 @@ func (s *seriesState) add(op metric.Op, n metric.Number, values []float64, rate 
 	}
 }
 
+// A timer's sample of a rate below a millionth is rejected, as by a server: it would be a change of its own.
+func TestRatesThatServersReject(t *testing.T) {
+	c := collector(1 << 20)
+	for _, of := range []struct {
+		kind metric.Kind
+		op   metric.Op
+		rate float64
+		want metric.Reason
+	}{
+		{metric.Timer, metric.Observe, 1e-7, metric.BadRate},
+		{metric.Timer, metric.Observe, 1.0 / metric.MaxWeight, metric.Applied},
+		{metric.Counter, metric.Add, 1e-7, metric.Applied},
+		{metric.Set, metric.Insert, 1e-7, metric.Applied},
+	} {
+		s := named("a"+of.kind.String(), of.kind, of.op, 1)
+		if s.Rate = of.rate; c.apply(s) != of.want {
+			t.Errorf("a %s of rate %v is not %s", of.kind, of.rate, of.want)
+		}
+	}
+}
+
 // Whatever samples come between frames, the changes of the frames in their order leave each series as the samples themselves.
 func TestChangesCountAsTheirSamples(t *testing.T) {
 	for seed := range uint64(200) {

@@ -54,6 +54,9 @@ func (c Config) Validate() error {
 	if c.Insecure && c.CAFile != "" {
 		faults.Add("Insecure", "is true, and so %s is of no use; must be one of them", config.Field("CAFile"))
 	}
+	if c.Insecure && c.TokenFile != "" {
+		faults.Add("Insecure", "is true, and so anyone on the way could read the token of %s; must be one of them", config.Field("TokenFile"))
+	}
 	if c.MaxBytes < leastBytes {
 		faults.Add("MaxBytes", "is %d; must be at least %d", c.MaxBytes, leastBytes)
 	}

@@ -1302,6 +1302,33 @@ func TestChangesThatAreAppliedInPart(t *testing.T) {
 	}
 }
 
+// Of a flood of rejected changes, which a hostile agent's frame may have, few are listed and get words. The lists count all, and
+// the node shows words.
+func TestAFloodOfRejectedChangesIsSampled(t *testing.T) {
+	const changes = 10_000
+	parts := newTable().parts()
+	listed, counted, worded := 0, 0, 0
+	parts.Rejected = func(_ metric.Reason, _ *metric.Sample, n uint64, _ string) { listed++; counted += int(n) }
+	parts.Explain = func(metric.Reason, *metric.Sample) string { worded++; return "of its rate" }
+	s := serve(t, "127.0.0.1:0", parts)
+	s.rejected[metric.BadRate].Interval = time.Hour // a second of the test's
+	one := newStream(s.Server, sendless{}, "a", "", &agentwire.Hello{Run: 7})
+	one.of = &node{}
+	d := &definition{number: 1, sample: metric.Sample{Name: []byte("t1"), Kind: metric.Timer}}
+	one.series[1] = d
+	all := make([]rejection, changes)
+	for i := range all {
+		all[i] = rejection{series: d, reason: metric.BadRate, samples: 2}
+	}
+	must(t, one.tell(all))
+	if listed > 1100 || worded > listed || counted > 2*changes || counted < 2*(changes-1024) {
+		t.Errorf("of %d changes %d are listed, for %d samples, and %d got words", changes, listed, counted, worded)
+	}
+	if told := one.of.shown("a"); told.Rejected != 2*changes || told.Reason != metric.BadRate || told.Why != "of its rate" {
+		t.Errorf("the node shows %+v", told)
+	}
+}
+
 // What the former holder of an address pushed is not listed for the pod that has it now, and has the agent reject nothing of that
 // one's. What that pod pushes itself is.
 func TestRejectionsOfTheFormerHolder(t *testing.T) {
@@ -1622,7 +1649,7 @@ func TestALinkMoves(t *testing.T) {
 // What lists show of a rejection has no secret that a client sent by mistake.
 func TestSecretsOfRejections(t *testing.T) {
 	var n node
-	n.rejected(&rejection{why: `metric "login?password=hunter2" is rejected`})
+	n.rejected(&rejection{why: `metric "login?password=hunter2" is rejected`}, true)
 	if got := n.shown("a").Why; !strings.Contains(got, "login") || strings.Contains(got, "hunter2") {
 		t.Error(got)
 	}

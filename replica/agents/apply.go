@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc/codes"
@@ -446,26 +447,22 @@ func ofOneSample(r metric.Reason) bool {
 	return r == metric.BadValue || r == metric.BadRate || r == metric.Outdated
 }
 
-// tell tells the agent, once a tick for each series, and what lists rejections.
+// tell tells the agent, once a tick for each series, and what lists rejections, of a flood some: words for a list take far longer
+// than the rest.
 func (t *stream) tell(all []rejection) error {
 	for i := range all {
 		r := &all[i]
-		s := r.series.sample
-		if t.server.parts.Senders != nil {
-			s.Sender = t.server.senderOf(&s, r.series.address)
-		}
-		if r.why == "" && t.server.parts.Explain != nil {
-			r.why = t.server.parts.Explain(r.reason, &s)
-		}
-		t.of.rejected(r)
-		if s.Sender.Follows(r.began) {
-			s.Sender = nil // another pod's samples are not listed for the pod that has its address now
-		}
-		if t.server.parts.Rejected != nil {
-			t.server.parts.Rejected(r.reason, &s, r.samples, r.why)
-		}
 		isDefined := t.series[r.series.number] == r.series // a number of a former stream may mean another series now
-		if !isDefined || t.said[r.series] || ofOneSample(r.reason) {
+		hears := isDefined && !t.said[r.series] && !ofOneSample(r.reason)
+		weight, s := ratelog.Weight(t.server.rejected[r.reason].Allow()), r.series.sample
+		if weight > 0 || hears {
+			t.explain(r, &s)
+		}
+		t.of.rejected(r, weight > 0)
+		if weight > 0 && t.server.parts.Rejected != nil {
+			t.server.parts.Rejected(r.reason, &s, r.samples*weight, r.why)
+		}
+		if !hears {
 			continue
 		}
 		t.said[r.series] = true
@@ -479,4 +476,17 @@ func (t *stream) tell(all []rejection) error {
 		}
 	}
 	return nil
+}
+
+// explain gives a rejection its words, and a sample of its series the sender that it is listed for.
+func (t *stream) explain(r *rejection, s *metric.Sample) {
+	if t.server.parts.Senders != nil {
+		s.Sender = t.server.senderOf(s, r.series.address)
+	}
+	if r.why == "" && t.server.parts.Explain != nil {
+		r.why = t.server.parts.Explain(r.reason, s)
+	}
+	if s.Sender.Follows(r.began) {
+		s.Sender = nil // another pod's samples are not listed for the pod that has its address now
+	}
 }

@@ -25,7 +25,7 @@ type Node struct {
 	Samples, Rejected uint64
 	LastFrame         time.Time
 	Lag               time.Duration // age of the last frame when it came
-	// Reason and Why are those of the last rejection.
+	// Reason and Why are those of the last rejection that was recorded.
 	Reason metric.Reason
 	Why    string
 }
@@ -75,12 +75,18 @@ func (n *node) framesCame(series int, samples uint64, lag time.Duration, now tim
 	n.told.Samples += samples
 }
 
-// rejected counts a rejection.
-func (n *node) rejected(r *rejection) {
+// rejected counts a rejection, and shows its words if it is one of those that are recorded.
+func (n *node) rejected(r *rejection, recorded bool) {
+	why := ""
+	if recorded {
+		why = metric.Mask(r.why)
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told.Rejected += r.samples
-	n.told.Reason, n.told.Why = r.reason, metric.Mask(r.why)
+	if recorded || n.told.Reason == metric.Applied {
+		n.told.Reason, n.told.Why = r.reason, why
+	}
 }
 
 // shown is the node as of now. The server's lock is held.

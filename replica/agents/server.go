@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/internal/mutualtls"
+	"github.com/sluice-metrics/sluice/internal/ratelog"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
@@ -108,7 +109,8 @@ type Parts struct {
 	HasPod func(uid string) bool
 	// Came is told of a node whose agent is connected, once for each run. It may be nil.
 	Came func(node string)
-	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples. Both may be nil.
+	// Explain says why a sample was rejected; empty: the reason says all. Rejected is told of rejected samples,
+	// of a flood some, which stand for more. Both may be nil.
 	Explain  func(metric.Reason, *metric.Sample) string
 	Rejected func(reason metric.Reason, s *metric.Sample, n uint64, why string)
 	// Usage takes what a node and its containers use, and returns the pods that were created since. May be nil.
@@ -150,6 +152,7 @@ type Server struct {
 	waits                              atomic.Int64  // bytes of the changes of all runs that wait for their senders
 	largePages                         *room         // bytes of large pages that wait to be taken
 	count                              counters
+	rejected                           [metric.NumReasons]ratelog.Limiter
 }
 
 // Limits of agents.

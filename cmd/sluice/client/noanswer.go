@@ -101,11 +101,14 @@ func rootOf(err error) error {
 	}
 }
 
-// redacted is a URL without the password that a kubeconfig may have in it.
+// redacted is a URL without the user, who may be a token, and the password that a kubeconfig may have in it.
 func redacted(base string) string {
 	parsed, err := url.Parse(base)
 	if err != nil {
 		return "***" + base[max(strings.LastIndexByte(base, '@'), 0):]
 	}
-	return parsed.Redacted()
+	if parsed.User != nil {
+		parsed.User = url.User("xxxxx") // as URL.Redacted has a password
+	}
+	return parsed.String()
 }

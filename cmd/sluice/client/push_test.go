@@ -317,6 +317,17 @@ func TestAddressesThatAreNoURLsAreMasked(t *testing.T) {
 	}
 }
 
+// A user in an address may be a token.
+func TestUsersInAddressesAreMasked(t *testing.T) {
+	for base, want := range map[string]string{
+		"https://hunter2@api:6443/x": "https://xxxxx@api:6443/x", "https://hunter2:hunter2@api": "https://xxxxx@api", "https://api:6443": "https://api:6443",
+	} {
+		if got := redacted(base); got != want {
+			t.Errorf("%s: %s, want %s", base, got, want)
+		}
+	}
+}
+
 // A certificate out of date is named as such, and a token that no header can have is told before a request.
 func TestPushNamesWhatIsWrongWithACertificateOrToken(t *testing.T) {
 	err := fmt.Errorf("Post: %w", &tls.CertificateVerificationError{

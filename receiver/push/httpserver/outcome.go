@@ -160,7 +160,7 @@ func (r *recorder) weight(reason metric.Reason) uint64 {
 	if r.rejections == nil {
 		return 0
 	}
-	return record.Weight(r.sampled[reason].Allow())
+	return ratelog.Weight(r.sampled[reason].Allow())
 }
 
 // recordRejected records n rejected samples of a metric, whose name may be unknown; 0: none.
