@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -201,7 +200,7 @@ func TestRequestsMakeBusy(t *testing.T) {
 	refuses := func() bool {
 		m.limiter.mu.Lock()
 		defer m.limiter.mu.Unlock()
-		return l.yieldingLocked(netip.Prefix{}) == nil
+		return l.yieldingLocked() == nil
 	}
 	var inner http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if !refuses() {
