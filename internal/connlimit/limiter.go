@@ -23,8 +23,8 @@ type Limits struct {
 	// Max limits all open connections, MaxEach those of one address. The peers of a Unix socket
 	// have no address: only Max limits them.
 	Max, MaxEach int
-	// Keep is how long a connection cannot yield after it was marked busy. 0: a busy connection
-	// yields too, but only if no other of its address does.
+	// Keep is how long a connection does not yield after it was marked busy, while its address keeps no more than its share of
+	// Max. 0: a busy connection yields too, but only if no other of its address does.
 	Keep time.Duration
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
 	// net/http and for grpc, and with it the bytes to MaxHandshake. 0: no bound.
@@ -150,12 +150,12 @@ func (l *Limiter) enter(conn net.Conn) (entered, yielded *Member, err error) {
 	var full *FullError
 	if errors.As(l.slots.Acquire(m.From), &full) {
 		if full.From.IsValid() {
-			yielded = l.open[full.From].first(l.now())
+			yielded = l.open[full.From].first(l.now(), false)
 		} else {
-			yielded = l.yieldingLocked()
+			yielded = l.yieldingLocked(m.From)
 		}
 		if yielded == nil {
-			return nil, nil, fmt.Errorf("connection %w; every open connection is in use", full)
+			return nil, nil, fmt.Errorf("connection %w; every open connection is in use or left to other addresses", full)
 		}
 		l.leaveLocked(yielded)
 		_ = l.slots.Acquire(m.From) // cannot fail: the yielded slot is free, and only Enter acquires

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -200,7 +201,7 @@ func TestRequestsMakeBusy(t *testing.T) {
 	refuses := func() bool {
 		m.limiter.mu.Lock()
 		defer m.limiter.mu.Unlock()
-		return l.yieldingLocked() == nil
+		return l.yieldingLocked(netip.Prefix{}) == nil
 	}
 	var inner http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		if !refuses() {
