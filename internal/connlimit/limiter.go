@@ -29,9 +29,11 @@ type Limits struct {
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
 	// net/http and for grpc, and with it the bytes to MaxHandshake. 0: no bound.
 	Handshake time.Duration
+	// WriteStall bounds each write: a connection whose client reads nothing for so long is closed. 0: no bound.
+	WriteStall time.Duration
 	// MaxReceived limits what is kept of what all connections have received: of headers that are not complete, of requests of
-	// Streams that are open, beyond the first FreeReceived of each (0: 8 KiB). A connection that would receive more is closed.
-	// 0: no limit.
+	// Streams that are open, and over grpc of all before Trust, beyond the first FreeReceived of each (0: 8 KiB). A connection
+	// that would receive more is closed. 0: no limit.
 	MaxReceived, FreeReceived int64
 }
 
@@ -271,6 +273,21 @@ func (m *Member) shake(t time.Time) time.Time {
 		return most
 	}
 	return t
+}
+
+// Write implements net.Conn. It ends a connection whose client reads nothing: grpc, which sets no deadline, keeps the streams that
+// have ended until the client has read that, and does not look for the fault of a write.
+func (m *Member) Write(b []byte) (int, error) {
+	stall := m.limiter.limits.WriteStall
+	if stall == 0 {
+		return m.Conn.Write(b)
+	}
+	_ = m.Conn.SetWriteDeadline(time.Now().Add(stall))
+	n, err := m.Conn.Write(b)
+	if err != nil {
+		m.Reset()
+	}
+	return n, err
 }
 
 // Close closes the connection and frees its slot.
