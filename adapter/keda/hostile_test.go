@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/keda/externalscaler"
 	"github.com/sluice-metrics/sluice/adapter/keda/trigger"
+	"github.com/sluice-metrics/sluice/internal/connlimit/crowd"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
@@ -265,6 +267,53 @@ func deafClient(t *testing.T, address string, streams int) {
 	for range streams {
 		c.open(t, externalscaler.ExternalScaler_StreamIsActive_FullMethodName, message(t), true)
 	}
+}
+
+// A client that seems to be far away, because it answers pings late, has no larger window than others: gRPC keeps what it sends of
+// streams that nobody reads.
+func TestWindowsDoNotGrow(t *testing.T) {
+	s := serve(t)
+	c := dialRaw(t, s.conn.Target())
+	_ = c.conn.SetDeadline(time.Now().Add(late))
+	var pings [][8]byte
+	heard := func() { // all up to the answer to what was sent
+		for {
+			frame, err := c.ReadFrame()
+			must(t, err)
+			switch frame := frame.(type) {
+			case *http2.PingFrame:
+				pings = append(pings, frame.Data)
+			case *http2.SettingsFrame:
+				if size, is := frame.Value(http2.SettingInitialWindowSize); is && size > window {
+					t.Fatalf("streams have a window of %d bytes; want %d", size, window)
+				}
+				if frame.IsAck() {
+					return
+				}
+			}
+		}
+	}
+	heard()
+	for range 512 {
+		must(t, c.WriteData(1, false, make([]byte, 16<<10))) // of no stream
+	}
+	must(t, c.WriteSettings())
+	heard()
+	for _, ping := range pings {
+		must(t, c.WritePing(true, ping))
+	}
+	must(t, c.WriteSettings())
+	heard()
+}
+
+// A client that sends on and reads nothing is not found by pings, but its streams stay until it reads their end.
+func TestDeafClientsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Listen(Config{Address: "127.0.0.1:0", Insecure: true},
+			Parts{Source: &oneMetric{}, Ready: func() (bool, string) { return true, "" }, Logger: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		crowd.EndsDeafClients(t, &s.listener.Listener, s.Run, 2*pingPatience)
+	})
 }
 
 // A call of headers alone, or of half a message, ends after callPatience, and its goroutine with it.

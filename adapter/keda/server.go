@@ -57,6 +57,7 @@ const (
 	pingEvery          = 20 * time.Second // the operator sends no pings of its own
 	pingPatience       = 10 * time.Second
 	maxMessage         = 64 << 10
+	window             = 64 << 10 // of a stream and of a connection; grpc would else raise both to 16 MiB
 	stopPatience       = 2 * time.Second
 )
 
@@ -67,7 +68,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	}
 	s := &Server{watcher: newWatcher(parts.Source), count: newCounters(), patience: newPatience(),
 		stopPatience: stopPatience, log: parts.Logger, health: health.NewServer()}
-	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach}
+	limits := connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, WriteStall: pingPatience}
 	if !cfg.Insecure {
 		limits.Keep, limits.Handshake = connlimit.Forever, connlimit.HandshakeTimeout
 		s.patience.mayAsk = s.mayAsk
@@ -77,6 +78,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout), grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeader), grpc.MaxConcurrentStreams(mostStreams),
+		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
 		grpc.InTapHandle(s.tap), grpc.ChainUnaryInterceptor(s.count.unary,
 			s.patience.unary), grpc.ChainStreamInterceptor(s.count.stream, s.patience.stream),
 	}

@@ -30,7 +30,7 @@ func newCounts(listener string, log *slog.Logger) counts {
 		refusedDesc: desc("sluice_connections_refused_total",
 			"Connections closed at once: the connection limit of the listener or of the client's address was reached, and all open connections were in use."),
 		yieldedDesc: desc("sluice_connections_yielded_total",
-			"Connections closed for a new one: the connection limit of the listener or of the client's address was reached, and the connection was not in use."),
+			"Connections closed for a new one: the connection limit of the listener or of the client's address was reached, and the connection was not in use, or its address had more than its share in use."),
 	}
 }
 
@@ -42,6 +42,9 @@ func (l *Limiter) note(arrived net.Conn, yielded *Member, err error) {
 		l.yielded.Add(1)
 		message, args = "connection limit reached; the connection that was idle longest was closed for a new one",
 			[]any{"peer", yielded.RemoteAddr().String()}
+		if use(yielded.use.Load()) == busy {
+			message = "connection limit reached; a connection in use, of the address that has most, was closed for a new one"
+		}
 	} else {
 		l.refused.Add(1)
 	}

@@ -23,15 +23,17 @@ type Limits struct {
 	// Max limits all open connections, MaxEach those of one address. The peers of a Unix socket
 	// have no address: only Max limits them.
 	Max, MaxEach int
-	// Keep is how long a connection cannot yield after it was marked busy. 0: a busy connection
-	// yields too, but only if no other of its address does.
+	// Keep is how long a connection does not yield after it was marked busy, while its address keeps no more than its share of
+	// Max. 0: a busy connection yields too, but only if no other of its address does.
 	Keep time.Duration
 	// Handshake bounds the first deadline of a connection, which is that of a TLS handshake for
 	// net/http and for grpc, and with it the bytes to MaxHandshake. 0: no bound.
 	Handshake time.Duration
+	// WriteStall bounds each write: a connection whose client reads nothing for so long is closed. 0: no bound.
+	WriteStall time.Duration
 	// MaxReceived limits what is kept of what all connections have received: of headers that are not complete, of requests of
-	// Streams that are open, beyond the first FreeReceived of each (0: 8 KiB). A connection that would receive more is closed.
-	// 0: no limit.
+	// Streams that are open, and over grpc of all before Trust, beyond the first FreeReceived of each (0: 8 KiB). A connection
+	// that would receive more is closed. 0: no limit.
 	MaxReceived, FreeReceived int64
 }
 
@@ -52,7 +54,7 @@ type Limiter struct {
 	received received
 
 	mu     sync.Mutex // guards the fields below
-	open   map[*Member]struct{}
+	open   map[netip.Prefix]*address
 	remote map[string]*Member       // by the peer's address and port
 	owners fair.Shares[string, int] // of connections that ProveFor has proven
 }
@@ -81,6 +83,8 @@ type Member struct {
 	// Guarded by limiter.mu.
 	owner string
 	owned bool
+	of    *address // nil: the connection has left
+	at    int      // its index there
 
 	// Of Limiter.received: bytes that are kept, of which some are charged.
 	bytes, charged int64
@@ -95,7 +99,7 @@ func New(name string, limits Limits, log *slog.Logger) *Limiter {
 	return &Limiter{
 		counts: newCounts(name, log), limits: limits, slots: NewSlots(limits.Max, limits.MaxEach), start: time.Now(),
 		received: received{max: limits.MaxReceived, free: cmp.Or(limits.FreeReceived, freeReceived)},
-		open:     map[*Member]struct{}{}, remote: map[string]*Member{},
+		open:     map[netip.Prefix]*address{}, remote: map[string]*Member{},
 	}
 }
 
@@ -147,50 +151,25 @@ func (l *Limiter) enter(conn net.Conn) (entered, yielded *Member, err error) {
 	defer l.mu.Unlock()
 	var full *FullError
 	if errors.As(l.slots.Acquire(m.From), &full) {
-		if yielded = l.yieldingLocked(full.From); yielded == nil {
-			return nil, nil, fmt.Errorf("connection %w; every open connection is in use", full)
+		if full.From.IsValid() {
+			yielded = l.open[full.From].first(l.now(), false)
+		} else {
+			yielded = l.yieldingLocked(m.From)
+		}
+		if yielded == nil {
+			return nil, nil, fmt.Errorf("connection %w; every open connection is in use or left to other addresses", full)
 		}
 		l.leaveLocked(yielded)
 		_ = l.slots.Acquire(m.From) // cannot fail: the yielded slot is free, and only Enter acquires
 	}
-	l.open[m] = struct{}{}
+	if l.open[m.From] == nil {
+		l.open[m.From] = &address{}
+	}
+	l.open[m.From].add(m)
 	if m.From.IsValid() {
 		l.remote[remote] = m
 	}
 	return m, yielded, nil
-}
-
-// yieldingLocked returns the member that yields, among those of an address or, for the zero prefix,
-// among all. Nil: none does.
-//
-// It is one of the address that has most to yield. So a client that opens many connections loses
-// its own, and a client that opens a few loses none, whatever the others prove.
-func (l *Limiter) yieldingLocked(from netip.Prefix) (first *Member) {
-	now, yielding := l.now(), map[netip.Prefix]int{}
-	for m := range l.open {
-		if !m.keeps(now) {
-			yielding[m.From]++
-		}
-	}
-	for m := range l.open {
-		if from.IsValid() && m.From != from || m.keeps(now) {
-			continue
-		}
-		if first == nil || cmp.Or(cmp.Compare(yielding[first.From], yielding[m.From]), m.compare(first)) < 0 {
-			first = m
-		}
-	}
-	return first
-}
-
-func (m *Member) keeps(now int64) bool {
-	keep := m.limiter.limits.Keep
-	return keep > 0 && use(m.use.Load()) == busy && now-m.since.Load() < int64(keep)
-}
-
-// compare is negative if m yields rather than other.
-func (m *Member) compare(other *Member) int {
-	return cmp.Or(cmp.Compare(m.use.Load(), other.use.Load()), cmp.Compare(m.since.Load(), other.since.Load()))
 }
 
 func (l *Limiter) now() int64 { return int64(time.Since(l.start)) }
@@ -296,6 +275,21 @@ func (m *Member) shake(t time.Time) time.Time {
 	return t
 }
 
+// Write implements net.Conn. It ends a connection whose client reads nothing: grpc, which sets no deadline, keeps the streams that
+// have ended until the client has read that, and does not look for the fault of a write.
+func (m *Member) Write(b []byte) (int, error) {
+	stall := m.limiter.limits.WriteStall
+	if stall == 0 {
+		return m.Conn.Write(b)
+	}
+	_ = m.Conn.SetWriteDeadline(time.Now().Add(stall))
+	n, err := m.Conn.Write(b)
+	if err != nil {
+		m.Reset()
+	}
+	return n, err
+}
+
 // Close closes the connection and frees its slot.
 func (m *Member) Close() error {
 	err := m.Conn.Close()
@@ -321,16 +315,19 @@ func (m *Member) Leave() {
 }
 
 func (l *Limiter) leaveLocked(m *Member) {
-	if _, open := l.open[m]; open {
-		delete(l.open, m)
-		l.received.leave(m)
-		l.slots.Release(m.From)
-		if m.owned {
-			l.owners.Add(m.owner, -1)
-		}
-		if remote := m.RemoteAddr().String(); l.remote[remote] == m {
-			delete(l.remote, remote)
-		}
+	if m.of == nil {
+		return
+	}
+	if m.of.remove(m); len(l.open[m.From].members) == 0 {
+		delete(l.open, m.From)
+	}
+	l.received.leave(m)
+	l.slots.Release(m.From)
+	if m.owned {
+		l.owners.Add(m.owner, -1)
+	}
+	if remote := m.RemoteAddr().String(); l.remote[remote] == m {
+		delete(l.remote, remote)
 	}
 }
 
@@ -345,8 +342,10 @@ func (l *Limiter) Len() int {
 func (l *Limiter) Each(do func(net.Conn)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for m := range l.open {
-		do(m.Conn)
+	for _, of := range l.open {
+		for _, m := range of.members {
+			do(m.Conn)
+		}
 	}
 }
 

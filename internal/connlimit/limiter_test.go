@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -188,6 +189,36 @@ func TestHandshakesAreBounded(t *testing.T) {
 		waits(time.Millisecond, time.Millisecond)
 		_ = m.SetReadDeadline(time.Time{})
 		waits(time.Minute, time.Minute)
+	})
+}
+
+// A connection whose client reads nothing ends with the first write that takes too long, also for the goroutine that reads.
+func TestWritesThatStallEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, client := net.Pipe()
+		defer client.Close()
+		m, err := limiter(Limits{WriteStall: time.Second}).Enter(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { _, err := m.Read(make([]byte, 1)); ended <- err }()
+		for range 3 { // a client that reads slowly
+			go func() {
+				time.Sleep(time.Second / 2)
+				_, _ = client.Read(make([]byte, 4))
+			}()
+			if n, err := m.Write(make([]byte, 4)); n != 4 || err != nil {
+				t.Fatalf("%d bytes were written: %v", n, err)
+			}
+		}
+		began := time.Now()
+		if _, err := m.Write(make([]byte, 4)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the reader's fault is %v", err)
+		}
 	})
 }
 

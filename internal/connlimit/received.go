@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
-// received bounds what is kept of what connections have received: headers that are not complete and, over HTTP/2, all of
-// requests that are open (Streams). Of all addresses, one has at most three times what is left.
+// received bounds what is kept of what connections have received: headers that are not complete, over HTTP/2 all of
+// requests that are open (Streams), and over grpc all until the connection is trusted. Of all addresses, one has at most three times what is left.
 type received struct {
 	max, free int64
 
@@ -51,7 +51,7 @@ func (r *received) read(m *Member, n int) bool {
 	switch shaken := m.limiter.limits.Handshake == 0 || m.shaken.Load(); {
 	case !shaken || m.framed.Load():
 		return m.silent.Received(n, shaken)
-	case r.max == 0:
+	case r.max == 0 || m.trusted.Load():
 		return true
 	}
 	return r.hold(m, n)

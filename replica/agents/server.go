@@ -161,7 +161,14 @@ const (
 	maxEach       = 64 // connections of one address: agents of one node, during an update
 	maxAskingEach = 8  // tokens of one address that are checked at once: others must not wait behind made-up ones
 	maxMessage    = 8 << 20
-	maxHeader     = 32 << 10
+	maxHeader     = 8 << 10 // a token has up to 2 KiB
+	// streamWindow and connWindow are the bytes that an agent sends ahead. grpc would else raise both to 16 MiB for any client that
+	// seems to be far away, and keep as much of each stream that nobody reads. The window of a stream grows by a message while it is
+	// read, and that of a connection has bytes that were read from it already: so neither delays a large frame.
+	streamWindow, connWindow = 64 << 10, 1 << 20
+	// maxReceived bounds what clients send before they show a token, beyond 8 KiB of each connection: an agent sends a token and
+	// a hello.
+	maxReceived = 1 << 20
 
 	connectionBuffer = 4 << 10
 	pingEvery        = 20 * time.Second
@@ -191,8 +198,9 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 		grpc.MaxConcurrentStreams(4), grpc.WaitForHandlers(true),
 		// Frames are small, and there are thousands of connections: two buffers of 32 KiB each would be most of an agent's memory here.
 		grpc.ReadBufferSize(connectionBuffer), grpc.WriteBufferSize(connectionBuffer),
+		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(connWindow),
 	}
-	limits := connlimit.Limits{Max: maxAgents, MaxEach: maxEach}
+	limits := connlimit.Limits{Max: maxAgents, MaxEach: maxEach, WriteStall: pingPatience, MaxReceived: maxReceived}
 	if !cfg.Insecure {
 		limits.Handshake = connlimit.HandshakeTimeout
 		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
@@ -299,6 +307,7 @@ func (s *service) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agentwi
 	}
 	if from, ok := peer.FromContext(g.Context()); ok {
 		s.listener.Prove(from.Addr.String())
+		s.listener.Trust(from.Addr.String())
 	}
 	first, err := g.Recv()
 	if err != nil {

@@ -162,7 +162,7 @@ var rows = []row{
 			about: "A connection limit was reached, of all or of one address.", unit: "cps",
 			queries: []query{
 				{each("listener", "sluice_connections_refused_total"), "refused: {{listener}}"},
-				{each("listener", "sluice_connections_yielded_total"), "not in use, closed for a new one: {{listener}}"},
+				{each("listener", "sluice_connections_yielded_total"), "closed for a new one: {{listener}}"},
 				{"sum(rate(sluice_http_accept_errors_total[$__rate_interval]))", "accept failed: http"},
 				{"sum(rate(sluice_otlp_grpc_accept_errors_total[$__rate_interval]))", "accept failed: otlp-grpc"},
 				{"sum(rate(sluice_otlp_grpc_pinging_connections_total[$__rate_interval]))", "too many pings: otlp-grpc"}}},
