@@ -123,7 +123,7 @@ type kindWatch struct {
 	resources *resources
 	client    metadata.Interface
 	objects   *objects // nil: ReplicaSets
-	store     cache.ReflectorStore
+	store     cache.TransformingStore
 	listed    func() bool // reports whether the list was read once
 	health    *requestHealth
 	backoff   wait.Backoff
