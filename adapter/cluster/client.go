@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"time"
@@ -61,18 +62,20 @@ func Connect(cfg Config, logger *slog.Logger) (*Client, error) {
 	where.Dial = connections.DialContext
 	where.QPS, where.Burst = requestsPerSecond, requestsAtOnce
 
-	binary := rest.CopyConfig(where)
+	paged := rest.CopyConfig(where)
+	paged.Wrap(func(next http.RoundTripper) http.RoundTripper { return boundPages{next} })
+	binary := rest.CopyConfig(paged)
 	binary.ContentType, binary.AcceptContentTypes = protobuf, protobuf+",application/json"
 	server := metric.Mask(where.Host) // a kubeconfig's URL may have a password
 	typed, err := kubernetes.NewForConfig(binary)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", server, err)
 	}
-	objects, err := metadata.NewForConfig(where)
+	objects, err := metadata.NewForConfig(paged)
 	if err != nil {
 		return nil, fmt.Errorf("make a metadata client for %s: %w", server, err)
 	}
-	custom, err := dynamic.NewForConfig(where)
+	custom, err := dynamic.NewForConfig(paged)
 	if err != nil {
 		return nil, fmt.Errorf("make a client of custom resources for %s: %w", server, err)
 	}

@@ -25,7 +25,8 @@
 // An informer of client-go keeps whole objects in its store, and addresses, UIDs and containers
 // would need an index beside it. A Reflector takes any store. So each kind of object has a store
 // here that keeps only the fields needed, and sees a repeated list as such (Replace), where
-// deletions in between show. A pod takes less than 1.2 KiB in all indexes.
+// deletions in between show. A pod takes less than 1.2 KiB in all indexes. Objects are converted
+// one by one from a stream, or page by page (listpages.go).
 //
 // # Files
 //

@@ -65,9 +65,8 @@ func (p labelIndex) remove(one *pod, room labelRoom) {
 	room.Give(one.Namespace, p.size(one.labels))
 }
 
-// size is the memory that a pod's labels take more if it is listed.
-func (p labelIndex) size(of labelSet) int64 {
-	n := of.beyond()
+// size is the memory that a pod's labels take more, beside their text, if it is listed.
+func (p labelIndex) size(of labelSet) (n int64) {
 	for _, l := range of.all() {
 		n += indexedLabelBytes
 		if p[l] == nil {

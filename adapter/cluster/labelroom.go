@@ -24,19 +24,16 @@ func newLabelRoom() labelRoom {
 	return labelRoom{fair.NewRoomBeyond[string](int64(freeLabelRoom), int64(maxLabelRoom))}
 }
 
-// kept takes the room of an object's labels, and returns them; without room, none of them.
-func (r labelRoom) kept(namespace string, labels labelSet) labelSet {
-	if n := labels.beyond(); n > 0 && !r.Take(namespace, n) {
+// ofKind is the part of the room that the labels' text of one kind's objects takes.
+func (r labelRoom) ofKind() objectRoom { return objectRoom{r.Room, map[objectName]int64{}} }
+
+// keptLabels takes the room of the text of an object's labels, and returns them; without room, none
+// of them.
+func (r *objectRoom) keptLabels(key objectName, labels labelSet) labelSet {
+	if !r.take(key, labels.beyond()) {
 		return labelSet{}
 	}
 	return labels
-}
-
-// free gives the room of labels back that were kept.
-func (r labelRoom) free(namespace string, labels labelSet) {
-	if n := labels.beyond(); n > 0 {
-		r.Give(namespace, n)
-	}
 }
 
 // beyond is the memory of the labels' text beyond what is free.

@@ -28,24 +28,30 @@ func podWithLabels(namespace, name string, n int) *corev1.Pod {
 	return p
 }
 
+func (p *pods) converted(whole *corev1.Pod) *pod {
+	short, _ := p.convert(false)(whole)
+	return short
+}
+
 // A namespace whose pods have as many labels as the API server takes does not fill the process.
 func TestLabelsOfOneNamespaceLeaveRoom(t *testing.T) {
 	p := newPods(&Observer{})
 	p.labelRoom = labelRoom{fair.NewRoomBeyond[string, int64](1<<20, 8<<20)}
+	p.labelTexts = p.labelRoom.ofKind()
 	before := heap()
 	for i := range 8 {
-		p.put(newPod(podWithLabels("flood", fmt.Sprint("huge-", i), 50_000))) // 0.9 MB for the API server
+		p.put(p.converted(podWithLabels("flood", fmt.Sprint("huge-", i), 50_000))) // 0.9 MB for the API server
 	}
 	for i := range 200 {
-		p.put(newPod(podWithLabels("flood", fmt.Sprint("large-", i), 1000)))
+		p.put(p.converted(podWithLabels("flood", fmt.Sprint("large-", i), 1000)))
 	}
 	for i := range 2000 {
-		p.put(newPod(podWithLabels("flood", fmt.Sprint("many-", i), 60)))
+		p.put(p.converted(podWithLabels("flood", fmt.Sprint("many-", i), 60)))
 	}
 	if took := int64(heap()) - int64(before); took > 10<<20 {
 		t.Errorf("the labels of one namespace take %d MiB", took>>20)
 	}
-	p.put(newPod(podWithLabels("shop", "web", 500)))
+	p.put(p.converted(podWithLabels("shop", "web", 500)))
 	if found, _ := p.matching("shop", selectorOf(t, "app=web,l499=web"), noBound); len(found) != 1 {
 		t.Errorf("%d pods of another namespace are found by their labels, want 1", len(found))
 	}
@@ -64,7 +70,7 @@ func TestRoomOfLabelsIsTheirMemory(t *testing.T) {
 		for i := range pods {
 			one := aPod("flood", fmt.Sprint("p", i), fmt.Sprint("uid-", i))
 			one.Labels = labels(i)
-			p.put(newPod(one))
+			p.put(p.converted(one))
 		}
 		bytes, taken = int64(heap())-int64(before), p.labelRoom.Of("flood")
 		runtime.KeepAlive(p)
@@ -134,23 +140,60 @@ func TestLabelSet(t *testing.T) {
 func TestLabelsOfObjectsLeaveRoom(t *testing.T) {
 	o := newObjects("deployments.apps", &Observer{})
 	put := func(namespace, name string, version int) {
-		one, _ := newObject(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		one, _ := o.convert(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 			UID: types.UID(fmt.Sprint(name, version)), Labels: manyLabels(name, 1000)}})
 		o.put(one)
 	}
-	o.room = labelRoom{fair.NewRoomBeyond[string, int64](0, 1<<20)}
+	room := labelRoom{fair.NewRoomBeyond[string, int64](0, 1<<20)}
+	o.room = room.ofKind()
 	for i := range 300 {
 		put("flood", fmt.Sprint("d", i), 0)
 		put("flood", fmt.Sprint("d", i), 1)
 	}
-	if held := o.room.Of("flood"); held > 3<<20/4 || held == 0 {
+	if held := room.Of("flood"); held > 3<<20/4 || held == 0 {
 		t.Errorf("one namespace takes %d bytes of 1 MiB", held)
 	}
 	if put("shop", "web", 0); o.find("shop", "web").labels == (labelSet{}) {
 		t.Error("another namespace has no room")
 	}
 	o.replace(nil)
-	if held := o.room.Held(); held != 0 {
+	if held := room.Held(); held != 0 {
 		t.Errorf("%d bytes are taken by no objects", held)
+	}
+}
+
+// A list is converted as a whole before any of it is indexed, and holds no more labels than the
+// index will, also if it begins anew.
+func TestLabelsOfAListLeaveRoom(t *testing.T) {
+	const number, labels = 300, 1000 // some 10 kB each
+	room := labelRoom{fair.NewRoomBeyond[string, int64](0, 1<<20)}
+	o := newObjects("deployments.apps", &Observer{})
+	p := newPods(&Observer{})
+	p.labelRoom, p.labelTexts, o.room = room, room.ofKind(), room.ofKind()
+	name := func(i int) string { return fmt.Sprint("o", i) }
+	list := func() (all []*pod, objects []*object, text int) {
+		for i := range number {
+			pod := p.converted(podWithLabels("flood", name(i), labels))
+			object, _ := o.convert(&metav1.PartialObjectMetadata{ObjectMeta: podWithLabels("flood", name(i), labels).ObjectMeta})
+			all, objects = append(all, pod), append(objects, object)
+			text += len(pod.labels.String()) + len(object.labels.String())
+		}
+		return all, objects, text
+	}
+	list()
+	pods, objects, text := list()
+	if text > 1<<20 || text == 0 {
+		t.Errorf("a list holds labels of %d bytes of one namespace, want at most 1 MiB", text)
+	}
+	p.replace(pods)
+	o.replace(objects)
+	if held := room.Of("flood"); held > 1<<20 {
+		t.Errorf("the index holds %d bytes", held)
+	}
+	p.converted(finished(podWithLabels("flood", name(0), labels)))
+	p.converted(podWithLabels("shop", "of a list that broke off", labels))
+	o.replace(nil)
+	if p.replace(nil); room.Held() != 0 {
+		t.Errorf("%d bytes are taken by nothing", room.Held())
 	}
 }

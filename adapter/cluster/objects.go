@@ -35,30 +35,35 @@ func newObject(from any) (*object, bool) {
 		created: p.CreationTimestamp.Unix(), labels: newLabelSet(p.Labels)}, true
 }
 
+// convert makes the kept part of an object; without room, that without its labels.
+func (o *objects) convert(from any) (*object, bool) {
+	short, ok := newObject(from)
+	if ok {
+		short.labels = o.room.keptLabels(objectName{short.namespace, short.name}, short.labels)
+	}
+	return short, ok
+}
+
 type objectName struct{ namespace, name string }
 
 // objects indexes the objects of one kind. One goroutine writes.
 type objects struct {
 	observer *Observer
 	resource string
-	room     labelRoom
+	room     objectRoom // of their labels
 
 	mu    sync.RWMutex
 	named map[objectName]*object
 }
 
 func newObjects(resource string, observer *Observer) *objects {
-	return &objects{resource: resource, observer: observer, room: newLabelRoom(), named: map[objectName]*object{}}
+	return &objects{resource: resource, observer: observer, room: newLabelRoom().ofKind(), named: map[objectName]*object{}}
 }
 
 func (o *objects) put(now *object) {
 	key := objectName{now.namespace, now.name}
 	o.mu.Lock()
 	was := o.named[key]
-	if was != nil {
-		o.room.free(was.namespace, was.labels)
-	}
-	now.labels = o.room.kept(now.namespace, now.labels)
 	o.named[key] = now
 	o.mu.Unlock()
 	if was == nil || was.uid != now.uid {
@@ -75,8 +80,8 @@ func (o *objects) drop(namespace, name string) {
 	was := o.named[key]
 	delete(o.named, key)
 	o.mu.Unlock()
+	o.room.free(key)
 	if was != nil {
-		o.room.free(was.namespace, was.labels)
 		o.gone(was)
 	}
 }
@@ -98,6 +103,7 @@ func (o *objects) replace(all []*object) {
 	for _, key := range gone {
 		o.drop(key.namespace, key.name)
 	}
+	o.room.freeOthers(func(key objectName) bool { return listed[key] })
 }
 
 func (o *objects) gone(was *object) { o.observer.objectGone(o.of(was)) }
@@ -123,7 +129,7 @@ type kindWatch struct {
 	resources *resources
 	client    metadata.Interface
 	objects   *objects // nil: ReplicaSets
-	store     cache.ReflectorStore
+	store     cache.TransformingStore
 	listed    func() bool // reports whether the list was read once
 	health    *requestHealth
 	backoff   wait.Backoff

@@ -15,6 +15,8 @@ type pods struct {
 	observer  *Observer
 	addresses *addresses
 	labelRoom labelRoom
+	// labelTexts is what the labels' text takes of labelRoom, of the goroutine that watches.
+	labelTexts objectRoom
 
 	mu             sync.RWMutex
 	byKey          map[string]map[string]*pod // by namespace and name
@@ -36,10 +38,12 @@ type pods struct {
 }
 
 func newPods(observer *Observer) *pods {
+	room := newLabelRoom()
 	return &pods{
 		observer:       observer,
 		addresses:      newAddresses(),
-		labelRoom:      newLabelRoom(),
+		labelRoom:      room,
+		labelTexts:     room.ofKind(),
 		byKey:          map[string]map[string]*pod{},
 		byLabel:        map[string]labelIndex{},
 		byController:   map[string]controllerIndex{},
@@ -64,6 +68,7 @@ func (p *pods) put(now *pod) {
 // drop removes a pod.
 func (p *pods) drop(namespace, name string) {
 	p.announcementRoom.free(objectName{namespace, name})
+	p.labelTexts.free(objectName{namespace, name})
 	if changed := p.remove(namespace, name); len(changed) > 0 {
 		p.observer.sendersChanged(changed) // another pod may now have a contested address alone
 	}
@@ -85,7 +90,9 @@ func (p *pods) replace(all []*pod) {
 	if anyKnown || len(changed) > 0 {
 		p.observer.sendersChanged(changed)
 	}
-	p.announcementRoom.freeOthers(func(key objectName) bool { return p.byName(key.namespace, key.name) != nil })
+	indexed := func(key objectName) bool { return p.byName(key.namespace, key.name) != nil }
+	p.announcementRoom.freeOthers(indexed)
+	p.labelTexts.freeOthers(indexed)
 }
 
 // missingFrom returns the known pods that are not in the list.
@@ -227,7 +234,9 @@ func (p *pods) indexLocked(added *pod) {
 		p.byController[added.Namespace] = controllerIndex{}
 	}
 	p.byKey[added.Namespace][added.Name] = added
-	p.byLabel[added.Namespace].add(added, p.labelRoom)
+	if p.byLabel[added.Namespace].add(added, p.labelRoom); added.labels == (labelSet{}) {
+		p.labelTexts.free(objectName{added.Namespace, added.Name})
+	}
 	p.byController[added.Namespace].add(added)
 	p.uidIndex[newUIDKey(added.UID)] = added
 	if added.announcement != nil {

@@ -24,7 +24,7 @@ type resourceWatch struct {
 	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	expected runtime.Object
-	store    cache.ReflectorStore
+	store    cache.TransformingStore
 	health   *requestHealth
 	backoff  wait.Backoff
 	// mayBeMissing: that the server has no such resource is no failure.
@@ -46,13 +46,6 @@ func (w *resourceWatch) run(ctx context.Context) (missing bool) {
 		<-pauses.After(0)
 	}
 	return false
-}
-
-// ListWithContext implements cache.ListerWatcherWithContext.
-func (w *resourceWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := w.list(ctx, options)
-	w.record(ctx, err)
-	return list, err
 }
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
@@ -110,6 +103,9 @@ func (m *reflectorStore[T]) Transformer() cache.TransformFunc {
 }
 
 func (m *reflectorStore[T]) converted(object any) (T, error) {
+	if item, ok := object.(converted); ok {
+		object = item.short
+	}
 	if already, ok := object.(T); ok {
 		return already, nil
 	}

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -56,8 +58,10 @@ type apiServer struct {
 	frozen    chan struct{} // not nil: answers wait until it is closed
 	// streams: lists can be streamed; an older API server cannot.
 	streams bool
-	// lists counts lists, streamed or not, by path.
+	// lists counts lists, streamed or not, by path; limits are those of the requests for their
+	// pages.
 	lists  map[string]int
+	limits map[string][]int
 	events []*corev1.Event
 	leases map[string]*coordinationv1.Lease // by path
 }
@@ -80,7 +84,7 @@ type logged struct {
 func newAPIServer(t *testing.T) *apiServer {
 	s := &apiServer{
 		t: t, version: 10, served: map[string]*served{}, changed: make(chan struct{}), cut: make(chan struct{}),
-		forbidden: map[string]bool{}, lists: map[string]int{}, streams: true,
+		forbidden: map[string]bool{}, lists: map[string]int{}, limits: map[string][]int{}, streams: true,
 	}
 	s.serve("/api/v1/pods", "Pod")
 	s.serve("/api/v1/limitranges", "LimitRange")
@@ -198,6 +202,13 @@ func (s *apiServer) listed(path string) int {
 	return s.lists[path]
 }
 
+// limitsOf are the limits of the requests for pages of a list.
+func (s *apiServer) limitsOf(path string) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.limits[path])
+}
+
 // ServeHTTP implements http.Handler.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
@@ -216,7 +227,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case served != nil && r.URL.Query().Get("watch") != "":
 		s.watch(w, r, served)
 	case served != nil:
-		s.list(w, r.URL.Path, served)
+		s.list(w, r, served)
 	case strings.HasPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/"):
 		s.lease(w, r)
 	case strings.HasSuffix(r.URL.Path, "/events") || strings.Contains(r.URL.Path, "/events/"):
@@ -239,12 +250,31 @@ func (s *apiServer) answer(w http.ResponseWriter, code int, body any) {
 	json.NewEncoder(w).Encode(body) //nolint:errcheck // the client went
 }
 
-func (s *apiServer) list(w http.ResponseWriter, path string, of *served) {
+// list answers with a page. As an API server with a watch cache does, it ignores the limit beside
+// version 0.
+func (s *apiServer) list(w http.ResponseWriter, r *http.Request, of *served) {
+	path, asked := r.URL.Path, r.URL.Query()
 	s.mu.Lock()
-	s.lists[path]++
-	items := []json.RawMessage{}
+	after, limit := asked.Get("continue"), len(of.objects)
+	if n, err := strconv.Atoi(asked.Get("limit")); err == nil && asked.Get("resourceVersion") == "" {
+		limit = n
+	}
+	s.limits[path] = append(s.limits[path], limit)
+	if after == "" {
+		s.lists[path]++
+	}
+	items, next := []json.RawMessage{}, ""
 	kind, apiVersion := of.kind+"List", of.apiVersion
-	for _, object := range of.objects {
+	for _, name := range slices.SortedFunc(maps.Keys(of.objects), compareNamespacedNames) {
+		object := of.objects[name]
+		if name.String() <= after {
+			continue
+		}
+		if len(items) == limit {
+			next = after
+			break
+		}
+		after = name.String()
 		items = append(items, of.encode(object))
 		if _, partial := object.(*metav1.PartialObjectMetadata); partial {
 			kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
@@ -252,10 +282,14 @@ func (s *apiServer) list(w http.ResponseWriter, path string, of *served) {
 	}
 	body := map[string]any{
 		"kind": kind, "apiVersion": apiVersion, "items": items,
-		"metadata": map[string]string{"resourceVersion": strconv.Itoa(s.version)},
+		"metadata": map[string]string{"resourceVersion": strconv.Itoa(s.version), "continue": next},
 	}
 	s.mu.Unlock()
 	s.answer(w, http.StatusOK, body)
+}
+
+func compareNamespacedNames(a, b types.NamespacedName) int {
+	return cmp.Compare(a.String(), b.String())
 }
 
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request, of *served) {

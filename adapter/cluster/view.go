@@ -88,8 +88,8 @@ func NewView(client *Client, cfg Config, logger *slog.Logger) (*View, error) {
 	v.watchRequired(client, cfg.Announcements, logger)
 	for _, name := range cfg.ObjectKinds {
 		held := newObjects(name, observer)
-		held.room = v.pods.labelRoom
-		mirror := &reflectorStore[*object]{index: held, convert: newObject}
+		held.room = v.pods.labelRoom.ofKind()
+		mirror := &reflectorStore[*object]{index: held, convert: held.convert}
 		k := newKindWatch(name, v, client, logger)
 		k.objects, k.store, k.listed = held, mirror, mirror.listed.Load
 		v.kinds = append(v.kinds, k)
@@ -162,6 +162,10 @@ func (p *pods) convert(announced bool) func(any) (*pod, bool) {
 			return nil, false
 		}
 		short := newPod(whole)
+		if short.finished {
+			short.labels = labelSet{} // it will not be indexed
+		}
+		short.labels = p.labelTexts.keptLabels(objectName{short.Namespace, short.Name}, short.labels)
 		if announced {
 			short.announcement = p.announcementRoom.keptAnnouncement(short, announcementOf(whole))
 		}

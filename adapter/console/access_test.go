@@ -183,6 +183,31 @@ func TestTooManyStreams(t *testing.T) {
 	}
 }
 
+// countingAccess notes how many streams there are when a token is checked.
+type countingAccess struct {
+	fakeAccess
+	server  *Server
+	streams int64
+}
+
+func (a *countingAccess) Who(ctx context.Context, from netip.Prefix, token string) (*metric.Principal, error) {
+	a.streams = max(a.streams, int64(a.server.streams.Load()))
+	return a.fakeAccess.Who(ctx, from, token)
+}
+
+// Whoever has no valid token takes no stream of those who have, however long the check takes.
+func TestStrangersTakeNoStream(t *testing.T) {
+	access := &countingAccess{streams: -1}
+	access.server = guarded(access)
+	req, _ := http.NewRequest(http.MethodGet, "http://console.example/live/metrics?namespace=shop", nil)
+	req.Header.Set("Authorization", "Bearer wrong")
+	got := newRecorder()
+	access.server.guard(access.server.routes()).ServeHTTP(got, req)
+	if got.status != http.StatusForbidden || access.streams != 0 {
+		t.Errorf("the answer is %d, and %d streams were taken while the token was checked", got.status, access.streams)
+	}
+}
+
 // recorder is a ResponseWriter that can flush, for streams.
 type recorder struct {
 	header http.Header

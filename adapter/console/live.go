@@ -35,18 +35,18 @@ type stream struct {
 
 // follow serves the stream of a page. Each part of it is made with the rights of the moment.
 func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
+	ctx, c, q := r.Context(), credentialOf(r), r.URL.Query()
+	if _, err := s.admit(ctx, c, p.scope(q)); err != nil { // before it has one of the streams
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
 	if s.streams.Add(1) > maxStreams {
 		s.streams.Add(-1)
 		http.Error(w, fmt.Sprintf("%d pages follow changes, and no more may", maxStreams), http.StatusServiceUnavailable)
 		return
 	}
 	defer s.streams.Add(-1)
-	ctx, c, q := r.Context(), credentialOf(r), r.URL.Query()
 	one := stream{server: s, w: w, last: map[string]int64{}}
-	if _, err := s.admit(ctx, c, p.scope(q)); err != nil {
-		http.Error(w, err.Error(), http.StatusForbidden)
-		return
-	}
 	if err := s.answers(p); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return

@@ -94,15 +94,20 @@ type names struct {
 }
 
 // newNames names families so that the page is valid: each exposed name has one type, and no name is
-// that of another family's samples. Where kinds of a namespace compete for a name, the first in the order of kinds
+// that of another family's samples, or of Sluice's own metrics. Where kinds of a namespace compete for a name, the first in the order of kinds
 // has it, and the others have their kind at the end. What competes then too is left out. Where namespaces compete,
 // none gives way (untype).
 func newNames(o *Options, families []metric.Family) (n names, leftOut int) {
 	n = names{o, make([]part, 0, len(families))}
 	for i := range families {
 		for _, k := range metric.Kinds() {
-			if families[i].Kinds.Has(k) {
-				n.all = append(n.all, o.newPart(&families[i], k))
+			if !families[i].Kinds.Has(k) {
+				continue
+			}
+			if p := o.newPart(&families[i], k); exposition.IsSluices(p.base) {
+				leftOut++
+			} else {
+				n.all = append(n.all, p)
 			}
 		}
 	}
@@ -113,7 +118,7 @@ func newNames(o *Options, families []metric.Family) (n names, leftOut int) {
 	before := len(n.all)
 	n.dropOtherTypes()
 	n.dropSamples()
-	leftOut = before - len(n.all)
+	leftOut += before - len(n.all)
 	if n.untype() {
 		n.sort()
 	}

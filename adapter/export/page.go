@@ -78,7 +78,7 @@ func scopeOf(f *metric.Family) metric.Object {
 type Written struct {
 	Series int
 	// LeftOut counts series whose exposed name and labels another series had, and metrics whose
-	// name another type had.
+	// name another type had, or Sluice's own metrics have.
 	LeftOut int
 }
 

@@ -255,6 +255,26 @@ http_b_c{namespace="shop",pod="a"} 2
 	}
 }
 
+// A scrape with honor_labels makes any pod's metrics look like Sluice's: those of its alerts are
+// not on the page, whatever makes their names.
+func TestAPodPushesNoneOfSluicesMetrics(t *testing.T) {
+	pushed := tableOf("gauge pods/shop/a sluice_cluster_synced {} 0", "counter pods/shop/a sluice_samples_received {} 1",
+		"gauge pods/shop/a sluice.cluster.synced {} 0", "timer /shop/ sluice_lat {} 1", "gauge pods/shop/a sluices {} 1", "gauge pods/shop/a my_sluice_m {} 1")
+	for name, c := range map[string]struct {
+		options Options
+		leftOut int
+	}{
+		"escaped":         {Options{}, 4},
+		"UTF-8":           {Options{Escaping: exposition.AllowUTF8}, 3}, // sluice.cluster.synced is another name
+		"statsd_exporter": {Options{Naming: StatsDExporter, Escaping: exposition.AllowUTF8}, 4},
+	} {
+		text, written := page(t, pushed, c.options)
+		if strings.Contains(text, " sluice_") || strings.Contains(text, "\nsluice_") || written.LeftOut != c.leftOut || written.Series != 6-c.leftOut {
+			t.Errorf("%s: %d series, %d left out, want %d:\n%s", name, written.Series, written.LeftOut, c.leftOut, text)
+		}
+	}
+}
+
 func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		pattern, name string

@@ -115,7 +115,7 @@ func routes(limiter *connlimit.Limiter, checks []Check, gather prometheus.Gather
 		_, _ = w.Write([]byte("ok\n"))
 	})
 	mux.HandleFunc("GET /readyz", serveReadiness(checks))
-	mux.Handle("GET /metrics", limitPages(limiter, promhttp.HandlerFor(gather, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", limitPages(limiter, promhttp.HandlerFor(newPacedGatherer(gather), promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelError),
 		ErrorHandling: promhttp.ContinueOnError,
 	})))

@@ -57,6 +57,10 @@ func (t Type) String() string {
 	return "invalid"
 }
 
+// IsSluices reports whether a name is one of Sluice's own metrics. A page of pushed ones has none
+// of these: alerts could not tell them from what Sluice exposes of itself.
+func IsSluices(name string) bool { return strings.HasPrefix(name, "sluice_") }
+
 // TakenPrefix begins the key of a pushed label if the series has a label of that key otherwise, as in a
 // scrape without honor_labels.
 const TakenPrefix = "exported_"

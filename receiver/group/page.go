@@ -13,9 +13,10 @@ import (
 // with the push times of every group. Pushes do not compare groups, so groups may contradict each
 // other. Of two values of one series, the first group's counts; so does the first type of a name,
 // if either type is a histogram or summary. Plain numbers of different types become untyped. A
-// family with the name of another family's samples is left out. No namespace leaves out what another one
-// pushed: histograms and summaries that prevent it are exposed as plain numbers. Names that the escaping makes equal
-// are one name; those that it makes equal to a push time's are ignored.
+// family with the name of another family's samples is left out. No namespace leaves out what
+// another one pushed: histograms and summaries that prevent it are exposed as plain numbers. Names
+// that the escaping makes equal are one name; those that it makes equal to a push time's are
+// ignored, as are those of Sluice's own metrics.
 func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.Family {
 	groups, alike := newestFirst(groups)
 	e := familyMerger{at: map[string]int{}}
@@ -23,7 +24,7 @@ func MergedFamilies(groups []Group, escaping exposition.Escaping) []exposition.F
 		namespace := groups[i].addedNamespace()
 		for _, f := range groups[i].contents.families {
 			exposed := exposition.Escape(shown(&f.Family, namespace), escaping)
-			if !isOwn(exposed.Name) {
+			if !isOwn(exposed.Name) && !exposition.IsSluices(exposed.Name) {
 				e.add(exposed, groups[i].Key.Namespace, exposed == &f.Family)
 			}
 		}

@@ -117,6 +117,16 @@ func TestPageOfNamesThatAreEscapedAlike(t *testing.T) {
 	}
 }
 
+// A scrape with honor_labels makes a group's metrics look like Sluice's: those of its alerts are
+// not on the page.
+func TestAGroupHasNoneOfSluicesMetrics(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "sluice_cluster_synced 0\n{\"sluice.cluster.synced\"} 0\nsluices 1\n")
+	if page := f.readPage(exposition.Underscores); strings.Contains(page, "sluice_") || !strings.Contains(page, "sluices{") {
+		t.Error(page)
+	}
+}
+
 // No namespace hides series of another one by a type: histograms and summaries that cannot stand beside them are exposed
 // as the numbers that they consist of.
 func TestTypesOfOtherNamespacesHideNothing(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"flag"
 	"os"
 	"path/filepath"
@@ -105,6 +106,35 @@ func TestGeneratedCertificate(t *testing.T) {
 	}
 	if days := time.Until(pair.Leaf.NotAfter).Hours() / 24; days < 29 || days > 31 {
 		t.Errorf("valid for %.1f days: want tls.generated.days, 30", days)
+	}
+}
+
+// TestGeneratedKeys: each certificate that the chart makes is signed by its CA, and both have a key
+// whose signatures cost a handshake little.
+func TestGeneratedKeys(t *testing.T) {
+	made := 0
+	for _, object := range strictly(t, mustRender(t, "", "replicas=2,keda.enabled=true,agent.enabled=true")) {
+		secret, ok := object.(*core.Secret)
+		if !ok {
+			continue
+		}
+		made++
+		pair, err := tls.X509KeyPair(secret.Data[core.TLSCertKey], secret.Data[core.TLSPrivateKeyKey])
+		must(t, err)
+		block, _ := pem.Decode(secret.Data["ca.crt"])
+		ca, err := x509.ParseCertificate(block.Bytes)
+		must(t, err)
+		if err := pair.Leaf.CheckSignatureFrom(ca); err != nil {
+			t.Errorf("%s: %v", secret.Name, err)
+		}
+		for _, one := range []*x509.Certificate{pair.Leaf, ca} {
+			if one.PublicKeyAlgorithm != x509.ECDSA {
+				t.Errorf("%s: the key of %s is %s", secret.Name, one.Subject.CommonName, one.PublicKeyAlgorithm)
+			}
+		}
+	}
+	if made != 5 {
+		t.Errorf("%d certificates, want those of the APIs, the agents and the replicas, and two of KEDA", made)
 	}
 }
 

@@ -1,6 +1,7 @@
 {{- /*
 A certificate, as JSON: crt, key and ca, in base64. The one of Secret .name if it was made for the same names, .for, else a new one of a
-new CA: .ca and .cn are their common names, .hosts the DNS names, .days the validity. .root is the chart's context.
+new CA: .ca and .cn are their common names, .hosts the DNS names, .days the validity. .root is the chart's context. Keys are of P-256:
+a signature by RSA costs a millisecond, for which any caller can ask by a handshake.
 */ -}}
 {{- define "sluice.generated" -}}
 {{- $made := lookup "v1" "Secret" (include "sluice.namespace" .root) .name -}}
@@ -13,8 +14,8 @@ new CA: .ca and .cn are their common names, .hosts the DNS names, .days the vali
 {{- $caBundle = dig "data" "ca.crt" "" $made -}}
 {{- end -}}
 {{- if not (and $crt $key $caBundle) -}}
-{{- $ca := genCA .ca .days -}}
-{{- $signed := genSignedCert .cn nil .hosts .days $ca -}}
+{{- $ca := genCAWithKey .ca .days (genPrivateKey "ecdsa") -}}
+{{- $signed := genSignedCertWithKey .cn nil .hosts .days $ca (genPrivateKey "ecdsa") -}}
 {{- $crt = b64enc $signed.Cert -}}
 {{- $key = b64enc $signed.Key -}}
 {{- $caBundle = b64enc $ca.Cert -}}
@@ -41,9 +42,9 @@ exist, if they were made for these names, else new ones of a new CA, whose key n
 {{- end -}}
 {{- if not (and $kept (eq $server.ca $client.ca)) -}}
 {{- $days := int $root.Values.keda.tls.generated.days -}}
-{{- $ca := genCA (printf "%s CA" (include "sluice.kedaService" $root)) $days -}}
+{{- $ca := genCAWithKey (printf "%s CA" (include "sluice.kedaService" $root)) $days (genPrivateKey "ecdsa") -}}
 {{- range $end := list $server $client -}}
-{{- $signed := genSignedCert (first $end.hosts) nil $end.hosts $days $ca -}}
+{{- $signed := genSignedCertWithKey (first $end.hosts) nil $end.hosts $days $ca (genPrivateKey "ecdsa") -}}
 {{- $_ := set $end "crt" (b64enc $signed.Cert) -}}
 {{- $_ := set $end "key" (b64enc $signed.Key) -}}
 {{- $_ := set $end "ca" (b64enc $ca.Cert) -}}

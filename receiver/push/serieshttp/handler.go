@@ -204,7 +204,7 @@ var (
 		"Pages of all series (GET /metrics/series), by outcome: complete, aborted (the scraper was too slow or went away, or the disk did not answer), rejected (too many at once).",
 		[]string{"outcome"}, nil)
 	leftOutDesc = prometheus.NewDesc("sluice_export_left_out_series",
-		"Series and metrics that the last complete page of all series left out, because others had their name and labels.",
+		"Series and metrics that the last complete page of all series left out, because others, or Sluice's own metrics, have their names.",
 		nil, nil)
 )
 
