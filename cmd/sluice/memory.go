@@ -52,6 +52,7 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 	few("http-max-connections", &c.push.MaxConnections, rest/bytesOfAConnection)
 	few("http-max-connections-per-address", &c.push.MaxConnsPerIP, rest/bytesOfAConnection/4)
 	c.api.MaxConnections = min(c.api.MaxConnections, max(int(rest/bytesOfAReader), leastConnections))
+	c.agents.MaxBytes = max(min(c.agents.MaxBytes, rest/8), leastMemoryBound)
 	c.receiver.Pending.MaxBytes = max(c.receiver.Pending.MaxBytesPerSender, min(c.receiver.Pending.MaxBytes, rest/16))
 }
 

@@ -80,7 +80,9 @@ func (n *node) rejected(r *rejection) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told.Rejected += r.samples
-	n.told.Reason, n.told.Why = r.reason, metric.Mask(r.why)
+	if r.why != wasRejected {
+		n.told.Reason, n.told.Why = r.reason, metric.Mask(r.why)
+	}
 }
 
 // shown is the node as of now. The server's lock is held.
