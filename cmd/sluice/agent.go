@@ -58,6 +58,9 @@ func defaultAgent() *agentConfig {
 // where 512 sent bodies.
 const agentReceiveBuffer = 16 << 10
 
+// agentPages bound the pages that an agent reads at once, of the pods of its node.
+var agentPages = scrape.FetchLimits{AtOnce: 32, Together: 4 << 20}
+
 // boundAgentMemory sets the limit of the Go heap to three quarters of that of the cgroup. The rest is for the kernel's buffers.
 func boundAgentMemory() {
 	if limit, limited := cgroupMemoryLimit("/"); limited && os.Getenv("GOMEMLIMIT") == "" {
@@ -307,6 +310,7 @@ func (c *agentConfig) scrapeFor(link *agent.Link) *scrape.Fetcher {
 		// The server knows who holds an address, and takes the target back once it is another pod.
 		Holds: func(t *metric.ScrapeTarget) bool { return scrape.IsPods(t.Address, loopback) },
 		Agent: "sluice/" + sluice.Version, Fetched: scrapes.Fetched,
+		Limits: agentPages,
 	})
 	scrapes.By(fetcher)
 	link.Scrape(scrapes)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/sluice-metrics/sluice/cmd/sluice/command"
 	"github.com/sluice-metrics/sluice/receiver/push/body"
+	"github.com/sluice-metrics/sluice/receiver/scrape"
+	"github.com/sluice-metrics/sluice/replica/agent"
 )
 
 // Each fault of an agent's settings is named, and so are those of a server's settings about agents.
@@ -50,7 +52,8 @@ func TestAgentSettings(t *testing.T) {
 }
 
 // What clients can have an agent keep fits the chart's memory limit, beside the 48 MiB of an idle one: its samples, the bodies of all
-// connections, and what waits in the kernel, of which cgroup v2 counts it. One address has a quarter of these.
+// connections, and what waits in the kernel, of which cgroup v2 counts it. One address has a quarter of these. So do the pages of its
+// pods, of which 110 are on a node, and a day of usage of 250 containers, at 98 KiB each.
 func TestAgentFitsTheChart(t *testing.T) {
 	values, err := os.ReadFile("../../charts/sluice/values.yaml")
 	must(t, err)
@@ -64,6 +67,8 @@ func TestAgentFitsTheChart(t *testing.T) {
 	c.completeAgent()
 	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*body.FreeBytes
 	most += 2 * c.push.ReceiveBuffer * c.push.MaxConnections
+	const pods, usage = 110, 250 * 98 << 10
+	most += 2*agentPages.Together + max(agentPages.AtOnce, pods)*scrape.BesideRoom + agent.MaxUnsent + usage
 	for _, l := range c.receiver.Listeners {
 		switch l.Network {
 		case "tcp":

@@ -59,9 +59,14 @@ func TestCgroupMemoryLimit(t *testing.T) {
 // beyond its default.
 func TestMemoryBoundsFitTheLimit(t *testing.T) {
 	nothingSet := func(string) bool { return false }
-	for _, limit := range []int64{16 << 20, 128 << 20, 512 << 20, 2 << 30, 8 << 30} {
+	limits := []int64{16 << 20, 128 << 20, 512 << 20, 2 << 30, 8 << 30}
+	for i := range 2 * len(limits) {
+		limit := limits[i/2]
 		c, plain := defaultConfig(), defaultConfig()
 		c.standalone, c.store.Dir = true, "data"
+		if i%2 == 1 {
+			c.agents.Address, c.agents.Insecure = ":9097", true
+		}
 		c.fitMemory(memoryLimit{bytes: limit}, nothingSet)
 		c.complete()
 		if err := c.validate(); err != nil {
@@ -98,7 +103,11 @@ func TestMemoryBoundsFitTheLimit(t *testing.T) {
 
 // bounded is what the bounds of a server let it keep.
 func bounded(c *serverConfig) int64 {
-	return int64(c.table.MaxSeries)*300 + c.table.MaxBytes + c.groups.MaxBytes + c.receiver.Pending.MaxBytes
+	ofAgents := int64(0)
+	if c.agents.Enabled() {
+		ofAgents = c.agents.MaxBytes
+	}
+	return ofAgents + int64(c.table.MaxSeries)*300 + c.table.MaxBytes + c.groups.MaxBytes + c.receiver.Pending.MaxBytes
 }
 
 // inACgroup starts a server in a real cgroup with a limit (version 1 or 2; needs root) and returns

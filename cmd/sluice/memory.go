@@ -39,7 +39,12 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 			*bound = min(*bound, max(share&^(1<<20-1), leastMemoryBound))
 		}
 	}
-	lower("max-bytes", &c.table.MaxBytes, rest/5*2)
+	c.agents.MaxBytes = max(min(c.agents.MaxBytes, rest/8), leastMemoryBound)
+	names := rest / 5 * 2
+	if c.agents.Enabled() {
+		names -= c.agents.MaxBytes
+	}
+	lower("max-bytes", &c.table.MaxBytes, names)
 	lower("http-max-group-bytes", &c.groups.MaxBytes, rest/8)
 	if !isSet("max-series") {
 		c.table.MaxSeries = min(c.table.MaxSeries, int(max(rest/bytesOfASeries, 1)))

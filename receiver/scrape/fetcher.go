@@ -22,6 +22,7 @@ type FetchParts struct {
 	Agent string // the User-Agent
 	// Fetched takes what became of a scrape. The page's lines are the fetcher's again when it returns.
 	Fetched func(*metric.ScrapedPage)
+	Limits  FetchLimits
 }
 
 // Fetcher fetches the pages of targets: each once per interval, by a goroutine of its own. A server has one, and
@@ -40,7 +41,9 @@ type Fetcher struct {
 
 // NewFetcher makes a Fetcher without targets.
 func NewFetcher(parts FetchParts) *Fetcher {
-	f := &Fetcher{parts: parts, turns: turns{of: map[string]*podTurns{}}, stop: map[uint64]context.CancelFunc{}}
+	limits := parts.Limits.complete()
+	f := &Fetcher{parts: parts, room: room{most: limits.Together}, turns: turns{most: limits.AtOnce, of: map[string]*podTurns{}},
+		stop: map[uint64]context.CancelFunc{}}
 	f.pages.New = func() any { return newPage() }
 	if parts.Dial == nil {
 		dialer := &net.Dialer{KeepAlive: -1}

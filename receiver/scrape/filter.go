@@ -94,7 +94,7 @@ func (f *filter) keep() error {
 	if f.share.keep(cap(f.out) + cap(f.long)) {
 		return nil
 	}
-	return errTooLarge{"the pages that are read at once", maxTogether}
+	return errTooLarge{"the pages that are read at once", f.share.room.most}
 }
 
 // readLong reads the rest of a line whose beginning is given. Only a line that is kept may be that long.

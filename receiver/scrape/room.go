@@ -1,27 +1,46 @@
 package scrape
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
 )
 
 const (
-	// maxTogether bounds what the pages that are read at once keep beyond smallPage each. A page may be read for seconds.
-	maxTogether = 32 << 20
+	// maxTogether and mostAtOnce are the FetchLimits of a server.
+	maxTogether, mostAtOnce = 32 << 20, 256
 	// smallPage is what each page may keep, whatever others do. A pool holds no larger ones.
 	smallPage = 16 << 10
 )
 
+// FetchLimits bound the pages that are read at once, each for seconds. A zero field is that of a server.
+type FetchLimits struct {
+	// AtOnce is their number, beyond which each pod has one at a time: endpoints that hang hold up those of their own
+	// pod alone.
+	AtOnce int
+	// Together is what they keep, in bytes, beside BesideRoom each. It is the same once more for equal shares of pods.
+	Together int
+}
+
+// BesideRoom is what a page takes while it is read, beside what all keep together.
+const BesideRoom = 100 << 10
+
+func (l FetchLimits) complete() FetchLimits {
+	return FetchLimits{cmp.Or(l.AtOnce, mostAtOnce), cmp.Or(l.Together, maxTogether)}
+}
+
 // room is what large pages share while they are read. Any goroutine may call its methods.
 type room struct {
+	most int // FetchLimits.Together
+
 	mu   sync.Mutex // guards the fields below
 	kept int
 	of   map[string]int // by pod
 }
 
 // grow reports whether a pod's page may keep some more bytes: while there is room, and always up to an equal share for
-// each pod that keeps some. So all keep twice maxTogether at most, and no pod takes another one's share.
+// each pod that keeps some. So all keep twice the most at most, and no pod takes another one's share.
 func (r *room) grow(pod string, by int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,7 +51,7 @@ func (r *room) grow(pod string, by int) bool {
 	if own == by {
 		pods++
 	}
-	if r.kept+by > maxTogether && own > maxTogether/pods {
+	if r.kept+by > r.most && own > r.most/pods {
 		return false
 	}
 	r.kept += by
@@ -79,12 +98,10 @@ func (s *share) keep(bytes int) bool {
 	return true
 }
 
-// mostAtOnce is the number of pages that may be read at once, each of which takes up to 100 KiB beside the room. Beyond it
-// each pod has one at a time: endpoints that hang hold up those of their own pod alone.
-const mostAtOnce = 256
-
 // turns bound the pages that are read at once. Any goroutine may call its methods.
 type turns struct {
+	most int // FetchLimits.AtOnce
+
 	mu   sync.Mutex // guards the fields below
 	read int
 	of   map[string]*podTurns
@@ -104,7 +121,7 @@ func (t *turns) begin(ctx context.Context, pod string) bool {
 		own = new(podTurns)
 		t.of[pod] = own
 	}
-	if own.read == 0 || t.read < mostAtOnce && len(own.waiting) == 0 {
+	if own.read == 0 || t.read < t.most && len(own.waiting) == 0 {
 		own.read++
 		t.read++
 		t.mu.Unlock()

@@ -137,7 +137,7 @@ func (b bodyOf) Read(into []byte) (int, error) {
 
 // Each pod may keep an equal share, whatever others keep.
 func TestEqualShares(t *testing.T) {
-	var r room
+	r := room{most: maxTogether}
 	for i := 0; r.grow(fmt.Sprint("hostile-", i%4), 1<<20); i++ {
 	}
 	if r.kept != maxTogether {
@@ -198,7 +198,7 @@ func TestPagesThatAreReadAtOnce(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) { // a page that waits for a turn ends with its target
-		of := turns{of: map[string]*podTurns{}}
+		of := turns{most: mostAtOnce, of: map[string]*podTurns{}}
 		of.begin(t.Context(), "a")
 		of.read = mostAtOnce
 		ctx, end := context.WithCancel(t.Context())
@@ -248,5 +248,23 @@ func TestLargePagesDelayNoSmallOnes(t *testing.T) {
 	f := w.Scraper.apply(of, []byte(page.String()), &metric.Sender{Pod: pod}, time.Now())
 	if n := w.account.Rejected(metric.OverLimit); f != errEnded || n != batch {
 		t.Errorf("%d samples of a target that ended in its first batch, %v", n, f)
+	}
+}
+
+// An agent has a tenth of a server's memory: its limits hold in the place of a server's.
+func TestFetchLimits(t *testing.T) {
+	f := NewFetcher(FetchParts{Limits: FetchLimits{AtOnce: 2, Together: 1 << 20}})
+	if !f.room.grow("web", 1<<20) || f.room.grow("web", 1) {
+		t.Errorf("a pod keeps %d bytes", f.room.kept)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for turn, want := range []bool{true, true, false} {
+		if f.turns.begin(ended, "web") != want {
+			t.Errorf("turn %d of 2 is given: %t", turn+1, !want)
+		}
+	}
+	if f := NewFetcher(FetchParts{}); f.room.most != maxTogether || f.turns.most != mostAtOnce {
+		t.Errorf("a server has %d bytes and %d turns", f.room.most, f.turns.most)
 	}
 }

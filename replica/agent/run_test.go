@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
+	"google.golang.org/grpc"
 )
 
 // toldServer is a server as an agent sees it: a table that takes each frame of its run once, also after a kill.
@@ -198,4 +199,42 @@ func TestSecretsOfRejections(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "login") || strings.Contains(text, "hunter2") {
 		t.Error(text)
 	}
+}
+
+// A series that the server has rejected for some time is defined again, by another number. One of a single bad moment is not.
+func TestRejectedSeriesAreDefinedAgain(t *testing.T) {
+	for hold, want := range map[time.Duration]uint32{0: 1, 10 * time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			c, wire := collector(64<<20), &sentFrames{}
+			link := &Link{collector: c, log: slog.New(slog.DiscardHandler)}
+			s := &stream{link: link, grpc: wire, run: c.enter("", 1, true), numbers: map[*series]uint32{}, series: map[uint32]*series{}}
+			for range 2 {
+				if r := c.apply(named("requests", metric.Counter, metric.Add, 1)); r != metric.Applied {
+					t.Fatal(r)
+				}
+				c.cut(time.Now())
+				if err := s.send(); err != nil {
+					t.Fatal(err)
+				}
+				s.hear(&agentwire.FromServer{Message: &agentwire.FromServer_Rejection{Rejection: &agentwire.Rejection{
+					Series: 1, Reason: "limit", ForNanos: int64(hold)}}})
+				time.Sleep(hold)
+			}
+			last := wire.all[1]
+			if last.Changes[0].Series != want || len(last.Series) != int(want-1) || len(last.Forgotten) != int(want-1) {
+				t.Errorf("after %v: %v", hold, last)
+			}
+		})
+	}
+}
+
+// sentFrames is a stream to a server that keeps the frames.
+type sentFrames struct {
+	grpc.BidiStreamingClient[agentwire.FromAgent, agentwire.FromServer]
+	all []*agentwire.Frame
+}
+
+func (s *sentFrames) Send(m *agentwire.FromAgent) error {
+	s.all = append(s.all, m.GetFrame())
+	return nil
 }

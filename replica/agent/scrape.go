@@ -16,8 +16,8 @@ type Fetcher interface {
 	Stop(number uint64)
 }
 
-// maxUnsent bounds the bytes of pages that were not sent yet. Totals are cumulative: the next page repairs a lost one.
-const maxUnsent = 16 << 20
+// MaxUnsent bounds the bytes of pages that were not sent yet. Totals are cumulative: the next page repairs a lost one.
+const MaxUnsent = 4 << 20
 
 // Scrape scrapes what a server tells, while one is connected. A Link tells the server. Make one with NewScrape, and
 // give it a Fetcher before the link runs.
@@ -41,7 +41,7 @@ func (s *Scrape) By(f Fetcher) { s.fetcher = f }
 func (s *Scrape) Fetched(p *metric.ScrapedPage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.targets[p.Target] || s.bytes+len(p.Lines) > maxUnsent {
+	if !s.targets[p.Target] || s.bytes+len(p.Lines) > MaxUnsent {
 		return
 	}
 	s.bytes += len(p.Lines)

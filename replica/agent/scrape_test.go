@@ -64,11 +64,11 @@ func TestPagesThatWait(t *testing.T) {
 		t.Errorf("pages %v", pages)
 	}
 	large := make([]byte, 1<<20)
-	for range maxUnsent/len(large) + 1 {
+	for range MaxUnsent/len(large) + 1 {
 		s.Fetched(&metric.ScrapedPage{Target: 1, Result: "ok", Lines: large})
 	}
-	if n := len(s.take()); n != maxUnsent/len(large) {
-		t.Errorf("%d pages wait, want %d", n, maxUnsent/len(large))
+	if n := len(s.take()); n != MaxUnsent/len(large) {
+		t.Errorf("%d pages wait, want %d", n, MaxUnsent/len(large))
 	}
 	s.Fetched(&metric.ScrapedPage{Target: 1, Result: "ok", Lines: large})
 	if n := len(s.take()); n != 1 {

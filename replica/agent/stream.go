@@ -286,6 +286,9 @@ func (s *stream) hear(answer *agentwire.FromServer) {
 		if one == nil || reason == metric.Applied {
 			return
 		}
+		if r.ForNanos > 0 { // the server does not keep it
+			s.forget([]*series{one})
+		}
 		l.collector.reject(one, reason, time.Now().Add(min(max(time.Duration(r.ForNanos), 0), time.Minute)))
 		if suppressed, ok := l.rejections.Allow(); ok {
 			l.log.Warn("the server rejects a series", "name", metric.Excerpt(one.definition.Name), "tags", metric.Excerpt(one.definition.Tags),

@@ -150,7 +150,12 @@ type served struct {
 
 func serve(t *testing.T, address string, parts Parts) *served {
 	t.Helper()
-	s, err := Listen(Config{Address: address, Insecure: true}, parts)
+	return serveConfig(t, Config{Address: address, Insecure: true, MaxBytes: DefaultConfig().MaxBytes}, parts)
+}
+
+func serveConfig(t *testing.T, cfg Config, parts Parts) *served {
+	t.Helper()
+	s, err := Listen(cfg, parts)
 	must(t, err)
 	s.began = time.Time{} // it knows all agents that there are
 	ctx, cancel := context.WithCancel(context.Background())
@@ -926,7 +931,7 @@ func TestWaitsInAnOutage(t *testing.T) {
 		s.waits.Store(c.others)
 		one := newStream(s.Server, sendless{}, "a", "", &agentwire.Hello{Run: 7})
 		one.run, one.of = &run{node: "a"}, &node{}
-		d := &definition{number: 1, address: address, sample: metric.Sample{Name: []byte("c1"), Kind: metric.Counter}}
+		d := &definition{number: 1, uses: 1, address: address, sample: metric.Sample{Name: []byte("c1"), Kind: metric.Counter}}
 		if r, why := one.wait(&waiting{1, 0, d, add(1, 1), began, began}); r != metric.Pending {
 			t.Fatal(r, why)
 		}
@@ -1135,7 +1140,7 @@ func TestMemoryOfANode(t *testing.T) {
 	hello(101).next(welcome)
 	frame := func(c *client, number uint64) {
 		_ = c.Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: number, Series: []*agentwire.Series{
-			{Number: uint32(number), Kind: uint32(metric.Counter), Name: make([]byte, 7<<20)}}}}})
+			{Number: uint32(number), Kind: uint32(metric.Counter), Name: make([]byte, 7<<20), Address: []byte{10, 0, 0, 1}}}}}})
 	}
 	for i := range uint64(6) {
 		for _, c := range all[:3] {
@@ -1176,7 +1181,7 @@ func TestMemoryOfAStream(t *testing.T) {
 		ends  string
 	}{
 		"the series of the stream": {func(i uint64) *agentwire.Frame {
-			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: uint32(i), Kind: uint32(metric.Counter), Name: make([]byte, 4<<20)}}}
+			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: uint32(i), Kind: uint32(metric.Counter), Name: make([]byte, 4<<20), Address: []byte{10, 0, 0, 1}}}}
 		}, "the series of the stream"},
 		"waiting": {func(i uint64) *agentwire.Frame {
 			return &agentwire.Frame{Number: i, Series: []*agentwire.Series{{Number: 1, Kind: uint32(metric.Set), Name: []byte("s"), Address: []byte{10, 0, 0, 1}}},

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -34,11 +34,6 @@ const (
 	maxWaitingBytes = 16 << 20
 	// maxSamples is the number of samples of a change that anybody could have pushed.
 	maxSamples = 1 << 40
-	// definedBytes is what a definition takes beside its strings.
-	definedBytes = 400
-	labelBytes   = 40
-	// quantileBytes is what a quantile takes.
-	quantileBytes = 72
 )
 
 // definition is a series of a stream.
@@ -48,18 +43,10 @@ type definition struct {
 	sample  metric.Sample // without a value
 	object  metric.Object // of the sample, if its request named one
 	bad     string        // why no sample of it is taken; empty: nothing is wrong
-}
-
-func (d *definition) bytes() int {
-	if d == nil {
-		return 0
-	}
-	bytes := definedBytes + len(d.sample.Name) + len(d.sample.Tags) + len(d.sample.Container) + len(d.sample.External) +
-		len(d.object.Resource) + len(d.object.Namespace) + len(d.object.Name)
-	for _, l := range d.sample.Fields {
-		bytes += labelBytes + len(l.Key) + len(l.Value)
-	}
-	return bytes
+	reason  metric.Reason // with bad
+	unkept  bool          // it is that of a frame alone, and the agent defines the series again
+	share   string        // of the room
+	uses    int           // its stream, and the changes that wait; 0: it has no room
 }
 
 // unknown says that nobody knows the sender.
@@ -106,37 +93,28 @@ type frame struct {
 	of []*definition
 }
 
-// define notes the definitions of a frame.
+// define notes the definitions of a frame. One for which there is no room is rejected with its samples.
 func (t *stream) define(f *frame) error {
-	before := t.defined
-	defer func() { t.of.held.Add(int64(t.defined - before)) }()
 	for _, number := range f.Forgotten {
-		t.defined -= t.series[number].bytes()
-		delete(t.series, number)
+		t.undefine(number)
 	}
+	var unkept map[uint32]*definition
 	for _, d := range f.Series {
-		kind := metric.Kind(d.Kind)
-		address, ok := netip.AddrFromSlice(d.Address)
-		if d.Kind > math.MaxUint8 || kind.DefaultStat() == metric.NoStat || !ok && len(d.Address) > 0 || d.Separator > math.MaxUint8 {
-			return status.Errorf(codes.InvalidArgument, "the definition of series %d is invalid", d.Number)
+		one, err := t.server.definitionOf(d)
+		if err != nil {
+			return err
 		}
-		t.defined -= t.series[d.Number].bytes()
-		one := &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
-			Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External,
-			DefaultExternal: d.DefaultExternal, TTL: time.Duration(max(d.TtlNanos, 0))}}
-		for _, l := range d.Labels {
-			one.sample.Fields = append(one.sample.Fields, metric.Label{Key: l.GetKey(), Value: l.GetValue()})
+		if t.last = max(t.last, d.Number); !t.keep(one) {
+			one.unkept, one.reason, one.bad = true, metric.OverLimit, one.withoutRoom()
+			if unkept == nil {
+				unkept = map[uint32]*definition{}
+			}
+			unkept[d.Number] = one
 		}
-		if o := d.Object; o != nil {
-			one.object = metric.Object{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
-			one.sample.Object, one.bad = &one.object, t.server.checkObject(&one.object)
-		}
-		t.series[d.Number] = one
-		t.defined += one.bytes()
 		switch {
 		case t.defined > maxDefinedBytes:
 			return status.Errorf(codes.ResourceExhausted, "the series of the stream have more than %d bytes", maxDefinedBytes)
-		case t.of.held.Load()+int64(t.defined-before) > maxNodeBytes:
+		case t.of.held.Load() > maxNodeBytes:
 			return status.Errorf(codes.ResourceExhausted, "the series of the node's streams have more than %d bytes", maxNodeBytes)
 		}
 	}
@@ -145,11 +123,48 @@ func (t *stream) define(f *frame) error {
 		if c.Samples > maxSamples {
 			return status.Errorf(codes.InvalidArgument, "a change has %d samples", c.Samples)
 		}
-		if f.of[i] = t.series[c.Series]; f.of[i] == nil {
+		f.of[i] = t.series[c.Series]
+		if f.of[i] == nil {
+			f.of[i] = unkept[c.Series]
+		}
+		switch {
+		case f.of[i] != nil:
+		case c.Series > t.last:
 			return status.Errorf(codes.InvalidArgument, "a change is of series %d, which is not defined", c.Series)
+		default:
+			f.of[i] = t.forgotten(c.Series)
 		}
 	}
 	return nil
+}
+
+// definitionOf reads a definition.
+func (s *Server) definitionOf(d *agentwire.Series) (*definition, error) {
+	kind := metric.Kind(d.Kind)
+	address, ok := netip.AddrFromSlice(d.Address)
+	if d.Kind > math.MaxUint8 || kind.DefaultStat() == metric.NoStat || !ok && len(d.Address) > 0 || d.Separator > math.MaxUint8 {
+		return nil, status.Errorf(codes.InvalidArgument, "the definition of series %d is invalid", d.Number)
+	}
+	one := &definition{number: d.Number, address: address.Unmap(), sample: metric.Sample{Name: d.Name, Kind: kind,
+		Tags: d.Tags, Separator: byte(d.Separator), Container: d.Container, External: d.External,
+		DefaultExternal: d.DefaultExternal, TTL: time.Duration(max(d.TtlNanos, 0))}}
+	for _, l := range d.Labels {
+		one.sample.Fields = append(one.sample.Fields, metric.Label{Key: l.GetKey(), Value: l.GetValue()})
+	}
+	if o := d.Object; o != nil {
+		one.object = metric.Object{Resource: o.Resource, Namespace: o.Namespace, Name: o.Name}
+		one.sample.Object, one.reason, one.bad = &one.object, metric.Identity, s.checkObject(&one.object)
+	}
+	return one, nil
+}
+
+// wasRejected is why samples of a series are rejected that the agent sent before it heard of a rejection.
+const wasRejected = "the series was rejected; it counts once the agent has defined it again"
+
+// forgotten stands for a series that was rejected, and so is not kept.
+func (t *stream) forgotten(number uint32) *definition {
+	reason := cmp.Or(t.said[number], t.saidBefore[number], metric.OverLimit)
+	return &definition{number: number, unkept: true, reason: reason, bad: wasRejected}
 }
 
 // apply applies frames at once.
@@ -217,7 +232,7 @@ func (t *stream) countsAt(at, now time.Time) time.Time {
 func (t *stream) change(applier Applier, d *definition, c *agentwire.Change, at, began, now time.Time) (applied uint64, reason metric.Reason, why string) {
 	s := d.sample
 	if d.bad != "" {
-		return 0, metric.Identity, d.bad
+		return 0, d.reason, d.bad
 	}
 	if senders := t.server.parts.Senders; senders != nil {
 		if reason, why := t.sender(&s, d.address); reason != metric.Applied {
@@ -336,20 +351,15 @@ func (t *stream) sender(s *metric.Sample, address netip.Addr) (metric.Reason, st
 	return metric.Applied, ""
 }
 
-// sizeOf is the memory of a change: on the wire a quantile of 0 has two bytes.
-func sizeOf(c *agentwire.Change) int {
-	return proto.Size(c) + quantileBytes*len(c.GetHistogram().GetQuantiles())
-}
-
 // wait keeps a change until its sender is known.
 func (t *stream) wait(w *waiting) (metric.Reason, string) {
 	size := sizeOf(w.change)
-	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes || t.of.held.Load()+int64(size) > maxNodeBytes {
+	if len(t.waiting) >= maxWaiting || t.waits+size > maxWaitingBytes || t.of.held.Load()+int64(size) > maxNodeBytes ||
+		!t.server.hold(w) {
 		return metric.Identity, "the sender is not known, and too much waits"
 	}
 	t.waiting, t.waits = append(t.waiting, w), t.waits+size
 	t.of.held.Add(int64(size))
-	t.server.waits.Add(int64(size))
 	t.server.parts.Account.HoldN(w.change.Samples)
 	return metric.Pending, ""
 }
@@ -384,7 +394,7 @@ func (t *stream) settle(now time.Time) error {
 		size := sizeOf(w.change)
 		t.waits -= size
 		t.of.held.Add(-int64(size))
-		t.server.waits.Add(-int64(size))
+		t.server.drop(w)
 		n := count(w.change, applied, reason, t.server.parts.Account.Settle)
 		if first == 0 {
 			first = w.number
@@ -447,35 +457,49 @@ func ofOneSample(r metric.Reason) bool {
 	return r == metric.BadValue || r == metric.BadRate || r == metric.Outdated
 }
 
-// tell tells the agent, once a tick for each series, and what lists rejections, of a flood some: words for a list take far longer
-// than the rest.
+// tell tells the agent, once a tick for each series, and what lists rejections. A series that the agent rejects for some time
+// from then on is not kept: the agent defines it again.
 func (t *stream) tell(all []rejection) error {
 	for i := range all {
 		r := &all[i]
-		isDefined := t.series[r.series.number] == r.series // a number of a former stream may mean another series now
-		hears := isDefined && !t.said[r.series] && !ofOneSample(r.reason)
-		weight, s := ratelog.Weight(t.server.rejected[r.reason].Allow()), r.series.sample
-		if weight > 0 || hears {
-			t.explain(r, &s)
-		}
-		t.of.rejected(r, weight > 0)
-		if weight > 0 && t.server.parts.Rejected != nil {
-			t.server.parts.Rejected(r.reason, &s, r.samples*weight, r.why)
-		}
+		number := r.series.number
+		now := t.series[number] // a number of a former stream may mean another series now
+		isOfStream := now == r.series || now == nil && r.series.unkept
+		hears := isOfStream && t.said[number] == metric.Applied && !ofOneSample(r.reason)
+		t.list(r, hears)
 		if !hears {
 			continue
 		}
-		t.said[r.series] = true
+		t.said[number] = r.reason
 		hold := rejectFor
 		if r.late && r.reason == metric.Identity {
 			hold = 0
+		} else {
+			t.undefine(number)
 		}
 		if err := t.grpc.Send(&agentwire.FromServer{Message: &agentwire.FromServer_Rejection{Rejection: &agentwire.Rejection{
-			Series: r.series.number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(hold)}}}); err != nil {
+			Series: number, Reason: r.reason.String(), Words: r.why, ForNanos: int64(hold)}}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// list counts a rejection, and tells what lists rejections, of a flood some: words for a list, or for an agent that hears of it,
+// take far longer than the rest.
+func (t *stream) list(r *rejection, hears bool) {
+	if r.why == wasRejected { // it was listed with its name
+		t.of.rejected(r, false)
+		return
+	}
+	weight, s := ratelog.Weight(t.server.rejected[r.reason].Allow()), r.series.sample
+	if weight > 0 || hears {
+		t.explain(r, &s)
+	}
+	t.of.rejected(r, weight > 0)
+	if weight > 0 && t.server.parts.Rejected != nil {
+		t.server.parts.Rejected(r.reason, &s, r.samples*weight, r.why)
+	}
 }
 
 // explain gives a rejection its words, and a sample of its series the sender that it is listed for.

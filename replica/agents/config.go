@@ -15,10 +15,12 @@ type Config struct {
 	Accounts []string
 	// StartupTaint has the taint of nodes whose agent is connected removed, in a cluster.
 	StartupTaint bool
+	// MaxBytes bounds the memory of the series of all agents, and of their samples that are not applied yet.
+	MaxBytes int64
 }
 
 // DefaultConfig is off.
-func DefaultConfig() Config { return Config{} }
+func DefaultConfig() Config { return Config{MaxBytes: 1 << 30} }
 
 // Enabled reports whether the port is served.
 func (c Config) Enabled() bool { return c.Address != "" }

@@ -4,6 +4,7 @@
 //	server.go  the port: who may connect, and the streams
 //	stream.go  one agent: frames in, acknowledgements out
 //	apply.go   a change of a series becomes samples; what has to wait for its sender
+//	memory.go  the memory of series and of what waits
 //
 // Invariants:
 //

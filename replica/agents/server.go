@@ -148,7 +148,7 @@ type Server struct {
 	// againWait, podPatience and standstill are the constants outside of tests.
 	againWait, podPatience, standstill time.Duration
 	ending                             chan struct{} // closed when the server ends
-	again                              atomic.Int64  // bytes of frames that are collected to be applied at once
+	room                               *room         // bytes of series, and of what is not applied yet: see memory.go
 	waits                              atomic.Int64  // bytes of the changes of all runs that wait for their senders
 	largePages                         *room         // bytes of large pages that wait to be taken
 	count                              counters
@@ -213,7 +213,7 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.listener = listener
+	s.listener, s.room = listener, fair.NewRoom[string](cfg.MaxBytes)
 	s.grpc = grpc.NewServer(options...)
 	agentwire.RegisterAgentsServer(s.grpc, &service{Server: s})
 	s.appliers = make(chan Applier, 2*runtime.GOMAXPROCS(0))

@@ -22,11 +22,10 @@ const (
 	// also if they say nothing new.
 	ackEvery  = 500 * time.Millisecond
 	beatEvery = 2 * time.Second
-	// maxDefinedBytes bounds the series of a stream, maxAgain the frames of all streams that are collected to be applied at once.
+	// maxDefinedBytes bounds the series of a stream.
 	maxDefinedBytes = 64 << 20
 	// maxNodeBytes bounds the series of a node's streams and what waits of its runs: that of two agents, as during an update.
 	maxNodeBytes = 2 * (maxDefinedBytes + maxWaitingBytes)
-	maxAgain     = 512 << 20
 	// againWait is how long frames that come again wait for senders that are not known. Streams begin once the cluster is read,
 	// so those are of pods that are gone, or very new.
 	againWait = 2 * time.Second
@@ -83,19 +82,22 @@ type stream struct {
 	asked     map[uint64]pointsQuestion // those without an answer, by number
 	lastAsked uint64
 
-	series  map[uint32]*definition
-	defined int // their bytes
+	series     map[uint32]*definition
+	defined    int    // their bytes
+	last       uint32 // the greatest number that was defined
+	mostSeries int    // most series at once since their map was made
 	// again are frames that come again after a restore: they are applied at once.
 	again      []frame
 	againBytes int
-	whole      time.Time            // when the last of them had come
-	fresh      bool                 // the frame that is applied does not come again
-	caughtUp   bool                 // a frame of now has come
-	ackAt      time.Time            // of the last acknowledgement
-	offSince   time.Time            // since when nothing is persisted
-	said       map[*definition]bool // series whose rejection was told since the last tick
-	scrapes    Scrapes              // nil: the agent scrapes nothing
-	pages      pages
+	whole      time.Time // when the last of them had come
+	fresh      bool      // the frame that is applied does not come again
+	caughtUp   bool      // a frame of now has come
+	ackAt      time.Time // of the last acknowledgement
+	offSince   time.Time // since when nothing is persisted
+	// said and saidBefore are why series were rejected, by number: those that were told since the last tick, and before it.
+	said, saidBefore map[uint32]metric.Reason
+	scrapes          Scrapes // nil: the agent scrapes nothing
+	pages            pages
 }
 
 func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentwire.FromServer], node, pod string, hello *agentwire.Hello) *stream {
@@ -103,7 +105,7 @@ func newStream(s *Server, g grpc.BidiStreamingServer[agentwire.FromAgent, agentw
 		feed: hello.Run, rest: hello.Rest, takes: hello.Scrapes && !hello.Rest, end: make(chan struct{}),
 		ended: make(chan struct{}), began: time.Now(), histories: make(chan *agentwire.History, maxHistories),
 		keeps: hello.KeepsUsage, questions: make(chan pointsQuestion), asked: map[uint64]pointsQuestion{},
-		series: map[uint32]*definition{}, said: map[*definition]bool{}}
+		series: map[uint32]*definition{}, said: map[uint32]metric.Reason{}}
 }
 
 const (
@@ -238,11 +240,11 @@ func (s *Server) forget(id uint64) {
 	r := s.runs[id]
 	for _, w := range r.waiting {
 		s.parts.Account.Settle(metric.Identity, w.change.Samples)
+		s.drop(w)
 	}
 	if n := s.nodes[r.node]; n != nil {
 		n.held.Add(-int64(r.waits))
 	}
-	s.waits.Add(-int64(r.waits))
 	delete(s.runs, id)
 	s.gone = append(s.gone, id)
 }
@@ -262,10 +264,12 @@ func (s *Server) forgetGone() {
 // leave is the end of a stream.
 func (s *Server) leave(t *stream) {
 	t.dropAgain()
+	for number := range t.series {
+		t.undefine(number)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.run.stream, t.left = nil, time.Now()
-	t.of.held.Add(-int64(t.defined))
 	t.of.leave(t.stopped, t.left)
 	if s.parts.Nodes != nil && t.of.streams == 0 {
 		s.parts.Nodes.Left(t.node)
@@ -419,7 +423,7 @@ func (t *stream) frame(f *agentwire.Frame) error {
 	if f.Number > t.restored && len(t.again) == 0 {
 		err = t.apply([]frame{came})
 	} else {
-		err = t.repeat(came, bytes)
+		err = t.repeat(came)
 	}
 	if err != nil {
 		return err
@@ -428,11 +432,12 @@ func (t *stream) frame(f *agentwire.Frame) error {
 }
 
 // repeat collects a frame that comes again, or that follows those.
-func (t *stream) repeat(came frame, bytes int) error {
-	t.again, t.againBytes = append(t.again, came), t.againBytes+bytes
-	if t.server.again.Add(int64(bytes)) > maxAgain { // others have more: it tries again later
-		return status.Errorf(codes.ResourceExhausted, "agents send more than %d bytes of frames again", maxAgain)
+func (t *stream) repeat(came frame) error {
+	size := came.size()
+	if !t.server.room.Take(t.share(), int64(size)) { // others have more: it tries again later
+		return status.Error(codes.ResourceExhausted, "agents send more frames again than there is memory for")
 	}
+	t.again, t.againBytes = append(t.again, came), t.againBytes+size
 	return t.applyAgain(time.Now())
 }
 
@@ -472,7 +477,7 @@ func (t *stream) applyAgain(now time.Time) error {
 
 // dropAgain forgets the frames that come again.
 func (t *stream) dropAgain() {
-	t.server.again.Add(-int64(t.againBytes))
+	t.server.room.Give(t.share(), int64(t.againBytes))
 	t.again, t.againBytes = nil, 0
 }
 
@@ -485,7 +490,10 @@ func (t *stream) waitsFor(f frame) bool {
 
 // tick acknowledges, and looks at what waits.
 func (t *stream) tick(now time.Time) error {
-	clear(t.said)
+	if len(t.said)+len(t.saidBefore) > 0 {
+		t.said, t.saidBefore = map[uint32]metric.Reason{}, t.said
+	}
+	t.shrink()
 	switch {
 	case t.pod == "":
 	case t.server.parts.HasPod(t.pod):

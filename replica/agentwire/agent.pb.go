@@ -1378,7 +1378,8 @@ func (x *Ack) GetFinal() bool {
 	return false
 }
 
-// Rejection says that samples of a series were rejected, and more would be, for some time.
+// Rejection says that samples of a series were rejected, and more would be, for some time. If that is not 0, the server does not keep
+// the series: it is defined again, by another number, if more samples are sent.
 type Rejection struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Series        uint32                 `protobuf:"varint,1,opt,name=series,proto3" json:"series,omitempty"`
