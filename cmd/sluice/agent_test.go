@@ -61,7 +61,7 @@ func TestAgentFitsTheChart(t *testing.T) {
 	c := defaultAgent()
 	c.statsd.unix = "statsd-stream.sock" // agent.sockets
 	c.completeAgent()
-	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*body.FreeBytes
+	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*(body.FreeBytes+body.FreeOfShare)
 	most += 2 * c.push.ReceiveBuffer * c.push.MaxConnections
 	for _, l := range c.receiver.Listeners {
 		switch l.Network {
