@@ -124,7 +124,13 @@ func (h *Handler) remove(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
+	end, f := x.BeginDeletion()
+	if f != nil {
+		x.Fail(f)
+		return
+	}
 	n := h.reader.Delete(q.Query)
+	end()
 	if n == 0 {
 		x.Fail(queryFault(metric.NotFoundf("no series of %q here to delete", x.Path.Metric)))
 		return
