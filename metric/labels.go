@@ -81,10 +81,19 @@ func (l Labels) All() iter.Seq2[string, string] {
 }
 
 // Get returns a key's value, and whether the set has the key.
-func (l Labels) Get(key string) (string, bool) {
-	for k, v := range l.All() {
+func (l Labels) Get(key string) (string, bool) { return l.seek(key) }
+
+// seek is Get, and leaves in the set what follows the key, or its place. Sets are sorted, so the keys of another set are all
+// found in one walk.
+func (l *Labels) seek(key string) (value string, ok bool) {
+	for l.packed != "" {
+		k, rest, _ := cutPacked(l.packed)
+		if k > key {
+			break
+		}
+		value, l.packed, _ = cutPacked(rest)
 		if k == key {
-			return v, true
+			return value, true
 		}
 	}
 	return "", false
@@ -103,16 +112,27 @@ func (l Labels) Map() map[string]string {
 	return maps.Collect(l.All())
 }
 
-// HavingAll selects the sets that have all of some labels; nil: there are none.
+// HavingAll selects the sets that have all of some labels; nil: there are none. It looks at each label of a set once, for a
+// deletion asks it about all series of a metric.
 func HavingAll(labels []Label) func(Labels) bool {
 	if len(labels) == 0 {
 		return nil
 	}
+	labels = SortLabels(slices.Clone(labels))
+	var want []string // each of labels, packed
+	for _, l := range labels {
+		want = append(want, string(AppendLabels(nil, []Label{l})))
+	}
 	return func(set Labels) bool {
-		for _, l := range labels {
-			if v, ok := set.Get(l.Key); !ok || v != l.Value {
-				return false
+		for i, label := range want {
+			for !strings.HasPrefix(set.packed, label) {
+				key, rest, _ := cutPacked(set.packed)
+				if set.packed == "" || key >= labels[i].Key {
+					return false
+				}
+				_, set.packed, _ = cutPacked(rest)
 			}
+			set.packed = set.packed[len(label):]
 		}
 		return true
 	}
@@ -138,7 +158,7 @@ func (l Labels) Intersection(other Labels) Labels {
 	}
 	var both []Label
 	for k, v := range l.All() {
-		if w, ok := other.Get(k); ok && v == w {
+		if w, ok := other.seek(k); ok && v == w {
 			both = append(both, Label{k, v})
 		}
 	}

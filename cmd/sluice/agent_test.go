@@ -65,7 +65,7 @@ func TestAgentFitsTheChart(t *testing.T) {
 	c := defaultAgent()
 	c.statsd.unix = "statsd-stream.sock" // agent.sockets
 	c.completeAgent()
-	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*body.FreeBytes
+	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*(body.FreeBytes+body.FreeOfShare)
 	most += 2 * c.push.ReceiveBuffer * c.push.MaxConnections
 	const pods, usage = 110, 250 * 98 << 10
 	most += 2*agentPages.Together + max(agentPages.AtOnce, pods)*scrape.BesideRoom + agent.MaxUnsent + usage

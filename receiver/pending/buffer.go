@@ -81,15 +81,26 @@ const numShards = 16
 type senderShard struct {
 	mu      sync.Mutex // guards the fields below, and the senders in the map
 	senders map[senderKey]*heldSender
-	trying  *senderKey // the sender whose samples Run is retrying
+	trying  *heldSender // whose samples Run is retrying
 	closed  bool
 	scratch []byte
+}
+
+func (s *senderShard) isTrying(key senderKey) bool {
+	return s.trying != nil && s.trying.key() == key
 }
 
 // senderKey distinguishes the holders of an address.
 type senderKey struct {
 	address netip.Addr
 	key     uint64
+}
+
+func (h *heldSender) key() senderKey {
+	if h.unnamed {
+		return senderKey{}
+	}
+	return keyOf(&h.sender)
 }
 
 func keyOf(s *metric.Sender) senderKey {
@@ -150,6 +161,9 @@ func (p *Buffer) holdLocked(shard *senderShard, key senderKey, s *metric.Sample,
 			return bound
 		}
 		h = newHeldSender(s.Sender)
+		if shard.isTrying(key) {
+			h.trying = shard.trying.bytes
+		}
 		shard.senders[key] = h
 	}
 	shard.scratch = appendLine(shard.scratch[:0], s)
@@ -175,7 +189,7 @@ func (p *Buffer) holdLocked(shard *senderShard, key senderKey, s *metric.Sample,
 
 // take charges the memory that a sender is about to take.
 func (p *Buffer) take(h *heldSender, cost int64) (bound string) {
-	if h.bytes+cost > p.config.MaxBytesPerSender {
+	if h.trying+h.bytes+cost > p.config.MaxBytesPerSender {
 		return "maxBytesPerSender"
 	}
 	if bound := p.room.takeBytes(h.sender.Namespace(), cost); bound != "" {
@@ -212,7 +226,7 @@ func (p *Buffer) Known(addresses ...netip.Addr) {
 		shard.mu.Lock()
 		_, held := shard.senders[key]
 		// Run may have looked the sender up just before it became known.
-		held = held || shard.trying != nil && *shard.trying == key
+		held = held || shard.isTrying(key)
 		shard.mu.Unlock()
 		if held {
 			p.known.add(key)

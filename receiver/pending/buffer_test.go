@@ -703,3 +703,37 @@ func (d *directory) enter(address, pod string, key uint64) {
 		Pod: &metric.Pod{Namespace: "shop", Name: pod, UID: "uid-" + pod},
 	}
 }
+
+// What arrives of a sender while its samples are retried counts with these.
+func TestSamplesThatAreRetriedCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 16 << 10
+		w := newFixture(t, func(c *Config) { c.MaxBytesPerSender = most })
+		n := 0
+		hold := func() (held bool) {
+			n++
+			return w.buffer.Hold(sampleOf(unknown("10.0.0.1"), fmt.Sprint("name", n), metric.Add, 1), w.account)
+		}
+		for hold() {
+		}
+		retried := 0
+		w.table.judge = func(*metric.Sample) metric.Reason {
+			retried++
+			hold()
+			return metric.Pending
+		}
+		w.run()
+		elapse(DefaultConfig().RetryInterval)
+		if bytes, senders := w.buffer.room.held(); retried == 0 || bytes > most || senders != 1 {
+			t.Errorf("%d bytes of %d senders are held after %d were retried, want %d at most", bytes, senders, retried, most)
+		}
+		w.table.mu.Lock()
+		w.table.judge = func(*metric.Sample) metric.Reason { return metric.Applied }
+		w.table.mu.Unlock()
+		elapse(DefaultConfig().RetryInterval)
+		if !hold() {
+			t.Error("a sender has no room once its samples were applied")
+		}
+		w.stop()
+	})
+}

@@ -104,7 +104,7 @@ func (r *retrier) try(key senderKey) {
 		return
 	}
 	delete(shard.senders, key)
-	shard.trying = &key
+	shard.trying = h
 	shard.mu.Unlock()
 	settled, left := r.replay(h)
 	if settled && left {
@@ -117,11 +117,15 @@ func (r *retrier) try(key senderKey) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	shard.trying = nil
+	newer := shard.senders[key] // arrived meanwhile
+	if newer != nil {
+		newer.trying = 0
+	}
 	if !left {
 		p.release(h)
 		return
 	}
-	if newer := shard.senders[key]; newer != nil { // arrived meanwhile
+	if newer != nil {
 		before := h.bytes + newer.bytes
 		h.absorb(newer)
 		p.room.add(h.sender.Namespace(), h.bytes-before, -1)

@@ -23,6 +23,7 @@ type heldSender struct {
 	next     uint64 // order of the next sample
 	unsorted bool   // cells are not in the order of their newest sample
 	bytes    int64  // charged memory
+	trying   int64  // bytes of the same sender that Run is retrying, and puts back
 }
 
 // heldLine is a sample without its value.

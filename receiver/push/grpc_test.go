@@ -325,8 +325,9 @@ func TestGRPCOverload(t *testing.T) {
 		t.Fatal("the budget is taken")
 	}
 	client, seen := h.grpcClient(insecure.NewCredentials()), map[time.Duration]bool{}
+	export := pmetricotlp.NewExportRequestFromMetrics(gauges(manyNames()...))
 	for range 10 {
-		_, err := client.Export(t.Context(), pmetricotlp.NewExportRequestFromMetrics(gauges("g")))
+		_, err := client.Export(t.Context(), export)
 		s := status.Convert(err)
 		if retry := retryOf(s); s.Code() != codes.ResourceExhausted || retry < time.Second || retry > 2*time.Second {
 			t.Fatalf("%v, again in %v", err, retry)
@@ -337,7 +338,7 @@ func TestGRPCOverload(t *testing.T) {
 		t.Error("all shall come again at one moment")
 	}
 	_ = h.server.Reserve(-otlpgrpc.MaxBuffered)
-	if _, err := client.Export(t.Context(), pmetricotlp.NewExportRequestFromMetrics(gauges("g"))); err != nil {
+	if _, err := client.Export(t.Context(), export); err != nil {
 		t.Error(err)
 	}
 }

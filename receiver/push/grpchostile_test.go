@@ -129,16 +129,24 @@ func heap() int {
 // Messages that are not complete have the budget of all bodies, from their first byte on, and no more.
 func TestGRPCIncompleteMessages(t *testing.T) {
 	h := start(t, overGRPC)
-	small := h.frameClient("127.0.0.1")
-	if _, err := small.begin([]byte{0, 0, 0, 1, 0, 'x'}, false); err != nil {
-		t.Fatal(err)
+	var small []*frameClient
+	for range 8 {
+		client := h.frameClient("127.0.0.1")
+		small = append(small, client)
+		for range 32 { // which take more together than what is free of an address
+			if _, err := client.begin([]byte{0, 0, 0, 1, 0, 'x'}, false); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	for deadline := time.Now().Add(patience); h.server.Reserved() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the first byte of a message is not charged")
 		}
 	}
-	_ = small.Close()
+	for _, client := range small {
+		_ = client.Close()
+	}
 	before := heap()
 	client, ctx := h.rawClient(), t.Context()
 	ctx, cancel := context.WithCancel(ctx)

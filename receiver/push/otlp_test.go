@@ -14,8 +14,11 @@ import (
 
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
+	"github.com/sluice-metrics/sluice/receiver/push/otlpgrpc"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
@@ -31,6 +34,14 @@ func gauges(names ...string) pmetric.Metrics {
 		m.SetEmptyGauge().DataPoints().AppendEmpty().SetIntValue(1)
 	}
 	return all
+}
+
+// manyNames are those of an export that takes more than what is free of a share.
+func manyNames() (names []string) {
+	for i := range 500 {
+		names = append(names, fmt.Sprint("g", i))
+	}
+	return names
 }
 
 func encodeOTLP(t *testing.T, all pmetric.Metrics, e otlp.Encoding) (body []byte) {
@@ -284,7 +295,7 @@ func TestOTLPFaults(t *testing.T) {
 		}
 	}
 	_ = h.server.Reserve(3 << 20)
-	if a := h.export(encodeOTLP(t, gauges("g"), otlp.Protobuf), otlp.Protobuf); a.status != 503 || a.code != 14 || a.retry != "1" {
+	if a := h.export(encodeOTLP(t, gauges(manyNames()...), otlp.Protobuf), otlp.Protobuf); a.status != 503 || a.code != 14 || a.retry != "1" {
 		t.Errorf("busy: %+v", a)
 	}
 	_ = h.server.Reserve(-3 << 20)
@@ -334,4 +345,84 @@ func TestOTLPSharesMemory(t *testing.T) {
 			t.Errorf("%d, %d", first, second)
 		}
 	})
+}
+
+// podsOfNamespaces are the pods of the addresses 127.0.<namespace>.<pod>.
+type podsOfNamespaces struct{}
+
+func (podsOfNamespaces) Sender(a netip.Addr) *metric.Sender {
+	ip := a.Unmap().As4()
+	return &metric.Sender{Key: uint64(ip[2])<<8 | uint64(ip[3]), Address: a, Known: true, Pod: &metric.Pod{
+		Namespace: fmt.Sprint("n", ip[2]), Name: fmt.Sprint("p", ip[3]), UID: a.String()}}
+}
+
+// Exports of one namespace, of however many of its pods, leave memory to those of others, at each port.
+func TestExportsOfANamespaceLeaveRoom(t *testing.T) {
+	const left = 4 << 20
+	h := start(t, overGRPC, func(c *Config, p *Parts) {
+		c.MaxBufferedBytes = otlpgrpc.MaxBuffered
+		p.Senders, p.Trust = podsOfNamespaces{}, trusting{}
+	})
+	_ = h.server.Reserve(otlpgrpc.MaxBuffered - left)
+	defer h.server.Reserve(left - otlpgrpc.MaxBuffered)
+	h.table.slow = make(chan struct{})
+	answers := make(chan error, 20)
+	atWork := func(export func() error) bool { // it waits for the table, or is refused
+		before := h.table.waiting.Load()
+		go func() { answers <- export() }()
+		waitFor(t, func() bool { return h.table.waiting.Load() > before || len(answers) > 0 })
+		return len(answers) == 0 || <-answers == nil
+	}
+	one, empty := encodeOTLP(t, gauges(manyNames()...), otlp.Protobuf), []byte{0x0a, 0}
+	each, err := otlp.DecodedSize(empty, otlp.Protobuf)
+	must(t, err)
+	own, err := otlp.DecodedSize(one, otlp.Protobuf)
+	must(t, err)
+	by := map[bool]int{}
+	for pod := range 8 {
+		size := max((otlpgrpc.MaxBuffered-h.server.Reserved())/8*5-own, 0)
+		by[atWork(h.exportHTTP(fmt.Sprint("127.0.1.", pod+1), append(bytes.Repeat(empty, int(size/each)), one...)))]++
+	}
+	if by[true] == 0 || by[false] == 0 {
+		t.Errorf("of eight exports of a namespace, %d are at work", by[true])
+	}
+	for door, export := range map[string]func() error{
+		"HTTP": h.exportHTTP("127.0.2.1", one), "gRPC": h.exportGRPC("127.0.3.1", gauges(manyNames()...)),
+	} {
+		is := atWork(export)
+		if by[is]++; !is {
+			t.Errorf("%s: those of one namespace keep out one of another", door)
+		}
+	}
+	close(h.table.slow)
+	for range by[true] {
+		must(t, <-answers)
+	}
+}
+
+// dialFrom dials from one of the addresses of this machine.
+func dialFrom(ip string) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}).DialContext(ctx, "tcp", address)
+	}
+}
+
+func (h *harness) exportHTTP(from string, body []byte) func() error {
+	other, dial := *h, dialFrom(from)
+	other.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, h.server.Addr().String()) }}}
+	return func() error {
+		if a := other.export(body, otlp.Protobuf); a.status != http.StatusOK {
+			return fmt.Errorf("%+v", a)
+		}
+		return nil
+	}
+}
+
+func (h *harness) exportGRPC(from string, all pmetric.Metrics) func() error {
+	client := h.grpcClient(insecure.NewCredentials(), grpc.WithContextDialer(dialFrom(from)))
+	return func() error {
+		_, err := client.Export(h.Context(), pmetricotlp.NewExportRequestFromMetrics(all))
+		return err
+	}
 }

@@ -10,8 +10,20 @@ import (
 	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
-// FreeBytes of each body are not charged to the budget.
-const FreeBytes = 64 << 10
+const (
+	// FreeBytes of each body are not charged to the budget.
+	FreeBytes = 64 << 10
+	// FreeOfShare are bytes of each share that take nothing of the budget, whatever others have taken. There are as many shares
+	// as namespaces, and addresses outside of these, that have a request in flight.
+	FreeOfShare = 32 << 10
+)
+
+// Share is whose bodies arrive, and whose answers are written: those of a namespace, whose author may have any number of pods,
+// otherwise those of an address. The zero Share is nobody's.
+type Share struct {
+	Namespace string
+	From      netip.Prefix
+}
 
 // Budget bounds the memory of all bodies together. Nothing waits for it: a body that does not fit
 // is rejected, and the client sends it again.
@@ -19,37 +31,41 @@ type Budget struct {
 	Max  int64
 	Held atomic.Int64
 
-	mu   sync.Mutex                       // guards from
-	from fair.Shares[netip.Prefix, int64] // what bodies that arrive, and answers that are written, have, by address
+	mu sync.Mutex // guards of
+	of fair.Shares[Share, int64]
 }
 
-// takeOf is Take for a body that arrives from an address: bodies that never end leave a part to other addresses.
-func (b *Budget) takeOf(from netip.Prefix, n int64) bool {
+// beyond is what a share takes of the budget.
+func beyond(has int64) int64 { return max(has-FreeOfShare, 0) }
+
+// takeOf is Take for a share: those that take all they can leave a part to others.
+func (b *Budget) takeOf(share Share, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n > fair.More(b.from.Of(from), b.Max-b.Held.Load()) || !b.Take(n) {
+	has := b.of.Of(share)
+	more := beyond(has+n) - beyond(has)
+	if more > 0 && (more > fair.More(beyond(has), b.Max-b.Held.Load()) || !b.Take(more)) {
 		return false
 	}
-	b.from.Add(from, n)
+	b.of.Add(share, n)
 	return true
 }
 
-// giveOf ends the share of a body. It returns nothing to the budget.
-func (b *Budget) giveOf(from netip.Prefix, n int64) {
+// giveOf gives back what takeOf has taken.
+func (b *Budget) giveOf(share Share, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.from.Add(from, -n)
+	has := b.of.Of(share)
+	b.Held.Add(beyond(has-n) - beyond(has))
+	b.of.Add(share, -n)
 }
 
-// Hold takes n bytes of the share of an address until release is called, once.
-func (b *Budget) Hold(from netip.Prefix, n int64) (release func(), held bool) {
-	if !b.takeOf(from, n) {
+// Hold takes n bytes of a share until release is called, once.
+func (b *Budget) Hold(share Share, n int64) (release func(), held bool) {
+	if !b.takeOf(share, n) {
 		return nil, false
 	}
-	return sync.OnceFunc(func() {
-		b.Held.Add(-n)
-		b.giveOf(from, n)
-	}), true
+	return sync.OnceFunc(func() { b.giveOf(share, n) }), true
 }
 
 // Take takes n bytes, and reports whether there were enough.
@@ -70,8 +86,8 @@ type Buffer struct {
 	All bool
 	// Beside is memory that is held beside the body, and counts as a part of its FreeBytes.
 	Beside int64
-	// From is the address that a body arrives from, if the budget is shared between these.
-	From   netip.Prefix
+	// Share is whose body it is, if the budget has shares.
+	Share  Share
 	shared int64 // of Charged
 }
 
@@ -90,7 +106,7 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 		size = min(512, max)
 	}
 	if more := int64(size) - u.uncharged() - u.Charged; more > 0 {
-		shared := u.From.IsValid() && budget.Max >= 2*int64(max-1) // else one body would not fit
+		shared := u.Share != (Share{}) && budget.Max >= 2*int64(max-1) // else one body would not fit
 		if !u.charge(budget, more, shared) {
 			return false
 		}
@@ -101,10 +117,10 @@ func (u *Buffer) grow(budget *Budget, max int) bool {
 	return true
 }
 
-// charge takes bytes from the budget, or from the share of an address in it.
+// charge takes bytes from the budget, or from a share in it.
 func (u *Buffer) charge(budget *Budget, more int64, shared bool) bool {
 	switch {
-	case shared && budget.takeOf(u.From, more):
+	case shared && budget.takeOf(u.Share, more):
 		u.shared += more
 	case shared || !budget.Take(more):
 		return false
@@ -120,7 +136,7 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 	}
 	reused := takeIdle(n)
 	if more := int64(max(n, cap(reused))) - u.uncharged() - u.Charged; more > 0 {
-		if !u.charge(budget, more, u.From.IsValid()) {
+		if !u.charge(budget, more, u.Share != (Share{})) {
 			return false
 		}
 	}
@@ -132,11 +148,11 @@ func (u *Buffer) reserve(budget *Budget, n int) bool {
 
 // Release returns the charge, and gives the memory up if it is more than a request should keep.
 func (u *Buffer) Release(budget *Budget) {
-	budget.Held.Add(-u.Charged)
+	budget.Held.Add(u.shared - u.Charged)
 	if u.shared > 0 {
-		budget.giveOf(u.From, u.shared)
+		budget.giveOf(u.Share, u.shared)
 	}
-	u.Charged, u.shared, u.Beside, u.From = 0, 0, 0, netip.Prefix{}
+	u.Charged, u.shared, u.Beside, u.Share = 0, 0, 0, Share{}
 	if cap(u.B) > FreeBytes || u.All {
 		giveIdle(u.B)
 		u.B = nil

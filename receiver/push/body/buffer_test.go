@@ -14,16 +14,19 @@ import (
 
 var errNeverEnds = errors.New("no more comes")
 
+func from(n byte) Share {
+	return Share{From: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32)}
+}
+
 // Bodies that arrive and never end, of one address or of two, leave room for those of others.
 func TestBodiesThatNeverEndLeaveRoom(t *testing.T) {
 	const most = 8 << 20
-	from := func(n byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32) }
 	for _, holding := range []byte{1, 2} {
 		budget, held := &Budget{Max: 2 * most}, []*Buffer{}
 		for range 50 {
 			for _, size := range []int{most - 1, 3 << 20, 1 << 20, 300 << 10, 70 << 10} {
 				for n := range holding {
-					u := &Buffer{From: from(n)}
+					u := &Buffer{Share: from(n)}
 					if u.Fill(io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(errNeverEnds)), budget, most) == ErrBusy {
 						u.Release(budget)
 					}
@@ -31,16 +34,46 @@ func TestBodiesThatNeverEndLeaveRoom(t *testing.T) {
 				}
 			}
 		}
-		other := &Buffer{From: from(100)}
+		other := &Buffer{Share: from(100)}
 		if err := other.Fill(bytes.NewReader(make([]byte, 300<<10)), budget, most); err != nil {
 			t.Errorf("%d hold %d bytes, and another one's body: %v", holding, budget.Held.Load(), err)
 		}
 		for _, u := range append(held, other) {
 			u.Release(budget)
 		}
-		if budget.Held.Load() != 0 || budget.from.Len() != 0 {
-			t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), budget.from.Len())
+		if budget.Held.Load() != 0 || budget.of.Len() != 0 {
+			t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), budget.of.Len())
 		}
+	}
+}
+
+// However many shares take all they can, each other one has its free part, of which nothing is taken from the budget.
+func TestEachShareHasAFreePart(t *testing.T) {
+	budget, releases := &Budget{Max: 16 << 20}, []func(){}
+	for n := range byte(20) {
+		for most := budget.Max; most > 0; most /= 2 {
+			for release, held := budget.Hold(from(n), most); held; release, held = budget.Hold(from(n), most) {
+				releases = append(releases, release)
+			}
+		}
+	}
+	if free := budget.Max - budget.Held.Load(); free < 0 || free > 4<<10 {
+		t.Errorf("%d bytes of the budget are free", free)
+	}
+	small := &Buffer{Share: from(100), All: true}
+	if err := small.Fill(bytes.NewReader(make([]byte, FreeOfShare/2)), budget, FreeOfShare-1); err != nil {
+		t.Errorf("the body of another share: %v", err)
+	}
+	if release, held := budget.Hold(from(100), FreeOfShare); held {
+		t.Error("a share has its free part twice")
+		release()
+	}
+	small.Release(budget)
+	for _, release := range releases {
+		release()
+	}
+	if budget.Held.Load() != 0 || budget.of.Len() != 0 {
+		t.Errorf("%d bytes and %d shares are left", budget.Held.Load(), budget.of.Len())
 	}
 }
 
@@ -52,15 +85,12 @@ func TestDecompressedBodiesLeaveRoom(t *testing.T) {
 	_ = w.Close()
 	for coding, wire := range map[string][]byte{"gzip": zipped.Bytes(), "snappy": s2.EncodeSnappy(nil, make([]byte, 1<<20))} {
 		budget, held := &Budget{Max: 16 << 20}, 0
-		from := func(n byte) *Buffer {
-			return &Buffer{From: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, n}), 32)}
-		}
 		for ; ; held++ {
-			if _, err := Decode(t.Context(), coding, netip.Prefix{}, wire, from(1), budget, 1<<20); err != nil {
+			if _, err := Decode(t.Context(), coding, netip.Prefix{}, wire, &Buffer{Share: from(1)}, budget, 1<<20); err != nil {
 				break
 			}
 		}
-		if _, err := Decode(t.Context(), coding, netip.Prefix{}, wire, from(2), budget, 1<<20); err != nil || held < 10 {
+		if _, err := Decode(t.Context(), coding, netip.Prefix{}, wire, &Buffer{Share: from(2)}, budget, 1<<20); err != nil || held < 10 {
 			t.Errorf("beside %d of an address, one of another, %s: %v", held, coding, err)
 		}
 	}

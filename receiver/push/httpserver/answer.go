@@ -71,7 +71,7 @@ func (x *Request) Reply(status int, v any) {
 		reply(x.HTTP, status, text)
 		return
 	}
-	release, held := x.server.budget.Hold(x.From(), int64(len(text)))
+	release, held := x.Hold(int64(len(text)))
 	if !held {
 		x.failBusy()
 		return
@@ -95,7 +95,7 @@ func (h *heldText) Close() error {
 // Stream answers with 200 and a text that write writes piece by piece. It takes memory of the budget of bodies until then,
 // of which a quarter is enough for any. write must not use the request (Pieces).
 func (x *Request) Stream(contentType string, memory int64, write func(*bufio.Writer) error) {
-	release, held := x.server.budget.Hold(x.From(), min(memory, x.server.budget.Max/4))
+	release, held := x.Hold(min(memory, x.server.budget.Max/4))
 	if !held {
 		x.failBusy()
 		return

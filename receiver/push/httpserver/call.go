@@ -76,7 +76,7 @@ func (s *Server) Call(c *Call) (f *Fault, answer []byte, warning string) {
 // readMessage is ReadBody for a call. All memory of the body is charged.
 func (x *Request) readMessage() ([]byte, *Fault) {
 	c := x.call
-	x.wire, x.plain = body.Buffer{All: true, From: x.peer().Member.From}, body.Buffer{All: true}
+	x.wire, x.plain = body.Buffer{All: true, Share: x.share()}, body.Buffer{All: true}
 	size, coding, err := c.Head()
 	if err == nil && size > c.Max {
 		return nil, x.tooLarge("the message", c.Max)

@@ -42,7 +42,8 @@ type Config struct {
 	MaxBodyBytes         int
 	MaxDecompressedBytes int
 	// MaxBufferedBytes bounds the bodies of all requests in flight together. The first 64 KiB of
-	// each are not counted: they are bounded by MaxConnections.
+	// each are not counted: they are bounded by MaxConnections. Nor are the first 32 KiB of each
+	// namespace, and of each address of which no pod is known.
 	MaxBufferedBytes int64
 	// MaxHeaderBytes bounds a request's first line and headers; each connection has a buffer of
 	// this size.

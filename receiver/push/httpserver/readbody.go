@@ -30,7 +30,7 @@ func (x *Request) ReadBody() ([]byte, *Fault) {
 	if stream == nil {
 		return nil, nil
 	}
-	x.wire.From, x.wire.Beside = x.peer().Member.From, x.besideBody()
+	x.wire.Share, x.wire.Beside = x.share(), x.besideBody()
 	err := x.wire.Fill(stream, &x.server.budget, max)
 	if err == nil && (announced >= 0 && len(x.wire.B) < announced || announced < 0 && x.conn().Ended) {
 		err = io.ErrUnexpectedEOF
@@ -92,7 +92,7 @@ func (x *Request) decode(name []byte) ([]byte, *Fault) {
 	}
 	max := x.maxDecompressed()
 	if 3*x.server.budget.Max >= 4*int64(x.maxBody()+max) { // else a body in both forms would not fit
-		x.plain.From = x.wire.From
+		x.plain.Share = x.wire.Share
 	}
 	coding, err := body.Decode(x.context(), string(name), x.From(), x.wire.B, &x.plain, &x.server.budget, max)
 	var f *Fault

@@ -196,10 +196,26 @@ func (x *Request) GiveApplier(a *PooledApplier) { x.server.appliers.give(x.near(
 // CountBatch counts applied samples.
 func (x *Request) CountBatch(applied int) { x.server.account.CountApplied(uint64(applied)) }
 
-// Hold takes memory from the budget of all bodies, of the share of the request's address, until release is called.
-func (x *Request) Hold(n int64) (release func(), held bool) { return x.server.budget.Hold(x.From(), n) }
+// Hold takes memory from the budget of all bodies, of the request's share, until release is called.
+func (x *Request) Hold(n int64) (release func(), held bool) {
+	return x.server.budget.Hold(x.share(), n)
+}
 
-// Most returns the largest amount that Hold could ever grant: what one address may have, beside the body.
+// share is that of the sender's namespace, otherwise that of its address. It is known before the body is.
+func (x *Request) share() body.Share {
+	namespace := ""
+	if account := x.caller.account; account != nil {
+		namespace = account.Namespace
+	} else {
+		namespace = x.origin.Sender(x.peer().Remote).Namespace()
+	}
+	if namespace != "" {
+		return body.Share{Namespace: namespace}
+	}
+	return body.Share{From: x.From()}
+}
+
+// Most returns the largest amount that Hold could ever grant: what one share may have, beside the body.
 func (x *Request) Most() int64 {
 	charged := x.wire.Charged + x.plain.Charged
 	return fair.More(charged, x.server.cfg.MaxBufferedBytes-charged)

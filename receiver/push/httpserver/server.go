@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver"
 	"github.com/sluice-metrics/sluice/receiver/credential"
@@ -125,9 +126,11 @@ type Server struct {
 	appliers *appliers
 	budget   body.Budget
 	heavy    heavy // places of requests at work that take much memory
-	recorder recorder
-	requests sync.Pool // of *Request
-	metrics  *metrics
+	// deletions is the place of one deletion at a time.
+	deletions *fair.Turns[string]
+	recorder  recorder
+	requests  sync.Pool // of *Request
+	metrics   *metrics
 
 	// life ends when requests in flight may wait no longer.
 	life context.Context
@@ -171,8 +174,9 @@ func New(cfg Config, parts Parts, routes []*Route) (*Server, error) {
 		account: parts.Ledger.Open("http"), log: parts.Logger, metrics: newMetrics(),
 		appliers: newAppliers(parts.NewApplier, max(16, 4*runtime.GOMAXPROCS(0))),
 		budget:   body.Budget{Max: cfg.MaxBufferedBytes}, heavy: newHeavy(),
-		recorder: recorder{senders: parts.Record, rejections: parts.Rejections},
-		stopping: make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen,
+		deletions: fair.NewTurns[string](1, 1),
+		recorder:  recorder{senders: parts.Record, rejections: parts.Rejections},
+		stopping:  make(chan struct{}), pods: parts.Pods, full: parts.Full, kindOf: parts.KindOf, freshen: parts.Freshen,
 		Authenticator: authenticator, challenges: challengesOf(authenticator), Certificates: certificates,
 		senders: parts.Senders, trust: parts.Trust, pending: parts.Pending,
 		checksHosts: checksHosts(ln.Addr(), parts.Trust != nil),

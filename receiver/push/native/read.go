@@ -124,7 +124,13 @@ func (h *Handler) remove(x *httpserver.Request) {
 		x.Fail(f)
 		return
 	}
+	end, f := x.BeginDeletion()
+	if f != nil {
+		x.Fail(f)
+		return
+	}
 	n := h.reader.Delete(q.Query)
+	end()
 	if n == 0 {
 		x.Fail(queryFault(metric.NotFoundf("no series of %q here to delete", x.Path.Metric)))
 		return
@@ -252,7 +258,7 @@ func (h *Handler) sum(q *asked, points []metric.Point) ([]metric.Point, *httpser
 	}
 	point := points[0]
 	for _, p := range points[1:] {
-		point.Value, point.Labels = point.Value.Plus(p.Value), sharedLabels(point.Labels, p.Labels)
+		point.Value, point.Labels = point.Value.Plus(p.Value), point.Labels.Intersection(p.Labels)
 		point.Pods.With, point.Pods.Of = point.Pods.With+p.Pods.With, point.Pods.Of+p.Pods.Of
 		if p.Time.After(point.Time) {
 			point.Time = p.Time
@@ -282,16 +288,6 @@ func (h *Handler) adds(q *asked, points []metric.Point) bool {
 	counter.Expression.Stat, counter.Expression.Window = metric.Total, 0
 	_, err := h.points(counter)
 	return err == nil
-}
-
-func sharedLabels(a, b metric.Labels) metric.Labels {
-	var shared []metric.Label
-	for key, value := range a.All() {
-		if other, ok := b.Get(key); ok && other == value {
-			shared = append(shared, metric.Label{Key: key, Value: value})
-		}
-	}
-	return metric.NewLabels(shared)
 }
 
 // finite drops NaN and infinities, which JSON cannot express and nobody should scale by.

@@ -126,7 +126,7 @@ func otlpEncoding(contentType []byte) (otlp.Encoding, *httpserver.Fault) {
 	return otlp.JSON, f
 }
 
-// decodeOTLP decodes a body after it took the decoded size from the address' share of the budget of bodies. Decoded, a
+// decodeOTLP decodes a body after it took the decoded size from the sender's share of the budget of bodies. Decoded, a
 // body takes more memory than on the wire; a malicious one takes fifty times as much. Without a fault, the caller calls
 // release.
 func decodeOTLP(x *httpserver.Request, body []byte,
