@@ -225,6 +225,10 @@ func (c *Collector) addLocked(to *series, s *metric.Sample, next change, now tim
 func (c *Collector) cut(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.cutLocked(now)
+}
+
+func (c *Collector) cutLocked(now time.Time) bool {
 	var next *frame
 	for _, one := range c.changed {
 		for _, changed := range one.changes {
@@ -251,13 +255,12 @@ func (c *Collector) beat(now time.Time) {
 	c.frames = append(c.frames, &frame{began: now, made: now})
 }
 
-// end makes frames of all changes, of which an empty one is the last.
+// end makes frames of all changes, of which an empty one is the last: it must not be sent before it says so.
 func (c *Collector) end(now time.Time) {
-	c.cut(now)
-	c.beat(now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frames[len(c.frames)-1].last = true
+	c.cutLocked(now)
+	c.frames = append(c.frames, &frame{began: now, made: now, last: true})
 }
 
 // reject takes no sample of a series for some time.

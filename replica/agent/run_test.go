@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,4 +238,22 @@ type sentFrames struct {
 func (s *sentFrames) Send(m *agentwire.FromAgent) error {
 	s.all = append(s.all, m.GetFrame())
 	return nil
+}
+
+// An agent ends while a stream takes its frames: the last one says that it is.
+func TestTheLastFrameIsTakenAsSuch(t *testing.T) {
+	for range 1000 {
+		c := NewCollector(DefaultConfig())
+		var r run
+		var end sync.WaitGroup
+		end.Go(func() { c.end(time.Now()) })
+		frames := c.next(&r, 0, true)
+		for len(frames) == 0 {
+			frames = c.next(&r, 0, true)
+		}
+		if last := frames[len(frames)-1].last; !last {
+			t.Fatal("a frame was taken that was to be the last one")
+		}
+		end.Wait()
+	}
 }
