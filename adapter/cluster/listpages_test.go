@@ -12,6 +12,7 @@ import (
 	"weak"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -136,5 +137,31 @@ func TestAListOfMetadataIsReadByPages(t *testing.T) {
 	}
 	if limits := s.limitsOf(deploymentsPath); slices.Min(limits) != 1 {
 		t.Errorf("pages were asked for with the limits %v, want one at last", limits)
+	}
+}
+
+// A list whose version has ended between its pages, as etcd's does after minutes, begins anew.
+func TestAListThatExpiresBeginsAnew(t *testing.T) {
+	const n = 3 * maxPageObjects
+	s := newAPIServer(t)
+	s.streams = false
+	fillWithLargePods(s, n, 0, 0)
+	pages := 0
+	v := s.viewThat(t, func(v *View) {
+		v.retryAfter(wait.Backoff{Duration: 20 * time.Millisecond, Steps: 10})
+		list := v.required[0].list
+		v.required[0].list = func(ctx context.Context, options metav1.ListOptions) (apiruntime.Object, error) {
+			if pages++; pages == 3 {
+				return nil, apierrors.NewResourceExpired("the continue token is too old")
+			}
+			return list(ctx, options)
+		}
+	})
+	v.waitSynced(t)
+	if got := v.pods.count(); got != 2*n || pages != 2+1+2*3 {
+		t.Errorf("%d pods are known after %d pages, want %d after 9", got, pages, 2*n)
+	}
+	if n := v.required[0].health.failureCount(); n != 0 {
+		t.Errorf("%d failures", n)
 	}
 }

@@ -8,11 +8,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// A gathering is followed by a rest of nine times as long, a second at most: a tenth of a
-// processor.
+// A gathering is followed by a rest of nine times as long, so that it takes a tenth of a processor,
+// and at most maxRest: pages have their places meanwhile, and crowds would keep scrapers out of these.
 const (
 	restFactor = 9
-	maxRest    = time.Second
+	maxRest    = 300 * time.Millisecond
 )
 
 // pacedGatherer gathers metrics once for all who ask while it rests: however many ask, and however

@@ -27,16 +27,16 @@ func (g *slowGatherer) Gather() ([]*dto.MetricFamily, error) {
 	return make([]*dto.MetricFamily, len(g.began)), nil
 }
 
-// Those who ask for metrics all the time have them gathered for a tenth of the time, and nobody
-// gets values from before.
+// Those who ask for metrics all the time have them gathered with rests between, and nobody gets
+// values from before.
 func TestGatheringsAreShared(t *testing.T) {
 	const askers, length = 4, 10 * time.Second
 	for name, c := range map[string]struct {
 		takes time.Duration
 		most  int
 	}{
-		"ordinary": {50 * time.Millisecond, 20},
-		"large":    {500 * time.Millisecond, 7}, // it rests for a second
+		"ordinary": {30 * time.Millisecond, 34},
+		"large":    {500 * time.Millisecond, 12}, // it rests for 0.3 s
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

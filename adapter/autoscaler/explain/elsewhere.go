@@ -52,7 +52,7 @@ func (f *Facts) judgeElsewhere(m *inspect.AutoscalerMetric, bare string, elsewhe
 			"rules": []any{map[string]any{"apiGroups": []string{"sluice.dev"}, "resources": []string{"samples"},
 				"verbs": []string{"create"}}}}),
 		fmt.Sprintf("kubectl create rolebinding %s-%s -n %s --role=%s %s", pushRole, from, here, pushRole, subject),
-		fmt.Sprintf(`curl -X PUT -H "Authorization: Bearer $(cat /var/run/secrets/sluice/token)" -d VALUE %s  # from there; needs config.push-auth=token (docs/push-auth.md)`,
+		fmt.Sprintf(`curl -X PUT -H "Authorization: Bearer $(cat /var/run/secrets/sluice/token)" -d VALUE %s  # from there; needs config.push-auth=token and push.tlsSecret (docs/push-auth.md)`,
 			Word("https://SLUICE:9091/v1/namespaces/"+here+"/"+path)),
 	}
 }
