@@ -97,7 +97,6 @@ type admission struct {
 
 // admit decides about a document. If its rule holds, it is entered.
 func (a *admission) admit(d *Document) Verdict {
-	c, known := a.known(d)
 	if a.numbers[d.Namespace] == maxRules {
 		return Verdict{Document: d, Reason: TooMany,
 			Fault: fmt.Sprintf("%s has %d older rules, which is the limit", scope(d.Namespace), maxRules)}
@@ -106,9 +105,7 @@ func (a *admission) admit(d *Document) Verdict {
 		return Verdict{Document: d, Reason: TooMany,
 			Fault: fmt.Sprintf("%s has %d older rules that are invalid, which is the limit", scope(d.Namespace), maxInvalid)}
 	}
-	if !known {
-		c = a.compile(d)
-	}
+	c := a.compile(d)
 	if c.fault != "" {
 		if d.Fault == "" { // otherwise it was not compiled
 			a.invalid[d.Namespace]++
@@ -123,24 +120,18 @@ func (a *admission) admit(d *Document) Verdict {
 	return Verdict{Document: d, Rule: c.rule, Reason: Accepted}
 }
 
-// known returns what became of a document before. It is kept of those above a bound, too: otherwise
-// they would be compiled again whenever an older one makes room.
-func (a *admission) known(d *Document) (c compilation, is bool) {
-	at := place{d.Namespace, d.Name}
-	if c, is = a.old[at]; is && c.document.same(d) {
-		a.compiled[at] = c
-		return c, true
-	}
-	return compilation{}, false
-}
-
+// compile compiles a document, unless it is the one of before.
 func (a *admission) compile(d *Document) compilation {
-	c := compilation{document: d}
-	var err error
-	if c.rule, err = Compile(*d, a.selector); err != nil {
-		c.rule, c.fault = nil, metric.Truncate(oneLine(err), maxFault)
+	at := place{d.Namespace, d.Name}
+	c, is := a.old[at]
+	if !is || !c.document.same(d) {
+		c = compilation{document: d}
+		var err error
+		if c.rule, err = Compile(*d, a.selector); err != nil {
+			c.rule, c.fault = nil, metric.Truncate(oneLine(err), maxFault)
+		}
 	}
-	a.compiled[place{d.Namespace, d.Name}] = c
+	a.compiled[at] = c
 	return c
 }
 

@@ -354,33 +354,6 @@ func TestInvalidRulesAreBounded(t *testing.T) {
 	}
 }
 
-// Who writes a rule that puts many others above the bound, and takes it away again and again, has
-// none of them compiled again.
-func TestRulesAboveTheBoundAreCompiledOnce(t *testing.T) {
-	compiled := 0
-	counting := func(text string) (func(metric.Labels) bool, error) { compiled++; return selectors(text) }
-	var all []Document
-	for i := range maxRules + 100 {
-		value := "a"
-		if i >= maxRules {
-			value = "x +"
-		}
-		all = append(all, Document{Namespace: "shop", Name: fmt.Sprint(i), UID: fmt.Sprint(i), Created: time.Unix(int64(i), 0),
-			Spec: Spec{Metric: fmt.Sprint("m", i), Let: map[string]string{"a": "x"}, Selectors: map[string]string{"a": "b=c"}, Value: value}})
-	}
-	set := NewSet(all[1:], counting, nil)
-	for range 3 {
-		set = NewSet(all, counting, set)
-		if all[0].Generation++; len(set.verdicts) != len(all) || set.verdicts[len(all)-1].Reason != TooMany {
-			t.Fatalf("the last of %d rules: %s", len(set.verdicts), set.verdicts[len(all)-1].Reason)
-		}
-		set = NewSet(all[1:], counting, set)
-	}
-	if want := len(all) - 1 + 3; compiled != want {
-		t.Errorf("%d rules were compiled, want %d", compiled, want)
-	}
-}
-
 // In lists, which are cut, the renames of a namespace add a hundred names after those that are pushed and computed, and
 // take bounded time. Nothing is computed again while the names and the rules are the same.
 func TestRenamesOfANamespaceLeaveRoomInLists(t *testing.T) {
