@@ -202,7 +202,7 @@ func (p *Policy) measure(field, text string) (bytes int64, instructions int, fau
 		}
 		program, err := syntax.Compile(parsed.Simplify())
 		if large = err != nil || len(program.Inst) > maxPatternRun; !large {
-			bytes, instructions = bytes+programBytes(program), len(program.Inst)
+			bytes, instructions = bytes+pattern.Bytes(program), len(program.Inst)
 		}
 	}
 	if large {

@@ -105,6 +105,10 @@ func (a *admission) admit(d *Document) Verdict {
 		return Verdict{Document: d, Reason: TooMany,
 			Fault: fmt.Sprintf("%s has %d older rules that are invalid, which is the limit", scope(d.Namespace), maxInvalid)}
 	}
+	if d.Spec.Rename != nil && len(a.renames[d.Namespace]) == maxRenames {
+		return Verdict{Document: d, Reason: TooMany,
+			Fault: fmt.Sprintf("%s has %d older rules that rename, which is the limit", scope(d.Namespace), maxRenames)}
+	}
 	c := a.compile(d)
 	if c.fault != "" {
 		if d.Fault == "" { // otherwise it was not compiled
@@ -138,9 +142,6 @@ func (a *admission) compile(d *Document) compilation {
 // excluded says why a rule cannot hold beside those that hold; the fault is empty if it can.
 func (a *admission) excluded(d *Document, r *Rule) (why Reason, fault string) {
 	if r.rename != nil {
-		if len(a.renames[d.Namespace]) == maxRenames {
-			return TooMany, fmt.Sprintf("%s has %d older rules that rename, which is the limit", scope(d.Namespace), maxRenames)
-		}
 		return Accepted, ""
 	}
 	if first := a.named[place{d.Namespace, r.Metric()}]; first != nil {

@@ -597,3 +597,39 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A rename takes little, whatever its pattern: package regexp keeps, for each part that may be missing, the ranges of all that
+// follow it.
+func TestRenamesTakeLittle(t *testing.T) {
+	const letters = "A?B?C?D?E?F?G?H?I?J?K?L?M?N?O?P?Q?R?S?T?U?V?W?X?Y?Z?"
+	for from, ok := range map[string]bool{
+		"(.*)_total": true, `(\pL+)_(\pL+)`: true, "(" + letters + ")": true, `([\pL\pN_]*)_total`: true,
+		"(" + letters + `\p{Lo}?\p{Mn}?\p{So}?\p{Mc}?)`: false,
+	} {
+		to := "x$1"
+		if strings.Count(from, "(") > 1 {
+			to = "$2$1"
+		}
+		_, faults := compileRename(&Rename{From: from, To: to})
+		if refused := len(faults) > 0 && strings.Contains(faults[0].Error(), "KiB of memory; must take at most 256"); refused == ok {
+			t.Errorf("%s: %v", from, faults)
+		}
+	}
+}
+
+// Renames beyond the limit of a namespace are not compiled.
+func TestRenamesBeyondTheLimit(t *testing.T) {
+	var all []Document
+	for i := range 2 * maxRenames {
+		d := rename("(.*)_total", fmt.Sprint("$1_", i))
+		d.Name = fmt.Sprintf("r%02d", i)
+		all = append(all, d)
+	}
+	set := NewSet(all, selectors, nil)
+	if len(set.compiled) != maxRenames || len(set.allRenames()) != maxRenames {
+		t.Errorf("%d are compiled, of which %d hold, want %d", len(set.compiled), len(set.allRenames()), maxRenames)
+	}
+	if v := set.verdicts[maxRenames]; v.Reason != TooMany || v.Fault != `the namespace "shop" has 16 older rules that rename, which is the limit` {
+		t.Errorf("the first one above the limit: %s, %q", v.Reason, v.Fault)
+	}
+}

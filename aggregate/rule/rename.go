@@ -48,6 +48,9 @@ func compileRename(r *Rename) (*renaming, []error) {
 	if n.to, err = splitTemplate(r.To, len(bodies)); err != nil {
 		return nil, []error{err}
 	}
+	if err := checkMemory(parsed); err != nil {
+		return nil, []error{err}
+	}
 	if n.forward, err = regexp.Compile("^(?:" + r.From + ")$"); err != nil {
 		return nil, []error{fmt.Errorf("rename.from: %w", err)}
 	}
@@ -74,6 +77,9 @@ func (n *renaming) invert(bodies []string) []error {
 	}
 	parsed, err := syntax.Parse(b.String(), syntax.Perl)
 	if err == nil {
+		err = checkMemory(parsed)
+	}
+	if err == nil {
 		n.size += pattern.Instructions(parsed, 0)
 		n.reverse, err = regexp.Compile(b.String())
 	}
@@ -99,6 +105,21 @@ func parsePattern(text string) (*syntax.Regexp, error) {
 			text, n, maxInstructions)
 	}
 	return parsed, nil
+}
+
+// maxProgram bounds the memory of a pattern. That of 49 letters and four Unicode classes, each of which may be missing, takes 0.9 MB.
+const maxProgram = 256 << 10
+
+func checkMemory(parsed *syntax.Regexp) error {
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return fmt.Errorf("rename: %w", err)
+	}
+	if n := pattern.Bytes(program); n > maxProgram {
+		return fmt.Errorf("rename.from takes %d KiB of memory; must take at most %d: use fewer Unicode classes, such as \\pL, or parts that may be missing",
+			n>>10, maxProgram>>10)
+	}
+	return nil
 }
 
 // rangesEach is how many bounds of ranges take the memory of an instruction: \pL has 1,300.

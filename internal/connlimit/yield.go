@@ -43,7 +43,7 @@ func (a *address) first(now int64, all bool) (first *Member) {
 // opens a few loses none, whatever the others prove.
 //
 // Busy members are kept, but an address has a share: three times the slots that nobody keeps. One that keeps more has all its
-// members to yield, to an address that keeps fewer; one that would keep more takes no slot of those within their share. So a
+// members to yield, to an address that keeps fewer, and has no other members; one that would keep more takes no slot of those within their share. So a
 // few addresses whose members are always busy neither keep new ones out, nor take back what they lost.
 func (l *Limiter) yieldingLocked(to netip.Prefix) (first *Member) {
 	now := l.now()
@@ -55,7 +55,7 @@ func (l *Limiter) yieldingLocked(to netip.Prefix) (first *Member) {
 		yielding, all := len(of.members)-of.kept, false
 		switch {
 		case of == own:
-		case fair.More(of.kept, left) < 0 && of.kept > own.kept+1: // so an address doesn't take back what it lost
+		case len(own.members) == own.kept && fair.More(of.kept, left) < 0 && of.kept > own.kept+1: // so an address doesn't take back what it lost
 			yielding, all = len(of.members), true
 		case hasShare:
 			continue
