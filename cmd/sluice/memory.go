@@ -39,7 +39,7 @@ func (c *serverConfig) fitMemory(limit memoryLimit, isSet func(flag string) bool
 			*bound = min(*bound, max(share&^(1<<20-1), leastMemoryBound))
 		}
 	}
-	c.agents.MaxBytes = max(min(c.agents.MaxBytes, rest/8), leastMemoryBound)
+	lower("agents-max-bytes", &c.agents.MaxBytes, rest/8)
 	names := rest / 5 * 2
 	if c.agents.Enabled() {
 		names -= c.agents.MaxBytes
@@ -68,6 +68,9 @@ func (c *serverConfig) goMemoryLimit() int64 { return c.memory.bytes / 3 * 2 &^ 
 func (c *serverConfig) boundMemory(log *slog.Logger) {
 	attributes := []any{"max_series", c.table.MaxSeries, "max_bytes", newSize(&c.table.MaxBytes).String(),
 		"http_max_group_bytes", newSize(&c.groups.MaxBytes).String(), "http_max_connections", c.push.MaxConnections}
+	if c.agents.Enabled() {
+		attributes = append(attributes, "agents_max_bytes", newSize(&c.agents.MaxBytes).String())
+	}
 	goLimit := c.goMemoryLimit()
 	switch fromEnvironment := os.Getenv("GOMEMLIMIT"); {
 	case fromEnvironment != "":

@@ -267,6 +267,9 @@ func (c *serverConfig) settingGroups() []settingGroup {
 					"which node an agent is of."},
 			{"agents-startup-taint", &c.agents.StartupTaint,
 				"In a cluster, remove the taint sluice.dev/agent-not-ready of a node once its agent is connected."},
+			{"agents-max-bytes", newSize(&c.agents.MaxBytes),
+				"Limit of the memory of the series that agents tell of, some 0.5 KiB each, and of their samples that wait; a namespace " +
+					"has at most three times what is left. Under a cgroup memory limit, the default is at most an eighth of it."},
 			{"agents-tls-cert-file", &c.agents.CertFile,
 				"Certificate of agents-address, in PEM, reloaded when the file changes."},
 			{"agents-tls-key-file", &c.agents.KeyFile,

@@ -106,6 +106,23 @@ func TestAGatewayKeepsItsShare(t *testing.T) {
 	})
 }
 
+// A silent address takes one slot of those that have too many in use, and then its own.
+func TestASilentAddressTakesOneSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(Limits{Max: 256, MaxEach: 64, Keep: time.Hour})
+		gateways := fill(t, l, 4, 64)
+		taken := 0
+		for range 100 {
+			if _, yielded := enter(t, l, "10.2.0.1"); gateways[yielded] {
+				taken++
+			}
+		}
+		if taken != 1 {
+			t.Errorf("%d slots of connections in use were taken", taken)
+		}
+	})
+}
+
 // BenchmarkEnter dials at a limit, so that each connection takes the slot of another one.
 func BenchmarkEnter(b *testing.B) {
 	for _, bench := range []struct {

@@ -320,6 +320,9 @@ func TestForgedFrames(t *testing.T) {
 		"a number that is back": {func(c *client) { c.frame(5); c.frame(5) }, codes.InvalidArgument, "frame 5 came after frame 5"},
 		"no number":             {func(c *client) { c.frame(0) }, codes.InvalidArgument, "frame 0"},
 		"no definition":         {func(c *client) { c.frame(1, add(77, 1)) }, codes.InvalidArgument, "series 77"},
+		"no series at all": {func(c *client) {
+			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{Frame: &agentwire.Frame{Number: 1, Changes: []*agentwire.Change{add(0, 1)}}}})
+		}, codes.InvalidArgument, "series 0"},
 		"a second hello": {func(c *client) {
 			c.send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Hello{Hello: &agentwire.Hello{}}})
 		}, codes.InvalidArgument, "no frame"},

@@ -98,7 +98,7 @@ func (t *stream) define(f *frame) error {
 	for _, number := range f.Forgotten {
 		t.undefine(number)
 	}
-	var unkept map[uint32]*definition
+	unkept := map[uint32]*definition{}
 	for _, d := range f.Series {
 		one, err := t.server.definitionOf(d)
 		if err != nil {
@@ -106,9 +106,6 @@ func (t *stream) define(f *frame) error {
 		}
 		if t.last = max(t.last, d.Number); !t.keep(one) {
 			one.unkept, one.reason, one.bad = true, metric.OverLimit, one.withoutRoom()
-			if unkept == nil {
-				unkept = map[uint32]*definition{}
-			}
 			unkept[d.Number] = one
 		}
 		switch {
@@ -129,10 +126,11 @@ func (t *stream) define(f *frame) error {
 		}
 		switch {
 		case f.of[i] != nil:
-		case c.Series > t.last:
+		case c.Series == 0 || c.Series > t.last:
 			return status.Errorf(codes.InvalidArgument, "a change is of series %d, which is not defined", c.Series)
 		default:
 			f.of[i] = t.forgotten(c.Series)
+			unkept[c.Series] = f.of[i]
 		}
 	}
 	return nil

@@ -32,6 +32,9 @@ func (c Config) Validate() error {
 		return faults.Join()
 	}
 	faults.AddUnlessHostPort("Address", c.Address, ":9097")
+	if c.MaxBytes < 1<<20 {
+		faults.Add("MaxBytes", "is %d; must be at least 1MiB", c.MaxBytes)
+	}
 	switch {
 	case (c.CertFile == "") != (c.KeyFile == ""):
 		faults.Add("CertFile", "must be set together with %s", config.Field("KeyFile"))

@@ -6,9 +6,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Series that are defined, changes that wait for their sender, and frames that come again share the room of the server.
+// Series that are defined, and changes that wait for their sender, share three quarters of the room of the server.
 // A namespace has a share of it. Senders that are not known, and those for which the agent does not speak, have one
-// together, so strangers take nothing of a namespace's. Frames that come again are the share of their node.
+// together, so strangers take nothing of a namespace's. Frames that come again have the last quarter, and a node its share:
+// they are there for seconds, and would else have series rejected for longer.
 
 const (
 	// definedBytes is what a definition takes beside its strings, with its place among those of the stream.
@@ -128,7 +129,11 @@ func (s *Server) release(d *definition) {
 // hold takes the room of a change that waits, if there is any.
 func (s *Server) hold(w *waiting) bool {
 	size := int64(sizeOf(w.change))
-	if !s.room.Take(w.series.share, size) {
+	room := size
+	if w.series.uses == 0 { // its stream has forgotten it since the change came
+		room += int64(w.series.bytes())
+	}
+	if !s.room.Take(w.series.share, room) {
 		return false
 	}
 	w.series.uses++

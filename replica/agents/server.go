@@ -148,8 +148,9 @@ type Server struct {
 	// againWait, podPatience and standstill are the constants outside of tests.
 	againWait, podPatience, standstill time.Duration
 	ending                             chan struct{} // closed when the server ends
-	room                               *room         // bytes of series, and of what is not applied yet: see memory.go
+	room, again                        *room         // bytes of series and of changes that wait, and of frames that come again: see memory.go
 	waits                              atomic.Int64  // bytes of the changes of all runs that wait for their senders
+	maxBytes                           int64         // of both
 	largePages                         *room         // bytes of large pages that wait to be taken
 	count                              counters
 	rejected                           [metric.NumReasons]ratelog.Limiter
@@ -213,7 +214,9 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.listener, s.room = listener, fair.NewRoom[string](cfg.MaxBytes)
+	again := cfg.MaxBytes / 4
+	s.maxBytes = cfg.MaxBytes
+	s.listener, s.room, s.again = listener, fair.NewRoom[string](cfg.MaxBytes-again), fair.NewRoom[string](again)
 	s.grpc = grpc.NewServer(options...)
 	agentwire.RegisterAgentsServer(s.grpc, &service{Server: s})
 	s.appliers = make(chan Applier, 2*runtime.GOMAXPROCS(0))

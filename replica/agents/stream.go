@@ -434,11 +434,16 @@ func (t *stream) frame(f *agentwire.Frame) error {
 // repeat collects a frame that comes again, or that follows those.
 func (t *stream) repeat(came frame) error {
 	size := came.size()
-	if !t.server.room.Take(t.share(), int64(size)) { // others have more: it tries again later
+	switch {
+	case t.server.again.Take(t.share(), int64(size)):
+		t.again, t.againBytes = append(t.again, came), t.againBytes+size
+		return t.applyAgain(time.Now())
+	case came.Number < t.restored: // others have more: it tries again later
 		return status.Error(codes.ResourceExhausted, "agents send more frames again than there is memory for")
 	}
-	t.again, t.againBytes = append(t.again, came), t.againBytes+size
-	return t.applyAgain(time.Now())
+	all := append(t.again, came) // all are there: without room none waits for its sender
+	t.dropAgain()
+	return t.apply(all)
 }
 
 // lastSaid acknowledges at once if a frame is the last of an agent that ends.
@@ -477,7 +482,7 @@ func (t *stream) applyAgain(now time.Time) error {
 
 // dropAgain forgets the frames that come again.
 func (t *stream) dropAgain() {
-	t.server.room.Give(t.share(), int64(t.againBytes))
+	t.server.again.Give(t.share(), int64(t.againBytes))
 	t.again, t.againBytes = nil, 0
 }
 
