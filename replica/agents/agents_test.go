@@ -492,7 +492,7 @@ func TestMadeUpTokensOfOneAddress(t *testing.T) {
 // The certificate is that of the files, also once these have changed.
 func TestCertificateThatIsRenewed(t *testing.T) {
 	folder := t.TempDir()
-	cfg := Config{Address: "127.0.0.1:0"}
+	cfg := Config{Address: "127.0.0.1:0", MaxBytes: DefaultConfig().MaxBytes}
 	cfg.CertFile, cfg.KeyFile, _ = testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
 	s, err := Listen(cfg, newTable().parts())
 	must(t, err)

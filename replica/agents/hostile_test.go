@@ -179,7 +179,7 @@ func TestStrangersSendLittle(t *testing.T) {
 // A client that sends on and reads nothing is not found by pings, but its streams stay until it reads their end.
 func TestDeafClientsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := Listen(Config{Address: "127.0.0.1:0", Insecure: true}, newTable().parts())
+		s, err := Listen(Config{Address: "127.0.0.1:0", Insecure: true, MaxBytes: DefaultConfig().MaxBytes}, newTable().parts())
 		must(t, err)
 		crowd.EndsDeafClients(t, &s.listener.Listener, s.Run, 2*pingPatience)
 	})
