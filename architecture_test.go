@@ -92,7 +92,7 @@ var mayImport = map[string][]string{
 	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/fair", "internal/mutualtls", "internal/ratelog", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
 	"adapter/route":                    {"metric"},
-	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair"},
+	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair", "internal/mutualtls"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "internal/fair", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect", "internal/fair"},
 	"adapter/valuelist":                {"metric"},
@@ -107,7 +107,7 @@ var mayImport = map[string][]string{
 	// HTTP push: the protocols stand on the server, and receiver/push joins them.
 	"receiver/push/body":            {"internal/fair"},
 	"receiver/push/number":          {"metric"},
-	"receiver/push/listener":        {"internal/config", "internal/connlimit", "internal/ratelog", "receiver", "receiver/credential"},
+	"receiver/push/listener":        {"internal/config", "internal/connlimit", "internal/mutualtls", "internal/ratelog", "receiver", "receiver/credential"},
 	"receiver/push/httpserver":      {"adapter/inspect/record", "adapter/policy", "internal/config", "metric", "internal/connlimit", "internal/fair", "internal/ratelog", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/push/body", "receiver/push/listener", "receiver/push/number", "internal/collect"},
 	"receiver/push/native":          {"adapter/inspect", "adapter/policy", "metric", "receiver/push/httpserver", "receiver/push/number", "internal/suggest"},
 	"receiver/push/statsdhttp":      {"metric", "receiver/statsd", "receiver/push/httpserver"},

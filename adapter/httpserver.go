@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log"
@@ -14,17 +15,17 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 // The bounds of requests, beside maxHeader. A frame's memory is taken with its first nine bytes. A stream's window is what is
-// read of a body, so that none is left over. A chain of certificates is kept as long as the connection.
+// read of a body, so that none is left over.
 const (
 	headerTimeout = 32 * time.Second
 	idleTimeout   = 90 * time.Second
 	maxFrame      = 16 << 10
 	streamWindow  = drainBytes
-	maxChain      = 8
 )
 
 // httpServer is the HTTP server of the APIs. The library's, whose place it takes (door), has the bounds of a kube-apiserver: a
@@ -49,9 +50,10 @@ type httpServer struct {
 // of front proxies, which are trusted: one client's request must not end the connection that it shares with all others.
 func newHTTPServer(listener net.Listener, cfg Config, certificate dynamiccertificates.CertKeyContentProvider, clients dynamiccertificates.CAContentProvider,
 	isProxy func(*tls.ConnectionState) bool, logger *slog.Logger) *httpServer {
-	static := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, VerifyConnection: boundChain}
+	static := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	if clients != nil {
-		static.ClientAuth = tls.RequestClientCert // the authenticator verifies it; a client may have a token instead
+		static.ClientAuth = tls.RequestClientCert // a client may have a token instead
+		static.VerifyConnection = func(c tls.ConnectionState) error { return verifyClient(c.PeerCertificates, clients) }
 	}
 	s := &httpServer{
 		server: newBoundedServer(cfg, logger), framed: newBoundedServer(cfg, logger),
@@ -91,11 +93,17 @@ func newBoundedServer(cfg Config, logger *slog.Logger) *http.Server {
 	}
 }
 
-func boundChain(c tls.ConnectionState) error {
-	if n := len(c.PeerCertificates); n > maxChain {
-		return fmt.Errorf("the client sent %d certificates; must be at most %d", n, maxChain)
+// verifyClient refuses a certificate of a client that none of the authorities has signed. The authenticator would verify it
+// for each request.
+func verifyClient(chain []*x509.Certificate, authorities dynamiccertificates.CAContentProvider) error {
+	if len(chain) == 0 {
+		return nil
 	}
-	return nil
+	options, known := authorities.VerifyOptions()
+	if !known {
+		return errors.New("no authority of clients is known yet")
+	}
+	return mutualtls.Verify(chain, options)
 }
 
 // handOver has framed serve a connection of HTTP/2, and returns when that is closed.

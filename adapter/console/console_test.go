@@ -2,7 +2,6 @@ package console
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -160,6 +159,14 @@ func shop() *fakeSource {
 // running is a console of a cluster with a source, on loopback.
 func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 	t.Helper()
+	s := made(t, source, change...)
+	run(t, s)
+	return s
+}
+
+// made is a server that does not run yet, so a test may record in its history.
+func made(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
+	t.Helper()
 	parts := Parts{
 		Source: source, Agents: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), PushUDP: "127.0.0.1:8125", PushHTTP: "http://127.0.0.1:9091", Get: "sluice get",
 		Health: func() Health {
@@ -191,15 +198,6 @@ func running(t *testing.T, source *fakeSource, change ...func(*Parts)) *Server {
 	}
 	s, err := New(Config{Address: "127.0.0.1:0"}, parts)
 	must(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 	return s
 }
 

@@ -33,10 +33,11 @@ func TestOverviewOfManyAutoscalers(t *testing.T) {
 	f.autoscalers[150].Conditions = []inspect.AutoscalerCondition{{Type: "ScalingLimited", Status: "True", Reason: "TooManyReplicas", Message: "more than the maximum"}}
 	f.autoscalers[151].ScaleDown = &inspect.ScalingRules{Tolerance: "0.5"}
 	f.autoscalers[152].DesiredReplicas = 5
-	s := running(t, f)
+	s := made(t, f)
 	for second := int64(0); second < 100; second += 10 {
 		s.history.round(time.Now().Add(time.Duration(second-100) * time.Second))
 	}
+	run(t, s)
 	_, body := get(t, s, "/overview")
 	if size := len(spark.ReplaceAllString(body, "")); size > 100_000 {
 		t.Errorf("the page has %d bytes", size)
@@ -126,7 +127,7 @@ func TestNoPageShowsAMetricThatAPolicyDenies(t *testing.T) {
 		}
 		return []inspect.Series{{Value: "5555"}, {Value: "5555", Labels: map[string]string{"a": "b"}}}
 	}
-	s := running(t, f, func(p *Parts) {
+	s := made(t, f, func(p *Parts) {
 		p.Readable = func(metric.Reader) inspect.Readable { return denied{"secret"} }
 		p.Begin = func() func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) {
 			return func(*inspect.Autoscaler, *inspect.AutoscalerMetric) (float64, bool) { return 7777, true }
@@ -136,6 +137,7 @@ func TestNoPageShowsAMetricThatAPolicyDenies(t *testing.T) {
 		s.history.watch(subject{namespace: "shop", name: m}, []string{rowTotal}, time.Now())
 	}
 	s.history.round(time.Now())
+	run(t, s)
 	for _, path := range []string{"/overview", "/metrics", "/metrics?sort=-value", "/metric?namespace=shop&name=secret", "/metric?namespace=shop&name=secret&stat=mean&window=10s&minutes=60"} {
 		if _, body := get(t, s, path); strings.Contains(body, "7777") || strings.Contains(body, `rect width="200"`) {
 			t.Errorf("%s shows the value:\n%s", path, body)

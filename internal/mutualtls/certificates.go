@@ -190,14 +190,8 @@ func (c *Certificates) accepts(chain []*x509.Certificate) error {
 	if len(chain) == 0 {
 		return ErrNoCertificate
 	}
-	options := x509.VerifyOptions{
-		Roots: c.latest().authorities, Intermediates: x509.NewCertPool(),
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, // either
-	}
-	for _, between := range chain[1:] {
-		options.Intermediates.AddCert(between)
-	}
-	if _, err := chain[0].Verify(options); err != nil {
+	either := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	if err := Verify(chain, x509.VerifyOptions{Roots: c.latest().authorities, KeyUsages: either}); err != nil {
 		return err
 	}
 	for _, host := range c.cfg.Names {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,4 +156,36 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A family that outlives the others of its document keeps nothing of these.
+func TestFamiliesKeepNoDocument(t *testing.T) {
+	f := newFixture(nil)
+	const size = 1 << 20
+	_, r := f.Push(&Push{Key: keyOf("job=a"), Now: time.Unix(1, 0), Applier: f.table, Families: []exposition.Family{
+		{Name: "a", Metrics: []exposition.Metric{{Value: nan}}}, {Name: "large", Help: strings.Repeat("x", size), Metrics: []exposition.Metric{{Value: nan}}}}})
+	if r != nil {
+		t.Fatal(r.Message)
+	}
+	value, _ := f.AppendDocument(nil, f.Changed(true)[0])
+	const documents = 20
+	var kept [documents]*family
+	before := heapInUse()
+	for i := range kept {
+		_, c, err := readDocument(value)
+		must(t, err)
+		kept[i] = c.families[0]
+	}
+	if took := heapInUse() - before; took > documents*size/4 || kept[0].Name != "a" {
+		t.Errorf("families of some bytes keep %d bytes of %d documents", took, documents)
+	}
+	runtime.KeepAlive(kept)
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

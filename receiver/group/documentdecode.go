@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -76,8 +77,8 @@ func (d *decoder) version() version {
 	return v
 }
 
-// decoder reads from one string, of which all texts are parts. After the first fault it reads
-// zeros.
+// decoder reads texts that stand for themselves: a family that outlives the others of its document must not keep the whole.
+// After the first fault it reads zeros.
 type decoder struct {
 	all    string
 	at     int
@@ -143,7 +144,7 @@ func (d *decoder) text() string {
 	if d.failed {
 		return ""
 	}
-	s := d.all[d.at : d.at+n]
+	s := strings.Clone(d.all[d.at : d.at+n])
 	d.at += n
 	d.texts = append(d.texts, s)
 	return s

@@ -129,8 +129,16 @@ func (f *family) served(i int) bool { return f.unserved == nil || !f.unserved[i]
 
 // find returns the family of a name, or nil.
 func (c *contents) find(name string) *family {
+	if i := c.place(name); i >= 0 {
+		return c.families[i]
+	}
+	return nil
+}
+
+// place is the index of a family; -1: there is none.
+func (c *contents) place(name string) int {
 	if c == nil {
-		return nil
+		return -1
 	}
 	low, high := 0, len(c.families)
 	for low < high {
@@ -142,9 +150,9 @@ func (c *contents) find(name string) *family {
 		}
 	}
 	if low < len(c.families) && c.families[low].Name == name {
-		return c.families[low]
+		return low
 	}
-	return nil
+	return -1
 }
 
 // replacedIn yields the families that differ in later contents, each with the one whose series go on with

@@ -87,13 +87,8 @@ func (v *version) shift(by int64) {
 
 // familyVersion is the version of a family; zero: there is none.
 func (c *contents) familyVersion(name string) version {
-	if c == nil || c.versions == nil {
-		return version{}
-	}
-	for i, f := range c.families {
-		if f.Name == name {
-			return c.versions.families[i]
-		}
+	if i := c.place(name); i >= 0 && c.versions != nil {
+		return c.versions.families[i]
 	}
 	return version{}
 }

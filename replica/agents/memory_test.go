@@ -142,6 +142,10 @@ func TestFramesThatComeAgainTakeRoom(t *testing.T) {
 	table := durableTable()
 	table.restored = 1000
 	s, agents, pod := nodesWithPods(t, table, 1<<20, 2)
+	agents[1].tell(defining(998, pod(1, "shop"), "b", 1, 1))
+	for s.again.Held() == 0 {
+		time.Sleep(time.Millisecond)
+	}
 	for i := uint64(1); agents[0].Send(&agentwire.FromAgent{Message: &agentwire.FromAgent_Frame{
 		Frame: &agentwire.Frame{Number: i, Series: defining(i, pod(0, "shop"), "a", 1, 1).Series, Changes: many(add(1, 1), 100)}}}) == nil; i++ {
 		if i == 999 {
@@ -149,11 +153,27 @@ func TestFramesThatComeAgainTakeRoom(t *testing.T) {
 		}
 	}
 	agents[0].fails(codes.ResourceExhausted, "frames again")
+	agents[1].tell(defining(999, pod(1, "shop"), "b", 1, 1))
 	agents[1].tell(defining(1000, pod(1, "shop"), "a", 1, 1))
 	agents[1].acked(1000)
 	agents[1].ends()
 	if left, again := s.room.Held(), s.again.Held(); left != 0 || again != 0 {
 		t.Errorf("%d bytes are held at the end, and %d of frames that come again", left, again)
+	}
+}
+
+// A node whose frames are more than its share has them taken while it is alone: the agent sends no others before.
+func TestANodeAloneSendsAllAgain(t *testing.T) {
+	const frames = 20
+	table := durableTable()
+	table.restored = frames
+	s, agents, pod := nodesWithPods(t, table, 1<<20, 1)
+	for i := uint64(1); i <= frames; i++ {
+		agents[0].tell(&agentwire.Frame{Number: i, Series: defining(i, pod(0, "shop"), "a", 1, 1).Series, Changes: many(add(1, 1), 100)})
+	}
+	agents[0].acked(frames)
+	if got, again := table.sum("a1"), s.again.Held(); got != frames*100 || again != 0 {
+		t.Errorf("counted %v, and %d bytes are held", got, again)
 	}
 }
 

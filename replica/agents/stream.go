@@ -87,13 +87,14 @@ type stream struct {
 	last       uint32 // the greatest number that was defined
 	mostSeries int    // most series at once since their map was made
 	// again are frames that come again after a restore: they are applied at once.
-	again      []frame
-	againBytes int
-	whole      time.Time // when the last of them had come
-	fresh      bool      // the frame that is applied does not come again
-	caughtUp   bool      // a frame of now has come
-	ackAt      time.Time // of the last acknowledgement
-	offSince   time.Time // since when nothing is persisted
+	again       []frame
+	againBytes  int
+	againBeyond int       // bytes of these that are in no room
+	whole       time.Time // when the last of them had come
+	fresh       bool      // the frame that is applied does not come again
+	caughtUp    bool      // a frame of now has come
+	ackAt       time.Time // of the last acknowledgement
+	offSince    time.Time // since when nothing is persisted
 	// said and saidBefore are why series were rejected, by number: those that were told since the last tick, and before it.
 	said, saidBefore map[uint32]metric.Reason
 	scrapes          Scrapes // nil: the agent scrapes nothing
@@ -438,12 +439,15 @@ func (t *stream) repeat(came frame) error {
 	case t.server.again.Take(t.share(), int64(size)):
 		t.again, t.againBytes = append(t.again, came), t.againBytes+size
 		return t.applyAgain(time.Now())
-	case came.Number < t.restored: // others have more: it tries again later
-		return status.Error(codes.ResourceExhausted, "agents send more frames again than there is memory for")
+	case came.Number >= t.restored: // all are there: without room none waits for its sender
+		all := append(t.again, came)
+		t.dropAgain()
+		return t.apply(all)
+	case t.server.again.Held() == int64(t.againBytes) && t.againBeyond+size <= maxNodeBytes: // alone, it may send all that an agent holds
+		t.again, t.againBeyond = append(t.again, came), t.againBeyond+size
+		return nil
 	}
-	all := append(t.again, came) // all are there: without room none waits for its sender
-	t.dropAgain()
-	return t.apply(all)
+	return status.Error(codes.ResourceExhausted, "agents send more frames again than there is memory for") // it tries again once the others are done
 }
 
 // lastSaid acknowledges at once if a frame is the last of an agent that ends.
@@ -483,7 +487,7 @@ func (t *stream) applyAgain(now time.Time) error {
 // dropAgain forgets the frames that come again.
 func (t *stream) dropAgain() {
 	t.server.again.Give(t.share(), int64(t.againBytes))
-	t.again, t.againBytes = nil, 0
+	t.again, t.againBytes, t.againBeyond = nil, 0, 0
 }
 
 // waitsFor reports whether a frame that comes again has a sender that is not known.

@@ -322,6 +322,9 @@ var rows = []row{
 			{"max(sluice_agents)", "connected"},
 			{"max(sluice_agents_runs)", "remembered runs"},
 			{"count(sluice_agent_connected == 0)", "agents without a connection"}}},
+		{title: "Memory of agents' series at the server", unit: "bytes", queries: []query{
+			{"max(sluice_agents_bytes)", "taken"},
+			{"max(sluice_agents_limit_bytes)", "limit"}}},
 		{title: "Streams and frames of agents", unit: "cps", queries: []query{
 			{"sum(rate(sluice_agents_streams_total[$__rate_interval]))", "streams begun, at the server"},
 			{"sum(rate(sluice_agent_connections_total[$__rate_interval]))", "connections, at agents"},

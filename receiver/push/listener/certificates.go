@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/internal/config"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/mutualtls"
 	"github.com/sluice-metrics/sluice/receiver/credential"
 )
 
@@ -116,12 +117,23 @@ func (c *Certificates) configOf(content [3][]byte) (*tls.Config, error) {
 		return nil, config.NewFault("TLSClientCAFile", "is %s, which holds no certificate; must hold certificates in PEM",
 			c.files.ClientCA)
 	}
-	served.ClientAuth = tls.VerifyClientCertIfGiven
+	served.ClientAuth = tls.RequestClientCert
 	if c.files.ClientAuth == ClientAuthRequire {
-		served.ClientAuth = tls.RequireAndVerifyClientCert
+		served.ClientAuth = tls.RequireAnyClientCert
+	}
+	authorities := served.ClientCAs
+	served.VerifyConnection = func(state tls.ConnectionState) error { // crypto/tls would verify whatever takes long
+		return verifyClient(state.PeerCertificates, authorities)
 	}
 	served.SessionTicketsDisabled = true // a resumed session would keep the authorities of its first handshake
 	return served, nil
+}
+
+func verifyClient(chain []*x509.Certificate, authorities *x509.CertPool) error {
+	if len(chain) == 0 {
+		return nil
+	}
+	return mutualtls.Verify(chain, x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 // Follow reads the files again when they change, until ctx ends. Invalid files leave the previous
@@ -144,8 +156,8 @@ func (c *Conn) shake() error {
 	err := c.tls.HandshakeContext(ctx)
 	if err == nil {
 		c.shaken.Store(true)
-		if chains := c.tls.ConnectionState().VerifiedChains; len(chains) > 0 {
-			c.Certificate = chains[0][0]
+		if verified := c.tls.ConnectionState().PeerCertificates; len(verified) > 0 {
+			c.Certificate = verified[0]
 		}
 		return nil
 	}
