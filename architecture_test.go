@@ -91,7 +91,7 @@ var mayImport = map[string][]string{
 	"replica/agent":                    {"aggregate/usage", "replica/agentwire", "internal/config", "internal/operations", "internal/ratelog", "metric", "internal/collect", "aggregate/blob", "internal/fair"},
 	"replica/agents":                   {"aggregate/usage", "replica/agentwire", "internal/config", "internal/connlimit", "internal/fair", "internal/mutualtls", "internal/ratelog", "metric", "internal/collect"},
 	"replica/natsbus":                  {"internal/config", "internal/mutualtls", "internal/ratelog", "internal/collect"},
-	"adapter/route":                    {"metric"},
+	"adapter/route":                    {"internal/fair", "metric"},
 	"adapter":                          {"adapter/autoscaler/explain", "adapter/builtin", "adapter/labelselector", "adapter/policy", "adapter/route", "adapter/valuelist", "aggregate/answer", "aggregate/usage", "internal/config", "adapter/inspect", "metric", "internal/connlimit", "internal/durable", "internal/fair", "internal/mutualtls"},
 	"adapter/customkind":               {"adapter/cluster", "adapter/inspect", "adapter/labelselector", "adapter/policy", "aggregate/rule", "internal/fair", "metric"},
 	"adapter/cluster":                  {"adapter/autoscaler/document", "aggregate/usage", "internal/config", "internal/ratelog", "adapter/inspect", "metric", "internal/collect", "internal/fair"},

@@ -96,7 +96,7 @@ func (s *externalStorage) List(ctx context.Context, options *metainternalversion
 // ask gets the items from another provider.
 func (s *externalStorage) ask(ctx context.Context, provider *route.Provider, namespace, name string,
 	selector labels.Selector) (runtime.Object, error) {
-	question := route.Question{Namespace: namespace, Name: escape(name), Forwarded: isForwarded(ctx)}
+	question := route.Question{Namespace: namespace, Name: escape(name), Forwarded: isForwarded(ctx), Share: shareOf(ctx)}
 	if selector != nil {
 		question.Selector = selector.String()
 	}

@@ -164,21 +164,25 @@ func TestHanging(t *testing.T) {
 	defer close(enough)
 	other := newStandIn(t, answers(200, "application/json", oneValue))
 	cfg := patient()
-	cfg.MaxInFlight = 4 // two each
+	cfg.MaxInFlight = 16 // eight each
 	r := routerOf(t, cfg, s.spec(), other.spec(func(s *Spec) { s.Name, s.Metrics = "quick", []string{"quick"} }))
 	ctx, cancel := context.WithCancel(t.Context())
-	hung := make(chan error, 2)
-	for range 2 {
+	hung := make(chan error, 8)
+	hang := func(share string) {
 		go func() {
-			_, err := r.providers[0].Ask(ctx, Question{Namespace: "shop", Name: "other"})
+			_, err := r.providers[0].Ask(ctx, Question{Namespace: "shop", Name: "other", Share: share})
 			hung <- err
 		}()
 		<-entered
 	}
-	wantStatus(t, ask(r, t, "other"), 503, metav1.StatusReasonServiceUnavailable, "has 2 requests in flight, which is its limit")
+	for range 6 {
+		hang("")
+	}
+	wantStatus(t, ask(r, t, "other"), 503, metav1.StatusReasonServiceUnavailable, "has 6 requests in flight, of which one reader has at most three times what is left")
+	hang("another reader")
 	must(t, ask(r, t, "quick"))
 	cancel()
-	for range 2 {
+	for range 7 {
 		wantStatus(t, <-hung, 503, metav1.StatusReasonServiceUnavailable, "the caller went away")
 	}
 	if why, _ := r.providers[0].Fault(); why != "" {

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/fair"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
@@ -30,7 +31,7 @@ type Provider struct {
 	base              string
 	timeout           time.Duration
 	listLimit         int
-	slots             chan struct{} // of the requests in flight
+	places            *fair.Room[string, int] // of the requests in flight, by Question.Share
 	transport         *http.Transport
 	client            http.RoundTripper // the transport, with Sluice's credentials
 	metrics           *providerMetrics
@@ -41,10 +42,10 @@ type Provider struct {
 	fault atomic.Pointer[fault]
 }
 
-func newProvider(cfg Config, s Spec, account *rest.Config, slots int) (*Provider, error) {
+func newProvider(cfg Config, s Spec, account *rest.Config, places int) (*Provider, error) {
 	p := &Provider{
 		spec: s, names: patterns(s.Metrics), namespaces: patterns(s.Namespaces), base: strings.TrimSuffix(s.URL, "/"),
-		timeout: cfg.Timeout, listLimit: cfg.ListLimit, slots: make(chan struct{}, slots),
+		timeout: cfg.Timeout, listLimit: cfg.ListLimit, places: fair.NewRoom[string](places),
 	}
 	secured, err := s.tls(account)
 	if err != nil {
@@ -54,7 +55,7 @@ func newProvider(cfg Config, s Spec, account *rest.Config, slots int) (*Provider
 	p.transport = &http.Transport{
 		TLSClientConfig: secured, TLSHandshakeTimeout: cfg.Timeout, DisableCompression: true,
 		DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext,
-		MaxIdleConnsPerHost: slots, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		MaxIdleConnsPerHost: places, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 	}
 	p.client, err = transport.HTTPWrappersForConfig(&transport.Config{
 		BearerToken: account.BearerToken, BearerTokenFile: account.BearerTokenFile, UserAgent: "sluice",
@@ -134,6 +135,7 @@ type Question struct {
 	Selector  string
 	Reader    user.Info // nil: nobody in particular
 	Forwarded bool      // by another Sluice
+	Share     string    // of the requests in flight: who asks
 }
 
 // groupVersion is the path of the API.
@@ -162,12 +164,10 @@ func (p *Provider) ask(ctx context.Context, q Question) (*external_metrics.Exter
 	if known := p.fault.Load(); known != nil && known.result == loop {
 		return nil, known
 	}
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	default:
-		return nil, newFault(busy, "has %d requests in flight, which is its limit: it answers too slowly", cap(p.slots))
+	if !p.places.Take(q.Share, 1) {
+		return nil, newFault(busy, "has %d requests in flight, of which one reader has at most three times what is left: it answers too slowly", p.places.Held())
 	}
+	defer p.places.Give(q.Share, 1)
 	path := groupVersion + "/namespaces/" + url.PathEscape(q.Namespace) + "/" + url.PathEscape(q.Name)
 	if q.Selector != "" {
 		path += "?labelSelector=" + url.QueryEscape(q.Selector)

@@ -28,6 +28,9 @@ func DefaultConfig(maxInFlight, listLimit int) Config {
 	return Config{MaxInFlight: max(maxInFlight/2, 1), ListLimit: listLimit, Timeout: 10 * time.Second, Poll: 30 * time.Second}
 }
 
+// leastPlaces of a provider admit two readers beside one that takes its share.
+const leastPlaces = 8
+
 // Router finds the provider of a metric. Any goroutine may use it; the nil Router has no providers.
 type Router struct {
 	cfg       Config
@@ -40,7 +43,7 @@ type Router struct {
 func New(cfg Config, specs []Spec, account *rest.Config, log *slog.Logger) (*Router, error) {
 	r := &Router{cfg: cfg, metrics: newMetrics()}
 	for _, s := range specs {
-		p, err := newProvider(cfg, s, account, max(cfg.MaxInFlight/len(specs), 1))
+		p, err := newProvider(cfg, s, account, max(cfg.MaxInFlight/len(specs), leastPlaces))
 		if err != nil {
 			return nil, err
 		}
