@@ -46,8 +46,9 @@ type agentConfig struct {
 func defaultAgent() *agentConfig {
 	c := &agentConfig{defaultConfig(), agent.DefaultConfig(), kubelet.DefaultConfig(), cgroup.Config{}, 30 * time.Second}
 	c.push.Address = ""
-	// It has a tenth of a server's memory: a body takes up to 64 KiB beside MaxBufferedBytes.
-	c.push.MaxConnections, c.push.MaxConnsPerIP, c.push.MaxBufferedBytes = 512, 128, 2*int64(c.push.MaxBodyBytes)
+	// It has a tenth of a server's memory: a body takes up to 64 KiB beside MaxBufferedBytes, of which a sender's share has a body
+	// in both forms.
+	c.push.MaxConnections, c.push.MaxConnsPerIP, c.push.MaxBufferedBytes = 512, 128, 8*int64(c.push.MaxBodyBytes)/3+1
 	c.push.ReceiveBuffer = agentReceiveBuffer
 	c.receiver.MaxConnections = 512 // of each listener: one of a Unix socket takes up to 72 KiB
 	return c

@@ -67,6 +67,9 @@ func TestAgentFitsTheChart(t *testing.T) {
 	c.completeAgent()
 	most := 48<<20 + c.link.MaxBytes + int(c.push.MaxBufferedBytes) + c.push.MaxConnections*(body.FreeBytes+body.FreeOfShare)
 	most += 2 * c.push.ReceiveBuffer * c.push.MaxConnections
+	if 3*c.push.MaxBufferedBytes < 4*int64(c.push.MaxBodyBytes+c.push.MaxDecompressed()) {
+		t.Error("decompressed bodies have no share of the budget: one sender's leave nothing to others")
+	}
 	const pods, usage = 110, 250 * 98 << 10
 	most += 2*agentPages.Together + max(agentPages.AtOnce, pods)*scrape.BesideRoom + agent.MaxUnsent + usage
 	for _, l := range c.receiver.Listeners {
