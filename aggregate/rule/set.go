@@ -182,8 +182,8 @@ func (s *Set) Listed(all []metric.Discovered) []metric.Discovered {
 
 // renamed are the new names of listed metrics, but for those that the list has.
 func (s *Set) renamed(all []metric.Discovered, have map[metric.Discovered]bool) (renamed []metric.Discovered) {
-	left := s.renameRoom()
 	rules := s.allRenames()
+	left := roomOf(rules)
 	for _, discovered := range all {
 		for _, r := range rules {
 			of := left[r.Document.Namespace]
@@ -206,10 +206,10 @@ func (s *Set) renamed(all []metric.Discovered, have map[metric.Discovered]bool) 
 	return renamed
 }
 
-// renameRoom is what the renames of each namespace may add to a list.
-func (s *Set) renameRoom() map[string]renameRoom {
+// roomOf is what the renames of each namespace may add to a list.
+func roomOf(renames []*Rule) map[string]renameRoom {
 	room := map[string]renameRoom{}
-	for _, r := range s.allRenames() {
+	for _, r := range renames {
 		room[r.Document.Namespace] = renameRoom{}
 	}
 	for namespace := range room {
