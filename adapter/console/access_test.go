@@ -195,7 +195,7 @@ func (a *countingAccess) Who(ctx context.Context, from netip.Prefix, token strin
 	return a.fakeAccess.Who(ctx, from, token)
 }
 
-// Whoever has no valid token takes no stream of those who have, however long the check takes.
+// A request takes a stream once its token is known to be valid, however long the check takes.
 func TestStrangersTakeNoStream(t *testing.T) {
 	access := &countingAccess{streams: -1}
 	access.server = guarded(access)

@@ -188,8 +188,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	})
 }
 
-// Nobody waits for a name of the namespace for longer than a second, and then nothing is allowed,
-// hidden from nobody or known to be free of policies.
+// A reader waits for a name for a second at most. Then the name is not decided: it is denied, hidden,
+// and taken for one that policies name.
 func TestNobodyWaitsLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := setOf(Compile(Meta{Name: "p"}, Spec{Rules: []Rule{deny("x")}}))

@@ -27,10 +27,9 @@ const (
 	longestSlice = 20 * time.Millisecond
 )
 
-// matching has those who match names that nobody asked for before take turns, so that expressions
-// take one processor at most. Shares are the namespaces in which names are asked for: who invents
-// names, or writes slow expressions, delays no reader of another namespace by more than a slice,
-// and nobody for long.
+// matching gives turns to the matches of new names, so that expressions take one processor at most.
+// The shares are the namespaces in which names are asked for. New names, or slow expressions, of one
+// namespace delay a reader of another one by a slice, and a reader of the same one by patience.
 type matching struct {
 	names       *fair.Turns[string] // one name of each namespace
 	expressions *fair.Turns[string] // one of all

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// Names that somebody invents take bounded memory, with what they hit. They have those forgotten
-// that were asked for in the same namespace, and nobody else's.
+// Verdicts take bounded memory, with their hits. Where there is no room, those are forgotten that the
+// namespace with most of them asked for.
 func TestVerdictsAreBounded(t *testing.T) {
 	m := newMemory()
 	ask := func(namespace, name string, v verdict) bool {
