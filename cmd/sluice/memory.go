@@ -156,10 +156,10 @@ const (
 )
 
 // tuneCollector is called after the restore: its heap grows from nothing, and a low target would
-// collect it over and over.
+// collect it over and over. Go's limit counts the ballast.
 func tuneCollector() {
 	if os.Getenv("GOGC") == "" {
-		ballast = make([]byte, ballastBytes)
+		ballast = make([]byte, min(ballastBytes, debug.SetMemoryLimit(-1)/8))
 		runtime.KeepAlive(ballast) // for linters: a variable that is only written counts as unused
 		debug.SetGCPercent(collectorPercent)
 		time.AfterFunc(ballastLook, lookAtBallast)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sluice-metrics/sluice"
+	"github.com/sluice-metrics/sluice/internal/pressure"
 )
 
 // collectorsShare selects the CPU classes that give the garbage collector's share. Go's CPU figures
@@ -23,7 +24,15 @@ func newRegistry() *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": sluice.Version, "commit": sluice.Commit()},
 	})
 	info.Set(1)
-	registry.MustRegister(info, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectorsShare)),
+	short := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_memory_pressure", Help: "1 while memory is short: a share of a budget of memory grows only to a sixteenth of it.",
+	}, func() float64 {
+		if pressure.High() {
+			return 1
+		}
+		return 0
+	})
+	registry.MustRegister(info, short, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectorsShare)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }

@@ -3,6 +3,8 @@ package fair
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/sluice-metrics/sluice/internal/pressure"
 )
 
 // Whatever steps a share takes, it ends with three times what is left, and the next one with three times what is left
@@ -62,5 +64,31 @@ func TestFreePartsTakeNothing(t *testing.T) {
 	r.Give("flood", r.Of("flood"))
 	if r.Held() != 0 || r.beyond != 0 {
 		t.Errorf("%d are held, %d of the budget, when each has returned all", r.Held(), r.beyond)
+	}
+}
+
+// While memory is short a share grows up to a sixteenth, also where another one has taken all it can before. A share of few
+// places has one.
+func TestSharesWhileMemoryIsShort(t *testing.T) {
+	r, places := NewRoom[string](int64(1<<20)), NewRoom[string](4)
+	for r.Take("flood", 1<<10) {
+	}
+	isShort = func() bool { return true }
+	defer func() { isShort = pressure.High }()
+	flood := r.Of("flood")
+	if r.Take("flood", 1) {
+		t.Error("who has most takes more")
+	}
+	for r.Take("other", 1<<10) {
+	}
+	if has := r.Of("other"); has == 0 || has > 1<<20/partWhenShort {
+		t.Errorf("another one has %d", has)
+	}
+	if !places.Take("one", 1) || places.Take("one", 1) {
+		t.Error("of four places, a share takes not one")
+	}
+	isShort = func() bool { return false }
+	if r.Give("flood", flood); !r.Take("other", 1<<18) {
+		t.Error("a share is bounded once memory is there again")
 	}
 }

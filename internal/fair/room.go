@@ -2,7 +2,8 @@ package fair
 
 import "sync"
 
-// Room is a budget of which one share has at most three times what is left. Any goroutine may call its methods.
+// Room is a budget of which one share has at most three times what is left, and less while memory is short. Any goroutine
+// may call its methods.
 type Room[K comparable, N int | int64] struct {
 	free, most N
 
@@ -23,7 +24,7 @@ func (r *Room[K, N]) Take(share K, n N) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	has := r.held.Of(share)
-	if before := r.notFree(has); has+n > r.free && r.notFree(has+n)-before > More(before, r.most-r.beyond) {
+	if before := r.notFree(has); has+n > r.free && r.notFree(has+n)-before > MoreMemory(before, r.most-r.beyond) {
 		return false
 	}
 	r.addLocked(share, n)

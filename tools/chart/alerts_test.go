@@ -90,6 +90,10 @@ var alertCases = []alertCase{
 		silent: input{"sluice_series" + of(): "480x60", "sluice_replica_series" + of(`origin="sluice-1"`): "400x60", "sluice_series_limit" + of(): "1000x60"},
 	},
 	{
+		alert: "SluiceMemoryPressure", labels: target(),
+		firing: input{"sluice_memory_pressure" + of(): "1x60"}, silent: input{"sluice_memory_pressure" + of(): "0x10 1x4 0x50"},
+	},
+	{
 		alert: "SluiceRejects", labels: map[string]string{"reason": "limit"},
 		annotations: map[string]string{"summary": "Over 5 % of the samples are rejected as limit"},
 		firing: input{"sluice_samples_rejected_total" + of(`reason="limit"`): "0+6x60", "sluice_samples_rejected_total" + of(`reason="ignored"`): "0+90x60",

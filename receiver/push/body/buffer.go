@@ -44,7 +44,7 @@ func (b *Budget) takeOf(share Share, n int64) bool {
 	defer b.mu.Unlock()
 	has := b.of.Of(share)
 	more := beyond(has+n) - beyond(has)
-	if more > 0 && (more > fair.More(beyond(has), b.Max-b.Held.Load()) || !b.Take(more)) {
+	if more > 0 && (more > fair.MoreMemory(beyond(has), b.Max-b.Held.Load()) || !b.Take(more)) {
 		return false
 	}
 	b.of.Add(share, n)
