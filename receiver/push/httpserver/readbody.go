@@ -77,7 +77,7 @@ func (x *Request) tooLarge(what string, max int) *Fault {
 
 // Busy makes the fault of a body, or of an answer, that exceeds the memory budget of all bodies.
 func (x *Request) Busy() *Fault {
-	f := Rejected(metric.OverLimit, "the bodies in flight have more than %d bytes, which is the limit: send it again in a moment", x.server.cfg.MaxBufferedBytes)
+	f := Rejected(metric.OverLimit, "bodies in flight use up this sender's share of %d bytes, of which it has less while memory is short: send it again in a moment", x.server.cfg.MaxBufferedBytes)
 	f.Status, f.Reason, f.Close, f.retryAfter = fasthttp.StatusServiceUnavailable, busyReason, true, true
 	return f
 }
