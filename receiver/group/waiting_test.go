@@ -1,0 +1,93 @@
+package group
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/exposition"
+)
+
+// probe is an Applier that calls a function before it does nothing.
+type probe func(call string)
+
+func (p probe) Apply(*metric.Sample) metric.Reason { p("Apply"); return metric.Applied }
+func (p probe) Quiesce()                           {}
+func (p probe) Offline()                           { p("Offline") }
+func (p probe) Online()                            { p("Online") }
+
+// gauges are families of one series each, with numbered names.
+func gauges(from, n int) []exposition.Family {
+	families := make([]exposition.Family, n)
+	for i := range families {
+		families[i] = exposition.Family{Name: fmt.Sprintf("f%06d", from+i), Type: exposition.GaugeType,
+			Metrics: []exposition.Metric{{Value: 1}}}
+	}
+	return families
+}
+
+// waitIn counts the goroutines that wait for a mutex in a method of Groups.
+func waitIn(method string) (n int) {
+	text := make([]byte, 1<<20)
+	text = text[:runtime.Stack(text, true)]
+	for one := range strings.SplitSeq(string(text), "\n\n") {
+		if strings.Contains(one, "[sync.Mutex.Lock") && strings.Contains(one, "(*Groups)."+method+"(") {
+			n++
+		}
+	}
+	return n
+}
+
+// A flush waits for two of the pushes to a group, not for all that came before it.
+func TestAFlushPassesPushesThatWait(t *testing.T) {
+	f := newFixture(t)
+	const waiting = 50
+	key, begun, permits := keyOf("job=a"), make(chan struct{}, 1+waiting), make(chan struct{})
+	var pushes sync.WaitGroup
+	push := func() {
+		_, r := f.Push(&Push{Key: key, Families: gauges(0, 1), Now: f.now, Applier: probe(func(call string) {
+			if call == "Apply" {
+				begun <- struct{}{}
+				<-permits
+			}
+		})})
+		if r != nil {
+			t.Error(r.Message)
+		}
+	}
+	pushes.Go(push)
+	<-begun
+	for range waiting {
+		pushes.Go(push)
+	}
+	var passed atomic.Bool
+	waits := func(pushes int) { // until all do, or the flush has the group
+		for !passed.Load() && (waitIn("Push") < pushes || waitIn("lockExisting") == 0) {
+			runtime.Gosched()
+		}
+	}
+	go func() { // as the flush, replication and deletions of namespaces do
+		for waitIn("Push") < waiting {
+			runtime.Gosched()
+		}
+		g := f.lockExisting(key.Hash())
+		passed.Store(true)
+		g.mu.Unlock()
+	}()
+	waits(waiting)
+	ahead := 0
+	for ; !passed.Load() && ahead < waiting; waits(waiting - ahead) {
+		permits <- struct{}{}
+		ahead++
+		<-begun // of the next push
+	}
+	if ahead > 2 {
+		t.Errorf("%d of %d pushes came before the flush", ahead, 1+waiting)
+	}
+	close(permits)
+	pushes.Wait()
+}
