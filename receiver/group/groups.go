@@ -18,6 +18,9 @@ type Applier interface {
 	Apply(*metric.Sample) metric.Reason
 	// Quiesce marks a batch boundary.
 	Quiesce()
+	// Offline comes before a wait, so that memory is reclaimed meanwhile, and Online after it.
+	Offline()
+	Online()
 }
 
 // Table removes series, and has the lifetime clock.

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,4 +91,23 @@ func TestAFlushPassesPushesThatWait(t *testing.T) {
 	}
 	close(permits)
 	pushes.Wait()
+}
+
+// While a push waits for its group, its Applier holds back no memory.
+func TestAPushWaitsOffline(t *testing.T) {
+	f := newFixture(t)
+	f.push("PUT", "job=a", "x 1\n")
+	g := f.lookup(keyOf("job=a"))
+	var calls []string
+	_, r := f.Push(&Push{Key: g.key, Families: gauges(0, 1), Now: f.now, Applier: probe(func(call string) {
+		if locked := !g.mu.TryLock(); locked {
+			call += ", locked"
+		} else {
+			g.mu.Unlock()
+		}
+		calls = append(calls, call)
+	})})
+	if want := []string{"Offline", "Online, locked", "Apply, locked"}; r != nil || !slices.Equal(calls, want) {
+		t.Errorf("calls %q, want %q: %v", calls, want, r)
+	}
 }
