@@ -111,3 +111,33 @@ func TestAPushWaitsOffline(t *testing.T) {
 		t.Errorf("calls %q, want %q: %v", calls, want, r)
 	}
 }
+
+// A group has so many families at most. One that has more, because replicas have joined theirs, keeps them.
+func TestFamiliesOfAGroupAreBounded(t *testing.T) {
+	f := newFixture(t)
+	push := func(families []exposition.Family, replace bool) *Rejection {
+		_, r := f.Push(&Push{Key: keyOf("job=a"), Families: families, Replace: replace, Now: f.now, Applier: probe(func(string) {})})
+		return r
+	}
+	for n := 0; n < maxFamilies; n += 1000 {
+		if r := push(gauges(n, 1000), false); r != nil {
+			t.Fatal(r.Message)
+		}
+	}
+	if r := push(gauges(maxFamilies-1, 2), false); r == nil || r.Reason != metric.OverLimit {
+		t.Errorf("one family more: %v", r)
+	}
+	if r := push(gauges(maxFamilies-1, 1), false); r != nil {
+		t.Errorf("a family that the group has: %s", r.Message)
+	}
+	g := f.lookup(keyOf("job=a"))
+	c := *g.contents.Load()
+	c.families = append(slices.Clone(c.families), &family{Family: gauges(maxFamilies, 1)[0]})
+	g.contents.Store(&c)
+	if r := push(gauges(maxFamilies, 1), false); r != nil {
+		t.Errorf("a family that the group has beyond the bound: %s", r.Message)
+	}
+	if r := push(gauges(maxFamilies, 2), true); r != nil {
+		t.Errorf("a PUT: %s", r.Message)
+	}
+}
