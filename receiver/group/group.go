@@ -42,6 +42,9 @@ type group struct {
 	about metric.Object
 	usage *usage // of the namespace that pays for it
 
+	// turn is held by the one push that waits for mu. So the flush, replication and deletions of
+	// namespaces wait for two pushes to a group: that which has mu, and that which was next.
+	turn    sync.Mutex
 	mu      sync.Mutex
 	removed bool // from the shard for good; guarded by mu
 	// contents are immutable and replaced as a whole, so readers need no lock. Nil: not pushed to

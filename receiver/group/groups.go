@@ -18,6 +18,9 @@ type Applier interface {
 	Apply(*metric.Sample) metric.Reason
 	// Quiesce marks a batch boundary.
 	Quiesce()
+	// Offline comes before a wait, so that memory is reclaimed meanwhile, and Online after it.
+	Offline()
+	Online()
 }
 
 // Table removes series, and has the lifetime clock.
@@ -79,35 +82,54 @@ func (gs *Groups) Count() int { return int(gs.count.Load()) }
 // Bytes is the approximate memory of all groups.
 func (gs *Groups) Bytes() int64 { return gs.bytes.Load() }
 
-// lock returns the group of a key with the lock held. It creates the group if the limits allow.
+// lock returns the group of a key to a push, with the lock held. It creates the group if the limits
+// allow.
 func (gs *Groups) lock(k Key, about metric.Object) (*group, *Rejection) {
-	return gs.lockAdmitted(k, about, gs.admit)
-}
-
-// lockAdmitted is lock with an admission of its own.
-func (gs *Groups) lockAdmitted(k Key, about metric.Object,
-	admit func(Key, metric.Object) (*usage, *Rejection)) (*group, *Rejection) {
-	h := k.Hash()
-	s := gs.shard(h)
 	for {
-		s.mu.Lock()
-		g := s.groups[h]
-		if g == nil {
-			u, r := admit(k, about)
-			if r != nil {
-				s.mu.Unlock()
-				return nil, r
-			}
-			g = &group{key: k, hash: h, about: about, usage: u}
-			s.groups[h] = g
+		g, r := gs.findOrAdd(k, about, gs.admit)
+		if r != nil {
+			return nil, r
 		}
-		s.mu.Unlock()
+		g.turn.Lock()
 		g.mu.Lock()
+		g.turn.Unlock()
 		if !g.removed {
 			return g, nil
 		}
 		g.mu.Unlock()
 	}
+}
+
+// lockAlways returns the group of a key with the lock held. It creates the group without a limit.
+func (gs *Groups) lockAlways(k Key, about metric.Object) *group {
+	for {
+		g, _ := gs.findOrAdd(k, about, gs.admitAlways)
+		g.mu.Lock()
+		if !g.removed {
+			return g
+		}
+		g.mu.Unlock()
+	}
+}
+
+// findOrAdd returns the group of a key, which may be removed meanwhile. It creates the group if admit
+// allows.
+func (gs *Groups) findOrAdd(k Key, about metric.Object,
+	admit func(Key, metric.Object) (*usage, *Rejection)) (*group, *Rejection) {
+	h := k.Hash()
+	s := gs.shard(h)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.groups[h]
+	if g == nil {
+		u, r := admit(k, about)
+		if r != nil {
+			return nil, r
+		}
+		g = &group{key: k, hash: h, about: about, usage: u}
+		s.groups[h] = g
+	}
+	return g, nil
 }
 
 // admit counts one more group, if the limits allow it.
@@ -182,7 +204,7 @@ func (gs *Groups) setLocked(g *group, c *contents) {
 func (gs *Groups) Delete(k Key, about metric.Object) bool {
 	g := gs.lockExisting(k.Hash())
 	if g == nil && gs.replication != nil { // another replica may have it
-		g, _ = gs.lockAdmitted(k, about, gs.admitAlways)
+		g = gs.lockAlways(k, about)
 	}
 	if g == nil {
 		return false

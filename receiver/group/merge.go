@@ -9,6 +9,10 @@ import (
 	"github.com/sluice-metrics/sluice/receiver/exposition"
 )
 
+// maxFamilies bounds the families of a group: a push of one family looks at all of them, with the
+// group locked.
+const maxFamilies = 10_000
+
 // merge makes the contents of a group after a push: the families of the push and, unless it
 // replaces the group, the group's other families. It checks the result and changes nothing. Fresh
 // are the families of the push, which are part of next.
@@ -41,6 +45,10 @@ func (gs *Groups) merge(m *familyBuilder, p *Push, before *contents,
 		next.failed = before.failed
 		if !p.Replace {
 			next.families = union(fresh, before.families)
+		}
+		if n := len(next.families); n > max(maxFamilies, len(before.families)) {
+			return nil, nil, o, reject(metric.OverLimit,
+				"the group would have %d metric names; must be at most %d: replace it by PUT, or push to several groups", n, maxFamilies)
 		}
 	}
 	if len(next.families) > len(fresh) { // the reader has checked a body by itself

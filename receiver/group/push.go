@@ -24,7 +24,7 @@ type Push struct {
 	TTL    time.Duration
 	Now    time.Time
 	Sender *metric.Sender
-	// Applier is online. The caller marks the last batch boundary.
+	// Applier is online, and within no batch. The caller marks the last batch boundary.
 	Applier Applier
 }
 
@@ -67,7 +67,9 @@ func reject(r metric.Reason, format string, args ...any) *Rejection {
 
 // Push applies a push as a whole, or rejects it.
 func (gs *Groups) Push(p *Push) (Outcome, *Rejection) {
+	p.Applier.Offline()
 	g, r := gs.lock(p.Key, p.Object)
+	p.Applier.Online()
 	if r != nil {
 		return Outcome{}, r
 	}

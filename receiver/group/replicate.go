@@ -197,8 +197,7 @@ func (gs *Groups) lockToJoin(from *group, c *contents) *group {
 	if !gs.tombstone(from.hash).before(c.versions.newest()) || c.expired(gs.table.Lifetime()) {
 		return nil
 	}
-	g, _ := gs.lockAdmitted(from.key, from.about, gs.admitAlways)
-	return g
+	return gs.lockAlways(from.key, from.about)
 }
 
 // joinLocked joins a group with the contents of another replica.

@@ -41,6 +41,8 @@ func newTable() *table {
 }
 
 func (t *table) Quiesce() {}
+func (t *table) Offline() {}
+func (t *table) Online()  {}
 
 func (t *table) Apply(s *metric.Sample) metric.Reason {
 	t.mu.Lock()
