@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -24,9 +25,10 @@ type catalog struct {
 	metrics     []inspect.Metric
 	autoscalers []inspect.Autoscaler
 	agents      []inspect.Agent
-	unknown     error         // of policies
-	away        []string      // replicas
-	entered     chan struct{} // if set, Metrics sends to it, and then receives from blocked
+	labels      map[string]string // of each series
+	unknown     error             // of policies
+	away        []string          // replicas
+	entered     chan struct{}     // if set, Metrics sends to it, and then receives from blocked
 	blocked     chan struct{}
 }
 
@@ -43,7 +45,7 @@ func (c *catalog) Metrics(q inspect.Query) inspect.Page[inspect.Metric] {
 func (c *catalog) Series(namespace, resource, name string, limit int) (all []inspect.Series) {
 	for i := range limit + 5 {
 		if len(all) < limit {
-			all = append(all, inspect.Series{Object: inspect.Reference{Resource: resource, Namespace: namespace, Name: fmt.Sprint("o", i)}, Value: "1.5"})
+			all = append(all, inspect.Series{Object: inspect.Reference{Resource: resource, Namespace: namespace, Name: fmt.Sprint("o", i)}, Value: "1.5", Labels: c.labels})
 		}
 	}
 	return all
@@ -94,6 +96,49 @@ func manyMetrics(n int) *catalog {
 			Kind: "counter", Objects: 1, Series: 2, LastSample: time.Unix(1, 0).UTC()})
 	}
 	return c
+}
+
+// A page whose documents are long has fewer of them, in every form, and none is left out.
+func TestLongPagesAreShort(t *testing.T) {
+	const long = maxPage / 3
+	c := manyMetrics(10)
+	for i := range c.metrics {
+		c.metrics[i].Kind = strings.Repeat("<", long)
+	}
+	a := inspected(t, c)
+	for accept, path := range map[string]string{"": "?", "application/json;as=Table;v=v1;g=meta.k8s.io": "?includeObject=Object&"} {
+		items, next := 0, ""
+		for pages := 1; ; pages++ {
+			_, body := a.get(t, inspectPath+"/metrics"+path+"limit=1000&continue="+url.QueryEscape(next), accept)
+			if len(body) > maxPage+3*long {
+				t.Fatalf("%q: a page has %d bytes", accept, len(body))
+			}
+			var page struct {
+				Metadata    inspect.ListMeta
+				Items, Rows []json.RawMessage
+			}
+			must(t, json.Unmarshal(body, &page))
+			items += len(page.Items) + len(page.Rows)
+			if next = page.Metadata.Continue; next == "" {
+				if items != len(c.metrics) || pages < 3 {
+					t.Errorf("%q: %d of %d in %d pages", accept, items, len(c.metrics), pages)
+				}
+				break
+			}
+		}
+	}
+}
+
+// The labels of a metric's series are bounded where it is described.
+func TestLongLabelsOfAMetric(t *testing.T) {
+	c := &catalog{metrics: []inspect.Metric{{Namespace: "shop", Name: "a", Resource: "pods"}, {Namespace: "shop", Name: "a"}},
+		labels: map[string]string{"a": strings.Repeat("\x01", 60<<10)}}
+	a := inspected(t, c)
+	_, body := a.get(t, inspectPath+"/namespaces/shop/metrics/a", "")
+	var d inspect.MetricDetail
+	if err := json.Unmarshal(body, &d); err != nil || len(d.Series) == 0 || len(body) > 7*maxDetailLabels {
+		t.Errorf("%d bytes with %d series: %v", len(body), len(d.Series), err)
+	}
 }
 
 type metricPage struct {

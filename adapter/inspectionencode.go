@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"reflect"
@@ -14,26 +15,53 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// list encodes a page.
-func (f form) list(resource inspect.Resource, found documents, now time.Time) []byte {
+// maxPage bounds a page, but for its last document.
+const maxPage = 16 << 20
+
+// page makes a page and encodes it. One that is too long is made again of as many documents as fit: the next one begins behind them.
+func (f form) page(resource inspect.Resource, list pageOf, q inspect.Query, now time.Time) []byte {
+	for {
+		found := list(q)
+		text, fit := f.list(resource, found, now)
+		if fit == len(found.items) {
+			return text
+		}
+		q.Most = fit
+	}
+}
+
+// list encodes a page, and says how many of its documents fit.
+func (f form) list(resource inspect.Resource, found documents, now time.Time) (text []byte, fit int) {
 	meta := inspect.ListMeta{Continue: found.next.Token(resource.Name)}
 	if f.table {
 		return f.tableOf(resource, found.items, meta, now)
 	}
-	text := append(listHead(resource.Kind+"List", inspect.GroupVersion, meta), `"items":[`...)
-	for i, document := range found.items {
-		if i > 0 {
+	text = append(listHead(resource.Kind+"List", inspect.GroupVersion, meta), `"items":[`...)
+	text, fit = appendEach(text, found.items, func(text []byte, document inspect.Document) []byte {
+		return appendDocument(text, "", document)
+	})
+	return append(text, "]}\n"...), fit
+}
+
+// appendEach appends documents until the page is long, and returns how many.
+func appendEach(text []byte, all []inspect.Document, appendOne func([]byte, inspect.Document) []byte) ([]byte, int) {
+	for i, document := range all {
+		switch {
+		case len(text) > maxPage:
+			return text, i
+		case i > 0:
 			text = append(text, ",\n"...)
 		}
-		text = appendDocument(text, "", document)
+		text = appendOne(text, document)
 	}
-	return append(text, "]}\n"...)
+	return text, len(all)
 }
 
 // one encodes a document.
 func (f form) one(resource inspect.Resource, document inspect.Document, now time.Time) []byte {
 	if f.table {
-		return f.tableOf(resource, rowsOf(document), inspect.ListMeta{}, now)
+		text, _ := f.tableOf(resource, rowsOf(document), inspect.ListMeta{}, now)
+		return text
 	}
 	kind := resource.Kind
 	if _, isDetail := document.(*inspect.MetricDetail); isDetail {
@@ -86,17 +114,20 @@ func appendMembers(text []byte, v any) []byte {
 	return append(append(text, object[1:len(object)-1]...), ',')
 }
 
+// encoded leaves "<", ">" and "&" as they are: no browser reads the answer as HTML.
 func encoded(v any) []byte {
-	text, err := json.Marshal(v)
-	if err != nil { // impossible: every document is of a type that can be encoded
+	var text bytes.Buffer
+	to := json.NewEncoder(&text)
+	to.SetEscapeHTML(false)
+	if err := to.Encode(v); err != nil { // impossible: every document is of a type that can be encoded
 		panic("adapter: a document cannot be encoded: " + err.Error())
 	}
-	return text
+	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'})
 }
 
-// tableOf encodes Kubernetes' table of documents (meta.k8s.io/v1), which kubectl prints.
-func (f form) tableOf(resource inspect.Resource, all []inspect.Document, meta inspect.ListMeta, now time.Time) []byte {
-	text := listHead("Table", "meta.k8s.io/v1", meta)
+// tableOf encodes Kubernetes' table of documents (meta.k8s.io/v1), which kubectl prints, and says how many fit.
+func (f form) tableOf(resource inspect.Resource, all []inspect.Document, meta inspect.ListMeta, now time.Time) (text []byte, fit int) {
+	text = listHead("Table", "meta.k8s.io/v1", meta)
 	text = append(text, `"columnDefinitions":[`...)
 	for i, column := range resource.Columns {
 		definition := tableColumn{Name: column.Name, Type: "string"}
@@ -111,15 +142,11 @@ func (f form) tableOf(resource inspect.Resource, all []inspect.Document, meta in
 		text = append(text, encoded(definition)...)
 	}
 	text = append(text, `],"rows":[`...)
-	for i, document := range all {
-		if i > 0 {
-			text = append(text, ",\n"...)
-		}
-		text = append(text, `{"cells":`...)
-		text = append(text, encoded(document.Cells(now))...)
-		text = append(f.appendRowObject(text, resource, document), '}')
-	}
-	return append(text, "]}\n"...)
+	text, fit = appendEach(text, all, func(text []byte, document inspect.Document) []byte {
+		text = append(append(text, `{"cells":`...), encoded(document.Cells(now))...)
+		return append(f.appendRowObject(text, resource, document), '}')
+	})
+	return append(text, "]}\n"...), fit
 }
 
 // appendRowObject appends what a row is about: its metadata, unless something else is asked for.

@@ -75,7 +75,7 @@ func (n *inspection) handler(resource inspect.Resource) restful.RouteFunction {
 			fail(w, r, resource.Name, err)
 			return
 		}
-		body := form.list(resource, pages(n.readable(r.Context()))[resource.Name](q), time.Now())
+		body := form.page(resource, pages(n.readable(r.Context()))[resource.Name], q, time.Now())
 		end()
 		n.write(w, r, resource.Name, body)
 	}
@@ -144,8 +144,9 @@ func (n *inspection) write(w http.ResponseWriter, r *http.Request, resource stri
 	writeJSON(w, body)
 }
 
-// maxDetailSeries bounds the series of a MetricDetail over all its metrics.
-const maxDetailSeries = 1000
+// maxDetailSeries bounds the series of a MetricDetail over all its metrics, and maxDetailLabels the bytes of their labels, but those of
+// one series: each may have 128 KiB, and six times as much once they are encoded.
+const maxDetailSeries, maxDetailLabels = 1000, 1 << 20
 
 // readable is the source, without the values that policies keep from the reader.
 func (n *inspection) readable(ctx context.Context) inspect.Source {
@@ -156,15 +157,29 @@ func (n *inspection) metricDetail(ctx context.Context, namespace, name string) (
 	source := n.readable(ctx)
 	d := &inspect.MetricDetail{Metrics: source.Metrics(inspect.Query{Namespace: namespace, Name: name}).Items,
 		Series: []inspect.Series{}, Senders: source.MetricSenders(namespace, name), Windows: source.Windows()}
+	labels := 0
 	for i := range d.Metrics {
-		if m := &d.Metrics[i]; len(d.Series) < maxDetailSeries {
-			d.Series = append(d.Series, source.Series(m.Namespace, m.Resource, m.Name, inspect.DetailSeries)...)
+		m := &d.Metrics[i]
+		if len(d.Series) >= maxDetailSeries || labels >= maxDetailLabels {
+			break
+		}
+		for _, s := range source.Series(m.Namespace, m.Resource, m.Name, inspect.DetailSeries) {
+			if labels += labelBytes(s.Labels); labels < maxDetailLabels || len(d.Series) == 0 {
+				d.Series = append(d.Series, s)
+			}
 		}
 	}
 	if len(d.Metrics) == 0 {
 		return nil, metric.NotFoundf("there is no metric %q%s", name, inNamespace(namespace))
 	}
 	return d, nil
+}
+
+func labelBytes(labels map[string]string) (n int) {
+	for key, value := range labels {
+		n += len(key) + len(value)
+	}
+	return n
 }
 
 func (n *inspection) autoscaler(_ context.Context, namespace, name string) (inspect.Document, error) {

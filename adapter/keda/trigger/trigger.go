@@ -4,7 +4,6 @@ package trigger
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -95,8 +94,12 @@ func Parse(namespace string, metadata map[string]string) (Trigger, error) {
 	default:
 		fault(`absent is %q; must be "0" or "error"`, absent)
 	}
-	faults = append(faults, unknOwnKeys(metadata)...)
-	if more := len(faults) - mostFaults; more > 0 {
+	unknown := unknownKeys(metadata)
+	more := len(faults) + len(unknown) - mostFaults
+	for _, key := range unknown[:max(min(len(unknown), mostFaults-len(faults)), 0)] { // each takes a search for what was meant
+		faults = append(faults, unknownKey(key))
+	}
+	if more > 0 {
 		faults = append(faults[:mostFaults], fmt.Errorf("and %d more", more))
 	}
 	return t, errors.Join(faults...)
@@ -129,13 +132,15 @@ func number(fault func(string, ...any), metadata map[string]string, key string, 
 	return v
 }
 
-func unknOwnKeys(metadata map[string]string) (faults []error) {
-	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+// unknownKeys are those that neither Sluice nor KEDA reads, in their order.
+func unknownKeys(metadata map[string]string) (unknown []string) {
+	for key := range metadata {
 		if !slices.Contains(OwnKeys, key) && !slices.Contains(KEDAKeys, key) {
-			faults = append(faults, unknownKey(key))
+			unknown = append(unknown, key)
 		}
 	}
-	return faults
+	slices.Sort(unknown)
+	return unknown
 }
 
 func unknownKey(key string) error {

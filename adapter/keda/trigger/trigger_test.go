@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -60,5 +61,20 @@ func TestMetricNameIsOfKEDAsAlphabet(t *testing.T) {
 		if got := trigger.MetricName(); got != want {
 			t.Errorf("%s: %q, want %q", metric, got, want)
 		}
+	}
+}
+
+// However many keys are unknown, the first ones alone are worded: each is compared with all known ones.
+func TestManyUnknownKeys(t *testing.T) {
+	metadata := map[string]string{"metric": "m", "target": "10"}
+	for i := range 5000 {
+		metadata[fmt.Sprintf("k%07d", i)] = ""
+	}
+	_, err := Parse("shop", metadata)
+	if text := fmt.Sprint(err); !strings.Contains(text, "k0000000 ") || !strings.Contains(text, "k0000007 ") || !strings.Contains(text, "and 4992 more") {
+		t.Errorf("%.2000s", text)
+	}
+	if n := testing.AllocsPerRun(1, func() { _, _ = Parse("shop", metadata) }); n > 1000 {
+		t.Errorf("%v allocations", n)
 	}
 }
