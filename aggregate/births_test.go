@@ -3,12 +3,14 @@ package aggregate
 import (
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/lookup"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -231,6 +233,42 @@ func TestHiddenUntilItsOriginKnows(t *testing.T) {
 		r.peers[0].silence(false)
 		time.Sleep(5 * time.Second)
 		r.want("m:total", "b=2")
+	})
+}
+
+// TestHidingIsNotCopied: a deletion takes no more memory while many series are hidden, and those
+// that their origin has removed are forgotten.
+func TestHidingIsNotCopied(t *testing.T) {
+	const n = 2000
+	replicated(t, 2, func(r *replicas) {
+		p := (*r.Merged.peers.Load())[0]
+		hidden := func(name string) []lookup.Ref {
+			for i := range n {
+				r.tables[1].push(fmt.Sprintf("%s:1|c|#pod:b,ns:ns,l:%d", name, i))
+			}
+			time.Sleep(time.Second)
+			q := allOf(name)
+			return p.shadow.Table().selected(&q)
+		}
+		first := hidden("m")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for i := range first {
+			p.hide(p.shadow.Table(), first[i:i+1], hiddenFor)
+		}
+		runtime.ReadMemStats(&after)
+		if len(first) != n || after.TotalAlloc-before.TotalAlloc > 4<<20 {
+			t.Errorf("hiding %d series one by one took %d bytes", len(first), after.TotalAlloc-before.TotalAlloc)
+		}
+		if got := r.ask("m:total"); !strings.HasPrefix(got, "no series") {
+			t.Errorf("%s, want none", got)
+		}
+		r.tables[1].Delete(allOf("m"))
+		time.Sleep(time.Second)
+		p.hide(p.shadow.Table(), hidden("o"), hiddenFor)
+		if of := p.hidden.Load(); len(of.until) != n {
+			t.Errorf("%d series are remembered, want the %d that are there", len(of.until), n)
+		}
 	})
 }
 

@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/sluice-metrics/sluice/aggregate/index"
@@ -82,12 +84,19 @@ func (t *Table) outlives(to lookup.Ref, s *metric.Sample, now window.Moment) boo
 // hiding are the hidden series of an epoch of a shadow.
 type hiding struct {
 	table *Table
-	until map[lookup.Ref]time.Time // never changes
+
+	mu     sync.RWMutex // guards the rest
+	until  map[lookup.Ref]time.Time
+	latest time.Time // of these
+	enough int       // number of them from which those that are gone are forgotten
 }
+
+// leastForgotten is the smallest hiding.enough.
+const leastForgotten = 64
 
 // hiddenSeries are the hidden series of one read.
 type hiddenSeries struct {
-	until map[lookup.Ref]time.Time
+	of    *hiding   // nil: none is hidden
 	heard time.Time // when the origin was last heard
 }
 
@@ -104,10 +113,12 @@ const (
 )
 
 func (h *hiddenSeries) has(r lookup.Ref) bool {
-	if h.until == nil {
+	if h.of == nil {
 		return false
 	}
-	until, has := h.until[r]
+	h.of.mu.RLock()
+	defer h.of.mu.RUnlock()
+	until, has := h.of.until[r]
 	return has && h.heard.Before(until)
 }
 
@@ -130,24 +141,33 @@ func (m *Merged) Hide(o metric.Object, name string, sets []metric.Labels) {
 // Lifetime is Table.Lifetime.
 func (m *Merged) Lifetime() time.Duration { return m.own.Lifetime() }
 
-// hide hides more series of a table, and forgets those that are gone.
+// hide hides more series of a table. Once they are twice as many, those that are gone are forgotten.
 func (p *peer) hide(t *Table, refs []lookup.Ref, heardFor time.Duration) {
-	until := time.Now().Add(heardFor)
+	until, h := time.Now().Add(heardFor), p.hidingOf(t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range refs {
+		h.until[r] = until
+	}
+	if h.latest.Before(until) {
+		h.latest = until
+	}
+	if len(h.until) > h.enough {
+		maps.DeleteFunc(h.until, func(r lookup.Ref, _ time.Time) bool { return !t.isLive(r) })
+		h.enough = max(2*len(h.until), leastForgotten)
+	}
+}
+
+// hidingOf returns the hidden series of a table, which replace those of the epoch before.
+func (p *peer) hidingOf(t *Table) *hiding {
 	for {
 		old := p.hidden.Load()
-		fresh := &hiding{t, map[lookup.Ref]time.Time{}}
 		if old != nil && old.table == t {
-			for r, at := range old.until {
-				if t.isLive(r) {
-					fresh.until[r] = at
-				}
-			}
+			return old
 		}
-		for _, r := range refs {
-			fresh.until[r] = until
-		}
+		fresh := &hiding{table: t, until: map[lookup.Ref]time.Time{}}
 		if p.hidden.CompareAndSwap(old, fresh) {
-			return
+			return fresh
 		}
 	}
 }
@@ -166,8 +186,14 @@ func (t *Table) uncount(refs []lookup.Ref) {
 
 // hiddenIn returns the hidden series of a table.
 func (p *peer) hiddenIn(t *Table) hiddenSeries {
-	if h := p.hidden.Load(); h != nil && h.table == t {
-		return hiddenSeries{h.until, p.shadow.HeardAt()}
+	h, heard := p.hidden.Load(), p.shadow.HeardAt()
+	if h == nil || h.table != t {
+		return hiddenSeries{}
 	}
-	return hiddenSeries{}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if !heard.Before(h.latest) {
+		return hiddenSeries{}
+	}
+	return hiddenSeries{h, heard}
 }

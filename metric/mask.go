@@ -11,7 +11,8 @@ import (
 
 // Mask replaces what looks like a secret in a rejected line: the values that follow words such as
 // authorization, cookie, basic, bearer, token, password, credential, secret and api-key, and the password of a URL,
-// or the token before its host. A client may send credentials to the wrong port, and rejected lines are logged and listed.
+// or the token before its host, and a line of a key in PEM. A client may send credentials to the
+// wrong port, and rejected lines are logged and listed.
 // Only the first mostMasked bytes of a longer line are looked at and returned.
 // Beyond maxSearched in a second, all of a line that may have a secret is masked, and beyond maxLooked all of any line.
 func Mask(line string) string {

@@ -29,9 +29,11 @@ const (
 	// alone, and parameters of a URL.
 	likelyName = secretName + `(?:s|s?[-_\d][\w-]*)|` + camelName + `|_auth|` + quote + `auth|(?:[?&]|%26|%3f)(?:key|[\w-]*sig(?:nature)?)`
 	further    = closes + `(?:` + blank + `+(?:access|key|value|is|was)\b)*` + closes
-	// leads is the way to a value by a sign, perhaps that of a field "value", or by the comma of a pair.
-	leads = further + `(?:(?:[:=,\[({<\])}>]|%2c|%3[ad]|%[57][bd]|` + blank + `|` + quote + `)*\bvalue\b` + closes + `)?` + sign +
+	// leads is the way to a value by a sign, perhaps that of a field or two, or by the comma of a pair.
+	leads = further + `(?:(?:[:=,\[({<\])}>]|%2c|%3[ad]|%[57][bd]|` + blank + `|` + quote + `)*\b` + field + `\b` + closes + `)*` + sign +
 		`|` + closes + quote + comma
+	// field is "value", or that of its type, as in OTLP's {"value":{"stringValue":"…"}}.
+	field = `(?:(?:string|bytes|int|double|array)_?)?values?`
 )
 
 var (
@@ -137,7 +139,38 @@ func beginsWith(text, mark string) bool {
 }
 
 // mayHaveSecrets reports whether a text has the marks of a secret. It takes some nanoseconds a byte, and no memory.
-func mayHaveSecrets(text string) bool { return marksOf(text) != 0 }
+func mayHaveSecrets(text string) bool { return isOfKey(text) || marksOf(text) != 0 }
+
+const (
+	// leastOfKey is the shortest line that is taken for one of a key in PEM, which have 64 bytes
+	// or 76. Of a longer line, the first mostOfKey bytes are looked at.
+	leastOfKey, mostOfKey = 40, 100
+	// leastDigits is the number of digits from which a line is taken for base64: a long name, as
+	// HttpServerRequestsInFlight, has fewer.
+	leastDigits = 3
+)
+
+// isOfKey reports whether a line is base64 alone, as those of a private key in PEM.
+func isOfKey(line string) bool {
+	if len(line) < leastOfKey {
+		return false
+	}
+	digits, uppers, lowers := 0, 0, 0
+	for i, c := range []byte(line[:min(len(line), mostOfKey)]) {
+		switch {
+		case '0' <= c && c <= '9':
+			digits++
+		case 'A' <= c && c <= 'Z':
+			uppers++
+		case 'a' <= c && c <= 'z':
+			lowers++
+		case c == '+', c == '/':
+		case i < leastOfKey, strings.Trim(line[i:], "=\r\n") != "": // its end may have these
+			return false
+		}
+	}
+	return digits >= leastDigits && uppers > 0 && lowers > 0
+}
 
 // span is where a secret is.
 type span struct{ begin, end int }
@@ -145,6 +178,9 @@ type span struct{ begin, end int }
 // secretsOf returns where the secrets of a line are, in their order. Those that overlap are one, so all of them together
 // are no longer than the line.
 func secretsOf(line string) []span {
+	if isOfKey(line) {
+		return []span{{0, len(line)}}
+	}
 	var all []span
 	marks := marksOf(line) // much faster than an expression
 	if marks.names() {

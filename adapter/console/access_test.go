@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -42,7 +44,7 @@ func guarded(access Access) *Server {
 	s := &Server{parts: Parts{Source: shop(), Access: access, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Health: func() Health { return Health{} },
 		Facts: nil, Try: func(_ []byte, _ string, sees func(string) bool) []Outcome {
 			return []Outcome{{Line: fmt.Sprintf("sees shop %v, billing %v, all %v", sees("shop"), sees("billing"), sees(""))}}
-		}}, ended: make(chan struct{})}
+		}}, streams: fair.NewRoom[netip.Prefix](maxStreams), ended: make(chan struct{})}
 	s.history = newHistory(s.parts.Source, nil)
 	return s
 }
@@ -172,14 +174,33 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// An address has no more streams than its share, and leaves some to others.
 func TestTooManyStreams(t *testing.T) {
 	s := running(t, shop())
-	s.streams.Store(maxStreams)
-	if resp, _ := get(t, s, "/live/health"); resp.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("one stream too many: %s", resp.Status)
+	follow := func(from string) int {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // it ends after the first content
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Addr().String()+"/live/health", nil)
+		req.RemoteAddr = from
+		got := newRecorder()
+		s.guard(s.routes()).ServeHTTP(got, req)
+		return got.status
 	}
-	if n := s.streams.Load(); n != maxStreams {
-		t.Errorf("%d streams are counted", n)
+	one, other := "10.0.0.1:1", "10.0.0.2:1"
+	for s.streams.Take(connlimit.Prefix(one), 1) {
+		if s.streams.Held() > maxStreams {
+			t.Fatal("an address has no bound")
+		}
+	}
+	before := s.streams.Held()
+	if status := follow(one); status != http.StatusServiceUnavailable {
+		t.Errorf("one stream too many: %d", status)
+	}
+	if status := follow(other); status != http.StatusOK {
+		t.Errorf("a stream of another address: %d", status)
+	}
+	if n := s.streams.Held(); n != before || n != maxStreams*3/4 {
+		t.Errorf("%d streams are counted, before %d", n, before)
 	}
 }
 
@@ -191,7 +212,7 @@ type countingAccess struct {
 }
 
 func (a *countingAccess) Who(ctx context.Context, from netip.Prefix, token string) (*metric.Principal, error) {
-	a.streams = max(a.streams, int64(a.server.streams.Load()))
+	a.streams = max(a.streams, int64(a.server.streams.Held()))
 	return a.fakeAccess.Who(ctx, from, token)
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/sluice-metrics/sluice/internal/connlimit"
 )
 
 const (
@@ -40,12 +42,13 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request, p *page) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	if s.streams.Add(1) > maxStreams {
-		s.streams.Add(-1)
-		http.Error(w, fmt.Sprintf("%d pages follow changes, and no more may", maxStreams), http.StatusServiceUnavailable)
+	from := connlimit.Prefix(r.RemoteAddr)
+	if !s.streams.Take(from, 1) {
+		http.Error(w, fmt.Sprintf("%d pages follow changes, %d of them from this address, and no more may", s.streams.Held(), s.streams.Of(from)),
+			http.StatusServiceUnavailable)
 		return
 	}
-	defer s.streams.Add(-1)
+	defer s.streams.Give(from, 1)
 	one := stream{server: s, w: w, last: map[string]int64{}}
 	if err := s.answers(p); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

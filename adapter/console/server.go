@@ -8,11 +8,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync/atomic"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
 )
 
 // Limits of connections: pages with their streams are a browser's, which opens at most six.
@@ -32,7 +33,7 @@ type Server struct {
 	listener *connlimit.Listener
 	http     http.Server
 	history  *history
-	streams  atomic.Int32
+	streams  *fair.Room[netip.Prefix, int]
 	own      []prometheus.Collector
 	// ended is closed when the server stops, which ends all streams.
 	ended chan struct{}
@@ -50,7 +51,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	s := &Server{parts: parts, loopback: cfg.Loopback(), ended: make(chan struct{})}
+	s := &Server{parts: parts, loopback: cfg.Loopback(), streams: fair.NewRoom[netip.Prefix](maxStreams), ended: make(chan struct{})}
 	s.history = newHistory(parts.Source, parts.Begin)
 	s.history.past, s.history.answers = parts.Past, parts.Answers
 	s.history.receivers = func() []Receiver { return parts.Health().Receivers }
@@ -72,7 +73,7 @@ func New(cfg Config, parts Parts) (*Server, error) {
 	}
 	s.own = []prometheus.Collector{limiter,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_streams",
-			Help: "Pages of the console that follow changes."}, func() float64 { return float64(s.streams.Load()) }),
+			Help: "Pages of the console that follow changes."}, func() float64 { return float64(s.streams.Held()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "sluice_console_recorded_values",
 			Help: "Values that the console records every second for its plots."},
 			func() float64 { return float64(s.history.size()) }),
@@ -155,7 +156,7 @@ type bar struct{ Class, X, Width string }
 
 func (s *Server) health(context.Context, *request) (any, error) {
 	c := &healthContent{Health: s.parts.Health(), Ready: true,
-		Recorded: s.history.size(), Following: int(s.streams.Load())}
+		Recorded: s.history.size(), Following: s.streams.Held()}
 	if s.parts.Groups != nil {
 		c.Groups = s.parts.Groups()
 	}

@@ -92,3 +92,17 @@ func TestSharesWhileMemoryIsShort(t *testing.T) {
 		t.Error("a share is bounded once memory is there again")
 	}
 }
+
+// What More says can be taken, and nothing beyond it.
+func TestMoreIsWhatCanBeTaken(t *testing.T) {
+	for _, free := range []int{0, 10} {
+		r := NewRoomBeyond[string](free, 100)
+		for _, share := range []string{"a", "b", "a", "c"} {
+			more := r.More(share)
+			if r.Take(share, more+1) || !r.Take(share, more) {
+				t.Errorf("free %d: %s may take %d, and could not, or more", free, share, more)
+			}
+			r.Give("a", 3)
+		}
+	}
+}

@@ -23,12 +23,23 @@ func NewRoomBeyond[K comparable, N int | int64](free, most N) *Room[K, N] {
 func (r *Room[K, N]) Take(share K, n N) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	has := r.held.Of(share)
-	if before := r.notFree(has); has+n > r.free && r.notFree(has+n)-before > MoreMemory(before, r.most-r.beyond) {
+	if n > r.moreLocked(share) {
 		return false
 	}
 	r.addLocked(share, n)
 	return true
+}
+
+// More is how much more a share may take at this moment.
+func (r *Room[K, N]) More(share K) N {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.moreLocked(share)
+}
+
+func (r *Room[K, N]) moreLocked(share K) N {
+	has := r.held.Of(share)
+	return max(r.free-has, 0) + max(MoreMemory(r.notFree(has), r.most-r.beyond), 0)
 }
 
 // Give gives back what Take has taken.

@@ -62,7 +62,8 @@ func fuzzed(t *testing.T, body []byte, e Encoding) {
 		s := &r.Sample
 		switch {
 		case r.Fault.Reason != metric.Applied:
-			if r.Fault.Message == "" || r.Fault.Reason >= metric.Ignored {
+			reason := r.Fault.Reason
+			if r.Explain(); r.Fault.Message == "" || r.Fault.Reason != reason || r.Fault.Reason >= metric.Ignored {
 				t.Fatalf("%+v", r.Fault)
 			}
 		case s.Op == metric.NoOp || s.Kind == metric.NoKind:

@@ -22,11 +22,9 @@ type Reader struct {
 	Sample metric.Sample
 	// Fault is the result of Next if its Reason is not metric.Applied.
 	Fault Fault
-	// Quiet omits the messages of faults when they are not needed: an export can have a million
-	// faults.
-	Quiet bool
 
 	options   Options
+	explains  bool // faults have messages
 	instances bool
 
 	resources pmetric.ResourceMetricsSlice
@@ -55,7 +53,7 @@ func (r *Reader) Reset(all pmetric.Metrics, instances bool) {
 	r.resources, r.scopes, r.metrics = all.ResourceMetrics(), pmetric.NewScopeMetricsSlice(), pmetric.NewMetricSlice()
 	r.resourceAt, r.scopeAt, r.metricAt, r.pointAt = 0, 0, 0, 0
 	r.metric, r.scope, r.firstScopes, r.instances = points{}, "", nil, instances
-	r.Sample, r.Fault, r.Quiet = metric.Sample{}, Fault{}, false
+	r.Sample, r.Fault = metric.Sample{}, Fault{}
 	clear(r.labels[:cap(r.labels)])
 	clear(r.resource.labels[:cap(r.resource.labels)])
 }
@@ -71,6 +69,14 @@ func (r *Reader) Next() bool {
 	r.read(r.pointAt)
 	r.pointAt++
 	return true
+}
+
+// Explain gives the Fault its Message. It reads the data point again: an export can have a million
+// faults, of which few are explained.
+func (r *Reader) Explain() {
+	r.explains = true
+	r.read(r.pointAt - 1)
+	r.explains = false
 }
 
 func (r *Reader) nextMetric() bool {
@@ -134,15 +140,14 @@ func pointsOf(m pmetric.Metric) points {
 // Fault says why a data point is rejected. With the Reason metric.Applied it is none.
 type Fault struct {
 	Reason  metric.Reason
-	Message string // for the sender; the client's text is quoted in it
+	Message string // for the sender, after Explain; the client's text is quoted in it
 }
 
 // fail sets the fault of the current data point.
 func (r *Reader) fail(reason metric.Reason, format string, args ...any) bool {
-	if r.Fault.Reason = reason; r.Quiet {
-		return false
+	if r.Fault.Reason = reason; r.explains {
+		r.Fault.Message = fmt.Sprintf("%q: ", truncate(r.metric.name)) + fmt.Sprintf(format, args...)
 	}
-	r.Fault.Message = fmt.Sprintf("%q: ", truncate(r.metric.name)) + fmt.Sprintf(format, args...)
 	return false
 }
 

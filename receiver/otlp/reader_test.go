@@ -56,6 +56,7 @@ func textOf(all pmetric.Metrics, instances bool) (got []string) {
 	r := NewReader(testOptions)
 	for r.Reset(all, instances); r.Next(); {
 		if r.Fault.Reason != metric.Applied {
+			r.Explain()
 			got = append(got, r.Fault.Reason.String()+" "+r.Fault.Message)
 			continue
 		}
@@ -318,26 +319,31 @@ func TestTooManyBuckets(t *testing.T) {
 	}
 }
 
-// A reader that is not asked says no more than the reason, and forgets what it has read.
-func TestQuiet(t *testing.T) {
+// A reader says no more than the reason of a fault until it is asked, goes on after the point that
+// it has explained, and forgets what it has read.
+func TestExplainedFaults(t *testing.T) {
 	all, err := Decode([]byte(export(attribute("service.name", "cart"), `{"name":"n","gauge":{"dataPoints":[{},{"asInt":"1","attributes":[`+attribute("k", "v")+`]}]}}`)), JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := NewReader(testOptions)
 	r.Reset(all, false)
-	r.Quiet = true
 	if !r.Next() || r.Fault.Reason != metric.Malformed || r.Fault.Message != "" {
 		t.Errorf("%+v", r.Fault)
 	}
-	r.Next()
+	if r.Explain(); r.Fault.Reason != metric.Malformed || !strings.Contains(r.Fault.Message, "asDouble") {
+		t.Errorf("%+v", r.Fault)
+	}
+	if !r.Next() || r.Fault != (Fault{}) || r.Sample.Whole != 1 {
+		t.Errorf("%+v after %+v", r.Sample, r.Fault)
+	}
 	r.Reset(pmetric.NewMetrics(), false)
 	for _, l := range slices.Concat(r.labels[:cap(r.labels)], r.resource.labels[:cap(r.resource.labels)]) {
 		if l != (metric.Label{}) {
 			t.Errorf("%v is still held", l)
 		}
 	}
-	if r.Next() || r.Quiet || r.Sample.Name != nil {
+	if r.Next() || r.Sample.Name != nil {
 		t.Errorf("after the end: %+v", r.Sample)
 	}
 }

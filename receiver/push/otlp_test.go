@@ -12,8 +12,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/sluice-metrics/sluice/adapter/inspect/record"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
+	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/otlpgrpc"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
@@ -424,5 +426,31 @@ func (h *harness) exportGRPC(from string, all pmetric.Metrics) func() error {
 	return func() error {
 		_, err := client.Export(h.Context(), pmetricotlp.NewExportRequestFromMetrics(all))
 		return err
+	}
+}
+
+// Of an export with more faults than its answer shows, the list of rejections has words for each
+// kind of fault.
+func TestListedFaultsOfAnExportHaveWords(t *testing.T) {
+	all := gauges(make([]string, httpserver.MaxErrors+1)...)
+	metrics := all.ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics()
+	for i := range httpserver.MaxErrors {
+		metrics.At(i).Gauge().DataPoints().At(0).Attributes().PutStr("", "no key")
+	}
+	negative := metrics.At(httpserver.MaxErrors).SetEmptySum()
+	negative.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+	negative.SetIsMonotonic(true)
+	negative.DataPoints().AppendEmpty().SetIntValue(-1)
+	list := record.NewRejections(nil)
+	h := start(t, func(_ *Config, p *Parts) { p.Rejections = list })
+	if a := h.export(encodeOTLP(t, all, otlp.Protobuf), otlp.Protobuf); a.rejected != httpserver.MaxErrors+1 {
+		t.Errorf("answered %+v", a)
+	}
+	words := map[string]string{}
+	for _, r := range list.All() {
+		words[r.Reason] = r.Message
+	}
+	if !strings.Contains(words[metric.Malformed.String()], "no key") || !strings.Contains(words[metric.BadValue.String()], "negative") {
+		t.Errorf("listed %q", words)
 	}
 }

@@ -16,16 +16,17 @@ type run struct {
 	last      uint64 // number of the last frame
 	published uint64 // number of the last frame that its replicas were told of
 	frames    []*frame
-	streams   int       // that lead to the server: two for a moment at most
-	left      time.Time // when its last stream ended
+	streams   int // that lead to the server: two for a moment at most
+	// left is when the agent last stopped reporting to the server, or that last acknowledged a frame.
+	left time.Time
 	// lost are the shares whose samples were given up for memory since the last stream began: the run has no more of them.
 	lost map[*share]bool
 	// owes says that the server has not heard from the agent since a stream ended: after a restart it may wait for that.
 	owes bool
 }
 
-// loseAfter is the time after which a server that is away is given up, if there is another one. A server forgets a run after an
-// hour too.
+// loseAfter is the time after which a server is given up that is away or refuses its run, if there
+// is another one. A server forgets a run after an hour too.
 const loseAfter = time.Hour
 
 // enter returns the run of a server. main: the agent reports to that server from now on. A run is known by the epoch of the
@@ -58,13 +59,17 @@ func (c *Collector) enter(name string, epoch uint64, main bool) *run {
 	return found
 }
 
-// leave notes the end of a stream of a run. main: the agent reported to that server.
+// leave notes the end of a stream of a run. main: the agent reported to that server. A stream for
+// the rest alone gives the server no more time: one that refuses the rest ends such a stream again
+// and again.
 func (c *Collector) leave(r *run, main bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.streams--
-	r.left, r.owes = time.Now(), r.owes || main
-	c.runs = append(slices.DeleteFunc(c.runs, func(o *run) bool { return o == r }), r)
+	if main {
+		r.left, r.owes = time.Now(), true
+	}
+	slices.SortStableFunc(c.runs, func(a, b *run) int { return a.left.Compare(b.left) })
 }
 
 // next returns the frames of a run after a number. main: those that no server was sent become part of it.
@@ -101,6 +106,9 @@ func (c *Collector) forget(r *run, number, published uint64, final bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.published = max(r.published, published)
+	if len(r.frames) > 0 && r.frames[0].number <= number {
+		r.left = time.Now()
+	}
 	c.forgetLocked(r, number)
 	if final {
 		c.releaseLocked(r, number)
@@ -139,7 +147,7 @@ func (c *Collector) releaseLocked(r *run, after uint64) {
 }
 
 // owed reports whether a server is away that was sent something which it has not acknowledged, or that has not heard from the agent
-// since. It gives up servers that have been away for loseAfter.
+// since. It gives up servers that have been away, or have acknowledged nothing, for loseAfter.
 func (c *Collector) owed(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -189,6 +189,42 @@ func TestGivenUpServers(t *testing.T) {
 	}
 }
 
+// A server that refuses its run at each visit is given up after an hour, as one that is away is.
+// One that takes a frame now and then is not.
+func TestAServerThatRefusesItsRunIsGivenUp(t *testing.T) {
+	for _, takes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := collector(64 << 20)
+			refusing := c.enter("a", 1, true)
+			for range 5 {
+				c.apply(named("jobs", metric.Counter, metric.Add, 1))
+				c.cut(time.Now())
+			}
+			c.next(refusing, 0, true)
+			c.leave(refusing, true)
+			c.enter("b", 2, true)
+			visits := 0
+			for begin := time.Now(); time.Since(begin) < 2*loseAfter && c.owed(time.Now()); visits++ {
+				c.enter("a", 1, false)
+				c.greet(refusing, time.Now())
+				if takes && visits%10 == 0 {
+					c.forget(refusing, refusing.frames[0].number, 0, false)
+				}
+				c.leave(refusing, false)
+				c.told(refusing)
+				time.Sleep(4 * time.Minute)
+			}
+			want := uint64(5)
+			if takes {
+				want = 0
+			}
+			if c.lost.Load() != want || c.Held() != 0 && !takes {
+				t.Errorf("%d samples are lost after %d visits, want %d; %d are held", c.lost.Load(), visits, want, c.Held())
+			}
+		})
+	}
+}
+
 // The log of a rejection has no secret that a client sent by mistake.
 func TestSecretsOfRejections(t *testing.T) {
 	var log bytes.Buffer

@@ -132,7 +132,7 @@ func (l *Link) visit(until context.Context) {
 			}
 		}
 		if now := l.collector.lost.Load(); now > lost {
-			l.log.Error("samples are lost: the server that was sent them has not been back for an hour, or no memory was left for them", "samples", now-lost)
+			l.log.Error("samples are lost: the server that was sent them has acknowledged nothing for an hour, or no memory was left for them", "samples", now-lost)
 			lost = now
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
-// share is what one address has of a Collector. All senders without an address, those of Unix sockets, have one share.
+// share is what one address has of a Collector. All senders without an address, those of Unix
+// sockets, have one share: the kernel tells pods apart only in the PID namespace of the node, and a
+// claim is made up as easily as a name.
 type share struct {
 	address netip.Addr
 	series  int

@@ -45,7 +45,7 @@ type definition struct {
 	bad     string        // why no sample of it is taken; empty: nothing is wrong
 	reason  metric.Reason // with bad
 	unkept  bool          // it is that of a frame alone, and the agent defines the series again
-	share   string        // of the room
+	share   share         // of the room
 	uses    int           // its stream, and the changes that wait; 0: it has no room
 }
 

@@ -1,14 +1,19 @@
 package agents
 
 import (
+	"sync"
+
+	"github.com/sluice-metrics/sluice/internal/fair"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/protobuf/proto"
 )
 
-// Series that are defined, and changes that wait for their sender, share three quarters of the room of the server.
-// A namespace has a share of it. Senders that are not known, and those for which the agent does not speak, have one
-// together, so strangers take nothing of a namespace's. Frames that come again have the last quarter, and a node its share:
+// Series that are defined, and changes that wait for their sender, share three quarters of the room
+// of the server. A namespace has a share of it. Strangers, which are senders that are not known, and
+// those for which the agent does not speak, have one together, so they take nothing of a
+// namespace's. Of that, those of a node have a share: the forged addresses of one node keep no
+// stranger of another node out. Frames that come again have the last quarter, and a node its share:
 // they are there for seconds, and would else have series rejected for longer.
 
 const (
@@ -53,26 +58,63 @@ func (f *frame) size() (bytes int) {
 	return bytes
 }
 
+// share is a part of the room.
+type share struct {
+	of   string // a namespace, or a node as stream.share names it; empty: strangers
+	node string // of the agent that tells of strangers
+}
+
 // shareOf is the share from which a series takes.
-func (t *stream) shareOf(d *definition) string {
+func (t *stream) shareOf(d *definition) share {
 	s := d.sample
 	if t.server.parts.Senders == nil {
-		return t.share()
+		return share{of: t.share()}
 	}
 	if reason, _ := t.sender(&s, d.address); reason != metric.Applied {
-		return ""
+		return share{node: t.node}
 	}
-	return s.Sender.Pod.Namespace
+	return share{of: s.Sender.Pod.Namespace}
 }
 
 // share is that of the node: no namespace has such a name.
 func (t *stream) share() string { return "/" + t.node }
 
+// strangers are what the strangers of each node have of their share of the room.
+type strangers struct {
+	mu   sync.Mutex // guards held
+	held fair.Shares[string, int64]
+}
+
+// take takes n bytes of the room, if a share may have them. Strangers of a node have at most three
+// times what is left to all.
+func (s *Server) take(of share, n int64) bool {
+	if of.of != "" {
+		return s.room.Take(of.of, n)
+	}
+	s.strangers.mu.Lock()
+	defer s.strangers.mu.Unlock()
+	if n > fair.More(s.strangers.held.Of(of.node), s.room.More("")) || !s.room.Take("", n) {
+		return false
+	}
+	s.strangers.held.Add(of.node, n)
+	return true
+}
+
+// give gives back what take took.
+func (s *Server) give(of share, n int64) {
+	s.room.Give(of.of, n)
+	if of.of == "" {
+		s.strangers.mu.Lock()
+		defer s.strangers.mu.Unlock()
+		s.strangers.held.Add(of.node, -n)
+	}
+}
+
 // keep notes a definition, if there is room.
 func (t *stream) keep(d *definition) bool {
 	t.undefine(d.number)
 	d.share = t.shareOf(d)
-	if !t.server.room.Take(d.share, int64(d.bytes())) {
+	if !t.server.take(d.share, int64(d.bytes())) {
 		return false
 	}
 	d.uses = 1
@@ -109,12 +151,12 @@ func (t *stream) shrink() {
 
 // withoutRoom is why a definition is not kept.
 func (d *definition) withoutRoom() string {
-	whose := "namespace " + d.share
+	whose := "namespace " + d.share.of
 	switch {
-	case d.share == "":
-		whose = "senders that are not known, or of other nodes"
-	case d.share[0] == '/':
-		whose = "node " + d.share[1:]
+	case d.share.of == "":
+		whose = "senders that are not known, or of other nodes than " + d.share.node + ","
+	case d.share.of[0] == '/':
+		whose = "node " + d.share.of[1:]
 	}
 	return "agents tell of more series of " + whose + " than there is memory for"
 }
@@ -122,7 +164,7 @@ func (d *definition) withoutRoom() string {
 // release ends a use of a definition: by its stream, or by a change that waits.
 func (s *Server) release(d *definition) {
 	if d.uses--; d.uses == 0 {
-		s.room.Give(d.share, int64(d.bytes()))
+		s.give(d.share, int64(d.bytes()))
 	}
 }
 
@@ -133,7 +175,7 @@ func (s *Server) hold(w *waiting) bool {
 	if w.series.uses == 0 { // its stream has forgotten it since the change came
 		room += int64(w.series.bytes())
 	}
-	if !s.room.Take(w.series.share, room) {
+	if !s.take(w.series.share, room) {
 		return false
 	}
 	w.series.uses++
@@ -144,7 +186,7 @@ func (s *Server) hold(w *waiting) bool {
 // drop gives back what hold took.
 func (s *Server) drop(w *waiting) {
 	size := int64(sizeOf(w.change))
-	s.room.Give(w.series.share, size)
+	s.give(w.series.share, size)
 	s.waits.Add(-size)
 	s.release(w.series)
 }

@@ -86,6 +86,49 @@ func TestSeriesOfANamespaceLeaveRoom(t *testing.T) {
 	}
 }
 
+// Senders that nobody knows, as of forged addresses, have one share together, of which those of one
+// node leave some to those of another one.
+func TestStrangersOfANodeLeaveRoom(t *testing.T) {
+	const most = 1 << 20
+	table := durableTable()
+	s, agents, pod := nodesWithPods(t, table, most, 3)
+	stranger := func(node byte) netip.Addr { return netip.AddrFrom4([4]byte{10, 99, 0, node}) }
+	const last = 9999
+	table.reject[fmt.Sprint("over", last)] = metric.OverLimit
+	told := func(node int, name string, frames, each uint32) {
+		t.Helper()
+		c := agents[node]
+		for i := range frames {
+			c.tell(defining(uint64(i+1), stranger(byte(node)), name, each*i+1, each))
+		}
+		c.tell(defining(uint64(frames+1), pod(node, "shop"), "shop", each*frames+1, 1))
+		c.tell(defining(uint64(frames+2), pod(node, "shop"), "over", last, 1))
+		c.next(func(a *agentwire.FromServer) bool { return a.GetRejection().GetSeries() == last }) // it has taken all before
+	}
+	told(0, "f", 100, 20)
+	told(1, "f", 100, 20)
+	flood := s.room.Of("")
+	if flood > most*3/4*3/4 || flood < most/2 {
+		t.Errorf("the strangers of two nodes have %d bytes, of %d", flood, most)
+	}
+	told(2, "s", 1, 10)
+	if more := s.room.Of("") - flood; more < 10*(definedBytes+changeBytes) {
+		t.Errorf("the strangers of another node have %d bytes", more)
+	}
+	if table.sum("shop2001") != 2 || table.sum("shop11") != 1 {
+		t.Errorf("a series of a namespace is not taken: %s", table.counted())
+	}
+	for node, c := range agents {
+		c.ends()
+		s.mu.Lock()
+		s.forget(uint64(node + 1))
+		s.mu.Unlock()
+	}
+	if held, strangers := s.room.Held(), s.strangers.held.Held(); held != 0 || strangers != 0 {
+		t.Errorf("%d bytes are held at the end, of strangers %d", held, strangers)
+	}
+}
+
 // Series of other nodes' pods, and those that the table rejects, take no memory: of what the agent sends before it hears of
 // that, the reason is the same.
 func TestRejectedSeriesAreNotKept(t *testing.T) {

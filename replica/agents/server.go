@@ -149,9 +149,10 @@ type Server struct {
 	againWait, podPatience, standstill time.Duration
 	ending                             chan struct{} // closed when the server ends
 	room, again                        *room         // bytes of series and of changes that wait, and of frames that come again: see memory.go
-	waits                              atomic.Int64  // bytes of the changes of all runs that wait for their senders
-	maxBytes                           int64         // of both
-	largePages                         *room         // bytes of large pages that wait to be taken
+	strangers                          strangers
+	waits                              atomic.Int64 // bytes of the changes of all runs that wait for their senders
+	maxBytes                           int64        // of both
+	largePages                         *room        // bytes of large pages that wait to be taken
 	count                              counters
 	rejected                           [metric.NumReasons]ratelog.Limiter
 }

@@ -81,8 +81,7 @@ func isNoPod(s *metric.Sender) bool { return s == nil || s.Known && s.Pod == nil
 // otlpPoints is a Source over the data points of an export.
 type otlpPoints struct {
 	*otlp.Reader
-	now    time.Time
-	faults int
+	now time.Time
 }
 
 // otlpBacklog is the age from which a total or a histogram counts at its date, not on arrival:
@@ -91,12 +90,10 @@ type otlpPoints struct {
 const otlpBacklog = time.Minute
 
 func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
-	p.Quiet = p.faults >= httpserver.MaxErrors
 	if !p.Next() {
 		return nil, nil, false
 	}
 	if r := p.Fault.Reason; r != metric.Applied {
-		p.faults++
 		return nil, httpserver.Unworded(r), true
 	}
 	s := &p.Sample
@@ -105,6 +102,7 @@ func (p *otlpPoints) NextSample() (*metric.Sample, *httpserver.Fault, bool) {
 }
 
 func (p *otlpPoints) Words() *httpserver.Fault {
+	p.Explain()
 	r := p.Fault.Reason
 	return &httpserver.Fault{Status: httpserver.StatusOf(r), Counted: r, Message: p.Fault.Message}
 }
