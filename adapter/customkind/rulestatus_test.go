@@ -45,14 +45,14 @@ func newReported(t *testing.T) *reported {
 		kind.objects = reportFunc(func(o *cluster.CustomObject, status cluster.CustomStatus) { r.statuses[o.Name] = status })
 	}
 	book.Changed = func() { r.rebuilds++ }
-	book.AnyPushed = func(names map[string]bool) map[string]bool {
-		return map[string]bool{r.pushed: names[r.pushed]}
-	}
-	book.Pushed = func(_, name string) string {
-		if name != r.pushed {
-			t.Errorf("all metrics are looked at for %q, which is not pushed", name)
+	book.Pushed = func(asked map[Name]bool) map[Name]string {
+		pushed := map[Name]string{}
+		for name := range asked {
+			if name.Metric == r.pushed {
+				pushed[name] = "as a metric of pods"
+			}
 		}
-		return "as a metric of pods"
+		return pushed
 	}
 	return r
 }
