@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -59,7 +60,7 @@ func WatchRules(view *cluster.View, book *Rulebook, shown inspect.Readable) {
 func ruleDocument(o *cluster.CustomObject) rule.Document {
 	d := rule.Document{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation, Created: o.Created}
 	if o.Fault != "" {
-		d.Fault = "spec cannot be read: " + o.Fault
+		d.Fault = unique.Make("spec cannot be read: " + o.Fault).Value()
 		return d
 	}
 	decoder := json.NewDecoder(bytes.NewReader(o.Spec))

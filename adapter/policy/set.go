@@ -122,6 +122,9 @@ func boundsOf(namespace string) bounds {
 // closeAbove replaces the newest policies, above the bounds.
 func (b bounds) closeAbove(list []*Policy) {
 	for i, p := range list {
+		if p.size == 0 { // it denies every metric already
+			continue
+		}
 		b.rules, b.work = b.rules-len(p.rules), b.work-p.work
 		b.subjects, b.labels = b.subjects-len(p.subjects), b.labels-p.labels
 		switch {
