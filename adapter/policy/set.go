@@ -209,17 +209,17 @@ func (s *Set) MayHave(namespace string, all []metric.Expression, lookup func(key
 }
 
 // Governs reports whether a rule of a policy matches a metric in a namespace, for whichever readers; for
-// the zero expression, whether there are policies that count there.
-func (s *Set) Governs(namespace string, e metric.Expression) bool {
+// the zero expression, whether there are policies that count there. The error is metric.ErrNotReady: that is not decided.
+func (s *Set) Governs(namespace string, e metric.Expression) (bool, error) {
 	g := s.current.Load()
 	switch {
 	case g == nil:
-		return false
+		return false, nil
 	case e == (metric.Expression{}):
-		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0
+		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0, nil
 	}
 	v, err := s.verdict(g, question{namespace, e, false})
-	return err != nil || len(v.hits) > 0
+	return err != nil || len(v.hits) > 0, err
 }
 
 // Hidden reports whether the cluster's policies deny a metric to everybody in every namespace, so
