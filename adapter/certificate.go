@@ -227,6 +227,15 @@ func (c *sharedCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return c.parsed, nil
 }
 
+// expires is the end of the certificate, in Unix seconds; 0: it cannot be used.
+func (c *sharedCertificate) expires() float64 {
+	pair, err := c.get(nil)
+	if err != nil {
+		return 0
+	}
+	return float64(pair.Leaf.NotAfter.Unix())
+}
+
 // TLS returns a configuration with the certificate of the metrics APIs, for another port.
 func (s *Server) TLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: (&sharedCertificate{from: s.certificate}).get}

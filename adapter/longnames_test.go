@@ -31,9 +31,9 @@ func (l seenByPolicies) MayHave(_ string, all []metric.Expression, _ func(string
 	return true
 }
 
-func (l seenByPolicies) Governs(_ string, e metric.Expression) bool {
+func (l seenByPolicies) Governs(_ string, e metric.Expression) (bool, error) {
 	see(&l.policies, e.Name)
-	return false
+	return false, nil
 }
 
 func (l seenByPolicies) Hidden(name string, _ bool) bool {

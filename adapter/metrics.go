@@ -44,7 +44,11 @@ func newMetrics(groups []group) *metrics {
 
 // Register adds the server's metrics to a registry.
 func (s *Server) Register(registerer prometheus.Registerer) error {
-	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight,
+	expires := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_api_certificate_expires_timestamp_seconds",
+		Help: "Unix time at which the certificate of the metrics APIs expires.",
+	}, (&sharedCertificate{from: s.certificate}).expires)
+	for _, c := range []prometheus.Collector{s.metrics.requests, s.metrics.duration, s.metrics.inFlight, expires,
 		s.listener.Limiter} {
 		if err := registerer.Register(c); err != nil {
 			return err

@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -8,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/sluice-metrics/sluice/internal/ratelog/logtest"
 )
 
@@ -37,7 +41,7 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 	pairs := make([]keyPair, 3)
 	for i := range pairs {
 		var err error
-		if pairs[i], err = generate([]string{"sluice.example"}, time.Now()); err != nil {
+		if pairs[i], err = generate([]string{"sluice.example"}, time.Now().Add(time.Duration(i)*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,4 +72,11 @@ func TestReplacedCertificateIsServed(t *testing.T) {
 	}
 	project(t, volume, "..2026_04", pairs[2])
 	within(t, "the third certificate is served", func() bool { return serves(pairs[2]) })
+	third, err := tls.X509KeyPair(pairs[2].cert, pairs[2].key)
+	must(t, err)
+	registry := prometheus.NewRegistry()
+	must(t, a.Register(registry))
+	want := fmt.Sprintf("# HELP %[1]s Unix time at which the certificate of the metrics APIs expires.\n# TYPE %[1]s gauge\n%[1]s %[2]d\n",
+		"sluice_api_certificate_expires_timestamp_seconds", third.Leaf.NotAfter.Unix())
+	must(t, testutil.GatherAndCompare(registry, strings.NewReader(want), "sluice_api_certificate_expires_timestamp_seconds"))
 }

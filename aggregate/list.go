@@ -3,6 +3,7 @@ package aggregate
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -67,17 +68,24 @@ func (m *Merged) Metrics(p Part) (list []MetricSummary, last Place, more bool) {
 	return list, last, more
 }
 
-// Pushed returns those of the given names that some metric has, in any namespace at any origin.
-func (m *Merged) Pushed(names map[string]bool) map[string]bool {
-	found := map[string]bool{}
-	for _, s := range m.sources() {
-		s.table.index.EachFamily(func(f *index.Family) {
-			if names[f.Key.Name] {
-				found[f.Key.Name] = true
+// Pushed returns the first metric of each name that is asked for, as Metrics sorts them. A place that is asked for has a name
+// and a namespace; empty: any. One look at the index answers for all. A metric whose series have all expired is left out.
+func (m *Merged) Pushed(asked map[Place]bool) map[Place]Place {
+	sources, first := m.sources(), map[Place]Place{}
+	for i := range sources {
+		sources[i].table.index.EachFamily(func(f *index.Family) {
+			place := Place(f.Key)
+			for _, as := range [2]Place{{Name: place.Name}, {Namespace: place.Namespace, Name: place.Name}} {
+				if known, is := first[as]; asked[as] && (!is || compareMetrics(&place, &known) < 0) {
+					first[as] = place
+				}
 			}
 		})
 	}
-	return found
+	r := newTally(sources)
+	defer r.release()
+	maps.DeleteFunc(first, func(_, place Place) bool { return r.metric(place).Series == 0 })
+	return first
 }
 
 // Namespaces lists the namespaces that have metrics at any origin, sorted, after one of them.

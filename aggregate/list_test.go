@@ -328,14 +328,24 @@ func TestListsWhileSeriesComeAndGo(t *testing.T) {
 	})
 }
 
-// Names are found in any namespace and of any object, in one walk.
+// Of each name the first metric is found, of one namespace or of any, in one look at the index; none of which nothing lives.
 func TestPushedNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t).running()
-		f.push("a:1|c|#pod:p0,ns:shop", "b:1|c|#ns:bank,external:1", "c:1|c|#pod:p0,ns:shop")
-		got := NewMerged(f.Table).Pushed(map[string]bool{"a": true, "b": true, "missing": true})
-		if want := map[string]bool{"a": true, "b": true}; !maps.Equal(got, want) {
+		f.push("a:1|c|#pod:p0,ns:shop", "a:1|c|#ns:shop,external:1", "b:1|c|#ns:bank,external:1", "b:1|c|#pod:p0,ns:shop",
+			"c:1|c|#pod:p0,ns:shop", "d:1|c|#pod:p0,ns:shop")
+		m := NewMerged(f.Table)
+		asked := map[Place]bool{{Namespace: "shop", Name: "a"}: true, {Name: "b"}: true, {Namespace: "bank", Name: "c"}: true,
+			{Name: "d"}: true, {Name: "missing"}: true}
+		want := map[Place]Place{{Namespace: "shop", Name: "a"}: {Namespace: "shop", Name: "a"},
+			{Name: "b"}: {Namespace: "bank", Name: "b"}, {Name: "d"}: {Resource: "pods", Namespace: "shop", Name: "d"}}
+		if got := m.Pushed(asked); !maps.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
+		}
+		time.Sleep(f.config.ObjectTTL + 400*time.Millisecond) // it is over, and not swept yet
+		delete(want, Place{Name: "d"})
+		if got := m.Pushed(asked); !maps.Equal(got, want) {
+			t.Errorf("after one ended: %v, want %v", got, want)
 		}
 	})
 }

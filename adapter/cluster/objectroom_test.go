@@ -22,11 +22,11 @@ func (c *CustomObjects) converted(t *testing.T, from *unstructured.Unstructured)
 	return short
 }
 
-// bytesOf are the specs that are kept of a namespace.
+// bytesOf is what the kept objects of a namespace count.
 func (c *CustomObjects) bytesOf(namespace string) (n int) {
 	for _, one := range c.list() {
-		if one.Namespace == namespace {
-			n += len(one.Spec)
+		if one.Namespace == namespace && one.Spec != nil {
+			n += len(one.Spec) + customObjectBytes
 		}
 	}
 	return n
@@ -104,6 +104,44 @@ func TestSpecsOfOneNamespaceLeaveRoom(t *testing.T) {
 	}
 }
 
+// Small objects count what they take with their statuses, so a namespace has no more of them than there is room for.
+func TestSmallObjectsCountWhatTheyTake(t *testing.T) {
+	const number = 10_000
+	c := newCustomWorld().objects
+	before := heap()
+	for i := range number {
+		small := aPolicy("shop", fmt.Sprintf("policy-%05d", i), "x")
+		small.Object["status"] = map[string]any{"observedGeneration": int64(1), "conditions": []any{map[string]any{"type": "Accepted",
+			"status": "False", "reason": "Faulty", "message": strings.Repeat("x", maxStatusText), "observedGeneration": int64(1)}}}
+		one := c.converted(t, small)
+		c.put(one)
+		c.Report(one, CustomStatus{Conditions: []Condition{{Type: "Accepted", Reason: "Compiled"}}})
+	}
+	if each := (heap() - before) / number; each > customObjectBytes/2 {
+		t.Errorf("an object takes %d bytes; want half of %d at most", each, customObjectBytes)
+	}
+	if most, kept := mostOfANamespace/customObjectBytes, c.bytesOf("shop")/customObjectBytes; kept > most || kept < most/2 {
+		t.Errorf("%d small objects are kept; want %d at most", kept, most)
+	}
+	for i := range number {
+		if one := c.named[objectName{"shop", fmt.Sprintf("policy-%05d", i)}]; one.Spec == nil && one.Fault != noRoom {
+			t.Fatalf("%s without room: %q", one.Name, one.Fault)
+		}
+	}
+}
+
+// A status that Sluice did not write is not kept if it is large; Sluice replaces it.
+func TestLargeStatusesAreNotKept(t *testing.T) {
+	c := newCustomWorld().objects
+	for bytes, kept := range map[int]bool{maxStatus / 2: true, maxStatus: false} {
+		large := aPolicy("shop", "p", "x")
+		large.Object["status"] = map[string]any{"lastValue": strings.Repeat("x", bytes)}
+		if one := c.converted(t, large); (one.Status != nil) != kept || one.Spec == nil {
+			t.Errorf("of a status of %d bytes, %d are kept", bytes, len(one.Status))
+		}
+	}
+}
+
 // A streamed list holds no more than the index will, also if it begins anew.
 func TestStreamedListsAreBounded(t *testing.T) {
 	w := newCustomWorld()
@@ -113,7 +151,9 @@ func TestStreamedListsAreBounded(t *testing.T) {
 		for i := range 1000 {
 			short, err := convert(largePolicy("flood", fmt.Sprint("p", i), maxSpec-100))
 			must(t, err)
-			held[short.(*CustomObject).Name] = len(short.(*CustomObject).Spec)
+			if one := short.(*CustomObject); one.Spec != nil {
+				held[one.Name] = len(one.Spec) + customObjectBytes
+			}
 		}
 	}
 	sum := 0

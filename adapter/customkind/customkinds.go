@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"unique"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
@@ -147,6 +148,7 @@ func (c *customKinds[T]) isNewFaultLocked(o *cluster.CustomObject, condition *cl
 func (c *customKinds[T]) reportLocked(kind *customKind[T], o *cluster.CustomObject, status cluster.CustomStatus,
 	reason, about string) {
 	condition := &status.Conditions[0]
+	condition.Message = unique.Make(condition.Message).Value() // many objects have the same fault
 	if c.isNewFaultLocked(o, condition) {
 		c.event(metric.Object{Resource: kind.resource + ".sluice.dev", Namespace: o.Namespace, Name: o.Name, UID: o.UID},
 			reason, about, condition.Message)

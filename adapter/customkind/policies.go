@@ -48,15 +48,12 @@ func (p *Policies) List() []*policy.Policy { return p.set.Policies() }
 // Unknown is the error of every request while the cluster may have policies that the set lacks: nobody may
 // read an external metric.
 func (p *Policies) Unknown() error {
-	var missing []string
 	for _, k := range p.kinds {
 		if !k.objects.Known() {
 			return metric.NotReadyf("the policies of external metrics are not known yet: the API server has not listed %s.sluice.dev so far", k.resource)
 		}
-		if why := k.objects.Unreadable(); why != "" {
-			missing = append(missing, why)
-		}
 	}
+	missing := p.missing()
 	if missing == nil {
 		if !p.reconciled() {
 			return metric.NotReadyf("the namespaces of external metrics are not known yet: Sluice is reading the cluster")
@@ -66,6 +63,16 @@ func (p *Policies) Unknown() error {
 	return &metric.QueryError{Is: metric.ErrNotReady,
 		Message: "Sluice gives out no external metric, because it may not read the policies: " +
 			strings.Join(missing, "; ")}
+}
+
+// missing are the rights that Sluice lacks to read the policies.
+func (p *Policies) missing() (missing []string) {
+	for _, k := range p.kinds {
+		if why := k.objects.Unreadable(); why != "" {
+			missing = append(missing, why)
+		}
+	}
+	return missing
 }
 
 // Check implements policy.Checker.
@@ -87,9 +94,15 @@ func (p *Policies) Hidden(name string, forwarded bool) bool {
 	return p.Unknown() != nil || p.set.Hidden(name, forwarded)
 }
 
-// Governs implements policy.Checker.
-func (p *Policies) Governs(namespace string, e metric.Expression) bool {
-	return p.Unknown() != nil || p.set.Governs(namespace, e)
+// Governs implements policy.Checker. Policies that may not be read are taken for some that name everything.
+func (p *Policies) Governs(namespace string, e metric.Expression) (bool, error) {
+	if p.missing() != nil {
+		return true, nil
+	}
+	if err := p.Unknown(); err != nil {
+		return true, err
+	}
+	return p.set.Governs(namespace, e)
 }
 
 // Readable is what a reader of the console may have.

@@ -267,6 +267,53 @@ func TestSpecsThatAreNotKeptDeny(t *testing.T) {
 	}
 }
 
+// Small objects take no more than package cluster counts for them here, and those without room much less: they are as many as
+// the API server takes.
+func TestSmallObjectsTakeWhatTheyCount(t *testing.T) {
+	const number, counted = 10_000, 2048
+	noRoom := "the objects of its namespace leave no room for it; must be fewer or smaller: delete some, then change this one"
+	rules := func(all []*cluster.CustomObject) any {
+		r := newReported(t)
+		r.customKinds.event = func(metric.Object, string, string, string) {}
+		r.kinds[0].objects = reportFunc(func(*cluster.CustomObject, cluster.CustomStatus) {})
+		r.changed(r.kinds[0], all)
+		return r
+	}
+	policies := func(all []*cluster.CustomObject) any {
+		p := newPolicies(policy.New(time.Minute), func(metric.Object, string, string, string) {})
+		p.kinds[0].objects = reportFunc(func(*cluster.CustomObject, cluster.CustomStatus) {})
+		p.changed(p.kinds[0], all)
+		return p
+	}
+	for name, one := range map[string]struct {
+		read        func([]*cluster.CustomObject) any
+		spec, fault string
+		most        int64
+	}{
+		"policies":              {policies, `{"rules":[{"metric":"x","deny":true}]}`, "", counted},
+		"policies without room": {policies, "", noRoom, counted / 4},
+		"rules":                 {rules, `{"metric":"x","let":{"x":"y"},"value":"x"}`, "", counted},
+		"faulty rules":          {rules, `{"metric":"x","let":{"x":"y"},"value":"x / 2"}`, "", counted},
+		"rules without room":    {rules, "", noRoom, counted * 2 / 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := make([]*cluster.CustomObject, number)
+			for i := range all {
+				name := fmt.Sprintf("object-%05d", i)
+				all[i] = &cluster.CustomObject{Namespace: "shop", Name: name, UID: "uid-of-" + name, Generation: 1, Spec: []byte(one.spec),
+					Fault: one.fault, Created: time.Unix(int64(i), 0)}
+			}
+			before := heap()
+			known := one.read(all)
+			if each := (heap() - before) / number; each > one.most {
+				t.Errorf("each takes %d bytes; want %d at most", each, one.most)
+			}
+			runtime.KeepAlive(known)
+			runtime.KeepAlive(all)
+		})
+	}
+}
+
 // The faults of a policy, which may have 64, fit a status.
 func TestFaultsInAStatusAreBounded(t *testing.T) {
 	r := map[string]cluster.CustomStatus{}

@@ -14,6 +14,9 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 )
 
+// Name is the name of a metric in a namespace; empty: in any.
+type Name struct{ Namespace, Metric string }
+
 // Rulebook holds the present rules: those of rules-file and, in a cluster, MetricRules.
 type Rulebook struct {
 	rule.Current
@@ -22,11 +25,9 @@ type Rulebook struct {
 	// review is told of the rules after each change and at intervals, with those whose metric is
 	// pushed, by UID. Only Run calls it. nil: there is no cluster.
 	review func(set *rule.Set, hidden map[string]string)
-	// Pushed says of which objects a metric is pushed in a namespace (empty: in any); empty: of none.
-	Pushed func(namespace, name string) string
-	// AnyPushed returns those of some names that are pushed in any namespace. Pushed looks at all metrics,
-	// so it is only asked about these.
-	AnyPushed func(names map[string]bool) map[string]bool
+	// Pushed says of which objects a metric of each name is pushed that is asked for; of none: the name is left out.
+	// It looks at all metrics.
+	Pushed func(asked map[Name]bool) map[Name]string
 
 	file string        // empty: none
 	look chan struct{} // of capacity 1: asks Run to look for pushed metrics
@@ -37,7 +38,7 @@ type Rulebook struct {
 	hidden            map[string]string // what was logged of rules whose metric is pushed, by rule
 }
 
-// NewRulebook reads a file of rules; empty: there is none. Pushed and AnyPushed are set before Run.
+// NewRulebook reads a file of rules; empty: there is none. Pushed is set before Run.
 func NewRulebook(file string, log *slog.Logger) (*Rulebook, error) {
 	b := &Rulebook{file: file, log: log, look: make(chan struct{}, 1)}
 	if file == "" {
@@ -59,13 +60,18 @@ const (
 	rulesReview = 10 * time.Second
 )
 
+// restFactor makes looks for pushed metrics take a tenth of a processor at most, however often the rules change.
+const restFactor = 9
+
 // Run looks for pushed metrics of the names of rules, at once and then at intervals, and reads rules-file
 // again when it changes, until ctx ends. The table is restored before.
 func (b *Rulebook) Run(ctx context.Context) error {
 	tick, review := time.NewTicker(rulesPoll), time.NewTicker(rulesReview)
 	defer tick.Stop()
 	defer review.Stop()
-	for b.lookForPushed(); ; {
+	var rested <-chan time.Time // nil: no look rests
+	look := b.look              // nil while one does
+	for b.LookSoon(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -73,10 +79,14 @@ func (b *Rulebook) Run(ctx context.Context) error {
 			if b.file != "" {
 				b.reread()
 			}
-		case <-b.look:
-			b.lookForPushed()
 		case <-review.C:
+			b.LookSoon()
+		case <-look:
+			began := time.Now()
 			b.lookForPushed()
+			look, rested = nil, time.After(restFactor*time.Since(began))
+		case <-rested:
+			look, rested = b.look, nil
 		}
 	}
 }
@@ -138,21 +148,22 @@ func (b *Rulebook) lookForPushed() {
 	if b.Pushed == nil || set == nil {
 		return
 	}
-	names := map[string]bool{}
+	asked := map[Name]bool{}
 	for _, v := range set.Verdicts() {
 		if v.Rule != nil && v.Rule.Metric() != "" {
-			names[v.Rule.Metric()] = true
+			asked[Name{v.Document.Namespace, v.Rule.Metric()}] = true
 		}
 	}
-	if len(names) > 0 {
-		names = b.AnyPushed(names)
+	var pushed map[Name]string
+	if len(asked) > 0 {
+		pushed = b.Pushed(asked)
 	}
 	ofUID, now := map[string]string{}, map[string]string{}
 	for _, v := range set.Verdicts() {
-		if v.Rule == nil || !names[v.Rule.Metric()] {
+		if v.Rule == nil {
 			continue
 		}
-		where := b.Pushed(v.Document.Namespace, v.Rule.Metric())
+		where := pushed[Name{v.Document.Namespace, v.Rule.Metric()}]
 		if where == "" {
 			continue
 		}

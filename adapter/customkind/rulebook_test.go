@@ -2,8 +2,10 @@ package customkind
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -63,15 +65,13 @@ func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
 		var pushed atomic.Value
 		var looks atomic.Int32
 		pushed.Store("busy_ratio")
-		b.Pushed = func(_, name string) string {
-			if name != pushed.Load() {
-				return ""
-			}
-			return "of pods"
-		}
-		b.AnyPushed = func(names map[string]bool) map[string]bool {
+		b.Pushed = func(asked map[Name]bool) map[Name]string {
 			looks.Add(1)
-			return names
+			name := Name{"shop", pushed.Load().(string)}
+			if !asked[name] {
+				return nil
+			}
+			return map[Name]string{name: "of pods"}
 		}
 		state := func(want string) {
 			t.Helper()
@@ -94,6 +94,39 @@ func TestPushedMetricsOfRulesAreFoundAtTheStart(t *testing.T) {
 		state(inspect.RulePushed)
 		if n := looks.Load(); n != 3 {
 			t.Errorf("%d looks", n)
+		}
+		stop()
+		<-done
+	})
+}
+
+// Rules that change all the time have all metrics looked at in a tenth of the time, once for all rules; the last change is seen.
+func TestLooksForPushedMetricsRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rules, took, during = 200, 50 * time.Millisecond, 10 * time.Second
+		b, err := NewRulebook("", slog.New(slog.DiscardHandler))
+		must(t, err)
+		var looks, asked atomic.Int64
+		b.Pushed = func(names map[Name]bool) map[Name]string {
+			time.Sleep(took)
+			looks.Add(1)
+			asked.Store(int64(len(names)))
+			return nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = b.Run(ctx) }()
+		var all []rule.Document
+		for began := time.Now(); time.Since(began) < during; time.Sleep(10 * time.Millisecond) {
+			if len(all) < rules {
+				all = append(all, rule.Document{Namespace: "shop", Name: fmt.Sprint("r", len(all)),
+					Spec: rule.Spec{Metric: fmt.Sprint("m", len(all)), Let: map[string]string{"x": "y"}, Value: "x"}})
+			}
+			b.setClusterRules(slices.Clone(all))
+		}
+		time.Sleep(time.Second)
+		if most := int64((during+time.Second)/(10*took)) + 1; looks.Load() > most || asked.Load() != rules {
+			t.Errorf("%d looks, the last one for %d rules; want %d at most, for %d", looks.Load(), asked.Load(), most, rules)
 		}
 		stop()
 		<-done

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/sluice-metrics/sluice/adapter/cluster"
 	"github.com/sluice-metrics/sluice/adapter/inspect"
+	"github.com/sluice-metrics/sluice/adapter/policy"
 	"github.com/sluice-metrics/sluice/aggregate/rule"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -19,8 +21,8 @@ import (
 type clusterRules struct {
 	*customKinds[rule.Document] // whose lock guards the rest, too
 	book                        *Rulebook
-	// shown are the values that everybody may see who may read the rule; nil: all.
-	shown inspect.Readable
+	// policies decide which values everybody may see who may read the rule; nil: all.
+	policies policy.Checker
 
 	value map[string]ruleValue // in statuses, by UID
 	// renewed is when values were taken over into statuses last.
@@ -47,11 +49,11 @@ const (
 	mostValueWrites = int(rulesReview / time.Second)
 )
 
-// WatchRules keeps a Rulebook equal to the rules of a cluster. shown are the values that everybody may see who
+// WatchRules keeps a Rulebook equal to the rules of a cluster. policies decide which values everybody may see who
 // may read the rule; nil: all.
-func WatchRules(view *cluster.View, book *Rulebook, shown inspect.Readable) {
+func WatchRules(view *cluster.View, book *Rulebook, policies policy.Checker) {
 	all := newClusterRules(book, view.Event)
-	all.shown = shown
+	all.policies = policies
 	all.watch(view)
 }
 
@@ -59,7 +61,7 @@ func WatchRules(view *cluster.View, book *Rulebook, shown inspect.Readable) {
 func ruleDocument(o *cluster.CustomObject) rule.Document {
 	d := rule.Document{Namespace: o.Namespace, Name: o.Name, UID: o.UID, Generation: o.Generation, Created: o.Created}
 	if o.Fault != "" {
-		d.Fault = "spec cannot be read: " + o.Fault
+		d.Fault = unique.Make("spec cannot be read: " + o.Fault).Value()
 		return d
 	}
 	decoder := json.NewDecoder(bytes.NewReader(o.Spec))
@@ -126,7 +128,8 @@ func (c *clusterRules) reportRuleLocked(set *rule.Set, v *rule.Verdict, hidden s
 }
 
 // fieldsLocked are those of the last value. A value that a policy may keep from somebody is not in
-// them, and what was written of one before is removed, by a former process too.
+// them, and what was written of one before is removed, by a former process too. While the policies have not decided, the
+// status keeps what it has.
 func (c *clusterRules) fieldsLocked(set *rule.Set, v *rule.Verdict, o *cluster.CustomObject) map[string]string {
 	uid := v.Document.UID
 	if v.Rule == nil {
@@ -136,42 +139,48 @@ func (c *clusterRules) fieldsLocked(set *rule.Set, v *rule.Verdict, o *cluster.C
 	switch last := v.Rule.Last(); {
 	case last == nil && c.value[uid].fields != nil: // the namespace of the value ended, or the rule changed
 		c.value[uid] = ruleValue{fields: noRuleValue}
-	case last == nil && !c.mayKeepValue(set, v, o):
-		return noRuleValue
-	case last != nil && !c.mayShowValue(set, v):
-		delete(c.value, uid)
-		return noRuleValue
+	case last == nil:
+		if may, undecided := c.mayKeepValue(set, v, o); !may && !undecided {
+			return noRuleValue
+		}
+	default:
+		may, undecided := c.mayShowValue(ruleListed(set, v))
+		if undecided {
+			return nil
+		}
+		if !may {
+			delete(c.value, uid)
+			return noRuleValue
+		}
 	}
 	return c.value[uid].fields
 }
 
-func (c *clusterRules) mayShowValue(set *rule.Set, v *rule.Verdict) bool {
-	if c.shown == nil {
-		return true
-	}
-	listed := ruleListed(set, v)
-	return listed.MayShowValue(c.shown)
+// mayShowValue reports whether all may see the last value of a rule; undecided: not yet.
+func (c *clusterRules) mayShowValue(listed inspect.Rule) (may, undecided bool) {
+	all := policy.Unseen{Policies: c.policies}
+	return listed.MayShowValue(&all), all.Undecided
 }
 
 // mayKeepValue reports whether a status keeps the value that a former process or another replica wrote: of the same spec, in a
 // namespace that cannot have ended meanwhile, and of an object or of what all may see.
-func (c *clusterRules) mayKeepValue(set *rule.Set, v *rule.Verdict, o *cluster.CustomObject) bool {
+func (c *clusterRules) mayKeepValue(set *rule.Set, v *rule.Verdict, o *cluster.CustomObject) (may, undecided bool) {
 	var has struct {
 		ObservedGeneration     int64
 		LastValue, LastValueOf string
 	}
 	if json.Unmarshal(o.Status, &has) != nil || has.LastValue == "" {
-		return true // there is none
+		return true, false // there is none
 	}
 	listed := ruleListed(set, v)
 	if listed.Asked = v.Document.Namespace; listed.Asked == "" || has.ObservedGeneration != o.Generation {
-		return false
+		return false, false
 	}
 	if !strings.HasPrefix(has.LastValueOf, external) {
 		listed.Of.Resource = has.LastValueOf
 	}
 	listed.Renamed = renamedOperands(set, listed.Asked, listed.Operands)
-	return c.shown == nil || listed.MayShowValue(c.shown)
+	return c.mayShowValue(listed)
 }
 
 // external begins the name of the object of an external metric.
@@ -196,8 +205,10 @@ func (c *clusterRules) renewValuesLocked(set *rule.Set) {
 		if uid == "" || r == nil {
 			continue
 		}
-		if last := r.Last(); last != nil && c.value[uid].isDue(last) && c.mayShowValue(set, &verdicts[i]) {
-			all = append(all, due{uid, c.value[uid].set, last})
+		if last := r.Last(); last != nil && c.value[uid].isDue(last) {
+			if may, _ := c.mayShowValue(ruleListed(set, &verdicts[i])); may {
+				all = append(all, due{uid, c.value[uid].set, last})
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b due) int { return a.was.Compare(b.was) })

@@ -45,14 +45,14 @@ func newReported(t *testing.T) *reported {
 		kind.objects = reportFunc(func(o *cluster.CustomObject, status cluster.CustomStatus) { r.statuses[o.Name] = status })
 	}
 	book.Changed = func() { r.rebuilds++ }
-	book.AnyPushed = func(names map[string]bool) map[string]bool {
-		return map[string]bool{r.pushed: names[r.pushed]}
-	}
-	book.Pushed = func(_, name string) string {
-		if name != r.pushed {
-			t.Errorf("all metrics are looked at for %q, which is not pushed", name)
+	book.Pushed = func(asked map[Name]bool) map[Name]string {
+		pushed := map[Name]string{}
+		for name := range asked {
+			if name.Metric == r.pushed {
+				pushed[name] = "as a metric of pods"
+			}
 		}
-		return "as a metric of pods"
+		return pushed
 	}
 	return r
 }
@@ -280,7 +280,7 @@ func TestPoliciesOfTheLastValue(t *testing.T) {
 	push, reader := pushedTo(t, r.book)
 	r.book.Pushed = nil
 	policies, kinds := newWatched()
-	r.shown = policy.Unseen{Policies: policies}
+	r.policies = policies
 	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x")})
 	push(3)
 	if _, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")}); err != nil {
@@ -298,10 +298,49 @@ func TestPoliciesOfTheLastValue(t *testing.T) {
 			Subjects: []policy.Subject{{Kind: "User", Name: "joe"}}, Rules: []policy.Rule{{Metric: one.metric, Selector: &policy.Selector{}}}})})
 		r.renewed = time.Time{} // no write of a value came a moment ago
 		r.clusterRules.report(r.book.Set(), nil)
-		if got := r.statuses["good"].Fields["lastValue"]; got != one.want {
-			t.Errorf("%+v: %q", one, got)
+		if fields := r.statuses["good"].Fields; fields["lastValue"] != one.want || fields == nil {
+			t.Errorf("%+v: %q, a former value is removed: %v", one, fields["lastValue"], fields != nil)
 		}
 	}
+}
+
+// While the policies have not decided about a metric, its status keeps the value that it has: of this process and of a former one.
+func TestLastValuesStayWhilePoliciesAreUndecided(t *testing.T) {
+	t.Parallel()
+	r := newReported(t)
+	push, reader := pushedTo(t, r.book)
+	r.book.Pushed = nil
+	policies, _ := newWatched()
+	decided := true
+	policies.reconciled = func() bool { return decided }
+	r.policies = policies
+	former := object("shop", "former", "thrice", "3.0 * x")
+	former.Status = json.RawMessage(`{"observedGeneration": 1, "lastValue": "6", "lastValueOf": "external in shop"}`)
+	r.changed(r.kinds[0], []*cluster.CustomObject{object("shop", "good", "twice", "2.0 * x"), former})
+	push(3)
+	_, err := reader.External(metric.Query{Namespace: "shop", Expression: metric.ParseExpression("twice")})
+	must(t, err)
+	report := func(name, want string) {
+		t.Helper()
+		r.clusterRules.report(r.book.Set(), nil)
+		if got := fmt.Sprint(r.statuses[name].Fields["lastValue"], r.statuses[name].Fields != nil); got != want {
+			t.Errorf("%s is written of %s, want %s", got, name, want)
+		}
+	}
+	decided = false
+	report("good", "false")
+	report("former", "false")
+	decided, r.renewed = true, time.Time{}
+	report("good", "6true")
+	report("former", "false")
+	decided = false
+	report("good", "false")
+	policies.set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "p"}, policy.Spec{
+		Rules: []policy.Rule{{Metric: "pushed", Deny: true}}})})
+	report("good", "false")
+	decided = true
+	report("good", "true")
+	report("former", "true")
 }
 
 // A policy of a namespace holds for a metric of all namespaces that is read there, and a policy of a pushed metric where an operand
@@ -313,7 +352,7 @@ func TestPoliciesOfOperandsThatAreElsewhere(t *testing.T) {
 		push, reader := pushedIn(t, in, r.book)
 		r.book.Pushed = nil
 		policies, _ := newWatched()
-		r.shown = policy.Unseen{Policies: policies}
+		r.policies = policies
 		good, names := object("shop", "good", "twice", "2.0 * x"), object("shop", "names", "", "")
 		good.Spec = json.RawMessage(`{"metric": "twice", "let": {"x": "` + operand + `"}, "value": "2.0 * x"}`)
 		names.Spec = json.RawMessage(`{"rename": {"from": "pushed", "to": "renamed"}}`)
@@ -355,7 +394,7 @@ func TestFormerValuesInStatuses(t *testing.T) {
 		policies, _ := newWatched()
 		policies.set.Replace([]*policy.Policy{policy.Compile(policy.Meta{Namespace: "shop", Name: "p"}, policy.Spec{
 			Rules: []policy.Rule{{Metric: c.denied, Deny: true}}})})
-		r.shown = policy.Unseen{Policies: policies}
+		r.policies = policies
 		namespace, kind := "shop", r.kinds[0]
 		if c.cluster {
 			namespace, kind = "", r.kinds[1]

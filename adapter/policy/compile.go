@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/sluice-metrics/sluice/internal/pattern"
 	"github.com/sluice-metrics/sluice/metric"
@@ -107,7 +108,7 @@ func (p *Policy) String() string {
 }
 
 func (p *Policy) fault(field, format string, args ...any) string {
-	text := field + " " + fmt.Sprintf(format, args...)
+	text := unique.Make(field + " " + fmt.Sprintf(format, args...)).Value() // many policies have the same
 	p.size += int64(len(text))
 	p.Faults = append(p.Faults, text)
 	return text

@@ -381,7 +381,8 @@ func TestNamesThatAreTooLong(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if set.MayHave("shop", []metric.Expression{long}, func(string) (string, bool) { return "", false }, metric.Reader{}) || !set.Governs("shop", long) {
+	governed, err := set.Governs("shop", long)
+	if set.MayHave("shop", []metric.Expression{long}, func(string) (string, bool) { return "", false }, metric.Reader{}) || !governed || err != nil {
 		t.Error("it may be had")
 	}
 	if err := set.Check(Request{Namespace: "bank", Expression: long}); err != nil {

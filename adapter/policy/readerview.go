@@ -15,8 +15,8 @@ type Checker interface {
 	// lookup returns a label's value as selectors spell it.
 	MayHave(namespace string, all []metric.Expression, lookup func(key string) (string, bool), reader metric.Reader) bool
 	// Governs reports whether a policy says anything about a metric in a namespace, to whomever; about any
-	// metric, if the expression is the zero one.
-	Governs(namespace string, e metric.Expression) bool
+	// metric, if the expression is the zero one. With an error, metric.ErrNotReady, it is true.
+	Governs(namespace string, e metric.Expression) (bool, error)
 }
 
 // ReaderView is what one reader may have, for lists of metrics. It implements inspect.Readable. Without
@@ -41,7 +41,11 @@ func (v ReaderView) MayHave(namespace, expression string, label func(key string)
 
 // Unrestricted reports whether no policy counts in a namespace.
 func (v ReaderView) Unrestricted(namespace string) bool {
-	return v.Policies == nil || !v.Policies.Governs(namespace, metric.Expression{})
+	if v.Policies == nil {
+		return true
+	}
+	governed, _ := v.Policies.Governs(namespace, metric.Expression{})
+	return !governed
 }
 
 // MayHaveKind reports whether the reader may have one series of a kind as expositions show it: a counter's
@@ -80,19 +84,33 @@ func exposedStats(k metric.Kind) []metric.Stat {
 
 // Unseen is for texts that readers of unknown rights may see, such as the status of an object: it may read only
 // what no policy names.
-type Unseen struct{ Policies Checker }
+type Unseen struct {
+	Policies Checker // nil: none
+	// Undecided reports whether the policies had not decided about a metric, which was therefore refused.
+	Undecided bool
+}
 
 // MayReadAll reports whether no policy says anything about a metric.
-func (u Unseen) MayReadAll(namespace, expression string) bool {
-	return u.Policies == nil || !u.Policies.Governs(namespace, metric.ParseExpression(expression))
+func (u *Unseen) MayReadAll(namespace, expression string) bool {
+	return u.unnamed(namespace, metric.ParseExpression(expression))
+}
+
+// unnamed reports whether no policy names a metric, or any if the expression is the zero one.
+func (u *Unseen) unnamed(namespace string, e metric.Expression) bool {
+	if u.Policies == nil {
+		return true
+	}
+	governed, err := u.Policies.Governs(namespace, e)
+	u.Undecided = u.Undecided || err != nil
+	return !governed
 }
 
 // MayHave is MayReadAll.
-func (u Unseen) MayHave(namespace, expression string, _ func(key string) (string, bool)) bool {
+func (u *Unseen) MayHave(namespace, expression string, _ func(key string) (string, bool)) bool {
 	return u.MayReadAll(namespace, expression)
 }
 
 // Unrestricted reports whether no policy counts in a namespace.
-func (u Unseen) Unrestricted(namespace string) bool {
-	return ReaderView{Policies: u.Policies}.Unrestricted(namespace)
+func (u *Unseen) Unrestricted(namespace string) bool {
+	return u.unnamed(namespace, metric.Expression{})
 }

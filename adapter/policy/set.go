@@ -122,6 +122,9 @@ func boundsOf(namespace string) bounds {
 // closeAbove replaces the newest policies, above the bounds.
 func (b bounds) closeAbove(list []*Policy) {
 	for i, p := range list {
+		if p.size == 0 { // it denies every metric already
+			continue
+		}
 		b.rules, b.work = b.rules-len(p.rules), b.work-p.work
 		b.subjects, b.labels = b.subjects-len(p.subjects), b.labels-p.labels
 		switch {
@@ -206,17 +209,17 @@ func (s *Set) MayHave(namespace string, all []metric.Expression, lookup func(key
 }
 
 // Governs reports whether a rule of a policy matches a metric in a namespace, for whichever readers; for
-// the zero expression, whether there are policies that count there.
-func (s *Set) Governs(namespace string, e metric.Expression) bool {
+// the zero expression, whether there are policies that count there. The error is metric.ErrNotReady: that is not decided.
+func (s *Set) Governs(namespace string, e metric.Expression) (bool, error) {
 	g := s.current.Load()
 	switch {
 	case g == nil:
-		return false
+		return false, nil
 	case e == (metric.Expression{}):
-		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0
+		return len(g.byNamespace[""])+len(g.byNamespace[namespace]) > 0, nil
 	}
 	v, err := s.verdict(g, question{namespace, e, false})
-	return err != nil || len(v.hits) > 0
+	return err != nil || len(v.hits) > 0, err
 }
 
 // Hidden reports whether the cluster's policies deny a metric to everybody in every namespace, so

@@ -120,7 +120,7 @@ func (p *dataPath) joinCluster() {
 	c.autoscalers = p.watchAutoscalers()
 	c.waker, c.nudger = p.wakeTargets(), p.nudgeControllers()
 	p.rules.Changed = c.rulesChanged
-	customkind.WatchRules(c.view, p.rules, policy.Unseen{Policies: c.policies})
+	customkind.WatchRules(c.view, p.rules, c.policies)
 	c.view.Observe(c.observer())
 }
 

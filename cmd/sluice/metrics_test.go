@@ -129,7 +129,7 @@ func ofExports(t *testing.T, certificates string) prometheus.Gatherer {
 	certificate := filepath.Join(certificates, "tls.crt")
 	nobody := loopbackAddresses(1)[0]
 	return started(t, t.TempDir(), "--relay-to", nobody, "--export-otlp", "http://"+nobody+"/v1/metrics",
-		"--agents-address", "127.0.0.1:0", "--agents-insecure", "--otlp-grpc-address", "127.0.0.1:0",
+		"--agents-address", "127.0.0.1:0", "--agents-tls-cert-file", certificate, "--agents-tls-key-file", filepath.Join(certificates, "tls.key"), "--otlp-grpc-address", "127.0.0.1:0",
 		"--keda-address", "127.0.0.1:0", "--keda-client-names", "keda", "--keda-tls-cert-file", certificate,
 		"--keda-tls-key-file", filepath.Join(certificates, "tls.key"), "--keda-tls-client-ca-file", certificate).registry
 }

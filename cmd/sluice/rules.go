@@ -39,14 +39,18 @@ func (c *clusterSide) rulesChanged() {
 }
 
 // pushedSomewhere is customkind.Rulebook.Pushed.
-func (p *dataPath) pushedSomewhere(namespace, name string) string {
-	list, _, _ := p.merged.Metrics(aggregate.Part{Namespace: namespace, Name: name, Most: 1})
-	if len(list) == 0 {
-		return ""
+func (p *dataPath) pushedSomewhere(asked map[customkind.Name]bool) map[customkind.Name]string {
+	places := make(map[aggregate.Place]bool, len(asked))
+	for name := range asked {
+		places[aggregate.Place{Namespace: name.Namespace, Name: name.Metric}] = true
 	}
-	where := ofResource(list[0].Resource)
-	if list[0].Namespace != "" {
-		where += fmt.Sprintf(" in %q", list[0].Namespace)
+	pushed := map[customkind.Name]string{}
+	for as, place := range p.merged.Pushed(places) {
+		where := ofResource(place.Resource)
+		if place.Namespace != "" {
+			where += fmt.Sprintf(" in %q", place.Namespace)
+		}
+		pushed[customkind.Name{Namespace: as.Namespace, Metric: as.Name}] = where
 	}
-	return where
+	return pushed
 }

@@ -174,7 +174,7 @@ func (p *dataPath) makeTable(context.Context) error {
 		return reason
 	}, p.log)
 	p.merged = aggregate.NewMerged(p.table)
-	p.rules.Pushed, p.rules.AnyPushed = p.pushedSomewhere, p.merged.Pushed
+	p.rules.Pushed = p.pushedSomewhere
 	p.groups = group.New(p.cfg.groupBounds(), p.merged)
 	p.joinCluster()
 	p.replicate()

@@ -31,13 +31,19 @@ func (s *slowDeletions) Delete(q metric.Query) int {
 }
 
 // Deletions, which other replicas repeat, leave these three quarters of their time, however many pods of a namespace send them; and
-// one of another namespace waits for one of them.
+// one of another namespace waits for one of them. Without other replicas there is no rest.
 func TestDeletionsLeaveTime(t *testing.T) {
+	t.Run("replicas", func(t *testing.T) { deletionsFollow(t, new(others), 4) })
+	t.Run("one server", func(t *testing.T) { deletionsFollow(t, nil, 1) })
+}
+
+// deletionsFollow checks that each of many deletions begins so many times the work of one after the one before.
+func deletionsFollow(t *testing.T, replicas Replicas, times time.Duration) {
 	inVirtualTime(t, func(t *testing.T) {
 		const most, takes = 100, 5 * time.Millisecond
 		deletions := &slowDeletions{takes: takes}
 		h := start(t, inMemory, func(_ *Config, p *Parts) {
-			deletions.table = p.Reader.(*table)
+			deletions.table, p.Replicas = p.Reader.(*table), replicas
 			p.Reader, p.Senders, p.Trust = deletions, podsOfNamespaces{}, trusting{}
 		})
 		answers := make(chan int, most+1)
@@ -63,8 +69,8 @@ func TestDeletionsLeaveTime(t *testing.T) {
 			}
 		}
 		for i, at := range deletions.began[1:] {
-			if rest := at.Sub(deletions.began[i]); rest < 4*takes {
-				t.Fatalf("deletion %d began %v after the one before", i+1, rest)
+			if after := at.Sub(deletions.began[i]); after != times*takes {
+				t.Fatalf("deletion %d began %v after the one before; want %v", i+1, after, times*takes)
 			}
 		}
 		if got := deletions.names[2]; got != "other" {

@@ -258,7 +258,7 @@ func (s *seenNames) MayHave(string, []metric.Expression, func(string) (string, b
 	return true
 }
 
-func (s *seenNames) Governs(string, metric.Expression) bool { return false }
+func (s *seenNames) Governs(string, metric.Expression) (bool, error) { return false, nil }
 
 // A name that no series can have is matched with no policy: a head has room for one of 16 KiB.
 func TestLongNamesAreMatchedWithNoPolicy(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sluice-metrics/sluice/internal/mutualtls/testauthority"
 	"github.com/sluice-metrics/sluice/metric"
 	"github.com/sluice-metrics/sluice/replica/agent"
@@ -507,9 +508,25 @@ func TestCertificateThatIsRenewed(t *testing.T) {
 	}
 	testauthority.WantBoundedHandshakes(t, "h2", func() (net.Conn, error) { return net.Dial("tcp", s.Addr().String()) })
 	before := shown()
-	testauthority.New(t).Sign(t, folder, testauthority.Leaf{})
+	expires := func() float64 {
+		registry := prometheus.NewRegistry()
+		must(t, registry.Register(s))
+		families, err := registry.Gather()
+		must(t, err)
+		for _, f := range families {
+			if f.GetName() == "sluice_agents_certificate_expires_timestamp_seconds" {
+				return f.Metric[0].GetGauge().GetValue()
+			}
+		}
+		return 0
+	}
+	ofFirst := expires()
+	testauthority.New(t).Sign(t, folder, testauthority.Leaf{Ended: true})
 	for bytes.Equal(shown(), before) {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if now, second := float64(time.Now().Unix()), expires(); ofFirst < now || second == 0 || second > now {
+		t.Errorf("the metric says that the first certificate ends at %.0f, and the second, which has ended, at %.0f", ofFirst, second)
 	}
 	cancel()
 	must(t, <-done)

@@ -16,11 +16,13 @@ var (
 	bytesDesc   = prometheus.NewDesc("sluice_agents_bytes", "Memory of the series that agents tell of, and of what is not applied yet.", nil, nil)
 	limitDesc   = prometheus.NewDesc("sluice_agents_limit_bytes", "Limit of sluice_agents_bytes.", nil, nil)
 	runsDesc    = prometheus.NewDesc("sluice_agents_runs", "Runs of agents that are remembered, connected or not.", nil, nil)
+	expiresDesc = prometheus.NewDesc("sluice_agents_certificate_expires_timestamp_seconds",
+		"Unix time at which the certificate of the port of agents expires; absent without one.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (s *Server) Describe(ch chan<- *prometheus.Desc) {
-	collect.Describe(ch, agentsDesc, streamsDesc, framesDesc, bytesDesc, limitDesc, runsDesc)
+	collect.Describe(ch, agentsDesc, streamsDesc, framesDesc, bytesDesc, limitDesc, runsDesc, expiresDesc)
 }
 
 // Collect implements prometheus.Collector.
@@ -39,4 +41,8 @@ func (s *Server) Collect(ch chan<- prometheus.Metric) {
 	collect.Gauge(ch, runsDesc, runs)
 	collect.Counter(ch, streamsDesc, s.count.streams.Load())
 	collect.Counter(ch, framesDesc, s.count.frames.Load())
+	if s.secured != nil {
+		s.secured.Look() // there may be no handshake for months
+		collect.Gauge(ch, expiresDesc, s.secured.Expires())
+	}
 }

@@ -133,7 +133,8 @@ type Server struct {
 	grpc     *grpc.Server
 	log      *slog.Logger
 	appliers chan Applier
-	asking   *connlimit.Slots // of tokens that are checked, by address
+	asking   *connlimit.Slots        // of tokens that are checked, by address
+	secured  *mutualtls.Certificates // nil: plain text
 
 	mu    sync.Mutex // guards the fields below
 	nodes map[string]*node
@@ -205,11 +206,12 @@ func Listen(cfg Config, parts Parts) (*Server, error) {
 	limits := connlimit.Limits{Max: maxAgents, MaxEach: maxEach, WriteStall: pingPatience, MaxReceived: maxReceived}
 	if !cfg.Insecure {
 		limits.Handshake = connlimit.HandshakeTimeout
-		secured, err := mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
+		var err error
+		s.secured, err = mutualtls.New(mutualtls.Config{CertFile: cfg.CertFile, KeyFile: cfg.KeyFile, ServerOnly: true, Which: "of agents"}, parts.Logger)
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, grpc.Creds(credentials.NewTLS(secured.TLS())))
+		options = append(options, grpc.Creds(credentials.NewTLS(s.secured.TLS())))
 	}
 	listener, err := connlimit.Listen(cfg.Address, "agents", limits, parts.Logger)
 	if err != nil {

@@ -170,6 +170,10 @@ var alertCases = []alertCase{
 		firing: input{"sluice_http_certificate_expires_timestamp_seconds" + of(): inDays3}, silent: input{"sluice_http_certificate_expires_timestamp_seconds" + of(): inDays30},
 	},
 	{
+		alert: "SluiceAPICertificateEnds", labels: target(), annotations: map[string]string{"summary": "The certificate of Sluice's metrics APIs ends in 3d 0h 0m 0s"},
+		firing: input{"sluice_api_certificate_expires_timestamp_seconds" + of(): inDays3}, silent: input{"sluice_api_certificate_expires_timestamp_seconds" + of(): inDays30},
+	},
+	{
 		alert: "SluiceExportLoses", labels: ofRelease("target", "udp://a:8125"),
 		annotations: map[string]string{"summary": "Sluice loses what it should pass on to udp://a:8125"},
 		firing:      input{"sluice_relay_lines_total" + of(`outcome="dropped"`, `target="udp://a:8125"`): rising},
@@ -220,6 +224,10 @@ var alertCases = []alertCase{
 	{
 		alert: "SluiceAgentDrops", labels: target(),
 		firing: input{"sluice_agent_samples_dropped_total" + of(): rising}, silent: input{"sluice_agent_samples_dropped_total" + of(): "9x60"},
+	},
+	{
+		alert: "SluiceAgentsCertificateEnds", labels: target(), annotations: map[string]string{"summary": "The certificate of Sluice's port for agents ends in 3d 0h 0m 0s"},
+		firing: input{"sluice_agents_certificate_expires_timestamp_seconds" + of(): inDays3}, silent: input{"sluice_agents_certificate_expires_timestamp_seconds" + of(): inDays30},
 	},
 	{
 		alert: "SluiceUsageFails", labels: target("result", "failed"),

@@ -178,7 +178,9 @@ var rows = []row{
 		{title: "Certificates expire in", unit: "s", queries: []query{
 			{"min(sluice_http_certificate_expires_timestamp_seconds) - time()", "HTTP push"},
 			{"min(sluice_replica_certificate_expires_timestamp_seconds) - time()", "replicas"},
-			{"min(sluice_keda_certificate_expires_timestamp_seconds) - time()", "KEDA"}}},
+			{"min(sluice_keda_certificate_expires_timestamp_seconds) - time()", "KEDA"},
+			{"min(sluice_api_certificate_expires_timestamp_seconds) - time()", "metrics APIs"},
+			{"min(sluice_agents_certificate_expires_timestamp_seconds) - time()", "agents"}}},
 		{title: "Failed TLS handshakes", unit: "cps", queries: []query{
 			{"sum(rate(sluice_http_tls_handshake_errors_total[$__rate_interval]))", "HTTP push"},
 			{"sum(rate(sluice_otlp_grpc_tls_handshake_errors_total[$__rate_interval]))", "OTLP over gRPC"},
