@@ -115,7 +115,7 @@ var mayImport = map[string][]string{
 	"receiver/push/pushgateway":     {"metric", "adapter/policy", "internal/connlimit", "receiver/buckets", "receiver/exposition", "receiver/group", "receiver/push/httpserver"},
 	"receiver/push/remotewritehttp": {"metric", "receiver/remotewrite", "receiver/push/httpserver"},
 	"receiver/push/otlphttp":        {"metric", "receiver/otlp", "receiver/push/httpserver"},
-	"receiver/push/otlpgrpc":        {"internal/connlimit", "receiver/otlp", "receiver/push/httpserver", "receiver/push/listener", "internal/collect"},
+	"receiver/push/otlpgrpc":        {"internal/connlimit", "internal/fair", "receiver/otlp", "receiver/push/body", "receiver/push/httpserver", "receiver/push/listener", "internal/collect"},
 	"receiver/push/serieshttp":      {"adapter/policy", "internal/connlimit", "adapter/export", "metric", "receiver/exposition", "receiver/push/httpserver", "internal/collect"},
 	"receiver/push":                 {"adapter/inspect/record", "adapter/policy", "internal/config", "adapter/export", "metric", "receiver", "receiver/ledger", "receiver/pending", "receiver/credential", "receiver/group", "receiver/statsd", "receiver/push/httpserver", "receiver/push/listener", "receiver/push/native", "receiver/push/statsdhttp", "receiver/push/pushgateway", "receiver/push/remotewritehttp", "receiver/push/otlpgrpc", "receiver/push/otlphttp", "receiver/push/serieshttp"},
 }

@@ -19,8 +19,11 @@ import (
 // block whose mark includes the frame. Series of that frame that were not saved are created anew, in any
 // block, and take it.
 //
-// A change of a frame may wait, for its sender, while the frame and later ones are applied. So a mark also
-// names the changes up to it that waited when the block was saved: the block does not include them.
+// A change of a frame may wait, for its sender, while the frame and later ones are applied. So the marks of a
+// feed have an exception: the changes that no saved block includes, whatever its mark. A block that is saved
+// says them if they changed since the last block did, and of all that blocks have said the last counts. A
+// change leaves them with the block that is saved with it, so both are on disk or neither is. Only a kill
+// between a write that failed and the end of the next flush may lose changes that waited.
 //
 // So the changes of a block are saved between frames, never within one; and the frames that a restored table
 // may include are applied again all at once, before the next flush.
@@ -42,11 +45,12 @@ type frames struct {
 type feedState struct {
 	restored uint64        // the highest mark of a restored block
 	heard    time.Duration // receiving time of its last frame, or of the restore
-	// came: frames came since the restore, and with them all that restored marks lack. waiting are the
-	// changes that wait. The feed's own writer changes both within sections; saving reads them between
-	// sections.
-	came    bool
+	// waiting are the changes that no saved block includes: those that wait, and those applied since to a
+	// block that is not saved yet. changed: blocks have not said them; version numbers what they have said.
+	// The feed's own writer changes them within sections, saving between sections.
 	waiting changes
+	changed bool
+	version uint64
 }
 
 // changes is a set of changes of frames.
@@ -66,15 +70,20 @@ const (
 
 // feedMarks are the numbers of the last frames that a block includes, by feed.
 type feedMarks struct {
-	mu      sync.Mutex // guards last and unsaved
+	mu      sync.Mutex // guards last, unsaved and late
 	last    map[uint64]uint64
 	unsaved map[uint64]bool
+	late    []lateChange // applied since the block was saved
 	// restored are the marks that the block was restored with. Frames that come again are compared with
 	// these: those that came since the restore, whatever they were, are not in them. Written before any
 	// frame, and while no frame is applied.
 	restored map[uint64]uint64
-	// missing are the changes up to the restored marks that the block was saved without.
-	missing map[uint64]changes
+}
+
+// lateChange is a change that has waited.
+type lateChange struct {
+	frameChange
+	of *feedState
 }
 
 // EnterFrames begins a section in which frames are applied: Frame, then Apply for its samples, and so on. No
@@ -94,36 +103,50 @@ func (w *Writer) LeaveFrames() {
 func (w *Writer) Frame(feedID, number uint64) {
 	f := &w.table.frames
 	f.mu.Lock()
-	known := f.feeds[feedID]
-	if known == nil {
-		if f.feeds == nil {
-			f.feeds = map[uint64]*feedState{}
-		}
-		known = new(feedState)
-		f.feeds[feedID] = known
-	}
-	known.heard, known.came = w.Now.At, true
+	known := f.feedLocked(feedID)
+	known.heard = w.Now.At
 	f.heard = max(f.heard, known.heard)
 	w.frame = frameMark{feed: feedID, number: number, restored: known.restored, state: known}
 	f.mu.Unlock()
 }
 
-// Change makes the samples that are applied next those of one change of the frame. late: it has waited.
-func (w *Writer) Change(index uint32, late bool) {
+func (f *frames) feedLocked(id uint64) *feedState {
+	known := f.feeds[id]
+	if known == nil {
+		if f.feeds == nil {
+			f.feeds = map[uint64]*feedState{}
+		}
+		known = new(feedState)
+		f.feeds[id] = known
+	}
+	return known
+}
+
+// Change makes the samples that are applied next those of one change of the frame. It may have waited, or
+// be missing from the blocks that were restored. If it is rejected, blocks need not say so: no block has it.
+func (w *Writer) Change(index uint32) {
 	f := &w.frame
-	f.index, f.late = index, late
-	if late {
-		delete(f.state.waiting, frameChange{f.number, index})
+	f.index = index
+	change := frameChange{f.number, index}
+	if _, f.late = f.state.waiting[change]; f.late {
+		f.noted = nil
+		delete(f.state.waiting, change)
 	}
 }
 
 // Wait says that the change is not applied yet. It comes again with Change.
 func (w *Writer) Wait() {
 	f := &w.frame
-	if f.state.waiting == nil {
-		f.state.waiting = changes{}
+	f.state.changed = f.state.changed || !f.late
+	f.state.keep(frameChange{f.number, f.index})
+}
+
+// keep puts a change among those that no saved block includes.
+func (s *feedState) keep(c frameChange) {
+	if s.waiting == nil {
+		s.waiting = changes{}
 	}
-	f.state.waiting[frameChange{f.number, f.index}] = struct{}{}
+	s.waiting[c] = struct{}{}
 }
 
 // Restored returns the number of the last frame of a feed of which restored series may include something; 0:
@@ -161,9 +184,9 @@ func (t *Table) FeedsAwaited() (all []uint64) {
 type frameMark struct {
 	feed, number, restored uint64
 	index                  uint32 // of the change
-	late                   bool   // the change has waited, or the block was restored without it
+	late                   bool   // no saved block includes the change, whatever its mark
 	state                  *feedState
-	noted                  *block // the block that has the mark of this frame since its last sample
+	noted                  *block // the block that has the mark of this frame, and a late change
 }
 
 // includes reports whether a series was restored with the frame that is applied. Otherwise it gives the block its mark.
@@ -172,51 +195,49 @@ func (w *Writer) includes(b *block, place uint32) bool {
 	if f.number == 0 {
 		return false
 	}
-	late := f.late
-	if f.number <= f.restored && b.restored.Has(place) && f.number <= b.feeds.restored[f.feed] {
-		if _, late = b.feeds.missing[f.feed][frameChange{f.number, f.index}]; !late {
-			return true
-		}
+	if !f.late && f.number <= f.restored && b.restored.Has(place) && f.number <= b.feeds.restored[f.feed] {
+		return true
 	}
-	if f.noted != b || late {
-		b.feeds.note(f.feed, f.number, late)
+	if f.noted != b {
+		b.feeds.note(f)
 		f.noted = b
 	}
 	return false
 }
 
-// note notes that a block includes a frame. late: the mark may include it already, but not this change of it.
-func (m *feedMarks) note(feedID, number uint64, late bool) {
+// note notes that a block includes a change of a frame. If the change is late, its mark may include the frame
+// already.
+func (m *feedMarks) note(f *frameMark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.makeLocked()
-	if number > m.last[feedID] || late {
-		m.last[feedID], m.unsaved[feedID] = max(m.last[feedID], number), true
+	if f.number > m.last[f.feed] || f.late {
+		m.last[f.feed], m.unsaved[f.feed] = max(m.last[f.feed], f.number), true
+	}
+	if f.late {
+		change := frameChange{f.number, f.index}
+		f.state.keep(change)
+		m.late = append(m.late, lateChange{change, f.state})
 	}
 }
 
 func (m *feedMarks) makeLocked() {
 	if m.last == nil {
-		m.last, m.unsaved, m.missing = map[uint64]uint64{}, map[uint64]bool{}, map[uint64]changes{}
+		m.last, m.unsaved = map[uint64]uint64{}, map[uint64]bool{}
 	}
 }
 
-// restore takes a saved mark. If two have the same number, as those of a delta and a checkpoint of one
-// flush, the later one may include more.
-func (m *feedMarks) restore(feedID, number uint64, missing changes) {
+// restore takes a saved mark.
+func (m *feedMarks) restore(feedID, number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.makeLocked()
-	switch last := m.last[feedID]; {
-	case number > last:
-		m.last[feedID], m.missing[feedID] = number, missing
-	case number == last:
-		maps.DeleteFunc(m.missing[feedID], func(c frameChange, _ struct{}) bool { _, both := missing[c]; return !both })
-	}
+	m.last[feedID] = max(m.last[feedID], number)
 }
 
-// A saved mark is the feed as eight bytes, the number, and how many changes it lacks: of each, the frame's
-// number, and its own.
+// A saved mark is the feed as eight bytes, the number, and the version of the changes that no saved block
+// includes; 0: another block says them. Behind a version is how many they are: of each, the frame's number, and
+// its own.
 
 // appendChanged appends a record of the marks that changed since the last delta; nothing if none did.
 func (m *feedMarks) appendChanged(dst []byte, f *frames) []byte {
@@ -227,13 +248,13 @@ func (m *feedMarks) appendChanged(dst []byte, f *frames) []byte {
 	if len(m.unsaved) == 0 {
 		return dst
 	}
-	dst = m.appendLocked(append(dst, recordFrames), slices.Sorted(maps.Keys(m.unsaved)), f)
+	dst = m.appendLocked(append(dst, recordFrames), slices.Sorted(maps.Keys(m.unsaved)), f, false)
 	clear(m.unsaved)
 	return dst
 }
 
 // appendAll appends all marks to a block's state: behind a length of 0, which no value has. It appends
-// nothing where there are none.
+// nothing where there are none. The state replaces deltas, so it says again what they said.
 func (m *feedMarks) appendAll(dst []byte, f *frames) []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -242,60 +263,87 @@ func (m *feedMarks) appendAll(dst []byte, f *frames) []byte {
 	if len(m.last) == 0 {
 		return dst
 	}
-	return m.appendLocked(append(dst, 0), slices.Sorted(maps.Keys(m.last)), f)
+	return m.appendLocked(append(dst, 0), slices.Sorted(maps.Keys(m.last)), f, true)
 }
 
-func (m *feedMarks) appendLocked(dst []byte, feeds []uint64, f *frames) []byte {
+func (m *feedMarks) appendLocked(dst []byte, feeds []uint64, f *frames, again bool) []byte {
+	for _, late := range m.late {
+		delete(late.of.waiting, late.frameChange)
+		late.of.changed = true
+	}
+	m.late = nil
 	dst = binary.AppendUvarint(dst, uint64(len(feeds)))
-	var lacks []frameChange
 	for _, id := range feeds {
 		dst = binary.AppendUvarint(binary.LittleEndian.AppendUint64(dst, id), m.last[id])
-		missing := m.missing[id]
-		if known := f.feeds[id]; known != nil && known.came {
-			missing = known.waiting
-		}
-		lacks = lacks[:0]
-		for c := range missing {
-			if c.number <= m.last[id] {
-				lacks = append(lacks, c)
-			}
-		}
-		dst = binary.AppendUvarint(dst, uint64(len(lacks)))
-		for _, c := range lacks {
-			dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.number), uint64(c.index))
-		}
+		dst = f.feeds[id].appendWaiting(dst, again)
 	}
 	return dst
 }
 
-// frameMarks reads saved marks.
+// appendWaiting appends the changes that no saved block includes. again: also if a block has said them.
+func (s *feedState) appendWaiting(dst []byte, again bool) []byte {
+	if s == nil || !s.changed && !again {
+		return append(dst, 0)
+	}
+	if s.changed {
+		s.version, s.changed = s.version+1, false
+	}
+	if dst = binary.AppendUvarint(dst, s.version); s.version == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.waiting)))
+	for c := range s.waiting {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, c.number), uint64(c.index))
+	}
+	return dst
+}
+
+// frameMarks reads saved marks. A shadow, which is never fed, has none.
 func (r *restorer) frameMarks(d *blob.Decoder) {
 	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
-		id, number, missing := d.Uint64(), d.Uvarint(), changes{}
-		for lacks := d.Uvarint(); lacks > 0 && d.Err == nil; lacks-- {
-			missing[frameChange{d.Uvarint(), d.Uint32()}] = struct{}{}
+		id, number, version := d.Uint64(), d.Uvarint(), d.Uvarint()
+		var waiting changes
+		if version > 0 {
+			waiting = r.waiting(d)
 		}
-		if d.Err == nil && r.live == nil { // shadows are never fed
-			r.b.feeds.restore(id, number, missing)
+		if d.Err == nil && r.live == nil {
+			r.b.feeds.restore(id, number)
+			r.t.frames.restore(id, version, waiting)
 		}
+	}
+}
+
+func (r *restorer) waiting(d *blob.Decoder) (all changes) {
+	if r.live == nil {
+		all = changes{}
+	}
+	for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
+		if c := (frameChange{d.Uvarint(), d.Uint32()}); all != nil {
+			all[c] = struct{}{}
+		}
+	}
+	return all
+}
+
+// restore takes what a block has said, if none has said anything later.
+func (f *frames) restore(feedID, version uint64, waiting changes) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.feedLocked(feedID); version > known.version {
+		known.version, known.waiting = version, waiting
 	}
 }
 
 // restoreFrames makes the marks that the blocks were saved with those of the restore.
 func (t *Table) restoreFrames() {
 	now := t.Clock.Now().At
-	t.frames.feeds = map[uint64]*feedState{}
 	for i := range t.blocks.made.Load() {
 		b := t.blocks.at[i].Load()
 		b.feeds.restored = maps.Clone(b.feeds.last)
 		clear(b.feeds.unsaved)
 		for id, number := range b.feeds.restored {
 			known := t.frames.feeds[id]
-			if known == nil {
-				known = &feedState{heard: now}
-				t.frames.feeds[id] = known
-			}
-			known.restored = max(known.restored, number)
+			known.restored, known.heard = max(known.restored, number), now
 		}
 		for place := range uint32(kind.BlockSeries) {
 			if len(b.feeds.restored) > 0 && b.page.cells[place].State.Load()&kind.Live != 0 {
@@ -340,7 +388,6 @@ func (m *feedMarks) forget(id uint64) {
 	delete(m.last, id)
 	delete(m.unsaved, id)
 	delete(m.restored, id)
-	delete(m.missing, id)
 }
 
 // feeding returns the number of feeds whose marks are kept, and reports whether one of them is connected.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/kind"
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
 )
@@ -62,7 +63,7 @@ func (f *fixture) applyUnless(waits func(waitingLine) bool, frames ...sentFrame)
 	for _, frame := range frames {
 		f.w.Frame(frame.feed, frame.number)
 		for i := range frame.lines {
-			if f.w.Change(uint32(i), false); waits(waitingLine{frame, i}) {
+			if f.w.Change(uint32(i)); waits(waitingLine{frame, i}) {
 				f.w.Wait()
 			} else {
 				f.applyLine(waitingLine{frame, i})
@@ -99,7 +100,7 @@ func (f *fed) settle(all bool) {
 	left := f.waits[:0]
 	for _, l := range f.waits {
 		f.w.Frame(l.frame.feed, l.frame.number)
-		if f.w.Change(uint32(l.index), true); all || f.r.IntN(3) == 0 {
+		if f.w.Change(uint32(l.index)); all || f.r.IntN(3) == 0 {
 			f.applyLine(l)
 		} else {
 			f.w.Wait()
@@ -128,6 +129,7 @@ func (f *fed) flush(during func()) (whole bool) {
 		}
 		if f.r.IntN(2) == 0 {
 			during()
+			f.AppendBlockState(nil, f.r.IntN(f.Blocks())) // for another replica, not for the disk
 		}
 		if f.r.IntN(3) == 0 {
 			if f.NamesChanged(i) || f.disk.names[i] == nil {
@@ -405,5 +407,33 @@ func TestAChangeThatWaitedOverAKill(t *testing.T) {
 		f.fixture = f.disk.restore(t)
 		f.applyFrames(frame)
 		f.want("c:total", "a=11")
+	})
+}
+
+// However many blocks a flush saves, it writes the changes that wait once for each feed.
+func TestAFlushSaysOnceWhatWaits(t *testing.T) {
+	start(t, func(f *fixture) {
+		const blocks, waits = 6, 500
+		frame := sentFrame{feed: 1, made: time.Now()}
+		for i := range blocks*kind.BlockSeries + waits {
+			frame.lines = append(frame.lines, fmt.Sprintf("c:1|c|#pod:p%d,ns:ns", i))
+		}
+		all := frame.lines
+		flush := func(lines int) (bytes int) {
+			frame.number, frame.lines = frame.number+1, all[:lines]
+			f.applyUnless(func(l waitingLine) bool { return l.index >= blocks*kind.BlockSeries }, frame)
+			for i := range f.Blocks() {
+				bytes += len(f.AppendDelta(nil, i))
+			}
+			return bytes
+		}
+		flush(blocks * kind.BlockSeries) // with births
+		without := flush(blocks * kind.BlockSeries)
+		if more := flush(len(all)) - without; more < waits || more > 4*waits {
+			t.Errorf("%d changes that wait take %d bytes of a flush", waits, more)
+		}
+		if f.Blocks() < blocks {
+			t.Fatalf("%d blocks", f.Blocks())
+		}
 	})
 }

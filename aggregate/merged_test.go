@@ -129,7 +129,7 @@ func (p *told) flush() {
 		if delta := p.of.AppendDelta(nil, i); len(delta) > 0 {
 			must(p.of.t, p.ApplyDelta(i, delta))
 		}
-		p.names, p.state = append(p.names, p.of.AppendBlockNames(nil, i)), append(p.state, p.of.AppendState(nil, i))
+		p.names, p.state = append(p.names, p.of.AppendBlockNames(nil, i)), append(p.state, p.of.AppendBlockState(nil, i))
 	}
 }
 

@@ -41,7 +41,7 @@ func (u *upgrade) follow(i int) {
 	s := NewShadow(DefaultConfig(), quiet())
 	u.must(s.Begin(u.tables[other].AppendClock(nil)))
 	for block := range u.tables[other].Blocks() {
-		u.must(s.ReplaceBlock(block, u.tables[other].AppendBlockNames(nil, block), u.tables[other].AppendState(nil, block)))
+		u.must(s.ReplaceBlock(block, u.tables[other].AppendBlockNames(nil, block), u.tables[other].AppendBlockState(nil, block)))
 	}
 	u.shadows[other] = s
 	u.merged[i].SetShadows([]*Shadow{s})
@@ -92,7 +92,7 @@ func (u *upgrade) start(i int) {
 	u.tables[i], u.down[i] = f.running(), false
 	u.follow(i)
 	for block := range f.Blocks() {
-		u.must(u.shadows[i].ReplaceBlock(block, f.AppendBlockNames(nil, block), f.AppendState(nil, block)))
+		u.must(u.shadows[i].ReplaceBlock(block, f.AppendBlockNames(nil, block), f.AppendBlockState(nil, block)))
 	}
 	u.flush(i)
 }

@@ -138,7 +138,7 @@ func (b *block) appendName(dst []byte, place uint32, said *nameWriter) []byte {
 }
 
 // AppendState appends the values and windows of all series of a block, and the last frames that they include.
-// The names, which follow, have every one of the series. Any goroutine may call it.
+// The names, which follow, have every one of the series.
 func (t *Table) AppendState(dst []byte, block int) []byte {
 	b := t.blocks.at[block].Load()
 	t.frames.applying.Lock() // the marks and the values are of one moment
@@ -150,6 +150,16 @@ func (t *Table) AppendState(dst []byte, block int) []byte {
 	}
 	for place := range uint32(kind.BlockSeries) {
 		dst = t.appendValue(dst, b, place, fed)
+	}
+	return dst
+}
+
+// AppendBlockState is AppendState without the frames, of which AppendState says each change once. Any goroutine
+// may call it.
+func (t *Table) AppendBlockState(dst []byte, block int) []byte {
+	b := t.blocks.at[block].Load()
+	for place := range uint32(kind.BlockSeries) {
+		dst = t.appendValue(dst, b, place, false)
 	}
 	return dst
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // Shadow is a read-only copy of another origin's table (docs/adr/0049-replicas.md). It replays what
-// the origin saves: whole blocks (AppendBlockNames and AppendState) and deltas (AppendDelta). A
+// the origin saves: whole blocks (AppendBlockNames and AppendBlockState) and deltas (AppendDelta). A
 // series has the number that it has at its origin.
 //
 // One goroutine calls Begin, ReplaceBlock, ApplyDelta, Advance, LetRun, SetLives and End. Readers read
@@ -235,7 +235,7 @@ func (s *Shadow) empty() {
 }
 
 // ReplaceBlock makes a block equal to the origin's: names and state are the outputs of
-// AppendBlockNames and AppendState. Series that are not in names are removed. After an error, the
+// AppendBlockNames and AppendBlockState. Series that are not in names are removed. After an error, the
 // block is empty.
 func (s *Shadow) ReplaceBlock(block int, names, state []byte) error {
 	r, err := s.replayer(block, true)
@@ -309,8 +309,10 @@ func (s *Shadow) AppendBlockNames(dst []byte, block int) []byte {
 	return s.Table().AppendBlockNames(dst, block)
 }
 
-// AppendState appends the values and windows of all series of a block.
-func (s *Shadow) AppendState(dst []byte, block int) []byte { return s.Table().AppendState(dst, block) }
+// AppendBlockState appends the values and windows of all series of a block.
+func (s *Shadow) AppendBlockState(dst []byte, block int) []byte {
+	return s.Table().AppendBlockState(dst, block)
+}
 
 // savedState is the state that a place's series is saved with: that at its origin.
 func (b *block) savedState(place uint32) uint32 {

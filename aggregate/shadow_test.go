@@ -67,7 +67,7 @@ func (f *follower) copyAll() {
 	f.t.Helper()
 	f.advance()
 	for i := range f.origin.Blocks() {
-		state := f.origin.AppendState(nil, i)
+		state := f.origin.AppendBlockState(nil, i)
 		f.must(f.ReplaceBlock(i, f.origin.AppendBlockNames(nil, i), state))
 	}
 }
@@ -326,7 +326,7 @@ func TestShadowOfManyBlocks(t *testing.T) {
 						shadow.must(shadow.ApplyDelta(i, delta))
 					case !lose || r.IntN(2) == 0:
 						delete(gap, i)
-						state := f.AppendState(nil, i)
+						state := f.AppendBlockState(nil, i)
 						shadow.must(shadow.ReplaceBlock(i, f.AppendBlockNames(nil, i), state))
 					}
 				}
@@ -473,7 +473,7 @@ func (f *follower) shadowed() *follower {
 	copied := &follower{s, f.t, f.origin}
 	copied.must(s.Begin(f.AppendClock(nil)))
 	for i := range f.Blocks() {
-		copied.must(s.ReplaceBlock(i, f.AppendBlockNames(nil, i), f.AppendState(nil, i)))
+		copied.must(s.ReplaceBlock(i, f.AppendBlockNames(nil, i), f.AppendBlockState(nil, i)))
 	}
 	return copied
 }

@@ -93,7 +93,7 @@ func newHostile(t testing.TB, seed uint64) (h hostile) {
 	f.sweep()
 	f.churn(r, p)
 	h.second = f.AppendDelta(nil, 0)
-	h.names, h.state = f.AppendBlockNames(nil, 0), f.AppendState(nil, 0)
+	h.names, h.state = f.AppendBlockNames(nil, 0), f.AppendBlockState(nil, 0)
 	return h
 }
 

@@ -74,7 +74,7 @@ func (r *fleet) replicate(from, to int) {
 		if deltas := disk.deltas[block]; len(deltas) > 0 && !fresh && rand.IntN(4) > 0 {
 			err = s.ApplyDelta(block, deltas[len(deltas)-1])
 		} else {
-			err = s.ReplaceBlock(block, r.origins[from].AppendBlockNames(nil, block), r.origins[from].AppendState(nil, block))
+			err = s.ReplaceBlock(block, r.origins[from].AppendBlockNames(nil, block), r.origins[from].AppendBlockState(nil, block))
 		}
 		must(r.t, err)
 	}

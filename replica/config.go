@@ -54,8 +54,8 @@ type Table interface {
 	Blocks() int
 	// AppendClock appends the state common to all blocks.
 	AppendClock(dst []byte) []byte
-	// AppendState appends all of a block's values. Any goroutine may call it.
-	AppendState(dst []byte, block int) []byte
+	// AppendBlockState appends all of a block's values. Any goroutine may call it.
+	AppendBlockState(dst []byte, block int) []byte
 	// AppendBlockNames appends the identities of a block's series. Any goroutine may call it.
 	AppendBlockNames(dst []byte, block int) []byte
 }
@@ -85,8 +85,8 @@ type Shadow interface {
 	Blocks() int
 	// AppendClock appends the clock that the origin said last.
 	AppendClock(dst []byte) []byte
-	// AppendState and AppendBlockNames append a block as the origin's table does.
-	AppendState(dst []byte, block int) []byte
+	// AppendBlockState and AppendBlockNames append a block as the origin's table does.
+	AppendBlockState(dst []byte, block int) []byte
 	AppendBlockNames(dst []byte, block int) []byte
 	// End removes all series. Nothing else is called afterwards.
 	End()

@@ -52,7 +52,7 @@ func (t *modelTable) AppendClock(dst []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, t.at), t.windows)
 }
 
-func (t *modelTable) AppendState(dst []byte, block int) []byte {
+func (t *modelTable) AppendBlockState(dst []byte, block int) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, t.at)
 	for _, v := range t.blocks[block].values {
 		dst = binary.BigEndian.AppendUint64(dst, v)
@@ -121,9 +121,9 @@ func (s *modelShadow) AppendClock(dst []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(dst, s.at), s.windows)
 }
 
-func (s *modelShadow) AppendState(dst []byte, block int) []byte {
+func (s *modelShadow) AppendBlockState(dst []byte, block int) []byte {
 	t := modelTable{blocks: []modelBlock{{values: s.blocks[block]}}, at: s.at}
-	return t.AppendState(dst, 0)
+	return t.AppendBlockState(dst, 0)
 }
 
 func (s *modelShadow) AppendBlockNames(dst []byte, _ int) []byte { return append(dst, "names"...) }

@@ -186,7 +186,7 @@ func (p *process) flush() {
 			d.deltas[block] = append(d.deltas[block], delta)
 		}
 		if p.flushed%20 == 0 {
-			d.state[block] = p.table.AppendState(nil, block)
+			d.state[block] = p.table.AppendBlockState(nil, block)
 			d.names[block] = p.table.AppendNames(nil, block)
 			d.deltas[block] = nil
 		}

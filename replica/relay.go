@@ -172,7 +172,7 @@ func (s *server) appendRelayedLocked(dst []byte, f *follower, block int) []byte 
 	m := relayedBody{key: f.key, block: block, version: f.versionLocked(block)}
 	if block < f.shadow.Blocks() {
 		s.names = f.shadow.AppendBlockNames(s.names[:0], block)
-		s.state = f.shadow.AppendState(s.state[:0], block)
+		s.state = f.shadow.AppendBlockState(s.state[:0], block)
 		m.names, m.state = s.names, s.state
 	}
 	s.clock = f.shadow.AppendClock(s.clock[:0])

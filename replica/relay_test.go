@@ -203,7 +203,7 @@ func TestRelayedBlockIsOlderThanOneThatWaits(t *testing.T) {
 	f := b.replica.origins.find(originKey{"a", a.epoch.id})
 	f.lackLocked(0)
 	f.blocks[0].asked = w.at
-	m := wholeBody{block: 0, clock: a.table.AppendClock(nil), names: []byte("names"), state: a.table.AppendState(nil, 0)}
+	m := wholeBody{block: 0, clock: a.table.AppendClock(nil), names: []byte("names"), state: a.table.AppendBlockState(nil, 0)}
 	m.seq, m.flush, _ = a.replica.publisher.numberOf(0)
 	f.addWholeLocked(&m, w.at)
 	w.run(5 * time.Second)

@@ -172,7 +172,7 @@ func TestLateWholeBlock(t *testing.T) {
 	w.run(2 * time.Second)
 	seq, flush, _ := a.replica.publisher.numberOf(0)
 	late := wholeBody{block: 0, seq: seq, flush: flush, clock: a.table.AppendClock(nil), names: []byte("names")}
-	late.state = (&modelTable{blocks: make([]modelBlock, 1)}).AppendState(nil, 0) // before the first sample
+	late.state = (&modelTable{blocks: make([]modelBlock, 1)}).AppendBlockState(nil, 0) // before the first sample
 	f := b.replica.origins.sorted()[0]
 	f.lackLocked(0)
 	f.blocks[0].asked = w.at

@@ -98,10 +98,10 @@ func (m lockedTable) AppendClock(dst []byte) []byte {
 	defer m.mu.Unlock()
 	return m.table.AppendClock(dst)
 }
-func (m lockedTable) AppendState(dst []byte, block int) []byte {
+func (m lockedTable) AppendBlockState(dst []byte, block int) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.table.AppendState(dst, block)
+	return m.table.AppendBlockState(dst, block)
 }
 func (m lockedTable) AppendBlockNames(dst []byte, block int) []byte {
 	return m.table.AppendBlockNames(dst, block)

@@ -274,7 +274,7 @@ func (s *server) sendBlock(to string, block int) {
 		if m.seq, m.flush, ok = s.r.publisher.numberOf(block); !ok {
 			return
 		}
-		s.state = s.r.parts.Table.AppendState(s.state[:0], block)
+		s.state = s.r.parts.Table.AppendBlockState(s.state[:0], block)
 		if seq, _, _ := s.r.publisher.numberOf(block); seq == m.seq {
 			break
 		}

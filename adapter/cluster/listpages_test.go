@@ -140,7 +140,8 @@ func TestAListOfMetadataIsReadByPages(t *testing.T) {
 	}
 }
 
-// A list whose version has ended between its pages, as etcd's does after minutes, begins anew.
+// A list whose version has ended between its pages, as etcd's does after minutes, begins anew. The API server is not taken
+// for one that fails.
 func TestAListThatExpiresBeginsAnew(t *testing.T) {
 	const n = 3 * maxPageObjects
 	s := newAPIServer(t)

@@ -196,7 +196,7 @@ func (p *Policy) measure(field, text string) (bytes int64, instructions int, fau
 		return 0, 0, p.fault(field, "is %q; must be an RE2 expression: %v", text, err)
 	}
 	anyCase, err := syntax.Parse("(?i)"+text, syntax.Perl)
-	large := err != nil || pattern.Instructions(parsed, 0) > 4*maxPatternRun // up to three times as many as there are
+	large := err != nil || pattern.Instructions(parsed) > 4*maxPatternRun // up to three times as many as there are
 	for _, parsed := range []*syntax.Regexp{parsed, anyCase} {
 		if large {
 			break

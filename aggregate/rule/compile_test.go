@@ -106,8 +106,8 @@ func TestARuleIsRefusedWithAllItsFaults(t *testing.T) {
 	}
 }
 
-// A pattern may be built to be slow. It is refused by its size before it is compiled, which would
-// take megabytes.
+// A pattern may be built to be slow. It is refused by its size before package regexp compiles it,
+// which would take megabytes.
 func TestSlowPatternsAreRefusedFast(t *testing.T) {
 	var before, after runtime.MemStats
 	for _, pattern := range slow {

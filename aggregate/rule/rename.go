@@ -40,7 +40,7 @@ func compileRename(r *Rename) (*renaming, []error) {
 	if err != nil {
 		return nil, []error{err}
 	}
-	n := &renaming{size: pattern.Instructions(parsed, 0)}
+	n := &renaming{size: pattern.Instructions(parsed)}
 	var bodies []string
 	if n.from, bodies, err = splitPattern(parsed); err != nil {
 		return nil, []error{err}
@@ -80,7 +80,7 @@ func (n *renaming) invert(bodies []string) []error {
 		err = checkMemory(parsed)
 	}
 	if err == nil {
-		n.size += pattern.Instructions(parsed, 0)
+		n.size += pattern.Instructions(parsed)
 		n.reverse, err = regexp.Compile(b.String())
 	}
 	if err != nil {
@@ -100,14 +100,15 @@ func parsePattern(text string) (*syntax.Regexp, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rename.from %q: %s", text, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	if n := pattern.Instructions(parsed, rangesEach); n > maxInstructions {
+	if n := pattern.Instructions(parsed); n > maxInstructions {
 		return nil, fmt.Errorf("rename.from %q takes %d instructions; must take at most %d: lower its repetitions",
 			text, n, maxInstructions)
 	}
 	return parsed, nil
 }
 
-// maxProgram bounds the memory of a pattern. That of 49 letters and four Unicode classes, each of which may be missing, takes 0.9 MB.
+// maxProgram bounds the memory of a pattern, of whose classes each instruction counts: \pL has 1,300 bounds of ranges.
+// That of 49 letters and four Unicode classes, each of which may be missing, takes 0.9 MB.
 const maxProgram = 256 << 10
 
 func checkMemory(parsed *syntax.Regexp) error {
@@ -121,9 +122,6 @@ func checkMemory(parsed *syntax.Regexp) error {
 	}
 	return nil
 }
-
-// rangesEach is how many bounds of ranges take the memory of an instruction: \pL has 1,300.
-const rangesEach = 20
 
 // splitPattern splits a pattern into literal text and groups, and returns the patterns of the
 // groups. Anything else could not be written back.

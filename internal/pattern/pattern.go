@@ -73,17 +73,14 @@ func endOfRange(text string) rune {
 }
 
 // Instructions is about the compiled size of an expression, computed without compiling it: "(a{100}){10}" is short and
-// large. each is how many bounds of ranges count as an instruction; 0: a class is one.
-func Instructions(r *syntax.Regexp, each int) int {
-	n, bounds := 1, cap(r.Rune) // which [\pL\PL] keeps, too, of what it was made
+// large. A class is one, whatever it has; Bytes counts its ranges.
+func Instructions(r *syntax.Regexp) int {
+	n := 1
 	if r.Op == syntax.OpLiteral {
-		n, bounds = len(r.Rune), max(bounds-2*len(r.Rune)-8, 0) // of [^\x00-`b-\x{10FFFF}\pL]
-	}
-	if each > 0 {
-		n += bounds / each
+		n = len(r.Rune)
 	}
 	for _, sub := range r.Sub {
-		n = min(n+Instructions(sub, each), 1<<30)
+		n = min(n+Instructions(sub), 1<<30)
 	}
 	if r.Op == syntax.OpRepeat {
 		n *= max(r.Max, r.Min, 1)

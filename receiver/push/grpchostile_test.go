@@ -224,6 +224,35 @@ func TestGRPCManyStreams(t *testing.T) {
 	}
 }
 
+// Calls of one namespace, of however many of its pods, leave some to others.
+func TestGRPCCallsOfANamespaceLeaveRoom(t *testing.T) {
+	h := start(t, overGRPC, func(_ *Config, p *Parts) { p.Senders, p.Trust = podsOfNamespaces{}, trusting{} })
+	h.table.slow = make(chan struct{})
+	end := sync.OnceFunc(func() { close(h.table.slow) })
+	defer end()
+	one := framed(0, encodeOTLP(t, gauges("g"), otlp.Protobuf))
+	const pods, connections, streams, most = 4, 32, 32, 3072 // of 4,096 calls
+	for i := range pods * connections {
+		c := h.frameClient(fmt.Sprint("127.0.1.", 1+i%pods))
+		go c.drain()
+		for range streams {
+			if _, err := c.begin(one, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	waitFor(t, func() bool { return h.table.waiting.Load() >= most })
+	other := make(chan error, 1)
+	go func() { other <- h.exportGRPC("127.0.2.1", gauges("g"))() }()
+	waitFor(t, func() bool { return h.table.waiting.Load() > most || len(other) > 0 })
+	if n := h.table.waiting.Load(); n != most+1 {
+		t.Fatalf("%d calls are at work, want %d of one namespace and one of another", n, most)
+	}
+	h.answered("ResourceExhausted", pods*connections*streams-most)
+	end()
+	must(t, <-other)
+}
+
 // Answers that nobody reads to requests that are no calls keep no headers.
 func TestGRPCUnreadAnswers(t *testing.T) {
 	h := start(t, overGRPC)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-metrics/sluice/replica/agentwire"
 	"google.golang.org/grpc"
@@ -31,6 +30,14 @@ func (v *versioned) Report(g grpc.BidiStreamingServer[agentwire.FromAgent, agent
 	return nil
 }
 
+// lines are those of a log.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
 // An agent reports to a server whose protocol is a version older or newer than its own, and refuses one that is
 // further away, in words that say which to update.
 func TestServersOfOtherVersions(t *testing.T) {
@@ -46,7 +53,8 @@ func TestServersOfOtherVersions(t *testing.T) {
 			defer server.Stop()
 			cfg := DefaultConfig()
 			cfg.Server, cfg.Node, cfg.Insecure, cfg.DeliveryTimeout = listener.Addr().String(), "a", true, 0
-			link, err := NewLink(cfg, "9.9", NewCollector(cfg), slog.New(slog.DiscardHandler))
+			says := make(lines, 100)
+			link, err := NewLink(cfg, "9.9", NewCollector(cfg), slog.New(slog.NewTextHandler(says, nil)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,11 +63,13 @@ func TestServersOfOtherVersions(t *testing.T) {
 			go func() { done <- link.Run(ctx) }()
 			refusal := fmt.Sprintf("the server speaks version %d of the protocol, this agent (sluice 9.9) %d: update the older one", protocol, agentwire.Protocol)
 			refuses := !agentwire.Speaks(max(protocol, 1))
-			for refused := false; !link.connected.Load() && !refused; time.Sleep(time.Millisecond) {
-				refused = strings.Contains(*link.why.Load(), refusal)
+			connected := false
+			for refused := false; !connected && !refused; {
+				line := <-says
+				connected, refused = strings.Contains(line, "msg=connected"), strings.Contains(line, refusal)
 			}
-			if link.connected.Load() == refuses {
-				t.Errorf("the agent is connected: %t; %q", !refuses, *link.why.Load())
+			if connected == refuses {
+				t.Errorf("the agent is connected: %t; %q", connected, *link.why.Load())
 			}
 			cancel()
 			if err := <-done; err != nil {

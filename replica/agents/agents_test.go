@@ -67,7 +67,7 @@ type writer struct{ *table }
 func (w writer) EnterFrames()              { w.mu.Lock() }
 func (w writer) LeaveFrames()              { w.mu.Unlock() }
 func (w writer) Frame(feed, number uint64) { w.frames = append(w.frames, number) }
-func (w writer) Change(uint32, bool)       {}
+func (w writer) Change(uint32)             {}
 func (w writer) Wait()                     {}
 func (w writer) Online()                   {}
 func (w writer) Offline()                  {}

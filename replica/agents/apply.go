@@ -181,7 +181,7 @@ func (t *stream) apply(frames []frame) error {
 		for i, c := range f.Changes {
 			d := f.of[i]
 			samples += c.Samples
-			applier.Change(uint32(i), false)
+			applier.Change(uint32(i))
 			applied, reason, why := t.change(applier, d, c, at, began, now)
 			switch {
 			case reason == metric.Pending && f.Number <= t.restored:
@@ -377,7 +377,7 @@ func (t *stream) settle(now time.Time) error {
 	first, left := uint64(0), t.waiting[:0]
 	for _, w := range t.waiting {
 		applier.Frame(t.feed, w.number)
-		applier.Change(w.index, true)
+		applier.Change(w.index)
 		t.fresh = w.number > t.restored
 		applied, reason, why := t.change(applier, w.series, w.change, w.at, w.began, now)
 		late := now.Sub(w.began) > longFrame

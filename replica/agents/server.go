@@ -36,7 +36,7 @@ type Applier interface {
 	EnterFrames()
 	LeaveFrames()
 	Frame(feed, number uint64)
-	Change(index uint32, late bool)
+	Change(index uint32)
 	Wait()
 	Online()
 	Offline()

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/fair"
@@ -203,16 +204,23 @@ func (x *Request) Hold(n int64) (release func(), held bool) {
 
 // share is that of the sender's namespace, otherwise that of its address. It is known before the body is.
 func (x *Request) share() body.Share {
-	namespace := ""
 	if account := x.caller.account; account != nil {
-		namespace = account.Namespace
-	} else {
-		namespace = x.origin.Sender(x.peer().Remote).Namespace()
+		return shareOf(account.Namespace, x.From())
 	}
+	return shareOf(x.origin.Sender(x.peer().Remote).Namespace(), x.From())
+}
+
+// Share is that of a connection, before it is known who calls.
+func (s *Server) Share(peer *listener.Peer) body.Share {
+	origin := receiver.SenderResolver{Senders: s.senders}
+	return shareOf(origin.Sender(peer.Remote).Namespace(), peer.Member.From)
+}
+
+func shareOf(namespace string, from netip.Prefix) body.Share {
 	if namespace != "" {
 		return body.Share{Namespace: namespace}
 	}
-	return body.Share{From: x.From()}
+	return body.Share{From: from}
 }
 
 // Most returns the largest amount that Hold could ever grant: what one share may have, beside the body.

@@ -8,12 +8,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
 	"github.com/sluice-metrics/sluice/receiver/otlp"
+	"github.com/sluice-metrics/sluice/receiver/push/body"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/valyala/fasthttp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -47,11 +49,12 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve answers a request, and returns the code of the answer.
 func (d *Door) serve(w http.ResponseWriter, r *http.Request) codes.Code {
 	from := r.Context().Value(connKey{}).(*conn)
-	if err := d.calls.Acquire(from.Member.From); err != nil {
+	share := d.push.Share(&from.Peer)
+	if err := d.admit(from.Member.From, share); err != nil {
 		return refuse(w, codes.ResourceExhausted, "too many calls are open ("+err.Error()+"): send it again in a moment",
 			retryDelay())
 	}
-	defer d.calls.Release(from.Member.From)
+	defer d.release(from.Member.From, share)
 	if !isGRPC(r) {
 		return mistaken(w, r)
 	}
@@ -63,6 +66,23 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) codes.Code {
 	}
 	defer d.inFlight.Done()
 	return d.call(w, r, from)
+}
+
+// admit takes a place for a call until release: of its address, and of its share of all places.
+func (d *Door) admit(from netip.Prefix, share body.Share) error {
+	if err := d.each.Acquire(from); err != nil {
+		return err
+	}
+	if !d.calls.Take(share, 1) {
+		d.each.Release(from)
+		return errShare
+	}
+	return nil
+}
+
+func (d *Door) release(from netip.Prefix, share body.Share) {
+	d.calls.Give(share, 1)
+	d.each.Release(from)
 }
 
 // isGRPC reports whether a request is a call of gRPC, of any codec.

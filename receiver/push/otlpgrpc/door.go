@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/internal/connlimit"
+	"github.com/sluice-metrics/sluice/internal/fair"
+	"github.com/sluice-metrics/sluice/receiver/push/body"
 	"github.com/sluice-metrics/sluice/receiver/push/httpserver"
 	"github.com/sluice-metrics/sluice/receiver/push/listener"
 )
@@ -30,7 +32,8 @@ const (
 	maxStreams         = 32 // of one connection
 	maxHeader          = 8 << 10
 	maxReceived        = 8 << 20 // headers of open calls on the wire, beyond 8 KiB of each connection
-	// maxCalls bounds the calls that are open, of which each holds some 20 KiB beside its message.
+	// maxCalls bounds the calls that are open, of which each holds some 20 KiB beside its message. A namespace has at most
+	// three times what is left of them, whose author may have any number of pods; an address has maxCallsEach.
 	maxCalls, maxCallsEach = 4096, 1024
 
 	// callPatience bounds the arrival of a message: SDKs and Collector give up after 10 s or 5 s.
@@ -56,7 +59,8 @@ type Door struct {
 	listener *listener.Listener
 	http     *http.Server
 	grace    time.Duration
-	calls    *connlimit.Slots
+	calls    *fair.Room[body.Share, int]
+	each     *connlimit.Slots
 	awaited  atomic.Int64 // calls whose message has not arrived
 	metrics  *metrics
 	log      *slog.Logger
@@ -65,6 +69,9 @@ type Door struct {
 	stopping bool
 	inFlight sync.WaitGroup // calls
 }
+
+// errShare refuses a call of those who have their part of maxCalls.
+var errShare = errors.New("of the namespace, or of the address of no known pod")
 
 // ErrAddress is wrapped by the error about the address.
 var ErrAddress = errors.New("cannot listen for OTLP over gRPC")
@@ -75,7 +82,8 @@ func New(address string, push *httpserver.Server, cfg httpserver.Config, log *sl
 	if err != nil {
 		return nil, fmt.Errorf("push: %w on %s: %w", ErrAddress, address, err)
 	}
-	d := &Door{push: push, grace: cfg.ShutdownTimeout, calls: connlimit.NewSlots(maxCalls, maxCallsEach), log: log}
+	d := &Door{push: push, grace: cfg.ShutdownTimeout, calls: fair.NewRoom[body.Share](maxCalls),
+		each: connlimit.NewSlots(0, maxCallsEach), log: log}
 	d.listener = listener.New(ln, listener.Options{
 		Name:         "otlp-grpc",
 		Limits:       connlimit.Limits{Max: maxConnections, MaxEach: maxConnectionsEach, Keep: keep, MaxReceived: maxReceived},
