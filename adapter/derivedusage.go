@@ -29,11 +29,22 @@ var derivedWindows = [usage.Windows]string{"10s", "1m", "1h", "1d"}
 // DerivedMetrics is what was used in a window.
 type DerivedMetrics struct {
 	// EndTime is that of all windows.
-	EndTime    metav1.Time         `json:"endtime"`
-	Covered    metav1.Duration     `json:"covered"`
-	Mean       corev1.ResourceList `json:"mean"`
-	Max        corev1.ResourceList `json:"max"`
-	NinetyFive corev1.ResourceList `json:"95th"`
+	EndTime    metav1.Time     `json:"endtime"`
+	Covered    metav1.Duration `json:"covered"`
+	Mean       CPUAndMemory    `json:"mean"`
+	Max        CPUAndMemory    `json:"max"`
+	NinetyFive CPUAndMemory    `json:"95th"`
+}
+
+// CPUAndMemory is encoded as a corev1.ResourceList is, which is a map and takes six times as much memory.
+type CPUAndMemory struct {
+	CPU    resource.Quantity `json:"cpu"`
+	Memory resource.Quantity `json:"memory"`
+}
+
+func (s *CPUAndMemory) add(more CPUAndMemory) {
+	s.CPU.Add(more.CPU)
+	s.Memory.Add(more.Memory)
 }
 
 // DerivedContainer is what a container used.
@@ -103,9 +114,7 @@ func derivedMetrics(r *usage.Record) map[string]DerivedMetrics {
 	return all
 }
 
-func used(cpu, memory float64) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: coresOf(cpu), corev1.ResourceMemory: bytesOf(memory)}
-}
+func used(cpu, memory float64) CPUAndMemory { return CPUAndMemory{coresOf(cpu), bytesOf(memory)} }
 
 // coresOf writes millionths, which is what histories hold.
 func coresOf(n float64) resource.Quantity {
@@ -203,15 +212,13 @@ func derivedTable() *metav1.Table {
 func addDerived(table *metav1.Table, object runtime.Object, name string, containers ...map[string]DerivedMetrics) {
 	row := []any{name}
 	for _, window := range derivedWindows {
-		for _, of := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			var mean, high resource.Quantity
-			for _, metrics := range containers {
-				d := metrics[window]
-				mean.Add(d.Mean[of])
-				high.Add(d.NinetyFive[of])
-			}
-			row = append(row, short(of, mean)+" / "+short(of, high))
+		var mean, high CPUAndMemory
+		for _, metrics := range containers {
+			mean.add(metrics[window].Mean)
+			high.add(metrics[window].NinetyFive)
 		}
+		row = append(row, short(corev1.ResourceCPU, mean.CPU)+" / "+short(corev1.ResourceCPU, high.CPU),
+			short(corev1.ResourceMemory, mean.Memory)+" / "+short(corev1.ResourceMemory, high.Memory))
 	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: row, Object: runtime.RawExtension{Object: object}})
 }

@@ -21,7 +21,7 @@ const (
 	// looksWithoutReports: while no agent reports, one look of so many lists the objects, for those that ended.
 	looksWithoutReports = 5
 	// maxWatchedUsage bounds the objects that all watches together know. A watch keeps some 250 bytes of each, while it sends
-	// changes; it makes an object of 9 KB when it sends it.
+	// changes; it makes an object of 2 KB when it sends it.
 	maxWatchedUsage = 1 << 19
 )
 
