@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
@@ -163,7 +162,12 @@ func (s *derivedPods) derive(pod *usage.Pod) (d DerivedPod, ok bool) {
 
 // Get implements rest.Getter.
 func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	for _, pod := range s.source.Pods(request.NamespaceValue(ctx), name, labels.Everything()) {
+	pods, made, err := s.admitPods(ctx, derivedBytes, s.named(ctx, name))
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	for _, pod := range pods {
 		if d, ok := s.derive(&pod); ok {
 			return &d, nil
 		}
@@ -173,8 +177,14 @@ func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions
 
 // List implements rest.Lister.
 func (s *derivedPods) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	list := &DerivedPodList{Items: []DerivedPod{}, ListMeta: metav1.ListMeta{ResourceVersion: versionText(s.newest())}}
-	for _, pod := range s.pods(ctx, options) {
+	version := versionText(s.newest())
+	pods, made, err := s.admitPods(ctx, derivedBytes, func() []usage.Pod { return s.pods(ctx, options) })
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	list := &DerivedPodList{Items: []DerivedPod{}, ListMeta: metav1.ListMeta{ResourceVersion: version}}
+	for _, pod := range pods {
 		if d, ok := s.derive(&pod); ok {
 			list.Items = append(list.Items, d)
 		}
@@ -248,11 +258,7 @@ func (s *derivedNodes) nodes(name string, byLabels labels.Selector, byFields fie
 	return slices.DeleteFunc(nodes, func(n UsedNode) bool { return !byFields.Matches(fields.Set{"metadata.name": n.Name}) }), nil
 }
 
-func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fields.Selector) ([]DerivedNode, error) {
-	nodes, err := s.nodes(name, byLabels, byFields)
-	if err != nil {
-		return nil, err
-	}
+func (s *derivedNodes) derive(nodes []UsedNode) []DerivedNode {
 	all := []DerivedNode{}
 	for i := range nodes {
 		if metrics := derivedMetrics(nodes[i].Record); metrics != nil {
@@ -260,30 +266,44 @@ func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fiel
 				ResourceVersion: s.versionOf(nodes[i].Name)}})
 		}
 	}
-	return all, nil
+	return all
+}
+
+// one is what a node uses; nil: nothing is known.
+func (s *derivedNodes) one(name string) (*DerivedNode, error) {
+	nodes, err := s.nodes(name, labels.Everything(), fields.Everything())
+	if all := s.derive(nodes); len(all) > 0 {
+		return &all[0], err
+	}
+	return nil, err
 }
 
 // Get implements rest.Getter.
 func (s *derivedNodes) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	all, err := s.list(name, labels.Everything(), fields.Everything())
+	one, err := s.one(name)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
+	if one == nil {
 		return nil, apierrors.NewNotFound(derivedVersion.WithResource("derivednodes").GroupResource(), name)
 	}
-	return &all[0], nil
+	return one, nil
 }
 
 // List implements rest.Lister.
-func (s *derivedNodes) List(_ context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *derivedNodes) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	byLabels, byFields := selectorsOf(options)
 	version := versionText(s.newest())
-	all, err := s.list("", byLabels, byFields)
+	nodes, err := s.nodes("", byLabels, byFields)
 	if err != nil {
 		return nil, err
 	}
-	return &DerivedNodeList{Items: all, ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
+	made, err := admitNodes(ctx, derivedBytes, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	return &DerivedNodeList{Items: s.derive(nodes), ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 }
 
 // ConvertToTable implements rest.TableConvertor.
