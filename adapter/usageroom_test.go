@@ -146,7 +146,7 @@ func TestListsOfUsageAreMadeOneAtATime(t *testing.T) {
 	})
 }
 
-// An answer about usage takes no more than it counts as.
+// An answer about usage takes about as much memory as it counts as, or less.
 func TestMemoryOfUsage(t *testing.T) {
 	const n = 4000
 	for name, ask := range usageAnswers {
@@ -158,7 +158,7 @@ func TestMemoryOfUsage(t *testing.T) {
 		took, counts := liveHeap()-before, int64(one.reserved*pointBytes)
 		goruntime.KeepAlive(answer)
 		t.Logf("%s: %d bytes each, counted as %d", name, took/n, counts/n)
-		if took > counts || 3*took < counts {
+		if took > counts*5/4 {
 			t.Errorf("%s: %d bytes each, counted as %d", name, took/n, counts/n)
 		}
 		one.release()
