@@ -35,8 +35,8 @@ type answerQueue struct {
 	collecting bool      // one answer is being collected
 }
 
-// maxReserved bounds the points of large answers, together: 70 MB. A larger answer waits until it
-// is alone.
+// maxReserved bounds the points of large answers, together: 75 MB. Other answers count as points, too
+// (usageroom.go). A larger answer waits until it is alone.
 const maxReserved = 1 << 19
 
 // ticket is a request's place in the queue and its buffer of points.
@@ -78,18 +78,24 @@ func ticketOf(ctx context.Context) *ticket {
 	return t
 }
 
-// buffer implements metric.Query's Reserve. For a large answer it waits in the queue, once: another source of the same answer
-// may be asked where the first one has nothing.
+// buffer implements metric.Query's Reserve. For a large answer it waits in the queue.
 func (t *ticket) buffer(ctx context.Context) func(points int) ([]metric.Point, error) {
 	return func(points int) ([]metric.Point, error) {
-		if points > valuelist.MaxSmall && t.queue != nil && !t.waited() {
-			if err := t.queue.wait(ctx, t, points); err != nil {
-				return nil, err
-			}
+		if err := t.admit(ctx, points); err != nil {
+			return nil, err
 		}
 		t.points = takeBuffer(points)
 		return t.points, nil
 	}
+}
+
+// admit waits until an answer that is as large as some points may be collected. It waits once: another
+// source of the same answer may be asked where the first one has nothing.
+func (t *ticket) admit(ctx context.Context, points int) error {
+	if points <= valuelist.MaxSmall || t.queue == nil || t.waited() {
+		return nil
+	}
+	return t.queue.wait(ctx, t, points)
 }
 
 // waited reports whether the answer has its place.
@@ -104,6 +110,12 @@ func (t *ticket) collected(points []metric.Point) {
 	if points != nil {
 		t.points = points
 	}
+	// Fewer may have been collected, or the buffer may be of a larger answer.
+	t.keep(max(cap(t.points), 1))
+}
+
+// keep ends the collection of a large answer that is as large as some points until it is written.
+func (t *ticket) keep(points int) {
 	if t.queue == nil {
 		return
 	}
@@ -111,10 +123,8 @@ func (t *ticket) collected(points []metric.Point) {
 	defer t.queue.mu.Unlock()
 	if t.collecting {
 		t.collecting, t.queue.collecting = false, false
-		// Fewer may have been collected, or the buffer may be of a larger answer.
-		have := max(cap(t.points), 1)
-		t.queue.reserved.give(t.reader, t.reserved-have)
-		t.reserved = have
+		t.queue.reserved.give(t.reader, t.reserved-points)
+		t.reserved = points
 		t.queue.dispatchLocked()
 	}
 }
@@ -156,7 +166,7 @@ func (q *answerQueue) wait(ctx context.Context, t *ticket, points int) error {
 	if !q.cancel(t) {
 		return nil // admitted just now
 	}
-	return apierrors.NewTooManyRequests(fmt.Sprintf("an answer of up to %d objects or series is large; large answers are collected one at a time, "+
+	return apierrors.NewTooManyRequests(fmt.Sprintf("the answer is as large as %d values; large answers are collected one at a time, "+
 		"and this one waited for %s; retry later", points, q.timeout), retryAfterSeconds)
 }
 

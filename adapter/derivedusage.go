@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
@@ -29,11 +28,22 @@ var derivedWindows = [usage.Windows]string{"10s", "1m", "1h", "1d"}
 // DerivedMetrics is what was used in a window.
 type DerivedMetrics struct {
 	// EndTime is that of all windows.
-	EndTime    metav1.Time         `json:"endtime"`
-	Covered    metav1.Duration     `json:"covered"`
-	Mean       corev1.ResourceList `json:"mean"`
-	Max        corev1.ResourceList `json:"max"`
-	NinetyFive corev1.ResourceList `json:"95th"`
+	EndTime    metav1.Time     `json:"endtime"`
+	Covered    metav1.Duration `json:"covered"`
+	Mean       CPUAndMemory    `json:"mean"`
+	Max        CPUAndMemory    `json:"max"`
+	NinetyFive CPUAndMemory    `json:"95th"`
+}
+
+// CPUAndMemory is encoded as a corev1.ResourceList is, which is a map and takes six times as much memory.
+type CPUAndMemory struct {
+	CPU    resource.Quantity `json:"cpu"`
+	Memory resource.Quantity `json:"memory"`
+}
+
+func (s *CPUAndMemory) add(more CPUAndMemory) {
+	s.CPU.Add(more.CPU)
+	s.Memory.Add(more.Memory)
 }
 
 // DerivedContainer is what a container used.
@@ -103,9 +113,7 @@ func derivedMetrics(r *usage.Record) map[string]DerivedMetrics {
 	return all
 }
 
-func used(cpu, memory float64) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: coresOf(cpu), corev1.ResourceMemory: bytesOf(memory)}
-}
+func used(cpu, memory float64) CPUAndMemory { return CPUAndMemory{coresOf(cpu), bytesOf(memory)} }
 
 // coresOf writes millionths, which is what histories hold.
 func coresOf(n float64) resource.Quantity {
@@ -154,7 +162,12 @@ func (s *derivedPods) derive(pod *usage.Pod) (d DerivedPod, ok bool) {
 
 // Get implements rest.Getter.
 func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	for _, pod := range s.source.Pods(request.NamespaceValue(ctx), name, labels.Everything()) {
+	pods, made, err := s.admitPods(ctx, derivedBytes, s.named(ctx, name))
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	for _, pod := range pods {
 		if d, ok := s.derive(&pod); ok {
 			return &d, nil
 		}
@@ -164,8 +177,14 @@ func (s *derivedPods) Get(ctx context.Context, name string, _ *metav1.GetOptions
 
 // List implements rest.Lister.
 func (s *derivedPods) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
-	list := &DerivedPodList{Items: []DerivedPod{}, ListMeta: metav1.ListMeta{ResourceVersion: versionText(s.newest())}}
-	for _, pod := range s.pods(ctx, options) {
+	version := versionText(s.newest())
+	pods, made, err := s.admitPods(ctx, derivedBytes, func() []usage.Pod { return s.pods(ctx, options) })
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	list := &DerivedPodList{Items: []DerivedPod{}, ListMeta: metav1.ListMeta{ResourceVersion: version}}
+	for _, pod := range pods {
 		if d, ok := s.derive(&pod); ok {
 			list.Items = append(list.Items, d)
 		}
@@ -203,15 +222,13 @@ func derivedTable() *metav1.Table {
 func addDerived(table *metav1.Table, object runtime.Object, name string, containers ...map[string]DerivedMetrics) {
 	row := []any{name}
 	for _, window := range derivedWindows {
-		for _, of := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			var mean, high resource.Quantity
-			for _, metrics := range containers {
-				d := metrics[window]
-				mean.Add(d.Mean[of])
-				high.Add(d.NinetyFive[of])
-			}
-			row = append(row, short(of, mean)+" / "+short(of, high))
+		var mean, high CPUAndMemory
+		for _, metrics := range containers {
+			mean.add(metrics[window].Mean)
+			high.add(metrics[window].NinetyFive)
 		}
+		row = append(row, short(corev1.ResourceCPU, mean.CPU)+" / "+short(corev1.ResourceCPU, high.CPU),
+			short(corev1.ResourceMemory, mean.Memory)+" / "+short(corev1.ResourceMemory, high.Memory))
 	}
 	table.Rows = append(table.Rows, metav1.TableRow{Cells: row, Object: runtime.RawExtension{Object: object}})
 }
@@ -241,11 +258,7 @@ func (s *derivedNodes) nodes(name string, byLabels labels.Selector, byFields fie
 	return slices.DeleteFunc(nodes, func(n UsedNode) bool { return !byFields.Matches(fields.Set{"metadata.name": n.Name}) }), nil
 }
 
-func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fields.Selector) ([]DerivedNode, error) {
-	nodes, err := s.nodes(name, byLabels, byFields)
-	if err != nil {
-		return nil, err
-	}
+func (s *derivedNodes) derive(nodes []UsedNode) []DerivedNode {
 	all := []DerivedNode{}
 	for i := range nodes {
 		if metrics := derivedMetrics(nodes[i].Record); metrics != nil {
@@ -253,30 +266,44 @@ func (s *derivedNodes) list(name string, byLabels labels.Selector, byFields fiel
 				ResourceVersion: s.versionOf(nodes[i].Name)}})
 		}
 	}
-	return all, nil
+	return all
+}
+
+// one is what a node uses; nil: nothing is known.
+func (s *derivedNodes) one(name string) (*DerivedNode, error) {
+	nodes, err := s.nodes(name, labels.Everything(), fields.Everything())
+	if all := s.derive(nodes); len(all) > 0 {
+		return &all[0], err
+	}
+	return nil, err
 }
 
 // Get implements rest.Getter.
 func (s *derivedNodes) Get(_ context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
-	all, err := s.list(name, labels.Everything(), fields.Everything())
+	one, err := s.one(name)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
+	if one == nil {
 		return nil, apierrors.NewNotFound(derivedVersion.WithResource("derivednodes").GroupResource(), name)
 	}
-	return &all[0], nil
+	return one, nil
 }
 
 // List implements rest.Lister.
-func (s *derivedNodes) List(_ context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *derivedNodes) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	byLabels, byFields := selectorsOf(options)
 	version := versionText(s.newest())
-	all, err := s.list("", byLabels, byFields)
+	nodes, err := s.nodes("", byLabels, byFields)
 	if err != nil {
 		return nil, err
 	}
-	return &DerivedNodeList{Items: all, ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
+	made, err := admitNodes(ctx, derivedBytes, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	return &DerivedNodeList{Items: s.derive(nodes), ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 }
 
 // ConvertToTable implements rest.TableConvertor.

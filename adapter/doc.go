@@ -13,7 +13,7 @@
 //
 // server.go starts and stops the server that apiserver.go builds, on the port of httpserver.go. middleware.go chains the HTTP
 // handlers: ready.go rejects early ones, answerqueue.go limits requests and queues large
-// answers. access.go and frontproxy.go authenticate and authorize clients; pushaccounts.go does so
+// answers; usageroom.go counts those about usage as such. access.go and frontproxy.go authenticate and authorize clients; pushaccounts.go does so
 // for HTTP pushes; reviewpace.go limits their questions to the API server. custom.go and external.go
 // answer queries: requestpath.go and selector.go parse them, discovery.go and resources.go find the
 // objects, status.go makes the errors, and package valuelist the answers. apiserver.go and

@@ -101,7 +101,8 @@ func (s *externalStorage) ask(ctx context.Context, provider *route.Provider, nam
 		question.Selector = selector.String()
 	}
 	question.Reader, _ = request.UserFrom(ctx)
-	list, err := provider.Ask(ctx, question)
+	list, written, err := provider.Ask(ctx, question)
+	ticketOf(ctx).ended = written
 	s.uses.note(ctx, useKey{namespace, "", name}, err)
 	if err != nil {
 		return nil, err

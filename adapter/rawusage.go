@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-metrics/sluice/metric"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -30,13 +29,7 @@ import (
 type RawStat struct {
 	Timestamp metav1.Time     `json:"timestamp"` // its end
 	Window    metav1.Duration `json:"window"`
-	Usage     RawUsage        `json:"usage"`
-}
-
-// RawUsage is what was used in the mean of a point.
-type RawUsage struct {
-	CPU    resource.Quantity `json:"cpu"`
-	Memory resource.Quantity `json:"memory"`
+	Usage     CPUAndMemory    `json:"usage"` // the mean
 }
 
 // RawContainer has the points of a container, the oldest first.
@@ -180,7 +173,7 @@ func rawStats(points []usage.Used, since time.Time) (stats []RawStat) {
 			continue // of a former pod of the name
 		}
 		stats = append(stats, RawStat{metav1.NewTime(p.End), metav1.Duration{Duration: p.Length},
-			RawUsage{coresOf(p.CPU), bytesOf(p.Memory)}})
+			used(p.CPU, p.Memory)})
 	}
 	return stats
 }

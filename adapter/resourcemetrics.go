@@ -121,6 +121,11 @@ func (s usageStorage) pods(ctx context.Context, options *metainternalversion.Lis
 	return pods
 }
 
+// named selects the pods of a name in a request's namespace.
+func (s usageStorage) named(ctx context.Context, name string) func() []usage.Pod {
+	return func() []usage.Pod { return s.source.Pods(request.NamespaceValue(ctx), name, labels.Everything()) }
+}
+
 // podUsage answers for pods.
 type podUsage struct{ usageStorage }
 
@@ -130,7 +135,11 @@ func (*podUsage) NewList() runtime.Object { return &resourcemetrics.PodMetricsLi
 // Get implements rest.Getter.
 func (s *podUsage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	namespace := request.NamespaceValue(ctx)
-	pods := s.source.Pods(namespace, name, labels.Everything())
+	pods, made, err := s.admitPods(ctx, servedBytes, s.named(ctx, name))
+	if err != nil {
+		return nil, err
+	}
+	defer made()
 	if len(pods) == 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource("pods"), name)
 	}
@@ -143,8 +152,13 @@ func (s *podUsage) Get(ctx context.Context, name string, _ *metav1.GetOptions) (
 
 // List implements rest.Lister.
 func (s *podUsage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+	pods, made, err := s.admitPods(ctx, servedBytes, func() []usage.Pod { return s.pods(ctx, options) })
+	if err != nil {
+		return nil, err
+	}
+	defer made()
 	list := &resourcemetrics.PodMetricsList{Items: []resourcemetrics.PodMetrics{}}
-	for _, pod := range s.pods(ctx, options) {
+	for _, pod := range pods {
 		if m, ok := s.metrics(&pod); ok {
 			list.Items = append(list.Items, m)
 		}
@@ -253,12 +267,17 @@ func (s *nodeUsage) Get(_ context.Context, name string, _ *metav1.GetOptions) (r
 }
 
 // List implements rest.Lister.
-func (s *nodeUsage) List(_ context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
+func (s *nodeUsage) List(ctx context.Context, options *metainternalversion.ListOptions) (runtime.Object, error) {
 	byLabels, byFields := selectorsOf(options)
 	nodes, err := s.source.Nodes("", byLabels)
 	if err != nil {
 		return nil, target{resource: schema.GroupResource{Group: resourcemetrics.GroupName, Resource: "nodes"}}.status(err)
 	}
+	made, err := admitNodes(ctx, servedBytes, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer made()
 	list := &resourcemetrics.NodeMetricsList{Items: []resourcemetrics.NodeMetrics{}}
 	for i := range nodes {
 		if !byFields.Matches(fields.Set{"metadata.name": nodes[i].Name}) {

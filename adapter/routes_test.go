@@ -29,6 +29,7 @@ type otherProvider struct {
 	*httptest.Server
 	caFile string
 	asked  atomic.Int32 // questions, without discovery
+	more   atomic.Int32 // bytes of a label
 }
 
 func newOtherProvider(t testing.TB) *otherProvider {
@@ -42,7 +43,8 @@ func newOtherProvider(t testing.TB) *otherProvider {
 		}
 		p.asked.Add(1)
 		_, _ = w.Write([]byte(`{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","metadata":{},"items":[` +
-			`{"metricName":"theirs","metricLabels":{"queue":"mail"},"timestamp":"2026-03-14T12:00:00Z","value":"42500m"}]}`))
+			`{"metricName":"theirs","metricLabels":{"queue":"mail","more":"` + strings.Repeat("x", int(p.more.Load())) +
+			`"},"timestamp":"2026-03-14T12:00:00Z","value":"42500m"}]}`))
 	}))
 	t.Cleanup(p.Close)
 	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
@@ -114,6 +116,38 @@ func TestRoutes(t *testing.T) {
 		}
 	}
 	own()
+}
+
+// Answers of another provider that their clients don't read take room until the clients leave.
+func TestSlowReadersOfRoutedAnswers(t *testing.T) {
+	p := newOtherProvider(t)
+	a := running(t, prepared(t, Parts{Routes: routesTo(t, p.spec())}, anonymousAccess()))
+	a.waitReady(t)
+	p.more.Store(7 << 20) // more than a client of HTTP/2 takes before it is read
+	patient := *a.client
+	patient.Timeout = 0
+	request, err := http.NewRequest(http.MethodGet, a.url+datadogPath, nil)
+	must(t, err)
+	request.Header.Set("Accept-Encoding", "identity")
+	slow, err := patient.Do(request)
+	must(t, err)
+	defer slow.Body.Close()
+	refused := func() bool {
+		resp, body := a.get(t, datadogPath, "")
+		return resp.StatusCode == http.StatusServiceUnavailable && strings.Contains(string(body), "more than there is room for")
+	}
+	for range 3 {
+		if !refused() {
+			t.Error("the room of an answer that nobody reads is given to another one")
+		}
+	}
+	p.more.Store(0)
+	if resp, body := a.get(t, datadogPath, ""); resp.StatusCode != http.StatusOK {
+		t.Errorf("a small answer: %d %s", resp.StatusCode, body)
+	}
+	p.more.Store(7 << 20)
+	must(t, slow.Body.Close())
+	eventually(t, "there is room again", func() bool { return !refused() })
 }
 
 // Policies and the rights of the caller come before the provider is asked.

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -21,7 +20,7 @@ const (
 	// looksWithoutReports: while no agent reports, one look of so many lists the objects, for those that ended.
 	looksWithoutReports = 5
 	// maxWatchedUsage bounds the objects that all watches together know. A watch keeps some 250 bytes of each, while it sends
-	// changes; it makes an object of 9 KB when it sends it.
+	// changes; it makes an object of 2 KB when it sends it.
 	maxWatchedUsage = 1 << 19
 )
 
@@ -269,8 +268,8 @@ func (s *derivedNodes) Watch(ctx context.Context, options *metainternalversion.L
 		}
 	}
 	object := func(of usageKey) runtime.Object {
-		if nodes, _ := s.list(of.name, labels.Everything(), fields.Everything()); len(nodes) > 0 {
-			return &nodes[0]
+		if one, _ := s.one(of.name); one != nil {
+			return one
 		}
 		return nil
 	}

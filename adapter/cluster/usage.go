@@ -17,7 +17,7 @@ func (v *View) UsedPods(namespace, name string, selector labels.Selector) []usag
 	all := make([]usage.Pod, len(some))
 	for i, p := range some {
 		all[i] = p.used()
-		all[i].Labels = p.labels.asMap
+		all[i].Labels, all[i].LabelBytes = p.labels.asMap, len(p.labels.String())
 	}
 	return all
 }

@@ -98,6 +98,8 @@ func TestUsedPodsAreSelectedWithoutTheLock(t *testing.T) {
 		for i := range pods {
 			if own := pods[i].LabelMap(); own["tier"] != "one" || !parsed.Matches(labels.Set(own)) {
 				t.Errorf("%+v: labels %v", c, own)
+			} else if text := newLabelSet(own).String(); pods[i].LabelBytes != len(text) {
+				t.Errorf("%+v: labels %q are said to have %d bytes", c, text, pods[i].LabelBytes)
 			}
 		}
 	}

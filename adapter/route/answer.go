@@ -2,6 +2,7 @@ package route
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -27,7 +28,7 @@ const (
 	failed      result = "failed"      // the provider says that it failed
 	unreachable result = "unreachable" // no connection, no trust, or no answer in time
 	invalid     result = "invalid"     // an answer that is none
-	busy        result = "busy"        // too many requests in flight
+	busy        result = "busy"        // too many requests in flight, or too large answers
 	loop        result = "loop"        // the provider is a Sluice that routes
 	canceled    result = "canceled"    // the caller went away
 )
@@ -103,7 +104,7 @@ var reasons = map[int]metav1.StatusReason{
 }
 
 const (
-	// maxAnswer bounds the body of an answer, maxMessage that of an error.
+	// maxAnswer bounds the size of an answer, maxMessage that of an error.
 	maxAnswer  = 10 << 20
 	maxMessage = 64 << 10
 	// maxQuoted bounds what a message repeats of an answer.
@@ -111,19 +112,26 @@ const (
 )
 
 // readBody reads the body of an answer with values, and the fault of any other.
-func (s *Spec) readBody(resp *http.Response) ([]byte, *fault) {
+func (s *Spec) readBody(resp *http.Response, held *held) ([]byte, *fault) {
 	limit := int64(maxAnswer)
 	if resp.StatusCode != http.StatusOK {
 		limit = maxMessage
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	body, err := io.ReadAll(io.LimitReader(heldBody{resp.Body, held}, limit+1))
+	size := sizeOf(body)
+	if err == nil && size <= maxAnswer && !held.take(decodedFactor*(size-len(body))) {
+		err = errNoRoom
+	}
 	switch {
+	case errors.Is(err, errNoRoom):
+		return nil, newFault(busy, "answers with more than there is room for: answers that are read or written take %d MB, of which one reader "+
+			"has at most three times what is left; retry later", held.room.Held()>>20)
 	case err != nil:
 		return nil, &fault{cause: err}
 	case resp.StatusCode != http.StatusOK:
 		return nil, s.refusal(resp, body)
-	case len(body) > maxAnswer:
-		return nil, newFault(invalid, "answers with more than %d MB", maxAnswer>>20)
+	case size > maxAnswer:
+		return nil, newFault(invalid, "answers with more than %d MB, of which an object takes %d bytes at least", maxAnswer>>20, leastObject)
 	}
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
 		return nil, newFault(invalid, "answers with a content type that is not application/json").

@@ -87,7 +87,10 @@ func find(t testing.TB, r *Router, name string) *Provider {
 
 func ask(r *Router, t testing.TB, name string) error {
 	t.Helper()
-	_, err := find(t, r, name).Ask(context.Background(), Question{Namespace: "shop", Name: name})
+	_, written, err := find(t, r, name).Ask(context.Background(), Question{Namespace: "shop", Name: name})
+	if err == nil {
+		written()
+	}
 	return err
 }
 

@@ -61,6 +61,8 @@ func TestAnswers(t *testing.T) {
 		"items in an object": {answers(200, jsonType, `{"kind":"ExternalMetricValueList","apiVersion":"external.metrics.k8s.io/v1beta1","items":{"a":1}}`), 502,
 			metav1.StatusReasonServiceUnavailable, invalid, "no list of values"},
 		"10 MB and a byte": {answers(200, jsonType, strings.Repeat(" ", maxAnswer+1)), 502, metav1.StatusReasonServiceUnavailable, invalid, "more than 10 MB"},
+		"many empty values": {answers(200, jsonType, items(strings.Repeat("{},", maxAnswer/leastObject)+"{}")), 502,
+			metav1.StatusReasonServiceUnavailable, invalid, "more than 10 MB"},
 		"an endless one": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", jsonType)
 			for block := make([]byte, 1<<20); ; {
@@ -170,7 +172,7 @@ func TestHanging(t *testing.T) {
 	hung := make(chan error, 8)
 	hang := func(share string) {
 		go func() {
-			_, err := r.providers[0].Ask(ctx, Question{Namespace: "shop", Name: "other", Share: share})
+			_, _, err := r.providers[0].Ask(ctx, Question{Namespace: "shop", Name: "other", Share: share})
 			hung <- err
 		}()
 		<-entered
@@ -200,13 +202,13 @@ func TestRequest(t *testing.T) {
 	reader := &user.DefaultInfo{Name: "system:serviceaccount:kube-system:horizontal-pod-autoscaler",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated", "team"}}
 	q := Question{Namespace: "shop", Name: `other@shop:a\|b`, Selector: "queue in (eu,us),tier=gold", Reader: reader}
-	list, err := find(t, r, "other").Ask(t.Context(), q)
+	list, _, err := find(t, r, "other").Ask(t.Context(), q)
 	must(t, err)
 	if len(list.Items) != 1 || list.Items[0].Value.String() != "1500m" || list.Items[0].MetricLabels["queue"] != "mail" ||
 		*list.Items[0].WindowSeconds != 60 || list.Items[0].Timestamp.Unix() != 1773489600 {
 		t.Errorf("%+v", list)
 	}
-	if _, err := find(t, r, "mine").Ask(t.Context(), q); err != nil {
+	if _, _, err := find(t, r, "mine").Ask(t.Context(), q); err != nil {
 		t.Fatal(err)
 	}
 	asked := s.asked()
@@ -258,7 +260,7 @@ func TestLoopIsFoundAtTheStart(t *testing.T) {
 	r.providers[0].look(t.Context())
 	must(t, ask(r, t, "other"))
 	// One that another Sluice forwards is not forwarded again.
-	_, err := r.providers[0].Ask(t.Context(), Question{Namespace: "shop", Name: "other", Forwarded: true})
+	_, _, err := r.providers[0].Ask(t.Context(), Question{Namespace: "shop", Name: "other", Forwarded: true})
 	wantStatus(t, err, http.StatusLoopDetected, metav1.StatusReasonServiceUnavailable, "requests go one hop")
 	if why, _ := r.providers[0].Fault(); why != "" {
 		t.Errorf("another Sluice's fault is the provider's: %s", why)

@@ -9,7 +9,7 @@ import (
 // look reads the provider's discovery, which tells whether it is there, what it lists, and whether it is a Sluice
 // that routes itself.
 func (p *Provider) look(ctx context.Context) {
-	body, header, f := p.get(ctx, groupVersion, nil)
+	body, header, f := p.get(ctx, groupVersion, nil, nil)
 	if f == nil && header.Get(RoutesHeader) != "" {
 		f = newFault(loop, "%s", loopText)
 	}

@@ -31,7 +31,7 @@ type Provider struct {
 	base              string
 	timeout           time.Duration
 	listLimit         int
-	places            *fair.Room[string, int] // of the requests in flight, by Question.Share
+	places, answers   *fair.Room[string, int] // of its requests in flight, and of all providers' answers, by Question.Share
 	transport         *http.Transport
 	client            http.RoundTripper // the transport, with Sluice's credentials
 	metrics           *providerMetrics
@@ -42,10 +42,10 @@ type Provider struct {
 	fault atomic.Pointer[fault]
 }
 
-func newProvider(cfg Config, s Spec, account *rest.Config, places int) (*Provider, error) {
+func newProvider(cfg Config, s Spec, account *rest.Config, places int, answers *fair.Room[string, int]) (*Provider, error) {
 	p := &Provider{
 		spec: s, names: patterns(s.Metrics), namespaces: patterns(s.Namespaces), base: strings.TrimSuffix(s.URL, "/"),
-		timeout: cfg.Timeout, listLimit: cfg.ListLimit, places: fair.NewRoom[string](places),
+		timeout: cfg.Timeout, listLimit: cfg.ListLimit, places: fair.NewRoom[string](places), answers: answers,
 	}
 	secured, err := s.tls(account)
 	if err != nil {
@@ -135,27 +135,30 @@ type Question struct {
 	Selector  string
 	Reader    user.Info // nil: nobody in particular
 	Forwarded bool      // by another Sluice
-	Share     string    // of the requests in flight: who asks
+	Share     string    // of the requests in flight and of the answers: who asks
 }
 
 // groupVersion is the path of the API.
 const groupVersion = "/apis/external.metrics.k8s.io/v1beta1"
 
-// Ask gets the values of a metric. The error is a Status of the API, which names the provider.
-func (p *Provider) Ask(ctx context.Context, q Question) (*external_metrics.ExternalMetricValueList, error) {
+// Ask gets the values of a metric. They take room until the caller calls written. The error is a Status
+// of the API, which names the provider.
+func (p *Provider) Ask(ctx context.Context, q Question) (list *external_metrics.ExternalMetricValueList, written func(), err error) {
 	began := time.Now()
-	list, f := p.ask(ctx, q)
+	answer := &held{room: p.answers, share: q.Share}
+	list, f := p.ask(ctx, q, answer)
 	p.metrics.count(f, time.Since(began))
 	if !q.Forwarded {
 		p.notice(f)
 	}
 	if f != nil {
-		return nil, f.status(p.spec.Name, q.Name)
+		answer.give()
+		return nil, nil, f.status(p.spec.Name, q.Name)
 	}
-	return list, nil
+	return list, answer.give, nil
 }
 
-func (p *Provider) ask(ctx context.Context, q Question) (*external_metrics.ExternalMetricValueList, *fault) {
+func (p *Provider) ask(ctx context.Context, q Question, answer *held) (*external_metrics.ExternalMetricValueList, *fault) {
 	if q.Forwarded {
 		f := newFault(loop, "another Sluice must ask itself: requests go one hop")
 		f.code = http.StatusLoopDetected
@@ -176,7 +179,7 @@ func (p *Provider) ask(ctx context.Context, q Question) (*external_metrics.Exter
 	if p.spec.Impersonate {
 		reader = q.Reader
 	}
-	body, _, f := p.get(ctx, path, reader)
+	body, _, f := p.get(ctx, path, reader, answer)
 	if f != nil {
 		return nil, f
 	}
@@ -191,7 +194,7 @@ const (
 )
 
 // get returns the body of an answer with status 200, and its headers.
-func (p *Provider) get(ctx context.Context, path string, as user.Info) ([]byte, http.Header, *fault) {
+func (p *Provider) get(ctx context.Context, path string, as user.Info, answer *held) ([]byte, http.Header, *fault) {
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(limited, http.MethodGet, p.base+path, nil)
@@ -206,7 +209,7 @@ func (p *Provider) get(ctx context.Context, path string, as user.Info) ([]byte, 
 		return nil, nil, p.noAnswer(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, f := p.spec.readBody(resp)
+	body, f := p.spec.readBody(resp, answer)
 	if f != nil && f.cause != nil {
 		f = p.noAnswer(ctx, f.cause)
 	}

@@ -41,9 +41,9 @@ type Router struct {
 // New makes a router. account is the connection to the cluster's API server, whose credentials providers are shown;
 // nothing is sent before Run or Ask.
 func New(cfg Config, specs []Spec, account *rest.Config, log *slog.Logger) (*Router, error) {
-	r := &Router{cfg: cfg, metrics: newMetrics()}
+	r, answers := &Router{cfg: cfg, metrics: newMetrics()}, newAnswersRoom()
 	for _, s := range specs {
-		p, err := newProvider(cfg, s, account, max(cfg.MaxInFlight/len(specs), leastPlaces))
+		p, err := newProvider(cfg, s, account, max(cfg.MaxInFlight/len(specs), leastPlaces), answers)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,9 @@ type Pod struct {
 	// that clock is behind, and of a static pod, whose object is made after its containers.
 	Started time.Time
 	// Labels makes a copy of the labels, which most who list pods don't need; nil: none are known.
-	Labels func() map[string]string
+	// LabelBytes is the length of their text.
+	Labels     func() map[string]string
+	LabelBytes int
 }
 
 // LabelMap is a copy of the labels.
