@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	rbac "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -72,5 +73,21 @@ func TestDocumentedScrapesHonorNoLabels(t *testing.T) {
 	}
 	if scrapes < 3 {
 		t.Errorf("%d scrapes were found: the test does not see what it should", scrapes)
+	}
+}
+
+// TestReadersOfSeriesShowACredential: without seriesByAddress, the role has no right that an address
+// is enough for.
+func TestReadersOfSeriesShowACredential(t *testing.T) {
+	for byAddress, want := range map[string][]string{"true": {"get", "read"}, "false": {"get"}} {
+		var role *rbac.ClusterRole
+		for _, object := range strictly(t, mustRender(t, "", "readers.seriesByAddress="+byAddress)) {
+			if one, ok := object.(*rbac.ClusterRole); ok && strings.HasSuffix(one.Name, "-series-reader") {
+				role = one
+			}
+		}
+		if role == nil || len(role.Rules) != 1 || !slices.Equal(role.Rules[0].Verbs, want) {
+			t.Errorf("seriesByAddress %s: the role is %v, want the verbs %v", byAddress, role, want)
+		}
 	}
 }
