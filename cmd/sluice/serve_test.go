@@ -190,6 +190,22 @@ func TestShortLifetimesAreWarnedOf(t *testing.T) {
 	}
 }
 
+// Without the kind, a namespace inherits what the former one of its name pushed.
+func TestUnwatchedNamespacesAreWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		standalone bool
+		kinds      []string
+		warned     bool
+	}{{false, []string{"services", "namespaces"}, false}, {false, []string{"daemonsets.apps"}, true}, {true, nil, false}} {
+		cfg := defaultConfig()
+		cfg.standalone, cfg.cluster.ObjectKinds = c.standalone, c.kinds
+		w := cfg.warnings()
+		if warned := len(w) == 1 && strings.HasPrefix(w[0], "object-kinds lacks namespaces"); warned != c.warned || len(w) > 1 {
+			t.Errorf("standalone %v with %q: warnings %q", c.standalone, c.kinds, w)
+		}
+	}
+}
+
 // A fault that stops a start at run time is reported in one line, and nothing is left running or
 // locked. TestEveryBusyPortIsNamed has the other ports.
 func TestStartFaults(t *testing.T) {
