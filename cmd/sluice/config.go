@@ -281,6 +281,12 @@ func (c *serverConfig) warnings() []string {
 	if !c.standalone && !slices.Contains(c.cluster.ObjectKinds, namespaceResource) {
 		all = append(all, "object-kinds lacks namespaces: the metrics of a namespace that is deleted are left to the next one of its name; should list namespaces")
 	}
+	if c.natsbus.PlainURL() {
+		all = append(all, "nats-url is without TLS: anyone on the way to that NATS can read and change all metrics; should be tls://HOST:PORT")
+	}
+	if c.natsbus.AnonymousURL() {
+		all = append(all, "nats-url is without a credential: anyone who may connect to that NATS can read and change all metrics; should have nats-creds-file")
+	}
 	return all
 }
 
