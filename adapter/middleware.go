@@ -180,8 +180,17 @@ func checkQuery(r *http.Request) error {
 		if _, err := fields.ParseSelector(selector); err != nil {
 			return metric.InvalidQueryf("fieldSelector %.200q: %.400v", selector, err)
 		}
+		// The library would have rights decided for a metadata.name that selects nothing
+		// (k8s.io/apiserver, requestinfo.go).
+		if selector != "" && isMetricsPath(r.URL.Path) {
+			return metric.InvalidQueryf("fieldSelector %.200q: metrics cannot be selected by fields; must be left out", selector)
+		}
 	}
 	return nil
+}
+
+func isMetricsPath(path string) bool {
+	return strings.HasPrefix(path, "/apis/external.metrics.") || strings.HasPrefix(path, "/apis/custom.metrics.")
 }
 
 // withoutMetadataOnly removes metadata-only representations from the Accept header of requests for

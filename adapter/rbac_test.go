@@ -77,6 +77,33 @@ func TestRightsAttributes(t *testing.T) {
 	}
 }
 
+// onlyJobs is a role for the metric "jobs" of a namespace: by its name, of any resource.
+type onlyJobs struct{}
+
+func (onlyJobs) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetName() == "jobs" {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "no rule allows it", nil
+}
+
+// A name that a request selects by is no name that it reads: an external metric is a resource.
+func TestFieldSelectorsGiveNoRights(t *testing.T) {
+	who := anonymousAccess()
+	who.authorizer = onlyJobs{}
+	a := running(t, prepared(t, Parts{Source: shop()}, who))
+	for path, want := range map[string]int{
+		externalRoot + "namespaces/shop/orders_waiting":                                                http.StatusForbidden,
+		externalRoot + "namespaces/shop/orders_waiting?fieldSelector=metadata.name%3Djobs":             http.StatusBadRequest,
+		customRoot + "v1beta2/namespaces/shop/pods/*/http_requests?fieldSelector=metadata.name%3Djobs": http.StatusBadRequest,
+		externalRoot + "namespaces/shop/orders_waiting?fieldSelector=":                                 http.StatusForbidden,
+	} {
+		if resp, body := a.do(t, "GET", path, ""); resp.StatusCode != want {
+			t.Errorf("%s: %d %s, want %d", path, resp.StatusCode, body, want)
+		}
+	}
+}
+
 // Nothing is answered outside of the authorized path.
 func TestNothingIsAnsweredBesideTheRight(t *testing.T) {
 	recorder := new(recorder)

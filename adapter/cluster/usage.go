@@ -79,6 +79,17 @@ func (p *pods) listed(namespace, name string) (all []*pod) {
 // nodeResource is the canonical resource of nodes.
 const nodeResource = "nodes"
 
+// NodeCreated returns when a node was created, to the second; zero: it does not exist, or nodes are
+// not watched.
+func (v *View) NodeCreated(name string) time.Time {
+	if k := v.kind(nodeResource); k != nil && k.reliable() {
+		if o := k.objects.find("", name); o != nil {
+			return time.Unix(o.created, 0)
+		}
+	}
+	return time.Time{}
+}
+
 // NodeLabels returns the labels of a node, and whether it exists. If nodes are not watched, the error is
 // metric.ErrInvalidQuery.
 func (v *View) NodeLabels(name string) (own map[string]string, exists bool, err error) {

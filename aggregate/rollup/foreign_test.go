@@ -1,6 +1,7 @@
 package rollup
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,29 @@ func TestOtherReplicasSeriesCount(t *testing.T) {
 		m.ResolveOwners()
 		if len(m.unknown) != 0 {
 			t.Errorf("%d series of unknown pods are kept", len(m.unknown))
+		}
+	})
+}
+
+// Pods without a controller never get one: those of a namespace leave room for the pods of others.
+func TestUnknownPodsLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := newTown()
+		m := NewTracker(cluster)
+		for i := range maxUnknown {
+			pod := metric.Object{Resource: "pods", Namespace: "evil", Name: fmt.Sprint("bare-", i)}
+			m.Foreign().SeriesCreated(&pod, "hits", metric.Counter, metric.Labels{})
+		}
+		pod := metric.Object{Resource: "pods", Namespace: "shop", Name: "cache-0"}
+		m.Foreign().SeriesCreated(&pod, "hits", metric.Counter, metric.Labels{})
+		cache := metric.Workload{Kind: "StatefulSet", Name: "cache", UID: "s2"}
+		cluster.controllers["cache-0"] = cache
+		m.ResolveOwners()
+		m.want(t, cache, "hits", nil, metric.Counter)
+		time.Sleep(2 * keepUnknown)
+		m.ResolveOwners()
+		if len(m.unknown) != 0 || m.unknownOf.Held() != 0 {
+			t.Errorf("%d series of unknown pods are kept, and %d are counted", len(m.unknown), m.unknownOf.Held())
 		}
 	})
 }

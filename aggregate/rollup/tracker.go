@@ -45,6 +45,7 @@ type Tracker struct {
 	unresolved map[recordID]struct{}
 	bytes      fair.Shares[string, int64] // by namespace
 	unknown    []unknownPush
+	unknownOf  fair.Shares[string, int] // the number of unknown, by namespace
 }
 
 type metricName struct{ namespace, name string }
@@ -184,7 +185,8 @@ func (m *Tracker) PushedKind(namespace string, workload metric.Workload, name st
 }
 
 // A series of another replica may be born before this replica's cluster view knows its pod. It is
-// kept until the pod is known, for a minute, and recorded then.
+// kept until the pod is known, for a minute, and recorded then. Those of pods without a controller
+// are kept as long, so one namespace has at most three times what is left.
 const (
 	keepUnknown = time.Minute
 	maxUnknown  = 10_000
@@ -213,7 +215,8 @@ func (f Foreign) SeriesCreated(o *metric.Object, name string, kind metric.Kind, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.unknown) < maxUnknown {
+	if m.unknownOf.More(o.Namespace, maxUnknown) > 0 {
+		m.unknownOf.Add(o.Namespace, 1)
 		m.unknown = append(m.unknown, unknownPush{*o, name, kind, labels, time.Now().Add(keepUnknown)})
 	}
 }
@@ -225,14 +228,19 @@ func (m *Tracker) retryUnknown() {
 	m.unknown = nil
 	m.mu.Unlock()
 	now := time.Now()
-	var still []unknownPush
+	var still, ended []unknownPush
 	for _, u := range waiting {
-		if !m.record(&u.pod, u.name, u.kind, u.labels) && now.Before(u.until) {
+		if m.record(&u.pod, u.name, u.kind, u.labels) || !now.Before(u.until) {
+			ended = append(ended, u)
+		} else {
 			still = append(still, u)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for _, u := range ended {
+		m.unknownOf.Add(u.pod.Namespace, -1)
+	}
 	m.unknown = append(still, m.unknown...)
 }
 

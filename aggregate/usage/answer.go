@@ -21,8 +21,9 @@ type Answers struct {
 	Latest *Latest
 	// Pods lists the live pods of a namespace (empty: of all) and a name (empty: any), in any order.
 	Pods func(namespace, name string) []Pod
-	// NodeUID returns the UID of a node; empty: nodes are not watched. Not ok: it does not exist.
-	NodeUID func(name string) (uid string, ok bool)
+	// Node returns the UID of a node, and when it was created; empty: nodes are not watched. Not ok:
+	// it does not exist.
+	Node func(name string) (uid string, created time.Time, ok bool)
 }
 
 // Has reports whether a metric of a resource may be answered.
@@ -108,12 +109,12 @@ func (a *Answers) nodePoints(q *metric.Query, asked measure, now time.Time) (poi
 		if q.Object != metric.AllObjects && q.Object != name {
 			continue
 		}
-		uid, ok := a.NodeUID(name)
+		uid, created, ok := a.Node(name)
 		of := metric.Object{Resource: nodeResource, Name: name, UID: uid}
 		if !ok || q.MatchObject != nil && !q.MatchObject(of) {
 			continue
 		}
-		r := a.Latest.Node(name, now)
+		r := a.Latest.Node(name, created, now)
 		if r == nil {
 			continue
 		}

@@ -47,7 +47,7 @@ func answered() *Answers {
 			}
 			return all
 		},
-		NodeUID: func(name string) (string, bool) { return "n", name == "a" },
+		Node: func(name string) (string, time.Time, bool) { return "n", now.Add(-time.Hour), name == "a" },
 	}
 }
 
@@ -142,5 +142,26 @@ func TestNewestSeconds(t *testing.T) {
 	want(1, all, "0.52 5s", "2000 5s", "3 0s")
 	if got := last("pods", "new-0", "cpu"); got != "3 0s" {
 		t.Errorf("the seconds of a pod whose windows are not known yet say %s", got)
+	}
+}
+
+// A node that is created again under its name has the usage that was reported since, not that of the
+// former machine.
+func TestUsageOfAFormerNode(t *testing.T) {
+	a, now := answered(), time.Now()
+	created := now.Add(-time.Hour)
+	a.Node = func(string) (string, time.Time, bool) { return "n", created, true }
+	query := metric.Query{Resource: "nodes", Object: "a", Expression: metric.ParseExpression("memory")}
+	if points, err := a.Points(query); err != nil || len(points) != 1 {
+		t.Fatalf("before: %v %v", points, err)
+	}
+	created = now.Add(time.Second)
+	if points, err := a.Points(query); err == nil {
+		t.Errorf("created since the report: %v", points)
+	}
+	later := created.Add(time.Second)
+	a.Latest.Set("a", Report{Number: 2, At: later, Records: []Record{{CPU: Usage{End: later}, Memory: Usage{End: later}}}}, later)
+	if points, err := a.Points(query); err != nil || len(points) != 1 {
+		t.Errorf("reported since: %v %v", points, err)
 	}
 }

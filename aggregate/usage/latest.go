@@ -205,10 +205,12 @@ func (l *Latest) Nodes(now time.Time) []string {
 	return names
 }
 
-// Node returns what a node uses, and how metrics-server would say it; nil: nothing is known, or it waits.
-func (l *Latest) Node(name string, now time.Time) *Record {
+// Node returns what a node uses that was created then, and how metrics-server would say it; nil:
+// nothing is known, or it waits. A former node of its name sent the reports from before. A zero time:
+// the creation is not known.
+func (l *Latest) Node(name string, created, now time.Time) *Record {
 	n := l.of(name, now)
-	if n == nil {
+	if n == nil || n.At.Before(created) {
 		return nil
 	}
 	return n.node

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sluice-metrics/sluice/adapter"
@@ -276,6 +277,15 @@ func (c *serverConfig) warnings() []string {
 			all = append(all, fmt.Sprintf("%s is %v: autoscalers stop scaling on a metric that pauses longer; should be %v or more",
 				ttl.flag, ttl.is, aggregate.ShortTTL))
 		}
+	}
+	if !c.standalone && !slices.Contains(c.cluster.ObjectKinds, namespaceResource) {
+		all = append(all, "object-kinds lacks namespaces: the metrics of a namespace that is deleted are left to the next one of its name; should list namespaces")
+	}
+	if c.natsbus.PlainURL() {
+		all = append(all, "nats-url is without TLS: anyone on the way to that NATS can read and change all metrics; should be tls://HOST:PORT")
+	}
+	if c.natsbus.AnonymousURL() {
+		all = append(all, "nats-url is without a credential: anyone who may connect to that NATS can read and change all metrics; should have nats-creds-file")
 	}
 	return all
 }

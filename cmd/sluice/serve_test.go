@@ -190,6 +190,46 @@ func TestShortLifetimesAreWarnedOf(t *testing.T) {
 	}
 }
 
+// Without the kind, a namespace inherits what the former one of its name pushed.
+func TestUnwatchedNamespacesAreWarnedOf(t *testing.T) {
+	for _, c := range []struct {
+		standalone bool
+		kinds      []string
+		warned     bool
+	}{{false, []string{"services", "namespaces"}, false}, {false, []string{"daemonsets.apps"}, true}, {true, nil, false}} {
+		cfg := defaultConfig()
+		cfg.standalone, cfg.cluster.ObjectKinds = c.standalone, c.kinds
+		w := cfg.warnings()
+		if warned := len(w) == 1 && strings.HasPrefix(w[0], "object-kinds lacks namespaces"); warned != c.warned || len(w) > 1 {
+			t.Errorf("standalone %v with %q: warnings %q", c.standalone, c.kinds, w)
+		}
+	}
+}
+
+// A NATS without TLS or credentials may be right, as in a sidecar, and rarely is.
+func TestUnprotectedNATSIsWarnedOf(t *testing.T) {
+	const plain, anonymous = "nats-url is without TLS", "nats-url is without a credential"
+	for _, c := range []struct {
+		url, creds, ca string
+		warned         []string
+	}{
+		{"", "", "", nil},
+		{"nats://a:4222", "", "", []string{plain, anonymous}},
+		{"tls://a:4222", "", "", []string{anonymous}},
+		{"nats://a:4222,nats://b:4222", "creds", "", []string{plain}},
+		{"tls://a:4222,nats://b:4222", "creds", "", nil}, // one has TLS for all
+		{"tls://a:4222, tls://b:4222", "creds", "", nil},
+		{"nats://a:4222", "creds", "ca.crt", nil}, // with authorities, the connection has TLS
+		{"tls://user:secret@a:4222", "", "", nil},
+	} {
+		cfg := defaultConfig()
+		cfg.natsbus.URL, cfg.natsbus.CredsFile, cfg.natsbus.URLCAFile = c.url, c.creds, c.ca
+		if w := cfg.warnings(); !slices.EqualFunc(w, c.warned, strings.HasPrefix) {
+			t.Errorf("%q, credentials %q, authorities %q: warnings %q, want %q", c.url, c.creds, c.ca, w, c.warned)
+		}
+	}
+}
+
 // A fault that stops a start at run time is reported in one line, and nothing is left running or
 // locked. TestEveryBusyPortIsNamed has the other ports.
 func TestStartFaults(t *testing.T) {

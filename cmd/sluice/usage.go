@@ -67,9 +67,9 @@ func (u *clusterUsage) Take(message []byte) error {
 func (u *clusterUsage) answers() *usage.Answers {
 	return &usage.Answers{Latest: u.latest,
 		Pods: func(namespace, name string) []usage.Pod { return u.view.UsedPods(namespace, name, labels.Everything()) },
-		NodeUID: func(name string) (uid string, ok bool) {
+		Node: func(name string) (uid string, created time.Time, ok bool) {
 			uid, exists, watched := u.view.Object("nodes", "", name)
-			return uid, exists || !watched
+			return uid, u.view.NodeCreated(name), exists || !watched
 		},
 	}
 }
@@ -137,7 +137,7 @@ func (u *clusterUsage) Nodes(name string, selector labels.Selector) (all []adapt
 		case err == nil && (!exists || !selector.Matches(labels.Set(own))):
 			continue
 		}
-		if r := u.latest.Node(node, now); r != nil {
+		if r := u.latest.Node(node, u.view.NodeCreated(node), now); r != nil {
 			all = append(all, adapter.UsedNode{Name: node, Labels: own, Record: r})
 		}
 	}

@@ -19,30 +19,25 @@ const scrapes = `
 global: {scrape_interval: 1s}
 scrape_configs:
 - job_name: series
-  honor_labels: true
   metrics_path: /metrics/series
   static_configs: [{targets: ["%[1]s"]}]
 - job_name: statsd
-  honor_labels: true
   metrics_path: /metrics/series
   params: {naming: [statsd_exporter], namespace: [shop]}
   static_configs: [{targets: ["%[1]s"]}]
 - job_name: histograms
-  honor_labels: true
   metrics_path: /metrics/series
   params: {timers: [histogram], match: [latency]}
   static_configs: [{targets: ["%[1]s"]}]
 - job_name: replicas # as the chart's ServiceMonitor: all endpoints become one target
-  honor_labels: true
   metrics_path: /metrics/series
   static_configs:
   - {targets: ["127.0.0.1:1"], labels: {pod: sluice-0}}
   - {targets: ["127.0.0.1:2"], labels: {pod: sluice-1}}
   relabel_configs:
   - {target_label: __address__, replacement: "%[1]s"}
-  - {action: labeldrop, regex: pod|container|node}
+  - {action: labeldrop, regex: namespace|service|endpoint|pod|container|node}
 - job_name: groups
-  honor_labels: true
   static_configs: [{targets: ["%[1]s"]}]
 - job_name: sluice
   static_configs: [{targets: ["%[2]s"]}]
@@ -94,9 +89,9 @@ func scrapesAll(t *testing.T, histogram func(p *scraper.Prometheus, observations
 		`latency_sum{job="series"}`:                                                 5050,
 		`http_requests{job="statsd",code="500"}`:                                    4,
 		`latency_sum{job="statsd"}`:                                                 5.05,
-		`rows{job="import",instance="a"}`:                                           17,
-		`http_errors{job="import",log_level="warn"}`:                                2,
-		`gr__e{job="import"}`:                                                       5,
+		`rows{job="groups",exported_job="import",exported_instance="a"}`:            17,
+		`http_errors{job="groups",exported_job="import",log_level="warn"}`:          2,
+		`gr__e{job="groups",exported_job="import"}`:                                 5,
 		`sluice_export_left_out_series{job="sluice"}`:                               0,
 	})
 	p.Wants(0.1, map[string]float64{

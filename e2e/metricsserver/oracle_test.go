@@ -166,7 +166,7 @@ func TestMetricsServerSaysTheSame(t *testing.T) {
 			}
 			nodes, err := store.GetNodeMetrics(self)
 			must(t, err)
-			r := latest.Node("node", n.now).Newest
+			r := latest.Node("node", time.Time{}, n.now).Newest
 			if known := r.State == usage.Known; known != (len(nodes) == 1) {
 				t.Fatalf("seed %d: the node is known: %v, to metrics-server: %d", seed, known, len(nodes))
 			} else if known {

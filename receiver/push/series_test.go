@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-metrics/sluice/adapter/export"
 	"github.com/sluice-metrics/sluice/metric"
+	"github.com/sluice-metrics/sluice/receiver/identity"
 )
 
 // Families implements export.Source.
@@ -194,6 +195,43 @@ func TestSeriesPageOfPods(t *testing.T) {
 			t.Errorf("while the API server is away: got\n%s\nwant\n%s", got, want)
 		}
 		h.wants(503, "may read series.inspect.sluice.dev", "GET", "/v1/namespaces/bank/external/m", "")
+	})
+}
+
+// A target of Prometheus redirects it here: the page would be stored under the target's labels.
+func TestReferredReadersHaveNoRights(t *testing.T) {
+	referred := []string{"Referer", "http://10.1.2.3:8080/metrics"}
+	inVirtualTime(t, func(t *testing.T) {
+		h, c := startTown(t)
+		c.pod = &metric.Sender{Key: 7, Known: true, Pod: &metric.Pod{Namespace: "monitoring", Name: "prometheus-0", UID: "p", ServiceAccount: "prometheus"}}
+		c.rights[metric.Right{Verb: metric.Read, Series: true}] = true
+		c.rights[metric.Right{Verb: metric.Get, Namespace: "bank"}] = true
+		for _, namespace := range []string{"bank", "monitoring"} {
+			h.table.series[key{object: metric.Object{Namespace: namespace}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+		}
+		if text := (gateway{h}).page(""); !strings.Contains(text, "bank") {
+			t.Errorf("without a Referer: got\n%s", text)
+		}
+		if text := (gateway{h}).page("", referred...); strings.Contains(text, "bank") || !strings.Contains(text, "monitoring") {
+			t.Errorf("with a Referer: got\n%s\nwant what any pod of monitoring may read", text)
+		}
+		h.wants(401, "the request has a Referer", "GET", "/metrics/series?namespace=bank", "", referred...)
+		h.wants(401, "the request has a Referer", "GET", "/v1/namespaces/bank/external/m", "", referred...)
+		if text := (gateway{h}).page("", append(referred, asShop...)...); !strings.Contains(text, "bank") {
+			t.Errorf("with a Referer and a token: got\n%s", text)
+		}
+	})
+	inVirtualTime(t, func(t *testing.T) {
+		h := start(t, inMemory, func(_ *Config, p *Parts) {
+			c := identity.DefaultConfig()
+			c.TrustedForwarders = []string{"127.0.0.1"}
+			p.Senders, p.Trust = empty{}, forwarding{identity.New(c, cluster{}, empty{})}
+		})
+		h.table.series[key{object: metric.Object{Namespace: "bank"}, name: "m"}] = &entry{kind: metric.Gauge, whole: 1}
+		if text := (gateway{h}).page(""); !strings.Contains(text, "bank") {
+			t.Errorf("without a Referer: got\n%s", text)
+		}
+		h.wants(403, "the request has a Referer", "GET", "/metrics/series", "", referred...)
 	})
 }
 

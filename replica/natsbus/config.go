@@ -176,6 +176,26 @@ func (c Config) validateURL(faults *config.Faults) {
 	}
 }
 
+// PlainURL reports whether the connections to URL do not insist on TLS, as they do with one tls:// in
+// it (nats.go, setupServerPool) or with authorities.
+func (c Config) PlainURL() bool {
+	return c.URL != "" && c.URLCAFile == "" && !c.anyURL(func(u *url.URL) bool { return u.Scheme == "tls" })
+}
+
+// AnonymousURL reports whether there is a server of URL to which no credential is shown.
+func (c Config) AnonymousURL() bool {
+	return c.CredsFile == "" && c.anyURL(func(u *url.URL) bool { return u.User == nil })
+}
+
+func (c Config) anyURL(is func(*url.URL) bool) bool {
+	for one := range strings.SplitSeq(c.URL, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err == nil && u.Host != "" && is(u) {
+			return true
+		}
+	}
+	return false
+}
+
 // readable reports a file for URL that cannot be read. Each connection reads them again.
 func (c Config) readable() error {
 	for _, file := range []struct {

@@ -2,12 +2,15 @@ package chart
 
 import (
 	"encoding/json"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	core "k8s.io/api/core/v1"
+	rbac "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -81,6 +84,28 @@ func TestConfigurationIsKnown(t *testing.T) {
 					t.Errorf("%s: sluice.example.yaml has no setting %s", name, setting)
 				}
 			}
+		}
+	}
+}
+
+// TestNamespacesAreAlwaysWatched: a list of the user's own need not name them.
+func TestNamespacesAreAlwaysWatched(t *testing.T) {
+	for list, want := range map[string][]any{
+		"daemonsets.apps":            {"daemonsets.apps", "namespaces"},
+		"namespaces,daemonsets.apps": {"namespaces", "daemonsets.apps"},
+	} {
+		objects := strictly(t, mustRender(t, "", "objectKinds={"+list+"}"))
+		if got := fileOf(t, objects)["object-kinds"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("objectKinds %s: object-kinds %v, want %v", list, got, want)
+		}
+		watched := slices.ContainsFunc(objects, func(o runtime.Object) bool {
+			role, ok := o.(*rbac.ClusterRole)
+			return ok && role.Name == release && slices.ContainsFunc(role.Rules, func(r rbac.PolicyRule) bool {
+				return slices.Contains(r.APIGroups, "") && slices.Contains(r.Resources, "namespaces") && slices.Contains(r.Verbs, "watch")
+			})
+		})
+		if !watched {
+			t.Errorf("objectKinds %s: no right to watch namespaces", list)
 		}
 	}
 }

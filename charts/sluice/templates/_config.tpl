@@ -50,9 +50,10 @@
 {{- toJson $reasons -}}
 {{- end -}}
 
-{{- /* The kinds of objects that are watched, as JSON: metrics.k8s.io selects nodes by their labels. */ -}}
+{{- /* The kinds of objects that are watched, as JSON: a namespace that is deleted takes its metrics with it, and
+metrics.k8s.io selects nodes by their labels. */ -}}
 {{- define "sluice.objectKinds" -}}
-{{- $kinds := .Values.objectKinds -}}
+{{- $kinds := append .Values.objectKinds "namespaces" | uniq -}}
 {{- if .Values.resourceMetrics.enabled -}}
 {{- $kinds = append $kinds "nodes" | uniq -}}
 {{- end -}}

@@ -52,6 +52,11 @@ func (x *Request) Sender() *metric.Sender {
 		return &c.sender
 	}
 	s := x.origin.Sender(x.peer().Remote)
+	if x.isReferred() && s != nil {
+		c.sender, c.reading = *s, nil
+		c.sender.Claimed = true // the rights of any pod
+		return &c.sender
+	}
 	if !x.mayRead(s) {
 		return s
 	}
@@ -60,6 +65,13 @@ func (x *Request) Sender() *metric.Sender {
 		c.sender, c.sender.Reads = *s, &c.reading.Principal
 	}
 	return &c.sender
+}
+
+// isReferred reports whether another page led a sender without a credential here. A Prometheus
+// follows the redirects of its targets, and stores what it gets under their labels. Go's clients name
+// the page in Referer, unless it was https and this port is not (net/http refererForURL).
+func (x *Request) isReferred() bool {
+	return x.Method() == fasthttp.MethodGet && !x.HasAccount() && len(x.HTTP.Request.Header.Referer()) > 0
 }
 
 // mayRead reports whether a sender without a credential reads by the rights of its pod's service account.
@@ -169,6 +181,9 @@ func (x *Request) forbidden(r metric.Reason, why string, needs metric.Right) *Fa
 	f := Rejected(r, "%s", why)
 	if needs.Series && x.caller.reading != nil {
 		f.Message += "; " + needs.Forbidden(x.caller.reading.User)
+	}
+	if x.isReferred() {
+		f.Message += "; the request has a Referer: without a credential, it may read what any pod of its namespace may"
 	}
 	if x.caller.account == nil && !needs.IsZero() && len(x.server.challenges) > 0 {
 		f.Status, f.challenges = fasthttp.StatusUnauthorized, x.server.challenges
