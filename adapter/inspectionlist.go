@@ -164,7 +164,7 @@ func (n *inspection) metricDetail(ctx context.Context, namespace, name string) (
 			break
 		}
 		for _, s := range source.Series(m.Namespace, m.Resource, m.Name, inspect.DetailSeries) {
-			if labels += labelBytes(s.Labels); labels < maxDetailLabels || len(d.Series) == 0 {
+			if labels += bytesOfLabels(s.Labels); labels < maxDetailLabels || len(d.Series) == 0 {
 				d.Series = append(d.Series, s)
 			}
 		}
@@ -175,7 +175,7 @@ func (n *inspection) metricDetail(ctx context.Context, namespace, name string) (
 	return d, nil
 }
 
-func labelBytes(labels map[string]string) (n int) {
+func bytesOfLabels(labels map[string]string) (n int) {
 	for key, value := range labels {
 		n += len(key) + len(value)
 	}
