@@ -109,7 +109,52 @@ func TestHistogramsOfANamespaceLeaveRoom(t *testing.T) {
 	})
 }
 
-// A shadow without memory keeps the counts and sums of histograms, and says that it has no percentiles.
+// So do estimated sets, which were counted for what they held, not for what they grow to when they are awake.
+func TestEstimatedSetsOfANamespaceLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.MaxBytes, c.NamespaceShares = 5<<20, true
+		f, disk := newFixtureOf(t, c).running(), newSaved()
+		const sets = 100
+		see := func(set, members, since int) {
+			for i := range members {
+				f.w.Apply(sample(fmt.Sprintf("s%d:%d|s|#pod:a,ns:hostile", set, since+i)))
+			}
+		}
+		for i := range 100 {
+			f.w.Online()
+			for n := range sets {
+				if n/5 == i {
+					see(n, 2600, 0)
+				} else if n/5 < i {
+					see(n, 1, 2600+i)
+				}
+			}
+			f.w.Offline()
+			time.Sleep(time.Second)
+			if left := f.bytesLeft(); left < c.MaxBytes/5 {
+				t.Fatalf("second %d: %d of %d bytes are left", i, left, c.MaxBytes)
+			}
+			checkHeld(t, f.Table)
+		}
+		disk.flush(f.Table, each)
+		restarted := disk.restore(t)
+		checkHeld(t, restarted.Table)
+		if before, after := f.UsedBytes(), restarted.UsedBytes(); after > before {
+			t.Errorf("%d bytes after a restart, %d before", after, before)
+		}
+		f.want("s0:unique", restarted.ask("s0:unique"))
+		time.Sleep(3 * time.Minute)
+		if idle := f.BodyBytes.Load() / sets; idle > 1024 {
+			t.Errorf("an idle set takes %d bytes", idle)
+		}
+		time.Sleep(2 * c.ObjectTTL)
+		checkNoShares(t, f)
+	})
+}
+
+// A shadow without memory keeps the counts and sums of histograms, and says that it has neither percentiles nor the
+// members of estimated sets.
 func TestAShadowWithoutMemoryKeepsNoBuckets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newOrigin(t, true).running()
@@ -123,10 +168,13 @@ func TestAShadowWithoutMemoryKeepsNoBuckets(t *testing.T) {
 		for i := range bounds {
 			bounds[i], counts[i] = float64(i), 1
 		}
-		const series, one = 30, 1 << 18 // bytes of one beyond which the shadow ends
+		const series, one = 30, 3 << 17 // bytes of the one that is beyond, and of empty ones
 		for range 3 {
 			for n := range series {
 				f.apply(pushOf(metric.Merge, histogram(bounds, counts, 1), fmt.Sprint("n:", n)))
+				for i := range 2600 {
+					f.push(fmt.Sprintf("s%d:%d|s|#pod:a,ns:ns", n, i))
+				}
 			}
 			time.Sleep(time.Second)
 			shadow.follow(false)
@@ -137,11 +185,12 @@ func TestAShadowWithoutMemoryKeepsNoBuckets(t *testing.T) {
 		}
 		r := shadow.reader()
 		r.want("t:count", f.ask("t:count"))
+		r.want(fmt.Sprintf("s%d:unique", series-1), fmt.Sprintf(`"s%d" for pods in "ns" has no unique: its memory is used up`, series-1))
 		r.want("t:p50", `"t" for pods in "ns" has no p50: the pushed data does not contain it`)
 	})
 }
 
-// checkHeld checks that no timer holds more than is counted.
+// checkHeld checks that no timer or set holds more than is counted.
 func checkHeld(t *testing.T, table *Table) {
 	t.Helper()
 	all := int64(0)
@@ -149,7 +198,12 @@ func checkHeld(t *testing.T, table *Table) {
 		b := table.blocks.at[i].Load()
 		b.history.Lock()
 		for place := range uint32(kind.BlockSeries) {
-			if body := b.body(place); body != nil && body.Timer != nil {
+			body := b.body(place)
+			switch {
+			case body == nil:
+			case body.Set != nil:
+				all += body.Set.BytesLocked()
+			case body.Timer != nil:
 				live := table.Timers.Of(&b.page.cells[place])
 				held, counted := body.Timer.BytesLocked(live), body.Timer.Weight(live)
 				if all += counted; held > counted {
@@ -160,7 +214,7 @@ func checkHeld(t *testing.T, table *Table) {
 		b.history.Unlock()
 	}
 	if counted := table.BodyBytes.Load(); all > counted {
-		t.Fatalf("timers count %d bytes, all series %d", all, counted)
+		t.Fatalf("series hold %d bytes, of which %d are counted", all, counted)
 	}
 }
 
