@@ -3,7 +3,6 @@ package kind
 import (
 	"math"
 	"slices"
-	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/window"
 	"github.com/sluice-metrics/sluice/metric"
@@ -17,7 +16,17 @@ type pushed struct {
 	progress
 	quantiles []metric.Quantile // of the newest push
 	units     [][]pushedSlot    // by span
-	reserved  int64             // bytes taken from the budget
+	slots     int64             // most slots of all spans
+	bounds    []float64         // of the newest histogram; later parts with equal bounds share them
+	most      int               // bounds of the largest histogram
+}
+
+func newPushed(spans []window.Span) *pushed {
+	p := &pushed{units: make([][]pushedSlot, len(spans))}
+	for i := range spans {
+		p.slots += int64(spans[i].Kept())
+	}
+	return p
 }
 
 // pushedSlot is the growth in one unit of a span.
@@ -45,6 +54,7 @@ func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	if s.Op == metric.Merge {
 		p.quantiles = slices.Clone(h.Quantiles)
 		fresh := p.copyOf(h)
+		p.share(&fresh.part)
 		return fresh.gain(h), fresh.part
 	}
 	total := p.copyOf(h)
@@ -57,6 +67,7 @@ func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	p.quantiles = slices.Clone(h.Quantiles)
 	first := p.last == nil
 	p.last = total
+	p.share(&total.part)
 	switch {
 	case first:
 		return gain{}, part{}
@@ -66,19 +77,28 @@ func (p *pushed) takeLocked(s *metric.Sample, now window.Moment) (gain, part) {
 	return grown.gain(h), grown.part
 }
 
-// copyOf copies a borrowed histogram. Bounds equal to those of the newest total are shared.
+// copyOf copies a borrowed histogram, except bounds that are shared.
 func (p *pushed) copyOf(h *metric.Histogram) *cumulative {
 	c := &cumulative{count: h.Count, sum: h.Sum}
 	if len(h.Bounds) == 0 {
 		return c
 	}
-	c.counts = slices.Clone(h.Counts)
-	if p.last != nil && slices.Equal(p.last.bounds, h.Bounds) {
-		c.bounds = p.last.bounds
-	} else {
+	c.counts, c.bounds = slices.Clone(h.Counts), p.bounds
+	if !slices.Equal(p.bounds, h.Bounds) {
 		c.bounds = slices.Clone(h.Bounds)
 	}
 	return c
+}
+
+// share makes the bounds of a part the newest ones, or replaces them by equal ones.
+func (p *pushed) share(one *part) {
+	switch {
+	case len(one.bounds) == 0:
+	case slices.Equal(p.bounds, one.bounds):
+		one.bounds = p.bounds
+	default:
+		p.bounds, p.most = one.bounds, max(p.most, len(one.bounds))
+	}
 }
 
 // slotLocked returns the slot of a unit. If there is none, it adds one or reuses the oldest.
@@ -88,8 +108,11 @@ func (p *pushed) slotLocked(index int, sp *window.Span, unit uint32) *pushedSlot
 	switch {
 	case has:
 	case len(slots) == sp.Kept():
-		slots[at] = pushedSlot{unit: unit, gain: noGain, parts: slots[at].parts[:0]}
+		slots[at] = pushedSlot{unit: unit, gain: noGain}
 	default:
+		if slots == nil {
+			slots = make([]pushedSlot, 0, sp.Kept())
+		}
 		p.units[index] = append(slots, pushedSlot{unit: unit, gain: noGain})
 		return &p.units[index][len(slots)]
 	}
@@ -147,50 +170,6 @@ func (p *pushed) readLocked(d *distribution, v window.View) {
 		}
 	}
 	d.addPushed(all, parts)
-}
-
-// needs returns the bytes to reserve for histograms with so many bounds and quantiles: the newest
-// total, and a part in every slot.
-func (p *pushed) needs(bounds, quantiles int) int64 {
-	slots := int64(len(p.units)) * (window.TicksPerWindow + 1)
-	n := int64(unsafe.Sizeof(pushed{})) + int64(quantiles)*16 + slots*int64(unsafe.Sizeof(pushedSlot{}))
-	if bounds == 0 {
-		return n
-	}
-	counts := int64(bounds+1) * 8
-	return n + 2*counts + slots*(partBytes+counts)
-}
-
-const partBytes = int64(unsafe.Sizeof(part{}))
-
-// weight returns the accounted memory: the reservation, or the current memory if that is larger.
-func (p *pushed) weight() int64 {
-	if p == nil {
-		return 0
-	}
-	return max(p.reserved, p.bytes())
-}
-
-// bytes returns an upper bound of the current memory: parts may share bounds, but only those shared
-// with the newest total are counted once.
-func (p *pushed) bytes() int64 {
-	n := int64(unsafe.Sizeof(*p)) + int64(len(p.quantiles))*16
-	if p.last != nil {
-		n += int64(len(p.last.counts)) * 16
-	}
-	for _, slots := range p.units {
-		n += int64(cap(slots)) * int64(unsafe.Sizeof(pushedSlot{}))
-		for i := range slots {
-			n += int64(cap(slots[i].parts)) * partBytes
-			for _, part := range slots[i].parts {
-				n += int64(len(part.counts)) * 8
-				if p.last == nil || !sameBounds(p.last.bounds, part.bounds) {
-					n += int64(len(part.bounds)) * 8
-				}
-			}
-		}
-	}
-	return n
 }
 
 // addPushed adds the growth of histograms. It spreads each bucket's observations evenly between the

@@ -3,7 +3,6 @@ package kind
 import (
 	"encoding/binary"
 	"math"
-	"slices"
 
 	"github.com/sluice-metrics/sluice/aggregate/blob"
 	"github.com/sluice-metrics/sluice/metric"
@@ -14,15 +13,16 @@ import (
 func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
 	p.progress = readProgress(d)
 	p.quantiles = readQuantiles(d)
-	if before := p.last; d.Byte() != 0 {
+	if d.Byte() != 0 {
 		p.last = &cumulative{readPart(d), readCountable(d), d.Float()}
-		if before != nil && slices.Equal(before.bounds, p.last.bounds) {
-			p.last.bounds = before.bounds // slots of earlier deltas share them
-		}
+		p.share(&p.last.part)
 	}
 	for i := range r.Strides {
 		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 			slot := readPushedSlot(d, p.last)
+			for at := range slot.parts {
+				p.share(&slot.parts[at])
+			}
 			if r.aheadUnit(i, slot.unit) {
 				d.Fail()
 			}
@@ -31,11 +31,9 @@ func (r *Restorer) pushed(d *blob.Decoder, p *pushed) {
 			}
 		}
 	}
-	bounds := 0
 	if p.last != nil {
-		bounds = len(p.last.bounds)
+		p.share(&p.last.part)
 	}
-	p.reserved = p.needs(bounds, len(p.quantiles))
 	if d.More() {
 		p.readMoves(d)
 	}

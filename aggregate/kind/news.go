@@ -111,12 +111,12 @@ func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) {
 	if body == nil || body.Timer == nil {
 		return
 	}
-	p := body.Timer.pushed
+	p, held := body.Timer.pushed, body.Timer.pushed.weight()
 	if p == nil {
 		if !begin {
 			return
 		}
-		p = &pushed{units: make([][]pushedSlot, len(e.Spans))}
+		p = newPushed(e.Spans)
 	}
 	if p.last == nil && !begin {
 		return
@@ -126,14 +126,13 @@ func adoptHistogram(e *Env, body *Body, twin *pushed, begin bool) {
 			return
 		}
 	}
-	if need := p.needs(len(twin.last.bounds), len(p.quantiles)) - p.reserved; need > 0 {
-		if !(Budget{e, body}).take(need) {
-			return
-		}
-		p.reserved += need
+	if !p.grow(held, twin.last.bounds, len(p.quantiles), false, Budget{e, body}) {
+		return
 	}
 	body.Timer.pushed = p
-	p.last = twin.last
+	last := *twin.last
+	p.share(&last.part)
+	p.last = &last
 	p.join(&twin.progress)
 }
 

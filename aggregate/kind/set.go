@@ -74,7 +74,7 @@ func (setKind) ApplyPreAggregatedLocked(*Applier, Series, uint32, *metric.Sample
 func (k setKind) RecordLocked(e *Env, h Series, tick uint32) {
 	e.followSeedLocked(h, tick)
 	for set := range h.body().setsLocked() {
-		set.rollLocked(e.Spans, tick)
+		set.rollLocked(e.Spans, &e.Epochs, tick)
 		set.MergeLocked(&e.Epochs, e.oldestTick(tick))
 		set.renewLocked(e.oldestTick(tick))
 	}
@@ -86,7 +86,10 @@ func (k setKind) ShrinkLocked(e *Env, h Series, now uint32) {
 	e.followSeedLocked(h, now)
 	for set := range h.body().setsLocked() {
 		if e.idleLocked(h, now) {
-			set.forgetLocked()
+			set.restLocked(&e.Epochs)
+		}
+		if set.resting != nil {
+			set.rollLocked(e.Spans, &e.Epochs, now)
 		}
 		set.MergeLocked(&e.Epochs, e.oldestTick(now))
 		set.renewLocked(e.oldestTick(now))
@@ -98,7 +101,7 @@ func (k setKind) ShrinkLocked(e *Env, h Series, now uint32) {
 func (setKind) Weigh(e *Env, h Series) {
 	body, bytes := h.body(), int64(0)
 	for set := range body.setsLocked() {
-		bytes += set.BytesLocked()
+		bytes += set.weightLocked(e.Spans)
 	}
 	e.Weigh(body, bytes)
 }
@@ -121,6 +124,11 @@ func (setKind) begin(r *Reader) { r.members = r.members[:0] }
 
 func (setKind) ReadLocked(r *Reader, h Series) {
 	body := h.body()
+	for set := range body.setsLocked() {
+		if set.lostTo != 0 && set.lostTo >= r.View.FirstTick {
+			r.MissingReason, r.partial = "its memory is used up", true
+		}
+	}
 	body.Set.readLocked(r.members.of(body.Set.seed), r.View)
 	if former := body.former.Load(); former != nil && r.View.FirstTick <= former.since {
 		former.readLocked(r.members.of(former.seed), r.View)
@@ -162,7 +170,7 @@ func (s *set) appendLocked(dst []byte, spans []window.Span, since uint32, flags 
 		dst = binary.LittleEndian.AppendUint64(dst, s.seed)
 	}
 	dst = append(dst, list...)
-	if s.Many.Load() == nil {
+	if s.manyBytesLocked() == 0 {
 		return append(dst, 0)
 	}
 	dst = append(dst, 1)
@@ -191,17 +199,16 @@ func (s *set) restore(d *blob.Decoder, r *Restorer, n uint32) {
 		d.Fail()
 		return
 	}
-	table := s.reserve(int32(n))
+	table := s.reserve(int32(n), r.MayGrow)
 	for ; n > 0 && d.Err == nil; n-- {
 		hash, tick := d.Uint64(), d.Uint32()
-		if d.Err == nil {
-			table.See(max(hash, 1), min(r.CurrentTick(tick), r.Today))
+		if tick = min(r.CurrentTick(tick), r.Today); d.Err == nil && !table.See(max(hash, 1), tick) {
+			s.lostTo = max(s.lostTo, tick)
 		}
 	}
 	if d.Byte() == 0 {
 		return
 	}
-	s.Many.CompareAndSwap(nil, new(liveRegisters))
 	for i := range r.Strides {
 		for n := d.Uvarint(); n > 0 && d.Err == nil; n-- {
 			s.restoreSlot(d, r, i)
@@ -209,11 +216,11 @@ func (s *set) restore(d *blob.Decoder, r *Restorer, n uint32) {
 	}
 }
 
-// reserve returns a table with space for n more members. Only restore calls it, without concurrent
-// writers.
-func (s *set) reserve(n int32) *members {
+// reserve returns a table with space for n more members, unless there is no memory. Only restore
+// calls it, without concurrent writers.
+func (s *set) reserve(n int32, mayGrow func() bool) *members {
 	old := s.Exact.Load()
-	if old.used.Load()+n <= old.capacity() {
+	if old.used.Load()+n <= old.capacity() || !mayGrow() {
 		return old
 	}
 	slots := int32(len(old.Hashes))
@@ -236,7 +243,13 @@ func (s *set) restoreSlot(d *blob.Decoder, r *Restorer, index int) {
 		d.Fail()
 		return
 	}
-	if !readRegisters(list, s.slotLocked(index, &r.Spans[index], unit).registers) {
+	sp := &r.Spans[index]
+	if s.Many.Load() == nil && !r.MayGrow() {
+		s.lostTo = max(s.lostTo, sp.FirstTick(unit+1)-1)
+		return
+	}
+	s.Many.CompareAndSwap(nil, new(liveRegisters))
+	if !readRegisters(list, s.slotLocked(index, sp, unit).registers) {
 		d.Fail()
 	}
 }

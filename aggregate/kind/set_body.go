@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/sluice-metrics/sluice/aggregate/memory"
 	"github.com/sluice-metrics/sluice/aggregate/window"
@@ -23,6 +24,12 @@ type set struct {
 	// units holds, per span, the registers of each unit; guarded by the history lock, empty while
 	// exact.
 	units [][]setSlot
+	// resting are the live registers that an idle set no longer has: until epoch restAt, writers may
+	// still add to them. Both are guarded by the history lock.
+	resting *liveRegisters
+	restAt  uint64
+	// lostTo is the newest tick of members for which a restore had no memory.
+	lostTo uint32
 	// merging is the newest table if MergeLocked waits to drop the tables behind it: no writer adds
 	// to those after epoch dropAt. Both are guarded by the history lock.
 	merging *members
@@ -54,7 +61,7 @@ func (s *set) Insert(hash uint64, tick uint32, budget Budget) bool {
 			return true
 		}
 		larger := len(table.Hashes) < membersMost
-		if grow := int64(24 * len(table.Hashes)); larger && !budget.take(grow) || !larger && !budget.take(manyBytes) {
+		if grow := int64(24 * len(table.Hashes)); larger && !budget.take(grow) || !larger && !budget.take(manyBytes(budget.Env.Spans)) {
 			return false
 		}
 		if larger {
@@ -65,20 +72,45 @@ func (s *set) Insert(hash uint64, tick uint32, budget Budget) bool {
 	}
 }
 
-// manyBytes is the memory of an estimated set: the live registers, and the registers of all slots
-// of two windows.
-const manyBytes = hllRegisters * (1 + 2*(window.TicksPerWindow+1))
+// manyBytes is the memory of an estimated set: the live registers, and the registers of all slots.
+// It is taken at once, because slots are added without asking.
+func manyBytes(spans []window.Span) int64 {
+	n := int64(hllRegisters)
+	for i := range spans {
+		n += int64(spans[i].Kept()) * (hllRegisters + 2*setSlotBytes) // append doubles the slots
+	}
+	return n
+}
+
+const setSlotBytes = int64(unsafe.Sizeof(setSlot{}))
 
 // rollLocked moves the live registers into the slots of a tick.
-func (s *set) rollLocked(spans []window.Span, tick uint32) {
-	many := s.Many.Load()
-	if many == nil {
+func (s *set) rollLocked(spans []window.Span, e *memory.Epochs, tick uint32) {
+	rested := s.resting != nil && e.Quiesced() >= s.restAt
+	var fresh registers
+	some := false
+	for _, live := range [...]*liveRegisters{s.Many.Load(), s.resting} {
+		if live != nil {
+			some = live.into(&fresh, true) || some
+		}
+	}
+	if rested {
+		s.resting = nil
+	}
+	if !some {
 		return
 	}
-	var fresh registers
-	many.into(&fresh, true)
 	for i := range spans {
 		s.slotLocked(i, &spans[i], spans[i].Unit(tick)).registers.merge(&fresh)
+	}
+}
+
+// restLocked makes an idle set exact again: all that it has counted is older than every window.
+func (s *set) restLocked(e *memory.Epochs) {
+	clear(s.units)
+	if many := s.Many.Load(); many != nil && s.resting == nil {
+		s.Many.Store(nil)
+		s.resting, s.restAt = many, e.Advance()
 	}
 }
 
@@ -153,13 +185,6 @@ func (s *set) renewLocked(oldest uint32) {
 	}
 }
 
-// forgetLocked drops the slots of an idle set, which are older than every window.
-func (s *set) forgetLocked() {
-	for i := range s.units {
-		s.units[i] = nil
-	}
-}
-
 // readLocked adds the members of the view to u.
 func (s *set) readLocked(u *union, v window.View) {
 	first := v.FirstTick
@@ -168,27 +193,42 @@ func (s *set) readLocked(u *union, v window.View) {
 			u.insert(hash)
 		}
 	})
-	many := s.Many.Load()
-	if many == nil {
-		return
-	}
 	for i := range s.units[v.Index] {
 		if slot := &s.units[v.Index][i]; slot.unit >= v.FirstUnit {
 			u.merge(slot.registers)
 		}
 	}
-	u.merge(nil)
-	many.into(u.many, false)
+	for _, live := range [...]*liveRegisters{s.Many.Load(), s.resting} {
+		var fresh registers
+		if live != nil && live.into(&fresh, false) {
+			u.merge(&fresh)
+		}
+	}
 }
 
 // BytesLocked returns the memory of the set.
-func (s *set) BytesLocked() int64 {
-	n := int64(s.Exact.Load().slots())*12 + 128
-	if s.Many.Load() != nil {
-		n += hllRegisters
+func (s *set) BytesLocked() int64 { return s.exactBytes() + s.manyBytesLocked() }
+
+// weightLocked returns the accounted memory of the set: of an estimated one, all that it may grow to.
+func (s *set) weightLocked(spans []window.Span) int64 {
+	n := s.manyBytesLocked()
+	if n > 0 {
+		n = max(n, manyBytes(spans))
+	}
+	return s.exactBytes() + n
+}
+
+func (s *set) exactBytes() int64 { return int64(s.Exact.Load().slots())*12 + 128 }
+
+// manyBytesLocked returns the memory of the registers; 0: there are none.
+func (s *set) manyBytesLocked() (n int64) {
+	for _, live := range [...]*liveRegisters{s.Many.Load(), s.resting} {
+		if live != nil {
+			n += hllRegisters
+		}
 	}
 	for _, slots := range s.units {
-		n += int64(cap(slots))*16 + int64(len(slots))*hllRegisters
+		n += int64(cap(slots))*setSlotBytes + int64(len(slots))*hllRegisters
 	}
 	return n
 }

@@ -102,8 +102,9 @@ func (l *liveRegisters) insert(hash uint64) {
 	}
 }
 
-// into merges the live registers into r. With take, it also clears them.
-func (l *liveRegisters) into(r *registers, take bool) {
+// into merges the live registers into r, and reports whether there were any. With take, it also
+// clears them.
+func (l *liveRegisters) into(r *registers, take bool) (some bool) {
 	for i := range l {
 		word := l[i].Load()
 		if word == 0 {
@@ -115,7 +116,9 @@ func (l *liveRegisters) into(r *registers, take bool) {
 		for k := range 4 {
 			r[i*4+k] = max(r[i*4+k], byte(word>>(8*k)))
 		}
+		some = true
 	}
+	return some
 }
 
 // appendRegisters appends the nonzero registers as pairs of gap and rank.

@@ -4,6 +4,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"github.com/sluice-metrics/sluice/aggregate/memory"
+	"github.com/sluice-metrics/sluice/aggregate/window"
 )
 
 // The standard error is at most 2 %, from a handful of members to millions.
@@ -58,5 +62,34 @@ func TestLiveRegistersAgree(t *testing.T) {
 		if readRegisters(bad, &again) {
 			t.Errorf("%v is taken", bad)
 		}
+	}
+}
+
+// A writer that found the registers of a set before it rested loses no member.
+func TestARestingSetLosesNoMember(t *testing.T) {
+	var e memory.Epochs
+	writer := e.Register()
+	spans := window.NewSpans([]time.Duration{10 * time.Second}, time.Second)
+	s, now := NewSet(spans), uint32(1000)
+	held := new(liveRegisters)
+	s.Many.Store(held)
+	s.restLocked(&e)
+	s.rollLocked(spans, &e, now)
+	held.insert(12345)
+	counted := func() float64 {
+		u := union{exact: map[uint64]struct{}{}}
+		s.readLocked(&u, window.View{FirstTick: now, FirstUnit: spans[0].Unit(now)})
+		return u.count()
+	}
+	if n := counted(); n != 1 {
+		t.Errorf("%v members before a roll", n)
+	}
+	writer.Quiesce(&e)
+	s.rollLocked(spans, &e, now)
+	if n := counted(); n != 1 || s.Many.Load() != nil || s.resting != nil {
+		t.Errorf("%v members after it", n)
+	}
+	if s.restLocked(&e); s.BytesLocked() != NewSet(spans).BytesLocked() {
+		t.Errorf("%d bytes of a set without members", s.BytesLocked())
 	}
 }

@@ -79,15 +79,13 @@ func (k timerKind) ApplyDatedLocked(a *Applier, h Series, tick uint32, s *metric
 func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *metric.Sample) metric.Reason {
 	tick = h.Cell.History.TickOf(a.Logs, tick) // of the bins as of their weight
 	body := h.body()
-	p := body.Timer.pushed
+	p, held := body.Timer.pushed, body.Timer.pushed.weight()
 	if p == nil {
-		p = &pushed{units: make([][]pushedSlot, len(a.Spans))}
+		p = newPushed(a.Spans)
 	}
-	if need := p.needs(len(s.Histogram.Bounds), len(s.Histogram.Quantiles)) - p.reserved; need > 0 {
-		if !(Budget{a.Env, body}).take(need) {
-			return metric.OverLimit
-		}
-		p.reserved += need
+	dated := tick < h.Cell.History.Stamp
+	if !p.grow(held, s.Histogram.Bounds, len(s.Histogram.Quantiles), dated, Budget{a.Env, body}) {
+		return metric.OverLimit
 	}
 	body.Timer.pushed = p
 	g, buckets := p.takeLocked(s, a.Now)
@@ -103,7 +101,7 @@ func (timerKind) ApplyPreAggregatedLocked(a *Applier, h Series, tick uint32, s *
 			slot.parts = appendPart(slot.parts, buckets, maxParts)
 		}
 	}
-	if history := &h.Cell.History; tick < history.Stamp {
+	if history := &h.Cell.History; dated {
 		history.ShiftWeight(a.Logs, tick, g.count, *h.Born)
 		body.Rewritten = true
 	} else {
@@ -314,10 +312,14 @@ func (r *Restorer) timer(d *blob.Decoder, t *timer) {
 	if !d.More() {
 		return
 	}
+	before := t.pushed.weight()
 	if t.pushed == nil {
-		t.pushed = &pushed{units: make([][]pushedSlot, len(r.Spans))}
+		t.pushed = newPushed(r.Spans)
 	}
 	r.pushed(d, t.pushed)
+	if t.pushed.weight() > before && !r.MayGrow() {
+		t.pushed.dropBuckets()
+	}
 }
 
 // weightsOfUnits computes the history of the weight from the records. Older formats saved no
