@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sluice-metrics/sluice/aggregate/index"
 	"github.com/sluice-metrics/sluice/metric"
 )
 
@@ -342,10 +343,23 @@ func TestPushedNames(t *testing.T) {
 		if got := m.Pushed(asked); !maps.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		time.Sleep(f.config.ObjectTTL + 400*time.Millisecond) // it is over, and not swept yet
 		delete(want, Place{Name: "d"})
-		if got := m.Pushed(asked); !maps.Equal(got, want) {
-			t.Errorf("after one ended: %v, want %v", got, want)
+		time.Sleep(f.config.ObjectTTL - time.Second)
+		for !maps.Equal(m.Pushed(asked), want) {
+			if swept := !m.hasFamily("d"); swept {
+				t.Fatalf("what is over is found until it is swept; at last %v, want %v", m.Pushed(asked), want)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !m.hasFamily("d") {
+			t.Error("what is over is found until it is swept")
 		}
 	})
+}
+
+func (m *Merged) hasFamily(name string) (has bool) {
+	for _, s := range m.sources() {
+		s.table.index.EachFamily(func(f *index.Family) { has = has || f.Key.Name == name })
+	}
+	return has
 }
