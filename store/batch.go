@@ -167,6 +167,11 @@ func (b *batch) reset() {
 // (S3).
 const checkpointPeriods = 120
 
+// fewDeltaBytes of deltas never make a checkpoint due: 1,024 plain numbers that change in each flush
+// have half of that in checkpointPeriods. Deltas of large histograms and sets repeat the values of
+// earlier ones, and would fill the disk and the next restore.
+const fewDeltaBytes = 2 << 20
+
 // A savedBlock describes a block's copy on disk. The flusher owns it.
 type savedBlock struct {
 	last       format.Sequence // newest delta that was taken from the table, written or not
@@ -176,6 +181,10 @@ type savedBlock struct {
 
 	stateGeneration uint8
 	namesGeneration uint8
+
+	stateBytes int // of the checkpoint
+	namesBytes int // of its names
+	deltaBytes int // of the deltas after it
 
 	hasDeltas       bool // there are deltas after the checkpoint
 	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
@@ -196,6 +205,12 @@ func (b *savedBlock) checkpointDue(block int, seq format.Sequence) bool {
 	return ownPeriod || seq.Period()-b.firstDelta.Period() >= checkpointPeriods
 }
 
+// deltasAreLarge reports whether the deltas after a checkpoint take more than twice its space. So at
+// most a third of the bytes written are checkpoints.
+func (b *savedBlock) deltasAreLarge() bool {
+	return b.deltaBytes > max(fewDeltaBytes, 2*(b.stateBytes+b.namesBytes))
+}
+
 // A blockWrite is a delta or a checkpoint in the transaction under way.
 type blockWrite struct {
 	block      int
@@ -207,6 +222,8 @@ type checkpoint struct {
 	seq             format.Sequence
 	unwritten       uint64 // as when the state was taken: later deltas need another checkpoint
 	names           bool   // the names were written too
+	stateBytes      int
+	namesBytes      int
 	stateGeneration uint8
 	namesGeneration uint8
 }

@@ -185,12 +185,15 @@ func (f *flusher) block(block int, seq format.Sequence) error {
 		if err := f.putDelta(block, seq); err != nil {
 			return err
 		}
-		if f.publisher != nil && !f.publisher.ahead { // PublishWritten must count no delta that the database lacks
-			f.publisher.put++
-		}
 	}
 	if saved.checkpointDue(block, seq) {
-		return f.putCheckpoint(block, seq)
+		if err := f.putCheckpoint(block, seq); err != nil {
+			return err
+		}
+	}
+	// PublishWritten must count no delta that the database lacks, alone or in a checkpoint.
+	if len(f.delta) > 0 && f.publisher != nil && !f.publisher.ahead {
+		f.publisher.put++
 	}
 	return nil
 }
@@ -203,7 +206,9 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 	if !saved.hasDeltas {
 		saved.hasDeltas, saved.firstDelta = true, seq
 	}
-	if saved.needsCheckpoint || seq.Period()-saved.firstDelta.Period() >= format.DeltaSlots {
+	saved.deltaBytes += len(f.delta)
+	if saved.needsCheckpoint || saved.deltasAreLarge() ||
+		seq.Period()-saved.firstDelta.Period() >= format.DeltaSlots {
 		saved.needsCheckpoint = true // it follows at once and includes the delta
 		return nil
 	}
@@ -224,13 +229,16 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	saved := &f.blocks[block]
 	write := &checkpoint{seq: seq, unwritten: saved.unwritten,
-		stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration}
+		stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration,
+		namesBytes: saved.namesBytes}
 	f.state = f.table.AppendState(f.state[:0], block)
+	write.stateBytes = len(f.state)
 	write.names = f.table.NamesChanged(block) || saved.names == 0
 	link := saved.names
 	var heads []format.Blob
 	if write.names {
 		f.names = f.table.AppendNames(f.names[:0], block)
+		write.namesBytes = len(f.names)
 		saved.names = 0 // until they are written
 		write.namesGeneration ^= 1
 		link = seq
@@ -267,6 +275,7 @@ func (f *flusher) committed(writes []blockWrite) {
 			continue
 		}
 		saved.checkpoint, saved.stateGeneration, saved.namesGeneration = c.seq, c.stateGeneration, c.namesGeneration
+		saved.stateBytes, saved.namesBytes, saved.deltaBytes = c.stateBytes, c.namesBytes, 0
 		saved.hasDeltas, saved.needsCheckpoint = false, saved.unwritten != c.unwritten
 		if c.names {
 			saved.names = c.seq

@@ -170,8 +170,13 @@ func (b *diskBlock) saved() savedBlock {
 		names:           b.checkpoint.Link,
 		stateGeneration: b.checkpoint.Generation,
 		namesGeneration: b.namesHeader.Generation,
+		stateBytes:      len(b.state),
+		namesBytes:      len(b.names),
 		hasDeltas:       len(b.deltas) > 0,
 		needsCheckpoint: b.cut || b.err != nil,
+	}
+	for _, d := range b.deltas {
+		s.deltaBytes += len(d)
 	}
 	if b.err != nil {
 		s.names = 0
