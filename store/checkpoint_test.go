@@ -2,10 +2,13 @@ package store
 
 import (
 	"fmt"
+	"iter"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/format"
 )
 
 // A countingTable counts the bytes of deltas that it is restored from.
@@ -14,11 +17,14 @@ type countingTable struct {
 	deltaBytes int
 }
 
-func (c *countingTable) RestoreBlock(block int, names, state []byte, deltas [][]byte) error {
-	for _, d := range deltas {
-		c.deltaBytes += len(d)
-	}
-	return c.modelTable.RestoreBlock(block, names, state, deltas)
+func (c *countingTable) RestoreBlock(block int, names, state []byte, deltas iter.Seq[[]byte]) error {
+	return c.modelTable.RestoreBlock(block, names, state, func(replay func([]byte) bool) {
+		for d := range deltas {
+			if c.deltaBytes += len(d); !replay(d) {
+				return
+			}
+		}
+	})
 }
 
 // TestLargeDeltas: where deltas are large, a block is written whole before its period, so a restore
@@ -53,5 +59,44 @@ func TestLargeDeltas(t *testing.T) {
 			t.Errorf("%d series: %d bytes written with %d checkpoints, want at most %d", series+1, written, checkpoints, most)
 		}
 		mustClose(t, s)
+	}
+}
+
+// A weighingTable measures the heap while it is restored.
+type weighingTable struct {
+	*modelTable
+	deltas      int
+	first, most uint64 // bytes that the heap had at the first delta, and at most
+}
+
+func (w *weighingTable) RestoreBlock(_ int, _, _ []byte, deltas iter.Seq[[]byte]) error {
+	for range deltas {
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		if w.deltas++; w.deltas == 1 {
+			w.first = now.HeapAlloc
+		}
+		w.most = max(w.most, now.HeapAlloc)
+	}
+	return nil
+}
+
+// TestRestoreHoldsOneDelta: a restore holds one delta of a block in memory, however many there are.
+// It doesn't run beside other tests, which would take memory meanwhile.
+func TestRestoreHoldsOneDelta(t *testing.T) {
+	const deltas, deltaBytes = 20, 4 * format.PartBytes
+	dir, model, s, clock := opened(t, 1)
+	model.put(0, 0, "idle", strings.Repeat("x", deltas*deltaBytes))
+	clock.period(t)
+	for range deltas {
+		model.put(0, 1, "busy", strings.Repeat("y", deltaBytes))
+		clock.period(t)
+	}
+	mustClose(t, s)
+	table := &weighingTable{modelTable: newModel(0)}
+	mustClose(t, mustOpenIn(t, database.InProcess, testConfig(dir), Parts{Table: table}))
+	if more := int64(table.most - table.first); table.deltas != deltas || more > 2*deltaBytes {
+		t.Errorf("%d deltas took up to %d bytes more than the first", table.deltas, more)
 	}
 }

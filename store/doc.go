@@ -15,9 +15,9 @@
 //	store/database        Badger: its only importer, with the checks before it and its own process
 //
 // Run asks every block, once a flush interval, for its changes (a delta), and writes a rotating
-// share of the blocks whole (a checkpoint), and those with large deltas. A block is its last checkpoint and the newer deltas.
-// Open restores both. What is written is with the storage process, and survives the death of this one;
-// what is synced survives the loss of power.
+// share of the blocks whole (a checkpoint), and those with large deltas. A block is its last
+// checkpoint and the newer deltas. Open restores both. What is written is with the storage process,
+// and survives the death of this one; what is synced survives the loss of power.
 //
 // Invariants, each held by a test:
 //
