@@ -190,7 +190,20 @@ type savedBlock struct {
 	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
 
 	unwritten uint64 // number of deltas that were taken for the Publisher alone
+
+	large []largeDelta // on disk, or on their way to it
 }
+
+// A largeDelta is a delta that is deleted once a checkpoint includes it. It would stay for DeltaSlots
+// periods, or with its parts for good where the next delta in its slot has fewer.
+type largeDelta struct {
+	seq   format.Sequence
+	parts uint16
+}
+
+// largeDeltaBytes is the size from which a delta is large. That of 1,024 plain numbers isn't: so an
+// ordinary block has no entries that delete.
+const largeDeltaBytes = 16 << 10
 
 // checkpointDue reports whether a block must be written whole. Each block has its own period among
 // checkpointPeriods, so the load is even however many blocks began to change at once.
@@ -211,10 +224,11 @@ func (b *savedBlock) deltasAreLarge() bool {
 	return b.deltaBytes > max(fewDeltaBytes, 2*(b.stateBytes+b.namesBytes))
 }
 
-// A blockWrite is a delta or a checkpoint in the transaction under way.
+// A blockWrite is a delta, a checkpoint or the deletion of a delta in the transaction under way.
 type blockWrite struct {
 	block      int
-	checkpoint *checkpoint // nil: a delta
+	checkpoint *checkpoint // nil: another one
+	deleted    bool        // the first of the block's large deltas
 }
 
 // A checkpoint is what changes in a savedBlock once the checkpoint is written.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 	"github.com/sluice-metrics/sluice/store/format"
 )
 
@@ -99,4 +101,65 @@ func TestRestoreHoldsOneDelta(t *testing.T) {
 	if more := int64(table.most - table.first); table.deltas != deltas || more > 2*deltaBytes {
 		t.Errorf("%d deltas took up to %d bytes more than the first", table.deltas, more)
 	}
+}
+
+// TestLargeDeltasAreDeleted: a checkpoint deletes the large deltas that it includes, in the same
+// process or the next one. Small ones stay, and are overwritten.
+func TestLargeDeltasAreDeleted(t *testing.T) {
+	t.Parallel()
+	for _, restart := range []bool{false, true} {
+		dir, model, s, clock := opened(t, 1)
+		for _, size := range []int{format.PartBytes / 2, 2 * format.PartBytes, 10} {
+			clock.period(t)
+			model.put(0, 1, "busy", strings.Repeat("y", size))
+		}
+		clock.period(t)
+		if restart {
+			mustClose(t, s)
+			model = newModel(0)
+			s = mustOpen(t, dir, model)
+			clock = newStepper(s)
+		}
+		s.flusher.blocks[0].needsCheckpoint = true
+		clock.period(t)
+		mustClose(t, s)
+		if n := deltaEntries(t, dir); n != 1 {
+			t.Errorf("restart %v: %d entries of deltas are left, want that of the small one", restart, n)
+		}
+		mustRestore(t, dir, model)
+	}
+}
+
+// TestDeletionsThatFail: where the transaction with deletions doesn't reach the disk, the next
+// checkpoint deletes.
+func TestDeletionsThatFail(t *testing.T) {
+	t.Parallel()
+	dir, model, s, clock := opened(t, 1)
+	model.put(0, 1, "busy", strings.Repeat("y", 2*format.PartBytes))
+	clock.period(t)
+	must(t, s.flusher.putCheckpoint(0, s.seq+1))
+	s.flusher.batch.drop()
+	clock.period(t)
+	mustClose(t, s)
+	if n := deltaEntries(t, dir); n != 0 {
+		t.Errorf("%d entries of deltas are left", n)
+	}
+	mustRestore(t, dir, model)
+}
+
+// deltaEntries counts the entries of deltas in a closed database, parts included.
+func deltaEntries(t *testing.T, dir string) (n int) {
+	t.Helper()
+	f, err := folder.Open(dir)
+	must(t, err)
+	opener := database.Opener{Folder: f, Logger: quiet()}
+	opened, err := opener.Reopen(database.InProcess)
+	must(t, err)
+	from := opened.Local.Read()
+	count := func(_, _ []byte) error { n++; return nil }
+	must(t, from.Each([]byte{format.PrefixDelta}, count))
+	must(t, from.Each([]byte{format.PrefixPart, format.PrefixDelta}, count))
+	from.Close()
+	must(t, errors.Join(opened.DB.Close(), f.Release()))
+	return n
 }

@@ -217,6 +217,9 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 		Value:  f.delta,
 		Header: format.Header{Seq: seq, Link: link},
 	}
+	if len(f.delta) >= largeDeltaBytes {
+		saved.large = append(saved.large, largeDelta{seq, format.Parts(len(f.delta))})
+	}
 	if err := f.batch.put(delta); err != nil {
 		return err
 	}
@@ -263,7 +266,25 @@ func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	if err := f.batch.putHeads(append(heads, head)...); err != nil {
 		return err
 	}
-	f.batch.writes = append(f.batch.writes, blockWrite{block, write})
+	f.batch.writes = append(f.batch.writes, blockWrite{block: block, checkpoint: write})
+	return f.deleteDeltas(block)
+}
+
+// deleteDeltas deletes a block's large deltas. It follows the heads of a checkpoint that includes
+// them (S3).
+func (f *flusher) deleteDeltas(block int) error {
+	for _, d := range f.blocks[block].large {
+		head := format.AppendDeltaKey(nil, block, d.seq)
+		if err := f.batch.remove(head); err != nil {
+			return err
+		}
+		for part := range int(d.parts) {
+			if err := f.batch.remove(format.AppendPartKey(nil, head, 0, part)); err != nil {
+				return err
+			}
+		}
+		f.batch.writes = append(f.batch.writes, blockWrite{block: block, deleted: true})
+	}
 	return nil
 }
 
@@ -271,6 +292,9 @@ func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 func (f *flusher) committed(writes []blockWrite) {
 	for _, w := range writes {
 		c, saved := w.checkpoint, &f.blocks[w.block]
+		if w.deleted {
+			saved.large = saved.large[1:]
+		}
 		if c == nil {
 			continue
 		}

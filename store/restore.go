@@ -161,6 +161,7 @@ type diskBlock struct {
 	found        bool // there is a checkpoint, or a delta was replayed
 	names, state []byte
 	deltas       []delta // after the checkpoint, by sequence
+	large        []largeDelta
 
 	checkpoint, namesHeader format.Header
 	first, last             format.Sequence // of the deltas that were replayed
@@ -190,6 +191,7 @@ func (b *diskBlock) saved() savedBlock {
 		deltaBytes:      b.deltaBytes,
 		hasDeltas:       b.first > 0,
 		needsCheckpoint: b.cut || b.err != nil,
+		large:           b.large,
 	}
 	if b.err != nil {
 		s.names = 0
@@ -214,11 +216,15 @@ func readBlock(from database.Reader, blobs *format.Reader, block int) (b diskBlo
 	return b
 }
 
-// findDeltas finds the deltas after the checkpoint. Its error is the database's.
+// findDeltas finds the deltas after the checkpoint, and all that are large. Its error is the
+// database's.
 func (b *diskBlock) findDeltas(from database.Reader, block int) error {
 	err := from.Each(format.AppendBlockKey(nil, format.PrefixDelta, block), func(key, entry []byte) error {
 		h, _, err := format.ParseHeader(entry)
 		b.newest = max(b.newest, h.Seq)
+		if h.Length >= largeDeltaBytes && h.Parts == format.Parts(int(h.Length)) {
+			b.large = append(b.large, largeDelta{h.Seq, h.Parts})
+		}
 		switch {
 		case err != nil:
 			b.cut = true // unless it was an old delta, the chain ends before it

@@ -20,9 +20,15 @@ type Blob struct {
 // Seal completes the header for the value.
 func (b *Blob) Seal() {
 	b.Sum, b.Length = Checksum(b.Value), uint32(len(b.Value))
-	if len(b.Value) > PartBytes {
-		b.Parts = uint16((len(b.Value) + PartBytes - 1) / PartBytes)
+	b.Parts = Parts(len(b.Value))
+}
+
+// Parts is the number of parts of a value; 0: it follows the header.
+func Parts(bytes int) uint16 {
+	if bytes <= PartBytes {
+		return 0
 	}
+	return uint16((bytes + PartBytes - 1) / PartBytes)
 }
 
 // Part is one part's piece of the value.
