@@ -163,3 +163,42 @@ func deltaEntries(t *testing.T, dir string) (n int) {
 	must(t, errors.Join(opened.DB.Close(), f.Release()))
 	return n
 }
+
+// A bufferTable reports large buffers of the flusher's that outlive the values in them.
+type bufferTable struct {
+	*modelTable
+	t       *testing.T
+	flusher *flusher
+}
+
+func (b *bufferTable) AppendDelta(dst []byte, block int) []byte {
+	if max(cap(dst), cap(b.flusher.state), cap(b.flusher.names)) > keptBuffer {
+		b.t.Errorf("block %d: a buffer of the block before it is kept", block)
+	}
+	return b.modelTable.AppendDelta(dst, block)
+}
+
+func (b *bufferTable) AppendState(dst []byte, block int) []byte {
+	if cap(b.flusher.delta) > keptBuffer {
+		b.t.Errorf("block %d: its delta is kept beside its state", block)
+	}
+	return b.modelTable.AppendState(dst, block)
+}
+
+// TestLargeBuffersEnd: a flush holds one large delta or state at a time.
+func TestLargeBuffersEnd(t *testing.T) {
+	t.Parallel()
+	table := &bufferTable{modelTable: newModel(3), t: t}
+	s := mustOpen(t, t.TempDir(), table)
+	table.flusher = &s.flusher
+	for block := range 3 {
+		table.put(block, 1, "fat", strings.Repeat("x", 2*keptBuffer))
+	}
+	newStepper(s).period(t)
+	for block := range 3 {
+		if s.flusher.blocks[block].stateBytes < keptBuffer {
+			t.Errorf("block %d: no checkpoint was written", block)
+		}
+	}
+	mustClose(t, s)
+}

@@ -73,7 +73,8 @@ func (s *Store) flush(began time.Time) error {
 	return nil
 }
 
-// keptBuffer is how large a scratch buffer may stay between two flushes.
+// keptBuffer is how large a scratch buffer may stay when its value is written. The delta and the state
+// of a block of large histograms may each take as much memory as the histograms.
 const keptBuffer = 4 << 20
 
 // A flusher writes the table's changes. The flush goroutine owns it.
@@ -123,9 +124,9 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 			f.batch.drop()
 			return err
 		}
+		f.trim()
 		f.pacer.step()
 	}
-	f.trim()
 	if f.unfinished {
 		if err := f.batch.remove(unfinishedKey); err != nil {
 			f.batch.drop()
@@ -186,13 +187,15 @@ func (f *flusher) block(block int, seq format.Sequence) error {
 			return err
 		}
 	}
+	changed := len(f.delta) > 0
+	f.trim()
 	if saved.checkpointDue(block, seq) {
 		if err := f.putCheckpoint(block, seq); err != nil {
 			return err
 		}
 	}
 	// PublishWritten must count no delta that the database lacks, alone or in a checkpoint.
-	if len(f.delta) > 0 && f.publisher != nil && !f.publisher.ahead {
+	if changed && f.publisher != nil && !f.publisher.ahead {
 		f.publisher.put++
 	}
 	return nil
