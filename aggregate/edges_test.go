@@ -65,7 +65,7 @@ func TestEdgeRebirthInAnotherBlock(t *testing.T) {
 		again := newFixture(t)
 		must(t, again.RestoreClock(disk.clock))
 		for _, i := range order {
-			must(t, again.RestoreBlock(i, disk.names[i], disk.state[i], disk.deltas[i]))
+			must(t, again.RestoreBlock(i, disk.names[i], disk.state[i], slices.Values(disk.deltas[i])))
 		}
 		again.RestoreDone()
 		again.Begin()
@@ -131,7 +131,7 @@ func TestEdgeBirthRacesWithDelta(t *testing.T) {
 	again := New(DefaultConfig(), describeByPod, slog.New(slog.DiscardHandler))
 	again.RestoreClock(disk.clock)
 	for i := range f.Blocks() {
-		must(t, again.RestoreBlock(i, nil, nil, deltas[i]))
+		must(t, again.RestoreBlock(i, nil, nil, slices.Values(deltas[i])))
 	}
 	again.RestoreDone()
 	again.Begin()
@@ -294,7 +294,7 @@ func TestEdgeMarkFromDisk(t *testing.T) {
 		b.unnamed[0].Store(0)
 		names, state := f.AppendNames(nil, 0), f.AppendState(nil, 0)
 		again := newFixture(t)
-		if err := again.RestoreBlock(0, names, state, nil); err == nil {
+		if err := again.RestoreBlock(0, names, state, slices.Values([][]byte(nil))); err == nil {
 			t.Errorf("%x is taken for a gauge's value", bits)
 		}
 		again.RestoreDone()
@@ -551,7 +551,7 @@ func TestEdgeNotesFromTheFuture(t *testing.T) {
 		disk.clock = early
 		again := newFixture(t)
 		must(t, again.RestoreClock(disk.clock))
-		if err := again.RestoreBlock(0, disk.names[0], disk.state[0], nil); err == nil {
+		if err := again.RestoreBlock(0, disk.names[0], disk.state[0], slices.Values([][]byte(nil))); err == nil {
 			t.Error("notes of ticks that have not come are taken")
 		}
 	})

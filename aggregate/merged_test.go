@@ -110,7 +110,7 @@ func (r *replicas) restart() {
 	f.Clock.Uptime = func() window.Uptime { return window.Uptime{} } // the machine's is not virtual
 	must(r.t, f.RestoreClock(p.clock))
 	for i, state := range p.state {
-		must(r.t, f.RestoreBlock(i, p.names[i], state, nil))
+		must(r.t, f.RestoreBlock(i, p.names[i], state, slices.Values([][]byte(nil))))
 	}
 	f.RestoreDone()
 	f.Begin()

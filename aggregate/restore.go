@@ -3,6 +3,7 @@ package aggregate
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -119,19 +120,22 @@ func (s *savedClock) readPauses(d *blob.Decoder) {
 const longestUp = 10 * 365 * 24 * time.Hour
 
 // RestoreBlock restores a block from its names and state, saved at one moment, and the deltas since
-// then, in order. Several goroutines may restore different blocks at once.
-func (t *Table) RestoreBlock(block int, names, state []byte, deltas [][]byte) error {
+// then, in order. Each delta is replayed before the next one is asked for. Several goroutines may
+// restore different blocks at once.
+func (t *Table) RestoreBlock(block int, names, state []byte, deltas iter.Seq[[]byte]) error {
 	r, err := t.restorerOf(block, t.Clock.Now())
 	if err != nil {
 		return err
 	}
-	err = r.checkpoint(names, state)
-	for _, delta := range deltas {
-		if err == nil {
-			err = r.delta(delta)
+	if err := r.checkpoint(names, state); err != nil {
+		return r.result(err)
+	}
+	for delta := range deltas {
+		if err := r.delta(delta); err != nil {
+			return r.result(err)
 		}
 	}
-	return r.result(err)
+	return nil
 }
 
 // restorer replays the saved state of one block: into a table that nobody reads yet, or into a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,7 +66,7 @@ func (s *saved) into(table *Table) error {
 	}
 	time.Sleep(s.takes)
 	for i := range max(len(s.names), len(s.deltas)) {
-		if err := table.RestoreBlock(i, s.names[i], s.state[i], s.deltas[i]); err != nil {
+		if err := table.RestoreBlock(i, s.names[i], s.state[i], slices.Values(s.deltas[i])); err != nil {
 			return err
 		}
 	}
@@ -232,7 +233,7 @@ func TestRestoreOfADamagedBlock(t *testing.T) {
 	f.push("a:10|c|#pod:a,ns:ns", "t:10|ms|#pod:a,ns:ns", "b:10|c|#pod:a,ns:ns")
 	delta := f.AppendDelta(nil, 0)
 	again := newFixture(t)
-	if err := again.RestoreBlock(0, nil, nil, [][]byte{delta[:len(delta)-3]}); err == nil || err.Error() != "block 0: delta: damaged: not what was written" {
+	if err := again.RestoreBlock(0, nil, nil, slices.Values([][]byte{delta[:len(delta)-3]})); err == nil || err.Error() != "block 0: delta: damaged: not what was written" {
 		t.Error(err)
 	}
 	again.RestoreDone()
@@ -251,7 +252,7 @@ func TestRestoreOfTwins(t *testing.T) {
 	delta := f.AppendDelta(nil, 0)
 	again := newFixture(t)
 	for block := range 2 {
-		must(t, again.RestoreBlock(block, nil, nil, [][]byte{delta, delta}))
+		must(t, again.RestoreBlock(block, nil, nil, slices.Values([][]byte{delta, delta})))
 	}
 	again.RestoreDone()
 	again.want("a:total", "a=10")
@@ -359,7 +360,7 @@ func addSaved(f *testing.F, table *fixture) {
 // withstand restores a block that may be damaged, and uses the table.
 func withstand(t *testing.T, again *fixture, names, state, delta []byte) {
 	again.sameWindows = true
-	again.RestoreBlock(0, names, state, [][]byte{delta})
+	again.RestoreBlock(0, names, state, slices.Values([][]byte{delta}))
 	again.RestoreDone()
 	again.push("c:1|c|#pod:a,ns:ns,new:one", "level:+1|g|#pod:a,ns:ns,k:1")
 	again.Roll()
@@ -416,7 +417,7 @@ func TestNumbersOfPlacesWithoutASeries(t *testing.T) {
 	empty := append(mark{stamp: 1}.append([]byte{recordNumbers}), 3, 0, 0, 1, 5, 14) // place 5
 	again := newFixture(t)
 	must(t, again.RestoreClock(clock))
-	must(t, again.RestoreBlock(0, nil, nil, [][]byte{birth, empty}))
+	must(t, again.RestoreBlock(0, nil, nil, slices.Values([][]byte{birth, empty})))
 	again.RestoreDone()
 	again.Begin()
 	again.want("c:total", "a=7")

@@ -110,7 +110,7 @@ func (p *process) restore(d *disk) {
 	must(p.t, p.epoch.RestoreDocument(d.epoch))
 	must(p.t, p.table.RestoreClock(d.clock))
 	for i := range d.deltas {
-		must(p.t, p.table.RestoreBlock(i, d.names[i], d.state[i], d.deltas[i]))
+		must(p.t, p.table.RestoreBlock(i, d.names[i], d.state[i], slices.Values(d.deltas[i])))
 	}
 	must(p.t, p.table.RestoreDone())
 	p.samples = p.samples[:d.samples]

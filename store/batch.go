@@ -167,6 +167,11 @@ func (b *batch) reset() {
 // (S3).
 const checkpointPeriods = 120
 
+// fewDeltaBytes of deltas never make a checkpoint due: 1,024 plain numbers that change in each flush
+// have half of that in checkpointPeriods. Deltas of large histograms and sets repeat the values of
+// earlier ones, and would fill the disk and the next restore.
+const fewDeltaBytes = 2 << 20
+
 // A savedBlock describes a block's copy on disk. The flusher owns it.
 type savedBlock struct {
 	last       format.Sequence // newest delta that was taken from the table, written or not
@@ -177,11 +182,28 @@ type savedBlock struct {
 	stateGeneration uint8
 	namesGeneration uint8
 
+	stateBytes int // of the checkpoint
+	namesBytes int // of its names
+	deltaBytes int // of the deltas after it
+
 	hasDeltas       bool // there are deltas after the checkpoint
 	needsCheckpoint bool // a change that was taken from the table didn't reach the disk
 
 	unwritten uint64 // number of deltas that were taken for the Publisher alone
+
+	large []largeDelta // on disk, or on their way to it
 }
+
+// A largeDelta is a delta that is deleted once a checkpoint includes it. It would stay for DeltaSlots
+// periods, or with its parts for good where the next delta in its slot has fewer.
+type largeDelta struct {
+	seq   format.Sequence
+	parts uint16
+}
+
+// largeDeltaBytes is the size from which a delta is large. That of 1,024 plain numbers isn't: so an
+// ordinary block has no entries that delete.
+const largeDeltaBytes = 16 << 10
 
 // checkpointDue reports whether a block must be written whole. Each block has its own period among
 // checkpointPeriods, so the load is even however many blocks began to change at once.
@@ -196,10 +218,17 @@ func (b *savedBlock) checkpointDue(block int, seq format.Sequence) bool {
 	return ownPeriod || seq.Period()-b.firstDelta.Period() >= checkpointPeriods
 }
 
-// A blockWrite is a delta or a checkpoint in the transaction under way.
+// deltasAreLarge reports whether the deltas after a checkpoint take more than twice its space. So at
+// most a third of the bytes written are checkpoints.
+func (b *savedBlock) deltasAreLarge() bool {
+	return b.deltaBytes > max(fewDeltaBytes, 2*(b.stateBytes+b.namesBytes))
+}
+
+// A blockWrite is a delta, a checkpoint or the deletion of a delta in the transaction under way.
 type blockWrite struct {
 	block      int
-	checkpoint *checkpoint // nil: a delta
+	checkpoint *checkpoint // nil: another one
+	deleted    bool        // the first of the block's large deltas
 }
 
 // A checkpoint is what changes in a savedBlock once the checkpoint is written.
@@ -207,6 +236,8 @@ type checkpoint struct {
 	seq             format.Sequence
 	unwritten       uint64 // as when the state was taken: later deltas need another checkpoint
 	names           bool   // the names were written too
+	stateBytes      int
+	namesBytes      int
 	stateGeneration uint8
 	namesGeneration uint8
 }

@@ -15,9 +15,9 @@
 //	store/database        Badger: its only importer, with the checks before it and its own process
 //
 // Run asks every block, once a flush interval, for its changes (a delta), and writes a rotating
-// share of the blocks whole (a checkpoint). A block is its last checkpoint and the newer deltas.
-// Open restores both. What is written is with the storage process, and survives the death of this one;
-// what is synced survives the loss of power.
+// share of the blocks whole (a checkpoint), and those with large deltas. A block is its last
+// checkpoint and the newer deltas. Open restores both. What is written is with the storage process,
+// and survives the death of this one; what is synced survives the loss of power.
 //
 // Invariants, each held by a test:
 //
@@ -25,7 +25,7 @@
 //	   and is replayed only if that one was, so a lost write hides all later ones.
 //	S2 A long value is readable as a whole or not at all. Its parts are written first and the head
 //	   that names them last, and never over parts that a valid head names.
-//	S3 A delta's slot is reused only when a checkpoint has made its old content worthless.
+//	S3 A delta is overwritten or deleted only when a checkpoint has made it worthless.
 //	S4 After a failed write, the next successful flush writes a checkpoint of each affected block.
 //	S5 Whatever is written when a flush has returned survives the death of the process.
 //	S6 The Publisher receives every delta once and in order, whatever state the disk is in. While

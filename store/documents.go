@@ -139,7 +139,7 @@ func (d *dirtyDocuments) restoreOne(blobs *format.Reader, head, entry []byte) (e
 	if copy(key[:], head[1:]) != len(key) || len(head) != 1+len(key) {
 		return fmt.Errorf("its key has %d bytes; must be %d", len(head), 1+len(key))
 	}
-	h, value, err := blobs.Blob(head, entry, 0)
+	h, value, err := blobs.Blob(head, entry)
 	if h.Parts > 0 {
 		d.parts[key] = documentParts{h.Generation, h.Parts}
 	}

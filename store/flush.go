@@ -73,7 +73,8 @@ func (s *Store) flush(began time.Time) error {
 	return nil
 }
 
-// keptBuffer is how large a scratch buffer may stay between two flushes.
+// keptBuffer is how large a scratch buffer may stay when its value is written. The delta and the state
+// of a block of large histograms may each take as much memory as the histograms.
 const keptBuffer = 4 << 20
 
 // A flusher writes the table's changes. The flush goroutine owns it.
@@ -123,9 +124,9 @@ func (f *flusher) run(db database.DB, seq format.Sequence) error {
 			f.batch.drop()
 			return err
 		}
+		f.trim()
 		f.pacer.step()
 	}
-	f.trim()
 	if f.unfinished {
 		if err := f.batch.remove(unfinishedKey); err != nil {
 			f.batch.drop()
@@ -185,12 +186,17 @@ func (f *flusher) block(block int, seq format.Sequence) error {
 		if err := f.putDelta(block, seq); err != nil {
 			return err
 		}
-		if f.publisher != nil && !f.publisher.ahead { // PublishWritten must count no delta that the database lacks
-			f.publisher.put++
+	}
+	changed := len(f.delta) > 0
+	f.trim()
+	if saved.checkpointDue(block, seq) {
+		if err := f.putCheckpoint(block, seq); err != nil {
+			return err
 		}
 	}
-	if saved.checkpointDue(block, seq) {
-		return f.putCheckpoint(block, seq)
+	// PublishWritten must count no delta that the database lacks, alone or in a checkpoint.
+	if changed && f.publisher != nil && !f.publisher.ahead {
+		f.publisher.put++
 	}
 	return nil
 }
@@ -203,7 +209,9 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 	if !saved.hasDeltas {
 		saved.hasDeltas, saved.firstDelta = true, seq
 	}
-	if saved.needsCheckpoint || seq.Period()-saved.firstDelta.Period() >= format.DeltaSlots {
+	saved.deltaBytes += len(f.delta)
+	if saved.needsCheckpoint || saved.deltasAreLarge() ||
+		seq.Period()-saved.firstDelta.Period() >= format.DeltaSlots {
 		saved.needsCheckpoint = true // it follows at once and includes the delta
 		return nil
 	}
@@ -211,6 +219,9 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 		Key:    format.AppendDeltaKey(nil, block, seq),
 		Value:  f.delta,
 		Header: format.Header{Seq: seq, Link: link},
+	}
+	if len(f.delta) >= largeDeltaBytes {
+		saved.large = append(saved.large, largeDelta{seq, format.Parts(len(f.delta))})
 	}
 	if err := f.batch.put(delta); err != nil {
 		return err
@@ -224,13 +235,16 @@ func (f *flusher) putDelta(block int, seq format.Sequence) error {
 func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	saved := &f.blocks[block]
 	write := &checkpoint{seq: seq, unwritten: saved.unwritten,
-		stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration}
+		stateGeneration: saved.stateGeneration ^ 1, namesGeneration: saved.namesGeneration,
+		namesBytes: saved.namesBytes}
 	f.state = f.table.AppendState(f.state[:0], block)
+	write.stateBytes = len(f.state)
 	write.names = f.table.NamesChanged(block) || saved.names == 0
 	link := saved.names
 	var heads []format.Blob
 	if write.names {
 		f.names = f.table.AppendNames(f.names[:0], block)
+		write.namesBytes = len(f.names)
 		saved.names = 0 // until they are written
 		write.namesGeneration ^= 1
 		link = seq
@@ -255,7 +269,25 @@ func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 	if err := f.batch.putHeads(append(heads, head)...); err != nil {
 		return err
 	}
-	f.batch.writes = append(f.batch.writes, blockWrite{block, write})
+	f.batch.writes = append(f.batch.writes, blockWrite{block: block, checkpoint: write})
+	return f.deleteDeltas(block)
+}
+
+// deleteDeltas deletes a block's large deltas. It follows the heads of a checkpoint that includes
+// them (S3).
+func (f *flusher) deleteDeltas(block int) error {
+	for _, d := range f.blocks[block].large {
+		head := format.AppendDeltaKey(nil, block, d.seq)
+		if err := f.batch.remove(head); err != nil {
+			return err
+		}
+		for part := range int(d.parts) {
+			if err := f.batch.remove(format.AppendPartKey(nil, head, 0, part)); err != nil {
+				return err
+			}
+		}
+		f.batch.writes = append(f.batch.writes, blockWrite{block: block, deleted: true})
+	}
 	return nil
 }
 
@@ -263,10 +295,14 @@ func (f *flusher) putCheckpoint(block int, seq format.Sequence) error {
 func (f *flusher) committed(writes []blockWrite) {
 	for _, w := range writes {
 		c, saved := w.checkpoint, &f.blocks[w.block]
+		if w.deleted {
+			saved.large = saved.large[1:]
+		}
 		if c == nil {
 			continue
 		}
 		saved.checkpoint, saved.stateGeneration, saved.namesGeneration = c.seq, c.stateGeneration, c.namesGeneration
+		saved.stateBytes, saved.namesBytes, saved.deltaBytes = c.stateBytes, c.namesBytes, 0
 		saved.hasDeltas, saved.needsCheckpoint = false, saved.unwritten != c.unwritten
 		if c.names {
 			saved.names = c.seq

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sluice-metrics/sluice/store/database"
+	"github.com/sluice-metrics/sluice/store/folder"
 )
 
 // fullDiskEnv, beside childEnv, makes the child persist under load on a disk that fills up.
@@ -246,4 +247,52 @@ func TestRoomIsSeenBeforeEveryBatch(t *testing.T) {
 	}
 	mustClose(t, s)
 	mustRestore(t, dir, model)
+}
+
+// TestObsoleteDataIsFreed: a disk that is full of obsolete data alone has space again by a compaction,
+// though nothing is written any more.
+func TestObsoleteDataIsFreed(t *testing.T) {
+	t.Parallel()
+	dir, model, s, clock := opened(t, 1)
+	write := func(bytes int) {
+		model.put(0, 1, "fat", strings.Repeat(fmt.Sprint(clock.now.UnixNano()%10), bytes))
+		clock.now = clock.now.Add(firstRetry)
+		_ = s.flushStep(clock.now)
+	}
+	eventually(t, "a compaction, without many tables that it leaves out", func() bool {
+		before := tableBytes(t, dir)
+		if write(10); before < 104<<20 {
+			write(4 << 20)
+		}
+		return tableBytes(t, dir) < before
+	})
+	for range 4 { // far fewer tables than make a compaction due
+		write(4 << 20)
+	}
+	full := tableBytes(t, dir)
+	s.freeBytes = func(string) (uint64, error) {
+		if tableBytes(t, dir) > full-4<<20 {
+			return s.cfg.MinFreeBytes - 1, nil
+		}
+		return s.cfg.MinFreeBytes * 5 / 4, nil
+	}
+	eventually(t, "persisting again", func() bool {
+		write(10)
+		return s.status.notPersisting() == ""
+	})
+	mustClose(t, s)
+	mustRestore(t, dir, model)
+}
+
+// tableBytes is the size of the tables in a data folder.
+func tableBytes(t *testing.T, dir string) (sum uint64) {
+	t.Helper()
+	tables, err := filepath.Glob(filepath.Join(dir, folder.DatabaseName, "*.sst"))
+	must(t, err)
+	for _, path := range tables {
+		if info, err := os.Stat(path); err == nil { // not removed meanwhile
+			sum += uint64(info.Size())
+		}
+	}
+	return sum
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -155,7 +156,7 @@ func (m *modelTable) RestoreClock(clock []byte) error {
 
 func (m *modelTable) RestoreDone() error { m.done = true; return nil }
 
-func (m *modelTable) RestoreBlock(block int, names, state []byte, deltas [][]byte) error {
+func (m *modelTable) RestoreBlock(block int, names, state []byte, deltas iter.Seq[[]byte]) error {
 	m.mu.Lock()
 	for len(m.blocks) <= block {
 		m.add(1)
@@ -178,7 +179,7 @@ func (m *modelTable) RestoreBlock(block int, names, state []byte, deltas [][]byt
 	if err != nil {
 		return err
 	}
-	for _, d := range deltas {
+	for d := range deltas {
 		if err := b.replay(d); err != nil {
 			return err
 		}

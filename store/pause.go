@@ -87,6 +87,7 @@ func (s *Store) resume(now time.Time) error {
 		needed += needed / 4
 	}
 	if err == nil && free < needed {
+		s.freeObsolete(free)
 		return notYet
 	}
 	if err == nil && s.mustReopen {
@@ -110,6 +111,17 @@ func (s *Store) resume(now time.Time) error {
 	s.status.setNotPersisting("")
 	s.logger.Info("persisting again")
 	return nil
+}
+
+// freeObsolete begins a compaction, as otherwise only commits do. FreeBytes leaves it the space that
+// it needs, unless others have filled the disk.
+func (s *Store) freeObsolete(free uint64) {
+	if s.db == nil || s.mustReopen || s.ending.Load() || free < database.LeastFreeBytes {
+		return
+	}
+	if err := s.flusher.await(s.db.Compact); err != nil {
+		s.mustReopen = true
+	}
 }
 
 // reopen opens the database, or replaces one that a start on a full disk couldn't restore.

@@ -61,12 +61,12 @@ func (f *flusher) publishOnly() {
 			saved.unwritten++
 			p.to.PublishDelta(block, p.delta)
 		}
+		if cap(p.delta) > keptBuffer {
+			p.delta = nil
+		}
 		p.pacer.step()
 	}
 	p.flushed()
-	if cap(p.delta) > keptBuffer {
-		p.delta = nil
-	}
 }
 
 // written publishes the deltas of a transaction that is written.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,7 +51,7 @@ func (r *modelReplica) PublishWritten(n int) {
 
 func (r *modelReplica) sendLocked(n int) {
 	for _, k := range r.kept[:n] {
-		r.damage = errors.Join(r.damage, r.copy.RestoreBlock(k.block, nil, nil, [][]byte{k.delta}))
+		r.damage = errors.Join(r.damage, r.copy.RestoreBlock(k.block, nil, nil, slices.Values([][]byte{k.delta})))
 	}
 	r.kept = r.kept[n:]
 }

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -102,15 +104,15 @@ func lastBlock(from database.Reader, prefix byte) int {
 func (r *restore) work(ctx context.Context) {
 	from := r.db.Read()
 	defer from.Close()
-	blobs := format.NewReader(from)
+	blobs, deltas := format.NewReader(from), format.NewReader(from)
 	for ctx.Err() == nil {
 		block := int(r.next.Add(1) - 1)
 		if block >= len(r.result.blocks) {
 			return
 		}
 		b := readBlock(from, blobs, block)
-		if b.err == nil && b.found {
-			b.err = restoreBlock(r.table, block, b)
+		if b.err == nil && (b.found || b.cut || len(b.deltas) > 0) {
+			b.err = restoreBlock(r.table, block, &b, deltas)
 		}
 		r.result.blocks[block] = b.saved()
 		r.record(block, b)
@@ -139,39 +141,57 @@ func (r *restore) record(block int, b diskBlock) {
 
 // restoreBlock passes a block to the table. A panic over bytes from a disk is a fault of this block
 // alone.
-func restoreBlock(table Table, block int, b diskBlock) (err error) {
+func restoreBlock(table Table, block int, b *diskBlock, deltas *format.Reader) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return table.RestoreBlock(block, b.names, b.state, b.deltas)
+	if err := table.RestoreBlock(block, b.names, b.state, b.chain(deltas)); err != nil {
+		return err
+	}
+	if !b.found {
+		return errors.New("it has no checkpoint, and its first delta is missing")
+	}
+	return nil
 }
 
 // A diskBlock is a block as it was read. Its bytes belong to the blob reader.
 type diskBlock struct {
-	found        bool
+	found        bool // there is a checkpoint, or a delta was replayed
 	names, state []byte
-	deltas       [][]byte // to replay
+	deltas       []delta // after the checkpoint, by sequence
+	large        []largeDelta
 
 	checkpoint, namesHeader format.Header
-	first, last             format.Sequence // of deltas
+	first, last             format.Sequence // of the deltas that were replayed
+	deltaBytes              int             // of the deltas that were replayed
 	newest                  format.Sequence // the highest of all entries
 	cut                     bool            // a delta is missing or unreadable, and so are the changes after it
 	err                     error           // why the block can't be restored
 }
 
+// A delta is one delta on disk. Its value is read when it is replayed.
+type delta struct {
+	format.Header
+	key []byte
+}
+
 // saved is the block's copy on disk, from which the flush continues.
 func (b *diskBlock) saved() savedBlock {
 	s := savedBlock{
-		last:            max(b.last, b.checkpoint.Seq),
+		last:            b.last,
 		firstDelta:      b.first,
 		checkpoint:      b.checkpoint.Seq,
 		names:           b.checkpoint.Link,
 		stateGeneration: b.checkpoint.Generation,
 		namesGeneration: b.namesHeader.Generation,
-		hasDeltas:       len(b.deltas) > 0,
+		stateBytes:      len(b.state),
+		namesBytes:      len(b.names),
+		deltaBytes:      b.deltaBytes,
+		hasDeltas:       b.first > 0,
 		needsCheckpoint: b.cut || b.err != nil,
+		large:           b.large,
 	}
 	if b.err != nil {
 		s.names = 0
@@ -191,53 +211,55 @@ func readBlock(from database.Reader, blobs *format.Reader, block int) (b diskBlo
 			b.err = errors.New("its checkpoint and its names are of different flushes")
 		}
 	}
-	b.err = errors.Join(b.err, b.readDeltas(from, blobs, block))
-	if b.err == nil && b.cut && !b.found {
-		b.err = errors.New("it has no checkpoint, and its first delta is missing")
-	}
+	b.last = b.checkpoint.Seq
+	b.err = errors.Join(b.err, b.findDeltas(from, block))
 	return b
 }
 
-// A delta is one delta as it was read.
-type delta struct {
-	format.Header
-	value []byte
-	err   error
-}
-
-// readDeltas reads the deltas after the checkpoint and takes those that can be replayed. Its error
-// is the database's.
-func (b *diskBlock) readDeltas(from database.Reader, blobs *format.Reader, block int) error {
-	var deltas []delta
+// findDeltas finds the deltas after the checkpoint, and all that are large. Its error is the
+// database's.
+func (b *diskBlock) findDeltas(from database.Reader, block int) error {
 	err := from.Each(format.AppendBlockKey(nil, format.PrefixDelta, block), func(key, entry []byte) error {
-		h, value, err := blobs.Blob(key, entry, b.checkpoint.Seq)
+		h, _, err := format.ParseHeader(entry)
 		b.newest = max(b.newest, h.Seq)
-		if errors.Is(err, format.ErrHeader) {
-			b.cut = true // unless it was an old delta, the chain ends before it
-			return nil
+		if h.Length >= largeDeltaBytes && h.Parts == format.Parts(int(h.Length)) {
+			b.large = append(b.large, largeDelta{h.Seq, h.Parts})
 		}
-		if h.Seq > b.checkpoint.Seq {
-			deltas = append(deltas, delta{h, value, err})
+		switch {
+		case err != nil:
+			b.cut = true // unless it was an old delta, the chain ends before it
+		case h.Seq > b.checkpoint.Seq:
+			b.deltas = append(b.deltas, delta{h, bytes.Clone(key)})
 		}
 		return nil
 	})
-	slices.SortFunc(deltas, func(a, b delta) int { return cmp.Compare(a.Seq, b.Seq) })
-	b.chain(deltas)
+	slices.SortFunc(b.deltas, func(a, b delta) int { return cmp.Compare(a.Seq, b.Seq) })
 	return err
 }
 
-// chain takes the deltas that follow one another (S1). A delta whose predecessor is neither the one
+// chain reads the deltas that follow one another (S1), each when the one before it has been replayed:
+// all of them may take a multiple of the table's memory. A delta whose predecessor is neither the one
 // before it nor included in the checkpoint belongs to a state that is missing.
-func (b *diskBlock) chain(deltas []delta) {
-	b.last = b.checkpoint.Seq
-	for _, d := range deltas {
-		if d.err != nil || d.Link > b.checkpoint.Seq && d.Link != b.last {
-			b.cut = true
-			return
+func (b *diskBlock) chain(blobs *format.Reader) iter.Seq[[]byte] {
+	return func(replay func([]byte) bool) {
+		for _, d := range b.deltas {
+			if d.Link > b.checkpoint.Seq && d.Link != b.last {
+				b.cut = true
+				return
+			}
+			blobs.Reset()
+			_, value, found, err := blobs.Head(d.key)
+			if err != nil || !found {
+				b.cut = true
+				return
+			}
+			if b.first == 0 {
+				b.first = d.Seq
+			}
+			b.found, b.last, b.deltaBytes = true, d.Seq, b.deltaBytes+len(value)
+			if !replay(value) {
+				return
+			}
 		}
-		if len(b.deltas) == 0 {
-			b.first = d.Seq
-		}
-		b.deltas, b.last, b.found = append(b.deltas, d.value), d.Seq, true
 	}
 }

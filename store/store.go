@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -257,8 +258,8 @@ type Table interface {
 	RestoreClock(clock []byte) error
 	// RestoreBlock restores one block; several goroutines call it, each for other blocks. names and
 	// state are nil for a block without a checkpoint; deltas are those after the checkpoint, in
-	// order. The bytes belong to the table until it returns.
-	RestoreBlock(block int, names, state []byte, deltas [][]byte) error
+	// order. The bytes belong to the table until it returns, those of a delta until the next one.
+	RestoreBlock(block int, names, state []byte, deltas iter.Seq[[]byte]) error
 	// RestoreDone comes last, even if there was nothing to restore.
 	RestoreDone() error
 }

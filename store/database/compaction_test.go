@@ -133,3 +133,20 @@ func TestCloseBesideACompaction(t *testing.T) {
 		t.Errorf("found %v, %v", found, err)
 	}
 }
+
+// TestCompact: a compaction that is asked for needs no number of tables in level zero, but another
+// level that has some.
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	db := openSmall(t)
+	fillTables(t, db, processLevelZero+2)
+	eventually(t, "a compaction", func() bool {
+		mustWrite(t, db, "later", nil)
+		return db.badger.Levels()[6].NumTables > 0
+	})
+	fillTables(t, db, 3)
+	eventually(t, "all tables in the last level", func() bool {
+		must(t, db.Compact())
+		return db.badger.Levels()[0].NumTables == 0
+	})
+}

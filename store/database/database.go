@@ -11,6 +11,9 @@ import (
 type DB interface {
 	// Begin begins a transaction. There is one at a time.
 	Begin() Transaction
+	// Compact begins to compact all tables, where new ones have come since the last compaction and none
+	// is running. It doesn't wait for the end. Without commits, nothing else frees obsolete data's space.
+	Compact() error
 	// Sync returns when all that was committed is on stable storage. Any goroutine may call it at
 	// any time. Its error is ErrClosed once the database is being closed.
 	Sync() error
@@ -55,6 +58,12 @@ type Local struct {
 // Begin implements DB.
 func (l *Local) Begin() Transaction {
 	return localTransaction{l.badger.NewTransaction(true), l.maintenance}
+}
+
+// Compact implements DB.
+func (l *Local) Compact() error {
+	l.maintenance.compactor.begin(true)
+	return nil
 }
 
 // Sync implements DB.

@@ -24,7 +24,7 @@ import (
 type maintenance struct {
 	dir       string
 	logger    *slog.Logger
-	compactor *compactor // owned by the goroutine that follows the manifest
+	compactor *compactor
 
 	// The goroutine that writes to the database owns the next three.
 	logs         preallocator
@@ -78,7 +78,7 @@ func (m *maintenance) follow(changed <-chan struct{}) {
 		if err := m.copyManifest(); err != nil {
 			m.logger.Warn("the manifest could not be copied", "error", err) // the next sync tries again
 		}
-		m.compactor.compactIfDue()
+		m.compactor.begin(false)
 	}
 }
 
@@ -147,17 +147,18 @@ type compactor struct {
 	badger.Logger
 	db       *badger.DB
 	running  atomic.Bool
+	all      atomic.Bool // the compaction under way is of any number of tables
 	stopping atomic.Bool
 	wait     sync.WaitGroup
 }
 
-// compactIfDue begins a compaction where one is due and none is running. An error is in the log of
-// Badger; the next change of the manifest is the next try.
-func (c *compactor) compactIfDue() {
-	if c.running.Load() || !c.due() {
+// begin begins a compaction where one is due and none is running. all: any number of tables in level
+// zero is enough. An error is in the log of Badger; the next change of the manifest is the next try.
+func (c *compactor) begin(all bool) {
+	if !c.due(all) || !c.running.CompareAndSwap(false, true) {
 		return
 	}
-	c.running.Store(true)
+	c.all.Store(all)
 	c.wait.Go(func() {
 		defer c.running.Store(false)
 		_ = c.db.Flatten(1)
@@ -166,10 +167,10 @@ func (c *compactor) compactIfDue() {
 
 // due reports whether level zero has enough tables; or whether it is empty and another level is too
 // large, which only large databases have. Flatten compacts the highest level that has tables.
-func (c *compactor) due() bool {
+func (c *compactor) due(all bool) bool {
 	levels := c.db.Levels()
 	if levels[0].NumTables > 0 {
-		return levels[0].Score > 1
+		return all || levels[0].Score > 1
 	}
 	return slices.ContainsFunc(levels, func(l badger.LevelInfo) bool { return l.Score > 1 })
 }
@@ -177,13 +178,13 @@ func (c *compactor) due() bool {
 // Infof implements badger.Logger. It ends the calling goroutine, running its deferred calls, before
 // a round of Flatten that isn't due.
 func (c *compactor) Infof(format string, args ...any) {
-	if strings.HasPrefix(format, flattenRound) && (c.stopping.Load() || !c.due()) {
+	if strings.HasPrefix(format, flattenRound) && (c.stopping.Load() || !c.due(c.all.Load())) {
 		runtime.Goexit()
 	}
 	c.Logger.Infof(format, args...)
 }
 
-// stop waits for the compaction under way. compactIfDue must not be called any more.
+// stop waits for the compaction under way. begin must not be called any more.
 func (c *compactor) stop() {
 	c.stopping.Store(true)
 	c.wait.Wait()

@@ -161,6 +161,12 @@ func (p *Process) death(err error) error {
 	return fmt.Errorf("%w (%v: %v): %s", ErrDied, p.exit, err, firstLine(string(p.stderr.crash)))
 }
 
+// Compact implements DB.
+func (p *Process) Compact() error {
+	p.frame = append(p.frame[:0], 0, 0, 0, 0, entryCompact)
+	return (*processTransaction)(p).Commit()
+}
+
 // Begin implements DB.
 func (p *Process) Begin() Transaction {
 	p.frame = append(p.frame[:0], 0, 0, 0, 0)

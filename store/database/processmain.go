@@ -95,8 +95,11 @@ func serveSyncs(db *Local, in io.Reader, out io.Writer) {
 	}
 }
 
-// commitFrame commits the transaction in a frame.
+// commitFrame commits the transaction in a frame, or begins a compaction.
 func commitFrame(db *Local, frame []byte) error {
+	if len(frame) == 1 && frame[0] == entryCompact {
+		return db.Compact()
+	}
 	txn := db.Begin()
 	defer txn.Discard()
 	for len(frame) > 0 {

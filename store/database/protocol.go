@@ -25,6 +25,9 @@ const (
 	entrySet    = 's'
 	entryDelete = 'd'
 
+	// entryCompact alone is a frame, which begins a compaction.
+	entryCompact = 'c'
+
 	requestSync = 's'
 
 	// The child's file descriptors of the pipes for requests, after the lock's (3): see

@@ -20,9 +20,15 @@ type Blob struct {
 // Seal completes the header for the value.
 func (b *Blob) Seal() {
 	b.Sum, b.Length = Checksum(b.Value), uint32(len(b.Value))
-	if len(b.Value) > PartBytes {
-		b.Parts = uint16((len(b.Value) + PartBytes - 1) / PartBytes)
+	b.Parts = Parts(len(b.Value))
+}
+
+// Parts is the number of parts of a value; 0: it follows the header.
+func Parts(bytes int) uint16 {
+	if bytes <= PartBytes {
+		return 0
 	}
+	return uint16((bytes + PartBytes - 1) / PartBytes)
 }
 
 // Part is one part's piece of the value.
@@ -43,7 +49,8 @@ type Source interface {
 	Get(key []byte, use func(value []byte) error) (found bool, err error)
 }
 
-// A Reader reads blobs. One goroutine owns it; what it returns is valid until Reset.
+// A Reader reads blobs. One goroutine owns it; what it returns is valid until Reset. Values in parts
+// have memory of their own, because they may be large.
 type Reader struct {
 	source Source
 	buf    []byte
@@ -56,16 +63,16 @@ func NewReader(source Source) *Reader { return &Reader{source: source} }
 // blob is damaged.
 func (r *Reader) Head(key []byte) (h Header, value []byte, found bool, err error) {
 	found, err = r.source.Get(key, func(entry []byte) (err error) {
-		h, value, err = r.Blob(key, entry, 0)
+		h, value, err = r.Blob(key, entry)
 		return err
 	})
 	return h, value, found, err
 }
 
-// Blob decodes an entry and, if its sequence is above a bound, reads and verifies its value.
-func (r *Reader) Blob(key, entry []byte, above Sequence) (h Header, value []byte, err error) {
-	h, value, err = parseHeader(entry)
-	if err != nil || h.Seq <= above {
+// Blob decodes an entry, and reads and verifies its value.
+func (r *Reader) Blob(key, entry []byte) (h Header, value []byte, err error) {
+	h, value, err = ParseHeader(entry)
+	if err != nil {
 		return h, nil, err
 	}
 	if h.Parts == 0 {
@@ -80,28 +87,39 @@ func (r *Reader) Blob(key, entry []byte, above Sequence) (h Header, value []byte
 }
 
 // joinParts reads the parts of a value. All of them must be there, and of the head's sequence. The
-// buffer grows part by part, because a damaged header may claim any length.
-func (r *Reader) joinParts(key []byte, h Header) ([]byte, error) {
-	if limit := int(h.Parts) * PartBytes; int(h.Length) > limit {
-		return nil, fmt.Errorf("entry %x: length is %d; must be at most %d in %d parts", key, h.Length, limit, h.Parts)
+// last part comes first: a damaged header may claim any length, and memory is taken only for a length
+// that this part confirms.
+func (r *Reader) joinParts(key []byte, h Header) (value []byte, err error) {
+	last, confirmed := int(h.Parts)-1, false
+	err = r.part(key, h, last, func(piece []byte) { confirmed = int(h.Length) == last*PartBytes+len(piece) })
+	if err == nil && !confirmed {
+		err = fmt.Errorf("entry %x: length is %d, which its %d parts do not have", key, h.Length, h.Parts)
 	}
-	from := len(r.buf)
+	if err != nil {
+		return nil, err
+	}
+	value = make([]byte, 0, h.Length)
 	for part := range int(h.Parts) {
-		found, err := r.source.Get(AppendPartKey(nil, key, h.Generation, part), func(entry []byte) error {
-			if len(entry) < 8 || Sequence(binary.BigEndian.Uint64(entry)) != h.Seq {
-				return fmt.Errorf("entry %x: part %d of %d belongs to another flush", key, part, h.Parts)
-			}
-			r.buf = append(r.buf, entry[8:]...)
-			return nil
-		})
-		if err == nil && !found {
-			err = fmt.Errorf("entry %x: part %d of %d is missing", key, part, h.Parts)
-		}
-		if err != nil {
+		if err := r.part(key, h, part, func(piece []byte) { value = append(value, piece...) }); err != nil {
 			return nil, err
 		}
 	}
-	return r.buf[from:len(r.buf):len(r.buf)], nil
+	return value, nil
+}
+
+// part passes one part of a value to use, which must not keep it.
+func (r *Reader) part(key []byte, h Header, part int, use func(piece []byte)) error {
+	found, err := r.source.Get(AppendPartKey(nil, key, h.Generation, part), func(entry []byte) error {
+		if len(entry) < 8 || Sequence(binary.BigEndian.Uint64(entry)) != h.Seq {
+			return fmt.Errorf("entry %x: part %d of %d belongs to another flush", key, part, h.Parts)
+		}
+		use(entry[8:])
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("entry %x: part %d of %d is missing", key, part, h.Parts)
+	}
+	return err
 }
 
 // take copies a value out of the database's mapped memory.

@@ -64,8 +64,8 @@ func TestDamagedBlobs(t *testing.T) {
 		"length of 4 GiB":  {func(e entries) { e[string(key)] = Header{Seq: 1, Length: math.MaxUint32, Parts: 3}.Append(nil) }, "length"},
 		"65,535 parts": {func(e entries) {
 			e[string(key)] = Header{Seq: 1, Length: math.MaxUint32, Parts: math.MaxUint16}.Append(nil)
-		}, "part 3 of"},
-		"text for a header":    {func(e entries) { e[string(key)] = []byte(strings.Repeat("garbage", 10)) }, "part 0 of"},
+		}, "is missing"},
+		"text for a header":    {func(e entries) { e[string(key)] = []byte(strings.Repeat("garbage", 10)) }, "is missing"},
 		"value of another one": {func(e entries) { e[string(key)] = append(Header{Seq: 1, Length: 3}.Append(nil), "abc"...) }, "checksum"},
 	} {
 		source := entries{}

@@ -35,9 +35,9 @@ func (h Header) Append(dst []byte) []byte {
 	return append(dst, h.Generation)
 }
 
-// parseHeader decodes the header of an entry and returns the bytes that follow it. The error is
+// ParseHeader decodes the header of an entry and returns the bytes that follow it. The error is
 // ErrHeader.
-func parseHeader(entry []byte) (Header, []byte, error) {
+func ParseHeader(entry []byte) (Header, []byte, error) {
 	if len(entry) < HeaderBytes {
 		return Header{}, nil, ErrHeader
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 // DeltaSlots is the number of keys that a block's deltas rotate through. A delta overwrites the one
-// written DeltaSlots periods before, so deltas never have to be deleted.
+// written DeltaSlots periods before, so small deltas never have to be deleted.
 const DeltaSlots = 128
 
 // A Sequence numbers the flushes: period<<8 | flush within the period. A period is one flush
