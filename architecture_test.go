@@ -25,10 +25,10 @@ var mayImport = map[string][]string{
 	"internal/connlimit":               {"internal/collect", "internal/fair", "internal/ratelog"},
 	"internal/connlimit/crowd":         {}, // of tests
 	"internal/ratelog":                 {},
-	"internal/ratelog/logtest":         {}, // of tests
-	"internal/smallest":                {}, // it knows no item
-	"internal/durable":                 {}, // it knows files only
-	"internal/collect":                 {}, // it knows values only
+	"internal/ratelog/logtest":         {},                    // of tests
+	"internal/smallest":                {},                    // it knows no item
+	"internal/durable":                 {},                    // it knows files only
+	"internal/collect":                 {},                    // it knows values only
 	"internal/fair":                    {"internal/pressure"}, // it knows numbers only
 	"internal/pressure":                {},
 	"internal/footprint":               {}, // it knows the process only
