@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -83,5 +84,62 @@ func TestABlockOfLargeHistograms(t *testing.T) {
 		if o := b.replica.Origins()[0]; o.Gaps == 0 || !o.Complete {
 			t.Errorf("the other replica has %+v", o)
 		}
+	})
+}
+
+// The large changes of a flush have a bound, and those beyond it are not sent. Small ones are, and each
+// once it is on disk.
+func TestLargeChangesOfAFlushAreBounded(t *testing.T) {
+	w := newWorld(t, 1, "a")
+	r, sent := w.nodes[0].replica, map[int]int{}
+	_, err := w.fabric.open().Subscribe(r.subjects.of(flowOf, "a", topicDelta, ">"), func(subject string, message []byte) {
+		var block int
+		_, err := fmt.Sscanf(subject, r.subjects.of(flowOf, "a", topicDelta, "%d"), &block)
+		must(t, err)
+		sent[block] += len(message)
+	})
+	must(t, err)
+	arrived := func() int { // without a flush of the node's own
+		w.at = w.at.Add(time.Second)
+		w.deliver()
+		return len(sent)
+	}
+	const size, fits, all = 1 << 20, maxLarge >> 20, maxLarge>>20 + 8
+	for block := range all {
+		r.PublishDelta(block, make([]byte, size))
+	}
+	r.PublishDelta(all, make([]byte, maxPiece))
+	r.PublishWritten(all)
+	if arrived() != fits || sent[fits-1] < size {
+		t.Errorf("%d deltas are sent before the small one is on disk, want %d", len(sent), fits)
+	}
+	r.PublishFlush(true)
+	r.PublishDelta(fits, make([]byte, size))
+	r.PublishFlush(true)
+	if arrived() != fits+2 || sent[fits] < size || sent[all] < maxPiece {
+		t.Errorf("%d deltas are sent, want %d", len(sent), fits+2)
+	}
+	if got := r.count.rejected.counts[reasonSize]; got != all-fits {
+		t.Errorf("%d deltas are counted as too large, want %d", got, all-fits)
+	}
+}
+
+// An answer with more bytes than the bus holds waits for room. A change can't wait, and is given up
+// once a piece of it is dropped.
+func TestLargeAnswersWaitForTheBus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := &narrow{endpoint: &endpoint{newExchange(), "a"}}
+		r, err := New(Config{Name: "a", Cluster: "test"}, Parts{Bus: bus, Table: &modelTable{}, Epoch: NewEpoch(), Wall: time.Now,
+			Logger: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		large := make([]byte, 4*narrowRoom)
+		r.sendPieces("answer", typeWhole, large, nil, r.server.awaitRoom)
+		if bus.dropped != 0 || r.count.sent.Load() < uint64(len(large)) {
+			t.Errorf("%d pieces of an answer are dropped, %d bytes are sent", bus.dropped, r.count.sent.Load())
+		}
+		if r.send("change", typeDelta, large, nil); bus.dropped != 1 {
+			t.Errorf("%d pieces of a change are dropped, want one", bus.dropped)
+		}
+		time.Sleep(time.Minute) // until all is sent
 	})
 }
